@@ -1,0 +1,1 @@
+//! State files to compiled states: templates, YAML, includes, requisites.

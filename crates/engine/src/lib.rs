@@ -1,0 +1,1 @@
+//! The graph of states and the run as a pure state machine.

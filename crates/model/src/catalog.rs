@@ -1,0 +1,66 @@
+//! What kinds of state exist and which parameters each takes, as data.
+//!
+//! The compiler needs this to name mistakes, the documentation to be written; neither needs the code behind a kind.
+
+use indexmap::IndexMap;
+
+/// One parameter of a kind.
+#[derive(Clone, Debug)]
+pub struct Parameter {
+    pub name: &'static str,
+    /// Other names users of the field write for it.
+    pub aliases: &'static [&'static str],
+    pub required: bool,
+    /// What it takes, in words: `path`, `true or false`, `list of texts`.
+    pub takes: String,
+    pub doc: String,
+}
+
+/// One kind of state: `file.managed`.
+#[derive(Clone, Debug)]
+pub struct Kind {
+    pub name: &'static str,
+    /// One line.
+    pub summary: String,
+    /// The manual page, Markdown.
+    pub doc: String,
+    /// The parameter that defaults to the state id; `name` is its alias everywhere.
+    pub primary: &'static str,
+    pub parameters: Vec<Parameter>,
+    /// Accepts parameters that it does not know itself (`module.run` hands them on).
+    pub open: bool,
+}
+
+impl Kind {
+    /// Finds a parameter by name or alias; `name` finds the primary one.
+    pub fn parameter(&self, name: &str) -> Option<&Parameter> {
+        let by_name = self.parameters.iter().find(|p| p.name == name || p.aliases.contains(&name));
+        by_name.or_else(|| {
+            (name == "name").then(|| self.parameters.iter().find(|p| p.name == self.primary)).flatten()
+        })
+    }
+}
+
+/// All kinds, by name.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    kinds: IndexMap<&'static str, Kind>,
+}
+
+impl Catalog {
+    pub fn new(kinds: impl IntoIterator<Item = Kind>) -> Catalog {
+        Catalog { kinds: kinds.into_iter().map(|kind| (kind.name, kind)).collect() }
+    }
+
+    pub fn get(&self, name: &str) -> Option<&Kind> {
+        self.kinds.get(name)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Kind> {
+        self.kinds.values()
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.kinds.keys().copied()
+    }
+}

@@ -1,0 +1,69 @@
+//! A compiled set of states: what the compiler hands to the graph, the resources and the runner.
+
+use crate::name::StateName;
+use crate::node::Node;
+use crate::requisite::EdgeKind;
+use crate::source::Span;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// All states of one run, in the order of their declaration.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    pub states: Vec<State>,
+}
+
+/// One state, with every name resolved.
+#[derive(Clone, Debug)]
+pub struct State {
+    pub name: StateName,
+    /// The `module.function` key that declares it.
+    pub span: Span,
+    /// The reference of the file it comes from: `web.config`.
+    pub sls: Arc<str>,
+    /// Parameters under their own names (aliases resolved), the primary one filled in.
+    pub params: Vec<Param>,
+    /// What it waits for.
+    pub edges: Vec<Edge>,
+    /// Runs only if one of these would change (S-15); the edges of their `require` stand on them.
+    pub prereq: Vec<usize>,
+    pub attributes: Attributes,
+}
+
+/// One parameter with the place of its key.
+#[derive(Clone, Debug)]
+pub struct Param {
+    pub name: String,
+    pub key: Span,
+    pub value: Node,
+}
+
+/// A wait for another state, by its index in [`Program::states`].
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Edge {
+    pub target: usize,
+    pub kind: EdgeKind,
+    /// Where the requisite is written.
+    pub span: Span,
+}
+
+/// What any state may carry beside its parameters (spec 10, section 3).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Attributes {
+    pub order: i64,
+    pub failhard: bool,
+    pub retry: Option<Retry>,
+    /// Shell commands that must all exit 0.
+    pub onlyif: Vec<String>,
+    /// Shell commands of which none may exit 0.
+    pub unless: Vec<String>,
+    /// Shell commands that must all exit 0 after a change; else the state has failed.
+    pub check_cmd: Vec<String>,
+}
+
+/// `retry:`: how many more tries after a failure, and the pause before each.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Retry {
+    pub attempts: u32,
+    pub interval: Duration,
+}

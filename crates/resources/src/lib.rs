@@ -1,0 +1,1 @@
+//! What a state can manage: one file a kind.
