@@ -1,0 +1,381 @@
+//! A host whose writes stay in memory, above any other host.
+//!
+//! It serves two ends with one implementation. In a rehearsal it lies above the real machine and collects what the
+//! states would do, so that what an earlier state would create counts as there (S-30). In tests it lies above
+//! [`Nothing`] and is a whole machine of its own, with [`Overlay::snapshot`] to compare before and after.
+//!
+//! Paths mean what they mean on Linux: parents must exist and be directories, links are followed inside a path, a
+//! directory that is not empty cannot be removed.
+
+mod nothing;
+mod resolve;
+mod snapshot;
+
+pub use nothing::Nothing;
+
+use crate::fault::{Fault, FaultKind};
+use crate::files::{Foreseen, Group, Look, Meta, NewFile, Owner, Sort, Touch, User};
+use resolve::{Found, Place};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What the overlay holds in place of what lies below it.
+#[derive(Clone, Debug)]
+enum Entry {
+    Gone,
+    /// `opaque`: nothing of the host below shows through, because the directory is a new one.
+    Dir {
+        attributes: Attributes,
+        opaque: bool,
+    },
+    File {
+        attributes: Attributes,
+        content: Content,
+    },
+    Link {
+        attributes: Attributes,
+        target: PathBuf,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Attributes {
+    mode: u32,
+    owner: Owner,
+    atime_ns: i128,
+    mtime_ns: i128,
+}
+
+#[derive(Clone, Debug)]
+enum Content {
+    Own(Arc<[u8]>),
+    /// Still the file of the host below, under its path there: a changed mode copies no content.
+    Below(PathBuf, u64),
+}
+
+#[derive(Default)]
+struct Written {
+    entries: BTreeMap<PathBuf, Entry>,
+    users: HashMap<String, User>,
+    groups: HashMap<String, Group>,
+    packages: HashMap<String, Foreseen>,
+}
+
+/// Copy-on-write above another host.
+pub struct Overlay {
+    below: Arc<dyn Look>,
+    written: Mutex<Written>,
+}
+
+impl Overlay {
+    pub fn above(below: Arc<dyn Look>) -> Overlay {
+        Overlay { below, written: Mutex::new(Written::default()) }
+    }
+
+    /// A machine with an empty `/` that belongs to root, who runs it.
+    pub fn empty() -> Overlay {
+        Overlay::above(Arc::new(Nothing))
+    }
+
+    pub fn foresee_user(&self, user: User) {
+        self.written().users.insert(user.name.clone(), user);
+    }
+
+    pub fn foresee_group(&self, group: Group) {
+        self.written().groups.insert(group.name.clone(), group);
+    }
+
+    /// Notes that a package would be installed (with a version, where one is known).
+    pub fn foresee_package(&self, name: &str, version: Option<&str>) {
+        self.written().packages.insert(name.to_string(), Foreseen::Installed(version.map(str::to_string)));
+    }
+
+    pub fn foresee_package_removed(&self, name: &str) {
+        self.written().packages.insert(name.to_string(), Foreseen::Removed);
+    }
+
+    fn written(&self) -> MutexGuard<'_, Written> {
+        // Every change to the maps is one insert, so a panic elsewhere leaves nothing half done.
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// While nothing was written the host below answers by itself, at its own speed.
+    fn untouched(&self) -> bool {
+        self.written().entries.is_empty()
+    }
+
+    fn put(&self, place: &Place, entry: Entry) {
+        self.written().entries.insert(place.path.clone(), entry);
+    }
+
+    /// Where a new thing may be put: the parent is there and a directory.
+    fn place(&self, doing: &str, path: &Path) -> Result<Place, Fault> {
+        let written = self.written();
+        let place = resolve::resolve(&*self.below, &written.entries, path, false)?;
+        match &place {
+            Some(place) => Ok(place.clone()),
+            None => Err(Fault::io(doing, path, std::io::ErrorKind::NotFound.into())),
+        }
+    }
+
+    fn existing(&self, doing: &str, path: &Path) -> Result<(Place, Found), Fault> {
+        let place = self.place(doing, path)?;
+        match place.found.clone() {
+            Some(found) => Ok((place, found)),
+            None => Err(Fault::io(doing, path, std::io::ErrorKind::NotFound.into())),
+        }
+    }
+
+    fn find(&self, path: &Path, follow: bool) -> Result<Option<Place>, Fault> {
+        let written = self.written();
+        resolve::resolve(&*self.below, &written.entries, path, follow)
+    }
+
+    /// Copies what is there into the overlay with other attributes.
+    fn change(&self, doing: &str, path: &Path, edit: impl FnOnce(&mut Attributes)) -> Result<(), Fault> {
+        let (place, found) = self.existing(doing, path)?;
+        let mut entry = found.into_entry(&*self.below, &place.path)?;
+        match &mut entry {
+            Entry::Gone => {}
+            Entry::Dir { attributes, .. }
+            | Entry::File { attributes, .. }
+            | Entry::Link { attributes, .. } => {
+                edit(attributes);
+            }
+        }
+        self.put(&place, entry);
+        Ok(())
+    }
+
+    fn names_in(&self, place: &Place) -> Result<Vec<OsString>, Fault> {
+        let opaque = matches!(&place.found, Some(Found::Above(Entry::Dir { opaque: true, .. })));
+        let mut names: BTreeSet<OsString> = BTreeSet::new();
+        if !opaque {
+            names.extend(self.below.list(&place.path)?);
+        }
+        let written = self.written();
+        for (path, entry) in written.entries.range(place.path.clone()..) {
+            if !path.starts_with(&place.path) {
+                break;
+            }
+            if path.parent() != Some(&place.path) {
+                continue;
+            }
+            let Some(name) = path.file_name() else { continue };
+            match entry {
+                Entry::Gone => names.remove(name),
+                _ => names.insert(name.to_os_string()),
+            };
+        }
+        Ok(names.into_iter().collect())
+    }
+}
+
+fn in_the_way(doing: &str, path: &Path, what: &str) -> Fault {
+    Fault::new(FaultKind::InTheWay, format!("cannot {doing} {}: {what}", path.display()))
+}
+
+fn now_ns() -> i128 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as i128)
+}
+
+impl Attributes {
+    fn new(mode: u32, owner: Owner) -> Attributes {
+        let now = now_ns();
+        Attributes { mode, owner, atime_ns: now, mtime_ns: now }
+    }
+
+    fn of(meta: &Meta) -> Attributes {
+        let owner = Owner { uid: meta.uid, gid: meta.gid };
+        Attributes { mode: meta.mode, owner, atime_ns: meta.atime_ns, mtime_ns: meta.mtime_ns }
+    }
+
+    fn meta(&self, sort: Sort, size: u64) -> Meta {
+        Meta {
+            sort,
+            mode: self.mode,
+            uid: self.owner.uid,
+            gid: self.owner.gid,
+            size,
+            mtime_ns: self.mtime_ns,
+            atime_ns: self.atime_ns,
+        }
+    }
+}
+
+impl Look for Overlay {
+    fn stat(&self, path: &Path) -> Result<Option<Meta>, Fault> {
+        if self.untouched() {
+            return self.below.stat(path);
+        }
+        Ok(self.find(path, false)?.and_then(|place| place.found).map(|found| found.meta()))
+    }
+
+    fn stat_followed(&self, path: &Path) -> Result<Option<Meta>, Fault> {
+        if self.untouched() {
+            return self.below.stat_followed(path);
+        }
+        Ok(self.find(path, true)?.and_then(|place| place.found).map(|found| found.meta()))
+    }
+
+    fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, Fault> {
+        if self.untouched() {
+            return self.below.read(path, limit);
+        }
+        let place = self.find(path, true)?;
+        let missing = || Fault::io("read", path, std::io::ErrorKind::NotFound.into());
+        let place = place.ok_or_else(missing)?;
+        match place.found.ok_or_else(missing)? {
+            Found::Above(Entry::File { content: Content::Own(content), .. }) => {
+                if content.len() as u64 > limit {
+                    return Err(crate::real::too_large(path, limit));
+                }
+                Ok(content.to_vec())
+            }
+            Found::Above(Entry::File { content: Content::Below(below, _), .. }) => {
+                self.below.read(&below, limit)
+            }
+            Found::Below(meta) if meta.sort == Sort::File => self.below.read(&place.path, limit),
+            _ => Err(in_the_way("read", path, "it is not a file")),
+        }
+    }
+
+    fn read_link(&self, path: &Path) -> Result<PathBuf, Fault> {
+        let (place, found) = self.existing("read the link", path)?;
+        match found {
+            Found::Above(Entry::Link { target, .. }) => Ok(target),
+            Found::Below(_) => self.below.read_link(&place.path),
+            Found::Above(_) => Err(in_the_way("read the link", path, "it is not a link")),
+        }
+    }
+
+    fn list(&self, path: &Path) -> Result<Vec<OsString>, Fault> {
+        if self.untouched() {
+            return self.below.list(path);
+        }
+        let place = self.find(path, true)?;
+        match place.filter(|place| place.found.is_some()) {
+            Some(place) if place.sort() == Some(Sort::Directory) => self.names_in(&place),
+            Some(_) => Err(in_the_way("list", path, "not a directory")),
+            None => Err(Fault::io("list", path, std::io::ErrorKind::NotFound.into())),
+        }
+    }
+
+    fn user(&self, name: &str) -> Result<Option<User>, Fault> {
+        let foreseen = self.written().users.get(name).cloned();
+        foreseen.map_or_else(|| self.below.user(name), |user| Ok(Some(user)))
+    }
+
+    fn group(&self, name: &str) -> Result<Option<Group>, Fault> {
+        let foreseen = self.written().groups.get(name).cloned();
+        foreseen.map_or_else(|| self.below.group(name), |group| Ok(Some(group)))
+    }
+
+    fn me(&self) -> Owner {
+        self.below.me()
+    }
+
+    fn umask(&self) -> u32 {
+        self.below.umask()
+    }
+
+    fn package_foreseen(&self, name: &str) -> Option<Foreseen> {
+        let foreseen = self.written().packages.get(name).cloned();
+        foreseen.or_else(|| self.below.package_foreseen(name))
+    }
+}
+
+impl Touch for Overlay {
+    fn put_file(&self, path: &Path, file: &NewFile<'_>) -> Result<(), Fault> {
+        let place = self.place("write", path)?;
+        if place.sort() == Some(Sort::Directory) {
+            return Err(in_the_way("write", path, "a directory is in the way"));
+        }
+        let attributes = Attributes::new(file.mode, file.owner);
+        self.put(&place, Entry::File { attributes, content: Content::Own(file.content.into()) });
+        Ok(())
+    }
+
+    fn make_directory(&self, path: &Path, mode: u32, owner: Owner) -> Result<(), Fault> {
+        let place = self.place("create the directory", path)?;
+        if place.found.is_some() {
+            return Err(in_the_way("create the directory", path, "file exists"));
+        }
+        self.put(&place, Entry::Dir { attributes: Attributes::new(mode, owner), opaque: true });
+        Ok(())
+    }
+
+    fn put_link(&self, path: &Path, target: &Path) -> Result<(), Fault> {
+        let place = self.place("create the link", path)?;
+        if place.sort() == Some(Sort::Directory) {
+            return Err(in_the_way("create the link", path, "a directory is in the way"));
+        }
+        let attributes = Attributes::new(0o777, self.me());
+        self.put(&place, Entry::Link { attributes, target: target.to_path_buf() });
+        Ok(())
+    }
+
+    fn set_mode(&self, path: &Path, mode: u32) -> Result<(), Fault> {
+        self.change("set the mode of", path, |attributes| attributes.mode = mode)
+    }
+
+    fn set_owner(&self, path: &Path, owner: Owner) -> Result<(), Fault> {
+        self.change("set the owner of", path, |attributes| attributes.owner = owner)
+    }
+
+    fn set_times(&self, path: &Path, atime_ns: i128, mtime_ns: i128) -> Result<(), Fault> {
+        self.change("set the times of", path, |attributes| {
+            attributes.atime_ns = atime_ns;
+            attributes.mtime_ns = mtime_ns;
+        })
+    }
+
+    fn remove_file(&self, path: &Path) -> Result<(), Fault> {
+        let (place, _) = self.existing("remove", path)?;
+        if place.sort() == Some(Sort::Directory) {
+            return Err(in_the_way("remove", path, "is a directory"));
+        }
+        self.put(&place, Entry::Gone);
+        Ok(())
+    }
+
+    fn remove_directory(&self, path: &Path) -> Result<(), Fault> {
+        let (place, _) = self.existing("remove the directory", path)?;
+        if place.sort() != Some(Sort::Directory) {
+            return Err(in_the_way("remove the directory", path, "not a directory"));
+        }
+        if !self.names_in(&place)?.is_empty() {
+            return Err(in_the_way("remove the directory", path, "directory not empty"));
+        }
+        self.put(&place, Entry::Gone);
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), Fault> {
+        let (place, found) = self.existing("move", from)?;
+        let target = self.place("move to", to)?;
+        if target.found.is_some() {
+            return Err(in_the_way("move to", to, "file exists"));
+        }
+        if target.path.starts_with(&place.path) {
+            return Err(in_the_way("move to", to, "it lies inside what is moved"));
+        }
+        let names = match place.sort() {
+            Some(Sort::Directory) => self.names_in(&place)?,
+            _ => Vec::new(),
+        };
+        let mut entry = found.into_entry(&*self.below, &place.path)?;
+        if let Entry::Dir { opaque, .. } = &mut entry {
+            *opaque = true;
+        }
+        self.put(&target, entry);
+        for name in names {
+            self.rename(&from.join(&name), &to.join(&name))?;
+        }
+        self.put(&place, Entry::Gone);
+        Ok(())
+    }
+}

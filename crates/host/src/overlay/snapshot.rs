@@ -1,0 +1,35 @@
+//! The whole of an overlay as one comparable value.
+
+use super::{Overlay, Sort};
+use crate::digest::sha256_hex;
+use crate::fault::Fault;
+use crate::files::Look;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+impl Overlay {
+    /// Everything below `/`, one line a path: sort, mode, owner, and content or target. Times are left out, because
+    /// putting a file back sets them anew. Meant for small hosts: it reads them whole.
+    pub fn snapshot(&self) -> Result<BTreeMap<PathBuf, String>, Fault> {
+        let mut lines = BTreeMap::new();
+        self.describe(Path::new("/"), &mut lines)?;
+        Ok(lines)
+    }
+
+    fn describe(&self, path: &Path, lines: &mut BTreeMap<PathBuf, String>) -> Result<(), Fault> {
+        let Some(meta) = self.stat(path)? else { return Ok(()) };
+        let what = match meta.sort {
+            Sort::File => format!("file {}", sha256_hex(&self.read(path, u64::MAX - 1)?)),
+            Sort::Link => format!("link {}", self.read_link(path)?.display()),
+            Sort::Directory => "directory".to_string(),
+            Sort::Other => "other".to_string(),
+        };
+        lines.insert(path.to_path_buf(), format!("{what} {:04o} {}:{}", meta.mode, meta.uid, meta.gid));
+        if meta.sort == Sort::Directory {
+            for name in self.list(path)? {
+                self.describe(&path.join(name), lines)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,100 @@
+//! The commands that run right now, and which of the past ones were killed.
+
+use super::table::ticks_now;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A command that was started and has not ended.
+#[derive(Clone, Debug)]
+pub(super) struct Running {
+    pub(super) id: u64,
+    /// The direct child, which leads its process group.
+    pub(super) pid: u32,
+    /// Clock ticks at its birth, or a little before.
+    pub(super) start: u64,
+    /// No other command ran during its life so far.
+    pub(super) alone: bool,
+}
+
+#[derive(Default)]
+struct State {
+    running: HashMap<u32, Running>,
+    killed: HashSet<u64>,
+    last_id: u64,
+}
+
+/// All commands of this process.
+#[derive(Default)]
+pub(super) struct Commands {
+    state: Mutex<State>,
+    /// Commands between fork and their entry in `running`: children of ours that nobody knows yet.
+    spawning: AtomicUsize,
+}
+
+/// Held from before a spawn until the child is entered.
+pub(super) struct Spawning<'a>(&'a Commands);
+
+impl Drop for Spawning<'_> {
+    fn drop(&mut self) {
+        self.0.spawning.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Commands {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn next_id(&self) -> u64 {
+        let mut state = self.state();
+        state.last_id += 1;
+        state.last_id
+    }
+
+    pub(super) fn spawning(&self) -> Spawning<'_> {
+        self.spawning.fetch_add(1, Ordering::SeqCst);
+        Spawning(self)
+    }
+
+    pub(super) fn enter(&self, id: u64, pid: u32, start: u64) {
+        let mut state = self.state();
+        let alone = state.running.is_empty();
+        // With two or more running all of them are marked already.
+        if state.running.len() == 1 {
+            state.running.values_mut().for_each(|other| other.alone = false);
+        }
+        state.running.insert(pid, Running { id, pid, start, alone });
+    }
+
+    pub(super) fn leave(&self, pid: u32) {
+        self.state().running.remove(&pid);
+    }
+
+    pub(super) fn get(&self, pid: u32) -> Option<Running> {
+        self.state().running.get(&pid).cloned()
+    }
+
+    /// Remembers that whatever carries this command's mark is to die with it.
+    pub(super) fn note_killed(&self, id: u64) {
+        self.state().killed.insert(id);
+    }
+
+    pub(super) fn was_killed(&self, id: u64) -> bool {
+        self.state().killed.contains(&id)
+    }
+
+    pub(super) fn is_running(&self, id: u64) -> bool {
+        self.state().running.values().any(|running| running.id == id)
+    }
+
+    /// Surely no direct child of ours: everybody who was spawned is entered, and this one is not.
+    pub(super) fn is_stranger(&self, pid: u32) -> bool {
+        self.spawning.load(Ordering::SeqCst) == 0 && !self.state().running.contains_key(&pid)
+    }
+
+    /// A little before now: a child's birth is rounded down to a clock tick.
+    pub(super) fn birth_tick() -> u64 {
+        ticks_now().saturating_sub(2)
+    }
+}

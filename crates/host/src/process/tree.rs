@@ -1,0 +1,206 @@
+//! Ending everything that a command started.
+//!
+//! **What belongs to a command.** Every command leads its own process group and carries a mark in its environment
+//! (`ZESTER_EXEC`), which children inherit; this process is a child subreaper, so what a command orphans becomes ours and never init's. The
+//! tree of a command is: its process group and session · all descendants of these · every process whose environment
+//! holds the mark, with descendants · whatever was once seen in the tree · an orphan we adopted that shows no mark at all, if it was
+//! born while this command was the only one running.
+//!
+//! **What is guaranteed.** After a cancel or a timeout: SIGTERM to the whole tree; when the grace has passed, SIGKILL to
+//! whatever is left; new members found meanwhile get the same; the end is two scans in a row that find nobody. This reaches children that ignore SIGTERM, that
+//! call `setsid`, and daemons that forked twice.
+//!
+//! - Where control groups of version 2 are writable for us (root, or a delegated group), the members are moved into a group made for
+//!   the kill, so that a child that forks faster than we scan cannot win.
+//! - Elsewhere the same holds but for such a race without end (a fork bomb that also leaves group and session).
+//! - A process that clears its environment, leaves session and group, and forks twice while *other* commands run too cannot be
+//!   told from theirs: it outlives the kill of its command, and [`super::Processes::kill_everything`] ends it with the run.
+//! - A process in uninterruptible sleep (dead NFS) dies when the kernel lets it; it is reported in [`super::Exit::survivors`].
+//!
+//! **What is left alone.** What a command that ended by itself left in the background (`server &`, X-6), and commands
+//! launched as uninterruptible. A process that asked to be elsewhere by other means (`systemd-run`, `at`, `docker run`)
+//! is a child of that service, not of ours.
+
+use super::cgroup::Cage;
+use super::commands::Running;
+use super::reaper;
+use super::runner::Shared;
+use super::table::{Key, Process, Snapshot};
+use rustix::process::{Pid, PidfdFlags, Signal};
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+use zester_model::limits::KILL_GRACE;
+
+/// How long SIGKILL may take before we stop waiting: only a process that the kernel holds needs more.
+const KILL_WAIT_MAX: Duration = Duration::from_secs(10);
+const PAUSE_FIRST: Duration = Duration::from_millis(5);
+const PAUSE_MAX: Duration = Duration::from_millis(100);
+
+/// Sends a signal to exactly this process: the descriptor cannot mean a later one with the same number.
+fn signal(key: Key, signal: Signal) {
+    let Some(pid) = Pid::from_raw(key.0 as i32) else { return };
+    let Ok(opened) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { return };
+    let same = super::table::read(key.0, u64::MAX).is_some_and(|process| process.start == key.1);
+    if same {
+        // It may just have died, which is what we want.
+        let _ = rustix::process::pidfd_send_signal(opened, signal);
+    }
+}
+
+/// The tree of one command, or all strays, as found in one snapshot.
+trait Quarry: Sync {
+    fn roots(&self, snapshot: &Snapshot, shared: &Shared) -> Vec<Key>;
+}
+
+impl Quarry for Running {
+    fn roots(&self, snapshot: &Snapshot, shared: &Shared) -> Vec<Key> {
+        // Another process under the leader's number means that group and session are gone and the numbers mean others.
+        let reused = snapshot.get(self.pid).is_some_and(|leader| leader.start > self.start + 200);
+        let mark = shared.mark(self.id);
+        let belongs = |process: &Process| {
+            process.start >= self.start
+                && ((!reused && (process.group == self.pid || process.session == self.pid))
+                    || process.marks.contains(&mark)
+                    || (self.alone && self.is_likely_mine(process, snapshot, shared)))
+        };
+        snapshot.processes.iter().filter(|process| belongs(process)).map(Process::key).collect()
+    }
+}
+
+impl Running {
+    /// An adopted orphan without any mark, and no worker of some daemon that was there before.
+    fn is_likely_mine(&self, process: &Process, snapshot: &Snapshot, shared: &Shared) -> bool {
+        let older = snapshot.get(process.session).is_some_and(|leader| leader.start < self.start);
+        !older && process.marks.is_empty() && is_adopted(process, shared)
+    }
+}
+
+/// Ours by inheritance: not started by us, and not by other code of this process (which stays in our group).
+fn is_adopted(process: &Process, shared: &Shared) -> bool {
+    process.ppid == shared.own_pid
+        && process.group != shared.own_group
+        && process.start >= shared.born
+        && shared.commands.is_stranger(process.pid)
+}
+
+/// Adopted orphans that no finished and no running command accounts for.
+struct Strays;
+
+impl Quarry for Strays {
+    fn roots(&self, snapshot: &Snapshot, shared: &Shared) -> Vec<Key> {
+        let spared = |process: &Process| {
+            let ids = process.marks.iter().filter_map(|mark| shared.id_of(mark));
+            let mut ids = ids.peekable();
+            ids.peek().is_some()
+                && ids.all(|id| !shared.commands.was_killed(id) || shared.commands.is_running(id))
+        };
+        let strays = snapshot.children_of(shared.own_pid);
+        let strays = strays.filter(|process| is_adopted(process, shared) && !spared(process));
+        strays.map(Process::key).collect()
+    }
+}
+
+/// Whoever was found so far, and the group they are kept in.
+struct Hunt<'a> {
+    shared: &'a Shared,
+    quarry: &'a dyn Quarry,
+    known: HashSet<Key>,
+    cage: Option<Cage>,
+}
+
+impl Hunt<'_> {
+    /// Scans, and returns who is alive, new members included; buries adopted ones that died.
+    async fn scan(&mut self) -> Vec<Key> {
+        let snapshot = self.shared.table.fresh().await;
+        let mut roots = self.quarry.roots(&snapshot, self.shared);
+        roots.extend(self.known.iter().copied());
+        let caged = self.cage.iter().flat_map(Cage::members);
+        roots.extend(caged.filter_map(|pid| snapshot.get(pid)).map(Process::key));
+        let found = snapshot.with_descendants(roots);
+        let mut alive = Vec::new();
+        for key in found {
+            let Some(process) = snapshot.get(key.0) else { continue };
+            if process.zombie {
+                if process.ppid == self.shared.own_pid {
+                    reaper::bury(self.shared, process.pid);
+                }
+                continue;
+            }
+            if self.known.insert(key)
+                && let Some(cage) = &self.cage
+            {
+                cage.take(key.0);
+            }
+            alive.push(key);
+        }
+        alive
+    }
+
+    /// Signals everybody until nobody is left or the time is up; each process once per signal, but SIGKILL always.
+    async fn press(&mut self, with: Signal, within: Duration) -> Vec<Key> {
+        let deadline = Instant::now() + within;
+        let mut told: HashSet<Key> = HashSet::new();
+        let mut pause = PAUSE_FIRST;
+        let mut quiet = false;
+        loop {
+            let alive = self.scan().await;
+            if alive.is_empty() && quiet {
+                return alive;
+            }
+            quiet = alive.is_empty();
+            if with == Signal::KILL
+                && let Some(cage) = &self.cage
+            {
+                cage.kill();
+            }
+            for key in &alive {
+                if told.insert(*key) || with == Signal::KILL {
+                    signal(*key, with);
+                }
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return alive;
+            }
+            tokio::time::sleep(if quiet { PAUSE_FIRST } else { pause.min(left) }).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// SIGTERM, grace, SIGKILL. Returns whom even that did not end.
+    async fn end(mut self) -> Vec<u32> {
+        if self.press(Signal::TERM, KILL_GRACE).await.is_empty() {
+            return Vec::new();
+        }
+        let left = self.press(Signal::KILL, KILL_WAIT_MAX).await;
+        left.into_iter().map(|(pid, _)| pid).collect()
+    }
+}
+
+/// Ends the tree of a running command.
+pub(super) async fn end_command(shared: &Shared, command: &Running) -> Vec<u32> {
+    shared.commands.note_killed(command.id);
+    let cage = Cage::new(&shared.mark(command.id));
+    if let Some(cage) = &cage {
+        cage.take(command.pid);
+    }
+    // The group at once, before any scan: its number is surely still the child's, which nobody has waited for yet.
+    if let Some(group) = Pid::from_raw(command.pid as i32) {
+        let _ = rustix::process::kill_process_group(group, Signal::TERM);
+    }
+    Hunt { shared, quarry: command, known: HashSet::new(), cage }.end().await
+}
+
+/// Ends what slipped out of every command's tree.
+pub(super) async fn end_strays(shared: &Shared) -> Vec<u32> {
+    Hunt { shared, quarry: &Strays, known: HashSet::new(), cage: None }.end().await
+}
+
+/// For a run that is dropped in the middle (a panic, a runtime that ends): no time for manners.
+pub(super) fn kill_now(shared: &Shared, command: &Running) {
+    shared.commands.note_killed(command.id);
+    let snapshot = Snapshot::take(shared.born);
+    for key in snapshot.with_descendants(command.roots(&snapshot, shared)) {
+        signal(key, Signal::KILL);
+    }
+}

@@ -1,0 +1,159 @@
+//! The contract of a resource: look, explain, act, undo.
+//!
+//! The flow of one state is always the same. `check` looks at the machine and returns a *drift*: what differs, enough to
+//! explain it, to apply it and to undo it. A dry run stops there. Otherwise `preserve` saves what apply would destroy,
+//! the drift is written to the journal, `apply` acts on exactly that drift, and one day `revert` may get it back.
+//! Because check and apply share the drift, they cannot disagree.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::future::Future;
+use std::path::Path;
+use tokio_util::sync::CancellationToken;
+use zester_host::overlay::Overlay;
+use zester_host::{Fault, Live, Look, Processes, Touch};
+use zester_model::outcome::Details;
+
+/// Why a state is to act whatever it finds (S-14).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Forced {
+    /// A state that it watches changed, or a refresh was still owed to it.
+    Watch,
+    /// It is a prerequisite of something that is about to change.
+    Prereq,
+}
+
+/// Files of the states dir and templates, as far as a resource may ask for them.
+pub trait StateFiles: Send + Sync {
+    /// Content behind `salt://…`, `zester://…` or a path below the states dir.
+    fn read(&self, uri: &str) -> Result<Vec<u8>, Fault>;
+    /// Renders a Jinja template with facts, settings and the given context.
+    fn render(&self, name: &str, text: &str, context: &Details) -> Result<String, Fault>;
+    /// A value of the settings, `a:b:c`.
+    fn setting(&self, key: &str) -> Option<serde_json::Value>;
+}
+
+/// What a check may use. Nothing in it can change the machine.
+pub struct Checking<'a> {
+    pub look: &'a dyn Look,
+    /// For questions that only a program can answer (`dpkg-query`); never for acting.
+    pub query: &'a dyn Processes,
+    pub files: &'a dyn StateFiles,
+    pub forced: Option<Forced>,
+    /// A rehearsal: what only acting can reveal (a missing `cwd`, program or user of a command) is no failure yet (S-30).
+    pub rehearsal: bool,
+    pub cancel: &'a CancellationToken,
+}
+
+/// What an apply may use.
+pub struct Applying<'a> {
+    pub touch: &'a dyn Touch,
+    pub processes: &'a dyn Processes,
+    pub cancel: &'a CancellationToken,
+    pub live: Option<Live>,
+}
+
+/// What a revert may use.
+pub struct Reverting<'a> {
+    pub touch: &'a dyn Touch,
+    pub processes: &'a dyn Processes,
+    pub vault: &'a dyn Vault,
+    pub cancel: &'a CancellationToken,
+    /// Overwrite what somebody changed since (`--force`).
+    pub force: bool,
+}
+
+/// Keeps before-images, by the hash of their content.
+pub trait Vault: Send + Sync {
+    /// Saves content durably and returns its name.
+    fn keep(&self, content: &[u8]) -> Result<String, Fault>;
+    fn fetch(&self, name: &str) -> Result<Vec<u8>, Fault>;
+}
+
+/// What a drift would do, or did, in words.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Explanation {
+    /// A unified diff or a few words.
+    pub diff: String,
+    pub details: Details,
+}
+
+/// What an apply or a revert did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Change {
+    pub changed: bool,
+    pub diff: String,
+    pub details: Details,
+    /// What became known only by acting and is needed to undo it; replaces the drift in the journal.
+    pub undo: Option<serde_json::Value>,
+}
+
+/// A parameter that has the right type and the wrong value; becomes a compile error at that parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Invalid {
+    pub parameter: &'static str,
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+/// One kind of thing that a state can manage. The type itself carries the parameters, their defaults and docs.
+pub trait Resource: DeserializeOwned + schemars::JsonSchema + Send + Sync + Sized + 'static {
+    /// `file.managed`
+    const KIND: &'static str;
+    /// The parameter that defaults to the state id.
+    const PRIMARY: &'static str;
+    /// The manual page, Markdown: first line is the summary, then prose and one example in a `yaml` block.
+    const DOC: &'static str;
+    /// Whether apply leaves something to undo. Actions do not.
+    const UNDOABLE: bool;
+
+    /// What check found: enough to explain, to apply and to undo.
+    type Drift: Serialize + DeserializeOwned + Send + Sync;
+
+    /// Judges the values, without looking at the machine.
+    fn validate(&self) -> Vec<Invalid> {
+        Vec::new()
+    }
+
+    /// `None`: nothing to do. Writes nothing.
+    fn check(&self, cx: &Checking<'_>) -> impl Future<Output = Result<Option<Self::Drift>, Fault>> + Send;
+
+    /// Says what the drift is. `done` tells whether it was applied or would be.
+    fn explain(&self, drift: &Self::Drift, done: bool) -> Explanation;
+
+    /// Saves what apply is about to destroy.
+    fn preserve(&self, _drift: &mut Self::Drift, _look: &dyn Look, _vault: &dyn Vault) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// Acts on the drift. Starts nothing once cancelled.
+    fn apply(&self, drift: &Self::Drift, cx: &Applying<'_>) -> impl Future<Output = Result<Change, Fault>> + Send;
+
+    /// Makes the effects visible to the later checks of a rehearsal.
+    fn foresee(&self, _drift: &Self::Drift, _overlay: &Overlay) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// Undoes what was recorded; needs nothing but the record.
+    fn revert(undo: &Self::Drift, cx: &Reverting<'_>) -> impl Future<Output = Result<Change, Fault>> + Send;
+
+    /// Where guards of this state run and with what (S-16): `cwd`, `env`, `path`, `timeout` where the kind has them.
+    fn guard_setting(&self) -> GuardSetting {
+        GuardSetting::default()
+    }
+}
+
+/// What guards share with their state.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GuardSetting {
+    pub cwd: Option<std::path::PathBuf>,
+    pub environment: Vec<(String, String)>,
+    pub path: Option<String>,
+    pub timeout: Option<std::time::Duration>,
+    pub user: Option<String>,
+}
+
+/// The path a state is about, where it is about one; used in messages.
+pub fn show(path: &Path) -> String {
+    path.display().to_string()
+}
