@@ -40,3 +40,29 @@ impl Outcome {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s13_what_counts_as_failed_for_whom() {
+        // outcome, for `onfail`, for `require`, `watch` and `onchanges`
+        let table = [
+            (Outcome::Unchanged, false, false),
+            (Outcome::Changed, false, false),
+            (Outcome::GuardUnmet, false, false),
+            (Outcome::Failed, true, true),
+            (Outcome::Interrupted, true, true),
+            (Outcome::Skipped(SkipReason::RequireFailed), false, true),
+            (Outcome::Skipped(SkipReason::FailhardAbort), false, true),
+            (Outcome::Skipped(SkipReason::Canceled), false, true),
+            (Outcome::Skipped(SkipReason::OnchangesNotMet), false, false),
+            (Outcome::Skipped(SkipReason::OnfailNotMet), false, false),
+            (Outcome::Skipped(SkipReason::PrereqNotMet), false, false),
+        ];
+        for (outcome, failed, blocks) in table {
+            assert_eq!((outcome.failed(), outcome.blocks()), (failed, blocks), "{outcome:?}");
+        }
+    }
+}

@@ -1,5 +1,13 @@
 //! Levels, their order, cycles, and the cost of it all.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test may"
+)]
+
 use std::time::Duration;
 use zester_engine::{BuildError, Cycle, Graph, NodeId, NodeSpec, Run};
 use zester_model::name::StateName;

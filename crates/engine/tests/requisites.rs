@@ -1,5 +1,13 @@
 //! The requisite table of S-12, S-13 and S-41, written as data: what each kind makes of each end of its targets.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test may"
+)]
+
 mod world;
 
 use world::{ERR, NO, Script, World, YES, ids, play, skipped, spec};
@@ -160,7 +168,8 @@ fn among_three(edges: &[(usize, EdgeKind)], prereq: Option<bool>) -> World {
 fn s12_the_first_requisite_that_says_skip_gives_the_reason_and_the_targets() {
     use EdgeKind::{Onchanges, OnchangesAny, Onfail, OnfailAll, Require, RequireAny, Watch};
     use SkipReason::{OnchangesNotMet, OnfailNotMet, PrereqNotMet, RequireFailed};
-    let rows: [(&[(usize, EdgeKind)], Option<bool>, SkipReason, &[u32]); 9] = [
+    type Row<'a> = (&'a [(usize, EdgeKind)], Option<bool>, SkipReason, &'a [u32]);
+    let rows: [Row<'_>; 9] = [
         (&[(0, Onfail), (0, Onchanges), (2, Require)], Some(false), RequireFailed, &[2]),
         (&[(0, Onfail), (0, Onchanges), (2, Watch)], Some(false), RequireFailed, &[2]),
         (&[(0, Onfail), (0, Onchanges), (2, RequireAny)], None, RequireFailed, &[2]),
@@ -205,11 +214,8 @@ fn s14_a_watched_change_wins_over_a_pending_refresh_and_that_over_a_prereq() {
         let mut script = Script::new(YES, YES);
         script.probe = vec![true];
         let check = if watched_changes { YES } else { NO };
-        let nodes = vec![
-            (spec("a"), Script::new(check, YES)),
-            (dependent, script),
-            (gate, Script::new(YES, YES)),
-        ];
+        let nodes =
+            vec![(spec("a"), Script::new(check, YES)), (dependent, script), (gate, Script::new(YES, YES))];
         let world = play(nodes, Mode::Apply);
         assert_eq!(world.trace.forced(NodeId(1)), Some(expected));
     }

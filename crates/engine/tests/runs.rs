@@ -1,5 +1,13 @@
 //! Whole runs: modes, guards, gates, retries, failhard, cancellation, debts, concurrency.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test may"
+)]
+
 mod world;
 
 use std::time::Duration;
@@ -154,6 +162,20 @@ fn s19_failhard_lets_its_level_finish_and_skips_later_ones() {
 }
 
 #[test]
+fn s19_of_two_failhard_failures_the_same_is_named_whoever_ends_first() {
+    for order in [[0, 1], [1, 0]] {
+        let hard = |name| with(name, |spec| spec.failhard = true);
+        let specs = vec![hard("a"), hard("b"), requiring("later", 0)];
+        let mut world = World::new(specs, vec![Script::new(ERR, YES); 3], Mode::Check, 5);
+        world.send(Event::Start);
+        for node in order {
+            world.send(Event::Checked { node: NodeId(node), result: ERR });
+        }
+        assert_eq!(world.trace.because(NodeId(2)), ids(&[0]));
+    }
+}
+
+#[test]
 fn s31_revert_goes_backwards_and_keeps_what_a_failed_one_stands_on() {
     // 0 <- 1 <- 2 by require and onfail; 3 -> 2 only by order; 4 alone.
     let nodes = vec![
@@ -262,7 +284,9 @@ fn s39_who_watches_a_change_and_did_not_get_to_run_is_owed_a_refresh() {
         (with("guarded", |spec| (spec.guarded, spec.edges) = (true, vec![(0, EdgeKind::Watch)])), unmet),
         (watching("unwanted", &[(0, EdgeKind::Onfail)]), Script::new(YES, YES)),
         (
-            with("old_debt", |spec| (spec.refresh_pending, spec.edges) = (true, vec![(1, EdgeKind::Require)])),
+            with("old_debt", |spec| {
+                (spec.refresh_pending, spec.edges) = (true, vec![(1, EdgeKind::Require)])
+            }),
             Script::new(YES, YES),
         ),
         (with("old_debt_paid", |spec| spec.refresh_pending = true), Script::new(YES, YES)),

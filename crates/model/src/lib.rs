@@ -14,3 +14,4 @@ pub mod program;
 pub mod requisite;
 pub mod source;
 pub mod suggest;
+pub mod target;

@@ -1,0 +1,138 @@
+//! Target expressions (D-8): which peels are meant.
+//!
+//! ```text
+//! web*                      glob over the id; `*` crosses everything
+//! E@web[0-9]+               regular expression, anchored at the start
+//! L@web1,db1                these ids
+//! G@os:Debian               fact, compared without case; the value may be a glob; a list matches if one element does
+//! G@mem_total>=4096         != > >= < <=, also as G@mem_total:>=4096; numbers compare as numbers
+//! G@os.family:x G@a:b:x     both nest
+//! I@role:web                the same over settings
+//! not and or ( )            in this order of precedence
+//! ```
+//!
+//! `G@key!=value` is exactly `not G@key:value`: it also holds where there is no such key.
+
+mod parse;
+mod value;
+
+use globset::GlobMatcher;
+use regex::Regex;
+use serde_json::Value;
+use std::collections::HashSet;
+use std::fmt;
+
+/// A parsed target expression.
+#[derive(Clone, Debug)]
+pub struct Target {
+    expression: Expression,
+    by_id_only: bool,
+}
+
+/// What a target is matched against: one peel.
+#[derive(Copy, Clone, Debug)]
+pub struct Subject<'a> {
+    pub id: &'a str,
+    pub facts: &'a Value,
+    pub settings: &'a Value,
+}
+
+/// What is wrong with an expression, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetError {
+    /// In bytes from the start of the expression.
+    pub offset: usize,
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+impl fmt::Display for TargetError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} (at byte {})", self.message, self.offset)?;
+        match &self.hint {
+            Some(hint) => write!(out, "; {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for TargetError {}
+
+#[derive(Clone, Debug)]
+enum Expression {
+    Not(Box<Expression>),
+    All(Vec<Expression>),
+    Any(Vec<Expression>),
+    Id(IdTest),
+    Data { of: Data, test: value::Test },
+}
+
+/// A test that needs nothing but the id.
+#[derive(Clone, Debug)]
+enum IdTest {
+    Every,
+    Exact(String),
+    Glob(GlobMatcher),
+    /// Holds where the leftmost match begins at the start, which is what anchoring means.
+    Regex(Regex),
+    List(HashSet<String>),
+}
+
+/// Where a value is looked up.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Data {
+    Facts,
+    Settings,
+}
+
+impl Target {
+    /// Reads an expression, or points at the character where it stops making sense.
+    pub fn parse(text: &str) -> Result<Target, TargetError> {
+        let expression = parse::expression(text)?;
+        Ok(Target { by_id_only: expression.by_id_only(), expression })
+    }
+
+    pub fn matches(&self, subject: &Subject<'_>) -> bool {
+        self.expression.matches(subject)
+    }
+
+    /// Whether the id alone decides: only such a target may assign secrets (D-6), and it needs no facts to resolve.
+    pub fn by_id_only(&self) -> bool {
+        self.by_id_only
+    }
+}
+
+impl Expression {
+    /// The depth is bounded by the parser, so recursion is safe.
+    fn matches(&self, subject: &Subject<'_>) -> bool {
+        match self {
+            Expression::Not(inner) => !inner.matches(subject),
+            Expression::All(parts) => parts.iter().all(|part| part.matches(subject)),
+            Expression::Any(parts) => parts.iter().any(|part| part.matches(subject)),
+            Expression::Id(test) => test.matches(subject.id),
+            Expression::Data { of: Data::Facts, test } => test.matches(subject.facts),
+            Expression::Data { of: Data::Settings, test } => test.matches(subject.settings),
+        }
+    }
+
+    fn by_id_only(&self) -> bool {
+        match self {
+            Expression::Not(inner) => inner.by_id_only(),
+            Expression::All(parts) | Expression::Any(parts) => parts.iter().all(Expression::by_id_only),
+            Expression::Id(_) => true,
+            Expression::Data { .. } => false,
+        }
+    }
+}
+
+impl IdTest {
+    fn matches(&self, id: &str) -> bool {
+        match self {
+            IdTest::Every => true,
+            IdTest::Exact(name) => name == id,
+            IdTest::Glob(glob) => glob.is_match(id),
+            IdTest::Regex(regex) => regex.find(id).is_some_and(|found| found.start() == 0),
+            IdTest::List(ids) => ids.contains(id),
+        }
+    }
+}
