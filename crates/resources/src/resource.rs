@@ -8,7 +8,6 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::future::Future;
-use std::path::Path;
 use tokio_util::sync::CancellationToken;
 use zester_host::overlay::Overlay;
 use zester_host::{Fault, Live, Look, Processes, Touch};
@@ -106,9 +105,15 @@ pub trait Resource: DeserializeOwned + schemars::JsonSchema + Send + Sync + Size
     const DOC: &'static str;
     /// Whether apply leaves something to undo. Actions do not.
     const UNDOABLE: bool;
+    /// Other names of parameters: what users of the field write for them.
+    const ALIASES: &'static [(&'static str, &'static [&'static str])] = &[];
+    /// Parameters that take a list, where a single value stands for a list of one.
+    const LISTS: &'static [&'static str] = &[];
+    /// Parameters that take a text, where a list stands for its lines.
+    const LINES: &'static [&'static str] = &[];
 
     /// What check found: enough to explain, to apply and to undo.
-    type Drift: Serialize + DeserializeOwned + Send + Sync;
+    type Drift: Serialize + DeserializeOwned + Send + Sync + 'static;
 
     /// Judges the values, without looking at the machine.
     fn validate(&self) -> Vec<Invalid> {
@@ -127,7 +132,11 @@ pub trait Resource: DeserializeOwned + schemars::JsonSchema + Send + Sync + Size
     }
 
     /// Acts on the drift. Starts nothing once cancelled.
-    fn apply(&self, drift: &Self::Drift, cx: &Applying<'_>) -> impl Future<Output = Result<Change, Fault>> + Send;
+    fn apply(
+        &self,
+        drift: &Self::Drift,
+        cx: &Applying<'_>,
+    ) -> impl Future<Output = Result<Change, Fault>> + Send;
 
     /// Makes the effects visible to the later checks of a rehearsal.
     fn foresee(&self, _drift: &Self::Drift, _overlay: &Overlay) -> Result<(), Fault> {
@@ -151,9 +160,4 @@ pub struct GuardSetting {
     pub path: Option<String>,
     pub timeout: Option<std::time::Duration>,
     pub user: Option<String>,
-}
-
-/// The path a state is about, where it is about one; used in messages.
-pub fn show(path: &Path) -> String {
-    path.display().to_string()
 }

@@ -1,0 +1,140 @@
+//! From the parameters of a state, as written, to a resource with types.
+
+use crate::resource::Resource;
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor, value::StrDeserializer};
+use std::cell::Cell;
+use zester_model::node::{Meaning, Mismatch, Node, Scalar, Value};
+use zester_model::problem::{Kind, Problem};
+use zester_model::program::Param;
+use zester_model::source::Span;
+
+/// Reads a resource, or says everything that is wrong with its parameters.
+pub(crate) fn read<R: Resource>(params: &[Param], at: Span) -> Result<R, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let mut params = prepared::<R>(params, &mut problems);
+    let mut dropped: Vec<String> = Vec::new();
+    loop {
+        let source = Params { params: &params, current: Cell::new(None) };
+        let mismatch = match R::deserialize(&source) {
+            Ok(read) => {
+                problems.extend(invalid_values(&read, &params, at));
+                return if problems.is_empty() { Ok(read) } else { Err(problems) };
+            }
+            Err(mismatch) => mismatch,
+        };
+        // The parameter it stumbled over is reported and left out, so that the next one gets its turn.
+        match source.current.get() {
+            Some(index) => {
+                let param = params.remove(index);
+                problems.push(at_parameter::<R>(&param, mismatch));
+                dropped.push(param.name);
+            }
+            None => {
+                if !dropped.iter().any(|name| mismatch.message.contains(&format!("`{name}`"))) {
+                    problems
+                        .push(Problem::new(Kind::State, format!("{}: {}", R::KIND, mismatch.message)).at(at));
+                }
+                return Err(problems);
+            }
+        }
+    }
+}
+
+fn at_parameter<R: Resource>(param: &Param, mismatch: Mismatch) -> Problem {
+    let message = format!("`{}` of {}: {}", param.name, R::KIND, mismatch.message);
+    Problem::new(Kind::State, message).at(mismatch.span.unwrap_or(param.value.span)).maybe_hint(mismatch.hint)
+}
+
+fn invalid_values<R: Resource>(read: &R, params: &[Param], at: Span) -> Vec<Problem> {
+    let place =
+        |name: &str| params.iter().find(|param| param.name == name).map_or(at, |param| param.value.span);
+    let problem = |invalid: crate::resource::Invalid| {
+        let message = format!("`{}` of {}: {}", invalid.parameter, R::KIND, invalid.message);
+        Problem::new(Kind::State, message).at(place(invalid.parameter)).maybe_hint(invalid.hint)
+    };
+    read.validate().into_iter().map(problem).collect()
+}
+
+/// Under their own names, without those that say nothing, lists and texts in their usual form.
+fn prepared<R: Resource>(params: &[Param], problems: &mut Vec<Problem>) -> Vec<Param> {
+    let mut found: Vec<Param> = Vec::new();
+    for param in params.iter().filter(|param| !param.value.is_null()) {
+        let mut param = param.clone();
+        let alias = R::ALIASES.iter().find(|(_, aliases)| aliases.contains(&param.name.as_str()));
+        if let Some((name, _)) = alias {
+            param.name = (*name).to_string();
+        } else if param.name == "name" {
+            param.name = R::PRIMARY.to_string();
+        }
+        if let Some(first) = found.iter().find(|other| other.name == param.name) {
+            let message = format!("`{}` of {} is given twice", param.name, R::KIND);
+            problems.push(Problem::new(Kind::State, message).at(param.key).label(first.key, "first here"));
+            continue;
+        }
+        if R::LISTS.contains(&param.name.as_str()) && param.value.as_list().is_none() {
+            param.value = Node::list(param.value.span, vec![param.value.clone()]);
+        }
+        if R::LINES.contains(&param.name.as_str())
+            && let Some(joined) = joined(&param.value)
+        {
+            param.value = joined;
+        }
+        found.push(param);
+    }
+    found
+}
+
+/// A list of texts as one text, each a line; `None` for what is no such list.
+fn joined(node: &Node) -> Option<Node> {
+    let lines: Option<Vec<&str>> = node.as_list()?.iter().map(Node::as_text).collect();
+    let text: String = lines?.iter().flat_map(|line| [line, "\n"]).collect();
+    let value = Value::Scalar(Scalar { text: text.into(), meaning: Meaning::Text });
+    Some(Node { span: node.span, value })
+}
+
+/// The parameters as one map, which remembers where the reader was when it stumbled.
+struct Params<'a> {
+    params: &'a [Param],
+    current: Cell<Option<usize>>,
+}
+
+impl<'de> Deserializer<'de> for &'de Params<'_> {
+    type Error = Mismatch;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
+        visitor.visit_map(Access { source: self, next: 0 })
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+struct Access<'de, 'a> {
+    source: &'de Params<'a>,
+    next: usize,
+}
+
+impl<'de> MapAccess<'de> for Access<'de, '_> {
+    type Error = Mismatch;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Mismatch> {
+        let Some(param) = self.source.params.get(self.next) else {
+            self.source.current.set(None);
+            return Ok(None);
+        };
+        self.source.current.set(Some(self.next));
+        seed.deserialize(StrDeserializer::new(&param.name))
+            .map(Some)
+            .map_err(|mismatch: Mismatch| mismatch.or_at(param.key))
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Mismatch> {
+        let Some(param) = self.source.params.get(self.next) else {
+            return Err(Mismatch::new("a value was asked for before its key"));
+        };
+        self.next += 1;
+        seed.deserialize(&param.value).map_err(|mismatch| mismatch.or_at(param.value.span))
+    }
+}

@@ -1,0 +1,92 @@
+//! Kinds as data: names, parameters and docs, out of the types that implement them.
+
+use crate::bound;
+use crate::resource::Resource;
+use schemars::generate::SchemaSettings;
+use serde_json::Value as Json;
+use zester_model::catalog::{Catalog, Kind, Parameter};
+
+/// Everything the compiler and the documentation need to know about the kinds.
+pub fn catalog() -> Catalog {
+    Catalog::new(bound::entries().iter().map(|entry| (entry.describe)()))
+}
+
+/// The schema of a resource's parameters, without references to elsewhere.
+pub(crate) fn parameters_schema<R: Resource>() -> Json {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    settings.into_generator().into_root_schema_for::<R>().to_value()
+}
+
+pub(crate) fn describe<R: Resource>() -> Kind {
+    let schema = parameters_schema::<R>();
+    let required: Vec<&str> =
+        schema["required"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    let parameters = properties.map(|(name, property)| Parameter {
+        name: kept(name),
+        aliases: R::ALIASES.iter().find(|(own, _)| own == name).map_or(&[], |(_, aliases)| *aliases),
+        required: required.contains(&name.as_str()) && name != R::PRIMARY,
+        takes: takes(property, R::LISTS.contains(&name.as_str())),
+        doc: property["description"].as_str().unwrap_or_default().to_string(),
+    });
+    Kind {
+        name: R::KIND,
+        summary: R::DOC.lines().next().unwrap_or_default().to_string(),
+        doc: R::DOC.to_string(),
+        primary: R::PRIMARY,
+        parameters: parameters.collect(),
+        open: false,
+    }
+}
+
+/// A name that lives as long as the program. There are a few hundred, and each is kept once.
+fn kept(name: &str) -> &'static str {
+    use std::collections::HashSet;
+    use std::sync::{Mutex, PoisonError};
+    static NAMES: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let names = names.get_or_insert_default();
+    if let Some(known) = names.get(name) {
+        return known;
+    }
+    let name: &'static str = Box::leak(name.to_string().into_boxed_str());
+    names.insert(name);
+    name
+}
+
+/// What a parameter takes, in words.
+fn takes(property: &Json, or_one: bool) -> String {
+    if let Some(said) = property["x-takes"].as_str() {
+        return said.to_string();
+    }
+    if let Some(choices) = property["enum"].as_array() {
+        let words: Vec<&str> = choices.iter().filter_map(Json::as_str).collect();
+        return words.join(" or ");
+    }
+    if let Some(forms) = property["anyOf"].as_array().or_else(|| property["oneOf"].as_array()) {
+        let words = forms.iter().filter(|form| form["type"] != "null").map(|form| takes(form, false));
+        let words: Vec<String> = words.filter(|word| word != "anything").collect();
+        return words.join(" or ");
+    }
+    if let Some(one) = property["const"].as_str() {
+        return one.to_string();
+    }
+    let sort = match &property["type"] {
+        Json::String(sort) => Some(sort.as_str()),
+        Json::Array(sorts) => sorts.iter().filter_map(Json::as_str).find(|sort| *sort != "null"),
+        _ => None,
+    };
+    match sort {
+        Some("string") => "text".to_string(),
+        Some("boolean") => "true or false".to_string(),
+        Some("integer") => "whole number".to_string(),
+        Some("number") => "number".to_string(),
+        Some("object") => "map".to_string(),
+        Some("array") if or_one => format!("{0} or list of {0}s", takes(&property["items"], false)),
+        Some("array") => format!("list of {}s", takes(&property["items"], false)),
+        _ => "anything".to_string(),
+    }
+}

@@ -1,0 +1,256 @@
+//! `exec.run`, `cmd.run`, `cmd.wait`, `cmd.script`: run a command. One implementation, four names.
+
+mod flavour;
+mod judge;
+mod script;
+
+pub use flavour::{CmdRun, CmdScript, CmdWait, ExecRun};
+
+use crate::params::{Absolute, Environment, Mode, Time};
+use crate::resource::{Applying, Change, Checking, Explanation, Forced, GuardSetting, Invalid};
+use crate::words;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use zester_host::overlay::Overlay;
+use zester_host::{Fault, Launch, Look, NewFile, Processes, Program, Touch};
+use zester_model::outcome::Details;
+
+/// A command, and when it is to run.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Exec {
+    /// What to run.
+    command: String,
+    /// With it, `command` is the program, these are its arguments, and no shell is used.
+    args: Option<Vec<String>>,
+    /// `posix` splits the command into words with shell quoting and executes it directly; `shell` is `/bin/sh -c`.
+    provider: Option<Provider>,
+    /// The working directory. Missing is an error before anything runs.
+    cwd: Option<Absolute>,
+    /// Variables added to the environment: a list of `KEY=value`, or a map.
+    #[serde(default)]
+    environment: Environment,
+    /// PATH, for finding the program and for the program itself. Every entry is absolute.
+    path: Option<String>,
+    /// Exit codes that count as success. Default: `[0]`.
+    #[serde(default = "zero")]
+    returns: Vec<i64>,
+    /// When it passes, the command and all it started are killed, and the state fails.
+    timeout: Option<Time>,
+    /// Files that show that it was done already: if all exist, it is not run.
+    #[serde(default)]
+    creates: Vec<String>,
+    /// Runs only when a state that it watches has changed.
+    #[serde(default)]
+    refresh_only: bool,
+    /// Shows each line of output while it runs, and logs it.
+    #[serde(default)]
+    logoutput: bool,
+    /// What the command reads.
+    stdin: Option<String>,
+    /// Permission bits that files it creates do not get.
+    umask: Option<Mode>,
+    /// The user to run as, with all of its groups.
+    runas: Option<String>,
+    /// The script to run: `salt://…`, `zester://…` or a path below the states directory. Default: the first word of `command`.
+    source: Option<String>,
+    /// `jinja` renders the script first.
+    template: Option<script::Template>,
+    /// Variables for the template.
+    #[serde(default)]
+    context: Details,
+}
+
+fn zero() -> Vec<i64> {
+    vec![0]
+}
+
+/// How the command becomes a process.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Provider {
+    Posix,
+    Shell,
+}
+
+/// That it is to run, and why.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Drift {
+    /// A watched state changed.
+    #[serde(default)]
+    via_subscribe: bool,
+    #[serde(skip)]
+    script: Option<Vec<u8>>,
+}
+
+impl Exec {
+    /// X-1, after the guards: triggered, else `creates`, else `refresh_only`.
+    async fn decide(&self, cx: &Checking<'_>, flavour: &flavour::Traits) -> Result<Option<Drift>, Fault> {
+        if cx.forced.is_none() && (self.created(cx.look)? || self.refresh_only || flavour.refresh_only) {
+            return Ok(None);
+        }
+        let script = if flavour.script { Some(self.script(cx)?) } else { None };
+        Ok(Some(Drift { via_subscribe: cx.forced == Some(Forced::Watch), script }))
+    }
+
+    fn creates(&self) -> impl Iterator<Item = PathBuf> + '_ {
+        let base = self.cwd.as_ref().map_or_else(|| PathBuf::from("/"), |cwd| cwd.0.clone());
+        self.creates.iter().map(move |path| base.join(path))
+    }
+
+    /// There is a `creates`, and all of it exists.
+    fn created(&self, look: &dyn Look) -> Result<bool, Fault> {
+        for path in self.creates() {
+            if look.stat_followed(&path)?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(!self.creates.is_empty())
+    }
+
+    fn explain(&self, drift: &Drift, done: bool) -> Explanation {
+        let verb = if done { "Executed" } else { "Would have executed" };
+        let via = if drift.via_subscribe { " via subscribe" } else { "" };
+        let mut details = Details::new();
+        details.insert("command".into(), self.shown().into());
+        Explanation { diff: format!("{verb}{via}"), details }
+    }
+
+    /// The command as a user would type it.
+    fn shown(&self) -> String {
+        let args = self.args.iter().flatten().map(|word| words::quoted(word));
+        std::iter::once(self.command.clone()).chain(args).collect::<Vec<_>>().join(" ")
+    }
+
+    fn program(&self, provider: Provider) -> Result<Program, String> {
+        if let Some(args) = &self.args {
+            let words = std::iter::once(self.command.clone()).chain(args.iter().cloned());
+            return Ok(Program::Argv(words.collect()));
+        }
+        match provider {
+            Provider::Shell => Ok(Program::Shell(self.command.clone())),
+            Provider::Posix => words::split(&self.command).map(Program::Argv),
+        }
+    }
+
+    fn launch(&self, program: Program) -> Launch {
+        Launch {
+            program,
+            cwd: self.cwd.as_ref().map(|cwd| cwd.0.clone()),
+            environment: self.environment.0.clone(),
+            path: self.path.clone(),
+            stdin: self.stdin.as_ref().map(|text| text.clone().into_bytes()),
+            umask: self.umask.map(|umask| umask.0),
+            user: self.runas.clone(),
+            timeout: self.timeout.map(|time| time.0),
+            uninterruptible: false,
+        }
+    }
+
+    async fn apply(
+        &self,
+        drift: &Drift,
+        cx: &Applying<'_>,
+        flavour: &flavour::Traits,
+    ) -> Result<Change, Fault> {
+        let provider = self.provider.unwrap_or(flavour.provider);
+        let exit = match &drift.script {
+            Some(script) => self.run_script(script, cx).await?,
+            None => {
+                let program = self.program(provider).map_err(judge::malformed)?;
+                self.run(&self.launch(program), cx.processes, cx).await?
+            }
+        };
+        let details = judge::details(self.shown(), &exit);
+        let created = self.created(cx.touch)?;
+        match judge::judge(&exit, &self.returns, created, self.timeout.map(|time| time.0)) {
+            Ok(()) => Ok(Change { changed: true, diff: self.explain(drift, true).diff, details, undo: None }),
+            Err(fault) => Err(fault.details(details)),
+        }
+    }
+
+    async fn run(
+        &self,
+        launch: &Launch,
+        processes: &dyn Processes,
+        cx: &Applying<'_>,
+    ) -> Result<zester_host::Exit, Fault> {
+        let live = cx.live.clone().filter(|_| self.logoutput);
+        processes.run(launch, live, cx.cancel).await
+    }
+
+    /// What the command promises to create counts as there for later states of a rehearsal.
+    fn foresee(&self, overlay: &Overlay) -> Result<(), Fault> {
+        let mode = 0o666 & !overlay.umask();
+        for path in self.creates() {
+            let parent = path.parent().unwrap_or(&path);
+            let there = overlay.stat(&path)?.is_some();
+            if !there
+                && overlay
+                    .stat_followed(parent)?
+                    .is_some_and(|meta| meta.sort == zester_host::Sort::Directory)
+            {
+                overlay.put_file(&path, &NewFile { content: &[], mode, owner: overlay.me() })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn validate(&self, flavour: &flavour::Traits) -> Vec<Invalid> {
+        let mut invalid = Vec::new();
+        let mut refuse =
+            |parameter, message: String| invalid.push(Invalid { parameter, message, hint: None });
+        let provider = self.provider.unwrap_or(flavour.provider);
+        if self.command.trim().is_empty() {
+            refuse("command", "the command is empty".to_string());
+        } else if self.command.contains('\0') {
+            refuse("command", "a command cannot hold a NUL character".to_string());
+        } else if self.args.is_none() && (provider == Provider::Posix || flavour.script) {
+            match words::split(&self.command) {
+                Err(why) => refuse("command", why),
+                Ok(split) if split.first().is_none_or(String::is_empty) => {
+                    refuse("command", "the command is empty".to_string());
+                }
+                Ok(_) => {}
+            }
+        }
+        if let Some(entry) =
+            self.path.iter().flat_map(|path| path.split(':')).find(|entry| !entry.starts_with('/'))
+        {
+            refuse("path", format!("the entry `{entry}` is not absolute"));
+        }
+        if let Some(code) = self.returns.iter().find(|code| !(0..=255).contains(*code)) {
+            refuse("returns", format!("{code} is not an exit code; those are 0 to 255"));
+        }
+        if self.returns.is_empty() {
+            refuse("returns", "no exit code would be a success".to_string());
+        }
+        if self.timeout.is_some_and(|time| time.0.is_zero()) {
+            refuse("timeout", "it would be over before it began".to_string());
+        }
+        if let Some(path) = self.creates.iter().find(|path| !path.starts_with('/') && self.cwd.is_none()) {
+            refuse("creates", format!("`{path}` is not absolute, and there is no `cwd` it could belong to"));
+        }
+        if self.umask.is_some_and(|umask| umask.0 > 0o777) {
+            refuse("umask", "a umask has three octal digits at most".to_string());
+        }
+        let of_scripts = [("source", self.source.is_some()), ("template", self.template.is_some())];
+        for (parameter, given) in of_scripts {
+            if given && !flavour.script {
+                refuse(parameter, "only `cmd.script` has it".to_string());
+            }
+        }
+        invalid
+    }
+
+    fn guard_setting(&self) -> GuardSetting {
+        GuardSetting {
+            cwd: self.cwd.as_ref().map(|cwd| cwd.0.clone()),
+            environment: self.environment.0.clone(),
+            path: self.path.clone(),
+            timeout: self.timeout.map(|time| time.0),
+            user: self.runas.clone(),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Running a script that comes with the states.
+
+use super::Exec;
+use crate::resource::{Applying, Checking};
+use crate::words;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use zester_host::{Exit, Fault, FaultKind, NewFile, Owner, Program};
+
+/// How the script becomes text.
+#[derive(Copy, Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Template {
+    Jinja,
+}
+
+impl Exec {
+    /// The content of the script, rendered if asked for.
+    pub(super) fn script(&self, cx: &Checking<'_>) -> Result<Vec<u8>, Fault> {
+        let first = || words::split(&self.command).ok().and_then(|split| split.into_iter().next());
+        let source = self.source.clone().or_else(first).unwrap_or_default();
+        let content = match source.starts_with('/') {
+            true => cx.look.read(source.as_ref(), zester_model::limits::FILE_BYTES_MAX)?,
+            false => cx.files.read(&source)?,
+        };
+        if self.template.is_none() {
+            return Ok(content);
+        }
+        let text = String::from_utf8(content)
+            .map_err(|_| Fault::new(FaultKind::Unsupported, format!("the template {source} is not UTF-8")))?;
+        Ok(cx.files.render(&source, &text, &self.context)?.into_bytes())
+    }
+
+    /// The script is put beside other temp files for as long as it runs, readable only for whom it runs as.
+    pub(super) async fn run_script(&self, script: &[u8], cx: &Applying<'_>) -> Result<Exit, Fault> {
+        let owner = match &self.runas {
+            None => cx.touch.me(),
+            Some(name) => {
+                let user = cx.touch.user(name)?;
+                let unknown = || Fault::new(FaultKind::NotFound, format!("user `{name}` does not exist"));
+                let user = user.ok_or_else(unknown)?;
+                Owner { uid: user.uid, gid: user.gid }
+            }
+        };
+        let path = unused_path();
+        cx.touch.put_file(&path, &NewFile { content: script, mode: 0o700, owner })?;
+        let mut argv = Vec::new();
+        if !script.starts_with(b"#!") {
+            argv.push("/bin/sh".to_string());
+        }
+        argv.push(path.display().to_string());
+        argv.extend(self.script_arguments());
+        let launch = self.launch(Program::Argv(argv));
+        let ended = self.run(&launch, cx.processes, cx).await;
+        let removed = cx.touch.remove_file(&path);
+        let exit = ended?;
+        removed.map(|()| exit)
+    }
+
+    fn script_arguments(&self) -> Vec<String> {
+        match &self.args {
+            Some(args) => args.clone(),
+            None => words::split(&self.command).unwrap_or_default().into_iter().skip(1).collect(),
+        }
+    }
+}
+
+/// A name that nobody can guess: the directory is open to all.
+fn unused_path() -> PathBuf {
+    use std::hash::{BuildHasher, Hasher};
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let chance = std::collections::hash_map::RandomState::new().build_hasher().finish();
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    std::env::temp_dir().join(format!("zester-script-{chance:016x}-{count}"))
+}

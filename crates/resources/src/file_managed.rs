@@ -1,0 +1,333 @@
+//! `file.managed`: a file with the content, mode and owner that the state says.
+
+mod content;
+
+use crate::made::{self, Made};
+use crate::ownership;
+use crate::params::{Absolute, Mode};
+use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting, Vault};
+use crate::standing::{Standing, Step, set_attributes};
+use crate::{diff, words};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use zester_host::overlay::Overlay;
+use zester_host::{Fault, FaultKind, Look, Meta, NewFile, Owner, Sort, Touch};
+use zester_model::limits::FILE_BYTES_MAX;
+use zester_model::outcome::Details;
+
+/// What new files and directories get, less the umask.
+const FILE_MODE: u32 = 0o644;
+const DIRECTORY_MODE: u32 = 0o755;
+
+/// A file with the given content, mode and owner.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Managed {
+    /// Where the file is.
+    path: Absolute,
+    /// What it holds, byte for byte. A list stands for lines, each with a line end.
+    content: Option<String>,
+    /// A file to take the content from: `salt://…` or `zester://…`, a path below the states directory, or an absolute path
+    /// on this machine. Of a list, the first that exists.
+    #[serde(default)]
+    source: Vec<String>,
+    /// A key of the settings that holds the content, `a:b:c`.
+    contents_pillar: Option<String>,
+    /// `jinja` renders the content as a template with facts, settings and `context`.
+    template: Option<Template>,
+    /// Variables for the template.
+    #[serde(default)]
+    context: Details,
+    /// Variables for the template that `context` does not set.
+    #[serde(default)]
+    defaults: Details,
+    /// Permissions, like `0644`. Unset: those of the existing file, `0644` for a new one.
+    mode: Option<Mode>,
+    /// Whom it belongs to: a name or a number. Unset: as it is.
+    user: Option<String>,
+    /// Which group it belongs to: a name or a number. Unset: as it is.
+    group: Option<String>,
+    /// Creates missing parent directories.
+    #[serde(default)]
+    makedirs: bool,
+    /// Permissions of directories that `makedirs` creates. Default: `0755`.
+    dir_mode: Option<Mode>,
+    /// Keeps the replaced file as `PATH~`, or with the suffix given.
+    backup: Option<Backup>,
+    /// `false` leaves the content of an existing file alone.
+    #[serde(default = "yes")]
+    replace: bool,
+    /// `false` does nothing where there is no such file yet.
+    #[serde(default = "yes")]
+    create: bool,
+    /// `false` does not show what changes in the content: for secrets.
+    #[serde(default = "yes")]
+    show_changes: bool,
+    /// `false` fails rather than writing an empty file.
+    #[serde(default = "yes")]
+    allow_empty: bool,
+    /// `true` ends the content with a line end, if it lacks one.
+    #[serde(default)]
+    contents_newline: bool,
+    /// `true` manages the file that a link at `path` leads to.
+    #[serde(default)]
+    follow_symlinks: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// How content becomes text.
+#[derive(Copy, Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Template {
+    Jinja,
+}
+
+/// The suffix of a backup; empty for none.
+#[derive(Clone, Debug)]
+struct Backup(String);
+
+crate::params::from_text!(Backup, "true, false or a suffix", |text| match text {
+    // `minion` is what Salt files say for "keep one here".
+    "true" | "True" | "yes" | "on" | "minion" => Ok(Backup("~".to_string())),
+    "false" | "False" | "no" | "off" => Ok(Backup(String::new())),
+    suffix if !suffix.contains('/') => Ok(Backup(suffix.to_string())),
+    other => Err(format!("`{other}` is not a suffix")),
+});
+
+/// What differs, and how it was.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Drift {
+    #[serde(flatten)]
+    step: Step,
+    /// Parent directories that are made first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    made: Vec<Made>,
+    /// What is to be written; `None` where only attributes change.
+    #[serde(skip)]
+    content: Option<Vec<u8>>,
+    #[serde(skip)]
+    diff: String,
+}
+
+impl Managed {
+    /// The file itself: behind a link, if links are to be followed.
+    fn real_path(&self, look: &dyn Look) -> Result<PathBuf, Fault> {
+        let mut path = self.path.to_path_buf();
+        for _ in 0..40 {
+            let is_link = look.stat(&path)?.is_some_and(|meta| meta.sort == Sort::Link);
+            if !self.follow_symlinks || !is_link {
+                break;
+            }
+            let target = look.read_link(&path)?;
+            path = path.parent().unwrap_or(Path::new("/")).join(target);
+        }
+        Ok(path)
+    }
+
+    fn look(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
+        let path = self.real_path(cx.look)?;
+        let present = cx.look.stat(&path)?;
+        refuse_other_sorts(cx.look, &path, present.as_ref())?;
+        if present.is_none() && !self.create {
+            return Ok(None);
+        }
+        let wanted = if present.is_some() && !self.replace { None } else { self.wanted_content(cx)? };
+        let owner_now = present.as_ref().map(|meta| Owner { uid: meta.uid, gid: meta.gid });
+        let owner = ownership::wanted(cx.look, self.user.as_deref(), self.group.as_deref(), owner_now)?;
+        match present {
+            None => self.new_file(cx, path, wanted.unwrap_or_default(), owner).map(Some),
+            Some(meta) => self.existing_file(cx, path, wanted, &meta, owner),
+        }
+    }
+
+    fn new_file(
+        &self,
+        cx: &Checking<'_>,
+        path: PathBuf,
+        content: Vec<u8>,
+        owner: Owner,
+    ) -> Result<Drift, Fault> {
+        let mode = self.mode.map_or(FILE_MODE & !cx.look.umask(), |mode| mode.0);
+        let dir_mode = self.dir_mode.map_or(DIRECTORY_MODE & !cx.look.umask(), |mode| mode.0);
+        let made = made::missing_parents(cx.look, &path, self.makedirs, dir_mode, owner)?;
+        let diff = self.content_diff(&path, None, &content);
+        let after = Standing::file(&content, mode, owner);
+        let step = Step { path, before: Standing::Absent, after };
+        Ok(Drift { step, made, content: Some(content), diff })
+    }
+
+    fn existing_file(
+        &self,
+        cx: &Checking<'_>,
+        path: PathBuf,
+        wanted: Option<Vec<u8>>,
+        meta: &Meta,
+        owner: Owner,
+    ) -> Result<Option<Drift>, Fault> {
+        let mode = self.mode.map_or(meta.mode, |mode| mode.0);
+        let owner_now = Owner { uid: meta.uid, gid: meta.gid };
+        let attributes_differ = mode != meta.mode || owner != owner_now;
+        if wanted.is_none() && !attributes_differ {
+            return Ok(None);
+        }
+        let present = cx.look.read(&path, FILE_BYTES_MAX)?;
+        let content = wanted.filter(|wanted| *wanted != present);
+        if content.is_none() && !attributes_differ {
+            return Ok(None);
+        }
+        let mut diff = String::new();
+        if let Some(content) = &content {
+            diff = self.content_diff(&path, Some(&present), content);
+        }
+        if mode != meta.mode {
+            diff.push_str(&format!("mode: {:04o} → {mode:04o}\n", meta.mode));
+        }
+        if owner != owner_now {
+            diff.push_str(&format!("owner: {}:{} → {}:{}\n", meta.uid, meta.gid, owner.uid, owner.gid));
+        }
+        let before = Standing::file(&present, meta.mode, owner_now);
+        let after = Standing::file(content.as_ref().unwrap_or(&present), mode, owner);
+        Ok(Some(Drift { step: Step { path, before, after }, made: Vec::new(), content, diff }))
+    }
+
+    fn content_diff(&self, path: &Path, before: Option<&[u8]>, after: &[u8]) -> String {
+        if !self.show_changes {
+            return "content differs (not shown)\n".to_string();
+        }
+        if before.is_none() && after.is_empty() {
+            return "new empty file\n".to_string();
+        }
+        diff::of_content(path, before, after)
+    }
+
+    /// Acts on the drift; the same for the machine and for a rehearsal.
+    fn act(&self, drift: &Drift, touch: &dyn Touch) -> Result<(), Fault> {
+        made::make_all(touch, &drift.made)?;
+        let Step { path, before, after } = &drift.step;
+        let Standing::File { mode, uid, gid, .. } = after else { return Ok(()) };
+        let owner = Owner { uid: *uid, gid: *gid };
+        let Some(content) = &drift.content else {
+            return set_attributes(touch, path, before, owner, Some(*mode));
+        };
+        self.back_up(path, before, touch)?;
+        touch.put_file(path, &NewFile { content, mode: *mode, owner })
+    }
+
+    fn back_up(&self, path: &Path, before: &Standing, touch: &dyn Touch) -> Result<(), Fault> {
+        let Some(Backup(suffix)) = self.backup.as_ref().filter(|backup| !backup.0.is_empty()) else {
+            return Ok(());
+        };
+        let Standing::File { mode, uid, gid, .. } = before else { return Ok(()) };
+        let mut name = path.as_os_str().to_os_string();
+        name.push(suffix);
+        let content = touch.read(path, FILE_BYTES_MAX)?;
+        touch.put_file(
+            Path::new(&name),
+            &NewFile { content: &content, mode: *mode, owner: Owner { uid: *uid, gid: *gid } },
+        )
+    }
+
+    fn details(&self, drift: &Drift) -> Details {
+        let mut details = Details::new();
+        details.insert("path".into(), drift.step.path.display().to_string().into());
+        details.insert("created".into(), (drift.step.before == Standing::Absent).into());
+        details
+    }
+}
+
+fn refuse_other_sorts(look: &dyn Look, path: &Path, present: Option<&Meta>) -> Result<(), Fault> {
+    let place = path.display();
+    let (what, hint) = match present.map(|meta| meta.sort) {
+        None | Some(Sort::File) => return Ok(()),
+        Some(Sort::Directory) => {
+            ("a directory".to_string(), "remove it in a `file.absent` state first, if it may go")
+        }
+        Some(Sort::Other) => ("a device, socket or pipe".to_string(), "only files can be managed"),
+        Some(Sort::Link) => {
+            let target = look.read_link(path)?;
+            (
+                format!("a link to {}", target.display()),
+                "`follow_symlinks: true` manages the file it leads to",
+            )
+        }
+    };
+    Err(Fault::new(FaultKind::InTheWay, format!("{place} is {what}, not a file")).hint(hint))
+}
+
+impl Resource for Managed {
+    const KIND: &'static str = "file.managed";
+    const PRIMARY: &'static str = "path";
+    const DOC: &'static str = include_str!("file_managed/manual.md");
+    const UNDOABLE: bool = true;
+    const ALIASES: &'static [(&'static str, &'static [&'static str])] = &[
+        ("content", &["contents", "text"]),
+        ("user", &["owner"]),
+        ("contents_pillar", &["contents_settings"]),
+        ("show_changes", &["show_diff"]),
+    ];
+    const LISTS: &'static [&'static str] = &["source"];
+    const LINES: &'static [&'static str] = &["content"];
+    type Drift = Drift;
+
+    fn validate(&self) -> Vec<Invalid> {
+        let mut invalid = Vec::new();
+        let given = [self.content.is_some(), !self.source.is_empty(), self.contents_pillar.is_some()];
+        if given.iter().filter(|given| **given).count() > 1 {
+            let parameter = if self.source.is_empty() { "contents_pillar" } else { "source" };
+            let message =
+                "only one of `content`, `source` and `contents_pillar` can give the content".to_string();
+            invalid.push(Invalid { parameter, message, hint: None });
+        }
+        if self.path.parent().is_none() {
+            invalid.push(Invalid { parameter: "path", message: "`/` is not a file".into(), hint: None });
+        }
+        for source in &self.source {
+            let remote =
+                ["http://", "https://", "ftp://", "s3://"].iter().any(|scheme| source.starts_with(scheme));
+            if remote {
+                let hint = format!(
+                    "fetch it with `cmd.run: curl -fsSLo FILE {}` and `creates`",
+                    words::quoted(source)
+                );
+                let message = format!("`{source}` cannot be a source");
+                invalid.push(Invalid { parameter: "source", message, hint: Some(hint) });
+            }
+        }
+        invalid
+    }
+
+    async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
+        self.look(cx)
+    }
+
+    fn explain(&self, drift: &Drift, _done: bool) -> Explanation {
+        Explanation { diff: drift.diff.clone(), details: self.details(drift) }
+    }
+
+    fn preserve(&self, drift: &mut Drift, look: &dyn Look, vault: &dyn Vault) -> Result<(), Fault> {
+        if drift.content.is_none() {
+            return Ok(());
+        }
+        let Step { path, before, .. } = &mut drift.step;
+        before.keep(path, look, vault)
+    }
+
+    async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
+        self.act(drift, cx.touch)?;
+        Ok(Change { changed: true, diff: drift.diff.clone(), details: self.details(drift), undo: None })
+    }
+
+    fn foresee(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
+        self.act(drift, overlay)
+    }
+
+    async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
+        let mut lines: Vec<String> = undo.step.revert(cx)?.into_iter().collect();
+        lines.append(&mut made::unmake_all(&undo.made, cx)?);
+        Ok(Change { changed: !lines.is_empty(), diff: lines.join("\n"), ..Change::default() })
+    }
+}

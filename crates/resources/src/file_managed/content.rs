@@ -1,0 +1,73 @@
+//! What a managed file is to hold.
+
+use super::Managed;
+use crate::resource::Checking;
+use std::path::Path;
+use zester_host::{Fault, FaultKind};
+use zester_model::limits::FILE_BYTES_MAX;
+use zester_model::outcome::Details;
+
+impl Managed {
+    /// `None`: the state says nothing about the content.
+    pub(super) fn wanted_content(&self, cx: &Checking<'_>) -> Result<Option<Vec<u8>>, Fault> {
+        let Some((name, mut content)) = self.raw_content(cx)? else { return Ok(None) };
+        if self.template.is_some() {
+            content = self.rendered(cx, &name, content)?;
+        }
+        if self.contents_newline && !content.is_empty() && !content.ends_with(b"\n") {
+            content.push(b'\n');
+        }
+        if content.is_empty() && !self.allow_empty {
+            let message = format!("the content for {} is empty", self.path.display());
+            return Err(
+                Fault::new(FaultKind::Unsupported, message).hint("`allow_empty: true` would write it")
+            );
+        }
+        Ok(Some(content))
+    }
+
+    /// The content before any rendering, and what to call it in a template's error.
+    fn raw_content(&self, cx: &Checking<'_>) -> Result<Option<(String, Vec<u8>)>, Fault> {
+        if let Some(content) = &self.content {
+            return Ok(Some((self.path.display().to_string(), content.clone().into_bytes())));
+        }
+        if let Some(key) = &self.contents_pillar {
+            let content = setting_text(cx, key)?;
+            return Ok(Some((format!("setting {key}"), content.into_bytes())));
+        }
+        let mut missing = None;
+        for source in &self.source {
+            let read = match source.strip_prefix("file://").unwrap_or(source) {
+                local if local.starts_with('/') => cx.look.read(Path::new(local), FILE_BYTES_MAX),
+                _ => cx.files.read(source),
+            };
+            match read {
+                Ok(content) => return Ok(Some((source.clone(), content))),
+                Err(fault) if fault.kind == FaultKind::NotFound => missing = Some(fault),
+                Err(fault) => return Err(fault),
+            }
+        }
+        missing.map_or(Ok(None), Err)
+    }
+
+    fn rendered(&self, cx: &Checking<'_>, name: &str, content: Vec<u8>) -> Result<Vec<u8>, Fault> {
+        let text = String::from_utf8(content)
+            .map_err(|_| Fault::new(FaultKind::Unsupported, format!("the template {name} is not UTF-8")))?;
+        let mut context: Details = self.defaults.clone();
+        context.extend(self.context.clone());
+        Ok(cx.files.render(name, &text, &context)?.into_bytes())
+    }
+}
+
+fn setting_text(cx: &Checking<'_>, key: &str) -> Result<String, Fault> {
+    use serde_json::Value as Json;
+    match cx.files.setting(key) {
+        Some(Json::String(text)) => Ok(text),
+        Some(Json::Number(number)) => Ok(number.to_string()),
+        Some(Json::Array(lines)) if lines.iter().all(Json::is_string) => {
+            Ok(lines.iter().filter_map(Json::as_str).flat_map(|line| [line, "\n"]).collect())
+        }
+        Some(_) => Err(Fault::new(FaultKind::Unsupported, format!("the setting `{key}` is not a text"))),
+        None => Err(Fault::new(FaultKind::NotFound, format!("there is no setting `{key}`"))),
+    }
+}

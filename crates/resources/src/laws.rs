@@ -1,0 +1,1 @@
+//! The laws that every kind obeys, whatever it manages.

@@ -1,0 +1,35 @@
+//! Who a file is to belong to, out of the names that a state gives.
+
+use zester_host::{Fault, FaultKind, Look, Owner};
+
+fn number(name: &str) -> Option<u32> {
+    name.parse().ok()
+}
+
+/// The owner that a state wants: what it names, else what is there already, else us.
+pub(crate) fn wanted(
+    look: &dyn Look,
+    user: Option<&str>,
+    group: Option<&str>,
+    present: Option<Owner>,
+) -> Result<Owner, Fault> {
+    let mut owner = present.unwrap_or_else(|| look.me());
+    if let Some(name) = user {
+        owner.uid = match look.user(name)? {
+            Some(user) => user.uid,
+            None => number(name).ok_or_else(|| unknown("user", name))?,
+        };
+    }
+    if let Some(name) = group {
+        owner.gid = match look.group(name)? {
+            Some(group) => group.gid,
+            None => number(name).ok_or_else(|| unknown("group", name))?,
+        };
+    }
+    Ok(owner)
+}
+
+fn unknown(what: &str, name: &str) -> Fault {
+    Fault::new(FaultKind::NotFound, format!("{what} `{name}` does not exist"))
+        .hint(format!("create it in a state that this one requires, or give the number of the {what}"))
+}

@@ -1,0 +1,42 @@
+//! Permission bits.
+
+/// `0644`, `"0644"`, `644` and `0o644` are the same mode.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Mode(pub u32);
+
+super::from_text!(Mode, "mode like `0644`", |text| {
+    let digits = text.trim();
+    let digits = digits.strip_prefix("0o").unwrap_or(digits);
+    match u32::from_str_radix(digits, 8) {
+        Ok(mode) if mode <= 0o7777 && !digits.starts_with('+') => Ok(Mode(mode)),
+        _ => Err(format!("`{text}` is not a mode; write octal digits like `0644`")),
+    }
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zester_model::node::{Meaning, Node, Scalar, Value};
+    use zester_model::source::{FileId, Span};
+
+    fn read(text: &str, meaning: Meaning) -> Result<Mode, String> {
+        let span = Span::start_of(FileId(0));
+        let node = Node { span, value: Value::Scalar(Scalar { text: text.into(), meaning }) };
+        node.read().map_err(|mismatch| mismatch.message)
+    }
+
+    #[test]
+    fn s9_a_mode_means_the_same_quoted_and_plain() {
+        assert_eq!(read("0644", Meaning::Int(420)), Ok(Mode(0o644)));
+        assert_eq!(read("0644", Meaning::Text), Ok(Mode(0o644)));
+        assert_eq!(read("640", Meaning::Int(640)), Ok(Mode(0o640)));
+        assert_eq!(read("0o1777", Meaning::Text), Ok(Mode(0o1777)));
+    }
+
+    #[test]
+    fn s3_what_is_no_mode_is_refused() {
+        for text in ["0999", "rw-r--r--", "", "10000", "-1", "+644"] {
+            assert!(read(text, Meaning::Text).is_err_and(|why| why.contains("is not a mode")), "{text}");
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! What stands at a path: recorded before a change, and compared before it is undone.
+//!
+//! A step of an undo record says what stood there before and what was left there. That is enough to tell four things
+//! apart: the change never happened (killed before it), it happened, it stopped half-way (owner set, mode not yet), or
+//! somebody else has been here since.
+
+use crate::path_text;
+use crate::resource::{Reverting, Vault};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use zester_host::digest::sha256_hex;
+use zester_host::{Fault, FaultKind, Look, Meta, NewFile, Owner, Sort, Touch};
+use zester_model::limits::FILE_BYTES_MAX;
+
+/// One thing in the file system, without its children.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "sort", rename_all = "snake_case")]
+pub(crate) enum Standing {
+    Absent,
+    File {
+        sha256: String,
+        mode: u32,
+        uid: u32,
+        gid: u32,
+        /// The name of its content in the vault, once it was kept there.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kept: Option<String>,
+    },
+    Directory {
+        mode: u32,
+        uid: u32,
+        gid: u32,
+    },
+    Link {
+        #[serde(with = "path_text")]
+        target: PathBuf,
+        uid: u32,
+        gid: u32,
+    },
+    /// A device, socket or pipe.
+    Other,
+}
+
+/// What a journal record knows of one path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Step {
+    #[serde(with = "path_text")]
+    pub(crate) path: PathBuf,
+    pub(crate) before: Standing,
+    pub(crate) after: Standing,
+}
+
+impl Standing {
+    pub(crate) fn file(content: &[u8], mode: u32, owner: Owner) -> Standing {
+        Standing::File { sha256: sha256_hex(content), mode, uid: owner.uid, gid: owner.gid, kept: None }
+    }
+
+    pub(crate) fn directory(mode: u32, owner: Owner) -> Standing {
+        Standing::Directory { mode, uid: owner.uid, gid: owner.gid }
+    }
+
+    /// Looks; a file is read to know its content by its hash.
+    pub(crate) fn at(look: &dyn Look, path: &Path) -> Result<Standing, Fault> {
+        match look.stat(path)? {
+            None => Ok(Standing::Absent),
+            Some(meta) => Standing::of(look, path, &meta),
+        }
+    }
+
+    pub(crate) fn of(look: &dyn Look, path: &Path, meta: &Meta) -> Result<Standing, Fault> {
+        let owner = Owner { uid: meta.uid, gid: meta.gid };
+        Ok(match meta.sort {
+            Sort::File => Standing::file(&look.read(path, FILE_BYTES_MAX)?, meta.mode, owner),
+            Sort::Directory => Standing::directory(meta.mode, owner),
+            Sort::Link => Standing::Link { target: look.read_link(path)?, uid: meta.uid, gid: meta.gid },
+            Sort::Other => Standing::Other,
+        })
+    }
+
+    /// The same thing, wherever its content may be kept.
+    pub(crate) fn same(&self, other: &Standing) -> bool {
+        let bare = |standing: &Standing| match standing.clone() {
+            Standing::File { sha256, mode, uid, gid, .. } => {
+                Standing::File { sha256, mode, uid, gid, kept: None }
+            }
+            other => other,
+        };
+        bare(self) == bare(other)
+    }
+
+    fn owner(&self) -> Option<Owner> {
+        match self {
+            Standing::File { uid, gid, .. }
+            | Standing::Directory { uid, gid, .. }
+            | Standing::Link { uid, gid, .. } => Some(Owner { uid: *uid, gid: *gid }),
+            Standing::Absent | Standing::Other => None,
+        }
+    }
+
+    fn mode(&self) -> Option<u32> {
+        match self {
+            Standing::File { mode, .. } | Standing::Directory { mode, .. } => Some(*mode),
+            Standing::Absent | Standing::Link { .. } | Standing::Other => None,
+        }
+    }
+
+    /// Sort and content are those of one of the two, and so is every attribute: a change that stopped half-way.
+    fn is_between(&self, before: &Standing, after: &Standing) -> bool {
+        let core = |left: &Standing, right: &Standing| match (left, right) {
+            (Standing::File { sha256: left, .. }, Standing::File { sha256: right, .. }) => left == right,
+            (Standing::Directory { .. }, Standing::Directory { .. }) => true,
+            (Standing::Link { target: left, .. }, Standing::Link { target: right, .. }) => left == right,
+            _ => false,
+        };
+        let ends = [before, after];
+        let mine = self.owner().zip(self.mode().or(Some(0)));
+        ends.iter().any(|end| core(self, end))
+            && mine.is_some_and(|(owner, mode)| {
+                ends.iter().any(|end| end.mode().unwrap_or(mode) == mode)
+                    && ends.iter().filter_map(|end| end.owner()).any(|end| end.uid == owner.uid)
+                    && ends.iter().filter_map(|end| end.owner()).any(|end| end.gid == owner.gid)
+            })
+    }
+
+    /// Puts the content of a file into the vault, if it is still the content that was seen.
+    pub(crate) fn keep(&mut self, path: &Path, look: &dyn Look, vault: &dyn Vault) -> Result<(), Fault> {
+        let Standing::File { sha256, kept, .. } = self else { return Ok(()) };
+        let content = look.read(path, FILE_BYTES_MAX)?;
+        if sha256_hex(&content) != *sha256 {
+            let message = format!("{} changed while it was looked at", path.display());
+            return Err(Fault::new(FaultKind::ChangedSince, message).hint("run it again"));
+        }
+        *kept = Some(vault.keep(&content)?);
+        Ok(())
+    }
+
+    fn words(&self) -> String {
+        match self {
+            Standing::Absent => "nothing".to_string(),
+            Standing::File { sha256, mode, uid, gid, .. } => {
+                format!("a file {mode:04o} {uid}:{gid} with content {}", &sha256[..sha256.len().min(12)])
+            }
+            Standing::Directory { mode, uid, gid } => format!("a directory {mode:04o} {uid}:{gid}"),
+            Standing::Link { target, uid, gid } => format!("a link to {} {uid}:{gid}", target.display()),
+            Standing::Other => "a device, socket or pipe".to_string(),
+        }
+    }
+}
+
+impl Step {
+    /// Brings back what stood there. `Ok(None)`: it does already. Touches nothing that somebody changed since, but by force.
+    pub(crate) fn revert(&self, cx: &Reverting<'_>) -> Result<Option<String>, Fault> {
+        let now = Standing::at(cx.touch, &self.path)?;
+        if now.same(&self.before) {
+            return Ok(None);
+        }
+        let ours = now.same(&self.after) || now.is_between(&self.before, &self.after);
+        if !ours && !cx.force {
+            let path = self.path.display();
+            let message = format!(
+                "{path} was changed since: it was left as {}, now it is {}",
+                self.after.words(),
+                now.words()
+            );
+            return Err(Fault::new(FaultKind::ChangedSince, message).hint("`--force` overwrites it"));
+        }
+        self.restore(&now, cx)?;
+        let path = self.path.display();
+        Ok(Some(if self.before == Standing::Absent {
+            format!("removed {path}")
+        } else {
+            format!("restored {path}")
+        }))
+    }
+
+    fn restore(&self, now: &Standing, cx: &Reverting<'_>) -> Result<(), Fault> {
+        let (touch, path) = (cx.touch, self.path.as_path());
+        let same_sort = std::mem::discriminant(now) == std::mem::discriminant(&self.before);
+        match &self.before {
+            Standing::Absent => remove(touch, path, now),
+            Standing::File { sha256, mode, uid, gid, kept } => {
+                let owner = Owner { uid: *uid, gid: *gid };
+                if matches!(now, Standing::File { sha256: present, .. } if present == sha256) {
+                    return set_attributes(touch, path, now, owner, Some(*mode));
+                }
+                let kept = kept.as_ref().ok_or_else(|| lost(path))?;
+                let content = cx.vault.fetch(kept)?;
+                if matches!(now, Standing::Directory { .. }) {
+                    remove(touch, path, now)?;
+                }
+                touch.put_file(path, &NewFile { content: &content, mode: *mode, owner })
+            }
+            Standing::Directory { mode, uid, gid } => {
+                let owner = Owner { uid: *uid, gid: *gid };
+                if same_sort {
+                    return set_attributes(touch, path, now, owner, Some(*mode));
+                }
+                remove(touch, path, now)?;
+                touch.make_directory(path, *mode, owner)
+            }
+            Standing::Link { target, uid, gid } => {
+                let owner = Owner { uid: *uid, gid: *gid };
+                if !matches!(now, Standing::Link { target: present, .. } if present == target) {
+                    if matches!(now, Standing::Directory { .. }) {
+                        remove(touch, path, now)?;
+                    }
+                    touch.put_link(path, target)?;
+                }
+                touch.set_owner(path, owner)
+            }
+            Standing::Other => {
+                let message =
+                    format!("{} was a device, socket or pipe, which cannot be restored", path.display());
+                Err(Fault::new(FaultKind::Unsupported, message))
+            }
+        }
+    }
+}
+
+fn lost(path: &Path) -> Fault {
+    Fault::new(FaultKind::NotFound, format!("the former content of {} was not kept", path.display()))
+}
+
+fn remove(touch: &dyn Touch, path: &Path, now: &Standing) -> Result<(), Fault> {
+    match now {
+        Standing::Absent => Ok(()),
+        Standing::Directory { .. } => touch.remove_directory(path),
+        Standing::File { .. } | Standing::Link { .. } | Standing::Other => touch.remove_file(path),
+    }
+}
+
+/// Owner before mode, because changing the owner clears the setuid bit; each only if it differs.
+pub(crate) fn set_attributes(
+    touch: &dyn Touch,
+    path: &Path,
+    now: &Standing,
+    owner: Owner,
+    mode: Option<u32>,
+) -> Result<(), Fault> {
+    let chown = now.owner() != Some(owner);
+    if chown {
+        touch.set_owner(path, owner)?;
+    }
+    match mode {
+        Some(mode) if chown || now.mode() != Some(mode) => touch.set_mode(path, mode),
+        _ => Ok(()),
+    }
+}
