@@ -13,10 +13,11 @@
 //!
 //! `G@key!=value` is exactly `not G@key:value`: it also holds where there is no such key.
 
+mod glob;
 mod parse;
 mod value;
 
-use globset::GlobMatcher;
+use glob::Glob;
 use regex::Regex;
 use serde_json::Value;
 use std::collections::HashSet;
@@ -72,7 +73,7 @@ enum Expression {
 enum IdTest {
     Every,
     Exact(String),
-    Glob(GlobMatcher),
+    Glob(Glob),
     /// Holds where the leftmost match begins at the start, which is what anchoring means.
     Regex(Regex),
     List(HashSet<String>),
@@ -130,7 +131,7 @@ impl IdTest {
         match self {
             IdTest::Every => true,
             IdTest::Exact(name) => name == id,
-            IdTest::Glob(glob) => glob.is_match(id),
+            IdTest::Glob(glob) => glob.matches(id),
             IdTest::Regex(regex) => regex.find(id).is_some_and(|found| found.start() == 0),
             IdTest::List(ids) => ids.contains(id),
         }

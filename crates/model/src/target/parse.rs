@@ -1,13 +1,15 @@
 //! From the text of an expression to its tree, with the place of every mistake.
 
+use super::glob::{self, Glob};
 use super::value::{Number, Operator, Pattern, Test};
 use super::{Data, Expression, IdTest, TargetError};
-use globset::{GlobBuilder, GlobMatcher};
 use regex::RegexBuilder;
 
 /// Longest expression that is read: room for a list of tens of thousands of ids.
 const EXPRESSION_BYTES_MAX: usize = 1024 * 1024;
-/// Words of one expression, so that compiling its globs stays a matter of milliseconds.
+/// Longest word but for a list of ids, so that neither its glob nor its nested key takes long.
+const WORD_BYTES_MAX: usize = 4 * 1024;
+/// Words of one expression, so that compiling them stays a matter of milliseconds.
 const WORDS_MAX: usize = 1_000;
 /// Parentheses and `not` inside each other.
 const DEPTH_MAX: usize = 64;
@@ -16,7 +18,6 @@ const REGEX_BYTES_MAX: usize = 1024 * 1024;
 /// Colons in one `G@` word: each may end the key, so each is a reading to try.
 const COLONS_MAX: usize = 32;
 
-const GLOB_CHARACTERS: [char; 5] = ['*', '?', '[', '{', '\\'];
 const MATCHERS_HINT: &str = "known are `E@`, `G@`, `I@` and `L@`";
 
 type Parsed<T> = Result<T, TargetError>;
@@ -239,6 +240,9 @@ fn word_length(rest: &str) -> usize {
 }
 
 fn term(word: &str, offset: usize) -> Parsed<Expression> {
+    if word.len() > WORD_BYTES_MAX && !word.starts_with("L@") {
+        return Err(error(offset, format!("a word is longer than {WORD_BYTES_MAX} bytes")));
+    }
     let Some(letter) = matcher_of(word) else { return id_glob(word, offset).map(Expression::Id) };
     let body = &word[2..];
     if body.is_empty() && matches!(letter, 'E' | 'G' | 'I' | 'L') {
@@ -261,17 +265,16 @@ fn id_glob(word: &str, offset: usize) -> Parsed<IdTest> {
     if word == "*" {
         return Ok(IdTest::Every);
     }
-    match word.contains(GLOB_CHARACTERS) {
-        true => glob(word, offset).map(IdTest::Glob),
+    match glob::is_glob(word) {
+        true => parse_glob(word, offset).map(IdTest::Glob),
         false => Ok(IdTest::Exact(word.to_string())),
     }
 }
 
-fn glob(pattern: &str, offset: usize) -> Parsed<GlobMatcher> {
-    let built = GlobBuilder::new(pattern).literal_separator(false).backslash_escape(true).build();
-    built.map(|glob| glob.compile_matcher()).map_err(|problem| {
-        let told = error(offset, format!("`{pattern}` is not a glob: {}", problem.kind()));
-        told.with_hint("`*`, `?`, `[seq]`, `[!seq]` and `{a,b}` are special; `\\` takes that away")
+fn parse_glob(pattern: &str, offset: usize) -> Parsed<Glob> {
+    Glob::parse(pattern).map_err(|mistake| {
+        let told = error(offset + mistake.offset, format!("not a glob: {}", mistake.message));
+        told.with_hint("`*`, `?`, `[seq]` and `[!seq]` are special; `\\` takes that away")
     })
 }
 
@@ -376,7 +379,12 @@ fn check_key(key: &str, offset: usize) -> Parsed<()> {
 /// Everything is compared in lower case, the pattern once, here.
 fn pattern(value: &str, offset: usize) -> Parsed<Pattern> {
     let text = value.to_lowercase();
-    let special = text.contains(GLOB_CHARACTERS);
-    let glob = special.then(|| glob(&text, offset)).transpose()?;
+    let mut glob = None;
+    if glob::is_glob(value) {
+        // The first reading is for the place of a mistake: lower case may have another length.
+        parse_glob(value, offset)?;
+        let folded = Glob::parse(&text);
+        glob = Some(folded.map_err(|mistake| error(offset, format!("not a glob: {}", mistake.message)))?);
+    }
     Ok(Pattern { number: Number::parse(&text), glob, text })
 }

@@ -1,6 +1,6 @@
 //! Looking a value up by a nested key, and comparing it with what the expression says.
 
-use globset::GlobMatcher;
+use super::glob::Glob;
 use serde_json::Value;
 use std::cmp::Ordering;
 
@@ -33,7 +33,7 @@ pub(super) struct Pattern {
     pub text: String,
     pub number: Option<Number>,
     /// Where the text holds glob characters.
-    pub glob: Option<GlobMatcher>,
+    pub glob: Option<Glob>,
 }
 
 /// A test of facts or settings.
@@ -112,7 +112,7 @@ impl Pattern {
 
     fn matches_text(&self, text: &str) -> bool {
         match &self.glob {
-            Some(glob) => glob.is_match(text.to_lowercase()),
+            Some(glob) => glob.matches(&text.to_lowercase()),
             None => text.to_lowercase() == self.text,
         }
     }
