@@ -131,16 +131,4 @@ mod tests {
     fn d7_facts_do_not_change_by_themselves() {
         assert_eq!(built_in("a"), built_in("a"));
     }
-
-    #[test]
-    #[ignore = "a timing, not a claim that a shared machine can hold"]
-    fn d7_time_of_a_collection() {
-        built_in("warm");
-        let clock = std::time::Instant::now();
-        for _ in 0..100 {
-            built_in("a");
-        }
-        println!("{:?} each", clock.elapsed() / 100);
-        println!("{}", serde_json::to_string_pretty(&built_in("a")).unwrap());
-    }
 }
