@@ -1,1 +1,180 @@
-//! State files to compiled states: templates, YAML, includes, requisites.
+//! State files to compiled states.
+//!
+//! ```text
+//! references ── load: read, render, compose ──► files      (reference, load, template, yaml, top)
+//!        files ── declare, extend, names, use ──► drafts    (declare, manifest, extend, names)
+//!       drafts ── check keys, resolve targets ──► program   (attributes, requisite, target, ordered, assemble)
+//! ```
+//!
+//! The crate is pure: files, facts, settings and functions come in through [`Inputs`], and everything that is wrong
+//! with them goes out as [`Problem`]s with the user's own line and column, all of one run at once. The only clock is
+//! the one that bounds rendering; the only thread is the one that renders.
+
+mod assemble;
+mod attributes;
+mod declare;
+mod extend;
+mod lint;
+mod load;
+mod manifest;
+mod names;
+mod ordered;
+mod position;
+mod problems;
+mod reference;
+pub mod requisite;
+mod target;
+mod template;
+mod top;
+mod yaml;
+
+pub use lint::lint;
+
+use serde_json::Value as Json;
+use std::sync::Arc;
+use template::{Surroundings, with_renderer};
+use zester_model::catalog::Catalog;
+use zester_model::node::Node;
+use zester_model::problem::Problem;
+use zester_model::program::Program;
+use zester_model::source::{FileId, Sources};
+
+/// The states dir as the compiler sees it. Paths are relative, `/`-separated, normalised and never leave the dir.
+pub trait Tree {
+    /// The text of a file; `None` where there is none, an error where it cannot be read, is too large or not UTF-8, or
+    /// is a link that leaves the dir.
+    fn read(&self, path: &str) -> Result<Option<String>, String>;
+
+    fn exists(&self, path: &str) -> bool {
+        // What exists but cannot be read must not look like what does not exist.
+        self.read(path).map_or(true, |text| text.is_some())
+    }
+
+    /// All files, for "did you mean"; none if that would cost too much.
+    fn files(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// `salt['mod.fn'](…)`. Whoever implements it decides what may be called (S-10).
+pub trait Functions {
+    fn call(
+        &self,
+        name: &str,
+        args: Vec<Json>,
+        kwargs: serde_json::Map<String, Json>,
+    ) -> Result<Json, String>;
+
+    fn names(&self) -> Vec<String>;
+}
+
+/// Everything a compile looks at.
+#[derive(Copy, Clone)]
+pub struct Inputs<'a> {
+    pub tree: &'a dyn Tree,
+    /// The prefix of paths in messages: `states` gives `states/web/init.zy`.
+    pub tree_name: &'a str,
+    pub catalog: &'a Catalog,
+    pub facts: &'a Json,
+    pub settings: &'a Json,
+    pub functions: &'a dyn Functions,
+    /// The id of this peel.
+    pub id: &'a str,
+    /// `--ordered`: every file as if it began with `#!ordered`.
+    pub ordered: bool,
+}
+
+impl<'a> Inputs<'a> {
+    fn surroundings(&self) -> Surroundings<'a> {
+        Surroundings {
+            tree: self.tree,
+            tree_name: self.tree_name,
+            functions: self.functions,
+            facts: self.facts,
+            settings: self.settings,
+            id: self.id,
+        }
+    }
+}
+
+/// What is to be compiled.
+#[derive(Clone, Debug)]
+pub enum Ask {
+    /// What `top.zy` assigns to this peel.
+    Highstate,
+    /// Dotted references, or paths below the states dir.
+    References(Vec<String>),
+}
+
+/// A compile's result. The program is complete exactly if there are no problems.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    pub program: Program,
+    pub sources: Sources,
+    pub problems: Vec<Problem>,
+}
+
+/// Compiles states.
+pub fn compile(inputs: &Inputs<'_>, ask: &Ask) -> Compiled {
+    with_renderer(inputs.surroundings(), |renderer| {
+        let mut loader = load::Loader::new(inputs, renderer);
+        match ask {
+            Ask::References(references) => loader.load(references.iter().map(|text| (text.clone(), None))),
+            Ask::Highstate => {
+                let references = top::references(inputs, &mut loader);
+                loader.load(references);
+            }
+        }
+        let load::Loaded { files, sources, mut problems } = loader.finish();
+        let program = assemble::assemble(inputs, &files, &sources, &mut problems);
+        let problems = problems.finish();
+        let program = if problems.is_empty() { program } else { Program::default() };
+        Compiled { program, sources, problems }
+    })
+}
+
+/// Renders one template text (`file.managed` with `template: jinja`) in the same environment as state files.
+///
+/// `name` is the path to show in messages; a relative one also anchors `./x` in includes. `context` is laid over the
+/// usual variables.
+pub fn render(
+    inputs: &Inputs<'_>,
+    name: &str,
+    text: &str,
+    context: &serde_json::Map<String, Json>,
+) -> Result<String, (Sources, Vec<Problem>)> {
+    let text: Arc<str> = text.into();
+    with_renderer(inputs.surroundings(), |renderer| {
+        let mut sources = Sources::default();
+        let path = reference::normalise(name).unwrap_or_else(|| "template".into());
+        let file = sources.add(&renderer.shown(&path), text.clone());
+        let mut variables = load::variables(&path, renderer);
+        variables.extend(context.clone());
+        match renderer.render(&mut sources, (&path, file), &text, variables) {
+            Ok(rendered) => Ok(rendered.text),
+            Err(problems) => Err((sources, problems)),
+        }
+    })
+}
+
+/// Renders a text that goes on to be read as YAML (settings files), with the positions of the source on every node.
+pub fn render_yaml(
+    inputs: &Inputs<'_>,
+    sources: &mut Sources,
+    path: &str,
+    text: &str,
+) -> Result<Node, Vec<Problem>> {
+    let text: Arc<str> = text.into();
+    with_renderer(inputs.surroundings(), |renderer| {
+        let name = reference::normalise(path).unwrap_or_else(|| "template".into());
+        let file = sources.add(path, text.clone());
+        let variables = load::variables(&name, renderer);
+        let rendered = renderer.render(sources, (&name, file), &text, variables)?;
+        yaml::compose(&rendered.text, &mut rendered.positions(sources, file))
+    })
+}
+
+/// Reads a YAML text that is no template.
+pub fn parse_yaml(file: FileId, text: &str) -> Result<Node, Vec<Problem>> {
+    yaml::compose(text, &mut position::Positions::plain(file, text))
+}

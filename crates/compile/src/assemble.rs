@@ -1,0 +1,339 @@
+//! From files to a program: declares, extends, expands, checks keys, and resolves requisites.
+
+use crate::declare::{self, Declared, Draft, Item, Place};
+use crate::load::File;
+use crate::problems::Problems;
+use crate::requisite::{self, Relation, Target};
+use crate::target::{Found, Index};
+use crate::{Inputs, attributes, extend, names, ordered};
+use std::collections::HashMap;
+use std::sync::Arc;
+use zester_model::catalog::{Catalog, Kind};
+use zester_model::name::StateName;
+use zester_model::node::Node;
+use zester_model::problem::{Kind as ProblemKind, Problem};
+use zester_model::program::{Attributes, Edge, Param, Program, State};
+use zester_model::requisite::EdgeKind;
+use zester_model::source::{Sources, Span};
+use zester_model::suggest::{did_you_mean, nearest};
+
+/// From so many states on, only a few unknown targets get suggestions: each looks at every name.
+const SUGGEST_FREELY_BELOW: usize = 20_000;
+
+/// A requisite that waits to be resolved.
+struct Wanted {
+    from: usize,
+    relation: Relation,
+    inverse: bool,
+    target: Target,
+    at: Span,
+}
+
+pub fn assemble(inputs: &Inputs<'_>, files: &[File], sources: &Sources, problems: &mut Problems) -> Program {
+    let catalog = inputs.catalog;
+    // What a file that could not be read would have declared must not be reported as missing.
+    let complete = problems.is_empty();
+    let mut declared = Declared::default();
+    for (index, file) in files.iter().enumerate() {
+        declare::declare(&Place { catalog, file, index }, &mut declared, problems);
+    }
+    let mut drafts = declared.drafts;
+    let mut unknown_extensions = Problems::default();
+    extend::apply(&mut drafts, declared.extensions, &mut unknown_extensions);
+    if complete {
+        problems.extend(unknown_extensions.finish());
+    }
+    let mut drafts = names::expand(drafts, catalog, problems);
+    for draft in drafts.iter_mut().filter(|draft| !draft.broken) {
+        declare::check_kind(draft, catalog, problems);
+    }
+    duplicates(&mut drafts, problems);
+    let view = View { catalog, files, sources, complete };
+    use_others(&mut drafts, &view, problems);
+    let (mut states, wanted) = check_all(&drafts, catalog, problems);
+    resolve(&drafts, &mut states, wanted, &view, problems);
+    ordered::chain(&drafts, &mut states);
+    Program { states }
+}
+
+struct View<'a> {
+    catalog: &'a Catalog,
+    files: &'a [File],
+    sources: &'a Sources,
+    complete: bool,
+}
+
+impl View<'_> {
+    fn index<'d>(&'d self, drafts: &'d [Draft]) -> Index<'d> {
+        Index::new(drafts, self.catalog, self.files.iter().map(|file| &*file.sls))
+    }
+
+    fn path(&self, draft: &Draft) -> &str {
+        self.files.get(draft.file).map_or("", |file| &file.path)
+    }
+}
+
+fn full_name(draft: &Draft) -> String {
+    format!("{}:{}", draft.kind, draft.id)
+}
+
+/// S-24: the second of two states with one name is reported and left out.
+fn duplicates(drafts: &mut [Draft], problems: &mut Problems) {
+    let mut seen: HashMap<(Arc<str>, Arc<str>), Span> = HashMap::with_capacity(drafts.len());
+    for draft in drafts {
+        let key = (draft.kind.clone(), draft.id.clone());
+        match seen.get(&key) {
+            Some(first) => {
+                let message = format!("dag: duplicate state \"{}\"", full_name(draft));
+                let problem = Problem::new(ProblemKind::Dag, message).at(draft.span);
+                problems.push(problem.label(*first, "first declared here"));
+                draft.broken = true;
+            }
+            None => {
+                seen.insert(key, draft.span);
+            }
+        }
+    }
+}
+
+/// `use` (S-41): parameters of the target that the state does not set itself.
+fn use_others(drafts: &mut [Draft], view: &View<'_>, problems: &mut Problems) {
+    let is_use = |item: &Item| matches!(requisite::relation(&item.key), Some((Relation::Use, _)));
+    if !drafts.iter().any(|draft| draft.items.iter().any(is_use)) {
+        return;
+    }
+    let mut copies: Vec<(usize, usize)> = Vec::new();
+    let index = view.index(drafts);
+    for (at, draft) in drafts.iter().enumerate() {
+        for item in draft.items.iter().filter(|item| is_use(item)) {
+            let inverse = &*item.key == "use_in";
+            for (target, span) in requisite::targets(&item.key, &item.value, problems) {
+                match index.resolve(&target, view.path(draft)) {
+                    Found::States(found) if inverse => copies.extend(found.iter().map(|other| (*other, at))),
+                    Found::States(found) => copies.extend(found.iter().map(|other| (at, *other))),
+                    found => report(&found, drafts, (draft, span), view, problems),
+                }
+            }
+        }
+    }
+    for (to, from) in copies {
+        let Some(source) = drafts.get(from).cloned() else { continue };
+        let Some(draft) = drafts.get_mut(to) else { continue };
+        let Some(kind) = view.catalog.get(&draft.kind) else { continue };
+        for item in source.items {
+            let parameter = kind.parameter(&item.key).map(|parameter| parameter.name);
+            let own = |old: &Item| {
+                old.key == item.key
+                    || parameter.is_some()
+                        && kind.parameter(&old.key).map(|parameter| parameter.name) == parameter
+            };
+            let fits = parameter.is_some_and(|name| name != kind.primary)
+                || attributes::KEYS.contains(&&*item.key) && &*item.key != "names";
+            if fits && !draft.items.iter().any(own) {
+                draft.items.push(item);
+            }
+        }
+    }
+}
+
+/// Sorts every item of every draft into parameters, attributes and requisites.
+fn check_all(drafts: &[Draft], catalog: &Catalog, problems: &mut Problems) -> (Vec<State>, Vec<Wanted>) {
+    let mut wanted = Vec::new();
+    let mut states = Vec::with_capacity(drafts.len());
+    for (index, draft) in drafts.iter().enumerate() {
+        let mut state = State {
+            name: StateName::new(&draft.kind, &draft.id),
+            span: draft.span,
+            sls: draft.sls.clone(),
+            params: Vec::with_capacity(draft.items.len() + 1),
+            edges: Vec::new(),
+            prereq: Vec::new(),
+            attributes: Attributes::default(),
+        };
+        if let Some(kind) = catalog.get(&draft.kind).filter(|_| !draft.broken) {
+            for item in &draft.items {
+                if let Err(problem) = sort(item, index, kind, &mut state, &mut wanted, problems) {
+                    problems.push(problem);
+                }
+            }
+            fill(draft, kind, &mut state, problems);
+        }
+        states.push(state);
+    }
+    (states, wanted)
+}
+
+fn sort(
+    item: &Item,
+    index: usize,
+    kind: &Kind,
+    state: &mut State,
+    wanted: &mut Vec<Wanted>,
+    problems: &mut Problems,
+) -> Result<(), Problem> {
+    if let Some((relation, inverse)) = requisite::relation(&item.key) {
+        if relation != Relation::Use {
+            for (target, at) in requisite::targets(&item.key, &item.value, problems) {
+                wanted.push(Wanted { from: index, relation, inverse, target, at });
+            }
+        }
+        return Ok(());
+    }
+    let parameter = kind.parameter(&item.key);
+    if parameter.is_none()
+        && let Some(read) = attributes::read(item, &mut state.attributes)
+    {
+        return read;
+    }
+    let name = match parameter {
+        Some(parameter) => parameter.name,
+        None if kind.open => &item.key,
+        None => return Err(unknown_parameter(item, kind)),
+    };
+    if let Some(first) = state.params.iter().find(|param| param.name == name) {
+        let also = if *item.key == *name { String::new() } else { format!(" (`{}`)", item.key) };
+        let message = format!("`{name}`{also} is given twice");
+        let problem = Problem::new(ProblemKind::State, message).at(item.at);
+        return Err(problem.label(first.key, "first given here"));
+    }
+    state.params.push(Param { name: name.to_string(), key: item.at, value: item.value.clone() });
+    Ok(())
+}
+
+fn unknown_parameter(item: &Item, kind: &Kind) -> Problem {
+    let own = kind.parameters.iter().flat_map(|it| std::iter::once(it.name).chain(it.aliases.iter().copied()));
+    let generic = attributes::KEYS.into_iter().chain(requisite::KEYS);
+    let hint = did_you_mean(&item.key, own.clone()).or_else(|| did_you_mean(&item.key, generic));
+    Problem::new(ProblemKind::State, format!("unknown parameter `{}` of {}", item.key, kind.name))
+        .at(item.at)
+        .maybe_hint(hint)
+        .note(format!("`zester doc {}` lists the parameters", kind.name))
+}
+
+/// Gives the primary parameter its default, the id, and reports what is required and missing.
+fn fill(draft: &Draft, kind: &Kind, state: &mut State, problems: &mut Problems) {
+    let has = |state: &State, name: &str| state.params.iter().any(|param| param.name == name);
+    // `module.run` in its dotted form names its target in a key of its own.
+    let dotted = kind.open && state.params.iter().any(|param| param.name.contains('.'));
+    if !has(state, kind.primary) && !dotted {
+        let value = Node::text(draft.span, draft.id.clone());
+        state.params.push(Param { name: kind.primary.to_string(), key: draft.span, value });
+    }
+    for parameter in kind.parameters.iter().filter(|it| it.required && it.name != kind.primary) {
+        if !has(state, parameter.name) {
+            let message = format!("{} needs `{}`", kind.name, parameter.name);
+            let problem = Problem::new(ProblemKind::State, message).at(draft.span);
+            problems.push(problem.note(format!("`zester doc {}` lists the parameters", kind.name)));
+        }
+    }
+}
+
+fn resolve(
+    drafts: &[Draft],
+    states: &mut [State],
+    wanted: Vec<Wanted>,
+    view: &View<'_>,
+    problems: &mut Problems,
+) {
+    let index = view.index(drafts);
+    for want in wanted {
+        let Some(draft) = drafts.get(want.from) else { continue };
+        match index.resolve(&want.target, view.path(draft)) {
+            Found::States(found) => {
+                let file = want.target.module.as_deref() == Some("sls");
+                for other in found {
+                    // "Every state of that file" does not mean the one that says so.
+                    if !(file && other == want.from) {
+                        connect(states, &want, other);
+                    }
+                }
+            }
+            found => report(&found, drafts, (draft, want.at), view, problems),
+        }
+    }
+}
+
+fn connect(states: &mut [State], want: &Wanted, other: usize) {
+    let (waiter, target) = if want.inverse { (other, want.from) } else { (want.from, other) };
+    match want.relation {
+        Relation::Edge(kind) => edge(states, waiter, Edge { target, kind, span: want.at }),
+        Relation::Prereq => {
+            if let Some(state) = states.get_mut(waiter)
+                && !state.prereq.contains(&target)
+            {
+                state.prereq.push(target);
+            }
+            edge(states, target, Edge { target: waiter, kind: EdgeKind::Require, span: want.at });
+        }
+        Relation::Use => {}
+    }
+}
+
+fn edge(states: &mut [State], waiter: usize, edge: Edge) {
+    if let Some(state) = states.get_mut(waiter) {
+        let same = |old: &Edge| old.target == edge.target && old.kind == edge.kind;
+        if !state.edges.iter().any(same) {
+            state.edges.push(edge);
+        }
+    }
+}
+
+/// Reports a target that is not exactly what a requisite needs.
+fn report(
+    found: &Found,
+    drafts: &[Draft],
+    (draft, at): (&Draft, Span),
+    view: &View<'_>,
+    problems: &mut Problems,
+) {
+    match found {
+        Found::States(_) | Found::Broken => {}
+        Found::Ambiguous(several) => {
+            let names: Vec<String> =
+                several.iter().filter_map(|at| drafts.get(*at)).map(|it| format!("\"{}\"", full_name(it))).collect();
+            let message = format!("dag: state \"{}\" requires one of {}", full_name(draft), names.join(", "));
+            let mut problem = Problem::new(ProblemKind::Dag, message).at(at).hint("name the one that is meant");
+            for other in several.iter().take(4).filter_map(|at| drafts.get(*at)) {
+                problem = problem.label(other.span, format!("{} is declared here", full_name(other)));
+            }
+            problems.push(problem);
+        }
+        Found::Unknown(_) if !view.complete => {}
+        Found::Unknown(name) => {
+            let message = format!("dag: state \"{}\" requires unknown state \"{name}\"", full_name(draft));
+            let problem = Problem::new(ProblemKind::Dag, message).at(at);
+            let suggest = drafts.len() < SUGGEST_FREELY_BELOW || problems.is_empty();
+            let near = if suggest && !problems.is_full() { near(name, drafts) } else { Vec::new() };
+            problems.push(suggestion(problem, &near, view));
+        }
+    }
+}
+
+/// The states whose full name, or whose id, comes closest.
+fn near<'d>(name: &str, drafts: &'d [Draft]) -> Vec<&'d Draft> {
+    let full: Vec<String> = drafts.iter().map(full_name).collect();
+    let by_name = nearest(name, full.iter().map(String::as_str), 3);
+    let mut found: Vec<&Draft> =
+        by_name.iter().filter_map(|near| drafts.iter().find(|draft| full_name(draft) == *near)).collect();
+    if found.is_empty() {
+        let id = name.split_once(':').map_or(name, |(_, id)| id);
+        let by_id = nearest(id, drafts.iter().map(|draft| &*draft.id), 3);
+        found = by_id.iter().filter_map(|near| drafts.iter().find(|draft| &*draft.id == *near)).collect();
+    }
+    found
+}
+
+fn suggestion(mut problem: Problem, near: &[&Draft], view: &View<'_>) -> Problem {
+    let names: Vec<String> = near
+        .iter()
+        .map(|draft| format!("`{}` ({})", full_name(draft), view.sources.place(draft.span)))
+        .collect();
+    if let Some((last, rest)) = names.split_last() {
+        let list = if rest.is_empty() { last.clone() } else { format!("{} or {last}", rest.join(", ")) };
+        problem = problem.hint(format!("did you mean {list}?"));
+    }
+    for draft in near {
+        problem = problem.label(draft.span, format!("{} is declared here", full_name(draft)));
+    }
+    problem
+}

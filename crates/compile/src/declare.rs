@@ -1,0 +1,253 @@
+//! From a file's nodes to drafts: one for each `module.function` under an id, with its items as they were written.
+
+use crate::load::File;
+use crate::manifest;
+use crate::problems::Problems;
+use std::sync::Arc;
+use zester_model::catalog::Catalog;
+use zester_model::node::{Node, Value};
+use zester_model::problem::{Kind, Problem};
+use zester_model::source::Span;
+use zester_model::suggest::did_you_mean;
+
+/// `- key: value` of a state.
+#[derive(Clone, Debug)]
+pub struct Item {
+    pub key: Arc<str>,
+    pub at: Span,
+    pub value: Node,
+}
+
+/// A state before anything about it was resolved.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    pub id: Arc<str>,
+    /// The id as it stands in the file, where `names` made several states of it.
+    pub declared: Arc<str>,
+    pub kind: Arc<str>,
+    /// The `module.function` key.
+    pub span: Span,
+    pub sls: Arc<str>,
+    /// Index of its file.
+    pub file: usize,
+    pub ordered: bool,
+    pub items: Vec<Item>,
+    /// Something about it was reported already: nothing that follows from that is.
+    pub broken: bool,
+}
+
+/// An entry of `extend:`.
+#[derive(Debug)]
+pub struct Extension {
+    pub id: Arc<str>,
+    pub kind: Arc<str>,
+    pub span: Span,
+    pub items: Vec<Item>,
+}
+
+#[derive(Debug, Default)]
+pub struct Declared {
+    pub drafts: Vec<Draft>,
+    pub extensions: Vec<Extension>,
+}
+
+/// Where drafts come from and what they are checked against.
+pub struct Place<'a> {
+    pub catalog: &'a Catalog,
+    pub file: &'a File,
+    pub index: usize,
+}
+
+impl Place<'_> {
+    pub fn draft(&self, id: &str, kind: &str, span: Span, items: Vec<Item>) -> Draft {
+        let id: Arc<str> = id.into();
+        Draft {
+            declared: id.clone(),
+            id,
+            kind: kind.into(),
+            span,
+            sls: self.file.sls.clone(),
+            file: self.index,
+            ordered: self.file.ordered,
+            items,
+            broken: false,
+        }
+    }
+}
+
+fn wrong(at: Span, message: String) -> Problem {
+    Problem::new(Kind::State, message).at(at)
+}
+
+/// Declares the states of one file.
+pub fn declare(place: &Place<'_>, declared: &mut Declared, problems: &mut Problems) {
+    let root = &place.file.root;
+    match &root.value {
+        _ if root.is_null() => {}
+        Value::Map(entries) => {
+            for (key, value) in entries.iter() {
+                top_level(place, key, value, declared, problems);
+            }
+        }
+        Value::List(items) => manifest::declare(place, items, declared, problems),
+        Value::Scalar(_) => {
+            let message = format!("a state file holds states, not {}", root.describe());
+            problems.push(wrong(root.span, message).hint("write `id:`, and below it `module.function:`"));
+        }
+    }
+}
+
+fn top_level(place: &Place<'_>, key: &Node, value: &Node, declared: &mut Declared, problems: &mut Problems) {
+    match key.as_text() {
+        Some("include") => {}
+        Some("exclude") => problems.push(
+            wrong(key.span, "`exclude` is not supported".into()).hint("do not include what is not wanted"),
+        ),
+        Some("extend") => extensions(place, value, declared, problems),
+        Some(id) => {
+            for draft in states(place, id, key.span, value, problems) {
+                declared.drafts.push(draft);
+            }
+        }
+        None => problems.push(wrong(key.span, "a state needs an id".into())),
+    }
+}
+
+/// The states under one id: a map of `module.function`, or the short form `id: module.function`.
+fn states(place: &Place<'_>, id: &str, at: Span, value: &Node, problems: &mut Problems) -> Vec<Draft> {
+    match &value.value {
+        Value::Map(entries) => {
+            let mut drafts = Vec::new();
+            for (kind, items) in entries.iter() {
+                let Some(name) = kind.as_text() else {
+                    problems.push(wrong(kind.span, "a state needs a `module.function`".into()));
+                    continue;
+                };
+                // Editors and generators leave marks like `__sls__`; Salt passes over them.
+                if name.starts_with("__") {
+                    continue;
+                }
+                let (name, items) = function(name, items, place.catalog, problems);
+                drafts.push(place.draft(id, &name, kind.span, items));
+            }
+            drafts
+        }
+        Value::Scalar(_) if value.as_text().is_some_and(|text| place.catalog.get(text).is_some()) => {
+            vec![place.draft(id, value.as_text().unwrap_or_default(), value.span, Vec::new())]
+        }
+        _ => {
+            let mut problem = wrong(at, format!("`{id}` holds no state, but {}", value.describe()));
+            if place.catalog.get(id).is_some() {
+                problem = problem.hint(format!("a state needs an id above `{id}`"));
+            } else {
+                problem = problem.hint("write `module.function:` below it, as in `file.managed:`");
+            }
+            problems.push(problem);
+            Vec::new()
+        }
+    }
+}
+
+/// The kind and items of one state. Salt's old form names the function among the items: `pkg: [installed]`.
+fn function(name: &str, value: &Node, catalog: &Catalog, problems: &mut Problems) -> (String, Vec<Item>) {
+    if name.contains('.') {
+        return (name.to_string(), items(value, problems));
+    }
+    let list = value.as_list().unwrap_or(std::slice::from_ref(value));
+    let full = |node: &Node| node.as_text().map(|function| format!("{name}.{function}"));
+    let known = list.iter().position(|node| full(node).is_some_and(|kind| catalog.get(&kind).is_some()));
+    match known.and_then(|at| list.get(at).and_then(full).map(|kind| (at, kind))) {
+        Some((at, kind)) => {
+            let rest: Vec<Node> =
+                list.iter().enumerate().filter(|(index, _)| *index != at).map(|(_, node)| node.clone()).collect();
+            (kind, items(&Node::list(value.span, rest), problems))
+        }
+        None => (name.to_string(), items(value, problems)),
+    }
+}
+
+/// The items of a state, in all forms of S-1: a list of maps, a map, an empty list, nothing.
+pub fn items(value: &Node, problems: &mut Problems) -> Vec<Item> {
+    let mut found = Vec::new();
+    match &value.value {
+        Value::Map(entries) => entries.iter().for_each(|(key, value)| item(key, value, &mut found, problems)),
+        Value::List(list) => {
+            for node in list.iter() {
+                match node.as_map() {
+                    Some(entries) => {
+                        entries.iter().for_each(|(key, value)| item(key, value, &mut found, problems));
+                    }
+                    None => problems.push(loose(node)),
+                }
+            }
+        }
+        Value::Scalar(_) if value.is_null() => {}
+        Value::Scalar(_) => problems.push(loose(value)),
+    }
+    found
+}
+
+fn item(key: &Node, value: &Node, found: &mut Vec<Item>, problems: &mut Problems) {
+    match key.as_text() {
+        Some(name) => found.push(Item { key: name.into(), at: key.span, value: value.clone() }),
+        None => problems.push(wrong(key.span, "a parameter needs a name".into())),
+    }
+}
+
+fn loose(node: &Node) -> Problem {
+    let problem = wrong(node.span, format!("expected `name: value`, found {}", node.describe()));
+    match node.as_text().and_then(|text| text.split_once(':')) {
+        Some((name, _)) if !name.contains(' ') => problem.hint("put a blank behind the colon"),
+        _ => problem,
+    }
+}
+
+fn extensions(place: &Place<'_>, value: &Node, declared: &mut Declared, problems: &mut Problems) {
+    let Some(entries) = value.as_map() else {
+        if !value.is_null() {
+            problems.push(wrong(value.span, format!("`extend` holds states, not {}", value.describe())));
+        }
+        return;
+    };
+    for (key, value) in entries {
+        let Some(id) = key.as_text() else { continue };
+        for draft in states(place, id, key.span, value, problems) {
+            declared.extensions.push(Extension {
+                id: draft.id,
+                kind: draft.kind,
+                span: draft.span,
+                items: draft.items,
+            });
+        }
+    }
+}
+
+/// Reports a draft whose kind nobody knows.
+pub fn check_kind(draft: &mut Draft, catalog: &Catalog, problems: &mut Problems) {
+    if catalog.get(&draft.kind).is_some() {
+        return;
+    }
+    draft.broken = true;
+    let problem = wrong(draft.span, format!("unknown module `{}`", draft.kind));
+    let functions: Vec<&str> = match draft.kind.contains('.') {
+        true => Vec::new(),
+        false => {
+            let prefix = format!("{}.", draft.kind);
+            catalog.names().filter(|name| name.starts_with(&prefix)).take(6).collect()
+        }
+    };
+    problems.push(match functions.is_empty() {
+        true => {
+            let hint = did_you_mean(&draft.kind, catalog.names());
+            let module = draft.kind.split('.').next().unwrap_or_default();
+            let prefix = format!("{module}.");
+            let known = catalog.names().any(|name| name.starts_with(&prefix));
+            let note = match known {
+                true => format!("`zester doc {module}` lists its functions"),
+                false => "`zester doc` lists the modules".to_string(),
+            };
+            problem.maybe_hint(hint).note(note)
+        }
+        false => problem.hint(format!("name a function: {}", functions.join(", "))),
+    });
+}

@@ -1,0 +1,81 @@
+//! `extend:` (S-5): requisite lists grow, every other key is replaced.
+
+use crate::declare::{Draft, Extension, Item};
+use crate::problems::Problems;
+use crate::requisite::relation;
+use std::collections::HashMap;
+use zester_model::node::{Node, Value};
+use zester_model::problem::{Kind, Problem};
+use zester_model::suggest::did_you_mean;
+
+pub fn apply(drafts: &mut [Draft], extensions: Vec<Extension>, problems: &mut Problems) {
+    if extensions.is_empty() {
+        return;
+    }
+    let mut by_id: HashMap<String, Vec<usize>> = HashMap::new();
+    for (index, draft) in drafts.iter().enumerate() {
+        by_id.entry(draft.id.to_string()).or_default().push(index);
+    }
+    for extension in extensions {
+        let candidates = by_id.get(&*extension.id).map_or(&[][..], Vec::as_slice);
+        match find(drafts, candidates, &extension.kind) {
+            Some(index) => {
+                if let Some(draft) = drafts.get_mut(index) {
+                    extension.items.into_iter().for_each(|item| merge(&mut draft.items, item));
+                }
+            }
+            None => problems.push(unknown(drafts, candidates, &extension)),
+        }
+    }
+}
+
+/// The state of exactly that kind, or the only one of the module: `extend` may say `service:` for `service.running:`.
+fn find(drafts: &[Draft], candidates: &[usize], kind: &str) -> Option<usize> {
+    let kind_of = |index: &usize| drafts.get(*index).map_or("", |draft| &draft.kind);
+    if let Some(exact) = candidates.iter().find(|index| kind_of(index) == kind) {
+        return Some(*exact);
+    }
+    if kind.contains('.') {
+        return None;
+    }
+    let prefix = format!("{kind}.");
+    let mut same_module = candidates.iter().filter(|index| kind_of(index).starts_with(&prefix));
+    same_module.next().copied().filter(|_| same_module.next().is_none())
+}
+
+fn merge(items: &mut Vec<Item>, new: Item) {
+    let old = items.iter_mut().find(|item| item.key == new.key);
+    match old {
+        Some(old) if relation(&new.key).is_some() => {
+            let mut all = targets(&old.value);
+            all.extend(targets(&new.value));
+            old.value = Node::list(old.value.span, all);
+        }
+        Some(old) => *old = new,
+        None => items.push(new),
+    }
+}
+
+/// The targets of a requisite as a list, however they were written.
+fn targets(value: &Node) -> Vec<Node> {
+    match &value.value {
+        Value::List(items) => items.to_vec(),
+        Value::Scalar(_) if value.is_null() => Vec::new(),
+        _ => vec![value.clone()],
+    }
+}
+
+fn unknown(drafts: &[Draft], candidates: &[usize], extension: &Extension) -> Problem {
+    let message = format!("extend of unknown state \"{}:{}\"", extension.kind, extension.id);
+    let problem = Problem::new(Kind::Dag, message).at(extension.span);
+    let hint = match candidates.is_empty() {
+        true => did_you_mean(&extension.id, drafts.iter().map(|draft| &*draft.id)),
+        false => {
+            let kinds = candidates.iter().filter_map(|index| drafts.get(*index)).map(|draft| &*draft.kind);
+            did_you_mean(&extension.kind, kinds.clone())
+                .or_else(|| Some(format!("`{}` is a {}", extension.id, kinds.collect::<Vec<_>>().join(", "))))
+        }
+    };
+    let extended = problem.maybe_hint(hint);
+    extended.note("`extend` changes states of this file and of those that it includes")
+}

@@ -1,0 +1,74 @@
+//! `names:` (S-7): one declaration becomes a state per name.
+
+use crate::declare::{Draft, Item, items};
+use crate::problems::Problems;
+use zester_model::catalog::Catalog;
+use zester_model::limits;
+use zester_model::node::Node;
+use zester_model::problem::{Kind, Problem};
+use zester_model::source::Span;
+
+pub fn expand(drafts: Vec<Draft>, catalog: &Catalog, problems: &mut Problems) -> Vec<Draft> {
+    let mut expanded = Vec::with_capacity(drafts.len());
+    for mut draft in drafts {
+        match draft.items.iter().position(|item| &*item.key == "names") {
+            None => expanded.push(draft),
+            Some(index) => {
+                let names = draft.items.remove(index);
+                each(draft, &names, catalog, &mut expanded, problems);
+            }
+        }
+        if expanded.len() > limits::STATES_MAX {
+            problems.push(Problem::new(Kind::State, format!("more than {} states", limits::STATES_MAX)));
+            expanded.truncate(limits::STATES_MAX);
+            break;
+        }
+    }
+    expanded
+}
+
+fn each(draft: Draft, names: &Item, catalog: &Catalog, expanded: &mut Vec<Draft>, problems: &mut Problems) {
+    let primary = catalog.get(&draft.kind).map_or("name", |kind| kind.primary);
+    let is_primary = |item: &&Item| {
+        let parameter = catalog.get(&draft.kind).and_then(|kind| kind.parameter(&item.key));
+        &*item.key == "name" || parameter.is_some_and(|parameter| parameter.name == primary)
+    };
+    if let Some(clash) = draft.items.iter().find(is_primary) {
+        let message = format!("`{}` and `names` cannot stand together", clash.key);
+        problems.push(Problem::new(Kind::State, message).at(clash.at).label(names.at, "`names` is here"));
+        return;
+    }
+    let list = match names.value.as_list() {
+        Some(list) => list,
+        None => std::slice::from_ref(&names.value),
+    };
+    for entry in list {
+        if let Some((name, at, own)) = name_of(entry, problems) {
+            let mut state = draft.clone();
+            state.id = name.into();
+            for item in own {
+                state.items.retain(|old| old.key != item.key);
+                state.items.push(item);
+            }
+            state.items.push(Item { key: primary.into(), at, value: Node::text(at, name) });
+            expanded.push(state);
+        }
+    }
+}
+
+/// A name, or a one-key map of a name with what differs for it.
+fn name_of<'a>(entry: &'a Node, problems: &mut Problems) -> Option<(&'a str, Span, Vec<Item>)> {
+    if let Some(text) = entry.as_text() {
+        return Some((text, entry.span, Vec::new()));
+    }
+    match entry.as_map() {
+        Some([(name, own)]) if name.as_text().is_some() => {
+            Some((name.as_text().unwrap_or_default(), name.span, items(own, problems)))
+        }
+        _ => {
+            let message = format!("`names` lists names, or a name with its own parameters, not {}", entry.describe());
+            problems.push(Problem::new(Kind::State, message).at(entry.span));
+            None
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The requisite keys and the targets they name, as written.
+
+use crate::problems::Problems;
+use zester_model::node::{Node, Value};
+use zester_model::problem::{Kind, Problem};
+use zester_model::requisite::EdgeKind;
+use zester_model::source::Span;
+
+/// What a requisite key asks for.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum Relation {
+    Edge(EdgeKind),
+    /// Before the target, and only if the target would change.
+    Prereq,
+    /// Take over the target's parameters.
+    Use,
+}
+
+/// What a key means, and whether it is an `_in` form; `None` if it is no requisite.
+pub fn relation(key: &str) -> Option<(Relation, bool)> {
+    let forward = |key: &str| {
+        Some(Relation::Edge(match key {
+            "require" => EdgeKind::Require,
+            "watch" | "listen" | "subscribe" => EdgeKind::Watch,
+            "onchanges" => EdgeKind::Onchanges,
+            "onfail" => EdgeKind::Onfail,
+            "prereq" => return Some(Relation::Prereq),
+            "use" => return Some(Relation::Use),
+            _ => return None,
+        }))
+    };
+    if let Some(found) = forward(key) {
+        return Some((found, false));
+    }
+    let any = match key {
+        "require_any" => EdgeKind::RequireAny,
+        "watch_any" => EdgeKind::WatchAny,
+        "onchanges_any" => EdgeKind::OnchangesAny,
+        "onfail_any" => EdgeKind::OnfailAny,
+        "onfail_all" => EdgeKind::OnfailAll,
+        _ => return key.strip_suffix("_in").and_then(forward).map(|found| (found, true)),
+    };
+    Some((Relation::Edge(any), false))
+}
+
+/// Every requisite key, to suggest from.
+pub const KEYS: [&str; 19] = [
+    "require", "watch", "listen", "subscribe", "onchanges", "onfail", "prereq", "use", "require_in", "watch_in",
+    "listen_in", "onchanges_in", "onfail_in", "prereq_in", "require_any", "watch_any", "onchanges_any", "onfail_any",
+    "onfail_all",
+];
+
+/// A target as written: with its module or without.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Target {
+    /// `file`, `file.managed`, `sls`; `None` for a bare id.
+    pub module: Option<String>,
+    pub id: String,
+    /// The whole text where it was one: it may also be an id that holds a colon.
+    pub whole: Option<String>,
+}
+
+fn is_name(text: &str) -> bool {
+    let letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    text.split('.').all(|part| !part.is_empty() && part.bytes().all(letter)) && text.matches('.').count() < 3
+}
+
+/// Reads `module.function:id`, `type#id` or a bare id.
+pub fn parse_target(text: &str) -> Target {
+    let whole = Some(text.to_string());
+    for separator in ['#', ':'] {
+        if let Some((module, id)) = text.split_once(separator)
+            && is_name(module)
+            && !id.trim().is_empty()
+        {
+            return Target { module: Some(module.to_string()), id: id.trim().to_string(), whole };
+        }
+    }
+    Target { module: None, id: text.to_string(), whole }
+}
+
+/// Reads the targets of one requisite: a list, a map, or a single one.
+pub fn targets(key: &str, value: &Node, problems: &mut Problems) -> Vec<(Target, Span)> {
+    let mut found = Vec::new();
+    let nodes = match &value.value {
+        Value::List(items) => items.as_slice(),
+        _ => std::slice::from_ref(value),
+    };
+    for node in nodes.iter().filter(|node| !node.is_null()) {
+        match &node.value {
+            Value::Scalar(_) => {
+                found.push((parse_target(node.as_text().unwrap_or_default().trim()), node.span));
+            }
+            Value::Map(entries) => {
+                for (module, id) in entries.iter() {
+                    match (module.as_text(), id.as_text()) {
+                        (Some(name), Some(id)) => {
+                            let target =
+                                Target { module: Some(name.to_string()), id: id.to_string(), whole: None };
+                            found.push((target, module.span));
+                        }
+                        _ => problems.push(not_a_target(key, node)),
+                    }
+                }
+            }
+            Value::List(_) => problems.push(not_a_target(key, node)),
+        }
+    }
+    found
+}
+
+fn not_a_target(key: &str, node: &Node) -> Problem {
+    Problem::new(Kind::State, format!("`{key}` names states, not {}", node.describe()))
+        .at(node.span)
+        .hint("write `- module.function:id` or `- module: id`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s11_every_key_has_its_meaning() {
+        assert_eq!(relation("listen_in"), Some((Relation::Edge(EdgeKind::Watch), true)));
+        assert_eq!(relation("subscribe"), Some((Relation::Edge(EdgeKind::Watch), false)));
+        assert_eq!(relation("prereq_in"), Some((Relation::Prereq, true)));
+        assert_eq!(relation("onfail_all"), Some((Relation::Edge(EdgeKind::OnfailAll), false)));
+        assert_eq!(relation("require_any_in"), None);
+        assert_eq!(relation("path"), None);
+        assert!(KEYS.iter().all(|key| relation(key).is_some()));
+    }
+
+    #[test]
+    fn targets_split_where_a_module_name_ends() {
+        let parts = |text: &str| {
+            let target = parse_target(text);
+            (target.module.unwrap_or_default(), target.id)
+        };
+        let pair = |module: &str, id: &str| (module.to_string(), id.to_string());
+        assert_eq!(parts("file.managed:/etc/hosts"), pair("file.managed", "/etc/hosts"));
+        assert_eq!(parts("file#/etc/hosts"), pair("file", "/etc/hosts"));
+        assert_eq!(parts("cmd.run:echo a:b"), pair("cmd.run", "echo a:b"));
+        assert_eq!(parts("nginx"), pair("", "nginx"));
+        assert_eq!(parts("echo a: b"), pair("", "echo a: b"));
+        assert_eq!(parts("/etc/x#y"), pair("", "/etc/x#y"));
+        assert_eq!(parts("nginx:"), pair("", "nginx:"));
+    }
+}

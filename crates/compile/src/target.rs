@@ -1,0 +1,170 @@
+//! Which states a target means: by full name, by module and id, by bare id, by primary parameter, by file.
+
+use crate::declare::Draft;
+use crate::reference::{directory_of, name_of};
+use crate::requisite::Target;
+use std::collections::HashMap;
+use zester_model::catalog::Catalog;
+
+/// What a module without a function stands for.
+const SHORTHAND: [(&str, &str); 8] = [
+    ("pkg", "pkg.installed"),
+    ("file", "file.managed"),
+    ("service", "service.running"),
+    ("cmd", "cmd.run"),
+    ("exec", "exec.run"),
+    ("user", "user.present"),
+    ("group", "group.present"),
+    ("package", "pkg.installed"),
+];
+
+/// All states by the names they can be called by.
+pub struct Index<'d> {
+    drafts: &'d [Draft],
+    by_id: HashMap<&'d str, Vec<usize>>,
+    by_declared: HashMap<&'d str, Vec<usize>>,
+    by_primary: HashMap<&'d str, Vec<usize>>,
+    by_sls: HashMap<&'d str, Vec<usize>>,
+}
+
+/// What a target turned out to be.
+#[derive(Debug, PartialEq)]
+pub enum Found {
+    States(Vec<usize>),
+    /// Several, of which only one can be meant.
+    Ambiguous(Vec<usize>),
+    /// The name it would have.
+    Unknown(String),
+    /// It would be a state about which something was reported already.
+    Broken,
+}
+
+/// The primary parameter of a draft where it is given and differs from the id.
+pub fn primary<'d>(draft: &'d Draft, catalog: &Catalog) -> Option<&'d str> {
+    let kind = catalog.get(&draft.kind)?;
+    let given = draft.items.iter().find(|item| {
+        &*item.key == kind.primary || kind.parameter(&item.key).is_some_and(|it| it.name == kind.primary)
+    });
+    given.and_then(|item| item.value.as_text())
+}
+
+impl<'d> Index<'d> {
+    pub fn new(drafts: &'d [Draft], catalog: &Catalog, files: impl Iterator<Item = &'d str>) -> Index<'d> {
+        let mut index = Index {
+            drafts,
+            by_id: HashMap::with_capacity(drafts.len()),
+            by_declared: HashMap::new(),
+            by_primary: HashMap::new(),
+            by_sls: files.map(|sls| (sls, Vec::new())).collect(),
+        };
+        for (at, draft) in drafts.iter().enumerate() {
+            index.by_id.entry(&*draft.id).or_default().push(at);
+            if draft.declared != draft.id {
+                index.by_declared.entry(&*draft.declared).or_default().push(at);
+            }
+            if let Some(value) = primary(draft, catalog).filter(|value| **value != *draft.id) {
+                index.by_primary.entry(value).or_default().push(at);
+            }
+            index.by_sls.entry(&*draft.sls).or_default().push(at);
+        }
+        index
+    }
+
+    fn draft(&self, at: usize) -> Option<&'d Draft> {
+        self.drafts.get(at)
+    }
+
+    /// Resolves a target that the state at `from` (declared in `path`) names.
+    pub fn resolve(&self, target: &Target, path: &str) -> Found {
+        match target.module.as_deref() {
+            Some("sls") => self.file(&target.id, path),
+            Some(module) => {
+                let found = self.typed(module, &target.id);
+                match (&found, &target.whole) {
+                    // `echo a:b` may be an id as it stands.
+                    (Found::Unknown(_), Some(whole)) => match self.bare(whole) {
+                        Found::Unknown(_) => found,
+                        other => other,
+                    },
+                    _ => found,
+                }
+            }
+            None => self.bare(&target.id),
+        }
+    }
+
+    fn file(&self, reference: &str, path: &str) -> Found {
+        let bare = reference.trim_start_matches('.');
+        let dots = reference.len() - bare.len();
+        let mut directory = directory_of(path);
+        for _ in 1..dots {
+            directory = directory_of(directory);
+        }
+        let full = match (dots, directory) {
+            (0, _) | (_, "") => name_of(bare),
+            (_, directory) => format!("{}.{bare}", directory.replace('/', ".")),
+        };
+        match self.by_sls.get(full.as_str()) {
+            Some(states) => Found::States(states.clone()),
+            None => Found::Unknown(format!("sls:{reference}")),
+        }
+    }
+
+    /// The states that a name means, if `fits` accepts their kind; by id, then by declared id, then by primary.
+    fn named(&self, id: &str, fits: impl Fn(&str) -> bool) -> (Vec<usize>, bool) {
+        let among = |table: &HashMap<&str, Vec<usize>>| -> Vec<usize> {
+            let all = table.get(id).map_or(&[][..], Vec::as_slice);
+            let fit = |at: &&usize| self.draft(**at).is_some_and(|draft| fits(&draft.kind));
+            all.iter().filter(fit).copied().collect()
+        };
+        let by_id = among(&self.by_id);
+        if !by_id.is_empty() {
+            return (by_id, false);
+        }
+        let declared = among(&self.by_declared);
+        if !declared.is_empty() {
+            return (declared, true);
+        }
+        (among(&self.by_primary), false)
+    }
+
+    fn verdict(&self, (states, group): (Vec<usize>, bool)) -> Option<Found> {
+        let sound: Vec<usize> =
+            states.iter().filter(|at| self.draft(**at).is_some_and(|draft| !draft.broken)).copied().collect();
+        match (states.len(), sound.len()) {
+            (0, _) => None,
+            (_, 0) => Some(Found::Broken),
+            (_, 1) => Some(Found::States(sound)),
+            _ if group => Some(Found::States(sound)),
+            _ => Some(Found::Ambiguous(sound)),
+        }
+    }
+
+    fn typed(&self, module: &str, id: &str) -> Found {
+        let default = SHORTHAND.iter().find(|(short, _)| *short == module).map(|(_, full)| *full);
+        let exact = default.unwrap_or(module);
+        if let Some(found) = self.verdict(self.named(id, |kind| kind == exact)) {
+            return found;
+        }
+        if !module.contains('.') {
+            let family = exact.split('.').next().unwrap_or(module);
+            let in_family = |kind: &str| kind.split('.').next() == Some(family);
+            if let Some(found) = self.verdict(self.named(id, in_family)) {
+                return found;
+            }
+        }
+        self.broken(id).unwrap_or_else(|| Found::Unknown(format!("{exact}:{id}")))
+    }
+
+    fn bare(&self, id: &str) -> Found {
+        let found = self.verdict(self.named(id, |_| true));
+        found.unwrap_or_else(|| Found::Unknown(id.to_string()))
+    }
+
+    /// A state of that name whose kind was wrong might be the one that was meant.
+    fn broken(&self, id: &str) -> Option<Found> {
+        let (states, _) = self.named(id, |_| true);
+        let broken = |at: &usize| self.draft(*at).is_some_and(|draft| draft.broken);
+        states.iter().any(broken).then_some(Found::Broken)
+    }
+}

@@ -1,0 +1,26 @@
+//! Jinja as Salt writes it: rendering with bounds, and the way back from rendered text to the user's lines.
+//!
+//! | module | idea |
+//! |---|---|
+//! | `statements` | Salt's own tags (`import_yaml`, `load_yaml` …) in terms of the engine's |
+//! | `rewrite` | the source pass over the engine's syntax tree |
+//! | `origin` | marks in the output, and how they become positions |
+//! | `environment` | the engine, its loader, formatter and globals |
+//! | `serve` | the rendering thread and its other side |
+//! | `mutable`, `functions`, `filters`, `methods` | what templates can do |
+//! | `budget` | what they cannot: outgrow their bounds |
+//! | `report` | the engine's errors in our words, at the user's line |
+
+mod budget;
+mod environment;
+mod filters;
+mod functions;
+mod methods;
+mod mutable;
+mod origin;
+mod report;
+mod rewrite;
+mod serve;
+mod statements;
+
+pub use serve::{Renderer, Surroundings, is_template, with_renderer};

@@ -1,0 +1,369 @@
+//! The engine as templates see it, on the thread that renders.
+//!
+//! The engine wants everything it holds to live as long as itself, while the states dir and the functions are only
+//! lent to us. So rendering has a thread of its own that asks for files and calls by message (see [`super::serve`]);
+//! it also gets a stack large enough for the deepest value that the bounds allow.
+
+use super::budget::Budget;
+use super::functions::{Data, Salt, World};
+use super::mutable::Maker;
+use super::origin::{self, Spots};
+use super::rewrite::{Pass, Rewritten};
+use super::serve::{Reply, Request};
+use super::{filters, methods, statements};
+use crate::position::Positions;
+use minijinja::machinery::parse;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Object, Rest, Serde, Value, ValueKind, ValueOrKwargs};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use zester_model::limits;
+use zester_model::source::FileId;
+
+/// See `mutable::GROWTH_MAX`. Only what is touched is ever taken from the machine.
+pub const STACK_BYTES: usize = 256 * 1024 * 1024;
+/// Stands before the name of a template that is wanted without marks.
+pub const UNMARKED: char = '\u{1}';
+
+/// One template as it was loaded: the user's text and the way back to it.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The name without [`UNMARKED`]: the path below the states dir.
+    pub name: String,
+    pub text: Arc<str>,
+    statements: Rewritten,
+    pass: Rewritten,
+    /// What the template sets itself.
+    pub names: Vec<String>,
+}
+
+impl Loaded {
+    /// The offset in the user's text for one in what the engine saw.
+    pub fn back(&self, offset: usize) -> usize {
+        self.statements.back(self.pass.back(offset)).min(self.text.len())
+    }
+}
+
+/// What the rendering thread and the compiling one both look at.
+#[derive(Debug)]
+pub struct Shared {
+    pub budget: Arc<Budget>,
+    pub spots: Spots,
+    loaded: Mutex<Vec<Arc<Loaded>>>,
+    /// By the name the engine knows.
+    by_name: Mutex<HashMap<String, usize>>,
+    /// Texts that need not be read.
+    known: Mutex<HashMap<String, Arc<str>>>,
+    requests: Sender<Request>,
+    /// A value held characters of the kind that marks are made of.
+    pub foreign: AtomicBool,
+}
+
+fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    pub fn new(requests: Sender<Request>) -> Shared {
+        Shared {
+            budget: Arc::new(Budget::new()),
+            spots: Spots::default(),
+            loaded: Mutex::default(),
+            by_name: Mutex::default(),
+            known: Mutex::default(),
+            requests,
+            foreign: AtomicBool::new(false),
+        }
+    }
+
+    pub fn learn(&self, name: &str, text: Arc<str>) {
+        open(&self.known).insert(name.to_string(), text);
+    }
+
+    pub fn loaded(&self, name: &str) -> Option<Arc<Loaded>> {
+        let index = open(&self.by_name).get(name).copied()?;
+        open(&self.loaded).get(index).cloned()
+    }
+
+    pub fn all(&self) -> Vec<Arc<Loaded>> {
+        open(&self.loaded).clone()
+    }
+
+    /// Asks the compiling thread and waits.
+    fn ask<T>(&self, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, String> {
+        let (reply, answer) = std::sync::mpsc::channel();
+        let gone = |_| "the compile has ended".to_string();
+        self.requests.send(request(reply)).map_err(|_| "the compile has ended".to_string())?;
+        answer.recv().map_err(gone)
+    }
+
+    fn read(&self, name: &str) -> Result<Option<Arc<str>>, String> {
+        if let Some(text) = open(&self.known).get(name) {
+            return Ok(Some(text.clone()));
+        }
+        let text: Option<Arc<str>> =
+            self.ask(|reply| Request::Read(name.to_string(), reply))??.map(Arc::from);
+        if let Some(text) = &text {
+            self.learn(name, text.clone());
+        }
+        Ok(text)
+    }
+
+    /// The loader of the engine: reads a template and rewrites it.
+    fn load(&self, wanted: &str, syntax: &SyntaxConfig) -> Result<Option<String>, Error> {
+        let name = wanted.trim_start_matches(UNMARKED);
+        let path = below(name).map_err(|message| Error::new(ErrorKind::TemplateNotFound, message))?;
+        let read = self.read(&path);
+        let text = match read.map_err(|message| Error::new(ErrorKind::TemplateNotFound, message))? {
+            Some(text) => text,
+            None => return Ok(None),
+        };
+        let marked = !wanted.starts_with(UNMARKED) && !origin::is_foreign(&text);
+        let statements = statements::rewrite(&text, syntax);
+        let mut loaded = open(&self.loaded);
+        let index = loaded.len();
+        let (pass, names) = match parse(&statements.text, wanted, syntax.clone()) {
+            Ok(tree) => {
+                let spots = marked.then_some((&self.spots, index));
+                let mut pass = Pass::new(&statements.text, spots);
+                pass.stmt(&tree, true);
+                pass.finish()
+            }
+            // The engine will find the same mistake and say where it is.
+            Err(_) => (Rewritten::unchanged(&statements.text), Vec::new()),
+        };
+        let rewritten = pass.text.clone();
+        loaded.push(Arc::new(Loaded { name: path, text, statements, pass, names }));
+        open(&self.by_name).insert(wanted.to_string(), index);
+        Ok(Some(rewritten))
+    }
+}
+
+/// A path below the states dir: no scheme, no `..` that leaves it.
+pub fn below(name: &str) -> Result<String, String> {
+    let bare = name.strip_prefix("salt://").or_else(|| name.strip_prefix("zester://")).unwrap_or(name);
+    crate::reference::normalise(bare).ok_or_else(|| format!("`{name}` leaves the states directory"))
+}
+
+/// A value on its way to the output, with the mark of the tag that yields it.
+#[derive(Debug)]
+struct Marked {
+    mark: u32,
+    value: Value,
+}
+
+impl Object for Marked {}
+
+/// The syntax of Salt's templates: blocks are neither trimmed nor stripped, the last line break stays.
+pub fn syntax() -> SyntaxConfig {
+    SyntaxConfig::builder().keep_trailing_newline(true).build().unwrap_or_default()
+}
+
+/// Reads data that a template loads.
+pub fn load(format: &str, text: &str) -> Result<Value, Error> {
+    let wrong = |message: String| Error::new(ErrorKind::InvalidOperation, message);
+    match format {
+        "text" => Ok(Value::from(text)),
+        "json" => {
+            let json: serde_json::Value =
+                serde_json::from_str(text).map_err(|error| wrong(format!("not JSON: {error}")))?;
+            Ok(Value::from(Serde(json)))
+        }
+        _ => {
+            let node = crate::yaml::compose(text, &mut Positions::plain(FileId(0), text));
+            let node = node.map_err(|problems| {
+                let first = problems.first();
+                let message = first.map_or_else(|| "not YAML".to_string(), |problem| problem.message.clone());
+                match first.and_then(|problem| problem.span) {
+                    Some(span) => wrong(format!("{message} (line {}, column {})", span.line, span.column)),
+                    None => wrong(message),
+                }
+            })?;
+            Ok(Value::from(Serde(node.to_json())))
+        }
+    }
+}
+
+/// What the world outside gives to templates.
+pub struct Outside {
+    pub facts: serde_json::Value,
+    pub settings: serde_json::Value,
+    pub names: Vec<String>,
+    pub id: String,
+}
+
+/// Builds the engine.
+pub fn build(shared: &Arc<Shared>, maker: &Maker, outside: Outside) -> Environment<'static> {
+    let mut env = Environment::new();
+    env.set_syntax(syntax());
+    env.set_undefined_behavior(UndefinedBehavior::Strict);
+    env.set_auto_escape_callback(|_| AutoEscape::None);
+    env.set_recursion_limit(limits::RENDER_DEPTH_MAX);
+    env.set_fuel(Some(limits::RENDER_STEPS_MAX));
+    let (loader, grammar) = (shared.clone(), syntax());
+    env.set_loader(move |name| loader.load(name, &grammar));
+    env.set_path_join_callback(|name, parent| join(name, parent).into());
+    let budget = shared.budget.clone();
+    env.set_unknown_method_callback(move |state, value, method, args| {
+        methods::call(state, value, method, args, &budget)
+    });
+    formatter(&mut env, shared);
+    filters::install(&mut env, &shared.budget);
+    own_filters(&mut env, shared, maker);
+    own_functions(&mut env, shared, maker);
+    globals(&mut env, shared, outside);
+    env
+}
+
+/// `./x` and `../x` are relative to the template that names them; anything else to the states dir.
+fn join(name: &str, parent: &str) -> String {
+    let unmarked = name.starts_with(UNMARKED) || parent.starts_with(UNMARKED);
+    let (name, parent) = (name.trim_start_matches(UNMARKED), parent.trim_start_matches(UNMARKED));
+    let joined = match name.starts_with("./") || name.starts_with("../") {
+        true => match parent.rsplit_once('/') {
+            Some((dir, _)) => format!("{dir}/{name}"),
+            None => name.to_string(),
+        },
+        false => name.to_string(),
+    };
+    let path = below(&joined).unwrap_or(joined);
+    if unmarked { format!("{UNMARKED}{path}") } else { path }
+}
+
+fn formatter(env: &mut Environment<'static>, shared: &Arc<Shared>) {
+    let shared = shared.clone();
+    env.set_formatter(move |out, _, value| {
+        let value = match value.downcast_object_ref::<Marked>() {
+            Some(marked) => {
+                out.write_str(&origin::encode(marked.mark))?;
+                &marked.value
+            }
+            None => value,
+        };
+        let mut writer = Counting { out, shared: &shared, failed: None };
+        let written = match value.as_str() {
+            Some(text) => writer.write_str(text),
+            None => write!(writer, "{value}"),
+        };
+        match (writer.failed, written) {
+            (Some(error), _) => Err(error),
+            (None, written) => Ok(written?),
+        }
+    });
+}
+
+/// Counts what a tag yields, also into captures, and stops it at the bound.
+struct Counting<'a, 'o, 'e> {
+    out: &'a mut minijinja::Output<'o>,
+    shared: &'e Shared,
+    failed: Option<Error>,
+}
+
+impl std::fmt::Write for Counting<'_, '_, '_> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        if let Err(error) = self.shared.budget.emit(text.len()) {
+            self.failed = Some(error);
+            return Err(std::fmt::Error);
+        }
+        if origin::is_foreign(text) {
+            self.shared.foreign.store(true, Ordering::Relaxed);
+        }
+        self.out.write_str(text)
+    }
+}
+
+/// The filters that the source pass inserts.
+fn own_filters(env: &mut Environment<'static>, shared: &Arc<Shared>, maker: &Maker) {
+    env.add_filter("_at", |value: Value, mark: u32| match value.is_undefined() {
+        // Left as it is, so that the engine says which name it was.
+        true => value,
+        false => Value::from_object(Marked { mark, value }),
+    });
+    let budget = shared.budget.clone();
+    env.add_filter("_cap", move |value: Value| budget.cap(value));
+    for format in ["yaml", "json", "text"] {
+        let maker = maker.clone();
+        env.add_filter(format!("_load_{format}"), move |text: String| maker.mutable(load(format, &text)?));
+    }
+}
+
+/// The functions that the source pass inserts, and those of the engine that we replace.
+fn own_functions(env: &mut Environment<'static>, shared: &Arc<Shared>, maker: &Maker) {
+    let own = maker.clone();
+    env.add_function("_mut", move |value: Value| own.mutable(value));
+    let own = maker.clone();
+    env.add_function("_tuple", move |value: Value| own.tuple(value));
+    let budget = shared.budget.clone();
+    env.add_function("_count", move |bytes: usize| budget.emit(bytes).map(|()| ""));
+    env.add_function("_plain", |name: Value| match name.kind() {
+        ValueKind::String => Value::from(format!("{UNMARKED}{name}")),
+        _ => match name.try_iter() {
+            Ok(names) => Value::from(names.map(|name| format!("{UNMARKED}{name}")).collect::<Vec<_>>()),
+            Err(_) => name,
+        },
+    });
+    for format in ["yaml", "json", "text"] {
+        let shared = shared.clone();
+        env.add_function(format!("_import_{format}"), move |state: &minijinja::State, name: String| {
+            let path = join(&name, state.name());
+            let path = path.trim_start_matches(UNMARKED);
+            let path = below(path).map_err(|why| Error::new(ErrorKind::TemplateNotFound, why))?;
+            match shared.read(&path).map_err(|why| Error::new(ErrorKind::TemplateNotFound, why))? {
+                None => Err(Error::new(ErrorKind::TemplateNotFound, format!("`{path}` does not exist"))),
+                Some(text) => load(format, &text).map_err(|error| {
+                    let detail = error.detail().unwrap_or_default().to_string();
+                    Error::new(ErrorKind::InvalidOperation, format!("{path}: {detail}"))
+                }),
+            }
+        });
+    }
+    let own = maker.clone();
+    env.add_function("namespace", move |start: Option<ValueOrKwargs>| match start {
+        None => minijinja::functions::namespace(None),
+        Some(start) => {
+            let start = start.into_value();
+            let mut entries: indexmap::IndexMap<Value, Value> = indexmap::IndexMap::new();
+            for key in start.try_iter()? {
+                entries.insert(key.clone(), own.mutable(start.get_item(&key)?)?);
+            }
+            let start = Value::from_object(entries);
+            minijinja::functions::namespace(Some(ValueOrKwargs::from(start)))
+        }
+    });
+    env.add_function("raise", |message: Rest<Value>| {
+        let words: Vec<String> = message.iter().map(Value::to_string).collect();
+        Err::<Value, _>(Error::new(ErrorKind::InvalidOperation, words.join(" ")))
+    });
+    env.remove_global("debug");
+}
+
+fn globals(env: &mut Environment<'static>, shared: &Arc<Shared>, outside: Outside) {
+    let asked = shared.clone();
+    let world = Arc::new(World {
+        facts: Value::from(Serde(outside.facts)),
+        settings: Value::from(Serde(outside.settings)),
+        names: outside.names,
+        ask: Box::new(move |name, args, named| {
+            let begun = std::time::Instant::now();
+            let answer = asked.ask(|reply| Request::Call { name: name.to_string(), args, named, reply });
+            asked.budget.forgive(begun.elapsed());
+            answer?
+        }),
+    });
+    for name in ["facts", "grains"] {
+        env.add_global(name, Data::facts(&world));
+    }
+    for name in ["settings", "pillar"] {
+        env.add_global(name, Data::settings(&world));
+    }
+    env.add_global("salt", Value::from_object(Salt(world)));
+    env.add_global("id", Value::from(outside.id.as_str()));
+    let options = [("id", outside.id.as_str()), ("saltenv", "base")];
+    env.add_global("opts", Value::from_pairs(options));
+    env.add_global("saltenv", Value::from("base"));
+    env.add_global("env", Value::from("base"));
+}

@@ -1,0 +1,469 @@
+//! Salt's common filters, and bounded versions of the engine's own that could build something huge from something small.
+
+use super::budget::Budget;
+use super::functions::walk;
+use minijinja::value::{Kwargs, Rest, Value, ValueKind};
+use minijinja::{Environment, Error, ErrorKind, State, filters};
+use serde_json::Value as Json;
+use std::sync::Arc;
+
+/// Widest field or indentation that a format may ask for.
+const WIDTH_MAX: usize = 100_000;
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidOperation, message.into())
+}
+
+/// Puts every filter into the environment.
+pub fn install(env: &mut Environment<'static>, budget: &Arc<Budget>) {
+    bounded(env, budget);
+    text(env);
+    data(env);
+    sets(env);
+    patterns(env);
+    encodings(env);
+}
+
+/// Refuses a format string that asks for a field wider than anybody reads.
+pub fn format_width(format: &str, budget: &Budget) -> Result<(), Error> {
+    let wide = format
+        .split(|letter: char| !letter.is_ascii_digit())
+        .any(|digits| digits.len() > 9 || digits.parse::<usize>().is_ok_and(|width| width > WIDTH_MAX));
+    if wide || format.contains('*') && format.contains('%') {
+        return Err(budget.pass(format!("a format asks for a field wider than {WIDTH_MAX}")));
+    }
+    Ok(())
+}
+
+/// The size that replacing would give.
+pub fn replaced_bytes(text: &str, old: &str, new: &str) -> usize {
+    let times = if old.is_empty() { text.chars().count() + 1 } else { text.matches(old).count() };
+    text.len().saturating_add(times.saturating_mul(new.len()))
+}
+
+/// Joins with a bound; undefined items are errors, as everywhere.
+pub fn join(items: &Value, separator: &str, budget: &Budget) -> Result<Value, Error> {
+    let mut joined = String::new();
+    for (index, item) in items.try_iter()?.checked().enumerate() {
+        let item = item?;
+        if index > 0 {
+            joined.push_str(separator);
+        }
+        match item.as_str() {
+            Some(text) => joined.push_str(text),
+            None => joined.push_str(&item.to_string()),
+        }
+        budget.bytes(joined.len())?;
+    }
+    Ok(Value::from(joined))
+}
+
+fn bounded(env: &mut Environment<'static>, shared: &Arc<Budget>) {
+    let budget = shared.clone();
+    env.add_filter("join", move |items: &Value, separator: Option<Value>, options: Kwargs| {
+        let separator = separator.map(|value| value.to_string()).unwrap_or_default();
+        let attribute = options.get::<Option<String>>("attribute")?;
+        options.assert_all_used()?;
+        match attribute {
+            None => join(items, &separator, &budget),
+            Some(attribute) => {
+                let parts = items.try_iter()?.map(|item| item.get_attr(&attribute));
+                join(&Value::from(parts.collect::<Result<Vec<_>, _>>()?), &separator, &budget)
+            }
+        }
+    });
+    let budget = shared.clone();
+    env.add_filter("replace", move |_: &mut State, text: String, old: String, new: String| {
+        budget.bytes(replaced_bytes(&text, &old, &new))?;
+        Ok::<_, Error>(text.replace(&old, &new))
+    });
+    let budget = shared.clone();
+    env.add_filter("indent", move |text: String, width: Option<Value>, rest: Rest<Value>| {
+        indent(&text, width, &rest, &budget)
+    });
+    let budget = shared.clone();
+    env.add_filter("format", move |format: &Value, args: Rest<Value>| {
+        let text = format.as_str().ok_or_else(|| invalid("format works on a text"))?;
+        format_width(text, &budget)?;
+        minijinja::formatting::format(minijinja::formatting::FormatStyle::Printf, text, &args)
+    });
+    for name in ["batch", "slice"] {
+        let budget = shared.clone();
+        env.add_filter(name, move |state: &mut State, items: Value, count: usize, fill: Option<Value>| {
+            budget.items(count)?;
+            match name {
+                "batch" => filters::batch(state, items, count, fill),
+                _ => filters::slice(state, items, count, fill),
+            }
+        });
+    }
+    let budget = shared.clone();
+    env.add_filter("tojson", move |value: &Value, indent: Option<Value>, options: Kwargs| {
+        let indent = options.get::<Option<Value>>("indent")?.or(indent);
+        options.assert_all_used()?;
+        let spaces = indent.and_then(|indent| indent.as_usize());
+        if spaces.is_some_and(|spaces| spaces > 100) {
+            return Err(budget.pass("tojson asks for more than 100 blanks of indentation".into()));
+        }
+        let json = json(value, spaces.unwrap_or(0))?;
+        budget.bytes(json.len())?;
+        Ok(html_safe(&json))
+    });
+}
+
+fn indent(text: &str, width: Option<Value>, rest: &[Value], budget: &Budget) -> Result<String, Error> {
+    let (options, rest) = match rest.split_last() {
+        Some((last, before)) if last.is_kwargs() => (Kwargs::try_from(last.clone())?, before),
+        _ => (Kwargs::from_iter(std::iter::empty::<(&str, Value)>()), rest),
+    };
+    let width = options.get::<Option<Value>>("width")?.or(width).unwrap_or_else(|| Value::from(4));
+    let flag = |index: usize, name: &str| -> Result<bool, Error> {
+        let keyword = options.get::<Option<bool>>(name)?;
+        Ok(keyword.unwrap_or_else(|| rest.get(index).is_some_and(Value::is_true)))
+    };
+    let (first, blank) = (flag(0, "first")?, flag(1, "blank")?);
+    options.assert_all_used()?;
+    let filler = match (width.as_usize(), width.as_str()) {
+        (Some(width), _) if width > WIDTH_MAX => {
+            return Err(budget.pass(format!("indent asks for more than {WIDTH_MAX} blanks")));
+        }
+        (Some(width), _) => " ".repeat(width),
+        (None, Some(text)) => text.to_string(),
+        (None, None) => return Err(invalid("indent takes a number of blanks or a text")),
+    };
+    budget.bytes(text.len().saturating_add(text.lines().count().saturating_mul(filler.len())))?;
+    let mut indented = String::with_capacity(text.len());
+    for (index, line) in text.split('\n').enumerate() {
+        if index > 0 {
+            indented.push('\n');
+        }
+        if (index > 0 || first) && (blank || !line.trim().is_empty()) {
+            indented.push_str(&filler);
+        }
+        indented.push_str(line);
+    }
+    Ok(indented)
+}
+
+/// JSON with Python's blanks (`", "`, `": "`), which make it readable as YAML too.
+fn json(value: &Value, indent: usize) -> Result<String, Error> {
+    let value = to_json(value)?;
+    let mut out = String::new();
+    dump(&value, indent, 0, &mut out);
+    Ok(out)
+}
+
+fn to_json(value: &Value) -> Result<Json, Error> {
+    serde_json::to_value(value).map_err(|error| invalid(format!("this value has no JSON form: {error}")))
+}
+
+fn dump(value: &Json, indent: usize, depth: usize, out: &mut String) {
+    let line = |out: &mut String, depth: usize| {
+        if indent > 0 {
+            out.push('\n');
+            out.push_str(&" ".repeat(indent * depth));
+        }
+    };
+    let separator = if indent > 0 { "," } else { ", " };
+    match value {
+        Json::Array(items) if !items.is_empty() => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                out.push_str(if index > 0 { separator } else { "" });
+                line(out, depth + 1);
+                dump(item, indent, depth + 1, out);
+            }
+            line(out, depth);
+            out.push(']');
+        }
+        Json::Object(map) if !map.is_empty() => {
+            out.push('{');
+            for (index, (key, item)) in map.iter().enumerate() {
+                out.push_str(if index > 0 { separator } else { "" });
+                line(out, depth + 1);
+                out.push_str(&Json::from(key.as_str()).to_string());
+                out.push_str(": ");
+                dump(item, indent, depth + 1, out);
+            }
+            line(out, depth);
+            out.push('}');
+        }
+        plain => out.push_str(&plain.to_string()),
+    }
+}
+
+fn html_safe(json: &str) -> String {
+    json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026").replace('\'', "\\u0027")
+}
+
+/// A scalar as YAML, quoted only where it must be.
+fn yaml_scalar(value: &Json) -> String {
+    match value {
+        Json::String(text) => {
+            let plain = zester_model::node::Meaning::Text == crate::yaml::meaning(text)
+                && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-./@+ ".contains(&byte))
+                && !text.starts_with(['-', ' ', '@'])
+                && !text.ends_with(' ');
+            if plain { text.clone() } else { value.to_string() }
+        }
+        other => other.to_string(),
+    }
+}
+
+fn yaml_flow(value: &Json, out: &mut String) {
+    match value {
+        Json::Array(items) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                out.push_str(if index > 0 { ", " } else { "" });
+                yaml_flow(item, out);
+            }
+            out.push(']');
+        }
+        Json::Object(map) => {
+            out.push('{');
+            for (index, (key, item)) in map.iter().enumerate() {
+                out.push_str(if index > 0 { ", " } else { "" });
+                out.push_str(&yaml_scalar(&Json::from(key.as_str())));
+                out.push_str(": ");
+                yaml_flow(item, out);
+            }
+            out.push('}');
+        }
+        scalar => out.push_str(&yaml_scalar(scalar)),
+    }
+}
+
+fn yaml_block(value: &Json, depth: usize, out: &mut String) {
+    let pad = "  ".repeat(depth);
+    let nested = |item: &Json| matches!(item, Json::Array(list) if !list.is_empty())
+        || matches!(item, Json::Object(map) if !map.is_empty());
+    let mut entry = |head: String, item: &Json| {
+        out.push_str(&pad);
+        out.push_str(&head);
+        if nested(item) {
+            out.push('\n');
+            yaml_block(item, depth + 1, out);
+        } else {
+            out.push(' ');
+            yaml_flow(item, out);
+            out.push('\n');
+        }
+    };
+    match value {
+        Json::Array(items) => items.iter().for_each(|item| entry("-".into(), item)),
+        Json::Object(map) => {
+            map.iter().for_each(|(key, item)| entry(yaml_scalar(&Json::from(key.as_str())) + ":", item));
+        }
+        scalar => out.push_str(&yaml_scalar(scalar)),
+    }
+}
+
+fn text(env: &mut Environment<'static>) {
+    env.add_filter("quote", |value: &Value| {
+        let text = value.to_string();
+        let safe = !text.is_empty()
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"@%+=:,./-_".contains(&byte));
+        if safe { text } else { format!("'{}'", text.replace('\'', "'\"'\"'")) }
+    });
+    env.add_filter("to_bool", |value: &Value| match value.as_str() {
+        Some(text) => matches!(text.to_lowercase().as_str(), "yes" | "1" | "true" | "on"),
+        None => value.is_true(),
+    });
+    env.add_filter("to_num", |value: &Value| {
+        let text = value.to_string();
+        let number = text.trim().parse::<i64>().map(Value::from);
+        number.or_else(|_| text.trim().parse::<f64>().map(Value::from)).unwrap_or(Value::from(text))
+    });
+    env.add_filter("basename", |path: String| {
+        path.rsplit('/').next().unwrap_or_default().to_string()
+    });
+    env.add_filter("dirname", |path: String| match path.rsplit_once('/') {
+        Some(("", _)) => "/".to_string(),
+        Some((before, _)) => before.to_string(),
+        None => String::new(),
+    });
+    env.add_filter("strip", |text: String| text.trim().to_string());
+    env.add_filter("is_ip", |text: String| text.parse::<std::net::IpAddr>().is_ok());
+    env.add_filter("is_ipv4", |text: String| text.parse::<std::net::Ipv4Addr>().is_ok());
+    env.add_filter("is_ipv6", |text: String| text.parse::<std::net::Ipv6Addr>().is_ok());
+    env.add_filter("is_list", |value: &Value| value.kind() == ValueKind::Seq);
+    env.add_filter("is_iter", |value: &Value| {
+        matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable | ValueKind::Map)
+    });
+    env.add_test("list", |value: &Value| value.kind() == ValueKind::Seq && !value.is_tuple());
+    env.add_test("match", |text: String, pattern: String| pattern_of(&format!("^(?:{pattern})")).map(|it| it.is_match(&text)));
+}
+
+fn data(env: &mut Environment<'static>) {
+    env.add_filter("json", |value: &Value, indent: Option<usize>| json(value, indent.unwrap_or(0).min(16)));
+    env.add_filter("yaml", |value: &Value, flow: Option<bool>| {
+        let mut out = String::new();
+        match flow {
+            Some(false) => yaml_block(&to_json(value)?, 0, &mut out),
+            _ => yaml_flow(&to_json(value)?, &mut out),
+        }
+        Ok::<_, Error>(out.trim_end().to_string())
+    });
+    for name in ["yaml_encode", "yaml_dquote"] {
+        env.add_filter(name, move |value: &Value| match value.kind() {
+            ValueKind::String => Ok(Json::from(value.to_string()).to_string()),
+            _ if name == "yaml_dquote" => Ok(Json::from(value.to_string()).to_string()),
+            ValueKind::Seq | ValueKind::Map => Err(invalid("yaml_encode takes no list or map; use `yaml`")),
+            _ => to_json(value).map(|json| json.to_string()),
+        });
+    }
+    env.add_filter("yaml_squote", |value: &Value| format!("'{}'", value.to_string().replace('\'', "''")));
+    env.add_filter("load_yaml", |text: String| super::environment::load("yaml", &text));
+    env.add_filter("load_json", |text: String| super::environment::load("json", &text));
+    env.add_filter("traverse", |value: &Value, path: String, default: Option<Value>| {
+        walk(value, &path).or(default).unwrap_or_else(|| Value::from(""))
+    });
+    env.add_filter("combine", |value: &Value, others: Rest<Value>| {
+        let mut entries: indexmap::IndexMap<Value, Value> = indexmap::IndexMap::new();
+        for map in std::iter::once(value).chain(others.iter().filter(|other| !other.is_kwargs())) {
+            for key in map.try_iter()? {
+                entries.insert(key.clone(), map.get_item(&key)?);
+            }
+        }
+        Ok::<_, Error>(Value::from_object(entries))
+    });
+}
+
+fn sets(env: &mut Environment<'static>) {
+    fn list(value: &Value) -> Result<Vec<Value>, Error> {
+        value.try_iter()?.checked().collect()
+    }
+    fn unique(items: Vec<Value>) -> Vec<Value> {
+        let mut seen: indexmap::IndexSet<Value> = indexmap::IndexSet::new();
+        seen.extend(items);
+        seen.into_iter().collect()
+    }
+    env.add_filter("union", |a: &Value, b: &Value| {
+        let mut items = list(a)?;
+        items.extend(list(b)?);
+        Ok::<_, Error>(unique(items))
+    });
+    env.add_filter("intersect", |a: &Value, b: &Value| {
+        let other: std::collections::HashSet<Value> = list(b)?.into_iter().collect();
+        Ok::<_, Error>(unique(list(a)?.into_iter().filter(|item| other.contains(item)).collect()))
+    });
+    env.add_filter("difference", |a: &Value, b: &Value| {
+        let other: std::collections::HashSet<Value> = list(b)?.into_iter().collect();
+        Ok::<_, Error>(unique(list(a)?.into_iter().filter(|item| !other.contains(item)).collect()))
+    });
+    env.add_filter("symmetric_difference", |a: &Value, b: &Value| {
+        let (left, right) = (list(a)?, list(b)?);
+        let sides: Vec<std::collections::HashSet<Value>> =
+            [&left, &right].iter().map(|side| side.iter().cloned().collect()).collect();
+        let once = |item: &Value| sides.iter().filter(|side| side.contains(item)).count() == 1;
+        Ok::<_, Error>(unique(left.into_iter().chain(right).filter(once).collect()))
+    });
+    env.add_filter("avg", |items: &Value| {
+        let items = list(items)?;
+        let numbers: Vec<f64> =
+            items.iter().map(|item| f64::try_from(item.clone())).collect::<Result<_, _>>()?;
+        Ok::<_, Error>(numbers.iter().sum::<f64>() / (numbers.len().max(1) as f64))
+    });
+    env.add_filter("exactly_n_true", |items: &Value, count: Option<usize>| {
+        Ok::<_, Error>(list(items)?.iter().filter(|item| item.is_true()).count() == count.unwrap_or(1))
+    });
+    env.add_filter("exactly_one_true", |items: &Value| {
+        Ok::<_, Error>(list(items)?.iter().filter(|item| item.is_true()).count() == 1)
+    });
+}
+
+fn pattern_of(pattern: &str) -> Result<regex::Regex, Error> {
+    regex::RegexBuilder::new(pattern)
+        .size_limit(1024 * 1024)
+        .build()
+        .map_err(|error| invalid(format!("`{pattern}` is not a pattern: {error}")))
+}
+
+/// Python's `\1` for the engine's `${1}`.
+fn python_replacement(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match (letter, letters.peek()) {
+            ('$', _) => out.push_str("$$"),
+            ('\\', Some(digit)) if digit.is_ascii_digit() => {
+                out.push_str(&format!("${{{digit}}}"));
+                letters.next();
+            }
+            (letter, _) => out.push(letter),
+        }
+    }
+    out
+}
+
+fn groups(found: &regex::Captures<'_>) -> Value {
+    let groups: Vec<Value> = found
+        .iter()
+        .skip(1)
+        .map(|group| group.map_or_else(|| Value::from(()), |group| Value::from(group.as_str())))
+        .collect();
+    Value::from(minijinja::value::Tuple::from(groups))
+}
+
+fn patterns(env: &mut Environment<'static>) {
+    env.add_filter("regex_replace", |text: String, pattern: String, new: String, ignore: Option<bool>| {
+        let flags = if ignore.unwrap_or(false) { "(?i)" } else { "" };
+        let new = python_replacement(&new);
+        let pattern = pattern_of(&format!("{flags}{pattern}"))?;
+        if pattern.find_iter(&text).count().saturating_mul(new.len()) > zester_model::limits::RENDER_VALUE_BYTES_MAX {
+            return Err(invalid("regex_replace: the result grows too large"));
+        }
+        Ok(pattern.replace_all(&text, new.as_str()).into_owned())
+    });
+    for name in ["regex_search", "regex_match"] {
+        env.add_filter(name, move |text: String, pattern: String, ignore: Option<bool>| {
+            let flags = if ignore.unwrap_or(false) { "(?i)" } else { "" };
+            let anchor = if name == "regex_match" { "^" } else { "" };
+            let pattern = pattern_of(&format!("{flags}{anchor}(?:{pattern})"))?;
+            Ok::<_, Error>(pattern.captures(&text).map_or_else(|| Value::from(()), |found| groups(&found)))
+        });
+    }
+    env.add_filter("regex_escape", |text: String| regex::escape(&text));
+}
+
+fn encodings(env: &mut Environment<'static>) {
+    for name in ["b64encode", "base64_encode"] {
+        env.add_filter(name, |text: String| base64_encode(text.as_bytes()));
+    }
+    for name in ["b64decode", "base64_decode"] {
+        env.add_filter(name, |text: String| {
+            let bytes = base64_decode(&text).ok_or_else(|| invalid("this is not base64"))?;
+            String::from_utf8(bytes).map_err(|_| invalid("the decoded bytes are not text"))
+        });
+    }
+}
+
+const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+fn base64_encode(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let bits = chunk.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for place in 0..4 {
+            let index = (bits >> (18 - 6 * place)) as usize & 63;
+            out.push(if place <= chunk.len() { char::from(BASE64[index]) } else { '=' });
+        }
+    }
+    out
+}
+
+fn base64_decode(text: &str) -> Option<Vec<u8>> {
+    let clean: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace() && *byte != b'=').collect();
+    let mut out = Vec::with_capacity(clean.len() * 3 / 4);
+    for chunk in clean.chunks(4) {
+        let mut bits = 0u32;
+        for byte in chunk {
+            bits = bits << 6 | BASE64.iter().position(|letter| letter == byte)? as u32;
+        }
+        bits <<= 6 * (4 - chunk.len());
+        let bytes = chunk.len().checked_sub(1).filter(|count| *count > 0)?;
+        out.extend(bits.to_be_bytes().into_iter().skip(1).take(bytes));
+    }
+    Some(out)
+}

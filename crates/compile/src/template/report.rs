@@ -1,0 +1,181 @@
+//! The engine's errors in our words, at the place where the user wrote the mistake.
+
+use super::environment::{Loaded, Shared, UNMARKED, syntax};
+use super::serve::Surroundings;
+use super::statements::unclosed;
+use crate::position::span_at;
+use minijinja::{Error, ErrorKind};
+use std::sync::Arc;
+use zester_model::limits;
+use zester_model::problem::{Kind, Problem};
+use zester_model::source::{FileId, Span};
+use zester_model::suggest::did_you_mean;
+
+/// What is needed to find a place.
+pub struct View<'a> {
+    pub shared: &'a Shared,
+    /// By the index of the template.
+    pub files: &'a [FileId],
+    /// The template that was to be rendered.
+    pub file: FileId,
+    pub around: &'a Surroundings<'a>,
+}
+
+impl View<'_> {
+    fn template(&self, name: &str) -> Option<(Arc<Loaded>, FileId)> {
+        let loaded = self.shared.loaded(name)?;
+        let path = loaded.name.clone();
+        let index = self.shared.all().iter().position(|other| other.name == path)?;
+        Some((loaded, self.files.get(index).copied()?))
+    }
+}
+
+/// The innermost error of a chain: an include that fails wraps the one that says why.
+fn innermost(error: &Error) -> &Error {
+    let mut found = error;
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        if let Some(inner) = inner.downcast_ref::<Error>()
+            && inner.name().is_some()
+        {
+            found = inner;
+        }
+        source = inner.source();
+    }
+    found
+}
+
+/// Turns an error of the engine into a problem.
+pub fn explain(error: &Error, view: &View<'_>) -> Problem {
+    let error = innermost(error);
+    let place = error.name().and_then(|name| view.template(name));
+    let range = error.range();
+    let span = match (&place, &range) {
+        (Some((loaded, file)), Some(range)) => {
+            let (start, end) = (loaded.back(range.start), loaded.back(range.end));
+            span_at(*file, &loaded.text, start..end.max(start))
+        }
+        _ => Span::start_of(view.file),
+    };
+    let bound = view.shared.budget.check().err().and_then(|error| error.detail().map(str::to_string));
+    if let Some(message) = bound {
+        return Problem::new(Kind::Template, message).at(span).note("templates are bounded; see `limits`");
+    }
+    let detail = error.detail().unwrap_or_default();
+    match error.kind() {
+        ErrorKind::UndefinedError => undefined(detail, place.as_ref(), view).at(span),
+        ErrorKind::OutOfFuel => {
+            let message = format!("the template takes more than {} steps", limits::RENDER_STEPS_MAX);
+            Problem::new(Kind::Template, message).at(span)
+        }
+        ErrorKind::TemplateNotFound => {
+            let plain = detail.replace(UNMARKED, "").replace("\\u{1}", "");
+            Problem::new(Kind::Reference, plain).at(span)
+        }
+        ErrorKind::SyntaxError => syntax_problem(detail, span, place.as_ref()),
+        _ => other(error, detail).at(span),
+    }
+}
+
+/// Text inside the first pair of backquotes.
+fn quoted(detail: &str) -> Option<&str> {
+    detail.split('`').nth(1)
+}
+
+fn undefined(detail: &str, place: Option<&(Arc<Loaded>, FileId)>, view: &View<'_>) -> Problem {
+    let Some(name) = quoted(detail) else {
+        return Problem::new(Kind::Template, "a value is undefined");
+    };
+    let problem = Problem::new(Kind::Template, format!("`{name}` is undefined"));
+    let (root, rest) = match name.find(['.', '[']) {
+        Some(at) => (&name[..at], &name[at..]),
+        None => (name, ""),
+    };
+    if rest.is_empty() {
+        let own = place.map(|(loaded, _)| loaded.names.clone()).unwrap_or_default();
+        let known = ["facts", "grains", "settings", "pillar", "salt", "sls", "slspath", "tpldir", "tplfile", "id"];
+        return problem.maybe_hint(did_you_mean(name, known.into_iter().chain(own.iter().map(String::as_str))));
+    }
+    let data = match root {
+        "facts" | "grains" => view.around.facts,
+        "settings" | "pillar" => view.around.settings,
+        _ => return problem,
+    };
+    let separators = ['.', '[', ']', '\'', '"'];
+    let keys: Vec<&str> = rest.split(separators).filter(|key| !key.is_empty()).collect();
+    let Some((wrong, before)) = keys.split_last() else { return problem };
+    let map = before.iter().try_fold(data, |map, key| map.get(key)).and_then(|map| map.as_object());
+    let near = map.and_then(|map| did_you_mean(wrong, map.keys().map(String::as_str)));
+    let default = format!("give it a default: `{root}.get('{}', …)`", keys.join(":"));
+    problem.hint(near.unwrap_or(default))
+}
+
+fn syntax_problem(detail: &str, span: Span, place: Option<&(Arc<Loaded>, FileId)>) -> Problem {
+    let ends = detail.contains("unexpected end of input") || detail.contains("unexpected end of raw");
+    if let Some((loaded, file)) = place.filter(|_| ends)
+        && let Some((word, range)) = unclosed(&loaded.text, &syntax())
+    {
+        let message = format!("`{{% {word} %}}` is never closed");
+        return Problem::new(Kind::Template, message)
+            .at(span_at(*file, &loaded.text, range))
+            .hint(format!("add `{{% end{word} %}}`"));
+    }
+    let message = match detail.strip_prefix("unknown statement ") {
+        Some(name) => {
+            let known = [
+                "if", "elif", "else", "endif", "for", "endfor", "set", "endset", "macro", "endmacro", "call",
+                "endcall", "filter", "endfilter", "include", "import", "from", "do", "with", "endwith", "raw",
+                "import_yaml", "import_json", "import_text", "load_yaml", "load_json", "endload", "block",
+                "endblock", "extends", "break", "continue",
+            ];
+            let hint = did_you_mean(name, known);
+            let problem = Problem::new(Kind::Template, format!("unknown statement `{name}`"));
+            return problem.at(span).maybe_hint(hint);
+        }
+        None => format!("template syntax: {detail}"),
+    };
+    Problem::new(Kind::Template, message).at(span)
+}
+
+fn other(error: &Error, detail: &str) -> Problem {
+    let hidden = |name: &str| name.starts_with('_');
+    match error.kind() {
+        ErrorKind::InvalidOperation if detail.starts_with("tried to use % operator") => {
+            Problem::new(Kind::Template, "`%` does not format texts here")
+                .hint("write `'…'|format(x)`, `'{}'.format(x)` or `'…' ~ x`")
+        }
+        ErrorKind::UnknownFilter => {
+            let name = detail.split_whitespace().nth(1).unwrap_or(detail);
+            let problem = Problem::new(Kind::Template, format!("unknown filter `{name}`"));
+            problem.maybe_hint(did_you_mean(name, FILTERS.iter().copied().filter(|name| !hidden(name))))
+        }
+        ErrorKind::UnknownMethod => {
+            Problem::new(Kind::Template, format!("unknown method: {detail}"))
+        }
+        ErrorKind::UnknownFunction if detail.starts_with("unknown function") => {
+            let (message, hint) = detail.split_once("; ").unwrap_or((detail, ""));
+            let problem = Problem::new(Kind::Template, message);
+            problem.maybe_hint((!hint.is_empty()).then(|| hint.to_string()))
+        }
+        ErrorKind::UnknownFunction => Problem::new(Kind::Template, format!("unknown function: {detail}")),
+        kind if detail.is_empty() => Problem::new(Kind::Template, kind.to_string()),
+        // The engine's bound on includes and macros is not one of ours.
+        _ if detail.contains("recursion limit") => {
+            let message = format!("templates nest more than {} levels deep", limits::RENDER_DEPTH_MAX);
+            Problem::new(Kind::Template, message)
+        }
+        _ => Problem::new(Kind::Template, detail.to_string()),
+    }
+}
+
+/// Names to suggest from.
+const FILTERS: [&str; 74] = [
+    "abs", "attr", "avg", "b64decode", "b64encode", "basename", "batch", "bool", "capitalize", "combine", "count",
+    "default", "dictsort", "difference", "dirname", "escape", "exactly_n_true", "exactly_one_true", "first", "float",
+    "format", "groupby", "indent", "int", "intersect", "is_ip", "is_ipv4", "is_ipv6", "is_iter", "is_list", "items",
+    "join", "json", "last", "length", "lines", "list", "load_json", "load_yaml", "lower", "map", "max", "min",
+    "pprint", "quote", "regex_escape", "regex_match", "regex_replace", "regex_search", "reject", "rejectattr",
+    "replace", "reverse", "round", "select", "selectattr", "slice", "sort", "split", "string", "strip", "sum",
+    "symmetric_difference", "title", "to_bool", "to_num", "tojson", "traverse", "trim", "union", "unique", "upper",
+    "yaml", "yaml_encode",
+];

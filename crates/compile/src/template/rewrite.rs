@@ -1,0 +1,342 @@
+//! The source pass: what is changed in a template before the engine compiles it.
+//!
+//! The engine has no hooks for what Salt templates need, but it shows us its syntax tree with byte offsets. So the
+//! pass reads the tree and inserts calls into the text, and remembers every insertion, so that positions can be
+//! carried back to what the user wrote. No line break is ever inserted.
+//!
+//! - `{% set x = EXPR %}` becomes `_mut(EXPR)`, and so do list and map literals: they change in place, as in Python.
+//! - `a ~ b`, `a + b`, `a * b` and filters pass through `_cap`, so that no value outgrows its bound unseen.
+//! - `{{ EXPR }}` and plain text at the top level are marked with their place (see [`super::origin`]). Not inside
+//!   macros, captures and the like: what a template can read back must be what Jinja would give it.
+//! - Plain text inside captures is counted by `_count`, because no writer of ours sees it.
+
+use super::origin::Spots;
+use minijinja::machinery::ast::{self, BinOpKind, CallArg, Expr, Stmt};
+use std::ops::Range;
+
+/// A text with insertions, and the way back.
+#[derive(Clone, Debug, Default)]
+pub struct Rewritten {
+    pub text: String,
+    /// (offset in the new text, offset in the old one), one pair behind each edit.
+    ways: Vec<(usize, usize)>,
+}
+
+impl Rewritten {
+    pub fn unchanged(text: &str) -> Rewritten {
+        Rewritten { text: text.to_string(), ways: Vec::new() }
+    }
+
+    /// The offset in the old text for one in the new.
+    pub fn back(&self, offset: usize) -> usize {
+        match self.ways.partition_point(|(new, _)| *new <= offset).checked_sub(1) {
+            None => offset,
+            Some(index) => {
+                let (new, old) = self.ways.get(index).copied().unwrap_or((0, 0));
+                let next_old = self.ways.get(index + 1).map(|(_, old)| *old);
+                (old + (offset - new)).min(next_old.unwrap_or(usize::MAX))
+            }
+        }
+    }
+}
+
+/// Edits of one text, in any order.
+#[derive(Default)]
+pub struct Edits {
+    list: Vec<(Range<usize>, String)>,
+}
+
+impl Edits {
+    pub fn insert(&mut self, at: usize, text: impl Into<String>) {
+        self.list.push((at..at, text.into()));
+    }
+
+    pub fn replace(&mut self, range: Range<usize>, text: impl Into<String>) {
+        self.list.push((range, text.into()));
+    }
+
+    /// Carries out the edits. Edits at one place keep the order in which they were made.
+    pub fn apply(mut self, source: &str) -> Rewritten {
+        self.list.sort_by_key(|(range, _)| range.start);
+        let extra: usize = self.list.iter().map(|(_, text)| text.len()).sum();
+        let mut text = String::with_capacity(source.len() + extra);
+        let mut ways = Vec::with_capacity(self.list.len());
+        let mut done = 0;
+        for (range, insertion) in self.list {
+            text.push_str(source.get(done..range.start).unwrap_or(""));
+            text.push_str(&insertion);
+            done = range.end.max(done);
+            ways.push((text.len(), done));
+        }
+        text.push_str(source.get(done..).unwrap_or(""));
+        Rewritten { text, ways }
+    }
+}
+
+/// Text shorter than this is not worth counting: the bound on steps covers it.
+const COUNT_FROM_BYTES: usize = 16;
+
+/// Walks one template and collects the edits.
+pub struct Pass<'s> {
+    source: &'s str,
+    /// The place of the source's first byte in the table, or `None` to leave no marks.
+    spots: Option<(&'s Spots, usize)>,
+    edits: Edits,
+    /// Names that the template sets itself, to suggest from.
+    pub names: Vec<String>,
+}
+
+impl<'s> Pass<'s> {
+    /// `spots` names the table of places and the template's index in it.
+    pub fn new(source: &'s str, spots: Option<(&'s Spots, usize)>) -> Pass<'s> {
+        Pass { source, spots, edits: Edits::default(), names: Vec::new() }
+    }
+
+    pub fn finish(self) -> (Rewritten, Vec<String>) {
+        (self.edits.apply(self.source), self.names)
+    }
+
+    /// `top`: what is emitted here goes straight to the output.
+    pub fn stmt(&mut self, stmt: &Stmt<'_>, top: bool) {
+        match stmt {
+            Stmt::Template(node) => self.body(&node.children, top),
+            Stmt::EmitRaw(node) => self.raw(node.raw, top),
+            Stmt::EmitExpr(node) => self.emit(node, top),
+            Stmt::ForLoop(node) => {
+                self.target(&node.target);
+                self.expr(&node.iter);
+                node.filter_expr.iter().for_each(|expr| self.expr(expr));
+                // `loop(…)` hands the output of a recursive loop back as a value.
+                self.body(&node.body, top && !node.recursive);
+                self.body(&node.else_body, top);
+            }
+            Stmt::IfCond(node) => {
+                self.expr(&node.expr);
+                self.body(&node.true_body, top);
+                self.body(&node.false_body, top);
+            }
+            Stmt::WithBlock(node) => {
+                for (target, expr) in &node.assignments {
+                    self.target(target);
+                    self.expr(expr);
+                }
+                self.body(&node.body, top);
+            }
+            Stmt::Set(node) => self.set(node),
+            Stmt::SetBlock(node) => {
+                self.target(&node.target);
+                node.filter.iter().for_each(|filter| self.expr(filter));
+                self.body(&node.body, false);
+            }
+            Stmt::AutoEscape(node) => self.body(&node.body, top),
+            Stmt::FilterBlock(node) => {
+                self.expr(&node.filter);
+                self.body(&node.body, false);
+            }
+            Stmt::Block(node) => self.body(&node.body, false),
+            Stmt::Import(node) => {
+                self.target(&node.name);
+                self.expr(&node.expr);
+            }
+            Stmt::FromImport(node) => {
+                for (name, alias) in &node.names {
+                    self.target(alias.as_ref().unwrap_or(name));
+                }
+                self.expr(&node.expr);
+            }
+            Stmt::Extends(node) => self.expr(&node.name),
+            Stmt::Include(node) => self.include(node, top),
+            Stmt::Macro(node) => self.macro_(node),
+            Stmt::CallBlock(node) => {
+                self.call(&node.call);
+                self.macro_(&node.macro_decl);
+            }
+            Stmt::Do(node) => self.call(&node.call),
+            Stmt::Continue(_) | Stmt::Break(_) => {}
+        }
+    }
+
+    fn body(&mut self, body: &[Stmt<'_>], top: bool) {
+        body.iter().for_each(|stmt| self.stmt(stmt, top));
+    }
+
+    fn macro_(&mut self, node: &ast::Macro<'_>) {
+        self.names.push(node.name.to_string());
+        node.args.iter().for_each(|arg| self.target(arg));
+        node.defaults.iter().for_each(|default| self.expr(default));
+        self.body(&node.body, false);
+    }
+
+    fn target(&mut self, target: &Expr<'_>) {
+        match target {
+            Expr::Var(var) => self.names.push(var.id.to_string()),
+            Expr::List(list) => list.items.iter().for_each(|item| self.target(item)),
+            _ => {}
+        }
+    }
+
+    /// Where a slice of the source begins in it. Slices of anything else do not count.
+    fn offset_of(&self, part: &str) -> Option<usize> {
+        let offset = (part.as_ptr() as usize).checked_sub(self.source.as_ptr() as usize)?;
+        (self.source.get(offset..offset + part.len()) == Some(part)).then_some(offset)
+    }
+
+    fn raw(&mut self, raw: &str, top: bool) {
+        let Some(offset) = self.offset_of(raw).filter(|_| !raw.is_empty()) else { return };
+        if !top {
+            if raw.len() >= COUNT_FROM_BYTES {
+                // In front of the first letter: blanks before it might be stripped by the tag beside them.
+                let blank = raw.len() - raw.trim_start().len();
+                if blank < raw.len() {
+                    self.edits.insert(offset + blank, format!("{{{{_count({})}}}}", raw.len()));
+                }
+            }
+            return;
+        }
+        if let Some((spots, template)) = self.spots {
+            let mark = spots.mark(template, offset, raw.len(), true);
+            // Stripping blanks has already happened when the engine hands us the text, so that a mark at its very
+            // start stops no stripping that did not stop there by itself. A raw block may hold anything; its start
+            // is behind its tag, where the mark is as much plain text as the rest.
+            self.edits.insert(offset, super::origin::encode(mark));
+        }
+    }
+
+    fn emit(&mut self, node: &ast::Spanned<ast::EmitExpr<'_>>, top: bool) {
+        let span = node.span();
+        let (start, end) = (span.start_offset as usize, span.end_offset as usize);
+        let sign = self.source.as_bytes().get(start + 2).is_some_and(|byte| matches!(byte, b'-' | b'+'));
+        let inside = start + 2 + usize::from(sign);
+        let mark = match self.spots {
+            Some((spots, template)) if top => Some(spots.mark(template, start, end + 3 - start, false)),
+            _ => None,
+        };
+        if mark.is_some() {
+            // The blank keeps `{{` and a bracket or brace of the expression apart.
+            self.edits.insert(inside, " (");
+        }
+        self.expr(&node.expr);
+        if let Some(mark) = mark {
+            self.edits.insert(end, format!(")|_at({mark})"));
+        }
+    }
+
+    fn set(&mut self, node: &ast::Spanned<ast::Set<'_>>) {
+        self.target(&node.target);
+        let target_end = node.target.span().end_offset as usize;
+        let end = node.span().end_offset as usize;
+        let equals = self.source.get(target_end..end).and_then(|part| part.find('='));
+        let Some(start) = equals.map(|at| target_end + at + 1) else { return };
+        match &node.expr {
+            Expr::Const(_) | Expr::Compare(_) | Expr::Test(_) => self.expr(&node.expr),
+            // Also without parentheses: `a, b = 1, 2`.
+            Expr::Tuple(tuple) => self.wrapped(start..end, "_tuple((", "))", |pass| {
+                tuple.items.iter().for_each(|item| pass.expr(item));
+            }),
+            expr => self.wrapped(start..end, "_mut(", ")", |pass| pass.expr(expr)),
+        }
+    }
+
+    fn include(&mut self, node: &ast::Spanned<ast::Include<'_>>, top: bool) {
+        let start = node.span().start_offset as usize + "include".len();
+        let end = node.name.span().end_offset as usize;
+        let simple = matches!(node.name, Expr::Const(_) | Expr::Var(_) | Expr::List(_));
+        let paren = self.source.get(start..end).is_none_or(|part| part.trim_start().starts_with('('));
+        if !top && simple && !paren {
+            // What is included here ends in a value: its text must carry no marks.
+            self.edits.insert(start, " _plain(");
+            self.expr(&node.name);
+            self.edits.insert(end, ")");
+        } else {
+            self.expr(&node.name);
+        }
+    }
+
+    fn call(&mut self, call: &ast::Call<'_>) {
+        self.expr(&call.expr);
+        self.args(&call.args);
+    }
+
+    fn args(&mut self, args: &[CallArg<'_>]) {
+        for arg in args {
+            match arg {
+                CallArg::Pos(expr)
+                | CallArg::Kwarg(_, expr)
+                | CallArg::PosSplat(expr)
+                | CallArg::KwargSplat(expr) => self.expr(expr),
+            }
+        }
+    }
+
+    fn wrapped(&mut self, range: Range<usize>, open: &str, close: &str, inner: impl FnOnce(&mut Self)) {
+        self.edits.insert(range.start, open);
+        inner(self);
+        self.edits.insert(range.end, close);
+    }
+
+    fn expr(&mut self, expr: &Expr<'_>) {
+        let span = expr.span();
+        let range = span.start_offset as usize..span.end_offset as usize;
+        match expr {
+            Expr::Var(_) | Expr::Const(_) => {}
+            Expr::Slice(node) => {
+                self.expr(&node.expr);
+                for part in [&node.start, &node.stop, &node.step].into_iter().flatten() {
+                    self.expr(part);
+                }
+            }
+            Expr::UnaryOp(node) => self.expr(&node.expr),
+            Expr::BinOp(node) => match node.op {
+                BinOpKind::Add | BinOpKind::Concat | BinOpKind::Mul => {
+                    self.wrapped(range, "(", ")|_cap", |pass| {
+                        pass.expr(&node.left);
+                        pass.expr(&node.right);
+                    });
+                }
+                _ => {
+                    self.expr(&node.left);
+                    self.expr(&node.right);
+                }
+            },
+            Expr::Compare(node) => {
+                self.expr(&node.expr);
+                node.ops.iter().for_each(|op| self.expr(&op.expr));
+            }
+            Expr::IfExpr(node) => {
+                self.expr(&node.true_expr);
+                self.expr(&node.test_expr);
+                node.false_expr.iter().for_each(|expr| self.expr(expr));
+            }
+            Expr::Filter(node) => {
+                node.expr.iter().for_each(|expr| self.expr(expr));
+                self.args(&node.args);
+                self.edits.insert(range.end, "|_cap");
+            }
+            Expr::Test(node) => {
+                self.expr(&node.expr);
+                self.args(&node.args);
+            }
+            Expr::GetAttr(node) => self.expr(&node.expr),
+            Expr::GetItem(node) => {
+                self.expr(&node.expr);
+                self.expr(&node.subscript_expr);
+            }
+            Expr::Call(node) => self.call(node),
+            Expr::List(node) if node.as_const().is_some() => {}
+            Expr::List(node) => self.wrapped(range, "_mut(", ")", |pass| {
+                node.items.iter().for_each(|item| pass.expr(item));
+            }),
+            Expr::Tuple(node) if node.as_const().is_some() => {}
+            Expr::Tuple(node) => self.wrapped(range, "_tuple(", ")", |pass| {
+                node.items.iter().for_each(|item| pass.expr(item));
+            }),
+            Expr::Map(node) if node.as_const().is_some() => {}
+            Expr::Map(node) => self.wrapped(range, "_mut(", ")", |pass| {
+                for (key, value) in node.keys.iter().zip(&node.values) {
+                    pass.expr(key);
+                    pass.expr(value);
+                }
+            }),
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The two sides of a render: the compiling thread, which holds the states dir and the functions, and the rendering
+//! one, which holds the engine. They talk by messages; each waits while the other works.
+
+use super::environment::{self, Outside, Shared, UNMARKED};
+use super::mutable::Maker;
+use super::origin;
+use super::report;
+use crate::position::{Lines, Piece, Positions};
+use crate::{Functions, Tree};
+use minijinja::value::{Serde, Value};
+use minijinja::{Environment, Error};
+use serde_json::Value as Json;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, PoisonError};
+use std::thread::{Builder, Scope};
+use zester_model::limits;
+use zester_model::problem::{Kind, Problem};
+use zester_model::source::{FileId, Sources};
+
+pub type Reply<T> = Sender<T>;
+
+/// What the rendering thread says to the compiling one.
+pub enum Request {
+    Read(String, Reply<Result<Option<String>, String>>),
+    Call { name: String, args: Vec<Json>, named: serde_json::Map<String, Json>, reply: Reply<Result<Json, String>> },
+    Done(Result<String, Error>),
+}
+
+/// One template to render.
+struct Job {
+    name: String,
+    context: serde_json::Map<String, Json>,
+}
+
+/// What templates see of the world, lent for one compile.
+#[derive(Copy, Clone)]
+pub struct Surroundings<'a> {
+    pub tree: &'a dyn Tree,
+    /// The prefix of paths in messages.
+    pub tree_name: &'a str,
+    pub functions: &'a dyn Functions,
+    pub facts: &'a Json,
+    pub settings: &'a Json,
+    pub id: &'a str,
+}
+
+/// A rendered text and where its pieces come from.
+#[derive(Debug)]
+pub struct Rendered {
+    pub text: String,
+    pub pieces: Vec<Piece>,
+}
+
+impl Rendered {
+    /// The positions of the text, for the composer.
+    pub fn positions<'s>(&self, sources: &'s Sources, file: FileId) -> Positions<'s> {
+        let mut pieces = self.pieces.clone();
+        if pieces.first().is_none_or(|piece| piece.at > 0) {
+            pieces.insert(0, Piece { at: 0, file, offset: 0, len: 0, verbatim: true });
+        }
+        let mut files: Vec<FileId> = pieces.iter().map(|piece| piece.file).collect();
+        files.sort();
+        files.dedup();
+        let lines = files.into_iter().map(|file| {
+            (file, Lines::new(sources.get(file).map_or("", |source| source.text.as_ref())))
+        });
+        Positions::new(pieces, lines.collect())
+    }
+}
+
+/// Whether a text is a template at all.
+pub fn is_template(text: &str) -> bool {
+    text.contains("{{") || text.contains("{%") || text.contains("{#")
+}
+
+/// Renders the templates of one compile. The thread starts with the first that needs it.
+pub struct Renderer<'scope, 'env> {
+    scope: &'scope Scope<'scope, 'env>,
+    surroundings: Surroundings<'env>,
+    live: RefCell<Option<Live>>,
+}
+
+struct Live {
+    jobs: Sender<Job>,
+    requests: Receiver<Request>,
+    shared: Arc<Shared>,
+}
+
+/// Runs `body` with a renderer.
+pub fn with_renderer<'env, R>(
+    surroundings: Surroundings<'env>,
+    body: impl for<'scope> FnOnce(&Renderer<'scope, 'env>) -> R,
+) -> R {
+    std::thread::scope(|scope| body(&Renderer { scope, surroundings, live: RefCell::new(None) }))
+}
+
+impl<'scope, 'env> Renderer<'scope, 'env> {
+    /// The path of a file as messages show it.
+    pub fn shown(&self, path: &str) -> String {
+        match self.surroundings.tree_name {
+            "" => path.to_string(),
+            name => format!("{}/{path}", name.trim_end_matches('/')),
+        }
+    }
+
+    /// Renders one text. `name` is its path below the states dir, `file` its entry in `sources`.
+    pub fn render(
+        &self,
+        sources: &mut Sources,
+        (name, file): (&str, FileId),
+        text: &Arc<str>,
+        context: serde_json::Map<String, Json>,
+    ) -> Result<Rendered, Vec<Problem>> {
+        if !is_template(text) {
+            let piece = Piece { at: 0, file, offset: 0, len: text.len(), verbatim: true };
+            return Ok(Rendered { text: text.to_string(), pieces: vec![piece] });
+        }
+        self.start().map_err(|problem| vec![problem.at(zester_model::source::Span::start_of(file))])?;
+        let live = self.live.borrow();
+        let Some(live) = live.as_ref() else { return Err(Vec::new()) };
+        live.shared.learn(name, text.clone());
+        live.shared.foreign.store(false, Ordering::Relaxed);
+        let mut outcome = self.run(live, name.to_string(), context.clone());
+        if live.shared.foreign.load(Ordering::Relaxed) {
+            // A value holds what marks are made of: once more without, and with plainer positions.
+            outcome = self.run(live, format!("{UNMARKED}{name}"), context);
+        }
+        let files = self.files(sources, live);
+        match outcome {
+            Ok(marked) => {
+                let file_of = |index: usize| files.get(index).copied().unwrap_or(file);
+                let (text, pieces) = origin::strip(&marked, &live.shared.spots, &file_of);
+                Ok(Rendered { text, pieces })
+            }
+            Err(error) => {
+                let view = report::View { shared: &live.shared, files: &files, file, around: &self.surroundings };
+                Err(vec![report::explain(&error, &view)])
+            }
+        }
+    }
+
+    /// The entry in `sources` of every template loaded so far, by its index.
+    fn files(&self, sources: &mut Sources, live: &Live) -> Vec<FileId> {
+        let mut known: HashMap<String, FileId> = HashMap::new();
+        let all = live.shared.all();
+        let file = |loaded: &Arc<environment::Loaded>| {
+            *known
+                .entry(loaded.name.clone())
+                .or_insert_with(|| sources.add(&self.shown(&loaded.name), loaded.text.clone()))
+        };
+        all.iter().map(file).collect()
+    }
+
+    fn start(&self) -> Result<(), Problem> {
+        let mut live = self.live.borrow_mut();
+        if live.is_some() {
+            return Ok(());
+        }
+        let (jobs, job_list) = channel::<Job>();
+        let (requests, request_list) = channel();
+        let shared = Arc::new(Shared::new(requests.clone()));
+        let outside = Outside {
+            facts: self.surroundings.facts.clone(),
+            settings: self.surroundings.settings.clone(),
+            names: self.surroundings.functions.names(),
+            id: self.surroundings.id.to_string(),
+        };
+        let theirs = shared.clone();
+        let thread = Builder::new().name("render".into()).stack_size(environment::STACK_BYTES);
+        let started = thread.spawn_scoped(self.scope, move || work(&job_list, &requests, &theirs, outside));
+        started.map_err(|error| {
+            Problem::new(Kind::Template, format!("cannot start a thread to render templates: {error}"))
+        })?;
+        *live = Some(Live { jobs, requests: request_list, shared });
+        Ok(())
+    }
+
+    /// Hands a job over and serves what it asks for until it is done.
+    fn run(
+        &self,
+        live: &Live,
+        name: String,
+        context: serde_json::Map<String, Json>,
+    ) -> Result<String, Error> {
+        let gone = || Error::new(minijinja::ErrorKind::InvalidOperation, "the rendering thread is gone");
+        live.jobs.send(Job { name, context }).map_err(|_| gone())?;
+        loop {
+            match live.requests.recv() {
+                Ok(Request::Read(path, reply)) => {
+                    // A renderer that no longer listens has failed already and will say so.
+                    let _ = reply.send(self.surroundings.tree.read(&path));
+                }
+                Ok(Request::Call { name, args, named, reply }) => {
+                    let _ = reply.send(self.surroundings.functions.call(&name, args, named));
+                }
+                Ok(Request::Done(outcome)) => return outcome,
+                Err(_) => return Err(gone()),
+            }
+        }
+    }
+}
+
+/// The rendering thread: one job after the other until nobody sends any more.
+fn work(jobs: &Receiver<Job>, requests: &Sender<Request>, shared: &Arc<Shared>, outside: Outside) {
+    let maker = Maker::new(shared.budget.clone());
+    let mut env = environment::build(shared, &maker, outside);
+    for job in jobs {
+        shared.budget.reset();
+        maker.reset();
+        let rendering = std::panic::AssertUnwindSafe(|| render(&env, shared, &job));
+        let outcome = std::panic::catch_unwind(rendering).unwrap_or_else(|_| {
+            let message = "the template engine failed on this template";
+            Err(Error::new(minijinja::ErrorKind::InvalidOperation, message))
+        });
+        // The next job of this name may bring another text.
+        env.remove_template(&job.name);
+        if requests.send(Request::Done(outcome)).is_err() {
+            return;
+        }
+    }
+}
+
+fn render(env: &Environment<'static>, shared: &Shared, job: &Job) -> Result<String, Error> {
+    let template = env.get_template(&job.name)?;
+    let context: serde_json::Value = Json::Object(job.context.clone());
+    let output = std::sync::Mutex::new(Vec::new());
+    let writer = Bounded { output: &output, shared };
+    let rendered = template.render_captured_to(Value::from(Serde(context)), writer);
+    rendered.map(drop)?;
+    shared.budget.check()?;
+    let bytes = output.into_inner().unwrap_or_else(PoisonError::into_inner);
+    String::from_utf8(bytes)
+        .map_err(|_| Error::new(minijinja::ErrorKind::InvalidOperation, "the output is not text"))
+}
+
+/// Takes the output up to its bound.
+struct Bounded<'a> {
+    output: &'a std::sync::Mutex<Vec<u8>>,
+    shared: &'a Shared,
+}
+
+impl io::Write for Bounded<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        // Marks take room too; they are at most as long as what they mark, give or take.
+        if output.len() + bytes.len() > 2 * limits::RENDER_OUTPUT_BYTES_MAX {
+            let mib = limits::RENDER_OUTPUT_BYTES_MAX / 1024 / 1024;
+            self.shared.budget.pass(format!("the template yields more than {mib} MiB"));
+            return Err(io::Error::other("too large"));
+        }
+        output.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,99 @@
+//! Salt's own statements, which the engine's grammar does not have, and the search for a tag left open.
+//!
+//! `{% import_yaml 'f' as x %}` becomes `{% set x = _import_yaml('f') %}`; `{% load_yaml as x %}…{% endload %}`
+//! becomes `{% set x | _load_yaml %}…{% endset %}`. `import_json`, `import_text`, `load_json`, `load_text` likewise.
+
+use super::rewrite::{Edits, Rewritten};
+use minijinja::machinery::{Span, Token, tokenize};
+use minijinja::syntax::SyntaxConfig;
+use std::ops::Range;
+
+const FORMATS: [&str; 3] = ["yaml", "json", "text"];
+
+/// Rewrites Salt's statements. Text that cannot even be split into tokens is left for the engine to refuse.
+pub fn rewrite(source: &str, syntax: &SyntaxConfig) -> Rewritten {
+    let mut edits = Edits::default();
+    if ["import_", "load_"].iter().any(|name| source.contains(name)) {
+        for tag in tags(source, syntax) {
+            salt_statement(source, &tag, &mut edits);
+        }
+    }
+    edits.apply(source)
+}
+
+/// One `{% … %}`: its words and where they stand.
+struct Tag<'s> {
+    tokens: Vec<(Token<'s>, Range<usize>)>,
+    start: usize,
+}
+
+fn range(span: Span) -> Range<usize> {
+    span.start_offset as usize..span.end_offset as usize
+}
+
+fn tags<'s>(source: &'s str, syntax: &SyntaxConfig) -> Vec<Tag<'s>> {
+    let mut tags = Vec::new();
+    let mut open: Option<Tag<'s>> = None;
+    for token in tokenize(source, false, syntax.clone()) {
+        let Ok((token, span)) = token else { break };
+        match token {
+            Token::BlockStart => open = Some(Tag { tokens: Vec::new(), start: range(span).start }),
+            Token::BlockEnd => tags.extend(open.take()),
+            token => {
+                if let Some(tag) = &mut open {
+                    tag.tokens.push((token, range(span)));
+                }
+            }
+        }
+    }
+    tags
+}
+
+fn salt_statement(source: &str, tag: &Tag<'_>, edits: &mut Edits) {
+    let Some((Token::Ident(word), first)) = tag.tokens.first() else { return };
+    let Some((_, last)) = tag.tokens.last() else { return };
+    let whole = first.start..last.end;
+    if *word == "endload" {
+        edits.replace(whole, "endset");
+        return;
+    }
+    let is = |token: Option<&(Token<'_>, Range<usize>)>, name: &str| {
+        matches!(token, Some((Token::Ident(ident), _)) if *ident == name)
+    };
+    if let Some(format) = word.strip_prefix("load_").filter(|format| FORMATS.contains(format)) {
+        if let (true, Some((Token::Ident(name), _))) = (is(tag.tokens.get(1), "as"), tag.tokens.get(2)) {
+            edits.replace(whole, format!("set {name} | _load_{format}"));
+        }
+        return;
+    }
+    let Some(format) = word.strip_prefix("import_").filter(|format| FORMATS.contains(format)) else { return };
+    let Some(at) = (1..tag.tokens.len()).rev().find(|index| is(tag.tokens.get(*index), "as")) else { return };
+    if let (Some((_, keyword)), Some((Token::Ident(name), _))) = (tag.tokens.get(at), tag.tokens.get(at + 1)) {
+        let path = source.get(first.end..keyword.start).unwrap_or("").trim();
+        // A line break inside the tag must survive, or every line below it would move.
+        let breaks = source.get(whole.clone()).unwrap_or("").matches('\n').count();
+        let kept = path.matches('\n').count();
+        let filler = "\n".repeat(breaks - kept);
+        edits.replace(whole, format!("set {name} = _import_{format}({path}){filler}"));
+    }
+}
+
+/// The opening tag that no closing tag answers, innermost first, if the template ends inside a block.
+pub fn unclosed<'s>(source: &'s str, syntax: &SyntaxConfig) -> Option<(&'s str, Range<usize>)> {
+    let mut open: Vec<(&'s str, Range<usize>)> = Vec::new();
+    for tag in tags(source, syntax) {
+        let Some((Token::Ident(word), at)) = tag.tokens.first() else { continue };
+        let assigns = tag.tokens.iter().any(|(token, _)| matches!(token, Token::Assign));
+        match *word {
+            "if" | "for" | "macro" | "call" | "filter" | "block" | "with" | "autoescape" => {
+                open.push((word, tag.start..at.end));
+            }
+            "set" if !assigns => open.push((word, tag.start..at.end)),
+            word if word.starts_with("end") => {
+                open.pop();
+            }
+            _ => {}
+        }
+    }
+    open.pop()
+}

@@ -1,0 +1,337 @@
+//! Builds [`Node`]s from YAML events. The only module that knows the event parser.
+//!
+//! The stack is our own, never the machine's, so that nesting cannot overflow it. Aliases share what they name: sizes
+//! are counted as if they were expanded, nothing is.
+
+use super::scalar::meaning;
+use crate::position::Positions;
+use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Tag};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+use zester_model::limits;
+use zester_model::node::{Meaning, Node, Scalar, Value};
+use zester_model::problem::{Kind, Problem};
+use zester_model::source::Span;
+
+/// From how many entries on a map looks for duplicate keys with a table.
+const TABLE_FROM: usize = 12;
+/// PyYAML's 1024 letters is too short for a command used as a state id.
+const KEY_LETTERS_MAX: usize = 64 * 1024;
+
+/// Composes the one document of a text. An empty text is null.
+pub fn compose(text: &str, positions: &mut Positions<'_>) -> Result<Node, Vec<Problem>> {
+    let options = granit_parser::options! {
+        emit_comments: false,
+        simple_key_max_lookahead: KEY_LETTERS_MAX,
+        flow_nesting_limit: limits::YAML_DEPTH_MAX,
+        block_nesting_limit: limits::YAML_DEPTH_MAX,
+    };
+    let mut composer = Composer {
+        text,
+        positions,
+        stack: Vec::new(),
+        anchors: HashMap::new(),
+        root: None,
+        nodes: 0,
+        documents: 0,
+        problems: Vec::new(),
+    };
+    for event in Parser::new_from_str_with_options(text, options) {
+        let step = match event {
+            Ok((event, span)) => composer.take(event, &span),
+            Err(error) => Err(composer.explain(&error)),
+        };
+        if let Err(problem) = step {
+            composer.problems.push(problem);
+            break;
+        }
+    }
+    let Composer { root, problems, positions, .. } = composer;
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    Ok(root.unwrap_or_else(|| Node::null(positions.span(0, 1))))
+}
+
+/// A finished node with what an alias to it would add.
+#[derive(Clone)]
+struct Built {
+    node: Node,
+    /// Nodes in it, aliases expanded.
+    weight: usize,
+    /// Levels below it.
+    depth: usize,
+}
+
+struct Open {
+    span: Span,
+    anchor: usize,
+    weight: usize,
+    depth: usize,
+    content: Content,
+}
+
+enum Content {
+    List(Vec<Node>),
+    Map { entries: Vec<(Node, Node)>, key: Option<Node>, merges: Vec<(Span, Node)> },
+}
+
+struct Composer<'a, 'p, 'l> {
+    text: &'a str,
+    positions: &'p mut Positions<'l>,
+    stack: Vec<Open>,
+    anchors: HashMap<usize, Built>,
+    root: Option<Node>,
+    nodes: usize,
+    documents: usize,
+    problems: Vec<Problem>,
+}
+
+impl Composer<'_, '_, '_> {
+    fn take(&mut self, event: Event<'_>, span: &granit_parser::Span) -> Result<(), Problem> {
+        match event {
+            Event::DocumentStart(..) => {
+                self.documents += 1;
+                if self.documents > 1 {
+                    let problem = Problem::new(Kind::Yaml, "a second document begins here");
+                    let at = self.place(span);
+                    return Err(problem.at(at).hint("a file holds one document; remove the `---`"));
+                }
+                Ok(())
+            }
+            Event::Scalar(text, style, anchor, tag) => {
+                let at = self.place(span);
+                let node = self.scalar(at, text, style, tag)?;
+                self.finish(Built { node, weight: 1, depth: 0 }, anchor)
+            }
+            Event::SequenceStart(_, anchor, tag) => {
+                self.open(span, anchor, tag, Content::List(Vec::new()))
+            }
+            Event::MappingStart(_, anchor, tag) => {
+                let content = Content::Map { entries: Vec::new(), key: None, merges: Vec::new() };
+                self.open(span, anchor, tag, content)
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.close(),
+            Event::Alias(id) => {
+                let at = self.place(span);
+                let Some(mut built) = self.anchors.get(&id).cloned() else {
+                    return Err(Problem::new(Kind::Yaml, "an alias stands inside what it names").at(at));
+                };
+                built.node.span = at;
+                if self.stack.len() + built.depth > limits::YAML_DEPTH_MAX {
+                    return Err(too_deep(at));
+                }
+                self.finish(built, 0)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn place(&mut self, span: &granit_parser::Span) -> Span {
+        let at = span.start.byte_offset().unwrap_or(0);
+        let len = if span.start.line() == span.end.line() {
+            span.end.index().saturating_sub(span.start.index())
+        } else {
+            let rest = self.text.get(at..).unwrap_or("");
+            rest.lines().next().unwrap_or("").chars().count()
+        };
+        self.positions.span(at, len as u32)
+    }
+
+    fn scalar(
+        &mut self,
+        at: Span,
+        text: Cow<'_, str>,
+        style: ScalarStyle,
+        tag: Option<Cow<'_, Tag>>,
+    ) -> Result<Node, Problem> {
+        let plain = style == ScalarStyle::Plain;
+        let found = match tag.as_deref() {
+            None if plain => meaning(&text),
+            None => Meaning::Text,
+            Some(tag) => match tag.core_suffix() {
+                Some("str" | "binary" | "timestamp") => Meaning::Text,
+                Some(_) => meaning(&text),
+                None if tag.suffix().is_empty() => Meaning::Text,
+                None => return Err(unknown_tag(tag, at)),
+            },
+        };
+        Ok(Node { span: at, value: Value::Scalar(Scalar { text: Arc::from(&*text), meaning: found }) })
+    }
+
+    fn open(
+        &mut self,
+        span: &granit_parser::Span,
+        anchor: usize,
+        tag: Option<Cow<'_, Tag>>,
+        content: Content,
+    ) -> Result<(), Problem> {
+        let at = self.place(span);
+        if let Some(tag) = tag.filter(|tag| tag.core_suffix().is_none() && !tag.suffix().is_empty()) {
+            return Err(unknown_tag(&tag, at));
+        }
+        if self.stack.len() >= limits::YAML_DEPTH_MAX {
+            return Err(too_deep(at));
+        }
+        self.stack.push(Open { span: at, anchor, weight: 1, depth: 0, content });
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), Problem> {
+        let Some(open) = self.stack.pop() else { return Ok(()) };
+        let node = match open.content {
+            Content::List(items) => Node::list(open.span, items),
+            Content::Map { entries, merges, .. } => {
+                self.duplicates(&entries);
+                Node::map(open.span, merged(entries, merges)?)
+            }
+        };
+        self.finish(Built { node, weight: open.weight, depth: open.depth + 1 }, open.anchor)
+    }
+
+    fn finish(&mut self, built: Built, anchor: usize) -> Result<(), Problem> {
+        let Built { node, weight, depth } = built;
+        self.nodes += 1;
+        if anchor != 0 {
+            self.anchors.insert(anchor, Built { node: node.clone(), weight, depth });
+        }
+        let Some(open) = self.stack.last_mut() else {
+            self.root = Some(node);
+            return Ok(());
+        };
+        open.weight = open.weight.saturating_add(weight);
+        open.depth = open.depth.max(depth);
+        if open.weight > limits::YAML_NODES_MAX {
+            let message = format!("more than {} values, aliases counted as often as used", limits::YAML_NODES_MAX);
+            return Err(Problem::new(Kind::Yaml, message).at(node.span));
+        }
+        match &mut open.content {
+            Content::List(items) => items.push(node),
+            Content::Map { entries, key, merges } => match key.take() {
+                None if matches!(node.value, Value::Scalar(_)) => *key = Some(node),
+                None => return Err(complex_key(&node)),
+                Some(name) if is_merge(&name) => merges.push((name.span, node)),
+                Some(name) => entries.push((name, node)),
+            },
+        }
+        Ok(())
+    }
+
+    /// Reports every key that stands twice; composing goes on, so that all of them are shown.
+    fn duplicates(&mut self, entries: &[(Node, Node)]) {
+        if entries.len() < TABLE_FROM {
+            for (index, (key, _)) in entries.iter().enumerate() {
+                let before = entries.get(..index).unwrap_or(&[]);
+                if let Some((first, _)) = before.iter().find(|(other, _)| letters(other) == letters(key)) {
+                    self.problems.push(duplicate(first, key));
+                }
+            }
+            return;
+        }
+        let mut seen: HashMap<&str, &Node> = HashMap::with_capacity(entries.len());
+        for (key, _) in entries {
+            match seen.get(letters(key)) {
+                Some(first) => self.problems.push(duplicate(first, key)),
+                None => {
+                    seen.insert(letters(key), key);
+                }
+            }
+        }
+    }
+
+    /// Says what is wrong in words for whoever wrote the file.
+    fn explain(&mut self, error: &ScanError) -> Problem {
+        let at = error.marker().byte_offset().unwrap_or(self.text.len()).min(self.text.len());
+        let span = self.positions.span(at, 1);
+        let before = self.text.get(..at).unwrap_or("");
+        let line = before.rsplit('\n').next().unwrap_or("");
+        let after = self.text.get(at..).unwrap_or("");
+        let indented_by_tab =
+            line.chars().all(char::is_whitespace) && (line.contains('\t') || after.starts_with('\t'));
+        let tab = matches!(
+            error.kind(),
+            ErrorKind::TabNotAllowed | ErrorKind::TabInBlockIndentation | ErrorKind::TabInIndentation
+        );
+        if tab || indented_by_tab {
+            // The parser stops behind the tab; the caret belongs under it.
+            let start = at - line.len();
+            let tab_at = line.find('\t').map_or(at, |offset| start + offset);
+            let span = self.positions.span(tab_at, 1);
+            return Problem::new(Kind::Yaml, "tabs cannot indent YAML; use spaces").at(span);
+        }
+        let problem = Problem::new(Kind::Yaml, format!("not YAML: {}", error.info())).at(span);
+        let whole_line = format!("{line}{}", after.lines().next().unwrap_or(""));
+        match error.kind() {
+            ErrorKind::RecursionLimitExceeded => too_deep(span),
+            ErrorKind::MappingValueNotAllowed => problem
+                .hint("a value that holds `: ` needs quotes, or the line above is indented differently"),
+            ErrorKind::UnknownAnchor => problem.hint("this alias names an anchor that no line above defines"),
+            _ if whole_line.contains("{{") => problem.hint("a value that begins with `{{` needs quotes"),
+            _ if whole_line.contains(": %") || whole_line.contains("- %") => {
+                problem.hint("a value that begins with `%` needs quotes")
+            }
+            _ if whole_line.contains(": @") || whole_line.contains(": `") => {
+                problem.hint("a value that begins with this character needs quotes")
+            }
+            _ => problem,
+        }
+    }
+}
+
+fn letters(key: &Node) -> &str {
+    key.as_text().unwrap_or("null")
+}
+
+fn is_merge(key: &Node) -> bool {
+    // A quoted "<<" is told apart nowhere in the field; neither is it here.
+    key.as_text() == Some("<<")
+}
+
+fn duplicate(first: &Node, second: &Node) -> Problem {
+    Problem::new(Kind::Yaml, format!("duplicate key `{}`", letters(second)))
+        .at(second.span)
+        .label(first.span, "first defined here")
+}
+
+fn complex_key(node: &Node) -> Problem {
+    Problem::new(Kind::Yaml, format!("{} cannot be a key", node.describe()))
+        .at(node.span)
+        .hint("a value that begins with `{` or `[` needs quotes")
+}
+
+fn unknown_tag(tag: &Tag, at: Span) -> Problem {
+    Problem::new(Kind::Yaml, format!("unknown tag `{}`", tag.original())).at(at).hint("remove it")
+}
+
+fn too_deep(at: Span) -> Problem {
+    Problem::new(Kind::Yaml, format!("nested more than {} levels deep", limits::YAML_DEPTH_MAX)).at(at)
+}
+
+/// Puts merged keys before the own ones, which win; of several merges the first wins.
+fn merged(own: Vec<(Node, Node)>, merges: Vec<(Span, Node)>) -> Result<Vec<(Node, Node)>, Problem> {
+    if merges.is_empty() {
+        return Ok(own);
+    }
+    let mut taken: std::collections::HashSet<String> =
+        own.iter().map(|(key, _)| letters(key).to_string()).collect();
+    let mut entries: Vec<(Node, Node)> = Vec::new();
+    for (at, source) in merges {
+        let maps: Vec<&Node> = match &source.value {
+            Value::Map(_) => vec![&source],
+            Value::List(items) => items.iter().collect(),
+            Value::Scalar(_) => Vec::new(),
+        };
+        if maps.is_empty() || maps.iter().any(|map| map.as_map().is_none()) {
+            let message = format!("`<<` merges a map or a list of maps, not {}", source.describe());
+            return Err(Problem::new(Kind::Yaml, message).at(at));
+        }
+        for (key, value) in maps.iter().flat_map(|map| map.as_map().unwrap_or(&[])) {
+            if taken.insert(letters(key).to_string()) {
+                entries.push((key.clone(), value.clone()));
+            }
+        }
+    }
+    entries.extend(own);
+    Ok(entries)
+}

@@ -1,0 +1,170 @@
+//! A states dir in memory, a small catalog, and problems as plain text.
+
+use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
+use zester_compile::{Ask, Compiled, Functions, Inputs, Tree, compile};
+use zester_model::catalog::{Catalog, Kind, Parameter};
+use zester_model::program::State;
+
+pub struct Files(BTreeMap<String, String>);
+
+impl Tree for Files {
+    fn read(&self, path: &str) -> Result<Option<String>, String> {
+        match path {
+            "locked.zy" => Err("permission denied".into()),
+            _ => Ok(self.0.get(path).cloned()),
+        }
+    }
+
+    fn files(&self) -> Vec<String> {
+        self.0.keys().cloned().collect()
+    }
+}
+
+pub fn files(files: &[(&str, &str)]) -> Files {
+    Files(files.iter().map(|(path, text)| (path.to_string(), text.to_string())).collect())
+}
+
+pub struct Echo;
+
+impl Functions for Echo {
+    fn call(&self, name: &str, args: Vec<Json>, kwargs: serde_json::Map<String, Json>) -> Result<Json, String> {
+        match name {
+            "test.echo" => Ok(args.into_iter().next().unwrap_or(Json::Null)),
+            "test.kwargs" => Ok(Json::Object(kwargs)),
+            "cmd.run" => Err("commands are not allowed here".into()),
+            _ => Err(format!("no {name}")),
+        }
+    }
+
+    fn names(&self) -> Vec<String> {
+        ["test.echo", "test.kwargs", "cmd.run", "cmd.run_all"].map(String::from).to_vec()
+    }
+}
+
+fn parameter(name: &'static str, aliases: &'static [&'static str], required: bool) -> Parameter {
+    Parameter { name, aliases, required, takes: "text".into(), doc: String::new() }
+}
+
+fn kind(name: &'static str, primary: &'static str, parameters: &[&'static str]) -> Kind {
+    let mut list = vec![parameter(primary, &[], true)];
+    list.extend(parameters.iter().map(|name| match *name {
+        "environment" => parameter("environment", &["env"], false),
+        "target!" => parameter("target", &[], true),
+        "refresh_only" => parameter("refresh_only", &["refreshonly"], false),
+        name => parameter(name, &[], false),
+    }));
+    Kind { name, summary: String::new(), doc: String::new(), primary, parameters: list, open: name == "module.run" }
+}
+
+pub fn catalog() -> Catalog {
+    const EXEC: [&str; 11] = [
+        "args", "provider", "cwd", "environment", "path", "returns", "timeout", "creates", "refresh_only", "logoutput",
+        "stdin",
+    ];
+    const FILE: [&str; 7] = ["content", "source", "mode", "user", "group", "makedirs", "template"];
+    Catalog::new([
+        kind("test.nop", "name", &[]),
+        kind("test.succeed_with_changes", "name", &[]),
+        kind("test.configurable_test_state", "name", &["changes", "result"]),
+        kind("cmd.run", "command", &EXEC),
+        kind("exec.run", "command", &EXEC),
+        kind("file.managed", "path", &FILE),
+        kind("file.absent", "path", &[]),
+        kind("file.directory", "path", &["mode", "user"]),
+        kind("file.touch", "path", &[]),
+        kind("file.symlink", "path", &["target!"]),
+        kind("pkg.installed", "name", &["version", "pkgs"]),
+        kind("pkg.removed", "name", &[]),
+        kind("pkg.latest", "name", &[]),
+        kind("service.running", "name", &["enable", "reload"]),
+        kind("service.dead", "name", &[]),
+        kind("user.present", "name", &["shell"]),
+        kind("module.run", "name", &[]),
+    ])
+}
+
+pub fn facts() -> Json {
+    json!({"os": "Debian", "os_family": "Debian", "num_cpus": 4, "nested": {"deep": {"x": 7}}, "roles": ["web", "db"]})
+}
+
+pub fn settings() -> Json {
+    json!({"app": {"port": 8080, "name": "shop"}, "list": [1, 2], "icon": "\u{100000}\u{108000}"})
+}
+
+pub fn run(tree: &Files, ask: &Ask, ordered: bool) -> Compiled {
+    let (catalog, facts, settings) = (catalog(), facts(), settings());
+    let inputs = Inputs {
+        tree,
+        tree_name: "states",
+        catalog: &catalog,
+        facts: &facts,
+        settings: &settings,
+        functions: &Echo,
+        id: "web-01",
+        ordered,
+    };
+    compile(&inputs, ask)
+}
+
+pub fn asked(list: &[(&str, &str)], reference: &str) -> Compiled {
+    run(&files(list), &Ask::References(vec![reference.into()]), false)
+}
+
+/// Compiles one file as `c`.
+pub fn one(text: &str) -> Compiled {
+    asked(&[("c.zy", text)], "c")
+}
+
+/// `states/c.zy:3:5: message [hint] {label}`, one line a problem.
+pub fn texts(compiled: &Compiled) -> Vec<String> {
+    compiled.problems.iter().map(|problem| text(compiled, problem)).collect()
+}
+
+pub fn text(compiled: &Compiled, problem: &zester_model::problem::Problem) -> String {
+    let mut line = problem.span.map(|span| format!("{}: ", compiled.sources.place(span))).unwrap_or_default();
+    line.push_str(&problem.message);
+    if let Some(hint) = &problem.hint {
+        line.push_str(&format!(" [{hint}]"));
+    }
+    for label in &problem.labels {
+        line.push_str(&format!(" {{{} {}}}", compiled.sources.place(label.span), label.text));
+    }
+    line
+}
+
+/// The one problem of a file.
+pub fn problem(source: &str) -> String {
+    let compiled = one(source);
+    let found = texts(&compiled);
+    assert_eq!(found.len(), 1, "{found:#?}");
+    found[0].clone()
+}
+
+pub fn names(compiled: &Compiled) -> Vec<String> {
+    assert_eq!(texts(compiled), Vec::<String>::new());
+    compiled.program.states.iter().map(|state| state.name.to_string()).collect()
+}
+
+pub fn state<'c>(compiled: &'c Compiled, name: &str) -> &'c State {
+    assert_eq!(texts(compiled), Vec::<String>::new());
+    let found = compiled.program.states.iter().find(|state| state.name.as_str() == name);
+    found.unwrap_or_else(|| panic!("no {name} among {:?}", names(compiled)))
+}
+
+/// `kind target`, one for each edge.
+pub fn edges(compiled: &Compiled, name: &str) -> Vec<String> {
+    let target = |index: usize| compiled.program.states[index].name.to_string();
+    state(compiled, name).edges.iter().map(|edge| format!("{} {}", edge.kind, target(edge.target))).collect()
+}
+
+pub fn prereqs(compiled: &Compiled, name: &str) -> Vec<String> {
+    state(compiled, name).prereq.iter().map(|at| compiled.program.states[*at].name.to_string()).collect()
+}
+
+/// A parameter as JSON.
+pub fn param(compiled: &Compiled, name: &str, parameter: &str) -> Json {
+    let state = state(compiled, name);
+    let found = state.params.iter().find(|param| param.name == parameter);
+    found.unwrap_or_else(|| panic!("{name} has no {parameter}")).value.to_json()
+}

@@ -1,0 +1,161 @@
+//! S-11, S-23, S-41 and the table of targets.
+
+use crate::fixture::*;
+use serde_json::json;
+
+const BASE: &str = "conf:\n  file.managed:\n    - path: /etc/x\nnginx:\n  pkg.installed: []\n  service.running: []\nflag:\n  file.touch: []\nalone:\n  user.present: []\n'echo a:b':\n  cmd.run: []\n";
+
+fn waits(requisites: &str) -> Vec<String> {
+    edges(&one(&format!("{BASE}x:\n  test.nop:\n{requisites}")), "test.nop:x")
+}
+
+fn target(text: &str) -> Vec<String> {
+    waits(&format!("    - require:\n      - {text}\n"))
+}
+
+#[test]
+fn s11_every_target_form_finds_its_state() {
+    for (text, expected) in [
+        ("file.managed:conf", "file.managed:conf"),
+        ("file: conf", "file.managed:conf"),
+        ("file: /etc/x", "file.managed:conf"),
+        ("file.managed: /etc/x", "file.managed:conf"),
+        ("file.managed:/etc/x", "file.managed:conf"),
+        ("file#conf", "file.managed:conf"),
+        ("file#/etc/x", "file.managed:conf"),
+        ("file:conf", "file.managed:conf"),
+        ("pkg: nginx", "pkg.installed:nginx"),
+        ("package#nginx", "pkg.installed:nginx"),
+        ("service: nginx", "service.running:nginx"),
+        ("file: flag", "file.touch:flag"),
+        ("file.touch: flag", "file.touch:flag"),
+        ("alone", "user.present:alone"),
+        ("user: alone", "user.present:alone"),
+        ("'echo a:b'", "cmd.run:echo a:b"),
+        ("cmd: 'echo a:b'", "cmd.run:echo a:b"),
+        ("'cmd.run:echo a:b'", "cmd.run:echo a:b"),
+    ] {
+        assert_eq!(target(text), [format!("require {expected}")], "{text}");
+    }
+}
+
+#[test]
+fn s11_a_bare_id_of_two_states_is_an_error_that_lists_them() {
+    let found = texts(&one(&format!("{BASE}x:\n  test.nop:\n    - require: [nginx]\n")));
+    assert_eq!(found.len(), 1);
+    assert!(
+        found[0].contains("dag: state \"test.nop:x\" requires one of \"pkg.installed:nginx\", \"service.running:nginx\""),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn s11_all_relations_and_their_lists() {
+    assert_eq!(
+        waits("    - require: conf\n    - watch: {file: conf}\n    - onchanges: [conf]\n    - onfail: [alone]\n    - listen: [alone]\n    - subscribe: [file#flag]\n"),
+        [
+            "require file.managed:conf",
+            "watch file.managed:conf",
+            "onchanges file.managed:conf",
+            "onfail user.present:alone",
+            "watch user.present:alone",
+            "watch file.touch:flag"
+        ]
+    );
+    assert_eq!(waits("    - require: []\n    - watch:\n"), Vec::<String>::new());
+    assert_eq!(waits("    - require: [conf, file: conf, conf]\n"), ["require file.managed:conf"]);
+}
+
+#[test]
+fn s11_in_forms_put_the_requisite_onto_the_target() {
+    let compiled = one("a:\n  test.nop:\n    - require_in: [cmd.run:r]\n    - watch_in: [cmd.run:w]\n    - onchanges_in: [cmd.run:o]\n    - onfail_in: [cmd.run:f]\n    - listen_in: [cmd.run:l]\n    - prereq_in: [cmd.run:p]\nr:\n  cmd.run: []\nw:\n  cmd.run: []\no:\n  cmd.run: []\nf:\n  cmd.run: []\nl:\n  cmd.run: []\np:\n  cmd.run: []\n");
+    for (name, expected) in [
+        ("r", "require test.nop:a"),
+        ("w", "watch test.nop:a"),
+        ("o", "onchanges test.nop:a"),
+        ("f", "onfail test.nop:a"),
+        ("l", "watch test.nop:a"),
+    ] {
+        assert_eq!(edges(&compiled, &format!("cmd.run:{name}")), [expected]);
+    }
+    assert_eq!(prereqs(&compiled, "cmd.run:p"), ["test.nop:a"]);
+    assert_eq!(edges(&compiled, "test.nop:a"), ["require cmd.run:p"]);
+}
+
+#[test]
+fn s11_prereq_gives_its_target_a_require() {
+    let compiled = one("drain:\n  cmd.run:\n    - prereq: [file: deploy]\ndeploy:\n  file.managed: []\n");
+    assert_eq!(prereqs(&compiled, "cmd.run:drain"), ["file.managed:deploy"]);
+    assert_eq!(edges(&compiled, "file.managed:deploy"), ["require cmd.run:drain"]);
+    assert_eq!(edges(&compiled, "cmd.run:drain"), Vec::<String>::new());
+}
+
+#[test]
+fn s11_sls_means_every_state_of_that_file() {
+    let tree = [
+        ("web/init.zy", "include: [.config, .empty]\nx:\n  test.nop:\n    - require: [sls: web.config, sls: .empty]\n    - watch: [sls: .config]\n"),
+        ("web/config.zy", "a:\n  test.nop: []\nb:\n  test.nop: []\n"),
+        ("web/empty.zy", ""),
+        ("self.zy", "a:\n  test.nop: []\nb:\n  test.nop:\n    - require: [sls: self]\n"),
+        ("bad.zy", "b:\n  test.nop:\n    - require: [sls: nope]\n"),
+    ];
+    let compiled = asked(&tree, "web");
+    assert_eq!(
+        edges(&compiled, "test.nop:x"),
+        ["require test.nop:a", "require test.nop:b", "watch test.nop:a", "watch test.nop:b"]
+    );
+    assert_eq!(edges(&asked(&tree, "self"), "test.nop:b"), ["require test.nop:a"]);
+    assert!(texts(&asked(&tree, "bad"))[0].contains("requires unknown state \"sls:nope\""));
+}
+
+#[test]
+fn s23_an_unknown_target_names_both_states_and_suggests_with_a_place() {
+    let text = "deploy_config:\n  file.managed: []\nstart_nginx:\n  cmd.run:\n    - require:\n      - file.managed:deploy_confg\n";
+    assert_eq!(
+        problem(text),
+        "states/c.zy:6:9: dag: state \"cmd.run:start_nginx\" requires unknown state \"file.managed:deploy_confg\" [did you mean `file.managed:deploy_config` (states/c.zy:2:3)?] {states/c.zy:2:3 file.managed:deploy_config is declared here}"
+    );
+    assert!(problem(&text.replace("file.managed:deploy_confg", "file: deploy_confg")).contains("requires unknown state \"file.managed:deploy_confg\""));
+    assert!(problem("x:\n  test.nop:\n    - require: [file.touch: y]\n").contains("unknown state \"file.touch:y\""));
+    assert!(problem("x:\n  test.nop:\n    - require_in: [widget: y]\n").contains("unknown state \"widget:y\""));
+}
+
+#[test]
+fn s23_a_broken_state_makes_no_further_noise() {
+    assert!(problem("bad:\n  file.manged: []\nx:\n  test.nop:\n    - require: [file: bad, bad]\n").contains("unknown module"));
+    assert!(problem("include: [gone]\nx:\n  test.nop:\n    - require: [file: there]\n").contains("no file for `gone`"));
+    assert_eq!(
+        problem("x:\n  test.nop:\n    - require:\n      - [a]\n"),
+        "states/c.zy:4:9: `require` names states, not a list [write `- module.function:id` or `- module: id`]"
+    );
+}
+
+#[test]
+fn s41_any_and_all_forms_are_edges_of_their_own() {
+    assert_eq!(
+        waits("    - require_any: [conf]\n    - watch_any: [conf]\n    - onchanges_any: [conf]\n    - onfail_any: [conf]\n    - onfail_all: [conf]\n"),
+        ["require_any", "watch_any", "onchanges_any", "onfail_any", "onfail_all"]
+            .map(|kind| format!("{kind} file.managed:conf"))
+    );
+}
+
+#[test]
+fn s41_use_copies_what_is_not_set() {
+    let compiled = one("a:\n  file.managed:\n    - path: /a\n    - mode: 0600\n    - user: root\n    - retry: 2\nb:\n  file.managed:\n    - user: me\n    - use: [file: a]\nc:\n  file.managed: []\nd:\n  file.managed:\n    - group: staff\n    - use_in: [file: c]\n");
+    assert_eq!(param(&compiled, "file.managed:b", "mode"), json!(600));
+    assert_eq!(param(&compiled, "file.managed:b", "user"), json!("me"));
+    assert_eq!(param(&compiled, "file.managed:b", "path"), json!("b"));
+    assert_eq!(state(&compiled, "file.managed:b").attributes.retry.map(|retry| retry.attempts), Some(2));
+    assert_eq!(param(&compiled, "file.managed:c", "group"), json!("staff"));
+    assert!(state(&compiled, "file.managed:b").edges.is_empty());
+}
+
+#[test]
+fn s41_what_salt_has_and_we_have_not_is_never_ignored() {
+    for key in ["fire_event", "parallel", "aggregate", "reload_modules", "reload_grains", "reload_pillar"] {
+        let found = problem(&format!("x:\n  test.nop:\n    - {key}: true\n"));
+        assert!(found.starts_with(&format!("states/c.zy:3:7: `{key}` is not supported [")), "{found}");
+    }
+    assert!(problem("x:\n  test.nop: [{fire_event: true}]\n").contains("zester event send"));
+    assert!(problem("exclude: [a]\n").contains("`exclude` is not supported"));
+}
