@@ -6,7 +6,7 @@
 //! error the temp file is removed.
 
 use crate::fault::{Fault, FaultKind};
-use crate::files::NewFile;
+use crate::files::{NewFile, Owner};
 use rustix::fs::{FileType, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 use std::fs::File;
@@ -38,13 +38,13 @@ pub(crate) fn put_file(path: &Path, new: &NewFile<'_>) -> Result<(), Fault> {
     }
 }
 
-/// A link under a temp name, moved over whatever file or link was there.
-pub(crate) fn put_link(path: &Path, target: &Path) -> Result<(), Fault> {
+/// A link under a temp name, moved over whatever file or link was there. An owner is given where it is not us.
+pub(crate) fn put_link(path: &Path, target: &Path, owner: Option<Owner>) -> Result<(), Fault> {
     let directory = parent(path)?;
-    // Made once to fail fast on a directory in the way: rename would say the same in worse words.
     let temp = unused_name(directory);
     std::os::unix::fs::symlink(target, &temp).map_err(|error| Fault::io("create the link", path, error))?;
-    match std::fs::rename(&temp, path) {
+    let owned = owner.map_or(Ok(()), |owner| crate::real::chown(&temp, owner).map_err(Into::into));
+    match owned.and_then(|()| std::fs::rename(&temp, path)) {
         Ok(()) => sync_directory(directory),
         Err(error) => {
             // The error that matters is the first one.
@@ -101,14 +101,13 @@ fn write_in_place(path: &Path, new: &NewFile<'_>) -> Result<(), Fault> {
 /// Makes the names in a directory durable.
 pub(crate) fn sync_directory(directory: &Path) -> Result<(), Fault> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let synced =
-        rustix::fs::open(directory, flags, Mode::empty()).and_then(|opened| {
-            match rustix::fs::fsync(opened.as_fd()) {
-                // Some file systems (9p, FUSE) cannot sync a directory; they never could promise more.
-                Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
-                other => other,
-            }
-        });
+    let synced = rustix::fs::open(directory, flags, Mode::empty()).and_then(|opened| {
+        match rustix::fs::fsync(opened.as_fd()) {
+            // Some file systems (9p, FUSE) cannot sync a directory; they never could promise more.
+            Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
+            other => other,
+        }
+    });
     synced.map_err(|error| Fault::io("sync the directory", directory, error.into()))
 }
 

@@ -110,9 +110,9 @@ impl Touch for Faulty<'_> {
         self.call("make_directory")?;
         self.files.make_directory(path, mode, owner)
     }
-    fn put_link(&self, path: &Path, target: &Path) -> Result<(), Fault> {
+    fn put_link(&self, path: &Path, target: &Path, owner: Owner) -> Result<(), Fault> {
         self.call("put_link")?;
-        self.files.put_link(path, target)
+        self.files.put_link(path, target, owner)
     }
     fn set_mode(&self, path: &Path, mode: u32) -> Result<(), Fault> {
         self.call("set_mode")?;

@@ -91,8 +91,8 @@ pub trait Touch: Look {
     /// Temp file beside it, owner, mode, fsync, rename, fsync of the directory.
     fn put_file(&self, path: &Path, file: &NewFile<'_>) -> Result<(), Fault>;
     fn make_directory(&self, path: &Path, mode: u32, owner: Owner) -> Result<(), Fault>;
-    /// A link, put in place of whatever link or file was there in one step.
-    fn put_link(&self, path: &Path, target: &Path) -> Result<(), Fault>;
+    /// A link, put in place of whatever link or file was there in one step, complete with its owner.
+    fn put_link(&self, path: &Path, target: &Path, owner: Owner) -> Result<(), Fault>;
     fn set_mode(&self, path: &Path, mode: u32) -> Result<(), Fault>;
     /// Of the thing itself, links not followed.
     fn set_owner(&self, path: &Path, owner: Owner) -> Result<(), Fault>;

@@ -308,12 +308,12 @@ impl Touch for Overlay {
         Ok(())
     }
 
-    fn put_link(&self, path: &Path, target: &Path) -> Result<(), Fault> {
+    fn put_link(&self, path: &Path, target: &Path, owner: Owner) -> Result<(), Fault> {
         let place = self.place("create the link", path)?;
         if place.sort() == Some(Sort::Directory) {
             return Err(in_the_way("create the link", path, "a directory is in the way"));
         }
-        let attributes = Attributes::new(0o777, self.me());
+        let attributes = Attributes::new(0o777, owner);
         self.put(&place, Entry::Link { attributes, target: target.to_path_buf() });
         Ok(())
     }

@@ -130,7 +130,7 @@ pub(crate) fn too_large(path: &Path, limit: u64) -> Fault {
     Fault::new(FaultKind::Unsupported, format!("{} is larger than {limit} bytes", path.display()))
 }
 
-fn chown(path: &Path, owner: Owner) -> rustix::io::Result<()> {
+pub(crate) fn chown(path: &Path, owner: Owner) -> rustix::io::Result<()> {
     let (uid, gid) = (Uid::from_raw(owner.uid), Gid::from_raw(owner.gid));
     rustix::fs::chownat(CWD, path, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)
 }
@@ -169,8 +169,8 @@ impl Touch for Real {
         })
     }
 
-    fn put_link(&self, path: &Path, target: &Path) -> Result<(), Fault> {
-        atomic::put_link(path, target)
+    fn put_link(&self, path: &Path, target: &Path, owner: Owner) -> Result<(), Fault> {
+        atomic::put_link(path, target, (owner != self.me).then_some(owner))
     }
 
     fn set_mode(&self, path: &Path, mode: u32) -> Result<(), Fault> {

@@ -4,11 +4,14 @@ use crate::bound;
 use crate::resource::Resource;
 use schemars::generate::SchemaSettings;
 use serde_json::Value as Json;
+use std::sync::OnceLock;
 use zester_model::catalog::{Catalog, Kind, Parameter};
 
-/// Everything the compiler and the documentation need to know about the kinds.
-pub fn catalog() -> Catalog {
-    Catalog::new(bound::entries().iter().map(|entry| (entry.describe)()))
+/// Everything the compiler and the documentation need to know about the kinds. Built once: every kind generates a schema
+/// for it.
+pub fn catalog() -> &'static Catalog {
+    static CATALOG: OnceLock<Catalog> = OnceLock::new();
+    CATALOG.get_or_init(|| Catalog::new(bound::entries().iter().map(|entry| (entry.describe)())))
 }
 
 /// The schema of a resource's parameters, without references to elsewhere.

@@ -254,3 +254,9 @@ impl Exec {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
+
+#[cfg(test)]
+pub(crate) use tests::cases;

@@ -7,7 +7,7 @@ use crate::ownership;
 use crate::params::{Absolute, Mode};
 use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting, Vault};
 use crate::standing::{Standing, Step, set_attributes};
-use crate::{diff, words};
+use crate::{diff, tree, words};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -114,22 +114,11 @@ pub struct Drift {
 }
 
 impl Managed {
-    /// The file itself: behind a link, if links are to be followed.
-    fn real_path(&self, look: &dyn Look) -> Result<PathBuf, Fault> {
-        let mut path = self.path.to_path_buf();
-        for _ in 0..40 {
-            let is_link = look.stat(&path)?.is_some_and(|meta| meta.sort == Sort::Link);
-            if !self.follow_symlinks || !is_link {
-                break;
-            }
-            let target = look.read_link(&path)?;
-            path = path.parent().unwrap_or(Path::new("/")).join(target);
-        }
-        Ok(path)
-    }
-
     fn look(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-        let path = self.real_path(cx.look)?;
+        let path = match self.follow_symlinks {
+            true => tree::behind_links(cx.look, &self.path)?,
+            false => self.path.to_path_buf(),
+        };
         let present = cx.look.stat(&path)?;
         refuse_other_sorts(cx.look, &path, present.as_ref())?;
         if present.is_none() && !self.create {
@@ -331,3 +320,9 @@ impl Resource for Managed {
         Ok(Change { changed: !lines.is_empty(), diff: lines.join("\n"), ..Change::default() })
     }
 }
+
+#[cfg(test)]
+mod tests;
+
+#[cfg(test)]
+pub(crate) use tests::cases;

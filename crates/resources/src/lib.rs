@@ -17,6 +17,7 @@ mod ownership;
 mod params;
 mod path_text;
 mod standing;
+mod tree;
 pub mod words;
 
 pub use bound::{Bound, Drift};
@@ -42,15 +43,31 @@ macro_rules! resources {
         /// Every kind, in the order of the documentation.
         pub(crate) static ENTRIES: &[fn() -> Entry] = &[$($($entry),+),+];
 
-        /// The files that define kinds.
+        /// The files that define kinds, with the cases that the laws are tried on.
         #[cfg(test)]
-        pub(crate) const FILES: &[&str] = &[$(stringify!($file)),+];
+        const FILES: &[(&str, fn() -> Vec<laws::Case>)] = &[$((stringify!($file), $file::cases)),+];
+
+        /// One test a file: its kinds obey the laws.
+        #[cfg(test)]
+        mod lawful {
+            $(mod $file {
+                #[test]
+                fn laws_hold() {
+                    crate::$file::cases().iter().for_each(crate::laws::hold);
+                }
+            })+
+        }
     };
 }
 
 resources! {
     exec: Entry::of::<exec::ExecRun>, Entry::of::<exec::CmdRun>, Entry::of::<exec::CmdWait>, Entry::of::<exec::CmdScript>;
     file_managed: Entry::of::<file_managed::Managed>;
+    file_directory: Entry::of::<file_directory::Directory>;
+    file_symlink: Entry::of::<file_symlink::Symlink>;
+    file_touch: Entry::of::<file_touch::Touched>;
+    file_absent: Entry::of::<file_absent::Absent>;
+    module_run: module_run::entry;
     test_states: Entry::of::<test_states::Nop>, Entry::of::<test_states::SucceedWithoutChanges>,
         Entry::of::<test_states::Ping>, Entry::of::<test_states::SucceedWithChanges>,
         Entry::of::<test_states::FailWithoutChanges>, Entry::of::<test_states::FailWithChanges>,
@@ -85,3 +102,6 @@ pub fn revert<'a>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,6 +37,12 @@ pub(crate) enum Standing {
         uid: u32,
         gid: u32,
     },
+    /// A file of which only the attributes are managed; its content is nobody's business.
+    Attributes {
+        mode: u32,
+        uid: u32,
+        gid: u32,
+    },
     /// A device, socket or pipe.
     Other,
 }
@@ -77,6 +83,21 @@ impl Standing {
         })
     }
 
+    pub(crate) fn attributes(mode: u32, owner: Owner) -> Standing {
+        Standing::Attributes { mode, uid: owner.uid, gid: owner.gid }
+    }
+
+    /// Looks without reading: a file is known by its attributes alone.
+    pub(crate) fn at_attributes(look: &dyn Look, path: &Path) -> Result<Standing, Fault> {
+        match look.stat(path)? {
+            Some(meta) if meta.sort == Sort::File => {
+                Ok(Standing::attributes(meta.mode, Owner { uid: meta.uid, gid: meta.gid }))
+            }
+            Some(meta) => Standing::of(look, path, &meta),
+            None => Ok(Standing::Absent),
+        }
+    }
+
     /// The same thing, wherever its content may be kept.
     pub(crate) fn same(&self, other: &Standing) -> bool {
         let bare = |standing: &Standing| match standing.clone() {
@@ -88,8 +109,9 @@ impl Standing {
         bare(self) == bare(other)
     }
 
-    fn owner(&self) -> Option<Owner> {
+    pub(crate) fn owner(&self) -> Option<Owner> {
         match self {
+            Standing::Attributes { uid, gid, .. } => Some(Owner { uid: *uid, gid: *gid }),
             Standing::File { uid, gid, .. }
             | Standing::Directory { uid, gid, .. }
             | Standing::Link { uid, gid, .. } => Some(Owner { uid: *uid, gid: *gid }),
@@ -97,9 +119,11 @@ impl Standing {
         }
     }
 
-    fn mode(&self) -> Option<u32> {
+    pub(crate) fn mode(&self) -> Option<u32> {
         match self {
-            Standing::File { mode, .. } | Standing::Directory { mode, .. } => Some(*mode),
+            Standing::File { mode, .. }
+            | Standing::Directory { mode, .. }
+            | Standing::Attributes { mode, .. } => Some(*mode),
             Standing::Absent | Standing::Link { .. } | Standing::Other => None,
         }
     }
@@ -109,6 +133,7 @@ impl Standing {
         let core = |left: &Standing, right: &Standing| match (left, right) {
             (Standing::File { sha256: left, .. }, Standing::File { sha256: right, .. }) => left == right,
             (Standing::Directory { .. }, Standing::Directory { .. }) => true,
+            (Standing::Attributes { .. }, Standing::Attributes { .. }) => true,
             (Standing::Link { target: left, .. }, Standing::Link { target: right, .. }) => left == right,
             _ => false,
         };
@@ -142,6 +167,7 @@ impl Standing {
             }
             Standing::Directory { mode, uid, gid } => format!("a directory {mode:04o} {uid}:{gid}"),
             Standing::Link { target, uid, gid } => format!("a link to {} {uid}:{gid}", target.display()),
+            Standing::Attributes { mode, uid, gid } => format!("a file {mode:04o} {uid}:{gid}"),
             Standing::Other => "a device, socket or pipe".to_string(),
         }
     }
@@ -150,7 +176,10 @@ impl Standing {
 impl Step {
     /// Brings back what stood there. `Ok(None)`: it does already. Touches nothing that somebody changed since, but by force.
     pub(crate) fn revert(&self, cx: &Reverting<'_>) -> Result<Option<String>, Fault> {
-        let now = Standing::at(cx.touch, &self.path)?;
+        let now = match self.before {
+            Standing::Attributes { .. } => Standing::at_attributes(cx.touch, &self.path)?,
+            _ => Standing::at(cx.touch, &self.path)?,
+        };
         if now.same(&self.before) {
             return Ok(None);
         }
@@ -171,6 +200,11 @@ impl Step {
         } else {
             format!("restored {path}")
         }))
+    }
+
+    /// What changes at this path, for a diff.
+    pub(crate) fn words(&self) -> String {
+        format!("{}: {} → {}\n", self.path.display(), self.before.words(), self.after.words())
     }
 
     fn restore(&self, now: &Standing, cx: &Reverting<'_>) -> Result<(), Fault> {
@@ -200,13 +234,19 @@ impl Step {
             }
             Standing::Link { target, uid, gid } => {
                 let owner = Owner { uid: *uid, gid: *gid };
-                if !matches!(now, Standing::Link { target: present, .. } if present == target) {
-                    if matches!(now, Standing::Directory { .. }) {
-                        remove(touch, path, now)?;
-                    }
-                    touch.put_link(path, target)?;
+                if matches!(now, Standing::Link { target: present, .. } if present == target) {
+                    return touch.set_owner(path, owner);
                 }
-                touch.set_owner(path, owner)
+                if matches!(now, Standing::Directory { .. }) {
+                    remove(touch, path, now)?;
+                }
+                touch.put_link(path, target, owner)
+            }
+            Standing::Attributes { mode, uid, gid } => {
+                if !same_sort {
+                    return Err(lost(path));
+                }
+                set_attributes(touch, path, now, Owner { uid: *uid, gid: *gid }, Some(*mode))
             }
             Standing::Other => {
                 let message =
@@ -225,7 +265,9 @@ fn remove(touch: &dyn Touch, path: &Path, now: &Standing) -> Result<(), Fault> {
     match now {
         Standing::Absent => Ok(()),
         Standing::Directory { .. } => touch.remove_directory(path),
-        Standing::File { .. } | Standing::Link { .. } | Standing::Other => touch.remove_file(path),
+        Standing::File { .. } | Standing::Attributes { .. } | Standing::Link { .. } | Standing::Other => {
+            touch.remove_file(path)
+        }
     }
 }
 

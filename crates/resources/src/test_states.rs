@@ -218,3 +218,25 @@ wait for it:
         Ok(Change::default())
     }
 }
+
+#[cfg(test)]
+pub(crate) fn cases() -> Vec<crate::laws::Case> {
+    use crate::laws::{Case, Promise};
+    use serde_json::json;
+    use std::sync::Arc;
+    use zester_host::process::fake::Scripted;
+    let case = |kind, params, promise| Case::new(kind, params, promise, |_| Arc::new(Scripted::new()));
+    vec![
+        case("test.nop", json!({}), Promise::Clean),
+        case("test.ping", json!({}), Promise::Clean),
+        case("test.succeed_without_changes", json!({}), Promise::Clean),
+        case("test.succeed_with_changes", json!({}), Promise::Acts),
+        case("test.fail_without_changes", json!({}), Promise::Fails),
+        case("test.fail_with_changes", json!({}), Promise::Fails),
+        case("test.configurable_test_state", json!({}), Promise::Acts),
+        case("test.configurable_test_state", json!({ "changes": false }), Promise::Clean),
+        case("test.configurable_test_state", json!({ "changes": false, "result": false }), Promise::Fails),
+        case("test.configurable_test_state", json!({ "changes": true, "result": "no" }), Promise::Fails),
+        case("test.sleep", json!({ "seconds": 0.001 }), Promise::Acts),
+    ]
+}

@@ -1,0 +1,186 @@
+//! `file.absent`: nothing at this path.
+
+use crate::params::Absolute;
+use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting, Vault};
+use crate::standing::{Standing, Step};
+use crate::tree;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use zester_host::overlay::Overlay;
+use zester_host::{Fault, FaultKind, Look, Meta, Sort, Touch};
+use zester_model::limits::FILE_BYTES_MAX;
+use zester_model::outcome::Details;
+
+/// What one removal may hold, so that it fits into the journal and can be undone.
+const ENTRIES_MAX: usize = 50_000;
+const BYTES_MAX: u64 = FILE_BYTES_MAX;
+/// Directories that no machine lives without. Removing one is a mistake in the state, whatever it says.
+const NEVER: [&str; 22] = [
+    "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/opt", "/proc", "/root",
+    "/run", "/sbin", "/srv", "/sys", "/tmp", "/usr", "/usr/bin", "/usr/lib", "/var", "/var/lib",
+];
+const SHOWN_MAX: usize = 100;
+
+/// A path at which nothing may be.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Absent {
+    /// What is to go: a file, a link, or a directory with all that is inside.
+    path: Absolute,
+}
+
+/// Everything that goes, parents before children.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Drift {
+    steps: Vec<Step>,
+}
+
+fn step(look: &dyn Look, path: &Path, meta: &Meta) -> Result<Step, Fault> {
+    Ok(Step { path: path.to_path_buf(), before: Standing::of(look, path, meta)?, after: Standing::Absent })
+}
+
+/// Adds up what is to be kept, and refuses what is too much.
+struct Budget {
+    entries: usize,
+    bytes: u64,
+}
+
+impl Budget {
+    fn spend(&mut self, root: &Path, meta: &Meta) -> Result<(), Fault> {
+        self.entries += 1;
+        if meta.sort == Sort::File {
+            self.bytes = self.bytes.saturating_add(meta.size);
+        }
+        if self.entries <= ENTRIES_MAX && self.bytes <= BYTES_MAX {
+            return Ok(());
+        }
+        let message = format!(
+            "{} holds more than {ENTRIES_MAX} entries or {} MiB, which is too much to be kept for a revert",
+            root.display(),
+            BYTES_MAX >> 20
+        );
+        let hint = "if it need not come back, remove it with `cmd.run: rm -rf …`";
+        Err(Fault::new(FaultKind::Unsupported, message).hint(hint))
+    }
+}
+
+impl Absent {
+    fn look(&self, look: &dyn Look) -> Result<Option<Drift>, Fault> {
+        let Some(meta) = look.stat(&self.path)? else { return Ok(None) };
+        let mut budget = Budget { entries: 0, bytes: 0 };
+        budget.spend(&self.path, &meta)?;
+        let mut steps = vec![step(look, &self.path, &meta)?];
+        if meta.sort == Sort::Directory {
+            tree::walk(look, &self.path, &mut |path, meta| {
+                budget.spend(&self.path, meta)?;
+                steps.push(step(look, path, meta)?);
+                Ok(())
+            })?;
+        }
+        Ok(Some(Drift { steps }))
+    }
+
+    fn act(drift: &Drift, touch: &dyn Touch) -> Result<(), Fault> {
+        for Step { path, before, .. } in drift.steps.iter().rev() {
+            match before {
+                Standing::Directory { .. } => touch.remove_directory(path)?,
+                _ => touch.remove_file(path)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn explanation(drift: &Drift, done: bool) -> Explanation {
+        let verb = if done { "removed" } else { "would remove" };
+        let shown =
+            drift.steps.iter().take(SHOWN_MAX).map(|step| format!("{verb} {}\n", step.path.display()));
+        let mut diff: String = shown.collect();
+        if drift.steps.len() > SHOWN_MAX {
+            diff.push_str(&format!("[... {} more ...]\n", drift.steps.len() - SHOWN_MAX));
+        }
+        let mut details = Details::new();
+        details.insert("removed".into(), drift.steps.len().into());
+        Explanation { diff, details }
+    }
+}
+
+impl Resource for Absent {
+    const KIND: &'static str = "file.absent";
+    const PRIMARY: &'static str = "path";
+    const DOC: &'static str = "Removes a file, a link, or a directory with all that is inside.
+
+All of it is kept until the removal is reverted or forgotten: content, modes, owners and links. Hard links come back as separate
+files. The directories that a machine lives by (`/`, `/etc`, `/usr` …) are refused.
+
+```yaml
+/etc/cron.d/old-job:
+  file.absent: []
+```
+";
+    const UNDOABLE: bool = true;
+    type Drift = Drift;
+
+    fn validate(&self) -> Vec<Invalid> {
+        let climbs = self.path.components().any(|part| part == std::path::Component::ParentDir);
+        let message = match self.path.to_str() {
+            Some(path) if NEVER.contains(&path) => format!("{path} is never removed"),
+            _ if climbs => "a path to remove may not hold `..`".to_string(),
+            _ => return Vec::new(),
+        };
+        vec![Invalid { parameter: "path", message, hint: None }]
+    }
+
+    async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
+        self.look(cx.look)
+    }
+
+    fn explain(&self, drift: &Drift, done: bool) -> Explanation {
+        Absent::explanation(drift, done)
+    }
+
+    fn preserve(&self, drift: &mut Drift, look: &dyn Look, vault: &dyn Vault) -> Result<(), Fault> {
+        for Step { path, before, .. } in &mut drift.steps {
+            before.keep(path, look, vault)?;
+        }
+        Ok(())
+    }
+
+    async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
+        Absent::act(drift, cx.touch)?;
+        let Explanation { diff, details } = Absent::explanation(drift, true);
+        Ok(Change { changed: true, diff, details, undo: None })
+    }
+
+    fn foresee(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
+        Absent::act(drift, overlay)
+    }
+
+    async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
+        let mut lines = Vec::new();
+        for step in &undo.steps {
+            lines.extend(step.revert(cx)?);
+        }
+        Ok(Change { changed: !lines.is_empty(), diff: lines.join("\n"), ..Change::default() })
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn cases() -> Vec<crate::laws::Case> {
+    use crate::laws::{Case, Promise, furnish};
+    use serde_json::json;
+    let case = |params, promise, world: &'static str| {
+        Case::new("file.absent", params, promise, move |host| furnish(host, world))
+    };
+    vec![
+        case(json!({ "path": "/nothing" }), Promise::Clean, ""),
+        case(json!({ "path": "/no/parent" }), Promise::Clean, ""),
+        case(json!({ "path": "/file" }), Promise::Converges, "f /file 0604 text"),
+        case(json!({ "path": "/link" }), Promise::Converges, "d /there 0755\nl /link there"),
+        case(
+            json!({ "path": "/t" }),
+            Promise::Converges,
+            "d /t 0755\nd /t/sub 0700\nf /t/sub/file 0600 text\nf /t/one 0644 one\nl /t/link /t/sub\nd /t/empty 0711",
+        ),
+    ]
+}

@@ -1,0 +1,275 @@
+//! `file.directory`: a directory with the mode and owner that the state says.
+
+use crate::made::{self, Made};
+use crate::ownership;
+use crate::params::{Absolute, Mode};
+use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting};
+use crate::standing::{Standing, Step, set_attributes};
+use crate::tree;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use zester_host::overlay::Overlay;
+use zester_host::{Fault, FaultKind, Look, Meta, Owner, Sort, Touch};
+use zester_model::outcome::Details;
+
+const DIRECTORY_MODE: u32 = 0o755;
+/// Paths that one record of the journal can hold.
+const STEPS_MAX: usize = 50_000;
+/// Lines of a diff; a tree can have a million entries.
+const SHOWN_MAX: usize = 100;
+
+/// A directory.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Directory {
+    /// Where the directory is.
+    path: Absolute,
+    /// Permissions, like `0755`. Unset: those of the existing directory, `0755` for a new one.
+    mode: Option<Mode>,
+    /// Permissions of the files inside, with `recurse: [mode]`.
+    file_mode: Option<Mode>,
+    /// Whom it belongs to: a name or a number. Unset: as it is.
+    user: Option<String>,
+    /// Which group it belongs to: a name or a number. Unset: as it is.
+    group: Option<String>,
+    /// Creates missing parent directories.
+    #[serde(default)]
+    makedirs: bool,
+    /// What holds for everything inside as well: `user`, `group`, `mode`.
+    #[serde(default)]
+    recurse: Vec<Recurse>,
+}
+
+/// An attribute that is passed down.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Recurse {
+    User,
+    Group,
+    Mode,
+}
+
+/// What differs, path by path.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Drift {
+    steps: Vec<Step>,
+    /// Parent directories that are made first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    made: Vec<Made>,
+}
+
+impl Directory {
+    fn look(&self, look: &dyn Look) -> Result<Option<Drift>, Fault> {
+        // A link to a directory is a directory for whoever uses it.
+        let path = tree::behind_links(look, &self.path)?;
+        let Some(meta) = look.stat(&path)? else {
+            return self.new_directory(look).map(Some);
+        };
+        if meta.sort != Sort::Directory {
+            let message = format!("{} is not a directory", path.display());
+            let hint = "remove it in a `file.absent` state first, if it may go";
+            return Err(Fault::new(FaultKind::InTheWay, message).hint(hint));
+        }
+        let mut steps: Vec<Step> = Vec::new();
+        steps.extend(self.step(look, &path, &meta, [true; 3])?);
+        if !self.recurse.is_empty() {
+            let passed =
+                [Recurse::User, Recurse::Group, Recurse::Mode].map(|what| self.recurse.contains(&what));
+            tree::walk(look, &path, &mut |inside, meta| {
+                steps.extend(self.step(look, inside, meta, passed)?);
+                if steps.len() > STEPS_MAX {
+                    let message =
+                        format!("more than {STEPS_MAX} paths differ inside {}", self.path.display());
+                    let hint = "change them with `cmd.run: chown -R …` first";
+                    return Err(Fault::new(FaultKind::Unsupported, message).hint(hint));
+                }
+                Ok(())
+            })?;
+        }
+        Ok((!steps.is_empty()).then_some(Drift { steps, made: Vec::new() }))
+    }
+
+    fn new_directory(&self, look: &dyn Look) -> Result<Drift, Fault> {
+        let path = self.path.to_path_buf();
+        if look.stat(&path)?.is_some() {
+            let message = format!("{} is a link that leads nowhere", path.display());
+            return Err(Fault::new(FaultKind::InTheWay, message));
+        }
+        let owner = ownership::wanted(look, self.user.as_deref(), self.group.as_deref(), None)?;
+        let mode = self.mode.map_or(DIRECTORY_MODE & !look.umask(), |mode| mode.0);
+        let made = made::missing_parents(look, &path, self.makedirs, DIRECTORY_MODE & !look.umask(), owner)?;
+        let step = Step { path, before: Standing::Absent, after: Standing::directory(mode, owner) };
+        Ok(Drift { steps: vec![step], made })
+    }
+
+    /// What differs at one path, as far as user, group and mode are managed there.
+    fn step(
+        &self,
+        look: &dyn Look,
+        path: &Path,
+        meta: &Meta,
+        managed: [bool; 3],
+    ) -> Result<Option<Step>, Fault> {
+        let [user, group, mode] = managed;
+        let present = Owner { uid: meta.uid, gid: meta.gid };
+        let user = self.user.as_deref().filter(|_| user);
+        let group = self.group.as_deref().filter(|_| group);
+        let owner = ownership::wanted(look, user, group, Some(present))?;
+        let wanted = match meta.sort {
+            Sort::Directory => self.mode,
+            Sort::File => self.file_mode,
+            Sort::Link | Sort::Other => None,
+        };
+        let wanted = wanted.filter(|_| mode).map_or(meta.mode, |mode| mode.0);
+        if meta.sort == Sort::Other || (owner == present && wanted == meta.mode) {
+            return Ok(None);
+        }
+        // The content does not change and may be large: it is left out of the record on both sides.
+        let standing = |owner: Owner, mode: u32| -> Result<Standing, Fault> {
+            Ok(match meta.sort {
+                Sort::Directory => Standing::directory(mode, owner),
+                Sort::Link => {
+                    Standing::Link { target: look.read_link(path)?, uid: owner.uid, gid: owner.gid }
+                }
+                Sort::File | Sort::Other => Standing::attributes(mode, owner),
+            })
+        };
+        let (before, after) = (standing(present, meta.mode)?, standing(owner, wanted)?);
+        Ok(Some(Step { path: path.to_path_buf(), before, after }))
+    }
+
+    fn act(drift: &Drift, touch: &dyn Touch) -> Result<(), Fault> {
+        made::make_all(touch, &drift.made)?;
+        for Step { path, before, after } in &drift.steps {
+            match (before, after) {
+                (Standing::Absent, Standing::Directory { mode, uid, gid }) => {
+                    touch.make_directory(path, *mode, Owner { uid: *uid, gid: *gid })?;
+                }
+                _ => {
+                    let owner = after.owner().unwrap_or_else(|| touch.me());
+                    set_attributes(touch, path, before, owner, after.mode())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn explanation(drift: &Drift) -> Explanation {
+        let mut diff = String::new();
+        for made in &drift.made {
+            diff.push_str(&format!("new directory {}\n", made.path.display()));
+        }
+        for step in drift.steps.iter().take(SHOWN_MAX) {
+            diff.push_str(&step.words());
+        }
+        if drift.steps.len() > SHOWN_MAX {
+            diff.push_str(&format!("[... {} more ...]\n", drift.steps.len() - SHOWN_MAX));
+        }
+        let mut details = Details::new();
+        let created = drift.steps.first().is_some_and(|step| step.before == Standing::Absent);
+        details.insert("created".into(), created.into());
+        details.insert("paths_changed".into(), (drift.steps.len() + drift.made.len()).into());
+        Explanation { diff, details }
+    }
+}
+
+impl Resource for Directory {
+    const KIND: &'static str = "file.directory";
+    const PRIMARY: &'static str = "path";
+    const DOC: &'static str = "Manages a directory: that it exists, its mode and owner, and those of what is inside.
+
+With `recurse`, what is inside gets the same user, group and mode (files get `file_mode`); links inside are never followed.
+A revert removes a directory that was created here only if it is empty.
+
+```yaml
+/srv/app/data:
+  file.directory:
+    - user: root
+    - mode: \"0750\"
+    - makedirs: true
+    - recurse: [user, mode]
+```
+";
+    const UNDOABLE: bool = true;
+    const ALIASES: &'static [(&'static str, &'static [&'static str])] =
+        &[("mode", &["dir_mode"]), ("user", &["owner"])];
+    const LISTS: &'static [&'static str] = &["recurse"];
+    type Drift = Drift;
+
+    fn validate(&self) -> Vec<Invalid> {
+        let mut invalid = Vec::new();
+        if self.file_mode.is_some() && !self.recurse.contains(&Recurse::Mode) {
+            let message = "it means nothing without `recurse: [mode]`".to_string();
+            invalid.push(Invalid { parameter: "file_mode", message, hint: None });
+        }
+        invalid
+    }
+
+    async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
+        self.look(cx.look)
+    }
+
+    fn explain(&self, drift: &Drift, _done: bool) -> Explanation {
+        Directory::explanation(drift)
+    }
+
+    async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
+        Directory::act(drift, cx.touch)?;
+        let Explanation { diff, details } = Directory::explanation(drift);
+        Ok(Change { changed: true, diff, details, undo: None })
+    }
+
+    fn foresee(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
+        Directory::act(drift, overlay)
+    }
+
+    async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
+        let mut lines = Vec::new();
+        for step in undo.steps.iter().rev() {
+            let made_by_us = step.before == Standing::Absent;
+            let still = cx.touch.stat(&step.path)?;
+            if made_by_us && still.is_some_and(|meta| meta.sort == Sort::Directory) {
+                // Made by us, used by others since: what they put inside is not ours to remove.
+                if !cx.touch.list(&step.path)?.is_empty() {
+                    let message = format!("{} is not empty", step.path.display());
+                    return Err(Fault::new(FaultKind::ChangedSince, message).hint("empty it first"));
+                }
+            }
+            lines.extend(step.revert(cx)?);
+        }
+        lines.append(&mut made::unmake_all(&undo.made, cx)?);
+        Ok(Change { changed: !lines.is_empty(), diff: lines.join("\n"), ..Change::default() })
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn cases() -> Vec<crate::laws::Case> {
+    use crate::laws::{Case, Promise, furnish};
+    use serde_json::json;
+    let case = |params, promise, world: &'static str| {
+        Case::new("file.directory", params, promise, move |host| furnish(host, world))
+    };
+    vec![
+        case(json!({ "path": "/new" }), Promise::Converges, ""),
+        case(
+            json!({ "path": "/a/b/c", "makedirs": true, "mode": "0700", "user": "web" }),
+            Promise::Converges,
+            "",
+        ),
+        case(json!({ "path": "/a/b/c" }), Promise::Fails, ""),
+        case(json!({ "path": "/there" }), Promise::Clean, "d /there 0755"),
+        case(
+            json!({ "path": "/there", "mode": "0700", "user": "web", "group": "web" }),
+            Promise::Converges,
+            "d /there 0755",
+        ),
+        case(json!({ "path": "/file" }), Promise::Fails, "f /file 0644 text"),
+        case(json!({ "path": "/link", "mode": "0711" }), Promise::Converges, "d /there 0755\nl /link there"),
+        case(
+            json!({ "path": "/t", "mode": "0750", "file_mode": "0640", "user": "web", "recurse": ["user", "mode"] }),
+            Promise::Converges,
+            "d /t 0755\nd /t/sub 0700\nf /t/sub/file 0600 text\nl /t/link /t/sub",
+        ),
+    ]
+}

@@ -1,0 +1,187 @@
+use crate::laws::{Case, FewFiles, MemoryVault, Promise, bind_json, furnish};
+use crate::resource::{Applying, Checking, Reverting};
+use crate::{Bound, Drift};
+use serde_json::{Value as Json, json};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use zester_host::overlay::Overlay;
+use zester_host::process::fake::Scripted;
+use zester_host::{Fault, FaultKind, Look, NewFile, Touch};
+
+pub(crate) fn cases() -> Vec<Case> {
+    let case = |params, promise, world: &'static str| {
+        Case::new("file.managed", params, promise, move |host| furnish(host, world))
+    };
+    vec![
+        case(json!({ "path": "/f", "content": "new" }), Promise::Converges, ""),
+        case(json!({ "path": "/f", "content": "new" }), Promise::Converges, "f /f 0604 old"),
+        case(json!({ "path": "/f", "content": "old" }), Promise::Clean, "f /f 0604 old"),
+        case(
+            json!({ "path": "/f", "content": "new", "mode": "0600", "user": "web" }),
+            Promise::Converges,
+            "f /f 0604 old",
+        ),
+        case(
+            json!({ "path": "/f", "mode": "4755", "user": "web", "group": "9" }),
+            Promise::Converges,
+            "f /f 0604 old",
+        ),
+        case(json!({ "path": "/f", "replace": false, "content": "new" }), Promise::Clean, "f /f 0604 old"),
+        case(json!({ "path": "/f", "create": false, "content": "new" }), Promise::Clean, ""),
+        case(json!({ "path": "/a/b/f", "content": "new", "makedirs": true }), Promise::Converges, ""),
+        case(json!({ "path": "/a/b/f", "content": "new" }), Promise::Fails, ""),
+        case(json!({ "path": "/f/g", "content": "new", "makedirs": true }), Promise::Fails, "f /f 0644 file"),
+        case(json!({ "path": "/d", "content": "new" }), Promise::Fails, "d /d 0755"),
+        case(json!({ "path": "/l", "content": "new" }), Promise::Fails, "f /f 0644 file\nl /l f"),
+        case(
+            json!({ "path": "/l", "content": "new", "follow_symlinks": true }),
+            Promise::Converges,
+            "f /f 0644 file\nl /l f",
+        ),
+        case(json!({ "path": "/f", "content": "new", "user": "nobody-here" }), Promise::Fails, ""),
+        case(json!({ "path": "/f", "source": "/src" }), Promise::Converges, "f /src 0600 from here"),
+        case(json!({ "path": "/f", "source": ["salt://nope", "salt://run.sh"] }), Promise::Converges, ""),
+        case(json!({ "path": "/f", "source": "salt://nope" }), Promise::Fails, ""),
+        case(json!({ "path": "/f", "contents_pillar": "app:motd" }), Promise::Converges, ""),
+        case(json!({ "path": "/f", "content": "", "allow_empty": false }), Promise::Fails, ""),
+    ]
+}
+
+/// A machine, a vault, and the state under test.
+struct Bench {
+    host: Arc<Overlay>,
+    vault: MemoryVault,
+    processes: Scripted,
+    cancel: CancellationToken,
+}
+
+impl Bench {
+    fn new(things: &str) -> Bench {
+        let host = Arc::new(Overlay::empty());
+        furnish(&host, things);
+        Bench {
+            host,
+            vault: MemoryVault::default(),
+            processes: Scripted::new(),
+            cancel: CancellationToken::new(),
+        }
+    }
+
+    async fn check(&self, bound: &dyn Bound) -> Result<Option<Drift>, Fault> {
+        let cx = Checking {
+            look: &*self.host,
+            query: &self.processes,
+            files: &FewFiles,
+            forced: None,
+            rehearsal: false,
+            cancel: &self.cancel,
+        };
+        bound.check(&cx).await
+    }
+
+    /// Applies and returns the diff and the undo record.
+    async fn apply(&self, params: Json) -> (String, Json) {
+        let bound = bind_json("file.managed", &params).unwrap_or_else(|problems| panic!("{problems:?}"));
+        let mut drift = self.check(&*bound).await.unwrap().expect("something to do");
+        bound.preserve(&mut drift, &*self.host, &self.vault).unwrap();
+        let record = bound.undo_record(&drift).unwrap();
+        let cx =
+            Applying { touch: &*self.host, processes: &self.processes, cancel: &self.cancel, live: None };
+        (bound.apply(&drift, &cx).await.unwrap().diff, record)
+    }
+
+    async fn revert(&self, record: &Json, force: bool) -> Result<bool, Fault> {
+        let cx = Reverting {
+            touch: &*self.host,
+            processes: &self.processes,
+            vault: &self.vault,
+            cancel: &self.cancel,
+            force,
+        };
+        crate::revert("file.managed", record, &cx).await.map(|change| change.changed)
+    }
+
+    fn content(&self, path: &str) -> String {
+        String::from_utf8(self.host.read(path.as_ref(), 1000).unwrap()).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn s31_what_somebody_changed_since_is_not_overwritten_but_by_force() {
+    let bench = Bench::new("f /f 0604 old");
+    let (_, record) = bench.apply(json!({ "path": "/f", "content": "new" })).await;
+    let theirs = NewFile { content: b"theirs", mode: 0o644, owner: bench.host.me() };
+    bench.host.put_file("/f".as_ref(), &theirs).unwrap();
+    let fault = bench.revert(&record, false).await.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::ChangedSince);
+    assert!(fault.message.contains("/f was changed since"), "{fault}");
+    assert_eq!(bench.content("/f"), "theirs");
+    assert!(bench.revert(&record, true).await.unwrap());
+    assert_eq!(bench.content("/f"), "old");
+}
+
+#[tokio::test]
+async fn s31_directories_made_by_makedirs_go_only_if_empty() {
+    let bench = Bench::new("");
+    let (_, record) = bench.apply(json!({ "path": "/a/b/f", "content": "new", "makedirs": true })).await;
+    let theirs = NewFile { content: b"theirs", mode: 0o644, owner: bench.host.me() };
+    bench.host.put_file("/a/other".as_ref(), &theirs).unwrap();
+    assert!(bench.revert(&record, false).await.unwrap());
+    assert!(bench.host.stat("/a/b".as_ref()).unwrap().is_none());
+    assert_eq!(bench.content("/a/other"), "theirs");
+}
+
+#[tokio::test]
+async fn s30_the_diff_shows_content_mode_and_owner() {
+    let bench = Bench::new("f /f 0604 old");
+    let (diff, _) =
+        bench.apply(json!({ "path": "/f", "content": "new\n", "mode": "0600", "user": "web" })).await;
+    assert!(diff.contains("-old") && diff.contains("+new"), "{diff}");
+    assert!(diff.contains("mode: 0604 → 0600\n") && diff.contains("owner: 7:8 → 33:8\n"), "{diff}");
+}
+
+#[tokio::test]
+async fn secrets_are_not_shown() {
+    let bench = Bench::new("f /f 0604 old-secret");
+    let (diff, record) =
+        bench.apply(json!({ "path": "/f", "content": "s3cret", "show_changes": false })).await;
+    assert_eq!(diff, "content differs (not shown)\n");
+    assert!(!record.to_string().contains("s3cret"), "{record}");
+}
+
+#[tokio::test]
+async fn a_backup_keeps_the_old_file_beside_the_new_one() {
+    let bench = Bench::new("f /f 0604 old");
+    bench.apply(json!({ "path": "/f", "content": "new", "backup": true })).await;
+    assert_eq!((bench.content("/f"), bench.content("/f~")), ("new".into(), "old".into()));
+    bench.apply(json!({ "path": "/f", "content": "newer", "backup": ".orig" })).await;
+    assert_eq!(bench.content("/f.orig"), "new");
+}
+
+#[tokio::test]
+async fn content_is_byte_exact_and_a_list_is_lines() {
+    let bench = Bench::new("");
+    bench.apply(json!({ "path": "/one", "content": 1 })).await;
+    bench.apply(json!({ "path": "/lines", "content": ["a", "b"] })).await;
+    bench.apply(json!({ "path": "/ended", "content": "x", "contents_newline": true })).await;
+    assert_eq!(bench.content("/one"), "1");
+    assert_eq!(bench.content("/lines"), "a\nb\n");
+    assert_eq!(bench.content("/ended"), "x\n");
+}
+
+#[tokio::test]
+async fn a_template_is_rendered_with_defaults_under_context() {
+    let bench = Bench::new("");
+    let context = json!({ "path": "/t", "content": "{{ a }} {{ b }}", "template": "jinja",
+        "defaults": { "a": "default", "b": "default" }, "context": { "b": 2 } });
+    bench.apply(context).await;
+    assert_eq!(bench.content("/t"), "default 2");
+}
+
+#[tokio::test]
+async fn a_new_file_without_content_is_empty_and_has_the_usual_mode() {
+    let bench = Bench::new("");
+    let (diff, _) = bench.apply(json!({ "path": "/f" })).await;
+    assert_eq!(diff, "new empty file\n");
+    assert_eq!(bench.host.stat("/f".as_ref()).unwrap().unwrap().mode, 0o644);
+}

@@ -1,0 +1,194 @@
+//! `file.symlink`: a symbolic link that points where the state says.
+
+use crate::made::{self, Made};
+use crate::ownership;
+use crate::params::Absolute;
+use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting, Vault};
+use crate::standing::{Standing, Step};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use zester_host::overlay::Overlay;
+use zester_host::{Fault, FaultKind, Look, Owner, Touch};
+
+const DIRECTORY_MODE: u32 = 0o755;
+
+/// A symbolic link.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Symlink {
+    /// Where the link is.
+    path: Absolute,
+    /// What it points at; relative to the link's directory, unless it begins with `/`. It need not exist.
+    target: String,
+    /// Replaces a file or an empty directory that is in the way.
+    #[serde(default)]
+    force: bool,
+    /// Creates missing parent directories.
+    #[serde(default)]
+    makedirs: bool,
+    /// Whom the link belongs to: a name or a number. Unset: as it is.
+    user: Option<String>,
+    /// Which group the link belongs to: a name or a number. Unset: as it is.
+    group: Option<String>,
+}
+
+/// What stands in the place of the link.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Drift {
+    #[serde(flatten)]
+    step: Step,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    made: Vec<Made>,
+}
+
+impl Symlink {
+    fn look(&self, look: &dyn Look) -> Result<Option<Drift>, Fault> {
+        let path = self.path.to_path_buf();
+        let before = Standing::at(look, &path)?;
+        let present = before.owner().filter(|_| matches!(before, Standing::Link { .. }));
+        let owner = ownership::wanted(look, self.user.as_deref(), self.group.as_deref(), present)?;
+        let after = Standing::Link { target: PathBuf::from(&self.target), uid: owner.uid, gid: owner.gid };
+        if before.same(&after) {
+            return Ok(None);
+        }
+        self.refuse_what_is_in_the_way(look, &path, &before)?;
+        let mode = DIRECTORY_MODE & !look.umask();
+        let made = match before {
+            Standing::Absent => made::missing_parents(look, &path, self.makedirs, mode, owner)?,
+            _ => Vec::new(),
+        };
+        Ok(Some(Drift { step: Step { path, before, after }, made }))
+    }
+
+    fn refuse_what_is_in_the_way(
+        &self,
+        look: &dyn Look,
+        path: &Path,
+        before: &Standing,
+    ) -> Result<(), Fault> {
+        let what = match before {
+            Standing::Absent | Standing::Link { .. } => return Ok(()),
+            Standing::File { .. } if self.force => return Ok(()),
+            Standing::Directory { .. } if self.force && look.list(path)?.is_empty() => return Ok(()),
+            Standing::File { .. } => "a file",
+            Standing::Directory { .. } if self.force => "a directory that is not empty",
+            Standing::Directory { .. } => "a directory",
+            Standing::Attributes { .. } | Standing::Other => "a device, socket or pipe",
+        };
+        let hint = if self.force {
+            "empty or remove it first"
+        } else {
+            "`force: true` replaces a file or an empty directory"
+        };
+        Err(Fault::new(FaultKind::InTheWay, format!("{} is {what}, not a link", path.display())).hint(hint))
+    }
+
+    fn act(drift: &Drift, touch: &dyn Touch) -> Result<(), Fault> {
+        made::make_all(touch, &drift.made)?;
+        let Step { path, before, after } = &drift.step;
+        let Standing::Link { target, uid, gid } = after else { return Ok(()) };
+        let owner = Owner { uid: *uid, gid: *gid };
+        if matches!(before, Standing::Link { target: present, .. } if present == target) {
+            return touch.set_owner(path, owner);
+        }
+        if matches!(before, Standing::Directory { .. }) {
+            touch.remove_directory(path)?;
+        }
+        touch.put_link(path, target, owner)
+    }
+
+    fn explanation(drift: &Drift) -> Explanation {
+        Explanation { diff: drift.step.words(), ..Explanation::default() }
+    }
+}
+
+impl Resource for Symlink {
+    const KIND: &'static str = "file.symlink";
+    const PRIMARY: &'static str = "path";
+    const DOC: &'static str = "Manages a symbolic link.
+
+A link that points elsewhere is replaced in one step. A file or directory in its place is left alone, unless `force` is given.
+
+```yaml
+/usr/local/bin/app:
+  file.symlink:
+    - target: /opt/app/bin/app
+    - makedirs: true
+```
+";
+    const UNDOABLE: bool = true;
+    const ALIASES: &'static [(&'static str, &'static [&'static str])] = &[("user", &["owner"])];
+    type Drift = Drift;
+
+    fn validate(&self) -> Vec<Invalid> {
+        if !self.target.is_empty() && !self.target.contains('\0') {
+            return Vec::new();
+        }
+        vec![Invalid { parameter: "target", message: "a link points somewhere".to_string(), hint: None }]
+    }
+
+    async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
+        self.look(cx.look)
+    }
+
+    fn explain(&self, drift: &Drift, _done: bool) -> Explanation {
+        Symlink::explanation(drift)
+    }
+
+    fn preserve(&self, drift: &mut Drift, look: &dyn Look, vault: &dyn Vault) -> Result<(), Fault> {
+        let Step { path, before, .. } = &mut drift.step;
+        before.keep(path, look, vault)
+    }
+
+    async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
+        Symlink::act(drift, cx.touch)?;
+        Ok(Change { changed: true, diff: Symlink::explanation(drift).diff, ..Change::default() })
+    }
+
+    fn foresee(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
+        Symlink::act(drift, overlay)
+    }
+
+    async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
+        let mut lines: Vec<String> = undo.step.revert(cx)?.into_iter().collect();
+        lines.append(&mut made::unmake_all(&undo.made, cx)?);
+        Ok(Change { changed: !lines.is_empty(), diff: lines.join("\n"), ..Change::default() })
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn cases() -> Vec<crate::laws::Case> {
+    use crate::laws::{Case, Promise, furnish};
+    use serde_json::json;
+    let case = |params, promise, world: &'static str| {
+        Case::new("file.symlink", params, promise, move |host| furnish(host, world))
+    };
+    vec![
+        case(json!({ "path": "/link", "target": "/there" }), Promise::Converges, ""),
+        case(json!({ "path": "/link", "target": "there" }), Promise::Clean, "l /link there"),
+        case(
+            json!({ "path": "/link", "target": "here", "user": "web" }),
+            Promise::Converges,
+            "l /link there",
+        ),
+        case(
+            json!({ "path": "/link", "target": "there", "user": "web" }),
+            Promise::Converges,
+            "l /link there",
+        ),
+        case(json!({ "path": "/a/b/link", "target": "/there", "makedirs": true }), Promise::Converges, ""),
+        case(json!({ "path": "/file", "target": "/there" }), Promise::Fails, "f /file 0644 text"),
+        case(
+            json!({ "path": "/file", "target": "/there", "force": true }),
+            Promise::Converges,
+            "f /file 0604 text",
+        ),
+        case(json!({ "path": "/dir", "target": "/there", "force": true }), Promise::Converges, "d /dir 0711"),
+        case(
+            json!({ "path": "/dir", "target": "/x", "force": true }),
+            Promise::Fails,
+            "d /dir 0711\nf /dir/f 0644 text",
+        ),
+    ]
+}

@@ -1,0 +1,217 @@
+//! `file.touch`: a file that exists, with the times that the state says.
+
+use crate::made::{self, Made};
+use crate::params::Absolute;
+use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting};
+use crate::standing::{Standing, Step};
+use crate::tree;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::time::{SystemTime, UNIX_EPOCH};
+use zester_host::overlay::Overlay;
+use zester_host::{Fault, FaultKind, Look, Meta, NewFile, Sort, Touch};
+
+const FILE_MODE: u32 = 0o644;
+const DIRECTORY_MODE: u32 = 0o755;
+const NANOS: i128 = 1_000_000_000;
+/// Seconds that every file system can hold.
+const SECONDS_MAX: f64 = 253_402_300_799.0;
+
+/// A file that is there.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Touched {
+    /// Where the file is.
+    path: Absolute,
+    /// The time of its last access, in seconds since 1970.
+    atime: Option<f64>,
+    /// The time of its last change, in seconds since 1970.
+    mtime: Option<f64>,
+    /// Creates missing parent directories.
+    #[serde(default)]
+    makedirs: bool,
+}
+
+/// Access and modification time, in nanoseconds since 1970.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Times {
+    atime_ns: i64,
+    mtime_ns: i64,
+}
+
+/// What is to be made, or which times differ.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Drift {
+    #[serde(flatten)]
+    step: Step,
+    /// The times before and after, where they are set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    times: Option<(Times, Times)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    made: Vec<Made>,
+}
+
+fn nanos(seconds: f64) -> i64 {
+    (seconds * NANOS as f64) as i64
+}
+
+fn clamped(nanos: i128) -> i64 {
+    nanos.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+}
+
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| clamped(since.as_nanos() as i128))
+}
+
+impl Times {
+    fn of(meta: &Meta) -> Times {
+        Times { atime_ns: clamped(meta.atime_ns), mtime_ns: clamped(meta.mtime_ns) }
+    }
+}
+
+impl Touched {
+    fn look(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
+        let path = tree::behind_links(cx.look, &self.path)?;
+        let Some(meta) = cx.look.stat(&path)? else {
+            return self.new_file(cx.look).map(Some);
+        };
+        let before = Times::of(&meta);
+        // Touched again when a watched state changed; otherwise only the times that are given matter.
+        let default = |present: i64| if cx.forced.is_some() { now() } else { present };
+        let after = Times {
+            atime_ns: self.atime.map_or_else(|| default(before.atime_ns), nanos),
+            mtime_ns: self.mtime.map_or_else(|| default(before.mtime_ns), nanos),
+        };
+        // Reading moves the access time of a file by itself, so without being asked for it is no difference.
+        if before.mtime_ns == after.mtime_ns && (self.atime.is_none() || before.atime_ns == after.atime_ns) {
+            return Ok(None);
+        }
+        let standing = Standing::at_attributes(cx.look, &path)?;
+        let step = Step { path, before: standing.clone(), after: standing };
+        Ok(Some(Drift { step, times: Some((before, after)), made: Vec::new() }))
+    }
+
+    fn new_file(&self, look: &dyn Look) -> Result<Drift, Fault> {
+        let path = self.path.to_path_buf();
+        if look.stat(&path)?.is_some() {
+            let message = format!("{} is a link that leads nowhere", path.display());
+            return Err(Fault::new(FaultKind::InTheWay, message));
+        }
+        let owner = look.me();
+        let made = made::missing_parents(look, &path, self.makedirs, DIRECTORY_MODE & !look.umask(), owner)?;
+        let after = Standing::file(&[], FILE_MODE & !look.umask(), owner);
+        let times = (self.atime.is_some() || self.mtime.is_some()).then(|| {
+            let given = |time: Option<f64>| time.map_or_else(now, nanos);
+            let wanted = Times { atime_ns: given(self.atime), mtime_ns: given(self.mtime) };
+            (wanted, wanted)
+        });
+        Ok(Drift { step: Step { path, before: Standing::Absent, after }, times, made })
+    }
+
+    fn act(drift: &Drift, touch: &dyn Touch) -> Result<(), Fault> {
+        made::make_all(touch, &drift.made)?;
+        let Step { path, before, after } = &drift.step;
+        if *before == Standing::Absent
+            && let Standing::File { mode, .. } = after
+        {
+            touch.put_file(path, &NewFile { content: &[], mode: *mode, owner: touch.me() })?;
+        }
+        match &drift.times {
+            Some((_, after)) => touch.set_times(path, after.atime_ns.into(), after.mtime_ns.into()),
+            None => Ok(()),
+        }
+    }
+
+    fn explanation(drift: &Drift) -> Explanation {
+        let path = drift.step.path.display();
+        let diff = match drift.step.before {
+            Standing::Absent => format!("new empty file {path}\n"),
+            _ => format!("times of {path} set\n"),
+        };
+        Explanation { diff, ..Explanation::default() }
+    }
+}
+
+impl Resource for Touched {
+    const KIND: &'static str = "file.touch";
+    const PRIMARY: &'static str = "path";
+    const DOC: &'static str = "Makes sure that a file exists, and sets its times.
+
+A missing file is created empty. An existing one is left alone, unless `atime` or `mtime` say otherwise; when a state that it
+watches has changed, it is touched anew.
+
+```yaml
+/var/lib/app/ready:
+  file.touch:
+    - makedirs: true
+```
+";
+    const UNDOABLE: bool = true;
+    type Drift = Drift;
+
+    fn validate(&self) -> Vec<Invalid> {
+        let times = [("atime", self.atime), ("mtime", self.mtime)];
+        let bad = times
+            .into_iter()
+            .filter(|(_, time)| time.is_some_and(|time| !(0.0..=SECONDS_MAX).contains(&time)));
+        let invalid =
+            |(parameter, _)| Invalid { parameter, message: "not a time a file can have".into(), hint: None };
+        bad.map(invalid).collect()
+    }
+
+    async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
+        self.look(cx)
+    }
+
+    fn explain(&self, drift: &Drift, _done: bool) -> Explanation {
+        Touched::explanation(drift)
+    }
+
+    async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
+        Touched::act(drift, cx.touch)?;
+        Ok(Change { changed: true, diff: Touched::explanation(drift).diff, ..Change::default() })
+    }
+
+    fn foresee(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
+        Touched::act(drift, overlay)
+    }
+
+    async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
+        let mut lines: Vec<String> = undo.step.revert(cx)?.into_iter().collect();
+        if undo.step.before != Standing::Absent
+            && let Some((before, after)) = &undo.times
+        {
+            let path = &undo.step.path;
+            let present = cx.touch.stat(path)?.filter(|meta| meta.sort != Sort::Other);
+            // Changed since: its times are somebody else's now, and worth nothing to us.
+            if present.is_some_and(|meta| Times::of(&meta).mtime_ns == after.mtime_ns) && before != after {
+                cx.touch.set_times(path, before.atime_ns.into(), before.mtime_ns.into())?;
+                lines.push(format!("restored the times of {}", path.display()));
+            }
+        }
+        lines.append(&mut made::unmake_all(&undo.made, cx)?);
+        Ok(Change { changed: !lines.is_empty(), diff: lines.join("\n"), ..Change::default() })
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn cases() -> Vec<crate::laws::Case> {
+    use crate::laws::{Case, Promise, furnish};
+    use serde_json::json;
+    let case = |params, promise, world: &'static str| {
+        Case::new("file.touch", params, promise, move |host| furnish(host, world))
+    };
+    vec![
+        case(json!({ "path": "/new" }), Promise::Converges, ""),
+        case(json!({ "path": "/a/b/new", "makedirs": true }), Promise::Converges, ""),
+        case(json!({ "path": "/new", "mtime": 1000, "atime": 2000 }), Promise::Converges, ""),
+        case(json!({ "path": "/file", "mtime": 1000 }), Promise::Converges, "f /file 0604 text"),
+        case(json!({ "path": "/file" }), Promise::Clean, "f /file 0604 text"),
+        case(
+            json!({ "path": "/link", "mtime": 1000 }),
+            Promise::Converges,
+            "f /file 0604 text\nl /link file",
+        ),
+    ]
+}

@@ -1,0 +1,202 @@
+//! `module.run`: another kind, called by its name (S-20).
+
+use crate::bound::{Bound, Drift, Entry, entries};
+use crate::resource::{Applying, Change, Checking, Explanation, GuardSetting, Reverting, Vault};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
+use zester_host::overlay::Overlay;
+use zester_host::{Fault, FaultKind, Later, Look};
+use zester_model::catalog::{Kind, Parameter};
+use zester_model::problem::{self, Problem};
+use zester_model::program::Param;
+use zester_model::source::Span;
+use zester_model::suggest::did_you_mean;
+
+const KIND: &str = "module.run";
+const DOC: &str = "Runs another module by its name.
+
+Check, apply and revert are those of the module that is called, so it is as idempotent as that one. Two forms: the module as
+`name` with its parameters beside it (its own primary parameter is then `m_name` or goes by its proper name), or as a key with its parameters below.
+
+```yaml
+make the flag:
+  module.run:
+    - file.touch:
+        path: /var/lib/app/flag
+        makedirs: true
+```
+";
+
+/// The state that is called.
+struct Delegate(Box<dyn Bound>);
+
+/// What the journal keeps: whose record it is.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    kind: String,
+    undo: Json,
+}
+
+impl Bound for Delegate {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+    fn undoable(&self) -> bool {
+        self.0.undoable()
+    }
+    fn check<'a>(&'a self, cx: &'a Checking<'a>) -> Later<'a, Result<Option<Drift>, Fault>> {
+        self.0.check(cx)
+    }
+    fn explain(&self, drift: &Drift, done: bool) -> Explanation {
+        self.0.explain(drift, done)
+    }
+    fn preserve(&self, drift: &mut Drift, look: &dyn Look, vault: &dyn Vault) -> Result<(), Fault> {
+        self.0.preserve(drift, look, vault)
+    }
+    fn undo_record(&self, drift: &Drift) -> Result<Json, Fault> {
+        Ok(self.record(self.0.undo_record(drift)?))
+    }
+    fn apply<'a>(&'a self, drift: &'a Drift, cx: &'a Applying<'a>) -> Later<'a, Result<Change, Fault>> {
+        Box::pin(async move {
+            let mut change = self.0.apply(drift, cx).await?;
+            change.undo = change.undo.map(|undo| self.record(undo));
+            Ok(change)
+        })
+    }
+    fn foresee(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
+        self.0.foresee(drift, overlay)
+    }
+    fn guard_setting(&self) -> GuardSetting {
+        self.0.guard_setting()
+    }
+}
+
+impl Delegate {
+    fn record(&self, undo: Json) -> Json {
+        json!({ "kind": self.0.kind(), "undo": undo })
+    }
+}
+
+pub(crate) fn entry() -> Entry {
+    Entry { kind: KIND, bind, revert, describe, schema }
+}
+
+fn describe() -> Kind {
+    let name = Parameter {
+        name: "name",
+        aliases: &[],
+        required: false,
+        takes: "module".to_string(),
+        doc: "The module to run, with its parameters beside it.".to_string(),
+    };
+    Kind {
+        name: KIND,
+        summary: DOC.lines().next().unwrap_or_default().to_string(),
+        doc: DOC.to_string(),
+        primary: "name",
+        parameters: vec![name],
+        open: true,
+    }
+}
+
+fn schema() -> Json {
+    json!({
+        "type": "object",
+        "description": "Runs another module by its name.",
+        "properties": { "name": { "type": "string", "description": "The module to run." } },
+    })
+}
+
+fn wrong(message: impl Into<String>, at: Span) -> Problem {
+    Problem::new(problem::Kind::State, format!("{KIND}: {}", message.into())).at(at)
+}
+
+fn bind(params: &[Param], at: Span) -> Result<Box<dyn Bound>, Vec<Problem>> {
+    let dotted: Vec<&Param> = params.iter().filter(|param| param.name.contains('.')).collect();
+    let name = params.iter().find(|param| param.name == "name");
+    let (kind, place, inner) = match (dotted.as_slice(), name) {
+        ([one], name) => (one.name.clone(), one.key, below(one, name)?),
+        ([_, second, ..], _) => {
+            return Err(vec![wrong("one module at a time; give the others states of their own", second.key)]);
+        }
+        ([], Some(name)) => {
+            let kind = name.value.as_text().unwrap_or_default().to_string();
+            (kind, name.value.span, beside(params))
+        }
+        ([], None) => return Err(vec![wrong("it needs the name of a module", at)]),
+    };
+    if kind == KIND {
+        return Err(vec![wrong("it cannot run itself", place)]);
+    }
+    if !entries().iter().any(|entry| entry.kind == kind) {
+        let hint = did_you_mean(&kind, entries().iter().map(|entry| entry.kind));
+        return Err(vec![wrong(format!("unknown module `{kind}`"), place).maybe_hint(hint)]);
+    }
+    let inner = crate::bind(&kind, &inner, place)?;
+    Ok(Box::new(Delegate(inner)))
+}
+
+/// The parameters below a dotted key. What is its primary parameter defaults to the state id, which came as `name`.
+fn below(call: &Param, id: Option<&Param>) -> Result<Vec<Param>, Vec<Problem>> {
+    let pairs: Vec<_> = match (call.value.as_map(), call.value.as_list()) {
+        (Some(map), _) => map.iter().collect(),
+        (None, Some(list)) => list.iter().filter_map(|item| item.as_map()).flatten().collect(),
+        (None, None) if call.value.is_null() => Vec::new(),
+        (None, None) => return Err(vec![wrong("parameters are a map or a list of maps", call.value.span)]),
+    };
+    let mut params: Vec<Param> = Vec::new();
+    for (key, value) in pairs {
+        let name = key.as_text().unwrap_or_default().to_string();
+        params.push(Param { name, key: key.span, value: value.clone() });
+    }
+    if let (Some(kind), Some(id)) = (crate::catalog::catalog().get(&call.name), id) {
+        let primary = kind.parameter(kind.primary);
+        let known = |name: &str| {
+            primary.is_some_and(|own| kind.parameter(name).is_some_and(|it| it.name == own.name))
+        };
+        if !params.iter().any(|param| known(&param.name)) {
+            params.push(Param { name: kind.primary.to_string(), key: id.key, value: id.value.clone() });
+        }
+    }
+    Ok(params)
+}
+
+/// The parameters beside the module's name.
+fn beside(params: &[Param]) -> Vec<Param> {
+    let others = params.iter().filter(|param| param.name != "name").cloned();
+    let renamed = others.map(|mut param| {
+        if param.name == "m_name" {
+            param.name = "name".to_string();
+        }
+        param
+    });
+    renamed.collect()
+}
+
+fn revert<'a>(undo: &'a Json, cx: &'a Reverting<'a>) -> Later<'a, Result<Change, Fault>> {
+    Box::pin(async move {
+        let record: Record = serde::Deserialize::deserialize(undo).map_err(|error| {
+            Fault::new(FaultKind::Unsupported, format!("the undo record of {KIND} cannot be read: {error}"))
+        })?;
+        if record.kind == KIND {
+            return Err(Fault::new(FaultKind::Unsupported, "a record of module.run names itself"));
+        }
+        crate::revert(&record.kind, &record.undo, cx).await
+    })
+}
+
+#[cfg(test)]
+pub(crate) fn cases() -> Vec<crate::laws::Case> {
+    use crate::laws::{Case, Promise, furnish};
+    let case = |params, promise, world: &'static str| {
+        Case::new(KIND, params, promise, move |host| furnish(host, world))
+    };
+    let managed = json!({ "path": "/file", "content": "new" });
+    vec![
+        case(json!({ "name": "an id", "file.managed": managed }), Promise::Converges, "f /file 0604 old"),
+        case(json!({ "name": "file.managed", "path": "/file", "content": "new" }), Promise::Converges, ""),
+        case(json!({ "name": "file.touch", "m_name": "/flag" }), Promise::Converges, ""),
+        case(json!({ "name": "/flag", "file.touch": null }), Promise::Converges, ""),
+        case(json!({ "name": "test.nop" }), Promise::Clean, ""),
+    ]
+}

@@ -1,0 +1,159 @@
+//! What holds for the kinds together.
+
+use super::*;
+use crate::laws::bind_json;
+use serde_json::json;
+use std::collections::BTreeSet;
+
+#[test]
+fn every_kind_has_a_case_for_the_laws() {
+    let registered: BTreeSet<&str> = bound::entries().iter().map(|entry| entry.kind).collect();
+    let cases: BTreeSet<&str> = FILES.iter().flat_map(|(_, cases)| cases()).map(|case| case.kind).collect();
+    assert_eq!(registered, cases);
+    assert_eq!(registered.len(), bound::entries().len(), "a kind is registered twice");
+}
+
+#[test]
+fn every_file_that_defines_a_kind_is_registered() {
+    let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src")).unwrap();
+    let mut defining = BTreeSet::new();
+    for file in
+        files.map(Result::unwrap).filter(|file| file.path().extension().is_some_and(|end| end == "rs"))
+    {
+        let text = std::fs::read_to_string(file.path()).unwrap();
+        let name = file.path().file_stem().unwrap().to_str().unwrap().to_string();
+        if text.contains("Resource for ") && name != "tests"
+            || (text.contains("fn entry() -> Entry") && name != "tests")
+            || name == "exec"
+        {
+            defining.insert(name);
+        }
+    }
+    let registered: BTreeSet<String> = FILES.iter().map(|(file, _)| file.to_string()).collect();
+    assert_eq!(defining, registered);
+}
+
+/// Reads the little YAML that examples use: one id, one module, and parameters that are scalars, lists or maps.
+fn examples(doc: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut current: Option<String> = None;
+    for line in doc.lines() {
+        match (&mut current, line) {
+            (None, "```yaml") => current = Some(String::new()),
+            (Some(_), "```") => found.extend(current.take()),
+            (Some(text), line) => {
+                text.push_str(line);
+                text.push('\n');
+            }
+            (None, _) => {}
+        }
+    }
+    found
+}
+
+#[test]
+fn every_manual_page_has_a_summary_an_example_and_documented_parameters() {
+    for kind in catalog().iter() {
+        assert!(kind.summary.ends_with('.'), "{}: {}", kind.name, kind.summary);
+        let examples = examples(&kind.doc);
+        assert!(!examples.is_empty(), "{} has no example", kind.name);
+        assert!(examples.iter().all(|example| example.contains(kind.name)), "{}", kind.name);
+        assert!(kind.parameter(kind.primary).is_some(), "{} has no parameter `{}`", kind.name, kind.primary);
+        for parameter in &kind.parameters {
+            assert!(!parameter.doc.is_empty(), "{} of {} has no doc", parameter.name, kind.name);
+            assert!(
+                !parameter.takes.is_empty() && parameter.takes != "anything",
+                "{} of {}",
+                parameter.name,
+                kind.name
+            );
+        }
+    }
+}
+
+#[test]
+fn every_example_of_a_manual_page_binds() {
+    for kind in catalog().iter() {
+        for example in examples(&kind.doc) {
+            let parsed: serde_json::Value = yaml_serde::from_str(&example).unwrap();
+            for (id, modules) in parsed.as_object().unwrap() {
+                for (module, params) in modules.as_object().unwrap() {
+                    let mut given = serde_json::Map::new();
+                    for pair in params.as_array().into_iter().flatten() {
+                        given.extend(pair.as_object().unwrap().clone());
+                    }
+                    let primary = catalog().get(module).unwrap().primary;
+                    given.entry(primary).or_insert_with(|| id.as_str().into());
+                    let bound = bind_json(module, &given.into());
+                    assert!(bound.is_ok(), "{}: {:?}", kind.name, bound.err());
+                }
+            }
+        }
+    }
+}
+
+fn problems(kind: &str, params: serde_json::Value) -> Vec<String> {
+    let problems = bind_json(kind, &params).err().unwrap_or_default();
+    problems.into_iter().map(|problem| problem.message).collect()
+}
+
+#[test]
+fn s3_all_wrong_parameters_are_reported_at_once_each_by_its_name() {
+    let params = json!({ "path": "relative", "mode": "0999", "makedirs": "maybe", "replace": [] });
+    assert_eq!(
+        problems("file.managed", params),
+        [
+            "`path` of file.managed: `relative` is not an absolute path; it begins with `/`",
+            "`mode` of file.managed: `0999` is not a mode; write octal digits like `0644`",
+            "`makedirs` of file.managed: expected true or false, found the text `maybe`",
+            "`replace` of file.managed: expected true or false, found a list",
+        ]
+    );
+}
+
+#[test]
+fn s3_a_missing_and_an_unknown_parameter_are_named() {
+    assert_eq!(problems("file.symlink", json!({ "path": "/x" })), ["file.symlink: `target` is missing"]);
+    let unknown = bind_json("file.managed", &json!({ "path": "/x", "contnet": "y" })).err().unwrap();
+    assert_eq!(unknown[0].message, "`contnet` of file.managed: unknown key `contnet`");
+    assert!(unknown[0].hint.as_ref().unwrap().contains("content"));
+}
+
+#[test]
+fn s2_name_and_aliases_mean_the_parameter_itself() {
+    assert!(
+        bind_json("file.managed", &json!({ "name": "/x", "contents": ["a", "b"], "owner": "root" })).is_ok()
+    );
+    let twice = problems("file.managed", json!({ "name": "/x", "path": "/y" }));
+    assert_eq!(twice, ["`path` of file.managed is given twice"]);
+}
+
+#[test]
+fn s3_an_unknown_module_suggests_the_nearest() {
+    let unknown = bind_json("file.manged", &json!({})).err().unwrap();
+    assert_eq!(unknown[0].hint.as_deref(), Some("did you mean `file.managed`?"));
+}
+
+#[test]
+fn s20_module_run_names_what_is_wrong_with_its_call() {
+    assert_eq!(
+        problems("module.run", json!({ "name": "no.such" })),
+        ["module.run: unknown module `no.such`"]
+    );
+    assert_eq!(problems("module.run", json!({ "name": "module.run" })), ["module.run: it cannot run itself"]);
+    assert_eq!(problems("module.run", json!({ "name": "cmd.run" })), ["cmd.run: `command` is missing"]);
+}
+
+#[test]
+fn the_schema_knows_every_kind_with_parameters_aliases_and_requisites() {
+    let schema = schema();
+    for kind in catalog().iter() {
+        let known = &schema["additionalProperties"]["properties"][kind.name]["anyOf"][1]["properties"];
+        for parameter in &kind.parameters {
+            assert!(known.get(parameter.name).is_some(), "{} of {}", parameter.name, kind.name);
+        }
+        assert!(known.get("require_in").is_some() && known.get("onlyif").is_some());
+    }
+    let managed = &schema["additionalProperties"]["properties"]["file.managed"]["anyOf"][1]["properties"];
+    assert!(managed.get("contents").is_some() && managed["mode"]["description"].is_string());
+}
