@@ -201,7 +201,8 @@ fn sort(
 }
 
 fn unknown_parameter(item: &Item, kind: &Kind) -> Problem {
-    let own = kind.parameters.iter().flat_map(|it| std::iter::once(it.name).chain(it.aliases.iter().copied()));
+    let own =
+        kind.parameters.iter().flat_map(|it| std::iter::once(it.name).chain(it.aliases.iter().copied()));
     let generic = attributes::KEYS.into_iter().chain(requisite::KEYS);
     let hint = did_you_mean(&item.key, own.clone()).or_else(|| did_you_mean(&item.key, generic));
     Problem::new(ProblemKind::State, format!("unknown parameter `{}` of {}", item.key, kind.name))
@@ -289,10 +290,14 @@ fn report(
     match found {
         Found::States(_) | Found::Broken => {}
         Found::Ambiguous(several) => {
-            let names: Vec<String> =
-                several.iter().filter_map(|at| drafts.get(*at)).map(|it| format!("\"{}\"", full_name(it))).collect();
+            let names: Vec<String> = several
+                .iter()
+                .filter_map(|at| drafts.get(*at))
+                .map(|it| format!("\"{}\"", full_name(it)))
+                .collect();
             let message = format!("dag: state \"{}\" requires one of {}", full_name(draft), names.join(", "));
-            let mut problem = Problem::new(ProblemKind::Dag, message).at(at).hint("name the one that is meant");
+            let mut problem =
+                Problem::new(ProblemKind::Dag, message).at(at).hint("name the one that is meant");
             for other in several.iter().take(4).filter_map(|at| drafts.get(*at)) {
                 problem = problem.label(other.span, format!("{} is declared here", full_name(other)));
             }

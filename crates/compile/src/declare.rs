@@ -158,8 +158,12 @@ fn function(name: &str, value: &Node, catalog: &Catalog, problems: &mut Problems
     let known = list.iter().position(|node| full(node).is_some_and(|kind| catalog.get(&kind).is_some()));
     match known.and_then(|at| list.get(at).and_then(full).map(|kind| (at, kind))) {
         Some((at, kind)) => {
-            let rest: Vec<Node> =
-                list.iter().enumerate().filter(|(index, _)| *index != at).map(|(_, node)| node.clone()).collect();
+            let rest: Vec<Node> = list
+                .iter()
+                .enumerate()
+                .filter(|(index, _)| *index != at)
+                .map(|(_, node)| node.clone())
+                .collect();
             (kind, items(&Node::list(value.span, rest), problems))
         }
         None => (name.to_string(), items(value, problems)),

@@ -50,7 +50,8 @@ fn unconnected(compiled: &Compiled, advice: &mut Vec<Problem>) {
             let loose = group.iter().filter(|other| *other < later).find(|other| !touches(other));
             let any = group.iter().filter(|other| *other != later).any(touches);
             if let Some(other) = loose.filter(|_| !any).and_then(|at| states.get(*at)) {
-                let message = format!("nothing orders {} and {}: they run at the same time", other.name, state.name);
+                let message =
+                    format!("nothing orders {} and {}: they run at the same time", other.name, state.name);
                 let hint = format!("add `require: [{}]`, or begin the file with `#!ordered`", other.name);
                 advice.push(advise(state.span, message).hint(hint).label(other.span, "declared here"));
             }
@@ -68,7 +69,10 @@ fn truth_as_id(state: &State, sources: &Sources, advice: &mut Vec<Problem>) {
     let truth = ["yes", "no", "on", "off", "true", "false"].contains(&id.to_lowercase().as_str());
     let line = sources.get(state.span.file).map_or("", |file| file.line(state.span.line.saturating_sub(1)));
     if truth && line.trim_start().starts_with(id) {
-        advice.push(advise(state.span, format!("the id `{id}` reads as a truth value elsewhere")).hint("put it in quotes"));
+        advice.push(
+            advise(state.span, format!("the id `{id}` reads as a truth value elsewhere"))
+                .hint("put it in quotes"),
+        );
     }
 }
 
@@ -84,7 +88,8 @@ fn scalars(node: &Node, place: &Place<'_>, advice: &mut Vec<Problem>) {
         Value::Scalar(scalar) => {
             let text = &*scalar.text;
             let mode = ["mode", "umask", "perms"].iter().any(|word| place.name.contains(word));
-            let octal = text.len() > 1 && text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
+            let octal =
+                text.len() > 1 && text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
             if matches!(scalar.meaning, Meaning::Int(_)) && octal && !mode {
                 let message = format!("`{text}` reads as the number {}", text.trim_start_matches('0'));
                 advice.push(advise(node.span, message).hint("put it in quotes if it is a text"));
@@ -101,7 +106,8 @@ fn scalars(node: &Node, place: &Place<'_>, advice: &mut Vec<Problem>) {
 /// `22:22`: what PyYAML would read as 1342.
 fn sexagesimal(text: &str) -> bool {
     let mut parts = text.split(':');
-    let first = parts.next().is_some_and(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
+    let first =
+        parts.next().is_some_and(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
     let rest: Vec<&str> = parts.collect();
     let small = |part: &&str| part.parse::<u8>().is_ok_and(|value| value < 60) && part.len() <= 2;
     first && !rest.is_empty() && rest.iter().all(small)

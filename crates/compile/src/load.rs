@@ -163,7 +163,8 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
 
     /// Reads, renders and composes one file.
     pub fn read(&mut self, path: &str) -> Result<(Node, bool), Vec<Problem>> {
-        let unreadable = |why: String| vec![Problem::new(Kind::Reference, format!("cannot read `{path}`: {why}"))];
+        let unreadable =
+            |why: String| vec![Problem::new(Kind::Reference, format!("cannot read `{path}`: {why}"))];
         let text = self.inputs.tree.read(path).map_err(unreadable)?;
         let text: Arc<str> = text.ok_or_else(|| unreadable("it does not exist".into()))?.into();
         let file = self.sources.add(&self.renderer.shown(path), text.clone());

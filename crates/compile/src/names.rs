@@ -66,7 +66,8 @@ fn name_of<'a>(entry: &'a Node, problems: &mut Problems) -> Option<(&'a str, Spa
             Some((name.as_text().unwrap_or_default(), name.span, items(own, problems)))
         }
         _ => {
-            let message = format!("`names` lists names, or a name with its own parameters, not {}", entry.describe());
+            let message =
+                format!("`names` lists names, or a name with its own parameters, not {}", entry.describe());
             problems.push(Problem::new(Kind::State, message).at(entry.span));
             None
         }

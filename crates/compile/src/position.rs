@@ -123,7 +123,8 @@ impl<'a> Positions<'a> {
         let cursor = &self.cursor;
         let same = self.files.get(cursor.file).is_some_and(|(id, _)| *id == file);
         let index = if same { Some(cursor.file) } else { self.files.iter().position(|(id, _)| *id == file) };
-        let Some((index, lines)) = index.and_then(|index| self.files.get(index).map(|(_, lines)| (index, lines)))
+        let Some((index, lines)) =
+            index.and_then(|index| self.files.get(index).map(|(_, lines)| (index, lines)))
         else {
             return (1, 1, 1);
         };

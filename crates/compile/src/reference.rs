@@ -76,13 +76,16 @@ fn relative(reference: &str, from: Option<&str>) -> Option<String> {
 }
 
 fn dotted(tree: &dyn Tree, reference: &str, stem: &str) -> Result<String, Failure> {
-    let candidates: Vec<String> =
-        ENDINGS.iter().flat_map(|ending| [format!("{stem}{ending}"), format!("{stem}/init{ending}")]).collect();
+    let candidates: Vec<String> = ENDINGS
+        .iter()
+        .flat_map(|ending| [format!("{stem}{ending}"), format!("{stem}/init{ending}")])
+        .collect();
     let found: Vec<&String> = candidates.iter().filter(|path| tree.exists(path)).collect();
     match found.as_slice() {
         [one] => Ok((*one).clone()),
         [] => {
-            let message = format!("there is no file for `{reference}`: looked for `{stem}.zy` and `{stem}/init.zy`");
+            let message =
+                format!("there is no file for `{reference}`: looked for `{stem}.zy` and `{stem}/init.zy`");
             Err(Failure::new(message).suggest(tree, &name_of(stem), true))
         }
         several => {

@@ -45,8 +45,24 @@ pub fn relation(key: &str) -> Option<(Relation, bool)> {
 
 /// Every requisite key, to suggest from.
 pub const KEYS: [&str; 19] = [
-    "require", "watch", "listen", "subscribe", "onchanges", "onfail", "prereq", "use", "require_in", "watch_in",
-    "listen_in", "onchanges_in", "onfail_in", "prereq_in", "require_any", "watch_any", "onchanges_any", "onfail_any",
+    "require",
+    "watch",
+    "listen",
+    "subscribe",
+    "onchanges",
+    "onfail",
+    "prereq",
+    "use",
+    "require_in",
+    "watch_in",
+    "listen_in",
+    "onchanges_in",
+    "onfail_in",
+    "prereq_in",
+    "require_any",
+    "watch_any",
+    "onchanges_any",
+    "onfail_any",
     "onfail_all",
 ];
 

@@ -59,7 +59,10 @@ fn entries<'n>(root: &'n Node, problems: &mut Vec<Problem>) -> Vec<(&'n Node, &'
     let wrong = |node: &Node, message: String| Problem::new(Kind::State, message).at(node.span);
     let Some(map) = root.as_map() else {
         if !root.is_null() {
-            problems.push(wrong(root, format!("`top.zy` maps targets to references; it holds {}", root.describe())));
+            problems.push(wrong(
+                root,
+                format!("`top.zy` maps targets to references; it holds {}", root.describe()),
+            ));
         }
         return found;
     };
@@ -68,7 +71,9 @@ fn entries<'n>(root: &'n Node, problems: &mut Vec<Problem>) -> Vec<(&'n Node, &'
             (Some("base"), Some(inner)) => found.extend(inner.iter().map(|(key, value)| (key, value))),
             (Some(name), Some(_)) => {
                 let message = format!("unknown environment `{name}`");
-                problems.push(wrong(key, message).hint("there is one environment, `base`; its level may be left out"));
+                problems.push(
+                    wrong(key, message).hint("there is one environment, `base`; its level may be left out"),
+                );
             }
             (None, _) => problems.push(wrong(key, "a target is missing".into())),
             _ => found.push((key, value)),

@@ -13,8 +13,8 @@ use zester_model::limits;
 
 /// A list holds at most as many items as fit into the bound of a value at the size of one item.
 pub const ITEMS_MAX: usize = limits::RENDER_VALUE_BYTES_MAX / 16;
-/// Items handed out by lists and maps in one render: some fifty passes over the largest list.
-const VISITS_MAX: usize = 50_000_000;
+/// Items handed out by lists and maps in one render: ten passes over the largest list.
+const VISITS_MAX: usize = 10 * ITEMS_MAX;
 /// The clock is looked at once in so many ticks.
 const TICKS_A_LOOK: u32 = 256;
 

@@ -26,6 +26,8 @@ use zester_model::source::FileId;
 
 /// See `mutable::GROWTH_MAX`. Only what is touched is ever taken from the machine.
 pub const STACK_BYTES: usize = 256 * 1024 * 1024;
+/// What the engine counts for one include; a macro counts less.
+const INCLUDE_COST: usize = 10;
 /// Stands before the name of a template that is wanted without marks.
 pub const UNMARKED: char = '\u{1}';
 
@@ -42,9 +44,14 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// The offset in the user's text for one in what the engine saw.
-    pub fn back(&self, offset: usize) -> usize {
-        self.statements.back(self.pass.back(offset)).min(self.text.len())
+    /// The stretch of the user's text for one of what the engine saw, without blanks around it.
+    pub fn back(&self, range: std::ops::Range<usize>) -> std::ops::Range<usize> {
+        let range = self.statements.back_range(self.pass.back_range(range));
+        let end = range.end.min(self.text.len());
+        let start = range.start.min(end);
+        let part = self.text.get(start..end).unwrap_or("");
+        let blank = part.len() - part.trim_start().len();
+        start + blank..start + blank + part.trim().len()
     }
 }
 
@@ -116,13 +123,17 @@ impl Shared {
     /// The loader of the engine: reads a template and rewrites it.
     fn load(&self, wanted: &str, syntax: &SyntaxConfig) -> Result<Option<String>, Error> {
         let name = wanted.trim_start_matches(UNMARKED);
-        let path = below(name).map_err(|message| Error::new(ErrorKind::TemplateNotFound, message))?;
-        let read = self.read(&path);
-        let text = match read.map_err(|message| Error::new(ErrorKind::TemplateNotFound, message))? {
+        // Not "not found": an include that may be missing may still not reach outside.
+        let refused = |message| Error::new(ErrorKind::InvalidOperation, message);
+        let path = below(name).map_err(refused)?;
+        let text = match self.read(&path).map_err(refused)? {
             Some(text) => text,
             None => return Ok(None),
         };
-        let marked = !wanted.starts_with(UNMARKED) && !origin::is_foreign(&text);
+        let marked = !wanted.starts_with(UNMARKED);
+        if marked && origin::is_foreign(&text) {
+            self.foreign.store(true, Ordering::Relaxed);
+        }
         let statements = statements::rewrite(&text, syntax);
         let mut loaded = open(&self.loaded);
         let index = loaded.len();
@@ -199,10 +210,12 @@ pub struct Outside {
 /// Builds the engine.
 pub fn build(shared: &Arc<Shared>, maker: &Maker, outside: Outside) -> Environment<'static> {
     let mut env = Environment::new();
+    // With it on (as in debug builds), errors carry the values of variables away: secrets, and all of their depth.
+    env.set_debug(false);
     env.set_syntax(syntax());
     env.set_undefined_behavior(UndefinedBehavior::Strict);
     env.set_auto_escape_callback(|_| AutoEscape::None);
-    env.set_recursion_limit(limits::RENDER_DEPTH_MAX);
+    env.set_recursion_limit(limits::RENDER_DEPTH_MAX * INCLUDE_COST);
     env.set_fuel(Some(limits::RENDER_STEPS_MAX));
     let (loader, grammar) = (shared.clone(), syntax());
     env.set_loader(move |name| loader.load(name, &grammar));

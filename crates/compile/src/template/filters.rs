@@ -236,8 +236,10 @@ fn yaml_flow(value: &Json, out: &mut String) {
 
 fn yaml_block(value: &Json, depth: usize, out: &mut String) {
     let pad = "  ".repeat(depth);
-    let nested = |item: &Json| matches!(item, Json::Array(list) if !list.is_empty())
-        || matches!(item, Json::Object(map) if !map.is_empty());
+    let nested = |item: &Json| {
+        matches!(item, Json::Array(list) if !list.is_empty())
+            || matches!(item, Json::Object(map) if !map.is_empty())
+    };
     let mut entry = |head: String, item: &Json| {
         out.push_str(&pad);
         out.push_str(&head);
@@ -275,9 +277,7 @@ fn text(env: &mut Environment<'static>) {
         let number = text.trim().parse::<i64>().map(Value::from);
         number.or_else(|_| text.trim().parse::<f64>().map(Value::from)).unwrap_or(Value::from(text))
     });
-    env.add_filter("basename", |path: String| {
-        path.rsplit('/').next().unwrap_or_default().to_string()
-    });
+    env.add_filter("basename", |path: String| path.rsplit('/').next().unwrap_or_default().to_string());
     env.add_filter("dirname", |path: String| match path.rsplit_once('/') {
         Some(("", _)) => "/".to_string(),
         Some((before, _)) => before.to_string(),
@@ -292,7 +292,9 @@ fn text(env: &mut Environment<'static>) {
         matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable | ValueKind::Map)
     });
     env.add_test("list", |value: &Value| value.kind() == ValueKind::Seq && !value.is_tuple());
-    env.add_test("match", |text: String, pattern: String| pattern_of(&format!("^(?:{pattern})")).map(|it| it.is_match(&text)));
+    env.add_test("match", |text: String, pattern: String| {
+        pattern_of(&format!("^(?:{pattern})")).map(|it| it.is_match(&text))
+    });
 }
 
 fn data(env: &mut Environment<'static>) {
@@ -411,7 +413,9 @@ fn patterns(env: &mut Environment<'static>) {
         let flags = if ignore.unwrap_or(false) { "(?i)" } else { "" };
         let new = python_replacement(&new);
         let pattern = pattern_of(&format!("{flags}{pattern}"))?;
-        if pattern.find_iter(&text).count().saturating_mul(new.len()) > zester_model::limits::RENDER_VALUE_BYTES_MAX {
+        if pattern.find_iter(&text).count().saturating_mul(new.len())
+            > zester_model::limits::RENDER_VALUE_BYTES_MAX
+        {
             return Err(invalid("regex_replace: the result grows too large"));
         }
         Ok(pattern.replace_all(&text, new.as_str()).into_owned())
@@ -444,7 +448,8 @@ const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 fn base64_encode(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
-        let bits = chunk.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        let bits =
+            chunk.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
         for place in 0..4 {
             let index = (bits >> (18 - 6 * place)) as usize & 63;
             out.push(if place <= chunk.len() { char::from(BASE64[index]) } else { '=' });

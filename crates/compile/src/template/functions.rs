@@ -104,9 +104,8 @@ impl World {
         }
         let (positional, named): (Rest<Value>, Kwargs) = from_args(args)?;
         let json = |value: &Value| {
-            serde_json::to_value(value).map_err(|error| {
-                Error::new(ErrorKind::InvalidOperation, format!("{name}: {error}"))
-            })
+            serde_json::to_value(value)
+                .map_err(|error| Error::new(ErrorKind::InvalidOperation, format!("{name}: {error}")))
         };
         let positional: Vec<Json> = positional.iter().map(json).collect::<Result<_, _>>()?;
         let mut keywords = serde_json::Map::new();

@@ -33,10 +33,14 @@ pub fn call(
         (ValueKind::Seq, "index") => {
             let (wanted,): (Value,) = from_args(args)?;
             let at = value.try_iter()?.position(|item| item == wanted);
-            let missing = || Error::new(ErrorKind::InvalidOperation, "index: the list does not hold that value");
+            let missing =
+                || Error::new(ErrorKind::InvalidOperation, "index: the list does not hold that value");
             return at.map(Value::from).ok_or_else(missing);
         }
-        (ValueKind::Seq | ValueKind::Map, "append" | "extend" | "insert" | "update" | "pop" | "setdefault") => {
+        (
+            ValueKind::Seq | ValueKind::Map,
+            "append" | "extend" | "insert" | "update" | "pop" | "setdefault",
+        ) => {
             let message = format!("`{method}` works on a list or map that the template made with `set`");
             return Err(Error::new(ErrorKind::InvalidOperation, message));
         }
@@ -106,7 +110,8 @@ fn on_text(text: &str, method: &str, args: &[Value], budget: &Budget) -> Result<
 }
 
 fn pad(text: &str, method: &str, width: usize, fill: Option<&str>) -> Value {
-    let letter = fill.and_then(|fill| fill.chars().next()).unwrap_or(if method == "zfill" { '0' } else { ' ' });
+    let letter =
+        fill.and_then(|fill| fill.chars().next()).unwrap_or(if method == "zfill" { '0' } else { ' ' });
     let missing = width.saturating_sub(text.chars().count());
     let filler = |count: usize| letter.to_string().repeat(count);
     Value::from(match method {

@@ -52,8 +52,8 @@ pub fn explain(error: &Error, view: &View<'_>) -> Problem {
     let range = error.range();
     let span = match (&place, &range) {
         (Some((loaded, file)), Some(range)) => {
-            let (start, end) = (loaded.back(range.start), loaded.back(range.end));
-            span_at(*file, &loaded.text, start..end.max(start))
+            let range = named(&loaded.text, loaded.back(range.clone()), error);
+            span_at(*file, &loaded.text, range)
         }
         _ => Span::start_of(view.file),
     };
@@ -63,14 +63,24 @@ pub fn explain(error: &Error, view: &View<'_>) -> Problem {
     }
     let detail = error.detail().unwrap_or_default();
     match error.kind() {
-        ErrorKind::UndefinedError => undefined(detail, place.as_ref(), view).at(span),
+        ErrorKind::UndefinedError => {
+            // Across files the engine loses the name; the source still has it.
+            let written = place
+                .as_ref()
+                .zip(range)
+                .and_then(|((loaded, _), range)| loaded.text.get(loaded.back(range)).map(str::to_string));
+            let name = quoted(detail).map(str::to_string).or(written.filter(|text| is_path(text)));
+            undefined(name.as_deref(), place.as_ref(), view).at(span)
+        }
         ErrorKind::OutOfFuel => {
             let message = format!("the template takes more than {} steps", limits::RENDER_STEPS_MAX);
             Problem::new(Kind::Template, message).at(span)
         }
         ErrorKind::TemplateNotFound => {
             let plain = detail.replace(UNMARKED, "").replace("\\u{1}", "");
-            Problem::new(Kind::Reference, plain).at(span)
+            let name = plain.split(['\'', '"']).nth(1).filter(|_| !plain.contains('`'));
+            let message = name.map(|name| format!("there is no file `{name}` in the states directory"));
+            Problem::new(Kind::Reference, message.unwrap_or(plain)).at(span)
         }
         ErrorKind::SyntaxError => syntax_problem(detail, span, place.as_ref()),
         _ => other(error, detail).at(span),
@@ -82,20 +92,35 @@ fn quoted(detail: &str) -> Option<&str> {
     detail.split('`').nth(1)
 }
 
-fn undefined(detail: &str, place: Option<&(Arc<Loaded>, FileId)>, view: &View<'_>) -> Problem {
-    let Some(name) = quoted(detail) else {
+/// Narrows a stretch to the name inside it that an error is about.
+fn named(text: &str, range: std::ops::Range<usize>, error: &Error) -> std::ops::Range<usize> {
+    let name = error.detail().and_then(quoted).filter(|_| error.kind() == ErrorKind::UndefinedError);
+    match name.and_then(|name| text.get(range.clone())?.find(name).map(|at| (at, name.len()))) {
+        Some((at, len)) => range.start + at..range.start + at + len,
+        None => range,
+    }
+}
+
+fn is_path(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.[]'\"".contains(&byte))
+}
+
+fn undefined(name: Option<&str>, place: Option<&(Arc<Loaded>, FileId)>, view: &View<'_>) -> Problem {
+    let Some(name) = name else {
         return Problem::new(Kind::Template, "a value is undefined");
     };
-    let problem = Problem::new(Kind::Template, format!("`{name}` is undefined"));
     let (root, rest) = match name.find(['.', '[']) {
         Some(at) => (&name[..at], &name[at..]),
         None => (name, ""),
     };
-    if rest.is_empty() {
-        let own = place.map(|(loaded, _)| loaded.names.clone()).unwrap_or_default();
-        let known = ["facts", "grains", "settings", "pillar", "salt", "sls", "slspath", "tpldir", "tplfile", "id"];
-        return problem.maybe_hint(did_you_mean(name, known.into_iter().chain(own.iter().map(String::as_str))));
+    let own = place.map(|(loaded, _)| loaded.names.clone()).unwrap_or_default();
+    let known = || NAMES.iter().copied().chain(own.iter().map(String::as_str));
+    if rest.is_empty() || !known().any(|known| known == root) {
+        // Of `grain.os` it is `grain` that nobody knows.
+        let problem = Problem::new(Kind::Template, format!("`{root}` is undefined"));
+        return problem.maybe_hint(did_you_mean(root, known()));
     }
+    let problem = Problem::new(Kind::Template, format!("`{name}` is undefined"));
     let data = match root {
         "facts" | "grains" => view.around.facts,
         "settings" | "pillar" => view.around.settings,
@@ -123,10 +148,38 @@ fn syntax_problem(detail: &str, span: Span, place: Option<&(Arc<Loaded>, FileId)
     let message = match detail.strip_prefix("unknown statement ") {
         Some(name) => {
             let known = [
-                "if", "elif", "else", "endif", "for", "endfor", "set", "endset", "macro", "endmacro", "call",
-                "endcall", "filter", "endfilter", "include", "import", "from", "do", "with", "endwith", "raw",
-                "import_yaml", "import_json", "import_text", "load_yaml", "load_json", "endload", "block",
-                "endblock", "extends", "break", "continue",
+                "if",
+                "elif",
+                "else",
+                "endif",
+                "for",
+                "endfor",
+                "set",
+                "endset",
+                "macro",
+                "endmacro",
+                "call",
+                "endcall",
+                "filter",
+                "endfilter",
+                "include",
+                "import",
+                "from",
+                "do",
+                "with",
+                "endwith",
+                "raw",
+                "import_yaml",
+                "import_json",
+                "import_text",
+                "load_yaml",
+                "load_json",
+                "endload",
+                "block",
+                "endblock",
+                "extends",
+                "break",
+                "continue",
             ];
             let hint = did_you_mean(name, known);
             let problem = Problem::new(Kind::Template, format!("unknown statement `{name}`"));
@@ -149,9 +202,7 @@ fn other(error: &Error, detail: &str) -> Problem {
             let problem = Problem::new(Kind::Template, format!("unknown filter `{name}`"));
             problem.maybe_hint(did_you_mean(name, FILTERS.iter().copied().filter(|name| !hidden(name))))
         }
-        ErrorKind::UnknownMethod => {
-            Problem::new(Kind::Template, format!("unknown method: {detail}"))
-        }
+        ErrorKind::UnknownMethod => Problem::new(Kind::Template, format!("unknown method: {detail}")),
         ErrorKind::UnknownFunction if detail.starts_with("unknown function") => {
             let (message, hint) = detail.split_once("; ").unwrap_or((detail, ""));
             let problem = Problem::new(Kind::Template, message);
@@ -168,14 +219,86 @@ fn other(error: &Error, detail: &str) -> Problem {
     }
 }
 
+/// What every template knows.
+const NAMES: [&str; 12] = [
+    "facts", "grains", "settings", "pillar", "salt", "sls", "slspath", "tpldir", "tplfile", "tplpath", "id",
+    "opts",
+];
+
 /// Names to suggest from.
 const FILTERS: [&str; 74] = [
-    "abs", "attr", "avg", "b64decode", "b64encode", "basename", "batch", "bool", "capitalize", "combine", "count",
-    "default", "dictsort", "difference", "dirname", "escape", "exactly_n_true", "exactly_one_true", "first", "float",
-    "format", "groupby", "indent", "int", "intersect", "is_ip", "is_ipv4", "is_ipv6", "is_iter", "is_list", "items",
-    "join", "json", "last", "length", "lines", "list", "load_json", "load_yaml", "lower", "map", "max", "min",
-    "pprint", "quote", "regex_escape", "regex_match", "regex_replace", "regex_search", "reject", "rejectattr",
-    "replace", "reverse", "round", "select", "selectattr", "slice", "sort", "split", "string", "strip", "sum",
-    "symmetric_difference", "title", "to_bool", "to_num", "tojson", "traverse", "trim", "union", "unique", "upper",
-    "yaml", "yaml_encode",
+    "abs",
+    "attr",
+    "avg",
+    "b64decode",
+    "b64encode",
+    "basename",
+    "batch",
+    "bool",
+    "capitalize",
+    "combine",
+    "count",
+    "default",
+    "dictsort",
+    "difference",
+    "dirname",
+    "escape",
+    "exactly_n_true",
+    "exactly_one_true",
+    "first",
+    "float",
+    "format",
+    "groupby",
+    "indent",
+    "int",
+    "intersect",
+    "is_ip",
+    "is_ipv4",
+    "is_ipv6",
+    "is_iter",
+    "is_list",
+    "items",
+    "join",
+    "json",
+    "last",
+    "length",
+    "lines",
+    "list",
+    "load_json",
+    "load_yaml",
+    "lower",
+    "map",
+    "max",
+    "min",
+    "pprint",
+    "quote",
+    "regex_escape",
+    "regex_match",
+    "regex_replace",
+    "regex_search",
+    "reject",
+    "rejectattr",
+    "replace",
+    "reverse",
+    "round",
+    "select",
+    "selectattr",
+    "slice",
+    "sort",
+    "split",
+    "string",
+    "strip",
+    "sum",
+    "symmetric_difference",
+    "title",
+    "to_bool",
+    "to_num",
+    "tojson",
+    "traverse",
+    "trim",
+    "union",
+    "unique",
+    "upper",
+    "yaml",
+    "yaml_encode",
 ];

@@ -20,11 +20,25 @@ pub struct Rewritten {
     pub text: String,
     /// (offset in the new text, offset in the old one), one pair behind each edit.
     ways: Vec<(usize, usize)>,
+    /// Stretches of the new text that stand for a stretch of the old one: a mistake inside them is one there.
+    stands: Vec<(Range<usize>, Range<usize>)>,
 }
 
 impl Rewritten {
     pub fn unchanged(text: &str) -> Rewritten {
-        Rewritten { text: text.to_string(), ways: Vec::new() }
+        Rewritten { text: text.to_string(), ..Rewritten::default() }
+    }
+
+    /// The stretch of the old text that a stretch of the new one came from.
+    pub fn back_range(&self, range: Range<usize>) -> Range<usize> {
+        let index = self.stands.partition_point(|(new, _)| new.start <= range.start).checked_sub(1);
+        match index.and_then(|index| self.stands.get(index)) {
+            Some((new, old)) if new.contains(&range.start) => old.clone(),
+            _ => {
+                let start = self.back(range.start);
+                start..self.back(range.end).max(start)
+            }
+        }
     }
 
     /// The offset in the old text for one in the new.
@@ -43,33 +57,47 @@ impl Rewritten {
 /// Edits of one text, in any order.
 #[derive(Default)]
 pub struct Edits {
-    list: Vec<(Range<usize>, String)>,
+    list: Vec<Edit>,
+}
+
+struct Edit {
+    range: Range<usize>,
+    text: String,
+    stands_for: Option<Range<usize>>,
 }
 
 impl Edits {
     pub fn insert(&mut self, at: usize, text: impl Into<String>) {
-        self.list.push((at..at, text.into()));
+        self.list.push(Edit { range: at..at, text: text.into(), stands_for: None });
+    }
+
+    /// Inserts what acts for a stretch of the source: its failures are that stretch's.
+    pub fn insert_for(&mut self, at: usize, text: impl Into<String>, stands_for: Range<usize>) {
+        self.list.push(Edit { range: at..at, text: text.into(), stands_for: Some(stands_for) });
     }
 
     pub fn replace(&mut self, range: Range<usize>, text: impl Into<String>) {
-        self.list.push((range, text.into()));
+        self.list.push(Edit { range: range.clone(), text: text.into(), stands_for: Some(range) });
     }
 
     /// Carries out the edits. Edits at one place keep the order in which they were made.
     pub fn apply(mut self, source: &str) -> Rewritten {
-        self.list.sort_by_key(|(range, _)| range.start);
-        let extra: usize = self.list.iter().map(|(_, text)| text.len()).sum();
+        self.list.sort_by_key(|edit| edit.range.start);
+        let extra: usize = self.list.iter().map(|edit| edit.text.len()).sum();
         let mut text = String::with_capacity(source.len() + extra);
         let mut ways = Vec::with_capacity(self.list.len());
+        let mut stands = Vec::new();
         let mut done = 0;
-        for (range, insertion) in self.list {
-            text.push_str(source.get(done..range.start).unwrap_or(""));
-            text.push_str(&insertion);
-            done = range.end.max(done);
+        for edit in self.list {
+            text.push_str(source.get(done..edit.range.start).unwrap_or(""));
+            let begin = text.len();
+            text.push_str(&edit.text);
+            done = edit.range.end.max(done);
             ways.push((text.len(), done));
+            stands.extend(edit.stands_for.map(|old| (begin..text.len(), old)));
         }
         text.push_str(source.get(done..).unwrap_or(""));
-        Rewritten { text, ways }
+        Rewritten { text, ways, stands }
     }
 }
 
@@ -217,7 +245,7 @@ impl<'s> Pass<'s> {
         }
         self.expr(&node.expr);
         if let Some(mark) = mark {
-            self.edits.insert(end, format!(")|_at({mark})"));
+            self.edits.insert_for(end, format!(")|_at({mark})"), inside..end);
         }
     }
 
@@ -269,9 +297,9 @@ impl<'s> Pass<'s> {
     }
 
     fn wrapped(&mut self, range: Range<usize>, open: &str, close: &str, inner: impl FnOnce(&mut Self)) {
-        self.edits.insert(range.start, open);
+        self.edits.insert_for(range.start, open, range.clone());
         inner(self);
-        self.edits.insert(range.end, close);
+        self.edits.insert_for(range.end, close, range);
     }
 
     fn expr(&mut self, expr: &Expr<'_>) {
@@ -310,7 +338,7 @@ impl<'s> Pass<'s> {
             Expr::Filter(node) => {
                 node.expr.iter().for_each(|expr| self.expr(expr));
                 self.args(&node.args);
-                self.edits.insert(range.end, "|_cap");
+                self.edits.insert_for(range.end, "|_cap", range);
             }
             Expr::Test(node) => {
                 self.expr(&node.expr);

@@ -26,7 +26,12 @@ pub type Reply<T> = Sender<T>;
 /// What the rendering thread says to the compiling one.
 pub enum Request {
     Read(String, Reply<Result<Option<String>, String>>),
-    Call { name: String, args: Vec<Json>, named: serde_json::Map<String, Json>, reply: Reply<Result<Json, String>> },
+    Call {
+        name: String,
+        args: Vec<Json>,
+        named: serde_json::Map<String, Json>,
+        reply: Reply<Result<Json, String>>,
+    },
     Done(Result<String, Error>),
 }
 
@@ -65,9 +70,9 @@ impl Rendered {
         let mut files: Vec<FileId> = pieces.iter().map(|piece| piece.file).collect();
         files.sort();
         files.dedup();
-        let lines = files.into_iter().map(|file| {
-            (file, Lines::new(sources.get(file).map_or("", |source| source.text.as_ref())))
-        });
+        let lines = files
+            .into_iter()
+            .map(|file| (file, Lines::new(sources.get(file).map_or("", |source| source.text.as_ref()))));
         Positions::new(pieces, lines.collect())
     }
 }
@@ -82,6 +87,8 @@ pub struct Renderer<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     surroundings: Surroundings<'env>,
     live: RefCell<Option<Live>>,
+    /// The entries in the caller's sources of what was rendered itself, by name.
+    rendered: RefCell<HashMap<String, FileId>>,
 }
 
 struct Live {
@@ -95,7 +102,10 @@ pub fn with_renderer<'env, R>(
     surroundings: Surroundings<'env>,
     body: impl for<'scope> FnOnce(&Renderer<'scope, 'env>) -> R,
 ) -> R {
-    std::thread::scope(|scope| body(&Renderer { scope, surroundings, live: RefCell::new(None) }))
+    std::thread::scope(|scope| {
+        let (live, rendered) = (RefCell::new(None), RefCell::default());
+        body(&Renderer { scope, surroundings, live, rendered })
+    })
 }
 
 impl<'scope, 'env> Renderer<'scope, 'env> {
@@ -123,21 +133,32 @@ impl<'scope, 'env> Renderer<'scope, 'env> {
         let live = self.live.borrow();
         let Some(live) = live.as_ref() else { return Err(Vec::new()) };
         live.shared.learn(name, text.clone());
-        live.shared.foreign.store(false, Ordering::Relaxed);
-        let mut outcome = self.run(live, name.to_string(), context.clone());
-        if live.shared.foreign.load(Ordering::Relaxed) {
-            // A value holds what marks are made of: once more without, and with plainer positions.
+        self.rendered.borrow_mut().insert(name.to_string(), file);
+        let mut foreign = origin::is_foreign(text);
+        let mut outcome = Ok(String::new());
+        if !foreign {
+            live.shared.foreign.store(false, Ordering::Relaxed);
+            outcome = self.run(live, name.to_string(), context.clone());
+            foreign = live.shared.foreign.load(Ordering::Relaxed);
+        }
+        if foreign {
+            // Something holds what marks are made of: render without marks, and live with plainer positions.
             outcome = self.run(live, format!("{UNMARKED}{name}"), context);
         }
         let files = self.files(sources, live);
         match outcome {
+            Ok(text) if foreign => {
+                let len = text.len();
+                Ok(Rendered { text, pieces: vec![Piece { at: 0, file, offset: 0, len, verbatim: true }] })
+            }
             Ok(marked) => {
                 let file_of = |index: usize| files.get(index).copied().unwrap_or(file);
                 let (text, pieces) = origin::strip(&marked, &live.shared.spots, &file_of);
                 Ok(Rendered { text, pieces })
             }
             Err(error) => {
-                let view = report::View { shared: &live.shared, files: &files, file, around: &self.surroundings };
+                let view =
+                    report::View { shared: &live.shared, files: &files, file, around: &self.surroundings };
                 Err(vec![report::explain(&error, &view)])
             }
         }
@@ -145,7 +166,7 @@ impl<'scope, 'env> Renderer<'scope, 'env> {
 
     /// The entry in `sources` of every template loaded so far, by its index.
     fn files(&self, sources: &mut Sources, live: &Live) -> Vec<FileId> {
-        let mut known: HashMap<String, FileId> = HashMap::new();
+        let mut known: HashMap<String, FileId> = self.rendered.borrow().clone();
         let all = live.shared.all();
         let file = |loaded: &Arc<environment::Loaded>| {
             *known

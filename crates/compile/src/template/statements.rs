@@ -57,9 +57,7 @@ fn salt_statement(source: &str, tag: &Tag<'_>, edits: &mut Edits) {
         edits.replace(whole, "endset");
         return;
     }
-    let is = |token: Option<&(Token<'_>, Range<usize>)>, name: &str| {
-        matches!(token, Some((Token::Ident(ident), _)) if *ident == name)
-    };
+    let is = |token: Option<&(Token<'_>, Range<usize>)>, name: &str| matches!(token, Some((Token::Ident(ident), _)) if *ident == name);
     if let Some(format) = word.strip_prefix("load_").filter(|format| FORMATS.contains(format)) {
         if let (true, Some((Token::Ident(name), _))) = (is(tag.tokens.get(1), "as"), tag.tokens.get(2)) {
             edits.replace(whole, format!("set {name} | _load_{format}"));
@@ -68,7 +66,8 @@ fn salt_statement(source: &str, tag: &Tag<'_>, edits: &mut Edits) {
     }
     let Some(format) = word.strip_prefix("import_").filter(|format| FORMATS.contains(format)) else { return };
     let Some(at) = (1..tag.tokens.len()).rev().find(|index| is(tag.tokens.get(*index), "as")) else { return };
-    if let (Some((_, keyword)), Some((Token::Ident(name), _))) = (tag.tokens.get(at), tag.tokens.get(at + 1)) {
+    if let (Some((_, keyword)), Some((Token::Ident(name), _))) = (tag.tokens.get(at), tag.tokens.get(at + 1))
+    {
         let path = source.get(first.end..keyword.start).unwrap_or("").trim();
         // A line break inside the tag must survive, or every line below it would move.
         let breaks = source.get(whole.clone()).unwrap_or("").matches('\n').count();

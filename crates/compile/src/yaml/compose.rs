@@ -105,9 +105,7 @@ impl Composer<'_, '_, '_> {
                 let node = self.scalar(at, text, style, tag)?;
                 self.finish(Built { node, weight: 1, depth: 0 }, anchor)
             }
-            Event::SequenceStart(_, anchor, tag) => {
-                self.open(span, anchor, tag, Content::List(Vec::new()))
-            }
+            Event::SequenceStart(_, anchor, tag) => self.open(span, anchor, tag, Content::List(Vec::new())),
             Event::MappingStart(_, anchor, tag) => {
                 let content = Content::Map { entries: Vec::new(), key: None, merges: Vec::new() };
                 self.open(span, anchor, tag, content)
@@ -203,7 +201,8 @@ impl Composer<'_, '_, '_> {
         open.weight = open.weight.saturating_add(weight);
         open.depth = open.depth.max(depth);
         if open.weight > limits::YAML_NODES_MAX {
-            let message = format!("more than {} values, aliases counted as often as used", limits::YAML_NODES_MAX);
+            let message =
+                format!("more than {} values, aliases counted as often as used", limits::YAML_NODES_MAX);
             return Err(Problem::new(Kind::Yaml, message).at(node.span));
         }
         match &mut open.content {

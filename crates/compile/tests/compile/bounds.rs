@@ -1,1 +1,121 @@
-//! pending
+//! S-10: passing a bound is a compile error, never an abort and never a huge allocation.
+
+use crate::fixture::*;
+use std::time::{Duration, Instant};
+
+/// The problem of a template, which must come quickly.
+fn refused(template: &str) -> String {
+    let begun = Instant::now();
+    println!("{}", &template[..template.len().min(200)]);
+    let compiled = one(template);
+    let found = texts(&compiled);
+    assert_eq!(found.len(), 1, "{template}: {found:?}");
+    assert!(begun.elapsed() < Duration::from_secs(120), "{template}: {:?}", begun.elapsed());
+    found[0].clone()
+}
+
+#[test]
+fn s10_no_value_outgrows_its_bound() {
+    let value = "a value grows larger than 16 MiB";
+    for template in [
+        "{{ 'a' * 100000000 }}",
+        "{{ 'a' * 1000000000000 }}",
+        "{% set n = 100000000 %}{{ ('a' * n)|length }}",
+        "{% set ns = namespace(s='aaaaaaaa') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
+        "{% set ns = namespace(s='aaaaaaaa') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
+        "{% set ns = namespace(s='aaaaaaaa') %}{% for i in range(60) %}{% set ns.s = ns.s|replace('a', 'aa') %}{% endfor %}",
+        "{% set ns = namespace(s='aaaaaaaa') %}{% for i in range(60) %}{% set ns.s = ns.s.replace('a', 'aa') %}{% endfor %}",
+        "{% set ns = namespace(s='aaaaaaaa') %}{% for i in range(60) %}{% set ns.s = [ns.s, ns.s]|join %}{% endfor %}",
+        "{% set ns = namespace(s='aaaaaaaa') %}{% for i in range(60) %}{% set ns.s = ''.join([ns.s, ns.s]) %}{% endfor %}",
+        "{{ 'x'.ljust(999999999) }}",
+    ] {
+        let found = refused(template);
+        assert!(
+            found.contains(value) || found.contains("repeated string is too large"),
+            "{template}: {found}"
+        );
+        assert!(found.starts_with("states/c.zy:1:"), "{found}");
+    }
+}
+
+#[test]
+fn s10_captures_and_output_are_bounded_too() {
+    for template in [
+        "{% set ns = namespace(s='aaaaaaaa') %}{% for i in range(60) %}{% set t %}{{ ns.s }}{{ ns.s }}{% endset %}{% set ns.s = t %}{% endfor %}",
+        "{% macro m(n) %}{% for i in range(100000) %}{% for j in range(1000) %}some text of a certain length that adds up{% endfor %}{% endfor %}{% endmacro %}{{ m(1) }}",
+        "{% for i in range(100000) %}{% for j in range(1000) %}some text of a certain length that adds up{% endfor %}{% endfor %}",
+        "{% macro m(x, n) %}{% if n %}{{ m([x, x, x, x, x, x, x, x], n - 1) }}{% else %}{{ x }}{% endif %}{% endmacro %}{{ m('a', 12) }}",
+    ] {
+        let found = refused(template);
+        assert!(found.contains("MiB") || found.contains("items"), "{template}: {found}");
+    }
+}
+
+#[test]
+fn s10_formats_are_bounded() {
+    for template in [
+        "{{ 'a\nb'|indent(1000000000) }}",
+        "{{ '%1000000000d'|format(1) }}",
+        "{{ '{:>999999999}'.format('a') }}",
+        "{{ '%*d'|format(1000000000, 1) }}",
+        "{{ [1]|batch(1000000000, 'x')|list }}",
+        "{{ [1]|tojson(indent=1000000000) }}",
+    ] {
+        refused(template);
+    }
+}
+
+#[test]
+fn s10_steps_are_bounded() {
+    let found = refused("{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}");
+    // On a slow machine the bound on time comes first.
+    let bound = ["the template takes more than 50000000 steps", "rendering takes longer than 30 seconds"];
+    assert!(bound.iter().any(|bound| found.contains(bound)), "{found}");
+    let found = refused("{{ range(1000000000000) }}");
+    assert!(found.contains("range has too many elements"), "{found}");
+}
+
+#[test]
+fn s10_recursion_is_bounded() {
+    let tree = [("c.zy", "{% include 'c.zy' %}")];
+    assert!(texts(&asked(&tree, "c"))[0].contains("levels deep"), "{:?}", texts(&asked(&tree, "c")));
+    assert!(refused("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}").contains("levels deep"));
+    assert!(refused(&format!("{{{{ {}1{} }}}}", "(".repeat(5_000), ")".repeat(5_000))).contains("recursion"));
+    assert!(refused(&format!("{{{{ {}{} }}}}", "[".repeat(5_000), "]".repeat(5_000))).contains("recursion"));
+}
+
+#[test]
+fn s10_values_cannot_nest_without_end_nor_hold_themselves() {
+    assert!(refused("{% set l = [] %}{% do l.append(l) %}").contains("cannot hold itself"));
+    assert!(
+        refused("{% set l = [] %}{% set m = [l] %}{% do l.append({'m': m}) %}")
+            .contains("cannot hold itself")
+    );
+    for template in [
+        "{% set ns = namespace(l=[]) %}{% for i in range(10000) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l }}",
+        "{% set ns = namespace(l=[]) %}{% for i in range(10000) %}{% set ns.l = (ns.l,) %}{% endfor %}{{ ns.l }}",
+        "{% set ns = namespace(l=[]) %}{% for i in range(10000) %}{% set ns.l = {'a': ns.l} %}{% endfor %}{{ ns.l }}",
+        "{% set ns = namespace(top=[], bottom=none) %}{% set ns.bottom = ns.top %}{% for i in range(100000) %}{% set b = [] %}{% set c = [[[[[[b]]]]]] %}{% do ns.bottom.append(c) %}{% set ns.bottom = b %}{% endfor %}{{ ns.top|tojson|length }}",
+    ] {
+        assert!(refused(template).contains("nested too deep"), "{template}");
+    }
+}
+
+#[test]
+fn s10_values_that_hold_one_thing_many_times_are_bounded() {
+    for tail in ["{{ ns.l }}", "{{ ns.l|tojson|length }}", "{{ (ns.l ~ '')|length }}", "{{ ns.l == ns.m }}"] {
+        let template = format!(
+            "{{% set ns = namespace(l=['a'], m=['a']) %}}{{% for i in range(60) %}}{{% set ns.l = [ns.l, ns.l] %}}{{% set ns.m = [ns.m, ns.m] %}}{{% endfor %}}{tail}"
+        );
+        let found = refused(&template);
+        assert!(found.contains("items") || found.contains("MiB"), "{template}: {found}");
+    }
+}
+
+#[test]
+fn s3_no_more_problems_are_listed_than_anybody_reads() {
+    let text: String = (0..1_000).map(|n| format!("s{n}:\n  file.manged: []\n")).collect();
+    let found = texts(&one(&text));
+    assert_eq!(found.len(), 101);
+    assert_eq!(found[100], "and 900 more problems");
+}

@@ -28,7 +28,12 @@ pub fn files(files: &[(&str, &str)]) -> Files {
 pub struct Echo;
 
 impl Functions for Echo {
-    fn call(&self, name: &str, args: Vec<Json>, kwargs: serde_json::Map<String, Json>) -> Result<Json, String> {
+    fn call(
+        &self,
+        name: &str,
+        args: Vec<Json>,
+        kwargs: serde_json::Map<String, Json>,
+    ) -> Result<Json, String> {
         match name {
             "test.echo" => Ok(args.into_iter().next().unwrap_or(Json::Null)),
             "test.kwargs" => Ok(Json::Object(kwargs)),
@@ -54,12 +59,28 @@ fn kind(name: &'static str, primary: &'static str, parameters: &[&'static str]) 
         "refresh_only" => parameter("refresh_only", &["refreshonly"], false),
         name => parameter(name, &[], false),
     }));
-    Kind { name, summary: String::new(), doc: String::new(), primary, parameters: list, open: name == "module.run" }
+    Kind {
+        name,
+        summary: String::new(),
+        doc: String::new(),
+        primary,
+        parameters: list,
+        open: name == "module.run",
+    }
 }
 
 pub fn catalog() -> Catalog {
     const EXEC: [&str; 11] = [
-        "args", "provider", "cwd", "environment", "path", "returns", "timeout", "creates", "refresh_only", "logoutput",
+        "args",
+        "provider",
+        "cwd",
+        "environment",
+        "path",
+        "returns",
+        "timeout",
+        "creates",
+        "refresh_only",
+        "logoutput",
         "stdin",
     ];
     const FILE: [&str; 7] = ["content", "source", "mode", "user", "group", "makedirs", "template"];

@@ -7,7 +7,9 @@ use zester_compile::{Ask, lint};
 
 #[test]
 fn s1_all_parameter_forms_declare_the_same_state() {
-    let compiled = one("a:\n  test.nop: []\nb:\n  test.nop:\nc:\n  test.configurable_test_state:\n    changes: true\n    result: true\nd:\n  test.configurable_test_state:\n    - changes: true\n    - result: true\n");
+    let compiled = one(
+        "a:\n  test.nop: []\nb:\n  test.nop:\nc:\n  test.configurable_test_state:\n    changes: true\n    result: true\nd:\n  test.configurable_test_state:\n    - changes: true\n    - result: true\n",
+    );
     let expected =
         ["test.nop:a", "test.nop:b", "test.configurable_test_state:c", "test.configurable_test_state:d"];
     assert_eq!(names(&compiled), expected);
@@ -43,7 +45,9 @@ fn s1_what_holds_no_state_is_refused() {
 
 #[test]
 fn s2_the_primary_parameter_defaults_to_the_id_and_name_is_its_alias() {
-    let compiled = one("/one:\n  file.managed:\n    - content: x\ntwo:\n  file.managed:\n    - name: /two\nthree:\n  file.managed:\n    - path: /three\n");
+    let compiled = one(
+        "/one:\n  file.managed:\n    - content: x\ntwo:\n  file.managed:\n    - name: /two\nthree:\n  file.managed:\n    - path: /three\n",
+    );
     assert_eq!(param(&compiled, "file.managed:/one", "path"), json!("/one"));
     assert_eq!(param(&compiled, "file.managed:two", "path"), json!("/two"));
     assert_eq!(param(&compiled, "file.managed:three", "path"), json!("/three"));
@@ -176,8 +180,14 @@ fn s5_a_long_chain_of_includes_needs_no_stack() {
 #[test]
 fn s5_extend_appends_requisites_and_replaces_the_rest() {
     let tree = [
-        ("base.zy", "first:\n  test.nop: []\napp:\n  cmd.run:\n    - command: base\n    - cwd: /x\n    - require:\n      - test.nop:first\n"),
-        ("c.zy", "include: [base]\nextend:\n  app:\n    cmd.run:\n      - command: extended\n      - require:\n        - test.nop:mine\nmine:\n  test.nop: []\n"),
+        (
+            "base.zy",
+            "first:\n  test.nop: []\napp:\n  cmd.run:\n    - command: base\n    - cwd: /x\n    - require:\n      - test.nop:first\n",
+        ),
+        (
+            "c.zy",
+            "include: [base]\nextend:\n  app:\n    cmd.run:\n      - command: extended\n      - require:\n        - test.nop:mine\nmine:\n  test.nop: []\n",
+        ),
     ];
     let compiled = asked(&tree, "c");
     assert_eq!(edges(&compiled, "cmd.run:app"), ["require test.nop:first", "require test.nop:mine"]);
@@ -210,7 +220,9 @@ fn s6_the_same_name_twice_is_an_error_with_both_places() {
 
 #[test]
 fn s7_names_makes_a_state_of_each_name() {
-    let compiled = one("dirs:\n  file.managed:\n    - names:\n      - /a\n      - /b:\n        - content: special\n    - content: plain\nafter:\n  test.nop:\n    - require:\n      - file: /b\n      - file: dirs\n");
+    let compiled = one(
+        "dirs:\n  file.managed:\n    - names:\n      - /a\n      - /b:\n        - content: special\n    - content: plain\nafter:\n  test.nop:\n    - require:\n      - file: /b\n      - file: dirs\n",
+    );
     assert_eq!(param(&compiled, "file.managed:/a", "content"), json!("plain"));
     assert_eq!(param(&compiled, "file.managed:/b", "content"), json!("special"));
     assert_eq!(param(&compiled, "file.managed:/b", "path"), json!("/b"));
@@ -242,7 +254,11 @@ fn s8_highstate_is_the_union_of_what_matches() {
     assert_eq!(high("{% for x in ['a', 'b'] %}\n'{{ x }}*': [c]\n{% endfor %}\n"), Vec::<String>::new());
     let texts = |top| texts(&run(&tree(top), &Ask::Highstate, false));
     assert_eq!(texts("'web*': [nope]\n").len(), 1);
-    assert!(texts("'web* and (': [a]\n")[0].starts_with("states/top.zy:1:1"), "{:?}", texts("'web* and (': [a]\n"));
+    assert!(
+        texts("'web* and (': [a]\n")[0].starts_with("states/top.zy:1:1"),
+        "{:?}",
+        texts("'web* and (': [a]\n")
+    );
     assert!(texts("dev:\n  '*': [a]\n")[0].contains("unknown environment `dev`"));
     let none = run(&files(&[]), &Ask::Highstate, false);
     assert!(self::texts_of(&none).contains("there is no `top.zy`"));
@@ -254,13 +270,18 @@ fn texts_of(compiled: &zester_compile::Compiled) -> String {
 
 #[test]
 fn s9_yaml_habits_of_salt_files_work() {
-    let compiled = one("base: &base\n  test.nop: []\none:\n  file.managed:\n    - mode: 0640\n    - makedirs: yes\nthree:\n  <<: *base\n");
+    let compiled = one(
+        "base: &base\n  test.nop: []\none:\n  file.managed:\n    - mode: 0640\n    - makedirs: yes\nthree:\n  <<: *base\n",
+    );
     let one = state(&compiled, "file.managed:one");
     assert_eq!(one.params[0].value.as_text(), Some("0640"));
     assert_eq!(param(&compiled, "file.managed:one", "makedirs"), json!(true));
     state(&compiled, "test.nop:three");
     assert_eq!(problem("x:\n\ttest.nop: []\n"), "states/c.zy:2:1: tabs cannot indent YAML; use spaces");
-    assert_eq!(problem("x:\n  test.nop: [*nope]\n").split(" [").next(), Some("states/c.zy:2:14: not YAML: while parsing node, found unknown anchor"));
+    assert_eq!(
+        problem("x:\n  test.nop: [*nope]\n").split(" [").next(),
+        Some("states/c.zy:2:14: not YAML: while parsing node, found unknown anchor")
+    );
     assert!(problem("a: 1\n---\nb: 2\n").starts_with("states/c.zy:2:1: a second document begins here"));
 }
 
@@ -280,12 +301,16 @@ fn s9_aliases_are_bounded() {
 
 #[test]
 fn s16_guards_take_a_command_or_a_list() {
-    let compiled = one("x:\n  test.nop:\n    - onlyif: test -f /x\n    - unless: [a, 'b c']\n    - check_cmd: true\n");
+    let compiled =
+        one("x:\n  test.nop:\n    - onlyif: test -f /x\n    - unless: [a, 'b c']\n    - check_cmd: true\n");
     let attributes = &state(&compiled, "test.nop:x").attributes;
     assert_eq!(attributes.onlyif, ["test -f /x"]);
     assert_eq!(attributes.unless, ["a", "b c"]);
     assert_eq!(attributes.check_cmd, ["true"]);
-    assert!(problem("x:\n  test.nop:\n    - onlyif:\n      - fun: file.exists\n").contains("takes shell commands, not functions"));
+    assert!(
+        problem("x:\n  test.nop:\n    - onlyif:\n      - fun: file.exists\n")
+            .contains("takes shell commands, not functions")
+    );
     assert!(problem("x:\n  test.nop:\n    - onlyif:\n").starts_with("states/c.zy:3:"));
 }
 
@@ -332,7 +357,9 @@ fn s19_failhard_is_true_or_false() {
 
 #[test]
 fn s20_module_run_hands_both_forms_on() {
-    let compiled = one("classic:\n  module.run:\n    - name: cmd.run\n    - command: x\ndotted:\n  module.run:\n    - file.managed:\n        path: /two\n");
+    let compiled = one(
+        "classic:\n  module.run:\n    - name: cmd.run\n    - command: x\ndotted:\n  module.run:\n    - file.managed:\n        path: /two\n",
+    );
     assert_eq!(param(&compiled, "module.run:classic", "name"), json!("cmd.run"));
     assert_eq!(param(&compiled, "module.run:classic", "command"), json!("x"));
     assert_eq!(param(&compiled, "module.run:dotted", "file.managed"), json!({"path": "/two"}));
@@ -341,7 +368,9 @@ fn s20_module_run_hands_both_forms_on() {
 
 #[test]
 fn s38_manifests_are_ordered_and_ensure_decides_the_kind() {
-    let compiled = one("- file:\n    - /etc/x:\n        ensure: present\n        content: a\n    - /gone: {ensure: absent}\n- file: {/dir: {ensure: directory}}\n- package:\n    - nginx: {ensure: latest}\n    - vim\n    - git: {ensure: '2.1'}\n- service: {nginx: {ensure: stopped}}\n- exec:\n    - run it:\n- cmd.run:\n    - also: {}\n");
+    let compiled = one(
+        "- file:\n    - /etc/x:\n        ensure: present\n        content: a\n    - /gone: {ensure: absent}\n- file: {/dir: {ensure: directory}}\n- package:\n    - nginx: {ensure: latest}\n    - vim\n    - git: {ensure: '2.1'}\n- service: {nginx: {ensure: stopped}}\n- exec:\n    - run it:\n- cmd.run:\n    - also: {}\n",
+    );
     assert_eq!(
         names(&compiled),
         [
@@ -360,7 +389,10 @@ fn s38_manifests_are_ordered_and_ensure_decides_the_kind() {
     assert_eq!(edges(&compiled, "file.absent:/gone"), ["order file.managed:/etc/x"]);
     assert_eq!(edges(&compiled, "cmd.run:also"), ["order exec.run:run it"]);
     assert_eq!(param(&compiled, "pkg.installed:git", "version"), json!("2.1"));
-    assert!(problem("- file: {/x: {ensure: maybe}}\n").contains("`ensure` of file is one of present, absent, directory"));
+    assert!(
+        problem("- file: {/x: {ensure: maybe}}\n")
+            .contains("`ensure` of file is one of present, absent, directory")
+    );
     assert!(problem("- widget: {x: {}}\n").contains("unknown module `widget`"));
     assert!(problem("- 5\n").contains("an ordered manifest lists `- type:` entries, not the number 5"));
 }
@@ -371,7 +403,9 @@ fn s40_ordered_files_run_top_to_bottom_unless_a_requisite_says_otherwise() {
     let compiled = one(text);
     assert_eq!(edges(&compiled, "test.nop:b"), ["order test.nop:a"]);
     assert_eq!(edges(&compiled, "cmd.run:b"), ["order test.nop:b"]);
-    let back = one("#!ordered\na:\n  test.nop:\n    - require: [test.nop:b]\nb:\n  test.nop: []\nc:\n  test.nop: []\n");
+    let back = one(
+        "#!ordered\na:\n  test.nop:\n    - require: [test.nop:b]\nb:\n  test.nop: []\nc:\n  test.nop: []\n",
+    );
     assert_eq!(edges(&back, "test.nop:a"), ["require test.nop:b"]);
     assert_eq!(edges(&back, "test.nop:b"), Vec::<String>::new());
     assert_eq!(edges(&back, "test.nop:c"), ["order test.nop:a"]);
@@ -382,7 +416,10 @@ fn s40_ordered_files_run_top_to_bottom_unless_a_requisite_says_otherwise() {
 
 #[test]
 fn s40_order_edges_stay_inside_their_file() {
-    let tree = [("a.zy", "#!ordered\ninclude: [b]\nx:\n  test.nop: []\n"), ("b.zy", "y:\n  test.nop: []\nz:\n  test.nop: []\n")];
+    let tree = [
+        ("a.zy", "#!ordered\ninclude: [b]\nx:\n  test.nop: []\n"),
+        ("b.zy", "y:\n  test.nop: []\nz:\n  test.nop: []\n"),
+    ];
     let compiled = asked(&tree, "a");
     assert_eq!(edges(&compiled, "test.nop:x"), Vec::<String>::new());
     assert_eq!(edges(&compiled, "test.nop:z"), Vec::<String>::new());
@@ -397,7 +434,9 @@ fn s40_lint_points_out_what_nothing_orders() {
     };
     let loose = advice("nginx:\n  pkg.installed: []\n  service.running: []\n");
     assert_eq!(loose.len(), 1);
-    assert!(loose[0].starts_with("states/c.zy:3:3: nothing orders pkg.installed:nginx and service.running:nginx"));
+    assert!(
+        loose[0].starts_with("states/c.zy:3:3: nothing orders pkg.installed:nginx and service.running:nginx")
+    );
     let bound = "nginx:\n  pkg.installed: []\n  service.running:\n    - require: [pkg: nginx]\n";
     assert_eq!(advice(bound), Vec::<String>::new());
     assert_eq!(advice("x:\n  cmd.run:\n    - stdin: 0123\n").len(), 1);

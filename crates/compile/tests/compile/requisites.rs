@@ -44,7 +44,9 @@ fn s11_a_bare_id_of_two_states_is_an_error_that_lists_them() {
     let found = texts(&one(&format!("{BASE}x:\n  test.nop:\n    - require: [nginx]\n")));
     assert_eq!(found.len(), 1);
     assert!(
-        found[0].contains("dag: state \"test.nop:x\" requires one of \"pkg.installed:nginx\", \"service.running:nginx\""),
+        found[0].contains(
+            "dag: state \"test.nop:x\" requires one of \"pkg.installed:nginx\", \"service.running:nginx\""
+        ),
         "{found:?}"
     );
 }
@@ -52,7 +54,9 @@ fn s11_a_bare_id_of_two_states_is_an_error_that_lists_them() {
 #[test]
 fn s11_all_relations_and_their_lists() {
     assert_eq!(
-        waits("    - require: conf\n    - watch: {file: conf}\n    - onchanges: [conf]\n    - onfail: [alone]\n    - listen: [alone]\n    - subscribe: [file#flag]\n"),
+        waits(
+            "    - require: conf\n    - watch: {file: conf}\n    - onchanges: [conf]\n    - onfail: [alone]\n    - listen: [alone]\n    - subscribe: [file#flag]\n"
+        ),
         [
             "require file.managed:conf",
             "watch file.managed:conf",
@@ -68,7 +72,9 @@ fn s11_all_relations_and_their_lists() {
 
 #[test]
 fn s11_in_forms_put_the_requisite_onto_the_target() {
-    let compiled = one("a:\n  test.nop:\n    - require_in: [cmd.run:r]\n    - watch_in: [cmd.run:w]\n    - onchanges_in: [cmd.run:o]\n    - onfail_in: [cmd.run:f]\n    - listen_in: [cmd.run:l]\n    - prereq_in: [cmd.run:p]\nr:\n  cmd.run: []\nw:\n  cmd.run: []\no:\n  cmd.run: []\nf:\n  cmd.run: []\nl:\n  cmd.run: []\np:\n  cmd.run: []\n");
+    let compiled = one(
+        "a:\n  test.nop:\n    - require_in: [cmd.run:r]\n    - watch_in: [cmd.run:w]\n    - onchanges_in: [cmd.run:o]\n    - onfail_in: [cmd.run:f]\n    - listen_in: [cmd.run:l]\n    - prereq_in: [cmd.run:p]\nr:\n  cmd.run: []\nw:\n  cmd.run: []\no:\n  cmd.run: []\nf:\n  cmd.run: []\nl:\n  cmd.run: []\np:\n  cmd.run: []\n",
+    );
     for (name, expected) in [
         ("r", "require test.nop:a"),
         ("w", "watch test.nop:a"),
@@ -93,7 +99,10 @@ fn s11_prereq_gives_its_target_a_require() {
 #[test]
 fn s11_sls_means_every_state_of_that_file() {
     let tree = [
-        ("web/init.zy", "include: [.config, .empty]\nx:\n  test.nop:\n    - require: [sls: web.config, sls: .empty]\n    - watch: [sls: .config]\n"),
+        (
+            "web/init.zy",
+            "include: [.config, .empty]\nx:\n  test.nop:\n    - require: [sls: web.config, sls: .empty]\n    - watch: [sls: .config]\n",
+        ),
         ("web/config.zy", "a:\n  test.nop: []\nb:\n  test.nop: []\n"),
         ("web/empty.zy", ""),
         ("self.zy", "a:\n  test.nop: []\nb:\n  test.nop:\n    - require: [sls: self]\n"),
@@ -115,15 +124,29 @@ fn s23_an_unknown_target_names_both_states_and_suggests_with_a_place() {
         problem(text),
         "states/c.zy:6:9: dag: state \"cmd.run:start_nginx\" requires unknown state \"file.managed:deploy_confg\" [did you mean `file.managed:deploy_config` (states/c.zy:2:3)?] {states/c.zy:2:3 file.managed:deploy_config is declared here}"
     );
-    assert!(problem(&text.replace("file.managed:deploy_confg", "file: deploy_confg")).contains("requires unknown state \"file.managed:deploy_confg\""));
-    assert!(problem("x:\n  test.nop:\n    - require: [file.touch: y]\n").contains("unknown state \"file.touch:y\""));
-    assert!(problem("x:\n  test.nop:\n    - require_in: [widget: y]\n").contains("unknown state \"widget:y\""));
+    assert!(
+        problem(&text.replace("file.managed:deploy_confg", "file: deploy_confg"))
+            .contains("requires unknown state \"file.managed:deploy_confg\"")
+    );
+    assert!(
+        problem("x:\n  test.nop:\n    - require: [file.touch: y]\n")
+            .contains("unknown state \"file.touch:y\"")
+    );
+    assert!(
+        problem("x:\n  test.nop:\n    - require_in: [widget: y]\n").contains("unknown state \"widget:y\"")
+    );
 }
 
 #[test]
 fn s23_a_broken_state_makes_no_further_noise() {
-    assert!(problem("bad:\n  file.manged: []\nx:\n  test.nop:\n    - require: [file: bad, bad]\n").contains("unknown module"));
-    assert!(problem("include: [gone]\nx:\n  test.nop:\n    - require: [file: there]\n").contains("no file for `gone`"));
+    assert!(
+        problem("bad:\n  file.manged: []\nx:\n  test.nop:\n    - require: [file: bad, bad]\n")
+            .contains("unknown module")
+    );
+    assert!(
+        problem("include: [gone]\nx:\n  test.nop:\n    - require: [file: there]\n")
+            .contains("no file for `gone`")
+    );
     assert_eq!(
         problem("x:\n  test.nop:\n    - require:\n      - [a]\n"),
         "states/c.zy:4:9: `require` names states, not a list [write `- module.function:id` or `- module: id`]"
@@ -133,7 +156,9 @@ fn s23_a_broken_state_makes_no_further_noise() {
 #[test]
 fn s41_any_and_all_forms_are_edges_of_their_own() {
     assert_eq!(
-        waits("    - require_any: [conf]\n    - watch_any: [conf]\n    - onchanges_any: [conf]\n    - onfail_any: [conf]\n    - onfail_all: [conf]\n"),
+        waits(
+            "    - require_any: [conf]\n    - watch_any: [conf]\n    - onchanges_any: [conf]\n    - onfail_any: [conf]\n    - onfail_all: [conf]\n"
+        ),
         ["require_any", "watch_any", "onchanges_any", "onfail_any", "onfail_all"]
             .map(|kind| format!("{kind} file.managed:conf"))
     );
@@ -141,7 +166,9 @@ fn s41_any_and_all_forms_are_edges_of_their_own() {
 
 #[test]
 fn s41_use_copies_what_is_not_set() {
-    let compiled = one("a:\n  file.managed:\n    - path: /a\n    - mode: 0600\n    - user: root\n    - retry: 2\nb:\n  file.managed:\n    - user: me\n    - use: [file: a]\nc:\n  file.managed: []\nd:\n  file.managed:\n    - group: staff\n    - use_in: [file: c]\n");
+    let compiled = one(
+        "a:\n  file.managed:\n    - path: /a\n    - mode: 0600\n    - user: root\n    - retry: 2\nb:\n  file.managed:\n    - user: me\n    - use: [file: a]\nc:\n  file.managed: []\nd:\n  file.managed:\n    - group: staff\n    - use_in: [file: c]\n",
+    );
     assert_eq!(param(&compiled, "file.managed:b", "mode"), json!(600));
     assert_eq!(param(&compiled, "file.managed:b", "user"), json!("me"));
     assert_eq!(param(&compiled, "file.managed:b", "path"), json!("b"));

@@ -1,1 +1,385 @@
-//! pending
+//! S-10 and C-7: what templates can do, and that their mistakes point at the user's line.
+
+use crate::fixture::*;
+use serde_json::json;
+use zester_compile::{Inputs, render, render_yaml};
+
+/// Renders a text in the usual surroundings, with files beside it.
+fn rendered_with(list: &[(&str, &str)], text: &str) -> Result<String, String> {
+    let (tree, catalog, facts, settings) = (files(list), catalog(), facts(), settings());
+    let inputs = Inputs {
+        tree: &tree,
+        tree_name: "states",
+        catalog: &catalog,
+        facts: &facts,
+        settings: &settings,
+        functions: &Echo,
+        id: "web-01",
+        ordered: false,
+    };
+    render(&inputs, "dir/t.jinja", text, &serde_json::Map::new()).map_err(|(sources, problems)| {
+        let problem = &problems[0];
+        let place = problem.span.map(|span| sources.place(span)).unwrap_or_default();
+        let hint = problem.hint.as_ref().map(|hint| format!(" [{hint}]")).unwrap_or_default();
+        format!("{place}: {}{hint}", problem.message)
+    })
+}
+
+fn rendered(text: &str) -> Result<String, String> {
+    rendered_with(&[], text)
+}
+
+#[track_caller]
+fn gives(text: &str, expected: &str) {
+    assert_eq!(rendered(text).as_deref(), Ok(expected), "{text}");
+}
+
+#[track_caller]
+fn fails(text: &str, expected: &str) {
+    assert_eq!(rendered(text).as_ref().map_err(String::as_str), Err(expected), "{text}");
+}
+
+#[test]
+fn s10_facts_and_settings_under_all_their_names() {
+    gives("{{ facts.os }} {{ grains['os'] }} {{ grains.get('nope', 'd') }}", "Debian Debian d");
+    gives(
+        "{{ settings.app.port }} {{ pillar['app']['name'] }} {{ pillar.get('nope', 'dflt') }}",
+        "8080 shop dflt",
+    );
+    gives("{{ pillar.get('app:port') }} {{ salt['pillar.get']('app:port', 1) }}", "8080 8080");
+    gives(
+        "{{ salt.pillar.get('app:nope', 'x') }}|{{ salt['grains.get']('nested:deep:x') }}|{{ salt['config.get']('os') }}",
+        "x|7|Debian",
+    );
+    gives("{{ salt['pillar.get']('nope') }}|{{ salt['grains.get']('roles:1') }}", "|db");
+    gives("{% for k, v in pillar.app.items() %}{{ k }}={{ v }};{% endfor %}", "port=8080;name=shop;");
+    gives("{{ 'os' in grains }} {{ grains|length }} {{ opts.id }} {{ id }}", "True 5 web-01 web-01");
+    gives(
+        "{{ salt['pillar.get']('app', {'name': 'x', 'y': 1}, merge=True)|json }}",
+        r#"{"name": "shop", "y": 1, "port": 8080}"#,
+    );
+}
+
+#[test]
+fn s10_filter_by_chooses_by_a_fact() {
+    let map =
+        "{'Debian': {'pkg': 'apache2', 'n': 1}, 'RedHat': {'pkg': 'httpd'}, 'default': {'pkg': 'd', 'z': 3}}";
+    gives(&format!("{{{{ salt['grains.filter_by']({map}).pkg }}}}"), "apache2");
+    gives(
+        &format!("{{{{ grains.filter_by({map}, merge={{'n': 2}})|json }}}}"),
+        r#"{"pkg": "apache2", "n": 2}"#,
+    );
+    gives(&format!("{{{{ salt.grains.filter_by({map}, grain='nope').pkg }}}}"), "d");
+    gives(
+        &format!("{{{{ salt.grains.filter_by({map}, base='default')|json }}}}"),
+        r#"{"pkg": "apache2", "z": 3, "n": 1}"#,
+    );
+}
+
+#[test]
+fn s10_functions_are_asked_of_the_caller() {
+    gives("{{ salt['test.echo']('hi') }} {{ salt.test.echo([1, {'a': 2}])[1].a }}", "hi 2");
+    gives("{% set f = salt['test.kwargs'] %}{{ f(a=1, b=[2])|json }}", r#"{"a": 1, "b": [2]}"#);
+    fails("x\n{{ salt['cmd.run']('id') }}", "states/dir/t.jinja:2:8: cmd.run: commands are not allowed here");
+    fails(
+        "{{ salt['cmd.rum']('id') }}",
+        "states/dir/t.jinja:1:8: unknown function `cmd.rum` [did you mean `cmd.run`?]",
+    );
+    fails(
+        "{{ salt.test.ehco('id') }}",
+        "states/dir/t.jinja:1:13: unknown function `test.ehco` [did you mean `test.echo`?]",
+    );
+}
+
+#[test]
+fn s10_lists_and_maps_change_in_place_as_in_python() {
+    gives(
+        "{% set xs = [] %}{% for n in [3, 1, 2] %}{% do xs.append(n * 2) %}{% endfor %}{{ xs|join(',') }}",
+        "6,2,4",
+    );
+    gives(
+        "{% set d = {} %}{% do d.update({'a': [1]}) %}{% do d.a.append(2) %}{% do d.update(b=3) %}{{ d|json }}",
+        r#"{"a": [1, 2], "b": 3}"#,
+    );
+    gives(
+        "{% set d = {} %}{% do d.setdefault('k', []).append(1) %}{% do d.setdefault('k', []).append(2) %}{{ d }}",
+        "{'k': [1, 2]}",
+    );
+    gives(
+        "{% set a = [1] %}{% set b = a %}{% do b.append(2) %}{{ a }} {{ a == [1, 2] }} {{ 2 in a }}",
+        "[1, 2] True True",
+    );
+    gives(
+        "{% set l = [1, 2, 3] %}{{ l.pop() }}{{ l.pop(0) }}{% do l.insert(0, 9) %}{% do l.extend([7, 8]) %}{% do l.remove(2) %}{{ l }}",
+        "31[9, 7, 8]",
+    );
+    gives(
+        "{% set l = [3, 1, 2] %}{% do l.sort() %}{{ l }}{% do l.reverse() %}{{ l }}{{ l.index(1) }}",
+        "[1, 2, 3][3, 2, 1]2",
+    );
+    gives("{% set d = {'a': 1, 'b': 2} %}{{ d.pop('a') }}{{ d.pop('x', 7) }}{{ d }}", "17{'b': 2}");
+    gives(
+        "{% set ns = namespace(items=[], n=0) %}{% for i in range(3) %}{% do ns.items.append(i) %}{% set ns.n = ns.n + i %}{% endfor %}{{ ns.items }}{{ ns.n }}",
+        "[0, 1, 2]3",
+    );
+    gives("{% set x = pillar.list %}{% do x.append(3) %}{{ x }}{{ pillar.list }}", "[1, 2, 3][1, 2]");
+    gives("{% set a, b = 1, 2 %}{{ a }}{{ b }}{% set t = (1, 'x') %}{{ t }}", "12(1, 'x')");
+    gives(
+        "{% set x = [1] + [2] %}{% do x.append(3) %}{{ x }}{% set y = x|map('string')|list %}{{ y }}",
+        "[1, 2, 3]['1', '2', '3']",
+    );
+    gives(
+        "{% set l = [[1], {'a': 2}] %}{{ l is sequence }}{{ l[1] is mapping }}{{ l[0][0] }}{{ l[-1].a }}{{ l|length }}",
+        "TrueTrue122",
+    );
+    fails(
+        "{% do pillar.list.append(1) %}",
+        "states/dir/t.jinja:1:18: `append` works on a list or map that the template made with `set`",
+    );
+}
+
+#[test]
+fn s10_python_text_methods_and_salt_filters() {
+    gives(
+        "{{ 'a,b'.split(',') }} {{ '%s-%02d'|format('x', 5) }} {{ '{}-{:02d}'.format('x', 5) }}",
+        "['a', 'b'] x-05 x-05",
+    );
+    gives(
+        "{{ 'x'.ljust(3) }}| {{ '7'.zfill(3) }} {{ 'a-b-c'.rsplit('-', 1) }} {{ ','.join(['a', 'b']) }}",
+        "x  | 007 ['a-b', 'c'] a,b",
+    );
+    gives("{{ {'a': [1, 'x: y'], 'b': none, 'c': true}|yaml }}", "{a: [1, \"x: y\"], b: null, c: true}");
+    gives("{{ {'a': [1, {'b': 2}], 'c': {}}|yaml(False) }}", "a:\n  - 1\n  -\n    b: 2\nc: {}");
+    gives("{{ 'it''s'|yaml_squote }} {{ 'a\"b'|yaml_dquote }} {{ 5|yaml_encode }}", "'its' \"a\\\"b\" 5");
+    gives(
+        "{{ 'a b'|quote }} {{ 'ab'|quote }} {{ 'yes'|to_bool }} {{ 'foobar'|regex_replace('o+(b)', '0\\\\1') }}",
+        "'a b' ab True f0bar",
+    );
+    gives(
+        "{{ 'web-01'|regex_match('(\\\\w+)-(\\\\d+)') }} {{ 'x'|regex_search('y') }}",
+        "('web', '01') None",
+    );
+    gives(
+        "{{ 'hello'|b64encode }} {{ 'aGVsbG8='|b64decode }} {{ '/a/b.c'|basename }} {{ '/a/b.c'|dirname }}",
+        "aGVsbG8= hello b.c /a",
+    );
+    gives(
+        "{{ [1, 2]|union([2, 3]) }} {{ [1, 2]|intersect([2, 3]) }} {{ [1, 2]|difference([2]) }} {{ [1, 1]|unique }}",
+        "[1, 2, 3] [2] [1] [1]",
+    );
+    gives(
+        "{{ '10.0.0.1'|is_ip }} {{ [1]|is_list }} {{ {'a': {'b': 1}}|traverse('a:b') }} {{ [1, 3]|avg }}",
+        "True True 1 2.0",
+    );
+    gives("{{ 'a: [1, 2]'|load_yaml }} {{ '{\"a\": 1}'|load_json }}", "{'a': [1, 2]} {'a': 1}");
+    gives("{{ 'a\nb\n\nc'|indent(2) }}|{{ 'a\nb'|indent(2, true) }}", "a\n  b\n\n  c|  a\n  b");
+    gives(
+        "{{ [{'n': 'a'}, {'n': 'b'}]|join(',', attribute='n') }} {{ 'aXa'|replace('X', '--') }}",
+        "a,b a--a",
+    );
+    gives("{{ ['<', \"'\"]|tojson }}", "[\"\\u003c\", \"\\u0027\"]");
+}
+
+#[test]
+fn s10_includes_imports_and_salt_statements() {
+    let tree = [
+        (
+            "dir/map.jinja",
+            "{% set os = grains.os %}{% macro hi(x) %}hi {{ x }}{% endmacro %}{% set l = [1] %}",
+        ),
+        ("inc.txt", "[{{ who }}]"),
+        ("data.yaml", "a: [1, 2]\nb: yes\n"),
+        ("data.json", "{\"j\": 1}"),
+    ];
+    let gives = |text: &str, expected: &str| {
+        assert_eq!(rendered_with(&tree, text).as_deref(), Ok(expected), "{text}")
+    };
+    gives(
+        "{% from 'dir/map.jinja' import os, hi as hello with context %}{{ os }} {{ hello('x') }}",
+        "Debian hi x",
+    );
+    gives("{% import './map.jinja' as map %}{{ map.os }} {{ map.hi(1) }}{{ map.l }}", "Debian hi 1[1]");
+    gives(
+        "{% set who = 'me' %}{% include 'inc.txt' %}{% set c %}{% include 'inc.txt' %}{% endset %}{{ c|length }}",
+        "[me]4",
+    );
+    gives("{% import_yaml 'data.yaml' as d %}{% do d.a.append(3) %}{{ d.a }}{{ d.b }}", "[1, 2, 3]True");
+    gives("{%- import_json \"salt://data.json\" as d with context -%} {{ d.j }}", "1");
+    gives("{% import_text 'inc.txt' as t %}{{ t }}", "[{{ who }}]");
+    gives("{% load_yaml as d %}\nx: {{ 1 + 1 }}\ny: [a]\n{% endload %}{{ d.x }}{{ d.y }}", "2['a']");
+    gives("{% load_json as d %}{\"x\": [1]}{% endload %}{{ d.x }}", "[1]");
+    gives(
+        "{% raw %}{{ x }}{% endraw %}{# gone #}{% for i in range(9) %}{% if i == 2 %}{% continue %}{% endif %}{% if i > 3 %}{% break %}{% endif %}{{ i }}{% endfor %}",
+        "{{ x }}013",
+    );
+    let fails = |text: &str, expected: &str| {
+        assert_eq!(rendered_with(&tree, text).as_ref().map_err(String::as_str), Err(expected), "{text}");
+    };
+    fails(
+        "a\n {% include 'nope' %}",
+        "states/dir/t.jinja:2:5: there is no file `nope` in the states directory",
+    );
+    fails("{% import_yaml 'nope.yaml' as x %}", "states/dir/t.jinja:1:4: `nope.yaml` does not exist");
+    fails(
+        "{% include '../../etc/passwd' %}",
+        "states/dir/t.jinja:1:4: `dir/../../etc/passwd` leaves the states directory",
+    );
+    fails("{% include '/etc/passwd' %}", "states/dir/t.jinja:1:4: `/etc/passwd` leaves the states directory");
+}
+
+#[test]
+fn s10_blocks_are_neither_trimmed_nor_stripped() {
+    gives("a\n  {% if true %}\n  b\n  {% endif %}\nc\n", "a\n  \n  b\n  \nc\n");
+    gives("a  {%- if true -%}  b  {%- endif -%}  c", "abc");
+    gives("a  {{- 'x' -}}  b {#- c -#} d", "axbd");
+    gives("{{ [1,2][0] }}{{{'a': 1}.a}}{{-5}}{{ -5 }}", "115-5");
+}
+
+#[test]
+fn s10_an_undefined_name_points_at_itself_and_suggests() {
+    fails("x\n  {{ nobody_knows }}", "states/dir/t.jinja:2:6: `nobody_knows` is undefined");
+    fails(
+        "{% set colour = 1 %}{{ color }}",
+        "states/dir/t.jinja:1:24: `color` is undefined [did you mean `colour`?]",
+    );
+    fails("{{ grain.os }}", "states/dir/t.jinja:1:4: `grain` is undefined [did you mean `grains`?]");
+    fails("é {{ grains.oss }}", "states/dir/t.jinja:1:6: `grains.oss` is undefined [did you mean `os`?]");
+    fails(
+        "{{ pillar.app.nope }}",
+        "states/dir/t.jinja:1:4: `pillar.app.nope` is undefined [give it a default: `pillar.get('app:nope', …)`]",
+    );
+    fails(
+        "{% if grains.zzz %}{% endif %}",
+        "states/dir/t.jinja:1:7: `grains.zzz` is undefined [give it a default: `grains.get('zzz', …)`]",
+    );
+    fails("{{ 'a' ~ nope ~ 'b' }}", "states/dir/t.jinja:1:10: `nope` is undefined");
+    gives("{{ grains.nope|default('d') }}{{ nope|default('e') }}{{ nope is defined }}", "deFalse");
+}
+
+#[test]
+fn s10_syntax_errors_point_at_the_tag() {
+    fails("a\n{% if true %}\nb\n", "states/dir/t.jinja:2:1: `{% if %}` is never closed [add `{% endif %}`]");
+    fails(
+        "{% for x in [1] %}\n  {% if x %}\n{% endif %}",
+        "states/dir/t.jinja:1:1: `{% for %}` is never closed [add `{% endfor %}`]",
+    );
+    fails("x\n {% fi x %}", "states/dir/t.jinja:2:5: unknown statement `fi` [did you mean `if`?]");
+    fails(
+        "{{ '%s' % 5 }}",
+        "states/dir/t.jinja:1:4: `%` does not format texts here [write `'…'|format(x)`, `'{}'.format(x)` or `'…' ~ x`]",
+    );
+    fails("{{ 5|uper }}", "states/dir/t.jinja:1:6: unknown filter `uper` [did you mean `upper`?]");
+    fails("{{ raise('no ' ~ 'way') }}", "states/dir/t.jinja:1:4: no way");
+    fails("{{ 1 + }}", "states/dir/t.jinja:1:8: template syntax: unexpected end of variable block");
+    fails(
+        "{% set x = [1] %}{{ x.nope() }}",
+        "states/dir/t.jinja:1:22: unknown method: sequence has no method named nope",
+    );
+}
+
+#[test]
+fn c7_a_mistake_inside_a_macro_points_into_its_file() {
+    let tree = [
+        ("c.zy", "{% from 'm.jinja' import state %}\n{{ state('x') }}\n"),
+        ("m.jinja", "{% macro state(id) %}\n{{ id }}:\n  test.nop: [{{ missing }}]\n{% endmacro %}\n"),
+    ];
+    assert_eq!(texts(&asked(&tree, "c")), ["states/m.jinja:3:17: `missing` is undefined"]);
+}
+
+#[test]
+fn c7_positions_are_of_the_source_whatever_the_template_did() {
+    let text = "{% set who = 'blog' %}\n{# a comment\n over lines #}\n{% for n in range(2) %}\nsite{{ n }}:\n  file.managed:\n    - path: /srv/{{ n }}\n    - contnet: {{ who }}\n{% endfor %}\n";
+    let found = texts(&one(text));
+    assert_eq!(
+        found,
+        ["states/c.zy:8:7: unknown parameter `contnet` of file.managed [did you mean `content`?]"]
+    );
+    let stripped = "{%- for n in [1] -%}\nx{{ n }}:\n  {%- if true %}\n  file.manged: []\n  {%- endif %}\n{% endfor %}\n";
+    assert_eq!(
+        texts(&one(stripped)),
+        ["states/c.zy:4:3: unknown module `file.manged` [did you mean `file.managed`?]"]
+    );
+    let from_tag = "{{ 'x:\n  file.manged: []\n' }}";
+    assert_eq!(
+        texts(&one(from_tag)),
+        ["states/c.zy:1:1: unknown module `file.manged` [did you mean `file.managed`?]"]
+    );
+    let wide = "{% set a = 'ü' %}\nx:\n  test.nop: {ü{{ a }}ü: 1, zz: 2}\n";
+    assert!(
+        texts(&one(wide))[1].starts_with("states/c.zy:3:28: unknown parameter `zz`"),
+        "{:?}",
+        texts(&one(wide))
+    );
+}
+
+#[test]
+fn c7_included_templates_keep_their_own_positions() {
+    let tree = [
+        ("c.zy", "a:\n  test.nop: []\n{% include 'part.jinja' %}\nz:\n  file.manged: []\n"),
+        ("part.jinja", "# {{ grains.os }}\nb:\n  file.mnaged: []\n"),
+    ];
+    assert_eq!(
+        texts(&asked(&tree, "c")),
+        [
+            "states/part.jinja:3:3: unknown module `file.mnaged` [did you mean `file.managed`?]",
+            "states/c.zy:5:3: unknown module `file.manged` [did you mean `file.managed`?]"
+        ]
+    );
+}
+
+#[test]
+fn c7_yaml_errors_in_rendered_text_point_at_the_source() {
+    assert_eq!(
+        problem("{% set x = 1 %}\na:\n  test.nop: []\na:\n  test.nop: []\n"),
+        "states/c.zy:4:1: duplicate key `a` {states/c.zy:2:1 first defined here}"
+    );
+    assert!(problem("{% if true %}\na: b: c\n{% endif %}\n").starts_with("states/c.zy:2:5: not YAML"));
+}
+
+#[test]
+fn s10_marks_never_show_whatever_the_data_holds() {
+    let compiled = one("x:\n  cmd.run:\n    - command: \"{{ pillar.icon }}{{ 1 }}\"\n    - stdin: {{ 2 }}\n");
+    assert_eq!(param(&compiled, "cmd.run:x", "command"), json!("\u{100000}\u{108000}1"));
+    let own = one("x:\n  cmd.run:\n    - command: \"\u{100000}\u{108000}{{ 1 }}\"\n");
+    assert_eq!(param(&own, "cmd.run:x", "command"), json!("\u{100000}\u{108000}1"));
+    gives(
+        "{% set x %}a{{ 1 }}b{% endset %}{{ x|length }}{% macro m() %}q{{ 2 }}{% endmacro %}{{ m()|length }}{% filter upper %}a{{ 'b' }}{% endfilter %}",
+        "32AB",
+    );
+    gives("{% macro m() %}{{ caller() }}{% endmacro %}{% call m() %}abc{% endcall %}", "abc");
+}
+
+#[test]
+fn s10_a_template_knows_its_file() {
+    let tree = [(
+        "web/init.zy",
+        "x:\n  cmd.run:\n    - command: '{{ sls }} {{ slspath }} {{ tpldir }} {{ tplfile }} {{ tplpath }}'\n",
+    )];
+    let compiled = asked(&tree, "web");
+    assert_eq!(param(&compiled, "cmd.run:x", "command"), json!("web web web web/init.zy states/web/init.zy"));
+}
+
+#[test]
+fn s10_context_lies_over_the_usual_variables_and_settings_files_keep_positions() {
+    let (tree, catalog, facts, settings) = (files(&[]), catalog(), facts(), settings());
+    let inputs = Inputs {
+        tree: &tree,
+        tree_name: "states",
+        catalog: &catalog,
+        facts: &facts,
+        settings: &settings,
+        functions: &Echo,
+        id: "web-01",
+        ordered: false,
+    };
+    let context = json!({"port": 81, "list": [1]});
+    let text = render(&inputs, "x", "{{ port }}{% do list %}", context.as_object().unwrap());
+    assert!(text.is_err());
+    let text = render(&inputs, "x", "{{ port }}{{ list[0] }}\n", context.as_object().unwrap());
+    assert_eq!(text.map_err(|(_, problems)| problems), Ok("811\n".into()));
+    let mut sources = zester_model::source::Sources::default();
+    let node =
+        render_yaml(&inputs, &mut sources, "settings/a.yaml", "{% set x = 1 %}\na: {{ x }}\n").unwrap();
+    let (key, value) = &node.as_map().unwrap()[0];
+    assert_eq!((sources.place(key.span), value.to_json()), ("settings/a.yaml:2:1".into(), json!(1)));
+}
