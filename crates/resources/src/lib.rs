@@ -16,6 +16,7 @@ mod made;
 mod ownership;
 mod params;
 mod path_text;
+mod pkg;
 mod standing;
 mod tree;
 pub mod words;
@@ -67,6 +68,8 @@ resources! {
     file_symlink: Entry::of::<file_symlink::Symlink>;
     file_touch: Entry::of::<file_touch::Touched>;
     file_absent: Entry::of::<file_absent::Absent>;
+    pkg_installed: Entry::of::<pkg_installed::Installed>;
+    pkg_removed: Entry::of::<pkg_removed::Removed>;
     module_run: module_run::entry;
     test_states: Entry::of::<test_states::Nop>, Entry::of::<test_states::SucceedWithoutChanges>,
         Entry::of::<test_states::Ping>, Entry::of::<test_states::SucceedWithChanges>,

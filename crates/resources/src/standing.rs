@@ -137,6 +137,10 @@ impl Standing {
             (Standing::Link { target: left, .. }, Standing::Link { target: right, .. }) => left == right,
             _ => false,
         };
+        // A directory cannot be replaced in one step: for a moment nothing is there.
+        if *self == Standing::Absent && matches!(before, Standing::Directory { .. }) {
+            return true;
+        }
         let ends = [before, after];
         let mine = self.owner().zip(self.mode().or(Some(0)));
         ends.iter().any(|end| core(self, end))

@@ -1,0 +1,312 @@
+//! Packages of Debian and its children, through `dpkg-query` and `apt-get`.
+//!
+//! A transaction is never signalled: cutting `dpkg` leaves a broken machine (S-32). One `apt-get` runs at a time in this
+//! process, and waits for the lock of others. One that was cut by a crash is repaired before anything else.
+
+use crate::resource::Applying;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
+use zester_host::{Exit, Fault, FaultKind, Launch, Look, Processes};
+use zester_model::limits::{FILE_BYTES_MAX, STDERR_TAIL_LINES};
+
+const FORMAT: &str = "-f=${db:Status-Abbrev}\\t${Package}\\t${Architecture}\\t${Version}\\n";
+/// How long to wait for another package manager to let go of the lock.
+const LOCK_WAIT: &str = "DPkg::Lock::Timeout=600";
+/// A question is answered from local files; longer means that something is stuck.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(120);
+/// What dpkg knows to be installed.
+const BOOK: &str = "/var/lib/dpkg/status";
+/// Where an interrupted dpkg leaves its unfinished work.
+const UPDATES: &str = "/var/lib/dpkg/updates";
+
+/// Two of them would only wait for each other's lock, and report what the other did as their own.
+static TURN: Mutex<()> = Mutex::const_new(());
+
+/// Installed packages with their versions, by `name` and by `name:architecture`.
+pub(crate) type Installed = BTreeMap<String, String>;
+
+/// One line of what apt is going to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Planned {
+    pub(crate) name: String,
+    pub(crate) old: Option<String>,
+    pub(crate) new: Option<String>,
+}
+
+fn quiet(words: Vec<String>) -> Launch {
+    let mut launch = Launch::argv(words);
+    launch.environment = vec![
+        ("DEBIAN_FRONTEND".into(), "noninteractive".into()),
+        ("APT_LISTCHANGES_FRONTEND".into(), "none".into()),
+        ("NEEDRESTART_MODE".into(), "l".into()),
+        ("LC_ALL".into(), "C".into()),
+    ];
+    launch
+}
+
+fn apt_get(options: &[&str], verb: &str, words: &[String]) -> Launch {
+    let fixed = ["apt-get", "-y", "-q", "-o", LOCK_WAIT, "-o", "Dpkg::Options::=--force-confdef"];
+    let more = ["-o", "Dpkg::Options::=--force-confold"];
+    let options = fixed.iter().chain(&more).chain(options).map(ToString::to_string);
+    quiet(options.chain([verb.to_string()]).chain(words.iter().cloned()).collect())
+}
+
+/// What is installed of the given names.
+pub(crate) async fn installed(
+    query: &dyn Processes,
+    names: &[String],
+    cancel: &CancellationToken,
+) -> Result<Installed, Fault> {
+    let words = ["dpkg-query", "-W", FORMAT].iter().map(ToString::to_string);
+    let mut launch = quiet(words.chain(names.iter().cloned()).collect());
+    launch.timeout = Some(QUERY_TIMEOUT);
+    let exit = query.run(&launch, None, cancel).await.map_err(no_apt)?;
+    if exit.canceled {
+        return Err(Fault::canceled());
+    }
+    // It exits with 1 when one of the names is unknown, which is an answer too.
+    match exit.code {
+        Some(0 | 1) => Ok(parse_installed(&exit.stdout.text)),
+        _ => Err(failed("dpkg-query", &exit)),
+    }
+}
+
+/// Everything that is installed, from dpkg's own book: a list of all packages is longer than what is kept of an output.
+fn all_installed(look: &dyn Look) -> Result<Installed, Fault> {
+    let book = look.read(Path::new(BOOK), FILE_BYTES_MAX)?;
+    Ok(parse_book(&String::from_utf8_lossy(&book)))
+}
+
+fn parse_book(text: &str) -> Installed {
+    let mut found = Installed::new();
+    for paragraph in text.split("\n\n") {
+        let field = |name: &str| paragraph.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let installed = field("Status:").is_some_and(|status| status.ends_with(" installed"));
+        let fields = (field("Package:"), field("Architecture:"), field("Version:"));
+        if let (true, (Some(name), Some(architecture), Some(version))) = (installed, fields) {
+            found.insert(name.to_string(), version.to_string());
+            found.insert(format!("{name}:{architecture}"), version.to_string());
+        }
+    }
+    found
+}
+
+fn parse_installed(text: &str) -> Installed {
+    let mut found = Installed::new();
+    for line in text.lines() {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let [status, name, architecture, version] = fields.as_slice() else { continue };
+        // The second letter says what is; the first only what is wanted.
+        if status.as_bytes().get(1) == Some(&b'i') {
+            found.insert((*name).to_string(), (*version).to_string());
+            found.insert(format!("{name}:{architecture}"), (*version).to_string());
+        }
+    }
+    found
+}
+
+/// What apt would do, without doing it. `None` where it cannot tell (a package it does not know).
+pub(crate) async fn simulate(
+    query: &dyn Processes,
+    options: &[&str],
+    verb: &str,
+    words: &[String],
+    cancel: &CancellationToken,
+) -> Result<Result<Vec<Planned>, Fault>, Fault> {
+    let options: Vec<&str> = options.iter().copied().chain(["-s"]).collect();
+    let mut launch = apt_get(&options, verb, words);
+    launch.timeout = Some(QUERY_TIMEOUT);
+    let exit = query.run(&launch, None, cancel).await.map_err(no_apt)?;
+    if exit.canceled {
+        return Err(Fault::canceled());
+    }
+    if exit.code != Some(0) {
+        return Ok(Err(failed("apt-get", &exit)));
+    }
+    Ok(Ok(parse_plan(&exit.stdout.text)))
+}
+
+/// `Inst name [old] (new origin [architecture])` and `Remv name [old]`.
+fn parse_plan(text: &str) -> Vec<Planned> {
+    let mut plan = Vec::new();
+    for line in text.lines() {
+        let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
+        if verb != "Inst" && verb != "Remv" && verb != "Purg" {
+            continue;
+        }
+        let name = rest.split(' ').next().unwrap_or_default().to_string();
+        let between = |open: char, close: char| {
+            let (_, after) = rest.split_once(open)?;
+            after.split(close).next()?.split(' ').next().map(str::to_string)
+        };
+        let before_new = rest.split('(').next().unwrap_or_default();
+        let old = before_new.contains('[').then(|| between('[', ']')).flatten();
+        let new = (verb == "Inst").then(|| between('(', ')')).flatten();
+        plan.push(Planned { name, old, new });
+    }
+    plan
+}
+
+fn no_apt(fault: Fault) -> Fault {
+    if fault.kind != FaultKind::NotFound {
+        return fault;
+    }
+    let message = format!("packages cannot be managed here: {}", fault.message);
+    Fault::new(FaultKind::Unsupported, message).hint("only apt is known so far")
+}
+
+fn failed(program: &str, exit: &Exit) -> Fault {
+    let text = if exit.stderr.text.trim().is_empty() { &exit.stdout.text } else { &exit.stderr.text };
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    let tail = lines[lines.len().saturating_sub(STDERR_TAIL_LINES)..].join("\n");
+    let ended = match (exit.code, exit.signal) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, signal) => format!("signal {}", signal.unwrap_or_default()),
+    };
+    Fault::new(FaultKind::CommandFailed, format!("{program} failed with {ended}: {tail}"))
+}
+
+/// A turn at the package manager: nobody else of this process has one meanwhile.
+pub(crate) struct Turn<'a> {
+    cx: &'a Applying<'a>,
+    /// A cancel came while a transaction ran; it was let finish.
+    pub(crate) canceled: bool,
+    _held: tokio::sync::MutexGuard<'static, ()>,
+}
+
+impl<'a> Turn<'a> {
+    /// Waits for its turn, and repairs what an interrupted dpkg left.
+    pub(crate) async fn take(cx: &'a Applying<'a>) -> Result<Turn<'a>, Fault> {
+        let held = tokio::select! {
+            held = TURN.lock() => held,
+            () = cx.cancel.cancelled() => return Err(Fault::canceled()),
+        };
+        let mut turn = Turn { cx, canceled: false, _held: held };
+        turn.repair().await?;
+        Ok(turn)
+    }
+
+    async fn repair(&mut self) -> Result<(), Fault> {
+        let updates = Path::new(UPDATES);
+        let begun =
+            self.cx.touch.stat_followed(updates)?.is_some() && !self.cx.touch.list(updates)?.is_empty();
+        if begun {
+            let launch = quiet(
+                ["dpkg", "--force-confdef", "--force-confold", "--configure", "-a"]
+                    .map(String::from)
+                    .to_vec(),
+            );
+            self.transact(launch, "dpkg --configure -a").await?;
+        }
+        Ok(())
+    }
+
+    /// Runs to its end, whatever is cancelled meanwhile.
+    async fn transact(&mut self, mut launch: Launch, program: &str) -> Result<(), Fault> {
+        if self.cx.cancel.is_cancelled() {
+            return Err(Fault::canceled());
+        }
+        launch.uninterruptible = true;
+        let exit =
+            self.cx.processes.run(&launch, self.cx.live.clone(), self.cx.cancel).await.map_err(no_apt)?;
+        self.canceled |= exit.canceled;
+        if exit.code == Some(0) { Ok(()) } else { Err(failed(program, &exit)) }
+    }
+
+    /// Installs. Where apt does not know a package and may be asked anew, its lists are refreshed once.
+    pub(crate) async fn install(
+        &mut self,
+        options: &[&str],
+        words: &[String],
+        refresh: Option<bool>,
+    ) -> Result<(), Fault> {
+        if refresh == Some(true) {
+            self.update().await?;
+        }
+        let tried = self.transact(apt_get(options, "install", words), "apt-get install").await;
+        match tried {
+            Err(fault) if refresh.is_none() && is_stale(&fault) => {
+                self.update().await?;
+                self.transact(apt_get(options, "install", words), "apt-get install").await
+            }
+            other => other,
+        }
+    }
+
+    pub(crate) async fn remove(&mut self, words: &[String]) -> Result<(), Fault> {
+        self.transact(apt_get(&[], "remove", words), "apt-get remove").await
+    }
+
+    async fn update(&mut self) -> Result<(), Fault> {
+        let launch = apt_get(&[], "update", &[]);
+        let exit =
+            self.cx.processes.run(&launch, self.cx.live.clone(), self.cx.cancel).await.map_err(no_apt)?;
+        match exit.code {
+            _ if exit.canceled => Err(Fault::canceled()),
+            Some(0) => Ok(()),
+            _ => Err(failed("apt-get update", &exit)),
+        }
+    }
+
+    pub(crate) fn installed(&self) -> Result<Installed, Fault> {
+        all_installed(self.cx.touch)
+    }
+}
+
+/// The lists are missing or too old: packages unknown, or gone from the mirror.
+fn is_stale(fault: &Fault) -> bool {
+    let marks = [
+        "Unable to locate package",
+        "has no installation candidate",
+        "was not found",
+        "Failed to fetch",
+        "404",
+    ];
+    marks.iter().any(|mark| fault.message.contains(mark))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_plan_of_apt_is_read_from_its_own_words() {
+        let text = "Reading package lists...\nInst libssl3 [3.0.1-1] (3.0.2-1 Debian:12/stable [amd64]) []\n\
+                    Inst hello (2.10-3 Debian:12.15/oldstable [amd64])\nConf hello (2.10-3 Debian:12.15/oldstable [amd64])\n\
+                    Remv bash [5.2.15-2+b8]\n";
+        let planned = |name: &str, old: Option<&str>, new: Option<&str>| Planned {
+            name: name.into(),
+            old: old.map(Into::into),
+            new: new.map(Into::into),
+        };
+        let expected = [
+            planned("libssl3", Some("3.0.1-1"), Some("3.0.2-1")),
+            planned("hello", None, Some("2.10-3")),
+            planned("bash", Some("5.2.15-2+b8"), None),
+        ];
+        assert_eq!(parse_plan(text), expected);
+    }
+
+    #[test]
+    fn only_what_is_installed_counts_not_what_left_its_configuration() {
+        let text = "ii \tbash\tamd64\t5.2\nrc \told\tamd64\t1\niU \tunpacked\tamd64\t1\nhi \theld\tall\t2\nun \tnever\t\t\n";
+        let found = parse_installed(text);
+        let names: Vec<&str> = found.keys().map(String::as_str).collect();
+        assert_eq!(names, ["bash", "bash:amd64", "held", "held:all"]);
+    }
+
+    #[test]
+    fn dpkgs_book_is_read_as_dpkg_writes_it() {
+        let text = "Package: bash\nEssential: yes\nStatus: install ok installed\nArchitecture: amd64\nVersion: 5.2\n\
+                    Description: shell\n Package: not this\n\nPackage: old\nStatus: deinstall ok config-files\n\
+                    Architecture: amd64\nVersion: 1\n\n";
+        let found = parse_book(text);
+        assert_eq!(
+            found.into_iter().collect::<Vec<_>>(),
+            [("bash".to_string(), "5.2".to_string()), ("bash:amd64".to_string(), "5.2".to_string()),]
+        );
+    }
+}

@@ -1,0 +1,109 @@
+//! A small apt for tests: it knows `hello` 2.10 and 2.9, which needs `libhello` 1, and `sl` 5. Its book lies on the machine in
+//! memory, in dpkg's own form, so that snapshots see packages too.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use zester_host::overlay::Overlay;
+use zester_host::process::fake::{Scripted, command_line, exit};
+use zester_host::{Exit, Look, NewFile, Owner, Processes, Touch};
+
+type Book = BTreeMap<String, String>;
+
+const BOOK: &str = "/var/lib/dpkg/status";
+
+fn write(host: &Overlay, book: &Book) {
+    let paragraph = |(name, version): (&String, &String)| {
+        format!("Package: {name}\nStatus: install ok installed\nArchitecture: all\nVersion: {version}\n\n")
+    };
+    let text: String = book.iter().map(paragraph).collect();
+    let owner = Owner { uid: 0, gid: 0 };
+    host.put_file(BOOK.as_ref(), &NewFile { content: text.as_bytes(), mode: 0o644, owner }).unwrap();
+}
+
+fn read(host: &Overlay) -> Book {
+    let text = String::from_utf8(host.read(BOOK.as_ref(), 1 << 20).unwrap()).unwrap();
+    let paragraphs = text.split("\n\n").filter(|paragraph| !paragraph.is_empty());
+    let field = |paragraph: &str, name: &str| {
+        paragraph.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_string()
+    };
+    paragraphs.map(|one| (field(one, "Package: "), field(one, "Version: "))).collect()
+}
+
+/// What a request makes of the book, or apt's complaint.
+fn changed(mut book: Book, verb: &str, words: &[&str]) -> Result<Book, String> {
+    for word in words {
+        let (name, version) =
+            word.split_once('=').map_or((*word, None), |(name, version)| (name, Some(version)));
+        match (verb, name, version) {
+            ("install", "hello", version @ (None | Some("2.10" | "2.9"))) => {
+                book.insert("hello".into(), version.unwrap_or("2.10").into());
+                book.insert("libhello".into(), "1".into());
+            }
+            ("install", "libhello", _) => drop(book.insert("libhello".into(), "1".into())),
+            ("install", "sl", _) => drop(book.insert("sl".into(), "5".into())),
+            ("remove", "libhello", _) => {
+                book.remove("hello");
+                book.remove("libhello");
+            }
+            ("remove", name, _) => drop(book.remove(name)),
+            (_, name, _) => return Err(format!("E: Unable to locate package {name}")),
+        }
+    }
+    Ok(book)
+}
+
+fn plan(before: &Book, after: &Book) -> String {
+    let mut text = String::new();
+    for (name, version) in after {
+        match before.get(name) {
+            Some(old) if old == version => {}
+            Some(old) => text.push_str(&format!("Inst {name} [{old}] ({version} Fake [all])\n")),
+            None => text.push_str(&format!("Inst {name} ({version} Fake [all])\n")),
+        }
+    }
+    for (name, version) in before.iter().filter(|(name, _)| !after.contains_key(*name)) {
+        text.push_str(&format!("Remv {name} [{version}]\n"));
+    }
+    text
+}
+
+fn answer(host: &Overlay, line: &str) -> Option<Exit> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let book = read(host);
+    if words[0] == "dpkg-query" {
+        let asked = &words[3..];
+        let line = |(name, version): (&String, &String)| format!("ii \t{name}\tall\t{version}\n");
+        let found: String =
+            book.iter().filter(|(name, _)| asked.contains(&name.as_str())).map(line).collect();
+        return Some(exit(i32::from(asked.iter().any(|name| !book.contains_key(*name))), &found, ""));
+    }
+    if words[0] == "dpkg" && line.contains("--configure -a") {
+        host.remove_file("/var/lib/dpkg/updates/0001".as_ref()).unwrap();
+        return Some(exit(0, "", ""));
+    }
+    let at = words.iter().position(|word| ["install", "remove", "update"].contains(word))?;
+    let after = match changed(book.clone(), words[at], &words[at + 1..]) {
+        Ok(after) => after,
+        Err(complaint) => return Some(exit(100, "", &complaint)),
+    };
+    if !words.contains(&"-s") {
+        write(host, &after);
+    }
+    Some(exit(0, &plan(&book, &after), ""))
+}
+
+/// A machine with these packages: `hello 2.10 libhello 1`.
+pub(crate) fn fake_apt(host: &Arc<Overlay>, packages: &str) -> Arc<dyn Processes> {
+    let owner = Owner { uid: 0, gid: 0 };
+    for directory in ["/var", "/var/lib", "/var/lib/dpkg", "/var/lib/dpkg/updates"] {
+        host.make_directory(Path::new(directory), 0o755, owner).unwrap();
+    }
+    let words: Vec<&str> = packages.split_whitespace().collect();
+    write(host, &words.chunks(2).map(|pair| (pair[0].to_string(), pair[1].to_string())).collect());
+    let host = Arc::downgrade(host);
+    Arc::new(Scripted::new().with(move |launch| {
+        let host = host.upgrade()?;
+        answer(&host, &command_line(launch)).map(Ok)
+    }))
+}

@@ -1,0 +1,264 @@
+//! `pkg.installed`: packages that are installed, in the version that the state says.
+
+use crate::pkg::apt::{self, Turn};
+use crate::pkg::wanted::{Wanted, WantedList};
+use crate::pkg::{asked_for, refuse_odd_names};
+use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use zester_host::files::Foreseen;
+use zester_host::overlay::Overlay;
+use zester_host::{Fault, FaultKind};
+use zester_model::outcome::Details;
+
+/// Packages that are installed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Installed {
+    /// The package, where `pkgs` lists no others.
+    name: String,
+    /// Several packages at once: names, or `name: version`.
+    pkgs: Option<WantedList>,
+    /// The exact version; `1.2*` stands for all that begin like that. Unset: any will do.
+    version: Option<String>,
+    /// `true` refreshes the package lists before installing, `false` never does. Unset: only if a package is not known.
+    refresh: Option<bool>,
+    /// `false` leaves out packages that are merely recommended. Unset: as apt is configured.
+    install_recommends: Option<bool>,
+}
+
+/// One package on its way from a version to another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Move {
+    old: Option<String>,
+    new: Option<String>,
+}
+
+/// What is missing, and all that its installation brings.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Drift {
+    /// What was asked for and is not there.
+    asked: Vec<Wanted>,
+    /// Everything that changes, dependencies included, as far as it can be foretold.
+    moves: BTreeMap<String, Move>,
+}
+
+impl Drift {
+    /// Packages that were not there at all.
+    fn newly(&self) -> Vec<String> {
+        self.moves.iter().filter(|(_, moved)| moved.old.is_none()).map(|(name, _)| name.clone()).collect()
+    }
+
+    fn words(&self) -> String {
+        let line = |(name, Move { old, new }): (&String, &Move)| {
+            let version = |version: &Option<String>| version.clone().unwrap_or_else(|| "?".to_string());
+            match old {
+                Some(old) => format!("{name}: {old} → {}\n", version(new)),
+                None => format!("{name}: new, {}\n", version(new)),
+            }
+        };
+        self.moves.iter().map(line).collect()
+    }
+
+    fn details(&self) -> Details {
+        let mut details = Details::new();
+        details.insert("packages".into(), json!(self.moves));
+        details
+    }
+}
+
+impl Installed {
+    fn asked(&self) -> Vec<Wanted> {
+        asked_for(&self.name, self.pkgs.as_ref(), self.version.as_deref())
+    }
+
+    fn options(&self) -> Vec<&'static str> {
+        match self.install_recommends {
+            Some(true) => vec!["--install-recommends"],
+            Some(false) => vec!["--no-install-recommends"],
+            None => Vec::new(),
+        }
+    }
+
+    async fn look(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
+        let asked = self.asked();
+        let names: Vec<String> = asked.iter().map(|wanted| wanted.name.clone()).collect();
+        let present = apt::installed(cx.query, &names, cx.cancel).await?;
+        let there = |wanted: &Wanted| match cx.look.package_foreseen(&wanted.name) {
+            Some(Foreseen::Installed(version)) => version.is_none_or(|version| wanted.accepts(&version)),
+            Some(Foreseen::Removed) => false,
+            None => present.get(&wanted.name).is_some_and(|version| wanted.accepts(version)),
+        };
+        let missing: Vec<Wanted> = asked.into_iter().filter(|wanted| !there(wanted)).collect();
+        if missing.is_empty() {
+            return Ok(None);
+        }
+        let direct = missing.iter().map(|wanted| {
+            let moved = Move { old: present.get(&wanted.name).cloned(), new: wanted.version.clone() };
+            (wanted.name.clone(), moved)
+        });
+        let mut moves: BTreeMap<String, Move> = direct.collect();
+        let words: Vec<String> = missing.iter().map(Wanted::argument).collect();
+        let mut options = self.options();
+        options.push("--allow-downgrades");
+        match apt::simulate(cx.query, &options, "install", &words, cx.cancel).await? {
+            Ok(plan) => {
+                moves.extend(
+                    plan.into_iter()
+                        .map(|planned| (planned.name, Move { old: planned.old, new: planned.new })),
+                );
+            }
+            // Without fresh lists nothing will change about it; otherwise only acting can tell.
+            Err(fault) if self.refresh == Some(false) && !cx.rehearsal => return Err(fault),
+            Err(_) => {}
+        }
+        Ok(Some(Drift { asked: missing, moves }))
+    }
+
+    async fn install(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Drift, Fault> {
+        let mut turn = Turn::take(cx).await?;
+        let before = turn.installed()?;
+        let words: Vec<String> = drift.asked.iter().map(Wanted::argument).collect();
+        let mut options = self.options();
+        if drift.asked.iter().any(|wanted| wanted.version.is_some()) {
+            options.push("--allow-downgrades");
+        }
+        turn.install(&options, &words, self.refresh).await?;
+        let after = turn.installed()?;
+        let plain = |names: &apt::Installed| -> BTreeSet<String> {
+            names.keys().filter(|name| !name.contains(':')).cloned().collect()
+        };
+        let mut moves = BTreeMap::new();
+        for name in plain(&before).union(&plain(&after)) {
+            let moved = Move { old: before.get(name).cloned(), new: after.get(name).cloned() };
+            if moved.old != moved.new {
+                moves.insert(name.clone(), moved);
+            }
+        }
+        let done = Drift { asked: drift.asked.clone(), moves };
+        if turn.canceled {
+            let mut details = done.details();
+            details.insert("uninterruptible".into(), true.into());
+            return Err(Fault::canceled().details(details));
+        }
+        let unmet =
+            drift.asked.iter().find(|wanted| !after.get(&wanted.name).is_some_and(|now| wanted.accepts(now)));
+        if let Some(wanted) = unmet {
+            let message = format!("apt-get succeeded, but {} is not installed", wanted.argument());
+            let hint = "a virtual package is installed by the name of one that provides it";
+            return Err(Fault::new(FaultKind::CommandFailed, message).hint(hint).details(done.details()));
+        }
+        Ok(done)
+    }
+}
+
+impl Resource for Installed {
+    const KIND: &'static str = "pkg.installed";
+    const PRIMARY: &'static str = "name";
+    const DOC: &'static str = "Installs packages.
+
+Only what is missing, or has another version than the one given, is installed; the dry run names everything that would come along.
+Configuration files that were changed here are kept. Apt is never interrupted: a cancelled run waits for it, and a transaction that
+a crash has cut is completed first. A revert removes the packages that were new, dependencies included, and never one that was there before.
+
+```yaml
+web server:
+  pkg.installed:
+    - pkgs:
+      - nginx
+      - openssl
+```
+
+```yaml
+hello:
+  pkg.installed:
+    - version: 2.10-3
+```
+";
+    const UNDOABLE: bool = true;
+    const LISTS: &'static [&'static str] = &[];
+    type Drift = Drift;
+
+    fn validate(&self) -> Vec<Invalid> {
+        let parameter = if self.pkgs.is_some() { "pkgs" } else { "name" };
+        let mut invalid = refuse_odd_names(&self.asked(), parameter);
+        if self.version.is_some() && self.pkgs.is_some() {
+            let message = "with `pkgs`, each package has its own version, `name: version`".to_string();
+            invalid.push(Invalid { parameter: "version", message, hint: None });
+        }
+        if self.version.as_deref() == Some("latest") {
+            let message = "`latest` is not a version".to_string();
+            let hint = Some("leave `version` out to have any installed".to_string());
+            invalid.push(Invalid { parameter: "version", message, hint });
+        }
+        invalid
+    }
+
+    async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
+        self.look(cx).await
+    }
+
+    fn explain(&self, drift: &Drift, _done: bool) -> Explanation {
+        Explanation { diff: drift.words(), details: drift.details() }
+    }
+
+    async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
+        let done = self.install(drift, cx).await?;
+        let undo = serde_json::to_value(&done).ok();
+        Ok(Change { changed: !done.moves.is_empty(), diff: done.words(), details: done.details(), undo })
+    }
+
+    fn foresee(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
+        for (name, moved) in &drift.moves {
+            overlay.foresee_package(name, moved.new.as_deref());
+        }
+        for wanted in &drift.asked {
+            overlay.foresee_package(
+                &wanted.name,
+                wanted.version.as_deref().filter(|version| !version.ends_with('*')),
+            );
+        }
+        Ok(())
+    }
+
+    async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
+        let applying = Applying { touch: cx.touch, processes: cx.processes, cancel: cx.cancel, live: None };
+        let newly = undo.newly();
+        let mut turn = Turn::take(&applying).await?;
+        let before = turn.installed()?;
+        let ours: Vec<String> = newly.into_iter().filter(|name| before.contains_key(name)).collect();
+        if ours.is_empty() {
+            return Ok(Change::default());
+        }
+        if !cx.force {
+            refuse_if_needed_by_others(&ours, cx).await?;
+        }
+        turn.remove(&ours).await?;
+        let lines: Vec<String> = ours.iter().map(|name| format!("{name}: removed")).collect();
+        let mut details = Details::new();
+        details.insert("removed".into(), json!(ours));
+        Ok(Change { changed: true, diff: lines.join("\n"), details, undo: None })
+    }
+}
+
+/// What somebody installed since may need what we brought; it is not ours to remove.
+async fn refuse_if_needed_by_others(ours: &[String], cx: &Reverting<'_>) -> Result<(), Fault> {
+    let plan = apt::simulate(cx.processes, &[], "remove", ours, cx.cancel).await??;
+    let bare = |name: &str| name.split(':').next().unwrap_or_default().to_string();
+    let known: BTreeSet<String> = ours.iter().map(|name| bare(name)).collect();
+    let others: Vec<String> =
+        plan.into_iter().map(|planned| bare(&planned.name)).filter(|name| !known.contains(name)).collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    let message = format!("removing {} would also remove {}", ours.join(", "), others.join(", "));
+    Err(Fault::new(FaultKind::ChangedSince, message).hint("`--force` removes them all"))
+}
+
+#[cfg(test)]
+mod tests;
+
+#[cfg(test)]
+pub(crate) use tests::cases;

@@ -1,0 +1,134 @@
+use crate::laws::{Case, FewFiles, MemoryVault, Promise, bind_json};
+use crate::pkg::fake_apt::fake_apt;
+use crate::resource::{Applying, Change, Checking, Reverting};
+use serde_json::{Value as Json, json};
+use std::path::Path;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use zester_host::overlay::Overlay;
+use zester_host::process::Runner;
+use zester_host::real::Real;
+use zester_host::{Fault, FaultKind, Look, NewFile, Processes, Touch};
+
+pub(crate) fn cases() -> Vec<Case> {
+    let case = |params, promise, world: &'static str| {
+        Case::new("pkg.installed", params, promise, move |host| fake_apt(host, world))
+    };
+    vec![
+        case(json!({ "name": "hello" }), Promise::Converges, ""),
+        case(json!({ "name": "hello" }), Promise::Converges, "libhello 1"),
+        case(json!({ "name": "hello" }), Promise::Clean, "hello 2.9 libhello 1"),
+        case(json!({ "name": "x", "pkgs": ["hello", "sl"] }), Promise::Converges, "sl 5"),
+        case(json!({ "name": "x", "pkgs": [{ "hello": "2.9" }, "sl"] }), Promise::Converges, ""),
+        case(json!({ "name": "hello", "version": "2.1*" }), Promise::Clean, "hello 2.10 libhello 1"),
+        case(json!({ "name": "no-such" }), Promise::Fails, ""),
+    ]
+}
+
+struct Bench<'a> {
+    host: &'a dyn Touch,
+    processes: &'a dyn Processes,
+    cancel: CancellationToken,
+}
+
+impl Bench<'_> {
+    async fn apply(&self, params: Json) -> Result<Option<(Change, Json)>, Fault> {
+        let bound = bind_json("pkg.installed", &params).unwrap_or_else(|problems| panic!("{problems:?}"));
+        let cx = Checking {
+            look: self.host,
+            query: self.processes,
+            files: &FewFiles,
+            forced: None,
+            rehearsal: false,
+            cancel: &self.cancel,
+        };
+        let Some(drift) = bound.check(&cx).await? else { return Ok(None) };
+        let cx = Applying { touch: self.host, processes: self.processes, cancel: &self.cancel, live: None };
+        let change = bound.apply(&drift, &cx).await?;
+        let record = change.undo.clone().unwrap_or_default();
+        Ok(Some((change, record)))
+    }
+
+    async fn revert(&self, record: &Json) -> Result<Change, Fault> {
+        let vault = MemoryVault::default();
+        let cx = Reverting {
+            touch: self.host,
+            processes: self.processes,
+            vault: &vault,
+            cancel: &self.cancel,
+            force: false,
+        };
+        crate::revert("pkg.installed", record, &cx).await
+    }
+}
+
+#[tokio::test]
+async fn s31_a_package_that_was_there_before_is_never_removed() {
+    let host = Arc::new(Overlay::empty());
+    let processes = fake_apt(&host, "libhello 1");
+    let bench = Bench { host: &*host, processes: &*processes, cancel: CancellationToken::new() };
+    let (change, record) = bench.apply(json!({ "name": "hello" })).await.unwrap().unwrap();
+    assert_eq!(change.diff, "hello: new, 2.10\n");
+    bench.revert(&record).await.unwrap();
+    let book = String::from_utf8(host.read("/var/lib/dpkg/status".as_ref(), 10_000).unwrap()).unwrap();
+    assert!(book.contains("Package: libhello") && !book.contains("Package: hello"), "{book}");
+}
+
+#[tokio::test]
+async fn s31_what_others_need_since_is_not_removed() {
+    let host = Arc::new(Overlay::empty());
+    let processes = fake_apt(&host, "");
+    let bench = Bench { host: &*host, processes: &*processes, cancel: CancellationToken::new() };
+    let record = json!({ "asked": [], "moves": { "libhello": { "old": null, "new": "1" } } });
+    bench.apply(json!({ "name": "hello" })).await.unwrap().unwrap();
+    let fault = bench.revert(&record).await.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::ChangedSince);
+    assert_eq!(fault.message, "removing libhello would also remove hello");
+}
+
+#[tokio::test]
+async fn s32_an_interrupted_dpkg_is_repaired_first() {
+    let host = Arc::new(Overlay::empty());
+    let processes = fake_apt(&host, "");
+    let half = NewFile { content: b"", mode: 0o644, owner: host.me() };
+    host.put_file("/var/lib/dpkg/updates/0001".as_ref(), &half).unwrap();
+    let bench = Bench { host: &*host, processes: &*processes, cancel: CancellationToken::new() };
+    bench.apply(json!({ "name": "hello" })).await.unwrap().unwrap();
+    assert!(host.list("/var/lib/dpkg/updates".as_ref()).unwrap().is_empty());
+}
+
+#[test]
+fn s3_names_that_could_be_options_are_refused() {
+    for params in [json!({ "name": "--purge" }), json!({ "name": "a b" }), json!({ "name": "x", "pkgs": [] })]
+    {
+        assert!(bind_json("pkg.installed", &params).is_err(), "{params}");
+    }
+    let latest = bind_json("pkg.installed", &json!({ "name": "x", "version": "latest" })).err().unwrap();
+    assert!(latest[0].message.contains("`latest`"));
+}
+
+/// The one test on the real tool. `hello` is tiny and needs nothing but libc.
+#[tokio::test]
+async fn s31_the_real_apt_installs_is_clean_and_reverts() {
+    let is_root = Real::new().me().uid == 0;
+    if !is_root || !Path::new("/usr/bin/apt-get").exists() || Path::new("/usr/bin/hello").exists() {
+        println!("skipped: needs root, apt, and a machine without the package hello");
+        return;
+    }
+    let (host, runner) = (Real::new(), Runner::new());
+    let bench = Bench { host: &host, processes: &runner, cancel: CancellationToken::new() };
+    let (change, record) = match bench.apply(json!({ "name": "hello" })).await {
+        Ok(applied) => applied.expect("hello is missing"),
+        Err(fault) if fault.message.contains("fetch") || fault.message.contains("locate") => {
+            println!("skipped: no package mirror can be reached: {fault}");
+            return;
+        }
+        Err(fault) => panic!("{fault}"),
+    };
+    assert!(change.changed && change.diff.contains("hello: new, 2."), "{}", change.diff);
+    assert!(Path::new("/usr/bin/hello").exists());
+    assert!(bench.apply(json!({ "name": "hello" })).await.unwrap().is_none());
+    assert!(bench.revert(&record).await.unwrap().changed);
+    assert!(!Path::new("/usr/bin/hello").exists());
+    assert!(!bench.revert(&record).await.unwrap().changed);
+}

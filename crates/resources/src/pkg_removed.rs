@@ -1,0 +1,161 @@
+//! `pkg.removed`: packages that are not installed.
+
+use crate::pkg::apt::{self, Turn};
+use crate::pkg::wanted::{Wanted, WantedList};
+use crate::pkg::{asked_for, refuse_odd_names};
+use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::collections::BTreeMap;
+use zester_host::Fault;
+use zester_host::files::Foreseen;
+use zester_host::overlay::Overlay;
+use zester_model::outcome::Details;
+
+/// Packages that are not installed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Removed {
+    /// The package, where `pkgs` lists no others.
+    name: String,
+    /// Several packages at once.
+    pkgs: Option<WantedList>,
+}
+
+/// What is there and is to go, with what cannot do without it.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Drift {
+    /// What was asked for.
+    asked: Vec<String>,
+    /// Everything that goes, with its version.
+    gone: BTreeMap<String, String>,
+}
+
+impl Drift {
+    fn words(&self) -> String {
+        self.gone.iter().map(|(name, version)| format!("{name}: {version} → removed\n")).collect()
+    }
+
+    fn details(&self) -> Details {
+        let mut details = Details::new();
+        details.insert("removed".into(), json!(self.gone));
+        details
+    }
+}
+
+impl Removed {
+    async fn look(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
+        let names: Vec<String> =
+            asked_for(&self.name, self.pkgs.as_ref(), None).into_iter().map(|one| one.name).collect();
+        let mut present = apt::installed(cx.query, &names, cx.cancel).await?;
+        let mut asked = Vec::new();
+        for name in names {
+            match cx.look.package_foreseen(&name) {
+                Some(Foreseen::Removed) => continue,
+                Some(Foreseen::Installed(version)) => {
+                    drop(present.insert(name.clone(), version.unwrap_or_else(|| "?".into())))
+                }
+                None => {}
+            }
+            if present.contains_key(&name) {
+                asked.push(name);
+            }
+        }
+        if asked.is_empty() {
+            return Ok(None);
+        }
+        let direct = asked.iter().map(|name| (name.clone(), present.get(name).cloned().unwrap_or_default()));
+        let mut gone: BTreeMap<String, String> = direct.collect();
+        if let Ok(plan) = apt::simulate(cx.query, &[], "remove", &asked, cx.cancel).await? {
+            gone.extend(plan.into_iter().filter_map(|planned| Some((planned.name, planned.old?))));
+        }
+        Ok(Some(Drift { asked, gone }))
+    }
+}
+
+impl Resource for Removed {
+    const KIND: &'static str = "pkg.removed";
+    const PRIMARY: &'static str = "name";
+    const DOC: &'static str = "Removes packages, and those that cannot do without them.
+
+The dry run names everything that would go. Configuration files stay. A revert installs the same versions again.
+
+```yaml
+telnet:
+  pkg.removed: []
+```
+";
+    const UNDOABLE: bool = true;
+    type Drift = Drift;
+
+    fn validate(&self) -> Vec<Invalid> {
+        let parameter = if self.pkgs.is_some() { "pkgs" } else { "name" };
+        refuse_odd_names(&asked_for(&self.name, self.pkgs.as_ref(), None), parameter)
+    }
+
+    async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
+        self.look(cx).await
+    }
+
+    fn explain(&self, drift: &Drift, _done: bool) -> Explanation {
+        Explanation { diff: drift.words(), details: drift.details() }
+    }
+
+    async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
+        let mut turn = Turn::take(cx).await?;
+        let before = turn.installed()?;
+        turn.remove(&drift.asked).await?;
+        let after = turn.installed()?;
+        let gone = before.into_iter().filter(|(name, _)| !name.contains(':') && !after.contains_key(name));
+        let done = Drift { asked: drift.asked.clone(), gone: gone.collect() };
+        if turn.canceled {
+            let mut details = done.details();
+            details.insert("uninterruptible".into(), true.into());
+            return Err(Fault::canceled().details(details));
+        }
+        let undo = serde_json::to_value(&done).ok();
+        Ok(Change { changed: !done.gone.is_empty(), diff: done.words(), details: done.details(), undo })
+    }
+
+    fn foresee(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
+        drift.gone.keys().chain(&drift.asked).for_each(|name| overlay.foresee_package_removed(name));
+        Ok(())
+    }
+
+    async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
+        let applying = Applying { touch: cx.touch, processes: cx.processes, cancel: cx.cancel, live: None };
+        let mut turn = Turn::take(&applying).await?;
+        let present = turn.installed()?;
+        let missing = undo.gone.iter().filter(|(name, _)| !present.contains_key(*name));
+        let missing: Vec<Wanted> = missing
+            .map(|(name, version)| Wanted { name: name.clone(), version: Some(version.clone()) })
+            .collect();
+        if missing.is_empty() {
+            return Ok(Change::default());
+        }
+        let words: Vec<String> = missing.iter().map(Wanted::argument).collect();
+        turn.install(&["--no-install-recommends"], &words, None).await?;
+        let lines: Vec<String> = words.iter().map(|word| format!("{word}: installed again")).collect();
+        Ok(Change { changed: true, diff: lines.join("\n"), ..Change::default() })
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn cases() -> Vec<crate::laws::Case> {
+    use crate::laws::{Case, Promise};
+    use crate::pkg::fake_apt::fake_apt;
+    let case = |params, promise, world: &'static str| {
+        Case::new("pkg.removed", params, promise, move |host| fake_apt(host, world))
+    };
+    vec![
+        case(json!({ "name": "hello" }), Promise::Clean, ""),
+        case(json!({ "name": "hello" }), Promise::Converges, "hello 2.10 libhello 1"),
+        case(json!({ "name": "libhello" }), Promise::Converges, "hello 2.10 libhello 1"),
+        case(
+            json!({ "name": "x", "pkgs": ["hello", "sl"] }),
+            Promise::Converges,
+            "hello 2.10 libhello 1 sl 5",
+        ),
+    ]
+}
