@@ -29,7 +29,8 @@ pub struct Fault {
     pub hint: Option<String>,
     pub source: Option<std::io::Error>,
     /// What is known all the same: output of a command that failed, its exit code.
-    pub details: zester_model::outcome::Details,
+    /// Boxed, because every `Result` of the host carries room for one of these.
+    pub details: Box<zester_model::outcome::Details>,
 }
 
 impl Fault {
@@ -43,7 +44,7 @@ impl Fault {
     }
 
     pub fn details(mut self, details: zester_model::outcome::Details) -> Fault {
-        self.details = details;
+        self.details = Box::new(details);
         self
     }
 

@@ -88,10 +88,12 @@ impl Problem {
 
     /// The JSON form of C-3: the message there contains the hint.
     pub fn report(&self, sources: &Sources) -> Report {
+        let labels =
+            self.labels.iter().map(|label| format!("{} ({})", label.text, sources.place(label.span)));
         let mut message = self.message.clone();
-        for extra in self.notes.iter().chain(&self.hint) {
+        for extra in self.hint.iter().cloned().chain(labels).chain(self.notes.iter().cloned()) {
             message.push_str("; ");
-            message.push_str(extra);
+            message.push_str(&extra);
         }
         Report {
             kind: self.kind,

@@ -1,0 +1,176 @@
+//! The claims, each measured against its bare loop.
+
+use crate::bare;
+use crate::measure::{Cost, median};
+use crate::report::Report;
+use serde_json::json;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+struct Bench<'a> {
+    zester: &'a Path,
+    me: PathBuf,
+    scratch: PathBuf,
+    report: Report,
+}
+
+pub fn run(zester: &Path, out: &Path) -> Result<(), String> {
+    let zester = zester
+        .canonicalize()
+        .map_err(|error| format!("{}: {error}; run `make release`", zester.display()))?;
+    let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let me = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut bench =
+        Bench { zester: &zester, me, scratch: scratch.path().to_path_buf(), report: Report::new() };
+    bench.unchanged_files()?;
+    bench.start_up()?;
+    bench.commands()?;
+    bench.sleepers()?;
+    bench.compile()?;
+    bench.graph()?;
+    bench.report.write(out)?;
+    if bench.report.all_hold() { Ok(()) } else { Err("a claim does not hold".into()) }
+}
+
+impl Bench<'_> {
+    fn states(&self, name: &str, text: &str) -> Result<(), String> {
+        let directory = self.scratch.join("states");
+        std::fs::create_dir_all(&directory).map_err(|error| error.to_string())?;
+        std::fs::write(directory.join(format!("{name}.zy")), text).map_err(|error| error.to_string())
+    }
+
+    /// Measures `zester VERB NAME`.
+    fn zester(&self, runs: usize, verb: &str, name: &str) -> Result<Cost, String> {
+        let at = |part: &str| self.scratch.join(part).display().to_string();
+        let (states, data) = (at("states"), at("data"));
+        median(runs, self.zester, &[verb, name, "--states", &states, "--data-dir", &data])
+    }
+
+    fn bare(&self, runs: usize, words: &[&str]) -> Result<Cost, String> {
+        median(runs, &self.me, words)
+    }
+
+    /// A run that finds nothing to do, against a loop that opens, reads, stats and compares the same files.
+    fn unchanged_files(&mut self) -> Result<(), String> {
+        let files = self.scratch.join("files");
+        std::fs::create_dir_all(&files).map_err(|error| error.to_string())?;
+        let mut text = String::new();
+        for index in 0..1000 {
+            let path = files.join(format!("file-{index}"));
+            let content = serde_json::Value::String(bare::content(index));
+            let wrote = writeln!(
+                text,
+                "{}:\n  file.managed:\n    - content: {content}\n    - mode: \"0644\"",
+                path.display()
+            );
+            wrote.map_err(|error| error.to_string())?;
+        }
+        self.states("files", &text)?;
+        self.zester(1, "apply", "files")?;
+        let directory = files.display().to_string();
+        let ours = self.zester(11, "apply", "files")?;
+        let bare = self.bare(11, &["bare-files", &directory])?;
+        let notes = json!({ "zester_ms": ours.wall_ms, "bare_ms": bare.wall_ms, "zester_cpu_ms": ours.cpu_ms, "peak_mb": ours.peak_mb });
+        self.report.claim(
+            "no-op apply of 1,000 file.managed / bare loop",
+            ours.wall_ms / bare.wall_ms,
+            "x",
+            5.0,
+            notes,
+        );
+        Ok(())
+    }
+
+    fn start_up(&mut self) -> Result<(), String> {
+        self.states("one", "one:\n  test.nop: []\n")?;
+        let cost = self.zester(21, "apply", "one")?;
+        let notes = json!({ "wall_ms": cost.wall_ms, "peak_mb": cost.peak_mb });
+        self.report.claim("start-up to the end of the first state, CPU", cost.cpu_ms, "ms", 10.0, notes);
+        Ok(())
+    }
+
+    fn commands(&mut self) -> Result<(), String> {
+        let text: String =
+            (0..50).map(|n| format!("true-{n}:\n  exec.run:\n    - command: /bin/true\n")).collect();
+        self.states("commands", &text)?;
+        let ours = self.zester(11, "apply", "commands")?;
+        let bare = self.bare(11, &["bare-spawns", "50"])?;
+        let notes = json!({ "zester_ms": ours.wall_ms, "bare_ms": bare.wall_ms, "zester_cpu_ms": ours.cpu_ms, "bare_cpu_ms": bare.cpu_ms, "peak_mb": ours.peak_mb });
+        self.report.claim(
+            "50 x /bin/true as states / bare spawn and wait",
+            ours.wall_ms / bare.wall_ms,
+            "x",
+            1.5,
+            notes,
+        );
+        Ok(())
+    }
+
+    fn sleepers(&mut self) -> Result<(), String> {
+        let text: String =
+            (0..1000).map(|n| format!("sleep-{n}:\n  exec.run:\n    - command: sleep 0.5\n")).collect();
+        self.states("sleepers", &text)?;
+        let cost = self.zester(3, "apply", "sleepers")?;
+        let notes = json!({ "cpu_ms": cost.cpu_ms });
+        self.report.claim("1,000 x sleep 0.5 in one level", cost.wall_ms / 1000.0, "s", 1.5, notes);
+        self.report.claim(
+            "1,000 x sleep 0.5 in one level, peak memory",
+            cost.peak_mb,
+            "MB",
+            150.0,
+            json!({}),
+        );
+        Ok(())
+    }
+
+    fn compile(&mut self) -> Result<(), String> {
+        for (name, count) in [("small", 1_000), ("large", 10_000)] {
+            let mut text = String::new();
+            for index in 0..count {
+                let requires = if index == 0 {
+                    String::new()
+                } else {
+                    format!("    - require:\n      - file: state-{}\n", index - 1)
+                };
+                let wrote = write!(
+                    text,
+                    "state-{index}:\n  file.managed:\n    - path: /srv/app/{index}.conf\n    - content: \"value {index}\"\n    - mode: \"0644\"\n{requires}"
+                );
+                wrote.map_err(|error| error.to_string())?;
+            }
+            self.states(name, &text)?;
+        }
+        let small = self.zester(5, "graph", "small")?;
+        let large = self.zester(5, "graph", "large")?;
+        let notes = json!({ "1k_ms": small.wall_ms, "10k_ms": large.wall_ms, "1k_mb": small.peak_mb, "10k_mb": large.peak_mb });
+        self.report.claim(
+            "compile of 10,000 states / 10 x that of 1,000",
+            large.wall_ms / (10.0 * small.wall_ms),
+            "x",
+            1.5,
+            notes,
+        );
+        Ok(())
+    }
+
+    fn graph(&mut self) -> Result<(), String> {
+        let small = self.bare(5, &["bare-graph", "10000"])?;
+        let large = self.bare(5, &["bare-graph", "100000"])?;
+        let notes = json!({ "10k_ms": small.wall_ms, "100k_ms": large.wall_ms, "10k_mb": small.peak_mb, "100k_mb": large.peak_mb });
+        self.report.claim(
+            "graph of 100,000 states, 300,000 edges",
+            large.wall_ms / 1000.0,
+            "s",
+            1.0,
+            json!({ "peak_mb": large.peak_mb }),
+        );
+        self.report.claim(
+            "graph of 100,000 / 10 x that of 10,000",
+            large.wall_ms / (10.0 * small.wall_ms),
+            "x",
+            2.0,
+            notes,
+        );
+        Ok(())
+    }
+}

@@ -1,0 +1,64 @@
+//! What a command comes back with.
+
+use crate::exit::Exit;
+use serde_json::Value as Json;
+use std::sync::Arc;
+use zester_converge::Error;
+use zester_converge::plan::Plan;
+use zester_model::outcome::RunResult;
+use zester_model::problem::{Problem, Report};
+use zester_model::source::Sources;
+
+/// The answer of a command, before anybody decided how it looks.
+pub enum Answer {
+    /// A run ended; the live view has already shown its states where there was one.
+    Run { result: Box<RunResult>, plan: Option<Arc<Plan>> },
+    /// A document for machines, and the same for people.
+    Document { json: Json, text: String },
+    /// Text in every format: a picture, a script, a page.
+    Text(String),
+    /// Problems that `lint` found; `checked` says in how much.
+    Problems { problems: Vec<Problem>, sources: Box<Sources>, checked: usize },
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub struct Failure {
+    pub error: Error,
+    pub exit: Exit,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure { error, exit: Exit::Usage }
+    }
+}
+
+impl Failure {
+    pub fn usage(message: impl Into<String>) -> Failure {
+        Error::other(message).into()
+    }
+
+    /// The error document of C-3.
+    pub fn document(&self) -> Json {
+        match &self.error {
+            Error::Problems { problems, sources } => problems_document(problems, sources),
+            other => {
+                let error = serde_json::json!({
+                    "kind": "infrastructure", "message": other.to_string(),
+                    "file": null, "line": null, "column": null, "hint": null,
+                });
+                serde_json::json!({ "error": error, "errors": [error] })
+            }
+        }
+    }
+}
+
+/// `{"error": the first, "errors": all}`; `lint` prints the same.
+pub fn problems_document(problems: &[Problem], sources: &Sources) -> Json {
+    let reports: Vec<Report> = problems.iter().map(|problem| problem.report(sources)).collect();
+    serde_json::json!({ "error": reports.first(), "errors": reports })
+}
+
+/// What every command returns: its answer, and how the process ends.
+pub type Result = std::result::Result<(Answer, Exit), Failure>;

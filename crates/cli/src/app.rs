@@ -1,0 +1,170 @@
+//! What every command needs: how to print, where things are, the machine.
+
+use crate::answer::{self, Failure};
+use crate::arguments::{Command, Format, Global, Inputs, Running, Zester};
+use crate::config::{self, Config};
+use crate::exit::Exit;
+use crate::output::{Output, live};
+use crate::signals;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use zester_converge::Error;
+use zester_converge::functions::Access;
+use zester_converge::inputs::Request;
+use zester_converge::machine::Machine;
+use zester_converge::plan::Plan;
+use zester_converge::run::{self, Options};
+use zester_model::limits;
+use zester_model::outcome::{Mode, RunResult};
+
+pub struct App {
+    pub output: Output,
+    pub config: Config,
+    runtime: tokio::runtime::Runtime,
+    pub machine: Machine,
+    pub cancel: CancellationToken,
+}
+
+impl App {
+    /// Runs one command from its words to its exit code.
+    pub fn run(arguments: Zester) -> Exit {
+        let output = Output::new(arguments.global.format, arguments.global.no_color);
+        match App::new(&arguments.global, output) {
+            Ok(mut app) => match app.dispatch(arguments.command) {
+                Ok((answer, exit)) => app.output.answer(answer, exit),
+                Err(failure) => app.output.failure(&failure),
+            },
+            Err((output, failure)) => output.failure(&failure),
+        }
+    }
+
+    fn new(global: &Global, mut output: Output) -> Result<App, (Output, Failure)> {
+        let config = match Config::read(global.config.as_deref(), &global.set) {
+            Ok(config) => config,
+            Err(error) => return Err((output, error.into())),
+        };
+        if let Err(message) = output.configure(&config) {
+            return Err((output, Failure::usage(message)));
+        }
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads((cores * 2).min(limits::WORKER_THREADS_MAX))
+            .enable_all()
+            .build();
+        let runtime = match runtime {
+            Ok(runtime) => runtime,
+            Err(error) => return Err((output, Failure::usage(format!("cannot start the runtime: {error}")))),
+        };
+        let machine = Machine {
+            files: Arc::new(zester_host::real::Real::new()),
+            processes: Arc::new(zester_host::process::Runner::new()),
+            handle: runtime.handle().clone(),
+        };
+        Ok(App { output, config, runtime, machine, cancel: CancellationToken::new() })
+    }
+
+    fn dispatch(&mut self, command: Command) -> answer::Result {
+        use crate::commands as on;
+        match command {
+            Command::Apply(args) => on::apply::run(args, self),
+            Command::Check(args) => on::check::run(args, self),
+            Command::Revert(args) => on::revert::run(args, self),
+            Command::Graph(args) => on::graph::run(args, self),
+            Command::Call(args) => on::call::run(args, self),
+            Command::Lint(args) => on::lint::run(args, self),
+            Command::Status(args) => on::status::run(args, self),
+            Command::Doc(args) => on::doc::run(args, self),
+            Command::Schema(args) => on::schema::run(args, self),
+            Command::Completions(args) => on::completions::run(args, self),
+            Command::Man(args) => on::man::run(args, self),
+            Command::Version(args) => on::version::run(args, self),
+        }
+    }
+
+    /// Inputs of the command line over those of the configuration.
+    pub fn request(&self, references: Vec<String>, inputs: &Inputs, access: Access) -> Request {
+        let config = &self.config;
+        Request {
+            references,
+            states: inputs.states.clone().or_else(|| config.states.clone()),
+            settings: inputs.settings.clone().or_else(|| config.settings.clone()),
+            facts: inputs.facts.clone().or_else(|| config.facts.clone()),
+            id: inputs.id.clone().or_else(|| config.id.clone()),
+            ordered: inputs.ordered,
+            access,
+        }
+    }
+
+    pub fn data_dir(&self, inputs: &Inputs) -> PathBuf {
+        let named = inputs.data_dir.clone().or_else(|| self.config.data_dir.clone());
+        named.unwrap_or_else(|| config::default_data_dir(self.machine.files.me().uid == 0))
+    }
+
+    pub fn plan(&self, request: &Request) -> Result<Plan, Failure> {
+        let plan = Plan::make(request, &self.machine, &self.cancel)?;
+        for warning in &plan.inputs.warnings {
+            self.output.notice(warning);
+        }
+        Ok(plan)
+    }
+
+    pub fn options(&self, mode: Mode, inputs: &Inputs, running: &Running) -> Options {
+        let concurrency = running.concurrency.or(self.config.concurrency).map(|n| n as usize);
+        Options {
+            mode,
+            data_dir: self.data_dir(inputs),
+            concurrency: concurrency.unwrap_or(limits::CONCURRENCY_DEFAULT),
+            timeout: running.timeout,
+            no_wait: running.no_wait,
+            force: false,
+            run: None,
+        }
+    }
+
+    /// Runs a plan with the live view, and judges it.
+    pub fn execute(&self, plan: Option<Plan>, options: &Options) -> answer::Result {
+        let plan = plan.map(Arc::new);
+        let view = live::View::new(&self.output, plan.clone(), options.mode);
+        let observer: Arc<live::View> = Arc::new(view);
+        let _inside = self.runtime.enter();
+        let told = observer.clone();
+        let stopped = signals::listen(self.cancel.clone(), move |text| {
+            use zester_converge::drive::Observer;
+            told.notice(text);
+        });
+        let ran = self.drive(plan.clone(), options.clone(), observer.clone());
+        observer.finish();
+        let result = match ran {
+            Ok(result) => result,
+            Err(error) => {
+                let exit = stopped.exit().unwrap_or(Exit::Usage);
+                return Err(Failure { error, exit });
+            }
+        };
+        let exit = match stopped.exit() {
+            Some(exit) if result.canceled => exit,
+            _ => Exit::of_run(&result),
+        };
+        Ok((answer::Answer::Run { result: Box::new(result), plan }, exit))
+    }
+
+    /// The loop runs on a worker, beside the tasks it starts: a thousand small checks then cost few wake-ups.
+    fn drive(
+        &self,
+        plan: Option<Arc<Plan>>,
+        options: Options,
+        observer: Arc<live::View>,
+    ) -> Result<RunResult, Error> {
+        let (machine, cancel) = (self.machine.clone(), self.cancel.clone());
+        let running =
+            self.runtime.spawn(async move { run::run(plan, &options, &machine, observer, &cancel).await });
+        self.runtime
+            .block_on(running)
+            .unwrap_or_else(|error| Err(Error::other(format!("the run ended unexpectedly: {error}"))))
+    }
+
+    pub fn format(&self) -> Format {
+        self.output.format()
+    }
+}

@@ -1,0 +1,107 @@
+//! The words of the command line.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Bring this machine to its declared state
+#[derive(Parser, Debug)]
+#[command(
+    name = "zester",
+    version,
+    propagate_version = true,
+    max_term_width = 100,
+    arg_required_else_help = true
+)]
+pub struct Zester {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Args, Debug, Clone)]
+pub struct Global {
+    /// How to print the answer
+    #[arg(long, global = true, value_enum, env = "ZESTER_FORMAT", help_heading = "Everywhere")]
+    pub format: Option<Format>,
+    /// Print without colour (as NO_COLOR does)
+    #[arg(long, global = true, help_heading = "Everywhere")]
+    pub no_color: bool,
+    /// Read this configuration file instead of /etc/zester/*.yaml and the user's
+    #[arg(long, global = true, value_name = "FILE", env = "ZESTER_CONFIG", help_heading = "Everywhere")]
+    pub config: Option<PathBuf>,
+    /// Override one key of the configuration
+    #[arg(long, global = true, value_name = "KEY=VALUE", help_heading = "Everywhere")]
+    pub set: Vec<String>,
+}
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Text,
+    Json,
+    Yaml,
+    /// A Graphviz file (`graph` only)
+    Dot,
+    /// A picture (`graph` only)
+    Svg,
+    /// A page with the picture (`graph` only)
+    Html,
+}
+
+/// Where a run takes its inputs from and keeps its memory.
+#[derive(Args, Debug, Clone, Default)]
+pub struct Inputs {
+    /// Directory of the state files [default: ./states, else /srv/zester/states]
+    #[arg(long, value_name = "DIR", env = "ZESTER_STATES", help_heading = "Inputs")]
+    pub states: Option<PathBuf>,
+    /// Settings for templates: a file, or a directory of files
+    #[arg(long, value_name = "FILE|DIR", env = "ZESTER_SETTINGS", help_heading = "Inputs")]
+    pub settings: Option<PathBuf>,
+    /// Facts to lay over the collected ones
+    #[arg(long, value_name = "FILE", env = "ZESTER_FACTS", help_heading = "Inputs")]
+    pub facts: Option<PathBuf>,
+    /// Name of this machine [default: the hostname, dots as -]
+    #[arg(long, value_name = "ID", env = "ZESTER_ID", help_heading = "Inputs")]
+    pub id: Option<String>,
+    /// Where runs, undo records and the lock are kept [default: /var/lib/zester, or the user's state directory]
+    #[arg(long, value_name = "DIR", env = "ZESTER_DATA_DIR", help_heading = "Inputs")]
+    pub data_dir: Option<PathBuf>,
+    /// States of a file also wait for the one declared before them
+    #[arg(long, help_heading = "Inputs")]
+    pub ordered: bool,
+}
+
+/// How a run is carried out.
+#[derive(Args, Debug, Clone, Default)]
+pub struct Running {
+    /// Cancel the run when it has taken this long
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub timeout: Option<Duration>,
+    /// How many states of a level run at once
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub concurrency: Option<u32>,
+    /// Exit 1 at once when another run is under way, instead of waiting for it
+    #[arg(long)]
+    pub no_wait: bool,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    Apply(crate::commands::apply::Apply),
+    Check(crate::commands::check::Check),
+    Revert(crate::commands::revert::Revert),
+    Graph(crate::commands::graph::Graph),
+    Call(crate::commands::call::Call),
+    Lint(crate::commands::lint::Lint),
+    Status(crate::commands::status::Status),
+    Doc(crate::commands::doc::Doc),
+    Schema(crate::commands::schema::Schema),
+    Completions(crate::commands::completions::Completions),
+    Man(crate::commands::man::Man),
+    Version(crate::commands::version::Version),
+}
+
+pub fn duration(text: &str) -> Result<Duration, String> {
+    zester_model::duration::parse(text)
+}

@@ -1,0 +1,26 @@
+//! `zester check`
+
+use crate::answer;
+use crate::app::App;
+use crate::arguments::{Inputs, Running};
+use crate::commands::apply::{self, Apply};
+
+/// Show what apply would change, and change nothing
+///
+/// Requisites, guards and conditions are followed as a real run would follow them, with "would change" standing for
+/// "changed". Guard commands (`onlyif`, `unless`) do run; nothing else does.
+#[derive(clap::Args, Debug)]
+pub struct Check {
+    /// What to check: `web`, `web.config`, or a path to a state file
+    #[arg(value_name = "REF")]
+    pub references: Vec<String>,
+    #[command(flatten)]
+    pub running: Running,
+    #[command(flatten)]
+    pub inputs: Inputs,
+}
+
+pub fn run(args: Check, app: &mut App) -> answer::Result {
+    let Check { references, running, inputs } = args;
+    apply::run(Apply { references, test: true, running, inputs }, app)
+}

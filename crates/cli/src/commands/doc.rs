@@ -1,0 +1,59 @@
+//! `zester doc`
+
+use crate::answer::{self, Answer, Failure};
+use crate::app::App;
+use crate::exit::Exit;
+use crate::output::manual;
+use serde_json::json;
+use zester_converge::functions::{self, FUNCTIONS};
+use zester_model::catalog::Kind;
+use zester_model::suggest::did_you_mean;
+
+/// Show the built-in reference
+///
+/// Without a name, lists every kind of state and every function; with `file`, those of one module; with `file.managed`,
+/// the whole page.
+#[derive(clap::Args, Debug)]
+pub struct Doc {
+    /// A module (`file`), a kind of state (`file.managed`) or a function (`facts.items`)
+    #[arg(value_name = "MOD[.FN]")]
+    pub name: Option<String>,
+}
+
+pub fn run(args: Doc, app: &mut App) -> answer::Result {
+    let catalog = zester_resources::catalog();
+    let paint = app.output.paint();
+    let name = args.name.unwrap_or_default();
+    let answer = if let Some(kind) = catalog.get(&name) {
+        Answer::Document { json: page(kind), text: manual::page(kind, paint) }
+    } else if let Some(function) = functions::find(&name) {
+        let json = json!({ "name": name, "doc": function.doc });
+        Answer::Document { json, text: format!("{}\n", function.doc) }
+    } else {
+        let module = |full: &str| name.is_empty() || full.split('.').next() == Some(&name);
+        let kinds: Vec<&Kind> = catalog.iter().filter(|kind| module(kind.name)).collect();
+        let functions: Vec<_> = FUNCTIONS.iter().filter(|function| module(function.name)).collect();
+        if kinds.is_empty() && functions.is_empty() {
+            let known = catalog.names().chain(FUNCTIONS.iter().map(|function| function.name));
+            let modules = catalog.names().filter_map(|name| name.split('.').next());
+            let hint = did_you_mean(&name, known.chain(modules))
+                .unwrap_or("`zester doc` lists what there is".into());
+            return Err(Failure::usage(format!("there is no module, kind or function `{name}`; {hint}")));
+        }
+        let json = json!({
+            "states": kinds.iter().map(|kind| json!({ "name": kind.name, "summary": kind.summary })).collect::<Vec<_>>(),
+            "functions": functions.iter().map(|f| json!({ "name": f.name, "doc": f.doc })).collect::<Vec<_>>(),
+        });
+        Answer::Document { json, text: manual::index(&kinds, &functions, paint) }
+    };
+    Ok((answer, Exit::Good))
+}
+
+fn page(kind: &Kind) -> serde_json::Value {
+    let parameters: Vec<_> = kind
+        .parameters
+        .iter()
+        .map(|p| json!({ "name": p.name, "aliases": p.aliases, "required": p.required, "takes": p.takes, "doc": p.doc }))
+        .collect();
+    json!({ "name": kind.name, "summary": kind.summary, "doc": kind.doc, "primary": kind.primary, "parameters": parameters })
+}

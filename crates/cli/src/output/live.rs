@@ -1,0 +1,157 @@
+//! What runs, while it runs.
+//!
+//! On a terminal, states under way stand at the bottom with a spinner, their time and their last line of output;
+//! finished ones are printed above and never move. Elsewhere each level is printed when it has ended, in its own order.
+
+use super::paint::Paint;
+use super::{Output, run_text, to_stderr, to_stdout};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::collections::HashMap;
+use std::io::IsTerminal;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use zester_converge::drive::Observer;
+use zester_converge::plan::Plan;
+use zester_model::outcome::{Mode, StateResult};
+
+/// Spinners on the screen at once; the rest is counted in one line.
+const SPINNERS_MAX: usize = 10;
+
+pub struct View {
+    text: bool,
+    mode: Mode,
+    width: usize,
+    paint: Paint,
+    paint_stderr: Paint,
+    bars: Option<MultiProgress>,
+    /// Place of each state in the run, to print a level in order.
+    rank: HashMap<String, usize>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The level under way, where nobody sees it live.
+    ended: Vec<StateResult>,
+    running: HashMap<String, ProgressBar>,
+    hidden: usize,
+    more: Option<ProgressBar>,
+}
+
+impl View {
+    pub fn new(output: &Output, plan: Option<Arc<Plan>>, mode: Mode) -> View {
+        let text = output.is_text();
+        let live = text && std::io::stderr().is_terminal() && std::io::stdout().is_terminal();
+        let bars = live.then(|| MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10)));
+        let (mut width, mut rank) = (0, HashMap::new());
+        if let Some(plan) = plan.as_deref().filter(|_| text) {
+            let names = plan.graph.ranked().iter().map(|node| plan.graph.name(*node).as_str());
+            width = run_text::name_width(names.clone());
+            rank = names.enumerate().map(|(at, name)| (name.to_string(), at)).collect();
+            to_stdout(&run_text::heading(plan, mode, output.paint()));
+        }
+        let (paint, paint_stderr) = (output.paint(), output.paint_stderr());
+        View { text, mode, width, paint, paint_stderr, bars, rank, state: Mutex::default() }
+    }
+
+    /// Prints what is left and clears the bottom of the screen.
+    pub fn finish(&self) {
+        self.flush();
+        if let Some(bars) = &self.bars {
+            let _ = bars.clear();
+        }
+    }
+
+    fn flush(&self) {
+        let mut ended = std::mem::take(&mut self.lock().ended);
+        ended.sort_by_key(|result| self.rank.get(&result.name).copied().unwrap_or(usize::MAX));
+        let lines: String =
+            ended.iter().map(|result| run_text::state(result, self.mode, self.width, self.paint)).collect();
+        if !lines.is_empty() {
+            to_stdout(&lines);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn spinner(name: &str, doing: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template(" {spinner:.cyan} {prefix}  {elapsed}  {wide_msg:.dim}");
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = style {
+        bar.set_style(style);
+    }
+    bar.set_prefix(name.to_string());
+    bar.set_message(doing.to_string());
+    bar
+}
+
+impl Observer for View {
+    fn level(&self, _: usize, _: usize) {
+        if self.text && self.bars.is_none() {
+            self.flush();
+        }
+    }
+
+    fn started(&self, name: &str, doing: &'static str) {
+        let Some(bars) = &self.bars else { return };
+        let mut state = self.lock();
+        if let Some(bar) = state.running.get(name) {
+            bar.set_message(doing);
+            return;
+        }
+        if state.running.len() >= SPINNERS_MAX {
+            state.hidden += 1;
+            let count = state.hidden;
+            let more = state.more.get_or_insert_with(|| bars.add(spinner("", "")));
+            more.set_message(format!("and {count} more"));
+            return;
+        }
+        let bar = bars.add(spinner(name, doing));
+        bar.enable_steady_tick(Duration::from_millis(100));
+        state.running.insert(name.to_string(), bar);
+    }
+
+    fn ended(&self, result: &StateResult) {
+        if !self.text {
+            return;
+        }
+        let Some(bars) = &self.bars else {
+            self.lock().ended.push(result.clone());
+            return;
+        };
+        let mut state = self.lock();
+        match state.running.remove(&result.name) {
+            Some(bar) => {
+                bar.finish_and_clear();
+                bars.remove(&bar);
+            }
+            None => state.hidden = state.hidden.saturating_sub(1),
+        }
+        if state.hidden == 0 {
+            if let Some(more) = state.more.take() {
+                more.finish_and_clear();
+                bars.remove(&more);
+            }
+        }
+        drop(state);
+        let lines = run_text::state(result, self.mode, self.width, self.paint);
+        bars.suspend(|| to_stdout(&lines));
+    }
+
+    fn output(&self, name: &str, line: &str) {
+        if let Some(bar) = self.lock().running.get(name) {
+            bar.set_message(line.trim_end().to_string());
+        }
+    }
+
+    fn notice(&self, text: &str) {
+        let line = format!("{} {text}\n", self.paint_stderr.dim("zester:"));
+        match &self.bars {
+            Some(bars) => bars.suspend(|| to_stderr(&line)),
+            None => to_stderr(&line),
+        }
+    }
+}

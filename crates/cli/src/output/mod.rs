@@ -1,0 +1,157 @@
+//! The one place that prints.
+
+pub mod live;
+pub mod manual;
+pub mod paint;
+pub mod picture;
+pub mod problems;
+pub mod run_text;
+
+use crate::answer::{Answer, Failure, problems_document};
+use crate::arguments::Format;
+use crate::config::Config;
+use crate::exit::Exit;
+use paint::Paint;
+use serde::Serialize;
+use std::io::{IsTerminal, Write};
+use zester_converge::Error;
+
+/// How and where this command prints.
+#[derive(Clone)]
+pub struct Output {
+    given: Option<Format>,
+    format: Format,
+    no_color: bool,
+    paint: Paint,
+}
+
+impl Output {
+    pub fn new(given: Option<Format>, no_color: bool) -> Output {
+        let no_color = no_color || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let paint = Paint::new(!no_color && std::io::stdout().is_terminal());
+        Output { given, format: given.unwrap_or(Format::Text), no_color, paint }
+    }
+
+    /// What the configuration says where the command line is silent.
+    pub fn configure(&mut self, config: &Config) -> Result<(), String> {
+        if let (None, Some(format)) = (self.given, &config.format) {
+            self.format = match format.as_str() {
+                "text" => Format::Text,
+                "json" => Format::Json,
+                "yaml" => Format::Yaml,
+                other => {
+                    return Err(format!("format: {other} in the configuration is none of text, json, yaml"));
+                }
+            };
+        }
+        if config.color == Some(false) {
+            self.no_color = true;
+            self.paint = Paint::new(false);
+        }
+        Ok(())
+    }
+
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    pub fn is_text(&self) -> bool {
+        self.format == Format::Text
+    }
+
+    pub fn paint(&self) -> Paint {
+        self.paint
+    }
+
+    /// Colour for what goes to stderr.
+    pub fn paint_stderr(&self) -> Paint {
+        Paint::new(!self.no_color && std::io::stderr().is_terminal())
+    }
+
+    /// A line beside the answer.
+    pub fn notice(&self, text: &str) {
+        to_stderr(&format!("{} {text}\n", self.paint_stderr().dim("zester:")));
+    }
+
+    pub fn answer(&self, answer: Answer, exit: Exit) -> Exit {
+        let text = match answer {
+            Answer::Run { result, plan } => match self.document(&result) {
+                Some(text) => text,
+                None => run_text::ending(&result, plan.as_deref(), self.paint),
+            },
+            Answer::Document { json, text } => self.document(&json).unwrap_or(text),
+            Answer::Text(text) => text,
+            Answer::Problems { problems, sources, checked } => {
+                match self.document(&problems_document(&problems, &sources)) {
+                    Some(text) => text,
+                    None => problems::lint_text(&problems, &sources, checked, self.paint),
+                }
+            }
+        };
+        if to_stdout(&text) { exit } else { Exit::Good }
+    }
+
+    pub fn failure(&self, failure: &Failure) -> Exit {
+        match self.document(&failure.document()) {
+            Some(text) => {
+                to_stdout(&text);
+            }
+            None => to_stderr(&self.failure_text(failure)),
+        }
+        failure.exit
+    }
+
+    fn failure_text(&self, failure: &Failure) -> String {
+        let paint = self.paint_stderr();
+        match &failure.error {
+            Error::Problems { problems, sources } => {
+                let count = problems.len();
+                let noun = if count == 1 { "error" } else { "errors" };
+                format!("{}\n{count} {noun}; nothing was run\n", problems::text(problems, sources, paint))
+            }
+            error => format!("{} {error}\n", paint.red("error:")),
+        }
+    }
+
+    /// The document in the asked format; `None` for people.
+    fn document(&self, value: &impl Serialize) -> Option<String> {
+        match self.format {
+            Format::Json => serde_json::to_string_pretty(value).ok().map(|text| text + "\n"),
+            Format::Yaml => yaml_serde::to_string(value).ok(),
+            Format::Text | Format::Dot | Format::Svg | Format::Html => None,
+        }
+    }
+}
+
+/// Writes the answer. `false` when the reader has gone, which is the reader's right.
+pub fn to_stdout(text: &str) -> bool {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|_| out.flush()).is_ok()
+}
+
+/// Writes beside the answer; there is nobody to tell if that fails.
+pub fn to_stderr(text: &str) {
+    let mut out = std::io::stderr().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|_| out.flush());
+}
+
+/// `310ms`, `4.2s`, `3m 20s`, `2h 5m`, `3d`.
+pub fn duration_words(millis: u64) -> String {
+    let seconds = millis / 1000;
+    match millis {
+        0..1_000 => format!("{millis}ms"),
+        1_000..60_000 => format!("{:.1}s", millis as f64 / 1000.0),
+        60_000..3_600_000 => format!("{}m {}s", seconds / 60, seconds % 60),
+        3_600_000..86_400_000 => format!("{}h {}m", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// A plain answer for people: a text as it is, anything deeper as YAML.
+pub fn plain(json: &serde_json::Value) -> String {
+    match json {
+        serde_json::Value::String(text) => format!("{text}\n"),
+        serde_json::Value::Null => String::new(),
+        other => yaml_serde::to_string(other).unwrap_or_else(|_| format!("{other}\n")),
+    }
+}

@@ -1,0 +1,170 @@
+//! The graph as something to look at: text, Graphviz, a drawing, a page.
+
+mod drawing;
+mod page;
+
+use super::paint::Paint;
+use std::fmt::Write;
+use zester_converge::plan::Plan;
+use zester_model::outcome::RunResult;
+use zester_model::requisite::EdgeKind;
+
+pub use drawing::svg;
+pub use page::html;
+
+/// What became of a state, as a colour.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// No run was given, or the state is not in it.
+    Unknown,
+    Changed,
+    Unchanged,
+    Failed,
+    Skipped,
+}
+
+#[derive(Clone, Debug)]
+pub struct PictureNode {
+    pub name: String,
+    pub level: usize,
+    /// `states/web/init.zy:31`
+    pub place: String,
+    pub fate: Fate,
+    /// The error, the reason of the skip or the diff of the run, for whoever points at it.
+    pub remark: String,
+}
+
+/// From what is waited for to what waits, by index.
+#[derive(Clone, Debug)]
+pub struct PictureEdge {
+    pub from: usize,
+    pub to: usize,
+    pub kind: EdgeKind,
+}
+
+/// Everything a picture shows; nodes by level, then in the order of the run.
+#[derive(Clone, Debug)]
+pub struct Picture {
+    pub title: String,
+    pub nodes: Vec<PictureNode>,
+    pub edges: Vec<PictureEdge>,
+}
+
+impl Picture {
+    pub fn of(plan: &Plan, result: Option<&RunResult>) -> Picture {
+        let graph = &plan.graph;
+        let mut place_of = vec![0; graph.len()];
+        let mut nodes = Vec::with_capacity(graph.len());
+        for (at, node) in graph.ranked().iter().enumerate() {
+            if let Some(slot) = place_of.get_mut(node.index()) {
+                *slot = at;
+            }
+            let span = plan.state(node.index()).map(|state| state.span);
+            let name = graph.name(*node).to_string();
+            let outcome = result.and_then(|result| result.states.get(&name));
+            let fate = outcome.map_or(Fate::Unknown, |state| match () {
+                () if state.failed() => Fate::Failed,
+                () if state.skipped => Fate::Skipped,
+                () if state.changed => Fate::Changed,
+                () => Fate::Unchanged,
+            });
+            let remark = outcome.map_or(String::new(), |state| {
+                [&state.error, &state.skip_reason, &state.diff]
+                    .into_iter()
+                    .find(|text| !text.is_empty())
+                    .cloned()
+                    .unwrap_or_default()
+            });
+            let place =
+                span.map_or(String::new(), |span| format!("{}:{}", plan.sources.path(span.file), span.line));
+            nodes.push(PictureNode { name, level: graph.level_of(*node), place, fate, remark });
+        }
+        let at = |index: usize| place_of.get(index).copied().unwrap_or_default();
+        let edges = graph
+            .ranked()
+            .iter()
+            .flat_map(|node| graph.needs(*node).iter().map(move |edge| (edge, node)))
+            .map(|(edge, node)| PictureEdge {
+                from: at(edge.node.index()),
+                to: at(node.index()),
+                kind: edge.kind,
+            })
+            .collect();
+        Picture { title: plan.asked.clone(), nodes, edges }
+    }
+}
+
+/// Levels, and under each state what it waits for.
+pub fn text(picture: &Picture, paint: Paint) -> String {
+    let mut out = String::new();
+    let mut needs: Vec<Vec<&PictureEdge>> = vec![Vec::new(); picture.nodes.len()];
+    for edge in &picture.edges {
+        if let Some(list) = needs.get_mut(edge.to) {
+            list.push(edge);
+        }
+    }
+    let mut level = None;
+    for (node, needs) in picture.nodes.iter().zip(&needs) {
+        if level != Some(node.level) {
+            level = Some(node.level);
+            let _ = writeln!(out, "{}", paint.bold(&format!("level {}", node.level)));
+        }
+        let name = match node.fate {
+            Fate::Changed => paint.green(&node.name),
+            Fate::Failed => paint.red(&node.name),
+            Fate::Skipped => paint.yellow(&node.name),
+            Fate::Unknown | Fate::Unchanged => node.name.clone(),
+        };
+        let _ = writeln!(out, "  {name}  {}", paint.dim(&node.place));
+        for edge in needs {
+            let target = picture.nodes.get(edge.from).map_or("", |node| &node.name);
+            let _ = writeln!(out, "      {} {target}", paint.cyan(edge.kind.as_str()));
+        }
+    }
+    if picture.nodes.is_empty() {
+        out.push_str("no states\n");
+    }
+    out
+}
+
+/// For Graphviz: levels as ranks, left to right.
+pub fn dot(picture: &Picture) -> String {
+    let quoted =
+        |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"));
+    let mut out = String::from(
+        "digraph zester {\n  rankdir=LR;\n  node [shape=box, style=\"rounded,filled\", fontname=\"sans-serif\", fillcolor=white];\n",
+    );
+    for node in &picture.nodes {
+        let fill = match node.fate {
+            Fate::Unknown => "white",
+            Fate::Changed => "palegreen",
+            Fate::Unchanged => "gray92",
+            Fate::Failed => "salmon",
+            Fate::Skipped => "khaki",
+        };
+        let _ =
+            writeln!(out, "  {} [fillcolor={fill}, tooltip={}];", quoted(&node.name), quoted(&node.place));
+    }
+    let mut start = 0;
+    while let Some(first) = picture.nodes.get(start) {
+        let level: Vec<&PictureNode> =
+            picture.nodes.iter().skip(start).take_while(|node| node.level == first.level).collect();
+        let names: Vec<String> = level.iter().map(|node| quoted(&node.name)).collect();
+        let _ = writeln!(out, "  {{ rank=same; {}; }}", names.join("; "));
+        start += level.len();
+    }
+    for edge in &picture.edges {
+        if let (Some(from), Some(to)) = (picture.nodes.get(edge.from), picture.nodes.get(edge.to)) {
+            let style = if edge.kind == EdgeKind::Order { ", style=dashed" } else { "" };
+            let _ = writeln!(
+                out,
+                "  {} -> {} [label={}{style}];",
+                quoted(&from.name),
+                quoted(&to.name),
+                quoted(edge.kind.as_str())
+            );
+        }
+    }
+    out.push_str("}\n");
+    out
+}

@@ -1,0 +1,162 @@
+//! A run for people: a line a state, what changed under it, a summary (C-4).
+
+use super::duration_words;
+use super::paint::Paint;
+use std::fmt::Write;
+use zester_converge::plan::Plan;
+use zester_model::outcome::{Mode, RunResult, StateResult};
+use zester_model::source::Sources;
+
+/// Lines of one diff that are printed; JSON has all of it.
+const DIFF_LINES_SHOWN: usize = 60;
+/// Lines of an error that are printed under its state.
+const ERROR_LINES_SHOWN: usize = 12;
+/// Where the column after the names stands at most.
+const NAME_WIDTH_MAX: usize = 48;
+
+/// What the first line says: `web  7 states, 3 levels`.
+pub fn heading(plan: &Plan, mode: Mode, paint: Paint) -> String {
+    let (states, levels) = (plan.graph.len(), plan.graph.level_count());
+    let plural = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
+    let what = match mode {
+        Mode::Apply => "",
+        Mode::Check => "  dry run",
+        Mode::Revert => "  revert",
+    };
+    format!("{}  {}, {}{what}\n", paint.bold(&plan.asked), plural(states, "state"), plural(levels, "level"))
+}
+
+/// The width of the name column of a run.
+pub fn name_width<'a>(names: impl Iterator<Item = &'a str>) -> usize {
+    names.map(|name| name.chars().count()).max().unwrap_or(0).min(NAME_WIDTH_MAX)
+}
+
+/// One state: its line, and what belongs under it.
+pub fn state(result: &StateResult, mode: Mode, width: usize, paint: Paint) -> String {
+    let (mark, words) = verdict(result, mode, paint);
+    let time = if result.skipped { String::new() } else { duration_words(result.duration_ms) };
+    let name = &result.name;
+    let pad = " ".repeat(width.saturating_sub(name.chars().count()));
+    let line = format!(" {mark} {name}{pad}  {}  {words}", paint.dim(&format!("{time:<6}")));
+    let mut out = line.trim_end().to_string() + "\n";
+    for line in under(result, paint) {
+        let _ = writeln!(out, "     {line}");
+    }
+    out
+}
+
+fn forced(result: &StateResult) -> Option<String> {
+    let by: Vec<&str> =
+        result.details.get("forced_by")?.as_array()?.iter().filter_map(|name| name.as_str()).collect();
+    Some(match result.details.get("forced")?.as_str()? {
+        "watch" => format!("because {} changed", by.join(", ")),
+        "pending_refresh" => "because an earlier run owed it a refresh".to_string(),
+        _ => format!("before {} changes", by.join(", ")),
+    })
+}
+
+fn verdict(result: &StateResult, mode: Mode, paint: Paint) -> (String, String) {
+    if result.failed() {
+        let first = result.error.lines().next().unwrap_or_default();
+        return (paint.red("✗"), paint.red(first));
+    }
+    if result.skipped {
+        return (paint.dim("·"), paint.dim(&format!("skipped: {}", skip_words(result))));
+    }
+    if !result.changed {
+        let words = if result.diff.contains('\n') { "" } else { &result.diff };
+        return (paint.dim("="), paint.dim(words));
+    }
+    let one_line = !result.diff.is_empty() && !result.diff.trim_end().contains('\n');
+    let did = match mode {
+        Mode::Apply => "changed",
+        Mode::Check => "would change",
+        Mode::Revert => "reverted",
+    };
+    let did = if one_line { result.diff.trim_end() } else { did };
+    match forced(result) {
+        Some(why) => (paint.cyan("↻"), format!("{did}, {why}")),
+        None => (paint.green("✓"), did.to_string()),
+    }
+}
+
+fn skip_words(result: &StateResult) -> String {
+    let because = result.details.get("because").and_then(|names| names.as_array());
+    let names: Vec<&str> = because.into_iter().flatten().filter_map(|name| name.as_str()).collect();
+    let names = names.join(", ");
+    match result.skip_reason.as_str() {
+        "require_failed" => format!("needs {names}, which did not succeed"),
+        "onchanges_not_met" => format!("onchanges not met ({names} did not change)"),
+        "onfail_not_met" => format!("onfail not met ({names} did not fail)"),
+        "prereq_not_met" => format!("prereq not met ({names} would not change)"),
+        "failhard_abort" => format!("{names} failed, and is failhard"),
+        other => other.to_string(),
+    }
+}
+
+fn under(result: &StateResult, paint: Paint) -> Vec<String> {
+    if result.failed() {
+        let rest: Vec<&str> = result.error.lines().skip(1).collect();
+        return rest.iter().take(ERROR_LINES_SHOWN).map(|line| line.to_string()).collect();
+    }
+    if !result.changed || !result.diff.trim_end().contains('\n') {
+        return Vec::new();
+    }
+    let lines: Vec<&str> = result.diff.lines().collect();
+    let mut shown: Vec<String> =
+        lines.iter().take(DIFF_LINES_SHOWN).map(|line| diff_line(line, paint)).collect();
+    if lines.len() > DIFF_LINES_SHOWN {
+        shown.push(paint.dim(&format!("… {} more lines", lines.len() - DIFF_LINES_SHOWN)));
+    }
+    shown
+}
+
+fn diff_line(line: &str, paint: Paint) -> String {
+    match line.as_bytes().first() {
+        _ if line.starts_with("+++") || line.starts_with("---") => paint.bold(line),
+        Some(b'+') => paint.green(line),
+        Some(b'-') => paint.removed(line),
+        Some(b'@') => paint.cyan(line),
+        _ => line.to_string(),
+    }
+}
+
+/// The summary, and every failure once more with its place.
+pub fn ending(result: &RunResult, plan: Option<&Plan>, paint: Paint) -> String {
+    let mut out = String::from("\n");
+    let unchanged = result.states.len() - result.changed - result.failed - result.skipped;
+    let changed = match result.mode {
+        Mode::Apply => format!("{} changed", result.changed),
+        Mode::Check => format!("{} would change", result.changed),
+        Mode::Revert => format!("{} reverted", result.changed),
+    };
+    let paint_if = |count: usize, text: String, painted: fn(Paint, &str) -> String| {
+        if count > 0 { painted(paint, &text) } else { text }
+    };
+    let mut parts = vec![paint_if(result.changed, changed, Paint::green), format!("{unchanged} unchanged")];
+    parts.push(paint_if(result.failed, format!("{} failed", result.failed), Paint::red));
+    parts.push(paint_if(result.skipped, format!("{} skipped", result.skipped), Paint::yellow));
+    let _ = write!(out, "{}   {}", parts.join("  "), duration_words(result.total_duration_ms));
+    match result.mode {
+        Mode::Apply if result.changed > 0 => {
+            let _ = write!(out, "   undo: zester revert --run {}", result.run_id);
+        }
+        Mode::Check => out.push_str("   nothing was changed"),
+        _ => {}
+    }
+    out.push('\n');
+    if result.canceled {
+        let _ = writeln!(out, "{}", paint.red("canceled before the end"));
+    }
+    let place = |name: &str| plan.and_then(|plan| place_of(plan, &plan.sources, name)).unwrap_or_default();
+    for state in result.states.values().filter(|state| state.failed()) {
+        let _ = writeln!(out, "{} {}  {}", paint.red("failed:"), state.name, paint.dim(&place(&state.name)));
+    }
+    out
+}
+
+/// `states/web/init.zy:31` of a state.
+fn place_of(plan: &Plan, sources: &Sources, name: &str) -> Option<String> {
+    let state = plan.program.states.iter().find(|state| state.name.as_str() == name)?;
+    Some(format!("{}:{}", sources.path(state.span.file), state.span.line))
+}

@@ -1,0 +1,51 @@
+//! Ctrl-C and SIGTERM: once to cancel cleanly, twice to leave at once (C-6).
+
+use crate::exit::Exit;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+/// Which signal, if any, asked the run to stop.
+#[derive(Clone, Default)]
+pub struct Stopped {
+    code: Arc<AtomicU8>,
+}
+
+impl Stopped {
+    /// The exit code a signal asks for.
+    pub fn exit(&self) -> Option<Exit> {
+        match self.code.load(Ordering::SeqCst) {
+            130 => Some(Exit::Interrupted),
+            143 => Some(Exit::Terminated),
+            _ => None,
+        }
+    }
+}
+
+/// Cancels the token at the first signal; the second one ends the process.
+pub fn listen(cancel: CancellationToken, notice: impl Fn(&str) + Send + 'static) -> Stopped {
+    let stopped = Stopped::default();
+    let code = stopped.code.clone();
+    tokio::spawn(async move {
+        let streams = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
+        let (Ok(mut interrupt), Ok(mut terminate)) = streams else { return };
+        loop {
+            let exit = tokio::select! {
+                _ = interrupt.recv() => Exit::Interrupted,
+                _ = terminate.recv() => Exit::Terminated,
+            };
+            if code.swap(exit.code(), Ordering::SeqCst) != 0 {
+                leave(exit);
+            }
+            notice("canceling: running commands are told to stop; once more to leave at once");
+            cancel.cancel();
+        }
+    });
+    stopped
+}
+
+#[allow(clippy::exit)] // the user asked twice
+fn leave(exit: Exit) -> ! {
+    std::process::exit(i32::from(exit.code()))
+}

@@ -1,0 +1,79 @@
+//! `zester call`: one function on this machine (C-12).
+
+use crate::scratch::Scratch;
+
+#[test]
+fn c12_a_state_module_runs_with_check_apply_and_attributes() {
+    let scratch = Scratch::new();
+    let words = ["call", "file.managed", "@T@/x", "content=a: b", "mode=0600", "onlyif=true"];
+    let mut dry = words.to_vec();
+    dry.push("--test");
+    assert_eq!(scratch.json(&dry)["changed"], 1);
+    assert!(!scratch.path("x").exists());
+    let mut salt = words.to_vec();
+    salt.push("test=True");
+    assert_eq!(scratch.json(&salt)["test"], true, "C-5: test=True is --test");
+    assert_eq!(scratch.json(&words)["changed"], 1);
+    assert_eq!(scratch.read("x").as_deref(), Some("a: b"));
+    assert_eq!(scratch.json(&words)["changed"], 0);
+    assert_eq!(scratch.json(&["call", "cmd.run", "touch @T@/y", "unless=true"])["changed"], 0);
+}
+
+#[test]
+fn c12_words_are_not_templates() {
+    let scratch = Scratch::new();
+    scratch.json(&["call", "file.managed", "@T@/x", "content={{ 1 + 1 }} {% if %}"]);
+    assert_eq!(scratch.read("x").as_deref(), Some("{{ 1 + 1 }} {% if %}"));
+}
+
+#[test]
+fn c12_a_function_gives_a_plain_answer() {
+    let scratch = Scratch::new();
+    assert_eq!(scratch.json(&["call", "test.echo", "hi"]), "hi");
+    assert_eq!(scratch.zester(&["call", "test.echo", "hi"]).stdout, "hi\n");
+    scratch.write("settings.yaml", "a: {b: 5}\n");
+    assert_eq!(scratch.json(&["call", "settings.get", "a:b", "--settings", "@T@/settings.yaml"]), 5);
+}
+
+#[test]
+fn d7_facts_items_tells_of_this_machine() {
+    let scratch = Scratch::new();
+    let facts = scratch.json(&["call", "facts.items", "--id", "orchard-1"]);
+    assert_eq!((facts["id"].as_str(), facts["kernel"].as_str()), (Some("orchard-1"), Some("Linux")));
+    for key in
+        ["os", "os_family", "host", "num_cpus", "mem_total", "cpuarch", "init", "virtual", "zester_version"]
+    {
+        assert!(!facts[key].is_null(), "{key} is missing");
+    }
+    scratch.write("facts.yaml", "os: Testix\n");
+    assert_eq!(scratch.json(&["call", "facts.get", "os", "--facts", "@T@/facts.yaml"]), "Testix");
+}
+
+#[test]
+fn c12_an_unknown_function_is_named_with_a_suggestion() {
+    let done = Scratch::new().zester(&["call", "file.manged", "/x"]);
+    assert_eq!(done.code, Some(1));
+    assert!(
+        done.stderr.contains("`file.manged`") && done.stderr.contains("`file.managed`"),
+        "{}",
+        done.stderr
+    );
+}
+
+#[test]
+fn c12_state_apply_and_its_kin_work_as_the_commands_do() {
+    let scratch = Scratch::with("x:\n  file.managed: [{path: \"@T@/x\"}, {content: y}]\n");
+    scratch.write("states/top.zy", "base:\n  '*':\n    - c\n");
+    assert_eq!(scratch.json(&["call", "state.apply", "c", "test=yes"])["test"], true);
+    assert_eq!(scratch.json(&["call", "state.highstate"])["changed"], 1);
+    assert_eq!(scratch.json(&["call", "state.apply"])["changed"], 0, "bare state.apply is the highstate");
+    assert_eq!(scratch.json(&["call", "state.graph", "c"])["levels"][0][0], "file.managed:x");
+    assert_eq!(scratch.json(&["call", "state.revert", "c"])["changed"], 1);
+}
+
+#[test]
+fn c12_a_bad_value_points_at_the_command_line() {
+    let done = Scratch::new().zester(&["call", "file.managed", "/x", "contnet=a"]);
+    assert_eq!(done.code, Some(1));
+    assert!(done.stderr.contains("contnet") && done.stderr.contains("command line"), "{}", done.stderr);
+}

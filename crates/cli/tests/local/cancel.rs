@@ -1,0 +1,81 @@
+//! Ctrl-C, SIGTERM and the deadline: results all the same, the right exit code, no process left.
+
+use crate::scratch::{Done, Scratch, wait_for};
+use std::process::Command;
+
+const STATES: &str = r#"
+quick:
+  test.succeed_with_changes: []
+slow:
+  cmd.run: [{command: "touch @T@/begun; sleep 61.@T@ & sleep 61.@T@; true"}]
+never:
+  test.succeed_with_changes: [{require: [cmd.run:slow]}]
+"#;
+
+fn scratch() -> Scratch {
+    // `sleep` takes a fraction; the pid of this test and a counter make it findable.
+    let scratch = Scratch::new();
+    scratch.write("states/c.zy", &STATES.replace("61.@T@", &format!("61.{}", mark(&scratch))));
+    scratch
+}
+
+fn mark(scratch: &Scratch) -> String {
+    scratch.root().display().to_string().bytes().rev().take(6).map(|b| char::from(b'0' + b % 10)).collect()
+}
+
+fn left_over(scratch: &Scratch) -> bool {
+    let pattern = format!("sleep 61[.]{}", mark(scratch));
+    Command::new("pgrep").args(["-f", &pattern]).output().unwrap().status.success()
+}
+
+fn signalled(signal: &str) -> (Scratch, Done) {
+    let scratch = scratch();
+    let child = scratch.spawn(&["apply", "c", "--format", "json"]);
+    wait_for("the slow state", || scratch.path("begun").exists());
+    Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    let done: Done = child.wait_with_output().unwrap().into();
+    (scratch, done)
+}
+
+#[test]
+fn s32_c6_interrupted_runs_end_cleanly_with_their_results() {
+    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+        let (scratch, done) = signalled(signal);
+        assert_eq!(done.code, Some(code), "{}", done.stderr);
+        let result = done.json();
+        assert_eq!((result["canceled"].as_bool(), result["success"].as_bool()), (Some(true), Some(false)));
+        assert_eq!(result["states"]["test.succeed_with_changes:quick"]["changed"], true);
+        assert_eq!(result["states"]["cmd.run:slow"]["error"], "canceled");
+        assert_eq!(result["states"]["test.succeed_with_changes:never"]["skip_reason"], "canceled");
+        assert!(!left_over(&scratch));
+    }
+}
+
+#[test]
+fn c6_the_second_ctrl_c_leaves_at_once() {
+    let scratch = Scratch::with(
+        "stubborn:\n  cmd.run: [{command: \"trap '' TERM; touch @T@/begun; while :; do sleep 0.1; test -e @T@/stop && exit; done\"}]\n",
+    );
+    let mut child = scratch.spawn(&["apply", "c"]);
+    wait_for("the state", || scratch.path("begun").exists());
+    let kill = |child: &std::process::Child| {
+        Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap()
+    };
+    kill(&child);
+    let mut ended = None;
+    wait_for("the end", || {
+        kill(&child);
+        ended = child.try_wait().unwrap();
+        ended.is_some()
+    });
+    scratch.write("stop", "");
+    assert_eq!(ended.unwrap().code(), Some(130));
+}
+
+#[test]
+fn c3_a_deadline_is_exit_code_two() {
+    let scratch = scratch();
+    let done = scratch.zester(&["apply", "c", "--timeout", "300ms", "--format", "json"]);
+    assert_eq!((done.code, done.json()["canceled"].as_bool()), (Some(2), Some(true)));
+    assert!(!left_over(&scratch));
+}

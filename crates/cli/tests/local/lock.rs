@@ -1,0 +1,47 @@
+//! One mutating run per data dir (S-42).
+
+use crate::scratch::{Scratch, wait_for};
+
+const STATES: &str = "slow:\n  cmd.run: [{command: \"touch @T@/begun; while ! test -e @T@/go; do sleep 0.02; done\"}]\nquick:\n  test.nop: []\n";
+
+#[test]
+fn s42_a_second_run_waits_and_says_for_whom_and_no_wait_gives_up() {
+    let scratch = Scratch::with(STATES);
+    scratch.write("states/other.zy", "other:\n  test.succeed_with_changes: []\n");
+    let first = scratch.spawn(&["apply", "c"]);
+    wait_for("the first run", || scratch.path("begun").exists());
+    let refused = scratch.zester(&["apply", "other", "--no-wait"]);
+    assert_eq!(refused.code, Some(1));
+    assert!(
+        refused.stderr.contains(&format!("pid {}", first.id())) && refused.stderr.contains("zester apply c"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(scratch.zester(&["check", "other"]).code, Some(0), "a dry run needs no lock");
+
+    let errors = scratch.path("second.err");
+    let mut command = scratch.command(&["apply", "other"]);
+    let mut second = command
+        .stdout(std::process::Stdio::null())
+        .stderr(std::fs::File::create(&errors).unwrap())
+        .spawn()
+        .unwrap();
+    wait_for("the notice", || {
+        scratch.read("second.err").is_some_and(|text| text.contains("waiting for another run"))
+    });
+    assert!(second.try_wait().unwrap().is_none());
+    scratch.write("go", "");
+    assert_eq!(second.wait().unwrap().code(), Some(0));
+    assert_eq!(first.wait_with_output().unwrap().status.code(), Some(0));
+}
+
+#[test]
+fn s42_the_lock_dies_with_its_holder() {
+    let scratch = Scratch::with(STATES);
+    let mut first = scratch.spawn(&["apply", "c"]);
+    wait_for("the first run", || scratch.path("begun").exists());
+    first.kill().unwrap();
+    first.wait().unwrap();
+    scratch.write("go", "");
+    assert_eq!(scratch.zester(&["apply", "c", "--no-wait"]).code, Some(0));
+}

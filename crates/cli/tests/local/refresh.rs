@@ -1,0 +1,103 @@
+//! A refresh is never lost (S-39).
+
+use crate::scratch::{Scratch, wait_for};
+
+/// The configuration changes, something fails, and the restart depends on both.
+const STATES: &str = r#"
+conf:
+  file.managed:
+    - path: @T@/conf
+    - content: "v1"
+gate:
+  cmd.run:
+    - command: test -e @T@/open
+    - require: [{file: conf}]
+restart:
+  cmd.run:
+    - command: echo restarted >> @T@/log
+    - refresh_only: true
+    - watch: [{file: conf}]
+    - require: [{cmd: gate}]
+"#;
+
+fn restarts(scratch: &Scratch) -> usize {
+    scratch.read("log").map_or(0, |log| log.lines().count())
+}
+
+#[test]
+fn s39_a_refresh_outlives_a_failure_and_is_given_once() {
+    let scratch = Scratch::with(STATES);
+    let first = scratch.json(&["apply", "c"]);
+    assert_eq!((first["failed"].as_u64(), restarts(&scratch)), (Some(1), 0));
+    assert_eq!(first["states"]["cmd.run:restart"]["skip_reason"], "require_failed");
+    let status = scratch.json(&["status"]);
+    assert_eq!(status["pending_refreshes"]["cmd.run:restart"][0], "file.managed:conf");
+
+    scratch.write("open", "");
+    let foreseen = scratch.json(&["check", "c"]);
+    assert_eq!(foreseen["states"]["cmd.run:restart"]["changed"], true, "a dry run shows what is owed");
+    assert_eq!(restarts(&scratch), 0);
+    let second = scratch.json(&["apply", "c"]);
+    assert_eq!(second["states"]["file.managed:conf"]["changed"], false);
+    assert_eq!(second["states"]["cmd.run:restart"]["changed"], true);
+    assert_eq!(second["states"]["cmd.run:restart"]["details"]["forced"], "pending_refresh");
+    assert_eq!(restarts(&scratch), 1);
+
+    let third = scratch.json(&["apply", "c"]);
+    assert_eq!(third["states"]["cmd.run:restart"]["changed"], false);
+    assert_eq!(restarts(&scratch), 1);
+    assert_eq!(scratch.json(&["status"])["pending_refreshes"], serde_json::json!({}));
+}
+
+#[test]
+fn s39_a_refresh_outlives_kill_nine() {
+    let scratch =
+        Scratch::with(&STATES.replace("test -e @T@/open", "touch @T@/at-gate; test -e @T@/open || sleep 60"));
+    let mut child = scratch.spawn(&["apply", "c"]);
+    wait_for("the gate", || scratch.path("at-gate").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(scratch.read("conf").as_deref(), Some("v1"));
+    assert_eq!(restarts(&scratch), 0);
+
+    scratch.write("open", "");
+    let second = scratch.json(&["apply", "c"]);
+    assert_eq!(second["states"]["file.managed:conf"]["changed"], false);
+    assert_eq!(restarts(&scratch), 1);
+    scratch.json(&["apply", "c"]);
+    assert_eq!(restarts(&scratch), 1);
+}
+
+#[test]
+fn s39_a_refresh_outlives_failhard_and_cancel() {
+    for (attribute, words) in
+        [("    - failhard: true\n", &["apply", "c"][..]), ("", &["apply", "c", "--timeout", "300ms"][..])]
+    {
+        let gate = if attribute.is_empty() { "test -e @T@/open || sleep 60" } else { "test -e @T@/open" };
+        let text = STATES.replace("test -e @T@/open", gate).replace(
+            "    - require: [{file: conf}]\n",
+            &format!("{attribute}    - require: [{{file: conf}}]\n"),
+        );
+        let scratch = Scratch::with(&text);
+        assert_eq!(scratch.zester(words).code, Some(2));
+        assert_eq!(restarts(&scratch), 0);
+        scratch.write("open", "");
+        scratch.json(&["apply", "c"]);
+        assert_eq!(restarts(&scratch), 1, "{attribute}");
+        scratch.json(&["apply", "c"]);
+        assert_eq!(restarts(&scratch), 1, "{attribute}");
+    }
+}
+
+#[test]
+fn s39_a_failed_refresh_stays_owed() {
+    let scratch = Scratch::with(
+        "conf:\n  file.managed: [{path: \"@T@/conf\"}, {content: v1}]\nrestart:\n  cmd.run:\n    - command: \"echo x >> @T@/log; test -e @T@/open\"\n    - refresh_only: true\n    - watch: [{file: conf}]\n",
+    );
+    assert_eq!(scratch.zester(&["apply", "c"]).code, Some(2));
+    assert_eq!(scratch.zester(&["apply", "c"]).code, Some(2));
+    scratch.write("open", "");
+    assert_eq!(scratch.zester(&["apply", "c"]).code, Some(0));
+    assert_eq!(scratch.zester(&["apply", "c"]).code, Some(0));
+    assert_eq!(restarts(&scratch), 3);
+}

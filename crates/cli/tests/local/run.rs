@@ -1,0 +1,133 @@
+//! Rules of the runner that need real states.
+
+use crate::scratch::Scratch;
+use serde_json::Value as Json;
+
+#[test]
+fn s30_check_and_apply_agree() {
+    // Later states need what earlier ones create; a dry run must see it.
+    let scratch = Scratch::with(
+        r#"
+dir:
+  file.directory: [{path: "@T@/d"}]
+file:
+  file.managed: [{path: "@T@/d/f"}, {content: x}, {require: [{file.directory: dir}]}]
+made:
+  cmd.run: [{command: "touch @T@/never"}, {creates: "@T@/d/f"}, {require: [{file: file}]}]
+inside:
+  cmd.run: [{command: "true"}, {cwd: "@T@/d"}, {require: [{file: file}]}]
+link:
+  file.symlink: [{path: "@T@/l"}, {target: "@T@/d/f"}]
+gone:
+  file.absent: [{path: "@T@/d/f"}, {require: [{file: file}, {cmd: made}, {cmd: inside}]}]
+lost:
+  file.managed: [{path: "@T@/nowhere/x"}, {content: x}]
+"#,
+    );
+    let facts = |result: &Json| -> Vec<(String, bool, bool, bool)> {
+        let states = result["states"].as_object().unwrap();
+        let fact = |(name, state): (&String, &Json)| {
+            (name.clone(), state["changed"] == true, state["error"] != "", state["skipped"] == true)
+        };
+        states.iter().map(fact).collect()
+    };
+    let dry = scratch.json(&["check", "c"]);
+    let wet = scratch.json(&["apply", "c"]);
+    assert_eq!(facts(&dry), facts(&wet));
+    assert_eq!(wet["states"]["file.managed:lost"]["changed"], false);
+    assert!(!scratch.path("never").exists());
+}
+
+#[test]
+fn s33_a_state_that_fails_does_not_stop_the_others() {
+    let scratch =
+        Scratch::with("bad:\n  test.fail_without_changes: []\ngood:\n  test.succeed_with_changes: []\n");
+    let result = scratch.json(&["apply", "c"]);
+    assert_eq!((result["failed"].as_u64(), result["changed"].as_u64()), (Some(1), Some(1)));
+}
+
+#[test]
+fn s28_concurrency_bounds_how_many_run_at_once() {
+    let text: String = (0..6)
+        .map(|n| format!("s{n}:\n  cmd.run: [{{command: \"mkdir @T@/only || touch @T@/clash; sleep 0.05; rmdir @T@/only\"}}]\n"))
+        .collect();
+    let scratch = Scratch::with(&text);
+    assert_eq!(scratch.json(&["apply", "c", "--concurrency", "1"])["changed"], 6);
+    assert!(!scratch.path("clash").exists());
+}
+
+#[test]
+fn s41_check_cmd_judges_a_change_and_unknown_attributes_are_not_ignored() {
+    let scratch =
+        Scratch::with("f:\n  file.managed: [{path: \"@T@/f\"}, {content: x}, {check_cmd: \"false\"}]\n");
+    let result = scratch.json(&["apply", "c"]);
+    assert!(result["states"]["file.managed:f"]["error"].as_str().unwrap().contains("check_cmd"), "{result}");
+    scratch.write("states/c.zy", "f:\n  test.nop: [{fire_event: true}]\n");
+    let refused = scratch.zester(&["apply", "c"]);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("fire_event"), "{}", refused.stderr);
+}
+
+#[test]
+fn s4_a_path_makes_its_own_directory_the_states_dir() {
+    let scratch = Scratch::new();
+    scratch.write("elsewhere/one.zy", "include: [two]\na:\n  test.nop: []\n");
+    scratch.write("elsewhere/two.zy", "b:\n  test.nop: []\n");
+    let result = scratch.json(&["apply", "elsewhere/one.zy"]);
+    assert_eq!(result["states"].as_object().unwrap().len(), 2, "{result}");
+    let outside = scratch.zester(&["apply", "elsewhere/one.zy", "--states", "@T@/states"]);
+    assert!(outside.stderr.contains("outside the states directory"), "{}", outside.stderr);
+}
+
+#[test]
+fn s4_nothing_inside_a_file_leaves_the_states_dir() {
+    let scratch = Scratch::new();
+    scratch.write("secret", "secret");
+    std::os::unix::fs::symlink(scratch.path("secret"), scratch.path("states/link")).unwrap();
+    for (text, code) in [
+        ("include: ['../secret']\n", 1),
+        ("{% import_text '../secret' as x %}\na:\n  test.nop: []\n", 1),
+        ("a:\n  file.managed: [{path: \"@T@/x\"}, {source: 'salt://../secret'}]\n", 2),
+        ("a:\n  file.managed: [{path: \"@T@/x\"}, {source: 'salt://link'}]\n", 2),
+    ] {
+        scratch.write("states/c.zy", text);
+        let done = scratch.zester(&["apply", "c"]);
+        assert!(done.code == Some(code) || done.code == Some(1), "{text}: {:?} {}", done.code, done.stdout);
+        assert!(!scratch.path("x").exists(), "{text}");
+    }
+}
+
+#[test]
+fn s8_the_highstate_is_what_top_gives_this_machine() {
+    let scratch = Scratch::with("c:\n  test.nop: []\n");
+    scratch.write("states/web.zy", "web:\n  test.nop: []\n");
+    scratch.write("states/db.zy", "db:\n  test.nop: []\n");
+    scratch.write(
+        "states/top.zy",
+        "base:\n  '*':\n    - c\n  'web-*':\n    - web\n  'G@os:NoSuch or db-*':\n    - db\n",
+    );
+    let names = |id: &str| -> Vec<String> {
+        scratch.json(&["apply", "--id", id])["states"].as_object().unwrap().keys().cloned().collect()
+    };
+    assert_eq!(names("web-1"), ["test.nop:c", "test.nop:web"]);
+    assert_eq!(names("db-1"), ["test.nop:c", "test.nop:db"]);
+}
+
+#[test]
+fn s27_s34_modes_and_counts_are_in_the_result() {
+    let scratch = Scratch::with("a:\n  test.fail_with_changes: []\nb:\n  test.succeed_with_changes: []\n");
+    let dry = scratch.json(&["check", "c"]);
+    assert_eq!(
+        (dry["mode"].as_str(), dry["test"].as_bool(), dry["changed"].as_u64()),
+        (Some("check"), Some(true), Some(2))
+    );
+    let wet = scratch.json(&["apply", "c"]);
+    assert_eq!(
+        wet["states"]["test.fail_with_changes:a"]["changed"], false,
+        "a state with an error has not changed"
+    );
+    assert_eq!(
+        (wet["success"].as_bool(), wet["changed"].as_u64(), wet["failed"].as_u64()),
+        (Some(false), Some(1), Some(1))
+    );
+}

@@ -1,0 +1,274 @@
+//! The loop between the engine's machine and the hands: commands out, events in, results collected.
+//!
+//! Nothing is decided here. The machine says what to do, [`Hands`] do it as tasks, and what they report becomes the next
+//! event and a part of that state's result.
+
+use indexmap::IndexMap;
+use serde_json::json;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
+use zester_engine::{Command, Event, Failed, Force, Graph, NodeId, Outcome, Run};
+use zester_host::Fault;
+use zester_host::process::Later;
+use zester_model::outcome::{Details, Mode, SkipReason, StateResult};
+
+/// The words of S-16 for a guard that said no.
+pub const GUARD_UNMET: &str = "skipped: guard condition not met";
+
+/// What a task did, in words for the result and in a verdict for the machine.
+pub struct Report {
+    pub verdict: Result<bool, Fault>,
+    pub diff: String,
+    pub details: Details,
+}
+
+impl Report {
+    pub fn plain(verdict: Result<bool, Fault>) -> Report {
+        Report { verdict, diff: String::new(), details: Details::new() }
+    }
+}
+
+/// Carries out one command of the machine for one node.
+pub trait Hands: Send + Sync + 'static {
+    fn carry_out(self: Arc<Self>, command: Command) -> Later<'static, Report>;
+    /// A node ended: the place to settle what depends on it.
+    fn ended(&self, run: &Run, node: NodeId, outcome: Outcome);
+}
+
+/// Tells what happens while it happens. Called from the loop, one after the other.
+pub trait Observer: Send + Sync {
+    fn level(&self, _level: usize, _states: usize) {}
+    fn started(&self, _name: &str, _doing: &'static str) {}
+    fn ended(&self, _result: &StateResult) {}
+    /// A line of output of a running state.
+    fn output(&self, _name: &str, _line: &str) {}
+    /// Anything else worth a line: whom we wait for, what was repaired.
+    fn notice(&self, _text: &str) {}
+}
+
+/// Nobody watches.
+pub struct Quiet;
+impl Observer for Quiet {}
+
+/// What the loop leaves behind.
+pub struct Driven {
+    pub run: Run,
+    /// In the order of the run.
+    pub states: Vec<StateResult>,
+}
+
+struct Cell {
+    result: StateResult,
+    started: Option<Instant>,
+}
+
+struct Loop<'a> {
+    graph: Arc<Graph>,
+    hands: Arc<dyn Hands>,
+    observer: &'a dyn Observer,
+    tasks: JoinSet<Report>,
+    /// Which command each task carries out, to name the event it answers with, even if it panics.
+    under_way: HashMap<Id, Command>,
+    cells: Vec<Cell>,
+}
+
+/// Runs the machine to its end.
+pub async fn drive(
+    mut run: Run,
+    hands: Arc<dyn Hands>,
+    observer: &dyn Observer,
+    cancel: &CancellationToken,
+) -> Result<Driven, crate::Error> {
+    let graph = run.graph().clone();
+    let cells = (0..graph.len() as u32)
+        .map(|index| Cell { result: blank(&graph, NodeId(index)), started: None })
+        .collect();
+    let mut this = Loop {
+        graph: graph.clone(),
+        hands,
+        observer,
+        tasks: JoinSet::new(),
+        under_way: HashMap::new(),
+        cells,
+    };
+    let mut told = false;
+    let illegal =
+        |error: zester_engine::Illegal| crate::Error::other(format!("the run is confused: {error}"));
+    let commands = run.step(Event::Start).map_err(illegal)?;
+    this.carry_out(&run, commands);
+    while !run.is_finished() {
+        let event = tokio::select! {
+            biased;
+            _ = cancel.cancelled(), if !told => {
+                told = true;
+                Event::Cancel
+            }
+            Some(joined) = this.tasks.join_next_with_id() => match this.take(joined) {
+                Some(event) => event,
+                None => continue,
+            },
+            else => return Err(crate::Error::other("the run is stuck: nothing is under way and it has not ended")),
+        };
+        let commands = run.step(event).map_err(illegal)?;
+        this.carry_out(&run, commands);
+    }
+    let mut by_node: IndexMap<usize, StateResult> =
+        this.cells.into_iter().map(|cell| cell.result).enumerate().collect();
+    let states = graph.ranked().iter().filter_map(|node| by_node.swap_remove(&node.index())).collect();
+    Ok(Driven { run, states })
+}
+
+fn blank(graph: &Graph, node: NodeId) -> StateResult {
+    StateResult { name: graph.name(node).to_string(), level: graph.level_of(node), ..StateResult::default() }
+}
+
+impl Loop<'_> {
+    fn carry_out(&mut self, run: &Run, commands: Vec<Command>) {
+        for command in commands {
+            match command {
+                Command::Level(level) => self.observer.level(level, self.graph.level(level).len()),
+                Command::Skip { node, reason, because } => self.skip(node, reason, &because),
+                Command::Done { node, outcome } => self.done(run, node, outcome),
+                Command::Finish => {}
+                command => self.begin(command),
+            }
+        }
+    }
+
+    fn begin(&mut self, command: Command) {
+        let (node, doing, forced) = match &command {
+            Command::Probe { node, .. } => (*node, "asking", None),
+            Command::Guard(node) => (*node, "guard", None),
+            Command::Check { node, forced } => (*node, "check", forced.as_ref()),
+            Command::Apply { node, forced } => (*node, "apply", forced.as_ref()),
+            Command::Revert(node) => (*node, "revert", None),
+            Command::Wait { node, .. } => (*node, "waiting to try again", None),
+            Command::Level(_) | Command::Skip { .. } | Command::Done { .. } | Command::Finish => return,
+        };
+        let note = forced.map(|force| self.describe(force));
+        if let Some(cell) = self.cells.get_mut(node.index()) {
+            cell.started.get_or_insert_with(Instant::now);
+            if let Some((how, by)) = note {
+                cell.result.details.insert("forced".into(), json!(how));
+                cell.result.details.insert("forced_by".into(), json!(by));
+            }
+            self.observer.started(&cell.result.name, doing);
+        }
+        let task = self.tasks.spawn(self.hands.clone().carry_out(command.clone()));
+        self.under_way.insert(task.id(), command);
+    }
+
+    fn describe(&self, force: &Force) -> (&'static str, Vec<String>) {
+        let name = |node: &NodeId| self.graph.name(*node).to_string();
+        match force {
+            Force::Watch { changed } => ("watch", changed.iter().map(name).collect()),
+            Force::PendingRefresh => ("pending_refresh", Vec::new()),
+            Force::Prereq { target } => ("prereq", vec![name(target)]),
+        }
+    }
+
+    /// A task ended: its words go into the result, its verdict to the machine.
+    fn take(&mut self, joined: Result<(Id, Report), JoinError>) -> Option<Event> {
+        let (id, report) = match joined {
+            Ok((id, report)) => (id, report),
+            Err(error) => (error.id(), Report::plain(Err(panicked(error)))),
+        };
+        let command = self.under_way.remove(&id)?;
+        let node = match &command {
+            Command::Probe { node, target } => {
+                let would_change = matches!(report.verdict, Ok(true));
+                return Some(Event::Probed { node: *node, target: *target, would_change });
+            }
+            Command::Guard(node) | Command::Revert(node) => *node,
+            Command::Check { node, .. } | Command::Apply { node, .. } | Command::Wait { node, .. } => *node,
+            Command::Level(_) | Command::Skip { .. } | Command::Done { .. } | Command::Finish => return None,
+        };
+        let result = report.verdict.as_ref().map(|met| *met).map_err(|_| Failed);
+        self.note(node, &command, report);
+        Some(match command {
+            Command::Guard(_) => Event::Guarded { node, result },
+            Command::Check { .. } => Event::Checked { node, result },
+            Command::Apply { .. } => Event::Applied { node, result },
+            Command::Revert(_) => Event::Reverted { node, result },
+            _ => Event::Waited { node },
+        })
+    }
+
+    fn note(&mut self, node: NodeId, command: &Command, report: Report) {
+        if matches!(command, Command::Wait { .. }) {
+            return;
+        }
+        let Some(cell) = self.cells.get_mut(node.index()) else { return };
+        let result = &mut cell.result;
+        result.details.extend(report.details);
+        match report.verdict {
+            Ok(_) => {
+                result.error.clear();
+                if !report.diff.is_empty() {
+                    result.diff = report.diff;
+                }
+            }
+            Err(fault) => {
+                result.error = fault.to_string();
+                result.details.extend(*fault.details);
+            }
+        }
+    }
+
+    fn skip(&mut self, node: NodeId, reason: SkipReason, because: &[NodeId]) {
+        let names: Vec<String> = because.iter().map(|node| self.graph.name(*node).to_string()).collect();
+        let Some(cell) = self.cells.get_mut(node.index()) else { return };
+        cell.result.skipped = true;
+        cell.result.skip_reason = reason.to_string();
+        if !names.is_empty() {
+            cell.result.details.insert("because".into(), json!(names));
+        }
+        self.observer.ended(&cell.result);
+    }
+
+    fn done(&mut self, run: &Run, node: NodeId, outcome: Outcome) {
+        let attempts = run.attempts(node);
+        let Some(cell) = self.cells.get_mut(node.index()) else { return };
+        let result = &mut cell.result;
+        result.changed = outcome.changed();
+        match outcome {
+            Outcome::GuardUnmet => result.diff = GUARD_UNMET.into(),
+            Outcome::Interrupted => result.error = "canceled".into(),
+            Outcome::Failed if result.error.is_empty() => result.error = "failed".into(),
+            _ => {}
+        }
+        if !result.error.is_empty() && !result.changed {
+            result.diff.clear();
+        }
+        if attempts > 1 {
+            result.details.insert("attempts".into(), json!(attempts));
+        }
+        result.duration_ms = cell.started.map_or(0, |started| started.elapsed().as_millis() as u64);
+        self.hands.ended(run, node, outcome);
+        self.observer.ended(&cell.result);
+    }
+}
+
+/// A panic in a module is that state's failure, not the run's (S-33).
+fn panicked(error: JoinError) -> Fault {
+    let what = match error.try_into_panic() {
+        Ok(payload) => {
+            let text = payload.downcast_ref::<&str>().map(|text| text.to_string());
+            text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default()
+        }
+        Err(error) => error.to_string(),
+    };
+    Fault::new(zester_host::FaultKind::Io, format!("the module panicked: {what}; this is a bug in zester"))
+}
+
+/// The word of a mode for people.
+pub fn mode_word(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Apply => "apply",
+        Mode::Check => "check",
+        Mode::Revert => "revert",
+    }
+}

@@ -1,0 +1,41 @@
+//! What keeps a run from taking place at all. What fails inside a run is a state's result, not one of these.
+
+use std::fmt;
+use std::path::Path;
+use zester_model::problem::Problem;
+use zester_model::source::Sources;
+
+#[derive(Debug)]
+pub enum Error {
+    /// What the user wrote does not compile; every problem is here.
+    Problems { problems: Vec<Problem>, sources: Box<Sources> },
+    /// Another run holds the data dir and we were told not to wait.
+    Locked { holder: String },
+    /// We were told to stop before anything ran.
+    Canceled,
+    /// Anything else: one sentence.
+    Other(String),
+}
+
+impl Error {
+    pub fn other(message: impl Into<String>) -> Error {
+        Error::Other(message.into())
+    }
+
+    pub fn io(doing: &str, path: &Path, error: std::io::Error) -> Error {
+        Error::Other(zester_host::Fault::io(doing, path, error).message)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Problems { problems, .. } => write!(out, "{} problems", problems.len()),
+            Error::Locked { holder } => write!(out, "another run is under way: {holder}"),
+            Error::Canceled => out.write_str("canceled"),
+            Error::Other(message) => out.write_str(message),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

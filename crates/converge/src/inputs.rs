@@ -1,0 +1,269 @@
+//! What a run is made from: the states dir, the references, facts and settings.
+
+use crate::error::Error;
+use crate::functions::{Access, Place, TemplateFunctions};
+use crate::machine::Machine;
+use crate::settings;
+use crate::tree::DirTree;
+use serde_json::{Map, Value as Json};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use zester_compile::Ask;
+use zester_host::{Fault, FaultKind};
+use zester_model::outcome::Details;
+use zester_model::source::{FileId, Sources};
+use zester_resources::resource::StateFiles;
+
+/// Where states are when nothing says otherwise and there is no `./states` (C-9).
+const STATES_DIR: &str = "/srv/zester/states";
+const SETTINGS_DIR: &str = "/srv/zester/settings";
+/// Custom facts: YAML or JSON files and executables.
+const FACTS_DIR: &str = "/etc/zester/facts.d";
+
+/// What the user asked for, before anything was read.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Empty: the highstate.
+    pub references: Vec<String>,
+    pub states: Option<PathBuf>,
+    pub settings: Option<PathBuf>,
+    /// Laid over the collected facts.
+    pub facts: Option<PathBuf>,
+    pub id: Option<String>,
+    pub ordered: bool,
+    /// What templates may call.
+    pub access: Access,
+}
+
+/// Everything a compile sees.
+pub struct Inputs {
+    pub tree: DirTree,
+    /// How the states dir is named in messages.
+    pub tree_name: String,
+    pub ask: Ask,
+    pub facts: Json,
+    pub settings: Json,
+    pub id: String,
+    pub ordered: bool,
+    pub access: Access,
+    /// Custom facts that could not be read.
+    pub warnings: Vec<String>,
+}
+
+impl Inputs {
+    pub fn gather(request: &Request, machine: &Machine, cancel: &CancellationToken) -> Result<Inputs, Error> {
+        let (root, ask) = locate(&request.references, request.states.as_deref())?;
+        Inputs::gather_in(root, ask, request, machine, cancel)
+    }
+
+    /// For one function, which needs no states dir.
+    pub fn gather_anywhere(
+        request: &Request,
+        machine: &Machine,
+        cancel: &CancellationToken,
+    ) -> Result<Inputs, Error> {
+        let (root, ask) = locate(&[], None).unwrap_or_else(|_| (PathBuf::from("."), Ask::Highstate));
+        Inputs::gather_in(root, ask, request, machine, cancel)
+    }
+
+    fn gather_in(
+        root: PathBuf,
+        ask: Ask,
+        request: &Request,
+        machine: &Machine,
+        cancel: &CancellationToken,
+    ) -> Result<Inputs, Error> {
+        let id = request.id.clone().unwrap_or_else(default_id);
+        let (facts, warnings) = facts(&id, request.facts.as_deref())?;
+        let none = Json::Object(Map::new());
+        let place = Place {
+            look: machine.files.as_ref(),
+            processes: machine.processes.as_ref(),
+            handle: &machine.handle,
+            facts: &facts,
+            settings: &none,
+            cancel,
+        };
+        let functions = TemplateFunctions { place, allowed: request.access };
+        let reading = settings::Reading { facts: &facts, functions: &functions, id: &id };
+        let settings = match settings_path(request.settings.as_deref(), &root) {
+            Some(path) => settings::read(&path, &reading)?,
+            None => none.clone(),
+        };
+        Ok(Inputs {
+            tree_name: shown(&root),
+            tree: DirTree::new(&root),
+            ask,
+            facts,
+            settings,
+            id,
+            ordered: request.ordered,
+            access: request.access,
+            warnings,
+        })
+    }
+
+    /// Lends everything to the compiler.
+    pub fn with<T>(
+        &self,
+        machine: &Machine,
+        cancel: &CancellationToken,
+        work: impl FnOnce(&zester_compile::Inputs<'_>) -> T,
+    ) -> T {
+        let place = Place {
+            look: machine.files.as_ref(),
+            processes: machine.processes.as_ref(),
+            handle: &machine.handle,
+            facts: &self.facts,
+            settings: &self.settings,
+            cancel,
+        };
+        let functions = TemplateFunctions { place, allowed: self.access };
+        work(&zester_compile::Inputs {
+            tree: &self.tree,
+            tree_name: &self.tree_name,
+            catalog: zester_resources::catalog(),
+            facts: &self.facts,
+            settings: &self.settings,
+            functions: &functions,
+            id: &self.id,
+            ordered: self.ordered,
+        })
+    }
+}
+
+/// The default peel id: the hostname with dots as `-`.
+pub fn default_id() -> String {
+    let name = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
+    name.unwrap_or_else(|_| "localhost".into()).replace('.', "-")
+}
+
+fn is_path(reference: &str) -> bool {
+    reference.contains('/')
+        || [".zy", ".yaml", ".yml", ".sls"].iter().any(|ending| reference.ends_with(ending))
+}
+
+/// Finds the states dir and turns paths of the command line into paths below it (S-4).
+fn locate(references: &[String], states: Option<&Path>) -> Result<(PathBuf, Ask), Error> {
+    let mut root = match states {
+        Some(root) if root.is_dir() => root.to_path_buf(),
+        Some(root) => {
+            return Err(Error::other(format!("the states directory {} does not exist", root.display())));
+        }
+        None if Path::new("states").is_dir() => PathBuf::from("states"),
+        None => PathBuf::from(STATES_DIR),
+    };
+    let mut asked = Vec::new();
+    for reference in references {
+        if !is_path(reference) {
+            asked.push(reference.clone());
+            continue;
+        }
+        let path = Path::new(reference);
+        let real = path.canonicalize().map_err(|error| Error::io("find the state file", path, error))?;
+        let below = |root: &Path| {
+            let root = root.canonicalize().ok()?;
+            real.strip_prefix(root).ok().map(|below| below.to_string_lossy().into_owned())
+        };
+        match below(&root) {
+            Some(inside) => asked.push(inside),
+            None if states.is_none() && asked.is_empty() => {
+                root = path
+                    .parent()
+                    .filter(|dir| !dir.as_os_str().is_empty())
+                    .unwrap_or(Path::new("."))
+                    .to_path_buf();
+                asked.extend(below(&root));
+            }
+            None => {
+                let message = format!("{reference} is outside the states directory {}", root.display());
+                return Err(Error::other(message));
+            }
+        }
+    }
+    if !root.is_dir() {
+        return Err(Error::other(format!(
+            "there is no states directory: neither ./states nor {STATES_DIR} exists; name one with --states DIR"
+        )));
+    }
+    Ok((root, if references.is_empty() { Ask::Highstate } else { Ask::References(asked) }))
+}
+
+fn settings_path(given: Option<&Path>, root: &Path) -> Option<PathBuf> {
+    if let Some(path) = given {
+        return Some(path.to_path_buf());
+    }
+    let beside =
+        if root == Path::new("states") { PathBuf::from("settings") } else { PathBuf::from(SETTINGS_DIR) };
+    beside.is_dir().then_some(beside)
+}
+
+fn facts(id: &str, over: Option<&Path>) -> Result<(Json, Vec<String>), Error> {
+    let custom = Path::new(FACTS_DIR);
+    let parse = |text: &str| yaml(text);
+    let collected = zester_facts::collect(id, custom.is_dir().then_some(custom), &parse);
+    let mut facts = Json::Object(collected.facts);
+    if let Some(path) = over {
+        let text = std::fs::read_to_string(path).map_err(|error| Error::io("read the facts", path, error))?;
+        let mut sources = Sources::default();
+        let file = sources.add(&path.display().to_string(), text.as_str());
+        let node = zester_compile::parse_yaml(file, &text)
+            .map_err(|problems| Error::Problems { problems, sources: Box::new(sources) })?;
+        if node.as_map().is_none() {
+            return Err(Error::other(format!("{} must hold a map of facts", path.display())));
+        }
+        settings::merge(&mut facts, node.to_json());
+    }
+    Ok((facts, collected.warnings))
+}
+
+/// YAML text as plain data, for callers that have no file to point into.
+pub fn yaml(text: &str) -> Result<Json, String> {
+    match zester_compile::parse_yaml(FileId(0), text) {
+        Ok(node) => Ok(node.to_json()),
+        Err(problems) => Err(problems.first().map(|problem| problem.message.clone()).unwrap_or_default()),
+    }
+}
+
+/// A path as the user would name it.
+fn shown(root: &Path) -> String {
+    let text = root.display().to_string();
+    text.strip_prefix("./").unwrap_or(&text).trim_end_matches('/').to_string()
+}
+
+/// Files and templates of the states dir for the resources of a run.
+pub struct Shelf {
+    pub inputs: Arc<Inputs>,
+    pub machine: Machine,
+    pub cancel: CancellationToken,
+}
+
+impl StateFiles for Shelf {
+    fn read(&self, uri: &str) -> Result<Vec<u8>, Fault> {
+        self.inputs.tree.read_bytes(uri)
+    }
+
+    fn render(&self, name: &str, text: &str, context: &Details) -> Result<String, Fault> {
+        // A template may call a command, which waits on the runtime we stand on.
+        let rendered = tokio::task::block_in_place(|| {
+            self.inputs.with(&self.machine, &self.cancel, |inputs| {
+                zester_compile::render(inputs, name, text, context)
+            })
+        });
+        rendered.map_err(|(sources, problems)| {
+            let lines: Vec<String> = problems
+                .iter()
+                .map(|problem| match problem.span {
+                    Some(span) => format!("{}: {}", sources.place(span), problem.report(&sources).message),
+                    None => problem.report(&sources).message,
+                })
+                .collect();
+            Fault::new(FaultKind::Unsupported, lines.join("; "))
+        })
+    }
+
+    fn setting(&self, key: &str) -> Option<Json> {
+        settings::walk(&self.inputs.settings, key).cloned()
+    }
+}

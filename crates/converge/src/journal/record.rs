@@ -1,0 +1,41 @@
+//! The records of a run's log, one JSON object a line.
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+pub enum Record {
+    Intent(Intent),
+    Ended(Ended),
+    /// The undo value of this state was used up by a revert.
+    Reverted {
+        state: String,
+    },
+}
+
+/// "I am about to apply this state."
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Intent {
+    pub state: String,
+    /// The kind whose revert understands `undo`.
+    pub kind: String,
+    /// What it takes to undo it; `None` for actions.
+    pub undo: Option<serde_json::Value>,
+    /// States it depends on, so that a revert of the run knows the order without the state files.
+    pub depends_on: Vec<String>,
+    /// States that are owed a refresh if this one changed.
+    pub watchers: Vec<String>,
+    /// Before-images that the undo value names.
+    pub objects: Vec<String>,
+}
+
+/// "It ended like this."
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ended {
+    pub state: String,
+    pub changed: bool,
+    pub failed: bool,
+    /// Replaces the undo value of the intent where acting revealed more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undo: Option<serde_json::Value>,
+}

@@ -1,0 +1,78 @@
+//! Before-images, each under the hash of its content.
+
+use crate::data_dir::replace_file;
+use crate::error::Error;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use zester_host::{Fault, FaultKind};
+use zester_resources::resource::Vault;
+
+pub struct ObjectVault {
+    directory: PathBuf,
+}
+
+impl ObjectVault {
+    pub fn new(directory: PathBuf) -> ObjectVault {
+        ObjectVault { directory }
+    }
+
+    /// What all objects take together.
+    pub fn bytes(&self) -> Result<u64, Error> {
+        Ok(self.entries()?.iter().map(|(_, size)| size).sum())
+    }
+
+    /// Removes every object that is not needed; returns the bytes that stay.
+    pub fn keep_only(&self, needed: &BTreeSet<String>) -> Result<u64, Error> {
+        let mut stay = 0;
+        for (name, size) in self.entries()? {
+            if needed.contains(&name) {
+                stay += size;
+                continue;
+            }
+            let path = self.directory.join(&name);
+            fs::remove_file(&path).map_err(|error| Error::io("remove", &path, error))?;
+        }
+        Ok(stay)
+    }
+
+    fn entries(&self) -> Result<Vec<(String, u64)>, Error> {
+        let fail = |error| Error::io("list", &self.directory, error);
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.directory).map_err(fail)? {
+            let entry = entry.map_err(fail)?;
+            let size = entry.metadata().map_err(fail)?.len();
+            found.push((entry.file_name().to_string_lossy().into_owned(), size));
+        }
+        Ok(found)
+    }
+}
+
+fn hash(content: &[u8]) -> String {
+    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Vault for ObjectVault {
+    fn keep(&self, content: &[u8]) -> Result<String, Fault> {
+        let name = hash(content);
+        let path = self.directory.join(&name);
+        // The same content may be there already; a file under its final name is whole, because it was renamed there.
+        if !path.exists() {
+            replace_file(&path, content).map_err(|error| Fault::new(FaultKind::Io, error.to_string()))?;
+        }
+        Ok(name)
+    }
+
+    fn fetch(&self, name: &str) -> Result<Vec<u8>, Fault> {
+        if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(Fault::new(FaultKind::Io, format!("`{name}` is not the name of a before-image")));
+        }
+        let path = self.directory.join(name);
+        let content = fs::read(&path).map_err(|error| Fault::io("read the before-image", &path, error))?;
+        if hash(&content) != name {
+            return Err(Fault::new(FaultKind::Io, format!("the before-image {} is damaged", path.display())));
+        }
+        Ok(content)
+    }
+}

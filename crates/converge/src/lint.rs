@@ -1,0 +1,95 @@
+//! Compiling a whole tree to find every problem in it.
+
+use crate::error::Error;
+use crate::inputs::{Inputs, Request};
+use crate::machine::Machine;
+use crate::plan::Plan;
+use std::path::{Path, PathBuf};
+use tokio_util::sync::CancellationToken;
+use zester_compile::{Ask, Compiled};
+use zester_model::limits;
+use zester_model::problem::Problem;
+use zester_model::source::Sources;
+
+pub struct Found {
+    pub problems: Vec<Problem>,
+    pub sources: Sources,
+    /// How many files were compiled.
+    pub checked: usize,
+}
+
+/// Compiles each file of the states dir (or each of `files`) on its own, with what it includes.
+pub fn tree(
+    request: &Request,
+    files: &[&Path],
+    machine: &Machine,
+    cancel: &CancellationToken,
+) -> Result<Found, Error> {
+    let named = files.iter().filter(|path| !path.is_dir()).map(|path| path.display().to_string()).collect();
+    let inputs = Inputs::gather(&Request { references: named, ..request.clone() }, machine, cancel)?;
+    let asks = match &inputs.ask {
+        Ask::References(named) => named.clone(),
+        Ask::Highstate => all_files(inputs.tree.root())?,
+    };
+    let mut found = Found { problems: Vec::new(), sources: Sources::default(), checked: asks.len() };
+    for reference in asks {
+        let ask = if reference == "top.zy" { Ask::Highstate } else { Ask::References(vec![reference]) };
+        let compiled = inputs.with(machine, cancel, |lent| zester_compile::compile(lent, &ask));
+        let advice = zester_compile::lint(&compiled);
+        let again = Compiled {
+            problems: compiled.problems,
+            sources: compiled.sources.clone(),
+            program: compiled.program,
+        };
+        let mut problems = Plan::problems(again);
+        problems.extend(advice);
+        found.adopt(problems, &compiled.sources);
+    }
+    found.problems.sort_by_key(|problem| problem.span.map(|span| (span.file, span.line, span.column)));
+    found.problems.truncate(limits::PROBLEMS_MAX);
+    Ok(found)
+}
+
+impl Found {
+    /// Takes over the problems of one compile; a file that several include is reported once.
+    fn adopt(&mut self, problems: Vec<Problem>, from: &Sources) {
+        for mut problem in problems {
+            let spans = problem.span.iter_mut().chain(problem.labels.iter_mut().map(|label| &mut label.span));
+            for span in spans {
+                if let Some(file) = from.get(span.file) {
+                    span.file = self.sources.add(&file.path, file.text.clone());
+                }
+            }
+            if !self.problems.contains(&problem) {
+                self.problems.push(problem);
+            }
+        }
+    }
+}
+
+fn all_files(root: &Path) -> Result<Vec<String>, Error> {
+    let mut found = Vec::new();
+    let mut rest: Vec<PathBuf> = vec![root.to_path_buf()];
+    while let Some(directory) = rest.pop() {
+        let fail = |error| Error::io("list", &directory, error);
+        for entry in std::fs::read_dir(&directory).map_err(fail)? {
+            let entry = entry.map_err(fail)?;
+            let path = entry.path();
+            if entry.file_type().map_err(fail)?.is_dir() {
+                rest.push(path);
+            } else if path.extension().is_some_and(|end| end == "zy" || end == "sls") {
+                let below = path.strip_prefix(root).unwrap_or(&path);
+                found.push(below.to_string_lossy().into_owned());
+            }
+        }
+        if found.len() > limits::FILES_MAX {
+            return Err(Error::other(format!(
+                "{} holds more than {} state files",
+                root.display(),
+                limits::FILES_MAX
+            )));
+        }
+    }
+    found.sort();
+    Ok(found)
+}

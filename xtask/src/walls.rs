@@ -1,0 +1,87 @@
+//! What each crate may not say. An invariant of the architecture is an absence, so it is tested as one.
+
+use crate::tree;
+
+/// Crates that do no IO, read no clock and know no runtime.
+const PURE: &[&str] = &["model", "compile", "engine"];
+
+/// Words that have no place in a pure crate. `Instant` alone is allowed to the compiler, for the time bound of a render.
+const IMPURE: &[&str] = &[
+    "std::fs",
+    "std::net",
+    "std::process",
+    "std::env",
+    "tokio",
+    "SystemTime",
+    "std::thread",
+    "async fn",
+    "async move",
+];
+
+/// (word, the only crates that may say it, why)
+const ONLY_IN: &[(&str, &[&str], &str)] = &[
+    ("granit_parser", &["compile"], "the YAML parser is hidden behind the composer"),
+    ("minijinja::", &["compile"], "templates are rendered in one place"),
+    ("tokio::process", &["host"], "the host is the only door to processes"),
+    ("std::process::Command", &["host", "facts", "cli", "bench"], "the host is the only door to processes"),
+    ("clap::", &["cli", "bench"], "only the binary knows its words"),
+    ("indicatif::", &["cli"], "only the binary draws"),
+    ("annotate_snippets::", &["cli"], "only the binary draws"),
+];
+
+/// (crate, crates of ours it must not know)
+const BLIND: &[(&str, &[&str])] = &[
+    ("model", &["compile", "engine", "host", "resources", "facts", "converge", "cli"]),
+    ("compile", &["engine", "host", "resources", "facts", "converge", "cli"]),
+    ("engine", &["compile", "host", "resources", "facts", "converge", "cli"]),
+    ("host", &["compile", "engine", "resources", "facts", "converge", "cli"]),
+    ("resources", &["compile", "engine", "facts", "converge", "cli"]),
+    ("facts", &["compile", "engine", "resources", "converge", "cli"]),
+    ("converge", &["cli"]),
+];
+
+pub fn check(problems: &mut Vec<String>) {
+    for file in tree::rust_files() {
+        let Some((name, inside)) = file.strip_prefix("crates/").and_then(|rest| rest.split_once('/')) else {
+            continue;
+        };
+        if !inside.starts_with("src/") {
+            continue;
+        }
+        let text = tree::read(&file);
+        for (number, line) in code_lines(&text) {
+            let mut say = |what: String| problems.push(format!("{file}:{number}: {what}"));
+            if PURE.contains(&name) {
+                for word in IMPURE.iter().filter(|word| line.contains(**word)) {
+                    say(format!("`{word}` in the pure crate {name}"));
+                }
+            }
+            if name == "resources" && line.contains("std::fs") {
+                say("a resource reaches the machine through the host, not through std::fs".into());
+            }
+            for (word, allowed, why) in ONLY_IN {
+                if line.contains(word) && !allowed.contains(&name) {
+                    say(format!("`{word}` outside {}: {why}", allowed.join(", ")));
+                }
+            }
+            if line.contains("unbounded_channel") || line.contains("mpsc::channel()") {
+                say("an unbounded channel: every queue has a limit".into());
+            }
+        }
+    }
+    for (name, unknown) in BLIND {
+        let manifest = tree::read(&format!("crates/{name}/Cargo.toml"));
+        let used = manifest.split("[dev-dependencies]").next().unwrap_or_default();
+        for other in unknown.iter().filter(|other| used.contains(&format!("zester-{other}"))) {
+            problems.push(format!("crates/{name}/Cargo.toml: {name} must not know {other}"));
+        }
+    }
+}
+
+/// Lines with code on them, up to the tests at the end of the file.
+fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
+    lines
+        .take_while(|(_, line)| !line.starts_with("#[cfg(test)]"))
+        .filter(|(_, line)| !line.trim_start().starts_with("//"))
+}
