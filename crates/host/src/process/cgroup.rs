@@ -4,7 +4,9 @@
 //! (mkdir, a write in the child instead of the fast spawn path, rmdir), and nearly all commands end by themselves.
 //! Once its known members are moved in, whatever they fork is born inside, and `cgroup.kill` ends all of it at once.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+const PREFIX: &str = "zester-";
 
 pub(super) struct Cage {
     directory: PathBuf,
@@ -13,7 +15,9 @@ pub(super) struct Cage {
 impl Cage {
     /// `None` where control groups of version 2 are missing or not ours to write.
     pub(super) fn new(name: &str) -> Option<Cage> {
-        let directory = home()?.join(format!("zester-{name}"));
+        let home = home()?;
+        sweep(&home);
+        let directory = home.join(format!("{PREFIX}{name}"));
         std::fs::create_dir(&directory).ok()?;
         let cage = Cage { directory };
         // Kernels before 5.14 have no such file; signals alone must do there.
@@ -34,12 +38,30 @@ impl Cage {
     pub(super) fn kill(&self) {
         let _ = std::fs::write(self.directory.join("cgroup.kill"), "1");
     }
+
+    /// Removes the group; a process on its very last steps still counts as inside.
+    pub(super) fn remove(&self) -> bool {
+        std::fs::remove_dir(&self.directory).is_ok() || !self.directory.exists()
+    }
 }
 
 impl Drop for Cage {
     fn drop(&mut self) {
-        // Fails while a process that the kernel holds is inside; then the empty group is all that stays.
-        let _ = std::fs::remove_dir(&self.directory);
+        // What cannot be removed now is swept by the next kill.
+        self.remove();
+    }
+}
+
+/// Removes the groups that runs left which were killed themselves.
+fn sweep(home: &Path) {
+    for entry in std::fs::read_dir(home).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let owner =
+            name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next()?.parse::<u32>().ok());
+        if owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            // Refused where somebody is still inside.
+            let _ = std::fs::remove_dir(entry.path());
+        }
     }
 }
 

@@ -15,6 +15,8 @@ pub(super) struct Running {
     pub(super) start: u64,
     /// No other command ran during its life so far.
     pub(super) alone: bool,
+    /// A transaction: never to be signalled.
+    pub(super) uninterruptible: bool,
 }
 
 #[derive(Default)]
@@ -57,18 +59,23 @@ impl Commands {
         Spawning(self)
     }
 
-    pub(super) fn enter(&self, id: u64, pid: u32, start: u64) {
+    pub(super) fn enter(&self, id: u64, pid: u32, start: u64, uninterruptible: bool) {
         let mut state = self.state();
         let alone = state.running.is_empty();
         // With two or more running all of them are marked already.
         if state.running.len() == 1 {
             state.running.values_mut().for_each(|other| other.alone = false);
         }
-        state.running.insert(pid, Running { id, pid, start, alone });
+        state.running.insert(pid, Running { id, pid, start, alone, uninterruptible });
     }
 
     pub(super) fn leave(&self, pid: u32) {
         self.state().running.remove(&pid);
+    }
+
+    /// Those that may be ended.
+    pub(super) fn interruptible(&self) -> Vec<Running> {
+        self.state().running.values().filter(|running| !running.uninterruptible).cloned().collect()
     }
 
     pub(super) fn get(&self, pid: u32) -> Option<Running> {

@@ -91,6 +91,14 @@ impl Runner {
         Runner { shared: Arc::clone(SHARED.get_or_init(|| Arc::new(Shared::new()))) }
     }
 
+    /// SIGKILL to every command at once and without waiting, for a process that is about to leave in a hurry (a second Ctrl-C).
+    /// Transactions are spared here too.
+    pub fn kill_at_once(&self) {
+        for running in self.shared.commands.interruptible() {
+            tree::kill_now(&self.shared, &running);
+        }
+    }
+
     async fn carry_out(
         &self,
         launch: &Launch,
@@ -113,7 +121,7 @@ impl Runner {
         let start = Commands::birth_tick();
         let mut child = spawn::start(launch, &mut command)?;
         let pid = child.id().unwrap_or_default();
-        shared.commands.enter(id, pid, start);
+        shared.commands.enter(id, pid, start, launch.uninterruptible);
         drop(spawning);
         let mut leash = Leash { shared, pid, let_go: launch.uninterruptible };
         let mut pump = Pump::new(&mut child, launch.stdin.as_deref(), live.as_ref());

@@ -33,6 +33,8 @@ use zester_model::limits::KILL_GRACE;
 
 /// How long SIGKILL may take before we stop waiting: only a process that the kernel holds needs more.
 const KILL_WAIT_MAX: Duration = Duration::from_secs(10);
+/// How often an emptied control group is tried to be removed before the next kill has to.
+const REMOVE_TRIES: usize = 10;
 const PAUSE_FIRST: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
@@ -169,10 +171,18 @@ impl Hunt<'_> {
 
     /// SIGTERM, grace, SIGKILL. Returns whom even that did not end.
     async fn end(mut self) -> Vec<u32> {
-        if self.press(Signal::TERM, KILL_GRACE).await.is_empty() {
-            return Vec::new();
+        let mut left = self.press(Signal::TERM, KILL_GRACE).await;
+        if !left.is_empty() {
+            left = self.press(Signal::KILL, KILL_WAIT_MAX).await;
         }
-        let left = self.press(Signal::KILL, KILL_WAIT_MAX).await;
+        if let Some(cage) = &self.cage {
+            for _ in 0..REMOVE_TRIES {
+                if cage.remove() {
+                    break;
+                }
+                tokio::time::sleep(PAUSE_FIRST).await;
+            }
+        }
         left.into_iter().map(|(pid, _)| pid).collect()
     }
 }
@@ -181,13 +191,7 @@ impl Hunt<'_> {
 pub(super) async fn end_command(shared: &Shared, command: &Running) -> Vec<u32> {
     shared.commands.note_killed(command.id);
     let cage = Cage::new(&shared.mark(command.id));
-    if let Some(cage) = &cage {
-        cage.take(command.pid);
-    }
-    // The group at once, before any scan: its number is surely still the child's, which nobody has waited for yet.
-    if let Some(group) = Pid::from_raw(command.pid as i32) {
-        let _ = rustix::process::kill_process_group(group, Signal::TERM);
-    }
+    // Nobody is told to end before all are known: a parent that dies first would cut the trail to a child without a mark.
     Hunt { shared, quarry: command, known: HashSet::new(), cage }.end().await
 }
 
