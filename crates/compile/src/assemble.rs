@@ -6,7 +6,7 @@ use crate::problems::Problems;
 use crate::requisite::{self, Relation, Target};
 use crate::target::{Found, Index};
 use crate::{Inputs, attributes, extend, names, ordered};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use zester_model::catalog::{Catalog, Kind};
 use zester_model::name::StateName;
@@ -52,6 +52,7 @@ pub fn assemble(inputs: &Inputs<'_>, files: &[File], sources: &Sources, problems
     use_others(&mut drafts, &view, problems);
     let (mut states, wanted) = check_all(&drafts, catalog, problems);
     resolve(&drafts, &mut states, wanted, &view, problems);
+    states.iter_mut().for_each(once);
     ordered::chain(&drafts, &mut states);
     Program { states }
 }
@@ -259,9 +260,7 @@ fn connect(states: &mut [State], want: &Wanted, other: usize) {
     match want.relation {
         Relation::Edge(kind) => edge(states, waiter, Edge { target, kind, span: want.at }),
         Relation::Prereq => {
-            if let Some(state) = states.get_mut(waiter)
-                && !state.prereq.contains(&target)
-            {
+            if let Some(state) = states.get_mut(waiter) {
                 state.prereq.push(target);
             }
             edge(states, target, Edge { target: waiter, kind: EdgeKind::Require, span: want.at });
@@ -272,10 +271,19 @@ fn connect(states: &mut [State], want: &Wanted, other: usize) {
 
 fn edge(states: &mut [State], waiter: usize, edge: Edge) {
     if let Some(state) = states.get_mut(waiter) {
-        let same = |old: &Edge| old.target == edge.target && old.kind == edge.kind;
-        if !state.edges.iter().any(same) {
-            state.edges.push(edge);
-        }
+        state.edges.push(edge);
+    }
+}
+
+/// A target named twice is waited for once. Done at the end and by table: one state may wait for all others.
+fn once(state: &mut State) {
+    if state.edges.len() > 1 {
+        let mut seen = HashSet::with_capacity(state.edges.len());
+        state.edges.retain(|edge| seen.insert((edge.target, edge.kind)));
+    }
+    if state.prereq.len() > 1 {
+        let mut seen = HashSet::with_capacity(state.prereq.len());
+        state.prereq.retain(|target| seen.insert(*target));
     }
 }
 

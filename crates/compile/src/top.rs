@@ -126,7 +126,7 @@ fn parse(target: &Node, method: Option<&Node>, problems: &mut Vec<Problem>) -> O
                 span.column += before as u32 + u32::from(quoted);
                 span.len = 1;
             }
-            problems.push(Problem::new(Kind::Target, error.message).at(span));
+            problems.push(Problem::new(Kind::Target, error.message).at(span).maybe_hint(error.hint));
             None
         }
     }

@@ -92,12 +92,18 @@ impl Shared {
     }
 
     pub fn loaded(&self, name: &str) -> Option<Arc<Loaded>> {
-        let index = open(&self.by_name).get(name).copied()?;
+        let index = self.index(name)?;
         open(&self.loaded).get(index).cloned()
     }
 
-    pub fn all(&self) -> Vec<Arc<Loaded>> {
-        open(&self.loaded).clone()
+    /// The templates loaded since there were `count` of them.
+    pub fn since(&self, count: usize) -> Vec<Arc<Loaded>> {
+        open(&self.loaded).iter().skip(count).cloned().collect()
+    }
+
+    /// The index of a template by the name the engine knows.
+    pub fn index(&self, name: &str) -> Option<usize> {
+        open(&self.by_name).get(name).copied()
     }
 
     /// Asks the compiling thread and waits.
@@ -210,8 +216,9 @@ pub struct Outside {
 /// Builds the engine.
 pub fn build(shared: &Arc<Shared>, maker: &Maker, outside: Outside) -> Environment<'static> {
     let mut env = Environment::new();
-    // With it on (as in debug builds), errors carry the values of variables away: secrets, and all of their depth.
-    env.set_debug(false);
+    // Makes errors say which name was undefined. They also carry the values of variables then, which are secrets:
+    // `report::Failure` leaves those behind, on this thread.
+    env.set_debug(true);
     env.set_syntax(syntax());
     env.set_undefined_behavior(UndefinedBehavior::Strict);
     env.set_auto_escape_callback(|_| AutoEscape::None);

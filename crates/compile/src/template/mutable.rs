@@ -227,6 +227,43 @@ impl List {
         }
         Ok(())
     }
+
+    /// The methods that take nothing in.
+    fn rearrange(&self, method: &str, args: &[Value]) -> Result<Value, Error> {
+        match method {
+            "clear" => {
+                open(&self.items).clear();
+                Ok(Value::from(()))
+            }
+            "reverse" => {
+                open(&self.items).reverse();
+                Ok(Value::from(()))
+            }
+            "sort" => {
+                let (options,): (Kwargs,) = from_args(args)?;
+                let reverse = options.get::<Option<bool>>("reverse")?.unwrap_or(false);
+                options.assert_all_used()?;
+                let mut sorted = open(&self.items).clone();
+                sorted.sort();
+                if reverse {
+                    sorted.reverse();
+                }
+                *open(&self.items) = sorted;
+                Ok(Value::from(()))
+            }
+            "index" => {
+                let (value,): (Value,) = from_args(args)?;
+                let items = open(&self.items).clone();
+                let at = items.iter().position(|item| *item == value);
+                at.map(Value::from).ok_or_else(|| failed("index: the list does not hold that value"))
+            }
+            "copy" => Ok(Value::from_object(List {
+                shape: self.maker().shape(),
+                items: Mutex::new(open(&self.items).clone()),
+            })),
+            _ => Err(Error::from(ErrorKind::UnknownMethod)),
+        }
+    }
 }
 
 impl Object for List {
@@ -292,37 +329,7 @@ impl Object for List {
                 open(&self.items).remove(at);
                 Ok(Value::from(()))
             }
-            "clear" => {
-                open(&self.items).clear();
-                Ok(Value::from(()))
-            }
-            "reverse" => {
-                open(&self.items).reverse();
-                Ok(Value::from(()))
-            }
-            "sort" => {
-                let (options,): (Kwargs,) = from_args(args)?;
-                let reverse = options.get::<Option<bool>>("reverse")?.unwrap_or(false);
-                options.assert_all_used()?;
-                let mut sorted = open(&self.items).clone();
-                sorted.sort();
-                if reverse {
-                    sorted.reverse();
-                }
-                *open(&self.items) = sorted;
-                Ok(Value::from(()))
-            }
-            "index" => {
-                let (value,): (Value,) = from_args(args)?;
-                let items = open(&self.items).clone();
-                let at = items.iter().position(|item| *item == value);
-                at.map(Value::from).ok_or_else(|| failed("index: the list does not hold that value"))
-            }
-            "copy" => Ok(Value::from_object(List {
-                shape: self.maker().shape(),
-                items: Mutex::new(open(&self.items).clone()),
-            })),
-            _ => Err(Error::from(ErrorKind::UnknownMethod)),
+            _ => self.rearrange(method, args),
         }
     }
 }

@@ -23,10 +23,35 @@ pub struct View<'a> {
 
 impl View<'_> {
     fn template(&self, name: &str) -> Option<(Arc<Loaded>, FileId)> {
-        let loaded = self.shared.loaded(name)?;
-        let path = loaded.name.clone();
-        let index = self.shared.all().iter().position(|other| other.name == path)?;
-        Some((loaded, self.files.get(index).copied()?))
+        let file = self.files.get(self.shared.index(name)?).copied()?;
+        Some((self.shared.loaded(name)?, file))
+    }
+}
+
+/// What the rendering thread says of an error: nothing but texts and a place.
+#[derive(Debug)]
+pub struct Failure {
+    kind: ErrorKind,
+    detail: String,
+    /// The template, by the name the engine knows.
+    name: Option<String>,
+    /// In what the engine saw of it.
+    range: Option<std::ops::Range<usize>>,
+}
+
+impl Failure {
+    pub fn new(error: &Error) -> Failure {
+        let error = innermost(error);
+        Failure {
+            kind: error.kind(),
+            detail: error.detail().unwrap_or_default().to_string(),
+            name: error.name().map(str::to_string),
+            range: error.range(),
+        }
+    }
+
+    pub fn plain(message: &str) -> Failure {
+        Failure { kind: ErrorKind::InvalidOperation, detail: message.to_string(), name: None, range: None }
     }
 }
 
@@ -46,10 +71,9 @@ fn innermost(error: &Error) -> &Error {
 }
 
 /// Turns an error of the engine into a problem.
-pub fn explain(error: &Error, view: &View<'_>) -> Problem {
-    let error = innermost(error);
-    let place = error.name().and_then(|name| view.template(name));
-    let range = error.range();
+pub fn explain(error: &Failure, view: &View<'_>) -> Problem {
+    let place = error.name.as_deref().and_then(|name| view.template(name));
+    let range = error.range.clone();
     let span = match (&place, &range) {
         (Some((loaded, file)), Some(range)) => {
             let range = named(&loaded.text, loaded.back(range.clone()), error);
@@ -61,8 +85,8 @@ pub fn explain(error: &Error, view: &View<'_>) -> Problem {
     if let Some(message) = bound {
         return Problem::new(Kind::Template, message).at(span).note("templates are bounded; see `limits`");
     }
-    let detail = error.detail().unwrap_or_default();
-    match error.kind() {
+    let detail = error.detail.as_str();
+    match error.kind {
         ErrorKind::UndefinedError => {
             // Across files the engine loses the name; the source still has it.
             let written = place
@@ -93,8 +117,8 @@ fn quoted(detail: &str) -> Option<&str> {
 }
 
 /// Narrows a stretch to the name inside it that an error is about.
-fn named(text: &str, range: std::ops::Range<usize>, error: &Error) -> std::ops::Range<usize> {
-    let name = error.detail().and_then(quoted).filter(|_| error.kind() == ErrorKind::UndefinedError);
+fn named(text: &str, range: std::ops::Range<usize>, error: &Failure) -> std::ops::Range<usize> {
+    let name = quoted(&error.detail).filter(|_| error.kind == ErrorKind::UndefinedError);
     match name.and_then(|name| text.get(range.clone())?.find(name).map(|at| (at, name.len()))) {
         Some((at, len)) => range.start + at..range.start + at + len,
         None => range,
@@ -190,9 +214,9 @@ fn syntax_problem(detail: &str, span: Span, place: Option<&(Arc<Loaded>, FileId)
     Problem::new(Kind::Template, message).at(span)
 }
 
-fn other(error: &Error, detail: &str) -> Problem {
+fn other(error: &Failure, detail: &str) -> Problem {
     let hidden = |name: &str| name.starts_with('_');
-    match error.kind() {
+    match error.kind {
         ErrorKind::InvalidOperation if detail.starts_with("tried to use % operator") => {
             Problem::new(Kind::Template, "`%` does not format texts here")
                 .hint("write `'…'|format(x)`, `'{}'.format(x)` or `'…' ~ x`")

@@ -4,7 +4,7 @@
 use super::environment::{self, Outside, Shared, UNMARKED};
 use super::mutable::Maker;
 use super::origin;
-use super::report;
+use super::report::{self, Failure};
 use crate::position::{Lines, Piece, Positions};
 use crate::{Functions, Tree};
 use minijinja::value::{Serde, Value};
@@ -32,7 +32,7 @@ pub enum Request {
         named: serde_json::Map<String, Json>,
         reply: Reply<Result<Json, String>>,
     },
-    Done(Result<String, Error>),
+    Done(Result<String, Failure>),
 }
 
 /// One template to render.
@@ -89,6 +89,8 @@ pub struct Renderer<'scope, 'env> {
     live: RefCell<Option<Live>>,
     /// The entries in the caller's sources of what was rendered itself, by name.
     rendered: RefCell<HashMap<String, FileId>>,
+    /// The entries of all templates loaded, by their index.
+    files: RefCell<Vec<FileId>>,
 }
 
 struct Live {
@@ -103,8 +105,8 @@ pub fn with_renderer<'env, R>(
     body: impl for<'scope> FnOnce(&Renderer<'scope, 'env>) -> R,
 ) -> R {
     std::thread::scope(|scope| {
-        let (live, rendered) = (RefCell::new(None), RefCell::default());
-        body(&Renderer { scope, surroundings, live, rendered })
+        let (live, rendered, files) = (RefCell::new(None), RefCell::default(), RefCell::default());
+        body(&Renderer { scope, surroundings, live, rendered, files })
     })
 }
 
@@ -145,7 +147,8 @@ impl<'scope, 'env> Renderer<'scope, 'env> {
             // Something holds what marks are made of: render without marks, and live with plainer positions.
             outcome = self.run(live, format!("{UNMARKED}{name}"), context);
         }
-        let files = self.files(sources, live);
+        self.note_files(sources, live);
+        let files = self.files.borrow();
         match outcome {
             Ok(text) if foreign => {
                 let len = text.len();
@@ -164,16 +167,14 @@ impl<'scope, 'env> Renderer<'scope, 'env> {
         }
     }
 
-    /// The entry in `sources` of every template loaded so far, by its index.
-    fn files(&self, sources: &mut Sources, live: &Live) -> Vec<FileId> {
-        let mut known: HashMap<String, FileId> = self.rendered.borrow().clone();
-        let all = live.shared.all();
-        let file = |loaded: &Arc<environment::Loaded>| {
-            *known
-                .entry(loaded.name.clone())
-                .or_insert_with(|| sources.add(&self.shown(&loaded.name), loaded.text.clone()))
-        };
-        all.iter().map(file).collect()
+    /// Gives every newly loaded template its entry in `sources`.
+    fn note_files(&self, sources: &mut Sources, live: &Live) {
+        let mut files = self.files.borrow_mut();
+        let rendered = self.rendered.borrow();
+        for loaded in live.shared.since(files.len()) {
+            let known = rendered.get(&loaded.name).copied();
+            files.push(known.unwrap_or_else(|| sources.add(&self.shown(&loaded.name), loaded.text.clone())));
+        }
     }
 
     fn start(&self) -> Result<(), Problem> {
@@ -206,8 +207,8 @@ impl<'scope, 'env> Renderer<'scope, 'env> {
         live: &Live,
         name: String,
         context: serde_json::Map<String, Json>,
-    ) -> Result<String, Error> {
-        let gone = || Error::new(minijinja::ErrorKind::InvalidOperation, "the rendering thread is gone");
+    ) -> Result<String, Failure> {
+        let gone = || Failure::plain("the rendering thread is gone");
         live.jobs.send(Job { name, context }).map_err(|_| gone())?;
         loop {
             match live.requests.recv() {
@@ -232,11 +233,10 @@ fn work(jobs: &Receiver<Job>, requests: &Sender<Request>, shared: &Arc<Shared>, 
     for job in jobs {
         shared.budget.reset();
         maker.reset();
-        let rendering = std::panic::AssertUnwindSafe(|| render(&env, shared, &job));
-        let outcome = std::panic::catch_unwind(rendering).unwrap_or_else(|_| {
-            let message = "the template engine failed on this template";
-            Err(Error::new(minijinja::ErrorKind::InvalidOperation, message))
-        });
+        let rendering =
+            std::panic::AssertUnwindSafe(|| render(&env, shared, &job).map_err(|error| Failure::new(&error)));
+        let outcome = std::panic::catch_unwind(rendering)
+            .unwrap_or_else(|_| Err(Failure::plain("the template engine failed on this template")));
         // The next job of this name may bring another text.
         env.remove_template(&job.name);
         if requests.send(Request::Done(outcome)).is_err() {

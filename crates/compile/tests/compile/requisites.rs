@@ -186,3 +186,17 @@ fn s41_what_salt_has_and_we_have_not_is_never_ignored() {
     assert!(problem("x:\n  test.nop: [{fire_event: true}]\n").contains("zester event send"));
     assert!(problem("exclude: [a]\n").contains("`exclude` is not supported"));
 }
+
+#[test]
+fn s26_one_state_may_wait_for_very_many_and_many_for_one() {
+    let mut text = String::from(
+        "{% for i in range(20000) %}\ns{{ i }}:\n  test.nop: [{require_in: [test.nop:last]}, {require: [first]}]\n{% endfor %}\n",
+    );
+    text.push_str("first:\n  user.present: []\n");
+    let tree = [
+        ("c.zy", "include: [many]\nlast:\n  test.nop:\n    - require: [sls: many]\n"),
+        ("many.zy", text.as_str()),
+    ];
+    let compiled = asked(&tree, "c");
+    assert_eq!(state(&compiled, "test.nop:last").edges.len(), 20_001);
+}
