@@ -81,10 +81,10 @@ fn map_is_whole(problems: &mut Vec<String>) {
         }
     }
     for line in map.lines() {
-        if let Some(name) = line.strip_prefix("### `").and_then(|rest| rest.strip_suffix('`')) {
-            if !crates.contains(&name) {
-                problems.push(format!("ARCHITECTURE.md: there is no crate {name}"));
-            }
+        if let Some(name) = line.strip_prefix("### `").and_then(|rest| rest.strip_suffix('`'))
+            && !crates.contains(&name)
+        {
+            problems.push(format!("ARCHITECTURE.md: there is no crate {name}"));
         }
     }
 }
@@ -93,7 +93,9 @@ fn rules_have_tests(problems: &mut Vec<String>) {
     let text: String = tree::rust_files().iter().map(|file| tree::read(file)).collect();
     for (letter, ranges) in RULES {
         for number in ranges.iter().cloned().flatten() {
-            if !text.contains(&format!("fn {letter}{number}_")) {
+            // One test may show two rules: `s27_s34_modes_and_counts`.
+            let named = |before: &str| text.contains(&format!("{before}{letter}{number}_"));
+            if !named("fn ") && !named("_") {
                 let rule = letter.to_uppercase();
                 problems.push(format!("the rule {rule}-{number} has no test named {letter}{number}_…"));
             }

@@ -200,10 +200,10 @@ impl StateHands {
             Err(fault) => return Report::plain(Err(fault)),
         };
         let mut applied = self.act(state, bound.as_ref(), &drift).await;
-        if let Ok(change) = &mut applied {
-            if change.changed {
-                applied = self.confirm(state, bound.as_ref(), std::mem::take(change)).await;
-            }
+        if let Ok(change) = &mut applied
+            && change.changed
+        {
+            applied = self.confirm(state, bound.as_ref(), std::mem::take(change)).await;
         }
         if announced {
             self.note_end(state, &applied);
@@ -239,11 +239,14 @@ impl StateHands {
     async fn act(&self, state: &State, bound: &dyn Bound, drift: &Drift) -> Result<Change, Fault> {
         let (observer, name) = (self.observer.clone(), state.name.clone());
         let live: Live = Arc::new(move |line| observer.output(name.as_str(), line));
+        let (observer, name) = (self.observer.clone(), state.name.clone());
+        let log: Live = Arc::new(move |line| observer.notice(&format!("{name}: {}", line.trim_end())));
         let applying = Applying {
             touch: self.machine.files.as_ref(),
             processes: self.machine.processes.as_ref(),
             cancel: &self.cancel,
             live: Some(live),
+            log: Some(log),
         };
         bound.apply(drift, &applying).await
     }

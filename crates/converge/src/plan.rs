@@ -18,13 +18,15 @@ use zester_model::program::{Program, State};
 use zester_model::source::Sources;
 use zester_resources::Bound;
 
+/// The resource behind each state, by the index of the state.
+type Resources = Vec<Arc<dyn Bound>>;
+
 /// States that can run.
 pub struct Plan {
     pub inputs: Arc<Inputs>,
     pub program: Program,
     pub sources: Sources,
-    /// The resource behind each state, by its index.
-    pub bound: Vec<Arc<dyn Bound>>,
+    pub bound: Resources,
     pub graph: Arc<Graph>,
     /// What was asked for, in words.
     pub asked: String,
@@ -71,11 +73,8 @@ impl Plan {
     }
 }
 
-fn bind_and_graph(
-    program: &Program,
-    mut problems: Vec<Problem>,
-) -> Result<(Vec<Arc<dyn Bound>>, Graph), Vec<Problem>> {
-    let mut bound: Vec<Arc<dyn Bound>> = Vec::with_capacity(program.states.len());
+fn bind_and_graph(program: &Program, mut problems: Vec<Problem>) -> Result<(Resources, Graph), Vec<Problem>> {
+    let mut bound: Resources = Vec::with_capacity(program.states.len());
     for state in &program.states {
         match zester_resources::bind(state.name.kind(), &state.params, state.span) {
             Ok(resource) => bound.push(Arc::from(resource)),

@@ -104,10 +104,10 @@ impl Shelf<'_> {
             self.problems.push(not_a_map(top.span));
             return Ok(Vec::new());
         };
-        if let [(key, inside)] = entries {
-            if key.as_text() == Some("base") {
-                entries = inside.as_map().unwrap_or_default();
-            }
+        if let [(key, inside)] = entries
+            && key.as_text() == Some("base")
+        {
+            entries = inside.as_map().unwrap_or_default();
         }
         let none = Json::Null;
         let subject = Subject { id: self.reading.id, facts: self.reading.facts, settings: &none };

@@ -176,8 +176,7 @@ impl Exec {
         processes: &dyn Processes,
         cx: &Applying<'_>,
     ) -> Result<zester_host::Exit, Fault> {
-        let live = cx.live.clone().filter(|_| self.logoutput);
-        processes.run(launch, live, cx.cancel).await
+        processes.run(launch, cx.output(self.logoutput), cx.cancel).await
     }
 
     /// What the command promises to create counts as there for later states of a rehearsal.

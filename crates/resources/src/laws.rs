@@ -204,7 +204,7 @@ impl Machine {
         }
         let record = bound.undo_record(&drift).expect("a drift can be recorded");
         let cancel = CancellationToken::new();
-        let cx = Applying { touch, processes, cancel: &cancel, live: None };
+        let cx = Applying { touch, processes, cancel: &cancel, live: None, log: None };
         match bound.apply(&drift, &cx).await {
             Ok(change) => {
                 let record = change.undo.clone().unwrap_or(record);

@@ -224,7 +224,7 @@ hello:
     }
 
     async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
-        let applying = Applying { touch: cx.touch, processes: cx.processes, cancel: cx.cancel, live: None };
+        let applying = Applying { touch: cx.touch, processes: cx.processes, cancel: cx.cancel, live: None, log: None };
         let newly = undo.newly();
         let mut turn = Turn::take(&applying).await?;
         let before = turn.installed()?;

@@ -8,6 +8,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::future::Future;
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use zester_host::overlay::Overlay;
 use zester_host::{Fault, Live, Look, Processes, Touch};
@@ -49,7 +50,23 @@ pub struct Applying<'a> {
     pub touch: &'a dyn Touch,
     pub processes: &'a dyn Processes,
     pub cancel: &'a CancellationToken,
+    /// Takes each line of output while a command runs, for whoever watches.
     pub live: Option<Live>,
+    /// Takes each line that is to be logged.
+    pub log: Option<Live>,
+}
+
+impl Applying<'_> {
+    /// Where the output of a command goes while it runs; `logged` by the user's wish.
+    pub fn output(&self, logged: bool) -> Option<Live> {
+        match (self.live.clone(), self.log.clone().filter(|_| logged)) {
+            (Some(live), Some(log)) => Some(Arc::new(move |line: &str| {
+                live(line);
+                log(line);
+            })),
+            (live, log) => live.or(log),
+        }
+    }
 }
 
 /// What a revert may use.

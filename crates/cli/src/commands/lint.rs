@@ -24,10 +24,10 @@ pub struct Lint {
 pub fn run(args: Lint, app: &mut App) -> answer::Result {
     let mut inputs = args.inputs;
     // A directory on the command line is a states directory of its own.
-    if let ([directory], None) = (args.paths.as_slice(), &inputs.states) {
-        if directory.is_dir() {
-            inputs.states = Some(directory.clone());
-        }
+    if let ([directory], None) = (args.paths.as_slice(), &inputs.states)
+        && directory.is_dir()
+    {
+        inputs.states = Some(directory.clone());
     }
     let files: Vec<&Path> = args.paths.iter().map(PathBuf::as_path).collect();
     let request = app.request(Vec::new(), &inputs, Access::ReadOnly);

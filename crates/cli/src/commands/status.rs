@@ -52,25 +52,22 @@ fn text(runs: &[Summary], glance: &Glance) -> Result<String, answer::Failure> {
         }
         for run in runs {
             let ago = duration_words(now.saturating_sub(run.ended_at) * 1000);
-            let verdict = if run.canceled {
-                "canceled"
-            } else if run.success {
-                "ok"
-            } else {
-                "failed"
+            let verdict = match (run.canceled, run.success) {
+                (true, _) => "canceled",
+                (false, true) => "ok",
+                (false, false) => "failed",
             };
             writeln!(
                 out,
-                "  {}  {:<6} {:<8} {} changed, {} failed, {} skipped of {}   {ago} ago   {}",
-                run.run_id,
+                "  {ago} ago  {} {}  {verdict}: {} changed, {} failed, {} skipped of {}",
                 mode_word(run.mode),
-                verdict,
+                run.asked,
                 run.changed,
                 run.failed,
                 run.skipped,
-                run.states,
-                run.asked
+                run.states
             )?;
+            writeln!(out, "      run {}", run.run_id)?;
             for state in &run.failed_states {
                 writeln!(out, "      failed: {state}")?;
             }

@@ -77,9 +77,10 @@ impl View {
     }
 }
 
+/// A line of its own at the bottom. It is hidden until the whole view draws it: alone it would draw over the others.
 fn spinner(name: &str, doing: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(" {spinner:.cyan} {prefix}  {elapsed}  {wide_msg:.dim}");
-    let bar = ProgressBar::new_spinner();
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
     if let Ok(style) = style {
         bar.set_style(style);
     }
@@ -130,11 +131,11 @@ impl Observer for View {
             }
             None => state.hidden = state.hidden.saturating_sub(1),
         }
-        if state.hidden == 0 {
-            if let Some(more) = state.more.take() {
-                more.finish_and_clear();
-                bars.remove(&more);
-            }
+        if state.hidden == 0
+            && let Some(more) = state.more.take()
+        {
+            more.finish_and_clear();
+            bars.remove(&more);
         }
         drop(state);
         let lines = run_text::state(result, self.mode, self.width, self.paint);

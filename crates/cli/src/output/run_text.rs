@@ -137,20 +137,16 @@ pub fn ending(result: &RunResult, plan: Option<&Plan>, paint: Paint) -> String {
     parts.push(paint_if(result.failed, format!("{} failed", result.failed), Paint::red));
     parts.push(paint_if(result.skipped, format!("{} skipped", result.skipped), Paint::yellow));
     let _ = write!(out, "{}   {}", parts.join("  "), duration_words(result.total_duration_ms));
-    match result.mode {
-        Mode::Apply if result.changed > 0 => {
-            let _ = write!(out, "   undo: zester revert --run {}", result.run_id);
-        }
-        Mode::Check => out.push_str("   nothing was changed"),
-        _ => {}
-    }
-    out.push('\n');
+    out.push_str(if result.mode == Mode::Check { "   nothing was changed\n" } else { "\n" });
     if result.canceled {
         let _ = writeln!(out, "{}", paint.red("canceled before the end"));
     }
     let place = |name: &str| plan.and_then(|plan| place_of(plan, &plan.sources, name)).unwrap_or_default();
     for state in result.states.values().filter(|state| state.failed()) {
         let _ = writeln!(out, "{} {}  {}", paint.red("failed:"), state.name, paint.dim(&place(&state.name)));
+    }
+    if result.mode == Mode::Apply && result.changed > 0 {
+        let _ = writeln!(out, "{}", paint.dim(&format!("undo: zester revert --run {}", result.run_id)));
     }
     out
 }

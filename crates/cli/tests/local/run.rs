@@ -131,3 +131,50 @@ fn s27_s34_modes_and_counts_are_in_the_result() {
         (Some(false), Some(1), Some(1))
     );
 }
+
+#[test]
+fn s29_a_dry_run_follows_conditions_with_would_change_for_changed() {
+    let scratch = Scratch::with(
+        "a:\n  test.succeed_with_changes: []\nb:\n  cmd.run: [{command: \"touch @T@/b\"}, {creates: /}, {watch: [{test.succeed_with_changes: a}]}]\nc:\n  test.nop: []\nd:\n  test.succeed_with_changes: [{onchanges: [{test.nop: c}]}]\n",
+    );
+    let dry = scratch.json(&["check", "c"]);
+    assert_eq!(dry["states"]["cmd.run:b"]["diff"], "Would have executed via subscribe");
+    assert_eq!(dry["states"]["cmd.run:b"]["details"]["forced"], "watch");
+    assert_eq!(dry["states"]["test.succeed_with_changes:d"]["skip_reason"], "onchanges_not_met");
+    assert!(!scratch.path("b").exists());
+}
+
+#[test]
+fn s24_the_same_name_twice_is_reported_with_both_places() {
+    let scratch = Scratch::with("include: [other]\nx:\n  test.nop: []\n");
+    scratch.write("states/other.zy", "y:\n  test.nop: []\nx:\n  test.nop: []\n");
+    let document = scratch.json(&["apply", "c"]);
+    let message = document["error"]["message"].as_str().unwrap();
+    assert!(message.starts_with("dag: duplicate state \"test.nop:x\""), "{message}");
+    let places = [message.contains("states/other.zy:4:3"), message.contains("states/c.zy:3:3")];
+    let at = format!(
+        "{}:{}:{}",
+        document["error"]["file"].as_str().unwrap(),
+        document["error"]["line"],
+        document["error"]["column"]
+    );
+    assert!(
+        places.contains(&true) && (at == "states/c.zy:3:3" || at == "states/other.zy:4:3"),
+        "{message} at {at}"
+    );
+}
+
+#[test]
+fn x4_details_are_typed() {
+    let scratch = Scratch::with("x:\n  cmd.run: [{command: \"echo out; echo err >&2; exit 3\"}]\n");
+    let details = scratch.json(&["apply", "c"])["states"]["cmd.run:x"]["details"].clone();
+    assert_eq!(
+        (details["exit_code"].as_i64(), details["stdout"].as_str(), details["stderr"].as_str()),
+        (Some(3), Some("out\n"), Some("err\n"))
+    );
+    assert_eq!(details["timed_out"], false);
+    assert!(
+        details["command"].is_string() && details["pid"].is_u64() && details["signal"].is_null(),
+        "{details}"
+    );
+}

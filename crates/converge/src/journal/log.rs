@@ -38,7 +38,7 @@ pub fn list(journal: &Path) -> Result<Vec<LogFile>, Error> {
         let path = entry.map_err(fail)?.path();
         logs.extend(LogFile::parse(path));
     }
-    logs.sort_by(|left, right| left.sequence.cmp(&right.sequence));
+    logs.sort_by_key(|log| log.sequence);
     Ok(logs)
 }
 

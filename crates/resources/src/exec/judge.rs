@@ -53,7 +53,7 @@ pub(super) fn judge(
         (None, None) => "it could not be waited for".to_string(),
     };
     let tail = tail(&exit.stderr.text);
-    let separator = if tail.is_empty() { "" } else { ": " };
+    let separator = if tail.is_empty() { "" } else { "\n" };
     let message = format!("desired state failed: {verdict}{separator}{tail}");
     Err(Fault::new(FaultKind::CommandFailed, message))
 }

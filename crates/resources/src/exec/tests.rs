@@ -53,7 +53,7 @@ async fn run_as(kind: &str, params: Json, asked: Asked) -> Result<Option<Change>
         cancel: &asked.cancel,
     };
     let Some(drift) = bound.check(&checking).await? else { return Ok(None) };
-    let cx = Applying { touch: &host, processes: &runner, cancel: &asked.cancel, live: None };
+    let cx = Applying { touch: &host, processes: &runner, cancel: &asked.cancel, live: None, log: None };
     bound.apply(&drift, &cx).await.map(Some)
 }
 
@@ -78,7 +78,7 @@ async fn x5_posix_has_no_shell_and_shell_has_one() {
 #[tokio::test]
 async fn x2_exit_codes_are_judged_by_returns_and_the_error_ends_in_stderr() {
     let fault = run("cmd.run", json!({ "command": "echo sorry >&2; exit 3" })).await.unwrap_err();
-    assert_eq!(fault.message, "desired state failed: exit code 3 not in [0]: sorry");
+    assert_eq!(fault.message, "desired state failed: exit code 3 not in [0]\nsorry");
     assert_eq!(fault.kind, FaultKind::CommandFailed);
     assert_eq!((&fault.details["exit_code"], &fault.details["stderr"]), (&json!(3), &json!("sorry\n")));
     let fine = run("cmd.run", json!({ "command": "exit 3", "returns": [0, 3] })).await.unwrap().unwrap();

@@ -86,7 +86,7 @@ impl Bench {
         bound.preserve(&mut drift, &*self.host, &self.vault).unwrap();
         let record = bound.undo_record(&drift).unwrap();
         let cx =
-            Applying { touch: &*self.host, processes: &self.processes, cancel: &self.cancel, live: None };
+            Applying { touch: &*self.host, processes: &self.processes, cancel: &self.cancel, live: None, log: None };
         (bound.apply(&drift, &cx).await.unwrap().diff, record)
     }
 
