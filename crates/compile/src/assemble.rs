@@ -150,14 +150,18 @@ fn check_all(drafts: &[Draft], catalog: &Catalog, problems: &mut Problems) -> (V
             edges: Vec::new(),
             prereq: Vec::new(),
             attributes: Attributes::default(),
+            broken: true,
         };
         if let Some(kind) = catalog.get(&draft.kind).filter(|_| !draft.broken) {
+            let before = problems.count();
             for item in &draft.items {
                 if let Err(problem) = sort(item, index, kind, &mut state, &mut wanted, problems) {
                     problems.push(problem);
                 }
             }
-            fill(draft, kind, &mut state, problems);
+            // What is missing may be what was misspelt.
+            let misspelt = problems.count() > before;
+            state.broken = !fill(draft, kind, &mut state, (!misspelt).then_some(problems));
         }
         states.push(state);
     }
@@ -212,8 +216,8 @@ fn unknown_parameter(item: &Item, kind: &Kind) -> Problem {
         .note(format!("`zester doc {}` lists the parameters", kind.name))
 }
 
-/// Gives the primary parameter its default, the id, and reports what is required and missing.
-fn fill(draft: &Draft, kind: &Kind, state: &mut State, problems: &mut Problems) {
+/// Gives the primary parameter its default, the id, and reports what is required and missing. Whether all is there.
+fn fill(draft: &Draft, kind: &Kind, state: &mut State, mut problems: Option<&mut Problems>) -> bool {
     let has = |state: &State, name: &str| state.params.iter().any(|param| param.name == name);
     // `module.run` in its dotted form names its target in a key of its own.
     let dotted = kind.open && state.params.iter().any(|param| param.name.contains('.'));
@@ -221,13 +225,18 @@ fn fill(draft: &Draft, kind: &Kind, state: &mut State, problems: &mut Problems) 
         let value = Node::text(draft.span, draft.id.clone());
         state.params.push(Param { name: kind.primary.to_string(), key: draft.span, value });
     }
+    let mut whole = true;
     for parameter in kind.parameters.iter().filter(|it| it.required && it.name != kind.primary) {
         if !has(state, parameter.name) {
+            whole = false;
             let message = format!("{} needs `{}`", kind.name, parameter.name);
             let problem = Problem::new(ProblemKind::State, message).at(draft.span);
-            problems.push(problem.note(format!("`zester doc {}` lists the parameters", kind.name)));
+            if let Some(problems) = &mut problems {
+                problems.push(problem.note(format!("`zester doc {}` lists the parameters", kind.name)));
+            }
         }
     }
+    whole
 }
 
 fn resolve(

@@ -106,7 +106,8 @@ pub enum Ask {
     References(Vec<String>),
 }
 
-/// A compile's result. The program is complete exactly if there are no problems.
+/// A compile's result. The program is complete exactly if there are no problems; otherwise it goes as far as it could, for
+/// later stages to find theirs.
 #[derive(Clone, Debug)]
 pub struct Compiled {
     pub program: Program,
@@ -128,7 +129,6 @@ pub fn compile(inputs: &Inputs<'_>, ask: &Ask) -> Compiled {
         let load::Loaded { files, sources, mut problems } = loader.finish();
         let program = assemble::assemble(inputs, &files, &sources, &mut problems);
         let problems = problems.finish();
-        let program = if problems.is_empty() { program } else { Program::default() };
         Compiled { program, sources, problems }
     })
 }

@@ -32,6 +32,11 @@ impl Problems {
         self.list.is_empty()
     }
 
+    /// How many there were, those past the bound included.
+    pub fn count(&self) -> usize {
+        self.list.len() + self.more
+    }
+
     pub fn finish(mut self) -> Vec<Problem> {
         if self.more > 0 {
             let kind = self.list.last().map_or(Kind::State, |last| last.kind);

@@ -319,6 +319,8 @@ fn own_functions(env: &mut Environment<'static>, shared: &Arc<Shared>, maker: &M
     env.add_function("_tuple", move |value: Value| own.tuple(value));
     let budget = shared.budget.clone();
     env.add_function("_count", move |bytes: usize| budget.emit(bytes).map(|()| ""));
+    let budget = shared.budget.clone();
+    env.add_function("_tick", move || budget.tick().map(|()| true));
     env.add_function("_plain", |name: Value| match name.kind() {
         ValueKind::String => Value::from(format!("{UNMARKED}{name}")),
         _ => match name.try_iter() {

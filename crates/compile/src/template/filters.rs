@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 /// Widest field or indentation that a format may ask for.
 const WIDTH_MAX: usize = 100_000;
+/// How much larger than its bound the result of a format may be guessed before it is refused unseen.
+const FORMAT_SLACK: usize = 8;
 
 fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOperation, message.into())
@@ -24,15 +26,29 @@ pub fn install(env: &mut Environment<'static>, budget: &Arc<Budget>) {
     encodings(env);
 }
 
-/// Refuses a format string that asks for a field wider than anybody reads.
-pub fn format_width(format: &str, budget: &Budget) -> Result<(), Error> {
-    let wide = format
-        .split(|letter: char| !letter.is_ascii_digit())
-        .any(|digits| digits.len() > 9 || digits.parse::<usize>().is_ok_and(|width| width > WIDTH_MAX));
-    if wide || format.contains('*') && format.contains('%') {
+/// Refuses a format whose result would be huge: a field wider than anybody reads, or large values in many fields.
+pub fn check_format(format: &str, args: &[Value], budget: &Budget) -> Result<(), Error> {
+    let wide = |text: &str| {
+        text.split(|letter: char| !letter.is_ascii_digit())
+            .any(|digits| digits.len() > 9 || digits.parse::<usize>().is_ok_and(|width| width > WIDTH_MAX))
+    };
+    // `%*d` and `{:{w}}` take the width from an argument.
+    let numbers =
+        || args.iter().filter(|arg| arg.kind() == ValueKind::Number).any(|arg| wide(&arg.to_string()));
+    let indirect = format.contains('*') || format.contains(":{");
+    if wide(format) || indirect && numbers() {
         return Err(budget.pass(format!("a format asks for a field wider than {WIDTH_MAX}")));
     }
-    Ok(())
+    let fields = format.matches(['%', '{']).count();
+    let mut largest = 0;
+    for arg in args {
+        let inner = if arg.is_kwargs() || arg.kind() == ValueKind::Map { arg.try_iter().ok() } else { None };
+        let named = inner.into_iter().flatten().filter_map(|key| arg.get_item(&key).ok());
+        let lengths = named.chain([arg.clone()]).map(|value| value.as_str().map_or(0, str::len));
+        largest = lengths.fold(largest, usize::max);
+    }
+    // The result is looked at exactly afterwards; this only keeps it from being made.
+    budget.bytes(fields.saturating_mul(largest) / FORMAT_SLACK)
 }
 
 /// The size that replacing would give.
@@ -84,7 +100,7 @@ fn bounded(env: &mut Environment<'static>, shared: &Arc<Budget>) {
     let budget = shared.clone();
     env.add_filter("format", move |format: &Value, args: Rest<Value>| {
         let text = format.as_str().ok_or_else(|| invalid("format works on a text"))?;
-        format_width(text, &budget)?;
+        check_format(text, &args, &budget)?;
         minijinja::formatting::format(minijinja::formatting::FormatStyle::Printf, text, &args)
     });
     for name in ["batch", "slice"] {
@@ -97,6 +113,12 @@ fn bounded(env: &mut Environment<'static>, shared: &Arc<Budget>) {
             }
         });
     }
+    let budget = shared.clone();
+    env.add_filter("list", move |state: &mut State, value: Value| {
+        // A text gives an item for every letter.
+        budget.items(value.as_str().map_or(0, str::len))?;
+        filters::list(state, value)
+    });
     let budget = shared.clone();
     env.add_filter("tojson", move |value: &Value, indent: Option<Value>, options: Kwargs| {
         let indent = options.get::<Option<Value>>("indent")?.or(indent);

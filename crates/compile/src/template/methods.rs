@@ -1,7 +1,7 @@
 //! Python's methods on texts, lists and maps, bounded where they build something larger than what they are given.
 
 use super::budget::Budget;
-use super::filters::{format_width, join, replaced_bytes};
+use super::filters::{check_format, join, replaced_bytes};
 use minijinja::value::{Value, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State};
 use minijinja_contrib::pycompat::unknown_method_callback;
@@ -52,13 +52,7 @@ pub fn call(
 fn on_text(text: &str, method: &str, args: &[Value], budget: &Budget) -> Result<Option<Value>, Error> {
     Ok(Some(match method {
         "format" => {
-            format_width(text, budget)?;
-            for arg in args.iter().filter(|arg| arg.kind() == ValueKind::Number) {
-                // `{:{w}}` takes its width from an argument.
-                if text.contains("{:{") {
-                    format_width(&arg.to_string(), budget)?;
-                }
-            }
+            check_format(text, args, budget)?;
             return Ok(None);
         }
         "replace" => {

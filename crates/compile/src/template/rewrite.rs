@@ -8,6 +8,7 @@
 //! - `a ~ b`, `a + b`, `a * b` and filters pass through `_cap`, so that no value outgrows its bound unseen.
 //! - `{{ EXPR }}` and plain text at the top level are marked with their place (see [`super::origin`]). Not inside
 //!   macros, captures and the like: what a template can read back must be what Jinja would give it.
+//! - Conditions call `_tick`, because comparing large values takes time and no steps.
 //! - Plain text inside captures is counted by `_count`, because no writer of ours sees it.
 
 use super::origin::Spots;
@@ -139,7 +140,7 @@ impl<'s> Pass<'s> {
                 self.body(&node.else_body, top);
             }
             Stmt::IfCond(node) => {
-                self.expr(&node.expr);
+                self.condition(node);
                 self.body(&node.true_body, top);
                 self.body(&node.false_body, top);
             }
@@ -256,12 +257,33 @@ impl<'s> Pass<'s> {
         let equals = self.source.get(target_end..end).and_then(|part| part.find('='));
         let Some(start) = equals.map(|at| target_end + at + 1) else { return };
         match &node.expr {
-            Expr::Const(_) | Expr::Compare(_) | Expr::Test(_) => self.expr(&node.expr),
+            Expr::Const(_) => {}
             // Also without parentheses: `a, b = 1, 2`.
             Expr::Tuple(tuple) => self.wrapped(start..end, "_tuple((", "))", |pass| {
                 tuple.items.iter().for_each(|item| pass.expr(item));
             }),
             expr => self.wrapped(start..end, "_mut(", ")", |pass| pass.expr(expr)),
+        }
+    }
+
+    /// A comparison of large values takes time and no steps: every condition looks at the clock first.
+    fn condition(&mut self, node: &ast::Spanned<ast::IfCond<'_>>) {
+        let keyword = node.span().start_offset as usize;
+        let end = node.expr.span().end_offset as usize;
+        let word = ["elif", "if"]
+            .iter()
+            .find(|word| self.source.get(keyword..).is_some_and(|rest| rest.starts_with(**word)));
+        // The span leaves out parentheses that close behind the expression.
+        let rest = self.source.get(end..).unwrap_or("");
+        let tail = rest.trim_start_matches(|letter: char| letter.is_ascii_whitespace() || letter == ')');
+        let at = end + rest.len() - tail.len();
+        match word {
+            Some(word) if ["%}", "-%}", "+%}"].iter().any(|sign| tail.starts_with(sign)) => {
+                self.edits.insert(keyword + word.len(), " _tick() and (");
+                self.expr(&node.expr);
+                self.edits.insert(at, ")");
+            }
+            _ => self.expr(&node.expr),
         }
     }
 

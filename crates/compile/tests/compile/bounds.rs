@@ -58,6 +58,11 @@ fn s10_formats_are_bounded() {
         "{{ '{:>999999999}'.format('a') }}",
         "{{ '%*d'|format(1000000000, 1) }}",
         "{{ [1]|batch(1000000000, 'x')|list }}",
+        "{{ '{:{w}}'.format('a', w=1000000000) }}",
+        "{% set s = 'a' * 16000000 %}{{ ('%(a)s' * 100000)|format(a=s) }}",
+        "{% set s = 'a' * 16000000 %}{{ ('{0}' * 100000).format(s)|length }}",
+        "{% set s = 'a' * 16000000 %}{{ ('%s' * 100000)|format(*([s] * 100000)) }}",
+        "{{ ('a' * 16000000)|list|length }}",
         "{{ [1]|tojson(indent=1000000000) }}",
     ] {
         refused(template);
@@ -117,4 +122,11 @@ fn s3_no_more_problems_are_listed_than_anybody_reads() {
     let found = texts(&one(&text));
     assert_eq!(found.len(), 101);
     assert_eq!(found[100], "and 900 more problems");
+}
+
+#[test]
+fn s10_time_is_bounded_even_where_steps_are_cheap() {
+    // Sixteen million letters compared a hundred thousand times: few steps, many minutes.
+    let template = "{% set s = 'a' * 16000000 %}{% set t = 'a' * 16000000 %}{% for i in range(100000) %}{% if (s != t) or (s < t) -%} x {%- elif s > t %}y{% endif %}{% endfor %}";
+    assert!(refused(template).contains("rendering takes longer than 30 seconds"));
 }

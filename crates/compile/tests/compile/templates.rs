@@ -236,6 +236,31 @@ fn s10_blocks_are_neither_trimmed_nor_stripped() {
 }
 
 #[test]
+fn s10_conditions_mean_what_they_say() {
+    for (condition, holds) in [
+        ("true", true),
+        ("1 == 2 or true", true),
+        ("not true", false),
+        ("(1 == 1)", true),
+        ("((1)) in ([1])", true),
+        ("3 is divisibleby 3", true),
+        ("1 is defined and nope is not defined", true),
+        ("'web' in grains.roles and grains.os == 'RedHat'", false),
+        ("grains['os'] in ['Debian', 'Ubuntu']", true),
+        ("grains.get('x')", false),
+        ("1 < 2 < 3", true),
+        ("[] or {}", false),
+    ] {
+        let expected = if holds { "yes" } else { "no" };
+        gives(&format!("{{% if {condition} %}}yes{{% else %}}no{{% endif %}}"), expected);
+        gives(
+            &format!("{{%- if false -%}} x {{%- elif {condition} -%}} yes {{%- else -%}} no {{%- endif -%}}"),
+            expected,
+        );
+    }
+}
+
+#[test]
 fn s10_an_undefined_name_points_at_itself_and_suggests() {
     fails("x\n  {{ nobody_knows }}", "states/dir/t.jinja:2:6: `nobody_knows` is undefined");
     fails(
