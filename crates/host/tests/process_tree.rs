@@ -3,6 +3,8 @@
 //! Every command sleeps for a number of seconds that no other process on the machine uses, so a scan of `/proc` finds each of
 //! its processes, wherever it hides.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests, their helpers included")]
+
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;

@@ -1,6 +1,8 @@
 //! running `/bin/true` costs at most 1.5 times a bare spawn and wait of it. Timing, so run by hand:
 //! `cargo test --release -p zester-host --test spawn_cost -- --ignored --nocapture`.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests, their helpers included")]
+
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;

@@ -11,6 +11,8 @@ use std::path::Path;
 use std::process::Stdio;
 use tokio::process::{Child, Command};
 
+type Variables = Vec<(&'static str, String)>;
+
 const SHELL: &str = "/bin/sh";
 
 /// Everything that can be known to be wrong is said here, before anything runs.
@@ -96,7 +98,7 @@ fn program(launch: &Launch) -> Result<Command, Fault> {
 }
 
 /// The numbers of a user and what its environment says about it.
-fn identity_of(name: &str) -> Result<(Identity, [(&'static str, String); 3]), Fault> {
+fn identity_of(name: &str) -> Result<(Identity, Variables), Fault> {
     let user = look_up_user(name)?;
     let user =
         user.ok_or_else(|| Fault::new(FaultKind::NotFound, format!("user `{name}` does not exist")))?;
@@ -107,6 +109,6 @@ fn identity_of(name: &str) -> Result<(Identity, [(&'static str, String); 3]), Fa
         .map_err(|error| failed(error.desc().to_string()))?;
     let groups = groups.into_iter().map(nix::unistd::Gid::as_raw).collect();
     let home = user.home.display().to_string();
-    let environment = [("HOME", home), ("USER", user.name.clone()), ("LOGNAME", user.name)];
+    let environment = vec![("HOME", home), ("USER", user.name.clone()), ("LOGNAME", user.name)];
     Ok((Identity { uid: user.uid, gid: user.gid, groups }, environment))
 }

@@ -1,0 +1,123 @@
+//! What a command gets, what it gives, and what is said when it cannot start.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests, their helpers included")]
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+use zester_host::process::Runner;
+use zester_host::{Exit, Fault, FaultKind, Launch, Live, Processes};
+
+async fn run(launch: Launch) -> Result<Exit, Fault> {
+    Runner::new().run(&launch, None, &CancellationToken::new()).await
+}
+
+async fn shell(text: &str) -> Exit {
+    run(Launch::shell(text)).await.unwrap()
+}
+
+#[tokio::test]
+async fn x4_code_signal_output_and_pid_come_back() {
+    let exit = shell("echo out; echo err >&2; echo $$ >&2; exit 7").await;
+    assert_eq!((exit.code, exit.signal, exit.stdout.text.as_str()), (Some(7), None, "out\n"));
+    assert_eq!(exit.stderr.text, format!("err\n{}\n", exit.pid));
+    let exit = shell("kill -TERM $$").await;
+    assert_eq!((exit.code, exit.signal), (None, Some(15)));
+}
+
+#[tokio::test]
+async fn x7_gigabytes_go_through_in_bounded_memory() {
+    let exit = shell("head -c 300000000 /dev/zero | tr '\\0' a; echo END").await;
+    assert!(exit.stdout.truncated && exit.stdout.text.len() < 70_000);
+    assert!(exit.stdout.text.starts_with("aaa") && exit.stdout.text.ends_with("aaaEND\n"));
+}
+
+#[tokio::test]
+async fn x5_stdin_is_empty_unless_given_and_may_be_ignored() {
+    assert_eq!(shell("cat; echo end").await.stdout.text, "end\n");
+    let mut launch = Launch::argv(["cat"]);
+    launch.stdin = Some("x".repeat(1_000_000).into_bytes());
+    assert!(run(launch).await.unwrap().stdout.truncated);
+    let mut launch = Launch::argv(["true"]);
+    launch.stdin = Some(vec![b'x'; 1_000_000]);
+    assert_eq!(run(launch).await.unwrap().code, Some(0));
+}
+
+#[tokio::test]
+async fn x5_the_environment_is_inherited_and_added_to() {
+    let mut launch = Launch::shell("echo $ADDED $PATH; test -n \"$HOME$USER$PWD\"");
+    launch.environment = vec![("ADDED".into(), "a b".into())];
+    launch.path = Some("/usr/bin:/bin".into());
+    let exit = run(launch).await.unwrap();
+    assert_eq!((exit.stdout.text.as_str(), exit.code), ("a b /usr/bin:/bin\n", Some(0)));
+}
+
+#[tokio::test]
+async fn x5_a_command_runs_as_another_user_with_its_groups() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can become another user");
+        return;
+    }
+    let mut launch = Launch::shell("id -un; id -gn; echo $HOME $LOGNAME; umask");
+    launch.user = Some("nobody".into());
+    launch.umask = Some(0o037);
+    let exit = run(launch).await.unwrap();
+    let lines: Vec<&str> = exit.stdout.text.lines().collect();
+    assert_eq!((lines[0], lines[1], lines[3]), ("nobody", "nogroup", "0037"));
+    assert!(lines[2].ends_with(" nobody"), "{lines:?}");
+}
+
+#[tokio::test]
+async fn x5_what_keeps_a_command_from_starting_is_said_before_it_starts() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = dir.path().join("script");
+    std::fs::write(&script, "#!/no/such/interpreter\n").unwrap();
+    let mut launch = Launch::argv(["/bin/true"]);
+    launch.cwd = Some(dir.path().join("nowhere"));
+    assert!(run(launch.clone()).await.unwrap_err().message.ends_with("nowhere does not exist"));
+    launch.cwd = Some(script.clone());
+    assert!(run(launch.clone()).await.unwrap_err().message.ends_with("is not a directory"));
+    launch.cwd = None;
+    launch.user = Some("nobody-by-this-name".into());
+    assert_eq!(run(launch).await.unwrap_err().message, "user `nobody-by-this-name` does not exist");
+    let script = script.to_str().unwrap();
+    assert_eq!(run(Launch::argv([script])).await.unwrap_err().kind, FaultKind::Denied);
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let fault = run(Launch::argv([script])).await.unwrap_err();
+    assert!(fault.hint.as_ref().unwrap().contains("interpreter"), "{fault}");
+    assert_eq!(run(Launch::argv([""])).await.unwrap_err().message, "the command is empty");
+}
+
+#[tokio::test]
+async fn x1_lines_can_be_watched_while_it_runs() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&seen);
+    let live: Live =
+        Arc::new(move |line: &str| sink.lock().unwrap().push((line.to_string(), Instant::now())));
+    let launch = Launch::shell("echo one; sleep 0.3; echo two >&2; printf three");
+    Runner::new().run(&launch, Some(live), &CancellationToken::new()).await.unwrap();
+    let seen = seen.lock().unwrap();
+    let lines: Vec<&str> = seen.iter().map(|(line, _)| line.as_str()).collect();
+    assert!(lines.contains(&"one") && lines.contains(&"two") && lines.contains(&"three"), "{lines:?}");
+    assert!(seen[1].1 - seen[0].1 > Duration::from_millis(200), "it came while the command ran");
+}
+
+#[tokio::test]
+async fn s32_nothing_starts_once_cancelled() {
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    let fault = Runner::new().run(&Launch::shell("touch /tmp/never"), None, &cancel).await.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Canceled);
+}
+
+#[tokio::test]
+async fn x6_a_child_that_cleans_up_on_sigterm_is_heard() {
+    let mut launch =
+        Launch::shell("trap 'echo cleaned; exit 3' TERM; echo ready; while :; do sleep 0.05; done");
+    launch.timeout = Some(Duration::from_millis(300));
+    let begun = Instant::now();
+    let exit = run(launch).await.unwrap();
+    assert_eq!((exit.stdout.text.as_str(), exit.code, exit.timed_out), ("ready\ncleaned\n", Some(3), true));
+    assert!(begun.elapsed() < Duration::from_secs(4), "no need to wait for the grace to pass");
+}

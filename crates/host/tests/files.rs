@@ -1,0 +1,196 @@
+//! The real host and the one in memory do the same with the same calls.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests, their helpers included")]
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use zester_host::overlay::Overlay;
+use zester_host::real::Real;
+use zester_host::{FaultKind, Look, NewFile, Sort, Touch};
+
+const LIMIT: u64 = 1 << 20;
+
+fn file<'a>(host: &dyn Touch, content: &'a str, mode: u32) -> NewFile<'a> {
+    NewFile { content: content.as_bytes(), mode, owner: host.me() }
+}
+
+/// Runs a check on a real directory, on an overlay above a real directory, and on an empty machine in memory.
+fn everywhere(check: impl Fn(&dyn Touch, &Path)) {
+    let real = tempfile::tempdir().unwrap();
+    check(&Real::new(), real.path());
+    let below = tempfile::tempdir().unwrap();
+    check(&Overlay::above(Arc::new(Real::new())), below.path());
+    assert_eq!(std::fs::read_dir(below.path()).unwrap().count(), 0, "an overlay writes nothing below");
+    let memory = Overlay::empty();
+    memory.make_directory("/t".as_ref(), 0o755, memory.me()).unwrap();
+    check(&memory, "/t".as_ref());
+}
+
+#[test]
+fn a_file_is_put_with_its_content_mode_and_owner() {
+    everywhere(|host, dir| {
+        let path = dir.join("f");
+        assert_eq!(host.stat(&path).unwrap(), None);
+        host.put_file(&path, &file(host, "one", 0o640)).unwrap();
+        host.put_file(&path, &file(host, "two", 0o4711)).unwrap();
+        let meta = host.stat(&path).unwrap().unwrap();
+        assert_eq!((meta.sort, meta.mode, meta.size, meta.uid), (Sort::File, 0o4711, 3, host.me().uid));
+        assert_eq!(host.read(&path, LIMIT).unwrap(), b"two");
+        assert_eq!(host.read(&path, 2).unwrap_err().kind, FaultKind::Unsupported);
+        assert_eq!(host.list(dir).unwrap(), ["f"]);
+    });
+}
+
+#[test]
+fn parents_must_exist_and_be_directories() {
+    everywhere(|host, dir| {
+        let missing = dir.join("no/f");
+        assert_eq!(host.put_file(&missing, &file(host, "", 0o644)).unwrap_err().kind, FaultKind::NotFound);
+        assert_eq!(host.stat(&missing).unwrap(), None);
+        host.put_file(&dir.join("f"), &file(host, "", 0o644)).unwrap();
+        assert!(host.put_file(&dir.join("f/g"), &file(host, "", 0o644)).is_err());
+        assert_eq!(host.stat(&dir.join("f/g")).unwrap(), None);
+        assert!(host.make_directory(&dir.join("f"), 0o755, host.me()).is_err());
+    });
+}
+
+#[test]
+fn links_are_followed_inside_a_path_and_at_its_end_only_when_asked() {
+    everywhere(|host, dir| {
+        host.make_directory(&dir.join("d"), 0o755, host.me()).unwrap();
+        host.put_file(&dir.join("d/f"), &file(host, "inside", 0o644)).unwrap();
+        host.put_link(&dir.join("l"), "d".as_ref(), host.me()).unwrap();
+        host.put_link(&dir.join("m"), &dir.join("l/../d/f"), host.me()).unwrap();
+        host.put_link(&dir.join("gone"), "nowhere".as_ref(), host.me()).unwrap();
+        assert_eq!(host.read(&dir.join("l/f"), LIMIT).unwrap(), b"inside");
+        assert_eq!(host.read(&dir.join("m"), LIMIT).unwrap(), b"inside");
+        assert_eq!(host.stat(&dir.join("l")).unwrap().unwrap().sort, Sort::Link);
+        assert_eq!(host.stat_followed(&dir.join("l")).unwrap().unwrap().sort, Sort::Directory);
+        assert_eq!(host.stat_followed(&dir.join("gone")).unwrap(), None);
+        assert_eq!(host.read_link(&dir.join("l")).unwrap(), Path::new("d"));
+        assert_eq!(host.list(&dir.join("l")).unwrap(), ["f"]);
+        host.put_file(&dir.join("l/g"), &file(host, "through", 0o644)).unwrap();
+        assert_eq!(host.read(&dir.join("d/g"), LIMIT).unwrap(), b"through");
+        host.put_link(&dir.join("loop"), "loop".as_ref(), host.me()).unwrap();
+        assert!(host.stat_followed(&dir.join("loop")).is_err());
+        // Replaced itself, not what it leads to.
+        host.put_file(&dir.join("m"), &file(host, "own", 0o600)).unwrap();
+        assert_eq!(host.read(&dir.join("d/f"), LIMIT).unwrap(), b"inside");
+    });
+}
+
+#[test]
+fn a_directory_goes_only_when_it_is_empty_and_comes_back_empty() {
+    everywhere(|host, dir| {
+        let d = dir.join("d");
+        host.make_directory(&d, 0o711, host.me()).unwrap();
+        host.put_file(&d.join("f"), &file(host, "", 0o644)).unwrap();
+        assert!(host.remove_directory(&d).is_err());
+        assert!(host.remove_file(&d).is_err());
+        host.remove_file(&d.join("f")).unwrap();
+        host.remove_directory(&d).unwrap();
+        assert_eq!(host.stat(&d).unwrap(), None);
+        assert_eq!(host.remove_file(&d).unwrap_err().kind, FaultKind::NotFound);
+        host.make_directory(&d, 0o755, host.me()).unwrap();
+        assert!(host.list(&d).unwrap().is_empty());
+    });
+}
+
+#[test]
+fn what_is_moved_is_there_and_not_here_and_replaces_nothing() {
+    everywhere(|host, dir| {
+        host.make_directory(&dir.join("d"), 0o755, host.me()).unwrap();
+        host.put_file(&dir.join("d/f"), &file(host, "moved", 0o644)).unwrap();
+        host.rename(&dir.join("d"), &dir.join("e")).unwrap();
+        assert_eq!(host.read(&dir.join("e/f"), LIMIT).unwrap(), b"moved");
+        assert_eq!(host.stat(&dir.join("d")).unwrap(), None);
+        host.put_file(&dir.join("g"), &file(host, "", 0o644)).unwrap();
+        assert!(host.rename(&dir.join("g"), &dir.join("e")).is_err());
+    });
+}
+
+#[test]
+fn mode_and_times_are_set_on_the_thing_itself() {
+    everywhere(|host, dir| {
+        let path = dir.join("f");
+        host.put_file(&path, &file(host, "x", 0o600)).unwrap();
+        host.set_mode(&path, 0o000).unwrap();
+        host.set_mode(&path, 0o751).unwrap();
+        host.set_times(&path, 1_500_000_000, 2_000_000_001).unwrap();
+        let meta = host.stat(&path).unwrap().unwrap();
+        assert_eq!((meta.mode, meta.mtime_ns, meta.atime_ns), (0o751, 2_000_000_001, 1_500_000_000));
+        host.put_link(&dir.join("l"), "f".as_ref(), host.me()).unwrap();
+        host.set_owner(&dir.join("l"), host.me()).unwrap();
+        assert_eq!(host.stat(&dir.join("l")).unwrap().unwrap().sort, Sort::Link);
+    });
+}
+
+#[test]
+fn s30_an_overlay_hides_and_shows_what_lies_below() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| -> PathBuf { dir.path().join(name) };
+    std::fs::create_dir(path("d")).unwrap();
+    std::fs::write(path("d/below"), "below").unwrap();
+    std::os::unix::fs::symlink("d", path("l")).unwrap();
+    let host = Overlay::above(Arc::new(Real::new()));
+    assert_eq!(host.read(&path("l/below"), LIMIT).unwrap(), b"below");
+    host.put_file(&path("l/above"), &file(&host, "above", 0o644)).unwrap();
+    assert_eq!(host.list(&path("d")).unwrap(), ["above", "below"]);
+    host.set_mode(&path("d/below"), 0o400).unwrap();
+    assert_eq!(host.read(&path("d/below"), LIMIT).unwrap(), b"below");
+    host.remove_file(&path("d/below")).unwrap();
+    host.remove_file(&path("d/above")).unwrap();
+    host.remove_directory(&path("d")).unwrap();
+    assert_eq!(host.stat_followed(&path("l")).unwrap(), None);
+    host.make_directory(&path("d"), 0o755, host.me()).unwrap();
+    assert!(host.list(&path("l")).unwrap().is_empty(), "a new directory shows nothing of the old one");
+    assert_eq!(host.stat(&path("d/below")).unwrap(), None);
+    assert_eq!(std::fs::read(path("d/below")).unwrap(), b"below");
+    assert_ne!(std::fs::metadata(path("d/below")).unwrap().permissions().mode() & 0o777, 0o400);
+}
+
+#[test]
+fn a_failed_write_leaves_no_temp_file_and_the_old_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Real::new();
+    let path = dir.path().join("f");
+    std::fs::create_dir(&path).unwrap();
+    assert!(host.put_file(&path, &file(&host, "x", 0o644)).is_err());
+    assert!(host.put_link(&path, "x".as_ref(), host.me()).is_err());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_file_is_replaced_and_never_rewritten() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Real::new();
+    let path = dir.path().join("f");
+    std::fs::write(&path, "old").unwrap();
+    let before = std::fs::metadata(&path).unwrap().ino();
+    let mut reader = std::fs::File::open(&path).unwrap();
+    host.put_file(&path, &file(&host, "new", 0o600)).unwrap();
+    assert_ne!(std::fs::metadata(&path).unwrap().ino(), before);
+    let mut seen = String::new();
+    std::io::Read::read_to_string(&mut reader, &mut seen).unwrap();
+    assert_eq!(seen, "old", "who had it open goes on with the old one");
+}
+
+#[test]
+fn what_is_no_file_is_not_read_and_does_not_hang() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::from_bits_truncate(0o600)).unwrap();
+    let host = Real::new();
+    assert_eq!(host.stat(&pipe).unwrap().unwrap().sort, Sort::Other);
+    assert_eq!(host.read(&pipe, LIMIT).unwrap_err().kind, FaultKind::InTheWay);
+}
+
+#[test]
+fn accounts_are_found_and_the_unknown_are_not() {
+    let host = Real::new();
+    assert_eq!(host.user("root").unwrap().unwrap().uid, 0);
+    assert_eq!(host.user("root").unwrap().unwrap().uid, 0);
+    assert_eq!(host.group("root").unwrap().unwrap().gid, 0);
+    assert_eq!(host.user("nobody-by-this-name").unwrap(), None);
+}
