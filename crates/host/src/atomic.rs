@@ -1,10 +1,14 @@
 //! Putting a whole file in place in one step.
 //!
-//! The order is what makes it safe: a temp file beside the target with an unpredictable name and mode 0600, content,
-//! extended attributes of the file it replaces (SELinux label, ACL), owner, mode, fsync, rename, fsync of the directory.
-//! A reader sees the old file or the new one, complete with owner and mode, and a crash leaves one of the two. On any
-//! error the temp file is removed.
+//! The order is what makes it safe: a temp file beside the target with mode 0600, content, extended attributes of the file
+//! it replaces (SELinux label, ACL), owner, mode, fsync, rename, fsync of the directory. A reader sees the old file or the
+//! new one, complete with owner and mode, and a crash leaves one of the two. On any error the temp file is removed.
+//!
+//! The temp name follows from the name of the target, so that what a killed process left behind is found again: the next
+//! put at that path replaces it, a revert sweeps it. It is made exclusively and links are not followed, so a name that
+//! somebody prepared gains them nothing.
 
+use crate::digest::sha256_hex;
 use crate::fault::{Fault, FaultKind};
 use crate::files::{NewFile, Owner};
 use rustix::fs::{FileType, Gid, Mode, OFlags, Uid};
@@ -12,7 +16,10 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tempfile::NamedTempFile;
 
 /// What temp files of ours are called, so that a human who finds one after a power cut knows whose it is.
 const PREFIX: &str = ".zester-";
@@ -20,10 +27,9 @@ const PREFIX: &str = ".zester-";
 pub(crate) fn put_file(path: &Path, new: &NewFile<'_>) -> Result<(), Fault> {
     let directory = parent(path)?;
     let failed = |doing: &str, error: std::io::Error| Fault::io(doing, path, error);
-    let mut temp = tempfile::Builder::new()
-        .prefix(PREFIX)
-        .tempfile_in(directory)
-        .map_err(|error| failed("create a temp file beside", error))?;
+    let name = temp_name(path);
+    let _alone = alone(&name);
+    let mut temp = exclusive(directory, &name).map_err(|error| failed("create a temp file beside", error))?;
     temp.write_all(new.content).map_err(|error| failed("write", error))?;
     copy_attributes(path, temp.as_file());
     own(temp.as_file(), new).map_err(|error| failed("set owner and mode of", error.into()))?;
@@ -41,7 +47,10 @@ pub(crate) fn put_file(path: &Path, new: &NewFile<'_>) -> Result<(), Fault> {
 /// A link under a temp name, moved over whatever file or link was there. An owner is given where it is not us.
 pub(crate) fn put_link(path: &Path, target: &Path, owner: Option<Owner>) -> Result<(), Fault> {
     let directory = parent(path)?;
-    let temp = unused_name(directory);
+    let name = temp_name(path);
+    let _alone = alone(&name);
+    let temp = directory.join(name);
+    sweep(path)?;
     std::os::unix::fs::symlink(target, &temp).map_err(|error| Fault::io("create the link", path, error))?;
     let owned = owner.map_or(Ok(()), |owner| crate::real::chown(&temp, owner).map_err(Into::into));
     match owned.and_then(|()| std::fs::rename(&temp, path)) {
@@ -54,10 +63,42 @@ pub(crate) fn put_link(path: &Path, target: &Path, owner: Option<Owner>) -> Resu
     }
 }
 
-fn unused_name(directory: &Path) -> PathBuf {
-    use std::hash::{BuildHasher, Hasher};
-    let chance = std::collections::hash_map::RandomState::new().build_hasher().finish();
-    directory.join(format!("{PREFIX}{chance:016x}"))
+/// The one name under which this path is prepared.
+fn temp_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
+    let digest = sha256_hex(name.as_bytes());
+    format!("{PREFIX}{}", digest.get(..16).unwrap_or(&digest))
+}
+
+/// Two states may manage one path; inside this process they take turns.
+fn alone(name: &str) -> MutexGuard<'static, ()> {
+    static TURNS: [Mutex<()>; 64] = [const { Mutex::new(()) }; 64];
+    let at = name.bytes().fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
+    TURNS[at % TURNS.len()].lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A new file under exactly this name; one that a killed process left gives way.
+fn exclusive(directory: &Path, name: &str) -> std::io::Result<NamedTempFile> {
+    let make = || tempfile::Builder::new().prefix(name).suffix("").rand_bytes(0).tempfile_in(directory);
+    match make() {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            std::fs::remove_file(directory.join(name))?;
+            make()
+        }
+        made => made,
+    }
+}
+
+/// Removes what a put at this path left behind when it was killed.
+pub(crate) fn sweep(path: &Path) -> Result<(), Fault> {
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+    let Some(directory) = path.parent() else { return Ok(()) };
+    match std::fs::remove_file(directory.join(temp_name(path))) {
+        Err(error) if !matches!(error.kind(), NotFound | NotADirectory) => {
+            Err(Fault::io("remove what was left beside", path, error))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn parent(path: &Path) -> Result<&Path, Fault> {

@@ -138,6 +138,11 @@ impl Touch for Faulty<'_> {
         self.call("rename")?;
         self.files.rename(from, to)
     }
+
+    fn sweep(&self, path: &Path) -> Result<(), Fault> {
+        self.call("sweep")?;
+        self.files.sweep(path)
+    }
 }
 
 impl Processes for Faulty<'_> {

@@ -103,4 +103,6 @@ pub trait Touch: Look {
     fn remove_directory(&self, path: &Path) -> Result<(), Fault>;
     /// Moves within a file system; fails where `to` exists.
     fn rename(&self, from: &Path, to: &Path) -> Result<(), Fault>;
+    /// Removes what an interrupted put at this path may have left beside it.
+    fn sweep(&self, path: &Path) -> Result<(), Fault>;
 }

@@ -354,6 +354,11 @@ impl Touch for Overlay {
         Ok(())
     }
 
+    /// Nothing that happens in memory can be interrupted half-way.
+    fn sweep(&self, _: &Path) -> Result<(), Fault> {
+        Ok(())
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> Result<(), Fault> {
         let (place, found) = self.existing("move", from)?;
         let target = self.place("move to", to)?;

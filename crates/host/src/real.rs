@@ -200,4 +200,8 @@ impl Touch for Real {
         let moved = rustix::fs::renameat_with(CWD, from, CWD, to, flags);
         moved.map_err(|error| Fault::io(&format!("move {} to", from.display()), to, error.into()))
     }
+
+    fn sweep(&self, path: &Path) -> Result<(), Fault> {
+        atomic::sweep(path)
+    }
 }

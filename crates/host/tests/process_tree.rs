@@ -203,3 +203,20 @@ async fn s28_a_thousand_commands_at_once_with_few_descriptors_keep_their_own_lim
     println!("1000 commands in {:?}", begun.elapsed());
     assert!(begun.elapsed() < Duration::from_secs(60));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn x6_a_service_that_cleared_its_environment_outlives_a_run_cancelled_later() {
+    let (service, killed) = (number(600), number(601));
+    let cancel = CancellationToken::new();
+    let starter =
+        Launch::shell(format!("env -i sh -c '(setsid sleep {service} > /dev/null 2>&1 &)'; sleep 0.2"));
+    assert_eq!(run(&starter, &cancel).await.unwrap().code, Some(0));
+    let mut launch = Launch::shell(format!("sleep {killed}"));
+    launch.timeout = Some(Duration::from_millis(200));
+    assert!(run(&launch, &cancel).await.unwrap().timed_out);
+    assert_eq!(Runner::new().kill_everything().await, Vec::<u32>::new());
+    let left = alive(&format!("sleep\0{service}"));
+    assert_eq!(left.len(), 1, "what `service x start` started is not ours to end");
+    let pid = nix::unistd::Pid::from_raw(left[0] as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
+}

@@ -180,6 +180,7 @@ impl Standing {
 impl Step {
     /// Brings back what stood there. `Ok(None)`: it does already. Touches nothing that somebody changed since, but by force.
     pub(crate) fn revert(&self, cx: &Reverting<'_>) -> Result<Option<String>, Fault> {
+        cx.touch.sweep(&self.path)?;
         let now = match self.before {
             Standing::Attributes { .. } => Standing::at_attributes(cx.touch, &self.path)?,
             _ => Standing::at(cx.touch, &self.path)?,

@@ -1,7 +1,7 @@
 //! The commands that run right now, and which of the past ones were killed.
 
 use super::table::ticks_now;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -22,7 +22,8 @@ pub(super) struct Running {
 #[derive(Default)]
 struct State {
     running: HashMap<u32, Running>,
-    killed: HashSet<u64>,
+    /// By their id: the clock ticks between which they lived.
+    killed: HashMap<u64, (u64, Option<u64>)>,
     last_id: u64,
 }
 
@@ -82,13 +83,25 @@ impl Commands {
         self.state().running.get(&pid).cloned()
     }
 
-    /// Remembers that whatever carries this command's mark is to die with it.
-    pub(super) fn note_killed(&self, id: u64) {
-        self.state().killed.insert(id);
+    /// Remembers that whatever this command started is to die with it.
+    pub(super) fn note_killed(&self, running: &Running) {
+        self.state().killed.insert(running.id, (running.start, None));
+    }
+
+    pub(super) fn note_kill_ended(&self, id: u64) {
+        if let Some((_, end)) = self.state().killed.get_mut(&id) {
+            *end = Some(ticks_now());
+        }
     }
 
     pub(super) fn was_killed(&self, id: u64) -> bool {
-        self.state().killed.contains(&id)
+        self.state().killed.contains_key(&id)
+    }
+
+    /// Born while a command lived that was killed. Without a mark, that is all that can be said of an orphan.
+    pub(super) fn born_of_a_killed_one(&self, tick: u64) -> bool {
+        let state = self.state();
+        state.killed.values().any(|(start, end)| *start <= tick && end.is_none_or(|end| tick <= end))
     }
 
     pub(super) fn is_running(&self, id: u64) -> bool {

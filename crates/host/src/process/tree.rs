@@ -1,25 +1,32 @@
 //! Ending everything that a command started.
 //!
 //! **What belongs to a command.** Every command leads its own process group and carries a mark in its environment
-//! (`ZESTER_EXEC`), which children inherit; this process is a child subreaper, so what a command orphans becomes ours and never init's. The
-//! tree of a command is: its process group and session · all descendants of these · every process whose environment
-//! holds the mark, with descendants · whatever was once seen in the tree · an orphan we adopted that shows no mark at all, if it was
-//! born while this command was the only one running.
+//! (`ZESTER_EXEC`), which children inherit. This process is a child subreaper, so what a command orphans becomes ours
+//! and not init's. The tree of a command is:
 //!
-//! **What is guaranteed.** After a cancel or a timeout: SIGTERM to the whole tree; when the grace has passed, SIGKILL to
-//! whatever is left; new members found meanwhile get the same; the end is two scans in a row that find nobody. This reaches children that ignore SIGTERM, that
-//! call `setsid`, and daemons that forked twice.
+//! - its process group and session, and all descendants of these;
+//! - every process whose environment holds the mark, with descendants;
+//! - whatever was once seen in the tree;
+//! - an orphan that we adopted and that shows no mark at all, if it was born while this command was the only one.
 //!
-//! - Where control groups of version 2 are writable for us (root, or a delegated group), the members are moved into a group made for
-//!   the kill, so that a child that forks faster than we scan cannot win.
-//! - Elsewhere the same holds but for such a race without end (a fork bomb that also leaves group and session).
-//! - A process that clears its environment, leaves session and group, and forks twice while *other* commands run too cannot be
-//!   told from theirs: it outlives the kill of its command, and [`super::Processes::kill_everything`] ends it with the run.
-//! - A process in uninterruptible sleep (dead NFS) dies when the kernel lets it; it is reported in [`super::Exit::survivors`].
+//! **What is guaranteed.** After a cancel or a timeout all members are looked up, then all get SIGTERM. When the grace
+//! has passed, whatever is left gets SIGKILL. New members found meanwhile get the same. The end is two scans in a row
+//! that find nobody. This reaches children that ignore SIGTERM, that call `setsid`, and daemons that forked twice.
+//!
+//! - Where control groups of version 2 are writable for us (root, or a delegated group; Linux 5.14 and later), the
+//!   members are moved into a group made for the kill, so that a child that forks faster than we scan cannot win.
+//! - Elsewhere the same holds but for such a race without end: a fork bomb that also leaves group and session.
+//! - A process that cleared its environment, left session and group, and forked twice before the kill, while *other*
+//!   commands ran too, cannot be told from theirs. It outlives the kill of its command;
+//!   [`super::Processes::kill_everything`] ends it with the run: every adopted orphan that carries the mark of a
+//!   killed command, or carries none and was born while a killed command lived.
+//! - A process in uninterruptible sleep (a dead NFS server) dies when the kernel lets it; it is reported in
+//!   [`super::Exit::survivors`].
+//! - If this process itself is killed with SIGKILL, nobody is left to end its commands.
 //!
 //! **What is left alone.** What a command that ended by itself left in the background (`server &`, X-6), and commands
-//! launched as uninterruptible. A process that asked to be elsewhere by other means (`systemd-run`, `at`, `docker run`)
-//! is a child of that service, not of ours.
+//! launched as uninterruptible. A process that was started elsewhere on request (`systemd-run`, `at`, `docker run`) is
+//! a child of that service and not of ours.
 
 use super::cgroup::Cage;
 use super::commands::Running;
@@ -85,7 +92,7 @@ fn is_adopted(process: &Process, shared: &Shared) -> bool {
         && shared.commands.is_stranger(process.pid)
 }
 
-/// Adopted orphans that no finished and no running command accounts for.
+/// Adopted orphans of commands that were killed: by their mark, or for want of one by the time of their birth.
 struct Strays;
 
 impl Quarry for Strays {
@@ -93,8 +100,11 @@ impl Quarry for Strays {
         let spared = |process: &Process| {
             let ids = process.marks.iter().filter_map(|mark| shared.id_of(mark));
             let mut ids = ids.peekable();
-            ids.peek().is_some()
-                && ids.all(|id| !shared.commands.was_killed(id) || shared.commands.is_running(id))
+            match ids.peek() {
+                // A service started by a script that clears its environment (`service x start`) must outlive the run.
+                None => !shared.commands.born_of_a_killed_one(process.start),
+                Some(_) => ids.all(|id| !shared.commands.was_killed(id) || shared.commands.is_running(id)),
+            }
         };
         let strays = snapshot.children_of(shared.own_pid);
         let strays = strays.filter(|process| is_adopted(process, shared) && !spared(process));
@@ -189,10 +199,12 @@ impl Hunt<'_> {
 
 /// Ends the tree of a running command.
 pub(super) async fn end_command(shared: &Shared, command: &Running) -> Vec<u32> {
-    shared.commands.note_killed(command.id);
+    shared.commands.note_killed(command);
     let cage = Cage::new(&shared.mark(command.id));
     // Nobody is told to end before all are known: a parent that dies first would cut the trail to a child without a mark.
-    Hunt { shared, quarry: command, known: HashSet::new(), cage }.end().await
+    let survivors = Hunt { shared, quarry: command, known: HashSet::new(), cage }.end().await;
+    shared.commands.note_kill_ended(command.id);
+    survivors
 }
 
 /// Ends what slipped out of every command's tree.
@@ -202,9 +214,10 @@ pub(super) async fn end_strays(shared: &Shared) -> Vec<u32> {
 
 /// For a run that is dropped in the middle (a panic, a runtime that ends): no time for manners.
 pub(super) fn kill_now(shared: &Shared, command: &Running) {
-    shared.commands.note_killed(command.id);
+    shared.commands.note_killed(command);
     let snapshot = Snapshot::take(shared.born);
     for key in snapshot.with_descendants(command.roots(&snapshot, shared)) {
         signal(key, Signal::KILL);
     }
+    shared.commands.note_kill_ended(command.id);
 }
