@@ -1,21 +1,41 @@
-//! The problems of one compile, up to a bound.
+//! The problems of one compile, up to a bound, each line of the user's once.
 
 use zester_model::limits;
 use zester_model::problem::{Kind, Problem};
 
 #[derive(Debug, Default)]
 pub struct Problems {
-    list: Vec<Problem>,
+    list: Vec<Found>,
     more: usize,
+}
+
+#[derive(Debug)]
+struct Found {
+    problem: Problem,
+    /// How often it came again: a loop or `names` makes many states of one line.
+    again: usize,
+}
+
+impl Found {
+    /// Whether this is the same mistake: of the graph, also when it concerns another state of the same line.
+    fn is(&self, other: &Problem) -> bool {
+        let here = &self.problem;
+        let place = here.span.is_some()
+            && here.span == other.span
+            && here.kind == other.kind
+            && here.hint == other.hint;
+        place && (here.message == other.message || here.kind == Kind::Dag)
+    }
 }
 
 impl Problems {
     pub fn push(&mut self, problem: Problem) {
-        if self.list.len() >= limits::PROBLEMS_MAX {
+        if let Some(known) = self.list.iter_mut().find(|known| known.is(&problem)) {
+            known.again += 1;
+        } else if self.list.len() >= limits::PROBLEMS_MAX {
             self.more += 1;
-        } else if !self.list.contains(&problem) {
-            // One declaration that `names` expands says the same thing only once.
-            self.list.push(problem);
+        } else {
+            self.list.push(Found { problem, again: 0 });
         }
     }
 
@@ -32,16 +52,25 @@ impl Problems {
         self.list.is_empty()
     }
 
-    /// How many there were, those past the bound included.
+    /// How many there were, those past the bound and those that came again included.
     pub fn count(&self) -> usize {
-        self.list.len() + self.more
+        self.list.iter().map(|found| 1 + found.again).sum::<usize>() + self.more
     }
 
-    pub fn finish(mut self) -> Vec<Problem> {
+    pub fn finish(self) -> Vec<Problem> {
+        let mut list: Vec<Problem> = self.list.into_iter().map(noted).collect();
         if self.more > 0 {
-            let kind = self.list.last().map_or(Kind::State, |last| last.kind);
-            self.list.push(Problem::new(kind, format!("and {} more problems", self.more)));
+            let kind = list.last().map_or(Kind::State, |last| last.kind);
+            list.push(Problem::new(kind, format!("and {} more problems", self.more)));
         }
-        self.list
+        list
+    }
+}
+
+fn noted(found: Found) -> Problem {
+    match found.again {
+        0 => found.problem,
+        1 => found.problem.note("the same for 1 more state from this line"),
+        again => found.problem.note(format!("the same for {again} more states from this line")),
     }
 }

@@ -110,10 +110,10 @@ pub fn targets(key: &str, value: &Node, problems: &mut Problems) -> Vec<(Target,
             Value::Map(entries) => {
                 for (module, id) in entries.iter() {
                     match (module.as_text(), id.as_text()) {
-                        (Some(name), Some(id)) => {
+                        (Some(name), Some(text)) => {
                             let target =
-                                Target { module: Some(name.to_string()), id: id.to_string(), whole: None };
-                            found.push((target, module.span));
+                                Target { module: Some(name.to_string()), id: text.to_string(), whole: None };
+                            found.push((target, id.span));
                         }
                         _ => problems.push(not_a_target(key, node)),
                     }

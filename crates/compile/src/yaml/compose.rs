@@ -265,6 +265,7 @@ impl Composer<'_, '_, '_> {
             ErrorKind::RecursionLimitExceeded => too_deep(span),
             ErrorKind::MappingValueNotAllowed => problem
                 .hint("a value that holds `: ` needs quotes, or the line above is indented differently"),
+            ErrorKind::InvalidColonPlacement => problem.hint("is a `[`, a `{` or a quote above still open?"),
             ErrorKind::UnknownAnchor => problem.hint("this alias names an anchor that no line above defines"),
             _ if whole_line.contains("{{") => problem.hint("a value that begins with `{{` needs quotes"),
             _ if whole_line.contains(": %") || whole_line.contains("- %") => {

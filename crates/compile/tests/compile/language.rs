@@ -71,7 +71,6 @@ fn s3_an_unknown_parameter_suggests_the_nearest() {
     );
     assert_eq!(compiled.problems[0].notes, ["`zester doc file.managed` lists the parameters"]);
     assert!(problem("x:\n  test.nop:\n    - requier: []\n").ends_with("[did you mean `require`?]"));
-    assert!(compiled.program.states.is_empty());
 }
 
 #[test]
@@ -85,6 +84,16 @@ fn s3_a_missing_or_repeated_parameter_is_an_error() {
         problem("x:\n  file.managed:\n    - path: /a\n    - name: /b\n"),
         "states/c.zy:4:7: `path` (`name`) is given twice {states/c.zy:3:7 first given here}"
     );
+}
+
+#[test]
+fn s3_what_is_misspelt_is_not_also_missing() {
+    let compiled = one("/x:\n  file.symlink:\n    - tarrget: /y\n");
+    assert_eq!(
+        texts(&compiled),
+        ["states/c.zy:3:7: unknown parameter `tarrget` of file.symlink [did you mean `target`?]"]
+    );
+    assert!(compiled.program.states[0].broken);
 }
 
 #[test]

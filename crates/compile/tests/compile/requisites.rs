@@ -200,3 +200,20 @@ fn s26_one_state_may_wait_for_very_many_and_many_for_one() {
     let compiled = asked(&tree, "c");
     assert_eq!(state(&compiled, "test.nop:last").edges.len(), 20_001);
 }
+
+#[test]
+fn s23_a_mistake_in_a_loop_is_reported_once_and_counted() {
+    let compiled = one(
+        "{% for n in range(50) %}\ns{{ n }}:\n  test.nop:\n    - require:\n      - file: nope\n    - bad: 1\n{% endfor %}\n",
+    );
+    assert_eq!(
+        texts(&compiled),
+        [
+            "states/c.zy:6:7: unknown parameter `bad` of test.nop",
+            "states/c.zy:5:15: dag: state \"test.nop:s0\" requires unknown state \"file.managed:nope\""
+        ]
+    );
+    assert_eq!(compiled.problems[1].notes, ["the same for 49 more states from this line"]);
+    let two = one("x:\n  test.nop:\n    - a: 1\n    - b: 2\n");
+    assert_eq!(texts(&two).len(), 2);
+}
