@@ -19,7 +19,7 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zester_model::limits;
 use zester_model::source::FileId;
@@ -65,7 +65,7 @@ pub struct Shared {
     by_name: Mutex<HashMap<String, usize>>,
     /// Texts that need not be read.
     known: Mutex<HashMap<String, Arc<str>>>,
-    requests: Sender<Request>,
+    requests: SyncSender<Request>,
     /// A value held characters of the kind that marks are made of.
     pub foreign: AtomicBool,
 }
@@ -75,7 +75,7 @@ fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    pub fn new(requests: Sender<Request>) -> Shared {
+    pub fn new(requests: SyncSender<Request>) -> Shared {
         Shared {
             budget: Arc::new(Budget::new()),
             spots: Spots::default(),
@@ -108,7 +108,7 @@ impl Shared {
 
     /// Asks the compiling thread and waits.
     fn ask<T>(&self, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, String> {
-        let (reply, answer) = std::sync::mpsc::channel();
+        let (reply, answer) = std::sync::mpsc::sync_channel(1);
         let gone = |_| "the compile has ended".to_string();
         self.requests.send(request(reply)).map_err(|_| "the compile has ended".to_string())?;
         answer.recv().map_err(gone)

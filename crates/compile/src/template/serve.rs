@@ -14,14 +14,14 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, PoisonError};
 use std::thread::{Builder, Scope};
 use zester_model::limits;
 use zester_model::problem::{Kind, Problem};
 use zester_model::source::{FileId, Sources};
 
-pub type Reply<T> = Sender<T>;
+pub type Reply<T> = SyncSender<T>;
 
 /// What the rendering thread says to the compiling one.
 pub enum Request {
@@ -94,7 +94,7 @@ pub struct Renderer<'scope, 'env> {
 }
 
 struct Live {
-    jobs: Sender<Job>,
+    jobs: SyncSender<Job>,
     requests: Receiver<Request>,
     shared: Arc<Shared>,
 }
@@ -182,8 +182,8 @@ impl<'scope, 'env> Renderer<'scope, 'env> {
         if live.is_some() {
             return Ok(());
         }
-        let (jobs, job_list) = channel::<Job>();
-        let (requests, request_list) = channel();
+        let (jobs, job_list) = sync_channel::<Job>(1);
+        let (requests, request_list) = sync_channel(1);
         let shared = Arc::new(Shared::new(requests.clone()));
         let outside = Outside {
             facts: self.surroundings.facts.clone(),
@@ -227,7 +227,7 @@ impl<'scope, 'env> Renderer<'scope, 'env> {
 }
 
 /// The rendering thread: one job after the other until nobody sends any more.
-fn work(jobs: &Receiver<Job>, requests: &Sender<Request>, shared: &Arc<Shared>, outside: Outside) {
+fn work(jobs: &Receiver<Job>, requests: &SyncSender<Request>, shared: &Arc<Shared>, outside: Outside) {
     let maker = Maker::new(shared.budget.clone());
     let mut env = environment::build(shared, &maker, outside);
     for job in jobs {
