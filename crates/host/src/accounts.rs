@@ -1,8 +1,8 @@
 //! Users and groups, through the system's name service.
 //!
-//! A look-up may go over the network (LDAP), so an answer is remembered for a moment: long enough for the states of one
-//! level that name the same owner, short enough that `userdel` is soon noticed. That somebody does *not* exist is never
-//! remembered, because the very next state may create them.
+//! A look-up may go over the network (LDAP), so an answer is remembered for a moment: long enough for the
+//! states of one level that name the same owner, short enough that `userdel` is soon noticed. That somebody
+//! does *not* exist is never remembered, because the very next state may create them.
 
 use crate::fault::{Fault, FaultKind};
 use crate::files::{Group, User};

@@ -1,12 +1,13 @@
 //! Putting a whole file in place in one step.
 //!
-//! The order is what makes it safe: a temp file beside the target with mode 0600, content, extended attributes of the file
-//! it replaces (SELinux label, ACL), owner, mode, fsync, rename, fsync of the directory. A reader sees the old file or the
-//! new one, complete with owner and mode, and a crash leaves one of the two. On any error the temp file is removed.
+//! The order is what makes it safe: a temp file beside the target with mode 0600, content, extended
+//! attributes of the file it replaces (SELinux label, ACL), owner, mode, fsync, rename, fsync of the
+//! directory. A reader sees the old file or the new one, complete with owner and mode, and a crash leaves one
+//! of the two. On any error the temp file is removed.
 //!
-//! The temp name follows from the name of the target, so that what a killed process left behind is found again: the next
-//! put at that path replaces it, a revert sweeps it. It is made exclusively and links are not followed, so a name that
-//! somebody prepared gains them nothing.
+//! The temp name follows from the name of the target, so that what a killed process left behind is found
+//! again: the next put at that path replaces it, a revert sweeps it. It is made exclusively and links are not
+//! followed, so a name that somebody prepared gains them nothing.
 
 use crate::digest::sha256_hex;
 use crate::fault::{Fault, FaultKind};
@@ -44,7 +45,8 @@ pub(crate) fn put_file(path: &Path, new: &NewFile<'_>) -> Result<(), Fault> {
     }
 }
 
-/// A link under a temp name, moved over whatever file or link was there. An owner is given where it is not us.
+/// A link under a temp name, moved over whatever file or link was there. An owner is given where it is not
+/// us.
 pub(crate) fn put_link(path: &Path, target: &Path, owner: Option<Owner>) -> Result<(), Fault> {
     let directory = parent(path)?;
     let name = temp_name(path);

@@ -1,7 +1,7 @@
 //! A host on which one chosen call fails, or which dies at a chosen call.
 //!
-//! The laws of resources run every case once per host call with that call failing: whatever a resource does then, it
-//! must end in a [`Fault`] and leave nothing half done.
+//! The laws of resources run every case once per host call with that call failing: whatever a resource does
+//! then, it must end in a [`Fault`] and leave nothing half done.
 
 use crate::fault::{Fault, FaultKind};
 use crate::files::{Foreseen, Group, Look, Meta, NewFile, Owner, Touch, User};

@@ -80,7 +80,8 @@ pub trait Look: Send + Sync {
     fn me(&self) -> Owner;
     /// The mode bits that new files do not get.
     fn umask(&self) -> u32;
-    /// The version of a package that an earlier state of a rehearsal would install; the real machine foresees nothing.
+    /// The version of a package that an earlier state of a rehearsal would install; the real machine foresees
+    /// nothing.
     fn package_foreseen(&self, _name: &str) -> Option<Foreseen> {
         None
     }

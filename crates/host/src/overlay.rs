@@ -1,11 +1,12 @@
 //! A host whose writes stay in memory, above any other host.
 //!
-//! It serves two ends with one implementation. In a rehearsal it lies above the real machine and collects what the
-//! states would do, so that what an earlier state would create counts as there (S-30). In tests it lies above
-//! [`Nothing`] and is a whole machine of its own, with [`Overlay::snapshot`] to compare before and after.
+//! It serves two ends with one implementation. In a rehearsal it lies above the real machine and collects
+//! what the states would do, so that what an earlier state would create counts as there (S-30). In tests it
+//! lies above [`Nothing`] and is a whole machine of its own, with [`Overlay::snapshot`] to compare before and
+//! after.
 //!
-//! Paths mean what they mean on Linux: parents must exist and be directories, links are followed inside a path, a
-//! directory that is not empty cannot be removed.
+//! Paths mean what they mean on Linux: parents must exist and be directories, links are followed inside a
+//! path, a directory that is not empty cannot be removed.
 
 mod nothing;
 mod resolve;

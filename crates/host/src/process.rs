@@ -1,7 +1,7 @@
 //! What it takes to run a command, and what comes back.
 //!
-//! [`Runner`] runs commands on this machine; [`fake::Scripted`] answers from recorded output. What becomes of the
-//! processes that a command starts is told in [`tree`].
+//! [`Runner`] runs commands on this machine; [`fake::Scripted`] answers from recorded output. What becomes of
+//! the processes that a command starts is told in [`tree`].
 
 mod cgroup;
 mod commands;
@@ -98,7 +98,8 @@ pub struct Exit {
     pub timed_out: bool,
     /// We were told to stop; the process tree is gone (or, uninterruptible, ran to its end).
     pub canceled: bool,
-    /// Processes that outlived even SIGKILL, because the kernel holds them (a dead NFS server). Empty but for that.
+    /// Processes that outlived even SIGKILL, because the kernel holds them (a dead NFS server). Empty but for
+    /// that.
     pub survivors: Vec<u32>,
 }
 
@@ -110,8 +111,9 @@ pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Runs commands. A command waits without holding a thread.
 pub trait Processes: Send + Sync {
-    /// Runs one command to its end. What keeps it from starting (no such program, directory or user) is a fault; however
-    /// it ends once started is an [`Exit`]. Cancelled before it started: a fault of kind `Canceled`.
+    /// Runs one command to its end. What keeps it from starting (no such program, directory or user) is a
+    /// fault; however it ends once started is an [`Exit`]. Cancelled before it started: a fault of kind
+    /// `Canceled`.
     fn run<'a>(
         &'a self,
         launch: &'a Launch,
@@ -119,8 +121,8 @@ pub trait Processes: Send + Sync {
         cancel: &'a CancellationToken,
     ) -> Later<'a, Result<Exit, Fault>>;
 
-    /// For the end of a cancelled run, after every `run` has come back: ends what slipped out of its command's tree, and
-    /// returns the processes that could not be ended. See [`tree`].
+    /// For the end of a cancelled run, after every `run` has come back: ends what slipped out of its
+    /// command's tree, and returns the processes that could not be ended. See [`tree`].
     fn kill_everything(&self) -> Later<'_, Vec<u32>> {
         Box::pin(std::future::ready(Vec::new()))
     }

@@ -135,7 +135,8 @@ pub(crate) fn chown(path: &Path, owner: Owner) -> rustix::io::Result<()> {
     rustix::fs::chownat(CWD, path, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)
 }
 
-/// Through a descriptor, because a link must never be followed here and `fchmodat` cannot say so on older kernels.
+/// Through a descriptor, because a link must never be followed here and `fchmodat` cannot say so on older
+/// kernels.
 fn chmod(path: &Path, mode: u32) -> rustix::io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     match rustix::fs::open(path, flags, Mode::empty()) {

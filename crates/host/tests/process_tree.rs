@@ -1,7 +1,7 @@
 //! Cancel and timeout leave no process, whatever the command did to get away (X-6, S-32).
 //!
-//! Every command sleeps for a number of seconds that no other process on the machine uses, so a scan of `/proc` finds each of
-//! its processes, wherever it hides.
+//! Every command sleeps for a number of seconds that no other process on the machine uses, so a scan of
+//! `/proc` finds each of its processes, wherever it hides.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests, their helpers included")]
 

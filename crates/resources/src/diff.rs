@@ -12,7 +12,8 @@ fn is_text(content: &[u8]) -> bool {
     !content.contains(&0) && std::str::from_utf8(content).is_ok()
 }
 
-/// A unified diff, or one line where the content is binary or too large to show. `None` before: the file is new.
+/// A unified diff, or one line where the content is binary or too large to show. `None` before: the file is
+/// new.
 pub(crate) fn of_content(path: &Path, before: Option<&[u8]>, after: &[u8]) -> String {
     let sizes = match before {
         Some(before) => format!("{} bytes → {} bytes", before.len(), after.len()),

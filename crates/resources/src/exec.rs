@@ -24,7 +24,8 @@ pub struct Exec {
     command: String,
     /// With it, `command` is the program, these are its arguments, and no shell is used.
     args: Option<Vec<String>>,
-    /// `posix` splits the command into words with shell quoting and executes it directly; `shell` is `/bin/sh -c`.
+    /// `posix` splits the command into words with shell quoting and executes it directly; `shell` is `/bin/sh
+    /// -c`.
     provider: Option<Provider>,
     /// The working directory. Missing is an error before anything runs.
     cwd: Option<Absolute>,
@@ -53,7 +54,8 @@ pub struct Exec {
     umask: Option<Mode>,
     /// The user to run as, with all of its groups.
     runas: Option<String>,
-    /// The script to run: `salt://…`, `zester://…` or a path below the states directory. Default: the first word of `command`.
+    /// The script to run: `salt://…`, `zester://…` or a path below the states directory. Default: the first
+    /// word of `command`.
     source: Option<String>,
     /// `jinja` renders the script first.
     template: Option<script::Template>,

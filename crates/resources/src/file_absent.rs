@@ -110,8 +110,8 @@ impl Resource for Absent {
     const PRIMARY: &'static str = "path";
     const DOC: &'static str = "Removes a file, a link, or a directory with all that is inside.
 
-All of it is kept until the removal is reverted or forgotten: content, modes, owners and links. Hard links come back as separate
-files. The directories that a machine lives by (`/`, `/etc`, `/usr` …) are refused.
+All of it is kept until the removal is reverted or forgotten: content, modes, owners and links. Hard links come back
+as separate files. The directories that a machine lives by (`/`, `/etc`, `/usr` …) are refused.
 
 ```yaml
 /etc/cron.d/old-job:

@@ -179,8 +179,8 @@ impl Resource for Directory {
     const PRIMARY: &'static str = "path";
     const DOC: &'static str = "Manages a directory: that it exists, its mode and owner, and those of what is inside.
 
-With `recurse`, what is inside gets the same user, group and mode (files get `file_mode`); links inside are never followed.
-A revert removes a directory that was created here only if it is empty.
+With `recurse`, what is inside gets the same user, group and mode (files get `file_mode`); links inside are never
+followed. A revert removes a directory that was created here only if it is empty.
 
 ```yaml
 /srv/app/data:

@@ -28,8 +28,8 @@ pub struct Managed {
     path: Absolute,
     /// What it holds, byte for byte. A list stands for lines, each with a line end.
     content: Option<String>,
-    /// A file to take the content from: `salt://…` or `zester://…`, a path below the states directory, or an absolute path
-    /// on this machine. Of a list, the first that exists.
+    /// A file to take the content from: `salt://…` or `zester://…`, a path below the states directory, or an
+    /// absolute path on this machine. Of a list, the first that exists.
     #[serde(default)]
     source: Vec<String>,
     /// A key of the settings that holds the content, `a:b:c`.

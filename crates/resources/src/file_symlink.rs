@@ -108,7 +108,8 @@ impl Resource for Symlink {
     const PRIMARY: &'static str = "path";
     const DOC: &'static str = "Manages a symbolic link.
 
-A link that points elsewhere is replaced in one step. A file or directory in its place is left alone, unless `force` is given.
+A link that points elsewhere is replaced in one step. A file or directory in its place is left alone, unless `force`
+is given.
 
 ```yaml
 /usr/local/bin/app:

@@ -138,8 +138,8 @@ impl Resource for Touched {
     const PRIMARY: &'static str = "path";
     const DOC: &'static str = "Makes sure that a file exists, and sets its times.
 
-A missing file is created empty. An existing one is left alone, unless `atime` or `mtime` say otherwise; when a state that it
-watches has changed, it is touched anew.
+A missing file is created empty. An existing one is left alone, unless `atime` or `mtime` say otherwise; when a
+state that it watches has changed, it is touched anew.
 
 ```yaml
 /var/lib/app/ready:

@@ -1,15 +1,15 @@
 //! The laws that every kind obeys, whatever it manages.
 //!
-//! A [`Case`] is a state on a small machine in memory. [`hold`] runs it through all of these, and panics with the law's words
-//! where one is broken (it is for tests):
+//! A [`Case`] is a state on a small machine in memory. [`hold`] runs it through all of these, and panics with
+//! the law's words where one is broken (it is for tests):
 //!
 //! - check writes nothing;
 //! - after check and apply, check is clean, and a second apply would have nothing to do;
 //! - a rehearsal's overlay ends up as the machine does;
 //! - revert brings back bytes, modes and owners, and a second revert changes nothing;
 //! - revert of an intent that never happened changes nothing;
-//! - every single host call made to fail ends in a fault and leaves each file whole, and so does dying at any call;
-//!   from whatever state that left, revert finds its way back.
+//! - every single host call made to fail ends in a fault and leaves each file whole, and so does dying at any
+//!   call; from whatever state that left, revert finds its way back.
 
 #![allow(clippy::panic, clippy::expect_used, reason = "test support: a broken law has to stop the test")]
 
@@ -90,8 +90,8 @@ pub fn bind_json(kind: &str, params: &Json) -> Result<Box<dyn Bound>, Vec<zester
     crate::bind(kind, &params.collect::<Vec<_>>(), span)
 }
 
-/// Furnishes a machine, one thing a line: `f PATH MODE CONTENT`, `d PATH MODE`, `l PATH TARGET`. There are `/tmp`, the user `web`
-/// (33) and its group; no command is known.
+/// Furnishes a machine, one thing a line: `f PATH MODE CONTENT`, `d PATH MODE`, `l PATH TARGET`. There are
+/// `/tmp`, the user `web` (33) and its group; no command is known.
 pub fn furnish(host: &Arc<Overlay>, things: &str) -> Arc<dyn Processes> {
     host.foresee_user(User { name: "web".into(), uid: 33, gid: 33, home: "/srv".into() });
     host.foresee_group(Group { name: "web".into(), gid: 33 });
@@ -376,7 +376,8 @@ async fn survives(case: &Case, plan: Plan, before: &Snapshot, after: &Snapshot) 
     }
     let record = match went {
         Went::Failed(record) => record,
-        // A call may be one of two ways to learn the same (was the directory made meanwhile?); then all must be well.
+        // A call may be one of two ways to learn the same (was the directory made meanwhile?); then all must
+        // be well.
         Went::Applied(..) | Went::Clean => {
             assert_eq!(&left, after, "{}, {plan:?}: a failed call was passed over", case.kind);
             None

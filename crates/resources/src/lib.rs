@@ -1,8 +1,8 @@
 //! What a state can manage: one file a kind.
 //!
-//! Everything a kind is stands in its own file: parameters with their docs and defaults, the manual page with an example,
-//! and the behaviour behind [`resource::Resource`]. A line in the list below registers it; the compiler's catalog, the JSON
-//! Schema, the laws and the documentation follow from there.
+//! Everything a kind is stands in its own file: parameters with their docs and defaults, the manual page with
+//! an example, and the behaviour behind [`resource::Resource`]. A line in the list below registers it; the
+//! compiler's catalog, the JSON Schema, the laws and the documentation follow from there.
 
 pub mod bound;
 pub mod catalog;

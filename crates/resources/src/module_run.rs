@@ -15,8 +15,9 @@ use zester_model::suggest::did_you_mean;
 const KIND: &str = "module.run";
 const DOC: &str = "Runs another module by its name.
 
-Check, apply and revert are those of the module that is called, so it is as idempotent as that one. Two forms: the module as
-`name` with its parameters beside it (its own primary parameter is then `m_name` or goes by its proper name), or as a key with its parameters below.
+Check, apply and revert are those of the module that is called, so it is as idempotent as that one. There are two
+forms: the module as `name` with its parameters beside it (the parameter that is its own `name` is then `m_name` or
+goes by its proper name), or the module as a key with its parameters below.
 
 ```yaml
 make the flag:
@@ -136,7 +137,8 @@ fn bind(params: &[Param], at: Span) -> Result<Box<dyn Bound>, Vec<Problem>> {
     Ok(Box::new(Delegate(inner)))
 }
 
-/// The parameters below a dotted key. What is its primary parameter defaults to the state id, which came as `name`.
+/// The parameters below a dotted key. What is its primary parameter defaults to the state id, which came as
+/// `name`.
 fn below(call: &Param, id: Option<&Param>) -> Result<Vec<Param>, Vec<Problem>> {
     let pairs: Vec<_> = match (call.value.as_map(), call.value.as_list()) {
         (Some(map), _) => map.iter().collect(),

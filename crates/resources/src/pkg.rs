@@ -1,4 +1,5 @@
-//! What kinds about packages share: names and versions as states give them, and the package manager behind them.
+//! What kinds about packages share: names and versions as states give them, and the package manager behind
+//! them.
 
 pub(crate) mod apt;
 #[cfg(test)]

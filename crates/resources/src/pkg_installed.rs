@@ -23,7 +23,8 @@ pub struct Installed {
     pkgs: Option<WantedList>,
     /// The exact version; `1.2*` stands for all that begin like that. Unset: any will do.
     version: Option<String>,
-    /// `true` refreshes the package lists before installing, `false` never does. Unset: only if a package is not known.
+    /// `true` refreshes the package lists before installing, `false` never does. Unset: only if a package is
+    /// not known.
     refresh: Option<bool>,
     /// `false` leaves out packages that are merely recommended. Unset: as apt is configured.
     install_recommends: Option<bool>,
@@ -159,9 +160,10 @@ impl Resource for Installed {
     const PRIMARY: &'static str = "name";
     const DOC: &'static str = "Installs packages.
 
-Only what is missing, or has another version than the one given, is installed; the dry run names everything that would come along.
-Configuration files that were changed here are kept. Apt is never interrupted: a cancelled run waits for it, and a transaction that
-a crash has cut is completed first. A revert removes the packages that were new, dependencies included, and never one that was there before.
+Only what is missing, or has another version than the one given, is installed; the dry run names everything that
+would come along. Configuration files that were changed here are kept. Apt is never interrupted: a cancelled run
+waits for it, and a transaction that a crash has cut is completed first. A revert removes the packages that were new,
+dependencies included, and never one that was there before.
 
 ```yaml
 web server:
@@ -224,7 +226,8 @@ hello:
     }
 
     async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
-        let applying = Applying { touch: cx.touch, processes: cx.processes, cancel: cx.cancel, live: None, log: None };
+        let applying =
+            Applying { touch: cx.touch, processes: cx.processes, cancel: cx.cancel, live: None, log: None };
         let newly = undo.newly();
         let mut turn = Turn::take(&applying).await?;
         let before = turn.installed()?;

@@ -124,7 +124,8 @@ telnet:
     }
 
     async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
-        let applying = Applying { touch: cx.touch, processes: cx.processes, cancel: cx.cancel, live: None, log: None };
+        let applying =
+            Applying { touch: cx.touch, processes: cx.processes, cancel: cx.cancel, live: None, log: None };
         let mut turn = Turn::take(&applying).await?;
         let present = turn.installed()?;
         let missing = undo.gone.iter().filter(|(name, _)| !present.contains_key(*name));

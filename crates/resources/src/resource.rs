@@ -1,9 +1,9 @@
 //! The contract of a resource: look, explain, act, undo.
 //!
-//! The flow of one state is always the same. `check` looks at the machine and returns a *drift*: what differs, enough to
-//! explain it, to apply it and to undo it. A dry run stops there. Otherwise `preserve` saves what apply would destroy,
-//! the drift is written to the journal, `apply` acts on exactly that drift, and one day `revert` may get it back.
-//! Because check and apply share the drift, they cannot disagree.
+//! The flow of one state is always the same. `check` looks at the machine and returns a *drift*: what
+//! differs, enough to explain it, to apply it and to undo it. A dry run stops there. Otherwise `preserve`
+//! saves what apply would destroy, the drift is written to the journal, `apply` acts on exactly that drift,
+//! and one day `revert` may get it back. Because check and apply share the drift, they cannot disagree.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -40,7 +40,8 @@ pub struct Checking<'a> {
     pub query: &'a dyn Processes,
     pub files: &'a dyn StateFiles,
     pub forced: Option<Forced>,
-    /// A rehearsal: what only acting can reveal (a missing `cwd`, program or user of a command) is no failure yet (S-30).
+    /// A rehearsal: what only acting can reveal (a missing `cwd`, program or user of a command) is no failure
+    /// yet (S-30).
     pub rehearsal: bool,
     pub cancel: &'a CancellationToken,
 }
@@ -112,7 +113,8 @@ pub struct Invalid {
     pub hint: Option<String>,
 }
 
-/// One kind of thing that a state can manage. The type itself carries the parameters, their defaults and docs.
+/// One kind of thing that a state can manage. The type itself carries the parameters, their defaults and
+/// docs.
 pub trait Resource: DeserializeOwned + schemars::JsonSchema + Send + Sync + Sized + 'static {
     /// `file.managed`
     const KIND: &'static str;
@@ -163,7 +165,8 @@ pub trait Resource: DeserializeOwned + schemars::JsonSchema + Send + Sync + Size
     /// Undoes what was recorded; needs nothing but the record.
     fn revert(undo: &Self::Drift, cx: &Reverting<'_>) -> impl Future<Output = Result<Change, Fault>> + Send;
 
-    /// Where guards of this state run and with what (S-16): `cwd`, `env`, `path`, `timeout` where the kind has them.
+    /// Where guards of this state run and with what (S-16): `cwd`, `env`, `path`, `timeout` where the kind
+    /// has them.
     fn guard_setting(&self) -> GuardSetting {
         GuardSetting::default()
     }

@@ -1,8 +1,8 @@
 //! What stands at a path: recorded before a change, and compared before it is undone.
 //!
-//! A step of an undo record says what stood there before and what was left there. That is enough to tell four things
-//! apart: the change never happened (killed before it), it happened, it stopped half-way (owner set, mode not yet), or
-//! somebody else has been here since.
+//! A step of an undo record says what stood there before and what was left there. That is enough to tell four
+//! things apart: the change never happened (killed before it), it happened, it stopped half-way (owner set,
+//! mode not yet), or somebody else has been here since.
 
 use crate::path_text;
 use crate::resource::{Reverting, Vault};
@@ -128,7 +128,8 @@ impl Standing {
         }
     }
 
-    /// Sort and content are those of one of the two, and so is every attribute: a change that stopped half-way.
+    /// Sort and content are those of one of the two, and so is every attribute: a change that stopped
+    /// half-way.
     fn is_between(&self, before: &Standing, after: &Standing) -> bool {
         let core = |left: &Standing, right: &Standing| match (left, right) {
             (Standing::File { sha256: left, .. }, Standing::File { sha256: right, .. }) => left == right,
@@ -178,7 +179,8 @@ impl Standing {
 }
 
 impl Step {
-    /// Brings back what stood there. `Ok(None)`: it does already. Touches nothing that somebody changed since, but by force.
+    /// Brings back what stood there. `Ok(None)`: it does already. Touches nothing that somebody changed
+    /// since, but by force.
     pub(crate) fn revert(&self, cx: &Reverting<'_>) -> Result<Option<String>, Fault> {
         cx.touch.sweep(&self.path)?;
         let now = match self.before {

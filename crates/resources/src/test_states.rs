@@ -1,4 +1,5 @@
-//! `test.*`: states that do nothing, change nothing or fail, for trying out requisites and runs (spec 10, section 6).
+//! `test.*`: states that do nothing, change nothing or fail, for trying out requisites and runs (spec 10,
+//! section 6).
 
 use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting};
 use schemars::JsonSchema;

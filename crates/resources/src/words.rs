@@ -1,7 +1,7 @@
 //! Splitting a command into words the way a POSIX shell does, and nothing more.
 //!
-//! Quotes and backslashes mean what they mean in `sh`; `$`, `*`, `|`, `>`, `~`, `#` and the rest are plain letters,
-//! because no shell is there to give them a meaning.
+//! Quotes and backslashes mean what they mean in `sh`; `$`, `*`, `|`, `>`, `~`, `#` and the rest are plain
+//! letters, because no shell is there to give them a meaning.
 
 /// The words of a line, or why it has none.
 pub fn split(line: &str) -> Result<Vec<String>, String> {

@@ -96,8 +96,8 @@ fn steps(path: &Path) -> impl DoubleEndedIterator<Item = OsString> + '_ {
     })
 }
 
-/// Walks a path. `None` where a parent is missing or is no directory; a [`Place`] with nothing found where only the last
-/// name is missing.
+/// Walks a path. `None` where a parent is missing or is no directory; a [`Place`] with nothing found where
+/// only the last name is missing.
 pub(super) fn resolve(
     below: &dyn Look,
     entries: &Entries,

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 impl Overlay {
-    /// Everything below `/`, one line a path: sort, mode, owner, and content or target. Times are left out, because
-    /// putting a file back sets them anew. Meant for small hosts: it reads them whole.
+    /// Everything below `/`, one line a path: sort, mode, owner, and content or target. Times are left out,
+    /// because putting a file back sets them anew. Meant for small hosts: it reads them whole.
     pub fn snapshot(&self) -> Result<BTreeMap<PathBuf, String>, Fault> {
         let mut lines = BTreeMap::new();
         self.describe(Path::new("/"), &mut lines)?;

@@ -1,8 +1,9 @@
 //! A control group to end a process tree in, where the machine has one for us.
 //!
-//! Made only when a tree is to be killed: a group for every command would cost more than starting `/bin/true` does
-//! (mkdir, a write in the child instead of the fast spawn path, rmdir), and nearly all commands end by themselves.
-//! Once its known members are moved in, whatever they fork is born inside, and `cgroup.kill` ends all of it at once.
+//! Made only when a tree is to be killed: a group for every command would cost more than starting `/bin/true`
+//! does (mkdir, a write in the child instead of the fast spawn path, rmdir), and nearly all commands end by
+//! themselves. Once its known members are moved in, whatever they fork is born inside, and `cgroup.kill` ends
+//! all of it at once.
 
 use std::path::{Path, PathBuf};
 

@@ -1,9 +1,9 @@
 //! Room for the descriptors of many commands at once.
 //!
-//! A running command costs us three descriptors (two pipes and a pidfd; a fourth while stdin is written). The usual soft
-//! limit of 1024 would end at some 250 commands, so it is raised towards the hard limit when that many are in flight, and
-//! not before: a child must start with the limit its user knows (`select(2)` breaks above 1024), and giving it back
-//! costs the fast spawn path.
+//! A running command costs us three descriptors (two pipes and a pidfd; a fourth while stdin is written). The
+//! usual soft limit of 1024 would end at some 250 commands, so it is raised towards the hard limit when that
+//! many are in flight, and not before: a child must start with the limit its user knows (`select(2)` breaks
+//! above 1024), and giving it back costs the fast spawn path.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::sync::Mutex;
@@ -32,7 +32,8 @@ impl Descriptors {
         usize::try_from(room).unwrap_or(usize::MAX).clamp(1, 1 << 20)
     }
 
-    /// Makes room for so many commands. Returns the limits that a child needs to be given back, once ours are raised.
+    /// Makes room for so many commands. Returns the limits that a child needs to be given back, once ours are
+    /// raised.
     pub(super) fn make_room(&self, in_flight: usize) -> Option<(u64, u64)> {
         let needed = (in_flight as u64 + 1) * EACH + OTHERS;
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);

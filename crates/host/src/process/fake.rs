@@ -7,7 +7,8 @@ use tokio_util::sync::CancellationToken;
 
 type Answer = Box<dyn Fn(&Launch) -> Option<Result<Exit, Fault>> + Send + Sync>;
 
-/// Answers launches by rules, the first that fits; remembers what was run. A launch that no rule knows is a fault.
+/// Answers launches by rules, the first that fits; remembers what was run. A launch that no rule knows is a
+/// fault.
 #[derive(Default)]
 pub struct Scripted {
     rules: Vec<Answer>,

@@ -31,7 +31,8 @@ fn judge(file: &Path) -> Candidate {
     }
 }
 
-/// The file behind a word: taken as it is where it holds a slash (relative to `cwd`), else looked up in `path`.
+/// The file behind a word: taken as it is where it holds a slash (relative to `cwd`), else looked up in
+/// `path`.
 pub(super) fn find(word: &str, path: &str, cwd: Option<&Path>) -> Result<PathBuf, Fault> {
     if word.contains('/') {
         let file = cwd.map_or_else(|| PathBuf::from(word), |cwd| cwd.join(word));

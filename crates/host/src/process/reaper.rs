@@ -1,9 +1,10 @@
 //! Burying the orphans that we adopted.
 //!
-//! As subreaper we inherit what commands leave in the background. When such a process dies it stays a zombie until
-//! we wait for it. Its number is learned by a peek that takes nothing (`WNOWAIT`), because direct children belong to
-//! tokio: one wait for "any child" would steal an exit code. While there are children at all, the peek is repeated now and then;
-//! with none left the task ends, so an idle process wakes up for nothing.
+//! As subreaper we inherit what commands leave in the background. When such a process dies it stays a
+//! zombie until we wait for it. Its number is learned by a peek that takes nothing (`WNOWAIT`), because
+//! direct children belong to tokio: one wait for "any child" would steal an exit code. While there are
+//! children at all, the peek is repeated now and then; with none left the task ends, so an idle process wakes
+//! up for nothing.
 
 use super::runner::Shared;
 use super::table;
@@ -30,8 +31,8 @@ fn peek() -> Peek {
     }
 }
 
-/// Waits for one dead process, if it is an adopted one: not started by us, and not in our own group, where children live
-/// that other code of this process started without us.
+/// Waits for one dead process, if it is an adopted one: not started by us, and not in our own group, where
+/// children live that other code of this process started without us.
 pub(super) fn bury(shared: &Shared, pid: u32) -> bool {
     let adopted =
         table::read(pid, u64::MAX).is_some_and(|dead| dead.zombie && dead.group != shared.own_group);

@@ -36,7 +36,8 @@ pub(super) struct Shared {
 impl Shared {
     fn new() -> Shared {
         let born = ticks_now();
-        // Without it an orphan would become init's and be lost to us. Refused only by sandboxes; groups and marks remain.
+        // Without it an orphan would become init's and be lost to us. Refused only by sandboxes; groups and
+        // marks remain.
         let _ = nix::sys::prctl::set_child_subreaper(true);
         let descriptors = Descriptors::new();
         let mut inherited = std::env::var(MARK).unwrap_or_default();
@@ -91,8 +92,8 @@ impl Runner {
         Runner { shared: Arc::clone(SHARED.get_or_init(|| Arc::new(Shared::new()))) }
     }
 
-    /// SIGKILL to every command at once and without waiting, for a process that is about to leave in a hurry (a second Ctrl-C).
-    /// Transactions are spared here too.
+    /// SIGKILL to every command at once and without waiting, for a process that is about to leave in a hurry
+    /// (a second Ctrl-C). Transactions are spared here too.
     pub fn kill_at_once(&self) {
         for running in self.shared.commands.interruptible() {
             tree::kill_now(&self.shared, &running);
@@ -127,7 +128,8 @@ impl Runner {
         let mut pump = Pump::new(&mut child, launch.stdin.as_deref(), live.as_ref());
         let ended = attend(shared, launch, pid, &mut child, &mut pump, cancel).await;
         leash.let_go = true;
-        // What the child wrote last may still be on its way; what it left running may hold the pipes for ever.
+        // What the child wrote last may still be on its way; what it left running may hold the pipes for
+        // ever.
         let _ = tokio::time::timeout(OUTPUT_DRAIN, pump.run()).await;
         drop(leash);
         drop(child);
@@ -200,7 +202,8 @@ async fn pass(timeout: Option<Duration>) {
     }
 }
 
-/// Carries output until the child ends, the time is up or somebody cancels; in the last two cases ends the tree first.
+/// Carries output until the child ends, the time is up or somebody cancels; in the last two cases ends the
+/// tree first.
 async fn attend(
     shared: &Shared,
     launch: &Launch,
@@ -231,7 +234,8 @@ async fn attend(
     ended
 }
 
-/// Output is still carried while the tree ends: a process that cleans up may have to write, and must not block on us.
+/// Output is still carried while the tree ends: a process that cleans up may have to write, and must not
+/// block on us.
 async fn end_tree(shared: &Shared, running: &Running, child: &mut Child, pump: &mut Pump, ended: &mut Ended) {
     let ending = tree::end_command(shared, running);
     tokio::pin!(ending);

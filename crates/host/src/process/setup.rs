@@ -27,8 +27,9 @@ impl Setup {
         if self.identity.is_none() && self.umask.is_none() && self.open_files.is_none() {
             return;
         }
-        // SAFETY: the closure runs in the forked child, where only async-signal-safe calls are allowed. It makes plain
-        // system calls on data that was allocated before the fork, and builds errors from errno without allocating.
+        // SAFETY: the closure runs in the forked child, where only async-signal-safe calls are allowed. It
+        // makes plain system calls on data that was allocated before the fork, and builds errors from errno
+        // without allocating.
         unsafe {
             command.pre_exec(move || self.carry_out());
         }

@@ -86,7 +86,8 @@ pub(super) fn read(pid: u32, born: u64) -> Option<Process> {
     Some(process)
 }
 
-/// `pid (comm) state ppid pgrp session …`: the name may hold anything, so what follows its last parenthesis counts.
+/// `pid (comm) state ppid pgrp session …`: the name may hold anything, so what follows its last parenthesis
+/// counts.
 fn parse(pid: u32, stat: &[u8]) -> Option<Process> {
     let end = stat.iter().rposition(|byte| *byte == b')')?;
     let rest = std::str::from_utf8(stat.get(end + 2..)?).ok()?;

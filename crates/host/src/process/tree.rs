@@ -1,32 +1,36 @@
 //! Ending everything that a command started.
 //!
-//! **What belongs to a command.** Every command leads its own process group and carries a mark in its environment
-//! (`ZESTER_EXEC`), which children inherit. This process is a child subreaper, so what a command orphans becomes ours
-//! and not init's. The tree of a command is:
+//! **What belongs to a command.** Every command leads its own process group and carries a mark in its
+//! environment (`ZESTER_EXEC`), which children inherit. This process is a child subreaper, so what a command
+//! orphans becomes ours and not init's. The tree of a command is:
 //!
 //! - its process group and session, and all descendants of these;
 //! - every process whose environment holds the mark, with descendants;
 //! - whatever was once seen in the tree;
-//! - an orphan that we adopted and that shows no mark at all, if it was born while this command was the only one.
+//! - an orphan that we adopted and that shows no mark at all, if it was born while this command was the only
+//!   one.
 //!
-//! **What is guaranteed.** After a cancel or a timeout all members are looked up, then all get SIGTERM. When the grace
-//! has passed, whatever is left gets SIGKILL. New members found meanwhile get the same. The end is two scans in a row
-//! that find nobody. This reaches children that ignore SIGTERM, that call `setsid`, and daemons that forked twice.
+//! **What is guaranteed.** After a cancel or a timeout all members are looked up, then all get SIGTERM. When
+//! the grace has passed, whatever is left gets SIGKILL. New members found meanwhile get the same. The end is
+//! two scans in a row that find nobody. This reaches children that ignore SIGTERM, that call `setsid`, and
+//! daemons that forked twice.
 //!
-//! - Where control groups of version 2 are writable for us (root, or a delegated group; Linux 5.14 and later), the
-//!   members are moved into a group made for the kill, so that a child that forks faster than we scan cannot win.
-//! - Elsewhere the same holds but for such a race without end: a fork bomb that also leaves group and session.
-//! - A process that cleared its environment, left session and group, and forked twice before the kill, while *other*
-//!   commands ran too, cannot be told from theirs. It outlives the kill of its command;
-//!   [`super::Processes::kill_everything`] ends it with the run: every adopted orphan that carries the mark of a
-//!   killed command, or carries none and was born while a killed command lived.
+//! - Where control groups of version 2 are writable for us (root, or a delegated group; Linux 5.14 and
+//!   later), the members are moved into a group made for the kill, so that a child that forks faster than we
+//!   scan cannot win.
+//! - Elsewhere the same holds but for such a race without end: a fork bomb that also leaves group and
+//!   session.
+//! - A process that cleared its environment, left session and group, and forked twice before the kill, while
+//!   *other* commands ran too, cannot be told from theirs. It outlives the kill of its command;
+//!   [`super::Processes::kill_everything`] ends it with the run: every adopted orphan that carries the mark
+//!   of a killed command, or carries none and was born while a killed command lived.
 //! - A process in uninterruptible sleep (a dead NFS server) dies when the kernel lets it; it is reported in
 //!   [`super::Exit::survivors`].
 //! - If this process itself is killed with SIGKILL, nobody is left to end its commands.
 //!
-//! **What is left alone.** What a command that ended by itself left in the background (`server &`, X-6), and commands
-//! launched as uninterruptible. A process that was started elsewhere on request (`systemd-run`, `at`, `docker run`) is
-//! a child of that service and not of ours.
+//! **What is left alone.** What a command that ended by itself left in the background (`server &`, X-6), and
+//! commands launched as uninterruptible. A process that was started elsewhere on request (`systemd-run`,
+//! `at`, `docker run`) is a child of that service and not of ours.
 
 use super::cgroup::Cage;
 use super::commands::Running;
@@ -63,7 +67,8 @@ trait Quarry: Sync {
 
 impl Quarry for Running {
     fn roots(&self, snapshot: &Snapshot, shared: &Shared) -> Vec<Key> {
-        // Another process under the leader's number means that group and session are gone and the numbers mean others.
+        // Another process under the leader's number means that group and session are gone and the numbers
+        // mean others.
         let reused = snapshot.get(self.pid).is_some_and(|leader| leader.start > self.start + 200);
         let mark = shared.mark(self.id);
         let belongs = |process: &Process| {
@@ -92,7 +97,8 @@ fn is_adopted(process: &Process, shared: &Shared) -> bool {
         && shared.commands.is_stranger(process.pid)
 }
 
-/// Adopted orphans of commands that were killed: by their mark, or for want of one by the time of their birth.
+/// Adopted orphans of commands that were killed: by their mark, or for want of one by the time of their
+/// birth.
 struct Strays;
 
 impl Quarry for Strays {
@@ -101,7 +107,8 @@ impl Quarry for Strays {
             let ids = process.marks.iter().filter_map(|mark| shared.id_of(mark));
             let mut ids = ids.peekable();
             match ids.peek() {
-                // A service started by a script that clears its environment (`service x start`) must outlive the run.
+                // A service started by a script that clears its environment (`service x start`) must outlive
+                // the run.
                 None => !shared.commands.born_of_a_killed_one(process.start),
                 Some(_) => ids.all(|id| !shared.commands.was_killed(id) || shared.commands.is_running(id)),
             }
@@ -148,7 +155,8 @@ impl Hunt<'_> {
         alive
     }
 
-    /// Signals everybody until nobody is left or the time is up; each process once per signal, but SIGKILL always.
+    /// Signals everybody until nobody is left or the time is up; each process once per signal, but SIGKILL
+    /// always.
     async fn press(&mut self, with: Signal, within: Duration) -> Vec<Key> {
         let deadline = Instant::now() + within;
         let mut told: HashSet<Key> = HashSet::new();
@@ -201,7 +209,8 @@ impl Hunt<'_> {
 pub(super) async fn end_command(shared: &Shared, command: &Running) -> Vec<u32> {
     shared.commands.note_killed(command);
     let cage = Cage::new(&shared.mark(command.id));
-    // Nobody is told to end before all are known: a parent that dies first would cut the trail to a child without a mark.
+    // Nobody is told to end before all are known: a parent that dies first would cut the trail to a child
+    // without a mark.
     let survivors = Hunt { shared, quarry: command, known: HashSet::new(), cage }.end().await;
     shared.commands.note_kill_ended(command.id);
     survivors

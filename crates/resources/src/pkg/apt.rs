@@ -1,7 +1,8 @@
 //! Packages of Debian and its children, through `dpkg-query` and `apt-get`.
 //!
-//! A transaction is never signalled: cutting `dpkg` leaves a broken machine (S-32). One `apt-get` runs at a time in this
-//! process, and waits for the lock of others. One that was cut by a crash is repaired before anything else.
+//! A transaction is never signalled: cutting `dpkg` leaves a broken machine (S-32). One `apt-get` runs at a
+//! time in this process, and waits for the lock of others. One that was cut by a crash is repaired before
+//! anything else.
 
 use crate::resource::Applying;
 use std::collections::BTreeMap;
@@ -74,7 +75,8 @@ pub(crate) async fn installed(
     }
 }
 
-/// Everything that is installed, from dpkg's own book: a list of all packages is longer than what is kept of an output.
+/// Everything that is installed, from dpkg's own book: a list of all packages is longer than what is kept of
+/// an output.
 fn all_installed(look: &dyn Look) -> Result<Installed, Fault> {
     let book = look.read(Path::new(BOOK), FILE_BYTES_MAX)?;
     Ok(parse_book(&String::from_utf8_lossy(&book)))

@@ -1,5 +1,5 @@
-//! A small apt for tests: it knows `hello` 2.10 and 2.9, which needs `libhello` 1, and `sl` 5. Its book lies on the machine in
-//! memory, in dpkg's own form, so that snapshots see packages too.
+//! A small apt for tests: it knows `hello` 2.10 and 2.9, which needs `libhello` 1, and `sl` 5. Its book lies
+//! on the machine in memory, in dpkg's own form, so that snapshots see packages too.
 
 use std::collections::BTreeMap;
 use std::path::Path;

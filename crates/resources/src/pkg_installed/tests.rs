@@ -43,7 +43,13 @@ impl Bench<'_> {
             cancel: &self.cancel,
         };
         let Some(drift) = bound.check(&cx).await? else { return Ok(None) };
-        let cx = Applying { touch: self.host, processes: self.processes, cancel: &self.cancel, live: None, log: None };
+        let cx = Applying {
+            touch: self.host,
+            processes: self.processes,
+            cancel: &self.cancel,
+            live: None,
+            log: None,
+        };
         let change = bound.apply(&drift, &cx).await?;
         let record = change.undo.clone().unwrap_or_default();
         Ok(Some((change, record)))
