@@ -75,7 +75,7 @@ impl Plan {
 
 fn bind_and_graph(program: &Program, mut problems: Vec<Problem>) -> Result<(Resources, Graph), Vec<Problem>> {
     let mut bound: Resources = Vec::with_capacity(program.states.len());
-    for state in &program.states {
+    for state in program.states.iter().filter(|state| !state.broken) {
         match zester_resources::bind(state.name.kind(), &state.params, state.span) {
             Ok(resource) => bound.push(Arc::from(resource)),
             Err(found) => problems.extend(found),

@@ -7,7 +7,8 @@ use crate::source::Span;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// All states of one run, in the order of their declaration.
+/// All states of one run, in the order of their declaration. One with problems is handed on as far as it goes, so that the
+/// later stages can report theirs too.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
     pub states: Vec<State>,
@@ -28,6 +29,9 @@ pub struct State {
     /// Runs only if one of these would change (S-15); the edges of their `require` stand on them.
     pub prereq: Vec<usize>,
     pub attributes: Attributes,
+    /// Something is wrong with it and was reported; it only stands here so that indexes hold. Never in a program that
+    /// compiled without problems.
+    pub broken: bool,
 }
 
 /// One parameter with the place of its key.

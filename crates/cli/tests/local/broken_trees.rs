@@ -1,1 +1,33 @@
-//! Broken state trees, and the exact words that point at what is wrong with them.
+//! Broken state trees, and the exact words that point at what is wrong with them (C-7).
+//!
+//! Each directory of `broken/` holds a tree and `expected.txt`, what `zester apply web` prints. `ZESTER_BLESS=1` writes
+//! the files anew; read them before you keep them.
+
+use std::path::Path;
+use std::process::Command;
+
+#[test]
+fn s3_c7_every_broken_tree_is_explained_word_for_word() {
+    let trees = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/local/broken");
+    let data = tempfile::tempdir().unwrap();
+    let bless = std::env::var_os("ZESTER_BLESS").is_some();
+    let mut names: Vec<_> = std::fs::read_dir(&trees).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.sort();
+    assert!(names.len() >= 10);
+    let mut wrong = Vec::new();
+    for tree in names {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zester"));
+        command.args(["apply", "web", "--id", "test"]).current_dir(&tree).env("ZESTER_DATA_DIR", data.path());
+        let output = command.env("NO_COLOR", "1").output().unwrap();
+        let found = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", tree.display());
+        let file = tree.join("expected.txt");
+        if bless {
+            std::fs::write(&file, &found).unwrap();
+        }
+        if found != std::fs::read_to_string(&file).unwrap_or_default() {
+            wrong.push(format!("{}:\n{found}", tree.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
