@@ -3,11 +3,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use zester_model::source::Sources;
+use zester_model::source::FileId;
 
 fuzz_target!(|text: &str| {
-    let mut sources = Sources::default();
-    if let Ok(node) = zester_compile::parse_yaml(&mut sources, "fuzz.zy", text) {
+    if let Ok(node) = zester_compile::parse_yaml(FileId(0), text) {
         let _ = node.to_json();
     }
 });

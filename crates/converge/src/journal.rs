@@ -47,7 +47,7 @@ struct Inner {
 }
 
 impl Journal {
-    /// Opens the journal for a mutating run: recovers what a killed run left and makes room.
+    /// Opens the journal for a mutating run: recovers what a killed run left.
     pub fn open(data_dir: &DataDir, run_id: &str) -> Result<Journal, Error> {
         let directory = data_dir.path("journal");
         make_private(&directory)?;
@@ -62,7 +62,6 @@ impl Journal {
             cut.close()?;
         }
         let vault = Arc::new(ObjectVault::new(directory.join("objects")));
-        make_room(&logs, &vault)?;
         let inner = Inner { run_id: run_id.to_string(), writer: None, pending };
         Ok(Journal { directory, vault, state: Mutex::new(inner) })
     }
@@ -127,6 +126,8 @@ impl Journal {
         if let Some(writer) = &inner.writer {
             return Ok(writer.clone());
         }
+        // Only a run that adds something has to make room for it.
+        make_room(&log::list(&self.directory)?, &self.vault)?;
         let writer = Arc::new(Writer::create(&self.directory, &inner.run_id)?);
         inner.writer = Some(writer.clone());
         Ok(writer)
