@@ -243,7 +243,7 @@ impl Loop<'_> {
         if !result.error.is_empty() && !result.changed {
             result.diff.clear();
         }
-        if attempts > 1 {
+        if attempts > 0 && run.mode() != Mode::Check && self.graph.retries(node) {
             result.details.insert("attempts".into(), json!(attempts));
         }
         result.duration_ms = cell.started.map_or(0, |started| started.elapsed().as_millis() as u64);

@@ -131,8 +131,12 @@ impl StateHands {
             .map(|command| (command, true))
             .chain(attributes.unless.iter().map(|c| (c, false)))
         {
-            if self.exits_zero(command, bound.as_ref()).await? != wanted {
-                return Ok(false);
+            match self.exits_zero(command, bound.as_ref()).await {
+                Ok(zero) if zero == wanted => {}
+                Ok(_) => return Ok(false),
+                // Its directory or user may be what an earlier state of this dry run would create (S-30).
+                Err(fault) if self.overlay.is_some() && fault.kind == FaultKind::NotFound => {}
+                Err(fault) => return Err(fault),
             }
         }
         Ok(true)

@@ -171,6 +171,11 @@ impl Graph {
         (0..self.level_count()).map(|level| self.level(level))
     }
 
+    /// Whether a node is tried again when it fails.
+    pub fn retries(&self, node: NodeId) -> bool {
+        self.nodes.get(node.index()).is_some_and(|node| node.retry.is_some())
+    }
+
     pub fn level_of(&self, node: NodeId) -> usize {
         self.level_of[node.index()] as usize
     }
