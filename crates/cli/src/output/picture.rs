@@ -1,7 +1,17 @@
 //! The graph as something to look at: text, Graphviz, a drawing, a page.
 
+mod census;
+mod crossings;
 mod drawing;
+mod escape;
+mod label;
+mod layers;
+mod layout;
 mod page;
+mod palette;
+#[cfg(test)]
+mod samples;
+mod straighten;
 
 use super::paint::Paint;
 use std::fmt::Write;

@@ -18,9 +18,14 @@ impl Label {
         Label { kind: without_middle(kind), id: without_middle(id) }
     }
 
-    /// Characters of ordinary width of the longer line.
-    pub fn width(&self) -> usize {
-        width(&self.id).max(width(&self.kind))
+    /// Characters of ordinary width.
+    pub fn kind_width(&self) -> usize {
+        width(&self.kind)
+    }
+
+    /// Characters of ordinary width.
+    pub fn id_width(&self) -> usize {
+        width(&self.id)
     }
 }
 
@@ -52,7 +57,7 @@ fn width(text: &str) -> usize {
 
 /// Rough, and rather too wide than too narrow: only the size of a box hangs on it.
 fn letter_width(letter: char) -> usize {
-    if letter >= '\u{1100}' { 2 } else { 1 }
+    if letter >= '\u{2e80}' || ('\u{1100}'..'\u{1160}').contains(&letter) { 2 } else { 1 }
 }
 
 #[cfg(test)]
@@ -69,14 +74,14 @@ mod tests {
     #[test]
     fn a_long_id_loses_its_middle_only() {
         let label = Label::of("file.managed:/etc/nginx/sites-available/very/deep/below/example.com.conf");
-        assert_eq!(label.id, "/etc/nginx/s…elow/example.com.conf");
-        assert!(label.width() <= LABEL_WIDTH_MAX);
+        assert_eq!(label.id, "/etc/nginx/s…ow/example.com.conf");
+        assert!(label.id_width() <= LABEL_WIDTH_MAX);
     }
 
     #[test]
     fn wide_letters_take_the_room_of_two() {
         let label = Label::of(&format!("file.managed:{}", "漢".repeat(40)));
-        assert!(label.width() <= LABEL_WIDTH_MAX);
+        assert!(label.id_width() <= LABEL_WIDTH_MAX);
         assert!(label.id.contains('…'));
     }
 }

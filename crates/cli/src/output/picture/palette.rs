@@ -79,7 +79,9 @@ fn edge_shade(kind: EdgeKind) -> Shade {
 fn edge_dashes(kind: EdgeKind) -> Option<&'static str> {
     match kind {
         EdgeKind::Require | EdgeKind::Watch | EdgeKind::Onchanges | EdgeKind::Onfail => None,
-        EdgeKind::RequireAny | EdgeKind::WatchAny | EdgeKind::OnchangesAny | EdgeKind::OnfailAny => Some("8 3 1.5 3"),
+        EdgeKind::RequireAny | EdgeKind::WatchAny | EdgeKind::OnchangesAny | EdgeKind::OnfailAny => {
+            Some("8 3 1.5 3")
+        }
         EdgeKind::OnfailAll => Some("12 3"),
         EdgeKind::Order => Some("4 4"),
     }
@@ -143,7 +145,8 @@ mod tests {
     fn kinds_that_share_a_colour_differ_in_their_dashes() {
         for one in KINDS {
             for other in KINDS {
-                let alike = edge_shade(one).light == edge_shade(other).light && edge_dashes(one) == edge_dashes(other);
+                let alike = edge_shade(one).light == edge_shade(other).light
+                    && edge_dashes(one) == edge_dashes(other);
                 assert_eq!(alike, one == other, "{one} and {other}");
             }
         }
