@@ -5,6 +5,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// How long a killed command is remembered, in hundredths of a second: an hour, far longer than any run takes to end.
+const REMEMBERED_TICKS: u64 = 360_000;
+
 /// A command that was started and has not ended.
 #[derive(Clone, Debug)]
 pub(super) struct Running {
@@ -85,7 +88,10 @@ impl Commands {
 
     /// Remembers that whatever this command started is to die with it.
     pub(super) fn note_killed(&self, running: &Running) {
-        self.state().killed.insert(running.id, (running.start, None));
+        let forgotten = ticks_now().saturating_sub(REMEMBERED_TICKS);
+        let mut state = self.state();
+        state.killed.retain(|_, (_, end)| end.is_none_or(|end| end > forgotten));
+        state.killed.insert(running.id, (running.start, None));
     }
 
     pub(super) fn note_kill_ended(&self, id: u64) {
