@@ -32,10 +32,20 @@ fuzz_target!(|text: &str| {
     let _ = relation(text);
     let _ = parse_target(text);
     let (key, value) = text.split_once(' ').unwrap_or(("require", text));
-    let lines = [format!("    - {key}: {value}").replace('\n', " "), format!("    - watch_in: {value}").replace('\n', " ")];
+    let lines = [
+        format!("    - {key}: {value}").replace('\n', " "),
+        format!("    - watch_in: {value}").replace('\n', " "),
+    ];
     let file = format!("#!yaml\na:\n  test.nop:\n{}\nb:\n  test.nop:\n{}\n", lines[0], lines[1]);
     let (name, primary) = ("test.nop", "name");
-    let nop = Kind { name, primary, summary: String::new(), doc: String::new(), parameters: Vec::new(), open: false };
+    let nop = Kind {
+        name,
+        primary,
+        summary: String::new(),
+        doc: String::new(),
+        parameters: Vec::new(),
+        open: false,
+    };
     let catalog = Catalog::new([nop]);
     let inputs = Inputs {
         tree: &OneFile(file),

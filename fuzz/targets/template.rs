@@ -19,7 +19,11 @@ struct Nothing;
 
 impl Functions for Nothing {
     fn call(&self, name: &str, args: Vec<Json>, _: Map<String, Json>) -> Result<Json, String> {
-        if name == "test.echo" { Ok(args.into_iter().next().unwrap_or_default()) } else { Err("no such function".into()) }
+        if name == "test.echo" {
+            Ok(args.into_iter().next().unwrap_or_default())
+        } else {
+            Err("no such function".into())
+        }
     }
 
     fn names(&self) -> Vec<String> {

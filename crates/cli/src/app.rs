@@ -15,6 +15,7 @@ use zester_converge::inputs::Request;
 use zester_converge::machine::Machine;
 use zester_converge::plan::Plan;
 use zester_converge::run::{self, Options};
+use zester_host::process::Runner;
 use zester_model::limits;
 use zester_model::outcome::{Mode, RunResult};
 
@@ -22,6 +23,7 @@ pub struct App {
     pub output: Output,
     pub config: Config,
     runtime: tokio::runtime::Runtime,
+    runner: Runner,
     pub machine: Machine,
     pub cancel: CancellationToken,
 }
@@ -56,12 +58,13 @@ impl App {
             Ok(runtime) => runtime,
             Err(error) => return Err((output, Failure::usage(format!("cannot start the runtime: {error}")))),
         };
+        let runner = Runner::new();
         let machine = Machine {
             files: Arc::new(zester_host::real::Real::new()),
-            processes: Arc::new(zester_host::process::Runner::new()),
+            processes: Arc::new(runner.clone()),
             handle: runtime.handle().clone(),
         };
-        Ok(App { output, config, runtime, machine, cancel: CancellationToken::new() })
+        Ok(App { output, config, runtime, runner, machine, cancel: CancellationToken::new() })
     }
 
     fn dispatch(&mut self, command: Command) -> answer::Result {
@@ -129,7 +132,7 @@ impl App {
         let observer: Arc<live::View> = Arc::new(view);
         let _inside = self.runtime.enter();
         let told = observer.clone();
-        let stopped = signals::listen(self.cancel.clone(), move |text| {
+        let stopped = signals::listen(self.cancel.clone(), self.runner.clone(), move |text| {
             use zester_converge::drive::Observer;
             told.notice(text);
         });

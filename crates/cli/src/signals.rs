@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use zester_host::process::Runner;
 
 /// Which signal, if any, asked the run to stop.
 #[derive(Clone, Default)]
@@ -23,8 +24,8 @@ impl Stopped {
     }
 }
 
-/// Cancels the token at the first signal; the second one ends the process.
-pub fn listen(cancel: CancellationToken, notice: impl Fn(&str) + Send + 'static) -> Stopped {
+/// Cancels the token at the first signal; the second one ends the process, and its commands with SIGKILL.
+pub fn listen(cancel: CancellationToken, runner: Runner, notice: impl Fn(&str) + Send + 'static) -> Stopped {
     let stopped = Stopped::default();
     let code = stopped.code.clone();
     tokio::spawn(async move {
@@ -36,6 +37,7 @@ pub fn listen(cancel: CancellationToken, notice: impl Fn(&str) + Send + 'static)
                 _ = terminate.recv() => Exit::Terminated,
             };
             if code.swap(exit.code(), Ordering::SeqCst) != 0 {
+                runner.kill_at_once();
                 leave(exit);
             }
             notice("canceling: running commands are told to stop; once more to leave at once");

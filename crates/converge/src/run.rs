@@ -82,7 +82,8 @@ pub async fn run(
     let driven = driven?;
     let canceled = driven.run.is_canceled();
     if canceled {
-        let left: Vec<String> = machine.processes.kill_everything().await.iter().map(u32::to_string).collect();
+        let left: Vec<String> =
+            machine.processes.kill_everything().await.iter().map(u32::to_string).collect();
         if !left.is_empty() {
             observer.notice(&format!("these processes could not be ended: {}", left.join(", ")));
         }

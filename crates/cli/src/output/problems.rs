@@ -53,6 +53,13 @@ fn one(problem: &Problem, sources: &Sources, paint: Paint) -> String {
     renderer.render(&[group]) + "\n"
 }
 
+/// A place to point at, before it is known which bytes that is.
+struct Pointer {
+    span: Span,
+    label: Option<String>,
+    primary: bool,
+}
+
 struct Mark {
     range: Range<usize>,
     label: Option<String>,
@@ -68,33 +75,39 @@ struct Piece {
 
 /// What to show of each file: the lines that are pointed at and what lies between them; the primary file first.
 fn pieces(problem: &Problem, sources: &Sources) -> Vec<Piece> {
-    let primary = problem.span.iter().map(|span| (*span, problem.hint.clone(), true));
-    let labels = problem.labels.iter().map(|label| (label.span, Some(label.text.clone()), false));
-    let mut by_file: Vec<(Span, Vec<(Span, Option<String>, bool)>)> = Vec::new();
-    for mark in primary.chain(labels) {
-        match by_file.iter_mut().find(|(span, _)| span.file == mark.0.file) {
-            Some((_, marks)) => marks.push(mark),
-            None => by_file.push((mark.0, vec![mark])),
+    let primary = problem.span.map(|span| Pointer { span, label: problem.hint.clone(), primary: true });
+    let labels = problem.labels.iter().map(|label| Pointer {
+        span: label.span,
+        label: Some(label.text.clone()),
+        primary: false,
+    });
+    let mut by_file: Vec<Vec<Pointer>> = Vec::new();
+    for pointer in primary.into_iter().chain(labels) {
+        let same =
+            |pointers: &&mut Vec<Pointer>| pointers.iter().any(|other| other.span.file == pointer.span.file);
+        match by_file.iter_mut().find(same) {
+            Some(pointers) => pointers.push(pointer),
+            None => by_file.push(vec![pointer]),
         }
     }
-    by_file.into_iter().filter_map(|(span, marks)| piece(sources.get(span.file)?, &marks)).collect()
+    by_file.iter().filter_map(|pointers| piece(sources.get(pointers.first()?.span.file)?, pointers)).collect()
 }
 
-fn piece(file: &SourceFile, marks: &[(Span, Option<String>, bool)]) -> Option<Piece> {
+fn piece(file: &SourceFile, pointers: &[Pointer]) -> Option<Piece> {
     let lines: Vec<&str> = file.text.split('\n').collect();
-    let first = marks.iter().map(|(span, ..)| span.line as usize).min()?.saturating_sub(CONTEXT_LINES).max(1);
-    let last = marks.iter().map(|(span, ..)| span.line as usize).max()?.min(lines.len());
+    let rows = pointers.iter().map(|pointer| pointer.span.line as usize);
+    let first = rows.clone().min()?.saturating_sub(CONTEXT_LINES).max(1);
+    let last = rows.max()?.min(lines.len());
     let shown = lines.get(first - 1..last.max(first)).unwrap_or(&[""]);
-    let text = shown.join("\n");
-    let marks = marks
+    let marks = pointers
         .iter()
-        .map(|(span, label, primary)| Mark {
-            range: range_of(shown, (span.line as usize).saturating_sub(first), span),
-            label: label.clone(),
-            primary: *primary,
+        .map(|pointer| Mark {
+            range: range_of(shown, (pointer.span.line as usize).saturating_sub(first), &pointer.span),
+            label: pointer.label.clone(),
+            primary: pointer.primary,
         })
         .collect();
-    Some(Piece { path: file.path.clone(), text, first_line: first, marks })
+    Some(Piece { path: file.path.clone(), text: shown.join("\n"), first_line: first, marks })
 }
 
 /// The bytes that a span covers in the joined lines.

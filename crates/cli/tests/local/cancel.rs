@@ -52,24 +52,22 @@ fn s32_c6_interrupted_runs_end_cleanly_with_their_results() {
 }
 
 #[test]
-fn c6_the_second_ctrl_c_leaves_at_once() {
-    let scratch = Scratch::with(
-        "stubborn:\n  cmd.run: [{command: \"trap '' TERM; touch @T@/begun; while :; do sleep 0.1; test -e @T@/stop && exit; done\"}]\n",
-    );
+fn c6_the_second_ctrl_c_leaves_at_once_and_takes_its_commands_along() {
+    let scratch = scratch();
+    scratch.write("states/c.zy", &format!(
+        "stubborn:\n  cmd.run: [{{command: \"trap '' TERM; touch @T@/begun; while :; do sleep 61.{}; done\"}}]\n",
+        mark(&scratch)
+    ));
     let mut child = scratch.spawn(&["apply", "c"]);
     wait_for("the state", || scratch.path("begun").exists());
-    let kill = |child: &std::process::Child| {
-        Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap()
-    };
-    kill(&child);
     let mut ended = None;
     wait_for("the end", || {
-        kill(&child);
+        Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
         ended = child.try_wait().unwrap();
         ended.is_some()
     });
-    scratch.write("stop", "");
     assert_eq!(ended.unwrap().code(), Some(130));
+    wait_for("the end of its commands", || !left_over(&scratch));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The binary on one machine, from outside: what a user types and what comes back.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // a test that cannot go on has failed
+
 mod broken_trees;
 mod call;
 mod cancel;
