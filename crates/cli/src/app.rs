@@ -69,6 +69,13 @@ impl App {
 
     fn dispatch(&mut self, command: Command) -> answer::Result {
         use crate::commands as on;
+        let draws = matches!(&command, Command::Graph(_))
+            || matches!(&command, Command::Call(call) if call.function == "state.graph");
+        if matches!(self.format(), Format::Dot | Format::Svg | Format::Html) && !draws {
+            return Err(Failure::usage(
+                "dot, svg and html are formats of `zester graph`; elsewhere there are text, json and yaml",
+            ));
+        }
         match command {
             Command::Apply(args) => on::apply::run(args, self),
             Command::Check(args) => on::check::run(args, self),

@@ -4,6 +4,14 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// What somebody new wants to type first.
+const EXAMPLES: &str = "Examples:
+  zester check web                 what states/web.zy would change
+  zester apply web                 change it
+  zester revert web                take it back
+  zester graph web --format html   a picture of it
+  zester doc file.managed          what a kind of state takes";
+
 /// Bring this machine to its declared state
 #[derive(Parser, Debug)]
 #[command(
@@ -11,7 +19,8 @@ use std::time::Duration;
     version,
     propagate_version = true,
     max_term_width = 100,
-    arg_required_else_help = true
+    arg_required_else_help = true,
+    after_help = EXAMPLES
 )]
 pub struct Zester {
     #[command(flatten)]
@@ -23,13 +32,27 @@ pub struct Zester {
 #[derive(Args, Debug, Clone)]
 pub struct Global {
     /// How to print the answer
-    #[arg(long, global = true, value_enum, env = "ZESTER_FORMAT", help_heading = "Everywhere")]
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        env = "ZESTER_FORMAT",
+        hide_env_values = true,
+        help_heading = "Everywhere"
+    )]
     pub format: Option<Format>,
     /// Print without colour (as NO_COLOR does)
     #[arg(long, global = true, help_heading = "Everywhere")]
     pub no_color: bool,
     /// Read this configuration file instead of /etc/zester/*.yaml and the user's
-    #[arg(long, global = true, value_name = "FILE", env = "ZESTER_CONFIG", help_heading = "Everywhere")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "ZESTER_CONFIG",
+        hide_env_values = true,
+        help_heading = "Everywhere"
+    )]
     pub config: Option<PathBuf>,
     /// Override one key of the configuration
     #[arg(long, global = true, value_name = "KEY=VALUE", help_heading = "Everywhere")]
@@ -53,19 +76,31 @@ pub enum Format {
 #[derive(Args, Debug, Clone, Default)]
 pub struct Inputs {
     /// Directory of the state files [default: ./states, else /srv/zester/states]
-    #[arg(long, value_name = "DIR", env = "ZESTER_STATES", help_heading = "Inputs")]
+    #[arg(long, value_name = "DIR", env = "ZESTER_STATES", hide_env_values = true, help_heading = "Inputs")]
     pub states: Option<PathBuf>,
     /// Settings for templates: a file, or a directory of files
-    #[arg(long, value_name = "FILE|DIR", env = "ZESTER_SETTINGS", help_heading = "Inputs")]
+    #[arg(
+        long,
+        value_name = "FILE|DIR",
+        env = "ZESTER_SETTINGS",
+        hide_env_values = true,
+        help_heading = "Inputs"
+    )]
     pub settings: Option<PathBuf>,
     /// Facts to lay over the collected ones
-    #[arg(long, value_name = "FILE", env = "ZESTER_FACTS", help_heading = "Inputs")]
+    #[arg(long, value_name = "FILE", env = "ZESTER_FACTS", hide_env_values = true, help_heading = "Inputs")]
     pub facts: Option<PathBuf>,
     /// Name of this machine [default: the hostname, dots as -]
-    #[arg(long, value_name = "ID", env = "ZESTER_ID", help_heading = "Inputs")]
+    #[arg(long, value_name = "ID", env = "ZESTER_ID", hide_env_values = true, help_heading = "Inputs")]
     pub id: Option<String>,
     /// Where runs, undo records and the lock are kept [default: /var/lib/zester, or the user's state directory]
-    #[arg(long, value_name = "DIR", env = "ZESTER_DATA_DIR", help_heading = "Inputs")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "ZESTER_DATA_DIR",
+        hide_env_values = true,
+        help_heading = "Inputs"
+    )]
     pub data_dir: Option<PathBuf>,
     /// States of a file also wait for the one declared before them
     #[arg(long, help_heading = "Inputs")]

@@ -65,6 +65,8 @@ fn c3_exit_codes() {
         (&["--help"], 0),
         (&["version"], 0),
         (&["apply", "c", "--states", "@T@/nowhere"], 1),
+        (&["apply", "c", "--format", "svg"], 1),
+        (&["call", "state.graph", "c", "--format", "svg"], 0),
     ] {
         assert_eq!(scratch.zester(words).code, Some(code), "{words:?}");
     }
