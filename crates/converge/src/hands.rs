@@ -8,7 +8,7 @@ use crate::inputs::Shelf;
 use crate::journal::{Ended, Intent, Journal};
 use crate::machine::Machine;
 use crate::plan::Plan;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 use zester_engine::{Command, Force, Graph, NodeId, Outcome, Run};
@@ -36,6 +36,8 @@ pub struct StateHands {
     pub observer: Arc<dyn Observer>,
     /// What each check found, until its apply takes it.
     pub drifts: Mutex<HashMap<NodeId, Drift>>,
+    /// In check mode: the commands that would have run, whose effects nobody can foresee.
+    pub unforeseen: Mutex<HashSet<NodeId>>,
 }
 
 impl Hands for StateHands {
@@ -176,7 +178,7 @@ impl StateHands {
         let found = match bound.check(&self.checking(forced, self.overlay.is_some())).await {
             Ok(Some(found)) => found,
             Ok(None) => return Report::plain(Ok(false)),
-            Err(fault) => return Report::plain(Err(fault)),
+            Err(fault) => return self.unknown(node, fault),
         };
         let Some(overlay) = &self.overlay else {
             self.drifts.lock().unwrap_or_else(PoisonError::into_inner).insert(node, found);
@@ -184,11 +186,45 @@ impl StateHands {
         };
         match bound.foresee(&found, overlay) {
             Ok(()) => {
+                if is_command(bound.kind()) {
+                    self.unforeseen.lock().unwrap_or_else(PoisonError::into_inner).insert(node);
+                }
                 let explanation = bound.explain(&found, false);
                 Report { verdict: Ok(true), diff: explanation.diff, details: explanation.details }
             }
             Err(fault) => Report::plain(Err(fault)),
         }
+    }
+
+    /// A check that failed. Behind a command that would have run, what is missing or in the way may be that command's
+    /// work, so that the dry run does not know (S-30); anywhere else it is a failure.
+    fn unknown(&self, node: NodeId, fault: Fault) -> Report {
+        let may_change = matches!(fault.kind, FaultKind::NotFound | FaultKind::InTheWay);
+        match self.overlay.as_ref().filter(|_| may_change).and_then(|_| self.command_before(node)) {
+            None => Report::plain(Err(fault)),
+            Some(command) => {
+                let diff = format!("cannot be foreseen before {} has run: {fault}", self.graph.name(command));
+                Report { diff, ..Report::plain(Ok(true)) }
+            }
+        }
+    }
+
+    /// A command of this dry run that a state waits for, directly or not.
+    fn command_before(&self, node: NodeId) -> Option<NodeId> {
+        let commands = self.unforeseen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = HashSet::new();
+        let mut rest: Vec<NodeId> = vec![node];
+        while let Some(node) = rest.pop() {
+            for before in self.graph.needs(node).iter().map(|edge| edge.node) {
+                if commands.contains(&before) {
+                    return Some(before);
+                }
+                if seen.insert(before) {
+                    rest.push(before);
+                }
+            }
+        }
+        None
     }
 
     async fn apply(&self, node: NodeId) -> Report {
@@ -298,6 +334,11 @@ fn objects_named(undo: &serde_json::Value) -> Vec<String> {
         }
     }
     found
+}
+
+/// Whether a kind runs what its user wrote, of which only its user knows what it does.
+fn is_command(kind: &str) -> bool {
+    kind.starts_with("cmd.") || kind.starts_with("exec.") || kind.starts_with("module.")
 }
 
 /// Whether a program needs the run lock: everything that may change the machine does.

@@ -5,7 +5,8 @@ use crate::error::Error;
 use crate::journal::{Journal, Undo};
 use crate::machine::Machine;
 use crate::plan::Plan;
-use std::collections::{BTreeMap, HashMap};
+use indexmap::IndexMap;
+use std::collections::HashMap;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use zester_engine::{Command, Graph, NodeId, NodeSpec, Outcome, Run};
@@ -21,15 +22,19 @@ pub const NOTHING: &str = "nothing to revert";
 /// Which records a revert uses, and the order to use them in.
 pub struct Selection {
     pub graph: Arc<Graph>,
-    pub undos: HashMap<NodeId, Undo>,
+    /// The records of one run for each state, newest first: more than one where it was retried.
+    pub undos: HashMap<NodeId, Vec<Undo>>,
 }
 
 impl Selection {
     /// The newest unused record of each state of a plan, one step back; with `run`, only that run's.
     pub fn of_plan(plan: &Plan, journal: &Journal, run: Option<&str>) -> Result<Selection, Error> {
-        let mut newest: HashMap<String, Undo> = HashMap::new();
+        let mut newest: HashMap<String, Vec<Undo>> = HashMap::new();
         for undo in journal.undos()?.into_iter().filter(|undo| run.is_none_or(|id| undo.run_id == id)) {
-            newest.entry(undo.intent.state.clone()).or_insert(undo);
+            let records = newest.entry(undo.intent.state.clone()).or_default();
+            if records.first().is_none_or(|first| first.run_id == undo.run_id) {
+                records.push(undo);
+            }
         }
         let nodes = plan.program.states.iter().enumerate();
         let undos = nodes
@@ -47,22 +52,25 @@ impl Selection {
             return Err(Error::other(message));
         }
         undos.reverse();
-        let index: BTreeMap<String, usize> =
-            undos.iter().enumerate().map(|(at, undo)| (undo.intent.state.clone(), at)).collect();
-        let specs = undos.iter().map(|undo| {
-            let name = StateName::parse(&undo.intent.state)
-                .unwrap_or_else(|| StateName::new(&undo.intent.kind, &undo.intent.state));
-            let needs = undo.intent.depends_on.iter().filter_map(|name| index.get(name));
-            NodeSpec { edges: needs.map(|at| (*at, EdgeKind::Require)).collect(), ..NodeSpec::new(name) }
+        let mut by_state: IndexMap<String, Vec<Undo>> = IndexMap::new();
+        for undo in undos {
+            by_state.entry(undo.intent.state.clone()).or_default().insert(0, undo);
+        }
+        let specs = by_state.iter().map(|(state, undos)| {
+            let name = StateName::parse(state).unwrap_or_else(|| StateName::new("state", state));
+            let needs = undos.iter().flat_map(|undo| &undo.intent.depends_on);
+            let edges = needs.filter_map(|name| Some((by_state.get_index_of(name)?, EdgeKind::Require)));
+            NodeSpec { edges: edges.collect(), ..NodeSpec::new(name) }
         });
         let graph = Graph::build(specs.collect()).map_err(|error| Error::other(error.to_string()))?;
-        let undos = undos.into_iter().enumerate().map(|(at, undo)| (NodeId(at as u32), undo)).collect();
+        let undos =
+            by_state.into_values().enumerate().map(|(at, undos)| (NodeId(at as u32), undos)).collect();
         Ok(Selection { graph: Arc::new(graph), undos })
     }
 }
 
 pub struct RevertHands {
-    pub undos: HashMap<NodeId, Undo>,
+    pub undos: HashMap<NodeId, Vec<Undo>>,
     pub machine: Machine,
     pub journal: Arc<Journal>,
     pub cancel: CancellationToken,
@@ -91,7 +99,7 @@ impl Hands for RevertHands {
 
 impl RevertHands {
     async fn revert(&self, node: NodeId) -> Report {
-        let Some(undo) = self.undos.get(&node) else {
+        let Some(undos) = self.undos.get(&node) else {
             return Report { diff: NOTHING.into(), ..Report::plain(Ok(false)) };
         };
         let reverting = Reverting {
@@ -101,17 +109,24 @@ impl RevertHands {
             cancel: &self.cancel,
             force: self.force,
         };
-        let change = match zester_resources::revert(&undo.intent.kind, &undo.value, &reverting).await {
-            Ok(change) => change,
-            Err(fault) if fault.kind == FaultKind::ChangedSince => {
-                return Report::plain(Err(fault.hint("`--force` overwrites it")));
+        let mut report = Report::plain(Ok(false));
+        for undo in undos {
+            match zester_resources::revert(&undo.intent.kind, &undo.value, &reverting).await {
+                Ok(change) => {
+                    report.verdict = report.verdict.map(|changed| changed || change.changed);
+                    report.diff.push_str(&change.diff);
+                    report.details.extend(change.details);
+                }
+                Err(fault) => return Report::plain(Err(fault)),
             }
-            Err(fault) => return Report::plain(Err(fault)),
-        };
-        if let Err(error) = self.journal.reverted(undo) {
+        }
+        // One note uses up all records of the state in that run.
+        if let Some(Err(error)) = undos.first().map(|undo| self.journal.reverted(undo)) {
             return Report::plain(Err(Fault::new(FaultKind::Io, error.to_string())));
         }
-        let diff = if change.diff.is_empty() && !change.changed { NOTHING.to_string() } else { change.diff };
-        Report { verdict: Ok(change.changed), diff, details: change.details }
+        if report.diff.is_empty() {
+            report.diff = NOTHING.into();
+        }
+        report
     }
 }

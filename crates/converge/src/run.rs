@@ -142,6 +142,7 @@ async fn apply(
         cancel: cancel.clone(),
         observer: observer.clone(),
         drifts: Mutex::new(HashMap::new()),
+        unforeseen: Mutex::default(),
     });
     drive(Run::new(graph, options.mode, options.concurrency), hands, observer.as_ref(), cancel).await
 }

@@ -66,4 +66,23 @@ impl Tree for DirTree {
         let Some(bytes) = self.load(path, limits::SOURCE_BYTES_MAX as u64)? else { return Ok(None) };
         String::from_utf8(bytes).map(Some).map_err(|_| format!("{path} is not UTF-8 text"))
     }
+
+    fn files(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut rest = vec![PathBuf::new()];
+        while let Some(below) = rest.pop() {
+            for entry in fs::read_dir(self.root.join(&below)).into_iter().flatten().flatten() {
+                let path = below.join(entry.file_name());
+                match entry.file_type() {
+                    Ok(sort) if sort.is_dir() => rest.push(path),
+                    Ok(_) => found.extend(path.to_str().map(str::to_string)),
+                    Err(_) => {}
+                }
+            }
+            if found.len() > limits::FILES_MAX {
+                return Vec::new();
+            }
+        }
+        found
+    }
 }

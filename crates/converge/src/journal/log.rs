@@ -89,14 +89,14 @@ impl LogFile {
         Ok(owed)
     }
 
-    /// What this run did and nobody has undone, newest first.
+    /// What this run did and nobody has undone, newest first. A state that was retried has a record for each try that may
+    /// have done something: undoing all of them, newest first, leads back to where the run found it.
     pub fn undos(&self) -> Result<Vec<Undo>, Error> {
         let mut found: Vec<Undo> = Vec::new();
         for record in self.records()? {
             match record {
                 Record::Intent(intent) => {
                     if let Some(value) = intent.undo.clone() {
-                        found.retain(|undo| undo.intent.state != intent.state);
                         found.push(Undo {
                             run_id: self.run_id.clone(),
                             intent,
@@ -106,12 +106,13 @@ impl LogFile {
                     }
                 }
                 Record::Ended(ended) => {
+                    let Some(at) = found.iter().rposition(|undo| undo.intent.state == ended.state) else {
+                        continue;
+                    };
                     let nothing_done = !ended.changed && !ended.failed;
                     if nothing_done {
-                        found.retain(|undo| undo.intent.state != ended.state);
-                    }
-                    let of_it = found.iter_mut().find(|undo| undo.intent.state == ended.state);
-                    if let (Some(undo), Some(value)) = (of_it, ended.undo) {
+                        found.remove(at);
+                    } else if let (Some(undo), Some(value)) = (found.get_mut(at), ended.undo) {
                         undo.value = value;
                     }
                 }

@@ -184,3 +184,18 @@ fn the_oldest_runs_give_way_and_their_before_images_with_them() {
     assert_eq!(runs, ["r2", "r1"]);
     assert_eq!(vault.bytes().unwrap(), 16, "two images of eight bytes are left");
 }
+
+#[test]
+fn s31_every_try_of_a_retried_state_can_be_undone() {
+    let place = place();
+    let journal = Journal::open(&place.dir, "r1").unwrap();
+    for (number, end) in [(1, ended("a", false, true)), (2, ended("a", true, false))] {
+        journal.announce(Intent { undo: Some(json!(number)), ..intent("a", &[]) }).unwrap();
+        journal.ended(end).unwrap();
+    }
+    let values: Vec<_> = journal.undos().unwrap().into_iter().map(|undo| undo.value).collect();
+    assert_eq!(values, [json!(2), json!(1)]);
+    let newest = journal.undos().unwrap().remove(0);
+    journal.reverted(&newest).unwrap();
+    assert_eq!(undone(&journal), []);
+}
