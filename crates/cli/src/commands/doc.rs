@@ -9,13 +9,19 @@ use zester_converge::functions::{self, FUNCTIONS};
 use zester_model::catalog::Kind;
 use zester_model::suggest::did_you_mean;
 
+/// Pages about the language itself, the same that the project's docs hold.
+const TOPICS: &[(&str, &str)] = &[
+    ("requisites", include_str!("../../../../docs/requisites.md")),
+    ("templates", include_str!("../../../../docs/templates.md")),
+];
+
 /// Show the built-in reference
 ///
 /// Without a name, lists every kind of state and every function; with `file`, those of one module; with `file.managed`,
-/// the whole page.
+/// the whole page. `requisites` and `templates` explain the language.
 #[derive(clap::Args, Debug)]
 pub struct Doc {
-    /// A module (`file`), a kind of state (`file.managed`) or a function (`facts.items`)
+    /// A module (`file`), a kind of state (`file.managed`), a function (`facts.items`) or a topic (`requisites`)
     #[arg(value_name = "MOD[.FN]")]
     pub name: Option<String>,
 }
@@ -29,6 +35,11 @@ pub fn run(args: Doc, app: &mut App) -> answer::Result {
     } else if let Some(function) = functions::find(&name) {
         let json = json!({ "name": name, "doc": function.doc });
         Answer::Document { json, text: format!("{}\n", function.doc) }
+    } else if let Some((topic, page)) = TOPICS.iter().find(|(topic, _)| *topic == name) {
+        Answer::Document {
+            json: json!({ "name": topic, "doc": page }),
+            text: manual::plain_markdown(page, paint),
+        }
     } else {
         let module = |full: &str| name.is_empty() || full.split('.').next() == Some(&name);
         let kinds: Vec<&Kind> = catalog.iter().filter(|kind| module(kind.name)).collect();
@@ -36,7 +47,8 @@ pub fn run(args: Doc, app: &mut App) -> answer::Result {
         if kinds.is_empty() && functions.is_empty() {
             let known = catalog.names().chain(FUNCTIONS.iter().map(|function| function.name));
             let modules = catalog.names().filter_map(|name| name.split('.').next());
-            let hint = did_you_mean(&name, known.chain(modules))
+            let topics = TOPICS.iter().map(|(topic, _)| *topic);
+            let hint = did_you_mean(&name, known.chain(modules).chain(topics))
                 .unwrap_or("`zester doc` lists what there is".into());
             return Err(Failure::usage(format!("there is no module, kind or function `{name}`; {hint}")));
         }

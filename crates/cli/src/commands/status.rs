@@ -51,7 +51,10 @@ fn text(runs: &[Summary], glance: &Glance) -> Result<String, answer::Failure> {
             writeln!(out, "  none")?;
         }
         for run in runs {
-            let ago = duration_words(now.saturating_sub(run.ended_at) * 1000);
+            let ago = match now.saturating_sub(run.ended_at) {
+                0 => "just now".to_string(),
+                seconds => format!("{} ago", duration_words(seconds * 1000)),
+            };
             let verdict = match (run.canceled, run.success) {
                 (true, _) => "canceled",
                 (false, true) => "ok",
@@ -59,7 +62,7 @@ fn text(runs: &[Summary], glance: &Glance) -> Result<String, answer::Failure> {
             };
             writeln!(
                 out,
-                "  {ago} ago  {} {}  {verdict}: {} changed, {} failed, {} skipped of {}",
+                "  {ago}  {} {}  {verdict}: {} changed, {} failed, {} skipped of {}",
                 mode_word(run.mode),
                 run.asked,
                 run.changed,

@@ -32,7 +32,11 @@ pub fn index(kinds: &[&Kind], functions: &[&Function], paint: Paint) -> String {
             let _ = writeln!(out, "  {}", function.doc);
         }
     }
-    let _ = writeln!(out, "\n`zester doc NAME` shows one of them whole.");
+    let _ = writeln!(
+        out,
+        "\n`zester doc NAME` shows one of them whole; `zester doc requisites` and `zester doc templates`"
+    );
+    let _ = writeln!(out, "explain the language.");
     out
 }
 
@@ -69,4 +73,42 @@ pub fn page(kind: &Kind, paint: Paint) -> String {
     out.push_str("\nEvery state also takes the requisites (require, watch, onchanges, onfail, prereq and their _in forms),\n");
     out.push_str("onlyif, unless, check_cmd, order, retry and failhard.\n");
     out
+}
+
+/// A page of the docs for a terminal: titles bold, tables as aligned columns, paragraphs as they are.
+pub fn plain_markdown(page: &str, paint: Paint) -> String {
+    let mut out = String::new();
+    let mut table: Vec<Vec<String>> = Vec::new();
+    for line in page.lines().chain([""]) {
+        if let Some(row) = line.strip_prefix('|') {
+            let cells: Vec<String> =
+                row.trim_end_matches('|').split('|').map(|cell| cell.trim().to_string()).collect();
+            if !cells.iter().all(|cell| cell.chars().all(|c| c == '-')) {
+                table.push(cells);
+            }
+            continue;
+        }
+        aligned(&mut out, &std::mem::take(&mut table));
+        match line.strip_prefix("# ") {
+            Some(title) => {
+                let _ = writeln!(out, "{}", paint.bold(title));
+            }
+            None => {
+                let _ = writeln!(out, "{line}");
+            }
+        }
+    }
+    out.trim_end().to_string() + "\n"
+}
+
+fn aligned(out: &mut String, rows: &[Vec<String>]) {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width =
+        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    for row in rows {
+        let cells: Vec<String> =
+            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        let _ = writeln!(out, "  {}", cells.join("  ").trim_end());
+    }
 }

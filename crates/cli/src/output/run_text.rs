@@ -45,10 +45,11 @@ pub fn state(result: &StateResult, mode: Mode, width: usize, paint: Paint) -> St
     out
 }
 
-fn forced(result: &StateResult) -> Option<String> {
+fn forced(result: &StateResult, mode: Mode) -> Option<String> {
     let by: Vec<&str> =
         result.details.get("forced_by")?.as_array()?.iter().filter_map(|name| name.as_str()).collect();
     Some(match result.details.get("forced")?.as_str()? {
+        "watch" if mode == Mode::Check => format!("because {} would change", by.join(", ")),
         "watch" => format!("because {} changed", by.join(", ")),
         "pending_refresh" => "because an earlier run owed it a refresh".to_string(),
         _ => format!("before {} changes", by.join(", ")),
@@ -74,7 +75,7 @@ fn verdict(result: &StateResult, mode: Mode, paint: Paint) -> (String, String) {
         Mode::Revert => "reverted",
     };
     let did = if one_line { result.diff.trim_end() } else { did };
-    match forced(result) {
+    match forced(result, mode) {
         Some(why) => (paint.cyan("↻"), format!("{did}, {why}")),
         None => (paint.green("✓"), did.to_string()),
     }
@@ -145,10 +146,17 @@ pub fn ending(result: &RunResult, plan: Option<&Plan>, paint: Paint) -> String {
     for state in result.states.values().filter(|state| state.failed()) {
         let _ = writeln!(out, "{} {}  {}", paint.red("failed:"), state.name, paint.dim(&place(&state.name)));
     }
-    if result.mode == Mode::Apply && result.changed > 0 {
+    if result.mode == Mode::Apply && plan.is_some_and(|plan| undoable(plan, result)) {
         let _ = writeln!(out, "{}", paint.dim(&format!("undo: zester revert --run {}", result.run_id)));
     }
     out
+}
+
+/// Whether there is anything that a revert of this run would undo.
+fn undoable(plan: &Plan, result: &RunResult) -> bool {
+    let states = plan.program.states.iter().zip(&plan.bound);
+    let changed = |name: &str| result.states.get(name).is_some_and(|state| state.changed);
+    states.filter(|(_, bound)| bound.undoable()).any(|(state, _)| changed(state.name.as_str()))
 }
 
 /// `states/web/init.zy:31` of a state.

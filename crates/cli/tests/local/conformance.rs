@@ -21,6 +21,22 @@ fn every_case_about_exec_holds() {
     run_all(include_str!("conformance/exec.toml"));
 }
 
+/// Sentence by sentence through the rules that a machine of its own has to obey.
+#[test]
+fn every_further_case_holds() {
+    let texts = [
+        include_str!("conformance/more/files.toml"),
+        include_str!("conformance/more/yaml.toml"),
+        include_str!("conformance/more/templates.toml"),
+        include_str!("conformance/more/requisites.toml"),
+        include_str!("conformance/more/attributes.toml"),
+        include_str!("conformance/more/runs.toml"),
+        include_str!("conformance/more/extras.toml"),
+        include_str!("conformance/more/exec-and-cli.toml"),
+    ];
+    run_all(&texts.join("\n"));
+}
+
 /// Runs the cases four at a time: most of them wait.
 fn run_all(text: &str) {
     let cases = Mutex::new(text.parse::<Table>().unwrap()["case"].as_array().unwrap().clone());
@@ -115,6 +131,11 @@ fn run_step(scratch: &Scratch, step: &Table) -> Vec<String> {
     }
     let document: Json = serde_json::from_str(&done.stdout).unwrap_or(Json::Null);
     compare_document(step, &document, &mut problems);
+    for (key, found) in [("stdout", &done.stdout), ("stderr", &done.stderr)] {
+        if step.get(key).is_some_and(|wanted| !same(wanted, &Json::from(found.as_str()))) {
+            problems.push(format!("{key} is {found}"));
+        }
+    }
     compare_machine(scratch, step, &mut problems);
     problems
 }

@@ -174,6 +174,7 @@ fn help_schema_doc_completions_and_man_pages_are_there() {
     assert!(scratch.zester(&["doc"]).stdout.contains("file.managed"));
     let page = scratch.zester(&["doc", "file.managed"]).stdout;
     assert!(page.contains("content") && page.contains("makedirs"), "{page}");
+    assert!(scratch.zester(&["doc", "requisites"]).stdout.contains("onchanges"));
     let wrong = scratch.zester(&["doc", "file.manged"]);
     assert!(wrong.stderr.contains("file.managed"), "{}", wrong.stderr);
     for shell in ["bash", "zsh", "fish"] {
