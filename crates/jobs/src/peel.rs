@@ -1,0 +1,465 @@
+//! The peel's end of a job: execute once, in order, in time, and hand the return over whatever happens.
+//!
+//! ```text
+//! request -> storing -> waiting -> running -> returning -> outbox -> over
+//!                \__________\_________________^      (canceled or out of time before it started; queue full)
+//! ```
+//!
+//! A dispatch is on disk before it is acked and before it starts (J-7), its return before it is sent (J-22). At start, what
+//! was accepted and has no return becomes `interrupted`, after what is left of its processes is gone. Time is counted twice:
+//! the wall clock judges how old a signed request is, a monotonic one how long an execution may still take, bus or no bus.
+
+mod message;
+
+pub use self::message::{Command, Event, Moment, Note};
+
+use crate::command::{Failed, Illegal};
+use crate::dedup::{Decision, Dispatch, Entry, Ledger, Refused, Standing};
+use crate::limits::OUTBOX_MAX;
+use crate::queue::{Lane, Queue};
+use crate::timing::Timing;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use zester_wire::{Cause, ExecRequest, Jid, PeelId, Return, UnixMillis};
+
+pub const BUSY: &str = "peel busy: execution queue full";
+pub const BUSY_OUTBOX: &str = "peel busy: too many returns wait for a master";
+pub const INTERRUPTED: &str = "interrupted: the peel restarted";
+pub const DEADLINE: &str = "canceled by the deadline";
+pub const CANCELED: &str = "canceled";
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Stage {
+    Fresh,
+    /// Takes requests, starts nothing: what an earlier life left may still run.
+    Recovering,
+    Working,
+}
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Phase {
+    Storing,
+    Waiting,
+    Running,
+}
+
+/// What an event meets.
+#[derive(Copy, Clone, Debug)]
+enum State {
+    Peel(Stage),
+    Work(Phase),
+    /// It has ended, and its return is on the way to disk.
+    Returning,
+    NoWork,
+}
+
+impl State {
+    fn name(self) -> &'static str {
+        match self {
+            State::Peel(Stage::Fresh) => "not started",
+            State::Peel(Stage::Recovering) => "recovering",
+            State::Peel(Stage::Working) => "working",
+            State::Work(Phase::Storing) => "storing",
+            State::Work(Phase::Waiting) => "waiting",
+            State::Work(Phase::Running) => "running",
+            State::Returning => "returning",
+            State::NoWork => "not under way",
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Work {
+    phase: Phase,
+    request: Box<ExecRequest>,
+    ahead: u32,
+    /// On the monotonic clock (J-5).
+    abort_at: Duration,
+    aborted: Option<Cause>,
+}
+
+#[derive(Copy, Clone, Debug)]
+struct Waiting {
+    next_try: Duration,
+    pause: Duration,
+    since: UnixMillis,
+}
+
+/// One peel.
+#[derive(Clone, Debug)]
+pub struct Peel {
+    id: PeelId,
+    timing: Timing,
+    stage: Stage,
+    connected: bool,
+    ledger: Ledger,
+    queue: Queue<Dispatch>,
+    works: BTreeMap<Dispatch, Work>,
+    returning: BTreeSet<Dispatch>,
+    outbox: BTreeMap<Dispatch, Waiting>,
+    interrupted: Vec<Dispatch>,
+}
+
+impl Peel {
+    pub fn new(id: PeelId, timing: Timing) -> Peel {
+        Peel {
+            id,
+            timing,
+            stage: Stage::Fresh,
+            connected: false,
+            ledger: Ledger::default(),
+            queue: Queue::default(),
+            works: BTreeMap::new(),
+            returning: BTreeSet::new(),
+            outbox: BTreeMap::new(),
+            interrupted: Vec::new(),
+        }
+    }
+
+    /// Executions that run or wait, for the heartbeat.
+    pub fn busy(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Returns that no master has yet, for the heartbeat.
+    pub fn undelivered(&self) -> usize {
+        self.outbox.len()
+    }
+
+    /// When the next [`Event::Tick`] is due, on the monotonic clock.
+    pub fn next_wake(&self) -> Option<Duration> {
+        let counted = |work: &&Work| work.aborted.is_none();
+        let aborts = self.works.values().filter(counted).map(|work| work.abort_at).min();
+        let sends = self.outbox.values().map(|waiting| waiting.next_try).min().filter(|_| self.connected);
+        [aborts, sends].into_iter().flatten().min()
+    }
+
+    /// The only place that decides. This `match` lists every legal transition; anything else changes nothing.
+    pub fn step(&mut self, event: Event, now: Moment) -> Result<Vec<Command>, Illegal> {
+        let mut out = Vec::new();
+        match (self.met_by(&event), event) {
+            (State::Peel(Stage::Fresh), Event::Start { entries }) => self.start(entries, now, &mut out),
+            (State::Peel(Stage::Recovering), Event::LeftoversGone) => self.recovered(now, &mut out),
+            (State::Peel(Stage::Recovering | Stage::Working), Event::Exec { request, signed }) => {
+                self.exec(request, signed, now, &mut out);
+            }
+            (State::Peel(Stage::Recovering | Stage::Working), Event::Cancel { jid, dispatch_epoch }) => {
+                self.cancel(&jid, dispatch_epoch, now, &mut out);
+            }
+            (State::Peel(Stage::Recovering | Stage::Working), Event::Tick) => self.tick(now, &mut out),
+            (State::Peel(Stage::Recovering | Stage::Working), Event::Connected) => {
+                self.connected = true;
+                self.outbox.values_mut().for_each(|waiting| waiting.next_try = now.run);
+                self.send_due(now, &mut out);
+            }
+            (State::Peel(_), Event::Disconnected) => self.connected = false,
+            (State::Work(Phase::Storing), Event::Stored { dispatch, result }) => {
+                self.stored(dispatch, result, now, &mut out);
+            }
+            // It was canceled, or its time was over, while it was being written.
+            (State::Returning | State::NoWork, Event::Stored { .. }) => {}
+            (State::Work(Phase::Running), Event::Finished { dispatch, ret }) => {
+                self.finished(dispatch, *ret, now, &mut out);
+            }
+            (State::Returning, Event::ReturnStored { dispatch }) => {
+                self.return_stored(dispatch, now, &mut out);
+            }
+            (State::Returning, Event::ReturnStoreFailed { ret }) => {
+                // A full disk is no reason for a master to wait; the copy on disk is still wanted.
+                out.push(Command::SendUnstored { ret: ret.clone() });
+                out.push(Command::StoreReturn { ret, pause: self.timing.retry_pause });
+            }
+            // A master may have it from the unstored copy before the disk has it, and may say so twice.
+            (State::Returning | State::NoWork, Event::Delivered { dispatch }) => {
+                self.delivered(&dispatch, &mut out);
+            }
+            (state, event) => return Err(Illegal { state: state.name(), event: event.name() }),
+        }
+        self.launch(now, &mut out);
+        Ok(out)
+    }
+
+    fn met_by(&self, event: &Event) -> State {
+        let Some(dispatch) = event.dispatch() else { return State::Peel(self.stage) };
+        match self.works.get(&dispatch) {
+            Some(work) => State::Work(work.phase),
+            None if self.returning.contains(&dispatch) => State::Returning,
+            None => State::NoWork,
+        }
+    }
+
+    fn start(&mut self, entries: Vec<Entry>, now: Moment, out: &mut Vec<Command>) {
+        for entry in &entries {
+            match entry.standing {
+                Standing::Accepted => self.interrupted.push(entry.dispatch.clone()),
+                Standing::Returned { delivered: false } if !entry.direct => {
+                    self.outbox.insert(entry.dispatch.clone(), self.due_at_once(now));
+                }
+                Standing::Returned { .. } | Standing::Canceled => {}
+            }
+        }
+        self.ledger = Ledger::new(entries);
+        self.stage = Stage::Recovering;
+        if self.interrupted.is_empty() {
+            self.stage = Stage::Working;
+        } else {
+            out.push(Command::KillLeftovers { dispatches: self.interrupted.clone() });
+        }
+    }
+
+    fn recovered(&mut self, now: Moment, out: &mut Vec<Command>) {
+        self.stage = Stage::Working;
+        for dispatch in std::mem::take(&mut self.interrupted) {
+            if self.ledger.get(&dispatch).is_some_and(|entry| entry.direct) {
+                self.close_direct(&dispatch, out);
+                continue;
+            }
+            let ret = self.say(&dispatch, Cause::Interrupted, INTERRUPTED, now);
+            out.push(Command::StoreReturn { ret: Box::new(ret), pause: Duration::ZERO });
+            self.ledger.set(&dispatch, Standing::Returned { delivered: false });
+            self.returning.insert(dispatch);
+        }
+    }
+
+    fn exec(&mut self, request: Box<ExecRequest>, signed: UnixMillis, now: Moment, out: &mut Vec<Command>) {
+        let dispatch = Dispatch { jid: request.jid.clone(), epoch: request.dispatch_epoch };
+        match self.ledger.decide(&request, signed, now.wall, &self.timing) {
+            Decision::Accept => self.accept(dispatch, request, signed, now, out),
+            Decision::AckAgain => {
+                // Not before it is on disk: the ack says that it is.
+                if self.works.get(&dispatch).is_none_or(|work| work.phase != Phase::Storing) {
+                    let ahead = self.works.get(&dispatch).map_or(0, |work| work.ahead);
+                    out.push(Command::SendAck { dispatch, ahead });
+                }
+            }
+            Decision::ReturnAgain => {
+                // What is still on its way to disk is sent when it is there.
+                if !self.returning.contains(&dispatch) {
+                    out.push(Command::SendReturn { dispatch });
+                }
+            }
+            Decision::Canceled => self.refuse(&request, Cause::Canceled, CANCELED, now, out),
+            Decision::Refuse(Refused::LowerEpoch) => out.push(Command::Note(Note::LowerEpoch(dispatch))),
+            Decision::Refuse(Refused::Expired) => {
+                let late = now.wall.since(signed.plus(request.budget)).as_secs();
+                let why = format!(
+                    "refused: by this machine's clock the request ran out {late} s ago; compare the clocks of peel and master"
+                );
+                self.refuse(&request, Cause::Expired, &why, now, out);
+            }
+            Decision::Refuse(Refused::Seen) => {
+                self.refuse(&request, Cause::Refused, "refused: this request was seen before", now, out);
+            }
+            Decision::Refuse(Refused::Full) => self.refuse(&request, Cause::Busy, BUSY, now, out),
+        }
+    }
+
+    fn accept(
+        &mut self,
+        dispatch: Dispatch,
+        request: Box<ExecRequest>,
+        signed: UnixMillis,
+        now: Moment,
+        out: &mut Vec<Command>,
+    ) {
+        if self.outbox.len() + self.works.len() + self.returning.len() >= OUTBOX_MAX {
+            return self.refuse(&request, Cause::Busy, BUSY_OUTBOX, now, out);
+        }
+        let keep_until = signed.max(now.wall).plus(request.budget).plus(self.timing.dedup_margin);
+        let direct = request.direct;
+        let entry = Entry { dispatch: dispatch.clone(), standing: Standing::Accepted, keep_until, direct };
+        let placed = self.queue.place(dispatch.clone(), Lane::of(&request.function));
+        let abort_at = now.run.saturating_add(request.budget).saturating_add(self.timing.abort_grace);
+        let ahead = placed.map_or(0, |ahead| u32::try_from(ahead).unwrap_or(u32::MAX));
+        let work = Work { phase: Phase::Storing, request, ahead, abort_at, aborted: None };
+        self.ledger.insert(entry.clone());
+        self.works.insert(dispatch.clone(), work);
+        if placed.is_some() {
+            out.push(Command::StoreEntry(entry));
+        } else {
+            // Remembered like any other: a copy of the request must not run once there is room.
+            let ret = self.say(&dispatch, Cause::Busy, BUSY, now);
+            self.end(dispatch, ret, out);
+        }
+    }
+
+    fn stored(
+        &mut self,
+        dispatch: Dispatch,
+        result: Result<(), Failed>,
+        now: Moment,
+        out: &mut Vec<Command>,
+    ) {
+        let Some(work) = self.works.get_mut(&dispatch) else { return };
+        if result.is_err() {
+            // It may have been executed once only if that is on disk. This life remembers that it said no.
+            let request = work.request.clone();
+            self.queue.leave(&dispatch);
+            self.works.remove(&dispatch);
+            self.ledger.set(&dispatch, Standing::Canceled);
+            let why = "refused: the ledger of executions cannot be written";
+            return self.refuse(&request, Cause::Refused, why, now, out);
+        }
+        work.phase = Phase::Waiting;
+        let ahead = work.ahead;
+        if !work.request.direct {
+            out.push(Command::SendAck { dispatch: dispatch.clone(), ahead });
+        }
+        self.queue.ready(&dispatch);
+    }
+
+    /// Starts what may start.
+    fn launch(&mut self, now: Moment, out: &mut Vec<Command>) {
+        if self.stage != Stage::Working {
+            return;
+        }
+        while let Some(dispatch) = self.queue.start_next() {
+            let Some(work) = self.works.get_mut(&dispatch) else { continue };
+            if now.run >= work.abort_at {
+                let ret = self.say(&dispatch, Cause::Deadline, DEADLINE, now);
+                self.end(dispatch, ret, out);
+                continue;
+            }
+            work.phase = Phase::Running;
+            out.push(Command::Execute { request: work.request.clone() });
+        }
+    }
+
+    /// Whether it runs, waits or has not come yet (J-11).
+    fn cancel(&mut self, jid: &Jid, dispatch_epoch: u64, now: Moment, out: &mut Vec<Command>) {
+        let known: Vec<Dispatch> = self.ledger.of_job(jid).map(|entry| entry.dispatch.clone()).collect();
+        for dispatch in &known {
+            self.abort(dispatch, Cause::Canceled, CANCELED, now, out);
+        }
+        if known.is_empty() {
+            // The request may be on its way, and this peel may restart before it comes.
+            let keep_until = now.wall.plus(self.timing.outbox_keep);
+            let dispatch = Dispatch { jid: jid.clone(), epoch: dispatch_epoch };
+            let entry = Entry { dispatch, standing: Standing::Canceled, keep_until, direct: false };
+            self.ledger.insert(entry.clone());
+            out.push(Command::StoreEntry(entry));
+        }
+    }
+
+    fn abort(&mut self, dispatch: &Dispatch, cause: Cause, words: &str, now: Moment, out: &mut Vec<Command>) {
+        let Some(work) = self.works.get_mut(dispatch) else { return };
+        match work.phase {
+            Phase::Storing | Phase::Waiting => {
+                let ret = self.say(dispatch, cause, words, now);
+                self.end(dispatch.clone(), ret, out);
+            }
+            Phase::Running if work.aborted.is_none() => {
+                work.aborted = Some(cause);
+                out.push(Command::Abort { dispatch: dispatch.clone(), cause });
+            }
+            Phase::Running => {}
+        }
+    }
+
+    fn finished(&mut self, dispatch: Dispatch, ret: Return, now: Moment, out: &mut Vec<Command>) {
+        let aborted = self.works.get(&dispatch).and_then(|work| work.aborted);
+        let mut ret = Return {
+            jid: dispatch.jid.clone(),
+            peel: self.id.clone(),
+            dispatch_epoch: dispatch.epoch,
+            ts: now.wall,
+            ..ret
+        };
+        // What ended well in spite of the abort ended well.
+        if let Some(cause) = aborted.filter(|_| !ret.success) {
+            ret.cause = cause;
+            ret.canceled = true;
+        }
+        self.end(dispatch, ret, out);
+    }
+
+    /// There is a return: its place is free, and the return goes to disk before anything else.
+    fn end(&mut self, dispatch: Dispatch, ret: Return, out: &mut Vec<Command>) {
+        self.queue.leave(&dispatch);
+        let Some(work) = self.works.remove(&dispatch) else { return };
+        if work.request.direct {
+            out.push(Command::Reply { ret: Box::new(ret) });
+            return self.close_direct(&dispatch, out);
+        }
+        self.ledger.set(&dispatch, Standing::Returned { delivered: false });
+        self.returning.insert(dispatch);
+        out.push(Command::StoreReturn { ret: Box::new(ret), pause: Duration::ZERO });
+    }
+
+    fn close_direct(&mut self, dispatch: &Dispatch, out: &mut Vec<Command>) {
+        self.ledger.set(dispatch, Standing::Returned { delivered: true });
+        out.extend(self.ledger.get(dispatch).cloned().map(Command::StoreEntry));
+    }
+
+    fn return_stored(&mut self, dispatch: Dispatch, now: Moment, out: &mut Vec<Command>) {
+        self.returning.remove(&dispatch);
+        let delivered = Standing::Returned { delivered: true };
+        if self.ledger.get(&dispatch).is_some_and(|entry| entry.standing == delivered) {
+            return;
+        }
+        self.outbox.insert(dispatch, self.due_at_once(now));
+        self.send_due(now, out);
+    }
+
+    fn due_at_once(&self, now: Moment) -> Waiting {
+        Waiting { next_try: now.run, pause: self.timing.outbox_pause, since: now.wall }
+    }
+
+    fn delivered(&mut self, dispatch: &Dispatch, out: &mut Vec<Command>) {
+        self.outbox.remove(dispatch);
+        if let Some(entry) = self.ledger.get(dispatch).filter(|entry| entry.standing != Standing::Canceled) {
+            let entry = Entry { standing: Standing::Returned { delivered: true }, ..entry.clone() };
+            self.ledger.insert(entry.clone());
+            out.push(Command::StoreEntry(entry));
+        }
+    }
+
+    fn send_due(&mut self, now: Moment, out: &mut Vec<Command>) {
+        if !self.connected {
+            return;
+        }
+        let longest = self.timing.outbox_pause_max;
+        for (dispatch, waiting) in self.outbox.iter_mut().filter(|(_, waiting)| now.run >= waiting.next_try) {
+            waiting.next_try = now.run.saturating_add(waiting.pause);
+            waiting.pause = waiting.pause.saturating_mul(2).min(longest);
+            out.push(Command::SendReturn { dispatch: dispatch.clone() });
+        }
+    }
+
+    fn tick(&mut self, now: Moment, out: &mut Vec<Command>) {
+        let late = |work: &Work| now.run >= work.abort_at && work.aborted.is_none();
+        let due: Vec<Dispatch> =
+            self.works.iter().filter(|(_, work)| late(work)).map(|(dispatch, _)| dispatch.clone()).collect();
+        for dispatch in due {
+            self.abort(&dispatch, Cause::Deadline, DEADLINE, now, out);
+        }
+        let keep = self.timing.outbox_keep;
+        let stale: Vec<Dispatch> = self
+            .outbox
+            .iter()
+            .filter(|(_, waiting)| now.wall.since(waiting.since) > keep)
+            .map(|(dispatch, _)| dispatch.clone())
+            .collect();
+        for dispatch in stale {
+            self.delivered(&dispatch, out);
+            out.push(Command::Note(Note::Undelivered(dispatch)));
+        }
+        self.send_due(now, out);
+        let dispatches = self.ledger.prune(now.wall);
+        if !dispatches.is_empty() {
+            out.push(Command::Forget { dispatches });
+        }
+    }
+
+    /// Says no without taking it on.
+    fn refuse(&self, request: &ExecRequest, cause: Cause, why: &str, now: Moment, out: &mut Vec<Command>) {
+        let dispatch = Dispatch { jid: request.jid.clone(), epoch: request.dispatch_epoch };
+        let ret = Box::new(self.say(&dispatch, cause, why, now));
+        out.push(if request.direct { Command::Reply { ret } } else { Command::SendUnstored { ret } });
+    }
+
+    fn say(&self, dispatch: &Dispatch, cause: Cause, words: &str, now: Moment) -> Return {
+        let (jid, peel) = (dispatch.jid.clone(), self.id.clone());
+        Return { ts: now.wall, ..Return::refusing(jid, peel, dispatch.epoch, cause, words) }
+    }
+}

@@ -1,0 +1,62 @@
+//! Every span of time that the machines know, with the defaults of C-10.
+
+use std::time::Duration;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timing {
+    pub master_heartbeat: Duration,
+    pub master_ttl: Duration,
+    /// How often a master looks for jobs without an owner (J-13).
+    pub orphan_scan: Duration,
+    /// How many scans running must miss an owner.
+    pub orphan_misses: u32,
+    /// How long an ack may take before the request is sent once more (J-6).
+    pub ack_window: Duration,
+    /// How much longer a target without a heartbeat is waited for (J-8).
+    pub unreachable_grace: Duration,
+    pub peel_heartbeat: Duration,
+    pub peel_ttl: Duration,
+    pub lease_ttl: Duration,
+    pub kill_grace: Duration,
+    /// What a peel adds to the budget before it aborts by itself (J-5).
+    pub abort_grace: Duration,
+    /// How often a job may change owners before it is given up (J-13).
+    pub reclaims_max: u32,
+    /// Between two tries of a write or read that failed.
+    pub retry_pause: Duration,
+    /// Between two tries to hand a return to a master; doubled up to `outbox_pause_max`.
+    pub outbox_pause: Duration,
+    pub outbox_pause_max: Duration,
+    /// How old a request that bypasses the masters may be (J-21).
+    pub direct_age: Duration,
+    /// How much longer than its request can be valid a peel remembers a dispatch (J-7).
+    pub dedup_margin: Duration,
+    /// How long a return waits for a master: as long as masters keep jobs.
+    pub outbox_keep: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Timing {
+        let seconds = Duration::from_secs;
+        Timing {
+            master_heartbeat: seconds(5),
+            master_ttl: seconds(15),
+            orphan_scan: seconds(20),
+            orphan_misses: 2,
+            ack_window: seconds(5),
+            unreachable_grace: seconds(5),
+            peel_heartbeat: seconds(10),
+            peel_ttl: seconds(30),
+            lease_ttl: seconds(15),
+            kill_grace: seconds(5),
+            abort_grace: Duration::from_millis(500),
+            reclaims_max: 3,
+            retry_pause: seconds(1),
+            outbox_pause: seconds(5),
+            outbox_pause_max: seconds(60),
+            direct_age: seconds(60),
+            dedup_margin: seconds(3_600),
+            outbox_keep: seconds(7 * 86_400),
+        }
+    }
+}

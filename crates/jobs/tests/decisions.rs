@@ -1,0 +1,102 @@
+//! The small functions around the machines.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod fleet;
+
+use fleet::{jid, job, master, peel, ret, ret_of};
+use std::collections::{BTreeMap, BTreeSet};
+use zester_jobs::intake::{Verdict, judge, may_cancel};
+use zester_jobs::scan::Scan;
+use zester_jobs::{Timing, retry};
+use zester_wire::*;
+
+fn request_of(job: &Job) -> DispatchRequest {
+    decode(&encode(job).unwrap()).unwrap()
+}
+
+#[test]
+fn j3_the_same_jid_again_by_this_table() {
+    let (me, other) = (master("m1"), master("m2"));
+    let retryable =
+        |verdict: &Verdict| matches!(verdict, Verdict::Refuse(refusal) if refusal.kind.is_retryable());
+    for (status, owner, dead, expected) in [
+        (JobStatus::Claimed, &me, false, "resume"),
+        (JobStatus::Claimed, &other, false, "pending"),
+        (JobStatus::Claimed, &other, true, "adopt"),
+        (JobStatus::Running, &me, false, "same"),
+        (JobStatus::Running, &other, false, "same"),
+        (JobStatus::Running, &other, true, "adopt"),
+        (JobStatus::Complete, &other, true, "same"),
+        (JobStatus::Canceled, &other, false, "same"),
+        (JobStatus::Unknown, &other, true, "same"),
+    ] {
+        let existing = Job { status, owner: owner.clone(), ..job(2, 60) };
+        let verdict = judge(&existing, &request_of(&existing), &me, dead);
+        let found = match &verdict {
+            Verdict::Resume => "resume",
+            Verdict::Adopt => "adopt",
+            Verdict::Same => "same",
+            Verdict::Refuse(_) if retryable(&verdict) => "pending",
+            Verdict::Refuse(_) => "conflict",
+        };
+        assert_eq!(found, expected, "{status:?} {owner} {dead}");
+        let changed = DispatchRequest { state_id: "other".into(), ..request_of(&existing) };
+        let verdict = judge(&existing, &changed, &me, dead);
+        assert!(matches!(verdict, Verdict::Refuse(refusal) if refusal.kind == RefusalKind::Conflict));
+    }
+}
+
+#[test]
+fn j11_only_a_job_that_is_not_over_can_be_canceled() {
+    for status in [JobStatus::Claimed, JobStatus::Running] {
+        assert!(may_cancel(&Job { status, ..job(1, 60) }).is_ok());
+    }
+    let refusal = may_cancel(&Job { status: JobStatus::Partial, ..job(1, 60) }).unwrap_err();
+    assert_eq!(
+        (refusal.kind, refusal.message.as_str()),
+        (RefusalKind::AlreadyOver, "the job is over: partial")
+    );
+}
+
+#[test]
+fn j13_an_owner_missing_in_two_scans_running_is_dead() {
+    let (me, dead, alive) = (master("m1"), master("m2"), master("m3"));
+    let other = Jid::new(UnixMillis(fleet::T0), [3; 16]);
+    let active = vec![(jid(), dead.clone()), (other, alive.clone())];
+    let beats = BTreeSet::from([me.clone(), alive.clone()]);
+    let timing = Timing::default();
+    let mut scan = Scan::default();
+    assert!(scan.observe(&me, &active, &beats, &timing).is_empty());
+    assert_eq!(scan.observe(&me, &active, &beats, &timing), [jid()]);
+    assert!(scan.is_dead(&dead, &timing) && !scan.is_dead(&alive, &timing));
+    // It was only slow: one heartbeat and the count begins anew.
+    let mut scan = Scan::default();
+    scan.observe(&me, &active, &beats, &timing);
+    scan.observe(&me, &active, &BTreeSet::from([alive, dead]), &timing);
+    assert!(scan.observe(&me, &active, &beats, &timing).is_empty());
+}
+
+#[test]
+fn j14_a_restarted_master_reclaims_its_own_jobs_by_the_same_path() {
+    let (before, now) = (MasterId::new("m1", "boot1").unwrap(), MasterId::new("m1", "boot2").unwrap());
+    let beats = BTreeSet::from([now.clone()]);
+    let mut scan = Scan::default();
+    for expected in [vec![], vec![jid()]] {
+        assert_eq!(scan.observe(&now, &[(jid(), before.clone())], &beats, &Timing::default()), expected);
+    }
+}
+
+#[test]
+fn j18_a_retry_asks_all_the_missing_or_the_failed() {
+    let job = job(4, 60);
+    let returns = BTreeMap::from([
+        (peel(1), ret(1, 1, true)),
+        (peel(2), ret(2, 1, false)),
+        (peel(3), ret_of(3, 1, Cause::Deadline)),
+    ]);
+    assert_eq!(retry::targets(&job, &returns, RetryPart::All), job.targets);
+    assert_eq!(retry::targets(&job, &returns, RetryPart::Missing), [peel(3), peel(4)]);
+    assert_eq!(retry::targets(&job, &returns, RetryPart::Failed), [peel(2)]);
+    assert!(retry::targets(&job, &returns, RetryPart::Unknown).is_empty());
+}

@@ -1,0 +1,520 @@
+//! The owner's machine by tables: each test shows one rule.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod fleet;
+
+use fleet::*;
+use std::time::Duration;
+use zester_jobs::{Command, Event, Failed, History, Note, Owner, Timing, Written, messages};
+use zester_wire::*;
+
+#[test]
+fn j2_the_order_of_a_dispatch() {
+    let watched = Watched::dispatched(2, 60, &[]);
+    let order = ["create", "mark", "subscribe", "announce", "running", "accept", "status", "exec"];
+    assert_eq!(names(&watched.log), order);
+    let Command::CreateRecord(job) = &watched.log[0] else { panic!() };
+    assert_eq!(job.status, JobStatus::Claimed);
+}
+
+#[test]
+fn j2_nothing_is_published_before_the_record_says_running() {
+    let mut owner = Owner::dispatch(job(1, 60), master("m1"), Timing::default());
+    owner.step(Event::Begin { absent: Default::default() }, at(0)).unwrap();
+    owner.step(Event::Record(Written::Done { revision: 1 }), at(1)).unwrap();
+    owner.step(Event::Marked(Ok(())), at(2)).unwrap();
+    owner.step(Event::Subscribed(Ok(())), at(3)).unwrap();
+    let running = owner.step(Event::Announced(Ok(())), at(4)).unwrap();
+    assert_eq!(names(&running), ["running"]);
+    // The answer is lost, the write is not: the next try finds it and goes on.
+    assert!(owner.step(Event::Record(Written::Failed), at(5)).unwrap().is_empty());
+    assert_eq!(owner.next_wake(), Some(at(1005)));
+    assert_eq!(names(&owner.step(Event::Tick, at(1005)).unwrap()), ["running"]);
+    let found = Some((Box::new(owner.job().clone()), 2));
+    let out = owner.step(Event::Record(Written::Conflict { found }), at(1006)).unwrap();
+    assert_eq!(names(&out), ["accept", "status", "exec"]);
+}
+
+#[test]
+fn j3_a_jid_that_is_taken_is_handed_to_the_intake() {
+    let mut owner = Owner::dispatch(job(1, 60), master("m1"), Timing::default());
+    owner.step(Event::Begin { absent: Default::default() }, at(0)).unwrap();
+    let other = Job { owner: master("m2"), ..job(1, 60) };
+    let out =
+        owner.step(Event::Record(Written::Conflict { found: Some((Box::new(other), 9)) }), at(1)).unwrap();
+    assert!(matches!(&out[0], Command::Existing { revision: 9, .. }));
+    assert_eq!(owner.state(), "lost");
+}
+
+#[test]
+fn j3_our_own_claim_is_resumed_with_fresh_time() {
+    let claimed =
+        Job { owner: master("m1"), status: JobStatus::Claimed, epoch: 1, dispatch_epoch: 1, ..job(1, 60) };
+    let mut watched = Watched::new(Owner::resume(claimed, 4, Timing::default()));
+    watched.now = at(100_000);
+    let out = watched.begin(&[]);
+    assert_eq!(names(&out), ["mark", "subscribe", "announce", "running", "accept", "status", "exec"]);
+    assert!(matches!(&out[3], Command::WriteRecord { revision: 4, .. }));
+    assert_eq!(watched.owner.job().deadline, at(160_000));
+}
+
+#[test]
+fn j4_the_deadline_is_the_masters_now_plus_timeout() {
+    let watched = Watched::dispatched(1, 30, &[]);
+    let job = watched.owner.job();
+    assert_eq!((job.created, job.deadline), (at(0), at(30_000)));
+    assert_eq!((job.epoch, job.dispatch_epoch, job.owner.clone()), (1, 1, master("m1")));
+    let none = Watched::dispatched(1, 0, &[]);
+    assert_eq!(none.owner.job().deadline, at(60_000));
+    assert_eq!(none.owner.next_wake(), Some(at(5_000)));
+}
+
+#[test]
+fn j5_all_returned_and_ok_is_complete() {
+    let mut watched = Watched::dispatched(2, 60, &[]);
+    watched.ack(1);
+    assert_eq!(names(&watched.ret(1, true)), ["persist"]);
+    let out = watched.ret(2, true);
+    assert_eq!(names(&out), ["persist", "complete", "status", "emit", "purge", "stop"]);
+    watched.ended(JobStatus::Complete);
+    assert_eq!(watched.owner.job().return_count, 2);
+    assert!(watched.owner.job().missing.is_empty());
+}
+
+#[test]
+fn j5_all_returned_and_some_failed_is_failed() {
+    let mut watched = Watched::dispatched(2, 60, &[]);
+    watched.ret(1, true);
+    watched.ret(2, false);
+    watched.ended(JobStatus::Failed);
+    assert_eq!((watched.owner.job().return_count, watched.owner.job().success_count), (2, 1));
+}
+
+#[test]
+fn j5_some_returned_is_partial() {
+    let mut watched = Watched::dispatched(2, 60, &[]);
+    watched.ret(1, true);
+    watched.ack(2);
+    assert_eq!(watched.owner.next_wake(), Some(at(5_000)));
+    watched.tick(59_999);
+    assert_eq!(watched.owner.state(), "watching");
+    watched.tick(60_000);
+    watched.ended(JobStatus::Partial);
+}
+
+#[test]
+fn j5_none_returned_is_timeout() {
+    let mut watched = Watched::dispatched(2, 60, &[]);
+    watched.tick(60_000);
+    watched.ended(JobStatus::Timeout);
+}
+
+#[test]
+fn j5_a_return_cut_off_by_the_deadline_is_stored_and_not_counted() {
+    let mut watched = Watched::dispatched(2, 60, &[]);
+    watched.ret(1, true);
+    let out = watched.send(Event::Return(Box::new(ret_of(2, 1, Cause::Deadline))));
+    assert_eq!(names(&out)[0], "persist");
+    watched.ended(JobStatus::Partial);
+    assert_eq!(watched.owner.job().missing[&peel(2)], Missing::Running);
+}
+
+#[test]
+fn j5_the_request_carries_what_is_left_of_the_time() {
+    let mut watched = Watched::dispatched(1, 60, &[]);
+    let out = watched.tick(5_000);
+    let budget = Duration::from_secs(55);
+    assert_eq!(out, [Command::SendExec { peels: vec![peel(1)], budget }]);
+    let request = messages::exec_request(watched.owner.job(), budget);
+    assert_eq!((request.budget, request.dispatch_epoch), (budget, 1));
+}
+
+#[test]
+fn j6_silent_targets_are_asked_once_more_after_the_ack_window() {
+    let mut watched = Watched::dispatched(3, 60, &[]);
+    watched.ack(1);
+    watched.ret(2, true);
+    assert!(sent_to(&watched.tick(4_999)).is_empty());
+    assert_eq!(sent_to(&watched.tick(5_000)), [peel(3)]);
+    assert!(sent_to(&watched.tick(30_000)).is_empty());
+}
+
+#[test]
+fn j6_a_peel_that_connects_gets_what_it_missed_until_the_deadline() {
+    let mut watched = Watched::dispatched(3, 60, &[]);
+    watched.ack(1);
+    watched.now = at(50_000);
+    assert_eq!(sent_to(&watched.send(Event::Connected { peel: peel(2) })), [peel(2)]);
+    assert!(watched.send(Event::Connected { peel: peel(1) }).is_empty());
+    assert!(watched.send(Event::Connected { peel: peel(9) }).is_empty());
+    watched.now = at(60_000);
+    assert!(sent_to(&watched.send(Event::Connected { peel: peel(2) })).is_empty());
+}
+
+#[test]
+fn j8_a_target_without_a_heartbeat_is_given_up_after_the_grace() {
+    let mut watched = Watched::dispatched(2, 60, &[2]);
+    watched.ret(1, true);
+    assert_eq!(watched.owner.state(), "watching");
+    watched.tick(5_000);
+    assert_eq!(watched.owner.next_wake(), Some(at(10_000)));
+    watched.tick(10_000);
+    watched.ended(JobStatus::Partial);
+    assert_eq!(watched.owner.job().missing[&peel(2)], Missing::Unreachable);
+}
+
+#[test]
+fn j8_none_but_the_unreachable_is_timeout_at_once() {
+    let mut watched = Watched::dispatched(2, 600, &[1, 2]);
+    watched.tick(10_000);
+    watched.ended(JobStatus::Timeout);
+}
+
+#[test]
+fn j8_an_ack_or_a_return_overrides_unreachable() {
+    let mut watched = Watched::dispatched(3, 60, &[2, 3]);
+    watched.tick(10_000);
+    watched.ack(2);
+    watched.ret(3, true);
+    watched.tick(20_000);
+    assert_eq!(watched.owner.state(), "watching");
+    watched.ret(1, true);
+    watched.ret(2, true);
+    watched.ended(JobStatus::Complete);
+}
+
+#[test]
+fn j8_a_target_with_a_heartbeat_is_awaited_to_the_deadline() {
+    let mut watched = Watched::dispatched(1, 60, &[]);
+    watched.tick(59_000);
+    assert_eq!(watched.owner.state(), "watching");
+}
+
+#[test]
+fn j9_every_return_is_on_disk_before_the_terminal_status() {
+    let mut watched = Watched::dispatched(2, 60, &[]);
+    watched.slow_disk = true;
+    watched.ret(1, true);
+    assert_eq!(names(&watched.ret(2, true)), ["persist"]);
+    assert_eq!(watched.owner.state(), "flushing");
+    let failed = Event::PersistFailed { ret: Box::new(watched.unpersisted.remove(0)) };
+    let again = watched.send(failed);
+    assert!(matches!(&again[0], Command::Persist { pause, .. } if *pause == Duration::from_secs(1)));
+    assert!(watched.send(Event::Persisted { peel: peel(2) }).is_empty());
+    let out = watched.send(Event::Persisted { peel: peel(1) });
+    assert_eq!(names(&out), ["complete", "status", "emit", "purge", "stop"]);
+}
+
+#[test]
+fn j9_a_return_counts_only_for_a_target_and_this_dispatch() {
+    let mut watched = Watched::dispatched(1, 60, &[]);
+    let note = |out: Vec<Command>| match out.as_slice() {
+        [Command::Note(note)] => note.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(note(watched.ret(7, true)), Note::NotATarget(peel(7)));
+    let stale = note(watched.send(Event::Return(Box::new(ret(1, 9, true)))));
+    assert_eq!(stale, Note::OtherEpoch { peel: peel(1), dispatch_epoch: 9 });
+    assert_eq!(watched.owner.state(), "watching");
+}
+
+/// A machine that looks at all targets for each return would be felt here.
+#[test]
+fn j9_ten_thousand_returns_are_taken_one_by_one() {
+    let absent: Vec<usize> = (5_001..=10_000).collect();
+    let mut owner = Owner::dispatch(job(10_000, 60), master("m1"), Timing::default());
+    let mut answer = |event| owner.step(event, at(1)).unwrap();
+    answer(Event::Begin { absent: absent.iter().copied().map(peel).collect() });
+    answer(Event::Record(Written::Done { revision: 1 }));
+    answer(Event::Marked(Ok(())));
+    answer(Event::Subscribed(Ok(())));
+    answer(Event::Announced(Ok(())));
+    answer(Event::Record(Written::Done { revision: 2 }));
+    let mut last = Vec::new();
+    for number in 1..=10_000 {
+        answer(Event::Return(Box::new(ret(number, 1, true))));
+        last = answer(Event::Persisted { peel: peel(number) });
+    }
+    assert_eq!(names(&last), ["complete"]);
+    assert_eq!(owner.job().success_count, 10_000);
+}
+
+#[test]
+fn j9_a_late_return_is_stored_as_late_and_changes_nothing() {
+    let mut watched = Watched::dispatched(2, 60, &[]);
+    watched.ret(1, true);
+    watched.tick(60_000);
+    let out = watched.ret(2, true);
+    assert!(matches!(&out[..], [Command::Persist { ret, .. }] if ret.late));
+    watched.ended(JobStatus::Partial);
+    assert_eq!(names(&watched.ret(2, false)), ["note"]);
+    let over = watched.record.clone().unwrap();
+    assert!(messages::late_return(&over, ret(2, 1, true)).unwrap().late);
+    assert_eq!(messages::late_return(&over, ret(7, 1, true)), None);
+}
+
+#[test]
+fn j10_a_superseded_owner_writes_nothing() {
+    let mut watched = Watched::dispatched(1, 60, &[]);
+    let record = watched.owner.job().clone();
+    let taken = Job { owner: master("m2"), epoch: 2, ..record };
+    let mut owner = watched.owner.clone();
+    let out = owner.step(Event::Return(Box::new(ret(1, 1, true))), at(5)).unwrap();
+    assert_eq!(names(&out), ["persist"]);
+    assert_eq!(names(&owner.step(Event::Persisted { peel: peel(1) }, at(6)).unwrap()), ["complete"]);
+    let found = Some((Box::new(taken), 8));
+    let out = owner.step(Event::Record(Written::Conflict { found }), at(7)).unwrap();
+    assert_eq!(names(&out), ["note", "stop"]);
+    assert!(owner.step(Event::Return(Box::new(ret(1, 1, true))), at(8)).unwrap().is_empty());
+    // The same when it learns of it by other ways.
+    assert_eq!(names(&watched.send(Event::Superseded)), ["note", "stop"]);
+    assert!(watched.tick(60_000).is_empty());
+}
+
+#[test]
+fn j11_cancel_finalizes_with_the_returns_so_far() {
+    let mut watched = Watched::dispatched(3, 60, &[]);
+    watched.ret(1, true);
+    let out = watched.cancel();
+    assert_eq!(names(&out), ["publish cancel", "send cancel", "canceled", "status", "emit", "purge", "stop"]);
+    assert!(matches!(&out[1], Command::SendCancel { peels } if *peels == [peel(2), peel(3)]));
+    watched.ended(JobStatus::Canceled);
+    assert_eq!(
+        (watched.owner.job().return_count, watched.owner.job().reason.as_str()),
+        (1, "canceled by alice")
+    );
+    // A peel that was away hears of it when it is back.
+    let out = watched.send(Event::Connected { peel: peel(3) });
+    assert_eq!(out, [Command::SendCancel { peels: vec![peel(3)] }]);
+}
+
+#[test]
+fn j11_a_cancel_that_came_by_the_bus_is_not_published_again() {
+    let mut watched = Watched::dispatched(1, 60, &[]);
+    let out = watched.send(Event::Cancel { by: "bob".into(), seen: true });
+    assert_eq!(names(&out)[..2], ["send cancel", "canceled"]);
+}
+
+#[test]
+fn j11_cancelling_a_finished_job_says_so_and_changes_nothing() {
+    let mut watched = Watched::dispatched(1, 60, &[]);
+    watched.ret(1, true);
+    assert_eq!(watched.cancel(), [Command::Note(Note::AlreadyOver)]);
+    watched.ended(JobStatus::Complete);
+}
+
+#[test]
+fn j11_a_cancel_during_the_dispatch_sends_nothing() {
+    let mut owner = Owner::dispatch(job(1, 60), master("m1"), Timing::default());
+    owner.step(Event::Begin { absent: Default::default() }, at(0)).unwrap();
+    let out = owner.step(Event::Cancel { by: "alice".into(), seen: false }, at(1)).unwrap();
+    assert_eq!(names(&out), ["publish cancel"]);
+    let out = owner.step(Event::Record(Written::Done { revision: 1 }), at(2)).unwrap();
+    assert_eq!(names(&out), ["canceled"]);
+}
+
+#[test]
+fn j12_a_stop_detaches_after_the_flush_and_leaves_the_job_running() {
+    let mut watched = Watched::dispatched(2, 60, &[]);
+    watched.slow_disk = true;
+    watched.ret(1, true);
+    assert!(watched.send(Event::Detach).is_empty());
+    assert_eq!(names(&watched.send(Event::Persisted { peel: peel(1) })), ["stop"]);
+    assert_eq!(watched.owner.state(), "detached");
+    assert_eq!(watched.record.as_ref().unwrap().status, JobStatus::Running);
+    assert_eq!(watched.record.unwrap().epoch, 1);
+}
+
+#[test]
+fn j12_a_detached_job_whose_targets_all_returned_is_finalized() {
+    let mut watched = Watched::dispatched(2, 60, &[]);
+    watched.slow_disk = true;
+    watched.ret(1, true);
+    watched.send(Event::Detach);
+    watched.ret(2, true);
+    watched.send(Event::Persisted { peel: peel(1) });
+    watched.send(Event::Persisted { peel: peel(2) });
+    watched.ended(JobStatus::Complete);
+}
+
+fn orphan(peels: usize, status: JobStatus) -> Job {
+    let record = Watched::dispatched(peels, 60, &[]).record.unwrap();
+    Job { status, ..record }
+}
+
+fn adopted(record: Job, now: u64, prepare: impl FnOnce(&mut Watched)) -> Watched {
+    let owner = Owner::adopt(record, 5, master("m2"), Timing::default()).unwrap();
+    let mut watched = Watched::new(owner);
+    watched.now = at(now);
+    prepare(&mut watched);
+    watched.begin(&[]);
+    watched
+}
+
+#[test]
+fn j13_an_adopter_reads_replays_twice_and_asks_the_silent() {
+    let watched = adopted(orphan(4, JobStatus::Running), 20_000, |watched| {
+        watched.loaded = vec![ret(1, 1, true)];
+        watched.history = vec![
+            History { acks: vec![peel(2)], returns: vec![ret(1, 1, true)], canceled: None },
+            History { acks: vec![], returns: vec![ret(3, 1, true)], canceled: None },
+        ];
+    });
+    assert_eq!(
+        names(&watched.log),
+        ["running", "load", "replay", "subscribe", "replay", "persist", "accept", "exec"]
+    );
+    assert_eq!(sent_to(&watched.log), [peel(4)]);
+    let job = watched.owner.job();
+    assert_eq!(
+        (job.epoch, job.dispatch_epoch, job.reclaim_count, job.owner.clone()),
+        (2, 1, 1, master("m2"))
+    );
+    assert_eq!(job.deadline, at(60_000));
+    assert!(
+        matches!(watched.log.last(), Some(Command::SendExec { budget, .. }) if *budget == Duration::from_secs(40))
+    );
+}
+
+#[test]
+fn j13_an_adopted_job_that_is_complete_or_out_of_time_ends_at_once() {
+    let watched =
+        adopted(orphan(1, JobStatus::Running), 20_000, |watched| watched.loaded = vec![ret(1, 1, true)]);
+    watched.ended(JobStatus::Complete);
+    let watched =
+        adopted(orphan(2, JobStatus::Running), 70_000, |watched| watched.loaded = vec![ret(1, 1, true)]);
+    watched.ended(JobStatus::Partial);
+    assert!(sent_to(&watched.log).is_empty());
+}
+
+#[test]
+fn j13_an_adopted_job_that_was_canceled_ends_canceled() {
+    let canceled = History { canceled: Some("bob".into()), ..History::default() };
+    let watched =
+        adopted(orphan(1, JobStatus::Running), 20_000, |watched| watched.history = vec![canceled.clone()]);
+    watched.ended(JobStatus::Canceled);
+    assert!(sent_to(&watched.log).is_empty() && names(&watched.log).contains(&"send cancel"));
+    // All had returned before the cancel came: it is what they said.
+    let watched = adopted(orphan(1, JobStatus::Running), 20_000, |watched| {
+        watched.history = vec![canceled.clone()];
+        watched.loaded = vec![ret(1, 1, true)];
+    });
+    watched.ended(JobStatus::Complete);
+    // The cancel is what made it return.
+    let watched = adopted(orphan(1, JobStatus::Running), 20_000, |watched| {
+        watched.history = vec![canceled];
+        watched.loaded = vec![ret_of(1, 1, Cause::Canceled)];
+    });
+    watched.ended(JobStatus::Canceled);
+}
+
+#[test]
+fn j13_a_claimed_orphan_is_dispatched_afresh_in_what_time_is_left() {
+    let watched = adopted(orphan(1, JobStatus::Claimed), 20_000, |_| {});
+    let order = ["claimed", "mark", "subscribe", "announce", "running", "accept", "status", "exec"];
+    assert_eq!(names(&watched.log), order);
+    assert_eq!((watched.owner.job().epoch, watched.owner.job().dispatch_epoch), (2, 2));
+    let late = adopted(orphan(1, JobStatus::Claimed), 70_000, |_| {});
+    late.ended(JobStatus::Timeout);
+    assert!(sent_to(&late.log).is_empty());
+}
+
+#[test]
+fn j13_more_than_three_reclaims_fail_the_job_with_the_reason() {
+    for (reclaims, given_up) in [(2, false), (3, true)] {
+        let record = Job { reclaim_count: reclaims, ..orphan(1, JobStatus::Running) };
+        let watched = adopted(record, 20_000, |_| {});
+        assert_eq!(watched.owner.state() == "done", given_up, "{reclaims}");
+        if given_up {
+            watched.ended(JobStatus::Failed);
+            assert!(watched.owner.job().reason.contains("more than 3 times"));
+            assert!(!names(&watched.log).contains(&"load"));
+        }
+    }
+}
+
+#[test]
+fn j13_one_adopter_wins_and_the_other_stops() {
+    let record = orphan(1, JobStatus::Running);
+    let mut loser = Owner::adopt(record.clone(), 5, master("m3"), Timing::default()).unwrap();
+    loser.step(Event::Begin { absent: Default::default() }, at(1)).unwrap();
+    let won = Job { owner: master("m2"), epoch: 2, ..record };
+    let found = Some((Box::new(won), 6));
+    let out = loser.step(Event::Record(Written::Conflict { found }), at(2)).unwrap();
+    assert_eq!(names(&out), ["note", "stop"]);
+}
+
+#[test]
+fn j13_a_terminal_record_with_an_active_key_is_only_reported_and_purged() {
+    let watched = adopted(orphan(1, JobStatus::Partial), 20_000, |_| {});
+    assert_eq!(names(&watched.log), ["emit", "purge", "stop"]);
+    let newer = orphan(1, JobStatus::Unknown);
+    assert!(Owner::adopt(newer, 5, master("m2"), Timing::default()).is_err());
+}
+
+#[test]
+fn j17_missing_peels_are_named_with_the_reason() {
+    let mut watched = Watched::dispatched(6, 60, &[4]);
+    watched.ret(1, true);
+    watched.ack(2);
+    watched.send(Event::Return(Box::new(ret_of(5, 1, Cause::Interrupted))));
+    watched.send(Event::Return(Box::new(ret_of(6, 1, Cause::Deadline))));
+    watched.tick(10_000);
+    watched.tick(60_000);
+    let missing = watched.owner.job().missing.clone();
+    let expected = [
+        (peel(2), Missing::Running),
+        (peel(3), Missing::NeverAcked),
+        (peel(4), Missing::Unreachable),
+        (peel(5), Missing::Interrupted),
+        (peel(6), Missing::Running),
+    ];
+    assert_eq!(missing, expected.into_iter().collect());
+}
+
+#[test]
+fn j19_a_finalized_job_is_told_with_status_counts_and_depth() {
+    let mut watched = Watched::dispatched(1, 60, &[]);
+    watched.ret(1, true);
+    let mut record = watched.record.clone().unwrap();
+    record.metadata.insert("reactor_depth".into(), 2.into());
+    let (subject, event) = messages::finalized_event(&record, at(9)).unwrap();
+    assert_eq!(subject.to_string(), format!("zester.event._master.job.{}.finalized", jid()));
+    assert_eq!((event.depth, event.data["status"].as_str()), (2, Some("complete")));
+    assert_eq!(event.data["return_count"], 1);
+}
+
+#[test]
+fn j19_a_failed_emit_is_tried_again_before_the_active_key_goes() {
+    let mut owner = Watched::dispatched(1, 60, &[]).owner;
+    owner.step(Event::Return(Box::new(ret(1, 1, true))), at(1)).unwrap();
+    owner.step(Event::Persisted { peel: peel(1) }, at(2)).unwrap();
+    owner.step(Event::Record(Written::Done { revision: 9 }), at(3)).unwrap();
+    assert!(owner.step(Event::Emitted(Err(Failed)), at(4)).unwrap().is_empty());
+    assert_eq!(names(&owner.step(Event::Tick, at(1_004)).unwrap()), ["emit"]);
+    assert_eq!(names(&owner.step(Event::Emitted(Ok(())), at(1_005)).unwrap()), ["purge"]);
+}
+
+#[test]
+fn j20_what_is_not_listed_is_refused_and_changes_nothing() {
+    let mut watched = Watched::dispatched(1, 60, &[]);
+    for event in [
+        Event::Begin { absent: Default::default() },
+        Event::Record(Written::Done { revision: 1 }),
+        Event::Marked(Ok(())),
+        Event::Announced(Ok(())),
+        Event::Loaded(Ok(vec![])),
+        Event::Replayed(Ok(History::default())),
+        Event::Persisted { peel: peel(1) },
+        Event::Emitted(Ok(())),
+        Event::Purged(Ok(())),
+    ] {
+        let name = event.name();
+        let illegal = watched.owner.step(event, at(1)).unwrap_err();
+        assert_eq!((illegal.state, illegal.event), ("watching", name));
+    }
+    assert_eq!(watched.owner.state(), "watching");
+    watched.ret(1, true);
+    watched.ended(JobStatus::Complete);
+}

@@ -1,0 +1,369 @@
+//! The peel's machine by tables: each test shows one rule.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod fleet;
+
+use fleet::{T0, job, peel, ret};
+use std::time::Duration;
+use zester_jobs::dedup::{Decision, Dispatch, Entry, Ledger, Refused, Standing};
+use zester_jobs::peel::{BUSY, Command, DEADLINE, Event, INTERRUPTED, Moment, Note};
+use zester_jobs::{Failed, Peel, Timing, messages};
+use zester_wire::*;
+
+fn jid(number: u8) -> Jid {
+    Jid::new(UnixMillis(T0), [number; 16])
+}
+
+fn dispatch(number: u8) -> Dispatch {
+    Dispatch { jid: jid(number), epoch: 1 }
+}
+
+fn now(millis: u64) -> Moment {
+    Moment { wall: UnixMillis(T0 + millis), run: Duration::from_millis(1_000_000 + millis) }
+}
+
+fn request(number: u8, function: &str) -> ExecRequest {
+    let job = Job { jid: jid(number), function: function.into(), dispatch_epoch: 1, ..job(1, 60) };
+    messages::exec_request(&job, Duration::from_secs(60))
+}
+
+fn exec(number: u8) -> Event {
+    Event::Exec { request: Box::new(request(number, "state.apply")), signed: UnixMillis(T0) }
+}
+
+fn stored(number: u8) -> Event {
+    Event::Stored { dispatch: dispatch(number), result: Ok(()) }
+}
+
+fn finished(number: u8, success: bool) -> Event {
+    Event::Finished { dispatch: dispatch(number), ret: Box::new(ret(1, 0, success)) }
+}
+
+fn working() -> Peel {
+    let mut peel = Peel::new(peel(1), Timing::default());
+    peel.step(Event::Start { entries: Vec::new() }, now(0)).unwrap();
+    peel.step(Event::Connected, now(0)).unwrap();
+    peel
+}
+
+/// A peel on which this one runs.
+fn running(number: u8) -> Peel {
+    let mut peel = working();
+    peel.step(exec(number), now(0)).unwrap();
+    peel.step(stored(number), now(0)).unwrap();
+    peel
+}
+
+fn names(commands: &[Command]) -> Vec<&'static str> {
+    commands
+        .iter()
+        .map(|command| match command {
+            Command::KillLeftovers { .. } => "kill",
+            Command::StoreEntry(_) => "store entry",
+            Command::SendAck { .. } => "ack",
+            Command::Execute { .. } => "execute",
+            Command::Abort { .. } => "abort",
+            Command::StoreReturn { .. } => "store return",
+            Command::SendReturn { .. } => "send return",
+            Command::SendUnstored { .. } => "send unstored",
+            Command::Reply { .. } => "reply",
+            Command::Forget { .. } => "forget",
+            Command::Note(_) => "note",
+        })
+        .collect()
+}
+
+#[track_caller]
+fn returns(command: &Command) -> &Return {
+    match command {
+        Command::StoreReturn { ret, .. } | Command::SendUnstored { ret } | Command::Reply { ret } => ret,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn j6_j7_on_disk_then_acked_then_executed() {
+    let mut peel = working();
+    assert_eq!(names(&peel.step(exec(1), now(0)).unwrap()), ["store entry"]);
+    // A copy before it is on disk is no reason to say that it is.
+    assert!(peel.step(exec(1), now(1)).unwrap().is_empty());
+    assert_eq!(names(&peel.step(stored(1), now(2)).unwrap()), ["ack", "execute"]);
+    assert_eq!(names(&peel.step(exec(1), now(3)).unwrap()), ["ack"]);
+}
+
+#[test]
+fn j7_one_that_has_returned_answers_with_its_return() {
+    let mut peel = running(1);
+    assert_eq!(names(&peel.step(finished(1, true), now(5)).unwrap()), ["store return"]);
+    assert!(peel.step(exec(1), now(6)).unwrap().is_empty());
+    let out = peel.step(Event::ReturnStored { dispatch: dispatch(1) }, now(7)).unwrap();
+    assert_eq!(names(&out), ["send return"]);
+    peel.step(Event::Delivered { dispatch: dispatch(1) }, now(8)).unwrap();
+    assert_eq!(names(&peel.step(exec(1), now(9)).unwrap()), ["send return"]);
+    assert_eq!(peel.undelivered(), 0);
+}
+
+#[test]
+fn j7_what_cannot_be_written_is_not_executed() {
+    let mut peel = working();
+    peel.step(exec(1), now(0)).unwrap();
+    let failed = Event::Stored { dispatch: dispatch(1), result: Err(Failed) };
+    let out = peel.step(failed, now(1)).unwrap();
+    assert_eq!(names(&out), ["send unstored"]);
+    assert_eq!(returns(&out[0]).cause, Cause::Refused);
+    assert_eq!(names(&peel.step(exec(1), now(2)).unwrap()), ["send unstored"]);
+    assert_eq!(peel.busy(), 0);
+}
+
+#[test]
+fn j7_a_lower_epoch_is_refused_and_noted() {
+    let mut peel = working();
+    let later = ExecRequest { dispatch_epoch: 4, ..request(1, "state.apply") };
+    peel.step(Event::Exec { request: Box::new(later), signed: UnixMillis(T0) }, now(0)).unwrap();
+    let out = peel.step(exec(1), now(1)).unwrap();
+    assert_eq!(out, [Command::Note(Note::LowerEpoch(dispatch(1)))]);
+}
+
+#[test]
+fn j7_a_request_out_of_time_is_refused_and_says_why() {
+    let mut peel = working();
+    let out = peel.step(exec(1), now(60_001)).unwrap();
+    assert_eq!(names(&out), ["send unstored"]);
+    assert_eq!(returns(&out[0]).cause, Cause::Expired);
+    assert!(returns(&out[0]).error.contains("clock"));
+    assert_eq!(names(&working().step(exec(1), now(60_000)).unwrap()), ["store entry"]);
+}
+
+#[test]
+fn j7_a_dispatch_is_remembered_longer_than_its_request_is_valid() {
+    let mut peel = running(1);
+    peel.step(finished(1, true), now(5)).unwrap();
+    peel.step(Event::ReturnStored { dispatch: dispatch(1) }, now(5)).unwrap();
+    peel.step(Event::Delivered { dispatch: dispatch(1) }, now(6)).unwrap();
+    assert!(peel.step(Event::Tick, now(3_659_000)).unwrap().is_empty());
+    assert_eq!(names(&peel.step(Event::Tick, now(3_661_000)).unwrap()), ["forget"]);
+    // By then a copy is out of time anyway.
+    assert_eq!(names(&peel.step(exec(1), now(3_662_000)).unwrap()), ["send unstored"]);
+}
+
+#[test]
+fn j5_an_execution_is_aborted_when_its_budget_and_half_a_second_are_over() {
+    let mut peel = running(1);
+    peel.step(Event::Disconnected, now(10)).unwrap();
+    assert_eq!(peel.next_wake(), Some(now(60_500).run));
+    assert!(peel.step(Event::Tick, now(60_499)).unwrap().is_empty());
+    let out = peel.step(Event::Tick, now(60_500)).unwrap();
+    assert_eq!(out, [Command::Abort { dispatch: dispatch(1), cause: Cause::Deadline }]);
+    assert!(peel.step(Event::Tick, now(61_000)).unwrap().is_empty());
+    let out = peel.step(finished(1, false), now(62_000)).unwrap();
+    let ret = returns(&out[0]);
+    assert!(ret.canceled && ret.cause == Cause::Deadline && !ret.counts());
+    assert_eq!((ret.jid.clone(), ret.dispatch_epoch), (jid(1), 1));
+}
+
+#[test]
+fn j5_what_ended_well_in_spite_of_the_abort_ended_well() {
+    let mut peel = running(1);
+    peel.step(Event::Tick, now(60_500)).unwrap();
+    let out = peel.step(finished(1, true), now(60_600)).unwrap();
+    assert!(returns(&out[0]).success && returns(&out[0]).cause == Cause::Finished);
+}
+
+#[test]
+fn j5_time_spent_waiting_counts() {
+    let mut peel = running(1);
+    peel.step(exec(2), now(0)).unwrap();
+    assert_eq!(names(&peel.step(stored(2), now(0)).unwrap()), ["ack"]);
+    let out = peel.step(Event::Tick, now(60_500)).unwrap();
+    assert_eq!(names(&out), ["abort", "store return"]);
+    assert_eq!((returns(&out[1]).cause, returns(&out[1]).error.as_str()), (Cause::Deadline, DEADLINE));
+}
+
+#[test]
+fn j11_a_cancel_aborts_what_runs_and_drops_what_waits() {
+    let mut peel = running(1);
+    peel.step(exec(2), now(0)).unwrap();
+    peel.step(stored(2), now(0)).unwrap();
+    let cancel = |number| Event::Cancel { jid: jid(number), dispatch_epoch: 1 };
+    let out = peel.step(cancel(1), now(5)).unwrap();
+    assert_eq!(out, [Command::Abort { dispatch: dispatch(1), cause: Cause::Canceled }]);
+    let out = peel.step(cancel(2), now(6)).unwrap();
+    assert_eq!(names(&out), ["store return"]);
+    assert!(returns(&out[0]).canceled);
+    assert!(peel.step(cancel(1), now(7)).unwrap().is_empty());
+    let out = peel.step(finished(1, false), now(8)).unwrap();
+    assert!(returns(&out[0]).canceled && returns(&out[0]).cause == Cause::Canceled);
+}
+
+#[test]
+fn j11_a_cancel_that_overtakes_its_request_keeps_it_from_starting() {
+    let mut peel = working();
+    let out = peel.step(Event::Cancel { jid: jid(1), dispatch_epoch: 1 }, now(0)).unwrap();
+    let [Command::StoreEntry(entry)] = out.as_slice() else { panic!("{out:?}") };
+    assert_eq!(entry.standing, Standing::Canceled);
+    let out = peel.step(exec(1), now(1)).unwrap();
+    assert!(returns(&out[0]).canceled);
+    // Also after a restart.
+    let mut again = Peel::new(fleet::peel(1), Timing::default());
+    again.step(Event::Start { entries: vec![entry.clone()] }, now(2)).unwrap();
+    assert!(returns(&again.step(exec(1), now(3)).unwrap()[0]).canceled);
+}
+
+#[test]
+fn j11_a_cancel_while_it_is_being_written_keeps_it_from_starting() {
+    let mut peel = working();
+    peel.step(exec(1), now(0)).unwrap();
+    let out = peel.step(Event::Cancel { jid: jid(1), dispatch_epoch: 1 }, now(1)).unwrap();
+    assert_eq!(names(&out), ["store return"]);
+    assert!(peel.step(stored(1), now(2)).unwrap().is_empty());
+}
+
+#[test]
+fn j15_a_full_queue_is_said_at_once_and_remembered() {
+    let mut peel = running(0);
+    for number in 1..=64 {
+        peel.step(exec(number), now(0)).unwrap();
+    }
+    let out = peel.step(exec(65), now(0)).unwrap();
+    assert_eq!(names(&out), ["store return"]);
+    assert_eq!((returns(&out[0]).error.as_str(), returns(&out[0]).cause), (BUSY, Cause::Busy));
+    peel.step(Event::ReturnStored { dispatch: dispatch(65) }, now(1)).unwrap();
+    // There is room again: a copy of the request is answered, not executed.
+    peel.step(finished(0, true), now(2)).unwrap();
+    assert_eq!(names(&peel.step(exec(65), now(3)).unwrap()), ["send return"]);
+}
+
+#[test]
+fn j15_a_ping_answers_during_a_long_highstate() {
+    let mut peel = running(1);
+    let ping = Event::Exec { request: Box::new(request(2, "test.ping")), signed: UnixMillis(T0) };
+    peel.step(ping, now(1)).unwrap();
+    assert_eq!(names(&peel.step(stored(2), now(2)).unwrap()), ["ack", "execute"]);
+    assert_eq!(names(&peel.step(finished(2, true), now(3)).unwrap()), ["store return"]);
+}
+
+#[test]
+fn j15_the_next_starts_when_the_one_before_has_ended() {
+    let mut peel = running(1);
+    peel.step(exec(2), now(0)).unwrap();
+    peel.step(stored(2), now(0)).unwrap();
+    assert_eq!(names(&peel.step(finished(1, true), now(1)).unwrap()), ["store return", "execute"]);
+}
+
+#[test]
+fn j21_a_direct_request_is_answered_once_and_by_a_reply() {
+    let mut peel = working();
+    let direct = || {
+        let request = ExecRequest { direct: true, ..request(1, "state.apply") };
+        Event::Exec { request: Box::new(request), signed: UnixMillis(T0) }
+    };
+    peel.step(direct(), now(0)).unwrap();
+    assert_eq!(names(&peel.step(stored(1), now(0)).unwrap()), ["execute"]);
+    assert_eq!(returns(&peel.step(direct(), now(1)).unwrap()[0]).cause, Cause::Refused);
+    assert_eq!(names(&peel.step(finished(1, true), now(2)).unwrap()), ["reply", "store entry"]);
+    let old = ExecRequest { direct: true, budget: Duration::from_secs(600), ..request(2, "state.apply") };
+    let old = Event::Exec { request: Box::new(old), signed: UnixMillis(T0) };
+    assert_eq!(returns(&peel.step(old, now(60_001)).unwrap()[0]).cause, Cause::Expired);
+}
+
+#[test]
+fn j22_a_return_waits_in_the_outbox_until_a_master_has_it() {
+    let mut peel = running(1);
+    peel.step(Event::Disconnected, now(1)).unwrap();
+    peel.step(finished(1, true), now(2)).unwrap();
+    assert!(peel.step(Event::ReturnStored { dispatch: dispatch(1) }, now(3)).unwrap().is_empty());
+    assert_eq!((peel.undelivered(), peel.next_wake()), (1, None));
+    assert_eq!(names(&peel.step(Event::Connected, now(100)).unwrap()), ["send return"]);
+    assert!(peel.step(Event::Tick, now(5_099)).unwrap().is_empty());
+    assert_eq!(names(&peel.step(Event::Tick, now(5_100)).unwrap()), ["send return"]);
+    assert_eq!(peel.next_wake(), Some(now(15_100).run));
+    peel.step(Event::Delivered { dispatch: dispatch(1) }, now(5_200)).unwrap();
+    assert_eq!((peel.undelivered(), peel.next_wake()), (0, None));
+}
+
+#[test]
+fn j22_a_disk_that_fails_keeps_no_return_from_the_master() {
+    let mut peel = running(1);
+    let out = peel.step(finished(1, true), now(2)).unwrap();
+    let ret = Box::new(returns(&out[0]).clone());
+    let out = peel.step(Event::ReturnStoreFailed { ret }, now(3)).unwrap();
+    assert_eq!(names(&out), ["send unstored", "store return"]);
+    peel.step(Event::Delivered { dispatch: dispatch(1) }, now(4)).unwrap();
+    assert!(peel.step(Event::ReturnStored { dispatch: dispatch(1) }, now(5)).unwrap().is_empty());
+    assert_eq!(peel.undelivered(), 0);
+}
+
+#[test]
+fn j22_after_a_restart_the_accepted_are_interrupted_once_their_processes_are_gone() {
+    let entry = |number, standing| Entry {
+        dispatch: dispatch(number),
+        standing,
+        keep_until: UnixMillis(T0 + 100_000),
+        direct: false,
+    };
+    let entries = vec![entry(1, Standing::Accepted), entry(2, Standing::Returned { delivered: false })];
+    let mut peel = Peel::new(fleet::peel(1), Timing::default());
+    let out = peel.step(Event::Start { entries }, now(0)).unwrap();
+    assert_eq!(out, [Command::KillLeftovers { dispatches: vec![dispatch(1)] }]);
+    // What comes meanwhile is taken, and starts when the old is gone.
+    peel.step(exec(3), now(1)).unwrap();
+    assert_eq!(names(&peel.step(stored(3), now(2)).unwrap()), ["ack"]);
+    assert_eq!(names(&peel.step(Event::Connected, now(3)).unwrap()), ["send return"]);
+    let out = peel.step(Event::LeftoversGone, now(4)).unwrap();
+    assert_eq!(names(&out), ["store return", "execute"]);
+    assert_eq!((returns(&out[0]).error.as_str(), returns(&out[0]).cause), (INTERRUPTED, Cause::Interrupted));
+    assert!(returns(&out[0]).counts());
+}
+
+#[test]
+fn j20_what_is_not_listed_is_refused_and_changes_nothing() {
+    let mut peel = Peel::new(peel(1), Timing::default());
+    assert_eq!(peel.step(exec(1), now(0)).unwrap_err().state, "not started");
+    let mut peel = running(1);
+    for event in [
+        Event::Start { entries: Vec::new() },
+        Event::LeftoversGone,
+        stored(1),
+        finished(2, true),
+        Event::ReturnStored { dispatch: dispatch(1) },
+        Event::Delivered { dispatch: dispatch(1) },
+    ] {
+        assert!(peel.step(event.clone(), now(1)).is_err(), "{event:?}");
+    }
+    assert_eq!(peel.busy(), 1);
+}
+
+#[test]
+fn j7_the_ledger_decides_by_this_table() {
+    let timing = Timing::default();
+    let entry = |epoch, standing| Entry {
+        dispatch: Dispatch { jid: jid(1), epoch },
+        standing,
+        keep_until: UnixMillis(T0),
+        direct: false,
+    };
+    let returned = Standing::Returned { delivered: true };
+    for (known, asked, late, decision) in [
+        (vec![], 1, false, Decision::Accept),
+        (vec![], 1, true, Decision::Refuse(Refused::Expired)),
+        (vec![entry(1, Standing::Accepted)], 1, false, Decision::AckAgain),
+        (vec![entry(1, Standing::Accepted)], 1, true, Decision::AckAgain),
+        (vec![entry(1, returned)], 1, true, Decision::ReturnAgain),
+        (vec![entry(2, returned)], 1, false, Decision::Refuse(Refused::LowerEpoch)),
+        (vec![entry(1, returned)], 2, false, Decision::Accept),
+        (vec![entry(1, returned), entry(2, Standing::Accepted)], 2, false, Decision::AckAgain),
+        (
+            vec![entry(1, returned), entry(2, Standing::Accepted)],
+            1,
+            false,
+            Decision::Refuse(Refused::LowerEpoch),
+        ),
+        (vec![entry(1, Standing::Canceled)], 2, false, Decision::Canceled),
+    ] {
+        let request = ExecRequest { dispatch_epoch: asked, ..request(1, "state.apply") };
+        let wall = UnixMillis(if late { T0 + 60_001 } else { T0 });
+        let ledger = Ledger::new(known.clone());
+        assert_eq!(ledger.decide(&request, UnixMillis(T0), wall, &timing), decision, "{known:?} {asked}");
+    }
+}

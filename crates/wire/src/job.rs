@@ -1,0 +1,167 @@
+//! The record of a job: bucket `jobs`, key `<jid>`.
+
+use crate::codec::Message;
+use crate::name::{Jid, MasterId, PeelId};
+use crate::time::{UnixMillis, millis};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How long a job may take when nobody says (J-4).
+pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
+
+/// Where a job stands (J-1).
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobStatus {
+    #[default]
+    Pending,
+    /// Recorded, and provably never published.
+    Claimed,
+    /// Perhaps published.
+    Running,
+    Complete,
+    Failed,
+    Partial,
+    Timeout,
+    Canceled,
+    /// A word of a newer release. Whoever reads it leaves the job alone.
+    #[serde(other)]
+    Unknown,
+}
+
+impl JobStatus {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            JobStatus::Pending => "pending",
+            JobStatus::Claimed => "claimed",
+            JobStatus::Running => "running",
+            JobStatus::Complete => "complete",
+            JobStatus::Failed => "failed",
+            JobStatus::Partial => "partial",
+            JobStatus::Timeout => "timeout",
+            JobStatus::Canceled => "canceled",
+            JobStatus::Unknown => "unknown",
+        }
+    }
+
+    /// A status that never changes again.
+    pub fn is_terminal(self) -> bool {
+        match self {
+            JobStatus::Pending | JobStatus::Claimed | JobStatus::Running | JobStatus::Unknown => false,
+            JobStatus::Complete
+            | JobStatus::Failed
+            | JobStatus::Partial
+            | JobStatus::Timeout
+            | JobStatus::Canceled => true,
+        }
+    }
+}
+
+/// Why a target has no usable return (J-17).
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Missing {
+    NeverAcked,
+    /// It acked, and had not ended when the job did.
+    Running,
+    /// Without a heartbeat, ack or return (J-8).
+    Unreachable,
+    /// The peel restarted under it: what became of the work is unknown.
+    Interrupted,
+    #[serde(other)]
+    Unknown,
+}
+
+/// One job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    #[serde(default = "crate::version")]
+    pub v: u32,
+    pub jid: Jid,
+    pub function: String,
+    #[serde(default)]
+    pub args: Map<String, Value>,
+    /// The bare positional: the function's primary parameter.
+    #[serde(default)]
+    pub state_id: String,
+    #[serde(default)]
+    pub targets: Vec<PeelId>,
+    #[serde(default)]
+    pub target_expr: String,
+    /// Zero: nobody said.
+    #[serde(default, with = "millis")]
+    pub timeout: Duration,
+    /// On the dispatching master's clock.
+    #[serde(default)]
+    pub deadline: UnixMillis,
+    #[serde(default)]
+    pub status: JobStatus,
+    #[serde(default)]
+    pub created: UnixMillis,
+    #[serde(default)]
+    pub updated: UnixMillis,
+    #[serde(default)]
+    pub user: String,
+    pub owner: MasterId,
+    /// Fences owners: every adoption raises it.
+    #[serde(default)]
+    pub epoch: u64,
+    /// What peels deduplicate by: unchanged by adoption.
+    #[serde(default)]
+    pub dispatch_epoch: u64,
+    #[serde(default)]
+    pub reclaim_count: u32,
+    #[serde(default)]
+    pub return_count: u64,
+    #[serde(default)]
+    pub success_count: u64,
+    #[serde(default)]
+    pub metadata: Map<String, Value>,
+    /// Further positionals, of reactions that give a list.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub positionals: Vec<Value>,
+    /// A dry run.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub test: bool,
+    /// Why it ended as it did, where the status alone does not say.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Targets without a usable return, as they stood at the end (J-17).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub missing: BTreeMap<PeelId, Missing>,
+    /// The operator's request as it came, envelope and all: peels may demand it (I-8), and adopters must have it too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "serde_bytes")]
+    pub request: Vec<u8>,
+    /// Keys of newer releases. Masters of two releases write one record by turns; the older must not lose what it does
+    /// not know.
+    #[serde(flatten)]
+    pub rest: BTreeMap<String, rmpv::Value>,
+}
+
+impl Message for Job {
+    const NAME: &'static str = "job record";
+}
+
+pub(crate) fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+impl Job {
+    /// The time allowed: what was asked, else the default (J-4).
+    pub fn timeout(&self) -> Duration {
+        if self.timeout.is_zero() { TIMEOUT_DEFAULT } else { self.timeout }
+    }
+
+    /// A zero deadline is read as created + timeout (J-4).
+    pub fn deadline(&self) -> UnixMillis {
+        if self.deadline.is_zero() { self.created.plus(self.timeout()) } else { self.deadline }
+    }
+
+    /// How deep in a chain of reactions the job stands; 0 for what no reaction caused (J-19).
+    pub fn reactor_depth(&self) -> u32 {
+        let depth = self.metadata.get("reactor_depth").and_then(Value::as_u64).unwrap_or(0);
+        u32::try_from(depth).unwrap_or(u32::MAX)
+    }
+}

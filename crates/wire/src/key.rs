@@ -1,0 +1,104 @@
+//! Bucket names and keys: the only place that builds and parses them.
+
+use crate::name::{Jid, MasterId, PeelId, Token};
+use crate::subject::BadSubject;
+use std::fmt;
+
+/// The buckets whose keys are made here.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Bucket {
+    Jobs,
+    JobReturns,
+    MasterHeartbeat,
+    PeelHeartbeat,
+    Facts,
+    Leases,
+}
+
+impl Bucket {
+    pub const ALL: [Bucket; 6] = [
+        Bucket::Jobs,
+        Bucket::JobReturns,
+        Bucket::MasterHeartbeat,
+        Bucket::PeelHeartbeat,
+        Bucket::Facts,
+        Bucket::Leases,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Bucket::Jobs => "jobs",
+            Bucket::JobReturns => "job-returns",
+            Bucket::MasterHeartbeat => "master-heartbeat",
+            Bucket::PeelHeartbeat => "peel-heartbeat",
+            Bucket::Facts => "facts",
+            Bucket::Leases => "leases",
+        }
+    }
+}
+
+/// A key of a bucket.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Key {
+    Job(Jid),
+    /// Marks a job that is not over: what the orphan scan reads (J-13).
+    Active(Jid),
+    Return(Jid, PeelId),
+    Master(MasterId),
+    Peel(PeelId),
+    Facts(PeelId),
+    Lease(Token),
+}
+
+impl Key {
+    pub fn bucket(&self) -> Bucket {
+        match self {
+            Key::Job(_) | Key::Active(_) => Bucket::Jobs,
+            Key::Return(..) => Bucket::JobReturns,
+            Key::Master(_) => Bucket::MasterHeartbeat,
+            Key::Peel(_) => Bucket::PeelHeartbeat,
+            Key::Facts(_) => Bucket::Facts,
+            Key::Lease(_) => Bucket::Leases,
+        }
+    }
+
+    /// The subject that a record is stored under and signed for.
+    pub fn subject(&self) -> String {
+        format!("$KV.{}.{self}", self.bucket().as_str())
+    }
+
+    pub fn parse(bucket: Bucket, text: &str) -> Result<Key, BadSubject> {
+        let key = match (bucket, text.split_once('.')) {
+            (Bucket::Jobs, Some(("active", jid))) => Key::Active(Jid::parse(jid)?),
+            (Bucket::Jobs, None) => Key::Job(Jid::parse(text)?),
+            (Bucket::JobReturns, Some((jid, peel))) => Key::Return(Jid::parse(jid)?, PeelId::parse(peel)?),
+            (Bucket::MasterHeartbeat, Some(_)) => Key::Master(MasterId::parse(text)?),
+            (Bucket::PeelHeartbeat, None) => Key::Peel(PeelId::parse(text)?),
+            (Bucket::Facts, None) => Key::Facts(PeelId::parse(text)?),
+            (Bucket::Leases, None) => Key::Lease(Token::parse(text)?),
+            _ => return Err(BadSubject { why: "no key of that bucket has this shape" }),
+        };
+        Ok(key)
+    }
+
+    /// What a watch of all `active.*` keys is for.
+    pub const ALL_ACTIVE: &'static str = "active.*";
+
+    /// All returns of one job.
+    pub fn all_returns(jid: &Jid) -> String {
+        format!("{jid}.*")
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Key::Job(jid) => write!(out, "{jid}"),
+            Key::Active(jid) => write!(out, "active.{jid}"),
+            Key::Return(jid, peel) => write!(out, "{jid}.{peel}"),
+            Key::Master(master) => write!(out, "{master}"),
+            Key::Peel(peel) | Key::Facts(peel) => write!(out, "{peel}"),
+            Key::Lease(name) => write!(out, "{name}"),
+        }
+    }
+}

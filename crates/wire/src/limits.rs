@@ -1,0 +1,16 @@
+//! The bounds of what is read from the wire.
+
+/// Largest message or record that is decoded: the most that a NATS server can sensibly be told to carry.
+pub const MESSAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// How deep maps and lists of a message may nest. Decoding recurses, and a worker's stack is small.
+pub const NESTING_MAX: usize = 96;
+/// Longest name of a peel, a master or any other token of a subject.
+pub const TOKEN_BYTES_MAX: usize = 128;
+/// Segments of one event tag.
+pub const TAG_SEGMENTS_MAX: usize = 16;
+/// Longest subject that is parsed.
+pub const SUBJECT_BYTES_MAX: usize = 1024;
+/// Longest message id.
+pub const MESSAGE_ID_BYTES_MAX: usize = 128;
+/// How much of a decoder's own words an error repeats: they quote what a stranger sent.
+pub const ERROR_WORDS_BYTES_MAX: usize = 200;

@@ -1,0 +1,31 @@
+//! `zester.target.resolve`: which peels an expression names.
+
+use crate::codec::Message;
+use crate::name::PeelId;
+use crate::refusal::Refusal;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResolveRequest {
+    #[serde(default = "crate::version")]
+    pub v: u32,
+    pub target_expr: String,
+}
+
+impl Message for ResolveRequest {
+    const NAME: &'static str = "target request";
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResolveReply {
+    #[serde(default = "crate::version")]
+    pub v: u32,
+    #[serde(default)]
+    pub peels: Vec<PeelId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Refusal>,
+}
+
+impl Message for ResolveReply {
+    const NAME: &'static str = "target reply";
+}

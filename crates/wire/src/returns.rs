@@ -1,0 +1,106 @@
+//! `zester.job.<jid>.return.<peel>`: what became of the work on one peel. Also bucket `job-returns`, and the reply of
+//! `--direct`.
+
+use crate::codec::Message;
+use crate::envelope::Addressed;
+use crate::job::is_false;
+use crate::name::{Jid, PeelId};
+use crate::subject::Subject;
+use crate::time::UnixMillis;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Why a return is not the function's own answer.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// It is the function's own answer.
+    #[default]
+    Finished,
+    /// Canceled by somebody (J-11).
+    Canceled,
+    /// Canceled by the deadline: counts as not returned (J-5).
+    Deadline,
+    /// The peel restarted under it (J-22).
+    Interrupted,
+    /// The execution queue was full (J-15).
+    Busy,
+    /// The request was out of time when it came (J-7).
+    Expired,
+    /// The peel would not do it.
+    Refused,
+    #[serde(other)]
+    Unknown,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Return {
+    #[serde(default = "crate::version")]
+    pub v: u32,
+    pub jid: Jid,
+    pub peel: PeelId,
+    pub dispatch_epoch: u64,
+    pub success: bool,
+    #[serde(default)]
+    pub error: String,
+    #[serde(default)]
+    pub duration_ms: u64,
+    /// When it ended, on the peel's clock.
+    #[serde(default)]
+    pub ts: UnixMillis,
+    /// The answer; of a state run, the run document of C-2.
+    #[serde(default, rename = "return")]
+    pub answer: Value,
+    #[serde(default)]
+    pub cause: Cause,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub canceled: bool,
+    /// It came after the job had ended (J-9).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub late: bool,
+    /// Something was cut to fit the bus (J-16).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub truncated: bool,
+}
+
+impl Message for Return {
+    const NAME: &'static str = "return";
+}
+
+impl Addressed for Return {
+    fn fits(&self, subject: &Subject) -> bool {
+        match subject {
+            Subject::JobReturn { jid, peel } | Subject::JobSchedule { jid, peel } => {
+                *jid == self.jid && *peel == self.peel
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Return {
+    /// Whether the peel has answered as far as the job's status is concerned (J-5).
+    pub fn counts(&self) -> bool {
+        self.cause != Cause::Deadline
+    }
+
+    /// A return that is not the function's own answer.
+    pub fn refusing(jid: Jid, peel: PeelId, dispatch_epoch: u64, cause: Cause, error: &str) -> Return {
+        let canceled = matches!(cause, Cause::Canceled | Cause::Deadline);
+        Return {
+            v: crate::VERSION,
+            jid,
+            peel,
+            dispatch_epoch,
+            success: false,
+            error: error.to_string(),
+            duration_ms: 0,
+            ts: UnixMillis(0),
+            answer: Value::Null,
+            cause,
+            canceled,
+            late: false,
+            truncated: false,
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! One full example of every type: all optional keys set, so that a golden file shows the whole key set.
+
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use zester_wire::*;
+
+pub const JID: &str = "2hPx2Kd8VnR7YmWqTz4PLsCfNjA";
+pub const OTHER_JID: &str = "2hPx2Kd8VnR7YmWqTz4PLsCfNjB";
+
+pub fn jid() -> Jid {
+    Jid::parse(JID).unwrap()
+}
+
+pub fn peel() -> PeelId {
+    PeelId::parse("web-01").unwrap()
+}
+
+pub fn master() -> MasterId {
+    MasterId::parse("m1.2hPwzBoot").unwrap()
+}
+
+pub fn token(text: &str) -> Token {
+    Token::parse(text).unwrap()
+}
+
+fn map(value: Value) -> Map<String, Value> {
+    value.as_object().cloned().unwrap()
+}
+
+pub fn job() -> Job {
+    Job {
+        v: 1,
+        jid: jid(),
+        function: "state.apply".into(),
+        args: map(json!({"pkgs": ["nginx"], "port": 80})),
+        state_id: "webserver".into(),
+        targets: vec![peel(), PeelId::parse("web-02").unwrap()],
+        target_expr: "web*".into(),
+        timeout: Duration::from_secs(300),
+        deadline: UnixMillis(1_700_000_300_000),
+        status: JobStatus::Partial,
+        created: UnixMillis(1_700_000_000_000),
+        updated: UnixMillis(1_700_000_300_100),
+        user: "alice".into(),
+        owner: master(),
+        epoch: 3,
+        dispatch_epoch: 1,
+        reclaim_count: 2,
+        return_count: 1,
+        success_count: 1,
+        metadata: map(json!({"reactor_depth": 2, "source": "reactor"})),
+        positionals: vec![json!("extra")],
+        test: true,
+        reason: "the deadline passed".into(),
+        missing: BTreeMap::from([(PeelId::parse("web-02").unwrap(), Missing::Running)]),
+        request: vec![1, 2, 255],
+        rest: BTreeMap::new(),
+    }
+}
+
+pub fn exec() -> ExecRequest {
+    ExecRequest {
+        v: 1,
+        jid: jid(),
+        function: "state.apply".into(),
+        args: map(json!({"port": 80})),
+        state_id: "webserver".into(),
+        dispatch_epoch: 1,
+        budget: Duration::from_millis(299_500),
+        user: "alice".into(),
+        rdepth: 2,
+        positionals: vec![json!("extra")],
+        test: true,
+        direct: true,
+        request: vec![1, 2, 255],
+    }
+}
+
+pub fn returned() -> Return {
+    Return {
+        v: 1,
+        jid: jid(),
+        peel: peel(),
+        dispatch_epoch: 1,
+        success: false,
+        error: "canceled".into(),
+        duration_ms: 1200,
+        ts: UnixMillis(1_700_000_001_200),
+        answer: json!({"success": false, "states": {}}),
+        cause: Cause::Canceled,
+        canceled: true,
+        late: true,
+        truncated: true,
+    }
+}
+
+pub fn dispatch_request() -> DispatchRequest {
+    let job = job();
+    DispatchRequest {
+        v: 1,
+        jid: job.jid,
+        function: job.function,
+        args: job.args,
+        state_id: job.state_id,
+        targets: job.targets,
+        target_expr: job.target_expr,
+        timeout: job.timeout,
+        user: job.user,
+        metadata: job.metadata,
+        positionals: job.positionals,
+        test: job.test,
+    }
+}
+
+pub fn refusal() -> Refusal {
+    Refusal { kind: RefusalKind::ClaimPending, message: "claim pending".into(), hint: "ask again".into() }
+}
+
+pub fn envelope() -> Envelope {
+    Envelope {
+        v: 1,
+        id: MessageId::parse("2hPx2Kd8VnR7YmWqTz4PLsCfNjC").unwrap(),
+        ts: UnixMillis(1_700_000_000_000),
+        key: "UABC".into(),
+        sig: vec![9, 8, 7],
+        payload: vec![0x80],
+    }
+}
+
+/// Hands every example to `visit`, under the name of its golden file.
+pub fn each(visit: &mut impl Visit) {
+    visit.one("envelope", envelope());
+    visit.one("job", job());
+    visit.one("command_exec", PeelCommand::Exec(exec()));
+    let cancel = Cancel { v: 1, jid: jid(), dispatch_epoch: 1, reason: "cancelled by user".into() };
+    visit.one("command_cancel", PeelCommand::Cancel(cancel));
+    let ts = UnixMillis(1_700_000_000_100);
+    visit.one("ack", Ack { v: 1, jid: jid(), peel: peel(), dispatch_epoch: 1, ts, ahead: 3 });
+    visit.one("return", returned());
+    let state = json!({"name": "file.managed:/etc/motd", "changed": true});
+    let progress = Progress { v: 1, jid: jid(), peel: peel(), dispatch_epoch: 1, seq: 2, total: 5, state };
+    visit.one("progress", progress);
+    job_events(visit);
+    presence(visit);
+    requests(visit);
+}
+
+fn job_events(visit: &mut impl Visit) {
+    let event = |event| JobEvent { v: 1, jid: jid(), ts: UnixMillis(1_700_000_000_050), event };
+    let dispatched = JobEventKind::Dispatched {
+        owner: master(),
+        epoch: 1,
+        dispatch_epoch: 1,
+        function: "state.apply".into(),
+        target_count: 2,
+        deadline: UnixMillis(1_700_000_300_000),
+    };
+    visit.one("job_event_dispatched", event(dispatched));
+    let status = JobEventKind::Status {
+        status: JobStatus::Failed,
+        epoch: 5,
+        return_count: 2,
+        success_count: 1,
+        target_count: 2,
+        reason: "reclaimed more than 3 times".into(),
+    };
+    visit.one("job_event_status", event(status));
+    let canceled = JobEventKind::Canceled { data: "cancelled by user".into(), by: "alice".into() };
+    visit.one("job_event_canceled", event(canceled));
+}
+
+fn presence(visit: &mut impl Visit) {
+    let ts = UnixMillis(1_700_000_000_000);
+    visit.one(
+        "peel_heartbeat",
+        PeelHeartbeat {
+            v: 1,
+            peel: peel(),
+            ts,
+            boot: token("2hPwzBoot"),
+            connects: 4,
+            version: "0.1.0".into(),
+            os: "debian 12".into(),
+            busy: 2,
+            outbox: 1,
+        },
+    );
+    let beat = MasterHeartbeat { v: 1, master: master(), ts, version: "0.1.0".into(), active_jobs: 7 };
+    visit.one("master_heartbeat", beat);
+    let facts = map(json!({"os": {"family": "debian"}, "cpus": 2}));
+    visit.one("facts", FactsRecord { v: 1, peel: peel(), ts, hash: "ab12".into(), facts });
+    visit.one("lease", Lease { v: 1, name: token("publisher"), holder: master(), since: ts });
+    visit.one("notice", Notice { v: 1, bucket: token("state-files"), revision: 42 });
+    let event = Event {
+        id: "2hPx2Kd8VnR7YmWqTz4PLsCfNjD".into(),
+        tag: Tag::parse("deploy/finished").unwrap(),
+        data: map(json!({"version": "1.2"})),
+        ts,
+        v: 1,
+        origin: "web-01".into(),
+        depth: 1,
+    };
+    visit.one("event", event);
+}
+
+fn requests(visit: &mut impl Visit) {
+    let (user, error) = (String::from("alice"), Some(refusal()));
+    visit.one("dispatch_request", dispatch_request());
+    let reply = DispatchReply { v: 1, jid: Some(jid()), targets: vec![peel()], error: error.clone() };
+    visit.one("dispatch_reply", reply);
+    let kill = AdminRequest::Kill { jid: jid(), user: user.clone(), reason: "cancelled by user".into() };
+    visit.one("admin_kill", kill);
+    let new_jid = Jid::parse(OTHER_JID).unwrap();
+    let retry = AdminRequest::Retry { jid: jid(), new_jid, part: RetryPart::Missing, user: user.clone() };
+    visit.one("admin_retry", retry);
+    visit.one("admin_publish", AdminRequest::Publish { allow_empty: true, user });
+    let reply = AdminReply { v: 1, message: "done".into(), jid: Some(jid()), error: error.clone() };
+    visit.one("admin_reply", reply);
+    visit.one("resolve_request", ResolveRequest { v: 1, target_expr: "web* and G@os:debian".into() });
+    visit.one("resolve_reply", ResolveReply { v: 1, peels: vec![peel()], error });
+}
+
+pub trait Visit {
+    fn one<T: Message + PartialEq + std::fmt::Debug>(&mut self, name: &str, example: T);
+}
