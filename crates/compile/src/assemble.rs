@@ -5,7 +5,7 @@ use crate::load::File;
 use crate::problems::Problems;
 use crate::requisite::{self, Relation, Target};
 use crate::target::{Found, Index};
-use crate::{Inputs, attributes, extend, names, ordered};
+use crate::{Inputs, attributes, extend, names, ordered, salt_words};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use zester_model::catalog::{Catalog, Kind};
@@ -209,7 +209,10 @@ fn unknown_parameter(item: &Item, kind: &Kind) -> Problem {
     let own =
         kind.parameters.iter().flat_map(|it| std::iter::once(it.name).chain(it.aliases.iter().copied()));
     let generic = attributes::KEYS.into_iter().chain(requisite::KEYS);
-    let hint = did_you_mean(&item.key, own.clone()).or_else(|| did_you_mean(&item.key, generic));
+    let hint = salt_words::advice(kind.name, &item.key)
+        .map(str::to_string)
+        .or_else(|| did_you_mean(&item.key, own.clone()))
+        .or_else(|| did_you_mean(&item.key, generic));
     Problem::new(ProblemKind::State, format!("unknown parameter `{}` of {}", item.key, kind.name))
         .at(item.at)
         .maybe_hint(hint)

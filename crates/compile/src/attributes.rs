@@ -5,9 +5,10 @@ use crate::declare::Item;
 use std::time::Duration;
 use zester_model::duration;
 use zester_model::limits;
-use zester_model::node::{Meaning, Node, Scalar, Value};
+use zester_model::node::{Meaning, Mismatch, Node, Scalar, Value};
 use zester_model::problem::{Kind, Problem};
 use zester_model::program::{Attributes, Retry};
+use zester_model::suggest::did_you_mean;
 
 /// The keys read here, to suggest from.
 pub const KEYS: [&str; 7] = ["onlyif", "unless", "order", "retry", "failhard", "check_cmd", "names"];
@@ -88,7 +89,10 @@ fn order(value: &Node) -> Result<i64, Problem> {
         },
         _ => None,
     }
-    .ok_or_else(|| wrong(value, format!("`order` is a number, `first` or `last`, not {}", value.describe())))
+    .ok_or_else(|| {
+        wrong(value, format!("`order` takes a number, not {}", value.describe()))
+            .hint("write a number, `first` or `last`")
+    })
 }
 
 fn retry(value: &Node) -> Result<Option<Retry>, Problem> {
@@ -109,9 +113,17 @@ fn retry(value: &Node) -> Result<Option<Retry>, Problem> {
                 given = true;
             }
             "interval" => retry.interval = interval(value)?,
+            // Salt's other keys, so that nobody believes they were heeded.
+            "until" | "splay" => {
+                let name = key.as_text().unwrap_or_default();
+                let problem = wrong(key, format!("`{name}` of `retry` is not supported"));
+                return Err(problem.hint("remove it: a state is tried again exactly when it failed"));
+            }
             name => {
-                let message = format!("unknown key `{name}` of retry");
-                return Err(wrong(key, message).hint("`retry` takes `attempts` and `interval`"));
+                let message = format!("unknown key `{name}` of `retry`");
+                let hint = did_you_mean(name, ["attempts", "interval"]);
+                return Err(wrong(key, message)
+                    .hint(hint.unwrap_or_else(|| "`retry` takes `attempts` and `interval`".into())));
             }
         }
     }
@@ -126,12 +138,16 @@ fn attempts(value: &Node) -> Result<u32, Problem> {
     number.filter(|number| *number <= limits::RETRY_ATTEMPTS_MAX).ok_or_else(|| {
         let most = limits::RETRY_ATTEMPTS_MAX;
         wrong(value, format!("the tries of `retry` are a number up to {most}, not {}", value.describe()))
+            .hint("write digits, such as `3`")
     })
 }
 
 fn interval(value: &Node) -> Result<Duration, Problem> {
     match value.as_text() {
-        Some(text) => duration::parse(text).map_err(|message| wrong(value, message)),
+        Some(text) => duration::parse(text).map_err(|sentence| {
+            let Mismatch { message, hint, .. } = Mismatch::with_advice(&sentence);
+            wrong(value, format!("`interval` of `retry`: {message}")).maybe_hint(hint)
+        }),
         None => Err(wrong(value, format!("`interval` is a duration, not {}", value.describe()))),
     }
 }

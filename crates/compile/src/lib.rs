@@ -23,6 +23,7 @@ mod position;
 mod problems;
 mod reference;
 pub mod requisite;
+mod salt_words;
 mod target;
 mod template;
 mod top;

@@ -135,7 +135,11 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
             let mut names: Vec<&str> = stack.iter().skip(first).map(|frame| &*frame.file.sls).collect();
             names.push(names.first().copied().unwrap_or_default());
             let problem = Problem::new(Kind::Reference, format!("include cycle: {}", names.join(" -> ")));
-            return fail(&mut self.problems, problem);
+            let hint = match names.as_slice() {
+                [_, _] => "a file need not include itself: remove this line",
+                _ => "remove one of these includes, or move what both files need into a third",
+            };
+            return fail(&mut self.problems, problem.hint(hint));
         }
         if self.seen.insert(path.clone(), ()).is_some() {
             return;

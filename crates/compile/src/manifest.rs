@@ -6,6 +6,10 @@ use zester_model::catalog::Catalog;
 use zester_model::node::{Node, Value};
 use zester_model::problem::{Kind, Problem};
 use zester_model::source::Span;
+use zester_model::suggest::did_you_mean;
+
+/// Types that stand for one function or another, as `ensure` says.
+const TYPES: [&str; 4] = ["exec", "file", "package", "service"];
 
 fn wrong(at: Span, message: String) -> Problem {
     Problem::new(Kind::State, message).at(at)
@@ -42,6 +46,7 @@ fn resources(
         Value::List(list) => list.as_slice(),
         _ => std::slice::from_ref(value),
     };
+    let first = declared.drafts.len();
     for node in nodes {
         match &node.value {
             Value::Map(entries) => {
@@ -60,6 +65,14 @@ fn resources(
             }
             _ => problems.push(wrong(at, format!("`{kind}` names nothing"))),
         }
+    }
+    if !TYPES.contains(&kind) && place.catalog.get(kind).is_none() {
+        let known = TYPES.into_iter().chain(place.catalog.names());
+        let hint = did_you_mean(kind, known);
+        problems.push(wrong(at, format!("unknown type `{kind}`")).hint(
+            hint.unwrap_or_else(|| format!("the types are {}, and any `module.function`", TYPES.join(", "))),
+        ));
+        declared.drafts.iter_mut().skip(first).for_each(|draft| draft.broken = true);
     }
 }
 

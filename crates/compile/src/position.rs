@@ -108,6 +108,11 @@ impl<'a> Positions<'a> {
         Span::new(file, line, column, wanted.clamp(1, rest.max(1)))
     }
 
+    /// Whether the text there was put there by a tag.
+    pub fn is_from_a_tag(&self, at: usize) -> bool {
+        self.piece(at).is_some_and(|(_, piece)| !piece.verbatim)
+    }
+
     fn piece(&self, at: usize) -> Option<(usize, &Piece)> {
         let mut index = self.cursor.piece;
         if self.pieces.get(index).is_none_or(|piece| piece.at > at) {

@@ -41,7 +41,10 @@ fn is_path(reference: &str) -> bool {
 
 /// Finds the one file that a reference names. `from` is the path of the file that names it.
 pub fn find(tree: &dyn Tree, reference: &str, from: Option<&str>) -> Result<String, Failure> {
-    let outside = || Failure::new(format!("`{reference}` leaves the states directory"));
+    let outside = || {
+        Failure::new(format!("`{reference}` leaves the states directory"))
+            .hint("name a file below it, as in `web.config` or `web/config.zy`".to_string())
+    };
     let scheme = ["salt://", "zester://"].iter().find_map(|scheme| reference.strip_prefix(scheme));
     if let Some(bare) = scheme.or_else(|| is_path(reference).then_some(reference)) {
         let path = normalise(bare).ok_or_else(outside)?;

@@ -172,8 +172,19 @@ impl Mismatch {
         self
     }
 
-    fn expected(what: &dyn fmt::Display, node: &Node) -> Mismatch {
-        Mismatch::new(format!("expected {what}, found {}", node.describe())).or_at(node.span)
+    fn expected(what: &dyn fmt::Display, node: &Node, hint: &str) -> Mismatch {
+        let mismatch = Mismatch::new(format!("expected {what}, found {}", node.describe())).or_at(node.span);
+        Mismatch { hint: Some(hint.to_string()), ..mismatch }
+    }
+
+    /// A sentence whose last part, behind `; `, says what to write instead: that part becomes the hint.
+    pub fn with_advice(sentence: &str) -> Mismatch {
+        // A `; ` between backquotes is the user's own.
+        let parts = sentence.rsplit_once("; ").filter(|(message, _)| message.matches('`').count() % 2 == 0);
+        match parts {
+            Some((message, hint)) => Mismatch { hint: Some(hint.to_string()), ..Mismatch::new(message) },
+            None => Mismatch::new(sentence),
+        }
     }
 }
 
@@ -187,7 +198,22 @@ impl std::error::Error for Mismatch {}
 
 impl de::Error for Mismatch {
     fn custom<T: fmt::Display>(message: T) -> Mismatch {
-        Mismatch::new(message.to_string())
+        Mismatch::with_advice(&message.to_string())
+    }
+
+    fn invalid_type(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Mismatch {
+        let found = match found {
+            de::Unexpected::Bool(value) => format!("the truth value `{value}`"),
+            de::Unexpected::Signed(_) | de::Unexpected::Unsigned(_) | de::Unexpected::Float(_) => {
+                "a number".to_string()
+            }
+            de::Unexpected::Str(text) => format!("the text `{text}`"),
+            de::Unexpected::Unit | de::Unexpected::Option => "nothing".to_string(),
+            de::Unexpected::Seq => "a list".to_string(),
+            de::Unexpected::Map => "a map".to_string(),
+            other => other.to_string(),
+        };
+        Mismatch::new(format!("expected {expected}, found {found}"))
     }
 
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Mismatch {
@@ -237,7 +263,7 @@ impl<'de> Deserializer<'de> for &'de Node {
         };
         match value {
             Some(value) => visitor.visit_bool(value).map_err(|mismatch: Mismatch| mismatch.or_at(self.span)),
-            None => Err(Mismatch::expected(&"true or false", self)),
+            None => Err(Mismatch::expected(&"true or false", self, "write `true` or `false`")),
         }
     }
 
@@ -249,7 +275,7 @@ impl<'de> Deserializer<'de> for &'de Node {
         };
         match value {
             Some(value) => visitor.visit_i64(value).map_err(|mismatch: Mismatch| mismatch.or_at(self.span)),
-            None => Err(Mismatch::expected(&"a whole number", self)),
+            None => Err(Mismatch::expected(&"a whole number", self, "write digits, such as `3`")),
         }
     }
 
@@ -261,7 +287,7 @@ impl<'de> Deserializer<'de> for &'de Node {
         };
         match value {
             Some(value) => visitor.visit_f64(value).map_err(|mismatch: Mismatch| mismatch.or_at(self.span)),
-            None => Err(Mismatch::expected(&"a number", self)),
+            None => Err(Mismatch::expected(&"a number", self, "write digits, such as `0.5`")),
         }
     }
 
@@ -270,7 +296,7 @@ impl<'de> Deserializer<'de> for &'de Node {
             Some(text) => {
                 visitor.visit_borrowed_str(text).map_err(|mismatch: Mismatch| mismatch.or_at(self.span))
             }
-            None => Err(Mismatch::expected(&"a text", self)),
+            None => Err(Mismatch::expected(&"a text", self, text_hint(self))),
         }
     }
 
@@ -295,7 +321,7 @@ impl<'de> Deserializer<'de> for &'de Node {
             Value::List(items) => visitor
                 .visit_seq(Items { rest: items.iter() })
                 .map_err(|mismatch: Mismatch| mismatch.or_at(self.span)),
-            _ => Err(Mismatch::expected(&"a list", self)),
+            _ => Err(Mismatch::expected(&"a list", self, "write `[…]`, or each item on a line with `- `")),
         }
     }
 
@@ -311,7 +337,7 @@ impl<'de> Deserializer<'de> for &'de Node {
                     value: None,
                 })
             }
-            _ => Err(Mismatch::expected(&"a map", self)),
+            _ => Err(Mismatch::expected(&"a map", self, "write `key: value` below it, or `{key: value}`")),
         };
         read.map_err(|mismatch| mismatch.or_at(self.span))
     }
@@ -335,7 +361,7 @@ impl<'de> Deserializer<'de> for &'de Node {
             Some(text) => visitor
                 .visit_enum(IntoDeserializer::<Mismatch>::into_deserializer(text))
                 .map_err(|mismatch: Mismatch| mismatch.or_at(self.span)),
-            None => Err(Mismatch::expected(&"a word", self)),
+            None => Err(Mismatch::expected(&"a word", self, text_hint(self))),
         }
     }
 
@@ -366,6 +392,14 @@ impl<'de> Deserializer<'de> for &'de Node {
 
     serde::forward_to_deserialize_any! {
         char bytes byte_buf unit unit_struct tuple tuple_struct identifier ignored_any
+    }
+}
+
+/// What to do about something that is no text.
+fn text_hint(node: &Node) -> &'static str {
+    match &node.value {
+        Value::Scalar(_) => "write a text, in quotes if need be",
+        Value::List(_) | Value::Map(_) => "quotes around it make it a text",
     }
 }
 

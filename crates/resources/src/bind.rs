@@ -46,11 +46,17 @@ fn at_parameter<R: Resource>(param: &Param, mismatch: Mismatch) -> Problem {
 }
 
 fn invalid_values<R: Resource>(read: &R, params: &[Param], at: Span) -> Vec<Problem> {
-    let place =
-        |name: &str| params.iter().find(|param| param.name == name).map_or(at, |param| param.value.span);
     let problem = |invalid: crate::resource::Invalid| {
-        let message = format!("`{}` of {}: {}", invalid.parameter, R::KIND, invalid.message);
-        Problem::new(Kind::State, message).at(place(invalid.parameter)).maybe_hint(invalid.hint)
+        let Mismatch { message, hint, .. } = Mismatch::with_advice(&invalid.message);
+        let param = params.iter().find(|param| param.name == invalid.parameter);
+        // Of a list, the item that the message quotes is meant.
+        let quoted = |item: &&Node| item.as_text().is_some_and(|text| message.contains(&format!("`{text}`")));
+        let item = param.and_then(|param| param.value.as_list()?.iter().find(quoted));
+        let span = item.map(|item| item.span).or(param.map(|param| param.value.span)).unwrap_or(at);
+        Problem::new(Kind::State, format!("`{}` of {}: {message}", invalid.parameter, R::KIND))
+            .at(span)
+            .maybe_hint(hint)
+            .maybe_hint(invalid.hint)
     };
     read.validate().into_iter().map(problem).collect()
 }

@@ -219,10 +219,10 @@ impl Exec {
         if let Some(entry) =
             self.path.iter().flat_map(|path| path.split(':')).find(|entry| !entry.starts_with('/'))
         {
-            refuse("path", format!("the entry `{entry}` is not absolute"));
+            refuse("path", format!("the entry `{entry}` is not absolute; every entry begins with `/`"));
         }
         if let Some(code) = self.returns.iter().find(|code| !(0..=255).contains(*code)) {
-            refuse("returns", format!("{code} is not an exit code; those are 0 to 255"));
+            refuse("returns", format!("`{code}` is not an exit code; those are 0 to 255"));
         }
         if self.returns.is_empty() {
             refuse("returns", "no exit code would be a success".to_string());
@@ -235,6 +235,9 @@ impl Exec {
         }
         if self.umask.is_some_and(|umask| umask.0 > 0o777) {
             refuse("umask", "a umask has three octal digits at most".to_string());
+        }
+        if let Some(problem) = self.source.as_deref().and_then(crate::params::outside_states) {
+            refuse("source", problem);
         }
         let of_scripts = [("source", self.source.is_some()), ("template", self.template.is_some())];
         for (parameter, given) in of_scripts {

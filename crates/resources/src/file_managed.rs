@@ -275,6 +275,9 @@ impl Resource for Managed {
             invalid.push(Invalid { parameter: "path", message: "`/` is not a file".into(), hint: None });
         }
         for source in &self.source {
+            if let Some(message) = crate::params::outside_states(source) {
+                invalid.push(Invalid { parameter: "source", message, hint: None });
+            }
             let remote =
                 ["http://", "https://", "ftp://", "s3://"].iter().any(|scheme| source.starts_with(scheme));
             if remote {

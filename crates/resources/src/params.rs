@@ -10,6 +10,21 @@ pub use environment::Environment;
 pub use mode::Mode;
 pub use time::Time;
 
+/// What is wrong with a source that tries to leave the states directory (S-4). Paths of this machine may go anywhere.
+pub(crate) fn outside_states(source: &str) -> Option<String> {
+    let below = ["salt://", "zester://"].iter().find_map(|scheme| source.strip_prefix(scheme));
+    let rest = match below {
+        Some(rest) => rest,
+        None if source.starts_with('/') || source.contains("://") => return None,
+        None => source,
+    };
+    if rest.split('/').any(|part| part == "..") || below.is_some() && rest.starts_with('/') {
+        return Some(format!("`{source}` leaves the states directory; name a file below it, without `..`"));
+    }
+    let environment = rest.split_once("?saltenv=").map(|(path, _)| path)?;
+    Some(format!("`{source}` names an environment, and there is only one; write `salt://{environment}`"))
+}
+
 /// A type that is read from one text.
 macro_rules! from_text {
     ($type:ident, $takes:literal, $parse:expr) => {

@@ -101,7 +101,11 @@ fn every_example_of_a_manual_page_binds() {
 
 fn problems(kind: &str, params: serde_json::Value) -> Vec<String> {
     let problems = bind_json(kind, &params).err().unwrap_or_default();
-    problems.into_iter().map(|problem| problem.message).collect()
+    let words = |problem: zester_model::problem::Problem| match problem.hint {
+        Some(hint) => format!("{} [{hint}]", problem.message),
+        None => problem.message,
+    };
+    problems.into_iter().map(words).collect()
 }
 
 #[test]
@@ -110,10 +114,10 @@ fn s3_all_wrong_parameters_are_reported_at_once_each_by_its_name() {
     assert_eq!(
         problems("file.managed", params),
         [
-            "`path` of file.managed: `relative` is not an absolute path; it begins with `/`",
-            "`mode` of file.managed: `0999` is not a mode; write octal digits like `0644`",
-            "`makedirs` of file.managed: expected true or false, found the text `maybe`",
-            "`replace` of file.managed: expected true or false, found a list",
+            "`path` of file.managed: `relative` is not an absolute path [it begins with `/`]",
+            "`mode` of file.managed: `0999` is not a mode [write octal digits like `0644`]",
+            "`makedirs` of file.managed: expected true or false, found the text `maybe` [write `true` or `false`]",
+            "`replace` of file.managed: expected true or false, found a list [write `true` or `false`]",
         ]
     );
 }
@@ -163,4 +167,24 @@ fn the_schema_knows_every_kind_with_parameters_aliases_and_requisites() {
     }
     let managed = &schema["additionalProperties"]["properties"]["file.managed"]["anyOf"][1]["properties"];
     assert!(managed.get("contents").is_some() && managed["mode"]["description"].is_string());
+}
+
+#[test]
+fn s4_a_source_that_leaves_the_states_directory_is_refused_where_it_stands() {
+    let at = |kind: &str, source: serde_json::Value| {
+        problems(kind, json!({ "path": "/x", "source": source })).join(" / ")
+    };
+    for source in ["salt://../x", "zester://a/../../x", "../x", "salt:///etc/x", "a/../b"] {
+        let found = at("file.managed", json!(source));
+        assert!(found.contains(&format!("`{source}` leaves the states directory")), "{found}");
+        let script = problems("cmd.script", json!({ "command": "x", "source": source })).join(" / ");
+        assert!(script.contains("leaves the states directory"), "{script}");
+    }
+    for source in ["salt://a..b/x", "/srv/../x", "web/x"] {
+        assert_eq!(at("file.managed", json!(source)), "", "{source}");
+    }
+    assert_eq!(
+        at("file.managed", json!("salt://x?saltenv=base")),
+        "`source` of file.managed: `salt://x?saltenv=base` names an environment, and there is only one [write `salt://x`]"
+    );
 }

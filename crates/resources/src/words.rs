@@ -33,7 +33,7 @@ fn single(letters: &mut std::str::Chars<'_>, word: &mut String) -> Result<(), St
         }
         word.push(letter);
     }
-    Err("unbalanced quotes: a `'` is never closed".to_string())
+    Err("unbalanced quotes: a `'` is never closed; add the closing `'`".to_string())
 }
 
 /// Between double quotes a backslash quotes only what would be special there.
@@ -50,7 +50,7 @@ fn double(letters: &mut std::str::Chars<'_>, word: &mut String) -> Result<(), St
             plain => word.push(plain),
         }
     }
-    Err("unbalanced quotes: a `\"` is never closed".to_string())
+    Err("unbalanced quotes: a `\"` is never closed; add the closing `\"`".to_string())
 }
 
 /// A word as it would have to be written to be split into itself.
@@ -84,8 +84,14 @@ mod tests {
 
     #[test]
     fn x5_unbalanced_quotes_are_an_error_that_says_which() {
-        assert_eq!(split("echo 'x").unwrap_err(), "unbalanced quotes: a `'` is never closed");
-        assert_eq!(split("echo \"x").unwrap_err(), "unbalanced quotes: a `\"` is never closed");
+        assert_eq!(
+            split("echo 'x").unwrap_err(),
+            "unbalanced quotes: a `'` is never closed; add the closing `'`"
+        );
+        assert_eq!(
+            split("echo \"x").unwrap_err(),
+            "unbalanced quotes: a `\"` is never closed; add the closing `\"`"
+        );
         assert!(split("echo \\").unwrap_err().contains("backslash"));
         assert!(split("\"a\\").is_err());
     }

@@ -167,6 +167,11 @@ impl Composer<'_, '_, '_> {
     ) -> Result<(), Problem> {
         let at = self.place(span);
         if let Some(tag) = tag.filter(|tag| tag.core_suffix().is_none() && !tag.suffix().is_empty()) {
+            // The event begins behind the tag.
+            let behind = span.start.byte_offset().unwrap_or(0);
+            let written = tag.original().to_string();
+            let tag_at = self.text.get(..behind).and_then(|before| before.rfind(&written)).unwrap_or(behind);
+            let at = self.positions.span(tag_at, written.chars().count() as u32);
             return Err(unknown_tag(&tag, at));
         }
         if self.stack.len() >= limits::YAML_DEPTH_MAX {
@@ -257,14 +262,32 @@ impl Composer<'_, '_, '_> {
             let start = at - line.len();
             let tab_at = line.find('\t').map_or(at, |offset| start + offset);
             let span = self.positions.span(tab_at, 1);
-            return Problem::new(Kind::Yaml, "tabs cannot indent YAML; use spaces").at(span);
+            return Problem::new(Kind::Yaml, "a tab cannot indent YAML")
+                .at(span)
+                .hint("replace it by spaces");
+        }
+        if let Some(opening) = open_quote(error.kind(), self.text, at) {
+            let span = self.positions.span(opening, 1);
+            return Problem::new(Kind::Yaml, "a quote is never closed").at(span).hint("it opens here");
         }
         let problem = Problem::new(Kind::Yaml, format!("not YAML: {}", error.info())).at(span);
         let whole_line = format!("{line}{}", after.lines().next().unwrap_or(""));
         match error.kind() {
             ErrorKind::RecursionLimitExceeded => too_deep(span),
+            ErrorKind::MappingValueNotAllowed if self.positions.is_from_a_tag(at) => {
+                problem.hint("what it yields holds `: `: put quotes around the whole value")
+            }
             ErrorKind::MappingValueNotAllowed => problem
                 .hint("a value that holds `: ` needs quotes, or the line above is indented differently"),
+            ErrorKind::UnclosedFlowCollection { open } => {
+                let open = *open;
+                Problem::new(Kind::Yaml, format!("a `{open}` is never closed")).at(span).hint("it opens here")
+            }
+            ErrorKind::ExpectedBlockMappingKey => {
+                Problem::new(Kind::Yaml, "this line is indented differently from its neighbours")
+                    .at(span)
+                    .hint("line it up with the keys above it")
+            }
             ErrorKind::InvalidColonPlacement => problem.hint("is a `[`, a `{` or a quote above still open?"),
             ErrorKind::UnknownAnchor => problem.hint("this alias names an anchor that no line above defines"),
             _ if whole_line.contains("{{") => problem.hint("a value that begins with `{{` needs quotes"),
@@ -277,6 +300,23 @@ impl Composer<'_, '_, '_> {
             _ => problem,
         }
     }
+}
+
+/// Where the quote opens that runs into what stopped the parser.
+fn open_quote(kind: &ErrorKind, text: &str, at: usize) -> Option<usize> {
+    let unclosed = matches!(
+        kind,
+        ErrorKind::UnclosedQuotedScalar
+            | ErrorKind::InvalidQuotedScalarIndent
+            | ErrorKind::DocumentIndicatorInQuotedScalar
+    );
+    let before = text.get(..at).filter(|_| unclosed)?;
+    // A quote opens behind a blank or a bracket; the last one that does is the one still open.
+    let opens = |(index, letter): &(usize, char)| {
+        let earlier = before.get(..*index).and_then(|part| part.chars().next_back());
+        matches!(letter, '"' | '\'') && earlier.is_none_or(|it| it.is_whitespace() || "[{,(".contains(it))
+    };
+    before.char_indices().rfind(opens).map(|(index, _)| index)
 }
 
 fn letters(key: &Node) -> &str {

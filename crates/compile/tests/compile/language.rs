@@ -154,7 +154,9 @@ fn s4_what_is_ambiguous_missing_or_outside_is_an_error() {
         let source = format!("include:\n  - {include}\n");
         assert_eq!(
             text(&[("c.zy", source.as_str())], "c"),
-            format!("states/c.zy:2:5: `{include}` leaves the states directory")
+            format!(
+                "states/c.zy:2:5: `{include}` leaves the states directory [name a file below it, as in `web.config` or `web/config.zy`]"
+            )
         );
     }
     assert_eq!(text(&[], "locked"), "cannot read `locked.zy`: permission denied");
@@ -163,7 +165,16 @@ fn s4_what_is_ambiguous_missing_or_outside_is_an_error() {
 #[test]
 fn s5_an_include_cycle_prints_the_cycle() {
     let tree = [("a.zy", "include: [b]\n"), ("b.zy", "include: [c]\n"), ("c.zy", "include: [a]\n")];
-    assert_eq!(texts(&asked(&tree, "a")), ["states/c.zy:1:11: include cycle: a -> b -> c -> a"]);
+    assert_eq!(
+        texts(&asked(&tree, "a")),
+        [
+            "states/c.zy:1:11: include cycle: a -> b -> c -> a [remove one of these includes, or move what both files need into a third]"
+        ]
+    );
+    assert_eq!(
+        texts(&asked(&[("me.zy", "include: [me]\n")], "me")),
+        ["states/me.zy:1:11: include cycle: me -> me [a file need not include itself: remove this line]"]
+    );
 }
 
 #[test]
@@ -286,7 +297,16 @@ fn s9_yaml_habits_of_salt_files_work() {
     assert_eq!(one.params[0].value.as_text(), Some("0640"));
     assert_eq!(param(&compiled, "file.managed:one", "makedirs"), json!(true));
     state(&compiled, "test.nop:three");
-    assert_eq!(problem("x:\n\ttest.nop: []\n"), "states/c.zy:2:1: tabs cannot indent YAML; use spaces");
+    assert_eq!(
+        problem("x:\n\ttest.nop: []\n"),
+        "states/c.zy:2:1: a tab cannot indent YAML [replace it by spaces]"
+    );
+    assert_eq!(
+        problem("x:\n  cmd.run:\n    - name: \"echo\ny:\n  test.nop: []\n"),
+        "states/c.zy:3:13: a quote is never closed [it opens here]"
+    );
+    assert_eq!(problem("x:\n  test.nop: [\n"), "states/c.zy:2:13: a `[` is never closed [it opens here]");
+    assert_eq!(problem("x: !foo\n  test.nop: []\n"), "states/c.zy:1:4: unknown tag `!foo` [remove it]");
     assert_eq!(
         problem("x:\n  test.nop: [*nope]\n").split(" [").next(),
         Some("states/c.zy:2:14: not YAML: while parsing node, found unknown anchor")
@@ -331,7 +351,7 @@ fn s17_order_is_a_number_first_or_last() {
     assert_eq!((order("first"), order("last"), order("-5")), (-1_000_000, 1_000_000, -5));
     assert_eq!(
         problem("x:\n  test.nop:\n    - order: soon\n"),
-        "states/c.zy:3:14: `order` is a number, `first` or `last`, not the text `soon`"
+        "states/c.zy:3:14: `order` takes a number, not the text `soon` [write a number, `first` or `last`]"
     );
 }
 
@@ -346,7 +366,8 @@ fn s18_retry_is_a_number_or_a_map() {
     assert_eq!(retry("{attempts: 4, interval: 0.05}"), (4, Duration::from_millis(50)));
     assert_eq!(retry("{attempts: 4, interval: 2m}"), (4, Duration::from_secs(120)));
     for (value, why) in [
-        ("{attempts: 4, until: true}", "unknown key `until` of retry"),
+        ("{attempts: 4, until: true}", "`until` of `retry` is not supported"),
+        ("{attempts: 4, intervall: 3}", "unknown key `intervall` of `retry` [did you mean `interval`?]"),
         ("{interval: 4}", "`retry` needs `attempts`"),
         ("{attempts: 4, interval: soon}", "`soon` is not a duration"),
         ("-1", "the tries of `retry`"),
@@ -402,7 +423,14 @@ fn s38_manifests_are_ordered_and_ensure_decides_the_kind() {
         problem("- file: {/x: {ensure: maybe}}\n")
             .contains("`ensure` of file is one of present, absent, directory")
     );
-    assert!(problem("- widget: {x: {}}\n").contains("unknown module `widget`"));
+    assert_eq!(
+        problem("- widget: {x: {}}\n"),
+        "states/c.zy:1:3: unknown type `widget` [the types are exec, file, package, service, and any `module.function`]"
+    );
+    assert_eq!(
+        problem("- fiel:\n    - /x:\n"),
+        "states/c.zy:1:3: unknown type `fiel` [did you mean `file`?]"
+    );
     assert!(problem("- 5\n").contains("an ordered manifest lists `- type:` entries, not the number 5"));
 }
 

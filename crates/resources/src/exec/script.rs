@@ -23,7 +23,11 @@ impl Exec {
         let source = self.source.clone().or_else(first).unwrap_or_default();
         let content = match source.starts_with('/') {
             true => cx.look.read(source.as_ref(), zester_model::limits::FILE_BYTES_MAX)?,
-            false => cx.files.read(&source)?,
+            // No other state puts a file among the states.
+            false => cx
+                .files
+                .read(&source)
+                .map_err(|fault| Fault { kind: FaultKind::Unsupported, ..fault })?,
         };
         if self.template.is_none() {
             return Ok(content);

@@ -203,7 +203,8 @@ fn x5_bad_values_are_refused_with_the_reason() {
         (json!({ "command": "x", "source": "salt://x" }), "cmd.script"),
     ] {
         let problems = bind_json("exec.run", &params).err().unwrap_or_default();
-        assert!(problems.iter().any(|problem| problem.message.contains(part)), "{params}: {problems:?}");
+        let words = problems.iter().map(|problem| format!("{} {:?}", problem.message, problem.hint));
+        assert!(words.into_iter().any(|words| words.contains(part)), "{params}: {problems:?}");
     }
     for environment in
         [json!(["A=1", "B=x=y"]), json!({ "A": 1, "B": "x=y" }), json!([{ "A": 1 }, { "B": "x=y" }])]

@@ -35,15 +35,21 @@ impl Managed {
             let content = setting_text(cx, key)?;
             return Ok(Some((format!("setting {key}"), content.into_bytes())));
         }
-        let mut missing = None;
+        let mut missing: Option<Fault> = None;
         for source in &self.source {
-            let read = match source.strip_prefix("file://").unwrap_or(source) {
-                local if local.starts_with('/') => cx.look.read(Path::new(local), FILE_BYTES_MAX),
-                _ => cx.files.read(source),
+            let path = source.strip_prefix("file://").unwrap_or(source);
+            let local = path.starts_with('/');
+            let read = match local {
+                true => cx.look.read(Path::new(path), FILE_BYTES_MAX),
+                false => cx.files.read(source),
             };
             match read {
                 Ok(content) => return Ok(Some((source.clone(), content))),
-                Err(fault) if fault.kind == FaultKind::NotFound => missing = Some(fault),
+                Err(fault) if fault.kind == FaultKind::NotFound => {
+                    // What is missing on this machine may come; what is missing among the states does not.
+                    let kind = if local { FaultKind::NotFound } else { FaultKind::Unsupported };
+                    missing = Some(Fault { kind, ..fault });
+                }
                 Err(fault) => return Err(fault),
             }
         }
@@ -68,6 +74,6 @@ fn setting_text(cx: &Checking<'_>, key: &str) -> Result<String, Fault> {
             Ok(lines.iter().filter_map(Json::as_str).flat_map(|line| [line, "\n"]).collect())
         }
         Some(_) => Err(Fault::new(FaultKind::Unsupported, format!("the setting `{key}` is not a text"))),
-        None => Err(Fault::new(FaultKind::NotFound, format!("there is no setting `{key}`"))),
+        None => Err(Fault::new(FaultKind::Unsupported, format!("there is no setting `{key}`"))),
     }
 }

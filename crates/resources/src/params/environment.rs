@@ -21,7 +21,7 @@ impl<'de> Visitor<'de> for Whole {
     type Value = Environment;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("a list of `KEY=value` or a map")
+        out.write_str("a list of `KEY=value` or a map of variables")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Environment, A::Error> {
