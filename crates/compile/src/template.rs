@@ -7,14 +7,16 @@
 //! | `origin` | marks in the output, and how they become positions |
 //! | `environment` | the engine, its loader, formatter and globals |
 //! | `serve` | the rendering thread and its other side |
-//! | `mutable`, `functions`, `filters`, `methods` | what templates can do |
+//! | `mutable`, `functions`, `filters`, `formula_filters`, `hashes`, `methods` | what templates can do |
 //! | `budget` | what they cannot: outgrow their bounds |
 //! | `report` | the engine's errors in our words, at the user's line |
 
 mod budget;
 mod environment;
 mod filters;
+mod formula_filters;
 mod functions;
+mod hashes;
 mod methods;
 mod mutable;
 mod origin;

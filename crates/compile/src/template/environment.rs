@@ -10,7 +10,7 @@ use super::mutable::Maker;
 use super::origin::{self, Spots};
 use super::rewrite::{Pass, Rewritten};
 use super::serve::{Reply, Request};
-use super::{filters, methods, statements};
+use super::{filters, formula_filters, methods, statements};
 use crate::position::Positions;
 use minijinja::machinery::parse;
 use minijinja::syntax::SyntaxConfig;
@@ -233,6 +233,7 @@ pub fn build(shared: &Arc<Shared>, maker: &Maker, outside: Outside) -> Environme
     });
     formatter(&mut env, shared);
     filters::install(&mut env, &shared.budget);
+    formula_filters::install(&mut env, &shared.budget);
     own_filters(&mut env, shared, maker);
     own_functions(&mut env, shared, maker);
     globals(&mut env, shared, outside);

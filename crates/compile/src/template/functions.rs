@@ -29,7 +29,7 @@ impl fmt::Debug for World {
     }
 }
 
-const OWN: [&str; 10] = [
+const OWN: [&str; 18] = [
     "pillar.get",
     "settings.get",
     "pillar.items",
@@ -40,6 +40,14 @@ const OWN: [&str; 10] = [
     "grains.filter_by",
     "facts.filter_by",
     "config.get",
+    "config.option",
+    "pillar.keys",
+    "grains.keys",
+    "grains.has_value",
+    "grains.equals",
+    "slsutil.merge",
+    "slsutil.update",
+    "defaults.merge",
 ];
 
 /// Walks `a:b:c` through maps and lists; a key that holds colons itself is found first.
@@ -63,6 +71,15 @@ pub fn walk(value: &Value, path: &str) -> Option<Value> {
 
 /// `over` laid on `under`, maps merged all the way down.
 fn merge(under: &Value, over: &Value) -> Value {
+    merge_with(under, over, false)
+}
+
+/// `lists`: a list goes behind the list that is there, instead of replacing it.
+fn merge_with(under: &Value, over: &Value, lists: bool) -> Value {
+    if lists && under.kind() == ValueKind::Seq && over.kind() == ValueKind::Seq {
+        let items = |list: &Value| list.try_iter().into_iter().flatten().collect::<Vec<Value>>();
+        return Value::from([items(under), items(over)].concat());
+    }
     if under.kind() != ValueKind::Map || over.kind() != ValueKind::Map {
         return over.clone();
     }
@@ -71,7 +88,7 @@ fn merge(under: &Value, over: &Value) -> Value {
         for key in map.try_iter().into_iter().flatten() {
             let item = map.get_item(&key).unwrap_or_default();
             let joined = match entries.get(&key) {
-                Some(old) => merge(old, &item),
+                Some(old) => merge_with(old, &item, lists),
                 None => item,
             };
             entries.insert(key, joined);
@@ -85,10 +102,20 @@ impl World {
         match name {
             "pillar.get" | "settings.get" => lookup(&[&self.settings], args),
             "grains.get" | "facts.get" => lookup(&[&self.facts], args),
-            "config.get" => lookup(&[&self.settings, &self.facts], args),
+            "config.get" | "config.option" => lookup(&[&self.settings, &self.facts], args),
             "pillar.items" | "settings.items" => Ok(self.settings.clone()),
             "grains.items" => Ok(self.facts.clone()),
             "grains.filter_by" | "facts.filter_by" => self.filter_by(args),
+            "pillar.keys" => lookup(&[&self.settings], args).map(|found| keys(&found)),
+            "grains.keys" => Ok(keys(&self.facts)),
+            "grains.has_value" => lookup(&[&self.facts], args).map(|found| Value::from(found.is_true())),
+            "grains.equals" => {
+                let (key, wanted): (String, Value) = from_args(args)?;
+                let found = walk(&self.facts, &key);
+                Ok(Value::from(found.is_some_and(|found| found.to_string() == wanted.to_string())))
+            }
+            "slsutil.merge" => merged(args, false),
+            "slsutil.update" | "defaults.merge" => merged(args, true),
             _ => self.outside(name, args),
         }
     }
@@ -162,6 +189,29 @@ fn lookup(data: &[&Value], args: &[Value]) -> Result<Value, Error> {
         // What Salt answers.
         (None, None) => Value::from(""),
     })
+}
+
+fn keys(map: &Value) -> Value {
+    Value::from(map.try_iter().into_iter().flatten().collect::<Vec<Value>>())
+}
+
+/// `merge(under, over, merge_lists=False)`. With `in_place` a map that the template made changes as well, as in Salt.
+fn merged(args: &[Value], in_place: bool) -> Result<Value, Error> {
+    let (under, over, named): (Value, Value, Kwargs) = from_args(args)?;
+    let lists = named.get::<Option<bool>>("merge_lists")?.unwrap_or(false);
+    let strategy = named.get::<Option<String>>("strategy")?;
+    if let Some(other) = strategy.filter(|name| !matches!(name.as_str(), "smart" | "recurse")) {
+        let message =
+            format!("the strategy `{other}` is not known; `smart` and `recurse` merge maps all the way down");
+        return Err(Error::new(ErrorKind::InvalidOperation, message));
+    }
+    let in_place = named.get::<Option<bool>>("in_place")?.unwrap_or(in_place);
+    named.assert_all_used()?;
+    let result = merge_with(&under, &over, lists);
+    if let Some(map) = under.downcast_object_ref::<super::mutable::Map>().filter(|_| in_place) {
+        map.update(std::slice::from_ref(&result))?;
+    }
+    Ok(result)
 }
 
 /// `facts` and `settings`: a map whose `get` walks colons.

@@ -348,7 +348,7 @@ impl Map {
         Ok(value)
     }
 
-    fn update(&self, args: &[Value]) -> Result<(), Error> {
+    pub fn update(&self, args: &[Value]) -> Result<(), Error> {
         let (maps, options): (Rest<Value>, Kwargs) = from_args(args)?;
         for map in maps.iter() {
             let keys: Vec<Value> = map.try_iter()?.checked().collect::<Result<_, _>>()?;

@@ -107,6 +107,16 @@ pub fn explain(error: &Failure, view: &View<'_>) -> Problem {
             Problem::new(Kind::Reference, message.unwrap_or(plain)).at(span)
         }
         ErrorKind::SyntaxError => syntax_problem(detail, span, place.as_ref()),
+        // A method of nothing: it is the nothing that is wrong.
+        ErrorKind::UnknownMethod if detail.starts_with("undefined has no method") => {
+            let name = quoted(detail).map(str::to_string).or_else(|| {
+                let (loaded, _) = place.as_ref()?;
+                let before = loaded.text.get(..loaded.back(range?).start)?;
+                let name = before.rsplit(|letter: char| !letter.is_alphanumeric() && !"_.".contains(letter));
+                name.into_iter().next().filter(|name| is_path(name)).map(str::to_string)
+            });
+            undefined(name.as_deref(), place.as_ref(), view).at(span)
+        }
         _ => other(error, detail).at(span),
     }
 }
@@ -118,7 +128,14 @@ fn quoted(detail: &str) -> Option<&str> {
 
 /// Narrows a stretch to the name inside it that an error is about.
 fn named(text: &str, range: std::ops::Range<usize>, error: &Failure) -> std::ops::Range<usize> {
-    let name = quoted(&error.detail).filter(|_| error.kind == ErrorKind::UndefinedError);
+    let undefined = matches!(error.kind, ErrorKind::UndefinedError | ErrorKind::UnknownMethod);
+    let name = quoted(&error.detail).filter(|_| undefined);
+    // The engine points behind the value that has no such method.
+    if let Some(name) = name.filter(|_| error.kind == ErrorKind::UnknownMethod)
+        && text.get(..range.start).is_some_and(|before| before.ends_with(name))
+    {
+        return range.start - name.len()..range.start;
+    }
     match name.and_then(|name| text.get(range.clone())?.find(name).map(|at| (at, name.len()))) {
         Some((at, len)) => range.start + at..range.start + at + len,
         None => range,
@@ -217,10 +234,6 @@ fn syntax_problem(detail: &str, span: Span, place: Option<&(Arc<Loaded>, FileId)
 fn other(error: &Failure, detail: &str) -> Problem {
     let hidden = |name: &str| name.starts_with('_');
     match error.kind {
-        ErrorKind::InvalidOperation if detail.starts_with("tried to use % operator") => {
-            Problem::new(Kind::Template, "`%` does not format texts here")
-                .hint("write `'…'|format(x)`, `'{}'.format(x)` or `'…' ~ x`")
-        }
         ErrorKind::UnknownFilter => {
             let name = detail.split_whitespace().nth(1).unwrap_or(detail);
             let problem = Problem::new(Kind::Template, format!("unknown filter `{name}`"));
@@ -250,7 +263,7 @@ const NAMES: [&str; 12] = [
 ];
 
 /// Names to suggest from.
-const FILTERS: [&str; 74] = [
+const FILTERS: [&str; 85] = [
     "abs",
     "attr",
     "avg",
@@ -270,9 +283,11 @@ const FILTERS: [&str; 74] = [
     "exactly_n_true",
     "exactly_one_true",
     "first",
+    "flatten",
     "float",
     "format",
     "groupby",
+    "human_to_bytes",
     "indent",
     "int",
     "intersect",
@@ -293,7 +308,9 @@ const FILTERS: [&str; 74] = [
     "lower",
     "map",
     "max",
+    "md5",
     "min",
+    "path_join",
     "pprint",
     "quote",
     "regex_escape",
@@ -307,6 +324,9 @@ const FILTERS: [&str; 74] = [
     "round",
     "select",
     "selectattr",
+    "sequence",
+    "sha256",
+    "sha512",
     "slice",
     "sort",
     "split",
@@ -316,13 +336,17 @@ const FILTERS: [&str; 74] = [
     "symmetric_difference",
     "title",
     "to_bool",
+    "to_camelcase",
+    "to_snake_case",
     "to_num",
     "tojson",
     "traverse",
     "trim",
+    "truncate",
     "union",
     "unique",
     "upper",
+    "wordcount",
     "yaml",
     "yaml_encode",
 ];

@@ -5,6 +5,7 @@
 //! carried back to what the user wrote. No line break is ever inserted.
 //!
 //! - `{% set x = EXPR %}` becomes `_mut(EXPR)`, and so do list and map literals: they change in place, as in Python.
+//! - `a % b` becomes `_rem(a, b)`: Python formats texts with it.
 //! - `a ~ b`, `a + b`, `a * b` and filters pass through `_cap`, so that no value outgrows its bound unseen.
 //! - `{{ EXPR }}` and plain text at the top level are marked with their place (see [`super::origin`]). Not inside
 //!   macros, captures and the like: what a template can read back must be what Jinja would give it.
@@ -324,6 +325,22 @@ impl<'s> Pass<'s> {
         self.edits.insert_for(range.end, close, range);
     }
 
+    fn remainder(&mut self, node: &ast::Spanned<ast::BinOp<'_>>, range: Range<usize>) {
+        let gap = node.left.span().end_offset as usize..node.right.span().start_offset as usize;
+        let between = self.source.get(gap.clone()).unwrap_or("");
+        let sign = between.find('%').filter(|_| between.matches('%').count() == 1);
+        let Some(at) = sign.map(|at| gap.start + at) else {
+            self.expr(&node.left);
+            self.expr(&node.right);
+            return;
+        };
+        self.wrapped(range, "_rem(", ")|_cap", |pass| {
+            pass.expr(&node.left);
+            pass.edits.replace(at..at + 1, ",");
+            pass.expr(&node.right);
+        });
+    }
+
     fn expr(&mut self, expr: &Expr<'_>) {
         let span = expr.span();
         let range = span.start_offset as usize..span.end_offset as usize;
@@ -343,6 +360,7 @@ impl<'s> Pass<'s> {
                         pass.expr(&node.right);
                     });
                 }
+                BinOpKind::Rem => self.remainder(node, range),
                 _ => {
                     self.expr(&node.left);
                     self.expr(&node.right);

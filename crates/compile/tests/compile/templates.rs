@@ -282,6 +282,50 @@ fn s10_an_undefined_name_points_at_itself_and_suggests() {
 }
 
 #[test]
+fn s10_percent_formats_texts_and_divides_numbers() {
+    gives("{{ '%s' % 5 }} {{ '%s/%s' % ('a', 'b') }} {{ '%02d' % 3 }}", "5 a/b 03");
+    gives("{{ 7 % 3 }} {{ -7 % 3 }} {{ 7.5 % 2 }} {{ (1 + 6) % (1 + 2) * 2 }}", "1 2 1.5 2");
+    gives("{% set n = 4 %}{% if n % 2 == 0 and '%d' % n == '4' %}even{% endif %}", "even");
+    fails("{{ 7 % 0 }}", "states/dir/t.jinja:1:4: there is no remainder of 7 and 0");
+}
+
+#[test]
+fn s10_maps_merge_as_in_formulas() {
+    gives(
+        "{% set a = {'x': {'p': 1}} %}{{ salt['slsutil.merge'](a, {'x': {'q': 2}})|json }} {{ a|json }}",
+        r#"{"x": {"p": 1, "q": 2}} {"x": {"p": 1}}"#,
+    );
+    gives(
+        "{% set a = {'l': [1]} %}{% do salt['slsutil.update'](a, {'l': [2]}, merge_lists=True) %}{{ a|json }}",
+        r#"{"l": [1, 2]}"#,
+    );
+    gives("{% set a = {} %}{% do salt['defaults.merge'](a, {'y': 1}) %}{{ a.y }}", "1");
+    gives("{{ salt['grains.equals']('os', 'Debian') }} {{ salt['grains.has_value']('nope') }}", "True False");
+    gives("{{ salt['pillar.keys']('app')|join(',') }}", "port,name");
+}
+
+#[test]
+fn s10_filters_of_formulas() {
+    gives("{{ 'a'|md5 }}", "0cc175b9c0f1b6a831c399e269772661");
+    gives("{{ ('a'|sha256)[:8] }} {{ ('a'|sha512)[:8] }}", "ca978112 1f40fc92");
+    gives("{{ [[1, [2]], 3]|flatten }} {{ [[1, [2]], 3]|flatten(1) }}", "[1, 2, 3] [1, [2], 3]");
+    gives("{{ 'x'|sequence }} {{ ['x']|sequence }}", "['x'] ['x']");
+    gives("{{ 'CamelCase'|to_snake_case }} {{ 'snake_case'|to_camelcase }}", "camel_case snakeCase");
+    gives("{{ '/etc'|path_join('app', 'x.conf') }} {{ '10K'|human_to_bytes }}", "/etc/app/x.conf 10240");
+    gives("{{ 'a b'|contains_whitespace }} {{ 'ff'|is_hex }} {{ 'one two'|wordcount }}", "True True 2");
+    gives("{% set l = [] %}{% do l.append(1) %}{{ [l, l]|flatten }}", "[1, 1]");
+}
+
+#[test]
+fn s10_a_method_of_nothing_names_the_nothing() {
+    fails("{{ nobody.get('x') }}", "states/dir/t.jinja:1:4: `nobody` is undefined");
+    fails(
+        "{{ pillar.nobody.get('x') }}",
+        "states/dir/t.jinja:1:4: `pillar.nobody` is undefined [give it a default: `pillar.get('nobody', …)`]",
+    );
+}
+
+#[test]
 fn s10_syntax_errors_point_at_the_tag() {
     fails("a\n{% if true %}\nb\n", "states/dir/t.jinja:2:1: `{% if %}` is never closed [add `{% endif %}`]");
     fails(
@@ -290,8 +334,8 @@ fn s10_syntax_errors_point_at_the_tag() {
     );
     fails("x\n {% fi x %}", "states/dir/t.jinja:2:5: unknown statement `fi` [did you mean `if`?]");
     fails(
-        "{{ '%s' % 5 }}",
-        "states/dir/t.jinja:1:4: `%` does not format texts here [write `'…'|format(x)`, `'{}'.format(x)` or `'…' ~ x`]",
+        "{{ [1] % 5 }}",
+        "states/dir/t.jinja:1:4: `%` takes two numbers, or a text and its values, not sequence and number",
     );
     fails("{{ 5|uper }}", "states/dir/t.jinja:1:6: unknown filter `uper` [did you mean `upper`?]");
     fails("{{ raise('no ' ~ 'way') }}", "states/dir/t.jinja:1:4: no way");
