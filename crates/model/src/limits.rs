@@ -14,7 +14,7 @@ pub const RENDER_VALUE_BYTES_MAX: usize = 16 * MIB;
 /// Instructions one render may execute (minijinja's fuel).
 pub const RENDER_STEPS_MAX: u64 = 50_000_000;
 /// Wall time one render may take, commands called from it excepted.
-pub const RENDER_TIME_MAX: Duration = Duration::from_secs(30);
+pub const RENDER_TIME_MAX: Duration = Duration::from_secs(10);
 /// How deep templates may include, import and recurse.
 pub const RENDER_DEPTH_MAX: usize = 64;
 /// Nesting depth of a YAML document.
