@@ -272,3 +272,54 @@ pub fn mode_word(mode: Mode) -> &'static str {
         Mode::Revert => "revert",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zester_engine::NodeSpec;
+    use zester_model::name::StateName;
+    use zester_model::requisite::EdgeKind;
+
+    /// The module of the first state has a bug; the others are fine.
+    struct Buggy;
+
+    impl Hands for Buggy {
+        fn carry_out(self: Arc<Self>, command: Command) -> Later<'static, Report> {
+            Box::pin(async move {
+                match command {
+                    Command::Apply { node: NodeId(0), .. } => panic!("index 7 of 3"),
+                    _ => Report::plain(Ok(true)),
+                }
+            })
+        }
+
+        fn ended(&self, _: &Run, _: NodeId, _: Outcome) {}
+    }
+
+    #[tokio::test]
+    async fn s33_a_panic_is_the_failure_of_its_state_and_the_run_goes_on() {
+        let node = |id: &str, edges: Vec<(usize, EdgeKind)>| NodeSpec {
+            edges,
+            ..NodeSpec::new(StateName::new("test.nop", id))
+        };
+        let graph = Graph::build(vec![
+            node("bug", vec![]),
+            node("beside", vec![]),
+            node("behind", vec![(0, EdgeKind::Require)]),
+            node("handler", vec![(0, EdgeKind::Onfail)]),
+        ])
+        .unwrap();
+        let run = Run::new(Arc::new(graph), Mode::Apply, 8);
+        let cancel = CancellationToken::new();
+        let driven = drive(run, Arc::new(Buggy), &Quiet, &cancel).await.unwrap();
+        let of = |id: &str| {
+            let name = format!("test.nop:{id}");
+            driven.states.iter().find(|state| state.name == name).cloned().unwrap()
+        };
+        assert_eq!(of("bug").error, "the module panicked: index 7 of 3; this is a bug in zester");
+        assert!(!of("bug").changed);
+        assert!(of("beside").changed);
+        assert_eq!(of("behind").skip_reason, "require_failed");
+        assert!(of("handler").changed);
+    }
+}
