@@ -87,6 +87,7 @@ fn duplicates(drafts: &mut [Draft], problems: &mut Problems) {
             Some(first) => {
                 let message = format!("dag: duplicate state \"{}\"", full_name(draft));
                 let problem = Problem::new(ProblemKind::Dag, message).at(draft.span);
+                let problem = problem.hint("give one of them another id, or change the first with `extend`");
                 problems.push(problem.label(*first, "first declared here"));
                 draft.broken = true;
             }

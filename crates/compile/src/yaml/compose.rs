@@ -331,6 +331,7 @@ fn is_merge(key: &Node) -> bool {
 fn duplicate(first: &Node, second: &Node) -> Problem {
     Problem::new(Kind::Yaml, format!("duplicate key `{}`", letters(second)))
         .at(second.span)
+        .hint("rename it, or join the two")
         .label(first.span, "first defined here")
 }
 
