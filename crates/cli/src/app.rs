@@ -134,8 +134,18 @@ impl App {
 
     /// Runs a plan with the live view, and judges it.
     pub fn execute(&self, plan: Option<Plan>, options: &Options) -> answer::Result {
+        self.execute_showing(plan, options, false)
+    }
+
+    /// The same, with what commands printed where `show_output` asks for it.
+    pub fn execute_showing(
+        &self,
+        plan: Option<Plan>,
+        options: &Options,
+        show_output: bool,
+    ) -> answer::Result {
         let plan = plan.map(Arc::new);
-        let view = live::View::new(&self.output, plan.clone(), options.mode);
+        let view = live::View::new(&self.output, plan.clone(), options.mode, show_output);
         let observer: Arc<live::View> = Arc::new(view);
         let _inside = self.runtime.enter();
         let told = observer.clone();

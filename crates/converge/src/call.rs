@@ -86,10 +86,11 @@ pub fn plan(
     let text = source(kind, words)?;
     let inputs = surroundings(request, machine, cancel)?;
     let tree = OneFile { text };
-    let compiled = inputs.with(machine, cancel, |lent| {
+    let mut compiled = inputs.with(machine, cancel, |lent| {
         let lent = zester_compile::Inputs { tree: &tree, tree_name: "", ..*lent };
         zester_compile::compile(&lent, &Ask::References(vec![format!("{SHOWN}.zy")]))
     });
+    compiled.sources.rename(&format!("{SHOWN}.zy"), SHOWN);
     Plan::from_compiled(inputs, compiled, kind.to_string())
 }
 

@@ -58,6 +58,13 @@ impl Sources {
         FileId(self.files.len() as u32 - 1)
     }
 
+    /// Shows a file under another name, for text that never was a file.
+    pub fn rename(&mut self, path: &str, shown: &str) {
+        for file in self.files.iter_mut().filter(|file| file.path == path) {
+            file.path = shown.to_string();
+        }
+    }
+
     pub fn get(&self, id: FileId) -> Option<&SourceFile> {
         self.files.get(id.0 as usize)
     }

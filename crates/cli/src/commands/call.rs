@@ -51,7 +51,7 @@ pub fn run(args: Call, app: &mut App) -> answer::Result {
     if zester_resources::catalog().get(&function).is_some() {
         let plan = call::plan(&function, &Words::parse(&words), &request, &app.machine, &app.cancel)?;
         let mode = if test { Mode::Check } else { Mode::Apply };
-        return app.execute(Some(plan), &app.options(mode, &inputs, &running));
+        return app.execute_showing(Some(plan), &app.options(mode, &inputs, &running), true);
     }
     let Some(known) = functions::find(&function) else {
         return Err(Failure::usage(call::unknown(&function)));

@@ -4,7 +4,8 @@
 //! finished ones are printed above and never move. Elsewhere each level is printed when it has ended, in its own order.
 
 use super::paint::Paint;
-use super::{Output, run_text, to_stderr, to_stdout};
+use super::run_text::{self, Shown};
+use super::{Output, to_stderr, to_stdout};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::HashMap;
 use std::io::IsTerminal;
@@ -19,8 +20,7 @@ const SPINNERS_MAX: usize = 10;
 
 pub struct View {
     text: bool,
-    mode: Mode,
-    width: usize,
+    shown: Shown,
     paint: Paint,
     paint_stderr: Paint,
     bars: Option<MultiProgress>,
@@ -39,7 +39,7 @@ struct State {
 }
 
 impl View {
-    pub fn new(output: &Output, plan: Option<Arc<Plan>>, mode: Mode) -> View {
+    pub fn new(output: &Output, plan: Option<Arc<Plan>>, mode: Mode, show_output: bool) -> View {
         let text = output.is_text();
         let live = text && std::io::stderr().is_terminal() && std::io::stdout().is_terminal();
         let bars = live.then(|| MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10)));
@@ -51,7 +51,8 @@ impl View {
             to_stdout(&run_text::heading(plan, mode, output.paint()));
         }
         let (paint, paint_stderr) = (output.paint(), output.paint_stderr());
-        View { text, mode, width, paint, paint_stderr, bars, rank, state: Mutex::default() }
+        let shown = Shown { mode, width, output: show_output };
+        View { text, shown, paint, paint_stderr, bars, rank, state: Mutex::default() }
     }
 
     /// Prints what is left and clears the bottom of the screen.
@@ -66,7 +67,7 @@ impl View {
         let mut ended = std::mem::take(&mut self.lock().ended);
         ended.sort_by_key(|result| self.rank.get(&result.name).copied().unwrap_or(usize::MAX));
         let lines: String =
-            ended.iter().map(|result| run_text::state(result, self.mode, self.width, self.paint)).collect();
+            ended.iter().map(|result| run_text::state(result, self.shown, self.paint)).collect();
         if !lines.is_empty() {
             to_stdout(&lines);
         }
@@ -138,7 +139,7 @@ impl Observer for View {
             bars.remove(&more);
         }
         drop(state);
-        let lines = run_text::state(result, self.mode, self.width, self.paint);
+        let lines = run_text::state(result, self.shown, self.paint);
         bars.suspend(|| to_stdout(&lines));
     }
 

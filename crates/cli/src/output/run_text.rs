@@ -31,8 +31,19 @@ pub fn name_width<'a>(names: impl Iterator<Item = &'a str>) -> usize {
     names.map(|name| name.chars().count()).max().unwrap_or(0).min(NAME_WIDTH_MAX)
 }
 
+/// How much of a run is shown.
+#[derive(Copy, Clone, Debug)]
+pub struct Shown {
+    pub mode: Mode,
+    /// The width of the name column.
+    pub width: usize,
+    /// What commands printed: whoever calls one function wants to see its answer.
+    pub output: bool,
+}
+
 /// One state: its line, and what belongs under it.
-pub fn state(result: &StateResult, mode: Mode, width: usize, paint: Paint) -> String {
+pub fn state(result: &StateResult, shown: Shown, paint: Paint) -> String {
+    let Shown { mode, width, output } = shown;
     let (mark, words) = verdict(result, mode, paint);
     let time = if result.skipped { String::new() } else { duration_words(result.duration_ms) };
     let name = &result.name;
@@ -41,6 +52,14 @@ pub fn state(result: &StateResult, mode: Mode, width: usize, paint: Paint) -> St
     let mut out = line.trim_end().to_string() + "\n";
     for line in under(result, paint) {
         let _ = writeln!(out, "     {line}");
+    }
+    if output {
+        for stream in ["stdout", "stderr"] {
+            let text = result.details.get(stream).and_then(|text| text.as_str()).unwrap_or_default();
+            text.lines().for_each(|line| {
+                let _ = writeln!(out, "     {line}");
+            });
+        }
     }
     out
 }

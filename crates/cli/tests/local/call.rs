@@ -77,3 +77,9 @@ fn c12_a_bad_value_points_at_the_command_line() {
     assert_eq!(done.code, Some(1));
     assert!(done.stderr.contains("contnet") && done.stderr.contains("command line"), "{}", done.stderr);
 }
+
+#[test]
+fn c12_people_see_what_a_called_command_printed() {
+    let done = Scratch::new().zester(&["call", "cmd.run", "echo hello; echo oops >&2"]);
+    assert!(done.stdout.contains("\n     hello\n     oops\n"), "{}", done.stdout);
+}
