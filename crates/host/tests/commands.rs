@@ -90,6 +90,23 @@ async fn x5_what_keeps_a_command_from_starting_is_said_before_it_starts() {
 }
 
 #[tokio::test]
+async fn x5_a_script_that_is_still_open_for_writing_starts_as_soon_as_it_is_not() {
+    use std::os::unix::fs::OpenOptionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let script = dir.path().join("script");
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.create(true).truncate(true).write(true).mode(0o755).open(&script).unwrap();
+    std::io::Write::write_all(&mut file, b"#!/bin/sh\necho started\n").unwrap();
+    let writer = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(60));
+        drop(file);
+    });
+    let exit = run(Launch::argv([script.to_str().unwrap()])).await.unwrap();
+    assert_eq!(exit.stdout.text, "started\n");
+    writer.join().unwrap();
+}
+
+#[tokio::test]
 async fn x1_lines_can_be_watched_while_it_runs() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&seen);

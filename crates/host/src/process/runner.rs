@@ -19,6 +19,11 @@ use zester_model::limits::OUTPUT_DRAIN;
 /// How long we wait for a child that SIGKILL did not end, before reporting it as a survivor.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
+/// A program that was written a moment ago counts as being written for as long as a child that was forked meanwhile has
+/// not become its own program. That is a matter of milliseconds, and no reason to fail.
+const BUSY_PAUSE: Duration = Duration::from_millis(5);
+const BUSY_PAUSES_MAX: u32 = 200;
+
 /// What all runners of this process share: the kernel knows children by process, not by runner.
 pub(super) struct Shared {
     pub(super) own_pid: u32,
@@ -118,9 +123,20 @@ impl Runner {
         let id = shared.commands.next_id();
         let mark = format!("{}{}", shared.inherited, shared.mark(id));
         let mut command = spawn::prepare(launch, &mark, open_files)?;
-        let spawning = shared.commands.spawning();
-        let start = Commands::birth_tick();
-        let mut child = spawn::start(launch, &mut command)?;
+        let mut pauses = 0;
+        let (mut child, start, spawning) = loop {
+            let spawning = shared.commands.spawning();
+            let start = Commands::birth_tick();
+            match spawn::start(launch, &mut command) {
+                Ok(child) => break (child, start, spawning),
+                Err(fault) if spawn::is_busy(&fault) && pauses < BUSY_PAUSES_MAX => {
+                    drop(spawning);
+                    pauses += 1;
+                    tokio::time::sleep(BUSY_PAUSE).await;
+                }
+                Err(fault) => return Err(fault),
+            }
+        };
         let pid = child.id().unwrap_or_default();
         shared.commands.enter(id, pid, start, launch.uninterruptible);
         drop(spawning);

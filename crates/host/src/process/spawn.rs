@@ -63,6 +63,11 @@ pub(super) fn start(launch: &Launch, command: &mut Command) -> Result<Child, Fau
     })
 }
 
+/// Whether somebody still has the program open for writing.
+pub(super) fn is_busy(fault: &Fault) -> bool {
+    fault.source.as_ref().is_some_and(|error| error.raw_os_error() == Some(libc::ETXTBSY))
+}
+
 fn check_directory(cwd: &Path) -> Result<(), Fault> {
     match std::fs::metadata(cwd) {
         Ok(meta) if meta.is_dir() => Ok(()),
