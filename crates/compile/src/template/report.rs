@@ -11,6 +11,9 @@ use zester_model::problem::{Kind, Problem};
 use zester_model::source::{FileId, Span};
 use zester_model::suggest::did_you_mean;
 
+/// Longer expressions are not repeated in a message: the caret shows them.
+const SHOWN_LETTERS_MAX: usize = 60;
+
 /// What is needed to find a place.
 pub struct View<'a> {
     pub shared: &'a Shared,
@@ -93,8 +96,14 @@ pub fn explain(error: &Failure, view: &View<'_>) -> Problem {
                 .as_ref()
                 .zip(range)
                 .and_then(|((loaded, _), range)| loaded.text.get(loaded.back(range)).map(str::to_string));
-            let name = quoted(detail).map(str::to_string).or(written.filter(|text| is_path(text)));
-            undefined(name.as_deref(), place.as_ref(), view).at(span)
+            let name = quoted(detail).filter(|name| is_path(name)).map(str::to_string);
+            let name = name.or_else(|| written.clone().filter(|text| is_path(text)));
+            match (name, written) {
+                (None, Some(text)) if !text.contains('\n') && text.chars().count() <= SHOWN_LETTERS_MAX => {
+                    Problem::new(Kind::Template, format!("`{}` is undefined", text.trim())).at(span)
+                }
+                (name, _) => undefined(name.as_deref(), place.as_ref(), view).at(span),
+            }
         }
         ErrorKind::OutOfFuel => {
             let message = format!("the template takes more than {} steps", limits::RENDER_STEPS_MAX);
@@ -126,24 +135,29 @@ fn quoted(detail: &str) -> Option<&str> {
     detail.split('`').nth(1)
 }
 
-/// Narrows a stretch to the name inside it that an error is about.
+/// Narrows a stretch to the name that an error is about. The engine points at the whole expression, or at what comes
+/// behind the name: a method, a filter, a further key.
 fn named(text: &str, range: std::ops::Range<usize>, error: &Failure) -> std::ops::Range<usize> {
-    let undefined = matches!(error.kind, ErrorKind::UndefinedError | ErrorKind::UnknownMethod);
-    let name = quoted(&error.detail).filter(|_| undefined);
-    // The engine points behind the value that has no such method.
-    if let Some(name) = name.filter(|_| error.kind == ErrorKind::UnknownMethod)
-        && text.get(..range.start).is_some_and(|before| before.ends_with(name))
-    {
-        return range.start - name.len()..range.start;
-    }
-    match name.and_then(|name| text.get(range.clone())?.find(name).map(|at| (at, name.len()))) {
-        Some((at, len)) => range.start + at..range.start + at + len,
-        None => range,
-    }
+    let about_a_name = matches!(error.kind, ErrorKind::UndefinedError | ErrorKind::UnknownMethod);
+    let Some(name) = quoted(&error.detail).filter(|name| about_a_name && is_path(name)) else { return range };
+    let written = [name.to_string(), name.replace('\'', "\"")];
+    let inside = text.get(range.clone()).unwrap_or("");
+    let line = text.get(..range.start).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
+    let before = text.get(line..range.start).unwrap_or("");
+    // The name may begin before the stretch and end in it.
+    let around = text.get(line..range.end).unwrap_or("");
+    let found = written.iter().find_map(|name| {
+        let at = inside.find(name).map(|at| range.start + at);
+        let at = at.or_else(|| around.rfind(name).filter(|_| !before.is_empty()).map(|at| line + at));
+        at.map(|at| at..at + name.len())
+    });
+    found.unwrap_or(range)
 }
 
+/// A name with attributes and keys, as in `pillar['a'].b`.
 fn is_path(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.[]'\"".contains(&byte))
+    text.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_')
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.[]'\"".contains(&byte))
 }
 
 fn undefined(name: Option<&str>, place: Option<&(Arc<Loaded>, FileId)>, view: &View<'_>) -> Problem {
@@ -176,6 +190,21 @@ fn undefined(name: Option<&str>, place: Option<&(Arc<Loaded>, FileId)>, view: &V
     problem.hint(near.unwrap_or(default))
 }
 
+/// A `{{`, `{%` or `{#` that runs to the end of the file.
+fn unclosed_sign(detail: &str, span: Span, place: Option<&(Arc<Loaded>, FileId)>) -> Option<Problem> {
+    let signs = [("{{", "}}", "variable block"), ("{#", "#}", "comment"), ("{%", "%}", "block")];
+    let (sign, close, _) = signs.into_iter().find(|(_, _, what)| {
+        let open = format!("unexpected end of input, expected end of {what}");
+        detail == open || *what == "comment" && detail == "unexpected end of comment"
+    })?;
+    let found = place.and_then(|(loaded, file)| {
+        let at = loaded.text.rfind(sign)?;
+        Some(span_at(*file, &loaded.text, at..at + sign.len()))
+    });
+    let problem = Problem::new(Kind::Template, format!("`{sign}` is never closed"));
+    Some(problem.at(found.unwrap_or(span)).hint(format!("add `{close}` behind it")))
+}
+
 fn syntax_problem(detail: &str, span: Span, place: Option<&(Arc<Loaded>, FileId)>) -> Problem {
     let ends = detail.contains("unexpected end of input") || detail.contains("unexpected end of raw");
     if let Some((loaded, file)) = place.filter(|_| ends)
@@ -186,7 +215,15 @@ fn syntax_problem(detail: &str, span: Span, place: Option<&(Arc<Loaded>, FileId)
             .at(span_at(*file, &loaded.text, range))
             .hint(format!("add `{{% end{word} %}}`"));
     }
+    if let Some(problem) = unclosed_sign(detail, span, place) {
+        return problem;
+    }
     let message = match detail.strip_prefix("unknown statement ") {
+        Some(name) if name.starts_with("end") || matches!(name, "elif" | "else") => {
+            let opens = name.strip_prefix("end").unwrap_or("if");
+            let message = format!("`{{% {name} %}}` has no `{{% {opens} %}}` above it");
+            return Problem::new(Kind::Template, message).at(span).hint("remove it, or add what it closes");
+        }
         Some(name) => {
             let known = [
                 "if",

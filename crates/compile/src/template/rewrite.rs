@@ -46,7 +46,8 @@ impl Rewritten {
     /// The offset in the old text for one in the new.
     pub fn back(&self, offset: usize) -> usize {
         match self.ways.partition_point(|(new, _)| *new <= offset).checked_sub(1) {
-            None => offset,
+            // Inside the first insertion: where it stands.
+            None => offset.min(self.ways.first().map_or(usize::MAX, |(_, old)| *old)),
             Some(index) => {
                 let (new, old) = self.ways.get(index).copied().unwrap_or((0, 0));
                 let next_old = self.ways.get(index + 1).map(|(_, old)| *old);

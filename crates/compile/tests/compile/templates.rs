@@ -317,6 +317,41 @@ fn s10_filters_of_formulas() {
 }
 
 #[test]
+fn c7_the_caret_stands_under_the_name_that_is_undefined() {
+    for text in [
+        "{% if grains.nope == 'x' %}{% endif %}",
+        "{% if 'x' == grains.nope %}{% endif %}",
+        "{% if true and grains[\"nope\"] == 'x' %}{% endif %}",
+        "{{ grains.nope|upper }}",
+        "{{ grains['nope']['deep']['deeper'] }}",
+        "{% for x in grains['nope']['deep'] %}{% endfor %}",
+    ] {
+        let column = text.find("grains").unwrap() + 1;
+        let found = rendered(text).unwrap_err();
+        assert!(found.starts_with(&format!("states/dir/t.jinja:1:{column}: `grains")), "{text}: {found}");
+    }
+    fails(
+        "{{ salt['grains.get']('nope').x }}",
+        "states/dir/t.jinja:1:4: `salt['grains.get']('nope').x` is undefined",
+    );
+    fails("{{ [1, 2][7] }}", "states/dir/t.jinja:1:4: `[1, 2][7]` is undefined");
+}
+
+#[test]
+fn s10_what_is_not_closed_or_not_opened_is_named() {
+    fails("a\n{{ x", "states/dir/t.jinja:2:1: `{{` is never closed [add `}}` behind it]");
+    fails("a {# x", "states/dir/t.jinja:1:3: `{#` is never closed [add `#}` behind it]");
+    fails(
+        "{% endif %}",
+        "states/dir/t.jinja:1:4: `{% endif %}` has no `{% if %}` above it [remove it, or add what it closes]",
+    );
+    fails(
+        "{% elif x %}",
+        "states/dir/t.jinja:1:4: `{% elif %}` has no `{% if %}` above it [remove it, or add what it closes]",
+    );
+}
+
+#[test]
 fn s10_a_method_of_nothing_names_the_nothing() {
     fails("{{ nobody.get('x') }}", "states/dir/t.jinja:1:4: `nobody` is undefined");
     fails(
@@ -400,7 +435,7 @@ fn c7_included_templates_keep_their_own_positions() {
 fn c7_yaml_errors_in_rendered_text_point_at_the_source() {
     assert_eq!(
         problem("{% set x = 1 %}\na:\n  test.nop: []\na:\n  test.nop: []\n"),
-        "states/c.zy:4:1: duplicate key `a` {states/c.zy:2:1 first defined here}"
+        "states/c.zy:4:1: duplicate key `a` [rename it, or join the two] {states/c.zy:2:1 first defined here}"
     );
     assert!(problem("{% if true %}\na: b: c\n{% endif %}\n").starts_with("states/c.zy:2:5: not YAML"));
 }
