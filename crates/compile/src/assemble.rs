@@ -78,6 +78,12 @@ fn full_name(draft: &Draft) -> String {
     format!("{}:{}", draft.kind, draft.id)
 }
 
+/// Where the name of a state stands: its entry of `names`, or its `module.function`.
+fn named_at(draft: &Draft) -> Span {
+    let entry = draft.items.last().filter(|_| draft.declared != draft.id);
+    entry.map_or(draft.span, |entry| entry.at)
+}
+
 /// S-24: the second of two states with one name is reported and left out.
 fn duplicates(drafts: &mut [Draft], problems: &mut Problems) {
     let mut seen: HashMap<(Arc<str>, Arc<str>), Span> = HashMap::with_capacity(drafts.len());
@@ -86,13 +92,13 @@ fn duplicates(drafts: &mut [Draft], problems: &mut Problems) {
         match seen.get(&key) {
             Some(first) => {
                 let message = format!("dag: duplicate state \"{}\"", full_name(draft));
-                let problem = Problem::new(ProblemKind::Dag, message).at(draft.span);
+                let problem = Problem::new(ProblemKind::Dag, message).at(named_at(draft));
                 let problem = problem.hint("give one of them another id, or change the first with `extend`");
                 problems.push(problem.label(*first, "first declared here"));
                 draft.broken = true;
             }
             None => {
-                seen.insert(key, draft.span);
+                seen.insert(key, named_at(draft));
             }
         }
     }

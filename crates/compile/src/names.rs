@@ -38,6 +38,11 @@ fn each(draft: Draft, names: &Item, catalog: &Catalog, expanded: &mut Vec<Draft>
         problems.push(Problem::new(Kind::State, message).at(clash.at).label(names.at, "`names` is here"));
         return;
     }
+    // An override may use another name of the same parameter.
+    let meant = |key: &str| -> String {
+        let parameter = catalog.get(&draft.kind).and_then(|kind| kind.parameter(key));
+        parameter.map_or(key, |parameter| parameter.name).to_string()
+    };
     let list = match names.value.as_list() {
         Some(list) => list,
         None => std::slice::from_ref(&names.value),
@@ -47,7 +52,7 @@ fn each(draft: Draft, names: &Item, catalog: &Catalog, expanded: &mut Vec<Draft>
             let mut state = draft.clone();
             state.id = name.into();
             for item in own {
-                state.items.retain(|old| old.key != item.key);
+                state.items.retain(|old| meant(&old.key) != meant(&item.key));
                 state.items.push(item);
             }
             state.items.push(Item { key: primary.into(), at, value: Node::text(at, name) });

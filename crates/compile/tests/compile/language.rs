@@ -228,11 +228,13 @@ fn s6_the_same_name_twice_is_an_error_with_both_places() {
     let tree = [("a.zy", "include: [b]\nx:\n  test.nop: []\n"), ("b.zy", "x:\n  test.nop: []\n")];
     assert_eq!(
         texts(&asked(&tree, "a")),
-        ["states/a.zy:3:3: dag: duplicate state \"test.nop:x\" {states/b.zy:2:3 first declared here}"]
+        [
+            "states/a.zy:3:3: dag: duplicate state \"test.nop:x\" [give one of them another id, or change the first with `extend`] {states/b.zy:2:3 first declared here}"
+        ]
     );
     assert_eq!(
         problem("x:\n  cmd.run: []\nx:\n  cmd.run: []\n"),
-        "states/c.zy:3:1: duplicate key `x` {states/c.zy:1:1 first defined here}"
+        "states/c.zy:3:1: duplicate key `x` [rename it, or join the two] {states/c.zy:1:1 first defined here}"
     );
     let several = one("x:\n  cmd.run: []\n  test.nop: []\n");
     assert_eq!(names(&several), ["cmd.run:x", "test.nop:x"]);
@@ -253,7 +255,7 @@ fn s7_names_makes_a_state_of_each_name() {
     );
     assert_eq!(
         problem("x:\n  pkg.installed:\n    - names: [b, b]\n"),
-        "states/c.zy:2:3: dag: duplicate state \"pkg.installed:b\" {states/c.zy:2:3 first declared here}"
+        "states/c.zy:3:18: dag: duplicate state \"pkg.installed:b\" [give one of them another id, or change the first with `extend`] {states/c.zy:3:15 first declared here}"
     );
 }
 
