@@ -1,0 +1,108 @@
+//! Several servers that keep JetStream together.
+
+use crate::binary;
+use crate::node::{Node, READY};
+use crate::port::Port;
+use crate::wait::wait_for;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// A JetStream cluster on the loopback. Ends with this value, and with the test process.
+pub struct Cluster {
+    nodes: Vec<Node>,
+    monitors: Vec<Port>,
+    _routes: Vec<Port>,
+}
+
+impl Cluster {
+    /// Starts the servers and waits until they have chosen a leader.
+    pub fn start(size: usize) -> Cluster {
+        match binary::find() {
+            Ok(binary) => Cluster::run(&binary, size),
+            Err(why) => panic!("{why}"),
+        }
+    }
+
+    /// The same, or says on standard error why the test is skipped.
+    pub fn or_skip(size: usize) -> Option<Cluster> {
+        binary::or_skip().map(|binary| Cluster::run(&binary, size))
+    }
+
+    fn run(binary: &Path, size: usize) -> Cluster {
+        let routes: Vec<Port> = (0..size).map(|_| Port::claim()).collect();
+        let monitors: Vec<Port> = (0..size).map(|_| Port::claim()).collect();
+        let peers: Vec<String> =
+            routes.iter().map(|port| format!("nats://127.0.0.1:{}", port.number)).collect();
+        let peers = peers.join(", ");
+        let configs = routes.iter().zip(&monitors).enumerate().map(|(index, (route, monitor))| {
+            format!(
+                "server_name: node-{index}\nhttp: \"127.0.0.1:{}\"\n\
+                 cluster {{ name: zester-test, listen: \"127.0.0.1:{}\", routes: [{peers}] }}",
+                monitor.number, route.number
+            )
+        });
+        let nodes = configs.map(|config| Node::new(binary, &config)).collect();
+        let mut cluster = Cluster { nodes, monitors, _routes: routes };
+        for node in &mut cluster.nodes {
+            node.spawn();
+        }
+        for node in &mut cluster.nodes {
+            node.wait_ready();
+        }
+        cluster.wait_for_leader();
+        cluster
+    }
+
+    /// The addresses of all servers, for one client.
+    pub fn urls(&self) -> Vec<String> {
+        self.nodes.iter().map(Node::url).collect()
+    }
+
+    pub fn url(&self, index: usize) -> String {
+        self.nodes[index].url()
+    }
+
+    /// Ends one server as a crash would.
+    pub fn kill(&mut self, index: usize) {
+        self.nodes[index].kill();
+    }
+
+    /// Starts one server again with its ports and its store.
+    pub fn restart(&mut self, index: usize) {
+        self.nodes[index].kill();
+        self.nodes[index].spawn();
+        self.nodes[index].wait_ready();
+    }
+
+    /// Waits until every running server names the same leader of the cluster, and that one runs. Returns its index.
+    pub fn wait_for_leader(&self) -> usize {
+        wait_for("a leader of the cluster", READY, || {
+            let running = (0..self.nodes.len()).filter(|index| self.nodes[*index].running());
+            let named: Option<Vec<usize>> = running.map(|index| self.leader_says(index)).collect();
+            let named = named?;
+            let first = *named.first()?;
+            let agreed = named.iter().all(|leader| *leader == first);
+            (agreed && self.nodes[first].running()).then_some(first)
+        })
+    }
+
+    /// Which node this one takes for the leader.
+    fn leader_says(&self, index: usize) -> Option<usize> {
+        let report = ask(self.monitors[index].number, "/jsz")?;
+        let leader = report["meta_cluster"]["leader"].as_str()?;
+        leader.strip_prefix("node-")?.parse().ok()
+    }
+}
+
+/// A question to the monitoring port.
+fn ask(port: u16, path: &str) -> Option<serde_json::Value> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
+    write!(stream, "GET {path} HTTP/1.0\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (_, body) = answer.split_once("\r\n\r\n")?;
+    serde_json::from_str(body).ok()
+}

@@ -1,0 +1,63 @@
+//! One private server.
+
+use crate::binary;
+use crate::node::Node;
+use std::path::Path;
+
+/// A `nats-server` with JetStream, a port and a directory of its own. Ends with this value, and with the test process.
+pub struct Server {
+    node: Node,
+}
+
+impl Server {
+    /// Starts a server and waits until it answers.
+    pub fn start() -> Server {
+        Server::start_with("")
+    }
+
+    /// The same with more lines of configuration, for example `max_payload: 65536`.
+    pub fn start_with(config: &str) -> Server {
+        match binary::find() {
+            Ok(binary) => Server::run(&binary, config),
+            Err(why) => panic!("{why}"),
+        }
+    }
+
+    /// Starts a server, or says on standard error why the test is skipped.
+    pub fn or_skip() -> Option<Server> {
+        Server::or_skip_with("")
+    }
+
+    /// The same with more lines of configuration.
+    pub fn or_skip_with(config: &str) -> Option<Server> {
+        binary::or_skip().map(|binary| Server::run(&binary, config))
+    }
+
+    fn run(binary: &Path, config: &str) -> Server {
+        let mut node = Node::new(binary, config);
+        node.spawn();
+        node.wait_ready();
+        Server { node }
+    }
+
+    pub fn url(&self) -> String {
+        self.node.url()
+    }
+
+    /// Ends the server as a crash would.
+    pub fn kill(&mut self) {
+        self.node.kill();
+    }
+
+    /// Ends the server in its own order.
+    pub fn stop(&mut self) {
+        self.node.stop();
+    }
+
+    /// Starts it again on the same port with the same store.
+    pub fn restart(&mut self) {
+        self.node.kill();
+        self.node.spawn();
+        self.node.wait_ready();
+    }
+}
