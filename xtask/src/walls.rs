@@ -28,7 +28,12 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
     ("granit_parser", &["compile"], "the YAML parser is hidden behind the composer"),
     ("minijinja::", &["compile"], "templates are rendered in one place"),
     ("tokio::process", &["host"], "the host is the only door to processes"),
-    ("std::process::Command", &["host", "facts", "cli", "bench"], "the host is the only door to processes"),
+    (
+        "std::process::Command",
+        &["host", "facts", "cli", "bench", "testkit"],
+        "the host is the only door to processes",
+    ),
+    ("async_nats", &["bus"], "the NATS client is hidden behind the bus"),
     ("clap::", &["cli", "bench"], "only the binary knows its words"),
     ("indicatif::", &["cli"], "only the binary draws"),
     ("annotate_snippets::", &["cli"], "only the binary draws"),
@@ -76,11 +81,30 @@ pub fn check(problems: &mut Vec<String>) {
             }
         }
     }
+    fixtures_stay_in_tests(problems);
     for (name, unknown) in BLIND {
         let manifest = tree::read(&format!("crates/{name}/Cargo.toml"));
         let used = manifest.split("[dev-dependencies]").next().unwrap_or_default();
         for other in unknown.iter().filter(|other| used.contains(&format!("zester-{other}"))) {
             problems.push(format!("crates/{name}/Cargo.toml: {name} must not know {other}"));
+        }
+    }
+}
+
+/// `testkit` may panic and start servers, so nothing that ships may know it.
+fn fixtures_stay_in_tests(problems: &mut Vec<String>) {
+    for file in tree::files().iter().filter(|file| file.ends_with("/Cargo.toml")) {
+        let manifest = tree::read(file);
+        let mut section = "";
+        for line in manifest.lines() {
+            if line.starts_with('[') {
+                section = line;
+            }
+            let named = line.starts_with("zester-testkit") || section.contains("ependencies.zester-testkit");
+            if named && !section.contains("dev-dependencies") {
+                problems.push(format!("{file}: testkit is for tests only (dev-dependencies)"));
+                break;
+            }
         }
     }
 }

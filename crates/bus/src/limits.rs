@@ -1,0 +1,70 @@
+//! Every bound of the bus, by name.
+
+use std::time::Duration;
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// How long the server may take to answer, when nothing else is said. Electing a leader takes longer: callers retry.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a silent connection is probed. Two probes without an answer end it.
+pub const PING_INTERVAL: Duration = Duration::from_secs(10);
+/// The longest pause between two tries to reconnect.
+pub const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(4);
+/// The first pause between two tries to reconnect; it doubles.
+pub const RECONNECT_PAUSE_MIN: Duration = Duration::from_millis(50);
+/// What the client holds for one subscription before our own queue. Overflow there is told as an event.
+pub const CLIENT_QUEUE: usize = 65_536;
+/// What the client holds of commands that are not written to the socket yet.
+pub const COMMAND_QUEUE: usize = 2_048;
+/// Connection events that one listener may lag behind.
+pub const EVENTS_KEPT: usize = 256;
+/// The longest a closing bus waits for what it still has to send.
+pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Messages of one page of a replay or a scan.
+pub const PAGE_MESSAGES_MAX: usize = 1_024;
+/// Bytes after which a page ends. One batch may exceed it.
+pub const PAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Messages asked for at once inside a page.
+pub const BATCH_MESSAGES_MAX: usize = 64;
+/// Keys of one listing.
+pub const KEYS_MAX: usize = 1_000_000;
+/// After this time the server forgets a consumer whose reader was killed.
+pub const CONSUMER_IDLE_MAX: Duration = Duration::from_secs(10);
+/// How long a watch waits for the next old entry before it asks the server whether there is one.
+pub const WATCH_SETTLE: Duration = Duration::from_secs(1);
+
+/// The payload limit of a server that nobody configured.
+pub const PAYLOAD_DEFAULT: usize = 1024 * 1024;
+/// How long message ids are remembered when a stream does not say.
+pub const DUPLICATE_WINDOW_DEFAULT: Duration = Duration::from_secs(120);
+/// Copies of each stream, on clusters that have the servers.
+pub const REPLICAS_MAX: usize = 3;
+
+/// How long jobs, returns and events are kept.
+pub const HISTORY_AGE: Duration = DAY.saturating_mul(7);
+/// A master that has not written its heartbeat for so long is gone.
+pub const MASTER_HEARTBEAT_TTL: Duration = Duration::from_secs(15);
+/// A peel that has not written its heartbeat for so long is not reachable.
+pub const PEEL_HEARTBEAT_TTL: Duration = Duration::from_secs(30);
+/// A lease that was not renewed for so long is free.
+pub const LEASE_TTL: Duration = Duration::from_secs(15);
+
+/// Largest message of the streams of jobs and events, and of the files. The default payload limit of a server.
+pub const MESSAGE_BYTES_MAX: u64 = MIB;
+/// Largest heartbeat, lease or other small record.
+pub const SMALL_RECORD_BYTES_MAX: u64 = 16 * KIB;
+
+pub const JOB_EVENTS_BYTES_MAX: u64 = 512 * MIB;
+pub const EVENTS_BYTES_MAX: u64 = 1024 * MIB;
+pub const EVENTS_MESSAGES_MAX: u64 = 1_000_000;
+pub const JOBS_BYTES_MAX: u64 = 256 * MIB;
+pub const JOB_RETURNS_BYTES_MAX: u64 = 1024 * MIB;
+pub const HEARTBEATS_BYTES_MAX: u64 = 64 * MIB;
+pub const FACTS_BYTES_MAX: u64 = 256 * MIB;
+pub const LEASES_BYTES_MAX: u64 = 4 * MIB;
+pub const STATE_FILES_BYTES_MAX: u64 = 512 * MIB;
+pub const SETTINGS_FILES_BYTES_MAX: u64 = 128 * MIB;
+pub const REACTOR_FILES_BYTES_MAX: u64 = 64 * MIB;

@@ -1,0 +1,195 @@
+//! One stream or bucket in memory.
+
+use crate::error::{Error, Kind};
+use crate::limits::{DUPLICATE_WINDOW_DEFAULT, PAGE_BYTES_MAX, PAGE_MESSAGES_MAX};
+use crate::message::{Page, Record, Sequence, Stored, Usage};
+use crate::pattern::{fixed_part, matches};
+use crate::storage::{Store, WhenFull};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::time::Duration;
+
+pub struct Shelf {
+    pub store: Store,
+    pub replicas: usize,
+    /// Watches that are alive.
+    pub consumers: usize,
+    records: BTreeMap<Sequence, Record>,
+    by_subject: BTreeMap<String, BTreeSet<Sequence>>,
+    last: Sequence,
+    bytes: u64,
+    ids: HashMap<String, Sequence>,
+    ids_by_age: VecDeque<(Duration, String)>,
+}
+
+impl Shelf {
+    pub fn new(store: Store, replicas: usize) -> Shelf {
+        Shelf {
+            store,
+            replicas,
+            consumers: 0,
+            records: BTreeMap::new(),
+            by_subject: BTreeMap::new(),
+            last: 0,
+            bytes: 0,
+            ids: HashMap::new(),
+            ids_by_age: VecDeque::new(),
+        }
+    }
+
+    pub fn takes(&self, subject: &str) -> bool {
+        self.store.subjects.iter().any(|pattern| matches(pattern, subject))
+    }
+
+    /// Forgets what is too old. Everything else here sees only what this has left.
+    pub fn expire(&mut self, now: Duration) {
+        if let Some(age) = self.store.max_age {
+            while let Some((sequence, record)) = self.records.first_key_value()
+                && Duration::from_millis(record.at) + age <= now
+            {
+                let sequence = *sequence;
+                self.remove(sequence);
+            }
+        }
+        let window = self.store.duplicate_window.unwrap_or(DUPLICATE_WINDOW_DEFAULT);
+        let window = self.store.max_age.map_or(window, |age| window.min(age));
+        while let Some((at, _)) = self.ids_by_age.front()
+            && *at + window <= now
+        {
+            if let Some((_, id)) = self.ids_by_age.pop_front() {
+                self.ids.remove(&id);
+            }
+        }
+    }
+
+    pub fn append(
+        &mut self,
+        subject: &str,
+        payload: Bytes,
+        id: Option<&str>,
+        expected: Option<Sequence>,
+        now: Duration,
+    ) -> Result<Stored, Error> {
+        let stored = |sequence, duplicate| Stored { stream: self.store.stream_name(), sequence, duplicate };
+        if let Some(sequence) = id.and_then(|id| self.ids.get(id)) {
+            return Ok(stored(*sequence, true));
+        }
+        let found = self.last_of(subject).map_or(0, |record| record.sequence);
+        if expected.is_some_and(|expected| expected != found) {
+            let what = format!("{subject}: its revision is {found}, not the expected one");
+            return Err(Error::new(Kind::Conflict, what));
+        }
+        let answer = stored(self.last + 1, false);
+        self.make_room(subject, &payload)?;
+        self.last += 1;
+        if let Some(id) = id {
+            self.ids.insert(id.into(), self.last);
+            self.ids_by_age.push_back((now, id.into()));
+        }
+        self.bytes += size(subject, &payload);
+        self.by_subject.entry(subject.into()).or_default().insert(self.last);
+        let at = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        let record = Record { subject: subject.into(), payload, sequence: self.last, at };
+        self.records.insert(self.last, record);
+        Ok(answer)
+    }
+
+    fn make_room(&mut self, subject: &str, payload: &Bytes) -> Result<(), Error> {
+        let limit = usize::try_from(self.store.max_message_bytes).unwrap_or(usize::MAX);
+        if payload.len() > limit {
+            return Err(Error::too_large(subject, payload.len(), limit));
+        }
+        if let Some(limit) = self.store.per_subject {
+            while let Some(first) = self.of_subject(subject, limit) {
+                self.remove(first);
+            }
+        }
+        let size = size(subject, payload);
+        let messages = self.store.max_messages.unwrap_or(u64::MAX);
+        while self.bytes + size > self.store.max_bytes || self.records.len() as u64 >= messages {
+            let oldest = self.records.keys().next().copied();
+            match (self.store.when_full, oldest) {
+                (WhenFull::DropOldest, Some(oldest)) => self.remove(oldest),
+                _ => return Err(Error::new(Kind::Full, format!("{} is full", self.store.name))),
+            }
+        }
+        Ok(())
+    }
+
+    /// The oldest of a subject that has reached its limit.
+    fn of_subject(&self, subject: &str, limit: u64) -> Option<Sequence> {
+        let sequences = self.by_subject.get(subject)?;
+        (sequences.len() as u64 >= limit).then(|| sequences.first().copied()).flatten()
+    }
+
+    fn remove(&mut self, sequence: Sequence) {
+        let Some(record) = self.records.remove(&sequence) else { return };
+        self.bytes -= size(&record.subject, &record.payload);
+        if let Some(sequences) = self.by_subject.get_mut(&record.subject) {
+            sequences.remove(&sequence);
+            if sequences.is_empty() {
+                self.by_subject.remove(&record.subject);
+            }
+        }
+    }
+
+    pub fn last_of(&self, subject: &str) -> Option<&Record> {
+        self.records.get(self.by_subject.get(subject)?.last()?)
+    }
+
+    pub fn purge(&mut self, subject: &str, expected: Option<Sequence>) -> Result<(), Error> {
+        let found = self.last_of(subject).map(|record| record.sequence);
+        if expected.is_some() && expected != found {
+            let what = format!("{subject}: its revision is not the expected one");
+            return Err(Error::new(Kind::Conflict, what));
+        }
+        let sequences = self.by_subject.get(subject).cloned().unwrap_or_default();
+        sequences.into_iter().for_each(|sequence| self.remove(sequence));
+        Ok(())
+    }
+
+    pub fn subjects(&self, pattern: &str) -> Vec<String> {
+        self.matching(pattern).map(|(subject, _)| subject.clone()).collect()
+    }
+
+    fn matching<'a>(
+        &'a self,
+        pattern: &'a str,
+    ) -> impl Iterator<Item = (&'a String, &'a BTreeSet<Sequence>)> {
+        let fixed = fixed_part(pattern);
+        let from = self.by_subject.range(fixed.to_string()..);
+        let begins = from.take_while(move |(subject, _)| subject.starts_with(fixed));
+        begins.filter(move |(subject, _)| matches(pattern, subject))
+    }
+
+    pub fn page(&self, pattern: &str, from: Sequence) -> Page<Record> {
+        let sequences: BTreeSet<Sequence> =
+            self.matching(pattern).flat_map(|(_, sequences)| sequences.range(from..).copied()).collect();
+        let mut items: Vec<Record> = Vec::new();
+        let mut bytes = 0;
+        for record in sequences.iter().filter_map(|sequence| self.records.get(sequence)) {
+            if items.len() >= PAGE_MESSAGES_MAX || bytes >= PAGE_BYTES_MAX {
+                return Page { next: items.last().map(|last| last.sequence + 1), items };
+            }
+            bytes += record.payload.len();
+            items.push(record.clone());
+        }
+        Page { items, next: None }
+    }
+
+    /// The last value of each subject that was written after a place, oldest first.
+    pub fn since(&self, pattern: &str, after: Sequence) -> Vec<Record> {
+        let lasts: BTreeSet<Sequence> =
+            self.matching(pattern).filter_map(|(_, sequences)| sequences.last().copied()).collect();
+        lasts.range(after + 1..).filter_map(|sequence| self.records.get(sequence).cloned()).collect()
+    }
+
+    pub fn usage(&self) -> Usage {
+        Usage { messages: self.records.len() as u64, bytes: self.bytes, consumers: self.consumers }
+    }
+}
+
+/// What a message counts against the limit of its store. The server counts a little more.
+fn size(subject: &str, payload: &Bytes) -> u64 {
+    (subject.len() + payload.len()) as u64
+}

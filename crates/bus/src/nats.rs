@@ -1,0 +1,160 @@
+//! The bus over NATS. The only code that names the client, one concern a file.
+
+mod connect;
+mod core;
+mod fault;
+mod kv;
+mod read;
+mod stores;
+mod watch;
+
+pub use connect::{Credentials, Options, connect};
+
+use crate::error::Error;
+use crate::event::{Events, Teller};
+use crate::message::{Entry, Info, Message, Page, Record, Sequence, Stored, Usage};
+use crate::queue::Queue;
+use crate::storage::{Found, Store};
+use crate::subscription::{Listen, Subscription, Watch};
+use crate::{Answer, Bus, Bytes};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// One connection to a NATS server or cluster.
+pub struct Nats {
+    client: async_nats::Client,
+    jetstream: async_nats::jetstream::Context,
+    teller: Teller,
+    answer_timeout: Duration,
+    closed: CancellationToken,
+    /// The queues of live subscriptions, so that closing ends them.
+    queues: Arc<Mutex<BTreeMap<u64, Queue>>>,
+    next_queue: AtomicU64,
+}
+
+impl Nats {
+    /// Runs a call that must neither outlive the bus nor begin without a connection.
+    async fn connected<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        if self.closed.is_cancelled() {
+            return Err(Error::closed());
+        }
+        if !self.is_connected() {
+            return Err(Error::disconnected());
+        }
+        self.until_closed(call).await
+    }
+
+    async fn until_closed<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        match self.closed.run_until_cancelled(call).await {
+            // The client hangs up while we close, and a call under way may see that first.
+            Some(Err(_)) if self.closed.is_cancelled() => Err(Error::closed()),
+            Some(answer) => answer,
+            None => Err(Error::closed()),
+        }
+    }
+
+    fn is_connected(&self) -> bool {
+        self.client.connection_state() == async_nats::connection::State::Connected
+    }
+}
+
+/// Nothing can be asked of a client that nobody holds any more, so its tasks end too.
+impl Drop for Nats {
+    fn drop(&mut self) {
+        self.end_queues();
+        self.closed.cancel();
+    }
+}
+
+impl Bus for Nats {
+    fn info(&self) -> Info {
+        self.server_info()
+    }
+
+    fn events(&self) -> Events {
+        self.teller.listen()
+    }
+
+    fn publish<'a>(&'a self, subject: &'a str, payload: Bytes) -> Answer<'a, ()> {
+        Box::pin(self.connected(self.send(subject, payload)))
+    }
+
+    fn publish_stored<'a>(
+        &'a self,
+        subject: &'a str,
+        payload: Bytes,
+        id: Option<&'a str>,
+    ) -> Answer<'a, Stored> {
+        Box::pin(self.connected(self.store(subject, payload, id)))
+    }
+
+    fn request<'a>(&'a self, subject: &'a str, payload: Bytes, timeout: Duration) -> Answer<'a, Message> {
+        Box::pin(self.connected(self.ask(subject, payload, timeout)))
+    }
+
+    fn subscribe<'a>(&'a self, pattern: &'a str, listen: Listen) -> Answer<'a, Subscription> {
+        Box::pin(self.until_closed(self.listen(pattern, listen)))
+    }
+
+    fn get<'a>(&'a self, bucket: &'a str, key: &'a str) -> Answer<'a, Option<Entry>> {
+        Box::pin(self.connected(self.kv_get(bucket, key)))
+    }
+
+    fn put<'a>(&'a self, bucket: &'a str, key: &'a str, value: Bytes) -> Answer<'a, Sequence> {
+        Box::pin(self.connected(self.kv_write(bucket, key, value, None)))
+    }
+
+    fn create<'a>(&'a self, bucket: &'a str, key: &'a str, value: Bytes) -> Answer<'a, Sequence> {
+        Box::pin(self.connected(self.kv_create(bucket, key, value)))
+    }
+
+    fn update<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
+        value: Bytes,
+        expected: Sequence,
+    ) -> Answer<'a, Sequence> {
+        Box::pin(self.connected(self.kv_write(bucket, key, value, Some(expected))))
+    }
+
+    fn purge<'a>(&'a self, bucket: &'a str, key: &'a str, expected: Option<Sequence>) -> Answer<'a, ()> {
+        Box::pin(self.connected(self.kv_purge(bucket, key, expected)))
+    }
+
+    fn keys<'a>(&'a self, bucket: &'a str, pattern: &'a str) -> Answer<'a, Vec<String>> {
+        Box::pin(self.connected(self.kv_keys(bucket, pattern)))
+    }
+
+    fn scan<'a>(&'a self, bucket: &'a str, pattern: &'a str, from: Sequence) -> Answer<'a, Page<Entry>> {
+        Box::pin(self.connected(self.kv_scan(bucket, pattern, from)))
+    }
+
+    fn replay<'a>(&'a self, stream: &'a str, pattern: &'a str, from: Sequence) -> Answer<'a, Page<Record>> {
+        Box::pin(self.connected(self.read(stream, pattern, from)))
+    }
+
+    fn watch<'a>(&'a self, bucket: &'a str, pattern: &'a str, capacity: usize) -> Answer<'a, Watch> {
+        Box::pin(self.connected(self.kv_watch(bucket, pattern, capacity)))
+    }
+
+    fn ensure<'a>(&'a self, store: &'a Store, replicas: usize) -> Answer<'a, Found> {
+        Box::pin(self.connected(self.ensure_store(store, replicas)))
+    }
+
+    fn usage<'a>(&'a self, store: &'a Store) -> Answer<'a, Usage> {
+        Box::pin(self.connected(self.store_usage(store)))
+    }
+
+    fn flush(&self) -> Answer<'_, ()> {
+        Box::pin(self.connected(self.round_trip()))
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        Box::pin(self.shut())
+    }
+}

@@ -1,0 +1,192 @@
+//! Making the connection, telling what happens to it, and ending it.
+
+use super::Nats;
+use crate::error::{Error, Kind};
+use crate::event::{Event, Teller};
+use crate::limits::{
+    ANSWER_TIMEOUT, CLIENT_QUEUE, CLOSE_TIMEOUT, COMMAND_QUEUE, PING_INTERVAL, RECONNECT_PAUSE_MAX,
+    RECONNECT_PAUSE_MIN,
+};
+use crate::message::Info;
+use async_nats::ConnectOptions;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Who we are to the server.
+#[derive(Clone, Default)]
+pub enum Credentials {
+    #[default]
+    None,
+    /// The text of a credentials file: a user JWT and its seed.
+    Text(String),
+    Password {
+        user: String,
+        password: String,
+    },
+}
+
+/// How to connect.
+#[derive(Clone)]
+pub struct Options {
+    /// One address or several of the same cluster: `nats://host:port`, `tls://host:port`.
+    pub urls: Vec<String>,
+    /// What the server calls this connection.
+    pub name: String,
+    /// Where answers come in: `<prefix>.>`. Peels have one each, or they could read each other's answers.
+    pub inbox_prefix: String,
+    pub credentials: Credentials,
+    /// Certificates to trust beside those of the system.
+    pub root_certificates: Vec<PathBuf>,
+    /// Whether to return at once and go on trying when no server answers. A daemon may start before its bus.
+    pub keep_trying: bool,
+    /// How long the server may take to answer.
+    pub answer_timeout: Duration,
+}
+
+impl Options {
+    pub fn new(urls: Vec<String>, name: impl Into<String>) -> Options {
+        Options {
+            urls,
+            name: name.into(),
+            inbox_prefix: "_INBOX".into(),
+            credentials: Credentials::None,
+            root_certificates: Vec::new(),
+            keep_trying: false,
+            answer_timeout: ANSWER_TIMEOUT,
+        }
+    }
+}
+
+/// Connects. Reconnects by itself from then on, until it is closed.
+pub async fn connect(options: Options) -> Result<Nats, Error> {
+    crate::pattern::check_subject(&options.inbox_prefix)?;
+    let teller = Teller::new();
+    let mut settings = ConnectOptions::new()
+        .name(&options.name)
+        .custom_inbox_prefix(&options.inbox_prefix)
+        .ping_interval(PING_INTERVAL)
+        .request_timeout(Some(options.answer_timeout))
+        .connection_timeout(options.answer_timeout)
+        .subscription_capacity(CLIENT_QUEUE)
+        .client_capacity(COMMAND_QUEUE)
+        .reconnect_delay_callback(pause)
+        .event_callback(tell(teller.clone()));
+    if options.keep_trying {
+        settings = settings.retry_on_initial_connect();
+    }
+    for file in &options.root_certificates {
+        settings = settings.add_root_certificates(file.clone());
+    }
+    settings = match &options.credentials {
+        Credentials::None => settings,
+        Credentials::Text(text) => settings
+            .credentials(text)
+            .map_err(|error| Error::because(Kind::Invalid, "the credentials cannot be read", error))?,
+        Credentials::Password { user, password } => {
+            settings.user_and_password(user.clone(), password.clone())
+        }
+    };
+    let client = settings.connect(options.urls.as_slice()).await.map_err(|error| {
+        let kind = match error.kind() {
+            async_nats::ConnectErrorKind::AuthorizationViolation
+            | async_nats::ConnectErrorKind::Authentication => Kind::Refused,
+            async_nats::ConnectErrorKind::ServerParse => Kind::Invalid,
+            async_nats::ConnectErrorKind::TimedOut => Kind::Timeout,
+            _ => Kind::Disconnected,
+        };
+        Error::because(kind, format!("cannot connect to {}: {error}", options.urls.join(", ")), error)
+    })?;
+    let mut jetstream = async_nats::jetstream::new(client.clone());
+    jetstream.set_timeout(options.answer_timeout);
+    Ok(Nats {
+        client,
+        jetstream,
+        teller,
+        answer_timeout: options.answer_timeout,
+        closed: CancellationToken::new(),
+        queues: Arc::new(Mutex::new(BTreeMap::new())),
+        next_queue: AtomicU64::new(0),
+    })
+}
+
+/// Doubles up to a limit. A fleet that lost its server must not come back in step, so each pause has a share of chance.
+fn pause(attempts: usize) -> Duration {
+    let doubled = u32::try_from(attempts).unwrap_or(u32::MAX).min(16);
+    let longest = RECONNECT_PAUSE_MIN.saturating_mul(1 << doubled).min(RECONNECT_PAUSE_MAX);
+    longest.mul_f64(0.5 + 0.5 * chance())
+}
+
+/// A number between 0 and 1 that differs between processes and calls.
+fn chance() -> f64 {
+    use std::hash::BuildHasher;
+    let bits = std::collections::hash_map::RandomState::new().hash_one(0_u8) >> 32;
+    f64::from(u32::try_from(bits).unwrap_or_default()) / f64::from(u32::MAX)
+}
+
+type Told = std::future::Ready<()>;
+
+/// Translates the client's events into ours.
+fn tell(teller: Teller) -> impl Fn(async_nats::Event) -> Told + Send + Sync + 'static {
+    let connected_before = AtomicBool::new(false);
+    move |event| {
+        let ours = match event {
+            async_nats::Event::Connected if connected_before.swap(true, Ordering::Relaxed) => {
+                Event::Reconnected
+            }
+            async_nats::Event::Connected => Event::Connected,
+            async_nats::Event::Disconnected => Event::Disconnected,
+            async_nats::Event::SlowConsumer(_) => Event::SlowConsumer,
+            async_nats::Event::Closed => Event::Closed,
+            other => Event::ServerSaid(other.to_string()),
+        };
+        teller.tell(ours);
+        std::future::ready(())
+    }
+}
+
+impl Nats {
+    pub(super) fn server_info(&self) -> Info {
+        let server = self.client.try_server_info();
+        let (version, servers) = match &server {
+            // Only servers in a cluster name each other; one that stands alone may name each of its own addresses.
+            Some(info) if info.cluster.is_some() => (info.version.clone(), info.connect_urls.len().max(1)),
+            Some(info) => (info.version.clone(), 1),
+            None => (String::new(), 1),
+        };
+        let connected = self.is_connected() && !self.closed.is_cancelled();
+        Info { connected, version, max_payload: self.client.max_payload(), servers }
+    }
+
+    pub(super) async fn shut(&self) -> Result<(), Error> {
+        if self.closed.is_cancelled() {
+            return Ok(());
+        }
+        if self.is_connected() {
+            // Best effort: whoever needs to know that a message arrived has asked for an answer to it.
+            let _sent = tokio::time::timeout(CLOSE_TIMEOUT, self.round_trip()).await;
+        }
+        self.end_queues();
+        self.closed.cancel();
+        let _drained = tokio::time::timeout(CLOSE_TIMEOUT, self.client.drain()).await;
+        self.teller.tell(Event::Closed);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_a_limit() {
+        assert!(pause(0) <= RECONNECT_PAUSE_MIN);
+        for attempts in [1, 10, 100, usize::MAX] {
+            assert!(pause(attempts) <= RECONNECT_PAUSE_MAX);
+        }
+        assert!(pause(50) >= RECONNECT_PAUSE_MAX / 2);
+    }
+}

@@ -1,0 +1,179 @@
+//! Keys. By hand on the subjects of a bucket rather than by the client's store: that one asks for the whole bucket first,
+//! which a peel may not, cannot make a bucket on the oldest server we run on, and marks removed keys instead of removing them.
+
+use super::{Nats, fault};
+use crate::error::{Error, Kind};
+use crate::limits::KEYS_MAX;
+use crate::message::{Entry, Page, Sequence};
+use crate::pattern::{check_name, check_pattern, check_subject, key_of, stream_of, subject_of};
+use async_nats::{HeaderMap, Request, StatusCode};
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// The header of a marker that other tools leave where a key was.
+const OPERATION: &str = "KV-Operation";
+
+struct Raw {
+    entry: Entry,
+    is_marker: bool,
+}
+
+#[derive(Deserialize)]
+struct Purged {
+    purged: u64,
+}
+
+#[derive(Deserialize)]
+struct Subjects {
+    #[serde(default)]
+    total: usize,
+    state: SubjectState,
+}
+
+#[derive(Deserialize)]
+struct SubjectState {
+    #[serde(default)]
+    subjects: BTreeMap<String, u64>,
+}
+
+impl Nats {
+    pub(super) async fn kv_get(&self, bucket: &str, key: &str) -> Result<Option<Entry>, Error> {
+        let raw = self.kv_raw(bucket, key).await?;
+        Ok(raw.filter(|raw| !raw.is_marker).map(|raw| raw.entry))
+    }
+
+    async fn kv_raw(&self, bucket: &str, key: &str) -> Result<Option<Raw>, Error> {
+        check_key(bucket, key)?;
+        let subject = subject_of(bucket, key);
+        let asked = format!("$JS.API.DIRECT.GET.{}.{subject}", stream_of(bucket));
+        let answer = self.client.send_request(asked, Request::new()).await;
+        let answer = answer.map_err(|error| fault::of_storage(&subject, error))?;
+        match answer.status {
+            None | Some(StatusCode::OK) => {}
+            Some(StatusCode::NOT_FOUND) => return Ok(None),
+            Some(status) => {
+                let words = answer.description.unwrap_or_default();
+                return Err(Error::new(Kind::Other, format!("{subject}: {status} {words}")));
+            }
+        }
+        let headers = answer.headers.unwrap_or_default();
+        let header = |name: &str| headers.get_last(name).map(async_nats::HeaderValue::as_str);
+        let revision = header("Nats-Sequence").and_then(|text| text.parse().ok());
+        let at = header("Nats-Time-Stamp").and_then(|text| async_nats::datetime::parse_rfc3339(text).ok());
+        let (Some(revision), Some(at)) = (revision, at) else {
+            return Err(Error::new(Kind::Other, format!("{subject}: the answer has no revision or time")));
+        };
+        let is_marker = header(OPERATION).is_some();
+        let entry = Entry { key: key.into(), value: answer.payload, revision, at: millis(at) };
+        Ok(Some(Raw { entry, is_marker }))
+    }
+
+    pub(super) async fn kv_write(
+        &self,
+        bucket: &str,
+        key: &str,
+        value: Bytes,
+        expected: Option<Sequence>,
+    ) -> Result<Sequence, Error> {
+        check_key(bucket, key)?;
+        let mut headers = HeaderMap::new();
+        if let Some(expected) = expected {
+            headers.insert(async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, expected.to_string());
+        }
+        Ok(self.store_with(&subject_of(bucket, key), value, headers).await?.sequence)
+    }
+
+    pub(super) async fn kv_create(&self, bucket: &str, key: &str, value: Bytes) -> Result<Sequence, Error> {
+        let lost = match self.kv_write(bucket, key, value.clone(), Some(0)).await {
+            Err(error) if error.kind() == Kind::Conflict => error,
+            other => return other,
+        };
+        // A marker is no value: whoever left it, the key does not exist.
+        match self.kv_raw(bucket, key).await? {
+            Some(raw) if raw.is_marker => self.kv_write(bucket, key, value, Some(raw.entry.revision)).await,
+            _ => Err(lost),
+        }
+    }
+
+    pub(super) async fn kv_purge(
+        &self,
+        bucket: &str,
+        key: &str,
+        expected: Option<Sequence>,
+    ) -> Result<(), Error> {
+        check_key(bucket, key)?;
+        let subject = subject_of(bucket, key);
+        let mut body = json!({ "filter": subject });
+        if let Some(expected) = expected {
+            // Up to and without. A newer value has a higher number and stays, and then nothing was removed.
+            body["seq"] = json!(expected + 1);
+        }
+        let done: Purged = self.api(&format!("STREAM.PURGE.{}", stream_of(bucket)), &body).await?;
+        if expected.is_some() && done.purged == 0 {
+            return Err(Error::new(
+                Kind::Conflict,
+                format!("{subject}: its revision is not the expected one"),
+            ));
+        }
+        Ok(())
+    }
+
+    pub(super) async fn kv_keys(&self, bucket: &str, pattern: &str) -> Result<Vec<String>, Error> {
+        check_name(bucket)?;
+        check_pattern(pattern)?;
+        let verb = format!("STREAM.INFO.{}", stream_of(bucket));
+        let filter = subject_of(bucket, pattern);
+        let mut keys = Vec::new();
+        let mut offset = 0;
+        loop {
+            let body = json!({ "subjects_filter": filter, "offset": offset });
+            let page: Subjects = self.api(&verb, &body).await?;
+            offset += page.state.subjects.len();
+            let found = page.state.subjects.keys().filter_map(|subject| key_of(bucket, subject));
+            keys.extend(found.map(str::to_string));
+            if keys.len() > KEYS_MAX {
+                return Err(Error::too_large(bucket, keys.len(), KEYS_MAX));
+            }
+            if page.state.subjects.is_empty() || offset >= page.total {
+                break;
+            }
+        }
+        keys.sort_unstable();
+        // Keys that come or go between two pages shift the next one.
+        keys.dedup();
+        Ok(keys)
+    }
+
+    pub(super) async fn kv_scan(
+        &self,
+        bucket: &str,
+        pattern: &str,
+        from: Sequence,
+    ) -> Result<Page<Entry>, Error> {
+        check_name(bucket)?;
+        check_pattern(pattern)?;
+        let page = self.read_raw(&stream_of(bucket), &subject_of(bucket, pattern), from).await?;
+        let values = page.items.into_iter().filter(|read| !read.has_header(OPERATION));
+        let items = values.filter_map(|read| {
+            let key = key_of(bucket, &read.record.subject)?.to_string();
+            let record = read.record;
+            Some(Entry { key, value: record.payload, revision: record.sequence, at: record.at })
+        });
+        Ok(Page { items: items.collect(), next: page.next })
+    }
+}
+
+pub(super) fn is_marker(headers: Option<&HeaderMap>) -> bool {
+    headers.is_some_and(|headers| headers.get(OPERATION).is_some())
+}
+
+pub(super) fn millis(at: async_nats::datetime::DateTime) -> u64 {
+    u64::try_from(at.unix_timestamp_nanos() / 1_000_000).unwrap_or_default()
+}
+
+fn check_key(bucket: &str, key: &str) -> Result<(), Error> {
+    check_name(bucket)?;
+    check_subject(key)
+}

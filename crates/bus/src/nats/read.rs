@@ -1,0 +1,209 @@
+//! Reading what a stream keeps, page by page. A page makes one short-lived consumer, because a get for each message would
+//! cost a round trip each, and removes it before it answers.
+
+use super::kv::millis;
+use super::{Nats, core, fault};
+use crate::error::{Error, Kind};
+use crate::limits::{BATCH_MESSAGES_MAX, CONSUMER_IDLE_MAX, PAGE_BYTES_MAX, PAGE_MESSAGES_MAX};
+use crate::message::{Page, Record, Sequence};
+use crate::pattern::{check_name, check_pattern, intersect};
+use async_nats::HeaderMap;
+use async_nats::jetstream::ErrorCode;
+use async_nats::jetstream::response::Response;
+use futures_util::StreamExt;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// A message as it came, with the headers that only this module's friends look at.
+pub(super) struct Read {
+    pub record: Record,
+    headers: Option<HeaderMap>,
+}
+
+impl Read {
+    pub fn has_header(&self, name: &str) -> bool {
+        self.headers.as_ref().is_some_and(|headers| headers.get(name).is_some())
+    }
+}
+
+#[derive(Deserialize)]
+struct Consumer {
+    name: String,
+    #[serde(default)]
+    num_pending: usize,
+}
+
+#[derive(Deserialize)]
+struct StreamInfo {
+    config: StreamConfig,
+}
+
+#[derive(Deserialize)]
+struct StreamConfig {
+    #[serde(default)]
+    subjects: Vec<String>,
+}
+
+/// What one filter gave.
+struct Part {
+    items: Vec<Read>,
+    more: bool,
+}
+
+impl Nats {
+    pub(super) async fn read(
+        &self,
+        stream: &str,
+        pattern: &str,
+        from: Sequence,
+    ) -> Result<Page<Record>, Error> {
+        let page = self.read_raw(stream, pattern, from).await?;
+        Ok(Page { items: page.items.into_iter().map(|read| read.record).collect(), next: page.next })
+    }
+
+    pub(super) async fn read_raw(
+        &self,
+        stream: &str,
+        pattern: &str,
+        from: Sequence,
+    ) -> Result<Page<Read>, Error> {
+        check_name(stream)?;
+        check_pattern(pattern)?;
+        if let Some(part) = self.read_part(stream, pattern, from).await? {
+            return Ok(join(vec![part]));
+        }
+        // Older servers take only a filter that lies within one subject of the stream. `zester.job.x.>` does not, so it is
+        // cut into the pieces that do.
+        let info: StreamInfo = self.api(&format!("STREAM.INFO.{stream}"), &json!({})).await?;
+        let mut parts = Vec::new();
+        for filter in info.config.subjects.iter().filter_map(|subject| intersect(subject, pattern)) {
+            let part = self.read_part(stream, &filter, from).await?;
+            parts.push(part.ok_or_else(|| {
+                Error::new(Kind::Other, format!("{stream}: the server does not take the filter `{filter}`"))
+            })?);
+        }
+        Ok(join(parts))
+    }
+
+    /// None when the server does not take the filter.
+    async fn read_part(&self, stream: &str, filter: &str, from: Sequence) -> Result<Option<Part>, Error> {
+        let mut config = json!({
+            "deliver_policy": if from > 1 { "by_start_sequence" } else { "all" },
+            "ack_policy": "none",
+            "replay_policy": "instant",
+            "inactive_threshold": u64::try_from(CONSUMER_IDLE_MAX.as_nanos()).unwrap_or(u64::MAX),
+            "mem_storage": true,
+            "num_replicas": 1,
+        });
+        if from > 1 {
+            config["opt_start_seq"] = json!(from);
+        }
+        if filter != ">" {
+            config["filter_subject"] = json!(filter);
+        }
+        let verb = format!("CONSUMER.CREATE.{stream}");
+        let body = json!({ "stream_name": stream, "config": config });
+        let consumer: Consumer = match self.api_raw(&verb, &body).await? {
+            Response::Ok(consumer) => consumer,
+            Response::Err { error } if core::is(&error, ErrorCode::CONSUMER_FILTER_NOT_SUBSET) => {
+                return Ok(None);
+            }
+            Response::Err { error } => return Err(fault::of_server(&verb, error)),
+        };
+        let part = self.read_consumer(stream, &consumer).await;
+        // If this fails, the server forgets the consumer by itself after a while.
+        let verb = format!("CONSUMER.DELETE.{stream}.{}", consumer.name);
+        let _removed: Result<Value, Error> = self.api(&verb, &json!({})).await;
+        part.map(Some)
+    }
+
+    async fn read_consumer(&self, stream: &str, consumer: &Consumer) -> Result<Part, Error> {
+        let mut items: Vec<Read> = Vec::new();
+        let mut bytes = 0;
+        let wanted = consumer.num_pending.min(PAGE_MESSAGES_MAX);
+        while items.len() < wanted && bytes < PAGE_BYTES_MAX {
+            let batch =
+                self.pull(stream, &consumer.name, (wanted - items.len()).min(BATCH_MESSAGES_MAX)).await?;
+            if batch.is_empty() {
+                // The rest has expired meanwhile.
+                return Ok(Part { items, more: false });
+            }
+            bytes += batch.iter().map(|read| read.record.payload.len()).sum::<usize>();
+            items.extend(batch);
+        }
+        let more = items.len() < consumer.num_pending;
+        Ok(Part { items, more })
+    }
+
+    /// Up to so many messages; fewer when there are no more.
+    async fn pull(&self, stream: &str, consumer: &str, count: usize) -> Result<Vec<Read>, Error> {
+        let gone =
+            |error: &dyn std::fmt::Display| Error::new(Kind::Disconnected, format!("{stream}: {error}"));
+        let inbox = self.client.new_inbox();
+        let mut answers = self.client.subscribe(inbox.clone()).await.map_err(|error| gone(&error))?;
+        let asked = format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}");
+        let body = json!({ "batch": count, "no_wait": true }).to_string();
+        let sent = self.client.publish_with_reply(asked, inbox, body.into()).await;
+        sent.map_err(|error| fault::of_publish(stream, error))?;
+        let mut batch = Vec::with_capacity(count);
+        while batch.len() < count {
+            let next = tokio::time::timeout(self.answer_timeout, answers.next()).await;
+            let next = next.map_err(|_| Error::timeout(stream))?;
+            let message = next.ok_or_else(Error::disconnected)?;
+            if message.status.is_some() {
+                break;
+            }
+            batch.push(self.read_of(stream, message)?);
+        }
+        Ok(batch)
+    }
+
+    fn read_of(&self, stream: &str, message: async_nats::Message) -> Result<Read, Error> {
+        let message = async_nats::jetstream::Message { message, context: self.jetstream.clone() };
+        let info = message.info().map_err(|error| Error::because(Kind::Other, stream, error))?;
+        let (sequence, at) = (info.stream_sequence, millis(info.published));
+        let message = message.message;
+        let subject = message.subject.into_string();
+        let record = Record { subject, payload: message.payload, sequence, at };
+        Ok(Read { record, headers: message.headers })
+    }
+}
+
+/// Joins what several filters gave into one page. A filter that was cut short may lack what another one has beyond that
+/// place, so the page ends at the earliest cut.
+fn join(parts: Vec<Part>) -> Page<Read> {
+    let last = |part: &Part| part.items.last().map(|read| read.record.sequence);
+    let cut = parts.iter().filter(|part| part.more).filter_map(last).min();
+    let mut items: Vec<Read> = parts.into_iter().flat_map(|part| part.items).collect();
+    items.retain(|read| cut.is_none_or(|cut| read.record.sequence <= cut));
+    items.sort_by_key(|read| read.record.sequence);
+    items.dedup_by_key(|read| read.record.sequence);
+    Page { items, next: cut.map(|cut| cut + 1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    fn part(sequences: &[Sequence], more: bool) -> Part {
+        let read = |sequence: &Sequence| Read {
+            record: Record { subject: "a".into(), payload: Bytes::new(), sequence: *sequence, at: 0 },
+            headers: None,
+        };
+        Part { items: sequences.iter().map(read).collect(), more }
+    }
+
+    fn joined(parts: Vec<Part>) -> (Vec<Sequence>, Option<Sequence>) {
+        let page = join(parts);
+        (page.items.iter().map(|read| read.record.sequence).collect(), page.next)
+    }
+
+    #[test]
+    fn parts_are_joined_in_order_up_to_the_earliest_cut() {
+        assert_eq!(joined(vec![]), (vec![], None));
+        assert_eq!(joined(vec![part(&[1, 4], false), part(&[2, 3], false)]), (vec![1, 2, 3, 4], None));
+        assert_eq!(joined(vec![part(&[1, 9], false), part(&[2, 3], true)]), (vec![1, 2, 3], Some(4)));
+        assert_eq!(joined(vec![part(&[5, 7], true), part(&[2, 6], true)]), (vec![2, 5, 6], Some(7)));
+    }
+}

@@ -1,0 +1,133 @@
+//! Making streams and buckets, and comparing those that exist with the table.
+
+use super::{Nats, core, fault};
+use crate::error::Error;
+use crate::message::Usage;
+use crate::storage::{Found, Settings, Store, WhenFull, compare, in_words};
+use async_nats::jetstream::ErrorCode;
+use async_nats::jetstream::response::Response;
+use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, StorageType};
+use serde_json::json;
+use std::time::Duration;
+
+impl Nats {
+    /// Looks first and creates only what is not there. While a cluster elects a leader, a stream that exists may look as if it
+    /// did not; creating it then is refused or changes nothing, because the server compares it with what it has.
+    pub(super) async fn ensure_store(&self, store: &Store, replicas: usize) -> Result<Found, Error> {
+        store.check()?;
+        let name = store.stream_name();
+        let look = format!("STREAM.INFO.{name}");
+        match self.api_raw::<Info>(&look, &json!({})).await? {
+            Response::Ok(info) => {
+                return Ok(Found::Existing(compare(store, store.settings(replicas), settings(&info.config))));
+            }
+            Response::Err { error } if core::is(&error, ErrorCode::STREAM_NOT_FOUND) => {}
+            Response::Err { error } => return Err(fault::of_server(&look, error)),
+        }
+        let create = format!("STREAM.CREATE.{name}");
+        match self.api_raw::<Info>(&create, &config(store, replicas)).await? {
+            Response::Ok(_) => Ok(Found::Created),
+            // Another master was faster, and its table is another one.
+            Response::Err { error } if core::is(&error, ErrorCode::STREAM_NAME_EXIST) => {
+                let info: Info = self.api(&look, &json!({})).await?;
+                Ok(Found::Existing(compare(store, store.settings(replicas), settings(&info.config))))
+            }
+            Response::Err { error } => Err(fault::of_server(&create, error)),
+        }
+    }
+
+    pub(super) async fn store_usage(&self, store: &Store) -> Result<Usage, Error> {
+        let info: Info = self.api(&format!("STREAM.INFO.{}", store.stream_name()), &json!({})).await?;
+        let state = info.state;
+        Ok(Usage { messages: state.messages, bytes: state.bytes, consumers: state.consumer_count })
+    }
+}
+
+/// The settings of a store in the client's words.
+fn config(store: &Store, replicas: usize) -> Config {
+    let count = |limit: Option<u64>| limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
+    Config {
+        name: store.stream_name(),
+        subjects: store.subjects.clone(),
+        max_age: store.max_age.unwrap_or_default(),
+        max_bytes: count(Some(store.max_bytes)),
+        max_message_size: i32::try_from(store.max_message_bytes).unwrap_or(i32::MAX),
+        max_messages: count(store.max_messages),
+        max_messages_per_subject: count(store.per_subject),
+        max_consumers: -1,
+        discard: match store.when_full {
+            WhenFull::DropOldest => DiscardPolicy::Old,
+            WhenFull::Refuse => DiscardPolicy::New,
+        },
+        duplicate_window: store.duplicate_window.unwrap_or_default(),
+        storage: StorageType::File,
+        num_replicas: replicas,
+        allow_rollup: false,
+        deny_delete: store.is_bucket,
+        allow_direct: true,
+        ..Config::default()
+    }
+}
+
+/// What the server has, in the words and the order of [`Store::settings`].
+fn settings(found: &Config) -> Settings {
+    let mut subjects = found.subjects.clone();
+    subjects.sort_unstable();
+    // The server writes 0 or -1 where there is no limit.
+    let limit = |limit: i64| in_words(u64::try_from(limit).ok().filter(|limit| *limit > 0));
+    let age = |age: Duration| in_words(Some(age).filter(|age| !age.is_zero()));
+    let when_full = match found.discard {
+        DiscardPolicy::Old => WhenFull::DropOldest,
+        DiscardPolicy::New => WhenFull::Refuse,
+    };
+    vec![
+        ("subjects", subjects.join(", ")),
+        ("age", age(found.max_age)),
+        ("bytes", limit(found.max_bytes)),
+        ("bytes of a message", limit(found.max_message_size.into())),
+        ("messages", limit(found.max_messages)),
+        ("messages of a subject", limit(found.max_messages_per_subject)),
+        ("when full", format!("{when_full:?}")),
+        ("window of message ids", age(found.duplicate_window)),
+        ("storage", if found.storage == StorageType::File { "file" } else { "memory" }.into()),
+        ("rollup", found.allow_rollup.to_string()),
+        ("direct get", found.allow_direct.to_string()),
+        ("replicas", found.num_replicas.to_string()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_table_asks_for_reads_back_as_asked() {
+        for store in crate::storage::table() {
+            let drift = compare(&store, store.settings(3), settings(&config(&store, 3)));
+            assert_eq!(drift, [], "{}", store.name);
+        }
+    }
+
+    #[test]
+    fn every_setting_that_differs_is_named() {
+        let store = Store { duplicate_window: Some(Duration::from_secs(9)), ..Store::bucket("a", 1024) };
+        let other = Config {
+            subjects: vec!["x".into()],
+            max_age: Duration::from_secs(1),
+            max_bytes: -1,
+            max_message_size: 7,
+            max_messages: 7,
+            max_messages_per_subject: 7,
+            discard: DiscardPolicy::Old,
+            duplicate_window: Duration::from_secs(1),
+            storage: StorageType::Memory,
+            num_replicas: 3,
+            allow_rollup: true,
+            allow_direct: false,
+            ..config(&store, 1)
+        };
+        let drift = compare(&store, store.settings(1), settings(&other));
+        assert_eq!(drift.len(), store.settings(1).len(), "{drift:?}");
+        assert!(drift.iter().any(|one| one.to_string() == "a: bytes is none, should be 1024"));
+    }
+}

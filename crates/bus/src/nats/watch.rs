@@ -1,0 +1,136 @@
+//! Telling what is written to keys. The client's ordered consumer begins anew after a gap or a lost connection.
+
+use super::Nats;
+use super::kv::{is_marker, millis};
+use crate::error::{Error, Kind};
+use crate::limits::WATCH_SETTLE;
+use crate::message::{Entry, Seen};
+use crate::pattern::{check_name, check_pattern, key_of, stream_of, subject_of};
+use crate::subscription::{OnDrop, Watch};
+use async_nats::jetstream::consumer::push::{Ordered, OrderedConfig, OrderedErrorKind};
+use async_nats::jetstream::consumer::{DeliverPolicy, ReplayPolicy};
+use async_nats::jetstream::{Context, Message};
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+type Telling = mpsc::Sender<Result<Seen, Error>>;
+
+impl Nats {
+    pub(super) async fn kv_watch(
+        &self,
+        bucket: &str,
+        pattern: &str,
+        capacity: usize,
+    ) -> Result<Watch, Error> {
+        check_name(bucket)?;
+        check_pattern(pattern)?;
+        let stream = stream_of(bucket);
+        let config = OrderedConfig {
+            deliver_subject: self.client.new_inbox(),
+            filter_subject: subject_of(bucket, pattern),
+            deliver_policy: DeliverPolicy::LastPerSubject,
+            replay_policy: ReplayPolicy::Instant,
+            ..OrderedConfig::default()
+        };
+        let unavailable =
+            |error: &dyn std::fmt::Display| Error::new(Kind::Unavailable, format!("{stream}: {error}"));
+        let consumer = self.jetstream.create_consumer_on_stream(config, &stream).await;
+        let consumer = consumer.map_err(|error| unavailable(&error))?;
+        let name = consumer.cached_info().name.clone();
+        let current = consumer.cached_info().num_pending == 0;
+        let messages = consumer.messages().await.map_err(|error| unavailable(&error))?;
+        let (sender, receiver) = mpsc::channel(capacity.max(1));
+        let follower = Follower {
+            context: self.jetstream.clone(),
+            info: format!("CONSUMER.INFO.{stream}.{name}"),
+            bucket: bucket.into(),
+            current,
+        };
+        let closed = self.closed.clone();
+        let task = tokio::spawn(async move {
+            closed.run_until_cancelled(follower.follow(messages, sender)).await;
+        });
+        Ok(Watch::new(receiver, OnDrop::new(move || task.abort())))
+    }
+}
+
+struct Follower {
+    context: Context,
+    info: String,
+    bucket: String,
+    /// Whether everything that was there at the start has been told.
+    current: bool,
+}
+
+impl Follower {
+    /// Ends when nobody listens any more, or with an error that the client does not recover from.
+    async fn follow(mut self, mut messages: Ordered, sender: Telling) {
+        if self.current && sender.send(Ok(Seen::Current)).await.is_err() {
+            return;
+        }
+        loop {
+            let message = match self.next(&mut messages).await {
+                Some(Ok(message)) => message,
+                // The consumer is made anew, and continues where it was.
+                Some(Err(error)) if error.kind() == OrderedErrorKind::MissingHeartbeat => continue,
+                Some(Err(error)) => {
+                    let told =
+                        Error::because(Kind::Other, format!("the watch of {} ended", self.bucket), error);
+                    let _unheard = sender.send(Err(told)).await;
+                    return;
+                }
+                None if self.current => return,
+                None => {
+                    self.current = true;
+                    if sender.send(Ok(Seen::Current)).await.is_err() {
+                        return;
+                    }
+                    continue;
+                }
+            };
+            for seen in self.seen(message) {
+                if sender.send(Ok(seen)).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The next message. None before the watch is current: the server has nothing more to tell, for example because the
+    /// last entries expired before they were sent. None later: the connection is gone for good.
+    async fn next(
+        &self,
+        messages: &mut Ordered,
+    ) -> Option<Result<Message, async_nats::error::Error<OrderedErrorKind>>> {
+        if self.current {
+            return messages.next().await;
+        }
+        loop {
+            if let Ok(message) = tokio::time::timeout(WATCH_SETTLE, messages.next()).await {
+                return message;
+            }
+            let info: Result<Value, _> = self.context.request(self.info.clone(), &json!({})).await;
+            if info.is_ok_and(|info| info["num_pending"] == 0) {
+                return None;
+            }
+        }
+    }
+
+    fn seen(&mut self, message: Message) -> Vec<Seen> {
+        let Ok(info) = message.info() else { return Vec::new() };
+        let (revision, at, pending) = (info.stream_sequence, millis(info.published), info.pending);
+        let mut seen = Vec::new();
+        if let Some(key) = key_of(&self.bucket, &message.subject)
+            && !is_marker(message.headers.as_ref())
+        {
+            let value = message.payload.clone();
+            seen.push(Seen::Entry(Entry { key: key.into(), value, revision, at }));
+        }
+        if !self.current && pending == 0 {
+            self.current = true;
+            seen.push(Seen::Current);
+        }
+        seen
+    }
+}

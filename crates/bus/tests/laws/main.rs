@@ -1,0 +1,69 @@
+//! The laws of the bus, held to by the one in memory and by the one over NATS. Whoever adds a law adds it to the list below,
+//! and it runs on both. `ZESTER_NATS_SERVER` picks the server.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod bench;
+mod keys;
+mod life;
+mod messages;
+mod stores;
+mod streams;
+mod watches;
+
+macro_rules! laws {
+    ($($file:ident::$law:ident,)*) => {
+        mod memory {
+            $(#[tokio::test(start_paused = true)]
+            async fn $law() {
+                crate::$file::$law(crate::bench::Bench::memory()).await;
+            })*
+        }
+        mod nats {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $law() {
+                if let Some(bench) = crate::bench::Bench::nats() {
+                    crate::$file::$law(bench).await;
+                }
+            })*
+        }
+    };
+}
+
+laws! {
+    messages::a_subscriber_gets_messages_in_order,
+    messages::a_pattern_gets_what_it_matches_and_nothing_else,
+    messages::a_queue_group_delivers_to_exactly_one,
+    messages::a_request_is_answered,
+    messages::a_request_without_a_responder_fails_at_once,
+    messages::a_request_that_nobody_answers_times_out,
+    messages::a_payload_that_is_too_large_is_an_error_before_sending,
+    messages::what_is_no_subject_is_refused,
+    messages::a_full_subscription_says_what_it_dropped,
+    messages::a_dropped_subscription_is_gone,
+    keys::create_loses_to_an_existing_key,
+    keys::an_update_with_a_stale_revision_loses,
+    keys::of_many_creates_one_wins,
+    keys::a_purged_key_is_gone_from_get_and_listing,
+    keys::a_purge_with_a_stale_revision_loses,
+    keys::keys_are_listed_by_pattern,
+    keys::a_scan_gives_the_entries_of_a_pattern,
+    keys::a_value_expires,
+    keys::a_bucket_that_does_not_exist_is_a_failure_that_may_pass,
+    keys::a_value_larger_than_the_bucket_takes_is_refused,
+    streams::a_message_id_is_kept_once,
+    streams::a_replay_gives_everything_in_order_and_leaves_no_consumer,
+    streams::a_replay_may_cross_the_subjects_of_a_stream,
+    streams::a_long_replay_comes_in_pages,
+    streams::what_no_stream_takes_is_unavailable,
+    streams::a_full_stream_drops_its_oldest_and_a_full_bucket_refuses,
+    streams::a_client_that_listens_and_gets_holds_no_consumer,
+    watches::a_watch_tells_what_is_there_and_what_comes,
+    watches::a_watch_of_nothing_is_current_at_once,
+    watches::a_watch_lives_through_a_crash,
+    stores::the_table_is_created_once_and_then_as_wanted,
+    stores::drift_of_an_existing_store_is_told_and_not_repaired,
+    life::after_a_crash_everything_works_again_and_what_was_stored_is_there,
+    life::without_a_server_calls_fail_at_once,
+    life::a_closed_bus_answers_errors,
+    life::closing_ends_a_request_under_way,
+}

@@ -1,0 +1,169 @@
+//! What only a real server can show: grants, clusters, attacks.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::time::Duration;
+use zester_bus::nats::{Credentials, Nats, Options, connect};
+use zester_bus::storage::{ensure_all, replicas, table};
+use zester_bus::{Bus, Bytes, Event, Kind, Listen, Store};
+use zester_testkit::{Cluster, Server, wait_until};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A master that may do everything, and a peel with the grants of its own keys only.
+const TWO_USERS: &str = r#"
+authorization { users: [
+  { user: master, password: m }
+  { user: web-01, password: p, permissions: {
+      publish: [
+        "$KV.facts.web-01", "$KV.peel-heartbeat.web-01", "zester.job.*.ack.web-01",
+        "$JS.API.DIRECT.GET.KV_facts.$KV.facts.web-01", "$JS.API.DIRECT.GET.KV_state-files.$KV.state-files.>"
+      ]
+      subscribe: [ "_INBOX_web-01.>", "zester.cmd.web-01", "zester.notify.>" ]
+      allow_responses: { max: 1, expires: "5s" }
+  } }
+] }
+"#;
+
+async fn user(server: &Server, user: &str, password: &str) -> Nats {
+    let options = Options {
+        credentials: Credentials::Password { user: user.into(), password: password.into() },
+        inbox_prefix: format!("_INBOX_{user}"),
+        answer_timeout: Duration::from_secs(2),
+        ..Options::new(vec![server.url()], user)
+    };
+    connect(options).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peel_needs_grants_for_its_own_keys_only() {
+    let Some(server) = Server::or_skip_with(TWO_USERS) else { return };
+    let master = user(&server, "master", "m").await;
+    ensure_all(&master, &table(), 1).await.unwrap();
+    let peel = user(&server, "web-01", "p").await;
+    let mut events = peel.events();
+
+    // A subscription stands although publishing to the own inbox is denied.
+    let mut commands = peel.subscribe("zester.cmd.web-01", Listen::alone(10)).await.unwrap();
+    let ask = master.request("zester.cmd.web-01", Bytes::from("ping"), PATIENCE);
+    let answer = async {
+        let Some(zester_bus::Delivery::Message(question)) = commands.next().await else { panic!() };
+        peel.publish(&question.reply.unwrap(), Bytes::from("pong")).await.unwrap();
+    };
+    let (answered, ()) = tokio::join!(ask, answer);
+    assert_eq!(answered.unwrap().payload, "pong");
+
+    let revision = peel.create("facts", "web-01", Bytes::from("1")).await.unwrap();
+    peel.update("facts", "web-01", Bytes::from("2"), revision).await.unwrap();
+    assert_eq!(peel.get("facts", "web-01").await.unwrap().unwrap().value, "2");
+    assert_eq!(peel.get("state-files", "_revision").await.unwrap(), None);
+    peel.publish_stored("zester.job.x.ack.web-01", Bytes::from("ack"), Some("a")).await.unwrap();
+
+    // A denial is a timeout to the caller; its reason comes as an event.
+    assert_eq!(peel.put("facts", "web-02", Bytes::new()).await.unwrap_err().kind(), Kind::Timeout);
+    assert_eq!(peel.get("facts", "web-02").await.unwrap_err().kind(), Kind::Timeout);
+    let denied = async {
+        loop {
+            if let Some(Event::ServerSaid(words)) = events.next().await
+                && words.contains("$KV.facts.web-02")
+            {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, denied).await.unwrap();
+    assert_eq!(master.get("facts", "web-02").await.unwrap(), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_credentials_are_refused() {
+    let Some(server) = Server::or_skip_with(TWO_USERS) else { return };
+    let wrong = Options {
+        credentials: Credentials::Password { user: "master".into(), password: "x".into() },
+        ..Options::new(vec![server.url()], "one")
+    };
+    assert_eq!(connect(wrong).await.err().unwrap().kind(), Kind::Refused);
+}
+
+/// With rollup, this would remove every other key of the bucket.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_header_of_a_writer_wipes_a_bucket() {
+    let Some(server) = Server::or_skip() else { return };
+    let bus = connect(Options::new(vec![server.url()], "one")).await.unwrap();
+    ensure_all(&bus, &table(), 1).await.unwrap();
+    let raw = async_nats::connect(server.url()).await.unwrap();
+    for store in table().iter().filter(|store| store.is_bucket) {
+        bus.put(&store.name, "a", Bytes::from("1")).await.unwrap();
+        let mut headers = async_nats::HeaderMap::new();
+        headers.insert("Nats-Rollup", "all");
+        let subject = format!("$KV.{}.b", store.name);
+        raw.request_with_headers(subject, headers, "2".into()).await.unwrap();
+        assert!(bus.get(&store.name, "a").await.unwrap().is_some(), "{}", store.name);
+    }
+}
+
+/// A marker that another tool left is no value, and does not stand in the way of one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_another_tool_deleted_does_not_exist() {
+    let Some(server) = Server::or_skip() else { return };
+    let bus = connect(Options::new(vec![server.url()], "one")).await.unwrap();
+    bus.ensure(&Store::bucket("jobs", 1_000_000), 1).await.unwrap();
+    bus.put("jobs", "a", Bytes::from("1")).await.unwrap();
+    let raw = async_nats::connect(server.url()).await.unwrap();
+    let mut headers = async_nats::HeaderMap::new();
+    headers.insert("KV-Operation", "DEL");
+    raw.request_with_headers("$KV.jobs.a", headers, Bytes::new()).await.unwrap();
+    assert_eq!(bus.get("jobs", "a").await.unwrap(), None);
+    assert_eq!(bus.scan("jobs", ">", 0).await.unwrap().items, []);
+    bus.create("jobs", "a", Bytes::from("2")).await.unwrap();
+    assert_eq!(bus.get("jobs", "a").await.unwrap().unwrap().value, "2");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_daemon_may_start_before_its_bus() {
+    let Some(mut server) = Server::or_skip() else { return };
+    let url = server.url();
+    server.kill();
+    assert_eq!(
+        connect(Options::new(vec![url.clone()], "one")).await.err().unwrap().kind(),
+        Kind::Disconnected
+    );
+    let options = Options { keep_trying: true, ..Options::new(vec![url], "one") };
+    let bus = connect(options).await.unwrap();
+    assert!(!bus.info().connected);
+    let mut events = bus.events();
+    let mut heard = bus.subscribe("a", Listen::alone(1)).await.unwrap();
+    server.restart();
+    let connected = async { while events.next().await != Some(Event::Connected) {} };
+    tokio::time::timeout(PATIENCE, connected).await.unwrap();
+    wait_until("a round trip", PATIENCE, || async { bus.flush().await.ok() }).await;
+    bus.publish("a", Bytes::from("1")).await.unwrap();
+    assert!(tokio::time::timeout(PATIENCE, heard.next()).await.unwrap().is_some());
+    assert!(!bus.info().version.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_keeps_three_copies_and_survives_its_leader() {
+    let Some(mut cluster) = Cluster::or_skip(3) else { return };
+    let bus = connect(Options::new(cluster.urls(), "one")).await.unwrap();
+    let servers = wait_until("three servers", PATIENCE, || async {
+        let servers = bus.info().servers;
+        (servers == 3).then_some(servers)
+    })
+    .await;
+    let store = Store::bucket("jobs", 1_000_000);
+    let copies = replicas(servers);
+    assert_eq!(copies, 3);
+    wait_until("a replicated bucket", PATIENCE, || async { bus.ensure(&store, copies).await.ok() }).await;
+    let revision =
+        wait_until("a write", PATIENCE, || async { bus.put("jobs", "a", Bytes::from("1")).await.ok() }).await;
+    let leader = cluster.wait_for_leader();
+    cluster.kill(leader);
+    // Writes fail while a new leader is chosen. The bucket is never made again for that.
+    let entry =
+        wait_until("the value", PATIENCE, || async { bus.get("jobs", "a").await.ok().flatten() }).await;
+    assert_eq!((entry.value, entry.revision), (Bytes::from("1"), revision));
+    let second =
+        wait_until("another write", PATIENCE, || async { bus.put("jobs", "a", Bytes::from("2")).await.ok() });
+    assert!(second.await > revision);
+    cluster.restart(leader);
+}
