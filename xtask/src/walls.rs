@@ -3,7 +3,7 @@
 use crate::tree;
 
 /// Crates that do no IO, read no clock and know no runtime.
-const PURE: &[&str] = &["model", "compile", "engine"];
+const PURE: &[&str] = &["model", "compile", "engine", "wire", "jobs"];
 
 /// Words that have no place in a pure crate.
 const IMPURE: &[&str] = &[
@@ -41,6 +41,9 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
 
 /// (crate, crates of ours it must not know)
 const BLIND: &[(&str, &[&str])] = &[
+    ("wire", &["compile", "engine", "jobs", "host", "resources", "facts", "bus", "converge", "cli"]),
+    ("jobs", &["compile", "engine", "host", "resources", "facts", "bus", "converge", "cli"]),
+    ("bus", &["compile", "engine", "jobs", "host", "resources", "facts", "converge", "cli"]),
     ("model", &["compile", "engine", "host", "resources", "facts", "converge", "cli"]),
     ("compile", &["engine", "host", "resources", "facts", "converge", "cli"]),
     ("engine", &["compile", "host", "resources", "facts", "converge", "cli"]),

@@ -24,10 +24,9 @@ impl Exec {
         let content = match source.starts_with('/') {
             true => cx.look.read(source.as_ref(), zester_model::limits::FILE_BYTES_MAX)?,
             // No other state puts a file among the states.
-            false => cx
-                .files
-                .read(&source)
-                .map_err(|fault| Fault { kind: FaultKind::Unsupported, ..fault })?,
+            false => {
+                cx.files.read(&source).map_err(|fault| Fault { kind: FaultKind::Unsupported, ..fault })?
+            }
         };
         if self.template.is_none() {
             return Ok(content);
