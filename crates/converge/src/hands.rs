@@ -262,6 +262,7 @@ impl StateHands {
         if !bound.undoable() && watchers.is_empty() {
             return Ok(false);
         }
+        journal.begin().map_err(|error| Fault::new(FaultKind::Io, error.to_string()))?;
         bound.preserve(drift, self.machine.files.as_ref(), journal.vault().as_ref())?;
         let depends_on = self.graph.needs(node).iter().filter(|edge| edge.kind != EdgeKind::Order);
         let undo = bound.undoable().then(|| bound.undo_record(drift)).transpose()?;

@@ -70,6 +70,12 @@ impl Journal {
         &self.vault
     }
 
+    /// Makes room and opens the log of this run, before anything is kept for it: making room removes every before-image
+    /// that no log names, and what is kept for an intent is named only once the intent is written.
+    pub fn begin(&self) -> Result<(), Error> {
+        self.writer().map(drop)
+    }
+
     /// Writes the intent and returns once it is safe on disk.
     pub fn announce(&self, intent: Intent) -> Result<(), Error> {
         self.writer()?.append_synced(&Record::Intent(intent))

@@ -186,6 +186,21 @@ fn the_oldest_runs_give_way_and_their_before_images_with_them() {
 }
 
 #[test]
+fn s31_making_room_spares_what_this_run_keeps() {
+    let place = place();
+    let journal = Journal::open(&place.dir, "new").unwrap();
+    let directory = place.dir.path("journal");
+    for sequence in 0..=limits::JOURNAL_RUNS_MAX {
+        fs::write(directory.join(format!("{sequence:06}-old{sequence}.log")), "").unwrap();
+    }
+    journal.begin().unwrap();
+    let object = journal.vault().keep(b"before").unwrap();
+    journal.announce(Intent { objects: vec![object.clone()], ..intent("a", &[]) }).unwrap();
+    assert_eq!(log::list(&directory).unwrap().len(), limits::JOURNAL_RUNS_MAX + 1, "one old run gave way");
+    assert_eq!(journal.vault().fetch(&object).unwrap(), b"before");
+}
+
+#[test]
 fn s31_every_try_of_a_retried_state_can_be_undone() {
     let place = place();
     let journal = Journal::open(&place.dir, "r1").unwrap();

@@ -42,8 +42,12 @@ impl ObjectVault {
         let mut found = Vec::new();
         for entry in fs::read_dir(&self.directory).map_err(fail)? {
             let entry = entry.map_err(fail)?;
-            let size = entry.metadata().map_err(fail)?.len();
-            found.push((entry.file_name().to_string_lossy().into_owned(), size));
+            match entry.metadata() {
+                Ok(meta) => found.push((entry.file_name().to_string_lossy().into_owned(), meta.len())),
+                // It was renamed since: a before-image that another state is keeping.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(fail(error)),
+            }
         }
         Ok(found)
     }
