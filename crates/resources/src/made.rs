@@ -34,9 +34,14 @@ pub(crate) fn missing_parents(
             }
             None => {}
         }
-        if look.stat(parent)?.is_some() {
-            let message = format!("{} is a link that leads nowhere", parent.display());
-            return Err(Fault::new(FaultKind::InTheWay, message));
+        // What is there now but was not a moment ago is another state's directory, unless it is a link.
+        match look.stat(parent)?.map(|meta| meta.sort) {
+            None => {}
+            Some(Sort::Directory) => break,
+            Some(_) => {
+                let message = format!("{} is a link that leads nowhere", parent.display());
+                return Err(Fault::new(FaultKind::InTheWay, message));
+            }
         }
         if !makedirs {
             let message = format!("the directory {} does not exist", parent.display());
@@ -75,4 +80,64 @@ pub(crate) fn unmake_all(made: &[Made], cx: &Reverting<'_>) -> Result<Vec<String
         }
     }
     Ok(removed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::OsString;
+    use zester_host::overlay::Overlay;
+    use zester_host::{Group, Meta, User};
+
+    /// The machine, where another state makes a directory between two glances at it.
+    struct Between(Overlay);
+
+    impl Look for Between {
+        fn stat(&self, path: &Path) -> Result<Option<Meta>, Fault> {
+            self.0.stat(path)
+        }
+        fn stat_followed(&self, path: &Path) -> Result<Option<Meta>, Fault> {
+            if path.ends_with("shared") { Ok(None) } else { self.0.stat_followed(path) }
+        }
+        fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, Fault> {
+            self.0.read(path, limit)
+        }
+        fn read_link(&self, path: &Path) -> Result<PathBuf, Fault> {
+            self.0.read_link(path)
+        }
+        fn list(&self, path: &Path) -> Result<Vec<OsString>, Fault> {
+            self.0.list(path)
+        }
+        fn user(&self, name: &str) -> Result<Option<User>, Fault> {
+            self.0.user(name)
+        }
+        fn group(&self, name: &str) -> Result<Option<Group>, Fault> {
+            self.0.group(name)
+        }
+        fn me(&self) -> Owner {
+            self.0.me()
+        }
+        fn umask(&self) -> u32 {
+            self.0.umask()
+        }
+    }
+
+    #[test]
+    fn s28_a_directory_that_another_state_made_a_moment_ago_is_no_dangling_link() {
+        let overlay = Overlay::empty();
+        let owner = overlay.me();
+        overlay.make_directory(Path::new("/srv"), 0o755, owner).unwrap();
+        overlay.make_directory(Path::new("/srv/shared"), 0o755, owner).unwrap();
+        overlay.put_link(Path::new("/srv/link"), Path::new("nowhere"), owner).unwrap();
+        let look = Between(overlay);
+        let file = Path::new("/srv/shared/deep/file");
+        let made = missing_parents(&look, file, true, 0o755, owner).unwrap();
+        assert_eq!(
+            made.iter().map(|made| made.path.as_path()).collect::<Vec<_>>(),
+            [Path::new("/srv/shared/deep")]
+        );
+        let file = Path::new("/srv/link/file");
+        let fault = missing_parents(&look, file, true, 0o755, owner).unwrap_err();
+        assert!(fault.message.contains("a link that leads nowhere"), "{fault}");
+    }
 }
