@@ -113,6 +113,6 @@ pub trait Bus: Send + Sync {
     fn flush(&self) -> Answer<'_, ()>;
 
     /// Sends what waits to be sent, ends all subscriptions and watches, and closes. Calls under way fail with
-    /// [`Kind::Closed`]. Closing twice is fine.
+    /// [`Kind::Closed`]. Closing twice is fine. A bus that is dropped instead may not send what still waits.
     fn close(&self) -> Answer<'_, ()>;
 }

@@ -17,7 +17,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts the servers and waits until they have chosen a leader.
+    /// Starts the servers and waits until they have chosen a leader and all follow it.
     pub fn start(size: usize) -> Cluster {
         match binary::find() {
             Ok(binary) => Cluster::run(&binary, size),
@@ -51,8 +51,20 @@ impl Cluster {
         for node in &mut cluster.nodes {
             node.wait_ready();
         }
-        cluster.wait_for_leader();
+        cluster.wait_for_members();
         cluster
+    }
+
+    /// Waits until the leader has every other server up to date. Two of three are enough to choose a leader; if that one were
+    /// killed before the third has joined, the one that is left would wait for it for ever.
+    fn wait_for_members(&self) {
+        wait_for("all servers in the cluster", READY, || {
+            let leader = self.wait_for_leader();
+            let report = ask(self.monitors[leader].number, "/jsz")?;
+            let others = report["meta_cluster"]["replicas"].as_array()?;
+            let joined = others.iter().filter(|other| other["current"] == true).count();
+            (joined == self.nodes.len() - 1).then_some(())
+        });
     }
 
     /// The addresses of all servers, for one client.
@@ -88,9 +100,12 @@ impl Cluster {
         })
     }
 
-    /// Which node this one takes for the leader.
+    /// Which node this one takes for the leader, once it knows of all nodes.
     fn leader_says(&self, index: usize) -> Option<usize> {
         let report = ask(self.monitors[index].number, "/jsz")?;
+        if report["meta_cluster"]["cluster_size"] != self.nodes.len() {
+            return None;
+        }
         let leader = report["meta_cluster"]["leader"].as_str()?;
         leader.strip_prefix("node-")?.parse().ok()
     }

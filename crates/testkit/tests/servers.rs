@@ -39,7 +39,6 @@ fn a_panic_in_a_test_leaves_no_server() {
 /// Runs itself as a child that starts a server and is then killed: no destructor runs there.
 #[test]
 fn a_killed_test_process_leaves_no_server() {
-    let note = std::env::temp_dir().join(format!("zester-testkit-{}", std::process::id()));
     if let Ok(note) = std::env::var("ZESTER_TESTKIT_NOTE") {
         let server = Server::start();
         std::fs::write(&note, server.url()).unwrap();
@@ -48,9 +47,13 @@ fn a_killed_test_process_leaves_no_server() {
         }
     }
     let Some(_) = Server::or_skip() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let note = dir.path().join("note");
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "a_killed_test_process_leaves_no_server"])
         .env("ZESTER_TESTKIT_NOTE", &note)
+        // What a killed process leaves goes with our own directory.
+        .env("TMPDIR", dir.path())
         .spawn()
         .unwrap();
     let url = wait_for("the child's server", Duration::from_secs(30), || {
@@ -59,7 +62,6 @@ fn a_killed_test_process_leaves_no_server() {
     child.kill().unwrap();
     child.wait().unwrap();
     wait_for("the end of the child's server", Duration::from_secs(30), || (!answers(&url)).then_some(()));
-    std::fs::remove_file(&note).unwrap();
 }
 
 #[test]
