@@ -13,6 +13,7 @@ use async_nats::jetstream::{Context, Message};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 type Telling = mpsc::Sender<Result<Seen, Error>>;
 
@@ -46,6 +47,7 @@ impl Nats {
             info: format!("CONSUMER.INFO.{stream}.{name}"),
             bucket: bucket.into(),
             current,
+            closed: self.closed.clone(),
         };
         let closed = self.closed.clone();
         let task = tokio::spawn(async move {
@@ -61,6 +63,7 @@ struct Follower {
     bucket: String,
     /// Whether everything that was there at the start has been told.
     current: bool,
+    closed: CancellationToken,
 }
 
 impl Follower {
@@ -74,6 +77,8 @@ impl Follower {
                 Some(Ok(message)) => message,
                 // The consumer is made anew, and continues where it was.
                 Some(Err(error)) if error.kind() == OrderedErrorKind::MissingHeartbeat => continue,
+                // The client hangs up while we close, which is an end and no error.
+                Some(Err(_)) if self.closed.is_cancelled() => return,
                 Some(Err(error)) => {
                     let told =
                         Error::because(Kind::Other, format!("the watch of {} ended", self.bucket), error);
