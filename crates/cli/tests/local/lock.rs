@@ -2,7 +2,7 @@
 
 use crate::scratch::{Scratch, wait_for};
 
-const STATES: &str = "slow:\n  cmd.run: [{command: \"touch @T@/begun; while ! test -e @T@/go; do sleep 0.02; done\"}]\nquick:\n  test.nop: []\n";
+const STATES: &str = "slow:\n  cmd.run: [{command: \"touch @T@/begun; n=0; until test -e @T@/go || test $((n += 1)) -gt 1500; do sleep 0.02; done\"}]\nquick:\n  test.nop: []\n";
 
 #[test]
 fn s42_a_second_run_waits_and_says_for_whom_and_no_wait_gives_up() {

@@ -52,7 +52,7 @@ fn s39_a_refresh_outlives_a_failure_and_is_given_once() {
 #[test]
 fn s39_a_refresh_outlives_kill_nine() {
     let scratch =
-        Scratch::with(&STATES.replace("test -e @T@/open", "touch @T@/at-gate; test -e @T@/open || sleep 60"));
+        Scratch::with(&STATES.replace("test -e @T@/open", "touch @T@/at-gate; n=0; until test -e @T@/open || test $((n += 1)) -gt 1500; do sleep 0.02; done; test -e @T@/open"));
     let mut child = scratch.spawn(&["apply", "c"]);
     wait_for("the gate", || scratch.path("at-gate").exists());
     child.kill().unwrap();
