@@ -14,7 +14,7 @@ use zester_host::process::Later;
 use zester_host::{Fault, FaultKind};
 use zester_model::name::StateName;
 use zester_model::requisite::EdgeKind;
-use zester_resources::resource::Reverting;
+use zester_resources::resource::{LeftDirectories, Reverting};
 
 /// Said of a state that apply has left alone.
 pub const NOTHING: &str = "nothing to revert";
@@ -75,6 +75,7 @@ pub struct RevertHands {
     pub journal: Arc<Journal>,
     pub cancel: CancellationToken,
     pub force: bool,
+    pub left: LeftDirectories,
 }
 
 impl Hands for RevertHands {
@@ -108,6 +109,7 @@ impl RevertHands {
             vault: self.journal.vault().as_ref(),
             cancel: &self.cancel,
             force: self.force,
+            left: &self.left,
         };
         let mut report = Report::plain(Ok(false));
         for undo in undos {

@@ -167,6 +167,7 @@ async fn revert(
         journal,
         cancel: cancel.clone(),
         force: options.force,
+        left: Default::default(),
     });
     let machine_run = Run::new(selection.graph, Mode::Revert, options.concurrency);
     drive(machine_run, hands, observer.as_ref(), cancel).await

@@ -238,7 +238,9 @@ followed. A revert removes a directory that was created here only if it is empty
             }
             lines.extend(step.revert(cx)?);
         }
-        lines.append(&mut made::unmake_all(&undo.made, cx)?);
+        if let Some(top) = undo.steps.first() {
+            lines.append(&mut made::unmake_all(&top.path, &undo.made, cx)?);
+        }
         Ok(Change { changed: !lines.is_empty(), diff: lines.join("\n"), ..Change::default() })
     }
 }

@@ -153,7 +153,7 @@ is given.
 
     async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
         let mut lines: Vec<String> = undo.step.revert(cx)?.into_iter().collect();
-        lines.append(&mut made::unmake_all(&undo.made, cx)?);
+        lines.append(&mut made::unmake_all(&undo.step.path, &undo.made, cx)?);
         Ok(Change { changed: !lines.is_empty(), diff: lines.join("\n"), ..Change::default() })
     }
 }

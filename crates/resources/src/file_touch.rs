@@ -190,7 +190,7 @@ state that it watches has changed, it is touched anew.
                 lines.push(format!("restored the times of {}", path.display()));
             }
         }
-        lines.append(&mut made::unmake_all(&undo.made, cx)?);
+        lines.append(&mut made::unmake_all(&undo.step.path, &undo.made, cx)?);
         Ok(Change { changed: !lines.is_empty(), diff: lines.join("\n"), ..Change::default() })
     }
 }

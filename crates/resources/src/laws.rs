@@ -226,7 +226,9 @@ impl Machine {
         processes: &dyn Processes,
     ) -> Result<Change, Fault> {
         let cancel = CancellationToken::new();
-        let cx = Reverting { touch, processes, vault: &self.vault, cancel: &cancel, force: false };
+        let left = Default::default();
+        let vault = &self.vault;
+        let cx = Reverting { touch, processes, vault, cancel: &cancel, force: false, left: &left };
         crate::revert(kind, record, &cx).await
     }
 

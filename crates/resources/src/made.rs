@@ -68,16 +68,31 @@ pub(crate) fn make_all(touch: &dyn Touch, made: &[Made]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Removes those that are empty, deepest first. What somebody put inside keeps its directory.
-pub(crate) fn unmake_all(made: &[Made], cx: &Reverting<'_>) -> Result<Vec<String>, Fault> {
+/// Removes those that are empty, deepest first, also such that another state of this revert made above `path` and had to
+/// leave. What somebody put inside keeps its directory.
+pub(crate) fn unmake_all(path: &Path, made: &[Made], cx: &Reverting<'_>) -> Result<Vec<String>, Fault> {
+    made.iter().for_each(|directory| cx.left.add(&directory.path));
     let mut removed = Vec::new();
-    for directory in made.iter().rev() {
-        let path = &directory.path;
-        let is_directory = cx.touch.stat(path)?.is_some_and(|meta| meta.sort == Sort::Directory);
-        if is_directory && cx.touch.list(path)?.is_empty() {
-            cx.touch.remove_directory(path)?;
-            removed.push(format!("removed {}", path.display()));
+    for directory in path.ancestors().skip(1).filter(|directory| cx.left.holds(directory)) {
+        let is_empty = || -> Result<Option<bool>, Fault> {
+            match cx.touch.stat(directory)? {
+                Some(meta) if meta.sort == Sort::Directory => Ok(Some(cx.touch.list(directory)?.is_empty())),
+                _ => Ok(None),
+            }
+        };
+        match is_empty() {
+            Ok(Some(true)) => match cx.touch.remove_directory(directory) {
+                Ok(()) => removed.push(format!("removed {}", directory.display())),
+                // Another state may have been faster, or somebody put something inside just now.
+                Err(fault) if matches!(is_empty(), Ok(Some(true))) => return Err(fault),
+                Err(_) => {}
+            },
+            Ok(Some(false)) => break,
+            Ok(None) => {}
+            Err(fault) if fault.kind == FaultKind::NotFound => {}
+            Err(fault) => return Err(fault),
         }
+        cx.left.forget(directory);
     }
     Ok(removed)
 }

@@ -78,6 +78,31 @@ pub struct Reverting<'a> {
     pub cancel: &'a CancellationToken,
     /// Overwrite what somebody changed since (`--force`).
     pub force: bool,
+    /// Shared by all states of the revert.
+    pub left: &'a LeftDirectories,
+}
+
+/// Directories that `makedirs` made and that were not empty when the state that made them was reverted: whoever takes
+/// the last thing out of one removes it.
+#[derive(Debug, Default)]
+pub struct LeftDirectories(std::sync::Mutex<std::collections::BTreeSet<std::path::PathBuf>>);
+
+impl LeftDirectories {
+    pub(crate) fn add(&self, path: &std::path::Path) {
+        self.lock().insert(path.to_path_buf());
+    }
+
+    pub(crate) fn holds(&self, path: &std::path::Path) -> bool {
+        self.lock().contains(path)
+    }
+
+    pub(crate) fn forget(&self, path: &std::path::Path) {
+        self.lock().remove(path);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, std::collections::BTreeSet<std::path::PathBuf>> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
 }
 
 /// Keeps before-images, by the hash of their content.

@@ -53,6 +53,7 @@ struct Bench {
     vault: MemoryVault,
     processes: Scripted,
     cancel: CancellationToken,
+    left: crate::resource::LeftDirectories,
 }
 
 impl Bench {
@@ -64,6 +65,7 @@ impl Bench {
             vault: MemoryVault::default(),
             processes: Scripted::new(),
             cancel: CancellationToken::new(),
+            left: Default::default(),
         }
     }
 
@@ -102,6 +104,7 @@ impl Bench {
             vault: &self.vault,
             cancel: &self.cancel,
             force,
+            left: &self.left,
         };
         crate::revert("file.managed", record, &cx).await.map(|change| change.changed)
     }
@@ -189,4 +192,15 @@ async fn a_new_file_without_content_is_empty_and_has_the_usual_mode() {
     let (diff, _) = bench.apply(json!({ "path": "/f" })).await;
     assert_eq!(diff, "new empty file\n");
     assert_eq!(bench.host.stat("/f".as_ref()).unwrap().unwrap().mode, 0o644);
+}
+
+#[tokio::test]
+async fn s31_a_directory_that_two_states_share_goes_with_the_last_of_them() {
+    let bench = Bench::new("");
+    let (_, first) = bench.apply(json!({ "path": "/d/e/first", "content": "1", "makedirs": true })).await;
+    let (_, second) = bench.apply(json!({ "path": "/d/e/second", "content": "2", "makedirs": true })).await;
+    assert!(bench.revert(&first, false).await.unwrap());
+    assert!(bench.host.stat("/d/e".as_ref()).unwrap().is_some(), "the second file is still inside");
+    assert!(bench.revert(&second, false).await.unwrap());
+    assert!(bench.host.stat("/d".as_ref()).unwrap().is_none());
 }

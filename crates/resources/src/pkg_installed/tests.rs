@@ -63,6 +63,7 @@ impl Bench<'_> {
             vault: &vault,
             cancel: &self.cancel,
             force: false,
+            left: &Default::default(),
         };
         crate::revert("pkg.installed", record, &cx).await
     }
