@@ -17,8 +17,8 @@ release:
 
 # Everything that must hold before a change lands.
 test: setup lint deny
-	$(CARGO) nextest run --locked --workspace --no-fail-fast
 	$(CARGO) test --locked --workspace --doc --quiet
+	$(CARGO) nextest run --locked --workspace --no-fail-fast
 
 # Tools that the tests use and a fresh machine may lack.
 setup:
