@@ -42,6 +42,16 @@ pub fn spawns(count: usize) -> Result<(), String> {
     Ok(())
 }
 
+/// Spawns all, then waits for all: what the machine needs for so many processes at once.
+pub fn sleepers(count: usize) -> Result<(), String> {
+    let mut children = Vec::with_capacity(count);
+    for _ in 0..count {
+        let spawned = Command::new("/bin/sleep").arg("0.5").stdin(Stdio::null()).spawn();
+        children.push(spawned.map_err(|error| format!("/bin/sleep: {error}"))?);
+    }
+    children.iter_mut().try_for_each(|child| child.wait().map(drop)).map_err(|error| error.to_string())
+}
+
 /// Builds and resolves a graph of `count` states with three edges each.
 pub fn graph(count: usize) -> Result<(), String> {
     let specs: Vec<NodeSpec> = (0..count)

@@ -110,8 +110,9 @@ impl Bench<'_> {
         let text: String =
             (0..1000).map(|n| format!("sleep-{n}:\n  exec.run:\n    - command: sleep 0.5\n")).collect();
         self.states("sleepers", &text)?;
-        let cost = self.zester(3, "apply", "sleepers")?;
-        let notes = json!({ "cpu_ms": cost.cpu_ms });
+        let cost = self.zester(5, "apply", "sleepers")?;
+        let bare = self.bare(5, &["bare-sleepers", "1000"])?;
+        let notes = json!({ "cpu_ms": cost.cpu_ms, "bare_ms": bare.wall_ms, "bare_cpu_ms": bare.cpu_ms });
         self.report.claim("1,000 x sleep 0.5 in one level", cost.wall_ms / 1000.0, "s", 1.5, notes);
         self.report.claim(
             "1,000 x sleep 0.5 in one level, peak memory",

@@ -19,6 +19,9 @@ fn main() -> ExitCode {
     let done = match words.first().map(String::as_str) {
         Some("bare-files") => bare::files(words.get(1).map_or("", String::as_str)),
         Some("bare-spawns") => bare::spawns(words.get(1).and_then(|count| count.parse().ok()).unwrap_or(0)),
+        Some("bare-sleepers") => {
+            bare::sleepers(words.get(1).and_then(|count| count.parse().ok()).unwrap_or(0))
+        }
         Some("bare-graph") => bare::graph(words.get(1).and_then(|count| count.parse().ok()).unwrap_or(0)),
         Some("measure") => measure::child(words.get(1..).unwrap_or_default()),
         _ => {
