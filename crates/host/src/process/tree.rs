@@ -46,6 +46,8 @@ use zester_model::limits::KILL_GRACE;
 const KILL_WAIT_MAX: Duration = Duration::from_secs(10);
 /// How often an emptied control group is tried to be removed before the next kill has to.
 const REMOVE_TRIES: usize = 10;
+/// How often a process in a hurry looks for what is left of a command.
+const LOOKS_MAX: usize = 50;
 const PAUSE_FIRST: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
@@ -221,12 +223,21 @@ pub(super) async fn end_strays(shared: &Shared) -> Vec<u32> {
     Hunt { shared, quarry: &Strays, known: HashSet::new(), cage: None }.end().await
 }
 
-/// For a run that is dropped in the middle (a panic, a runtime that ends): no time for manners.
+/// For a run that is dropped in the middle (a panic, a runtime that ends, a second Ctrl-C): no time for manners. A shell
+/// may start its next command between the look and the signal, so it looks again until twice nobody is alive.
 pub(super) fn kill_now(shared: &Shared, command: &Running) {
     shared.commands.note_killed(command);
-    let snapshot = Snapshot::take(shared.born);
-    for key in snapshot.with_descendants(command.roots(&snapshot, shared)) {
-        signal(key, Signal::KILL);
+    let mut quiet = 0;
+    for _ in 0..LOOKS_MAX {
+        let snapshot = Snapshot::take(shared.born);
+        let found = snapshot.with_descendants(command.roots(&snapshot, shared));
+        let alive = |key: &Key| snapshot.get(key.0).is_some_and(|process| !process.zombie);
+        let alive: Vec<Key> = found.into_iter().filter(alive).collect();
+        quiet = if alive.is_empty() { quiet + 1 } else { 0 };
+        if quiet == 2 {
+            break;
+        }
+        alive.into_iter().for_each(|key| signal(key, Signal::KILL));
     }
     shared.commands.note_kill_ended(command.id);
 }
