@@ -34,7 +34,8 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
         "the host is the only door to processes",
     ),
     ("async_nats", &["bus"], "the NATS client is hidden behind the bus"),
-    ("clap::", &["cli", "bench"], "only the binary knows its words"),
+    ("hyper::", &["health"], "one place answers HTTP"),
+    ("clap::", &["cli", "bench", "sim"], "only the binary knows its words"),
     ("indicatif::", &["cli"], "only the binary draws"),
     ("annotate_snippets::", &["cli"], "only the binary draws"),
 ];
@@ -50,7 +51,27 @@ const BLIND: &[(&str, &[&str])] = &[
     ("host", &["compile", "engine", "resources", "facts", "converge", "cli"]),
     ("resources", &["compile", "engine", "facts", "converge", "cli"]),
     ("facts", &["compile", "engine", "resources", "converge", "cli"]),
-    ("converge", &["cli"]),
+    ("converge", &["jobs", "bus", "link", "peel", "master", "client", "cli"]),
+    (
+        "link",
+        &[
+            "compile",
+            "engine",
+            "jobs",
+            "host",
+            "resources",
+            "facts",
+            "converge",
+            "peel",
+            "master",
+            "client",
+            "cli",
+        ],
+    ),
+    ("health", &["model", "wire", "jobs", "bus", "link", "converge", "peel", "master", "client", "cli"]),
+    ("peel", &["master", "client", "cli"]),
+    ("master", &["engine", "host", "resources", "facts", "converge", "peel", "client", "cli"]),
+    ("client", &["compile", "engine", "host", "resources", "facts", "converge", "peel", "master", "cli"]),
 ];
 
 pub fn check(problems: &mut Vec<String>) {

@@ -1,0 +1,141 @@
+//! The state of each part, and the metrics of all.
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// How a part is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    Up,
+    /// It works, but not as it should; the words say why. Still ready.
+    Degraded(String),
+    /// It does not work; the words say why. Not ready.
+    Down(String),
+}
+
+/// One daemon's.
+#[derive(Debug, Default)]
+pub struct Health {
+    checks: Mutex<BTreeMap<&'static str, State>>,
+    registry: Mutex<Registry>,
+}
+
+impl Health {
+    pub fn new() -> Health {
+        Health::default()
+    }
+
+    /// Reports one part.
+    pub fn set(&self, check: &'static str, state: State) {
+        self.checks().insert(check, state);
+    }
+
+    pub fn state(&self, check: &str) -> Option<State> {
+        self.checks().get(check).cloned()
+    }
+
+    /// Registers counters and gauges, whose names begin with `zester_`.
+    pub fn register(&self, with: impl FnOnce(&mut Registry)) {
+        with(&mut self.registry());
+    }
+
+    /// A number that is looked up when somebody asks for it.
+    pub fn watch(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        look: impl Fn() -> u64 + Send + Sync + 'static,
+    ) {
+        let look = Box::new(look);
+        self.registry().register_collector(Box::new(Looked { name, help, look }));
+    }
+
+    /// Whether nothing is down, and a line a check.
+    pub fn report(&self) -> (bool, String) {
+        let checks = self.checks();
+        let mut text = String::new();
+        for (name, state) in checks.iter() {
+            let _infallible = match state {
+                State::Up => writeln!(text, "{name}: up"),
+                State::Degraded(why) => writeln!(text, "{name}: degraded: {why}"),
+                State::Down(why) => writeln!(text, "{name}: down: {why}"),
+            };
+        }
+        let ready = !checks.values().any(|state| matches!(state, State::Down(_)));
+        if text.is_empty() {
+            text.push_str("no checks\n");
+        }
+        (ready, text)
+    }
+
+    /// The metrics in the OpenMetrics text form.
+    pub fn metrics(&self) -> Result<String, fmt::Error> {
+        let mut text = String::new();
+        encode(&mut text, &self.registry())?;
+        Ok(text)
+    }
+
+    fn checks(&self) -> MutexGuard<'_, BTreeMap<&'static str, State>> {
+        self.checks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Looked {
+    name: &'static str,
+    help: &'static str,
+    look: Box<dyn Fn() -> u64 + Send + Sync>,
+}
+
+impl fmt::Debug for Looked {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.name)
+    }
+}
+
+impl Collector for Looked {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let value = ConstGauge::new(i64::try_from((self.look)()).unwrap_or(i64::MAX));
+        let metric = encoder.encode_descriptor(self.name, self.help, None, MetricType::Gauge)?;
+        value.encode(metric)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d11_only_what_is_down_is_not_ready() {
+        let health = Health::new();
+        assert_eq!(health.report(), (true, "no checks\n".into()));
+        health.set("bus", State::Up);
+        health.set("disk", State::Degraded("90 % full".into()));
+        assert_eq!(health.report(), (true, "bus: up\ndisk: degraded: 90 % full\n".into()));
+        health.set("bus", State::Down("no connection".into()));
+        assert_eq!(health.report(), (false, "bus: down: no connection\ndisk: degraded: 90 % full\n".into()));
+    }
+
+    #[test]
+    fn d11_metrics_are_text_that_ends_as_the_format_asks() {
+        let health = Health::new();
+        let jobs = prometheus_client::metrics::counter::Counter::<u64>::default();
+        health.register(|registry| registry.register("zester_jobs", "Jobs", jobs.clone()));
+        health.watch("zester_peels", "Peels", || 7);
+        jobs.inc();
+        let text = health.metrics().unwrap();
+        assert!(text.contains("zester_jobs_total 1\n"), "{text}");
+        assert!(text.contains("zester_peels 7\n"), "{text}");
+        assert!(text.ends_with("# EOF\n"), "{text}");
+    }
+}

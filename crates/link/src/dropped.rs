@@ -1,0 +1,68 @@
+//! What was thrown away, by reason.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Sources that are remembered as told about. A flood of invented names must not fill the memory.
+const SOURCES_TOLD_MAX: usize = 1_024;
+
+/// Why a message was not read.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// Not an envelope, or what is inside is not what the subject promises.
+    Malformed,
+    /// Larger than anything we read.
+    TooLarge,
+    /// It says another peel, job or verb than its subject.
+    Mismatched,
+    /// A subject that is none of ours.
+    Subject,
+    /// The queue was full: it was never seen.
+    Missed,
+}
+
+impl Reason {
+    pub const ALL: [Reason; 5] =
+        [Reason::Malformed, Reason::TooLarge, Reason::Mismatched, Reason::Subject, Reason::Missed];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::Malformed => "malformed",
+            Reason::TooLarge => "too_large",
+            Reason::Mismatched => "mismatched",
+            Reason::Subject => "subject",
+            Reason::Missed => "missed",
+        }
+    }
+}
+
+/// Counts by reason.
+#[derive(Debug, Default)]
+pub struct Dropped {
+    counts: [AtomicU64; Reason::ALL.len()],
+    told: Mutex<BTreeSet<(Reason, String)>>,
+}
+
+impl Dropped {
+    pub fn add(&self, reason: Reason, count: u64) {
+        self.counts[reason as usize].fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub fn of(&self, reason: Reason) -> u64 {
+        self.counts[reason as usize].load(Ordering::Relaxed)
+    }
+
+    pub fn total(&self) -> u64 {
+        Reason::ALL.into_iter().map(|reason| self.of(reason)).sum()
+    }
+
+    /// Counts one, and logs it the first time that this source does it.
+    pub(crate) fn one(&self, reason: Reason, source: &str, why: &dyn std::fmt::Display) {
+        self.add(reason, 1);
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() < SOURCES_TOLD_MAX && told.insert((reason, source.to_string())) {
+            tracing::warn!(subject = source, "dropped a message: {why}; more of the same is only counted");
+        }
+    }
+}

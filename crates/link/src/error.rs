@@ -1,0 +1,68 @@
+//! Why a message could not be sent, or a record not be read.
+
+use std::fmt;
+use zester_bus::Kind;
+use zester_wire::{DecodeError, EncodeError};
+
+#[derive(Debug)]
+pub enum Error {
+    Bus(zester_bus::Error),
+    /// What we wanted to send is too large or too deep.
+    Encode(EncodeError),
+    /// What came back, or stands in a bucket, is not what it should be.
+    Decode(DecodeError),
+    /// A record of somebody else under this key.
+    Mismatched {
+        subject: String,
+    },
+}
+
+impl Error {
+    /// Whether the same call may succeed later.
+    pub fn retryable(&self) -> bool {
+        matches!(self, Error::Bus(error) if error.kind().retryable() || error.kind() == Kind::Missing)
+    }
+
+    /// Whether somebody else wrote first.
+    pub fn is_conflict(&self) -> bool {
+        self.bus_kind() == Some(Kind::Conflict)
+    }
+
+    pub fn bus_kind(&self) -> Option<Kind> {
+        match self {
+            Error::Bus(error) => Some(error.kind()),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Bus(error) => error.fmt(out),
+            Error::Encode(error) => error.fmt(out),
+            Error::Decode(error) => error.fmt(out),
+            Error::Mismatched { subject } => write!(out, "the record at {subject} speaks of another"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<zester_bus::Error> for Error {
+    fn from(error: zester_bus::Error) -> Error {
+        Error::Bus(error)
+    }
+}
+
+impl From<EncodeError> for Error {
+    fn from(error: EncodeError) -> Error {
+        Error::Encode(error)
+    }
+}
+
+impl From<DecodeError> for Error {
+    fn from(error: DecodeError) -> Error {
+        Error::Decode(error)
+    }
+}

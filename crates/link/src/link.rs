@@ -1,0 +1,140 @@
+//! One connection, with everything that sealing needs.
+
+use crate::clock::{Clock, Dice, OsDice, SystemClock};
+use crate::dropped::Dropped;
+use crate::error::Error;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+use zester_bus::{Bus, Bytes, Stored};
+use zester_wire::{Envelope, Jid, Message, MessageId, Signer, Subject, Token, UnixMillis, Unsigned, encode};
+
+/// The first token of a subject that answers come in by. Services answer nowhere else (I-9): a sender chooses the reply
+/// subject freely, and would have us write where only we may.
+const INBOX: &str = "_INBOX";
+
+/// Cheap to clone; all clones share one connection and one set of counters.
+#[derive(Clone)]
+pub struct Link {
+    bus: Arc<dyn Bus>,
+    clock: Arc<dyn Clock>,
+    dice: Arc<dyn Dice>,
+    signer: Arc<dyn Signer + Send + Sync>,
+    dropped: Arc<Dropped>,
+}
+
+impl Link {
+    /// On this machine's clock and dice, unsigned.
+    pub fn new(bus: Arc<dyn Bus>) -> Link {
+        Link::with(bus, Arc::new(SystemClock), Arc::new(OsDice))
+    }
+
+    /// For simulators, which bring time and chance along.
+    pub fn with(bus: Arc<dyn Bus>, clock: Arc<dyn Clock>, dice: Arc<dyn Dice>) -> Link {
+        Link { bus, clock, dice, signer: Arc::new(Unsigned), dropped: Arc::default() }
+    }
+
+    pub fn bus(&self) -> &Arc<dyn Bus> {
+        &self.bus
+    }
+
+    pub fn dropped(&self) -> &Arc<Dropped> {
+        &self.dropped
+    }
+
+    pub fn now(&self) -> UnixMillis {
+        self.clock.wall()
+    }
+
+    pub fn new_jid(&self) -> Jid {
+        Jid::new(self.now(), self.dice.roll())
+    }
+
+    /// A name that nobody can guess: of a boot, of a message.
+    pub fn new_token(&self) -> Result<Token, Error> {
+        let mut text = String::with_capacity(32);
+        for byte in self.dice.roll() {
+            let _infallible = write!(text, "{byte:02x}");
+        }
+        Token::parse(&text)
+            .map_err(|bad| zester_bus::Error::new(zester_bus::Kind::Invalid, bad.to_string()).into())
+    }
+
+    /// A random message id, as most messages need (see [`MessageId`]).
+    pub fn new_message_id(&self) -> Result<MessageId, Error> {
+        let token = self.new_token()?;
+        message_id(token.as_str())
+    }
+
+    /// The bytes of a message for one subject.
+    pub fn seal<T: Message>(&self, subject: &str, id: MessageId, message: &T) -> Result<Bytes, Error> {
+        let envelope = Envelope::seal(subject, id, self.now(), message, self.signer.as_ref())?;
+        Ok(encode(&envelope)?.into())
+    }
+
+    /// Sends to whoever listens now.
+    pub async fn publish<T: Message>(&self, subject: &Subject, message: &T) -> Result<(), Error> {
+        let subject = subject.to_string();
+        let sealed = self.seal(&subject, self.new_message_id()?, message)?;
+        Ok(self.bus.publish(&subject, sealed).await?)
+    }
+
+    /// Sends to a stream and waits until it is kept. The same id is kept once.
+    pub async fn publish_stored<T: Message>(
+        &self,
+        subject: &Subject,
+        id: &MessageId,
+        message: &T,
+    ) -> Result<Stored, Error> {
+        let subject = subject.to_string();
+        let sealed = self.seal(&subject, id.clone(), message)?;
+        Ok(self.bus.publish_stored(&subject, sealed, Some(id.as_str())).await?)
+    }
+
+    /// Asks, and reads the first answer.
+    pub async fn request<Q: Message, A: Message>(
+        &self,
+        subject: &Subject,
+        question: &Q,
+        timeout: Duration,
+    ) -> Result<A, Error> {
+        let subject = subject.to_string();
+        let sealed = self.seal(&subject, self.new_message_id()?, question)?;
+        let answer = self.bus.request(&subject, sealed, timeout).await?;
+        Ok(self.open_answer(&answer.payload)?)
+    }
+
+    /// Answers a request. Whoever asked without an inbox gets nothing.
+    pub async fn answer<T: Message>(&self, reply: Option<&str>, message: &T) -> Result<(), Error> {
+        let inbox = reply.filter(|reply| is_inbox(reply));
+        let Some(reply) = inbox else { return Ok(()) };
+        let sealed = self.seal(reply, self.new_message_id()?, message)?;
+        Ok(self.bus.publish(reply, sealed).await?)
+    }
+}
+
+/// Whether an answer may go there.
+fn is_inbox(reply: &str) -> bool {
+    let first = reply.split('.').next().unwrap_or_default();
+    first == INBOX || first.strip_prefix(INBOX).is_some_and(|rest| rest.starts_with('_'))
+}
+
+pub(crate) fn message_id(text: &str) -> Result<MessageId, Error> {
+    MessageId::parse(text)
+        .map_err(|bad| zester_bus::Error::new(zester_bus::Kind::Invalid, bad.to_string()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn i9_services_answer_only_to_inboxes() {
+        for inbox in ["_INBOX.abc.1", "_INBOX_web-01.x"] {
+            assert!(is_inbox(inbox), "{inbox}");
+        }
+        for other in ["", "zester.event._master.forged", "$KV.jobs.x", "_INBOXES.a", "x._INBOX.a"] {
+            assert!(!is_inbox(other), "{other}");
+        }
+    }
+}

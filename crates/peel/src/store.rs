@@ -1,0 +1,34 @@
+//! What a peel remembers across its own crash: the ledger of dispatches and the outbox of returns (J-7, J-22).
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use zester_jobs::dedup::{Dispatch, Entry};
+use zester_wire::Return;
+
+/// The future of one call.
+pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Why it could not be written or read, in a sentence.
+#[derive(Debug)]
+pub struct StoreError(pub String);
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+/// What was written when a call returns is there after a crash.
+pub trait Store: Send + Sync {
+    /// Everything that is remembered.
+    fn load(&self) -> Later<'_, Result<Vec<Entry>, StoreError>>;
+    fn put_entry(&self, entry: Entry) -> Later<'_, Result<(), StoreError>>;
+    /// The return and, in one step, that its dispatch has returned.
+    fn put_return(&self, ret: Return) -> Later<'_, Result<(), StoreError>>;
+    fn get_return(&self, dispatch: Dispatch) -> Later<'_, Result<Option<Return>, StoreError>>;
+    /// These and their returns may go.
+    fn forget(&self, dispatches: Vec<Dispatch>) -> Later<'_, Result<(), StoreError>>;
+}

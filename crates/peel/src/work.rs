@@ -1,0 +1,31 @@
+//! What a peel can do: the door to executing.
+
+use crate::store::Later;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use zester_wire::ExecRequest;
+
+/// How an execution ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    pub success: bool,
+    /// Empty when it succeeded.
+    pub error: String,
+    /// The answer; of a state run, the run document of C-2.
+    pub answer: Value,
+    /// It was cut short.
+    pub canceled: bool,
+}
+
+/// Told while an execution runs: each state's document as it ends, and how many states there are.
+pub type Tell = Arc<dyn Fn(u64, Value) + Send + Sync>;
+
+pub trait Work: Send + Sync {
+    /// Executes. When `cancel` fires it stops what it started (S-32) and still answers with what it has.
+    fn execute(&self, request: ExecRequest, tell: Tell, cancel: CancellationToken) -> Later<'_, Outcome>;
+    /// Kills what an earlier life of this peel left running (J-22).
+    fn kill_leftovers(&self) -> Later<'_, ()>;
+    /// What the machine says of itself now (D-7).
+    fn facts(&self) -> Later<'_, Map<String, Value>>;
+}
