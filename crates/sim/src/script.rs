@@ -1,0 +1,117 @@
+//! What happens in one life, and when. All of it follows from the seed, before anything runs.
+
+use crate::dice::Dice;
+use std::time::Duration;
+
+/// Trouble ends here, and everything is given the time to come to its end.
+pub const TROUBLE_ENDS: Duration = Duration::from_secs(100);
+
+/// A master or a peel, by its number.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Who {
+    Master(usize),
+    Peel(usize),
+}
+
+#[derive(Clone, Debug)]
+pub enum Act {
+    Dispatch(usize),
+    Cancel(usize),
+    Crash(Who),
+    /// A graceful stop.
+    Stop(Who),
+    Start(Who),
+    Cut(Who),
+    Heal(Who),
+    ServerDown,
+    ServerUp,
+    /// Of a thousand messages so many are lost and doubled; each takes up to that long.
+    Storm {
+        lost: u64,
+        doubled: u64,
+        delay: Duration,
+    },
+    Calm,
+}
+
+#[derive(Clone, Debug)]
+pub struct JobPlan {
+    /// Empty: `*`.
+    pub targets: Vec<usize>,
+    pub timeout: Duration,
+    /// Its owner dies right after the record says `running`, before the work is sent.
+    pub owner_dies_at_start: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Script {
+    pub masters: usize,
+    pub peels: usize,
+    pub jobs: Vec<JobPlan>,
+    pub acts: Vec<(Duration, Act)>,
+    /// How far each clock is off, in milliseconds: masters, then peels.
+    pub skews: Vec<i64>,
+}
+
+impl Script {
+    pub fn write(seed: u64) -> Script {
+        let dice = Dice::new(seed, "script");
+        let masters = 1 + dice.roll(3) as usize;
+        let peels = 1 + dice.roll(4) as usize;
+        let mut script = Script {
+            masters,
+            peels,
+            jobs: Vec::new(),
+            acts: Vec::new(),
+            skews: (0..masters + peels).map(|_| dice.roll(4_001) as i64 - 2_000).collect(),
+        };
+        for number in 0..1 + dice.roll(4) as usize {
+            script.plan_job(number, &dice);
+        }
+        for _ in 0..dice.roll(6) {
+            script.plan_trouble(&dice);
+        }
+        for _ in 0..dice.roll(3) {
+            let (at, long) = (dice.between(0, 90_000), dice.between(2_000, 25_000));
+            let (lost, doubled) = (dice.roll(150), dice.roll(150));
+            let storm = Act::Storm { lost, doubled, delay: dice.between(5, 1_500) };
+            script.acts.push((at, storm));
+            script.acts.push((at + long, Act::Calm));
+        }
+        script.acts.sort_by_key(|(at, _)| *at);
+        script
+    }
+
+    fn plan_job(&mut self, number: usize, dice: &Dice) {
+        let everybody = dice.happens(300);
+        let mut targets: Vec<usize> = (0..self.peels).filter(|_| !everybody && dice.happens(600)).collect();
+        if targets.is_empty() && !everybody {
+            targets.push(dice.roll(self.peels as u64) as usize);
+        }
+        let timeout = dice.between(10_000, 60_000);
+        let owner_dies_at_start = dice.happens(150);
+        self.jobs.push(JobPlan { targets, timeout, owner_dies_at_start });
+        // Peels need a moment to be known.
+        let at = dice.between(2_000, 60_000);
+        self.acts.push((at, Act::Dispatch(number)));
+        if dice.happens(250) {
+            self.acts.push((at + dice.between(0, 25_000), Act::Cancel(number)));
+        }
+    }
+
+    fn plan_trouble(&mut self, dice: &Dice) {
+        let anybody = dice.roll((self.masters + self.peels) as u64) as usize;
+        let who =
+            if anybody < self.masters { Who::Master(anybody) } else { Who::Peel(anybody - self.masters) };
+        let at = dice.between(1_000, 90_000);
+        let back = at + dice.between(100, 40_000);
+        let (first, second) = match dice.roll(10) {
+            0..4 => (Act::Crash(who), Act::Start(who)),
+            4..6 => (Act::Stop(who), Act::Start(who)),
+            6..9 => (Act::Cut(who), Act::Heal(who)),
+            _ => (Act::ServerDown, Act::ServerUp),
+        };
+        self.acts.push((at, first));
+        self.acts.push((back, second));
+    }
+}
