@@ -1,1 +1,30 @@
 //! What an operator asks of a fleet: dispatch, follow, list, cancel.
+//!
+//! A [`Client`] holds a [`Link`](zester_link::Link) and nothing else. Masters are asked by [`Client::dispatch`],
+//! [`Client::resolve`], [`Client::kill`] and [`Client::retry`], again and again with the same ids until one answers or the
+//! patience ends. Everything that only reads (jobs, returns, peels) reads the buckets, so it works with every master down, as
+//! does [`Client::direct`].
+//!
+//! What is deliberately not here: printing, words of the command line, exit codes. The simulator and the benchmarks are
+//! operators too.
+
+mod ask;
+pub mod batch;
+mod client;
+mod direct;
+mod dispatch;
+mod error;
+mod follow;
+mod history;
+mod jobs;
+pub mod limits;
+mod peels;
+
+pub use client::Client;
+pub use direct::{Answer, Direct, Work};
+pub use dispatch::Dispatched;
+pub use error::Error;
+pub use follow::{Ended, Follow, Happening};
+pub use history::History;
+pub use jobs::{Killed, Retried};
+pub use peels::Peel;

@@ -1,0 +1,50 @@
+//! The operator's end of the bus.
+
+use crate::error::Error;
+use crate::limits::PATIENCE;
+use std::time::Duration;
+use zester_link::Link;
+use zester_wire::{Bucket, Key, Message};
+
+/// Cheap to clone; clones share the connection.
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) link: Link,
+    pub(crate) patience: Duration,
+}
+
+impl Client {
+    pub fn new(link: Link) -> Client {
+        Client { link, patience: PATIENCE }
+    }
+
+    /// How long masters are asked before there is said to be none.
+    pub fn with_patience(self, patience: Duration) -> Client {
+        Client { patience, ..self }
+    }
+
+    pub fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// Every record of a pattern whose key and bytes can be read; what cannot be is skipped, as whoever wrote it is to blame.
+    pub(crate) async fn records<T: Message>(
+        &self,
+        bucket: Bucket,
+        pattern: &str,
+    ) -> Result<Vec<(Key, zester_link::Found<T>)>, Error> {
+        let (mut found, mut from) = (Vec::new(), Some(0));
+        while let Some(at) = from {
+            let page = self.link.bus().scan(bucket.as_str(), pattern, at).await?;
+            for entry in &page.items {
+                let Ok(key) = Key::parse(bucket, &entry.key) else { continue };
+                match self.link.record(entry) {
+                    Ok(record) => found.push((key, record)),
+                    Err(error) => tracing::debug!(key = %entry.key, "skipped a record: {error}"),
+                }
+            }
+            from = page.next;
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,32 @@
+//! Handing a job to the masters.
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::follow::Follow;
+use std::collections::BTreeSet;
+use zester_wire::{DispatchReply, DispatchRequest, Jid, PeelId, Subject};
+
+/// A job that a master has.
+pub struct Dispatched {
+    pub jid: Jid,
+    pub targets: Vec<PeelId>,
+    /// What happens to it, from before the first peel heard of it.
+    pub follow: Follow,
+}
+
+impl Client {
+    /// Listens first, then asks: a peel may return before the master's own answer is here.
+    pub async fn dispatch(&self, request: DispatchRequest) -> Result<Dispatched, Error> {
+        let mut follow = Follow::begin(self, &request.jid).await?;
+        let timeout =
+            if request.timeout.is_zero() { zester_wire::job::TIMEOUT_DEFAULT } else { request.timeout };
+        let reply: DispatchReply = self.ask(&Subject::Dispatch, &request).await?;
+        let targets = match reply.targets.is_empty() {
+            false => reply.targets,
+            // A jid that was known already is answered without its targets by some masters.
+            true => self.job_of(&request.jid).await?.map(|job| job.targets).unwrap_or_default(),
+        };
+        follow.expect(BTreeSet::from_iter(targets.iter().cloned()), timeout);
+        Ok(Dispatched { jid: request.jid, targets, follow })
+    }
+}

@@ -1,0 +1,73 @@
+//! Why an operator got no answer.
+
+use std::fmt;
+use std::time::Duration;
+use zester_model::target::TargetError;
+use zester_wire::{Jid, Refusal};
+
+#[derive(Debug)]
+pub enum Error {
+    /// No master answered in time. What was asked may still have happened: the same question again is safe.
+    NoMaster {
+        waited: Duration,
+        last: String,
+    },
+    /// A master said no.
+    Refused(Refusal),
+    /// An expression that cannot be read.
+    Target(TargetError),
+    /// No job has this id, or begins with it.
+    NoSuchJob(String),
+    /// Several jobs begin with this.
+    Ambiguous {
+        prefix: String,
+        some: Vec<Jid>,
+        count: usize,
+    },
+    NoSuchPeel(String),
+    /// `I@` needs settings, which only masters have.
+    NeedsMaster,
+    Bus(zester_link::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NoMaster { waited, last } => {
+                write!(out, "no master answered within {} s: {last}", waited.as_secs())
+            }
+            Error::Refused(refusal) if refusal.hint.is_empty() => write!(out, "{}", refusal.message),
+            Error::Refused(refusal) => write!(out, "{}; {}", refusal.message, refusal.hint),
+            Error::Target(error) => error.fmt(out),
+            Error::NoSuchJob(jid) => {
+                write!(out, "there is no job `{jid}`; `zester job list` shows the last ones")
+            }
+            Error::Ambiguous { prefix, some, count } => {
+                let names: Vec<&str> = some.iter().map(Jid::as_str).collect();
+                let more = if *count > some.len() { ", …" } else { "" };
+                write!(out, "{count} jobs begin with `{prefix}`: {}{more}", names.join(", "))
+            }
+            Error::NoSuchPeel(id) => {
+                write!(out, "there is no peel `{id}`; `zester peel list` shows those there are")
+            }
+            Error::NeedsMaster => {
+                write!(out, "`I@` asks for settings, which only a master has; leave out --direct")
+            }
+            Error::Bus(error) => error.fmt(out),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<zester_link::Error> for Error {
+    fn from(error: zester_link::Error) -> Error {
+        Error::Bus(error)
+    }
+}
+
+impl From<zester_bus::Error> for Error {
+    fn from(error: zester_bus::Error) -> Error {
+        Error::Bus(error.into())
+    }
+}

@@ -1,0 +1,130 @@
+//! Jobs as the buckets have them, and what is asked about one.
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::limits::{CANDIDATES_NAMED, REACTIONS_LISTED, READS_IN_FLIGHT};
+use futures_util::StreamExt;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use zester_wire::{AdminReply, AdminRequest, Bucket, Jid, Job, Key, PeelId, RefusalKind, RetryPart, Return};
+
+/// What a kill did.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Killed {
+    /// A master told everybody to stop.
+    Stopping { message: String },
+    /// The job was over; nothing was changed (J-11).
+    WasOver { job: Box<Job> },
+}
+
+/// The new job of a retry.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Retried {
+    pub jid: Jid,
+    pub message: String,
+}
+
+impl Client {
+    /// The record of a job; none if there is none.
+    pub async fn job_of(&self, jid: &Jid) -> Result<Option<Job>, Error> {
+        Ok(self.link.get::<Job>(&Key::Job(jid.clone())).await?.map(|found| found.value))
+    }
+
+    /// The job of an id, or of the beginning of one that only one job has.
+    pub async fn job(&self, prefix: &str) -> Result<Job, Error> {
+        let missing = || Error::NoSuchJob(prefix.to_string());
+        let jid = match Jid::parse(prefix) {
+            Ok(jid) => jid,
+            Err(_) => self.jid_of_prefix(prefix).await?,
+        };
+        self.job_of(&jid).await?.ok_or_else(missing)
+    }
+
+    async fn jid_of_prefix(&self, prefix: &str) -> Result<Jid, Error> {
+        let keys = self.link.bus().keys(Bucket::Jobs.as_str(), "*").await?;
+        let fits = keys.iter().filter(|key| !prefix.is_empty() && key.starts_with(prefix));
+        let mut found: Vec<Jid> = fits.filter_map(|key| Jid::parse(key).ok()).collect();
+        match found.len() {
+            0 => Err(Error::NoSuchJob(prefix.to_string())),
+            1 => Ok(found.remove(0)),
+            count => {
+                found.truncate(CANDIDATES_NAMED);
+                Err(Error::Ambiguous { prefix: prefix.to_string(), some: found, count })
+            }
+        }
+    }
+
+    /// The last jobs, newest first.
+    pub async fn jobs(&self, limit: usize) -> Result<Vec<Job>, Error> {
+        let keys = self.link.bus().keys(Bucket::Jobs.as_str(), "*").await?;
+        let mut jids: Vec<Jid> = keys.iter().filter_map(|key| Jid::parse(key).ok()).collect();
+        // A KSUID begins with its time, so the largest are the newest; the ids of reactions say nothing.
+        let is_reaction = |jid: &Jid| jid.as_str().starts_with("rxn-");
+        let reactions: Vec<Jid> =
+            jids.iter().filter(|jid| is_reaction(jid)).take(REACTIONS_LISTED).cloned().collect();
+        jids.retain(|jid| !is_reaction(jid));
+        let newest = jids.into_iter().rev().take(limit);
+        let mut jobs = self.read_jobs(newest.chain(reactions).collect()).await?;
+        jobs.truncate(limit);
+        Ok(jobs)
+    }
+
+    /// The jobs that are not over, newest first. Costs what there are active jobs, not what there were.
+    pub async fn active(&self) -> Result<Vec<Job>, Error> {
+        let keys = self.link.bus().keys(Bucket::Jobs.as_str(), Key::ALL_ACTIVE).await?;
+        let jids = keys.iter().filter_map(|key| match Key::parse(Bucket::Jobs, key) {
+            Ok(Key::Active(jid)) => Some(jid),
+            _ => None,
+        });
+        let mut jobs = self.read_jobs(jids.collect()).await?;
+        jobs.retain(|job| !job.status.is_terminal());
+        Ok(jobs)
+    }
+
+    async fn read_jobs(&self, jids: Vec<Jid>) -> Result<Vec<Job>, Error> {
+        let reads = futures_util::stream::iter(jids).map(|jid| async move { self.job_of(&jid).await });
+        let mut reads = reads.buffered(READS_IN_FLIGHT);
+        let mut jobs = Vec::new();
+        while let Some(read) = reads.next().await {
+            // One that expired between the listing and now is no loss.
+            jobs.extend(read?);
+        }
+        jobs.sort_by(|a, b| (Reverse(a.created), &b.jid).cmp(&(Reverse(b.created), &a.jid)));
+        Ok(jobs)
+    }
+
+    /// Every stored return of a job.
+    pub async fn returns(&self, jid: &Jid) -> Result<BTreeMap<PeelId, Return>, Error> {
+        let found = self.records::<Return>(Bucket::JobReturns, &Key::all_returns(jid)).await?;
+        let ours = found.into_iter().filter_map(|(key, found)| match key {
+            // The key decides whose it is.
+            Key::Return(of, peel) if of == *jid && found.value.peel == peel => Some((peel, found.value)),
+            _ => None,
+        });
+        Ok(ours.collect())
+    }
+
+    /// Stops a job, wherever it runs (J-11).
+    pub async fn kill(&self, jid: &Jid, user: &str) -> Result<Killed, Error> {
+        let request = AdminRequest::Kill { jid: jid.clone(), user: user.to_string(), reason: String::new() };
+        match self.ask_admin(&request).await {
+            Ok(AdminReply { message, .. }) => Ok(Killed::Stopping { message }),
+            Err(Error::Refused(refusal)) if refusal.kind == RefusalKind::AlreadyOver => {
+                match self.job_of(jid).await? {
+                    Some(job) => Ok(Killed::WasOver { job: Box::new(job) }),
+                    None => Err(Error::NoSuchJob(jid.to_string())),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The same work again, to a part of its targets, as a new job (J-18).
+    pub async fn retry(&self, jid: &Jid, part: RetryPart, user: &str) -> Result<Retried, Error> {
+        let new_jid = self.link.new_jid();
+        let request =
+            AdminRequest::Retry { jid: jid.clone(), new_jid: new_jid.clone(), part, user: user.to_string() };
+        let reply = self.ask_admin(&request).await?;
+        Ok(Retried { jid: reply.jid.unwrap_or(new_jid), message: reply.message })
+    }
+}

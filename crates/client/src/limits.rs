@@ -1,0 +1,32 @@
+//! Every bound of the client, by name.
+
+use std::time::Duration;
+
+/// How long one master may take to answer before another is asked.
+pub const ANSWER_WAIT: Duration = Duration::from_secs(5);
+/// How long masters are asked again before there is said to be none.
+pub const PATIENCE: Duration = Duration::from_secs(15);
+/// Between two questions to the masters.
+pub const ASK_PAUSE: Duration = Duration::from_millis(250);
+
+/// How often the record of a followed job is read: events may be lost, and masters may fail over in silence.
+pub const POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// How soon the record is read again when an event says that the job is over and the record does not yet.
+pub const POLL_SOON: Duration = Duration::from_millis(200);
+/// How long after its deadline a job is still followed. A failover takes up to two scans of 20 s and the 15 s that a dead
+/// master's heartbeat lives; after that nobody will finish the job.
+pub const FINISH_GRACE: Duration = Duration::from_secs(90);
+/// Messages of a followed job that may wait. What is dropped beyond is read from the stream instead.
+pub const FOLLOW_QUEUE: usize = 16_384;
+
+/// Requests of a direct call that are under way at once.
+pub const DIRECT_IN_FLIGHT: usize = 256;
+/// How much longer than the work a direct answer may take.
+pub const DIRECT_GRACE: Duration = Duration::from_secs(2);
+
+/// Records that are read at once.
+pub const READS_IN_FLIGHT: usize = 16;
+/// Jobs of reactions that a listing looks at. Their ids do not sort by time.
+pub const REACTIONS_LISTED: usize = 1_000;
+/// Jobs that are named when a prefix fits several.
+pub const CANDIDATES_NAMED: usize = 5;

@@ -1,0 +1,134 @@
+//! Jobs and peels as the buckets have them.
+
+use crate::world::*;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use zester_client::{Error, Killed};
+use zester_wire::*;
+
+#[tokio::test(start_paused = true)]
+async fn jobs_come_newest_first_and_only_so_many() {
+    let world = world().await;
+    let mut jids = Vec::new();
+    for _ in 0..4 {
+        let jid = world.other.new_jid();
+        put_job(&world.other, &job(&world.other, &jid, &["web-1"], JobStatus::Complete)).await;
+        jids.push(jid);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+    let reaction = Jid::parse("rxn-0123456789abcdef0123456789abcdef").unwrap();
+    put_job(&world.other, &job(&world.other, &reaction, &["web-1"], JobStatus::Complete)).await;
+    let found: Vec<Jid> = world.client.jobs(3).await.unwrap().into_iter().map(|job| job.jid).collect();
+    assert_eq!(found, [reaction, jids[3].clone(), jids[2].clone()]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_jobs_that_are_not_over_are_active() {
+    let world = world().await;
+    for status in [JobStatus::Running, JobStatus::Complete] {
+        let jid = world.other.new_jid();
+        put_job(&world.other, &job(&world.other, &jid, &["web-1"], status)).await;
+        let marked = job(&world.other, &jid, &[], status);
+        world.other.put(&Key::Active(jid), &marked).await.unwrap();
+    }
+    let active = world.client.active().await.unwrap();
+    assert_eq!(active.iter().map(|job| job.status).collect::<Vec<_>>(), [JobStatus::Running]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_is_found_by_a_prefix_that_only_it_has() {
+    let world = world().await;
+    let texts = ["2hPx2Kd8VnR7YmWqTz4PLsCfNjA", "2hPx2Kd8VnR7YmWqTz4PLsCfNjB"];
+    for text in texts {
+        let jid = Jid::parse(text).unwrap();
+        put_job(&world.other, &job(&world.other, &jid, &["web-1"], JobStatus::Complete)).await;
+    }
+    assert_eq!(world.client.job(texts[0]).await.unwrap().jid.as_str(), texts[0]);
+    assert!(matches!(world.client.job("2hPx").await, Err(Error::Ambiguous { count: 2, .. })));
+    assert!(matches!(world.client.job("9").await, Err(Error::NoSuchJob(_))));
+    assert!(matches!(world.client.job("").await, Err(Error::NoSuchJob(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn j17_the_missing_of_a_running_job_are_told_apart() {
+    let world = world().await;
+    let (link, jid) = (&world.other, world.other.new_jid());
+    let record = job(link, &jid, &["acked", "gone", "here", "done"], JobStatus::Running);
+    put_job(link, &record).await;
+    put_heartbeat(link, "here").await;
+    send_ack(link, &ack(&jid, "acked", 0)).await;
+    send_return(link, &ret(&jid, "done")).await;
+    let missing = world.client.missing(&record, &BTreeMap::new()).await.unwrap();
+    let expected = [
+        (peel("acked"), Missing::Running),
+        (peel("gone"), Missing::Unreachable),
+        (peel("here"), Missing::NeverAcked),
+    ];
+    assert_eq!(missing, BTreeMap::from(expected));
+}
+
+#[tokio::test(start_paused = true)]
+async fn j9_a_late_return_corrects_who_is_missing() {
+    let world = world().await;
+    let (link, jid) = (&world.other, world.other.new_jid());
+    let mut record = job(link, &jid, &["late", "never"], JobStatus::Timeout);
+    record.missing = BTreeMap::from([(peel("late"), Missing::Running), (peel("never"), Missing::NeverAcked)]);
+    let late = Return { late: true, ..ret(&jid, "late") };
+    put_return(link, &late).await;
+    let returns = world.client.returns(&jid).await.unwrap();
+    let missing = world.client.missing(&record, &returns).await.unwrap();
+    assert_eq!(missing, BTreeMap::from([(peel("never"), Missing::NeverAcked)]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn j11_killing_a_job_that_is_over_says_so() {
+    let mut world = world().await;
+    let jid = world.other.new_jid();
+    put_job(&world.other, &job(&world.other, &jid, &["web-1"], JobStatus::Complete)).await;
+    world
+        .serve("zester.admin.kill", |_, asked: AdminRequest| async move {
+            assert!(matches!(asked, AdminRequest::Kill { user, .. } if user == "me"));
+            let refusal = Refusal::new(RefusalKind::AlreadyOver, "the job is over");
+            Some(AdminReply { v: 1, message: String::new(), jid: None, error: Some(refusal) })
+        })
+        .await;
+    match world.client.kill(&jid, "me").await.unwrap() {
+        Killed::WasOver { job } => assert_eq!(job.status, JobStatus::Complete),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn j18_a_retry_is_a_new_job_whose_id_the_client_made() {
+    let mut world = world().await;
+    let jid = world.other.new_jid();
+    let old = jid.clone();
+    world
+        .serve("zester.admin.retry", move |_, asked: AdminRequest| {
+            let old = old.clone();
+            async move {
+                let AdminRequest::Retry { jid, new_jid, part, .. } = asked else { panic!("{asked:?}") };
+                assert_eq!((jid, part), (old, RetryPart::Missing));
+                Some(AdminReply { v: 1, message: "1 peel".into(), jid: Some(new_jid), error: None })
+            }
+        })
+        .await;
+    let retried = world.client.retry(&jid, RetryPart::Missing, "me").await.unwrap();
+    assert_ne!(retried.jid, jid);
+}
+
+#[tokio::test(start_paused = true)]
+async fn peels_are_those_with_facts_or_a_heartbeat() {
+    let world = world().await;
+    put_facts(&world.other, "web-1", json!({"os": "Alpine"})).await;
+    put_facts(&world.other, "web-2", json!({"os": "Alpine"})).await;
+    put_heartbeat(&world.other, "web-2").await;
+    put_heartbeat(&world.other, "web-3").await;
+    let peels = world.client.peels().await.unwrap();
+    let told: Vec<(&str, bool, &str)> =
+        peels.iter().map(|peel| (peel.id.as_str(), peel.online, peel.os.as_str())).collect();
+    assert_eq!(told, [("web-1", false, "Alpine"), ("web-2", true, "Debian"), ("web-3", true, "Debian")]);
+    assert!(matches!(world.client.peel(&peel("web-4")).await, Err(Error::NoSuchPeel(_))));
+    assert!(world.client.peel(&peel("web-3")).await.unwrap().online);
+}
