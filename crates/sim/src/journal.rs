@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 use zester_jobs::dedup::Dispatch;
-use zester_wire::{Jid, PeelId};
+use zester_wire::{Jid, JobStatus, PeelId};
 
 /// Shared by everybody who sees something.
 #[derive(Clone, Default)]
@@ -20,8 +20,8 @@ pub struct Seen {
     pub wrongs: Vec<(&'static str, String)>,
     /// Jobs whose client was told that they run.
     pub accepted: BTreeMap<Jid, Instant>,
-    /// When an operator was told that the job is being stopped.
-    pub canceled: BTreeMap<Jid, Instant>,
+    /// How a job ended, as its client was told.
+    pub told: BTreeMap<Jid, JobStatus>,
     /// When a master last sent work of a job, and when it sent a cancel first: by (job, boot of the master).
     pub sent_work: BTreeMap<(Jid, String), Instant>,
     pub sent_cancel: BTreeMap<(Jid, String), Instant>,

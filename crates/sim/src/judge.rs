@@ -180,6 +180,12 @@ impl Court {
             let what = format!("{jid} is {}, active key: {}", status.as_str(), case.active);
             return Err(Violation::new("J-5: every job ends", what));
         }
+        if let Some(told) = self.ground.journal.lock().told.get(jid)
+            && *told != status
+        {
+            let what = format!("{jid} is {}, and its client was told {}", status.as_str(), told.as_str());
+            return Err(Violation::new("J-1: whoever follows a job learns how it ended", what));
+        }
         self.records_only_move_on(jid, case)?;
         self.in_time(jid, case, last)?;
         self.everybody_got_it(jid, case, last)?;
@@ -331,8 +337,6 @@ impl Court {
                 return Err(Violation::new("J-11: a canceled job starts nothing new", what));
             }
         }
-        drop(seen);
-        let seen = self.ground.journal.lock();
         if let Some(when) = case.canceled_at {
             for ((of, boot), at) in &seen.sent_work {
                 let name = boot.split('x').next().unwrap_or_default();

@@ -12,14 +12,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 use zester_bus::memory::{Net, TokioClock};
 use zester_bus::{Bus, storage};
+use zester_client::{Client, Error, Happening};
 use zester_link::Link;
-use zester_wire::{
-    AdminReply, AdminRequest, Bucket, DispatchReply, DispatchRequest, Jid, PeelId, RefusalKind, Subject,
-    Token, UnixMillis, VERSION,
-};
+use zester_wire::{Bucket, DispatchRequest, Jid, PeelId, RefusalKind, UnixMillis, VERSION};
 
 /// Versions of a record that the judge can see.
 const RECORD_HISTORY: u64 = 64;
@@ -135,7 +133,7 @@ impl World {
         let ground = self.ground.clone();
         match act {
             Act::Dispatch(number) => self.dispatch(*number)?,
-            Act::Cancel(number) => self.cancel(*number)?,
+            Act::Cancel(number) => self.cancel(*number),
             Act::Crash(who) => {
                 if let Some(node) = self.node(*who) {
                     node.crash(&ground).await;
@@ -171,7 +169,11 @@ impl World {
         Ok(())
     }
 
-    fn client(&self, name: &str) -> Link {
+    fn client(&self, name: &str) -> Client {
+        Client::new(self.link(name)).with_patience(CLIENT_PATIENCE)
+    }
+
+    fn link(&self, name: &str) -> Link {
         let bus: Arc<dyn Bus> = Arc::new(self.ground.net.connect(name));
         let clock = Skewed { begin: self.ground.begin, skew_ms: 0 };
         Link::with(bus, Arc::new(clock), Arc::new(Dice::new(self.ground.seed, name)))
@@ -195,51 +197,36 @@ impl World {
             positionals: Vec::new(),
             test: false,
         };
-        let (link, journal) = (self.client(&format!("c{number}")), self.ground.journal.clone());
+        let client = self.client(&format!("c{number}"));
+        let journal = self.ground.journal.clone();
         self.clients.spawn(async move {
-            let give_up = Instant::now() + CLIENT_PATIENCE;
-            while Instant::now() < give_up {
-                let asked = link.request(&Subject::Dispatch, &request, Duration::from_secs(5)).await;
-                match asked {
-                    Ok(DispatchReply { jid: Some(told), .. }) => {
-                        journal.lock().accepted.insert(told, Instant::now());
-                        return;
-                    }
-                    Ok(DispatchReply { error: Some(refusal), .. })
-                        if !refusal.kind.is_retryable() && refusal.kind != RefusalKind::NoTargets =>
-                    {
-                        return journal.wrong("J-3: a request is not refused for good", refusal.message);
-                    }
-                    _ => sleep(Duration::from_millis(700)).await,
+            let mut follow = match client.dispatch(request).await {
+                Ok(dispatched) => dispatched.follow,
+                Err(Error::Refused(refusal)) if refusal.kind != RefusalKind::NoTargets => {
+                    return journal.wrong("J-3: a request is not refused for good", refusal.message);
+                }
+                Err(_) => return,
+            };
+            journal.lock().accepted.insert(jid.clone(), Instant::now());
+            // A client that is cut off may give up; one that is told how it ended is told the truth.
+            while let Ok(Some(happening)) = follow.next().await {
+                if let Happening::Ended(ended) = happening
+                    && ended.finished
+                {
+                    journal.lock().told.insert(jid.clone(), ended.job.status);
                 }
             }
         });
         Ok(())
     }
 
-    fn cancel(&mut self, number: usize) -> Result<(), zester_wire::BadName> {
-        let Some((jid, _)) = self.jobs.get(number).cloned() else { return Ok(()) };
-        let request = AdminRequest::Kill { jid: jid.clone(), user: "sim".into(), reason: String::new() };
-        let subject = Subject::Admin { verb: Token::parse("kill")? };
-        let (link, journal) = (self.client(&format!("k{number}")), self.ground.journal.clone());
+    fn cancel(&mut self, number: usize) {
+        let Some((jid, _)) = self.jobs.get(number).cloned() else { return };
+        let client = self.client(&format!("k{number}"));
         self.clients.spawn(async move {
-            let give_up = Instant::now() + CLIENT_PATIENCE;
-            while Instant::now() < give_up {
-                match link.request(&subject, &request, Duration::from_secs(5)).await {
-                    Ok(AdminReply { error: None, .. }) => {
-                        journal.lock().canceled.insert(jid, Instant::now());
-                        return;
-                    }
-                    Ok(AdminReply { error: Some(refusal), .. })
-                        if refusal.kind == RefusalKind::AlreadyOver =>
-                    {
-                        return;
-                    }
-                    _ => sleep(Duration::from_millis(700)).await,
-                }
-            }
+            // Whether it was in time is the job's affair.
+            let _killed = client.kill(&jid, "sim").await;
         });
-        Ok(())
     }
 
     /// Waits until nothing is open any more, or until it should long have been.
@@ -250,7 +237,7 @@ impl World {
         loop {
             self.pass_until(Instant::now() + Duration::from_secs(3)).await;
             let disks = self.peels.iter().map(|peel| (peel.name.clone(), peel.disk.clone())).collect();
-            let link = self.client(JUDGE);
+            let link = self.link(JUDGE);
             let court = Court::convene(link, self.ground.clone(), self.weather.clone(), disks).await?;
             if court.is_settled() || Instant::now() > bound {
                 return Ok(court);
