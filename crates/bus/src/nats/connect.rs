@@ -27,12 +27,15 @@ pub enum Credentials {
         user: String,
         password: String,
     },
+    /// A word that the server was given.
+    Token(String),
 }
 
 /// How to connect.
 #[derive(Clone)]
 pub struct Options {
-    /// One address or several of the same cluster: `nats://host:port`, `tls://host:port`.
+    /// One address or several of the same cluster: `nats://host:port`, `tls://host:port`. Before the host may stand
+    /// `token@` or `user:password@`; that of the first address that has one counts, unless there are other credentials.
     pub urls: Vec<String>,
     /// What the server calls this connection.
     pub name: String,
@@ -81,7 +84,12 @@ pub async fn connect(options: Options) -> Result<Nats, Error> {
     for file in &options.root_certificates {
         settings = settings.add_root_certificates(file.clone());
     }
-    settings = match &options.credentials {
+    let (urls, from_url) = addresses(&options.urls);
+    let credentials = match &options.credentials {
+        Credentials::None => from_url,
+        given => given.clone(),
+    };
+    settings = match &credentials {
         Credentials::None => settings,
         Credentials::Text(text) => settings
             .credentials(text)
@@ -89,8 +97,9 @@ pub async fn connect(options: Options) -> Result<Nats, Error> {
         Credentials::Password { user, password } => {
             settings.user_and_password(user.clone(), password.clone())
         }
+        Credentials::Token(token) => settings.token(token.clone()),
     };
-    let client = settings.connect(options.urls.as_slice()).await.map_err(|error| {
+    let client = settings.connect(urls.as_slice()).await.map_err(|error| {
         let kind = match error.kind() {
             async_nats::ConnectErrorKind::AuthorizationViolation
             | async_nats::ConnectErrorKind::Authentication => Kind::Refused,
@@ -98,7 +107,7 @@ pub async fn connect(options: Options) -> Result<Nats, Error> {
             async_nats::ConnectErrorKind::TimedOut => Kind::Timeout,
             _ => Kind::Disconnected,
         };
-        Error::because(kind, format!("cannot connect to {}: {error}", options.urls.join(", ")), error)
+        Error::because(kind, format!("cannot connect to {}: {error}", urls.join(", ")), error)
     })?;
     let mut jetstream = async_nats::jetstream::new(client.clone());
     jetstream.set_timeout(options.answer_timeout);
@@ -111,6 +120,27 @@ pub async fn connect(options: Options) -> Result<Nats, Error> {
         queues: Arc::new(Mutex::new(BTreeMap::new())),
         next_queue: AtomicU64::new(0),
     })
+}
+
+/// Takes what is secret out of the addresses, so that it turns up in no message.
+fn addresses(urls: &[String]) -> (Vec<String>, Credentials) {
+    let mut credentials = Credentials::None;
+    let bare = |url: &String| {
+        let (scheme, rest) = url
+            .split_once("://")
+            .map_or((String::new(), url.as_str()), |(scheme, rest)| (format!("{scheme}://"), rest));
+        let Some((secret, host)) = rest.rsplit_once('@') else { return url.clone() };
+        if matches!(credentials, Credentials::None) {
+            credentials = match secret.split_once(':') {
+                Some((user, password)) => {
+                    Credentials::Password { user: user.into(), password: password.into() }
+                }
+                None => Credentials::Token(secret.into()),
+            };
+        }
+        format!("{scheme}{host}")
+    };
+    (urls.iter().map(bare).collect(), credentials)
 }
 
 /// Doubles up to a limit. A fleet that lost its server must not come back in step, so each pause has a share of chance.
@@ -180,6 +210,22 @@ impl Nats {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_secret_in_an_address_is_used_and_never_shown() {
+        let split = |url: &str| addresses(&[url.to_string()]);
+        let (urls, token) = split("nats://s3cret@127.0.0.1:4222");
+        assert_eq!(urls, ["nats://127.0.0.1:4222"]);
+        assert!(matches!(token, Credentials::Token(token) if token == "s3cret"));
+        let (urls, password) = split("me:word@host:1");
+        assert_eq!(urls, ["host:1"]);
+        assert!(
+            matches!(password, Credentials::Password { user, password } if user == "me" && password == "word")
+        );
+        let (urls, none) = split("nats://host:1");
+        assert_eq!(urls, ["nats://host:1"]);
+        assert!(matches!(none, Credentials::None));
+    }
 
     #[test]
     fn pauses_grow_to_a_limit() {
