@@ -1,5 +1,14 @@
-//! The actor.
+//! Starting the actor, and the values that it is given.
 
+mod actor;
+mod carry;
+mod gauges;
+mod intake;
+mod limits;
+mod presence;
+mod tasks;
+
+use self::actor::Actor;
 use crate::store::Store;
 use crate::work::Work;
 use std::fmt;
@@ -32,13 +41,12 @@ impl std::error::Error for Error {}
 
 /// Lives until `stop`. Dropping the future is a crash: every task of it ends at once.
 pub async fn run(
-    _link: Link,
-    _store: Arc<dyn Store>,
-    _work: Arc<dyn Work>,
-    _setup: Setup,
-    _health: Arc<Health>,
+    link: Link,
+    store: Arc<dyn Store>,
+    work: Arc<dyn Work>,
+    setup: Setup,
+    health: Arc<Health>,
     stop: CancellationToken,
 ) -> Result<(), Error> {
-    stop.cancelled().await;
-    Ok(())
+    Actor::new(link, store, work, setup, health).live(stop).await
 }

@@ -1,9 +1,16 @@
 //! What a peel remembers across its own crash: the ledger of dispatches and the outbox of returns (J-7, J-22).
 
+mod file;
+mod memory;
+
+pub use file::FileStore;
+pub use memory::MemoryStore;
+
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use zester_jobs::dedup::{Dispatch, Entry};
+use std::time::Duration;
+use zester_jobs::dedup::{Dispatch, Entry, Standing};
 use zester_wire::Return;
 
 /// The future of one call.
@@ -31,4 +38,23 @@ pub trait Store: Send + Sync {
     fn get_return(&self, dispatch: Dispatch) -> Later<'_, Result<Option<Return>, StoreError>>;
     /// These and their returns may go.
     fn forget(&self, dispatches: Vec<Dispatch>) -> Later<'_, Result<(), StoreError>>;
+}
+
+/// How long a return is remembered whose dispatch never stood in the ledger (it was refused before that): as long as
+/// masters keep jobs.
+const UNLISTED_KEEP: Duration = Duration::from_secs(7 * 86_400);
+
+/// The line of the ledger that goes with a return. What a master has already stays delivered.
+fn returned(dispatch: &Dispatch, before: Option<&Entry>, ret: &Return) -> Entry {
+    let delivered = Standing::Returned { delivered: true };
+    match before {
+        Some(entry) if entry.standing == delivered => entry.clone(),
+        Some(entry) => Entry { standing: Standing::Returned { delivered: false }, ..entry.clone() },
+        None => Entry {
+            dispatch: dispatch.clone(),
+            standing: Standing::Returned { delivered: false },
+            keep_until: ret.ts.plus(UNLISTED_KEEP),
+            direct: false,
+        },
+    }
 }

@@ -1,0 +1,232 @@
+//! The loop: one thing happens, the machine is told, what it wants is carried out.
+
+use super::gauges::Gauges;
+use super::limits::{COMMANDS_WAITING_MAX, STOP_ROOM, TASKS_MAX};
+use super::presence::{House, Presence};
+use super::tasks::{self, Done, Write};
+use super::{Error, Setup};
+use crate::store::Store;
+use crate::work::Work;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use zester_bus::{Delivery, Event as BusEvent, Events, Listen, Subscription};
+use zester_health::Health;
+use zester_jobs::Peel;
+use zester_jobs::dedup::Dispatch;
+use zester_jobs::peel::{Event, Moment};
+use zester_link::Link;
+use zester_wire::{MessageId, Subject};
+
+/// An execution that was started.
+pub(super) struct Running {
+    pub(super) cancel: CancellationToken,
+    pub(super) task: Id,
+}
+
+pub(super) struct Actor {
+    pub(super) link: Link,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) work: Arc<dyn Work>,
+    pub(super) setup: Setup,
+    pub(super) machine: Peel,
+    pub(super) gauges: Gauges,
+    since: Instant,
+    /// What a stop waits for.
+    pub(super) tasks: JoinSet<Done>,
+    /// What a stop does not wait for.
+    pub(super) house: JoinSet<House>,
+    pub(super) presence: Presence,
+    pub(super) commands: Option<Subscription>,
+    pub(super) running: BTreeMap<Dispatch, Running>,
+    /// Dispatches of which something is being written, and what waits behind it: in order for each, side by side for all.
+    pub(super) writing: BTreeMap<Dispatch, VecDeque<Write>>,
+    pub(super) to_send: VecDeque<Dispatch>,
+    pub(super) sending: BTreeSet<Dispatch>,
+    /// The message id of each return that waits for a master.
+    pub(super) return_ids: BTreeMap<Dispatch, MessageId>,
+    pub(super) acking: BTreeSet<Dispatch>,
+    /// Where the answer of each direct execution is awaited.
+    pub(super) inboxes: BTreeMap<Dispatch, String>,
+    /// The direct request that is being looked at, and where its answer is awaited.
+    pub(super) asking: Option<(Dispatch, Option<String>)>,
+    /// Events that came up while commands were carried out.
+    pub(super) pending: VecDeque<Event>,
+    pub(super) stopping: bool,
+}
+
+/// What ended a wait.
+enum Woke {
+    Stop,
+    StopTooLong,
+    Task(Result<(Id, Done), JoinError>),
+    House(Result<House, JoinError>),
+    Bus(Option<BusEvent>),
+    Command(Option<Delivery>),
+    Time,
+}
+
+impl Actor {
+    pub(super) fn new(
+        link: Link,
+        store: Arc<dyn Store>,
+        work: Arc<dyn Work>,
+        setup: Setup,
+        health: Arc<Health>,
+    ) -> Actor {
+        Actor {
+            machine: Peel::new(setup.id.clone(), setup.timing.clone()),
+            gauges: Gauges::new(health, &link),
+            since: Instant::now(),
+            tasks: JoinSet::new(),
+            house: JoinSet::new(),
+            presence: Presence::default(),
+            commands: None,
+            running: BTreeMap::new(),
+            writing: BTreeMap::new(),
+            to_send: VecDeque::new(),
+            sending: BTreeSet::new(),
+            return_ids: BTreeMap::new(),
+            acking: BTreeSet::new(),
+            inboxes: BTreeMap::new(),
+            asking: None,
+            pending: VecDeque::new(),
+            stopping: false,
+            link,
+            store,
+            work,
+            setup,
+        }
+    }
+
+    pub(super) async fn live(mut self, stop: CancellationToken) -> Result<(), Error> {
+        let entries = self.store.load().await.map_err(|error| Error(error.to_string()))?;
+        // From here on nothing that happens to the connection is missed.
+        let mut events = self.link.bus().events();
+        self.feed(Event::Start { entries });
+        self.subscribe();
+        let mut latest_end = None;
+        loop {
+            if self.stopping && self.tasks.is_empty() {
+                return Ok(());
+            }
+            match self.wait(&mut events, &stop, latest_end).await {
+                Woke::Stop => {
+                    self.begin_stop();
+                    latest_end = Some(Instant::now() + self.setup.timing.kill_grace + STOP_ROOM);
+                }
+                Woke::StopTooLong => {
+                    tracing::warn!("the peel ends although {} things are under way", self.tasks.len());
+                    return Ok(());
+                }
+                Woke::Task(joined) => self.task_ended(joined)?,
+                Woke::House(joined) => self.house_ended(joined)?,
+                Woke::Bus(event) => self.bus_event(event)?,
+                Woke::Command(delivery) => self.delivered(delivery)?,
+                Woke::Time => self.time_passed(),
+            }
+        }
+    }
+
+    async fn wait(
+        &mut self,
+        events: &mut Events,
+        stop: &CancellationToken,
+        latest_end: Option<Instant>,
+    ) -> Woke {
+        let wake = self.next_wake();
+        let has_room = self.tasks.len() < TASKS_MAX;
+        tokio::select! {
+            biased;
+            () = stop.cancelled(), if !self.stopping => Woke::Stop,
+            () = until(latest_end), if self.stopping => Woke::StopTooLong,
+            Some(joined) = self.tasks.join_next_with_id() => Woke::Task(joined),
+            Some(joined) = self.house.join_next() => Woke::House(joined),
+            event = events.next(), if !self.stopping => Woke::Bus(event),
+            delivery = next_of(&mut self.commands), if has_room => Woke::Command(delivery),
+            () = until(wake) => Woke::Time,
+        }
+    }
+
+    pub(super) fn moment(&self) -> Moment {
+        Moment { wall: self.link.now(), run: self.since.elapsed() }
+    }
+
+    fn next_wake(&self) -> Option<Instant> {
+        let machine = self.machine.next_wake().and_then(|run| self.since.checked_add(run));
+        let presence = if self.stopping { None } else { self.presence.next_wake() };
+        machine.into_iter().chain(presence).min()
+    }
+
+    fn time_passed(&mut self) {
+        self.feed(Event::Tick);
+        if !self.stopping {
+            self.presence_due();
+        }
+    }
+
+    fn subscribe(&mut self) {
+        let (link, pause) = (self.link.clone(), self.setup.timing.retry_pause);
+        let subject = Subject::Command { peel: self.setup.id.clone() }.to_string();
+        self.house.spawn(async move {
+            loop {
+                match link.bus().subscribe(&subject, Listen::alone(COMMANDS_WAITING_MAX)).await {
+                    Err(error) if error.kind().retryable() => tokio::time::sleep(pause).await,
+                    result => return House::Subscribed(result),
+                }
+            }
+        });
+    }
+
+    fn task_ended(&mut self, joined: Result<(Id, Done), JoinError>) -> Result<(), Error> {
+        match joined {
+            Ok((_, done)) => self.done(done),
+            Err(error) => {
+                let task = error.id();
+                let words = panic_words(error);
+                let crashed = self.running.iter().find(|(_, running)| running.task == task);
+                let Some(dispatch) = crashed.map(|(dispatch, _)| dispatch.clone()) else {
+                    return Err(Error(format!("a part of the peel crashed: {words}")));
+                };
+                tracing::error!(jid = %dispatch.jid, "the function crashed: {words}");
+                let ret = Box::new(tasks::panicked(&dispatch, self.setup.id.clone(), &words));
+                self.done(Done::Ran { dispatch, ret });
+            }
+        }
+        Ok(())
+    }
+
+    /// No new work; what runs is stopped as a cancel would stop it (S-32).
+    fn begin_stop(&mut self) {
+        self.stopping = true;
+        self.commands = None;
+        self.house.abort_all();
+        self.running.values().for_each(|running| running.cancel.cancel());
+    }
+}
+
+pub(super) fn panic_words(error: JoinError) -> String {
+    match error.try_into_panic() {
+        Ok(payload) => {
+            let text = payload.downcast_ref::<&str>().map(ToString::to_string);
+            text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or("without words".into())
+        }
+        Err(_) => "it was ended".into(),
+    }
+}
+
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn next_of(commands: &mut Option<Subscription>) -> Option<Delivery> {
+    match commands {
+        Some(commands) => commands.next().await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,24 @@
+//! The bounds of the actor.
+
+use std::time::Duration;
+
+/// Messages that may wait to be read. More are dropped and counted; the master asks again.
+pub const COMMANDS_WAITING_MAX: usize = 256;
+/// Tasks under way; with so many, nothing more is read until some have ended.
+pub const TASKS_MAX: usize = 1_024;
+/// Returns that are on their way to a master at once: each is held in memory meanwhile.
+pub const SENDS_MAX: usize = 16;
+/// How often an ack is tried. A master that misses it asks again.
+pub const ACK_TRIES: usize = 3;
+/// Progress of one execution that may wait to be sent; more is dropped, the return has it all.
+pub const PROGRESS_WAITING_MAX: usize = 256;
+/// How long the last progress of an execution may take before its return goes on without it.
+pub const PROGRESS_DRAIN: Duration = Duration::from_secs(1);
+/// What an envelope, the subject and the headers take of a message.
+pub const ENVELOPE_ROOM: usize = 4 * 1024;
+/// How deep an answer may nest: readers refuse what is deeper, envelope and return around it included.
+pub const ANSWER_NESTING_MAX: usize = 64;
+/// How often the facts are gathered.
+pub const FACTS_EVERY: Duration = Duration::from_secs(300);
+/// How much longer than the processes of an execution a stopping peel may take, to store and send what it has.
+pub const STOP_ROOM: Duration = Duration::from_secs(10);

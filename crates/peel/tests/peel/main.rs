@@ -1,0 +1,9 @@
+//! The actor on the memory bus, with work that a test controls.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod bus;
+mod life;
+mod once;
+mod queue;
+mod world;

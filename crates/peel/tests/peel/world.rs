@@ -1,0 +1,263 @@
+//! One peel with work that does what its request says, and a master's view of the bus.
+
+use serde_json::{Map, Value, json};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use zester_bus::memory::{Net, TokioClock};
+use zester_bus::{Bus, Listen, Subscription, storage};
+use zester_health::Health;
+use zester_jobs::Timing;
+use zester_link::{Clock, Link, OsDice};
+use zester_peel::store::{Later, MemoryStore};
+use zester_peel::work::Tell;
+use zester_peel::{Error, Outcome, Setup, Work, run};
+use zester_wire::*;
+
+pub const PEEL: &str = "web-1";
+/// Longer than anything here takes; time is paused, so it costs nothing.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// What the peel did, in order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Did {
+    Began(Jid),
+    Ended(Jid),
+    KilledLeftovers,
+}
+
+/// Functions: `test.ping` answers at once, `test.hold` waits for `release` or a cancel, `test.crash` panics.
+#[derive(Clone)]
+pub struct Fake {
+    pub did: Arc<Mutex<Vec<Did>>>,
+    pub release: Arc<Semaphore>,
+    pub facts: Arc<Mutex<Value>>,
+    pub gathered: Arc<AtomicUsize>,
+}
+
+impl Fake {
+    fn new() -> Fake {
+        Fake {
+            did: Arc::default(),
+            release: Arc::new(Semaphore::new(0)),
+            facts: Arc::new(Mutex::new(json!({"id": PEEL, "os": "Debian"}))),
+            gathered: Arc::default(),
+        }
+    }
+
+    pub fn did(&self) -> Vec<Did> {
+        self.did.lock().unwrap().clone()
+    }
+
+    fn note(&self, did: Did) {
+        self.did.lock().unwrap().push(did);
+    }
+}
+
+impl Work for Fake {
+    fn execute(&self, request: ExecRequest, tell: Tell, cancel: CancellationToken) -> Later<'_, Outcome> {
+        Box::pin(async move {
+            self.note(Did::Began(request.jid.clone()));
+            tell(1, json!({"name": request.function}));
+            let canceled = match request.function.as_str() {
+                "test.crash" => panic!("a bug"),
+                "test.hold" => tokio::select! {
+                    biased;
+                    () = cancel.cancelled() => true,
+                    permit = self.release.acquire() => { permit.unwrap().forget(); false }
+                },
+                _ => false,
+            };
+            self.note(Did::Ended(request.jid.clone()));
+            let error = if canceled { "it was stopped".into() } else { String::new() };
+            let answer = request.args.get("answer").cloned().unwrap_or(json!(true));
+            Outcome { success: !canceled, error, answer, canceled }
+        })
+    }
+
+    fn kill_leftovers(&self) -> Later<'_, ()> {
+        Box::pin(async { self.note(Did::KilledLeftovers) })
+    }
+
+    fn facts(&self) -> Later<'_, Map<String, Value>> {
+        self.gathered.fetch_add(1, Ordering::Relaxed);
+        let facts = self.facts.lock().unwrap().as_object().unwrap().clone();
+        Box::pin(std::future::ready(facts))
+    }
+}
+
+/// A wall that moves with tokio's time.
+struct Wall(Instant);
+
+impl Clock for Wall {
+    fn wall(&self) -> UnixMillis {
+        UnixMillis(1_700_000_000_000).plus(self.0.elapsed())
+    }
+}
+
+pub struct World {
+    pub net: Net,
+    pub master: Link,
+    pub store: MemoryStore,
+    pub work: Fake,
+    pub health: Arc<Health>,
+    pub dropped: Arc<zester_link::Dropped>,
+    wall: Arc<Wall>,
+    acks: Subscription,
+    returns: Subscription,
+    life: Option<(CancellationToken, JoinHandle<Result<(), Error>>)>,
+}
+
+pub fn peel_id() -> PeelId {
+    PeelId::parse(PEEL).unwrap()
+}
+
+impl World {
+    pub async fn new() -> World {
+        let net = Net::new(Arc::new(TokioClock::new()));
+        let wall = Arc::new(Wall(Instant::now()));
+        let bus: Arc<dyn Bus> = Arc::new(net.connect("master"));
+        storage::ensure_all(bus.as_ref(), &storage::table(), 1).await.unwrap();
+        let master = Link::with(bus, wall.clone(), Arc::new(OsDice));
+        let acks = master.bus().subscribe(subject::ALL_ACKS, Listen::alone(1_000)).await.unwrap();
+        let returns = master.bus().subscribe(subject::ALL_RETURNS, Listen::alone(1_000)).await.unwrap();
+        World {
+            net,
+            store: MemoryStore::new(),
+            work: Fake::new(),
+            health: Arc::default(),
+            dropped: master.dropped().clone(),
+            master,
+            wall,
+            acks,
+            returns,
+            life: None,
+        }
+    }
+
+    /// A world in which the peel is there and known to be.
+    pub async fn started() -> World {
+        let mut world = World::new().await;
+        world.start();
+        world.heartbeat(|_| true).await;
+        world
+    }
+
+    pub fn start(&mut self) {
+        let link = Link::with(Arc::new(self.net.connect(PEEL)), self.wall.clone(), Arc::new(OsDice));
+        self.dropped = link.dropped().clone();
+        let setup = Setup {
+            id: peel_id(),
+            boot: link.new_token().unwrap(),
+            timing: Timing::default(),
+            version: "1.2.3".into(),
+        };
+        self.health = Arc::default();
+        let (store, work) = (Arc::new(self.store.clone()), Arc::new(self.work.clone()));
+        let stop = CancellationToken::new();
+        let life = tokio::spawn(run(link, store, work, setup, self.health.clone(), stop.clone()));
+        self.life = Some((stop, life));
+    }
+
+    /// As kill -9.
+    pub async fn crash(&mut self) {
+        let (_, life) = self.life.take().unwrap();
+        life.abort();
+        assert!(life.await.unwrap_err().is_cancelled());
+    }
+
+    pub async fn stop(&mut self) {
+        let (stop, life) = self.life.take().unwrap();
+        stop.cancel();
+        patient(life).await.unwrap().unwrap();
+    }
+
+    pub fn request(&self, function: &str) -> ExecRequest {
+        ExecRequest {
+            v: VERSION,
+            jid: self.master.new_jid(),
+            function: function.into(),
+            args: Map::new(),
+            state_id: String::new(),
+            dispatch_epoch: 1,
+            budget: Duration::from_secs(60),
+            user: "ana".into(),
+            rdepth: 0,
+            positionals: Vec::new(),
+            test: false,
+            direct: false,
+            request: Vec::new(),
+        }
+    }
+
+    pub async fn send(&self, request: &ExecRequest) {
+        self.tell(&PeelCommand::Exec(request.clone())).await;
+    }
+
+    pub async fn cancel(&self, request: &ExecRequest) {
+        let (jid, dispatch_epoch) = (request.jid.clone(), request.dispatch_epoch);
+        let cancel = Cancel { v: VERSION, jid, dispatch_epoch, reason: "cancelled by user".into() };
+        self.tell(&PeelCommand::Cancel(cancel)).await;
+    }
+
+    async fn tell(&self, command: &PeelCommand) {
+        self.master.publish(&Subject::Command { peel: peel_id() }, command).await.unwrap();
+    }
+
+    pub async fn ack(&mut self) -> Ack {
+        let raw = self.master.delivered(patient(self.acks.next()).await.unwrap()).unwrap();
+        let subject = self.master.subject_of(&raw).unwrap();
+        self.master.open_addressed::<Ack>(&subject, &raw.payload).unwrap().message
+    }
+
+    pub async fn returned(&mut self) -> Return {
+        let raw = self.master.delivered(patient(self.returns.next()).await.unwrap()).unwrap();
+        let subject = self.master.subject_of(&raw).unwrap();
+        self.master.open_addressed::<Return>(&subject, &raw.payload).unwrap().message
+    }
+
+    /// Nothing was returned although everybody had time to.
+    pub async fn nothing_returned(&mut self) {
+        let waited = tokio::time::timeout(Duration::from_secs(20), self.returns.next()).await;
+        assert!(waited.is_err(), "{waited:?}");
+    }
+
+    pub async fn heartbeat(&self, fits: impl Fn(&PeelHeartbeat) -> bool) -> PeelHeartbeat {
+        self.record(Key::Peel(peel_id()), fits).await
+    }
+
+    pub async fn facts(&self, fits: impl Fn(&FactsRecord) -> bool) -> FactsRecord {
+        self.record(Key::Facts(peel_id()), fits).await
+    }
+
+    async fn record<T: Message>(&self, key: Key, fits: impl Fn(&T) -> bool) -> T {
+        patient(async {
+            loop {
+                if let Some(found) = self.master.get::<T>(&key).await.unwrap()
+                    && fits(&found.value)
+                {
+                    return found.value;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await
+    }
+
+    pub async fn until_did(&self, did: Did) {
+        patient(async {
+            while !self.work.did().contains(&did) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await;
+    }
+}
+
+pub async fn patient<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, what).await.expect("it did not happen")
+}
