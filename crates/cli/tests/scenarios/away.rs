@@ -1,0 +1,52 @@
+//! A peel that is away when the work goes out, and comes back in time.
+
+use crate::daemon::PATIENCE;
+use crate::fleet::Fleet;
+use crate::proxy::Proxy;
+use zester_testkit::{Server, wait_for};
+
+#[test]
+fn j6_a_peel_that_was_away_gets_its_work_when_it_is_back() {
+    let Some(server) = Server::or_skip() else { return };
+    let proxy = Proxy::to(&server.url());
+    let mut fleet = Fleet::start(&server.url(), 2, 1);
+    fleet.start_peel_by("p2", &proxy.url());
+    fleet.wait_online(2);
+    proxy.cut();
+    fleet.open("gate");
+    let jid = fleet.dispatch_gated("*", "gate");
+    wait_for("the return of the one that is there", PATIENCE, || {
+        fleet.job(&jid)["returns"].get("p1").is_some().then_some(())
+    });
+    assert_eq!(fleet.job(&jid)["missing"]["p2"], "never_acked");
+    // Longer away than a heartbeat lives: whoever was there when the work went out is waited for.
+    wait_for("the peel to count as away", PATIENCE, || {
+        let list = fleet.json(&["peel", "list"]);
+        let peels = list["peels"].as_array().unwrap();
+        peels.iter().any(|peel| peel["id"] == "p2" && peel["online"] == false).then_some(())
+    });
+    assert_eq!(fleet.begun("gate"), 1);
+    proxy.heal();
+    let job = fleet.wait_over(&jid);
+    assert_eq!(job["status"], "complete", "{job:#}");
+    assert_eq!(fleet.begun("gate"), 2);
+}
+
+#[test]
+fn j22_what_ends_while_the_peel_is_away_is_returned_when_it_is_back() {
+    let Some(server) = Server::or_skip() else { return };
+    let proxy = Proxy::to(&server.url());
+    let mut fleet = Fleet::start(&server.url(), 1, 1);
+    fleet.start_peel_by("p2", &proxy.url());
+    fleet.wait_online(2);
+    let jid = fleet.dispatch_gated("*", "gate");
+    fleet.wait_begun("gate", 2);
+    proxy.cut();
+    fleet.open("gate");
+    wait_for("the return of the one that is there", PATIENCE, || {
+        fleet.job(&jid)["returns"].get("p1").is_some().then_some(())
+    });
+    proxy.heal();
+    let job = fleet.wait_over(&jid);
+    assert_eq!((&job["status"], fleet.begun("gate")), (&"complete".into(), 2), "{job:#}");
+}

@@ -1,0 +1,56 @@
+//! An owner goes, and somebody finishes its jobs.
+
+use crate::daemon::PATIENCE;
+use crate::fleet::Fleet;
+use zester_testkit::{Server, wait_for};
+
+#[test]
+fn j13_another_master_finishes_the_job_of_one_that_was_killed() {
+    let Some(server) = Server::or_skip() else { return };
+    let mut fleet = Fleet::start(&server.url(), 2, 3);
+    let jid = fleet.dispatch_gated("*", "gate");
+    fleet.wait_begun("gate", 3);
+    let owner = fleet.owner(&jid);
+    fleet.masters.get_mut(&owner).unwrap().kill();
+    // The answers come while nobody owns the job.
+    fleet.open("gate");
+    let job = fleet.wait_over(&jid);
+    assert_eq!(job["status"], "complete", "{job:#}");
+    assert_eq!(job["returns"].as_object().unwrap().len(), 3, "{job:#}");
+    assert_eq!(job["reclaim_count"], 1, "{job:#}");
+    assert_ne!(fleet.owner(&jid), owner);
+    assert_eq!(fleet.begun("gate"), 3, "somebody executed twice");
+}
+
+#[test]
+fn j13_work_that_goes_on_is_waited_for_by_the_adopter() {
+    let Some(server) = Server::or_skip() else { return };
+    let mut fleet = Fleet::start(&server.url(), 2, 2);
+    let jid = fleet.dispatch_gated("*", "gate");
+    fleet.wait_begun("gate", 2);
+    let owner = fleet.owner(&jid);
+    fleet.masters.get_mut(&owner).unwrap().kill();
+    wait_for("the adoption", PATIENCE, || (fleet.owner(&jid) != owner).then_some(()));
+    assert_eq!(fleet.job(&jid)["status"], "running");
+    fleet.open("gate");
+    let job = fleet.wait_over(&jid);
+    assert_eq!((&job["status"], fleet.begun("gate")), (&"complete".into(), 2), "{job:#}");
+}
+
+#[test]
+fn j12_j14_a_stopped_master_detaches_and_adopts_its_jobs_when_it_is_back() {
+    let Some(server) = Server::or_skip() else { return };
+    let mut fleet = Fleet::start(&server.url(), 1, 2);
+    let jid = fleet.dispatch_gated("*", "gate");
+    fleet.wait_begun("gate", 2);
+    let ended = fleet.masters.get_mut("m1").unwrap().stop();
+    assert!(ended.success(), "{ended}: {}", fleet.masters["m1"].said());
+    let job = fleet.job(&jid);
+    assert_eq!((&job["status"], &job["epoch"]), (&"running".into(), &1.into()), "{job:#}");
+    fleet.open("gate");
+    fleet.start_master("m1");
+    let job = fleet.wait_over(&jid);
+    assert_eq!(job["status"], "complete", "{job:#}");
+    assert_eq!(job["returns"].as_object().unwrap().len(), 2, "{job:#}");
+    assert_eq!(fleet.begun("gate"), 2, "somebody executed twice");
+}

@@ -1,0 +1,19 @@
+//! Whole fleets of the real binary on a real server, and what happens to them.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test fails by panicking"
+)]
+
+mod away;
+mod cluster;
+mod daemon;
+mod failover;
+mod fleet;
+mod garbage;
+mod peel_restart;
+mod proxy;
+mod server_restart;

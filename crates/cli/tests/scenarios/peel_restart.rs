@@ -1,0 +1,37 @@
+//! A peel goes in the middle of a job.
+
+use crate::daemon::PATIENCE;
+use crate::fleet::Fleet;
+use zester_testkit::{Server, wait_for};
+
+#[test]
+fn j22_a_peel_killed_in_the_middle_of_a_job_returns_interrupted_and_leaves_no_process() {
+    let Some(server) = Server::or_skip() else { return };
+    let mut fleet = Fleet::start(&server.url(), 1, 2);
+    let jid = fleet.dispatch_gated("*", "gate");
+    fleet.wait_begun("gate", 2);
+    fleet.peels.get_mut("p1").unwrap().kill();
+    let gate = fleet.path("gate").display().to_string();
+    assert_eq!(waiting_at(&gate), 2, "the command of a killed peel goes on until the peel is back");
+    fleet.start_peel("p1");
+    // At once, not at the deadline: the other still works.
+    let returned = wait_for("the return of the interrupted one", PATIENCE, || {
+        let job = fleet.job(&jid);
+        job["returns"].get("p1").cloned()
+    });
+    assert_eq!(returned["error"], "interrupted: the peel restarted", "{returned:#}");
+    assert_eq!(fleet.job(&jid)["status"], "running");
+    wait_for("the end of what was left running", PATIENCE, || (waiting_at(&gate) == 1).then_some(()));
+    fleet.open("gate");
+    let job = fleet.wait_over(&jid);
+    assert_eq!(job["status"], "failed", "{job:#}");
+    assert_eq!(job["returns"]["p2"]["success"], true, "{job:#}");
+    assert_eq!(fleet.begun("gate"), 2, "somebody executed twice");
+}
+
+/// Shells that wait for this gate.
+fn waiting_at(gate: &str) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    lines.filter(|line| String::from_utf8_lossy(line).contains(gate) && line.starts_with(b"/bin/sh")).count()
+}

@@ -1,0 +1,22 @@
+//! The bus goes in the middle of a job.
+
+use crate::fleet::Fleet;
+use zester_testkit::Server;
+
+#[test]
+fn j9_a_server_killed_in_the_middle_of_a_job_costs_nothing() {
+    let Some(mut server) = Server::or_skip() else { return };
+    let fleet = Fleet::start(&server.url(), 2, 3);
+    let jid = fleet.dispatch_gated("*", "gate");
+    fleet.wait_begun("gate", 3);
+    server.kill();
+    // The work ends while there is no bus: the answers wait on the peels' disks.
+    fleet.open("gate");
+    server.restart();
+    let job = fleet.wait_over(&jid);
+    assert_eq!(job["status"], "complete", "{job:#}");
+    assert_eq!(job["returns"].as_object().unwrap().len(), 3, "{job:#}");
+    assert_eq!(fleet.begun("gate"), 3, "somebody executed twice");
+    // And the fleet still works.
+    fleet.wait_online(3);
+}
