@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use zester_jobs::dedup::{Dispatch, Entry, Standing};
 use zester_peel::Store;
 use zester_peel::store::{Later, StoreError};
 use zester_wire::{Jid, Return};
+
+/// Longer than any life.
+const KEPT: Duration = Duration::from_secs(3_600);
 
 #[derive(Clone, Default)]
 pub struct Disk {
@@ -68,7 +72,15 @@ impl Store for Disk {
         let mut inner = self.lock();
         let dispatch = Dispatch { jid: ret.jid.clone(), epoch: ret.dispatch_epoch };
         inner.ever.push(dispatch.clone());
-        if let Some(entry) = inner.entries.get_mut(&dispatch) {
+        if !self.forgetful {
+            let fresh = || Entry {
+                dispatch: dispatch.clone(),
+                standing: Standing::Returned { delivered: false },
+                keep_until: ret.ts.plus(KEPT),
+                direct: false,
+            };
+            // What was turned away at once has a return and no line of its own.
+            let entry = inner.entries.entry(dispatch.clone()).or_insert_with(fresh);
             entry.standing = Standing::Returned { delivered: false };
         }
         inner.returns.insert(dispatch, ret);

@@ -26,10 +26,6 @@ impl Daemon {
         Daemon { child: command.spawn().unwrap(), log: log.to_path_buf() }
     }
 
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     /// What it has logged.
     pub fn said(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
