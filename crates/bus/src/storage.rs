@@ -133,8 +133,31 @@ impl Store {
     }
 }
 
+/// How long signs of life last.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Ttls {
+    pub master_heartbeat: Duration,
+    pub peel_heartbeat: Duration,
+    pub lease: Duration,
+}
+
+impl Default for Ttls {
+    fn default() -> Ttls {
+        Ttls {
+            master_heartbeat: MASTER_HEARTBEAT_TTL,
+            peel_heartbeat: PEEL_HEARTBEAT_TTL,
+            lease: LEASE_TTL,
+        }
+    }
+}
+
 /// Everything that a fleet keeps on the bus.
 pub fn table() -> Vec<Store> {
+    table_with(Ttls::default())
+}
+
+/// The same for a fleet whose signs of life last longer or shorter.
+pub fn table_with(ttls: Ttls) -> Vec<Store> {
     let bucket = |name: Bucket, bytes| Store::bucket(name.as_str(), bytes);
     vec![
         Store::stream(JOB_EVENTS, subject::JOB_EVENTS, JOB_EVENTS_BYTES_MAX).age(HISTORY_AGE),
@@ -149,10 +172,10 @@ pub fn table() -> Vec<Store> {
             when_full: WhenFull::DropOldest,
             ..bucket(Bucket::JobReturns, JOB_RETURNS_BYTES_MAX).age(HISTORY_AGE)
         },
-        bucket(Bucket::MasterHeartbeat, HEARTBEATS_BYTES_MAX).ttl(MASTER_HEARTBEAT_TTL).small(),
-        bucket(Bucket::PeelHeartbeat, HEARTBEATS_BYTES_MAX).ttl(PEEL_HEARTBEAT_TTL).small(),
+        bucket(Bucket::MasterHeartbeat, HEARTBEATS_BYTES_MAX).ttl(ttls.master_heartbeat).small(),
+        bucket(Bucket::PeelHeartbeat, HEARTBEATS_BYTES_MAX).ttl(ttls.peel_heartbeat).small(),
         bucket(Bucket::Facts, FACTS_BYTES_MAX),
-        bucket(Bucket::Leases, LEASES_BYTES_MAX).ttl(LEASE_TTL).small(),
+        bucket(Bucket::Leases, LEASES_BYTES_MAX).ttl(ttls.lease).small(),
         Store::bucket(STATE_FILES, STATE_FILES_BYTES_MAX),
         Store::bucket(SETTINGS_FILES, SETTINGS_FILES_BYTES_MAX),
         Store { per_subject: Some(3), ..Store::bucket(REACTOR_FILES, REACTOR_FILES_BYTES_MAX) },
@@ -248,6 +271,16 @@ mod tests {
         for bucket in Bucket::ALL {
             assert!(table.iter().any(|store| store.is_bucket && store.name == bucket.as_str()), "{bucket:?}");
         }
+    }
+
+    #[test]
+    fn signs_of_life_last_as_long_as_they_are_told_to() {
+        let seconds = Duration::from_secs;
+        let ttls = Ttls { master_heartbeat: seconds(1), peel_heartbeat: seconds(2), lease: seconds(3) };
+        let table = table_with(ttls);
+        let age = |bucket: Bucket| table.iter().find(|store| store.name == bucket.as_str())?.max_age;
+        let ages = [Bucket::MasterHeartbeat, Bucket::PeelHeartbeat, Bucket::Leases].map(age);
+        assert_eq!(ages, [1, 2, 3].map(|count| Some(seconds(count))));
     }
 
     #[test]

@@ -1,10 +1,23 @@
 //! Start, life and stop of a master.
 
+use crate::core::{Core, Suspicion};
+use crate::index::{Index, Keeper};
+use crate::job::{Roster, Start};
+use crate::limits::{DETACH_LIMIT, INDEX_POLL, INDEX_WAIT, REQUESTS_END_LIMIT, STARTS_WAITING};
+use crate::metrics::{self, Metrics};
+use crate::router::Router;
+use crate::scan::Scanner;
+use crate::services::Services;
+use crate::{heartbeat, start};
 use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use zester_health::Health;
+use zester_health::{Health, State};
 use zester_jobs::Timing;
 use zester_link::Link;
 use zester_wire::{MasterId, PeelId};
@@ -47,11 +60,149 @@ impl std::error::Error for Error {}
 
 /// Lives until `stop`, then detaches from its jobs (J-12). Dropping the future is a crash: every task of it ends at once.
 pub async fn run(
-    _link: Link,
-    _setup: Setup,
-    _health: Arc<Health>,
+    link: Link,
+    setup: Setup,
+    health: Arc<Health>,
     stop: CancellationToken,
 ) -> Result<(), Error> {
-    stop.cancelled().await;
-    Ok(())
+    health.set("bus", State::Down("the bus was not reached yet".into()));
+    health.set("index", State::Down("the peels are not known yet".into()));
+    health.set("jobs", State::Down("the master has just begun".into()));
+    match stop.run_until_cancelled(start::prepare(&link, &setup, &health)).await {
+        Some(Ok(())) => {}
+        Some(Err(error)) => return Err(Error(error.to_string())),
+        None => return Ok(()),
+    }
+    let (starts, started) = mpsc::channel(STARTS_WAITING);
+    let core = Arc::new(Core {
+        index: Arc::new(Index::new(setup.timing.peel_ttl, setup.settings)),
+        link,
+        id: setup.id,
+        version: setup.version,
+        timing: setup.timing,
+        roster: Roster::default(),
+        metrics: Metrics::default(),
+        health: health.clone(),
+        starts,
+        detach: CancellationToken::new(),
+        suspicion: Suspicion::default(),
+    });
+    metrics::register(&core, &health);
+    let master = Master { core, started, actors: JoinSet::new(), jobs: JoinSet::new() };
+    master.live(stop).await
+}
+
+/// The tasks of a master. They live here and nowhere deeper, so that they end with it.
+struct Master {
+    core: Arc<Core>,
+    started: mpsc::Receiver<Start>,
+    /// Each ends only when the bus is closed, or when it broke.
+    actors: JoinSet<()>,
+    jobs: JoinSet<()>,
+}
+
+impl Master {
+    async fn live(mut self, stop: CancellationToken) -> Result<(), Error> {
+        let core = self.core.clone();
+        let (services_end, heartbeat_end) = (CancellationToken::new(), CancellationToken::new());
+        let mut heartbeat = JoinSet::new();
+        heartbeat.spawn(heartbeat::run(core.clone(), heartbeat_end.clone()));
+        self.actors.spawn(Keeper::new(core.clone()).run());
+        let router = stop.run_until_cancelled(Router::listen(core.clone())).await;
+        let mut services = JoinSet::new();
+        if let Some(router) = router {
+            self.actors.spawn(router.run());
+            services.spawn(serve(core.clone(), services_end.clone()));
+            self.actors.spawn(Scanner::new(core.clone()).run());
+            self.work(&mut services, &stop).await?;
+        }
+        // First nothing new, then every job is let go, then nobody is here any more.
+        services_end.cancel();
+        self.wind_up(&mut services, REQUESTS_END_LIMIT.saturating_mul(2)).await;
+        core.detach.cancel();
+        self.let_go().await;
+        heartbeat_end.cancel();
+        while heartbeat.join_next().await.is_some() {}
+        core.health.set("jobs", State::Down("the master has stopped".into()));
+        Ok(())
+    }
+
+    /// Until `stop`.
+    async fn work(&mut self, services: &mut JoinSet<()>, stop: &CancellationToken) -> Result<(), Error> {
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ok(()),
+                Some(start) = self.started.recv() => {
+                    self.jobs.spawn(start.task.run());
+                }
+                Some(ended) = self.jobs.join_next() => self.job_ended(ended),
+                ended = any_of(&mut self.actors, services) => {
+                    let why = match ended {
+                        Some(Err(error)) if error.is_panic() => "a part of the master broke",
+                        _ => "the bus is closed",
+                    };
+                    return Err(Error(why.into()));
+                }
+            }
+        }
+    }
+
+    /// A job whose task broke is adopted like that of a dead master.
+    fn job_ended(&self, ended: Result<(), JoinError>) {
+        if let Err(error) = ended {
+            tracing::error!("the task of a job broke: {error}");
+        }
+    }
+
+    /// Waits for tasks to end; jobs that are started meanwhile get theirs.
+    async fn wind_up(&mut self, tasks: &mut JoinSet<()>, limit: Duration) {
+        let end = async {
+            loop {
+                tokio::select! {
+                    biased;
+                    ended = tasks.join_next() => if ended.is_none() { return },
+                    Some(start) = self.started.recv() => {
+                        self.jobs.spawn(start.task.run());
+                    }
+                }
+            }
+        };
+        let _out_of_time = timeout(limit, end).await;
+    }
+
+    async fn let_go(&mut self) {
+        self.started.close();
+        while let Some(start) = self.started.recv().await {
+            self.jobs.spawn(start.task.run());
+        }
+        let end = async { while self.jobs.join_next().await.is_some() {} };
+        if timeout(DETACH_LIMIT, end).await.is_err() {
+            tracing::warn!(
+                jobs = self.jobs.len(),
+                "some jobs could not be let go in time; others will adopt them"
+            );
+        }
+    }
+}
+
+/// Whichever of them ends first: none of them should.
+async fn any_of(actors: &mut JoinSet<()>, services: &mut JoinSet<()>) -> Option<Result<(), JoinError>> {
+    tokio::select! {
+        biased;
+        ended = actors.join_next() => ended,
+        ended = services.join_next() => ended,
+    }
+}
+
+/// Takes requests once the index is complete, or has taken too long to be.
+async fn serve(core: Arc<Core>, end: CancellationToken) {
+    let complete = async {
+        while !core.index.is_current() {
+            sleep(INDEX_POLL).await;
+        }
+    };
+    if end.run_until_cancelled(timeout(INDEX_WAIT, complete)).await.is_some() {
+        Services::listen(core).await.run(end).await;
+    }
 }

@@ -1,0 +1,68 @@
+//! What all parts of one master share.
+
+use crate::index::Index;
+use crate::job::{Roster, Start};
+use crate::limits::SUSPECTS_MAX;
+use crate::metrics::Metrics;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use zester_health::Health;
+use zester_jobs::Timing;
+use zester_link::Link;
+use zester_wire::{Jid, MasterId};
+
+pub struct Core {
+    pub link: Link,
+    pub id: MasterId,
+    pub version: String,
+    pub timing: Timing,
+    pub index: Arc<Index>,
+    pub roster: Roster,
+    pub metrics: Metrics,
+    pub health: Arc<Health>,
+    /// Where new jobs go to get a task. The tasks live with whoever runs the master, so that they end with it.
+    pub starts: mpsc::Sender<Start>,
+    /// Jobs let go: the master stops (J-12).
+    pub detach: CancellationToken,
+    pub suspicion: Suspicion,
+}
+
+/// What the scans found out, for those who judge a single job.
+#[derive(Default)]
+pub struct Suspicion {
+    dead: Mutex<BTreeSet<MasterId>>,
+    /// Claims of other masters that a client asked for. Perhaps they have no `active.<jid>`, and no scan finds them.
+    claims: Mutex<BTreeSet<Jid>>,
+}
+
+impl Suspicion {
+    pub fn is_dead(&self, owner: &MasterId) -> bool {
+        lock(&self.dead).contains(owner)
+    }
+
+    pub fn set_dead(&self, dead: BTreeSet<MasterId>) {
+        *lock(&self.dead) = dead;
+    }
+
+    /// Looks at this job with the next scans.
+    pub fn suspect(&self, jid: &Jid) {
+        let mut claims = lock(&self.claims);
+        if claims.len() < SUSPECTS_MAX {
+            claims.insert(jid.clone());
+        }
+    }
+
+    pub fn forget(&self, jid: &Jid) {
+        lock(&self.claims).remove(jid);
+    }
+
+    pub fn suspects(&self) -> Vec<Jid> {
+        lock(&self.claims).iter().cloned().collect()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,12 @@
+//! Jobs under way at this master: one task each around the machine of `zester_jobs::Owner`.
+
+mod asker;
+mod history;
+mod roster;
+mod step;
+mod task;
+mod tell;
+
+pub use asker::Asker;
+pub use history::read_returns;
+pub use roster::{Handle, Mail, Roster, Start, Unstarted, start};

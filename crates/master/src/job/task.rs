@@ -1,0 +1,454 @@
+//! One job: the machine decides, this carries out.
+//!
+//! Steps run one after the other, returns are written beside them, and messages are taken all the while. What the job asked
+//! to tell the world waits in a line of its own, so that a slow stream does not hold up the work.
+
+use super::asker::Asker;
+use super::roster::Mail;
+use super::step::{Ended, Step, carry_out, mark, persist};
+use super::{history, tell};
+use crate::core::Core;
+use crate::limits::{ASKERS_MAX, CATCH_UP_AGAIN, FINISH_LIMIT, PERSISTS_IN_FLIGHT, TELLS_WAITING};
+use futures_util::future::BoxFuture;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{Instant, sleep_until};
+use zester_jobs::intake::{Verdict, judge};
+use zester_jobs::{Command, Event, History, Note, Owner, messages};
+use zester_link::{Anchor, Error};
+use zester_wire::{Job, JobEvent, PeelId, Return, Subject};
+
+type Reading = BoxFuture<'static, Result<History, Error>>;
+
+pub struct Task {
+    core: Arc<Core>,
+    owner: Owner,
+    anchor: Anchor,
+    mail: mpsc::Receiver<Mail>,
+    missed: Arc<Notify>,
+    /// Clients that wait to hear that the job was accepted.
+    askers: Vec<Asker>,
+    accepted: bool,
+    /// It came from a master that died, and was not counted yet.
+    adopted: bool,
+    steps: VecDeque<Step>,
+    step: Option<BoxFuture<'static, Ended>>,
+    tells: VecDeque<(Subject, JobEvent)>,
+    telling: Option<BoxFuture<'static, ()>>,
+    unwritten: VecDeque<(Box<Return>, Duration)>,
+    writing: FuturesUnordered<BoxFuture<'static, Event>>,
+    /// When the stream is to be read again, because messages may be lost.
+    catch_up_at: Option<Instant>,
+    /// Whether the stream is read once more after that.
+    catch_up_again: bool,
+    catching_up: Option<Reading>,
+    detached: bool,
+}
+
+impl Task {
+    pub(super) fn new(
+        core: Arc<Core>,
+        owner: Owner,
+        adopted: bool,
+        mail: mpsc::Receiver<Mail>,
+        missed: Arc<Notify>,
+        asker: Option<Box<Asker>>,
+    ) -> Task {
+        Task {
+            anchor: Anchor::new(core.link.now()),
+            core,
+            owner,
+            mail,
+            missed,
+            askers: asker.into_iter().map(|asker| *asker).collect(),
+            accepted: false,
+            adopted,
+            steps: VecDeque::new(),
+            step: None,
+            tells: VecDeque::new(),
+            telling: None,
+            unwritten: VecDeque::new(),
+            writing: FuturesUnordered::new(),
+            catch_up_at: None,
+            catch_up_again: false,
+            catching_up: None,
+            detached: false,
+        }
+    }
+
+    pub(super) fn into_asker(self) -> Option<Box<Asker>> {
+        self.askers.into_iter().next().map(Box::new)
+    }
+
+    /// Until there is nothing left to do here.
+    pub async fn run(mut self) {
+        let jid = self.owner.job().jid.clone();
+        self.begin().await;
+        while !self.owner.is_finished() {
+            self.turn().await;
+        }
+        // From here on returns find their way as late ones; what came before is still taken.
+        self.core.roster.remove(&jid);
+        self.mail.close();
+        while let Ok(mail) = self.mail.try_recv() {
+            self.take(mail).await;
+        }
+        let _out_of_time = tokio::time::timeout(FINISH_LIMIT, self.finish()).await;
+        self.dismiss().await;
+    }
+
+    async fn begin(&mut self) {
+        let absent = self.core.index.absent(&self.owner.job().targets);
+        self.step(Event::Begin { absent }).await;
+    }
+
+    /// Waits for whatever happens next, and takes it.
+    async fn turn(&mut self) {
+        self.start_what_waits();
+        let wake = self.owner.next_wake().map(|moment| self.anchor.instant_of(moment));
+        tokio::select! {
+            biased;
+            () = self.core.detach.cancelled(), if !self.detached => {
+                self.detached = true;
+                self.step(Event::Detach).await;
+            }
+            ended = open(&mut self.step) => {
+                self.step = None;
+                self.ended(ended).await;
+            }
+            () = at(wake) => self.step(Event::Tick).await,
+            Some(event) = self.writing.next() => self.wrote(event).await,
+            history = open(&mut self.catching_up) => {
+                self.catching_up = None;
+                self.caught_up(history).await;
+            }
+            () = at(self.catch_up_at), if self.catching_up.is_none() => self.catch_up(),
+            () = self.missed.notified() => {
+                self.catch_up_at = Some(Instant::now());
+                self.catch_up_again = true;
+            }
+            () = open(&mut self.telling) => self.telling = None,
+            Some(mail) = self.mail.recv() => self.take(mail).await,
+        }
+    }
+
+    /// Lets what is under way end.
+    async fn finish(&mut self) {
+        loop {
+            self.start_what_waits();
+            if self.step.is_none() && self.writing.is_empty() && self.telling.is_none() {
+                return;
+            }
+            tokio::select! {
+                biased;
+                ended = open(&mut self.step) => {
+                    self.step = None;
+                    self.ended(ended).await;
+                }
+                Some(event) = self.writing.next() => self.wrote(event).await,
+                () = open(&mut self.telling) => self.telling = None,
+            }
+        }
+    }
+
+    /// Nobody is left without an answer.
+    async fn dismiss(&mut self) {
+        for asker in self.askers.drain(..) {
+            let why = Asker::unavailable("the job was not accepted in time; ask again");
+            asker.refuse(&self.core.link, why).await;
+        }
+    }
+
+    fn start_what_waits(&mut self) {
+        let link = &self.core.link;
+        if self.step.is_none()
+            && let Some(step) = self.steps.pop_front()
+        {
+            self.step = Some(Box::pin(carry_out(link.clone(), step)));
+        }
+        if self.telling.is_none()
+            && let Some((subject, event)) = self.tells.pop_front()
+        {
+            let pause = self.core.timing.retry_pause;
+            self.telling = Some(Box::pin(tell::tell(link.clone(), subject, event, pause)));
+        }
+        while self.writing.len() < PERSISTS_IN_FLIGHT
+            && let Some((ret, pause)) = self.unwritten.pop_front()
+        {
+            self.writing.push(Box::pin(persist(link.clone(), ret, pause)));
+        }
+    }
+
+    async fn take(&mut self, mail: Mail) {
+        match mail {
+            Mail::Ack { peel, dispatch_epoch } => self.step(Event::Ack { peel, dispatch_epoch }).await,
+            Mail::Return(ret) => self.step(Event::Return(ret)).await,
+            Mail::Cancel { by, seen } => self.step(Event::Cancel { by, seen }).await,
+            Mail::Connected(peel) => self.step(Event::Connected { peel }).await,
+            Mail::Asked(asker) => self.asked(*asker).await,
+        }
+    }
+
+    /// The same jid again while it is under way here (J-3).
+    async fn asked(&mut self, asker: Asker) {
+        let job = self.owner.job();
+        if !asker.request.is_intent_of(job) {
+            let conflict = judge(job, &asker.request, &self.core.id, false);
+            if let Verdict::Refuse(refusal) = conflict {
+                asker.refuse(&self.core.link, refusal).await;
+            }
+        } else if self.accepted {
+            asker.accept(&self.core.link, &job.jid, &job.targets).await;
+        } else if self.askers.len() < ASKERS_MAX {
+            self.askers.push(asker);
+        } else {
+            asker.refuse(&self.core.link, Asker::unavailable("too many ask for this job; ask again")).await;
+        }
+    }
+
+    async fn ended(&mut self, ended: Ended) {
+        match ended {
+            Ended::Answer(event) => self.step(event).await,
+            Ended::Sent { unsent } if unsent.is_empty() => {}
+            Ended::Sent { .. } => {
+                // They will be asked again, after the stream told whether they have it.
+                self.catch_up_at = Some(Instant::now() + self.core.timing.retry_pause);
+            }
+            Ended::Hopeless(why) => {
+                tracing::warn!(jid = %self.owner.job().jid, "the job cannot be recorded: {why}");
+                for asker in std::mem::take(&mut self.askers) {
+                    let kind = zester_wire::RefusalKind::Invalid;
+                    let refusal =
+                        zester_wire::Refusal::new(kind, format!("the job cannot be recorded: {why}"));
+                    asker.refuse(&self.core.link, refusal).await;
+                }
+                self.step(Event::Superseded).await;
+            }
+        }
+    }
+
+    async fn wrote(&mut self, event: Event) {
+        if matches!(event, Event::Persisted { .. }) {
+            self.core.metrics.returns_stored.inc();
+        }
+        self.step(event).await;
+    }
+
+    /// Reads the stream again, where that can tell anything.
+    fn catch_up(&mut self) {
+        self.catch_up_at = None;
+        let job = self.owner.job();
+        let (link, jid, epoch) = (self.core.link.clone(), job.jid.clone(), job.dispatch_epoch);
+        self.core.metrics.catch_ups.inc();
+        self.catching_up = Some(Box::pin(async move { history::replay(&link, &jid, epoch).await }));
+    }
+
+    /// What was known already changes nothing: the machine ignores what it has.
+    async fn caught_up(&mut self, history: Result<History, Error>) {
+        let Ok(history) = history else {
+            self.catch_up_at = Some(Instant::now() + self.core.timing.retry_pause);
+            return;
+        };
+        let dispatch_epoch = self.owner.job().dispatch_epoch;
+        for peel in history.acks {
+            self.step(Event::Ack { peel, dispatch_epoch }).await;
+        }
+        for ret in history.returns {
+            self.step(Event::Return(Box::new(ret))).await;
+        }
+        if let Some(by) = history.canceled {
+            self.step(Event::Cancel { by, seen: true }).await;
+        }
+        match self.owner.state() {
+            // What we sent may be lost like what was sent to us. Peels that have it answer with what they stored.
+            "watching" => self.ask_the_silent().await,
+            // Before that, nothing was sent; and an adopter reads the stream by itself, but perhaps too early.
+            "done" | "detached" | "lost" => self.catch_up_again = false,
+            _ => self.catch_up_again = true,
+        }
+        if std::mem::take(&mut self.catch_up_again) {
+            self.catch_up_at = Some(Instant::now() + CATCH_UP_AGAIN);
+        }
+    }
+
+    async fn ask_the_silent(&mut self) {
+        let targets: Vec<PeelId> = self.owner.job().targets.clone();
+        for peel in targets {
+            self.step(Event::Connected { peel }).await;
+        }
+    }
+
+    /// Tells the machine, and takes note of what it wants.
+    async fn step(&mut self, event: Event) {
+        let mut next = Some(event);
+        while let Some(event) = next.take() {
+            match self.owner.step(event, self.anchor.now()) {
+                Ok(commands) => next = self.obey(commands).await,
+                Err(illegal) => {
+                    let (state, event) = (illegal.state, illegal.event);
+                    tracing::error!(jid = %self.owner.job().jid, state, event, "a job met what it cannot take");
+                }
+            }
+        }
+    }
+
+    /// An event to go on with, where another machine took over.
+    async fn obey(&mut self, commands: Vec<Command>) -> Option<Event> {
+        for command in commands {
+            if let Command::Existing { job, revision } = command {
+                // What follows belongs to a machine that lost; the one that takes over asks anew.
+                return self.existing(*job, revision).await;
+            }
+            self.note(command).await;
+        }
+        None
+    }
+
+    async fn note(&mut self, command: Command) {
+        let now = self.anchor.now();
+        let job = self.owner.job();
+        match command {
+            Command::CreateRecord(job) => self.steps.push_back(Step::Create(job)),
+            Command::WriteRecord { job, revision } => self.steps.push_back(Step::Write { job, revision }),
+            Command::MarkActive => self.steps.push_back(Step::MarkActive(mark(job, now))),
+            Command::Subscribe => self.steps.push_back(Step::Flush),
+            Command::PublishDispatch => {
+                self.steps.push_back(Step::Announce(messages::dispatch_event(job, now)));
+            }
+            Command::Accept => self.accept().await,
+            Command::Existing { .. } => {}
+            Command::SendExec { peels, budget } => {
+                if let Some(Step::Exec { request, peels: more }) = self.steps.back_mut()
+                    && request.budget == budget
+                {
+                    more.extend(peels);
+                } else {
+                    let request = Box::new(messages::exec_request(job, budget));
+                    self.steps.push_back(Step::Exec { request, peels });
+                }
+            }
+            Command::LoadReturns => {
+                self.steps.push_back(Step::Load(job.jid.clone()));
+                self.count_adoption();
+            }
+            Command::Replay => {
+                let (jid, dispatch_epoch) = (job.jid.clone(), job.dispatch_epoch);
+                self.steps.push_back(Step::Replay { jid, dispatch_epoch });
+            }
+            Command::Persist { ret, pause } => self.unwritten.push_back((ret, pause)),
+            Command::PublishCancel { by } => {
+                let event = messages::cancel_event(job, &by, now);
+                self.tell(Subject::JobCancel { jid: event.jid.clone() }, event);
+            }
+            Command::SendCancel { peels } => {
+                let cancel = messages::cancel(job);
+                self.steps.push_back(Step::Cancel { cancel, peels });
+            }
+            Command::PublishStatus => {
+                let event = messages::status_event(job, now);
+                self.tell(Subject::JobStatus { jid: event.jid.clone() }, event);
+            }
+            Command::EmitFinalized => match messages::finalized_event(job, now) {
+                Ok((subject, event)) => self.steps.push_back(Step::Emit { subject, event: Box::new(event) }),
+                Err(bad) => tracing::error!(jid = %job.jid, "no event can be made of the job: {bad}"),
+            },
+            Command::PurgeActive => self.steps.push_back(Step::Purge(job.jid.clone())),
+            Command::Stop => self.stopped(),
+            Command::Note(note) => self.remark(&note),
+        }
+    }
+
+    fn tell(&mut self, subject: Subject, event: JobEvent) {
+        if self.tells.len() >= TELLS_WAITING {
+            self.tells.pop_front();
+        }
+        self.tells.push_back((subject, event));
+    }
+
+    async fn accept(&mut self) {
+        self.accepted = true;
+        self.count_adoption();
+        let job = self.owner.job();
+        for asker in std::mem::take(&mut self.askers) {
+            asker.accept(&self.core.link, &job.jid, &job.targets).await;
+        }
+    }
+
+    fn count_adoption(&mut self) {
+        if std::mem::take(&mut self.adopted) {
+            let job = self.owner.job();
+            tracing::info!(jid = %job.jid, epoch = job.epoch, "adopted a job of a master that died");
+            self.core.metrics.adopted.inc();
+        }
+    }
+
+    /// The jid is taken: what is there decides (J-3).
+    async fn existing(&mut self, job: Job, revision: u64) -> Option<Event> {
+        let core = self.core.clone();
+        let Some(asker) = self.askers.first() else {
+            return Some(Event::Superseded);
+        };
+        let verdict = judge(&job, &asker.request, &core.id, core.suspicion.is_dead(&job.owner));
+        let timing = core.timing.clone();
+        match verdict {
+            Verdict::Resume => {
+                self.owner = Owner::resume(job, revision, timing);
+            }
+            Verdict::Adopt => match Owner::adopt(job, revision, core.id.clone(), timing) {
+                Ok(owner) => {
+                    self.owner = owner;
+                    self.adopted = true;
+                }
+                Err(_) => return None,
+            },
+            Verdict::Same => {
+                for asker in std::mem::take(&mut self.askers) {
+                    asker.accept(&core.link, &job.jid, &job.targets).await;
+                }
+                return None;
+            }
+            Verdict::Refuse(refusal) => {
+                if refusal.kind == zester_wire::RefusalKind::ClaimPending {
+                    core.suspicion.suspect(&job.jid);
+                }
+                for asker in std::mem::take(&mut self.askers) {
+                    asker.refuse(&core.link, refusal.clone()).await;
+                }
+                return None;
+            }
+        }
+        let job = self.owner.job();
+        core.roster.retarget(&job.jid, &job.targets);
+        Some(Event::Begin { absent: core.index.absent(&job.targets) })
+    }
+
+    fn stopped(&mut self) {
+        let job = self.owner.job();
+        if self.owner.state() == "done" {
+            self.core.metrics.finalized(job.status);
+            tracing::info!(jid = %job.jid, status = job.status.as_str(), "the job is over");
+        }
+    }
+
+    fn remark(&self, note: &Note) {
+        tracing::debug!(jid = %self.owner.job().jid, "{note:?}");
+    }
+}
+
+/// What is open, if anything is.
+async fn open<T>(slot: &mut Option<BoxFuture<'static, T>>) -> T {
+    match slot {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn at(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,19 @@
+//! Telling the world of a job: lifecycle events, kept in the stream. The job does not wait for them.
+
+use crate::limits::TELLS_MAX;
+use std::time::Duration;
+use zester_link::Link;
+use zester_wire::{JobEvent, Subject};
+
+/// Publishes an event; tries again a few times, always under the same id, so that it is kept once.
+pub async fn tell(link: Link, subject: Subject, event: JobEvent, pause: Duration) {
+    let Ok(id) = link.new_message_id() else { return };
+    for _ in 0..TELLS_MAX {
+        match link.publish_stored(&subject, &id, &event).await {
+            Ok(_) => return,
+            Err(error) => tracing::debug!(%subject, "an event of a job was not stored: {error}"),
+        }
+        tokio::time::sleep(pause).await;
+    }
+    tracing::warn!(%subject, "an event of a job was not told");
+}

@@ -1,0 +1,69 @@
+//! What a master counts.
+
+use crate::core::Core;
+use std::sync::Arc;
+use zester_health::Health;
+use zester_health::prometheus_client::encoding::EncodeLabelSet;
+use zester_health::prometheus_client::metrics::counter::Counter;
+use zester_health::prometheus_client::metrics::family::Family;
+use zester_link::Reason;
+use zester_wire::JobStatus;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Ended {
+    status: &'static str,
+}
+
+#[derive(Default)]
+pub struct Metrics {
+    pub dispatched: Counter,
+    pub adopted: Counter,
+    pub returns_stored: Counter,
+    pub late_returns: Counter,
+    /// Returns for jobs that are no concern of this master, or too many to look at.
+    pub stray_returns: Counter,
+    pub scan_failures: Counter,
+    pub catch_ups: Counter,
+    finalized: Family<Ended, Counter>,
+}
+
+impl Metrics {
+    pub fn finalized(&self, status: JobStatus) {
+        self.finalized.get_or_create(&Ended { status: status.as_str() }).inc();
+    }
+}
+
+pub fn register(core: &Arc<Core>, health: &Health) {
+    let metrics = &core.metrics;
+    health.register(|registry| {
+        let mut add =
+            |name: &str, help: &str, counter: &Counter| registry.register(name, help, counter.clone());
+        add("zester_jobs_dispatched", "Jobs that this master sent out", &metrics.dispatched);
+        add("zester_jobs_adopted", "Jobs taken over from a master that died", &metrics.adopted);
+        add("zester_returns_stored", "Returns written while their job was watched", &metrics.returns_stored);
+        add("zester_returns_late", "Returns written after their job was over", &metrics.late_returns);
+        add("zester_returns_stray", "Returns that were left alone", &metrics.stray_returns);
+        add("zester_scan_failures", "Scans for orphans that could not read all", &metrics.scan_failures);
+        add("zester_catch_ups", "Times that a job was read again from the stream", &metrics.catch_ups);
+        let ended = metrics.finalized.clone();
+        registry.register("zester_jobs_finalized", "Jobs that ended, by status", ended);
+    });
+    let look = |look: fn(&Core) -> usize| {
+        let core = Arc::downgrade(core);
+        move || core.upgrade().map_or(0, |core| look(&core) as u64)
+    };
+    health.watch("zester_jobs_active", "Jobs under way at this master", look(|core| core.roster.len()));
+    health.watch("zester_peels_known", "Peels in the index", look(|core| core.index.len()));
+    health.watch("zester_peels_online", "Peels with a heartbeat", look(|core| core.index.online_count()));
+    for reason in Reason::ALL {
+        let dropped = core.link.dropped().clone();
+        let name = match reason {
+            Reason::Malformed => "zester_dropped_malformed",
+            Reason::TooLarge => "zester_dropped_too_large",
+            Reason::Mismatched => "zester_dropped_mismatched",
+            Reason::Subject => "zester_dropped_subject",
+            Reason::Missed => "zester_dropped_missed",
+        };
+        health.watch(name, "Messages thrown away for this reason", move || dropped.of(reason));
+    }
+}

@@ -1,0 +1,141 @@
+//! Looks for jobs whose owner is dead, and adopts them (J-13, J-14).
+
+use crate::core::Core;
+use crate::job;
+use crate::limits::SCAN_IN_FLIGHT;
+use futures_util::stream::{self, StreamExt};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tokio::time::sleep;
+use zester_health::State;
+use zester_jobs::Owner;
+use zester_jobs::scan::Scan;
+use zester_link::{Error, Found};
+use zester_wire::{Bucket, Jid, Job, Key, MasterId};
+
+const ALL_MASTERS: &str = ">";
+
+pub struct Scanner {
+    core: Arc<Core>,
+    scan: Scan,
+    /// Keys `active.<jid>` that had no record when they were last seen.
+    bare: BTreeSet<Jid>,
+    /// Jobs of this very master that had no task when they were last seen: a task that broke leaves one.
+    unwatched: BTreeSet<Jid>,
+}
+
+/// One complete look.
+struct View {
+    jobs: BTreeMap<Jid, Found<Job>>,
+    bare: BTreeSet<Jid>,
+    heartbeats: BTreeSet<MasterId>,
+}
+
+impl Scanner {
+    pub fn new(core: Arc<Core>) -> Scanner {
+        Scanner { core, scan: Scan::default(), bare: BTreeSet::new(), unwatched: BTreeSet::new() }
+    }
+
+    /// Ends only with its task.
+    pub async fn run(mut self) {
+        loop {
+            match self.look().await {
+                Ok(view) => {
+                    self.core.health.set("jobs", State::Up);
+                    self.act(view).await;
+                }
+                // It counts for nothing: a bus that answers half of a question must not kill a master.
+                Err(error) => {
+                    self.core.metrics.scan_failures.inc();
+                    let why = format!("the scan for orphans failed: {error}");
+                    tracing::warn!("{why}");
+                    self.core.health.set("jobs", State::Degraded(why));
+                }
+            }
+            sleep(self.core.timing.orphan_scan).await;
+        }
+    }
+
+    async fn look(&self) -> Result<View, Error> {
+        let core = &self.core;
+        let keys = core.link.bus().keys(Bucket::Jobs.as_str(), Key::ALL_ACTIVE).await?;
+        let marked: BTreeSet<Jid> = keys
+            .iter()
+            .filter_map(|key| match Key::parse(Bucket::Jobs, key) {
+                Ok(Key::Active(jid)) => Some(jid),
+                _ => None,
+            })
+            .collect();
+        let suspects = core.suspicion.suspects();
+        let wanted = marked.iter().cloned().chain(suspects).collect::<BTreeSet<Jid>>();
+        let wanted = wanted.into_iter().filter(|jid| !core.roster.contains(jid));
+        let reads = wanted.map(|jid| async move {
+            let found = core.link.get::<Job>(&Key::Job(jid.clone())).await;
+            (jid, found)
+        });
+        let mut reads = stream::iter(reads).buffered(SCAN_IN_FLIGHT);
+        let mut view = View { jobs: BTreeMap::new(), bare: BTreeSet::new(), heartbeats: BTreeSet::new() };
+        while let Some((jid, found)) = reads.next().await {
+            match found {
+                Ok(Some(found)) => {
+                    view.jobs.insert(jid, found);
+                }
+                Ok(None) if marked.contains(&jid) => {
+                    view.bare.insert(jid);
+                }
+                Ok(None) => core.suspicion.forget(&jid),
+                // One record that nobody can read must not keep all others from being adopted.
+                Err(Error::Decode(error)) => tracing::warn!(%jid, "a job record cannot be read: {error}"),
+                Err(error) => return Err(error),
+            }
+        }
+        // Last: a master that began after the jobs were listed is not missing.
+        let heartbeats = core.link.bus().keys(Bucket::MasterHeartbeat.as_str(), ALL_MASTERS).await?;
+        view.heartbeats = heartbeats.iter().filter_map(|key| MasterId::parse(key).ok()).collect();
+        Ok(view)
+    }
+
+    async fn act(&mut self, mut view: View) {
+        let core = self.core.clone();
+        let owners: Vec<(Jid, MasterId)> =
+            view.jobs.iter().map(|(jid, found)| (jid.clone(), found.value.owner.clone())).collect();
+        let mut orphans = self.scan.observe(&core.id, &owners, &view.heartbeats, &core.timing);
+        let mine = |(jid, owner): &&(Jid, MasterId)| *owner == core.id && !core.roster.contains(jid);
+        let unwatched: BTreeSet<Jid> = owners.iter().filter(mine).map(|(jid, _)| jid.clone()).collect();
+        orphans.extend(unwatched.intersection(&self.unwatched).cloned());
+        self.unwatched = unwatched;
+        let dead =
+            owners.iter().map(|(_, owner)| owner).filter(|owner| self.scan.is_dead(owner, &core.timing));
+        core.suspicion.set_dead(dead.cloned().collect());
+        for (jid, found) in &view.jobs {
+            let job = &found.value;
+            if job.status.is_terminal() || (job.owner != core.id && view.heartbeats.contains(&job.owner)) {
+                core.suspicion.forget(jid);
+            }
+        }
+        for jid in orphans {
+            let Some(found) = view.jobs.remove(&jid) else { continue };
+            core.suspicion.forget(&jid);
+            match Owner::adopt(found.value, found.revision, core.id.clone(), core.timing.clone()) {
+                Ok(owner) => {
+                    if let Err(unstarted) = job::start(&core, owner, true, None).await {
+                        tracing::debug!(%jid, "an orphan is left for the next scan: {unstarted:?}");
+                    }
+                }
+                Err(_) => tracing::warn!(%jid, "a newer release wrote this job; it is left alone"),
+            }
+        }
+        self.purge_bare(view.bare).await;
+    }
+
+    /// A mark without a record for two scans belongs to nothing.
+    async fn purge_bare(&mut self, bare: BTreeSet<Jid>) {
+        for jid in bare.intersection(&self.bare) {
+            tracing::info!(%jid, "removed the mark of a job that has no record");
+            if let Err(error) = self.core.link.purge(&Key::Active(jid.clone())).await {
+                tracing::debug!(%jid, "the mark was not removed: {error}");
+            }
+        }
+        self.bare = bare;
+    }
+}

@@ -1,0 +1,118 @@
+//! `zester.dispatch`: from a request to a job that has an owner.
+
+use super::index_is_ready;
+use crate::core::Core;
+use crate::job::{self, Asker, Mail, Unstarted};
+use crate::limits::{JOBS_MAX, TARGETS_MAX};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use zester_bus::Message;
+use zester_jobs::Owner;
+use zester_wire::{DispatchRequest, Job, JobStatus, PeelId, Refusal, RefusalKind, UnixMillis, VERSION};
+
+pub async fn handle(core: Arc<Core>, message: Message) {
+    let Some(opened) = core.link.open::<DispatchRequest>(&message.subject, &message.payload) else { return };
+    begin(&core, Asker::dispatch(opened.message, message.reply), opened.envelope).await;
+}
+
+/// Starts what was asked for, or says why not.
+pub async fn begin(core: &Arc<Core>, asker: Asker, envelope: Vec<u8>) {
+    // A job that is under way here answers for itself: its targets may match no more.
+    if let Some(handle) = core.roster.get(&asker.request.jid) {
+        return hand_over(core, &handle, asker).await;
+    }
+    let targets = match targets(core, &asker.request) {
+        Ok(targets) => targets,
+        Err(refusal) => return asker.refuse(&core.link, refusal).await,
+    };
+    let job = job_of(core, &asker.request, targets, envelope);
+    let owner = Owner::dispatch(job, core.id.clone(), core.timing.clone());
+    match job::start(core, owner, false, Some(asker)).await {
+        Ok(()) => {
+            core.metrics.dispatched.inc();
+        }
+        Err(Unstarted::UnderWay(asker)) => {
+            let Some(asker) = asker else { return };
+            match core.roster.get(&asker.request.jid) {
+                Some(handle) => hand_over(core, &handle, *asker).await,
+                None => ask_again(core, *asker, "the job has just ended here; ask again").await,
+            }
+        }
+        Err(Unstarted::TooMany(asker)) => {
+            let Some(asker) = asker else { return };
+            let why = format!("{JOBS_MAX} jobs are under way at this master; ask again later");
+            ask_again(core, *asker, &why).await;
+        }
+        Err(Unstarted::Stopping(asker)) => {
+            let Some(asker) = asker else { return };
+            ask_again(core, *asker, "this master stops; ask again").await;
+        }
+    }
+}
+
+async fn hand_over(core: &Core, handle: &job::Handle, asker: Asker) {
+    if let Err(Mail::Asked(asker)) = handle.hand(Mail::Asked(Box::new(asker))).await {
+        ask_again(core, *asker, "the job has just ended here; ask again").await;
+    }
+}
+
+async fn ask_again(core: &Core, asker: Asker, why: &str) {
+    asker.refuse(&core.link, Asker::unavailable(why)).await;
+}
+
+/// Whom a request means. Peels that are named one by one need not be known: they may come, and else are unreachable.
+fn targets(core: &Core, request: &DispatchRequest) -> Result<Vec<PeelId>, Refusal> {
+    let targets = if request.targets.is_empty() {
+        index_is_ready(core)?;
+        core.index.resolve(&request.target_expr)?
+    } else {
+        let distinct: BTreeSet<&PeelId> = request.targets.iter().collect();
+        if distinct.len() < request.targets.len() {
+            return Err(Refusal::new(RefusalKind::Invalid, "a peel is named twice among the targets"));
+        }
+        request.targets.clone()
+    };
+    if targets.is_empty() {
+        let known = core.index.len();
+        let peels = if known == 1 { "peel is" } else { "peels are" };
+        let message = format!("no peel matches; {known} {peels} known");
+        return Err(Refusal::new(RefusalKind::NoTargets, message));
+    }
+    if targets.len() > TARGETS_MAX {
+        let message = format!("{} peels match; one job has at most {TARGETS_MAX}", targets.len());
+        return Err(Refusal::new(RefusalKind::Invalid, message));
+    }
+    Ok(targets)
+}
+
+fn job_of(core: &Core, request: &DispatchRequest, targets: Vec<PeelId>, envelope: Vec<u8>) -> Job {
+    let request = request.clone();
+    Job {
+        v: VERSION,
+        jid: request.jid,
+        function: request.function,
+        args: request.args,
+        state_id: request.state_id,
+        targets,
+        target_expr: request.target_expr,
+        timeout: request.timeout,
+        deadline: UnixMillis(0),
+        status: JobStatus::Pending,
+        created: UnixMillis(0),
+        updated: UnixMillis(0),
+        user: request.user,
+        owner: core.id.clone(),
+        epoch: 0,
+        dispatch_epoch: 0,
+        reclaim_count: 0,
+        return_count: 0,
+        success_count: 0,
+        metadata: request.metadata,
+        positionals: request.positionals,
+        test: request.test,
+        reason: String::new(),
+        missing: BTreeMap::new(),
+        request: envelope,
+        rest: BTreeMap::new(),
+    }
+}

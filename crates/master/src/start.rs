@@ -1,0 +1,89 @@
+//! Before anything else: a bus that answers, and on it everything that a fleet keeps.
+
+use crate::limits::{BUS_PAUSE, SERVER_FLOOR};
+use crate::run::Setup;
+use tokio::time::sleep;
+use zester_bus::Kind;
+use zester_bus::storage::{Report, Ttls, ensure_all, replicas, table_with};
+use zester_health::{Health, State};
+use zester_link::Link;
+
+/// Waits until the bus is there and holds what a master needs. Never gives up, except on a bus that was closed.
+pub async fn prepare(link: &Link, setup: &Setup, health: &Health) -> Result<(), zester_bus::Error> {
+    loop {
+        match ensure(link, setup).await {
+            Ok(report) => {
+                health.set("bus", State::Up);
+                tell(link, &report);
+                return Ok(());
+            }
+            Err(error) if error.kind() == Kind::Closed => return Err(error),
+            Err(error) => {
+                tracing::warn!("the bus is not ready: {error}");
+                health.set("bus", State::Down(error.to_string()));
+            }
+        }
+        sleep(BUS_PAUSE).await;
+    }
+}
+
+async fn ensure(link: &Link, setup: &Setup) -> Result<Report, zester_bus::Error> {
+    let bus = link.bus();
+    let timing = &setup.timing;
+    let ttls = Ttls {
+        master_heartbeat: timing.master_ttl,
+        peel_heartbeat: timing.peel_ttl,
+        lease: timing.lease_ttl,
+    };
+    bus.flush().await?;
+    let copies = setup.replicas.unwrap_or_else(|| replicas(bus.info().servers));
+    ensure_all(bus.as_ref(), &table_with(ttls), copies).await
+}
+
+fn tell(link: &Link, report: &Report) {
+    if !report.created.is_empty() {
+        tracing::info!("created on the bus: {}", report.created.join(", "));
+    }
+    for drift in &report.drift {
+        tracing::warn!("a store is not as it should be: {drift}");
+    }
+    let version = link.bus().info().version;
+    if is_below_floor(&version) {
+        tracing::warn!("nats-server {version} has known security holes; {}", floors());
+    }
+    tracing::warn!("messages are not signed: whoever reaches the bus can give orders");
+}
+
+fn floors() -> String {
+    let floors = SERVER_FLOOR.map(|(minor, patch)| format!("2.{minor}.{patch}"));
+    format!("use at least {}", floors.join(" or "))
+}
+
+/// A version that cannot be read is not judged.
+fn is_below_floor(version: &str) -> bool {
+    let core = version.split(['-', '+']).next().unwrap_or_default();
+    let parts: Vec<u64> = core.split('.').filter_map(|part| part.parse().ok()).collect();
+    let &[major, minor, patch] = parts.as_slice() else { return false };
+    if major != 2 {
+        return major < 2;
+    }
+    match SERVER_FLOOR.iter().find(|(floor, _)| *floor == minor) {
+        Some((_, floor)) => patch < *floor,
+        None => SERVER_FLOOR.iter().all(|(floor, _)| minor < *floor),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_with_known_holes_is_told_of() {
+        for old in ["1.4.1", "2.9.25", "2.10.26", "2.11.0", "2.10.0-RC.1"] {
+            assert!(is_below_floor(old), "{old}");
+        }
+        for new in ["2.10.27", "2.11.1", "2.11.10", "2.12.0", "3.0.0", "memory", ""] {
+            assert!(!is_below_floor(new), "{new}");
+        }
+    }
+}
