@@ -4,11 +4,12 @@
 //! dispatch: fresh -> claiming -> marking -> subscribing -> announcing -> starting -> watching
 //! adopt:    fresh -> adopting -> loading -> replaying -> subscribing -> replaying -> watching      (it was running)
 //!           fresh -> adopting -> marking -> …                                            (it was still claimed)
-//! end:      watching -> flushing -> finalizing -> reporting -> purging -> done
+//! end:      watching -> checking -> flushing -> finalizing -> reporting -> purging -> done
 //! ```
 //!
-//! The order of the first line is J-2: what is still `claimed` was never published. Flushing waits until every return that
-//! came is on disk, and only then the terminal status is written, by compare-and-set; whoever finds another owner there
+//! The order of the first line is J-2: what is still `claimed` was never published. Checking is for a job that ends without
+//! all returns: the stream is read once more, because a return that it kept may not have reached this master. Flushing
+//! waits until every return that came is on disk, and only then the terminal status is written, by compare-and-set; whoever finds another owner there
 //! writes nothing more. A step that fails is tried again after a pause; a lost answer is resolved by what the next try
 //! finds.
 
@@ -46,6 +47,8 @@ pub struct Owner {
     left_open: bool,
     /// The stop came when everything that had happened was known.
     knows_all: bool,
+    /// The stream was read this very moment.
+    up_to_date: bool,
     /// When the step that failed is tried again.
     retry_at: Option<UnixMillis>,
     /// When silent targets are asked once more (J-6).
@@ -93,6 +96,7 @@ impl Owner {
             accepted: false,
             left_open: false,
             knows_all: false,
+            up_to_date: false,
             retry_at: None,
             resend_at: None,
         }
@@ -144,6 +148,7 @@ impl Owner {
             (Stage::Replaying { again }, Event::Replayed(result)) => {
                 self.replayed(again, result, now, &mut out);
             }
+            (Stage::Checking, Event::Replayed(result)) => self.checked(result, now, &mut out),
             (_, Event::Loaded(_) | Event::Replayed(_) | Event::Subscribed(_)) if self.left_open => {
                 self.left_open = false;
             }
@@ -214,7 +219,7 @@ impl Owner {
             Stage::Subscribing { .. } => out.push(Command::Subscribe),
             Stage::Announcing => out.push(Command::PublishDispatch),
             Stage::Loading => out.push(Command::LoadReturns),
-            Stage::Replaying { .. } => out.push(Command::Replay),
+            Stage::Replaying { .. } | Stage::Checking => out.push(Command::Replay),
             Stage::Reporting => out.push(Command::EmitFinalized),
             Stage::Purging => out.push(Command::PurgeActive),
             Stage::Done | Stage::Detached | Stage::Lost => out.push(Command::Stop),
@@ -348,6 +353,31 @@ impl Owner {
         out: &mut Vec<Command>,
     ) {
         let Ok(history) = result else { return self.fail(now) };
+        self.learn(history, now, out);
+        if !again {
+            return self.enter(Stage::Subscribing { adopted: true }, out);
+        }
+        self.enter(Stage::Watching, out);
+        self.accept(out);
+        if self.canceled.is_some() {
+            self.send_cancel(out);
+        }
+        self.up_to_date = true;
+        self.settle(now, out);
+        self.up_to_date = false;
+        if self.stage == Stage::Watching {
+            self.send_to_silent(now, out);
+        }
+    }
+
+    /// The last look before a job ends without all returns.
+    fn checked(&mut self, result: Result<History, Failed>, now: UnixMillis, out: &mut Vec<Command>) {
+        let Ok(history) = result else { return self.fail(now) };
+        self.learn(history, now, out);
+        self.flush(now, out);
+    }
+
+    fn learn(&mut self, history: History, now: UnixMillis, out: &mut Vec<Command>) {
         history.acks.iter().for_each(|peel| self.targets.ack(peel));
         for ret in history.returns {
             // What the disk had is met again here; only what is new is worth a note elsewhere.
@@ -357,18 +387,6 @@ impl Owner {
         }
         if self.canceled.is_none() {
             self.canceled = history.canceled;
-        }
-        if !again {
-            return self.enter(Stage::Subscribing { adopted: true }, out);
-        }
-        self.enter(Stage::Watching, out);
-        self.accept(out);
-        if self.canceled.is_some() {
-            self.send_cancel(out);
-        }
-        self.settle(now, out);
-        if self.stage == Stage::Watching {
-            self.send_to_silent(now, out);
         }
     }
 
@@ -480,7 +498,7 @@ impl Owner {
     }
 
     fn cancel(&mut self, by: String, seen: bool, now: UnixMillis, out: &mut Vec<Command>) {
-        if self.stage.is_over() || self.stage == Stage::Flushing {
+        if self.stage.is_over() || matches!(self.stage, Stage::Checking | Stage::Flushing) {
             return out.push(Command::Note(Note::AlreadyOver));
         }
         if self.canceled.is_some() {
@@ -504,8 +522,8 @@ impl Owner {
     /// A stop of the master leaves the job to the next (J-12), except where nothing is left to wait for.
     fn detach(&mut self, now: UnixMillis, out: &mut Vec<Command>) {
         match self.stage {
-            Stage::Flushing | Stage::Finalizing | Stage::Reporting | Stage::Purging | Stage::Done => {}
-            Stage::Detaching => {}
+            Stage::Checking | Stage::Flushing | Stage::Finalizing | Stage::Reporting => {}
+            Stage::Purging | Stage::Done | Stage::Detaching => {}
             stage => {
                 self.left_open = stage.reads_history() && self.retry_at.is_none();
                 self.knows_all = stage == Stage::Watching;
@@ -536,6 +554,14 @@ impl Owner {
     }
 
     fn end(&mut self, now: UnixMillis, out: &mut Vec<Command>) {
+        let may_have_missed = self.job.status == JobStatus::Running && !self.up_to_date;
+        if may_have_missed && !self.targets.all_returned() {
+            return self.enter(Stage::Checking, out);
+        }
+        self.flush(now, out);
+    }
+
+    fn flush(&mut self, now: UnixMillis, out: &mut Vec<Command>) {
         let unfinished = !self.targets.all_returned() || self.targets.any_canceled();
         self.cut_short = self.canceled.is_some() && unfinished;
         self.enter(Stage::Flushing, out);

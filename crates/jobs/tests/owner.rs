@@ -241,6 +241,32 @@ fn j9_ten_thousand_returns_are_taken_one_by_one() {
 }
 
 #[test]
+fn j9_a_job_that_ends_without_all_returns_looks_into_the_stream_once_more() {
+    let mut watched = Watched::dispatched(2, 60, &[]);
+    watched.ret(1, true);
+    // The stream kept a return that never reached this master.
+    watched.history = vec![History { returns: vec![ret(2, 1, true)], ..History::default() }];
+    let out = names(&watched.tick(60_000));
+    assert_eq!(out[..2], ["replay", "persist"], "{out:?}");
+    watched.ended(JobStatus::Complete);
+    assert!(watched.record.as_ref().unwrap().missing.is_empty());
+}
+
+#[test]
+fn j9_a_job_whose_last_look_fails_looks_again() {
+    let owner = Owner::dispatch(job(1, 60), master("m1"), Timing::default());
+    let mut watched = Watched::new(owner);
+    watched.begin(&[]);
+    let mut owner = watched.owner;
+    assert_eq!(owner.step(Event::Tick, at(60_000)).unwrap(), [Command::Replay]);
+    assert!(owner.step(Event::Replayed(Err(Failed)), at(60_000)).unwrap().is_empty());
+    assert_eq!(owner.next_wake(), Some(at(61_000)));
+    assert_eq!(owner.step(Event::Tick, at(61_000)).unwrap(), [Command::Replay]);
+    let out = owner.step(Event::Replayed(Ok(History::default())), at(61_000)).unwrap();
+    assert!(matches!(&out[..], [Command::WriteRecord { job, .. }] if job.status == JobStatus::Timeout));
+}
+
+#[test]
 fn j9_a_late_return_is_stored_as_late_and_changes_nothing() {
     let mut watched = Watched::dispatched(2, 60, &[]);
     watched.ret(1, true);
@@ -277,7 +303,10 @@ fn j11_cancel_finalizes_with_the_returns_so_far() {
     let mut watched = Watched::dispatched(3, 60, &[]);
     watched.ret(1, true);
     let out = watched.cancel();
-    assert_eq!(names(&out), ["publish cancel", "send cancel", "canceled", "status", "emit", "purge", "stop"]);
+    assert_eq!(
+        names(&out),
+        ["publish cancel", "send cancel", "replay", "canceled", "status", "emit", "purge", "stop"]
+    );
     assert!(matches!(&out[1], Command::SendCancel { peels } if *peels == [peel(2), peel(3)]));
     watched.ended(JobStatus::Canceled);
     assert_eq!(
@@ -293,7 +322,7 @@ fn j11_cancel_finalizes_with_the_returns_so_far() {
 fn j11_a_cancel_that_came_by_the_bus_is_not_published_again() {
     let mut watched = Watched::dispatched(1, 60, &[]);
     let out = watched.send(Event::Cancel { by: "bob".into(), seen: true });
-    assert_eq!(names(&out)[..2], ["send cancel", "canceled"]);
+    assert_eq!(names(&out)[..3], ["send cancel", "replay", "canceled"]);
 }
 
 #[test]

@@ -66,6 +66,19 @@ impl Mutation {
 
 /// Lives one life and judges it.
 pub fn live(seed: u64, mutation: Mutation) -> Result<Tally, Violation> {
+    run(seed, mutation)?.0
+}
+
+/// What happened in one life, for a person who looks for the reason.
+pub fn explain(seed: u64, mutation: Mutation) -> String {
+    match run(seed, mutation) {
+        Ok((Ok(_), story)) => story,
+        Ok((Err(violation), story)) => format!("{story}\n{violation}\n"),
+        Err(violation) => format!("{violation}\n"),
+    }
+}
+
+fn run(seed: u64, mutation: Mutation) -> Result<(Result<Tally, Violation>, String), Violation> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     match runtime {
         Ok(runtime) => runtime.block_on(world::live(seed, mutation)),

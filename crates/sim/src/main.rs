@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use zester_sim::{Mutation, Tally, Violation, live};
+use zester_sim::{Mutation, Tally, Violation, explain, live};
 
 /// Lives of a simulated fleet, each from its seed
 #[derive(Parser)]
@@ -16,6 +16,9 @@ struct Arguments {
     /// The first seed
     #[arg(long, default_value_t = 0)]
     from: u64,
+    /// Tell what happened in the life of this seed, and do nothing else
+    #[arg(long, value_name = "SEED")]
+    explain: Option<u64>,
     /// Take one safeguard away: drop-dedup-write, finalize-without-cas, skip-second-replay, adopt-without-resend,
     /// same-owner-id
     #[arg(long, value_parser = mutation)]
@@ -36,6 +39,10 @@ const SHOWN_MAX: usize = 20;
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let mutation = arguments.mutate.unwrap_or_default();
+    if let Some(seed) = arguments.explain {
+        print!("{}", explain(seed, mutation));
+        return ExitCode::SUCCESS;
+    }
     let (next, began) = (AtomicU64::new(arguments.from), Instant::now());
     let end = arguments.from.saturating_add(arguments.seeds);
     let tally = Mutex::new((Tally::default(), Vec::<(u64, Violation)>::new()));

@@ -84,7 +84,7 @@ impl Node {
             return Ok(());
         }
         self.boots += 1;
-        let boot = format!("{}x{}", self.name, self.boots);
+        let boot = self.boot();
         let bus: Arc<dyn Bus> = Arc::new(ground.net.connect(&self.name));
         if self.cut {
             ground.net.cut(&self.name);
@@ -160,7 +160,9 @@ impl Node {
     pub async fn stop(&mut self, ground: &Ground) {
         if let Some(life) = &mut self.life {
             life.stop.cancel();
-            let _ended = tokio::time::timeout(STOP_PATIENCE, &mut life.task).await;
+            if tokio::time::timeout(STOP_PATIENCE, &mut life.task).await.is_ok() {
+                self.life = None;
+            }
         }
         self.crash(ground).await;
     }
@@ -180,8 +182,15 @@ impl Node {
         self.life.as_ref().is_some_and(|life| life.wants_to_die.load(Ordering::Relaxed))
     }
 
+    /// Which life this is: an owner is one life of a master.
+    fn boot(&self) -> String {
+        format!("{}x{}", self.name, self.boots)
+    }
+
     fn tell_presence(&self, ground: &Ground) {
-        ground.journal.presence(&self.name, self.life.is_some() && !self.cut);
+        let present = self.life.is_some() && !self.cut;
+        ground.journal.presence(&self.name, present);
+        ground.journal.presence(&self.boot(), present);
     }
 }
 

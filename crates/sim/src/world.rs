@@ -36,7 +36,8 @@ struct World {
     jobs: Vec<(Jid, JobPlan)>,
 }
 
-pub async fn live(seed: u64, mutation: Mutation) -> Result<Tally, Violation> {
+/// The verdict, and what there is to tell.
+pub async fn live(seed: u64, mutation: Mutation) -> Result<(Result<Tally, Violation>, String), Violation> {
     let script = Script::write(seed);
     let broken = |what: &dyn std::fmt::Display| Violation::new("the simulator is broken", what.to_string());
     let mut world = World::build(seed, mutation, &script);
@@ -56,7 +57,10 @@ pub async fn live(seed: u64, mutation: Mutation) -> Result<Tally, Violation> {
         world.act(&Act::Start(who)).await.map_err(|bad| broken(&bad))?;
     }
     let court = world.settle().await.map_err(|error| broken(&error))?;
-    court.judge()
+    let acts: String =
+        script.acts.iter().map(|(at, act)| format!("{:8.2}  {act:?}\n", at.as_secs_f64())).collect();
+    let story = format!("jobs: {:?}\n{acts}\n{}", script.jobs, court.story());
+    Ok((court.judge(), story))
 }
 
 fn everybody(script: &Script) -> Vec<Who> {

@@ -21,6 +21,7 @@ pub(super) enum Stage {
     Replaying { again: bool },
     Watching,
     Detaching,
+    Checking,
     Flushing,
     Finalizing,
     Reporting,
@@ -44,6 +45,7 @@ impl Stage {
             Stage::Replaying { .. } => "replaying",
             Stage::Watching => "watching",
             Stage::Detaching => "detaching",
+            Stage::Checking => "checking",
             Stage::Flushing => "flushing",
             Stage::Finalizing => "finalizing",
             Stage::Reporting => "reporting",
@@ -78,6 +80,7 @@ impl Stage {
                 | Stage::Subscribing { adopted: true }
                 | Stage::Watching
                 | Stage::Detaching
+                | Stage::Checking
                 | Stage::Flushing
         )
     }
