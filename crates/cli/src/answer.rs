@@ -3,10 +3,11 @@
 use crate::exit::Exit;
 use serde_json::Value as Json;
 use std::sync::Arc;
-use zester_converge::Error;
+pub use zester_converge::document::problems as problems_document;
+use zester_converge::{Error, document};
 use zester_converge::plan::Plan;
 use zester_model::outcome::RunResult;
-use zester_model::problem::{Problem, Report};
+use zester_model::problem::Problem;
 use zester_model::source::Sources;
 
 /// The answer of a command, before anybody decided how it looks.
@@ -41,23 +42,8 @@ impl Failure {
 
     /// The error document of C-3.
     pub fn document(&self) -> Json {
-        match &self.error {
-            Error::Problems { problems, sources } => problems_document(problems, sources),
-            other => {
-                let error = serde_json::json!({
-                    "kind": "infrastructure", "message": other.to_string(),
-                    "file": null, "line": null, "column": null, "hint": null,
-                });
-                serde_json::json!({ "error": error, "errors": [error] })
-            }
-        }
+        document::of_error(&self.error)
     }
-}
-
-/// `{"error": the first, "errors": all}`; `lint` prints the same.
-pub fn problems_document(problems: &[Problem], sources: &Sources) -> Json {
-    let reports: Vec<Report> = problems.iter().map(|problem| problem.report(sources)).collect();
-    serde_json::json!({ "error": reports.first(), "errors": reports })
 }
 
 /// What every command returns: its answer, and how the process ends.

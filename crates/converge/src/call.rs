@@ -32,6 +32,15 @@ impl Words {
         parsed
     }
 
+    /// Values that were read already. The first bare word is taken as it is.
+    pub fn of_values(word: Option<&str>, more: &[Json], named: &Map<String, Json>) -> Words {
+        let text = |value: &Json| value.as_str().map_or_else(|| value.to_string(), str::to_string);
+        let positional = word.map(str::to_string).into_iter().chain(more.iter().map(text)).collect();
+        // JSON is a flow collection or a quoted scalar, and reads back as what it was.
+        let named = named.iter().map(|(key, value)| (key.clone(), value.to_string())).collect();
+        Words { positional, named }
+    }
+
     pub fn positional_json(&self) -> Vec<Json> {
         self.positional.iter().map(|word| value_of(word)).collect()
     }
@@ -47,7 +56,7 @@ fn is_key(key: &str) -> bool {
 }
 
 /// A YAML scalar or flow collection; what is neither is the text itself (C-12).
-fn value_of(text: &str) -> Json {
+pub fn value_of(text: &str) -> Json {
     match parse_value(text) {
         Some(value) => value,
         None => Json::String(text.into()),
@@ -170,6 +179,18 @@ mod tests {
         ] {
             assert_eq!(value_of(text), value, "{text:?}");
         }
+    }
+
+    #[test]
+    fn c12_values_that_were_read_already_stay_what_they_are() {
+        let values = json!({
+            "text": "yes", "number": "5", "lines": "a\n\tb: c # d", "quote": "it's \"so\" {{ x }}", "mode": "0644",
+            "list": ["a", 1, true, null], "map": {"a: b": {"c": [1.5]}}, "none": null, "flag": false, "big": 1e20,
+        });
+        let Json::Object(map) = &values else { panic!() };
+        let words = Words::of_values(Some("/x"), &[], map);
+        assert_eq!(Json::Object(words.named_json()), values);
+        assert_eq!(words.positional, ["/x"]);
     }
 
     #[test]

@@ -199,7 +199,8 @@ fn settings_path(given: Option<&Path>, root: &Path) -> Option<PathBuf> {
     beside.is_dir().then_some(beside)
 }
 
-fn facts(id: &str, over: Option<&Path>) -> Result<(Json, Vec<String>), Error> {
+/// What the machine says of itself, with custom facts and those of `over` laid over it; and what was wrong on the way.
+pub fn facts(id: &str, over: Option<&Path>) -> Result<(Json, Vec<String>), Error> {
     let custom = Path::new(FACTS_DIR);
     let parse = |text: &str| yaml(text);
     let collected = zester_facts::collect(id, custom.is_dir().then_some(custom), &parse);

@@ -6,6 +6,7 @@
 
 pub mod call;
 pub mod data_dir;
+pub mod document;
 pub mod drive;
 pub mod error;
 pub mod functions;

@@ -8,6 +8,7 @@ mod commands;
 mod descriptors;
 pub mod fake;
 mod find;
+mod leftovers;
 mod output;
 mod reaper;
 mod runner;
@@ -16,6 +17,7 @@ mod spawn;
 mod table;
 pub mod tree;
 
+pub use leftovers::kill_leftovers;
 pub use runner::Runner;
 
 use crate::fault::Fault;

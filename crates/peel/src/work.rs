@@ -1,5 +1,10 @@
 //! What a peel can do: the door to executing.
 
+mod life;
+mod local;
+
+pub use local::{Local, Options};
+
 use crate::store::Later;
 use serde_json::{Map, Value};
 use std::sync::Arc;

@@ -5,11 +5,9 @@ use crate::app::App;
 use crate::arguments::{Format, Inputs};
 use crate::exit::Exit;
 use crate::output::picture::{self, Picture};
-use serde_json::json;
 use std::path::{Path, PathBuf};
-use zester_converge::Error;
+use zester_converge::{Error, document};
 use zester_converge::functions::Access;
-use zester_converge::plan::Plan;
 use zester_model::outcome::RunResult;
 
 /// Show the levels and edges of a set of states
@@ -33,29 +31,13 @@ pub fn run(args: Graph, app: &mut App) -> answer::Result {
     let answer = match app.format() {
         Format::Json | Format::Yaml | Format::Text => {
             let text = picture::text(&Picture::of(&plan, result.as_ref()), app.output.paint());
-            Answer::Document { json: document(&plan), text }
+            Answer::Document { json: document::graph(&plan), text }
         }
         Format::Dot => Answer::Text(picture::dot(&Picture::of(&plan, result.as_ref()))),
         Format::Svg => Answer::Text(picture::svg(&Picture::of(&plan, result.as_ref()))),
         Format::Html => Answer::Text(picture::html(&Picture::of(&plan, result.as_ref()))),
     };
     Ok((answer, Exit::Good))
-}
-
-/// `{"levels": [[name, …], …], "edges": [{"from", "to", "kind"}]}`; an edge leads from what is waited for to what waits.
-pub fn document(plan: &Plan) -> serde_json::Value {
-    let graph = &plan.graph;
-    let levels: Vec<Vec<&str>> =
-        graph.levels().map(|level| level.iter().map(|node| graph.name(*node).as_str()).collect()).collect();
-    let edges: Vec<_> = graph
-        .ranked()
-        .iter()
-        .flat_map(|node| graph.needs(*node).iter().map(move |edge| (edge, *node)))
-        .map(|(edge, node)| {
-            json!({ "from": graph.name(edge.node).as_str(), "to": graph.name(node).as_str(), "kind": edge.kind.as_str() })
-        })
-        .collect();
-    json!({ "levels": levels, "edges": edges })
 }
 
 fn read_result(path: &Path) -> Result<RunResult, Failure> {

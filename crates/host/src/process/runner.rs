@@ -97,6 +97,12 @@ impl Runner {
         Runner { shared: Arc::clone(SHARED.get_or_init(|| Arc::new(Shared::new()))) }
     }
 
+    /// The name of this process among all that ever ran here: its commands carry it, and survive it if it is killed. See
+    /// [`kill_leftovers`](super::kill_leftovers).
+    pub fn life(&self) -> String {
+        format!("{}-{}", self.shared.own_pid, self.shared.born)
+    }
+
     /// SIGKILL to every command at once and without waiting, for a process that is about to leave in a hurry
     /// (a second Ctrl-C). Transactions are spared here too.
     pub fn kill_at_once(&self) {

@@ -26,7 +26,8 @@
 //!   of a killed command, or carries none and was born while a killed command lived.
 //! - A process in uninterruptible sleep (a dead NFS server) dies when the kernel lets it; it is reported in
 //!   [`super::Exit::survivors`].
-//! - If this process itself is killed with SIGKILL, nobody is left to end its commands.
+//! - If this process itself is killed with SIGKILL, nobody is left to end its commands, until one that takes its place
+//!   calls [`super::kill_leftovers`].
 //!
 //! **What is left alone.** What a command that ended by itself left in the background (`server &`, X-6), and
 //! commands launched as uninterruptible. A process that was started elsewhere on request (`systemd-run`,
@@ -52,7 +53,7 @@ const PAUSE_FIRST: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
 /// Sends a signal to exactly this process: the descriptor cannot mean a later one with the same number.
-fn signal(key: Key, signal: Signal) {
+pub(super) fn signal(key: Key, signal: Signal) {
     let Some(pid) = Pid::from_raw(key.0 as i32) else { return };
     let Ok(opened) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { return };
     let same = super::table::read(key.0, u64::MAX).is_some_and(|process| process.start == key.1);

@@ -1,1 +1,121 @@
-//! …
+//! Being there: heartbeats, facts, the end (J-6, D-7).
+
+use crate::world::{Did, PEEL, World};
+use serde_json::json;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use zester_health::State;
+use zester_wire::Cause;
+
+#[tokio::test(start_paused = true)]
+async fn j6_a_peel_announces_every_connect_and_stays_there() {
+    let mut world = World::started().await;
+    let first = world.heartbeat(|beat| !beat.os.is_empty()).await;
+    assert_eq!((first.connects, first.version.as_str(), first.os.as_str()), (1, "1.2.3", "Debian"));
+    // Several times as long as a heartbeat lives.
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let beat = world.heartbeat(|_| true).await;
+        assert_eq!((beat.boot, beat.connects), (first.boot.clone(), 1));
+    }
+    world.net.cut(PEEL);
+    world.net.heal(PEEL);
+    world.heartbeat(|beat| beat.connects == 2).await;
+    world.crash().await;
+    world.start();
+    let again = world.heartbeat(|beat| beat.boot != first.boot).await;
+    assert_eq!(again.connects, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn j6_the_heartbeat_says_what_the_peel_is_at() {
+    let world = World::started().await;
+    for _ in 0..3 {
+        world.send(&world.request("test.hold")).await;
+    }
+    world.heartbeat(|beat| beat.busy == 3).await;
+    world.work.release.add_permits(3);
+    world.heartbeat(|beat| beat.busy == 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn d7_facts_are_published_when_they_changed_and_only_then() {
+    let mut world = World::started().await;
+    let first = world.facts(|_| true).await;
+    assert_eq!(first.facts["os"], json!("Debian"));
+    let revision = || async {
+        let key = zester_wire::Key::Facts(crate::world::peel_id());
+        world.master.get::<zester_wire::FactsRecord>(&key).await.unwrap().unwrap().revision
+    };
+    let before = revision().await;
+    tokio::time::sleep(Duration::from_secs(3_000)).await;
+    assert!(world.work.gathered.load(Ordering::Relaxed) > 3);
+    assert_eq!(revision().await, before);
+    *world.work.facts.lock().unwrap() = json!({"id": PEEL, "os": "Alpine"});
+    let changed = world.facts(|record| record.hash != first.hash).await;
+    assert_eq!(changed.facts["os"], json!("Alpine"));
+    // The next life sees that the bus has them.
+    let before = revision().await;
+    world.crash().await;
+    world.start();
+    world.heartbeat(|beat| beat.boot.as_str() != "" && beat.connects == 1).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let key = zester_wire::Key::Facts(crate::world::peel_id());
+    let found = world.master.get::<zester_wire::FactsRecord>(&key).await.unwrap().unwrap();
+    assert_eq!(found.revision, before);
+    // Somebody else's facts under this key are written over.
+    let mut forged = found.value;
+    forged.hash = "other".into();
+    world.master.put(&key, &forged).await.unwrap();
+    world.net.cut(PEEL);
+    world.net.heal(PEEL);
+    world.facts(|record| record.hash == changed.hash).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_ends_what_runs_and_tells_what_became_of_everything() {
+    let mut world = World::started().await;
+    let (running, waiting) = (world.request("test.hold"), world.request("test.hold"));
+    world.send(&running).await;
+    world.send(&waiting).await;
+    world.until_did(Did::Began(running.jid.clone())).await;
+    world.ack().await;
+    world.ack().await;
+    world.stop().await;
+    let ret = world.returned().await;
+    assert_eq!((ret.jid, ret.cause, ret.canceled), (running.jid.clone(), Cause::Interrupted, true));
+    let ret = world.returned().await;
+    assert_eq!((ret.jid, ret.cause), (waiting.jid, Cause::Interrupted));
+    assert_eq!(world.work.did(), [Did::Began(running.jid.clone()), Did::Ended(running.jid)]);
+    world.start();
+    world.nothing_returned().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_without_a_bus_keeps_the_returns_for_the_next_life() {
+    let mut world = World::started().await;
+    let request = world.request("test.hold");
+    world.send(&request).await;
+    world.until_did(Did::Began(request.jid.clone())).await;
+    world.net.cut(PEEL);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.stop().await;
+    world.start();
+    let ret = world.returned().await;
+    assert_eq!((ret.jid, ret.cause), (request.jid, Cause::Interrupted));
+    assert!(!world.work.did().contains(&Did::KilledLeftovers));
+}
+
+#[tokio::test(start_paused = true)]
+async fn d11_a_peel_says_how_it_is() {
+    let mut world = World::started().await;
+    assert_eq!(world.health.state("bus"), Some(State::Up));
+    assert_eq!(world.health.state("store"), Some(State::Up));
+    world.send(&world.request("test.ping")).await;
+    world.send(&world.request("test.crash")).await;
+    world.returned().await;
+    world.returned().await;
+    let metrics = world.health.metrics().unwrap();
+    assert!(metrics.contains("zester_peel_jobs_executed_total 2\n"), "{metrics}");
+    assert!(metrics.contains("zester_peel_jobs_failed_total 1\n"), "{metrics}");
+}

@@ -1,1 +1,117 @@
-//! …
+//! One at a time, canceled, out of time (J-5, J-11, J-15).
+
+use crate::world::{Did, World};
+use std::time::Duration;
+use zester_jobs::peel::BUSY;
+use zester_wire::{Cause, ExecRequest};
+
+async fn holding(world: &mut World) -> ExecRequest {
+    let request = world.request("test.hold");
+    world.send(&request).await;
+    world.ack().await;
+    world.until_did(Did::Began(request.jid.clone())).await;
+    request
+}
+
+#[tokio::test(start_paused = true)]
+async fn j11_a_cancel_stops_what_runs_and_it_returns_what_it_has() {
+    let mut world = World::started().await;
+    let request = holding(&mut world).await;
+    world.cancel(&request).await;
+    let ret = world.returned().await;
+    assert_eq!((ret.jid, ret.cause, ret.canceled), (request.jid.clone(), Cause::Canceled, true));
+    assert_eq!(ret.error, "it was stopped");
+    assert_eq!(world.work.did(), [Did::Began(request.jid.clone()), Did::Ended(request.jid)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn j11_a_cancel_reaches_what_waits_and_it_never_starts() {
+    let mut world = World::started().await;
+    let first = holding(&mut world).await;
+    let second = world.request("test.hold");
+    world.send(&second).await;
+    assert_eq!(world.ack().await.ahead, 1);
+    world.cancel(&second).await;
+    let ret = world.returned().await;
+    assert_eq!((ret.jid, ret.cause), (second.jid.clone(), Cause::Canceled));
+    world.work.release.add_permits(2);
+    assert_eq!(world.returned().await.jid, first.jid);
+    world.nothing_returned().await;
+    assert!(!world.work.did().contains(&Did::Began(second.jid)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn j11_a_cancel_that_overtakes_its_request_is_remembered() {
+    let mut world = World::started().await;
+    let request = world.request("test.ping");
+    world.cancel(&request).await;
+    world.send(&request).await;
+    assert_eq!(world.returned().await.cause, Cause::Canceled);
+    assert!(world.work.did().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn j5_an_execution_ends_by_itself_after_its_time_bus_or_no_bus() {
+    let mut world = World::started().await;
+    let request = holding(&mut world).await;
+    let began = tokio::time::Instant::now();
+    world.net.crash();
+    world.until_did(Did::Ended(request.jid.clone())).await;
+    let took = began.elapsed();
+    assert!(took >= request.budget && took < request.budget + Duration::from_secs(1), "{took:?}");
+    world.net.restart();
+    let ret = world.returned().await;
+    assert_eq!((ret.cause, ret.canceled, ret.counts()), (Cause::Deadline, true, false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn j15_sixty_four_wait_and_the_next_is_refused_at_once() {
+    let mut world = World::started().await;
+    let first = holding(&mut world).await;
+    for ahead in 1..=64 {
+        world.send(&world.request("test.hold")).await;
+        assert_eq!(world.ack().await.ahead, ahead);
+    }
+    let refused = world.request("test.hold");
+    world.send(&refused).await;
+    let ret = world.returned().await;
+    assert_eq!((ret.jid, ret.cause, ret.error.as_str()), (refused.jid, Cause::Busy, BUSY));
+    let metrics = world.health.metrics().unwrap();
+    assert!(metrics.contains("zester_peel_busy 65\n"), "{metrics}");
+    assert!(metrics.contains("zester_peel_jobs_refused_total 1\n"), "{metrics}");
+    world.work.release.add_permits(100);
+    assert_eq!(world.returned().await.jid, first.jid);
+    for _ in 0..64 {
+        assert!(world.returned().await.success);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn j15_mutating_ones_run_in_the_order_they_came() {
+    let mut world = World::started().await;
+    let mut requests = vec![holding(&mut world).await];
+    for _ in 0..5 {
+        requests.push(world.request("test.hold"));
+        world.send(requests.last().unwrap()).await;
+    }
+    world.work.release.add_permits(6);
+    for request in &requests {
+        assert_eq!(world.returned().await.jid, request.jid);
+    }
+    let order: Vec<Did> = requests
+        .iter()
+        .flat_map(|request| [Did::Began(request.jid.clone()), Did::Ended(request.jid.clone())])
+        .collect();
+    assert_eq!(world.work.did(), order);
+}
+
+#[tokio::test(start_paused = true)]
+async fn j15_a_ping_answers_beside_a_long_execution() {
+    let mut world = World::started().await;
+    let long = holding(&mut world).await;
+    let ping = world.request("test.ping");
+    world.send(&ping).await;
+    assert_eq!(world.returned().await.jid, ping.jid);
+    world.work.release.add_permits(1);
+    assert_eq!(world.returned().await.jid, long.jid);
+}

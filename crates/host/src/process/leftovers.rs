@@ -1,0 +1,60 @@
+//! What the commands of a process that was killed left running.
+//!
+//! A process that ends by SIGKILL cannot end its commands. Whoever takes its place knows its [`life`](super::Runner::life) and
+//! ends what is left: the tree of every command whose first process still runs. A command that had ended by itself is over,
+//! and what it left in the background on purpose (`server &`, X-6) is left alone here too.
+
+use super::table::{Key, Process, Snapshot};
+use super::tree::signal;
+use rustix::process::Signal;
+use std::collections::{BTreeSet, HashSet};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long SIGKILL may take before we stop waiting: only a process that the kernel holds needs more.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Ends the commands of an earlier life and waits until they are gone; returns what could not be ended.
+pub async fn kill_leftovers(life: &str) -> Vec<u32> {
+    let Some(born) = life.split_once('-').and_then(|(_, born)| born.parse().ok()) else {
+        return Vec::new();
+    };
+    let prefix = format!("{life}-");
+    let until = Instant::now() + WAIT_MAX;
+    let (mut marks, mut quiet) = (BTreeSet::new(), 0);
+    loop {
+        let taken = tokio::task::spawn_blocking(move || Snapshot::take(born)).await;
+        let Ok(snapshot) = taken else { return Vec::new() };
+        marks.extend(unfinished(&snapshot, &prefix));
+        let alive = members(&snapshot, &marks);
+        // A child may have been born between the look and the signal.
+        quiet = if alive.is_empty() { quiet + 1 } else { 0 };
+        if quiet == 2 || Instant::now() >= until {
+            return alive.into_iter().map(|(pid, _)| pid).collect();
+        }
+        alive.into_iter().for_each(|key| signal(key, Signal::KILL));
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// The marks of commands whose first process lives: it leads a group in a session that is not its own.
+fn unfinished(snapshot: &Snapshot, prefix: &str) -> Vec<String> {
+    let leads = |process: &&Process| process.pid == process.group && process.session != process.pid;
+    let living = snapshot.processes.iter().filter(leads).filter(|process| !process.zombie);
+    living.flat_map(|process| &process.marks).filter(|mark| mark.starts_with(prefix)).cloned().collect()
+}
+
+/// Whoever carries one of the marks, with descendants; but never this process and what it started, which may itself have
+/// been started by a command of that life.
+fn members(snapshot: &Snapshot, marks: &BTreeSet<String>) -> HashSet<Key> {
+    let marked = |process: &&Process| process.marks.iter().any(|mark| marks.contains(mark));
+    let roots = snapshot.processes.iter().filter(marked).map(Process::key);
+    let ours = snapshot.get(std::process::id()).map(Process::key);
+    let ours = snapshot.with_descendants(ours);
+    let alive = |key: &Key| snapshot.get(key.0).is_some_and(|process| !process.zombie);
+    let mut found = snapshot.with_descendants(roots.filter(|key| !ours.contains(key)));
+    found.retain(|key| !ours.contains(key) && alive(key));
+    found
+}

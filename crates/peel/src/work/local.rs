@@ -1,0 +1,335 @@
+//! Executing for real, on this machine: what `zester call` does there, asked for over the bus (C-12).
+
+use super::life::Lives;
+use super::{Outcome, Tell, Work};
+use crate::store::{Later, StoreError};
+use serde_json::{Map, Value};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+use zester_converge::call::{self, Words};
+use zester_converge::data_dir::DataDir;
+use zester_converge::drive::Observer;
+use zester_converge::functions::{self, Access, Arguments, Place};
+use zester_converge::inputs::{self, Request};
+use zester_converge::journal::Glance;
+use zester_converge::machine::Machine;
+use zester_converge::plan::Plan;
+use zester_converge::{Error, document, run};
+use zester_host::process::{Runner, kill_leftovers};
+use zester_jobs::queue::Lane;
+use zester_model::outcome::{Mode, RunResult, StateResult};
+use zester_wire::ExecRequest;
+
+/// Where things are.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub id: String,
+    pub states: Option<PathBuf>,
+    /// A file or a directory.
+    pub settings: Option<PathBuf>,
+    /// A file that is laid over the collected facts.
+    pub facts: Option<PathBuf>,
+    pub data_dir: PathBuf,
+    pub concurrency: usize,
+}
+
+/// This machine. Needs a runtime of several threads.
+#[derive(Clone)]
+pub struct Local {
+    options: Arc<Options>,
+    machine: Machine,
+    lives: Arc<Lives>,
+}
+
+/// What came out, before it is told as an [`Outcome`].
+enum Answer {
+    Run(Box<RunResult>),
+    Plain(Value),
+}
+
+impl Local {
+    /// Writes down which life this is, before it can start anything.
+    pub fn open(options: Options) -> Result<Local, StoreError> {
+        let handle = Handle::try_current().map_err(|error| StoreError(error.to_string()))?;
+        DataDir::open(&options.data_dir).map_err(|error| StoreError(error.to_string()))?;
+        let runner = Runner::new();
+        let lives = Arc::new(Lives::begin(&options.data_dir, runner.life())?);
+        let files = Arc::new(zester_host::real::Real::new());
+        let machine = Machine { files, processes: Arc::new(runner), handle };
+        Ok(Local { options: Arc::new(options), machine, lives })
+    }
+
+    async fn carry_out(
+        &self,
+        request: ExecRequest,
+        tell: Tell,
+        cancel: CancellationToken,
+    ) -> Result<Answer, Error> {
+        let mode = if is_test(&request) { Mode::Check } else { Mode::Apply };
+        match request.function.as_str() {
+            "state.apply" => {
+                let plan = self.plan(references(&request), Access::Command, &cancel).await?;
+                self.run(Some(plan), self.run_options(mode), tell, &cancel).await
+            }
+            "state.highstate" => {
+                let plan = self.plan(Vec::new(), Access::Command, &cancel).await?;
+                self.run(Some(plan), self.run_options(mode), tell, &cancel).await
+            }
+            "state.revert" => self.revert(&request, tell, &cancel).await,
+            "state.graph" => {
+                let plan = self.plan(references(&request), Access::ReadOnly, &cancel).await?;
+                Ok(Answer::Plain(document::graph(&plan)))
+            }
+            kind if zester_resources::catalog().get(kind).is_some() => {
+                self.one_state(request, mode, tell, &cancel).await
+            }
+            _ => self.function(request, &cancel).await,
+        }
+    }
+
+    async fn plan(
+        &self,
+        references: Vec<String>,
+        access: Access,
+        cancel: &CancellationToken,
+    ) -> Result<Plan, Error> {
+        let request = self.request(references, access);
+        self.blocking(cancel, move |machine, cancel| Plan::make(&request, machine, cancel)).await
+    }
+
+    async fn one_state(
+        &self,
+        request: ExecRequest,
+        mode: Mode,
+        tell: Tell,
+        cancel: &CancellationToken,
+    ) -> Result<Answer, Error> {
+        let asked = self.request(Vec::new(), Access::Command);
+        // What only looks must not wait for a run that has the lock (J-15): checked, it does all that it can do.
+        let beside = Lane::of(&request.function) == Lane::ReadOnly;
+        let plan = self.blocking(cancel, move |machine, cancel| {
+            let named = without_test(&request);
+            let words = Words::of_values(first_word(&request), &request.positionals, &named);
+            call::plan(&request.function, &words, &asked, machine, cancel)
+        });
+        let plan = plan.await?;
+        let options = self.run_options(if beside { Mode::Check } else { mode });
+        let mut answer = self.run(Some(plan), options, tell, cancel).await?;
+        if let Answer::Run(result) = &mut answer {
+            (result.mode, result.test) = (mode, mode == Mode::Check);
+        }
+        Ok(answer)
+    }
+
+    async fn function(&self, request: ExecRequest, cancel: &CancellationToken) -> Result<Answer, Error> {
+        let Some(function) = functions::find(&request.function) else {
+            return Err(Error::other(call::unknown(&request.function)));
+        };
+        let asked = self.request(Vec::new(), Access::Command);
+        let call = move |machine: &Machine, cancel: &CancellationToken| {
+            let around = call::surroundings(&asked, machine, cancel)?;
+            let place = Place {
+                look: machine.files.as_ref(),
+                processes: machine.processes.as_ref(),
+                handle: &machine.handle,
+                facts: &around.facts,
+                settings: &around.settings,
+                cancel,
+            };
+            let mut positional: Vec<Value> = first_word(&request).map(call::value_of).into_iter().collect();
+            positional.extend(request.positionals.iter().cloned());
+            let arguments = Arguments { positional, named: request.args.clone() };
+            (function.call)(&place, &arguments)
+                .map_err(|why| Error::other(format!("{}: {why}", request.function)))
+        };
+        self.blocking(cancel, call).await.map(Answer::Plain)
+    }
+
+    /// Of what is named the newest step back; without a name, the last run that can be undone.
+    async fn revert(
+        &self,
+        request: &ExecRequest,
+        tell: Tell,
+        cancel: &CancellationToken,
+    ) -> Result<Answer, Error> {
+        let mut options = self.run_options(Mode::Revert);
+        options.force = request.args.get("force").is_some_and(is_true);
+        options.run = request.args.get("run").and_then(Value::as_str).map(str::to_string);
+        let references = references(request);
+        if !references.is_empty() {
+            let plan = self.plan(references, Access::Command, cancel).await?;
+            return self.run(Some(plan), options, tell, cancel).await;
+        }
+        if options.run.is_none() {
+            let data_dir = self.options.data_dir.clone();
+            let newest = self.blocking(cancel, move |_, _| {
+                let undos = Glance::read(&DataDir::open(&data_dir)?)?.undos;
+                Ok(undos.first().map(|undo| undo.run_id.clone()))
+            });
+            let newest = newest.await?;
+            let nothing = || Error::other("nothing was applied here that could be reverted");
+            options.run = Some(newest.ok_or_else(nothing)?);
+        }
+        self.run(None, options, tell, cancel).await
+    }
+
+    async fn run(
+        &self,
+        plan: Option<Plan>,
+        options: run::Options,
+        tell: Tell,
+        cancel: &CancellationToken,
+    ) -> Result<Answer, Error> {
+        let total = plan.as_ref().map_or(0, |plan| plan.graph.len() as u64);
+        let observer = Arc::new(Telling { total, tell });
+        let result = run::run(plan.map(Arc::new), &options, &self.machine, observer, cancel).await?;
+        Ok(Answer::Run(Box::new(result)))
+    }
+
+    fn request(&self, references: Vec<String>, access: Access) -> Request {
+        let Options { id, states, settings, facts, .. } = self.options.as_ref().clone();
+        Request { references, states, settings, facts, id: Some(id), ordered: false, access }
+    }
+
+    fn run_options(&self, mode: Mode) -> run::Options {
+        run::Options {
+            mode,
+            data_dir: self.options.data_dir.clone(),
+            concurrency: self.options.concurrency,
+            // The peel counts the time, and cancels.
+            timeout: None,
+            no_wait: false,
+            force: false,
+            run: None,
+        }
+    }
+
+    /// Compiling may run commands and wait for them. When nobody waits for it any more, those end.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        cancel: &CancellationToken,
+        work: impl FnOnce(&Machine, &CancellationToken) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let (machine, cancel) = (self.machine.clone(), cancel.child_token());
+        let _ends_with_us = cancel.clone().drop_guard();
+        match tokio::task::spawn_blocking(move || work(&machine, &cancel)).await {
+            Ok(result) => result,
+            Err(error) => match error.try_into_panic() {
+                // It is this job's panic, and told as such.
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(error) => Err(Error::other(format!("it ended unexpectedly: {error}"))),
+            },
+        }
+    }
+}
+
+impl Work for Local {
+    fn execute(&self, request: ExecRequest, tell: Tell, cancel: CancellationToken) -> Later<'_, Outcome> {
+        Box::pin(async move {
+            let answer = self.carry_out(request, tell, cancel.clone()).await;
+            outcome(answer, cancel.is_cancelled())
+        })
+    }
+
+    fn kill_leftovers(&self) -> Later<'_, ()> {
+        Box::pin(async {
+            for life in self.lives.earlier() {
+                let left = kill_leftovers(life).await;
+                if !left.is_empty() {
+                    tracing::error!(?left, "processes of an earlier life could not be ended");
+                }
+            }
+            self.lives.settled();
+        })
+    }
+
+    fn facts(&self) -> Later<'_, Map<String, Value>> {
+        let options = self.options.clone();
+        Box::pin(async move {
+            let never = CancellationToken::new();
+            let gather = move |_: &Machine, _: &CancellationToken| {
+                inputs::facts(&options.id, options.facts.as_deref())
+            };
+            match self.blocking(&never, gather).await {
+                Ok((Value::Object(facts), warnings)) => {
+                    warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+                    facts
+                }
+                Ok(_) => Map::new(),
+                // What the machine shows by itself is still true.
+                Err(error) => {
+                    tracing::warn!("{}", document::error_sentence(&error));
+                    zester_facts::built_in(&self.options.id)
+                }
+            }
+        })
+    }
+}
+
+fn outcome(answer: Result<Answer, Error>, canceled: bool) -> Outcome {
+    match answer {
+        Ok(Answer::Run(result)) => Outcome {
+            success: result.success,
+            error: document::run_sentence(&result),
+            canceled: result.canceled,
+            answer: serde_json::to_value(&result).unwrap_or_default(),
+        },
+        Ok(Answer::Plain(answer)) => Outcome { success: true, error: String::new(), answer, canceled: false },
+        Err(error) => Outcome {
+            success: false,
+            error: document::error_sentence(&error),
+            answer: document::of_error(&error),
+            canceled,
+        },
+    }
+}
+
+/// Passes on each state as it ends.
+struct Telling {
+    total: u64,
+    tell: Tell,
+}
+
+impl Observer for Telling {
+    fn ended(&self, result: &StateResult) {
+        if let Ok(state) = serde_json::to_value(result) {
+            (self.tell)(self.total, state);
+        }
+    }
+
+    fn notice(&self, text: &str) {
+        tracing::info!("{text}");
+    }
+}
+
+fn first_word(request: &ExecRequest) -> Option<&str> {
+    Some(request.state_id.as_str()).filter(|word| !word.is_empty())
+}
+
+/// The bare words, each the name of a state file.
+fn references(request: &ExecRequest) -> Vec<String> {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
+    first_word(request).map(str::to_string).into_iter().chain(request.positionals.iter().map(text)).collect()
+}
+
+/// `--test` and `test=True` are the same (C-5).
+fn is_test(request: &ExecRequest) -> bool {
+    request.test || request.args.get("test").is_some_and(is_true)
+}
+
+fn without_test(request: &ExecRequest) -> Map<String, Value> {
+    let named = request.args.iter().filter(|(key, _)| *key != "test");
+    named.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+/// true/yes/1/on, as a value or as a word.
+fn is_true(value: &Value) -> bool {
+    match value {
+        Value::Bool(flag) => *flag,
+        Value::Number(number) => number.as_u64() == Some(1),
+        Value::String(word) => ["true", "yes", "1", "on"].contains(&word.to_ascii_lowercase().as_str()),
+        Value::Null | Value::Array(_) | Value::Object(_) => false,
+    }
+}

@@ -1,0 +1,205 @@
+//! Work on this machine, with a states directory of its own.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use zester_peel::work::{Local, Options};
+use zester_peel::{Outcome, Work};
+use zester_wire::{ExecRequest, Jid, UnixMillis, VERSION};
+
+struct Place {
+    dir: tempfile::TempDir,
+    local: Local,
+}
+
+impl Place {
+    fn new(files: &[(&str, &str)]) -> Place {
+        let dir = tempfile::tempdir().unwrap();
+        for folder in ["states", "settings"] {
+            std::fs::create_dir(dir.path().join(folder)).unwrap();
+        }
+        let here = dir.path().to_str().unwrap();
+        for (name, text) in files {
+            std::fs::write(dir.path().join(name), text.replace("@T@", here)).unwrap();
+        }
+        let local = Local::open(Options {
+            id: "web-1".into(),
+            states: Some(dir.path().join("states")),
+            settings: Some(dir.path().join("settings")),
+            facts: None,
+            data_dir: dir.path().join("data"),
+            concurrency: 4,
+        });
+        Place { local: local.unwrap(), dir }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_string()
+    }
+
+    async fn call(&self, function: &str, word: &str, args: Value) -> Outcome {
+        self.execute(request(function, word, args)).await
+    }
+
+    async fn execute(&self, request: ExecRequest) -> Outcome {
+        self.local.execute(request, Arc::new(|_, _| {}), CancellationToken::new()).await
+    }
+}
+
+fn request(function: &str, word: &str, args: Value) -> ExecRequest {
+    let Value::Object(args) = args else { panic!("arguments are a map") };
+    ExecRequest {
+        v: VERSION,
+        jid: Jid::new(UnixMillis(1_700_000_000_000), [7; 16]),
+        function: function.into(),
+        args,
+        state_id: word.into(),
+        dispatch_epoch: 1,
+        budget: Duration::from_secs(60),
+        user: String::new(),
+        rdepth: 0,
+        positionals: Vec::new(),
+        test: false,
+        direct: false,
+        request: Vec::new(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c12_a_state_file_is_applied_and_its_return_is_the_run_document() {
+    let place = Place::new(&[(
+        "states/web.zy",
+        "'@T@/motd':\n  file.managed:\n    - content: hello\nsmoke:\n  cmd.run:\n    - name: exit 7\n",
+    )]);
+    let told: Arc<Mutex<Vec<(u64, Value)>>> = Arc::default();
+    let teller = told.clone();
+    let tell = Arc::new(move |total, state| teller.lock().unwrap().push((total, state)));
+    let request = request("state.apply", "web", json!({}));
+    let outcome = place.local.execute(request, tell, CancellationToken::new()).await;
+    assert!(!outcome.success && !outcome.canceled);
+    assert!(outcome.error.starts_with("1 of 2 states failed: cmd.run:"), "{}", outcome.error);
+    assert_eq!((&outcome.answer["mode"], &outcome.answer["failed"]), (&json!("apply"), &json!(1)));
+    assert_eq!(outcome.answer["states"].as_object().unwrap().len(), 2);
+    assert_eq!(std::fs::read_to_string(place.path("motd")).unwrap().trim_end(), "hello");
+    let told = told.lock().unwrap();
+    assert_eq!(told.len(), 2);
+    assert!(told.iter().all(|(total, state)| *total == 2 && state["name"].is_string()), "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c5_a_test_changes_nothing_however_it_is_asked_for() {
+    let place = Place::new(&[("states/web.zy", "'@T@/motd':\n  file.managed:\n    - content: hello\n")]);
+    let mut flagged = request("state.apply", "web", json!({}));
+    flagged.test = true;
+    for request in [flagged, request("state.apply", "web", json!({"test": "True"}))] {
+        let outcome = place.execute(request).await;
+        assert!(outcome.success, "{}", outcome.error);
+        assert_eq!((&outcome.answer["test"], &outcome.answer["changed"]), (&json!(true), &json!(1)));
+    }
+    let args = json!({"content": "x", "test": true});
+    let outcome = place.call("file.managed", &place.text("motd"), args).await;
+    assert_eq!((outcome.success, &outcome.answer["test"]), (true, &json!(true)), "{}", outcome.error);
+    assert!(!place.path("motd").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c3_what_does_not_compile_is_told_with_its_place() {
+    let place = Place::new(&[("states/web.zy", "a:\n  file.managd:\n    - content: hello\n")]);
+    let outcome = place.call("state.apply", "web", json!({})).await;
+    assert!(!outcome.success && outcome.error.contains("web.zy:2:"), "{}", outcome.error);
+    assert_eq!(outcome.answer["error"]["line"], json!(2));
+    assert_eq!(outcome.answer["errors"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c12_a_state_module_runs_with_what_it_printed_and_its_attributes() {
+    let place = Place::new(&[]);
+    let outcome = place.call("cmd.run", "echo hi", json!({})).await;
+    assert!(outcome.success, "{}", outcome.error);
+    let states = outcome.answer["states"].as_object().unwrap();
+    assert_eq!(states.values().next().unwrap()["details"]["stdout"].as_str().unwrap().trim(), "hi");
+    let outcome = place.call("cmd.run", "echo hi", json!({"onlyif": "false"})).await;
+    assert!(outcome.success && outcome.answer["changed"] == json!(0), "{:?}", outcome.answer);
+    let outcome =
+        place.call("file.managed", &place.text("a"), json!({"content": "yes", "mode": "0640"})).await;
+    assert!(outcome.success, "{}", outcome.error);
+    assert_eq!(std::fs::read_to_string(place.path("a")).unwrap().trim_end(), "yes");
+    use std::os::unix::fs::PermissionsExt;
+    assert_eq!(std::fs::metadata(place.path("a")).unwrap().permissions().mode() & 0o777, 0o640);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c12_functions_answer_plainly() {
+    let place =
+        Place::new(&[("settings/top.zy", "base:\n  '*': [web]\n"), ("settings/web.zy", "port: 80\n")]);
+    assert_eq!(place.call("facts.get", "id", json!({})).await.answer, json!("web-1"));
+    assert_eq!(place.call("test.echo", "", json!({"text": "5"})).await.answer, json!("5"));
+    let mut two = request("facts.get", "none", json!({}));
+    two.positionals = vec![json!("other")];
+    assert_eq!(place.execute(two).await.answer, json!("other"));
+    let unknown = place.call("facts.gte", "id", json!({})).await;
+    assert!(!unknown.success && unknown.error.contains("facts.get"), "{}", unknown.error);
+    let missing = place.call("facts.get", "", json!({})).await;
+    assert!(!missing.success && missing.error.contains("`key` is missing"), "{}", missing.error);
+    assert_eq!(place.local.facts().await["id"], json!("web-1"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn j15_a_ping_answers_while_a_run_holds_the_lock() {
+    let place = Place::new(&[]);
+    let cancel = CancellationToken::new();
+    let started = place.text("started");
+    let long = request("cmd.run", &format!("touch {started}; sleep 600"), json!({}));
+    let running = place.local.execute(long, Arc::new(|_, _| {}), cancel.clone());
+    let ping = async {
+        let begun = || async { place.path("started").exists().then_some(()) };
+        zester_testkit::wait_until("the long run", Duration::from_secs(30), begun).await;
+        let outcome = place.call("test.ping", "", json!({})).await;
+        assert!(outcome.success, "{}", outcome.error);
+        assert_eq!((&outcome.answer["mode"], &outcome.answer["test"]), (&json!("apply"), &json!(false)));
+        cancel.cancel();
+    };
+    let (outcome, ()) = tokio::join!(running, ping);
+    assert!(!outcome.success && outcome.canceled, "{outcome:?}");
+    assert_eq!(outcome.answer["canceled"], json!(true));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c12_graph_and_revert_work_as_locally() {
+    let place = Place::new(&[("states/web.zy", "'@T@/motd':\n  file.managed:\n    - content: hello\n")]);
+    let graph = place.call("state.graph", "web", json!({})).await;
+    assert_eq!(graph.answer["levels"].as_array().unwrap().len(), 1);
+    assert!(place.call("state.apply", "web", json!({})).await.success);
+    assert!(place.path("motd").exists());
+    let reverted = place.call("state.revert", "web", json!({})).await;
+    assert!(reverted.success && !place.path("motd").exists(), "{}", reverted.error);
+    assert!(place.call("state.apply", "web", json!({})).await.success);
+    let reverted = place.call("state.revert", "", json!({})).await;
+    assert!(reverted.success && !place.path("motd").exists(), "{}", reverted.error);
+    let nothing = place.call("state.revert", "", json!({})).await;
+    assert!(!nothing.success && nothing.error.contains("nothing was applied"), "{}", nothing.error);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_highstate_needs_no_name() {
+    let place = Place::new(&[
+        ("states/top.zy", "base:\n  'web-*': [web]\n"),
+        ("states/web.zy", "'@T@/motd':\n  file.managed:\n    - content: hello\n"),
+    ]);
+    for function in ["state.highstate", "state.apply"] {
+        let outcome = place.call(function, "", Value::Object(Map::new())).await;
+        assert!(
+            outcome.success && outcome.answer["states"].as_object().unwrap().len() == 1,
+            "{}",
+            outcome.error
+        );
+    }
+}

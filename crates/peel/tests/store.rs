@@ -1,0 +1,131 @@
+//! Both stores do the same, and the one on disk also after a crash.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use serde_json::json;
+use std::os::unix::fs::PermissionsExt;
+use zester_jobs::dedup::{Dispatch, Entry, Standing};
+use zester_peel::Store;
+use zester_peel::store::{FileStore, MemoryStore};
+use zester_wire::{Cause, Jid, PeelId, Return, UnixMillis};
+
+fn dispatch(number: u8) -> Dispatch {
+    Dispatch { jid: Jid::new(UnixMillis(1_700_000_000_000), [number; 16]), epoch: 1 }
+}
+
+fn entry(number: u8, standing: Standing) -> Entry {
+    Entry { dispatch: dispatch(number), standing, keep_until: UnixMillis(99), direct: false }
+}
+
+fn ret(number: u8) -> Return {
+    let Dispatch { jid, epoch } = dispatch(number);
+    let peel = PeelId::parse("web-1").unwrap();
+    Return {
+        success: true,
+        answer: json!({"number": number}),
+        ..Return::refusing(jid, peel, epoch, Cause::Finished, "")
+    }
+}
+
+const DELIVERED: Standing = Standing::Returned { delivered: true };
+const WAITING: Standing = Standing::Returned { delivered: false };
+
+async fn fill(store: &dyn Store) {
+    for number in 1..=5 {
+        store.put_entry(entry(number, Standing::Accepted)).await.unwrap();
+    }
+    store.put_return(ret(2)).await.unwrap();
+    store.put_return(ret(3)).await.unwrap();
+    store.put_entry(entry(3, DELIVERED)).await.unwrap();
+    store.put_return(ret(4)).await.unwrap();
+    store.put_entry(entry(4, DELIVERED)).await.unwrap();
+    store.forget(vec![dispatch(4)]).await.unwrap();
+    store.put_entry(entry(5, Standing::Canceled)).await.unwrap();
+    // Refused before it stood in the ledger.
+    store.put_return(ret(6)).await.unwrap();
+}
+
+async fn check(store: &dyn Store) {
+    let mut loaded = store.load().await.unwrap();
+    loaded.sort_by(|left, right| left.dispatch.cmp(&right.dispatch));
+    let standings: Vec<_> = loaded.iter().map(|entry| (entry.dispatch.clone(), entry.standing)).collect();
+    let wanted = [
+        (dispatch(1), Standing::Accepted),
+        (dispatch(2), WAITING),
+        (dispatch(3), DELIVERED),
+        (dispatch(5), Standing::Canceled),
+        (dispatch(6), WAITING),
+    ];
+    assert_eq!(standings, wanted);
+    assert!(loaded.iter().take(4).all(|entry| entry.keep_until == UnixMillis(99)));
+    for number in [2, 3, 6] {
+        assert_eq!(store.get_return(dispatch(number)).await.unwrap(), Some(ret(number)));
+    }
+    for number in [1, 4, 5, 7] {
+        assert_eq!(store.get_return(dispatch(number)).await.unwrap(), None);
+    }
+}
+
+#[tokio::test]
+async fn j22_what_was_put_is_there_for_the_next_life() {
+    let memory = MemoryStore::new();
+    fill(&memory).await;
+    check(&memory.clone()).await;
+
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data");
+    let store = FileStore::open(&path).unwrap();
+    fill(&store).await;
+    check(&store).await;
+    drop(store);
+    check(&FileStore::open(&path).unwrap()).await;
+}
+
+#[tokio::test]
+async fn one_peel_a_directory_and_nobody_else_may_look() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data");
+    let store = FileStore::open(&path).unwrap();
+    store.put_entry(entry(1, Standing::Accepted)).await.unwrap();
+    store.put_return(ret(1)).await.unwrap();
+    let error = FileStore::open(&path).err().unwrap();
+    assert!(error.0.contains("another peel uses"), "{error}");
+    let mut open = vec![path];
+    while let Some(path) = open.pop() {
+        let meta = std::fs::metadata(&path).unwrap();
+        assert_eq!(meta.permissions().mode() & 0o077, 0, "{}", path.display());
+        if meta.is_dir() {
+            open.extend(std::fs::read_dir(&path).unwrap().map(|found| found.unwrap().path()));
+        }
+    }
+}
+
+#[tokio::test]
+async fn entries_that_come_together_are_all_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = FileStore::open(dir.path()).unwrap();
+    let mut writes = tokio::task::JoinSet::new();
+    for number in 0..100 {
+        let store = store.clone();
+        writes.spawn(async move { store.put_entry(entry(number, Standing::Accepted)).await });
+    }
+    while let Some(written) = writes.join_next().await {
+        written.unwrap().unwrap();
+    }
+    drop(store);
+    assert_eq!(FileStore::open(dir.path()).unwrap().load().await.unwrap().len(), 100);
+}
+
+#[tokio::test]
+async fn a_damaged_return_is_told_by_the_name_of_its_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = FileStore::open(dir.path()).unwrap();
+    store.put_return(ret(1)).await.unwrap();
+    let file = std::fs::read_dir(dir.path().join("outbox")).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[10] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let error = store.get_return(dispatch(1)).await.unwrap_err();
+    assert!(error.0.contains(file.to_str().unwrap()), "{error}");
+    assert!(store.load().await.unwrap().is_empty());
+}
