@@ -11,9 +11,11 @@ use zester_health::State;
 use zester_jobs::Owner;
 use zester_jobs::scan::Scan;
 use zester_link::{Error, Found};
-use zester_wire::{Bucket, Jid, Job, Key, MasterId};
+use zester_wire::{Bucket, Jid, Job, JobStatus, Key, MasterId};
 
 const ALL_MASTERS: &str = ">";
+/// Keys of one token: `<jid>`, not `active.<jid>`.
+const ALL_RECORDS: &str = "*";
 
 pub struct Scanner {
     core: Arc<Core>,
@@ -38,7 +40,11 @@ impl Scanner {
 
     /// Ends only with its task.
     pub async fn run(mut self) {
+        let mut all_known = false;
         loop {
+            if !all_known {
+                all_known = self.find_unmarked().await.is_ok();
+            }
             match self.look().await {
                 Ok(view) => {
                     self.core.health.set("jobs", State::Up);
@@ -54,6 +60,23 @@ impl Scanner {
             }
             sleep(self.core.timing.orphan_scan).await;
         }
+    }
+
+    /// A claim whose owner died before it was marked active is found by no scan, and by nobody once its client has gone. So
+    /// every master looks through all records once, when it starts.
+    async fn find_unmarked(&self) -> Result<(), Error> {
+        let link = &self.core.link;
+        let mut from = Some(0);
+        while let Some(at) = from {
+            let page = link.bus().scan(Bucket::Jobs.as_str(), ALL_RECORDS, at).await?;
+            for found in page.items.iter().filter_map(|entry| link.record::<Job>(entry).ok()) {
+                if matches!(found.value.status, JobStatus::Pending | JobStatus::Claimed) {
+                    self.core.suspicion.suspect(&found.value.jid);
+                }
+            }
+            from = page.next;
+        }
+        Ok(())
     }
 
     async fn look(&self) -> Result<View, Error> {
