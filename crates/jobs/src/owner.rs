@@ -3,11 +3,12 @@
 //! ```text
 //! dispatch: fresh -> claiming -> marking -> subscribing -> announcing -> starting -> watching
 //! adopt:    fresh -> adopting -> loading -> replaying -> subscribing -> replaying -> watching      (it was running)
-//!           fresh -> adopting -> marking -> …                                            (it was still claimed)
+//!           fresh -> adopting -> recalling -> marking -> …                               (it was still claimed)
 //! end:      watching -> checking -> flushing -> finalizing -> reporting -> purging -> done
 //! ```
 //!
-//! The order of the first line is J-2: what is still `claimed` was never published. Checking is for a job that ends without
+//! The order of the first line is J-2: what is still `claimed` was never published. Recalling asks
+//! whether a claim that was left behind was canceled meanwhile. Checking is for a job that ends without
 //! all returns: the stream is read once more, because a return that it kept may not have reached this master. Flushing
 //! waits until every return that came is on disk, and only then the terminal status is written, by compare-and-set; whoever finds another owner there
 //! writes nothing more. A step that fails is tried again after a pause; a lost answer is resolved by what the next try
@@ -148,6 +149,7 @@ impl Owner {
             (Stage::Replaying { again }, Event::Replayed(result)) => {
                 self.replayed(again, result, now, &mut out);
             }
+            (Stage::Recalling, Event::Replayed(result)) => self.recalled(result, now, &mut out),
             (Stage::Checking, Event::Replayed(result)) => self.checked(result, now, &mut out),
             (_, Event::Loaded(_) | Event::Replayed(_) | Event::Subscribed(_)) if self.left_open => {
                 self.left_open = false;
@@ -189,7 +191,7 @@ impl Owner {
             }
             Path::Resume => {
                 self.job.deadline = now.plus(self.job.timeout());
-                self.enter(Stage::Marking, out);
+                self.enter(Stage::Recalling, out);
             }
             // Its owner died between the terminal status and the purge.
             Path::Adopt if self.job.status.is_terminal() => self.enter(Stage::Reporting, out),
@@ -219,7 +221,7 @@ impl Owner {
             Stage::Subscribing { .. } => out.push(Command::Subscribe),
             Stage::Announcing => out.push(Command::PublishDispatch),
             Stage::Loading => out.push(Command::LoadReturns),
-            Stage::Replaying { .. } | Stage::Checking => out.push(Command::Replay),
+            Stage::Recalling | Stage::Replaying { .. } | Stage::Checking => out.push(Command::Replay),
             Stage::Reporting => out.push(Command::EmitFinalized),
             Stage::Purging => out.push(Command::PurgeActive),
             Stage::Done | Stage::Detached | Stage::Lost => out.push(Command::Stop),
@@ -282,7 +284,7 @@ impl Owner {
     fn has_written(&mut self, now: UnixMillis, out: &mut Vec<Command>) {
         match self.stage {
             Stage::Claiming => self.go_on(Stage::Marking, now, out),
-            Stage::Adopting if self.job.status == JobStatus::Claimed => self.go_on(Stage::Marking, now, out),
+            Stage::Adopting if self.job.status == JobStatus::Claimed => self.enter(Stage::Recalling, out),
             Stage::Adopting => self.enter(Stage::Loading, out),
             Stage::Starting => {
                 self.accept(out);
@@ -370,6 +372,15 @@ impl Owner {
         }
     }
 
+    /// Nobody had the work, so acks and returns of it would be forged; but it may have been canceled.
+    fn recalled(&mut self, result: Result<History, Failed>, now: UnixMillis, out: &mut Vec<Command>) {
+        let Ok(history) = result else { return self.fail(now) };
+        if self.canceled.is_none() {
+            self.canceled = history.canceled;
+        }
+        self.go_on(Stage::Marking, now, out);
+    }
+
     /// The last look before a job ends without all returns.
     fn checked(&mut self, result: Result<History, Failed>, now: UnixMillis, out: &mut Vec<Command>) {
         let Ok(history) = result else { return self.fail(now) };
@@ -441,7 +452,11 @@ impl Owner {
                 out.push(Command::Note(Note::NeverRecorded));
                 self.enter(Stage::Lost, out);
             }
-            Stage::Marking | Stage::Subscribing { adopted: false } | Stage::Announcing | Stage::Starting
+            Stage::Recalling
+            | Stage::Marking
+            | Stage::Subscribing { adopted: false }
+            | Stage::Announcing
+            | Stage::Starting
                 if out_of_time =>
             {
                 self.end(now, out);

@@ -54,7 +54,10 @@ fn j3_our_own_claim_is_resumed_with_fresh_time() {
     let mut watched = Watched::new(Owner::resume(claimed, 4, Timing::default()));
     watched.now = at(100_000);
     let out = watched.begin(&[]);
-    assert_eq!(names(&out), ["mark", "subscribe", "announce", "running", "accept", "status", "exec"]);
+    assert_eq!(
+        names(&out),
+        ["replay", "mark", "subscribe", "announce", "running", "accept", "status", "exec"]
+    );
     assert!(matches!(&out[3], Command::WriteRecord { revision: 4, .. }));
     assert_eq!(watched.owner.job().deadline, at(160_000));
 }
@@ -441,12 +444,21 @@ fn j13_an_adopted_job_that_was_canceled_ends_canceled() {
 #[test]
 fn j13_a_claimed_orphan_is_dispatched_afresh_in_what_time_is_left() {
     let watched = adopted(orphan(1, JobStatus::Claimed), 20_000, |_| {});
-    let order = ["claimed", "mark", "subscribe", "announce", "running", "accept", "status", "exec"];
+    let order = ["claimed", "replay", "mark", "subscribe", "announce", "running", "accept", "status", "exec"];
     assert_eq!(names(&watched.log), order);
     assert_eq!((watched.owner.job().epoch, watched.owner.job().dispatch_epoch), (2, 2));
     let late = adopted(orphan(1, JobStatus::Claimed), 70_000, |_| {});
     late.ended(JobStatus::Timeout);
     assert!(sent_to(&late.log).is_empty());
+}
+
+#[test]
+fn j11_a_claim_that_was_canceled_before_it_was_adopted_is_never_sent() {
+    let watched = adopted(orphan(2, JobStatus::Claimed), 20_000, |watched| {
+        watched.history = vec![History { canceled: Some("alice".into()), ..History::default() }];
+    });
+    watched.ended(JobStatus::Canceled);
+    assert!(sent_to(&watched.log).is_empty());
 }
 
 #[test]

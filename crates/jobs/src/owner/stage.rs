@@ -17,6 +17,7 @@ pub(super) enum Stage {
     Announcing,
     Starting,
     Adopting,
+    Recalling,
     Loading,
     Replaying { again: bool },
     Watching,
@@ -41,6 +42,7 @@ impl Stage {
             Stage::Announcing => "announcing",
             Stage::Starting => "starting",
             Stage::Adopting => "adopting",
+            Stage::Recalling => "recalling",
             Stage::Loading => "loading",
             Stage::Replaying { .. } => "replaying",
             Stage::Watching => "watching",
@@ -68,7 +70,13 @@ impl Stage {
 
     /// An adopter still learns what happened before it.
     pub fn reads_history(self) -> bool {
-        matches!(self, Stage::Loading | Stage::Replaying { .. } | Stage::Subscribing { adopted: true })
+        matches!(
+            self,
+            Stage::Recalling
+                | Stage::Loading
+                | Stage::Replaying { .. }
+                | Stage::Subscribing { adopted: true }
+        )
     }
 
     /// The work may be with the peels, and the end is not decided.
