@@ -108,7 +108,7 @@ impl Router {
         };
         let jid = opened.message.jid.clone();
         if let Err(Mail::Return(ret)) = self.core.roster.leave(&jid, Mail::Return(Box::new(opened.message))) {
-            self.strays.take(ret);
+            self.strays.take(*ret);
         }
     }
 

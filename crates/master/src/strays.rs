@@ -42,7 +42,7 @@ pub struct Strays {
     core: Arc<Core>,
     looks: BTreeMap<Jid, Look>,
     /// Returns that wait for a look at their job.
-    waiting: BTreeMap<Jid, Vec<Box<Return>>>,
+    waiting: BTreeMap<Jid, Vec<Return>>,
     waiting_count: usize,
     to_store: VecDeque<Return>,
     under_way: FuturesUnordered<BoxFuture<'static, Done>>,
@@ -66,7 +66,7 @@ impl Strays {
     }
 
     /// Takes a return of a job that has no task here.
-    pub fn take(&mut self, ret: Box<Return>) {
+    pub fn take(&mut self, ret: Return) {
         if self.waiting_count + self.to_store.len() >= STRAYS_WAITING {
             self.core.metrics.stray_returns.inc();
             return;
@@ -74,13 +74,13 @@ impl Strays {
         match self.looks.get(&ret.jid) {
             Some(look) if look.until > Instant::now() => {
                 let look = look.clone();
-                self.decide(&look, *ret);
+                self.decide(&look, ret);
             }
             _ => self.look_for(ret),
         }
     }
 
-    fn look_for(&mut self, ret: Box<Return>) {
+    fn look_for(&mut self, ret: Return) {
         let jid = ret.jid.clone();
         if let Some(waiting) = self.waiting.get_mut(&jid) {
             waiting.push(ret);
@@ -126,7 +126,7 @@ impl Strays {
             return;
         };
         for ret in waiting {
-            self.decide(&look, *ret);
+            self.decide(&look, ret);
         }
         self.remember(jid, look);
     }

@@ -4,8 +4,9 @@
 
 mod fleet;
 
-use fleet::{Fleet, LONG, peel};
+use fleet::{Fleet, LONG, Losing, peel};
 use std::time::Duration;
+use zester_bus::{Delivery, Listen};
 use zester_testkit::wait_until;
 use zester_wire::*;
 
@@ -57,4 +58,181 @@ async fn j5_some_failed_is_failed_and_some_missing_is_partial() {
     assert!(request.budget <= Duration::from_secs(60));
     let job = fleet.over(&jid).await;
     assert_eq!(job.status, JobStatus::Timeout);
+}
+
+#[tokio::test(start_paused = true)]
+async fn j2_the_order_of_a_dispatch() {
+    let fleet = Fleet::new().await;
+    let _master = fleet.master("m1").await;
+    let mut web = fleet.peel("web-1").await;
+    fleet.known("*", 1).await;
+    let mut all = fleet.link.bus().subscribe(">", Listen::alone(1024)).await.unwrap();
+    let jid = fleet.dispatch("*").await;
+    let request = web.exec().await;
+    assert_eq!((request.jid.clone(), request.dispatch_epoch), (jid.clone(), 1));
+    let mut order = Vec::new();
+    let last = "zester.cmd.web-1".to_string();
+    while !order.contains(&last) {
+        if let Some(Delivery::Message(message)) = all.next().await {
+            order.push(message.subject);
+        }
+    }
+    let (record, active) = (format!("$KV.jobs.{jid}"), format!("$KV.jobs.active.{jid}"));
+    let wanted = [record.clone(), active, format!("zester.job.{jid}.dispatch"), record, last];
+    order.retain(|subject| wanted.contains(subject));
+    assert_eq!(order, wanted);
+    assert_eq!(fleet.record(&jid).await.unwrap().status, JobStatus::Running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn j4_the_deadline_is_the_masters() {
+    let fleet = Fleet::new().await;
+    let master = fleet.master("m1").await;
+    let _web = fleet.peel("web-1").await;
+    fleet.known("*", 1).await;
+    let request = DispatchRequest { timeout: Duration::ZERO, ..fleet.request("*") };
+    let before = master.link.now();
+    let jid = fleet.ask(&request).await.jid.unwrap();
+    let job = fleet.record(&jid).await.unwrap();
+    assert_eq!(job.deadline, job.created.plus(Duration::from_secs(60)));
+    assert!(job.created >= before);
+    let job = fleet.over(&jid).await;
+    assert_eq!(job.status, JobStatus::Timeout);
+}
+
+#[tokio::test(start_paused = true)]
+async fn j6_the_silent_are_asked_again_after_the_ack_window_and_when_they_connect() {
+    let fleet = Fleet::new().await;
+    let _master = fleet.master("m1").await;
+    let mut web = fleet.peel("web-1").await;
+    let mut db = fleet.peel("db-1").await;
+    fleet.known("*", 2).await;
+    let jid = fleet.dispatch("*").await;
+    let first = web.exec().await;
+    let of_db = db.exec().await;
+    db.ack(&of_db).await;
+    let second = web.exec().await;
+    assert_eq!((second.jid, second.dispatch_epoch), (first.jid, first.dispatch_epoch));
+    assert!(first.budget - second.budget >= Duration::from_secs(5));
+    assert!(web.hears_nothing(Duration::from_secs(10)).await);
+    web.reconnect().await;
+    let third = web.exec().await;
+    assert_eq!(third.jid, jid);
+    web.ack(&third).await;
+    web.ret(&third, true).await;
+    // It acked, so neither the window nor a connect asks it again.
+    db.reconnect().await;
+    assert!(db.hears_nothing(Duration::from_secs(10)).await);
+    db.ret(&of_db, true).await;
+    assert_eq!(fleet.over(&jid).await.status, JobStatus::Complete);
+}
+
+#[tokio::test(start_paused = true)]
+async fn j8_a_target_without_a_heartbeat_is_not_waited_for() {
+    let fleet = Fleet::new().await;
+    let master = fleet.master("m1").await;
+    let mut web = fleet.peel("web-1").await;
+    fleet.known("*", 1).await;
+    let request = DispatchRequest {
+        targets: vec![peel("web-1"), peel("ghost")],
+        timeout: Duration::from_secs(3600),
+        ..fleet.request("")
+    };
+    let jid = fleet.ask(&request).await.jid.unwrap();
+    web.serve(true).await;
+    let begun = master.link.now();
+    let job = fleet.over(&jid).await;
+    assert_eq!((job.status, job.return_count), (JobStatus::Partial, 1));
+    assert_eq!(job.missing.get(&peel("ghost")), Some(&Missing::Unreachable));
+    assert!(job.updated.since(begun) < Duration::from_secs(11), "{:?}", job.updated.since(begun));
+}
+
+#[tokio::test(start_paused = true)]
+async fn j9_returns_that_cannot_be_written_are_written_later() {
+    let fleet = Fleet::new().await;
+    let _master = fleet.master("m1").await;
+    let mut web = fleet.peel("web-1").await;
+    fleet.known("*", 1).await;
+    let jid = fleet.dispatch("*").await;
+    fleet
+        .net
+        .set_faults(Losing::new(3, |leg| leg.to.is_empty() && leg.subject.starts_with("$KV.job-returns.")));
+    web.serve(true).await;
+    let job = fleet.over(&jid).await;
+    assert_eq!(job.status, JobStatus::Complete);
+    assert!(fleet.stored(&jid, "web-1").await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn j9_a_return_after_the_end_is_stored_as_late() {
+    let fleet = Fleet::new().await;
+    let master = fleet.master("m1").await;
+    let mut web = fleet.peel("web-1").await;
+    let mut db = fleet.peel("db-1").await;
+    fleet.known("*", 2).await;
+    let jid = fleet.dispatch("web-1").await;
+    let request = web.exec().await;
+    assert_eq!(fleet.over(&jid).await.status, JobStatus::Timeout);
+    db.ret(&request, true).await;
+    web.ret(&request, true).await;
+    assert!(fleet.stored_eventually(&jid, "web-1").await.late);
+    assert!(fleet.stored(&jid, "db-1").await.is_none());
+    assert_eq!(fleet.record(&jid).await.unwrap().status, JobStatus::Timeout);
+    wait_until("it is counted", LONG, async || {
+        (master.metric("zester_returns_late_total") == 1).then_some(())
+    })
+    .await;
+    assert!(db.hears_nothing(Duration::from_secs(1)).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn j9_invented_jobs_cost_few_reads() {
+    let fleet = Fleet::new().await;
+    let master = fleet.master("m1").await;
+    let web = fleet.peel("web-1").await;
+    let mut reads = 0;
+    for _ in 0..2_000 {
+        let ret = Return::refusing(web.link.new_jid(), peel("web-1"), 1, Cause::Finished, "");
+        let subject = Subject::JobReturn { jid: ret.jid.clone(), peel: ret.peel.clone() };
+        web.link.publish(&subject, &ret).await.unwrap();
+        reads += 1;
+    }
+    wait_until("all are counted", LONG, async || {
+        (master.metric("zester_returns_stray_total") == reads).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn j19_the_end_of_a_job_is_an_event() {
+    let fleet = Fleet::new().await;
+    let _master = fleet.master("m1").await;
+    let mut web = fleet.peel("web-1").await;
+    fleet.known("*", 1).await;
+    let mut heard = fleet.link.bus().subscribe("zester.event._master.>", Listen::alone(8)).await.unwrap();
+    let mut request = fleet.request("*");
+    request.metadata.insert("reactor_depth".into(), 2.into());
+    let jid = fleet.ask(&request).await.jid.unwrap();
+    web.serve(true).await;
+    let Some(Delivery::Message(message)) = heard.next().await else { panic!("nothing was heard") };
+    assert_eq!(message.subject, format!("zester.event._master.job.{jid}.finalized"));
+    let event = fleet.link.open::<Event>(&message.subject, &message.payload).unwrap().message;
+    assert_eq!((event.origin.as_str(), event.depth), ("_master", 2));
+    assert_eq!(event.data["status"], "complete");
+}
+
+#[tokio::test(start_paused = true)]
+async fn j1_watchers_hear_how_the_job_stands() {
+    let fleet = Fleet::new().await;
+    let _master = fleet.master("m1").await;
+    let mut web = fleet.peel("web-1").await;
+    fleet.known("*", 1).await;
+    let mut heard = fleet.link.bus().subscribe("zester.job.*.status", Listen::alone(8)).await.unwrap();
+    fleet.dispatch("*").await;
+    web.serve(true).await;
+    for wanted in [JobStatus::Running, JobStatus::Complete] {
+        let Some(Delivery::Message(message)) = heard.next().await else { panic!("nothing was heard") };
+        let event = fleet.link.open::<JobEvent>(&message.subject, &message.payload).unwrap().message;
+        assert!(matches!(event.event, JobEventKind::Status { status, .. } if status == wanted), "{event:?}");
+    }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use zester_bus::memory::{Net, TokioClock};
+use zester_bus::memory::{Fate, Faults, Leg, Net, TokioClock};
 use zester_bus::{Bus, Delivery, Listen, Subscription, storage};
 use zester_health::Health;
 use zester_jobs::Timing;
@@ -297,5 +297,29 @@ impl Peel {
         self.ack(&request).await;
         self.ret(&request, success).await;
         request
+    }
+}
+
+type Choice = Box<dyn FnMut(Leg<'_>) -> bool + Send>;
+
+/// Loses the first so many messages that somebody chose; all others arrive.
+pub struct Losing {
+    left: usize,
+    choose: Choice,
+}
+
+impl Losing {
+    pub fn new(count: usize, choose: impl FnMut(Leg<'_>) -> bool + Send + 'static) -> Losing {
+        Losing { left: count, choose: Box::new(choose) }
+    }
+}
+
+impl Faults for Losing {
+    fn fate(&mut self, leg: Leg<'_>) -> Fate {
+        if self.left > 0 && (self.choose)(leg) {
+            self.left -= 1;
+            return Vec::new();
+        }
+        vec![Duration::ZERO]
     }
 }
