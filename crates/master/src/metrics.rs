@@ -24,6 +24,8 @@ pub struct Metrics {
     pub stray_returns: Counter,
     pub scan_failures: Counter,
     pub catch_ups: Counter,
+    /// Events that a job could not take: a mistake of ours.
+    pub illegal: Counter,
     finalized: Family<Ended, Counter>,
 }
 
@@ -45,6 +47,7 @@ pub fn register(core: &Arc<Core>, health: &Health) {
         add("zester_returns_stray", "Returns that were left alone", &metrics.stray_returns);
         add("zester_scan_failures", "Scans for orphans that could not read all", &metrics.scan_failures);
         add("zester_catch_ups", "Times that a job was read again from the stream", &metrics.catch_ups);
+        add("zester_jobs_illegal", "Events that a job could not take; always 0", &metrics.illegal);
         let ended = metrics.finalized.clone();
         registry.register("zester_jobs_finalized", "Jobs that ended, by status", ended);
     });

@@ -4,10 +4,9 @@
 
 mod fleet;
 
-use fleet::{Fleet, LONG, Master, peel};
+use fleet::{Fleet, Master, eventually, peel};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use zester_testkit::wait_until;
 use zester_wire::*;
 
 /// The record that a master would have made of a request.
@@ -80,7 +79,7 @@ async fn j3_the_claim_of_a_living_master_is_pending() {
     let job = record(&request, &second.id, JobStatus::Claimed, fleet.link.now());
     put(&fleet, &job).await;
     // Whoever of the two is asked: the first says so, the owner resumes.
-    wait_until("the owner is asked", LONG, async || {
+    eventually("the owner is asked", async || {
         let reply = fleet.ask(&request).await;
         match kind(&reply) {
             None => Some(()),

@@ -4,9 +4,8 @@
 
 mod fleet;
 
-use fleet::{Fleet, LONG};
+use fleet::{Fleet, eventually};
 use std::time::Duration;
-use zester_testkit::wait_until;
 use zester_wire::*;
 
 async fn long_job(fleet: &Fleet) -> Jid {
@@ -56,7 +55,7 @@ async fn j12_a_stop_while_the_last_return_is_written_finalizes() {
     fleet.known("*", 1).await;
     let jid = long_job(&fleet).await;
     web.serve(true).await;
-    wait_until("the job flushes or is over", LONG, async || fleet.stored(&jid, "web-1").await).await;
+    eventually("the job flushes or is over", async || fleet.stored(&jid, "web-1").await).await;
     master.stop().await;
     assert_eq!(fleet.record(&jid).await.unwrap().status, JobStatus::Complete);
 }
@@ -118,18 +117,14 @@ async fn j10_a_superseded_owner_writes_nothing() {
     web.ack(&exec).await;
     fleet.net.cut("m1");
     let second = fleet.start("m2");
-    wait_until("the job is adopted", LONG, async || {
-        fleet.record(&jid).await.filter(|job| job.owner == second.id)
-    })
-    .await;
+    eventually("the job is adopted", async || fleet.record(&jid).await.filter(|job| job.owner == second.id))
+        .await;
     fleet.net.heal("m1");
     web.ret(&exec, true).await;
     let job = fleet.over(&jid).await;
     assert_eq!((job.status, &job.owner, job.epoch), (JobStatus::Complete, &second.id, 2));
-    wait_until("the first has let go", LONG, async || {
-        (first.metric("zester_jobs_active") == 0).then_some(())
-    })
-    .await;
+    eventually("the first has let go", async || (first.metric("zester_jobs_active") == 0).then_some(()))
+        .await;
     assert_eq!(fleet.record(&jid).await.unwrap().owner, second.id);
     assert_eq!(first.metric("zester_jobs_finalized_total{status=\"complete\"}"), 0);
 }
@@ -144,7 +139,7 @@ async fn j13_after_too_many_owners_the_job_is_given_up() {
     for turn in 1..=4_u32 {
         drop(master);
         master = fleet.start(&format!("m{turn}"));
-        wait_until("the job is adopted", LONG, async || {
+        eventually("the job is adopted", async || {
             fleet.record(&jid).await.filter(|job| job.owner == master.id)
         })
         .await;
@@ -180,5 +175,5 @@ async fn j13_a_mark_without_a_record_is_removed() {
     let key = Key::Active(jid.clone()).to_string();
     fleet.link.bus().create("jobs", &key, "whatever".into()).await.unwrap();
     let _master = fleet.master("m1").await;
-    wait_until("the mark is gone", LONG, async || (!fleet.is_active(&jid).await).then_some(())).await;
+    eventually("the mark is gone", async || (!fleet.is_active(&jid).await).then_some(())).await;
 }

@@ -4,10 +4,9 @@
 
 mod fleet;
 
-use fleet::{Fleet, LONG, Losing, peel};
+use fleet::{Fleet, Losing, eventually, peel};
 use std::time::Duration;
 use zester_bus::{Delivery, Listen};
-use zester_testkit::wait_until;
 use zester_wire::*;
 
 #[tokio::test(start_paused = true)]
@@ -25,7 +24,7 @@ async fn j5_all_returned_and_ok_is_complete() {
     assert_eq!(job.targets, [peel("db-1"), peel("web-1")]);
     assert_eq!(job.owner, master.id);
     assert!(fleet.stored(&jid, "web-1").await.unwrap().success);
-    wait_until("the job is counted", LONG, async || {
+    eventually("the job is counted", async || {
         (master.metric("zester_jobs_finalized_total{status=\"complete\"}") == 1).then_some(())
     })
     .await;
@@ -178,10 +177,8 @@ async fn j9_a_return_after_the_end_is_stored_as_late() {
     assert!(fleet.stored_eventually(&jid, "web-1").await.late);
     assert!(fleet.stored(&jid, "db-1").await.is_none());
     assert_eq!(fleet.record(&jid).await.unwrap().status, JobStatus::Timeout);
-    wait_until("it is counted", LONG, async || {
-        (master.metric("zester_returns_late_total") == 1).then_some(())
-    })
-    .await;
+    eventually("it is counted", async || (master.metric("zester_returns_late_total") == 1).then_some(()))
+        .await;
     assert!(db.hears_nothing(Duration::from_secs(1)).await);
 }
 
@@ -197,7 +194,7 @@ async fn j9_invented_jobs_cost_few_reads() {
         web.link.publish(&subject, &ret).await.unwrap();
         reads += 1;
     }
-    wait_until("all are counted", LONG, async || {
+    eventually("all are counted", async || {
         (master.metric("zester_returns_stray_total") == reads).then_some(())
     })
     .await;

@@ -4,11 +4,10 @@
 
 mod fleet;
 
-use fleet::{Fleet, LONG, Losing, peel};
+use fleet::{Fleet, Losing, eventually, peel};
 use std::time::Duration;
 use zester_bus::memory::{Fate, Faults, Leg};
 use zester_health::State;
-use zester_testkit::wait_until;
 use zester_wire::*;
 
 async fn long_job(fleet: &Fleet) -> Jid {
@@ -123,7 +122,7 @@ async fn a_master_waits_for_a_bus_that_is_away() {
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert!(!master.health.report().0);
     fleet.net.restart();
-    wait_until("the master is ready", LONG, async || master.health.report().0.then_some(())).await;
+    eventually("the master is ready", async || master.health.report().0.then_some(())).await;
     master.stop().await;
 }
 
@@ -141,10 +140,8 @@ async fn j13_the_heartbeat_stands_as_long_as_the_master_and_is_written_again_aft
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert!(fleet.link.get::<MasterHeartbeat>(&key).await.unwrap().is_none());
     fleet.net.heal("m1");
-    wait_until("the heartbeat stands again", LONG, async || {
-        fleet.link.get::<MasterHeartbeat>(&key).await.unwrap()
-    })
-    .await;
+    eventually("the heartbeat stands again", async || fleet.link.get::<MasterHeartbeat>(&key).await.unwrap())
+        .await;
 }
 
 #[tokio::test(start_paused = true)]

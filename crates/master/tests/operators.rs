@@ -4,11 +4,10 @@
 
 mod fleet;
 
-use fleet::{Fleet, LONG, peel};
+use fleet::{Fleet, eventually, peel};
 use serde_json::json;
 use std::time::Duration;
 use zester_bus::{Delivery, Listen};
-use zester_testkit::wait_until;
 use zester_wire::*;
 
 async fn long_job(fleet: &Fleet) -> Jid {
@@ -190,8 +189,7 @@ async fn garbage_on_every_subject_is_counted_and_changes_nothing() {
     for key in ["facts", "peel-heartbeat"] {
         fleet.link.bus().put(key, "web-1", "garbage".into()).await.unwrap();
     }
-    wait_until("all are counted", LONG, async || (master.link.dropped().total() == before + 9).then_some(()))
-        .await;
+    eventually("all are counted", async || (master.link.dropped().total() == before + 9).then_some(())).await;
     // A return in the name of another.
     let exec = web.exec().await;
     let subject = Subject::JobReturn { jid: jid.clone(), peel: peel("web-1") };

@@ -288,6 +288,7 @@ impl Task {
             match self.owner.step(event, self.anchor.now()) {
                 Ok(commands) => next = self.obey(commands).await,
                 Err(illegal) => {
+                    self.core.metrics.illegal.inc();
                     let (state, event) = (illegal.state, illegal.event);
                     tracing::error!(jid = %self.owner.job().jid, state, event, "a job met what it cannot take");
                 }

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use zester_bus::memory::{Fate, Faults, Leg, Net, TokioClock};
 use zester_bus::{Bus, Delivery, Listen, Subscription, storage};
@@ -13,11 +14,25 @@ use zester_health::Health;
 use zester_jobs::Timing;
 use zester_link::Link;
 use zester_master::{Error, NoSettings, Setup, run};
-use zester_testkit::wait_until;
 use zester_wire::*;
 
 /// Longer than anything takes that happens at all; time is paused, so it costs nothing.
 pub const LONG: Duration = Duration::from_secs(600);
+
+/// Between two looks. Time is paused: what matters is how many looks there are.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Asks until the answer is a value; ends the test when the deadline passes.
+pub async fn eventually<T>(what: &str, mut condition: impl AsyncFnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(value) = condition().await {
+            return value;
+        }
+        assert!(start.elapsed() < LONG, "waited for this to happen: {what}");
+        tokio::time::sleep(PAUSE).await;
+    }
+}
 
 pub fn peel(name: &str) -> PeelId {
     PeelId::parse(name).unwrap()
@@ -61,9 +76,9 @@ impl Fleet {
 
     pub async fn master(&self, name: &str) -> Master {
         let master = self.start(name);
-        wait_until("the master is ready", LONG, async || master.health.report().0.then_some(())).await;
+        eventually("the master is ready", async || master.health.report().0.then_some(())).await;
         // Ready is not yet listening.
-        wait_until("the master listens", LONG, async || {
+        eventually("the master listens", async || {
             let asked: Result<ResolveReply, _> = self.resolve("nobody").await;
             asked.is_ok_and(|reply| reply.error.is_none()).then_some(())
         })
@@ -106,7 +121,7 @@ impl Fleet {
     }
 
     pub async fn known(&self, expression: &str, count: usize) {
-        wait_until("the peels are known", LONG, async || {
+        eventually("the peels are known", async || {
             let reply = self.resolve(expression).await.ok()?;
             (reply.peels.len() == count).then_some(())
         })
@@ -166,7 +181,7 @@ impl Fleet {
 
     /// Waits until the job is over and its mark is gone.
     pub async fn over(&self, jid: &Jid) -> Job {
-        wait_until("the job is over", LONG, async || {
+        eventually("the job is over", async || {
             let job = self.record(jid).await?;
             (job.status.is_terminal() && !self.is_active(jid).await).then_some(job)
         })
@@ -174,8 +189,7 @@ impl Fleet {
     }
 
     pub async fn status_is(&self, jid: &Jid, status: JobStatus) -> Job {
-        wait_until(status.as_str(), LONG, async || self.record(jid).await.filter(|job| job.status == status))
-            .await
+        eventually(status.as_str(), async || self.record(jid).await.filter(|job| job.status == status)).await
     }
 
     pub async fn stored(&self, jid: &Jid, name: &str) -> Option<Return> {
@@ -184,7 +198,7 @@ impl Fleet {
     }
 
     pub async fn stored_eventually(&self, jid: &Jid, name: &str) -> Return {
-        wait_until("the return is stored", LONG, async || self.stored(jid, name).await).await
+        eventually("the return is stored", async || self.stored(jid, name).await).await
     }
 }
 

@@ -1,0 +1,119 @@
+//! The same on a real server.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod fleet;
+
+use fleet::{Fleet, Peel};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+use zester_bus::memory::{Net, TokioClock};
+use zester_bus::nats::{Options, connect};
+use zester_jobs::Timing;
+use zester_link::Link;
+use zester_testkit::{Server, wait_until};
+use zester_wire::*;
+
+/// How long a busy machine may take; nothing waits so long when all is well.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+async fn link(server: &Server, name: &str) -> Link {
+    let options = Options::new(vec![server.url()], name);
+    Link::new(Arc::new(connect(options).await.unwrap()))
+}
+
+fn quick() -> Timing {
+    Timing {
+        master_heartbeat: Duration::from_millis(500),
+        master_ttl: Duration::from_secs(2),
+        orphan_scan: Duration::from_secs(1),
+        ..Timing::default()
+    }
+}
+
+/// A fleet whose client speaks to a server; the memory bus of it is not used.
+async fn fleet(server: &Server) -> Fleet {
+    Fleet { net: Net::new(Arc::new(TokioClock::new())), link: link(server, "client").await }
+}
+
+async fn master(fleet: &Fleet, server: &Server, name: &str) -> fleet::Master {
+    let bus = link(server, name).await.bus().clone();
+    fleet.start_on(name, bus, quick())
+}
+
+async fn peel(server: &Server, name: &str) -> Peel {
+    let mut peel = Peel::new(link(server, name).await, name).await;
+    peel.publish_facts(json!({"os": "Debian"})).await;
+    peel.beat().await;
+    peel
+}
+
+async fn known(fleet: &Fleet, count: usize) {
+    wait_until("the peels are known", PATIENCE, async || {
+        let reply = fleet.resolve("*").await.ok()?;
+        (reply.peels.len() == count).then_some(())
+    })
+    .await;
+}
+
+async fn over(fleet: &Fleet, jid: &Jid) -> Job {
+    wait_until("the job is over", PATIENCE, async || {
+        let found = fleet.link.get::<Job>(&Key::Job(jid.clone())).await.ok()??;
+        let marked = fleet.link.bus().get("jobs", &Key::Active(jid.clone()).to_string()).await.ok()?;
+        (found.value.status.is_terminal() && marked.is_none()).then_some(found.value)
+    })
+    .await
+}
+
+fn job(fleet: &Fleet) -> DispatchRequest {
+    DispatchRequest { timeout: Duration::from_secs(300), ..fleet.request("*") }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn j14_a_job_survives_its_master() {
+    let Some(server) = Server::or_skip() else { return };
+    let fleet = fleet(&server).await;
+    let first = master(&fleet, &server, "m1").await;
+    wait_until("the master is ready", PATIENCE, async || first.health.report().0.then_some(())).await;
+    let (mut web, mut db) = (peel(&server, "web-1").await, peel(&server, "db-1").await);
+    known(&fleet, 2).await;
+    let jid = fleet.ask(&job(&fleet)).await.jid.unwrap();
+    web.serve(true).await;
+    let exec = db.exec().await;
+    db.ack(&exec).await;
+    first.stop().await;
+    let second = master(&fleet, &server, "m1").await;
+    db.ret(&exec, true).await;
+    let job = over(&fleet, &jid).await;
+    assert_eq!((job.status, job.return_count), (JobStatus::Complete, 2));
+    assert_eq!((job.owner, job.epoch), (second.id.clone(), 2));
+    second.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_server_under_a_job_loses_nothing() {
+    let Some(mut server) = Server::or_skip() else { return };
+    let fleet = fleet(&server).await;
+    let master = master(&fleet, &server, "m1").await;
+    wait_until("the master is ready", PATIENCE, async || master.health.report().0.then_some(())).await;
+    let (mut web, mut db) = (peel(&server, "web-1").await, peel(&server, "db-1").await);
+    known(&fleet, 2).await;
+    let jid = fleet.ask(&job(&fleet)).await.jid.unwrap();
+    web.serve(true).await;
+    let exec = db.exec().await;
+    db.ack(&exec).await;
+    server.kill();
+    server.restart();
+    // The peel is back before the master is, or after it.
+    let ret = db.returning(&exec, true);
+    let subject = Subject::JobReturn { jid: jid.clone(), peel: db.id.clone() };
+    let id = db.link.new_message_id().unwrap();
+    wait_until("the return is kept", PATIENCE, async || {
+        db.link.publish_stored(&subject, &id, &ret).await.ok()
+    })
+    .await;
+    let job = over(&fleet, &jid).await;
+    assert_eq!((job.status, job.return_count, job.epoch), (JobStatus::Complete, 2, 1));
+    master.stop().await;
+}
