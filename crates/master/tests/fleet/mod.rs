@@ -227,6 +227,15 @@ impl Peel {
     }
 
     pub async fn beat(&mut self) {
+        self.write_beat().await.unwrap();
+    }
+
+    /// On a bus that may lose it.
+    pub async fn try_beat(&mut self) {
+        let _lost = self.write_beat().await;
+    }
+
+    async fn write_beat(&mut self) -> Result<u64, zester_link::Error> {
         let heartbeat = PeelHeartbeat {
             v: 1,
             peel: self.id.clone(),
@@ -238,7 +247,7 @@ impl Peel {
             busy: 0,
             outbox: 0,
         };
-        self.link.put(&Key::Peel(self.id.clone()), &heartbeat).await.unwrap();
+        self.link.put(&Key::Peel(self.id.clone()), &heartbeat).await
     }
 
     /// Announces that it connected once more.

@@ -1,0 +1,89 @@
+//! Masters that crash on a bus that loses, doubles and delays. However it goes, every job ends, and says what happened.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod fleet;
+
+use fleet::{Fleet, Losing, Peel, eventually};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use zester_bus::memory::Chaos;
+use zester_link::Link;
+use zester_wire::*;
+
+const PEELS: usize = 5;
+const JOBS: usize = 6;
+
+/// Acks and returns, again and again until the bus has both; what it has done it does not do again.
+async fn serve(mut peel: Peel) {
+    let mut done: BTreeMap<(Jid, u64), Return> = BTreeMap::new();
+    let mut beats = tokio::time::interval(Duration::from_secs(10));
+    loop {
+        let command = tokio::select! {
+            biased;
+            _ = beats.tick() => {
+                peel.try_beat().await;
+                continue;
+            }
+            command = peel.command() => command,
+        };
+        let PeelCommand::Exec(request) = command else { continue };
+        let key = (request.jid.clone(), request.dispatch_epoch);
+        let ret = done.entry(key).or_insert_with(|| peel.returning(&request, true)).clone();
+        let subject = Subject::JobReturn { jid: ret.jid.clone(), peel: peel.id.clone() };
+        let id = peel.link.new_message_id().unwrap();
+        while peel.link.publish_stored(&subject, &id, &ret).await.is_err() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+}
+
+async fn life(seed: u64) {
+    let fleet = Fleet::new().await;
+    let mut peels = JoinSet::new();
+    for number in 0..PEELS {
+        peels.spawn(serve(fleet.peel(&format!("p{number}")).await));
+    }
+    let mut masters = vec![fleet.master("m1").await, fleet.master("m2").await];
+    fleet.known("*", PEELS).await;
+    fleet.net.set_faults(Chaos::new(seed));
+    let client = Link::new(Arc::new(fleet.net.connect("asker")));
+    let mut jids = Vec::new();
+    for number in 0..JOBS {
+        let request = DispatchRequest { timeout: Duration::from_secs(300), ..fleet.request("*") };
+        // A client asks until it hears its jid.
+        eventually("the job is accepted", async || {
+            let asked = client.request(&Subject::Dispatch, &request, Duration::from_secs(5)).await;
+            asked.ok().and_then(|reply: DispatchReply| reply.jid)
+        })
+        .await;
+        jids.push(request.jid);
+        if number % 2 == 1 {
+            // One crashes, and another begins.
+            masters.remove(0);
+            masters.push(fleet.start(&format!("m{}", number + 2)));
+        }
+    }
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    fleet.net.set_faults(Losing::new(0, |_| false));
+    for jid in &jids {
+        let job = fleet.over(jid).await;
+        let stored = fleet.link.bus().keys("job-returns", &Key::all_returns(jid)).await.unwrap();
+        assert!(stored.len() as u64 >= job.return_count, "seed {seed}: {job:?}");
+        assert_eq!(job.status, JobStatus::Complete, "seed {seed}: {job:?}");
+        assert_eq!(job.return_count, PEELS as u64, "seed {seed}");
+    }
+    for master in masters {
+        assert_eq!(master.metric("zester_jobs_illegal_total"), 0, "seed {seed}");
+        master.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn j13_every_job_ends_whatever_the_network_does() {
+    for seed in 0..10 {
+        life(seed).await;
+    }
+}
