@@ -58,7 +58,7 @@ fn j3_our_own_claim_is_resumed_with_fresh_time() {
         names(&out),
         ["replay", "mark", "subscribe", "announce", "running", "accept", "status", "exec"]
     );
-    assert!(matches!(&out[3], Command::WriteRecord { revision: 4, .. }));
+    assert!(matches!(&out[4], Command::WriteRecord { revision: 4, .. }));
     assert_eq!(watched.owner.job().deadline, at(160_000));
 }
 
