@@ -6,8 +6,8 @@ use crate::arguments::{Format, Inputs};
 use crate::exit::Exit;
 use crate::output::picture::{self, Picture};
 use std::path::{Path, PathBuf};
-use zester_converge::{Error, document};
 use zester_converge::functions::Access;
+use zester_converge::{Error, document};
 use zester_model::outcome::RunResult;
 
 /// Show the levels and edges of a set of states

@@ -24,6 +24,8 @@ use zester_wire::{MessageId, Subject};
 pub(super) struct Running {
     pub(super) cancel: CancellationToken,
     pub(super) task: Id,
+    /// Why it was told to stop, in words.
+    pub(super) aborted: Option<&'static str>,
 }
 
 pub(super) struct Actor {
@@ -47,6 +49,8 @@ pub(super) struct Actor {
     pub(super) sending: BTreeSet<Dispatch>,
     /// The message id of each return that waits for a master.
     pub(super) return_ids: BTreeMap<Dispatch, MessageId>,
+    /// Returns that a master has although the disk does not.
+    pub(super) handed_over: BTreeSet<Dispatch>,
     pub(super) acking: BTreeSet<Dispatch>,
     /// Where the answer of each direct execution is awaited.
     pub(super) inboxes: BTreeMap<Dispatch, String>,
@@ -89,6 +93,7 @@ impl Actor {
             to_send: VecDeque::new(),
             sending: BTreeSet::new(),
             return_ids: BTreeMap::new(),
+            handed_over: BTreeSet::new(),
             acking: BTreeSet::new(),
             inboxes: BTreeMap::new(),
             asking: None,

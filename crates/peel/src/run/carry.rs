@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use tokio_util::sync::CancellationToken;
 use zester_jobs::command::Failed;
 use zester_jobs::dedup::{Dispatch, Standing};
-use zester_jobs::peel::{Command, Event, Note};
+use zester_jobs::peel::{CANCELED, Command, DEADLINE, Event, Note};
 use zester_wire::{Cause, ExecRequest, Return};
 
 /// The words of an execution that a stop cut short.
@@ -46,8 +46,12 @@ impl Actor {
                     self.to_send.push_back(dispatch);
                 }
             }
+            // While the disk is full, one copy is enough.
+            Command::SendUnstored { ret } if self.handed_over.contains(&tasks::dispatch_of(&ret)) => {}
             Command::SendUnstored { ret } => {
-                self.gauges.refused(ret.cause);
+                if !unstored_awaited {
+                    self.gauges.refused(ret.cause);
+                }
                 self.tasks.spawn(tasks::send_unstored(self.link.clone(), *ret, unstored_awaited));
             }
             Command::Reply { ret } => self.reply(*ret),
@@ -101,13 +105,14 @@ impl Actor {
             dropped: self.gauges.progress_dropped(),
         };
         let task = self.tasks.spawn(execution.run()).id();
-        self.running.insert(dispatch, Running { cancel, task });
+        self.running.insert(dispatch, Running { cancel, task, aborted: None });
     }
 
-    /// The machine keeps the cause, and puts it into the return.
+    /// The machine puts the cause into the return; the words for it are kept here.
     fn abort(&mut self, dispatch: &Dispatch, cause: Cause) {
-        if let Some(running) = self.running.get(dispatch) {
+        if let Some(running) = self.running.get_mut(dispatch) {
             tracing::info!(jid = %dispatch.jid, ?cause, "stopping an execution");
+            running.aborted = Some(if cause == Cause::Deadline { DEADLINE } else { CANCELED });
             running.cancel.cancel();
         }
     }
@@ -153,7 +158,7 @@ impl Actor {
         match done {
             Done::Wrote { write, result } => self.wrote(write, result.map_err(|error| error.to_string())),
             Done::Forgot(result) => {
-                self.gauges.store(result.as_ref().map(|()| ()).map_err(|error| error.0.as_str()));
+                self.gauges.store(result.as_ref().copied().map_err(|error| error.0.as_str()));
             }
             Done::Acked(dispatch) => {
                 self.acking.remove(&dispatch);
@@ -168,6 +173,7 @@ impl Actor {
                 }
             }
             Done::SentUnstored { dispatch, delivered: true, awaited: true } => {
+                self.handed_over.insert(dispatch.clone());
                 self.feed(Event::Delivered { dispatch });
             }
             Done::SentUnstored { .. } | Done::Replied => {}
@@ -176,7 +182,7 @@ impl Actor {
     }
 
     fn wrote(&mut self, write: Write, result: Result<(), String>) {
-        self.gauges.store(result.as_ref().map(|()| ()).map_err(String::as_str));
+        self.gauges.store(result.as_ref().copied().map_err(String::as_str));
         let dispatch = write.dispatch();
         match self.writing.get_mut(&dispatch).and_then(VecDeque::pop_front) {
             Some(next) => {
@@ -191,15 +197,21 @@ impl Actor {
                 Event::Stored { dispatch, result: result.map_err(|_| Failed) }
             }
             (Write::Entry(_), _) => return,
-            (Write::Return { .. }, Ok(())) => Event::ReturnStored { dispatch },
+            (Write::Return { .. }, Ok(())) => {
+                self.handed_over.remove(&dispatch);
+                Event::ReturnStored { dispatch }
+            }
             (Write::Return { ret, .. }, Err(_)) => Event::ReturnStoreFailed { ret },
         };
         self.feed(event);
     }
 
     fn ran(&mut self, dispatch: Dispatch, mut ret: Box<Return>) {
-        self.running.remove(&dispatch);
-        if self.stopping && !ret.success {
+        let aborted = self.running.remove(&dispatch).and_then(|running| running.aborted);
+        if let Some(words) = aborted.filter(|_| !ret.success) {
+            let own = Some(ret.error.as_str()).filter(|own| !own.is_empty() && *own != CANCELED);
+            ret.error = own.map_or_else(|| words.to_string(), |own| format!("{words}: {own}"));
+        } else if self.stopping && !ret.success {
             ret.cause = Cause::Interrupted;
             ret.canceled = true;
             ret.error = STOPPED.into();

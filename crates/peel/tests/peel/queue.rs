@@ -20,7 +20,7 @@ async fn j11_a_cancel_stops_what_runs_and_it_returns_what_it_has() {
     world.cancel(&request).await;
     let ret = world.returned().await;
     assert_eq!((ret.jid, ret.cause, ret.canceled), (request.jid.clone(), Cause::Canceled, true));
-    assert_eq!(ret.error, "it was stopped");
+    assert_eq!(ret.error, "canceled: it was stopped");
     assert_eq!(world.work.did(), [Did::Began(request.jid.clone()), Did::Ended(request.jid)]);
 }
 
@@ -62,6 +62,7 @@ async fn j5_an_execution_ends_by_itself_after_its_time_bus_or_no_bus() {
     world.net.restart();
     let ret = world.returned().await;
     assert_eq!((ret.cause, ret.canceled, ret.counts()), (Cause::Deadline, true, false));
+    assert!(ret.error.starts_with("canceled by the deadline"), "{}", ret.error);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,80 @@
+//! What a killed process left running is found and ended by the next one (J-22).
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+use zester_host::process::{Runner, kill_leftovers};
+use zester_host::{Launch, Processes};
+
+/// Where the process that will be killed says that it is ready, and how long its commands sleep.
+const DIRECTORY: &str = "ZESTER_TEST_LIFE";
+const NUMBER: &str = "ZESTER_TEST_NUMBER";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Processes whose command line holds the text.
+fn alive(text: &str) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let line = |pid: &u32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    pids.filter(|pid| String::from_utf8_lossy(&line(pid)).contains(text)).collect()
+}
+
+fn wait_for(what: &str, condition: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Not a test by itself: the process that is killed. Without the variables it does nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_life_that_is_killed() {
+    let (Ok(dir), Ok(number)) = (std::env::var(DIRECTORY), std::env::var(NUMBER)) else { return };
+    let (runner, never) = (Runner::new(), CancellationToken::new());
+    let service = format!("sleep {number}1 > /dev/null 2>&1 &");
+    runner.run(&Launch::shell(service), None, &never).await.unwrap();
+    std::fs::write(Path::new(&dir).join("life"), runner.life()).unwrap();
+    let text = format!(
+        "sleep {number}2 & setsid sleep {number}2 & (setsid sh -c 'sleep {number}2; true' &) ; sleep {number}2"
+    );
+    let _never_comes = runner.run(&Launch::shell(text), None, &never).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn j22_what_a_killed_process_left_running_is_ended_and_services_are_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let number = format!("4712.{}", std::process::id());
+    let (service, work) = (format!("sleep {number}1"), format!("sleep {number}2"));
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_life_that_is_killed"])
+        .env(DIRECTORY, dir.path())
+        .env(NUMBER, &number)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let sleepers = || alive(&format!("{number}2")).iter().filter(|pid| is_sleep(**pid)).count();
+    wait_for("the commands run", || dir.path().join("life").exists() && sleepers() == 4);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(sleepers(), 4, "nobody ended {work}");
+
+    let life = std::fs::read_to_string(dir.path().join("life")).unwrap();
+    assert!(kill_leftovers("1-1").await.is_empty());
+    assert_eq!(sleepers(), 4);
+    assert!(kill_leftovers(&life).await.is_empty());
+    assert!(alive(&format!("{number}2")).is_empty());
+
+    let services = alive(&service.replace("sleep ", ""));
+    assert_eq!(services.len(), 1, "what a command left behind on purpose stays");
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(services[0]).unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
+}
+
+fn is_sleep(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "sleep")
+}

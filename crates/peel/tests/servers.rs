@@ -1,0 +1,111 @@
+//! A peel on a real server: what only that can show.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use zester_bus::nats::{self, Options};
+use zester_bus::{Bus, storage};
+use zester_health::Health;
+use zester_jobs::Timing;
+use zester_link::Link;
+use zester_peel::store::{Later, MemoryStore};
+use zester_peel::work::Tell;
+use zester_peel::{Outcome, Setup, Work, run};
+use zester_testkit::{Server, wait_until};
+use zester_wire::*;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Pong;
+
+impl Work for Pong {
+    fn execute(&self, _: ExecRequest, _: Tell, _: CancellationToken) -> Later<'_, Outcome> {
+        let outcome = Outcome { success: true, error: String::new(), answer: json!(true), canceled: false };
+        Box::pin(std::future::ready(outcome))
+    }
+
+    fn kill_leftovers(&self) -> Later<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    fn facts(&self) -> Later<'_, Map<String, Value>> {
+        Box::pin(std::future::ready(Map::from_iter([("os".to_string(), json!("Debian"))])))
+    }
+}
+
+fn peel_id() -> PeelId {
+    PeelId::parse("web-1").unwrap()
+}
+
+async fn link(server: &Server, name: &str, keep_trying: bool) -> Link {
+    let options = Options { keep_trying, ..Options::new(vec![server.url()], name) };
+    Link::new(Arc::new(nats::connect(options).await.unwrap()))
+}
+
+async fn heartbeat(master: &Link, connects: u64) {
+    let key = Key::Peel(peel_id());
+    wait_until("the heartbeat", PATIENCE, || async {
+        let found = master.get::<PeelHeartbeat>(&key).await.ok()??;
+        (found.value.connects >= connects && found.value.os == "Debian").then_some(())
+    })
+    .await;
+}
+
+async fn ping(master: &Link) {
+    let request = ExecRequest {
+        v: VERSION,
+        jid: master.new_jid(),
+        function: "test.ping".into(),
+        args: Map::new(),
+        state_id: String::new(),
+        dispatch_epoch: 1,
+        budget: Duration::from_secs(60),
+        user: "ana".into(),
+        rdepth: 0,
+        positionals: Vec::new(),
+        test: false,
+        direct: true,
+        request: Vec::new(),
+    };
+    let subject = Subject::Command { peel: peel_id() };
+    let ret: Return = master.request(&subject, &PeelCommand::Exec(request), PATIENCE).await.unwrap();
+    assert!(ret.success, "{ret:?}");
+}
+
+async fn consumers(bus: &dyn Bus) -> usize {
+    let mut count = 0;
+    for store in storage::table() {
+        count += bus.usage(&store).await.unwrap().consumers;
+    }
+    count
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peel_holds_no_consumer_and_comes_back_with_its_server() {
+    let Some(mut server) = Server::or_skip() else { return };
+    let master = link(&server, "master", false).await;
+    storage::ensure_all(master.bus().as_ref(), &storage::table(), 1).await.unwrap();
+    let mine = link(&server, "web-1", true).await;
+    let setup = Setup {
+        id: peel_id(),
+        boot: mine.new_token().unwrap(),
+        timing: Timing::default(),
+        version: "1".into(),
+    };
+    let (stop, health) = (CancellationToken::new(), Arc::new(Health::new()));
+    let store = Arc::new(MemoryStore::new());
+    let life = tokio::spawn(run(mine, store, Arc::new(Pong), setup, health, stop.clone()));
+    heartbeat(&master, 1).await;
+    ping(&master).await;
+    assert_eq!(consumers(master.bus().as_ref()).await, 0);
+
+    server.restart();
+    heartbeat(&master, 2).await;
+    ping(&master).await;
+    assert_eq!(consumers(master.bus().as_ref()).await, 0);
+    stop.cancel();
+    life.await.unwrap().unwrap();
+}
