@@ -36,8 +36,7 @@ impl Words {
     pub fn of_values(word: Option<&str>, more: &[Json], named: &Map<String, Json>) -> Words {
         let text = |value: &Json| value.as_str().map_or_else(|| value.to_string(), str::to_string);
         let positional = word.map(str::to_string).into_iter().chain(more.iter().map(text)).collect();
-        // JSON is a flow collection or a quoted scalar, and reads back as what it was.
-        let named = named.iter().map(|(key, value)| (key.clone(), value.to_string())).collect();
+        let named = named.iter().map(|(key, value)| (key.clone(), written(value))).collect();
         Words { positional, named }
     }
 
@@ -53,6 +52,23 @@ impl Words {
 /// Only a plain word before the `=` names a parameter: `a=b` does, `/x?y=z` does not.
 fn is_key(key: &str) -> bool {
     !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-')
+}
+
+/// A value as text that reads back as what it was: JSON, but for numbers that YAML takes for text.
+fn written(value: &Json) -> String {
+    match value {
+        Json::Array(items) => format!("[{}]", items.iter().map(written).collect::<Vec<_>>().join(", ")),
+        Json::Object(fields) => {
+            let field =
+                |(key, value): (&String, &Json)| format!("{}: {}", Json::String(key.clone()), written(value));
+            format!("{{{}}}", fields.iter().map(field).collect::<Vec<_>>().join(", "))
+        }
+        Json::Number(number) => match number.to_string() {
+            text if text.contains('.') => text,
+            text => text.replacen('e', ".0e", 1),
+        },
+        plain => plain.to_string(),
+    }
 }
 
 /// A YAML scalar or flow collection; what is neither is the text itself (C-12).
@@ -176,6 +192,7 @@ mod tests {
             ("", json!("")),
             ("two\nlines", json!("two\nlines")),
             ("null", Json::Null),
+            ("0644", json!(644)),
         ] {
             assert_eq!(value_of(text), value, "{text:?}");
         }
@@ -185,7 +202,8 @@ mod tests {
     fn c12_values_that_were_read_already_stay_what_they_are() {
         let values = json!({
             "text": "yes", "number": "5", "lines": "a\n\tb: c # d", "quote": "it's \"so\" {{ x }}", "mode": "0644",
-            "list": ["a", 1, true, null], "map": {"a: b": {"c": [1.5]}}, "none": null, "flag": false, "big": 1e20,
+            "list": ["a", 1, true, null], "map": {"a: b": {"c": [1.5]}}, "none": null, "flag": false, "big": 1e20, "small": [1e-9, -3],
+            "empty": {"list": [], "map": {}, "text": ""},
         });
         let Json::Object(map) = &values else { panic!() };
         let words = Words::of_values(Some("/x"), &[], map);

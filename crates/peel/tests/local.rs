@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use serde_json::{Map, Value, json};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -128,12 +129,14 @@ async fn c12_a_state_module_runs_with_what_it_printed_and_its_attributes() {
     assert_eq!(states.values().next().unwrap()["details"]["stdout"].as_str().unwrap().trim(), "hi");
     let outcome = place.call("cmd.run", "echo hi", json!({"onlyif": "false"})).await;
     assert!(outcome.success && outcome.answer["changed"] == json!(0), "{:?}", outcome.answer);
-    let outcome =
-        place.call("file.managed", &place.text("a"), json!({"content": "yes", "mode": "0640"})).await;
-    assert!(outcome.success, "{}", outcome.error);
-    assert_eq!(std::fs::read_to_string(place.path("a")).unwrap().trim_end(), "yes");
-    use std::os::unix::fs::PermissionsExt;
-    assert_eq!(std::fs::metadata(place.path("a")).unwrap().permissions().mode() & 0o777, 0o640);
+    // As a text, and as what YAML makes of `mode=0640` on a command line.
+    for (name, mode) in [("a", json!("0640")), ("b", json!(640))] {
+        let args = json!({"content": "yes", "mode": mode});
+        let outcome = place.call("file.managed", &place.text(name), args).await;
+        assert!(outcome.success, "{}", outcome.error);
+        assert_eq!(std::fs::read_to_string(place.path(name)).unwrap().trim_end(), "yes");
+        assert_eq!(std::fs::metadata(place.path(name)).unwrap().permissions().mode() & 0o777, 0o640);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
