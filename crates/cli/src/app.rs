@@ -6,6 +6,7 @@ use crate::config::{self, Config};
 use crate::exit::Exit;
 use crate::output::{Output, live};
 use crate::signals;
+use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -26,13 +27,24 @@ pub struct App {
     runner: Runner,
     pub machine: Machine,
     pub cancel: CancellationToken,
+    /// What the command line said of the configuration, for those who start daemons.
+    pub sets: Vec<String>,
+    pub config_file: Option<PathBuf>,
 }
+
+/// Threads that talk to the bus. A daemon must be small, and a client waits most of the time.
+const BUS_THREADS: usize = 2;
 
 impl App {
     /// Runs one command from its words to its exit code.
     pub fn run(arguments: Zester) -> Exit {
         let output = Output::new(arguments.global.format, arguments.global.no_color);
-        match App::new(&arguments.global, output) {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        let threads = match arguments.command.is_on_the_bus() {
+            true => BUS_THREADS,
+            false => (cores * 2).min(limits::WORKER_THREADS_MAX),
+        };
+        match App::new(&arguments.global, output, threads) {
             Ok(mut app) => match app.dispatch(arguments.command) {
                 Ok((answer, exit)) => app.output.answer(answer, exit),
                 Err(failure) => app.output.failure(&failure),
@@ -41,7 +53,7 @@ impl App {
         }
     }
 
-    fn new(global: &Global, mut output: Output) -> Result<App, (Output, Failure)> {
+    fn new(global: &Global, mut output: Output, threads: usize) -> Result<App, (Output, Failure)> {
         let config = match Config::read(global.config.as_deref(), &global.set) {
             Ok(config) => config,
             Err(error) => return Err((output, error.into())),
@@ -49,11 +61,8 @@ impl App {
         if let Err(message) = output.configure(&config) {
             return Err((output, Failure::usage(message)));
         }
-        let cores = std::thread::available_parallelism().map_or(2, usize::from);
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads((cores * 2).min(limits::WORKER_THREADS_MAX))
-            .enable_all()
-            .build();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
         let runtime = match runtime {
             Ok(runtime) => runtime,
             Err(error) => return Err((output, Failure::usage(format!("cannot start the runtime: {error}")))),
@@ -64,7 +73,9 @@ impl App {
             processes: Arc::new(runner.clone()),
             handle: runtime.handle().clone(),
         };
-        Ok(App { output, config, runtime, runner, machine, cancel: CancellationToken::new() })
+        let (sets, config_file) = (global.set.clone(), global.config.clone());
+        let cancel = CancellationToken::new();
+        Ok(App { output, config, runtime, runner, machine, cancel, sets, config_file })
     }
 
     fn dispatch(&mut self, command: Command) -> answer::Result {
@@ -89,7 +100,18 @@ impl App {
             Command::Completions(args) => on::completions::run(args, self),
             Command::Man(args) => on::man::run(args, self),
             Command::Version(args) => on::version::run(args, self),
+            Command::OnFleet(args) => on::on_fleet::run(args, self),
+            Command::Job(args) => on::job::run(args, self),
+            Command::Peel(args) => on::peel::run(args, self),
+            Command::Master(args) => on::master::run(args, self),
+            Command::Up(args) => on::up::run(args, self),
+            Command::WithParent(args) => on::with_parent::run(args, self),
         }
+    }
+
+    /// Waits for what talks to the bus.
+    pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime.block_on(work)
     }
 
     /// Inputs of the command line over those of the configuration.

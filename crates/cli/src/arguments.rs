@@ -10,9 +10,17 @@ const EXAMPLES: &str = "Examples:
   zester apply web                 change it
   zester revert web                take it back
   zester graph web --format html   a picture of it
-  zester doc file.managed          what a kind of state takes";
+  zester doc file.managed          what a kind of state takes
 
-/// Bring this machine to its declared state
+On the fleet:
+  zester up                                  a fleet on this machine, to try it
+  zester '*' test.ping                       who is there
+  zester 'web*' cmd.run 'uptime'             a command on some of them
+  zester 'G@os:Debian' state.apply web       states on those with a fact
+  zester job list                            what was asked of the fleet
+  zester 'TARGET' MOD.FN --help              all about it";
+
+/// Bring this machine, or a fleet, to its declared state
 #[derive(Parser, Debug)]
 #[command(
     name = "zester",
@@ -135,6 +143,22 @@ pub enum Command {
     Completions(crate::commands::completions::Completions),
     Man(crate::commands::man::Man),
     Version(crate::commands::version::Version),
+    Job(crate::commands::job::Job),
+    Peel(crate::commands::peel::Peel),
+    Master(crate::commands::master::Master),
+    Up(crate::commands::up::Up),
+    #[command(hide = true, name = crate::target_first::COMMAND)]
+    OnFleet(crate::commands::on_fleet::OnFleet),
+    #[command(hide = true)]
+    WithParent(crate::commands::with_parent::WithParent),
+}
+
+impl Command {
+    /// Whether it talks to the bus rather than to this machine.
+    pub fn is_on_the_bus(&self) -> bool {
+        use Command::{Job, Master, OnFleet, Peel, Up, WithParent};
+        matches!(self, Job(_) | Master(_) | OnFleet(_) | Peel(_) | Up(_) | WithParent(_))
+    }
 }
 
 pub fn duration(text: &str) -> Result<Duration, String> {

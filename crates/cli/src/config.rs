@@ -3,6 +3,17 @@
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use zester_converge::Error;
+use zester_model::suggest::did_you_mean;
+
+mod timing;
+
+pub use timing::Timing;
+
+/// Lays the named keys of one over another: what `over` says wins.
+macro_rules! lay {
+    ($under:expr, $over:expr; $($key:ident),+) => { $( $under.$key = $over.$key.or($under.$key.take()); )+ };
+}
+pub(crate) use lay;
 
 /// The keys a configuration file may have. An unknown one is an error.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -16,6 +27,25 @@ pub struct Config {
     pub concurrency: Option<u32>,
     pub format: Option<String>,
     pub color: Option<bool>,
+    /// Where daemons serve their health.
+    pub health: Option<String>,
+    /// How much daemons log.
+    pub log: Option<String>,
+    #[serde(default)]
+    pub nats: Nats,
+    #[serde(default)]
+    pub timing: Timing,
+}
+
+/// How to reach the bus.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Nats {
+    /// One address, or several with commas between.
+    pub url: Option<String>,
+    pub creds: Option<PathBuf>,
+    /// Copies of each stream.
+    pub replicas: Option<usize>,
 }
 
 impl Config {
@@ -33,31 +63,54 @@ impl Config {
         for set in sets {
             let (key, value) =
                 set.split_once('=').ok_or_else(|| Error::other(format!("--set {set}: write KEY=VALUE")))?;
-            let text = format!("{key}: {value}\n");
-            config.lay(parse(&text).map_err(|why| Error::other(format!("--set {set}: {why}")))?);
+            config
+                .lay(parse(&nested(key, value)).map_err(|why| Error::other(format!("--set {set}: {why}")))?);
         }
         Ok(config)
     }
 
     /// What `over` says wins.
     fn lay(&mut self, over: Config) {
-        let Config { states, settings, facts, id, data_dir, concurrency, format, color } = over;
-        self.states = states.or(self.states.take());
-        self.settings = settings.or(self.settings.take());
-        self.facts = facts.or(self.facts.take());
-        self.id = id.or(self.id.take());
-        self.data_dir = data_dir.or(self.data_dir.take());
-        self.concurrency = concurrency.or(self.concurrency.take());
-        self.format = format.or(self.format.take());
-        self.color = color.or(self.color.take());
+        lay!(self, over; states, settings, facts, id, data_dir, concurrency, format, color, health, log);
+        lay!(self.nats, over.nats; url, creds, replicas);
+        self.timing.lay(over.timing);
     }
+}
+
+/// `timing.ack_window`, `2s` as the YAML that a file would have.
+fn nested(key: &str, value: &str) -> String {
+    let mut text = String::new();
+    for (depth, part) in key.split('.').enumerate() {
+        if depth > 0 {
+            text.push('\n');
+        }
+        text.push_str(&"  ".repeat(depth));
+        text.push_str(part);
+        text.push(':');
+    }
+    format!("{text} {value}\n")
 }
 
 fn parse(text: &str) -> Result<Config, String> {
     if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
         return Ok(Config::default());
     }
-    serde_saphyr::from_str(text).map_err(|error| error.to_string())
+    serde_saphyr::from_str(text).map_err(|error| with_hint(&error.to_string()))
+}
+
+/// The reader's words, with the nearest key where one is unknown.
+fn with_hint(why: &str) -> String {
+    let hint = || {
+        let (_, rest) = why.split_once("unknown field `")?;
+        let (wrong, rest) = rest.split_once('`')?;
+        let (_, known) = rest.lines().next()?.split_once("expected ")?;
+        let known = known.trim_start_matches("one of ").split(", ").map(|key| key.trim_matches('`'));
+        did_you_mean(wrong, known)
+    };
+    match hint() {
+        Some(hint) => format!("{}; {hint}", why.trim_end()),
+        None => why.to_string(),
+    }
 }
 
 fn read_file(path: &Path) -> Result<Config, Error> {
@@ -86,6 +139,11 @@ pub fn default_data_dir(root: bool) -> PathBuf {
     if root {
         return PathBuf::from("/var/lib/zester");
     }
+    user_state_dir()
+}
+
+/// The user's own, `~/.local/state/zester`.
+pub fn user_state_dir() -> PathBuf {
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let home =
         || PathBuf::from(std::env::var_os("HOME").unwrap_or_else(|| "/tmp".into())).join(".local/state");
@@ -95,12 +153,15 @@ pub fn default_data_dir(root: bool) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn c8_an_unknown_key_is_an_error_that_names_it() {
         let error = parse("statse: /srv\n").unwrap_err();
         assert!(error.contains("statse"), "{error}");
-        assert!(error.contains("states"), "{error}");
+        assert!(error.contains("did you mean `states`?"), "{error}");
+        let error = parse("timing:\n  ack_windw: 2s\n").unwrap_err();
+        assert!(error.contains("`ack_windw`") && error.contains("did you mean `ack_window`?"), "{error}");
     }
 
     #[test]
@@ -116,5 +177,23 @@ mod tests {
     #[test]
     fn c8_an_empty_file_is_fine() {
         assert!(parse("# nothing yet\n\n").is_ok());
+    }
+
+    #[test]
+    fn c10_the_timings_are_keys_and_a_dot_goes_deeper() {
+        let temp = tempfile::tempdir().unwrap();
+        let file = temp.path().join("c.yaml");
+        std::fs::write(&file, "timing:\n  ack_window: 9s\n  peel_ttl: 1m\nnats:\n  url: nats://a:1\n")
+            .unwrap();
+        let sets =
+            ["timing.ack_window=500ms", "timing.orphan_misses=3", "timing.lease_ttl=7", "nats.replicas=1"];
+        let config = Config::read(Some(&file), &sets.map(String::from)).unwrap();
+        let timing = config.timing.over_defaults();
+        assert_eq!(timing.ack_window, Duration::from_millis(500));
+        assert_eq!((timing.peel_ttl, timing.lease_ttl), (Duration::from_secs(60), Duration::from_secs(7)));
+        assert_eq!((timing.orphan_misses, timing.kill_grace), (3, Duration::from_secs(5)));
+        assert_eq!((config.nats.url.as_deref(), config.nats.replicas), (Some("nats://a:1"), Some(1)));
+        let wrong = Config::read(Some(&file), &["timing.ack_window=soon".into()]).unwrap_err().to_string();
+        assert!(wrong.contains("`soon` is not a duration"), "{wrong}");
     }
 }

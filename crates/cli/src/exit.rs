@@ -10,6 +10,10 @@ pub enum Exit {
     Usage,
     /// Something failed, or the deadline passed.
     Failed,
+    /// On the fleet: some target was unreachable or did not return.
+    Missing,
+    /// Both.
+    FailedAndMissing,
     /// Ctrl-C.
     Interrupted,
     /// SIGTERM.
@@ -22,8 +26,19 @@ impl Exit {
             Exit::Good => 0,
             Exit::Usage => 1,
             Exit::Failed => 2,
+            Exit::Missing => 3,
+            Exit::FailedAndMissing => 4,
             Exit::Interrupted => 130,
             Exit::Terminated => 143,
+        }
+    }
+
+    pub fn of_fleet(failed: bool, missing: bool) -> Exit {
+        match (failed, missing) {
+            (false, false) => Exit::Good,
+            (true, false) => Exit::Failed,
+            (false, true) => Exit::Missing,
+            (true, true) => Exit::FailedAndMissing,
         }
     }
 

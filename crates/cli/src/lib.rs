@@ -8,9 +8,15 @@ mod app;
 mod arguments;
 mod commands;
 mod config;
+mod connection;
+mod daemon;
 mod exit;
+mod fleet;
 mod output;
 mod signals;
+mod target_first;
+mod up;
+mod up_url;
 
 use clap::Parser;
 use std::ffi::OsString;
@@ -19,7 +25,8 @@ use std::process::ExitCode;
 /// Runs one command line and returns its exit code.
 pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
     quiet_panics();
-    let arguments = match arguments::Zester::try_parse_from(words) {
+    let words = target_first::rewrite(words.collect(), &command());
+    let arguments = match words.and_then(arguments::Zester::try_parse_from) {
         Ok(arguments) => arguments,
         Err(error) => {
             let code = if error.use_stderr() { exit::Exit::Usage } else { exit::Exit::Good };

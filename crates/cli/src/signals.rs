@@ -3,7 +3,7 @@
 use crate::exit::Exit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use zester_host::process::Runner;
 
@@ -20,6 +20,32 @@ impl Stopped {
             130 => Some(Exit::Interrupted),
             143 => Some(Exit::Terminated),
             _ => None,
+        }
+    }
+}
+
+/// Both signals, one after the other, for those who decide themselves what they mean.
+pub struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    /// Belongs to the runtime it is made in.
+    pub fn listen() -> std::io::Result<Signals> {
+        Ok(Signals {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    /// The next signal, as the exit code it asks for.
+    pub async fn next(&mut self) -> Exit {
+        tokio::select! {
+            biased;
+            Some(()) = self.terminate.recv() => Exit::Terminated,
+            Some(()) = self.interrupt.recv() => Exit::Interrupted,
+            else => std::future::pending().await,
         }
     }
 }
@@ -48,6 +74,6 @@ pub fn listen(cancel: CancellationToken, runner: Runner, notice: impl Fn(&str) +
 }
 
 #[allow(clippy::exit)] // the user asked twice
-fn leave(exit: Exit) -> ! {
+pub fn leave(exit: Exit) -> ! {
     std::process::exit(i32::from(exit.code()))
 }

@@ -1,5 +1,8 @@
 //! The one place that prints.
 
+pub mod fleet_live;
+pub mod fleet_text;
+pub mod job_text;
 pub mod live;
 pub mod manual;
 pub mod paint;

@@ -2,8 +2,8 @@
 
 use crate::fleet::Fleet;
 use serde_json::Value as Json;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use zester_testkit::Cluster;
 
 const JOBS: usize = 200;

@@ -48,7 +48,8 @@ impl Fleet {
     fn daemon(&self, role: &str, name: &str, urls: &str, more: &[&str]) -> Daemon {
         let (data, states) = (self.path(name), self.path("states"));
         let (data, states) = (data.display().to_string(), states.display().to_string());
-        let mut words = vec![role, "run", "--id", name, "--nats", urls, "--data-dir", &data, "--states", &states];
+        let mut words =
+            vec![role, "run", "--id", name, "--nats", urls, "--data-dir", &data, "--states", &states];
         words.extend(QUICK.iter().flat_map(|set| ["--set", set]));
         words.extend(more);
         Daemon::start(&self.path(&format!("{name}.log")), &words)
@@ -77,7 +78,11 @@ impl Fleet {
 
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_zester"));
-        command.args(words).env("NO_COLOR", "1").env("ZESTER_NATS_URL", &self.urls).env_remove("ZESTER_FORMAT");
+        command
+            .args(words)
+            .env("NO_COLOR", "1")
+            .env("ZESTER_NATS_URL", &self.urls)
+            .env_remove("ZESTER_FORMAT");
         command.current_dir(self.dir.path()).stdin(Stdio::null());
         command
     }

@@ -10,10 +10,15 @@ const MESSAGES: usize = 100_000;
 
 /// Everything that a master or a peel listens to.
 fn subjects(jid: &str) -> Vec<String> {
-    let mut subjects: Vec<String> =
-        ["zester.dispatch", "zester.admin.kill", "zester.admin.retry", "zester.admin.nonsense", "zester.target.resolve"]
-            .map(String::from)
-            .to_vec();
+    let mut subjects: Vec<String> = [
+        "zester.dispatch",
+        "zester.admin.kill",
+        "zester.admin.retry",
+        "zester.admin.nonsense",
+        "zester.target.resolve",
+    ]
+    .map(String::from)
+    .to_vec();
     subjects.push("zester.cmd.p1".into());
     for verb in ["ack.p1", "return.p1", "cancel", "ack.nobody", "return.nobody"] {
         subjects.push(format!("zester.job.{jid}.{verb}"));
@@ -103,7 +108,9 @@ fn d11_senseless_messages_are_counted() {
         let options = zester_bus::nats::Options::new(vec![server.url()], "noise");
         let bus = zester_bus::nats::connect(options).await.unwrap();
         for _ in 0..1_000 {
-            bus.publish("zester.job.000000000000000000000000000.ack.p1", Bytes::from_static(b"x")).await.unwrap();
+            bus.publish("zester.job.000000000000000000000000000.ack.p1", Bytes::from_static(b"x"))
+                .await
+                .unwrap();
         }
         bus.flush().await.unwrap();
     });

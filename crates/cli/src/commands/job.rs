@@ -1,0 +1,205 @@
+//! `zester job`
+
+use crate::answer::{self, Answer, Failure};
+use crate::app::App;
+use crate::connection::Connect;
+use crate::exit::Exit;
+use crate::fleet::ask;
+use crate::fleet::watching::{self, client_failure};
+use crate::output::fleet_live::View;
+use crate::output::{fleet_text, job_text, to_stdout};
+use crate::signals::Signals;
+use serde_json::{Map, Value as Json, json};
+use std::time::Duration;
+use tokio::time::Instant;
+use zester_client::{Client, Killed};
+use zester_wire::{Job as Record, RetryPart};
+
+/// How long a kill is watched, so that the answer can say what became of the job.
+const KILL_WATCHED: Duration = Duration::from_secs(3);
+const KILL_PAUSE: Duration = Duration::from_millis(50);
+
+/// Show, watch, kill and retry jobs
+///
+/// A job may be named by the beginning of its id, as long as only one begins so.
+#[derive(clap::Args, Debug)]
+pub struct Job {
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+#[derive(clap::Subcommand, Debug)]
+pub enum Verb {
+    /// The last jobs, newest first
+    List {
+        /// How many
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        last: usize,
+        #[command(flatten)]
+        connect: Connect,
+    },
+    /// The jobs that are not over
+    Active {
+        #[command(flatten)]
+        connect: Connect,
+    },
+    /// One job: its record, its returns and who is missing
+    Show {
+        #[arg(value_name = "JID")]
+        jid: String,
+        #[command(flatten)]
+        connect: Connect,
+    },
+    /// Follow a job to its end, as if it had been started here
+    Watch {
+        #[arg(value_name = "JID")]
+        jid: String,
+        #[command(flatten)]
+        connect: Connect,
+    },
+    /// Stop a job on every peel that has it
+    Kill {
+        #[arg(value_name = "JID")]
+        jid: String,
+        #[command(flatten)]
+        connect: Connect,
+    },
+    /// Do the same again as a new job, on all its peels or a part of them
+    Retry {
+        #[arg(value_name = "JID")]
+        jid: String,
+        /// Only on peels that did not return
+        #[arg(long, conflicts_with = "failed")]
+        missing: bool,
+        /// Only on peels that returned a failure
+        #[arg(long)]
+        failed: bool,
+        /// Print the new job id and leave
+        #[arg(long = "async")]
+        detach: bool,
+        #[command(flatten)]
+        connect: Connect,
+    },
+}
+
+pub fn run(args: Job, app: &mut App) -> answer::Result {
+    let app = &*app;
+    app.block_on(async move {
+        let connect = match &args.verb {
+            Verb::List { connect, .. }
+            | Verb::Active { connect }
+            | Verb::Show { connect, .. }
+            | Verb::Watch { connect, .. }
+            | Verb::Kill { connect, .. }
+            | Verb::Retry { connect, .. } => connect,
+        };
+        let client = Client::new(connect.client(app).await?);
+        let answer = answer(&args.verb, app, &client).await;
+        let _closed = client.link().bus().close().await;
+        answer
+    })
+}
+
+async fn answer(verb: &Verb, app: &App, client: &Client) -> answer::Result {
+    match verb {
+        Verb::List { last, .. } => listed(client.jobs(*last).await.map_err(client_failure)?, app, client),
+        Verb::Active { .. } => listed(client.active().await.map_err(client_failure)?, app, client),
+        Verb::Show { jid, .. } => show(&found(client, jid).await?, app, client).await,
+        Verb::Watch { jid, .. } => watch(&found(client, jid).await?, app, client).await,
+        Verb::Kill { jid, .. } => kill(&found(client, jid).await?, client).await,
+        Verb::Retry { jid, missing, failed, detach, .. } => {
+            let part = match (missing, failed) {
+                (true, _) => RetryPart::Missing,
+                (_, true) => RetryPart::Failed,
+                _ => RetryPart::All,
+            };
+            let job = found(client, jid).await?;
+            let retried = client.retry(&job.jid, part, &ask::user()).await.map_err(client_failure)?;
+            if *detach {
+                let new = retried.jid;
+                let text = format!("{new}\nfollow it: zester job watch {new}\n");
+                return Ok((Answer::Document { json: json!({ "jid": new.as_str() }), text }, Exit::Good));
+            }
+            watch(&found(client, retried.jid.as_str()).await?, app, client).await
+        }
+    }
+}
+
+async fn found(client: &Client, jid: &str) -> Result<Record, Failure> {
+    client.job(jid).await.map_err(client_failure)
+}
+
+fn listed(jobs: Vec<Record>, app: &App, client: &Client) -> answer::Result {
+    let documents: Vec<Json> = jobs.iter().map(document).collect();
+    let text = job_text::list(&jobs, client.link().now(), app.output.paint());
+    Ok((Answer::Document { json: json!({ "jobs": documents }), text }, Exit::Good))
+}
+
+/// The record as it is, without the operator's sealed request.
+fn document(job: &Record) -> Json {
+    let mut document = serde_json::to_value(job).unwrap_or_default();
+    if let Some(map) = document.as_object_mut() {
+        map.remove("request");
+    }
+    document
+}
+
+async fn show(job: &Record, app: &App, client: &Client) -> answer::Result {
+    let returns = client.returns(&job.jid).await.map_err(client_failure)?;
+    let missing = client.missing(job, &returns).await.map_err(client_failure)?;
+    let mut document = document(job);
+    if let Some(map) = document.as_object_mut() {
+        let told: Map<String, Json> = returns
+            .iter()
+            .map(|(peel, ret)| (peel.to_string(), serde_json::to_value(ret).unwrap_or_default()))
+            .collect();
+        map.insert("returns".into(), Json::Object(told));
+        map.insert("missing".into(), json!(missing));
+    }
+    let text = job_text::show(job, &returns, &missing, client.link().now(), app.output.paint());
+    Ok((Answer::Document { json: document, text }, Exit::Good))
+}
+
+async fn watch(job: &Record, app: &App, client: &Client) -> answer::Result {
+    let mut signals = Signals::listen().map_err(|error| Failure::usage(format!("no signals: {error}")))?;
+    let began = Instant::now();
+    let follow = client.follow(&job.jid).await.map_err(client_failure)?;
+    if app.output.is_text() {
+        let head = format!("job {}", job.jid);
+        to_stdout(&fleet_text::head(&head, job.targets.len(), job.timeout(), app.output.paint()));
+    }
+    let mut view = View::new(&app.output, &job.function, &job.targets);
+    let watched = watching::watch(app, client, follow, &job.targets, &mut view, &mut signals).await?;
+    let (outcome, exit) = watched.parts();
+    let text = fleet_text::ending(&outcome, Some(began.elapsed()), app.output.paint());
+    let exit = exit.unwrap_or_else(|| outcome.exit());
+    Ok((Answer::Document { json: outcome.document(false), text }, exit))
+}
+
+async fn kill(job: &Record, client: &Client) -> answer::Result {
+    let jid = &job.jid;
+    let (killed, status) = match client.kill(jid, &ask::user()).await.map_err(client_failure)? {
+        Killed::WasOver { job } => (false, job.status),
+        Killed::Stopping { .. } => (true, settled(job, client).await?),
+    };
+    let text = match (killed, status.is_terminal()) {
+        (false, _) => format!("job {jid} was over already ({}); nothing was changed\n", status.as_str()),
+        (true, true) => format!("job {jid} is stopped ({})\n", status.as_str()),
+        (true, false) => format!("the peels of job {jid} are told to stop\n"),
+    };
+    let json = json!({ "jid": jid.as_str(), "killed": killed, "status": status.as_str() });
+    Ok((Answer::Document { json, text }, Exit::Good))
+}
+
+/// The status a moment after a kill.
+async fn settled(job: &Record, client: &Client) -> Result<zester_wire::JobStatus, Failure> {
+    let end = Instant::now() + KILL_WATCHED;
+    loop {
+        let now = client.job_of(&job.jid).await.map_err(client_failure)?;
+        let status = now.map_or(job.status, |job| job.status);
+        if status.is_terminal() || Instant::now() >= end {
+            return Ok(status);
+        }
+        tokio::time::sleep(KILL_PAUSE).await;
+    }
+}

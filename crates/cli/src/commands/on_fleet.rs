@@ -1,0 +1,242 @@
+//! `zester 'TARGET' MOD.FN`
+
+use crate::answer::{self, Answer, Failure};
+use crate::app::App;
+use crate::connection::Connect;
+use crate::exit::Exit;
+use crate::fleet::ask;
+use crate::fleet::outcome::{Outcome, Standing, Verdict};
+use crate::fleet::watching::{self, Watched, client_failure};
+use crate::output::fleet_live::View;
+use crate::output::{fleet_text, to_stdout};
+use crate::signals::Signals;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::Instant;
+use zester_client::batch::{Plan, Size, Step};
+use zester_client::{Client, Direct, Work};
+use zester_wire::PeelId;
+
+/// Run a function on the fleet
+///
+/// TARGET names peels: by id (`web-01`), glob ('web*'), list (`L@web-01,web-02`), regular expression (`E@web-0[12]`), facts
+/// (`G@os:Debian`) or settings (`I@role:db`), joined with and, or, not and parentheses. MOD.FN is what `zester call` runs on
+/// one machine: a kind of state, an execution function, or state.apply, state.highstate, state.revert, state.graph.
+#[derive(clap::Args, Debug)]
+#[command(override_usage = "zester [OPTIONS] 'TARGET' MOD.FN [ID] [k=v]...", after_help = EXAMPLES)]
+pub struct OnFleet {
+    /// Which peels: 'web*', 'G@os:Debian and not db*'
+    #[arg(value_name = "TARGET")]
+    pub target: String,
+    /// The function: test.ping, cmd.run, state.apply …
+    #[arg(value_name = "MOD.FN")]
+    pub function: String,
+    /// The primary parameter, and further ones as k=v; values are read as YAML
+    #[arg(value_name = "ID|k=v")]
+    pub words: Vec<String>,
+    /// Only show what would change
+    #[arg(long)]
+    pub test: bool,
+    /// How long all of it may take [default: 60s; state.apply 5m, the highstate 10m]
+    #[arg(long, value_name = "DURATION", value_parser = crate::arguments::duration)]
+    pub timeout: Option<Duration>,
+    /// Ask the peels themselves, without a master: no record is kept
+    #[arg(long)]
+    pub direct: bool,
+    /// So many peels at a time, or a share of them; the next batch begins when the last has ended
+    #[arg(long, value_name = "N|P%")]
+    pub batch: Option<Size>,
+    /// With --batch: begin no further batch once more than N peels have not succeeded
+    #[arg(long, value_name = "N", requires = "batch")]
+    pub max_fail: Option<usize>,
+    /// Print the job id and leave; `zester job watch` shows the rest
+    #[arg(long = "async", conflicts_with_all = ["batch", "direct"])]
+    pub detach: bool,
+    #[command(flatten)]
+    pub connect: Connect,
+}
+
+const EXAMPLES: &str = "Examples:
+  zester '*' test.ping                             who is there
+  zester 'web*' cmd.run 'systemctl is-active nginx'
+  zester 'web* and G@os:Debian' state.apply web --test
+  zester '*' state.highstate --batch 25% --max-fail 2";
+
+/// One call while it runs.
+struct Call<'a> {
+    app: &'a App,
+    client: Client,
+    signals: Signals,
+    work: Work,
+    target: String,
+}
+
+pub fn run(args: OnFleet, app: &mut App) -> answer::Result {
+    ask::check_target(&args.target)?;
+    let app = &*app;
+    app.block_on(async move {
+        let link = args.connect.client(app).await?;
+        let signals = Signals::listen().map_err(|error| Failure::usage(format!("no signals: {error}")))?;
+        let work = ask::work(&args.function, &args.words, args.test, args.timeout);
+        let target = args.target.clone();
+        let mut call = Call { app, client: Client::new(link.clone()), signals, work, target };
+        let answer = call.run(&args).await;
+        // What is left to send is little, and nobody is left to tell that it failed.
+        let _closed = link.bus().close().await;
+        answer
+    })
+}
+
+impl Call<'_> {
+    async fn run(&mut self, args: &OnFleet) -> answer::Result {
+        let began = Instant::now();
+        let (outcome, exit) = match (&args.batch, args.direct) {
+            (Some(size), direct) => self.batches(*size, args.max_fail, direct).await?,
+            (None, true) => {
+                let targets = self.client.resolve_by_facts(&self.target).await.map_err(client_failure)?;
+                if targets.is_empty() {
+                    return Err(Failure::usage(format!("no peel matches `{}`", self.target)));
+                }
+                self.direct(targets, "").await?
+            }
+            (None, false) if args.detach => return self.detached().await,
+            (None, false) => self.job(Vec::new(), "").await?,
+        };
+        let text = fleet_text::ending(&outcome, Some(began.elapsed()), self.app.output.paint());
+        let json = outcome.document(args.batch.is_some());
+        Ok((Answer::Document { json, text }, exit.unwrap_or_else(|| outcome.exit())))
+    }
+
+    async fn dispatch(&mut self, targets: Vec<PeelId>) -> Result<zester_client::Dispatched, Failure> {
+        let request = ask::request(self.client.link(), &self.work, &self.target, targets);
+        let jid = request.jid.clone();
+        tokio::select! {
+            biased;
+            exit = self.signals.next() => {
+                let why = format!("left before a master answered; if one has the job, `zester job watch {jid}` finds it");
+                Err(Failure { exit, ..Failure::usage(why) })
+            }
+            dispatched = self.client.dispatch(request) => dispatched.map_err(client_failure),
+        }
+    }
+
+    /// `--async`.
+    async fn detached(&mut self) -> answer::Result {
+        let jid = self.dispatch(Vec::new()).await?.jid;
+        let text = format!("{jid}\nfollow it: zester job watch {jid}\n");
+        Ok((Answer::Document { json: json!({ "jid": jid.as_str() }), text }, Exit::Good))
+    }
+
+    /// One job, watched to its end. `before` stands before the head.
+    async fn job(&mut self, targets: Vec<PeelId>, before: &str) -> Result<(Outcome, Option<Exit>), Failure> {
+        let dispatched = self.dispatch(targets).await?;
+        let targets = dispatched.targets;
+        self.head(&format!("{before}job {}", dispatched.jid), targets.len());
+        let mut view = View::new(&self.app.output, &self.work.function, &targets);
+        let follow = dispatched.follow;
+        let (app, client) = (self.app, &self.client);
+        let watched: Watched =
+            watching::watch(app, client, follow, &targets, &mut view, &mut self.signals).await?;
+        Ok(watched.parts())
+    }
+
+    /// Past the masters.
+    async fn direct(
+        &mut self,
+        targets: Vec<PeelId>,
+        before: &str,
+    ) -> Result<(Outcome, Option<Exit>), Failure> {
+        let mut direct: Direct = self.client.direct_to(targets, &self.work);
+        self.head(&format!("{before}direct {}", direct.jid), direct.targets.len());
+        let mut view = View::new(&self.app.output, &self.work.function, &direct.targets);
+        let unanswered = Verdict::without(Standing::Missing, "not awaited: the view was left");
+        let mut peels: BTreeMap<PeelId, Verdict> =
+            direct.targets.iter().map(|peel| (peel.clone(), unanswered.clone())).collect();
+        loop {
+            let answer = tokio::select! {
+                biased;
+                exit = self.signals.next() => {
+                    view.pause();
+                    self.app.output.notice("the peels that have it go on until they are done or out of time");
+                    return Ok((Outcome::of_direct(direct.jid.clone(), peels), Some(exit)));
+                }
+                answer = direct.next() => answer,
+            };
+            use zester_client::Answer as Came;
+            let (peel, verdict) = match answer {
+                None => return Ok((Outcome::of_direct(direct.jid.clone(), peels), None)),
+                Some(Came::Return(ret)) => (ret.peel.clone(), Verdict::of_return(&ret)),
+                Some(Came::Unreachable(peel)) => {
+                    (peel, Verdict::without(Standing::Unreachable, "unreachable"))
+                }
+                Some(Came::Silent(peel, why)) => (peel, Verdict::without(Standing::Missing, why)),
+            };
+            view.ended(&peel, &verdict);
+            peels.insert(peel, verdict);
+        }
+    }
+
+    async fn batches(
+        &mut self,
+        size: Size,
+        max_fail: Option<usize>,
+        direct: bool,
+    ) -> Result<(Outcome, Option<Exit>), Failure> {
+        let targets = match direct {
+            true => self.client.resolve_by_facts(&self.target).await,
+            false => self.client.resolve(&self.target).await,
+        };
+        let targets = targets.map_err(client_failure)?;
+        if targets.is_empty() {
+            return Err(Failure::usage(format!("no peel matches `{}`", self.target)));
+        }
+        let mut plan = Plan::new(targets, size, max_fail);
+        let count = plan.batches_left();
+        let mut all: Option<Outcome> = None;
+        for number in 1.. {
+            let batch = match plan.next_step() {
+                Step::Run(batch) => batch,
+                Step::Done => break,
+                Step::Stopped { left } => {
+                    let why = "not started: too many peels did not succeed";
+                    self.app
+                        .output
+                        .notice(&format!("{} peels were not asked: too many did not succeed", left.len()));
+                    if let Some(all) = &mut all {
+                        let never =
+                            left.into_iter().map(|peel| (peel, Verdict::without(Standing::Missing, why)));
+                        all.peels.extend(never);
+                        all.judge();
+                    }
+                    break;
+                }
+            };
+            let before = format!("batch {number} of {count}  ");
+            let (outcome, exit) = match direct {
+                true => self.direct(batch, &before).await?,
+                false => self.job(batch, &before).await?,
+            };
+            plan.ended(outcome.unsuccessful());
+            let killed = outcome.killed;
+            match &mut all {
+                Some(all) => all.join(outcome),
+                None => all = Some(outcome),
+            }
+            // Whoever leaves or kills one batch does not mean the next.
+            if let (Some(all), true) = (&all, exit.is_some() || killed) {
+                if plan.batches_left() > 0 {
+                    self.app.output.notice("no further batch begins");
+                }
+                return Ok((all.clone(), exit));
+            }
+        }
+        all.map(|all| (all, None)).ok_or_else(|| Failure::usage("there was no batch"))
+    }
+
+    fn head(&self, what: &str, peels: usize) {
+        if self.app.output.is_text() {
+            to_stdout(&fleet_text::head(what, peels, self.work.timeout, self.app.output.paint()));
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! `zester peel`
+
+use crate::answer::{self, Answer, Failure};
+use crate::app::App;
+use crate::connection::Connect;
+use crate::daemon::peel::PeelRun;
+use crate::exit::Exit;
+use crate::fleet::watching::client_failure;
+use crate::output::{job_text, plain};
+use serde_json::{Value as Json, json};
+use zester_client::{Client, Peel as Known};
+use zester_wire::PeelId;
+
+/// Be a peel, or look at the peels of the fleet
+#[derive(clap::Args, Debug)]
+pub struct Peel {
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+#[derive(clap::Subcommand, Debug)]
+pub enum Verb {
+    Run(PeelRun),
+    /// Every peel that was ever seen, and which are there now
+    List {
+        #[command(flatten)]
+        connect: Connect,
+    },
+    /// One peel and its facts
+    Show {
+        #[arg(value_name = "ID")]
+        id: String,
+        #[command(flatten)]
+        connect: Connect,
+    },
+}
+
+pub fn run(args: Peel, app: &mut App) -> answer::Result {
+    let app = &*app;
+    match args.verb {
+        Verb::Run(args) => crate::daemon::peel::run(args, app),
+        Verb::List { connect } => app.block_on(async {
+            let client = Client::new(connect.client(app).await?);
+            let peels = client.peels().await.map_err(client_failure)?;
+            let documents: Vec<Json> = peels.iter().map(document).collect();
+            let text = job_text::peels(&peels, client.link().now(), app.output.paint());
+            Ok((Answer::Document { json: json!({ "peels": documents }), text }, Exit::Good))
+        }),
+        Verb::Show { id, connect } => app.block_on(async {
+            let id = PeelId::parse(&id).map_err(|bad| Failure::usage(format!("`{id}` is {bad}")))?;
+            let client = Client::new(connect.client(app).await?);
+            let peel = client.peel(&id).await.map_err(client_failure)?;
+            let mut json = document(&peel);
+            if let Some(map) = json.as_object_mut() {
+                map.insert("busy".into(), json!(peel.busy));
+                map.insert("outbox".into(), json!(peel.outbox));
+                map.insert("facts".into(), Json::Object(peel.facts.clone()));
+            }
+            let mut text =
+                job_text::peels(std::slice::from_ref(&peel), client.link().now(), app.output.paint());
+            text.truncate(text.find("\n\n").map_or(text.len(), |end| end + 1));
+            text.push_str(&format!(
+                "   {} executions run or wait, {} returns wait for a master\n\n",
+                peel.busy, peel.outbox
+            ));
+            text.push_str(&plain(&Json::Object(peel.facts)));
+            Ok((Answer::Document { json, text }, Exit::Good))
+        }),
+    }
+}
+
+/// The keys of C-11.
+fn document(peel: &Known) -> Json {
+    json!({
+        "id": peel.id.as_str(), "online": peel.online, "last_seen": peel.last_seen,
+        "os": peel.os, "version": peel.version,
+    })
+}

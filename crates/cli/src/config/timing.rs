@@ -1,0 +1,76 @@
+//! `timing.*`: the spans of the spec, for whoever must change one (C-10).
+
+use super::lay;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, Visitor};
+use std::fmt;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timing {
+    pub master_heartbeat: Option<Span>,
+    pub master_ttl: Option<Span>,
+    pub orphan_scan: Option<Span>,
+    pub orphan_misses: Option<u32>,
+    pub ack_window: Option<Span>,
+    pub unreachable_grace: Option<Span>,
+    pub peel_heartbeat: Option<Span>,
+    pub peel_ttl: Option<Span>,
+    pub lease_ttl: Option<Span>,
+    pub kill_grace: Option<Span>,
+}
+
+impl Timing {
+    pub fn lay(&mut self, over: Timing) {
+        lay!(self, over; master_heartbeat, master_ttl, orphan_scan, orphan_misses, ack_window);
+        lay!(self, over; unreachable_grace, peel_heartbeat, peel_ttl, lease_ttl, kill_grace);
+    }
+
+    /// What the daemons go by.
+    pub fn over_defaults(&self) -> zester_jobs::Timing {
+        let mut timing = zester_jobs::Timing::default();
+        let spans = [
+            (&mut timing.master_heartbeat, &self.master_heartbeat),
+            (&mut timing.master_ttl, &self.master_ttl),
+            (&mut timing.orphan_scan, &self.orphan_scan),
+            (&mut timing.ack_window, &self.ack_window),
+            (&mut timing.unreachable_grace, &self.unreachable_grace),
+            (&mut timing.peel_heartbeat, &self.peel_heartbeat),
+            (&mut timing.peel_ttl, &self.peel_ttl),
+            (&mut timing.lease_ttl, &self.lease_ttl),
+            (&mut timing.kill_grace, &self.kill_grace),
+        ];
+        for (default, given) in spans {
+            if let Some(Span(span)) = given {
+                *default = *span;
+            }
+        }
+        timing.orphan_misses = self.orphan_misses.unwrap_or(timing.orphan_misses);
+        timing
+    }
+}
+
+/// A duration as users write it: `2s`, or a bare number of seconds (J-4).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Span(pub std::time::Duration);
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Span, D::Error> {
+        struct Words;
+
+        impl Visitor<'_> for Words {
+            type Value = Span;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("a duration like `30s`")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Span, E> {
+                zester_model::duration::parse(text).map(Span).map_err(E::custom)
+            }
+        }
+
+        // As text whatever it looks like, so that `5` and `5s` are read by the same rules.
+        deserializer.deserialize_str(Words).map_err(D::Error::custom)
+    }
+}

@@ -1,0 +1,128 @@
+//! How a command reaches the bus: flag > environment > configuration > a running `zester up` > this machine's port 4222.
+
+use crate::answer::Failure;
+use crate::app::App;
+use crate::up_url;
+use std::path::PathBuf;
+use std::sync::Arc;
+use zester_bus::nats::{self, Credentials, Options};
+use zester_bus::{Bus, Kind};
+use zester_link::Link;
+
+/// Where a server is when nobody says.
+const DEFAULT_URL: &str = "nats://127.0.0.1:4222";
+
+/// The words that say where the bus is.
+#[derive(clap::Args, Debug, Clone, Default)]
+pub struct Connect {
+    /// Servers of the bus, with commas between [default: nats://127.0.0.1:4222]
+    #[arg(long, value_name = "URL", env = "ZESTER_NATS_URL", hide_env_values = true, help_heading = "Bus")]
+    pub nats: Option<String>,
+    /// Credentials file for the bus
+    #[arg(long, value_name = "FILE", env = "ZESTER_CREDS", hide_env_values = true, help_heading = "Bus")]
+    pub creds: Option<PathBuf>,
+}
+
+/// Where to connect, and who says so.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Servers {
+    pub urls: Vec<String>,
+    /// Nobody named a server, and a `zester up` runs here.
+    pub from_up: bool,
+}
+
+impl Servers {
+    fn choose(flag: Option<&str>, config: Option<&str>, up: impl FnOnce() -> Option<String>) -> Servers {
+        let named = flag.or(config).map(split).filter(|urls| !urls.is_empty());
+        match named {
+            Some(urls) => Servers { urls, from_up: false },
+            None => match up() {
+                Some(url) => Servers { urls: vec![url], from_up: true },
+                None => Servers { urls: vec![DEFAULT_URL.into()], from_up: false },
+            },
+        }
+    }
+
+    /// The addresses without what is secret in them.
+    pub fn shown(&self) -> String {
+        let bare = |url: &String| match (url.split_once("://"), url.rsplit_once('@')) {
+            (Some((scheme, _)), Some((_, host))) => format!("{scheme}://{host}"),
+            (None, Some((_, host))) => host.to_string(),
+            _ => url.clone(),
+        };
+        self.urls.iter().map(bare).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn split(urls: &str) -> Vec<String> {
+    urls.split(',').map(str::trim).filter(|url| !url.is_empty()).map(String::from).collect()
+}
+
+impl Connect {
+    /// For daemons, which never join a `zester up` by accident.
+    pub fn servers_of_daemon(&self, app: &App) -> Servers {
+        Servers::choose(self.nats.as_deref(), app.config.nats.url.as_deref(), || None)
+    }
+
+    fn credentials(&self, app: &App) -> Result<Credentials, Failure> {
+        let Some(path) = self.creds.as_ref().or(app.config.nats.creds.as_ref()) else {
+            return Ok(Credentials::None);
+        };
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| zester_converge::Error::io("read the credentials", path, error))?;
+        Ok(Credentials::Text(text))
+    }
+
+    /// How a daemon connects: it goes on trying, for its server may start after it.
+    pub fn daemon(&self, app: &App, name: String, inbox_prefix: String) -> Result<Options, Failure> {
+        let options = Options::new(self.servers_of_daemon(app).urls, name);
+        let credentials = self.credentials(app)?;
+        Ok(Options { credentials, inbox_prefix, keep_trying: true, ..options })
+    }
+
+    /// A connection for one command; it fails at once where there is no server.
+    pub async fn client(&self, app: &App) -> Result<Link, Failure> {
+        let config = app.config.nats.url.as_deref();
+        let servers = Servers::choose(self.nats.as_deref(), config, up_url::alive);
+        if servers.from_up {
+            app.output.notice("asking the fleet of the `zester up` that runs here");
+        }
+        let mut options = Options::new(servers.urls.clone(), "zester");
+        options.credentials = self.credentials(app)?;
+        let bus = nats::connect(options).await.map_err(|error| explain(&error, &servers))?;
+        let bus: Arc<dyn Bus> = Arc::new(bus);
+        Ok(Link::new(bus))
+    }
+}
+
+fn explain(error: &zester_bus::Error, servers: &Servers) -> Failure {
+    let shown = servers.shown();
+    Failure::usage(match error.kind() {
+        Kind::Refused => format!("the bus at {shown} does not let us in; name credentials with --creds"),
+        Kind::Disconnected | Kind::Timeout => format!(
+            "there is no bus at {shown}; name one with --nats or ZESTER_NATS_URL, or start one with `zester up`"
+        ),
+        _ => error.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c8_a_flag_beats_the_configuration_and_a_running_up_only_the_default() {
+        let up = || Some("nats://t@up:1".to_string());
+        let chosen = Servers::choose(Some("a:1, b:2"), Some("c:3"), up);
+        assert_eq!((chosen.urls, chosen.from_up), (vec!["a:1".to_string(), "b:2".to_string()], false));
+        assert_eq!(Servers::choose(None, Some("c:3"), up).urls, ["c:3"]);
+        assert!(Servers::choose(None, None, up).from_up);
+        assert_eq!(Servers::choose(None, None, || None).urls, [DEFAULT_URL]);
+    }
+
+    #[test]
+    fn what_is_secret_is_not_shown() {
+        let servers = Servers { urls: split("nats://token@a:1,b:2,me:word@c:3"), from_up: false };
+        assert_eq!(servers.shown(), "nats://a:1, b:2, c:3");
+    }
+}

@@ -1,0 +1,98 @@
+//! What both daemons share: logs, health, and how they stop.
+
+pub mod logs;
+pub mod master;
+pub mod peel;
+
+use crate::answer::{self, Answer, Failure};
+use crate::app::App;
+use crate::exit::Exit;
+use crate::signals::{self, Signals};
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use zester_health::Health;
+
+/// Words of both daemons.
+#[derive(clap::Args, Debug, Clone, Default)]
+pub struct Flags {
+    /// Serve /healthz, /readyz and /metrics here; a port alone is one of this machine
+    #[arg(long, value_name = "ADDR", env = "ZESTER_HEALTH", hide_env_values = true, help_heading = "Daemon")]
+    pub health: Option<String>,
+    /// How much to log to stderr: error, warn, info, debug or trace [default: info]
+    #[arg(long, value_name = "LEVEL", env = "ZESTER_LOG", hide_env_values = true, help_heading = "Daemon")]
+    pub log: Option<String>,
+}
+
+/// What a daemon is given to live with.
+pub struct Life {
+    pub health: Arc<Health>,
+    /// Fires when it should stop in order.
+    pub stop: CancellationToken,
+}
+
+/// Runs a daemon: logs first, then health, then its own work until a signal. A second signal ends it at once.
+pub async fn live<F>(app: &App, flags: &Flags, run: impl FnOnce(Life) -> F) -> answer::Result
+where
+    F: Future<Output = Result<(), Failure>>,
+{
+    logs::to_stderr(flags.log.as_deref().or(app.config.log.as_deref()), app.output.paint_stderr().is_on())
+        .map_err(Failure::usage)?;
+    let mut signals = Signals::listen().map_err(|error| Failure::usage(format!("no signals: {error}")))?;
+    let (health, stop) = (Arc::new(Health::new()), CancellationToken::new());
+    let mut beside = JoinSet::new();
+    if let Some(address) = flags.health.as_deref().or(app.config.health.as_deref()) {
+        let address = health_address(address).map_err(Failure::usage)?;
+        let serving = zester_health::serve(address, health.clone()).await;
+        let serving =
+            serving.map_err(|error| Failure::usage(format!("cannot serve health at {address}: {error}")))?;
+        tracing::info!(address = %serving.address, "health is served");
+        // Served to the very end, so that whoever watches sees the stop too.
+        beside.spawn(serving.run(CancellationToken::new()));
+    }
+    let running = run(Life { health, stop: stop.clone() });
+    tokio::pin!(running);
+    loop {
+        let exit = tokio::select! {
+            biased;
+            exit = signals.next() => exit,
+            ended = &mut running => {
+                ended?;
+                tracing::info!("stopped");
+                return Ok((Answer::Text(String::new()), Exit::Good));
+            }
+        };
+        if stop.is_cancelled() {
+            signals::leave(exit);
+        }
+        tracing::info!("stopping; once more to end at once");
+        stop.cancel();
+    }
+}
+
+/// `9100` and `:9100` are of this machine only; who means more says so.
+fn health_address(text: &str) -> Result<SocketAddr, String> {
+    let port = text.strip_prefix(':').unwrap_or(text);
+    if let Ok(port) = port.parse::<u16>() {
+        return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
+    }
+    text.replace("localhost:", "127.0.0.1:")
+        .parse()
+        .map_err(|_| format!("--health {text}: write a port like 9100, or an address like 127.0.0.1:9100"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c10_health_binds_to_loopback_unless_told_otherwise() {
+        for text in ["9100", ":9100", "127.0.0.1:9100", "localhost:9100"] {
+            assert_eq!(health_address(text).unwrap().to_string(), "127.0.0.1:9100", "{text}");
+        }
+        assert_eq!(health_address("0.0.0.0:9100").unwrap().to_string(), "0.0.0.0:9100");
+        assert!(health_address("everywhere").is_err());
+    }
+}

@@ -1,0 +1,142 @@
+//! The settings of each peel as its facts make them, for `I@` targets (D-8).
+
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use zester_converge::functions::{Access, Place, TemplateFunctions};
+use zester_converge::machine::Machine;
+use zester_converge::settings::{Reading, read};
+use zester_master::SettingsOf;
+use zester_wire::PeelId;
+
+/// How often the directory is looked at for changes.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// Files that are looked at for changes; a directory with more is one that nobody meant.
+const FILES_LOOKED_AT: usize = 10_000;
+/// Peels whose settings are kept; beyond, they are rendered again.
+const KEPT_MAX: usize = 20_000;
+
+pub struct Rendered {
+    path: PathBuf,
+    machine: Machine,
+    never: CancellationToken,
+    shelf: Mutex<Shelf>,
+}
+
+#[derive(Default)]
+struct Shelf {
+    looked: Option<Instant>,
+    /// When the newest file was changed, and how many there are.
+    stamp: Option<(SystemTime, usize)>,
+    peels: BTreeMap<PeelId, (Value, Value)>,
+}
+
+impl Rendered {
+    pub fn new(path: PathBuf, machine: Machine) -> Rendered {
+        Rendered { path, machine, never: CancellationToken::new(), shelf: Mutex::default() }
+    }
+
+    /// Forgets everything when the files have changed.
+    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        let mut shelf = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
+        if shelf.looked.is_none_or(|looked| looked.elapsed() >= LOOK_EVERY) {
+            let stamp = stamp(&self.path);
+            if stamp != shelf.stamp {
+                shelf.peels.clear();
+                shelf.stamp = stamp;
+            }
+            shelf.looked = Some(Instant::now());
+        }
+        shelf
+    }
+
+    fn render(&self, peel: &PeelId, facts: &Value) -> Value {
+        let none = Value::Object(Map::new());
+        let place = Place {
+            look: self.machine.files.as_ref(),
+            processes: self.machine.processes.as_ref(),
+            handle: &self.machine.handle,
+            facts,
+            settings: &none,
+            cancel: &self.never,
+        };
+        let functions = TemplateFunctions { place, allowed: Access::ReadOnly };
+        let rendered = read(&self.path, &Reading { facts, functions: &functions, id: peel.as_str() });
+        rendered.unwrap_or_else(|error| {
+            let why = match &error {
+                zester_converge::Error::Problems { problems, sources } => {
+                    problems.first().map(|problem| problem.report(sources).message).unwrap_or_default()
+                }
+                other => other.to_string(),
+            };
+            tracing::warn!(%peel, "its settings cannot be read and count as empty: {why}");
+            none.clone()
+        })
+    }
+}
+
+impl SettingsOf for Rendered {
+    fn settings(&self, peel: &PeelId, facts: &Value) -> Value {
+        if let Some((of, settings)) = self.shelf().peels.get(peel)
+            && of == facts
+        {
+            return settings.clone();
+        }
+        let settings = self.render(peel, facts);
+        let mut shelf = self.shelf();
+        if shelf.peels.len() >= KEPT_MAX {
+            shelf.peels.clear();
+        }
+        shelf.peels.insert(peel.clone(), (facts.clone(), settings.clone()));
+        settings
+    }
+}
+
+fn stamp(path: &Path) -> Option<(SystemTime, usize)> {
+    let (mut newest, mut count) = (SystemTime::UNIX_EPOCH, 0);
+    let mut left = vec![path.to_path_buf()];
+    while let Some(path) = left.pop() {
+        let meta = std::fs::metadata(&path).ok()?;
+        newest = newest.max(meta.modified().ok()?);
+        count += 1;
+        if meta.is_dir() && count < FILES_LOOKED_AT {
+            left.extend(std::fs::read_dir(&path).ok()?.filter_map(|entry| Some(entry.ok()?.path())));
+        }
+    }
+    Some((newest, count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::sync::Arc;
+
+    #[tokio::test(start_paused = true)]
+    async fn d8_settings_follow_the_facts_of_each_peel_and_the_files() {
+        let temp = tempfile::tempdir().unwrap();
+        let file = temp.path().join("a.zy");
+        std::fs::write(&file, "role: {{ grains.role }}\n").unwrap();
+        let machine = Machine {
+            files: Arc::new(zester_host::real::Real::new()),
+            processes: Arc::new(zester_host::process::Runner::new()),
+            handle: tokio::runtime::Handle::current(),
+        };
+        let rendered = Rendered::new(temp.path().to_path_buf(), machine);
+        let peel = PeelId::parse("web-1").unwrap();
+        assert_eq!(rendered.settings(&peel, &json!({"role": "db"})), json!({"role": "db"}));
+        assert_eq!(rendered.settings(&peel, &json!({"role": "web"})), json!({"role": "web"}));
+        // A second file changes the count, whatever the clock of the file system says.
+        std::fs::write(temp.path().join("b.zy"), "more: 1\n").unwrap();
+        tokio::time::advance(LOOK_EVERY).await;
+        assert_eq!(rendered.settings(&peel, &json!({"role": "web"})), json!({"role": "web", "more": 1}));
+        std::fs::write(&file, "role: {{ broken\n").unwrap();
+        std::fs::write(temp.path().join("c.zy"), "").unwrap();
+        tokio::time::advance(LOOK_EVERY).await;
+        assert_eq!(rendered.settings(&peel, &json!({"role": "web"})), json!({}));
+    }
+}

@@ -1,0 +1,89 @@
+//! `zester peel run`
+
+use super::{Flags, Life};
+use crate::answer::{self, Failure};
+use crate::app::App;
+use crate::arguments::Inputs;
+use crate::connection::Connect;
+use crate::daemon;
+use std::path::PathBuf;
+use std::sync::Arc;
+use zester_bus::{Bus, nats};
+use zester_converge::data_dir::DataDir;
+use zester_converge::inputs::default_id;
+use zester_link::Link;
+use zester_model::limits;
+use zester_peel::Setup;
+use zester_peel::store::FileStore;
+use zester_peel::work::{Local, Options};
+use zester_wire::PeelId;
+
+/// Take jobs from the masters and run them on this machine
+///
+/// SIGTERM stops in order: what runs is ended and returned, and what no master has yet waits on disk for the next start.
+#[derive(clap::Args, Debug)]
+pub struct PeelRun {
+    /// Name of this peel [default: the hostname, dots as -]
+    #[arg(long, value_name = "ID", env = "ZESTER_ID", hide_env_values = true)]
+    pub id: Option<String>,
+    /// Where the peel keeps what it must remember [default: /var/lib/zester, or the user's state directory]
+    #[arg(long, value_name = "DIR", env = "ZESTER_DATA_DIR", hide_env_values = true)]
+    pub data_dir: Option<PathBuf>,
+    /// Directory of the state files [default: ./states, else /srv/zester/states]
+    #[arg(long, value_name = "DIR", env = "ZESTER_STATES", hide_env_values = true)]
+    pub states: Option<PathBuf>,
+    /// Settings for templates: a file, or a directory of files
+    #[arg(long, value_name = "FILE|DIR", env = "ZESTER_SETTINGS", hide_env_values = true)]
+    pub settings: Option<PathBuf>,
+    /// Facts to lay over the collected ones
+    #[arg(long, value_name = "FILE", env = "ZESTER_FACTS", hide_env_values = true)]
+    pub facts: Option<PathBuf>,
+    /// Where published states are kept (not used yet)
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub states_cache: Option<PathBuf>,
+    /// Where to enroll (not used yet)
+    #[arg(long, value_name = "URL", hide = true)]
+    pub master: Option<String>,
+    #[command(flatten)]
+    pub connect: Connect,
+    #[command(flatten)]
+    pub flags: Flags,
+}
+
+pub fn run(args: PeelRun, app: &App) -> answer::Result {
+    let name = args.id.clone().or(app.config.id.clone()).unwrap_or_else(default_id);
+    let id = PeelId::parse(&name)
+        .map_err(|bad| Failure::usage(format!("`{name}` is {bad}; name the peel with --id")))?;
+    let data_dir = app.data_dir(&Inputs { data_dir: args.data_dir.clone(), ..Inputs::default() });
+    DataDir::open(&data_dir)?;
+    app.block_on(daemon::live(app, &args.flags, |life: Life| async {
+        let shown = args.connect.servers_of_daemon(app).shown();
+        tracing::info!(peel = %id, bus = %shown, data = %data_dir.display(), "starting; envelopes are unsigned");
+        let store = FileStore::open(&data_dir).map_err(|error| Failure::usage(error.to_string()))?;
+        let work = Local::open(Options {
+            id: id.to_string(),
+            states: args.states.clone().or(app.config.states.clone()),
+            settings: args.settings.clone().or(app.config.settings.clone()),
+            facts: args.facts.clone().or(app.config.facts.clone()),
+            data_dir: data_dir.clone(),
+            concurrency: app.config.concurrency.map_or(limits::CONCURRENCY_DEFAULT, |count| count as usize),
+        })
+        .map_err(|error| Failure::usage(error.to_string()))?;
+        // An inbox of its own, or peels could read each other's answers (I-9).
+        let inbox = format!("_INBOX_{id}");
+        let options = args.connect.daemon(app, format!("zester peel {id}"), inbox)?;
+        let bus = nats::connect(options).await.map_err(|error| Failure::usage(error.to_string()))?;
+        let bus: Arc<dyn Bus> = Arc::new(bus);
+        let link = Link::new(bus.clone());
+        let boot = link.new_token().map_err(|error| Failure::usage(error.to_string()))?;
+        let setup = Setup {
+            id: id.clone(),
+            boot,
+            timing: app.config.timing.over_defaults(),
+            version: env!("CARGO_PKG_VERSION").to_string(),
+        };
+        let ended = zester_peel::run(link, Arc::new(store), Arc::new(work), setup, life.health, life.stop).await;
+        let _closed = bus.close().await;
+        ended.map_err(|error| Failure::usage(error.to_string()))
+    }))
+}

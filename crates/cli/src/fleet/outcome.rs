@@ -1,0 +1,281 @@
+//! What became of a call on the fleet: the document of C-2 and the exit code of C-3.
+
+use crate::exit::Exit;
+use serde_json::{Map, Value as Json, json};
+use std::collections::BTreeMap;
+use zester_client::Ended;
+use zester_jobs::status::{self, Tally};
+use zester_wire::{Cause, Jid, JobStatus, Missing, PeelId, Return};
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    Success,
+    Failed,
+    Unreachable,
+    Missing,
+    Canceled,
+}
+
+impl Standing {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Standing::Success => "success",
+            Standing::Failed => "failed",
+            Standing::Unreachable => "unreachable",
+            Standing::Missing => "missing",
+            Standing::Canceled => "canceled",
+        }
+    }
+}
+
+/// What became of it on one peel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    pub standing: Standing,
+    pub duration_ms: Option<u64>,
+    pub error: String,
+    pub answer: Json,
+}
+
+impl Verdict {
+    pub fn of_return(ret: &Return) -> Verdict {
+        let standing = match ret.cause {
+            // It counts as not returned (J-5), but what it has is shown.
+            Cause::Deadline => Standing::Missing,
+            _ if ret.success => Standing::Success,
+            _ if ret.canceled => Standing::Canceled,
+            _ => Standing::Failed,
+        };
+        let duration_ms = Some(ret.duration_ms);
+        Verdict { standing, duration_ms, error: ret.error.clone(), answer: ret.answer.clone() }
+    }
+
+    /// No return, and why not.
+    pub fn without(standing: Standing, error: impl Into<String>) -> Verdict {
+        Verdict { standing, duration_ms: None, error: error.into(), answer: Json::Null }
+    }
+
+    fn of_missing(why: Missing) -> Verdict {
+        let standing = if why == Missing::Unreachable { Standing::Unreachable } else { Standing::Missing };
+        Verdict::without(standing, missing_words(why))
+    }
+
+    fn document(&self) -> Json {
+        let error = if self.error.is_empty() { Json::Null } else { json!(self.error) };
+        json!({
+            "status": self.standing.as_str(), "duration_ms": self.duration_ms,
+            "error": error, "return": self.answer,
+        })
+    }
+}
+
+/// Why a peel has no usable return, for people (J-17).
+pub fn missing_words(why: Missing) -> &'static str {
+    match why {
+        Missing::NeverAcked => "never acknowledged the job",
+        Missing::Running => "still running when the job ended",
+        Missing::Unreachable => "unreachable",
+        Missing::Interrupted => "interrupted: the peel restarted",
+        Missing::Unknown => "missing for a reason that this release does not know",
+    }
+}
+
+/// All of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// In order; several only for batches.
+    pub jids: Vec<Jid>,
+    pub status: String,
+    pub reason: String,
+    pub peels: BTreeMap<PeelId, Verdict>,
+    /// Somebody killed it.
+    pub killed: bool,
+    /// The job itself failed, whatever its peels say.
+    pub failed: bool,
+}
+
+impl Outcome {
+    /// What the buckets say, with why each missing peel is missing.
+    pub fn of_job(ended: &Ended, missing: &BTreeMap<PeelId, Missing>) -> Outcome {
+        let job = &ended.job;
+        let killed = job.status == JobStatus::Canceled;
+        let verdict = |peel: &PeelId| match (ended.returns.get(peel), missing.get(peel)) {
+            (Some(ret), _) => Verdict::of_return(ret),
+            (None, Some(Missing::Unreachable)) => Verdict::of_missing(Missing::Unreachable),
+            (None, _) if killed => Verdict::without(Standing::Canceled, "the job was canceled"),
+            (None, why) => Verdict::of_missing(why.copied().unwrap_or(Missing::NeverAcked)),
+        };
+        let reason = match ended.finished {
+            true => job.reason.clone(),
+            false => "no master finished the job".to_string(),
+        };
+        Outcome {
+            jids: vec![job.jid.clone()],
+            status: job.status.as_str().to_string(),
+            reason,
+            peels: job.targets.iter().map(|peel| (peel.clone(), verdict(peel))).collect(),
+            killed,
+            failed: job.status == JobStatus::Failed,
+        }
+    }
+
+    /// Of a call past the masters, where nobody else judges.
+    pub fn of_direct(jid: Jid, peels: BTreeMap<PeelId, Verdict>) -> Outcome {
+        let mut outcome = Outcome {
+            jids: vec![jid],
+            status: String::new(),
+            reason: String::new(),
+            peels,
+            killed: false,
+            failed: false,
+        };
+        outcome.judge();
+        outcome
+    }
+
+    /// What is known so far of a job whose view was left.
+    pub fn so_far(jid: Jid, targets: &[PeelId], returns: &BTreeMap<PeelId, Return>) -> Outcome {
+        let verdict = |peel: &PeelId| match returns.get(peel) {
+            Some(ret) => Verdict::of_return(ret),
+            None => Verdict::without(Standing::Missing, "not awaited: the view was left"),
+        };
+        Outcome {
+            jids: vec![jid],
+            status: JobStatus::Running.as_str().to_string(),
+            reason: String::new(),
+            peels: targets.iter().map(|peel| (peel.clone(), verdict(peel))).collect(),
+            killed: false,
+            failed: false,
+        }
+    }
+
+    /// Lays the next batch to those before.
+    pub fn join(&mut self, next: Outcome) {
+        self.jids.extend(next.jids);
+        self.peels.extend(next.peels);
+        self.killed |= next.killed;
+        self.failed |= next.failed;
+        self.reason = next.reason;
+        self.judge();
+    }
+
+    /// The status that follows from the peels, by the rules of a job.
+    pub fn judge(&mut self) {
+        let returned = self.count(Standing::Success) + self.count(Standing::Failed);
+        let tally = Tally {
+            targets: self.peels.len() as u64,
+            returned: returned as u64,
+            succeeded: self.count(Standing::Success) as u64,
+            cut_short: self.killed,
+        };
+        self.status = status::conclude(tally).as_str().to_string();
+    }
+
+    pub fn count(&self, standing: Standing) -> usize {
+        self.peels.values().filter(|verdict| verdict.standing == standing).count()
+    }
+
+    /// Those who did not succeed, whatever the reason.
+    pub fn unsuccessful(&self) -> usize {
+        self.peels.len() - self.count(Standing::Success)
+    }
+
+    /// The document of C-2; `jids` only where there were batches.
+    pub fn document(&self, batched: bool) -> Json {
+        let peels: Map<String, Json> =
+            self.peels.iter().map(|(peel, verdict)| (peel.to_string(), verdict.document())).collect();
+        let jid = self.jids.last().map(Jid::as_str);
+        let mut document = json!({ "jid": jid, "status": self.status, "peels": peels });
+        if batched && let Some(map) = document.as_object_mut() {
+            let jids: Vec<&str> = self.jids.iter().map(Jid::as_str).collect();
+            map.insert("jids".into(), json!(jids));
+        }
+        document
+    }
+
+    pub fn exit(&self) -> Exit {
+        if self.killed {
+            return Exit::Failed;
+        }
+        let failed = self.failed || self.count(Standing::Failed) + self.count(Standing::Canceled) > 0;
+        let missing = self.count(Standing::Missing) + self.count(Standing::Unreachable) > 0;
+        Exit::of_fleet(failed, missing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peel(name: &str) -> PeelId {
+        PeelId::parse(name).unwrap()
+    }
+
+    fn jid() -> Jid {
+        Jid::parse("2hPx2Kd8VnR7YmWqTz4PLsCfNjA").unwrap()
+    }
+
+    fn ret(name: &str, success: bool, cause: Cause) -> Return {
+        let mut ret = Return::refusing(jid(), peel(name), 1, cause, if success { "" } else { "why" });
+        (ret.success, ret.duration_ms) = (success, 7);
+        ret
+    }
+
+    fn outcome(standings: &[Standing]) -> Outcome {
+        let verdicts = standings.iter().enumerate();
+        let peels = verdicts.map(|(at, standing)| (peel(&format!("p{at}")), Verdict::without(*standing, "")));
+        Outcome::of_direct(jid(), peels.collect())
+    }
+
+    #[test]
+    fn c3_the_exit_code_says_failed_missing_or_both() {
+        use Standing::{Canceled, Failed, Missing, Success, Unreachable};
+        for (standings, code) in [
+            (&[Success, Success][..], 0),
+            (&[Success, Failed], 2),
+            (&[Canceled], 2),
+            (&[Success, Missing], 3),
+            (&[Unreachable], 3),
+            (&[Failed, Unreachable], 4),
+        ] {
+            assert_eq!(outcome(standings).exit().code(), code, "{standings:?}");
+        }
+        let killed = Outcome { killed: true, ..outcome(&[Success, Missing]) };
+        assert_eq!(killed.exit().code(), 2, "a job killed by somebody else");
+    }
+
+    #[test]
+    fn c2_the_fleet_document_has_exactly_these_keys() {
+        let mut outcome = Outcome::of_direct(jid(), BTreeMap::new());
+        outcome.peels.insert(peel("a"), Verdict::of_return(&ret("a", true, Cause::Finished)));
+        outcome.peels.insert(peel("b"), Verdict::of_return(&ret("b", false, Cause::Finished)));
+        outcome.judge();
+        let wanted = json!({
+            "jid": jid().as_str(), "status": "failed",
+            "peels": {
+                "a": { "status": "success", "duration_ms": 7, "error": null, "return": null },
+                "b": { "status": "failed", "duration_ms": 7, "error": "why", "return": null },
+            },
+        });
+        assert_eq!(outcome.document(false), wanted);
+        assert_eq!(outcome.document(true)["jids"], json!([jid().as_str()]));
+    }
+
+    #[test]
+    fn j5_a_return_cut_off_by_the_deadline_counts_as_missing() {
+        let standing = |success, cause| Verdict::of_return(&ret("a", success, cause)).standing;
+        assert_eq!(standing(false, Cause::Deadline), Standing::Missing);
+        assert_eq!(standing(false, Cause::Canceled), Standing::Canceled);
+        assert_eq!(standing(false, Cause::Interrupted), Standing::Failed);
+        assert_eq!(standing(true, Cause::Finished), Standing::Success);
+    }
+
+    #[test]
+    fn batches_are_judged_together() {
+        let mut first = outcome(&[Standing::Success]);
+        let mut second = Outcome::of_direct(jid(), BTreeMap::new());
+        second.peels.insert(peel("later"), Verdict::without(Standing::Missing, ""));
+        first.join(second);
+        assert_eq!((first.status.as_str(), first.jids.len(), first.exit().code()), ("partial", 2, 3));
+    }
+}

@@ -1,0 +1,114 @@
+//! Watching a job to its end, or until the user has seen enough (C-6).
+
+use crate::answer::Failure;
+use crate::app::App;
+use crate::exit::Exit;
+use crate::fleet::outcome::Outcome;
+use crate::output::fleet_live::View;
+use crate::signals::{self, Signals};
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use zester_client::{Client, Ended, Follow, Happening};
+use zester_wire::{Jid, PeelId, Return};
+
+/// How watching ended.
+pub enum Watched {
+    Ended(Outcome),
+    /// The user left; the job goes on.
+    Left(Outcome, Exit),
+    /// The user had the job killed.
+    Killed(Outcome, Exit),
+}
+
+impl Watched {
+    /// What is known, and the exit code that is not the outcome's own.
+    pub fn parts(self) -> (Outcome, Option<Exit>) {
+        match self {
+            Watched::Ended(outcome) => (outcome, None),
+            Watched::Left(outcome, exit) | Watched::Killed(outcome, exit) => (outcome, Some(exit)),
+        }
+    }
+}
+
+/// Shows what happens to a job until it is over.
+pub async fn watch(
+    app: &App,
+    client: &Client,
+    mut follow: Follow,
+    targets: &[PeelId],
+    view: &mut View,
+    signals: &mut Signals,
+) -> Result<Watched, Failure> {
+    let jid = follow.jid().clone();
+    let mut returns: BTreeMap<PeelId, Return> = BTreeMap::new();
+    let mut killed = None;
+    loop {
+        let happening = tokio::select! {
+            biased;
+            exit = signals.next() => {
+                view.pause();
+                match killed {
+                    Some(_) => signals::leave(exit),
+                    None if wants_kill(app, &jid, exit, signals).await => {
+                        app.output.notice("the peels are told to stop; once more to leave at once");
+                        client.kill(&jid, &super::ask::user()).await.map_err(client_failure)?;
+                        killed = Some(exit);
+                        continue;
+                    }
+                    None => {
+                        app.output.notice(&format!(
+                            "the job goes on without us; `zester job watch {jid}` shows it, `zester job kill {jid}` stops it"
+                        ));
+                        return Ok(Watched::Left(Outcome::so_far(jid, targets, &returns), exit));
+                    }
+                }
+            }
+            happening = follow.next() => happening.map_err(client_failure)?,
+        };
+        match happening {
+            Some(Happening::Ack { peel, ahead }) => view.acked(&peel, ahead),
+            Some(Happening::Progress(progress)) => view.progress(&progress),
+            Some(Happening::Return(ret)) => {
+                view.returned(&ret);
+                returns.insert(ret.peel.clone(), *ret);
+            }
+            Some(Happening::Ended(ended)) => {
+                view.pause();
+                let outcome = outcome_of(client, &ended).await?;
+                return Ok(match killed {
+                    Some(exit) => Watched::Killed(outcome, exit),
+                    None => Watched::Ended(outcome),
+                });
+            }
+            None => return Err(Failure::usage("the job ended without a word")),
+        }
+    }
+}
+
+async fn outcome_of(client: &Client, ended: &Ended) -> Result<Outcome, Failure> {
+    let missing = client.missing(&ended.job, &ended.returns).await.map_err(client_failure)?;
+    Ok(Outcome::of_job(ended, &missing))
+}
+
+/// Asks, where somebody sits in front of it. Everything but a yes is a no; a second signal leaves at once.
+async fn wants_kill(app: &App, jid: &Jid, exit: Exit, signals: &mut Signals) -> bool {
+    let somebody = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    if exit != Exit::Interrupted || !somebody || !app.output.is_text() {
+        return false;
+    }
+    crate::output::to_stderr(&format!("\nkill job {jid} on all its peels? [y/N] "));
+    let read = tokio::task::spawn_blocking(|| {
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).map(|_| line)
+    });
+    tokio::select! {
+        biased;
+        exit = signals.next() => signals::leave(exit),
+        line = read => matches!(line, Ok(Ok(line)) if matches!(line.trim(), "y" | "Y" | "yes")),
+    }
+}
+
+/// What keeps a client from its answer is usage or infrastructure: exit code 1.
+pub fn client_failure(error: zester_client::Error) -> Failure {
+    Failure::usage(error.to_string())
+}

@@ -1,0 +1,130 @@
+//! The live view of a call on the fleet: a line for each peel as it returns and, on a terminal, a last line that says who
+//! is still missing and what they do.
+
+use super::{Output, fleet_text, to_stdout};
+use crate::fleet::outcome::Verdict;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::time::Duration;
+use zester_wire::{PeelId, Progress, Return};
+
+/// Peels that the last line names; the rest is counted.
+const WAITED_NAMED: usize = 3;
+
+/// What a peel that has not returned does, as far as is known.
+enum Doing {
+    NoAck,
+    Queued(u32),
+    Running,
+    States { done: u64, total: u64, last: String },
+}
+
+impl Doing {
+    fn words(&self) -> String {
+        match self {
+            Doing::NoAck => "no ack".to_string(),
+            Doing::Queued(ahead) => format!("queued behind {ahead}"),
+            Doing::Running => "running".to_string(),
+            Doing::States { done, total: 0, last } => format!("{done} states, {last}"),
+            Doing::States { done, total, last } => format!("{done} of {total} states, {last}"),
+        }
+    }
+}
+
+pub struct View {
+    output: Output,
+    /// The call was for states, not for one function.
+    states: bool,
+    width: usize,
+    total: usize,
+    waiting: BTreeMap<PeelId, Doing>,
+    bar: Option<ProgressBar>,
+}
+
+impl View {
+    pub fn new(output: &Output, function: &str, targets: &[PeelId]) -> View {
+        let live = output.is_text() && std::io::stderr().is_terminal() && std::io::stdout().is_terminal();
+        let mut view = View {
+            output: output.clone(),
+            states: function.starts_with("state."),
+            width: fleet_text::id_width(targets),
+            total: targets.len(),
+            waiting: targets.iter().map(|peel| (peel.clone(), Doing::NoAck)).collect(),
+            bar: live.then(last_line),
+        };
+        view.show();
+        view
+    }
+
+    pub fn acked(&mut self, peel: &PeelId, ahead: u32) {
+        if let Some(doing) = self.waiting.get_mut(peel) {
+            *doing = if ahead == 0 { Doing::Running } else { Doing::Queued(ahead) };
+            self.show();
+        }
+    }
+
+    pub fn progress(&mut self, progress: &Progress) {
+        let Some(doing) = self.waiting.get_mut(&progress.peel) else { return };
+        // Out of order, or of an earlier moment.
+        if matches!(doing, Doing::States { done, .. } if *done >= progress.seq) {
+            return;
+        }
+        let last = progress.state.get("name").and_then(|name| name.as_str()).unwrap_or_default();
+        *doing = Doing::States { done: progress.seq, total: progress.total, last: last.to_string() };
+        self.show();
+    }
+
+    pub fn returned(&mut self, ret: &Return) {
+        self.ended(&ret.peel, &Verdict::of_return(ret));
+    }
+
+    /// A peel is done with, however.
+    pub fn ended(&mut self, peel: &PeelId, verdict: &Verdict) {
+        self.waiting.remove(peel);
+        if !self.output.is_text() {
+            return;
+        }
+        let lines = fleet_text::peel(peel, verdict, self.states, self.width, self.output.paint());
+        match &self.bar {
+            Some(bar) => bar.suspend(|| to_stdout(&lines)),
+            None => to_stdout(&lines),
+        };
+        self.show();
+    }
+
+    /// Takes the last line away: something else is about to be printed.
+    pub fn pause(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn show(&mut self) {
+        let Some(bar) = &self.bar else { return };
+        let done = self.total.saturating_sub(self.waiting.len());
+        let named = self.waiting.iter().take(WAITED_NAMED);
+        let named: Vec<String> = named.map(|(peel, doing)| format!("{peel} ({})", doing.words())).collect();
+        let more = self.waiting.len().saturating_sub(WAITED_NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        bar.set_message(match named.is_empty() {
+            true => format!("{done}/{}  waiting for the master to end the job", self.total),
+            false => format!("{done}/{}  waiting for {}{more}", self.total, named.join(", ")),
+        });
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        self.pause();
+    }
+}
+
+fn last_line() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+    if let Ok(style) = ProgressStyle::with_template(" {spinner:.cyan} {elapsed}  {wide_msg:.dim}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
+}

@@ -1,0 +1,273 @@
+//! A call on the fleet for people: a line a peel, what belongs under it, a summary.
+
+use super::paint::Paint;
+use super::{duration_words, plain};
+use crate::fleet::outcome::{Outcome, Standing, Verdict};
+use serde_json::Value as Json;
+use std::fmt::Write;
+use std::time::Duration;
+use zester_model::outcome::{Mode, RunResult};
+use zester_wire::PeelId;
+
+/// Where the column after the ids stands at most.
+const ID_WIDTH_MAX: usize = 40;
+/// The column of what happened.
+const SUMMARY_WIDTH: usize = 22;
+/// An answer up to this long stands on the peel's own line.
+const SHORT_ANSWER: usize = 60;
+/// Lines of an error that are printed under a peel; JSON has all of it.
+const ERROR_LINES_SHOWN: usize = 12;
+/// Peels that are named in the summary of those without a return.
+const NAMED_MAX: usize = 50;
+
+/// `job 2hPx2K…  24 peels  timeout 5m`
+pub fn head(what: &str, peels: usize, timeout: Duration, paint: Paint) -> String {
+    let noun = if peels == 1 { "peel" } else { "peels" };
+    let timeout = zester_wire::time::as_millis(timeout);
+    format!("{}  {peels} {noun}  timeout {}\n", paint.bold(what), whole_words(timeout))
+}
+
+/// `5m` rather than `5m 0s`.
+fn whole_words(millis: u64) -> String {
+    let words = duration_words(millis);
+    let words = words.strip_suffix(" 0s").or(words.strip_suffix(" 0m")).unwrap_or(&words);
+    match words.strip_suffix(".0s") {
+        Some(whole) => format!("{whole}s"),
+        None => words.to_string(),
+    }
+}
+
+/// The width of the column of ids.
+pub fn id_width(peels: &[PeelId]) -> usize {
+    peels.iter().map(|peel| peel.as_str().len()).max().unwrap_or(0).min(ID_WIDTH_MAX)
+}
+
+/// One peel: its line, and what belongs under it. `states`: the call was for states, so what commands printed is not the
+/// answer.
+pub fn peel(id: &PeelId, verdict: &Verdict, states: bool, width: usize, paint: Paint) -> String {
+    let mut said = said(verdict, states);
+    let mark = match verdict.standing {
+        Standing::Success => paint.green("✓"),
+        Standing::Failed => paint.red("✗"),
+        Standing::Canceled | Standing::Missing | Standing::Unreachable => paint.yellow("!"),
+    };
+    let time = verdict.duration_ms.map(duration_words).unwrap_or_default();
+    // A long word in the column of summaries would push the time out of sight.
+    let summary = std::mem::take(&mut said.summary);
+    let line = format!(
+        " {mark} {:<width$}  {summary:<SUMMARY_WIDTH$} {}  {}",
+        id.as_str(),
+        paint.dim(&format!("{time:>6}")),
+        paint.red(&said.error)
+    );
+    let mut out = line.trim_end().to_string() + "\n";
+    for line in said.below {
+        let _infallible = writeln!(out, "     {line}");
+    }
+    out
+}
+
+/// The parts of a peel's answer.
+#[derive(Default)]
+struct Said {
+    summary: String,
+    error: String,
+    below: Vec<String>,
+}
+
+fn said(verdict: &Verdict, states: bool) -> Said {
+    let run = verdict.answer.get("states").is_some();
+    match serde_json::from_value::<RunResult>(verdict.answer.clone()) {
+        Ok(result) if run => said_of_run(&result, verdict, states),
+        _ => said_of_answer(verdict),
+    }
+}
+
+fn said_of_run(result: &RunResult, verdict: &Verdict, states: bool) -> Said {
+    let changed = match (result.changed, result.mode) {
+        (0, _) => String::new(),
+        (count, Mode::Apply) => format!("{count} changed"),
+        (count, Mode::Check) => format!("{count} would change"),
+        (count, Mode::Revert) => format!("{count} reverted"),
+    };
+    let mut said = Said::default();
+    if result.failed > 0 {
+        said.summary = format!("{} failed", result.failed);
+        if !changed.is_empty() {
+            said.summary.push_str(&format!(", {changed}"));
+        }
+        let mut failed = result.states.values().filter(|state| state.failed());
+        if let Some(first) = failed.next() {
+            let mut lines = first.error.lines();
+            said.error = format!("{}: {}", first.name, lines.next().unwrap_or_default());
+            said.below.extend(lines.take(ERROR_LINES_SHOWN).map(String::from));
+        }
+        let rest =
+            failed.map(|state| format!("{}: {}", state.name, state.error.lines().next().unwrap_or_default()));
+        said.below.extend(rest);
+    } else if result.canceled {
+        said.summary =
+            if changed.is_empty() { "canceled".into() } else { format!("canceled after {changed}") };
+        said.error.clone_from(&verdict.error);
+    } else {
+        said.summary = if changed.is_empty() { "nothing to do".into() } else { changed };
+    }
+    if !states {
+        show_output(result, &mut said);
+    }
+    said
+}
+
+/// What the one command printed is the answer.
+fn show_output(result: &RunResult, said: &mut Said) {
+    let texts = result.states.values().flat_map(|state| {
+        ["stdout", "stderr"].into_iter().filter_map(|stream| state.details.get(stream).and_then(Json::as_str))
+    });
+    let lines: Vec<&str> = texts.flat_map(str::lines).collect();
+    match lines.as_slice() {
+        [] => {}
+        [one] if result.failed == 0 && one.chars().count() <= SHORT_ANSWER => said.summary = one.to_string(),
+        _ if result.failed > 0 && !said.below.is_empty() => {}
+        lines => said.below.extend(lines.iter().map(|line| line.to_string())),
+    }
+}
+
+fn said_of_answer(verdict: &Verdict) -> Said {
+    let mut said = Said::default();
+    let mut errors = verdict.error.lines();
+    said.error = errors.next().unwrap_or_default().to_string();
+    said.below.extend(errors.take(ERROR_LINES_SHOWN).map(String::from));
+    let text = plain(&verdict.answer);
+    match text.trim_end_matches('\n') {
+        "" => {}
+        short if !short.contains('\n') && short.chars().count() <= SHORT_ANSWER => {
+            said.summary = short.to_string()
+        }
+        long => said.below.extend(long.lines().map(String::from)),
+    }
+    said
+}
+
+/// The summary, who is missing and why, and what to do about it.
+pub fn ending(outcome: &Outcome, took: Option<Duration>, paint: Paint) -> String {
+    let mut out = String::from("\n");
+    let counted = [
+        (Standing::Success, "succeeded", Paint::green as fn(Paint, &str) -> String),
+        (Standing::Failed, "failed", Paint::red),
+        (Standing::Canceled, "canceled", Paint::yellow),
+        (Standing::Missing, "missing", Paint::yellow),
+        (Standing::Unreachable, "unreachable", Paint::yellow),
+    ];
+    let parts = counted.iter().filter_map(|(standing, word, painted)| {
+        let count = outcome.count(*standing);
+        let always = *standing == Standing::Success;
+        (count > 0)
+            .then(|| painted(paint, &format!("{count} {word}")))
+            .or(always.then(|| format!("0 {word}")))
+    });
+    let time = took.map(|took| format!("   {}", duration_words(zester_wire::time::as_millis(took))));
+    let _infallible = writeln!(out, "{}{}", parts.collect::<Vec<_>>().join("  "), time.unwrap_or_default());
+    if outcome.killed {
+        let _infallible = writeln!(out, "{}", paint.red("the job was canceled before its end"));
+    } else if !outcome.reason.is_empty() {
+        let _infallible = writeln!(out, "{}", paint.red(&outcome.reason));
+    }
+    out.push_str(&absent(outcome, paint));
+    out
+}
+
+fn absent(outcome: &Outcome, paint: Paint) -> String {
+    let is_absent =
+        |verdict: &&Verdict| matches!(verdict.standing, Standing::Missing | Standing::Unreachable);
+    let absent: Vec<(&PeelId, &Verdict)> =
+        outcome.peels.iter().filter(|(_, verdict)| is_absent(verdict)).collect();
+    let mut out = String::new();
+    for (peel, verdict) in absent.iter().take(NAMED_MAX) {
+        let why = verdict.error.lines().next().unwrap_or_default();
+        let _infallible = writeln!(out, "{} {peel}  {why}", paint.yellow("missing:"));
+    }
+    if absent.len() > NAMED_MAX {
+        let _infallible = writeln!(out, "and {} more", absent.len() - NAMED_MAX);
+    }
+    let recorded = outcome.jids.len() == 1 && !outcome.killed && outcome.status != "running";
+    if let (Some(jid), true) = (outcome.jids.last(), !absent.is_empty() && recorded) {
+        let again = format!("ask them again: zester job retry {jid} --missing");
+        let _infallible = writeln!(out, "{}", paint.dim(&again));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::collections::BTreeMap;
+
+    fn line(answer: Json, error: &str, states: bool) -> String {
+        let standing = if error.is_empty() { Standing::Success } else { Standing::Failed };
+        let verdict = Verdict { standing, duration_ms: Some(2100), error: error.into(), answer };
+        peel(&PeelId::parse("web-01").unwrap(), &verdict, states, 8, Paint::new(false))
+    }
+
+    fn run(changed: usize, error: &str, stdout: &str) -> Json {
+        let state = json!({
+            "name": "cmd.run:x", "changed": changed > 0, "diff": "", "duration_ms": 1, "details": {"stdout": stdout},
+            "error": error, "skipped": false, "skip_reason": "", "level": 0,
+        });
+        json!({
+            "mode": "apply", "test": false, "success": error.is_empty(), "canceled": false, "changed": changed,
+            "failed": usize::from(!error.is_empty()), "skipped": 0, "total_duration_ms": 1, "run_id": "r",
+            "states": {"cmd.run:x": state},
+        })
+    }
+
+    #[test]
+    fn a_peel_has_one_line_that_says_what_happened() {
+        assert_eq!(line(run(3, "", "noise"), "", true), " ✓ web-01    3 changed                2.1s\n");
+        assert_eq!(line(run(0, "", ""), "", true), " ✓ web-01    nothing to do            2.1s\n");
+        assert_eq!(line(json!(true), "", false), " ✓ web-01    true                     2.1s\n");
+    }
+
+    #[test]
+    fn failures_stand_on_the_line_and_their_words_under_it() {
+        let text = line(run(0, "exit code 7 not in [0]\ncurl: no", ""), "1 state failed", true);
+        assert!(
+            text.contains("1 failed") && text.contains("cmd.run:x: exit code 7 not in [0]\n     curl: no\n"),
+            "{text}"
+        );
+        let text = line(Json::Null, "peel busy: execution queue full", false);
+        assert!(text.ends_with("2.1s  peel busy: execution queue full\n"), "{text}");
+    }
+
+    #[test]
+    fn what_a_command_printed_is_the_answer() {
+        assert!(line(run(1, "", "Linux web-01\n"), "", false).contains("Linux web-01 "));
+        let text = line(run(1, "", "one\ntwo\n"), "", false);
+        assert!(text.ends_with("\n     one\n     two\n"), "{text}");
+        let text = line(json!({"a": 1, "b": [2]}), "", false);
+        assert!(text.contains("\n     a: 1\n     b:\n"), "{text}");
+    }
+
+    #[test]
+    fn j17_the_missing_are_named_with_the_reason() {
+        let verdict = |standing, why| Verdict::without(standing, why);
+        let peels = BTreeMap::from([
+            (PeelId::parse("web-1").unwrap(), verdict(Standing::Success, "")),
+            (PeelId::parse("web-2").unwrap(), verdict(Standing::Missing, "never acknowledged the job")),
+            (PeelId::parse("web-3").unwrap(), verdict(Standing::Unreachable, "unreachable")),
+        ]);
+        let jid = zester_wire::Jid::parse("2hPx2Kd8VnR7YmWqTz4PLsCfNjA").unwrap();
+        let text = ending(&Outcome::of_direct(jid, peels), Some(Duration::from_secs(4)), Paint::new(false));
+        assert_eq!(
+            text,
+            "\n1 succeeded  1 missing  1 unreachable   4.0s\nmissing: web-2  never acknowledged the job\nmissing: web-3  unreachable\nask them again: zester job retry 2hPx2Kd8VnR7YmWqTz4PLsCfNjA --missing\n"
+        );
+    }
+
+    #[test]
+    fn the_head_says_how_long_it_may_take() {
+        let text = |timeout| head("job x", 24, timeout, Paint::new(false));
+        assert_eq!(text(Duration::from_secs(300)), "job x  24 peels  timeout 5m\n");
+        assert_eq!(text(Duration::from_secs(30)), "job x  24 peels  timeout 30s\n");
+    }
+}

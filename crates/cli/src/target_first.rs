@@ -1,0 +1,151 @@
+//! `zester 'web*' test.ping`: the first word that is no command is a target.
+//!
+//! The words are turned into those of the hidden command [`COMMAND`] before clap sees them, so that help, flags and their
+//! errors are clap's, wherever a flag stands.
+
+use clap::error::ErrorKind;
+use clap::{ArgAction, Command};
+use std::ffi::OsString;
+use zester_model::suggest::did_you_mean;
+
+/// What a call on the fleet is called inside.
+pub const COMMAND: &str = "on-fleet";
+
+/// The words as clap knows them. An error where the first word is neither a command nor the target of a function.
+pub fn rewrite(words: Vec<OsString>, command: &Command) -> Result<Vec<OsString>, clap::Error> {
+    let plain = plain_words(&words, command);
+    let Some((_, first)) = plain.first() else { return Ok(words) };
+    let known = || command.get_subcommands().flat_map(Command::get_name_and_visible_aliases);
+    if first == "help" || known().any(|name| name == first) {
+        return Ok(words);
+    }
+    let is_function = |word: &str| {
+        word.split_once('.').is_some_and(|(module, name)| !module.is_empty() && !name.is_empty())
+    };
+    match plain.get(1) {
+        Some((_, second)) if is_function(second) => {}
+        // Whoever writes an expression means a target; whoever writes a plain word more likely mistyped a command.
+        second => {
+            let mut message = if is_expression(first) {
+                match second {
+                    None => format!("a function is missing: zester '{first}' MOD.FN, for example test.ping"),
+                    Some((_, second)) => {
+                        format!("`{second}` is no function; one reads MOD.FN, like test.ping")
+                    }
+                }
+            } else {
+                format!("there is no command `{first}`")
+            };
+            let visible = known().filter(|name| *name != COMMAND);
+            match did_you_mean(first, visible) {
+                Some(hint) => message.push_str(&format!("; {hint}")),
+                None if !is_expression(first) => {
+                    message.push_str(&format!("; if it is a peel, say what to do: zester {first} test.ping"));
+                }
+                None => {}
+            }
+            return Err(command.clone().error(ErrorKind::InvalidSubcommand, message));
+        }
+    }
+    let mut rewritten = words;
+    rewritten.insert(1.min(rewritten.len()), COMMAND.into());
+    Ok(rewritten)
+}
+
+fn is_expression(word: &str) -> bool {
+    word.contains(['*', '?', '[', '@', ',', '(', ' '])
+}
+
+/// The first words that are neither flags nor values of flags, with their places. Nothing, where help is asked for before
+/// any of them.
+fn plain_words(words: &[OsString], command: &Command) -> Vec<(usize, String)> {
+    let fleet = command.find_subcommand(COMMAND);
+    let flags = || command.get_arguments().chain(fleet.into_iter().flat_map(Command::get_arguments));
+    let takes_value = |long: &str| {
+        flags().any(|flag| {
+            flag.get_long() == Some(long) && matches!(flag.get_action(), ArgAction::Set | ArgAction::Append)
+        })
+    };
+    let mut plain = Vec::new();
+    let mut at = 1;
+    while at < words.len() && plain.len() < 2 {
+        let word = words[at].to_string_lossy();
+        match word.strip_prefix("--") {
+            Some("") => {
+                plain.extend(
+                    words
+                        .iter()
+                        .enumerate()
+                        .skip(at + 1)
+                        .map(|(at, word)| (at, word.to_string_lossy().into())),
+                );
+                break;
+            }
+            Some(flag) if !flag.contains('=') && takes_value(flag) => at += 1,
+            Some("help" | "version") if plain.is_empty() => return Vec::new(),
+            Some(_) => {}
+            None if word.starts_with('-') && word.len() > 1 => {
+                if plain.is_empty() && matches!(&*word, "-h" | "-V") {
+                    return Vec::new();
+                }
+            }
+            None => plain.push((at, word.into_owned())),
+        }
+        at += 1;
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rewritten(line: &[&str]) -> Result<Vec<String>, String> {
+        let words = std::iter::once("zester").chain(line.iter().copied()).map(OsString::from).collect();
+        let told = rewrite(words, &crate::command()).map_err(|error| error.to_string())?;
+        Ok(told.into_iter().skip(1).map(|word| word.into_string().unwrap()).collect())
+    }
+
+    #[test]
+    fn a_word_that_is_no_command_is_a_target() {
+        for line in [
+            &["web*", "test.ping"][..],
+            &["web-1", "cmd.run", "uname -a"],
+            &["--format", "json", "web-1", "test.ping"],
+            &["--format=json", "--no-color", "web-1", "test.ping"],
+            &["--nats", "nats://x:1", "--test", "--timeout", "5s", "*", "state.apply"],
+            &["--set", "timing.ack_window=2s", "*", "test.ping", "--async"],
+            &["*", "--timeout", "5s", "test.ping"],
+        ] {
+            let mut wanted = vec![COMMAND];
+            wanted.extend(line);
+            assert_eq!(rewritten(line).unwrap(), wanted, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn commands_flags_and_help_are_left_alone() {
+        for line in [
+            &[][..],
+            &["apply", "web"],
+            &["job", "show", "x.y"],
+            &["--help"],
+            &["-h", "web-1", "test.ping"],
+            &["--version"],
+            &["help", "apply"],
+            &["--format", "json", "peel", "list"],
+        ] {
+            assert_eq!(rewritten(line).unwrap(), line, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_mistyped_command_is_not_sent_to_the_fleet() {
+        for line in [&["aply"][..], &["aply", "web"], &["--no-color", "aply"]] {
+            let error = rewritten(line).unwrap_err();
+            assert!(error.contains("there is no command `aply`; did you mean `apply`?"), "{error}");
+        }
+        assert!(rewritten(&["web*"]).unwrap_err().contains("a function is missing"));
+        assert!(rewritten(&["web*", "ping"]).unwrap_err().contains("`ping` is no function"));
+    }
+}

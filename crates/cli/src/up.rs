@@ -1,0 +1,214 @@
+//! A whole fleet on this machine, as child processes that end with us: a private nats-server, a master, peels.
+
+mod child;
+mod server;
+
+use crate::answer::Failure;
+use crate::app::App;
+use crate::commands::up::Up;
+use crate::up_url;
+use child::Child;
+use serde_json::{Value as Json, json};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use zester_bus::nats::{self, Options};
+use zester_client::Client;
+use zester_link::Link;
+
+/// How long the peels may take to come online. Generous: a busy machine is slow.
+const ONLINE_WAIT: Duration = Duration::from_secs(60);
+const LOOK_PAUSE: Duration = Duration::from_millis(50);
+
+/// Where the fleet keeps its things.
+enum Place {
+    /// Goes with the fleet.
+    Own(tempfile::TempDir),
+    Given(PathBuf),
+}
+
+impl Place {
+    fn path(&self) -> &Path {
+        match self {
+            Place::Own(temp) => temp.path(),
+            Place::Given(path) => path,
+        }
+    }
+}
+
+pub struct Fleet {
+    /// Declared before the place, so that whatever is left ends before its directory goes.
+    peels: Vec<Child>,
+    master: Option<Child>,
+    server: Option<Child>,
+    left: Option<up_url::Left>,
+    url: String,
+    count: u16,
+    states: Option<PathBuf>,
+    settings: Option<PathBuf>,
+    binary: PathBuf,
+    nats_server: PathBuf,
+    place: Place,
+}
+
+impl Fleet {
+    /// Finds everything that is needed; starts nothing.
+    pub fn prepare(args: &Up, app: &App) -> Result<Fleet, Failure> {
+        let fail = |error: std::io::Error| Failure::usage(format!("no directory for the fleet: {error}"));
+        let nats_server = server::find().map_err(Failure::usage)?;
+        let binary = std::env::current_exe()
+            .map_err(|error| Failure::usage(format!("cannot find this very program: {error}")))?;
+        let place = match &args.data_dir {
+            Some(path) => {
+                zester_converge::data_dir::DataDir::open(path)?;
+                Place::Given(std::path::absolute(path).map_err(fail)?)
+            }
+            None => Place::Own(tempfile::Builder::new().prefix("zester-up-").tempdir().map_err(fail)?),
+        };
+        let absolute = |given: &Option<PathBuf>, beside: &str| {
+            let beside = PathBuf::from(beside);
+            let path = given.clone().or_else(|| beside.is_dir().then_some(beside));
+            path.map(std::path::absolute).transpose().map_err(fail)
+        };
+        Ok(Fleet {
+            peels: Vec::new(),
+            master: None,
+            server: None,
+            left: None,
+            url: String::new(),
+            count: args.peels,
+            states: absolute(&args.states.clone().or(app.config.states.clone()), "states")?,
+            settings: absolute(&args.settings.clone().or(app.config.settings.clone()), "settings")?,
+            binary,
+            nats_server,
+            place,
+        })
+    }
+
+    pub async fn start(&mut self, app: &App) -> Result<(), Failure> {
+        let place = self.place.path().to_path_buf();
+        let (server, url) =
+            server::start(&self.binary, &self.nats_server, &place).await.map_err(Failure::usage)?;
+        self.server = Some(server);
+        self.url = url;
+        self.master = Some(self.daemon(app, "master", &["master", "run", "--id", "up"])?);
+        for number in 1..=self.count {
+            let name = format!("peel-{number}");
+            let peel = self.daemon(app, &name, &["peel", "run", "--id", &name])?;
+            self.peels.push(peel);
+        }
+        self.online().await?;
+        match up_url::leave(&self.url) {
+            Ok(left) => self.left = Some(left),
+            Err(error) => app.output.notice(&format!("other terminals need the export line: {error}")),
+        }
+        Ok(())
+    }
+
+    fn daemon(&self, app: &App, name: &str, words: &[&str]) -> Result<Child, Failure> {
+        let mut all: Vec<std::ffi::OsString> = words.iter().map(Into::into).collect();
+        all.extend(["--data-dir".into(), self.place.path().join(name).into()]);
+        for (flag, path) in [("--states", &self.states), ("--settings", &self.settings)] {
+            if let Some(path) = path {
+                all.extend([flag.into(), path.clone().into()]);
+            }
+        }
+        for set in &app.sets {
+            all.extend(["--set".into(), set.into()]);
+        }
+        if let Some(path) = &app.config_file {
+            all.extend(["--config".into(), path.clone().into()]);
+        }
+        // The address holds the token: everybody can read the words of a process, only its owner the environment.
+        let environment = [("ZESTER_NATS_URL", self.url.as_str())];
+        let log = self.place.path().join(format!("{name}.log"));
+        Child::start(name, &self.binary, &self.binary, &all, &environment, &log, false)
+            .map_err(Failure::usage)
+    }
+
+    /// Waits until every peel has a heartbeat.
+    async fn online(&mut self) -> Result<(), Failure> {
+        let bus = nats::connect(Options::new(vec![self.url.clone()], "zester up"))
+            .await
+            .map_err(|error| Failure::usage(error.to_string()))?;
+        let client = Client::new(Link::new(Arc::new(bus)));
+        let end = Instant::now() + ONLINE_WAIT;
+        loop {
+            // Until the master has made the buckets there is nothing to read.
+            let online = match client.peels().await {
+                Ok(peels) => peels.iter().filter(|peel| peel.online).count(),
+                Err(_) => 0,
+            };
+            if online >= usize::from(self.count) {
+                let _closed = client.link().bus().close().await;
+                return Ok(());
+            }
+            for child in self.peels.iter_mut().chain(&mut self.master).chain(&mut self.server) {
+                if let Some(how) = child.ended() {
+                    return Err(Failure::usage(child.obituary(&how)));
+                }
+            }
+            if Instant::now() >= end {
+                let logs = self.place.path().display();
+                return Err(Failure::usage(format!(
+                    "only {online} of {} peels came online in {} s; their logs are in {logs}",
+                    self.count,
+                    ONLINE_WAIT.as_secs()
+                )));
+            }
+            tokio::time::sleep(LOOK_PAUSE).await;
+        }
+    }
+
+    /// Says when a child dies; comes back only when the server has.
+    pub async fn watch(&mut self, app: &App) -> Result<(), Failure> {
+        loop {
+            tokio::time::sleep(LOOK_PAUSE).await;
+            for child in self.peels.iter_mut().chain(&mut self.master) {
+                if let Some(how) = child.ended() {
+                    app.output.notice(&child.obituary(&how));
+                }
+            }
+            let server = self.server.as_mut();
+            if let Some((server, how)) = server.and_then(|server| server.ended().map(|how| (server, how))) {
+                return Err(Failure::usage(server.obituary(&how)));
+            }
+        }
+    }
+
+    /// In order: who needs the others goes first.
+    pub async fn take_down(&mut self) {
+        self.left = None;
+        child::stop(&mut self.peels).await;
+        child::stop(self.master.as_mut_slice()).await;
+        child::stop(self.server.as_mut_slice()).await;
+        // A directory that the user named stays.
+        if let Place::Own(temp) = &self.place {
+            let _gone = std::fs::remove_dir_all(temp.path());
+        }
+    }
+
+    pub fn document(&self) -> Json {
+        let peels: Vec<&str> = self.peels.iter().map(Child::name).collect();
+        json!({ "url": self.url, "peels": peels, "directory": self.place.path() })
+    }
+
+    pub fn text(&self) -> String {
+        let count = self.count;
+        let noun = if count == 1 { "peel" } else { "peels" };
+        let states = match &self.states {
+            Some(_) => "  zester '*' state.apply --test\n",
+            None => "  zester '*' file.managed /tmp/hello content=hi --test\n",
+        };
+        let known = match self.left {
+            Some(_) => "in another terminal:",
+            None => "in another terminal, after the export line:",
+        };
+        format!(
+            "a fleet of {count} {noun} is up; Ctrl-C takes it down\n\n{known}\n\n  zester '*' test.ping\n  zester peel-1 cmd.run 'uname -a'\n{states}  zester peel list\n  zester job list\n\nas another user, or for other programs:\n\n  export ZESTER_NATS_URL={}\n\nlogs: {}/*.log\n",
+            self.url,
+            self.place.path().display()
+        )
+    }
+}

@@ -1,0 +1,80 @@
+//! The private nats-server of a fleet: its own port of this machine, its own store, a token that nobody can guess.
+
+use super::child::Child;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::time::Instant;
+use zester_link::{Dice, OsDice};
+
+/// The variable that names another binary.
+const CHOICE: &str = "ZESTER_NATS_SERVER";
+/// How long the server may take to say its port.
+const READY_WAIT: Duration = Duration::from_secs(30);
+const LOOK_PAUSE: Duration = Duration::from_millis(10);
+
+pub fn find() -> Result<PathBuf, String> {
+    if let Some(chosen) = std::env::var_os(CHOICE).map(PathBuf::from) {
+        let missing = format!("{CHOICE} names {}, which is not a file", chosen.display());
+        return chosen.is_file().then_some(chosen).ok_or(missing);
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    // Debian installs servers where the path of a plain user does not look.
+    let places = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
+    places.map(|place| place.join("nats-server")).find(|file| file.is_file()).ok_or_else(|| {
+        format!(
+            "nats-server is not installed; try `apt install nats-server`, or take it from https://nats.io/download and put it on the PATH (or name it in {CHOICE})"
+        )
+    })
+}
+
+/// Starts it and waits for its port. The address holds the token.
+pub async fn start(binary: &Path, nats_server: &Path, place: &Path) -> Result<(Child, String), String> {
+    let token = token();
+    let config = place.join("nats-server.conf");
+    write_config(&config, place, &token)?;
+    let words = ["-c".into(), config.into()];
+    let log = place.join("nats-server.log");
+    let mut child = Child::start("nats-server", binary, nats_server, &words, &[], &log, true)?;
+    let end = Instant::now() + READY_WAIT;
+    loop {
+        if let Some(port) = port(place, child.id()) {
+            return Ok((child, format!("nats://{token}@127.0.0.1:{port}")));
+        }
+        if let Some(how) = child.ended() {
+            return Err(child.obituary(&how));
+        }
+        if Instant::now() >= end {
+            return Err(format!("nats-server does not answer; its log: {}", log.display()));
+        }
+        tokio::time::sleep(LOOK_PAUSE).await;
+    }
+}
+
+fn token() -> String {
+    OsDice.roll().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Readable by its owner only: the token stands in it.
+fn write_config(config: &Path, place: &Path, token: &str) -> Result<(), String> {
+    let fail = |error: std::io::Error| format!("cannot write {}: {error}", config.display());
+    let quoted = |path: PathBuf| format!("{:?}", path.display().to_string());
+    let text = format!(
+        "listen: \"127.0.0.1:-1\"\nports_file_dir: {}\njetstream {{ store_dir: {} }}\nauthorization {{ token: \"{token}\" }}\n",
+        quoted(place.to_path_buf()),
+        quoted(place.join("nats-store")),
+    );
+    let _none = std::fs::remove_file(config);
+    let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(config);
+    file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(fail)
+}
+
+/// The port that the server chose. The file is called after its binary and process, so only the end is known.
+fn port(place: &Path, id: u32) -> Option<u16> {
+    let ending = format!("_{id}.ports");
+    let mut entries = std::fs::read_dir(place).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    let file = entries.find(|path| path.to_string_lossy().ends_with(&ending))?;
+    let ports: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(file).ok()?).ok()?;
+    ports["nats"][0].as_str()?.rsplit_once(':')?.1.parse().ok()
+}
