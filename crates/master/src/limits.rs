@@ -30,6 +30,8 @@ pub const TELLS_WAITING: usize = 64;
 
 /// How long after messages were lost the stream is read once more: a cluster may store a moment later than it delivers.
 pub const CATCH_UP_AGAIN: Duration = Duration::from_secs(2);
+/// So long before the deadline of a job that still waits, the stream is read for what never reached this master.
+pub const LAST_LOOK: Duration = Duration::from_secs(1);
 /// How long a job that is over may take to write what is left.
 pub const FINISH_LIMIT: Duration = Duration::from_secs(10);
 /// How long a stop waits for the jobs to be let go.

@@ -1,6 +1,7 @@
 //! Start, life and stop of a master.
 
 use crate::core::{Core, Suspicion};
+use crate::heartbeat;
 use crate::index::{Index, Keeper};
 use crate::job::{Roster, Start};
 use crate::limits::{DETACH_LIMIT, INDEX_POLL, INDEX_WAIT, REQUESTS_END_LIMIT, STARTS_WAITING};
@@ -8,7 +9,7 @@ use crate::metrics::{self, Metrics};
 use crate::router::Router;
 use crate::scan::Scanner;
 use crate::services::Services;
-use crate::{heartbeat, start};
+use crate::start::{self, Stores};
 use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::Arc;
@@ -68,7 +69,8 @@ pub async fn run(
     health.set("bus", State::Down("the bus was not reached yet".into()));
     health.set("index", State::Down("the peels are not known yet".into()));
     health.set("jobs", State::Down("the master has just begun".into()));
-    match stop.run_until_cancelled(start::prepare(&link, &setup, &health)).await {
+    let stores = Stores::new(&setup.timing, setup.replicas);
+    match stop.run_until_cancelled(start::prepare(&link, &stores, &health)).await {
         Some(Ok(())) => {}
         Some(Err(error)) => return Err(Error(error.to_string())),
         None => return Ok(()),
@@ -88,7 +90,8 @@ pub async fn run(
         suspicion: Suspicion::default(),
     });
     metrics::register(&core, &health);
-    let master = Master { core, started, actors: JoinSet::new(), jobs: JoinSet::new() };
+    let mut master = Master { core, started, actors: JoinSet::new(), jobs: JoinSet::new() };
+    master.actors.spawn(stores.keep(master.core.link.clone()));
     master.live(stop).await
 }
 

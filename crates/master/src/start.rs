@@ -1,17 +1,17 @@
 //! Before anything else: a bus that answers, and on it everything that a fleet keeps.
 
 use crate::limits::{BUS_PAUSE, SERVER_FLOOR};
-use crate::run::Setup;
 use tokio::time::sleep;
-use zester_bus::Kind;
 use zester_bus::storage::{Report, Ttls, ensure_all, replicas, table_with};
+use zester_bus::{Event, Kind, Store};
 use zester_health::{Health, State};
+use zester_jobs::Timing;
 use zester_link::Link;
 
 /// Waits until the bus is there and holds what a master needs. Never gives up, except on a bus that was closed.
-pub async fn prepare(link: &Link, setup: &Setup, health: &Health) -> Result<(), zester_bus::Error> {
+pub async fn prepare(link: &Link, stores: &Stores, health: &Health) -> Result<(), zester_bus::Error> {
     loop {
-        match ensure(link, setup).await {
+        match stores.ensure(link).await {
             Ok(report) => {
                 health.set("bus", State::Up);
                 tell(link, &report);
@@ -27,17 +27,43 @@ pub async fn prepare(link: &Link, setup: &Setup, health: &Health) -> Result<(), 
     }
 }
 
-async fn ensure(link: &Link, setup: &Setup) -> Result<Report, zester_bus::Error> {
-    let bus = link.bus();
-    let timing = &setup.timing;
-    let ttls = Ttls {
-        master_heartbeat: timing.master_ttl,
-        peel_heartbeat: timing.peel_ttl,
-        lease: timing.lease_ttl,
-    };
-    bus.flush().await?;
-    let copies = setup.replicas.unwrap_or_else(|| replicas(bus.info().servers));
-    ensure_all(bus.as_ref(), &table_with(ttls), copies).await
+/// What must be there.
+pub struct Stores {
+    table: Vec<Store>,
+    replicas: Option<usize>,
+}
+
+impl Stores {
+    pub fn new(timing: &Timing, replicas: Option<usize>) -> Stores {
+        let ttls = Ttls {
+            master_heartbeat: timing.master_ttl,
+            peel_heartbeat: timing.peel_ttl,
+            lease: timing.lease_ttl,
+        };
+        Stores { table: table_with(ttls), replicas }
+    }
+
+    async fn ensure(&self, link: &Link) -> Result<Report, zester_bus::Error> {
+        let bus = link.bus();
+        bus.flush().await?;
+        let copies = self.replicas.unwrap_or_else(|| replicas(bus.info().servers));
+        ensure_all(bus.as_ref(), &self.table, copies).await
+    }
+
+    /// A server that comes back may have lost its disk. Ends with the bus.
+    pub async fn keep(self, link: Link) {
+        let mut events = link.bus().events();
+        while let Some(event) = events.next().await {
+            if event != Event::Reconnected {
+                continue;
+            }
+            match self.ensure(&link).await {
+                Ok(report) if report.created.is_empty() => {}
+                Ok(report) => tracing::warn!("the bus had lost: {}", report.created.join(", ")),
+                Err(error) => tracing::warn!("the stores could not be looked at: {error}"),
+            }
+        }
+    }
 }
 
 fn tell(link: &Link, report: &Report) {

@@ -32,7 +32,12 @@ impl Keeper {
         loop {
             let facts = self.watch(Bucket::Facts).await;
             let beats = self.watch(Bucket::PeelHeartbeat).await;
+            (self.facts_told, self.beats_told) = (false, false);
             self.follow(facts, beats, &mut relist_at).await;
+            if self.core.index.is_current() {
+                let why = "a watch ended; what is known may be old";
+                self.core.health.set("index", State::Degraded(why.into()));
+            }
             sleep(BUS_PAUSE).await;
         }
     }
@@ -73,7 +78,7 @@ impl Keeper {
     }
 
     fn tell(&self) {
-        if self.facts_told && self.beats_told && !self.core.index.is_current() {
+        if self.facts_told && self.beats_told {
             self.core.index.set_current(true);
             self.core.health.set("index", State::Up);
             tracing::info!(peels = self.core.index.len(), "the index of peels is complete");

@@ -8,7 +8,7 @@ use super::roster::Mail;
 use super::step::{Ended, Step, carry_out, mark, persist};
 use super::{history, tell};
 use crate::core::Core;
-use crate::limits::{ASKERS_MAX, CATCH_UP_AGAIN, FINISH_LIMIT, PERSISTS_IN_FLIGHT, TELLS_WAITING};
+use crate::limits::{ASKERS_MAX, CATCH_UP_AGAIN, FINISH_LIMIT, LAST_LOOK, PERSISTS_IN_FLIGHT, TELLS_WAITING};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep_until};
 use zester_jobs::intake::{Verdict, judge};
 use zester_jobs::{Command, Event, History, Note, Owner, messages};
 use zester_link::{Anchor, Error};
-use zester_wire::{Job, JobEvent, PeelId, Return, Subject};
+use zester_wire::{Jid, Job, JobEvent, PeelId, Return, Subject};
 
 type Reading = BoxFuture<'static, Result<History, Error>>;
 
@@ -32,8 +32,9 @@ pub struct Task {
     /// Clients that wait to hear that the job was accepted.
     askers: Vec<Asker>,
     accepted: bool,
-    /// It came from a master that died, and was not counted yet.
+    /// It came from a master that died.
     adopted: bool,
+    counted: bool,
     steps: VecDeque<Step>,
     step: Option<BoxFuture<'static, Ended>>,
     tells: VecDeque<(Subject, JobEvent)>,
@@ -45,6 +46,8 @@ pub struct Task {
     /// Whether the stream is read once more after that.
     catch_up_again: bool,
     catching_up: Option<Reading>,
+    /// Whether the stream was read shortly before the deadline.
+    looked_last: bool,
     detached: bool,
 }
 
@@ -66,6 +69,7 @@ impl Task {
             askers: asker.into_iter().map(|asker| *asker).collect(),
             accepted: false,
             adopted,
+            counted: false,
             steps: VecDeque::new(),
             step: None,
             tells: VecDeque::new(),
@@ -75,6 +79,7 @@ impl Task {
             catch_up_at: None,
             catch_up_again: false,
             catching_up: None,
+            looked_last: false,
             detached: false,
         }
     }
@@ -86,12 +91,13 @@ impl Task {
     /// Until there is nothing left to do here.
     pub async fn run(mut self) {
         let jid = self.owner.job().jid.clone();
+        let registered = Registered { core: self.core.clone(), jid };
         self.begin().await;
         while !self.owner.is_finished() {
             self.turn().await;
         }
         // From here on returns find their way as late ones; what came before is still taken.
-        self.core.roster.remove(&jid);
+        drop(registered);
         self.mail.close();
         while let Ok(mail) = self.mail.try_recv() {
             self.take(mail).await;
@@ -108,6 +114,7 @@ impl Task {
     /// Waits for whatever happens next, and takes it.
     async fn turn(&mut self) {
         self.start_what_waits();
+        let last_look = self.last_look();
         let wake = self.owner.next_wake().map(|moment| self.anchor.instant_of(moment));
         tokio::select! {
             biased;
@@ -124,6 +131,10 @@ impl Task {
             history = open(&mut self.catching_up) => {
                 self.catching_up = None;
                 self.caught_up(history).await;
+            }
+            () = at(last_look), if self.catching_up.is_none() => {
+                self.looked_last = true;
+                self.catch_up();
             }
             () = at(self.catch_up_at), if self.catching_up.is_none() => self.catch_up(),
             () = self.missed.notified() => {
@@ -246,6 +257,14 @@ impl Task {
         self.catching_up = Some(Box::pin(async move { history::replay(&link, &jid, epoch).await }));
     }
 
+    /// When to look for what was sent and never came: shortly before the job would end without it.
+    fn last_look(&self) -> Option<Instant> {
+        if self.looked_last || self.owner.state() != "watching" {
+            return None;
+        }
+        self.anchor.instant_of(self.owner.job().deadline()).checked_sub(LAST_LOOK)
+    }
+
     /// What was known already changes nothing: the machine ignores what it has.
     async fn caught_up(&mut self, history: Result<History, Error>) {
         let Ok(history) = history else {
@@ -264,7 +283,8 @@ impl Task {
         }
         match self.owner.state() {
             // What we sent may be lost like what was sent to us. Peels that have it answer with what they stored.
-            "watching" => self.ask_the_silent().await,
+            "watching" if !self.looked_last => self.ask_the_silent().await,
+            "watching" => {}
             // Before that, nothing was sent; and an adopter reads the stream by itself, but perhaps too early.
             "done" | "detached" | "lost" => self.catch_up_again = false,
             _ => self.catch_up_again = true,
@@ -333,7 +353,7 @@ impl Task {
             }
             Command::LoadReturns => {
                 self.steps.push_back(Step::Load(job.jid.clone()));
-                self.count_adoption();
+                self.count();
             }
             Command::Replay => {
                 let (jid, dispatch_epoch) = (job.jid.clone(), job.dispatch_epoch);
@@ -371,19 +391,25 @@ impl Task {
 
     async fn accept(&mut self) {
         self.accepted = true;
-        self.count_adoption();
+        self.count();
         let job = self.owner.job();
         for asker in std::mem::take(&mut self.askers) {
             asker.accept(&self.core.link, &job.jid, &job.targets).await;
         }
     }
 
-    fn count_adoption(&mut self) {
-        if std::mem::take(&mut self.adopted) {
-            let job = self.owner.job();
-            tracing::info!(jid = %job.jid, epoch = job.epoch, "adopted a job of a master that died");
-            self.core.metrics.adopted.inc();
+    /// A job counts once it runs here.
+    fn count(&mut self) {
+        if std::mem::replace(&mut self.counted, true) {
+            return;
         }
+        if !self.adopted {
+            self.core.metrics.dispatched.inc();
+            return;
+        }
+        let job = self.owner.job();
+        tracing::info!(jid = %job.jid, epoch = job.epoch, "adopted a job of a master that died");
+        self.core.metrics.adopted.inc();
     }
 
     /// The jid is taken: what is there decides (J-3).
@@ -436,6 +462,18 @@ impl Task {
 
     fn remark(&self, note: &Note) {
         tracing::debug!(jid = %self.owner.job().jid, "{note:?}");
+    }
+}
+
+/// A job that has a task. Also one whose task breaks is none any more: a scan will find it.
+struct Registered {
+    core: Arc<Core>,
+    jid: Jid,
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.core.roster.remove(&self.jid);
     }
 }
 

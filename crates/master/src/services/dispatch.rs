@@ -28,9 +28,7 @@ pub async fn begin(core: &Arc<Core>, asker: Asker, envelope: Vec<u8>) {
     let job = job_of(core, &asker.request, targets, envelope);
     let owner = Owner::dispatch(job, core.id.clone(), core.timing.clone());
     match job::start(core, owner, false, Some(asker)).await {
-        Ok(()) => {
-            core.metrics.dispatched.inc();
-        }
+        Ok(()) => {}
         Err(Unstarted::UnderWay(asker)) => {
             let Some(asker) = asker else { return };
             match core.roster.get(&asker.request.jid) {
