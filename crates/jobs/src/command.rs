@@ -132,8 +132,6 @@ pub enum Note {
     AlreadyOver,
     /// Another master owns the job: this one writes nothing more (J-10).
     Superseded,
-    /// The job could not even be recorded in its time.
-    NeverRecorded,
 }
 
 /// An event that the machine cannot take in its state. It is as it was before.

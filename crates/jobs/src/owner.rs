@@ -448,10 +448,6 @@ impl Owner {
         self.retry_at = None;
         let out_of_time = self.canceled.is_some() || now >= self.job.deadline();
         match self.stage {
-            Stage::Claiming if out_of_time => {
-                out.push(Command::Note(Note::NeverRecorded));
-                self.enter(Stage::Lost, out);
-            }
             Stage::Recalling
             | Stage::Marking
             | Stage::Subscribing { adopted: false }
@@ -461,6 +457,7 @@ impl Owner {
             {
                 self.end(now, out);
             }
+            // Also a claim whose time is over: an earlier try may have been written, and must not be left behind.
             _ => self.ask(out),
         }
     }

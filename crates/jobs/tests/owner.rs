@@ -5,6 +5,7 @@
 mod fleet;
 
 use fleet::*;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use zester_jobs::{Command, Event, Failed, History, Note, Owner, Timing, Written, messages};
 use zester_wire::*;
@@ -34,6 +35,21 @@ fn j2_nothing_is_published_before_the_record_says_running() {
     let found = Some((Box::new(owner.job().clone()), 2));
     let out = owner.step(Event::Record(Written::Conflict { found }), at(1006)).unwrap();
     assert_eq!(names(&out), ["accept", "status", "exec"]);
+}
+
+#[test]
+fn j2_a_claim_that_may_have_been_written_is_not_left_behind() {
+    let mut owner = Owner::dispatch(job(1, 60), master("m1"), Timing::default());
+    let out = owner.step(Event::Begin { absent: BTreeSet::new() }, at(0)).unwrap();
+    let Command::CreateRecord(written) = &out[0] else { panic!("{out:?}") };
+    // Nobody knows whether it was, and the time is over when the bus is back.
+    owner.step(Event::Record(Written::Failed), at(5_000)).unwrap();
+    assert!(matches!(&owner.step(Event::Tick, at(70_000)).unwrap()[..], [Command::CreateRecord(_)]));
+    let found = Some((written.clone(), 7));
+    let out = owner.step(Event::Record(Written::Conflict { found }), at(70_000)).unwrap();
+    assert!(
+        matches!(&out[..], [Command::WriteRecord { job, revision: 7 }] if job.status == JobStatus::Timeout)
+    );
 }
 
 #[test]

@@ -68,15 +68,17 @@ impl Script {
         for number in 0..1 + dice.roll(4) as usize {
             script.plan_job(number, &dice);
         }
-        for _ in 0..dice.roll(6) {
+        // Some lives are rough: more goes wrong at the same time, and the weather is never good.
+        let rough = dice.happens(250);
+        for _ in 0..dice.roll(6) + if rough { 5 } else { 0 } {
             script.plan_trouble(&dice);
         }
         for _ in 0..dice.roll(3) {
             let (at, long) = (dice.between(0, 90_000), dice.between(2_000, 25_000));
-            let (lost, doubled) = (dice.roll(150), dice.roll(150));
-            let storm = Act::Storm { lost, doubled, delay: dice.between(5, 1_500) };
-            script.acts.push((at, storm));
-            script.acts.push((at + long, Act::Calm));
+            script.plan_storm(at, long, 150, &dice);
+        }
+        if rough {
+            script.plan_storm(Duration::from_secs(1), TROUBLE_ENDS, 300, &dice);
         }
         script.acts.sort_by_key(|(at, _)| *at);
         script
@@ -88,8 +90,10 @@ impl Script {
         if targets.is_empty() && !everybody {
             targets.push(dice.roll(self.peels as u64) as usize);
         }
-        let timeout = dice.between(10_000, 60_000);
         let owner_dies_at_start = dice.happens(150);
+        // Long enough for an adopter to come in time, where one is needed for sure.
+        let timeout =
+            if owner_dies_at_start { dice.between(90_000, 150_000) } else { dice.between(10_000, 90_000) };
         self.jobs.push(JobPlan { targets, timeout, owner_dies_at_start });
         // Peels need a moment to be known.
         let at = dice.between(2_000, 60_000);
@@ -97,6 +101,12 @@ impl Script {
         if dice.happens(250) {
             self.acts.push((at + dice.between(0, 25_000), Act::Cancel(number)));
         }
+    }
+
+    fn plan_storm(&mut self, at: Duration, long: Duration, worst: u64, dice: &Dice) {
+        let (lost, doubled) = (dice.roll(worst), dice.roll(worst));
+        self.acts.push((at, Act::Storm { lost, doubled, delay: dice.between(5, 1_500) }));
+        self.acts.push((at + long, Act::Calm));
     }
 
     fn plan_trouble(&mut self, dice: &Dice) {

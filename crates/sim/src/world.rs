@@ -51,6 +51,7 @@ pub async fn live(seed: u64, mutation: Mutation) -> Result<(Result<Tally, Violat
     }
     world.pass_until(world.ground.begin + TROUBLE_ENDS).await;
     world.weather.calm();
+    world.ground.doomed.lock().unwrap_or_else(PoisonError::into_inner).clear();
     world.act(&Act::ServerUp).await.map_err(|bad| broken(&bad))?;
     for who in everybody(&script) {
         world.act(&Act::Heal(who)).await.map_err(|bad| broken(&bad))?;
