@@ -77,7 +77,7 @@ impl FileStore {
         news.told.push(tell);
         if !std::mem::replace(&mut news.scheduled, true) {
             let shared = self.shared.clone();
-            tokio::task::spawn_blocking(move || shared.write_news());
+            tokio::task::spawn_blocking(move || write_news(shared));
         }
         drop(news);
         Box::pin(async move {
@@ -100,21 +100,24 @@ impl FileStore {
     }
 }
 
-impl Shared {
-    fn write_news(&self) {
-        // Whoever waits here takes what came meanwhile along.
-        let mut ledger = locked(&self.ledger);
-        let mut news = locked(&self.news);
-        news.scheduled = false;
-        let (records, told) = (std::mem::take(&mut news.records), std::mem::take(&mut news.told));
-        drop(news);
-        let result = ledger.append(records).map_err(|error| error.0);
-        for tell in told {
-            // Nobody waits any more: a peel that was dropped.
-            let _gone = tell.send(result.clone());
-        }
+/// Whoever waits for the ledger takes what came meanwhile along.
+fn write_news(shared: Arc<Shared>) {
+    let mut ledger = locked(&shared.ledger);
+    let mut news = locked(&shared.news);
+    news.scheduled = false;
+    let (records, told) = (std::mem::take(&mut news.records), std::mem::take(&mut news.told));
+    drop(news);
+    let result = ledger.append(records).map_err(|error| error.0);
+    drop(ledger);
+    // Before anybody is told: whoever closes the store then may open it again at once.
+    drop(shared);
+    for tell in told {
+        // Nobody waits any more: a peel that was dropped.
+        let _gone = tell.send(result.clone());
     }
+}
 
+impl Shared {
     fn load(&self) -> Result<Vec<Entry>, StoreError> {
         let mut entries = locked(&self.ledger).entries();
         for dispatch in self.outbox.list()? {

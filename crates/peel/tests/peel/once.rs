@@ -2,7 +2,9 @@
 
 use crate::world::{Did, World};
 use serde_json::json;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
+use zester_health::State;
 use zester_jobs::peel::INTERRUPTED;
 use zester_wire::{Cause, UnixMillis};
 
@@ -114,4 +116,38 @@ async fn a_panic_is_the_failure_of_its_job_only() {
     assert_eq!(ret.cause, Cause::Finished);
     world.send(&world.request("test.ping")).await;
     assert!(world.returned().await.success);
+}
+
+#[tokio::test(start_paused = true)]
+async fn j7_what_cannot_be_written_down_is_not_executed() {
+    let mut world = World::started().await;
+    world.disk.full.store(true, Ordering::Relaxed);
+    let request = world.request("test.ping");
+    world.send(&request).await;
+    let ret = world.returned().await;
+    assert_eq!((ret.cause, ret.success), (Cause::Refused, false));
+    assert!(world.work.did().is_empty());
+    assert!(matches!(world.health.state("store"), Some(State::Degraded(why)) if why.contains("no space")));
+    world.disk.full.store(false, Ordering::Relaxed);
+    world.send(&world.request("test.ping")).await;
+    assert!(world.returned().await.success);
+    assert_eq!(world.health.state("store"), Some(State::Up));
+}
+
+#[tokio::test(start_paused = true)]
+async fn j22_a_return_that_cannot_be_stored_is_handed_over_once_and_stored_later() {
+    let mut world = World::started().await;
+    let request = world.request("test.hold");
+    world.send(&request).await;
+    world.until_did(Did::Began(request.jid.clone())).await;
+    world.disk.full.store(true, Ordering::Relaxed);
+    world.work.release.add_permits(1);
+    assert!(world.returned().await.success);
+    world.nothing_returned().await;
+    world.disk.full.store(false, Ordering::Relaxed);
+    world.nothing_returned().await;
+    // A copy of the request finds the stored one.
+    world.send(&request).await;
+    assert!(world.returned().await.success);
+    assert_eq!(world.work.did(), [Did::Began(request.jid.clone()), Did::Ended(request.jid)]);
 }

@@ -1,7 +1,7 @@
 //! One peel with work that does what its request says, and a master's view of the bus.
 
 use serde_json::{Map, Value, json};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -12,10 +12,11 @@ use zester_bus::memory::{Net, TokioClock};
 use zester_bus::{Bus, Listen, Subscription, storage};
 use zester_health::Health;
 use zester_jobs::Timing;
+use zester_jobs::dedup::{Dispatch, Entry};
 use zester_link::{Clock, Link, OsDice};
-use zester_peel::store::{Later, MemoryStore};
+use zester_peel::store::{Later, MemoryStore, StoreError};
 use zester_peel::work::Tell;
-use zester_peel::{Error, Outcome, Setup, Work, run};
+use zester_peel::{Error, Outcome, Setup, Store, Work, run};
 use zester_wire::*;
 
 pub const PEEL: &str = "web-1";
@@ -90,6 +91,47 @@ impl Work for Fake {
     }
 }
 
+/// A disk that can be full.
+#[derive(Clone, Default)]
+pub struct Disk {
+    pub store: MemoryStore,
+    pub full: Arc<AtomicBool>,
+}
+
+impl Disk {
+    fn write<'a>(
+        &self,
+        write: impl FnOnce() -> Later<'a, Result<(), StoreError>>,
+    ) -> Later<'a, Result<(), StoreError>> {
+        if self.full.load(Ordering::Relaxed) {
+            return Box::pin(std::future::ready(Err(StoreError("no space left on device".into()))));
+        }
+        write()
+    }
+}
+
+impl Store for Disk {
+    fn load(&self) -> Later<'_, Result<Vec<Entry>, StoreError>> {
+        self.store.load()
+    }
+
+    fn put_entry(&self, entry: Entry) -> Later<'_, Result<(), StoreError>> {
+        self.write(|| self.store.put_entry(entry))
+    }
+
+    fn put_return(&self, ret: Return) -> Later<'_, Result<(), StoreError>> {
+        self.write(|| self.store.put_return(ret))
+    }
+
+    fn get_return(&self, dispatch: Dispatch) -> Later<'_, Result<Option<Return>, StoreError>> {
+        self.store.get_return(dispatch)
+    }
+
+    fn forget(&self, dispatches: Vec<Dispatch>) -> Later<'_, Result<(), StoreError>> {
+        self.write(|| self.store.forget(dispatches))
+    }
+}
+
 /// A wall that moves with tokio's time.
 struct Wall(Instant);
 
@@ -102,7 +144,7 @@ impl Clock for Wall {
 pub struct World {
     pub net: Net,
     pub master: Link,
-    pub store: MemoryStore,
+    pub disk: Disk,
     pub work: Fake,
     pub health: Arc<Health>,
     pub dropped: Arc<zester_link::Dropped>,
@@ -127,7 +169,7 @@ impl World {
         let returns = master.bus().subscribe(subject::ALL_RETURNS, Listen::alone(1_000)).await.unwrap();
         World {
             net,
-            store: MemoryStore::new(),
+            disk: Disk::default(),
             work: Fake::new(),
             health: Arc::default(),
             dropped: master.dropped().clone(),
@@ -157,7 +199,7 @@ impl World {
             version: "1.2.3".into(),
         };
         self.health = Arc::default();
-        let (store, work) = (Arc::new(self.store.clone()), Arc::new(self.work.clone()));
+        let (store, work) = (Arc::new(self.disk.clone()), Arc::new(self.work.clone()));
         let stop = CancellationToken::new();
         let life = tokio::spawn(run(link, store, work, setup, self.health.clone(), stop.clone()));
         self.life = Some((stop, life));
