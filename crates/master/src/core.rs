@@ -5,6 +5,7 @@ use crate::job::{Roster, Start};
 use crate::limits::SUSPECTS_MAX;
 use crate::metrics::Metrics;
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -27,6 +28,9 @@ pub struct Core {
     /// Jobs let go: the master stops (J-12).
     pub detach: CancellationToken,
     pub suspicion: Suspicion,
+    /// How far the stream of job events was when this master last wrote to it; 0 before it did. What came while it was away
+    /// stands behind that.
+    pub stream_at: AtomicU64,
 }
 
 /// What the scans found out, for those who judge a single job.

@@ -67,6 +67,7 @@ impl Router {
             Event::Connected | Event::Reconnected => {
                 core.health.set("bus", State::Up);
                 core.roster.missed();
+                self.strays.catch_up();
             }
             Event::Disconnected => {
                 core.health.set("bus", State::Down("there is no connection to the bus".into()));

@@ -13,6 +13,7 @@ use crate::start::{self, Stores};
 use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
@@ -88,6 +89,7 @@ pub async fn run(
         starts,
         detach: CancellationToken::new(),
         suspicion: Suspicion::default(),
+        stream_at: AtomicU64::new(0),
     });
     metrics::register(&core, &health);
     let mut master = Master { core, started, actors: JoinSet::new(), jobs: JoinSet::new() };

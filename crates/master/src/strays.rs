@@ -11,10 +11,14 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::Instant;
+use zester_bus::storage::JOB_EVENTS;
+use zester_bus::{Kind, Record, Sequence};
 use zester_jobs::messages::late_return;
-use zester_wire::{Jid, Job, Key, PeelId, Return};
+use zester_wire::subject::ALL_RETURNS;
+use zester_wire::{Jid, Job, Key, PeelId, Return, Subject};
 
 /// Tries to store one late return. The pause between them is that of all retries.
 const STORE_TRIES: u32 = 10;
@@ -34,8 +38,16 @@ struct Over {
 }
 
 enum Done {
-    Looked { jid: Jid, found: Option<Look> },
+    Looked {
+        jid: Jid,
+        found: Option<Look>,
+    },
     Stored,
+    /// A stretch of the stream that was read again.
+    Read {
+        returns: Vec<Return>,
+        next: Option<Sequence>,
+    },
 }
 
 pub struct Strays {
@@ -62,6 +74,14 @@ impl Strays {
             under_way: FuturesUnordered::new(),
             second: Instant::now(),
             looked: 0,
+        }
+    }
+
+    /// Reads again what came while this master was away: a late return stands nowhere else.
+    pub fn catch_up(&mut self) {
+        let from = self.core.stream_at.load(Ordering::Relaxed);
+        if from > 0 {
+            self.under_way.push(Box::pin(read(self.core.clone(), from)));
         }
     }
 
@@ -114,6 +134,16 @@ impl Strays {
         match self.under_way.next().await {
             Some(Done::Looked { jid, found }) => self.looked_at(jid, found),
             Some(Done::Stored) => {}
+            Some(Done::Read { returns, next }) => {
+                for ret in returns {
+                    if !self.core.roster.contains(&ret.jid) {
+                        self.take(ret);
+                    }
+                }
+                if let Some(next) = next {
+                    self.under_way.push(Box::pin(read(self.core.clone(), next)));
+                }
+            }
             None => std::future::pending().await,
         }
     }
@@ -176,6 +206,28 @@ async fn look(core: Arc<Core>, jid: Jid) -> Done {
         Arc::new(Over { job, targets })
     });
     Done::Looked { jid, found: Some(Look { until: Instant::now() + fresh, over }) }
+}
+
+async fn read(core: Arc<Core>, from: Sequence) -> Done {
+    let link = &core.link;
+    loop {
+        match link.bus().replay(JOB_EVENTS, ALL_RETURNS, from).await {
+            Ok(page) => {
+                let open = |record: &Record| {
+                    let subject = Subject::parse(&record.subject).ok()?;
+                    Some(link.open_addressed::<Return>(&subject, &record.payload)?.message)
+                };
+                let returns = page.items.iter().filter_map(open).collect();
+                return Done::Read { returns, next: page.next };
+            }
+            // The connection is gone again; when it is back, this is tried anew.
+            Err(error) if error.kind() == Kind::Disconnected || error.kind() == Kind::Closed => {
+                return Done::Stored;
+            }
+            Err(error) => tracing::debug!("the stream could not be read again: {error}"),
+        }
+        tokio::time::sleep(core.timing.retry_pause).await;
+    }
 }
 
 async fn store(core: Arc<Core>, ret: Return) -> Done {

@@ -167,3 +167,20 @@ async fn j5_a_fleet_that_answers_in_one_burst_is_complete() {
     let job = fleet.over(&jid).await;
     assert_eq!((job.status, job.return_count), (JobStatus::Complete, PEELS as u64));
 }
+
+#[tokio::test(start_paused = true)]
+async fn j9_a_late_return_that_came_while_the_master_was_away_is_stored() {
+    let fleet = Fleet::new().await;
+    let _master = fleet.master("m1").await;
+    let mut web = fleet.peel("web-1").await;
+    fleet.known("*", 1).await;
+    let jid = fleet.dispatch("*").await;
+    let exec = web.exec().await;
+    web.ack(&exec).await;
+    assert_eq!(fleet.over(&jid).await.status, JobStatus::Timeout);
+    fleet.net.cut("m1");
+    web.ret(&exec, true).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    fleet.net.heal("m1");
+    assert!(fleet.stored_eventually(&jid, "web-1").await.late);
+}

@@ -183,8 +183,7 @@ impl Task {
         if self.telling.is_none()
             && let Some((subject, event)) = self.tells.pop_front()
         {
-            let pause = self.core.timing.retry_pause;
-            self.telling = Some(Box::pin(tell::tell(link.clone(), subject, event, pause)));
+            self.telling = Some(Box::pin(tell::tell(self.core.clone(), subject, event)));
         }
         while self.writing.len() < PERSISTS_IN_FLIGHT
             && let Some((ret, pause)) = self.unwritten.pop_front()

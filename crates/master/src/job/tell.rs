@@ -1,19 +1,23 @@
 //! Telling the world of a job: lifecycle events, kept in the stream. The job does not wait for them.
 
+use crate::core::Core;
 use crate::limits::TELLS_MAX;
-use std::time::Duration;
-use zester_link::Link;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use zester_wire::{JobEvent, Subject};
 
 /// Publishes an event; tries again a few times, always under the same id, so that it is kept once.
-pub async fn tell(link: Link, subject: Subject, event: JobEvent, pause: Duration) {
-    let Ok(id) = link.new_message_id() else { return };
+pub async fn tell(core: Arc<Core>, subject: Subject, event: JobEvent) {
+    let Ok(id) = core.link.new_message_id() else { return };
     for _ in 0..TELLS_MAX {
-        match link.publish_stored(&subject, &id, &event).await {
-            Ok(_) => return,
+        match core.link.publish_stored(&subject, &id, &event).await {
+            Ok(stored) => {
+                core.stream_at.fetch_max(stored.sequence, Ordering::Relaxed);
+                return;
+            }
             Err(error) => tracing::debug!(%subject, "an event of a job was not stored: {error}"),
         }
-        tokio::time::sleep(pause).await;
+        tokio::time::sleep(core.timing.retry_pause).await;
     }
     tracing::warn!(%subject, "an event of a job was not told");
 }
