@@ -143,11 +143,7 @@ pub struct Ttls {
 
 impl Default for Ttls {
     fn default() -> Ttls {
-        Ttls {
-            master_heartbeat: MASTER_HEARTBEAT_TTL,
-            peel_heartbeat: PEEL_HEARTBEAT_TTL,
-            lease: LEASE_TTL,
-        }
+        Ttls { master_heartbeat: MASTER_HEARTBEAT_TTL, peel_heartbeat: PEEL_HEARTBEAT_TTL, lease: LEASE_TTL }
     }
 }
 
