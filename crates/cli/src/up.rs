@@ -92,13 +92,20 @@ impl Fleet {
             server::start(&self.binary, &self.nats_server, &place).await.map_err(Failure::usage)?;
         self.server = Some(server);
         self.url = url;
+        let bus = nats::connect(Options::new(vec![self.url.clone()], "zester up"))
+            .await
+            .map_err(|error| Failure::usage(error.to_string()))?;
+        let client = Client::new(Link::new(Arc::new(bus)));
+        // The master makes the buckets; a peel that finds none tries again only with its next heartbeat.
         self.master = Some(self.daemon(app, "master", &["master", "run", "--id", "up"])?);
+        self.online(&client, 0).await?;
         for number in 1..=self.count {
             let name = format!("peel-{number}");
             let peel = self.daemon(app, &name, &["peel", "run", "--id", &name])?;
             self.peels.push(peel);
         }
-        self.online().await?;
+        self.online(&client, usize::from(self.count)).await?;
+        let _closed = client.link().bus().close().await;
         match up_url::leave(&self.url) {
             Ok(left) => self.left = Some(left),
             Err(error) => app.output.notice(&format!("other terminals need the export line: {error}")),
@@ -127,21 +134,14 @@ impl Fleet {
             .map_err(Failure::usage)
     }
 
-    /// Waits until every peel has a heartbeat.
-    async fn online(&mut self) -> Result<(), Failure> {
-        let bus = nats::connect(Options::new(vec![self.url.clone()], "zester up"))
-            .await
-            .map_err(|error| Failure::usage(error.to_string()))?;
-        let client = Client::new(Link::new(Arc::new(bus)));
+    /// Waits until the buckets are there and so many peels have a heartbeat and facts in them.
+    async fn online(&mut self, client: &Client, wanted: usize) -> Result<(), Failure> {
         let end = Instant::now() + ONLINE_WAIT;
         loop {
-            // Until the master has made the buckets there is nothing to read.
-            let online = match client.peels().await {
-                Ok(peels) => peels.iter().filter(|peel| peel.online).count(),
-                Err(_) => 0,
-            };
-            if online >= usize::from(self.count) {
-                let _closed = client.link().bus().close().await;
+            let peels = client.peels().await.ok();
+            let is_there = |peel: &&zester_client::Peel| peel.online && !peel.facts.is_empty();
+            let online = peels.as_ref().map_or(0, |peels| peels.iter().filter(is_there).count());
+            if peels.is_some() && online >= wanted {
                 return Ok(());
             }
             for child in self.peels.iter_mut().chain(&mut self.master).chain(&mut self.server) {
@@ -152,8 +152,7 @@ impl Fleet {
             if Instant::now() >= end {
                 let logs = self.place.path().display();
                 return Err(Failure::usage(format!(
-                    "only {online} of {} peels came online in {} s; their logs are in {logs}",
-                    self.count,
+                    "only {online} of {wanted} peels came online in {} s; their logs are in {logs}",
                     ONLINE_WAIT.as_secs()
                 )));
             }

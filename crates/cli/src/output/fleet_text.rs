@@ -110,7 +110,13 @@ fn said_of_run(result: &RunResult, verdict: &Verdict, states: bool) -> Said {
             if changed.is_empty() { "canceled".into() } else { format!("canceled after {changed}") };
         said.error.clone_from(&verdict.error);
     } else {
-        said.summary = if changed.is_empty() { "nothing to do".into() } else { changed };
+        said.summary = match (changed.is_empty(), states) {
+            (false, true) => changed,
+            (true, true) => "nothing to do".into(),
+            (false, false) => changed.trim_start_matches("1 ").into(),
+            // One function has done what it was called for.
+            (true, false) => "ok".into(),
+        };
     }
     if !states {
         show_output(result, &mut said);

@@ -1,0 +1,45 @@
+//! How a fleet of `zester up` ends.
+
+use crate::up::{SOON, processes, up};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::process::Command;
+use zester_testkit::wait_for;
+
+#[test]
+fn up_takes_everything_down_in_order_and_leaves_nothing() {
+    let Some(mut up) = up(2, &[]) else { return };
+    let config = up.directory.join("nats-server.conf").display().to_string();
+    let homes = ["master", "peel-1", "peel-2"].map(|name| up.directory.join(name).display().to_string());
+    assert_eq!(processes(&config).len(), 1);
+    // The token is in no command line.
+    let token = up.url.trim_start_matches("nats://").split('@').next().unwrap().to_string();
+    let listed = Command::new("ps").args(["-eo", "args"]).output().unwrap();
+    assert!(!String::from_utf8_lossy(&listed.stdout).contains(&token));
+    assert!(up.path("zester/up.url").exists());
+
+    assert_eq!(up.take_down(), Some(0));
+    for text in homes.iter().chain([&config]) {
+        assert!(processes(text).is_empty(), "{text}");
+    }
+    assert!(!up.directory.exists() && !up.path("zester/up.url").exists());
+    let gone = up.zester(&["*", "test.ping", "--nats", &up.url]).exits(1);
+    assert!(
+        gone.stderr.contains("there is no bus at nats://127.0.0.1:") && !gone.stderr.contains(&token),
+        "{}",
+        gone.stderr
+    );
+}
+
+#[test]
+fn what_up_started_ends_with_it_even_when_it_is_killed() {
+    let Some(mut up) = up(1, &[]) else { return };
+    let config = up.directory.join("nats-server.conf").display().to_string();
+    let homes = ["master", "peel-1"].map(|name| up.directory.join(name).display().to_string());
+    kill(Pid::from_raw(up.process.id().cast_signed()), Signal::SIGKILL).unwrap();
+    up.process.wait().unwrap();
+    for text in homes.iter().chain([&config]) {
+        wait_for("the end of what up started", SOON, || processes(text).is_empty().then_some(()));
+    }
+    std::fs::remove_dir_all(&up.directory).unwrap();
+}

@@ -1,0 +1,51 @@
+//! A job that somebody else ends.
+
+use crate::up::{Done, SOON, processes, up};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::json;
+use zester_testkit::wait_for;
+
+#[test]
+fn j11_a_kill_from_another_process_ends_the_job_and_leaves_no_process() {
+    let Some(up) = up(2, &[]) else { return };
+    let nap = "3117";
+    let view = up.spawn(&["*", "cmd.run", "exec sleep 3117", "--format", "json"]);
+    wait_for("two naps", SOON, || (processes(nap).len() == 2).then_some(()));
+    let active = up.json(&["job", "active"], 0);
+    let jid = active["jobs"][0]["jid"].as_str().unwrap().to_string();
+    assert_eq!(
+        up.json(&["job", "show", &jid], 0)["missing"],
+        json!({"peel-1": "running", "peel-2": "running"})
+    );
+
+    let killed = up.json(&["job", "kill", &jid], 0);
+    assert_eq!(killed, json!({"jid": jid, "killed": true, "status": "canceled"}));
+    let view = Done::from(view.wait_with_output().unwrap()).exits(2);
+    assert_eq!(view.json()["status"], "canceled");
+    wait_for("the end of both naps", SOON, || processes(nap).is_empty().then_some(()));
+
+    let again = up.json(&["job", "kill", &jid], 0);
+    assert_eq!((&again["killed"], &again["status"]), (&json!(false), &json!("canceled")));
+    assert!(up.zester(&["job", "kill", &jid]).exits(0).stdout.contains("over already"));
+}
+
+#[test]
+fn c6_ctrl_c_leaves_the_view_and_says_what_goes_on() {
+    let Some(up) = up(1, &[]) else { return };
+    let nap = "3118";
+    let view = up.spawn(&["*", "cmd.run", "exec sleep 3118"]);
+    wait_for("the nap", SOON, || (processes(nap).len() == 1).then_some(()));
+    kill(Pid::from_raw(view.id().cast_signed()), Signal::SIGINT).unwrap();
+    let view = Done::from(view.wait_with_output().unwrap()).exits(130);
+    assert!(
+        view.stderr.contains("the job goes on") && view.stderr.contains("zester job kill"),
+        "{}",
+        view.stderr
+    );
+    assert_eq!(processes(nap).len(), 1);
+    let active = up.json(&["job", "active"], 0);
+    let jid = active["jobs"][0]["jid"].as_str().unwrap();
+    up.zester(&["job", "kill", jid]).exits(0);
+    wait_for("the end of the nap", SOON, || processes(nap).is_empty().then_some(()));
+}

@@ -1,0 +1,39 @@
+//! Peels that do not answer.
+
+use crate::up::{SOON, up};
+use serde_json::json;
+use zester_testkit::wait_for;
+
+const SLOW: &str = "x:\n{% if grains.id == 'peel-2' %}\n  cmd.run: [{command: exec sleep 3119}]\n{% else %}\n  test.nop: []\n{% endif %}\n";
+const BOTH: &str = "x:\n{% if grains.id == 'peel-1' %}\n  test.fail_without_changes: []\n{% else %}\n  test.nop: []\n{% endif %}\n";
+
+#[test]
+fn c3_a_deadline_keeps_what_came_and_names_who_is_missing() {
+    let Some(up) = up(3, &[("slow", SLOW)]) else { return };
+    let late = up.json(&["*", "state.apply", "slow", "--timeout", "3s"], 3);
+    assert_eq!(late["status"], "partial");
+    assert_eq!(late["peels"]["peel-1"]["status"], "success");
+    assert_eq!(late["peels"]["peel-2"]["status"], "missing");
+    let late = up.zester(&["*", "state.apply", "slow", "--timeout", "3s"]).exits(3);
+    assert!(late.stdout.contains("missing: peel-2"), "{}", late.stdout);
+    assert!(late.stdout.contains("job retry"), "{}", late.stdout);
+}
+
+#[test]
+fn j8_a_dead_peel_is_unreachable_and_exit_4_is_both() {
+    let Some(up) = up(3, &[("both", BOTH)]) else { return };
+    up.kill("peel-3");
+    wait_for("up to say that a peel ended", SOON, || up.said().contains("peel-3 ended").then_some(()));
+    wait_for("the heartbeat to expire", SOON, || {
+        let peels = up.json(&["peel", "list"], 0);
+        (peels["peels"][2]["online"] == false).then_some(())
+    });
+    let ping = up.json(&["*", "test.ping"], 3);
+    assert_eq!(
+        (&ping["status"], &ping["peels"]["peel-3"]["status"]),
+        (&json!("partial"), &json!("unreachable"))
+    );
+    let both = up.json(&["*", "state.apply", "both"], 4);
+    assert_eq!(both["peels"]["peel-1"]["status"], "failed");
+    assert_eq!(both["peels"]["peel-3"]["status"], "unreachable");
+}

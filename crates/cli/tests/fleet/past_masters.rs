@@ -1,0 +1,16 @@
+//! `--direct`.
+
+use crate::up::{SOON, up};
+use zester_testkit::wait_for;
+
+#[test]
+fn j21_direct_works_with_every_master_down() {
+    let Some(up) = up(2, &[]) else { return };
+    up.kill("master");
+    wait_for("up to say that the master ended", SOON, || up.said().contains("master ended").then_some(()));
+    let ping = up.json(&["G@id:peel-*", "test.ping", "--direct"], 0);
+    assert_eq!((&ping["status"], ping["peels"].as_object().unwrap().len()), (&"complete".into(), 2));
+    let failed = up.json(&["peel-1", "cmd.run", "exit 3", "--direct"], 2);
+    assert_eq!(failed["peels"]["peel-1"]["status"], "failed");
+    up.zester(&["nobody", "test.ping", "--direct"]).exits(1);
+}
