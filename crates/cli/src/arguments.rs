@@ -28,6 +28,7 @@ On the fleet:
     propagate_version = true,
     max_term_width = 100,
     arg_required_else_help = true,
+    override_usage = "zester [OPTIONS] <COMMAND>\n       zester [OPTIONS] 'TARGET' MOD.FN [ID] [k=v]...",
     after_help = EXAMPLES
 )]
 pub struct Zester {
@@ -140,13 +141,13 @@ pub enum Command {
     Status(crate::commands::status::Status),
     Doc(crate::commands::doc::Doc),
     Schema(crate::commands::schema::Schema),
-    Completions(crate::commands::completions::Completions),
-    Man(crate::commands::man::Man),
-    Version(crate::commands::version::Version),
     Job(crate::commands::job::Job),
     Peel(crate::commands::peel::Peel),
     Master(crate::commands::master::Master),
     Up(crate::commands::up::Up),
+    Completions(crate::commands::completions::Completions),
+    Man(crate::commands::man::Man),
+    Version(crate::commands::version::Version),
     #[command(hide = true, name = crate::target_first::COMMAND)]
     OnFleet(crate::commands::on_fleet::OnFleet),
     #[command(hide = true)]

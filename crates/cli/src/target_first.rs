@@ -22,8 +22,10 @@ pub fn rewrite(words: Vec<OsString>, command: &Command) -> Result<Vec<OsString>,
     let is_function = |word: &str| {
         word.split_once('.').is_some_and(|(module, name)| !module.is_empty() && !name.is_empty())
     };
+    let asks_help = words.iter().any(|word| word == "--help" || word == "-h");
     match plain.get(1) {
         Some((_, second)) if is_function(second) => {}
+        _ if asks_help && is_expression(first) => {}
         // Whoever writes an expression means a target; whoever writes a plain word more likely mistyped a command.
         second => {
             let mut message = if is_expression(first) {
@@ -116,6 +118,7 @@ mod tests {
             &["--nats", "nats://x:1", "--test", "--timeout", "5s", "*", "state.apply"],
             &["--set", "timing.ack_window=2s", "*", "test.ping", "--async"],
             &["*", "--timeout", "5s", "test.ping"],
+            &["web*", "--help"],
         ] {
             let mut wanted = vec![COMMAND];
             wanted.extend(line);

@@ -92,6 +92,10 @@ pub struct Outcome {
     pub killed: bool,
     /// The job itself failed, whatever its peels say.
     pub failed: bool,
+    /// A master keeps a record of it.
+    pub recorded: bool,
+    /// The user left before the end: nothing is known of the rest.
+    pub left: bool,
 }
 
 impl Outcome {
@@ -116,6 +120,8 @@ impl Outcome {
             peels: job.targets.iter().map(|peel| (peel.clone(), verdict(peel))).collect(),
             killed,
             failed: job.status == JobStatus::Failed,
+            recorded: true,
+            left: false,
         }
     }
 
@@ -128,6 +134,8 @@ impl Outcome {
             peels,
             killed: false,
             failed: false,
+            recorded: false,
+            left: false,
         };
         outcome.judge();
         outcome
@@ -146,6 +154,8 @@ impl Outcome {
             peels: targets.iter().map(|peel| (peel.clone(), verdict(peel))).collect(),
             killed: false,
             failed: false,
+            recorded: true,
+            left: true,
         }
     }
 
@@ -155,6 +165,7 @@ impl Outcome {
         self.peels.extend(next.peels);
         self.killed |= next.killed;
         self.failed |= next.failed;
+        self.left |= next.left;
         self.reason = next.reason;
         self.judge();
     }

@@ -51,7 +51,7 @@ impl View {
             width: fleet_text::id_width(targets),
             total: targets.len(),
             waiting: targets.iter().map(|peel| (peel.clone(), Doing::NoAck)).collect(),
-            bar: live.then(last_line),
+            bar: live.then(|| last_line(output.paint_stderr().is_on())),
         };
         view.show();
         view
@@ -120,9 +120,13 @@ impl Drop for View {
     }
 }
 
-fn last_line() -> ProgressBar {
+fn last_line(colour: bool) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
-    if let Ok(style) = ProgressStyle::with_template(" {spinner:.cyan} {elapsed}  {wide_msg:.dim}") {
+    let template = match colour {
+        true => " {spinner:.cyan} {elapsed}  {wide_msg:.dim}",
+        false => " {spinner} {elapsed}  {wide_msg}",
+    };
+    if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
     bar.enable_steady_tick(Duration::from_millis(100));

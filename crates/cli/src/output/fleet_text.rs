@@ -143,6 +143,11 @@ fn said_of_answer(verdict: &Verdict) -> Said {
     let mut errors = verdict.error.lines();
     said.error = errors.next().unwrap_or_default().to_string();
     said.below.extend(errors.take(ERROR_LINES_SHOWN).map(String::from));
+    if let Some(errors) = verdict.answer.get("errors").and_then(Json::as_array) {
+        // The document of C-3: what does not compile, each with its place.
+        said.below.extend(errors.iter().filter_map(place_of));
+        return said;
+    }
     let text = plain(&verdict.answer);
     match text.trim_end_matches('\n') {
         "" => {}
@@ -154,8 +159,23 @@ fn said_of_answer(verdict: &Verdict) -> Said {
     said
 }
 
+/// `states/web.zy:3:5: …` of an error that has a place.
+fn place_of(error: &Json) -> Option<String> {
+    let file = error.get("file")?.as_str()?;
+    let number = |key: &str| error.get(key).and_then(Json::as_u64).unwrap_or(1);
+    let message = error.get("message").and_then(Json::as_str).unwrap_or_default();
+    Some(format!("{file}:{}:{}: {message}", number("line"), number("column")))
+}
+
 /// The summary, who is missing and why, and what to do about it.
 pub fn ending(outcome: &Outcome, took: Option<Duration>, paint: Paint) -> String {
+    if outcome.left {
+        let returned = outcome.peels.values().filter(|verdict| verdict.duration_ms.is_some()).count();
+        return format!(
+            "\n{returned} of {} peels had returned when the view was left\n",
+            outcome.peels.len()
+        );
+    }
     let mut out = String::from("\n");
     let counted = [
         (Standing::Success, "succeeded", Paint::green as fn(Paint, &str) -> String),
@@ -195,7 +215,7 @@ fn absent(outcome: &Outcome, paint: Paint) -> String {
     if absent.len() > NAMED_MAX {
         let _infallible = writeln!(out, "and {} more", absent.len() - NAMED_MAX);
     }
-    let recorded = outcome.jids.len() == 1 && !outcome.killed && outcome.status != "running";
+    let recorded = outcome.recorded && outcome.jids.len() == 1 && outcome.status != "running";
     if let (Some(jid), true) = (outcome.jids.last(), !absent.is_empty() && recorded) {
         let again = format!("ask them again: zester job retry {jid} --missing");
         let _infallible = writeln!(out, "{}", paint.dim(&again));
@@ -246,6 +266,16 @@ mod tests {
     }
 
     #[test]
+    fn c7_what_does_not_compile_is_told_with_its_place() {
+        let error = json!({"kind": "yaml", "message": "no", "file": "states/a.zy", "line": 3, "column": 5});
+        let text = line(json!({"error": error, "errors": [error]}), "no", true);
+        assert!(text.ends_with("  no\n     states/a.zy:3:5: no\n"), "{text}");
+        let text =
+            line(json!({"error": {}, "errors": [{"message": "no states", "file": null}]}), "no states", true);
+        assert_eq!(text.lines().count(), 1, "{text}");
+    }
+
+    #[test]
     fn what_a_command_printed_is_the_answer() {
         assert!(line(run(1, "", "Linux web-01\n"), "", false).contains("Linux web-01 "));
         let text = line(run(1, "", "one\ntwo\n"), "", false);
@@ -263,7 +293,11 @@ mod tests {
             (PeelId::parse("web-3").unwrap(), verdict(Standing::Unreachable, "unreachable")),
         ]);
         let jid = zester_wire::Jid::parse("2hPx2Kd8VnR7YmWqTz4PLsCfNjA").unwrap();
-        let text = ending(&Outcome::of_direct(jid, peels), Some(Duration::from_secs(4)), Paint::new(false));
+        let direct = Outcome::of_direct(jid, peels);
+        let text = ending(&direct, None, Paint::new(false));
+        assert!(!text.contains("retry"), "there is no record to retry: {text}");
+        let recorded = Outcome { recorded: true, ..direct };
+        let text = ending(&recorded, Some(Duration::from_secs(4)), Paint::new(false));
         assert_eq!(
             text,
             "\n1 succeeded  1 missing  1 unreachable   4.0s\nmissing: web-2  never acknowledged the job\nmissing: web-3  unreachable\nask them again: zester job retry 2hPx2Kd8VnR7YmWqTz4PLsCfNjA --missing\n"

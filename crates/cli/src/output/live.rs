@@ -79,8 +79,11 @@ impl View {
 }
 
 /// A line of its own at the bottom. It is hidden until the whole view draws it: alone it would draw over the others.
-fn spinner(name: &str, doing: &str) -> ProgressBar {
-    let style = ProgressStyle::with_template(" {spinner:.cyan} {prefix}  {elapsed}  {wide_msg:.dim}");
+fn spinner(name: &str, doing: &str, colour: bool) -> ProgressBar {
+    let style = ProgressStyle::with_template(match colour {
+        true => " {spinner:.cyan} {prefix}  {elapsed}  {wide_msg:.dim}",
+        false => " {spinner} {prefix}  {elapsed}  {wide_msg}",
+    });
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
     if let Ok(style) = style {
         bar.set_style(style);
@@ -99,6 +102,7 @@ impl Observer for View {
 
     fn started(&self, name: &str, doing: &'static str) {
         let Some(bars) = &self.bars else { return };
+        let colour = self.paint_stderr.is_on();
         let mut state = self.lock();
         if let Some(bar) = state.running.get(name) {
             bar.set_message(doing);
@@ -107,11 +111,11 @@ impl Observer for View {
         if state.running.len() >= SPINNERS_MAX {
             state.hidden += 1;
             let count = state.hidden;
-            let more = state.more.get_or_insert_with(|| bars.add(spinner("", "")));
+            let more = state.more.get_or_insert_with(|| bars.add(spinner("", "", colour)));
             more.set_message(format!("and {count} more"));
             return;
         }
-        let bar = bars.add(spinner(name, doing));
+        let bar = bars.add(spinner(name, doing, colour));
         bar.enable_steady_tick(Duration::from_millis(100));
         state.running.insert(name.to_string(), bar);
     }
