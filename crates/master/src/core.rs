@@ -37,8 +37,11 @@ pub struct Core {
 #[derive(Default)]
 pub struct Suspicion {
     dead: Mutex<BTreeSet<MasterId>>,
-    /// Claims of other masters that a client asked for. Perhaps they have no `active.<jid>`, and no scan finds them.
+    /// Claims that a client asked for, or that stood there when this master started. Perhaps they have no `active.<jid>`,
+    /// and no scan finds them.
     claims: Mutex<BTreeSet<Jid>>,
+    /// Jobs whose task here broke: nobody watches them although their owner lives.
+    broken: Mutex<BTreeSet<Jid>>,
 }
 
 impl Suspicion {
@@ -62,6 +65,16 @@ impl Suspicion {
         lock(&self.claims).remove(jid);
     }
 
+    /// The task of this job broke.
+    pub fn broke(&self, jid: &Jid) {
+        lock(&self.broken).insert(jid.clone());
+    }
+
+    /// The jobs whose task broke since the last call.
+    pub fn take_broken(&self) -> BTreeSet<Jid> {
+        std::mem::take(&mut lock(&self.broken))
+    }
+
     pub fn suspects(&self) -> Vec<Jid> {
         lock(&self.claims).iter().cloned().collect()
     }
@@ -69,4 +82,19 @@ impl Suspicion {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zester_wire::UnixMillis;
+
+    #[test]
+    fn j13_a_job_whose_task_broke_is_handed_to_the_next_scan_once() {
+        let jid = Jid::new(UnixMillis(1_800_000_000_000), [7; 16]);
+        let suspicion = Suspicion::default();
+        suspicion.broke(&jid);
+        assert_eq!(suspicion.take_broken(), BTreeSet::from([jid]));
+        assert!(suspicion.take_broken().is_empty());
+    }
 }

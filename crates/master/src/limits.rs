@@ -30,8 +30,6 @@ pub const TELLS_WAITING: usize = 64;
 
 /// How long after messages were lost the stream is read once more: a cluster may store a moment later than it delivers.
 pub const CATCH_UP_AGAIN: Duration = Duration::from_secs(2);
-/// So long before the deadline of a job that still waits, the stream is read for what never reached this master.
-pub const LAST_LOOK: Duration = Duration::from_secs(1);
 /// How long a job that is over may take to write what is left.
 pub const FINISH_LIMIT: Duration = Duration::from_secs(10);
 /// How long a stop waits for the jobs to be let go.
@@ -60,7 +58,7 @@ pub const SCAN_IN_FLIGHT: usize = 16;
 pub const SUSPECTS_MAX: usize = 1_024;
 
 /// Jobs that are looked up at once for returns that nobody here waits for.
-pub const STRAYS_IN_FLIGHT: usize = 32;
+pub const STRAYS_IN_FLIGHT: usize = 512;
 /// Jobs that are looked up in one second: a flood of invented job ids costs no more.
 pub const STRAYS_PER_SECOND: u32 = 200;
 /// Returns that may wait for such a look.
@@ -69,8 +67,8 @@ pub const STRAYS_WAITING: usize = 4_096;
 pub const STRAYS_KNOWN: usize = 1_024;
 /// How long a look is good for when the job was over, or was none.
 pub const STRAY_FRESH: Duration = Duration::from_secs(30);
-/// How long a look is good for when the job was not over.
-pub const STRAY_RUNNING_FRESH: Duration = Duration::from_secs(1);
+/// When a job that was not over is looked at again for the same returns.
+pub const STRAY_SECOND_LOOK: Duration = Duration::from_secs(2);
 
 /// The oldest servers without known holes in JetStream: `(minor, patch)` of version 2. Later minors have none.
 pub const SERVER_FLOOR: [(u64, u64); 2] = [(10, 27), (11, 1)];

@@ -22,20 +22,20 @@ pub struct Scanner {
     scan: Scan,
     /// Keys `active.<jid>` that had no record when they were last seen.
     bare: BTreeSet<Jid>,
-    /// Jobs of this very master that had no task when they were last seen: a task that broke leaves one.
-    unwatched: BTreeSet<Jid>,
 }
 
 /// One complete look.
+#[derive(Default)]
 struct View {
     jobs: BTreeMap<Jid, Found<Job>>,
+    marked: BTreeSet<Jid>,
     bare: BTreeSet<Jid>,
     heartbeats: BTreeSet<MasterId>,
 }
 
 impl Scanner {
     pub fn new(core: Arc<Core>) -> Scanner {
-        Scanner { core, scan: Scan::default(), bare: BTreeSet::new(), unwatched: BTreeSet::new() }
+        Scanner { core, scan: Scan::default(), bare: BTreeSet::new() }
     }
 
     /// Ends only with its task.
@@ -97,7 +97,7 @@ impl Scanner {
             (jid, found)
         });
         let mut reads = stream::iter(reads).buffered(SCAN_IN_FLIGHT);
-        let mut view = View { jobs: BTreeMap::new(), bare: BTreeSet::new(), heartbeats: BTreeSet::new() };
+        let mut view = View::default();
         while let Some((jid, found)) = reads.next().await {
             match found {
                 Ok(Some(found)) => {
@@ -114,6 +114,7 @@ impl Scanner {
         }
         // Last: a master that began after the jobs were listed is not missing.
         let heartbeats = core.link.bus().keys(Bucket::MasterHeartbeat.as_str(), ALL_MASTERS).await?;
+        view.marked = marked;
         view.heartbeats = heartbeats.iter().filter_map(|key| MasterId::parse(key).ok()).collect();
         Ok(view)
     }
@@ -123,16 +124,14 @@ impl Scanner {
         let owners: Vec<(Jid, MasterId)> =
             view.jobs.iter().map(|(jid, found)| (jid.clone(), found.value.owner.clone())).collect();
         let mut orphans = self.scan.observe(&core.id, &owners, &view.heartbeats, &core.timing);
-        let mine = |(jid, owner): &&(Jid, MasterId)| *owner == core.id && !core.roster.contains(jid);
-        let unwatched: BTreeSet<Jid> = owners.iter().filter(mine).map(|(jid, _)| jid.clone()).collect();
-        orphans.extend(unwatched.intersection(&self.unwatched).cloned());
-        self.unwatched = unwatched;
+        orphans.extend(core.suspicion.take_broken());
         let dead =
             owners.iter().map(|(_, owner)| owner).filter(|owner| self.scan.is_dead(owner, &core.timing));
         core.suspicion.set_dead(dead.cloned().collect());
         for (jid, found) in &view.jobs {
             let job = &found.value;
-            if job.status.is_terminal() || (job.owner != core.id && view.heartbeats.contains(&job.owner)) {
+            // What is marked is found by every scan from here on.
+            if job.status.is_terminal() || view.marked.contains(jid) {
                 core.suspicion.forget(jid);
             }
         }

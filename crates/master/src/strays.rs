@@ -5,7 +5,7 @@
 
 use crate::core::Core;
 use crate::limits::{
-    STRAY_FRESH, STRAY_RUNNING_FRESH, STRAYS_IN_FLIGHT, STRAYS_KNOWN, STRAYS_PER_SECOND, STRAYS_WAITING,
+    STRAY_FRESH, STRAY_SECOND_LOOK, STRAYS_IN_FLIGHT, STRAYS_KNOWN, STRAYS_PER_SECOND, STRAYS_WAITING,
 };
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -27,6 +27,8 @@ const STORE_TRIES: u32 = 10;
 #[derive(Clone)]
 struct Look {
     until: Instant,
+    /// It is not over: its owner takes what comes, unless it has just ended the job and not written that yet.
+    running: bool,
     /// A job that is over; anything else is no concern of ours.
     over: Option<Arc<Over>>,
 }
@@ -54,7 +56,7 @@ pub struct Strays {
     core: Arc<Core>,
     looks: BTreeMap<Jid, Look>,
     /// Returns that wait for a look at their job.
-    waiting: BTreeMap<Jid, Vec<Return>>,
+    waiting: BTreeMap<Jid, Vec<(Instant, Return)>>,
     waiting_count: usize,
     to_store: VecDeque<Return>,
     under_way: FuturesUnordered<BoxFuture<'static, Done>>,
@@ -103,7 +105,7 @@ impl Strays {
     fn look_for(&mut self, ret: Return) {
         let jid = ret.jid.clone();
         if let Some(waiting) = self.waiting.get_mut(&jid) {
-            waiting.push(ret);
+            waiting.push((Instant::now(), ret));
             self.waiting_count += 1;
             return;
         }
@@ -111,9 +113,9 @@ impl Strays {
             self.core.metrics.stray_returns.inc();
             return;
         }
-        self.waiting.insert(jid.clone(), vec![ret]);
+        self.waiting.insert(jid.clone(), vec![(Instant::now(), ret)]);
         self.waiting_count += 1;
-        self.under_way.push(Box::pin(look(self.core.clone(), jid)));
+        self.under_way.push(Box::pin(look(self.core.clone(), jid, Duration::ZERO)));
     }
 
     fn may_look(&mut self) -> bool {
@@ -151,14 +153,22 @@ impl Strays {
     fn looked_at(&mut self, jid: Jid, found: Option<Look>) {
         let waiting = self.waiting.remove(&jid).unwrap_or_default();
         self.waiting_count -= waiting.len();
-        let Some(look) = found else {
+        let Some(seen) = found else {
             self.core.metrics.stray_returns.inc_by(waiting.len() as u64);
             return;
         };
-        for ret in waiting {
-            self.decide(&look, ret);
+        let young = |since: &Instant| seen.running && since.elapsed() < STRAY_SECOND_LOOK;
+        let (again, decided): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|(since, _)| young(since));
+        for (_, ret) in decided {
+            self.decide(&seen, ret);
         }
-        self.remember(jid, look);
+        if !again.is_empty() {
+            self.waiting_count += again.len();
+            self.waiting.insert(jid.clone(), again);
+            self.under_way.push(Box::pin(look(self.core.clone(), jid, STRAY_SECOND_LOOK)));
+        } else if !seen.running {
+            self.remember(jid, seen);
+        }
     }
 
     fn remember(&mut self, jid: Jid, look: Look) {
@@ -187,7 +197,8 @@ impl Strays {
     }
 }
 
-async fn look(core: Arc<Core>, jid: Jid) -> Done {
+async fn look(core: Arc<Core>, jid: Jid, after: Duration) -> Done {
+    tokio::time::sleep(after).await;
     let found = match core.link.get::<Job>(&Key::Job(jid.clone())).await {
         Ok(found) => found,
         Err(error) => {
@@ -197,7 +208,8 @@ async fn look(core: Arc<Core>, jid: Jid) -> Done {
     };
     let record = found.map(|found| found.value);
     let over = record.as_ref().is_some_and(|job| job.status.is_terminal());
-    let fresh = if over || record.is_none() { STRAY_FRESH } else { STRAY_RUNNING_FRESH };
+    let running = record.is_some() && !over;
+    let fresh = if running { Duration::ZERO } else { STRAY_FRESH };
     let over = record.filter(|_| over).map(|mut job| {
         let targets = std::mem::take(&mut job.targets).into_iter().collect();
         job.missing.clear();
@@ -205,7 +217,7 @@ async fn look(core: Arc<Core>, jid: Jid) -> Done {
         job.args.clear();
         Arc::new(Over { job, targets })
     });
-    Done::Looked { jid, found: Some(Look { until: Instant::now() + fresh, over }) }
+    Done::Looked { jid, found: Some(Look { until: Instant::now() + fresh, running, over }) }
 }
 
 async fn read(core: Arc<Core>, from: Sequence) -> Done {

@@ -151,15 +151,3 @@ async fn j3_many_who_ask_at_once_get_one_job() {
     assert_eq!(fleet.over(&request.jid).await.return_count, 1);
     assert!(web.hears_nothing(Duration::from_secs(10)).await);
 }
-
-#[tokio::test(start_paused = true)]
-async fn j13_an_own_job_that_nobody_watches_is_taken_up_again() {
-    let (fleet, master, mut web) = fleet().await;
-    let request = DispatchRequest { timeout: Duration::from_secs(3600), ..fleet.request("*") };
-    put(&fleet, &record(&request, &master.id, JobStatus::Running, fleet.link.now())).await;
-    let mark = Key::Active(request.jid.clone()).to_string();
-    fleet.link.bus().create("jobs", &mark, "mark".into()).await.unwrap();
-    web.serve(true).await;
-    let job = fleet.over(&request.jid).await;
-    assert_eq!((job.status, job.epoch), (JobStatus::Complete, 2));
-}

@@ -8,7 +8,7 @@ use super::roster::Mail;
 use super::step::{Ended, Step, carry_out, mark, persist};
 use super::{history, tell};
 use crate::core::Core;
-use crate::limits::{ASKERS_MAX, CATCH_UP_AGAIN, FINISH_LIMIT, LAST_LOOK, PERSISTS_IN_FLIGHT, TELLS_WAITING};
+use crate::limits::{ASKERS_MAX, CATCH_UP_AGAIN, FINISH_LIMIT, PERSISTS_IN_FLIGHT, TELLS_WAITING};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::collections::VecDeque;
@@ -46,8 +46,6 @@ pub struct Task {
     /// Whether the stream is read once more after that.
     catch_up_again: bool,
     catching_up: Option<Reading>,
-    /// Whether the stream was read shortly before the deadline.
-    looked_last: bool,
     detached: bool,
 }
 
@@ -79,7 +77,6 @@ impl Task {
             catch_up_at: None,
             catch_up_again: false,
             catching_up: None,
-            looked_last: false,
             detached: false,
         }
     }
@@ -114,7 +111,6 @@ impl Task {
     /// Waits for whatever happens next, and takes it.
     async fn turn(&mut self) {
         self.start_what_waits();
-        let last_look = self.last_look();
         let wake = self.owner.next_wake().map(|moment| self.anchor.instant_of(moment));
         tokio::select! {
             biased;
@@ -131,10 +127,6 @@ impl Task {
             history = open(&mut self.catching_up) => {
                 self.catching_up = None;
                 self.caught_up(history).await;
-            }
-            () = at(last_look), if self.catching_up.is_none() => {
-                self.looked_last = true;
-                self.catch_up();
             }
             () = at(self.catch_up_at), if self.catching_up.is_none() => self.catch_up(),
             () = self.missed.notified() => {
@@ -256,14 +248,6 @@ impl Task {
         self.catching_up = Some(Box::pin(async move { history::replay(&link, &jid, epoch).await }));
     }
 
-    /// When to look for what was sent and never came: shortly before the job would end without it.
-    fn last_look(&self) -> Option<Instant> {
-        if self.looked_last || self.owner.state() != "watching" {
-            return None;
-        }
-        self.anchor.instant_of(self.owner.job().deadline()).checked_sub(LAST_LOOK)
-    }
-
     /// What was known already changes nothing: the machine ignores what it has.
     async fn caught_up(&mut self, history: Result<History, Error>) {
         let Ok(history) = history else {
@@ -282,8 +266,7 @@ impl Task {
         }
         match self.owner.state() {
             // What we sent may be lost like what was sent to us. Peels that have it answer with what they stored.
-            "watching" if !self.looked_last => self.ask_the_silent().await,
-            "watching" => {}
+            "watching" => self.ask_the_silent().await,
             // Before that, nothing was sent; and an adopter reads the stream by itself, but perhaps too early.
             "done" | "detached" | "lost" => self.catch_up_again = false,
             _ => self.catch_up_again = true,
@@ -472,6 +455,9 @@ struct Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.core.suspicion.broke(&self.jid);
+        }
         self.core.roster.remove(&self.jid);
     }
 }
