@@ -31,7 +31,10 @@ fn status(job: &Job, paint: Paint) -> String {
 /// `state.apply web`
 fn what(job: &Job) -> String {
     let test = if job.test { " --test" } else { "" };
-    format!("{} {}{test}", job.function, job.state_id).trim().to_string()
+    // A script of many lines is shown by its first.
+    let first = job.state_id.lines().next().unwrap_or_default();
+    let more = if first.len() < job.state_id.trim_end().len() { " …" } else { "" };
+    format!("{} {first}{more}{test}", job.function).trim().to_string()
 }
 
 pub fn list(jobs: &[Job], now: UnixMillis, paint: Paint) -> String {
