@@ -98,19 +98,18 @@ fn parse(text: &str) -> Result<Config, String> {
     serde_saphyr::from_str(text).map_err(|error| with_hint(&error.to_string()))
 }
 
-/// The reader's words, with the nearest key where one is unknown.
+/// The reader's words; of an unknown key, only where it stands and which one was meant.
 fn with_hint(why: &str) -> String {
-    let hint = || {
-        let (_, rest) = why.split_once("unknown field `")?;
+    let unknown = || {
+        let (before, rest) = why.split_once("unknown field `")?;
         let (wrong, rest) = rest.split_once('`')?;
         let (_, known) = rest.lines().next()?.split_once("expected ")?;
-        let known = known.trim_start_matches("one of ").split(", ").map(|key| key.trim_matches('`'));
-        did_you_mean(wrong, known)
+        let known = known.trim_start_matches("one of ");
+        let names = known.split(", ").map(|key| key.trim_matches('`'));
+        let hint = did_you_mean(wrong, names).unwrap_or_else(|| format!("the keys are {known}"));
+        Some(format!("{}unknown key `{wrong}`; {hint}", before.trim_start_matches("error: ")))
     };
-    match hint() {
-        Some(hint) => format!("{}; {hint}", why.trim_end()),
-        None => why.to_string(),
-    }
+    unknown().unwrap_or_else(|| why.to_string())
 }
 
 fn read_file(path: &Path) -> Result<Config, Error> {

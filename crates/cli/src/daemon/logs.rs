@@ -1,20 +1,25 @@
 //! Logs of a daemon: a line each, time first, to stderr.
 
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
 
 /// Logs from now on. An unknown level is an error.
 pub fn to_stderr(level: Option<&str>, colour: bool) -> Result<(), String> {
     let level = level.unwrap_or("info");
     let filter: LevelFilter =
         level.parse().map_err(|_| format!("--log {level}: one of error, warn, info, debug, trace"))?;
-    let started = tracing_subscriber::fmt()
+    // The client of the bus tells at length what we tell in a line.
+    let of_client = if filter <= LevelFilter::INFO { filter.min(LevelFilter::WARN) } else { filter };
+    let targets = Targets::new().with_default(filter).with_target("async_nats", of_client);
+    let lines = tracing_subscriber::fmt()
         .compact()
         .with_writer(std::io::stderr)
         .with_max_level(filter)
         .with_target(false)
         .with_ansi(colour)
-        .try_init();
-    started.map_err(|error| format!("cannot log: {error}"))?;
+        .finish();
+    tracing::subscriber::set_global_default(lines.with(targets))
+        .map_err(|error| format!("cannot log: {error}"))?;
     // A run's panics are its states' errors; a daemon's belong into its log.
     std::panic::set_hook(Box::new(|panic| tracing::error!("a task panicked: {panic}")));
     Ok(())
