@@ -57,6 +57,18 @@ impl Health {
         self.registry().register_collector(Box::new(Looked { name, help, look }));
     }
 
+    /// Several such numbers under one name, told apart by a label.
+    pub fn watch_each(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        label: &'static str,
+        look: impl Fn() -> Vec<(&'static str, u64)> + Send + Sync + 'static,
+    ) {
+        let look = Box::new(look);
+        self.registry().register_collector(Box::new(LookedEach { name, help, label, look }));
+    }
+
     /// Whether nothing is down, and a line a check.
     pub fn report(&self) -> (bool, String) {
         let checks = self.checks();
@@ -111,6 +123,30 @@ impl Collector for Looked {
     }
 }
 
+struct LookedEach {
+    name: &'static str,
+    help: &'static str,
+    label: &'static str,
+    look: Box<dyn Fn() -> Vec<(&'static str, u64)> + Send + Sync>,
+}
+
+impl fmt::Debug for LookedEach {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.name)
+    }
+}
+
+impl Collector for LookedEach {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let mut metric = encoder.encode_descriptor(self.name, self.help, None, MetricType::Gauge)?;
+        for (label, number) in (self.look)() {
+            let value = ConstGauge::new(i64::try_from(number).unwrap_or(i64::MAX));
+            value.encode(metric.encode_family(&[(self.label, label)])?)?;
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,10 +168,12 @@ mod tests {
         let jobs = prometheus_client::metrics::counter::Counter::<u64>::default();
         health.register(|registry| registry.register("zester_jobs", "Jobs", jobs.clone()));
         health.watch("zester_peels", "Peels", || 7);
+        health.watch_each("zester_dropped", "Dropped", "reason", || vec![("malformed", 3), ("missed", 0)]);
         jobs.inc();
         let text = health.metrics().unwrap();
         assert!(text.contains("zester_jobs_total 1\n"), "{text}");
         assert!(text.contains("zester_peels 7\n"), "{text}");
+        assert!(text.contains("zester_dropped{reason=\"malformed\"} 3\n"), "{text}");
         assert!(text.ends_with("# EOF\n"), "{text}");
     }
 }

@@ -53,6 +53,11 @@ impl Dropped {
         self.counts[reason as usize].load(Ordering::Relaxed)
     }
 
+    /// Every reason with its count, for metrics.
+    pub fn by_reason(&self) -> Vec<(&'static str, u64)> {
+        Reason::ALL.into_iter().map(|reason| (reason.as_str(), self.of(reason))).collect()
+    }
+
     pub fn total(&self) -> u64 {
         Reason::ALL.into_iter().map(|reason| self.of(reason)).sum()
     }

@@ -6,7 +6,6 @@ use zester_health::Health;
 use zester_health::prometheus_client::encoding::EncodeLabelSet;
 use zester_health::prometheus_client::metrics::counter::Counter;
 use zester_health::prometheus_client::metrics::family::Family;
-use zester_link::Reason;
 use zester_wire::JobStatus;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -58,15 +57,8 @@ pub fn register(core: &Arc<Core>, health: &Health) {
     health.watch("zester_jobs_active", "Jobs under way at this master", look(|core| core.roster.len()));
     health.watch("zester_peels_known", "Peels in the index", look(|core| core.index.len()));
     health.watch("zester_peels_online", "Peels with a heartbeat", look(|core| core.index.online_count()));
-    for reason in Reason::ALL {
-        let dropped = core.link.dropped().clone();
-        let name = match reason {
-            Reason::Malformed => "zester_dropped_malformed",
-            Reason::TooLarge => "zester_dropped_too_large",
-            Reason::Mismatched => "zester_dropped_mismatched",
-            Reason::Subject => "zester_dropped_subject",
-            Reason::Missed => "zester_dropped_missed",
-        };
-        health.watch(name, "Messages thrown away for this reason", move || dropped.of(reason));
-    }
+    let dropped = core.link.dropped().clone();
+    health.watch_each("zester_messages_dropped", "Messages that were not read", "reason", move || {
+        dropped.by_reason()
+    });
 }

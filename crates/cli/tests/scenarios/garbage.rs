@@ -46,6 +46,7 @@ fn garbage(number: usize, sample: &[u8]) -> Bytes {
 }
 
 /// The sum of all metrics whose names begin so.
+/// The sum of a metric over its labels.
 fn metric(port: u16, name: &str) -> Option<u64> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").ok()?;

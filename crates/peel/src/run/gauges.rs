@@ -49,9 +49,12 @@ impl Gauges {
         let look = |number: Arc<AtomicU64>| move || number.load(Ordering::Relaxed);
         gauges.health.watch("zester_peel_busy", "Executions that run or wait", look(busy));
         gauges.health.watch("zester_peel_outbox", "Returns that no master has yet", look(outbox));
-        gauges
-            .health
-            .watch("zester_peel_messages_dropped", "Messages that were not read", move || dropped.total());
+        gauges.health.watch_each(
+            "zester_messages_dropped",
+            "Messages that were not read",
+            "reason",
+            move || dropped.by_reason(),
+        );
         gauges.bus_down();
         gauges.health.set("store", State::Up);
         gauges

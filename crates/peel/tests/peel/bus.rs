@@ -79,7 +79,7 @@ async fn garbage_is_counted_and_nothing_else_happens() {
     assert!(world.returned().await.success);
     assert!(world.dropped.of(Reason::Malformed) >= 4);
     let metrics = world.health.metrics().unwrap();
-    assert!(metrics.contains("zester_peel_messages_dropped"), "{metrics}");
+    assert!(metrics.contains("zester_messages_dropped"), "{metrics}");
 }
 
 async fn ask(world: &World, request: &ExecRequest) -> Return {
