@@ -29,6 +29,12 @@ pub const PAGE_MESSAGES_MAX: usize = 1_024;
 pub const PAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Messages asked for at once inside a page.
 pub const BATCH_MESSAGES_MAX: usize = 64;
+/// Messages that are read one by one before a consumer is made for the rest.
+pub const SINGLE_READS_MAX: usize = 16;
+/// How often a consumer is asked for.
+pub const CONSUMER_TRIES: usize = 3;
+/// How long the server may take to make one before it is asked again.
+pub const CONSUMER_WAIT: Duration = Duration::from_secs(2);
 /// Keys of one listing.
 pub const KEYS_MAX: usize = 1_000_000;
 /// After this time the server forgets a consumer whose reader was killed.

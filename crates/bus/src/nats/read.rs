@@ -1,15 +1,23 @@
-//! Reading what a stream keeps, page by page. A page makes one short-lived consumer, because a get for each message would
-//! cost a round trip each, and removes it before it answers.
+//! Reading what a stream keeps, page by page.
+//!
+//! A page begins with a handful of gets, which the leader of the stream answers: most histories end there, a consumer would
+//! cost more, and on a cluster that lost a server one may be placed on the server that is gone. What is longer is read by a
+//! short-lived consumer, because a get for each message would cost a round trip each, and it is removed before the answer.
 
 use super::kv::millis;
 use super::{Nats, core, fault};
 use crate::error::{Error, Kind};
-use crate::limits::{BATCH_MESSAGES_MAX, CONSUMER_IDLE_MAX, PAGE_BYTES_MAX, PAGE_MESSAGES_MAX};
+use crate::limits::{
+    BATCH_MESSAGES_MAX, CONSUMER_IDLE_MAX, CONSUMER_TRIES, CONSUMER_WAIT, PAGE_BYTES_MAX, PAGE_MESSAGES_MAX,
+    SINGLE_READS_MAX,
+};
 use crate::message::{Page, Record, Sequence};
 use crate::pattern::{check_name, check_pattern, intersect};
 use async_nats::HeaderMap;
 use async_nats::jetstream::ErrorCode;
+use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::response::Response;
+use async_nats::jetstream::stream::RawMessage;
 use futures_util::StreamExt;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -44,6 +52,11 @@ struct StreamConfig {
     subjects: Vec<String>,
 }
 
+#[derive(Deserialize)]
+struct Found {
+    message: RawMessage,
+}
+
 /// What one filter gave.
 struct Part {
     items: Vec<Read>,
@@ -69,6 +82,44 @@ impl Nats {
     ) -> Result<Page<Read>, Error> {
         check_name(stream)?;
         check_pattern(pattern)?;
+        let few = self.read_few(stream, pattern, from).await?;
+        let Some(last) = few.items.last().filter(|_| few.more).map(|read| read.record.sequence) else {
+            return Ok(join(vec![few]));
+        };
+        let mut rest = self.read_many(stream, pattern, last + 1).await?;
+        rest.items.splice(0..0, few.items);
+        Ok(rest)
+    }
+
+    /// The first messages, one by one. None behind them: `more` is false.
+    async fn read_few(&self, stream: &str, pattern: &str, from: Sequence) -> Result<Part, Error> {
+        let mut items: Vec<Read> = Vec::new();
+        let mut next = from.max(1);
+        while items.len() < SINGLE_READS_MAX {
+            let body = json!({ "seq": next, "next_by_subj": pattern });
+            let verb = format!("STREAM.MSG.GET.{stream}");
+            let found: Found = match self.api_raw(&verb, &body).await? {
+                Response::Ok(found) => found,
+                Response::Err { error } if core::is(&error, ErrorCode::NO_MESSAGE_FOUND) => {
+                    return Ok(Part { items, more: false });
+                }
+                Response::Err { error } => return Err(fault::of_server(&verb, error)),
+            };
+            let message = StreamMessage::try_from(found.message)
+                .map_err(|error| Error::new(Kind::Other, format!("{stream}: {error}")))?;
+            next = message.sequence + 1;
+            let record = Record {
+                subject: message.subject.into_string(),
+                payload: message.payload,
+                sequence: message.sequence,
+                at: millis(message.time),
+            };
+            items.push(Read { record, headers: Some(message.headers) });
+        }
+        Ok(Part { items, more: true })
+    }
+
+    async fn read_many(&self, stream: &str, pattern: &str, from: Sequence) -> Result<Page<Read>, Error> {
         if let Some(part) = self.read_part(stream, pattern, from).await? {
             return Ok(join(vec![part]));
         }
@@ -103,7 +154,7 @@ impl Nats {
         }
         let verb = format!("CONSUMER.CREATE.{stream}");
         let body = json!({ "stream_name": stream, "config": config });
-        let consumer: Consumer = match self.api_raw(&verb, &body).await? {
+        let consumer: Consumer = match self.create_consumer(&verb, &body).await? {
             Response::Ok(consumer) => consumer,
             Response::Err { error } if core::is(&error, ErrorCode::CONSUMER_FILTER_NOT_SUBSET) => {
                 return Ok(None);
@@ -115,6 +166,17 @@ impl Nats {
         let verb = format!("CONSUMER.DELETE.{stream}.{}", consumer.name);
         let _removed: Result<Value, Error> = self.api(&verb, &json!({})).await;
         part.map(Some)
+    }
+
+    /// Asks again when there is no answer: the next consumer may be placed on a server that is there.
+    async fn create_consumer(&self, verb: &str, body: &Value) -> Result<Response<Consumer>, Error> {
+        for _ in 1..CONSUMER_TRIES {
+            let answer = tokio::time::timeout(CONSUMER_WAIT, self.api_raw(verb, body)).await;
+            if let Ok(answer) = answer {
+                return answer;
+            }
+        }
+        self.api_raw(verb, body).await
     }
 
     async fn read_consumer(&self, stream: &str, consumer: &Consumer) -> Result<Part, Error> {
