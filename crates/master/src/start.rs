@@ -1,15 +1,21 @@
 //! Before anything else: a bus that answers, and on it everything that a fleet keeps.
 
 use crate::limits::{BUS_PAUSE, SERVER_FLOOR};
-use tokio::time::sleep;
+use tokio::time::timeout;
 use zester_bus::storage::{Report, Ttls, ensure_all, replicas, table_with};
-use zester_bus::{Event, Kind, Store};
+use zester_bus::{Event, Events, Kind, Store};
 use zester_health::{Health, State};
 use zester_jobs::Timing;
 use zester_link::Link;
 
 /// Waits until the bus is there and holds what a master needs. Never gives up, except on a bus that was closed.
 pub async fn prepare(link: &Link, stores: &Stores, health: &Health) -> Result<(), zester_bus::Error> {
+    let mut events = link.bus().events();
+    if !link.bus().info().connected {
+        // A start takes a moment to connect, which is nothing to complain about.
+        let _still_away = timeout(BUS_PAUSE, connected(&mut events)).await;
+    }
+    let mut complaint = String::new();
     loop {
         match stores.ensure(link).await {
             Ok(report) => {
@@ -19,12 +25,26 @@ pub async fn prepare(link: &Link, stores: &Stores, health: &Health) -> Result<()
             }
             Err(error) if error.kind() == Kind::Closed => return Err(error),
             Err(error) => {
-                tracing::warn!("the bus is not ready: {error}");
+                // Once, however long it takes.
+                if complaint != error.to_string() {
+                    complaint = error.to_string();
+                    tracing::warn!("the bus is not ready: {complaint}");
+                }
                 health.set("bus", State::Down(error.to_string()));
             }
         }
-        sleep(BUS_PAUSE).await;
+        let _still_away = timeout(BUS_PAUSE, connected(&mut events)).await;
     }
+}
+
+/// Pending until there is a connection again; for ever when there will be none.
+async fn connected(events: &mut Events) {
+    while let Some(event) = events.next().await {
+        if matches!(event, Event::Connected | Event::Reconnected) {
+            return;
+        }
+    }
+    std::future::pending().await
 }
 
 /// What must be there.

@@ -104,8 +104,8 @@ fn d11_senseless_messages_are_counted() {
     let mut fleet = Fleet::start(&server.url(), 1, 0);
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     fleet.start_master_with_health("m2", port);
-    wait_for("the health port", crate::daemon::PATIENCE, || metric(port, "zester_dropped_"));
-    let before = metric(port, "zester_dropped_").unwrap();
+    wait_for("the health port", crate::daemon::PATIENCE, || metric(port, "zester_messages_dropped"));
+    let before = metric(port, "zester_messages_dropped").unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let options = zester_bus::nats::Options::new(vec![server.url()], "noise");
@@ -118,6 +118,6 @@ fn d11_senseless_messages_are_counted() {
         bus.flush().await.unwrap();
     });
     wait_for("a thousand more", crate::daemon::PATIENCE, || {
-        (metric(port, "zester_dropped_")? >= before + 1_000).then_some(())
+        (metric(port, "zester_messages_dropped")? >= before + 1_000).then_some(())
     });
 }
