@@ -61,6 +61,14 @@ impl Tally {
     }
 }
 
+/// How one job ended.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    pub job: Job,
+    /// Every return that the bus kept, and how long after the beginning of the life that was.
+    pub returns: Vec<(Return, Duration)>,
+}
+
 /// A version of a record, and when the server got it.
 struct Version {
     job: Job,
@@ -135,6 +143,13 @@ impl Court {
             }
             _ => {}
         }
+    }
+
+    pub fn outcome(&self, jid: &Jid) -> Option<Outcome> {
+        let case = self.cases.get(jid)?;
+        let since = |at: &Instant| at.duration_since(self.ground.begin);
+        let returns = case.returned.iter().map(|(ret, at)| (ret.clone(), since(at))).collect();
+        Some(Outcome { job: case.versions.last()?.job.clone(), returns })
     }
 
     /// What the bus knows of each job, in order, for a person who looks for the reason.

@@ -15,12 +15,13 @@ mod journal;
 mod judge;
 mod meddler;
 mod node;
-mod script;
+pub mod script;
 mod weather;
 mod work;
 mod world;
 
-pub use judge::{Tally, Violation};
+pub use judge::{Outcome, Tally, Violation};
+use script::Script;
 
 /// A safeguard that is taken away.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -64,24 +65,32 @@ impl Mutation {
     }
 }
 
-/// Lives one life and judges it.
+/// Lives the life of a seed and judges it.
 pub fn live(seed: u64, mutation: Mutation) -> Result<Tally, Violation> {
-    run(seed, mutation)?.0
+    run(&Script::write(seed), seed, mutation)?.0
 }
 
-/// What happened in one life, for a person who looks for the reason.
+/// What happened in the life of a seed, for a person who looks for the reason.
 pub fn explain(seed: u64, mutation: Mutation) -> String {
-    match run(seed, mutation) {
-        Ok((Ok(_), story)) => story,
-        Ok((Err(violation), story)) => format!("{story}\n{violation}\n"),
+    match run(&Script::write(seed), seed, mutation) {
+        Ok((Ok(_), story, _)) => story,
+        Ok((Err(violation), story, _)) => format!("{story}\n{violation}\n"),
         Err(violation) => format!("{violation}\n"),
     }
 }
 
-fn run(seed: u64, mutation: Mutation) -> Result<(Result<Tally, Violation>, String), Violation> {
+/// Lives what a script says, and tells how its jobs ended.
+pub fn play(script: &Script) -> Result<Vec<Outcome>, Violation> {
+    let (verdict, _, outcomes) = run(script, 0, Mutation::None)?;
+    verdict.map(|_| outcomes)
+}
+
+type Lived = (Result<Tally, Violation>, String, Vec<Outcome>);
+
+fn run(script: &Script, seed: u64, mutation: Mutation) -> Result<Lived, Violation> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     match runtime {
-        Ok(runtime) => runtime.block_on(world::live(seed, mutation)),
+        Ok(runtime) => runtime.block_on(world::live(script, seed, mutation)),
         Err(error) => Err(Violation::new("the simulator cannot start", error.to_string())),
     }
 }

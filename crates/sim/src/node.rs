@@ -44,6 +44,7 @@ impl Clock for Skewed {
 pub struct Ground {
     pub seed: u64,
     pub mutation: Mutation,
+    pub work: Option<Duration>,
     pub net: Net,
     pub begin: Instant,
     pub journal: Journal,
@@ -125,6 +126,7 @@ impl Node {
                 let peel = PeelId::parse(&self.name)?;
                 let labour = Labour {
                     seed: ground.seed,
+                    takes: ground.work,
                     peel: peel.clone(),
                     disk: self.disk.clone(),
                     journal: ground.journal.clone(),

@@ -51,9 +51,30 @@ pub struct Script {
     pub acts: Vec<(Duration, Act)>,
     /// How far each clock is off, in milliseconds: masters, then peels.
     pub skews: Vec<i64>,
+    /// How long an execution takes; none: the dice say.
+    pub work: Option<Duration>,
 }
 
 impl Script {
+    /// A life in which nothing happens but what is added, on clocks that agree.
+    pub fn quiet(masters: usize, peels: usize, work: Duration) -> Script {
+        let skews = vec![0; masters + peels];
+        Script { masters, peels, jobs: Vec::new(), acts: Vec::new(), skews, work: Some(work) }
+    }
+
+    /// A job for these peels.
+    pub fn job(mut self, at: Duration, targets: &[usize], timeout: Duration) -> Script {
+        self.acts.push((at, Act::Dispatch(self.jobs.len())));
+        self.jobs.push(JobPlan { targets: targets.to_vec(), timeout, owner_dies_at_start: false });
+        self
+    }
+
+    /// Something that happens; in the order of time.
+    pub fn then(mut self, at: Duration, act: Act) -> Script {
+        self.acts.push((at, act));
+        self
+    }
+
     pub fn write(seed: u64) -> Script {
         let dice = Dice::new(seed, "script");
         let masters = 1 + dice.roll(3) as usize;
@@ -64,6 +85,7 @@ impl Script {
             jobs: Vec::new(),
             acts: Vec::new(),
             skews: (0..masters + peels).map(|_| dice.roll(4_001) as i64 - 2_000).collect(),
+            work: None,
         };
         for number in 0..1 + dice.roll(4) as usize {
             script.plan_job(number, &dice);

@@ -13,6 +13,8 @@ use zester_wire::{ExecRequest, PeelId};
 
 pub struct Labour {
     pub seed: u64,
+    /// None: the dice say.
+    pub takes: Option<Duration>,
     pub peel: PeelId,
     pub disk: Disk,
     pub journal: Journal,
@@ -34,8 +36,9 @@ impl Work for Labour {
         let dice = Dice::new(self.seed, &format!("{}{}", request.jid, self.peel));
         Box::pin(async move {
             self.note_start(&dispatch);
-            let long = if dice.happens(300) { Duration::ZERO } else { dice.between(100, 20_000) };
-            let success = dice.happens(800);
+            let by_dice = if dice.happens(300) { Duration::ZERO } else { dice.between(100, 20_000) };
+            let long = self.takes.unwrap_or(by_dice);
+            let success = dice.happens(800) || self.takes.is_some();
             tell(1, json!({ "name": "work" }));
             tokio::select! {
                 biased;

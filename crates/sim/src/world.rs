@@ -3,7 +3,7 @@
 use crate::Mutation;
 use crate::dice::Dice;
 use crate::journal::Journal;
-use crate::judge::{Court, Tally, Violation};
+use crate::judge::{Court, Outcome, Tally, Violation};
 use crate::node::{BIRTH, Ground, Node, Skewed};
 use crate::script::{Act, JobPlan, Script, TROUBLE_ENDS, Who};
 use crate::weather::{JUDGE, Weather};
@@ -37,12 +37,15 @@ struct World {
 }
 
 /// The verdict, and what there is to tell.
-pub async fn live(seed: u64, mutation: Mutation) -> Result<(Result<Tally, Violation>, String), Violation> {
-    let script = Script::write(seed);
+pub async fn live(
+    script: &Script,
+    seed: u64,
+    mutation: Mutation,
+) -> Result<(Result<Tally, Violation>, String, Vec<Outcome>), Violation> {
     let broken = |what: &dyn std::fmt::Display| Violation::new("the simulator is broken", what.to_string());
-    let mut world = World::build(seed, mutation, &script);
+    let mut world = World::build(seed, mutation, script);
     world.lay_out_stores().await.map_err(|error| broken(&error))?;
-    for who in everybody(&script) {
+    for who in everybody(script) {
         world.act(&Act::Start(who)).await.map_err(|bad| broken(&bad))?;
     }
     for (at, act) in &script.acts {
@@ -53,7 +56,7 @@ pub async fn live(seed: u64, mutation: Mutation) -> Result<(Result<Tally, Violat
     world.weather.calm();
     world.ground.doomed.lock().unwrap_or_else(PoisonError::into_inner).clear();
     world.act(&Act::ServerUp).await.map_err(|bad| broken(&bad))?;
-    for who in everybody(&script) {
+    for who in everybody(script) {
         world.act(&Act::Heal(who)).await.map_err(|bad| broken(&bad))?;
         world.act(&Act::Start(who)).await.map_err(|bad| broken(&bad))?;
     }
@@ -61,7 +64,8 @@ pub async fn live(seed: u64, mutation: Mutation) -> Result<(Result<Tally, Violat
     let acts: String =
         script.acts.iter().map(|(at, act)| format!("{:8.2}  {act:?}\n", at.as_secs_f64())).collect();
     let story = format!("jobs: {:?}\n{acts}\n{}", script.jobs, court.story());
-    Ok((court.judge(), story))
+    let outcomes = world.jobs.iter().filter_map(|(jid, _)| court.outcome(jid)).collect();
+    Ok((court.judge(), story, outcomes))
 }
 
 fn everybody(script: &Script) -> Vec<Who> {
@@ -77,6 +81,7 @@ impl World {
         let ground = Ground {
             seed,
             mutation,
+            work: script.work,
             net,
             begin,
             journal: Journal::default(),
