@@ -145,6 +145,7 @@ pub enum Command {
     Peel(crate::commands::peel::Peel),
     Master(crate::commands::master::Master),
     Up(crate::commands::up::Up),
+    Bench(crate::commands::bench::Bench),
     Completions(crate::commands::completions::Completions),
     Man(crate::commands::man::Man),
     Version(crate::commands::version::Version),
@@ -157,8 +158,8 @@ pub enum Command {
 impl Command {
     /// Whether it talks to the bus rather than to this machine.
     pub fn is_on_the_bus(&self) -> bool {
-        use Command::{Job, Master, OnFleet, Peel, Up, WithParent};
-        matches!(self, Job(_) | Master(_) | OnFleet(_) | Peel(_) | Up(_) | WithParent(_))
+        use Command::{Bench, Job, Master, OnFleet, Peel, Up, WithParent};
+        matches!(self, Bench(_) | Job(_) | Master(_) | OnFleet(_) | Peel(_) | Up(_) | WithParent(_))
     }
 }
 

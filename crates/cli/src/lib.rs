@@ -6,6 +6,7 @@
 mod answer;
 mod app;
 mod arguments;
+mod bench;
 mod commands;
 mod config;
 mod connection;

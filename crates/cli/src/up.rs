@@ -1,7 +1,7 @@
 //! A whole fleet on this machine, as child processes that end with us: a private nats-server, a master, peels.
 
-mod child;
-mod server;
+pub mod child;
+pub mod server;
 
 use crate::answer::Failure;
 use crate::app::App;
