@@ -195,7 +195,7 @@ impl Owner {
             }
             // Its owner died between the terminal status and the purge.
             Path::Adopt if self.job.status.is_terminal() => self.enter(Stage::Reporting, out),
-            Path::Adopt if self.job.reclaim_count > self.timing.reclaims_max => {
+            Path::Adopt if self.is_given_up() => {
                 // Written at once, before anything is read: what killed so many owners must not kill the next.
                 self.job.status = JobStatus::Failed;
                 self.job.reason =
@@ -457,9 +457,18 @@ impl Owner {
             {
                 self.end(now, out);
             }
+            // Returns may have come since the last look; the end that is written is of the latest.
+            Stage::Finalizing if !self.targets.all_returned() && !self.is_given_up() => {
+                self.enter(Stage::Checking, out);
+            }
             // Also a claim whose time is over: an earlier try may have been written, and must not be left behind.
             _ => self.ask(out),
         }
+    }
+
+    /// It changed owners too often (J-13).
+    fn is_given_up(&self) -> bool {
+        self.job.reclaim_count > self.timing.reclaims_max
     }
 
     fn acked(&mut self, peel: PeelId, dispatch_epoch: u64, out: &mut Vec<Command>) {

@@ -286,6 +286,21 @@ fn j9_a_job_whose_last_look_fails_looks_again() {
 }
 
 #[test]
+fn j9_an_end_that_could_not_be_written_looks_again_before_the_next_try() {
+    let mut watched = Watched::dispatched(1, 60, &[]);
+    let owner = &mut watched.owner;
+    owner.step(Event::Tick, at(60_000)).unwrap();
+    let out = owner.step(Event::Replayed(Ok(History::default())), at(60_000)).unwrap();
+    assert!(matches!(&out[..], [Command::WriteRecord { job, .. }] if job.status == JobStatus::Timeout));
+    owner.step(Event::Record(Written::Failed), at(65_000)).unwrap();
+    assert_eq!(owner.step(Event::Tick, at(66_000)).unwrap(), [Command::Replay]);
+    let history = History { returns: vec![ret(1, 1, true)], ..History::default() };
+    owner.step(Event::Replayed(Ok(history)), at(66_000)).unwrap();
+    let out = owner.step(Event::Persisted { peel: peel(1) }, at(66_000)).unwrap();
+    assert!(matches!(&out[..], [Command::WriteRecord { job, .. }] if job.status == JobStatus::Complete));
+}
+
+#[test]
 fn j9_a_late_return_is_stored_as_late_and_changes_nothing() {
     let mut watched = Watched::dispatched(2, 60, &[]);
     watched.ret(1, true);

@@ -17,6 +17,8 @@ use zester_wire::{
 const HEARD_WITHIN: Duration = Duration::from_secs(12);
 /// How far two clocks may be apart, and a little more.
 const CLOCKS_APART: Duration = Duration::from_secs(5);
+/// How long it may take from the owner's last look at the stream to the end that is written: a few trips in a storm.
+const END_TAKES: Duration = Duration::from_secs(5);
 /// In calm weather an owner that is there ends its job this soon after the deadline.
 const ENDED_WITHIN: Duration = Duration::from_secs(5);
 
@@ -371,7 +373,7 @@ impl Court {
             }
             // After the end only a master that is there can hear of it.
             let heard = masters.iter().any(|master| self.no_excuse(master, *at, *at + HEARD_WITHIN));
-            let after_the_end = *at + Duration::from_secs(1) > ended.at;
+            let after_the_end = *at + END_TAKES > ended.at;
             if !case.stored.contains_key(&ret.peel) && (!after_the_end || heard) {
                 let what =
                     format!("{jid}: the return of {} was kept by the bus, and nobody stored it", ret.peel);

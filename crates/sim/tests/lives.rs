@@ -52,7 +52,7 @@ fn is_missed(mutation: Mutation, rule: &str) {
 
 #[test]
 fn j7_without_the_dedup_write_something_runs_twice() {
-    is_missed(Mutation::DropDedupWrite, "J-");
+    is_missed(Mutation::DropDedupWrite, "J-7");
 }
 
 #[test]
