@@ -76,7 +76,7 @@ pub async fn connect(options: Options) -> Result<Nats, Error> {
         .connection_timeout(options.answer_timeout)
         .subscription_capacity(CLIENT_QUEUE)
         .client_capacity(COMMAND_QUEUE)
-        .reconnect_delay_callback(pause)
+        .reconnect_delay_callback(pauses())
         .event_callback(tell(teller.clone()));
     if options.keep_trying {
         settings = settings.retry_on_initial_connect();
@@ -141,6 +141,16 @@ fn addresses(urls: &[String]) -> (Vec<String>, Credentials) {
         format!("{scheme}{host}")
     };
     (urls.iter().map(bare).collect(), credentials)
+}
+
+/// The client pauses before every try. Before the very first nothing has gone wrong yet, and whoever typed a command would
+/// wait for nothing.
+fn pauses() -> impl Fn(usize) -> Duration + Send + Sync + 'static {
+    let tried = AtomicBool::new(false);
+    move |attempts| match tried.swap(true, Ordering::Relaxed) {
+        false => Duration::ZERO,
+        true => pause(attempts),
+    }
 }
 
 /// Doubles up to a limit. A fleet that lost its server must not come back in step, so each pause has a share of chance.
@@ -225,6 +235,16 @@ mod tests {
         let (urls, none) = split("nats://host:1");
         assert_eq!(urls, ["nats://host:1"]);
         assert!(matches!(none, Credentials::None));
+    }
+
+    #[test]
+    fn only_the_first_try_of_all_is_at_once() {
+        let pauses = pauses();
+        assert_eq!(pauses(1), Duration::ZERO);
+        assert!(
+            pauses(1) >= RECONNECT_PAUSE_MIN / 2,
+            "a fleet that lost its server must not come back in step"
+        );
     }
 
     #[test]
