@@ -296,13 +296,14 @@ impl Court {
     }
 
     fn in_time(&self, jid: &Jid, case: &Case, last: &Version) -> Result<(), Violation> {
-        let Some(first) = case.versions.first() else { return Ok(()) };
+        // Not when the record was written: the server may have been away when the job began.
+        let began = self.instant_of(last.job.created);
         let bound = self.instant_of(last.job.deadline()) + CLOCKS_APART + ENDED_WITHIN;
         let ended = case.versions.iter().find(|version| version.job.status.is_terminal());
         let Some(ended) = ended else { return Ok(()) };
         // An adopter may have come too late to the job.
         let adopted = last.job.reclaim_count > 0;
-        if ended.at > bound && !adopted && self.no_excuse(life_of(&last.job), first.at, bound) {
+        if ended.at > bound && !adopted && self.no_excuse(life_of(&last.job), began, bound) {
             let late = ended.at.duration_since(bound).as_secs();
             let what =
                 format!("{jid} ended {late} s too late although {} was there all the time", last.job.owner);
