@@ -1,6 +1,8 @@
 //! Starting the actor, and the values that it is given.
 
 mod actor;
+mod away;
+mod beat;
 mod carry;
 mod gauges;
 mod intake;

@@ -60,6 +60,11 @@ impl Gauges {
         gauges
     }
 
+    /// Work is done twice, yet a peel that took itself out would leave none.
+    pub(super) fn shares_its_id(&self) {
+        self.health.set("id", State::Degraded("another peel has this id".into()));
+    }
+
     pub(super) fn progress_dropped(&self) -> Counter {
         self.progress_dropped.clone()
     }

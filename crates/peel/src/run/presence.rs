@@ -2,6 +2,8 @@
 
 use super::Error;
 use super::actor::{Actor, panic_words};
+use super::away::Away;
+use super::beat::{Beaten, beat};
 use super::limits::FACTS_EVERY;
 use crate::work::Work;
 use serde_json::{Map, Value};
@@ -11,10 +13,10 @@ use std::fmt::Write;
 use std::sync::Arc;
 use tokio::task::JoinError;
 use tokio::time::Instant;
-use zester_bus::{Event as BusEvent, Subscription};
+use zester_bus::{Event as BusEvent, Sequence, Subscription};
 use zester_jobs::peel::Event;
 use zester_link::Link;
-use zester_wire::{FactsRecord, Key, PeelHeartbeat, PeelId, VERSION};
+use zester_wire::{FactsRecord, Key, PeelHeartbeat, PeelId, Token, VERSION};
 
 /// What housekeeping comes back with.
 pub(super) enum House {
@@ -24,7 +26,7 @@ pub(super) enum House {
         connection: u64,
         proven: bool,
     },
-    Beaten,
+    Beaten(Beaten),
     Facts {
         os: String,
         published: Option<String>,
@@ -51,6 +53,11 @@ pub(super) struct Presence {
     next_beat: Option<Instant>,
     beating: bool,
     beat_again: bool,
+    /// The revision of our last heartbeat.
+    beaten: Option<Sequence>,
+    /// Another peel of our id that was told of.
+    other: Option<Token>,
+    away: Away,
     next_facts: Option<Instant>,
     gathering: bool,
     /// The hash of the facts that the bus has; none while that is not known.
@@ -72,6 +79,11 @@ impl Actor {
             Some(BusEvent::Disconnected) => self.bus_gone(),
             Some(BusEvent::Missed(_)) if self.link.bus().info().connected => self.bus_there(),
             Some(BusEvent::Missed(_)) => self.bus_gone(),
+            Some(BusEvent::ServerSaid(words)) if self.presence.bus == Bus::Down => {
+                if let Some(news) = self.presence.away.hear(&words) {
+                    tracing::warn!("{news}");
+                }
+            }
             Some(BusEvent::ServerSaid(words)) => tracing::warn!("the bus says: {words}"),
             Some(BusEvent::SlowConsumer) => {}
             Some(BusEvent::Closed) | None => return Err(Error("the bus was closed".into())),
@@ -82,6 +94,7 @@ impl Actor {
     fn bus_gone(&mut self) {
         if self.presence.bus == Bus::Up {
             tracing::warn!("the bus is gone; work goes on, returns wait");
+            self.presence.away.lost();
         }
         self.presence.bus = Bus::Down;
         self.presence.connection += 1;
@@ -125,6 +138,7 @@ impl Actor {
         }
         self.presence.bus = Bus::Up;
         self.presence.connects += 1;
+        self.presence.away.over();
         self.gauges.bus_up();
         tracing::info!(connects = self.presence.connects, "connected to the bus");
         self.beat();
@@ -155,7 +169,7 @@ impl Actor {
         }
         self.presence.beating = true;
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        let beat = PeelHeartbeat {
+        let heartbeat = PeelHeartbeat {
             v: VERSION,
             peel: self.setup.id.clone(),
             ts: self.link.now(),
@@ -166,13 +180,25 @@ impl Actor {
             busy: count(self.machine.busy()),
             outbox: count(self.machine.undelivered()),
         };
-        let link = self.link.clone();
-        self.house.spawn(async move {
-            if let Err(error) = link.put(&Key::Peel(beat.peel.clone()), &beat).await {
-                tracing::debug!("the heartbeat was not written: {error}");
-            }
-            House::Beaten
-        });
+        let (link, last) = (self.link.clone(), self.presence.beaten.take());
+        self.house.spawn(async move { House::Beaten(beat(link, heartbeat, last).await) });
+    }
+
+    fn beaten(&mut self, beaten: Beaten) {
+        self.presence.beating = false;
+        self.presence.beaten = beaten.revision;
+        if let Some(other) = beaten.other.filter(|other| self.presence.other.as_ref() != Some(other)) {
+            tracing::warn!(
+                boot = %other,
+                "another peel has the id {} too, and both do what it is told; give one of them another --id",
+                self.setup.id
+            );
+            self.gauges.shares_its_id();
+            self.presence.other = Some(other);
+        }
+        if std::mem::take(&mut self.presence.beat_again) && self.presence.bus == Bus::Up {
+            self.beat();
+        }
     }
 
     fn gather_facts(&mut self) {
@@ -217,12 +243,7 @@ impl Actor {
                 return Err(Error(format!("the peel cannot listen for commands: {error}")));
             }
             House::Settled { connection, proven } => self.settled(connection, proven),
-            House::Beaten => {
-                self.presence.beating = false;
-                if std::mem::take(&mut self.presence.beat_again) && self.presence.bus == Bus::Up {
-                    self.beat();
-                }
-            }
+            House::Beaten(beaten) => self.beaten(beaten),
             House::Facts { os, published } => self.facts_gathered(os, published),
             House::LeftoversGone => self.feed(Event::LeftoversGone),
         }

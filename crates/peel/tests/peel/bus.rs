@@ -160,3 +160,37 @@ async fn progress_is_told_while_it_runs() {
     assert_eq!((progress.seq, progress.total, progress.state), (1, 1, json!({"name": "test.hold"})));
     assert!(!world.work.did().contains(&Did::Ended(request.jid)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn two_peels_of_one_id_are_told_of() {
+    let mut world = World::started().await;
+    let own = world.heartbeat(|_| true).await;
+    let mut other = own.clone();
+    other.boot = world.master.new_token().unwrap();
+    world.master.put(&Key::Peel(peel_id()), &other).await.unwrap();
+    let told = async {
+        while world.health.state("id").is_none() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    patient(told).await;
+    world.heartbeat(|beat| beat.boot == own.boot).await;
+    assert!(world.health.report().0, "it works on");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peel_that_comes_back_is_no_second_one() {
+    let mut world = World::started().await;
+    let first = world.heartbeat(|_| true).await.boot;
+    world.crash().await;
+    world.start();
+    world.heartbeat(|beat| beat.boot != first).await;
+    // Away for longer than a heartbeat lives.
+    world.net.cut(PEEL);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    world.net.heal(PEEL);
+    world.heartbeat(|beat| beat.connects == 2).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(world.health.state("id"), None);
+}
