@@ -1,6 +1,7 @@
 //! The claims, each measured against its bare loop.
 
 use crate::bare;
+use crate::fleet;
 use crate::measure::{Cost, median};
 use crate::report::Report;
 use serde_json::json;
@@ -28,6 +29,7 @@ pub fn run(zester: &Path, out: &Path) -> Result<(), String> {
     bench.sleepers()?;
     bench.compile()?;
     bench.graph()?;
+    fleet::claims(&zester, scratch.path(), &mut bench.report)?;
     bench.report.write(out)?;
     if bench.report.all_hold() { Ok(()) } else { Err("a claim does not hold".into()) }
 }

@@ -5,6 +5,7 @@
 
 mod bare;
 mod claims;
+mod fleet;
 mod measure;
 mod report;
 

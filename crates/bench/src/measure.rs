@@ -40,9 +40,19 @@ pub fn child(words: &[String]) -> Result<(), String> {
 
 /// The median cost of several runs of a command.
 pub fn median(runs: usize, program: &Path, words: &[&str]) -> Result<Cost, String> {
+    median_with(runs, program, words, &[])
+}
+
+/// The same with more variables in its environment.
+pub fn median_with(
+    runs: usize,
+    program: &Path,
+    words: &[&str],
+    environment: &[(&str, &str)],
+) -> Result<Cost, String> {
     let mut costs: Vec<Cost> = Vec::new();
     for _ in 0..runs {
-        costs.push(once(program, words)?);
+        costs.push(once(program, words, environment)?);
     }
     let middle = |pick: fn(&Cost) -> f64| {
         let mut values: Vec<f64> = costs.iter().map(pick).collect();
@@ -52,12 +62,13 @@ pub fn median(runs: usize, program: &Path, words: &[&str]) -> Result<Cost, Strin
     Ok(Cost { wall_ms: middle(|c| c.wall_ms), cpu_ms: middle(|c| c.cpu_ms), peak_mb: middle(|c| c.peak_mb) })
 }
 
-fn once(program: &Path, words: &[&str]) -> Result<Cost, String> {
+fn once(program: &Path, words: &[&str], environment: &[(&str, &str)]) -> Result<Cost, String> {
     let me = std::env::current_exe().map_err(|error| error.to_string())?;
     let output = Command::new(me)
         .arg("measure")
         .arg(program)
         .args(words)
+        .envs(environment.iter().copied())
         .output()
         .map_err(|error| error.to_string())?;
     let read: serde_json::Value = serde_json::from_slice(&output.stdout).map_err(|_| {
