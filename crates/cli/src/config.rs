@@ -63,9 +63,11 @@ impl Config {
         for set in sets {
             let (key, value) =
                 set.split_once('=').ok_or_else(|| Error::other(format!("--set {set}: write KEY=VALUE")))?;
-            config
-                .lay(parse(&nested(key, value)).map_err(|why| Error::other(format!("--set {set}: {why}")))?);
+            let over = parse(&nested(key, value))
+                .map_err(|why| Error::other(format!("--set {set}: {}", without_place(&why))))?;
+            config.lay(over);
         }
+        config.timing.check().map_err(Error::other)?;
         Ok(config)
     }
 
@@ -109,7 +111,17 @@ fn with_hint(why: &str) -> String {
         let hint = did_you_mean(wrong, names).unwrap_or_else(|| format!("the keys are {known}"));
         Some(format!("{}unknown key `{wrong}`; {hint}", before.trim_start_matches("error: ")))
     };
-    unknown().unwrap_or_else(|| why.to_string())
+    // The first line says it all; the picture below it would name a file `<input>`.
+    let plain = || why.lines().next().unwrap_or_default().trim_start_matches("error: ").to_string();
+    unknown().unwrap_or_else(plain)
+}
+
+/// `line 2 column 9: …` of words that stand on no line.
+fn without_place(why: &str) -> &str {
+    match why.split_once(": ") {
+        Some((place, rest)) if place.starts_with("line ") => rest,
+        _ => why,
+    }
 }
 
 fn read_file(path: &Path) -> Result<Config, Error> {
@@ -193,6 +205,11 @@ mod tests {
         assert_eq!((timing.orphan_misses, timing.kill_grace), (3, Duration::from_secs(5)));
         assert_eq!((config.nats.url.as_deref(), config.nats.replicas), (Some("nats://a:1"), Some(1)));
         let wrong = Config::read(Some(&file), &["timing.ack_window=soon".into()]).unwrap_err().to_string();
-        assert!(wrong.contains("`soon` is not a duration"), "{wrong}");
+        assert!(wrong.contains("=soon: `soon` is not a duration") && wrong.lines().count() == 1, "{wrong}");
+        for nothing in ["timing.master_ttl=0s", "timing.peel_heartbeat=0", "timing.orphan_misses=0"] {
+            let wrong = Config::read(Some(&file), &[nothing.into()]).unwrap_err().to_string();
+            assert!(wrong.contains("must be more than nothing"), "{wrong}");
+        }
+        assert!(Config::read(Some(&file), &["timing.ack_window=0s".into()]).is_ok());
     }
 }

@@ -5,12 +5,18 @@ use crate::app::App;
 use crate::up_url;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use zester_bus::nats::{self, Credentials, Options};
 use zester_bus::{Bus, Kind};
+use zester_client::Client;
+use zester_jobs::Timing;
 use zester_link::Link;
 
 /// Where a server is when nobody says.
 const DEFAULT_URL: &str = "nats://127.0.0.1:4222";
+
+/// What finishing takes beyond the timings, on a busy machine.
+const FINISH_ROOM: Duration = Duration::from_secs(15);
 
 /// The words that say where the bus is.
 #[derive(clap::Args, Debug, Clone, Default)]
@@ -80,8 +86,8 @@ impl Connect {
         Ok(Options { credentials, inbox_prefix, keep_trying: true, ..options })
     }
 
-    /// A connection for one command; it fails at once where there is no server.
-    pub async fn client(&self, app: &App) -> Result<Link, Failure> {
+    /// A client for one command; it fails at once where there is no server.
+    pub async fn client(&self, app: &App) -> Result<Client, Failure> {
         let config = app.config.nats.url.as_deref();
         let servers = Servers::choose(self.nats.as_deref(), config, up_url::alive);
         if servers.from_up {
@@ -91,14 +97,23 @@ impl Connect {
         options.credentials = self.credentials(app)?;
         let bus = nats::connect(options).await.map_err(|error| explain(&error, &servers))?;
         let bus: Arc<dyn Bus> = Arc::new(bus);
-        Ok(Link::new(bus))
+        Ok(Client::new(Link::new(bus)).with_finish_grace(finish_grace(&app.config.timing.over_defaults())))
     }
+}
+
+/// How long after its deadline a job may still be finished: a dead master's heartbeat ends, the scans miss it, another
+/// one takes over.
+fn finish_grace(timing: &Timing) -> Duration {
+    let scans = timing.orphan_scan.saturating_mul(timing.orphan_misses.saturating_add(1));
+    scans.saturating_add(timing.master_ttl).saturating_add(FINISH_ROOM)
 }
 
 fn explain(error: &zester_bus::Error, servers: &Servers) -> Failure {
     let shown = servers.shown();
     Failure::usage(match error.kind() {
-        Kind::Refused => format!("the bus at {shown} does not let us in; name credentials with --creds"),
+        Kind::Refused => format!(
+            "the bus at {shown} does not let us in; name credentials with --creds, or put the token in the address: nats://TOKEN@host:port"
+        ),
         Kind::Disconnected | Kind::Timeout => format!(
             "there is no bus at {shown}; name one with --nats or ZESTER_NATS_URL, or start one with `zester up`"
         ),
@@ -118,6 +133,16 @@ mod tests {
         assert_eq!(Servers::choose(None, Some("c:3"), up).urls, ["c:3"]);
         assert!(Servers::choose(None, None, up).from_up);
         assert_eq!(Servers::choose(None, None, || None).urls, [DEFAULT_URL]);
+    }
+
+    #[test]
+    fn c10_a_job_is_followed_as_long_as_a_failover_takes() {
+        assert_eq!(finish_grace(&Timing::default()), zester_client::limits::FINISH_GRACE);
+        let second = Duration::from_secs(1);
+        let quick = Timing { orphan_scan: second, master_ttl: second, ..Timing::default() };
+        assert_eq!(finish_grace(&quick), second * 4 + FINISH_ROOM);
+        let slow = Timing { orphan_misses: u32::MAX, orphan_scan: Duration::MAX, ..Timing::default() };
+        assert_eq!(finish_grace(&slow), Duration::MAX);
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub fn rewrite(words: Vec<OsString>, command: &Command) -> Result<Vec<OsString>,
 }
 
 fn is_expression(word: &str) -> bool {
-    word.contains(['*', '?', '[', '@', ',', '(', ' '])
+    word.is_empty() || word.contains(['*', '?', '[', '@', ',', '(', ' '])
 }
 
 /// The first words that are neither flags nor values of flags, with their places. Nothing, where help is asked for before
@@ -148,6 +148,7 @@ mod tests {
             let error = rewritten(line).unwrap_err();
             assert!(error.contains("there is no command `aply`; did you mean `apply`?"), "{error}");
         }
+        assert!(rewritten(&[""]).unwrap_err().contains("a function is missing"));
         assert!(rewritten(&["web*"]).unwrap_err().contains("a function is missing"));
         assert!(rewritten(&["web*", "ping"]).unwrap_err().contains("`ping` is no function"));
     }

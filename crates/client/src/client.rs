@@ -1,7 +1,7 @@
 //! The operator's end of the bus.
 
 use crate::error::Error;
-use crate::limits::PATIENCE;
+use crate::limits::{FINISH_GRACE, PATIENCE};
 use std::time::Duration;
 use zester_link::Link;
 use zester_wire::{Bucket, Key, Message};
@@ -11,16 +11,22 @@ use zester_wire::{Bucket, Key, Message};
 pub struct Client {
     pub(crate) link: Link,
     pub(crate) patience: Duration,
+    pub(crate) finish_grace: Duration,
 }
 
 impl Client {
     pub fn new(link: Link) -> Client {
-        Client { link, patience: PATIENCE }
+        Client { link, patience: PATIENCE, finish_grace: FINISH_GRACE }
     }
 
     /// How long masters are asked before there is said to be none.
     pub fn with_patience(self, patience: Duration) -> Client {
         Client { patience, ..self }
+    }
+
+    /// How long after its deadline a job is still followed, where a failover does not take what it usually does.
+    pub fn with_finish_grace(self, finish_grace: Duration) -> Client {
+        Client { finish_grace, ..self }
     }
 
     pub fn link(&self) -> &Link {

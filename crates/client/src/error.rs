@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::time::Duration;
+use zester_bus::Kind;
 use zester_model::target::TargetError;
 use zester_wire::{Jid, Refusal};
 
@@ -34,7 +35,11 @@ impl fmt::Display for Error {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::NoMaster { waited, last } => {
-                write!(out, "no master answered within {} s: {last}", waited.as_secs())
+                write!(
+                    out,
+                    "no master answered within {} s: {last}; start one with `zester master run`, or bypass the masters with --direct",
+                    waited.as_secs()
+                )
             }
             Error::Refused(refusal) if refusal.hint.is_empty() => write!(out, "{}", refusal.message),
             Error::Refused(refusal) => write!(out, "{}; {}", refusal.message, refusal.hint),
@@ -53,7 +58,13 @@ impl fmt::Display for Error {
             Error::NeedsMaster => {
                 write!(out, "`I@` asks for settings, which only a master has; leave out --direct")
             }
-            Error::Bus(error) => error.fmt(out),
+            Error::Bus(error) => match error.bus_kind() {
+                Some(Kind::Unavailable) => write!(out, "{error}; is JetStream on in the nats-server?"),
+                Some(Kind::Missing) => {
+                    write!(out, "{error}; the first master makes what is missing: `zester master run`")
+                }
+                _ => error.fmt(out),
+            },
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::client::Client;
 use crate::error::Error;
-use crate::limits::{FINISH_GRACE, FOLLOW_QUEUE, POLL_INTERVAL, POLL_SOON};
+use crate::limits::{FOLLOW_QUEUE, POLL_INTERVAL, POLL_SOON};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -102,7 +102,7 @@ impl Follow {
     /// Whom to listen to, and how long the job may still take.
     pub(crate) fn expect(&mut self, targets: BTreeSet<PeelId>, left: Duration) {
         self.targets = Some(targets);
-        self.give_up_at = Instant::now().checked_add(left + FINISH_GRACE);
+        self.give_up_at = Instant::now().checked_add(left.saturating_add(self.client.finish_grace));
         self.poll_at = Instant::now() + POLL_INTERVAL;
     }
 

@@ -93,7 +93,7 @@ pub fn run(args: Job, app: &mut App) -> answer::Result {
             | Verb::Kill { connect, .. }
             | Verb::Retry { connect, .. } => connect,
         };
-        let client = Client::new(connect.client(app).await?);
+        let client = connect.client(app).await?;
         let answer = answer(&args.verb, app, &client).await;
         let _closed = client.link().bus().close().await;
         answer

@@ -76,14 +76,15 @@ pub fn run(args: OnFleet, app: &mut App) -> answer::Result {
     ask::check_target(&args.target)?;
     let app = &*app;
     app.block_on(async move {
-        let link = args.connect.client(app).await?;
+        let client = args.connect.client(app).await?;
+        ask::check_function(app, &client, &args.function).await?;
         let signals = Signals::listen().map_err(|error| Failure::usage(format!("no signals: {error}")))?;
         let work = ask::work(&args.function, &args.words, args.test, args.timeout);
         let target = args.target.clone();
-        let mut call = Call { app, client: Client::new(link.clone()), signals, work, target };
+        let mut call = Call { app, client: client.clone(), signals, work, target };
         let answer = call.run(&args).await;
         // What is left to send is little, and nobody is left to tell that it failed.
-        let _closed = link.bus().close().await;
+        let _closed = client.link().bus().close().await;
         answer
     })
 }
@@ -207,6 +208,8 @@ impl Call<'_> {
                         let never =
                             left.into_iter().map(|peel| (peel, Verdict::without(Standing::Missing, why)));
                         all.peels.extend(never);
+                        // No job has them, so there is none to retry.
+                        all.recorded = false;
                         all.judge();
                     }
                     break;

@@ -8,7 +8,7 @@ use crate::exit::Exit;
 use crate::fleet::watching::client_failure;
 use crate::output::{job_text, plain};
 use serde_json::{Value as Json, json};
-use zester_client::{Client, Peel as Known};
+use zester_client::Peel as Known;
 use zester_wire::PeelId;
 
 /// Be a peel, or look at the peels of the fleet
@@ -40,7 +40,7 @@ pub fn run(args: Peel, app: &mut App) -> answer::Result {
     match args.verb {
         Verb::Run(args) => crate::daemon::peel::run(args, app),
         Verb::List { connect } => app.block_on(async {
-            let client = Client::new(connect.client(app).await?);
+            let client = connect.client(app).await?;
             let peels = client.peels().await.map_err(client_failure)?;
             let documents: Vec<Json> = peels.iter().map(document).collect();
             let text = job_text::peels(&peels, client.link().now(), app.output.paint());
@@ -48,7 +48,7 @@ pub fn run(args: Peel, app: &mut App) -> answer::Result {
         }),
         Verb::Show { id, connect } => app.block_on(async {
             let id = PeelId::parse(&id).map_err(|bad| Failure::usage(format!("`{id}` is {bad}")))?;
-            let client = Client::new(connect.client(app).await?);
+            let client = connect.client(app).await?;
             let peel = client.peel(&id).await.map_err(client_failure)?;
             let mut json = document(&peel);
             if let Some(map) = json.as_object_mut() {

@@ -26,6 +26,22 @@ impl Timing {
         lay!(self, over; unreachable_grace, peel_heartbeat, peel_ttl, lease_ttl, kill_grace);
     }
 
+    /// What beats, scans or expires every nothing would never rest, or never expire.
+    pub fn check(&self) -> Result<(), String> {
+        let spans = [
+            ("master_heartbeat", self.master_heartbeat),
+            ("master_ttl", self.master_ttl),
+            ("orphan_scan", self.orphan_scan),
+            ("peel_heartbeat", self.peel_heartbeat),
+            ("peel_ttl", self.peel_ttl),
+            ("lease_ttl", self.lease_ttl),
+        ];
+        let zero = spans.into_iter().find(|(_, span)| span.is_some_and(|Span(span)| span.is_zero()));
+        let misses = ("orphan_misses", self.orphan_misses == Some(0));
+        let wrong = zero.map(|(name, _)| name).or(misses.1.then_some(misses.0));
+        wrong.map_or(Ok(()), |name| Err(format!("timing.{name} must be more than nothing")))
+    }
+
     /// What the daemons go by.
     pub fn over_defaults(&self) -> zester_jobs::Timing {
         let mut timing = zester_jobs::Timing::default();

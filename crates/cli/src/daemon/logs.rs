@@ -8,8 +8,8 @@ pub fn to_stderr(level: Option<&str>, colour: bool) -> Result<(), String> {
     let level = level.unwrap_or("info");
     let filter: LevelFilter =
         level.parse().map_err(|_| format!("--log {level}: one of error, warn, info, debug, trace"))?;
-    // The client of the bus tells at length what we tell in a line.
-    let of_client = if filter <= LevelFilter::INFO { filter.min(LevelFilter::WARN) } else { filter };
+    // The client of the bus tells at every try what we tell once.
+    let of_client = if filter <= LevelFilter::INFO { LevelFilter::OFF } else { filter };
     let targets = Targets::new().with_default(filter).with_target("async_nats", of_client);
     let lines = tracing_subscriber::fmt()
         .compact()

@@ -8,7 +8,7 @@ use crate::daemon;
 use crate::daemon::master::settings::Rendered;
 use std::path::PathBuf;
 use std::sync::Arc;
-use zester_bus::{Bus, nats};
+use zester_bus::{Bus, Event, Events, nats};
 use zester_converge::inputs::default_id;
 use zester_link::Link;
 use zester_master::{NoSettings, SettingsOf, Setup};
@@ -69,8 +69,29 @@ pub fn run(args: MasterRun, app: &App) -> answer::Result {
             version: env!("CARGO_PKG_VERSION").to_string(),
             settings,
         };
-        let ended = zester_master::run(link, setup, life.health, life.stop).await;
+        let ended = tokio::select! {
+            biased;
+            ended = zester_master::run(link, setup, life.health, life.stop) => ended,
+            () = tell_refusals(bus.events()) => Ok(()),
+        };
         let _closed = bus.close().await;
         ended.map_err(|error| Failure::usage(error.to_string()))
     }))
+}
+
+/// Says once what the server has against us: a wrong token, a subject that is not ours. Never ends.
+async fn tell_refusals(mut events: Events) {
+    let mut told = String::new();
+    while let Some(event) = events.next().await {
+        match event {
+            Event::Connected | Event::Reconnected => told.clear(),
+            // That there is no server is told by who waits for it.
+            Event::ServerSaid(words) if words != told && !words.ends_with("IO error") => {
+                tracing::warn!("the bus says: {words}");
+                told = words;
+            }
+            _ => {}
+        }
+    }
+    std::future::pending().await
 }

@@ -1,14 +1,17 @@
 //! The words of a call on the fleet, read into what a master or a peel is asked.
 
 use crate::answer::Failure;
+use crate::app::App;
 use crate::commands::apply::is_true;
 use serde_json::Map;
 use std::time::Duration;
-use zester_client::Work;
-use zester_converge::call::Words;
+use zester_client::{Client, Work};
+use zester_converge::call::{self, Words};
+use zester_converge::functions;
 use zester_link::Link;
 use zester_model::problem::{Kind, Problem};
 use zester_model::source::{Sources, Span};
+use zester_model::suggest::did_you_mean;
 use zester_model::target::Target;
 use zester_wire::job::TIMEOUT_DEFAULT;
 use zester_wire::{DispatchRequest, PeelId, VERSION};
@@ -16,6 +19,37 @@ use zester_wire::{DispatchRequest, PeelId, VERSION};
 /// How long states may take when nobody says (J-4).
 const APPLY_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 const HIGHSTATE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+
+/// Functions of whole trees, which are neither kinds of state nor execution functions.
+const OF_TREES: [&str; 4] = ["state.apply", "state.highstate", "state.revert", "state.graph"];
+
+/// Refuses a function that nobody has, before every peel of the fleet says so. A peel of another release may know more than
+/// we do, so then it is asked.
+pub async fn check_function(app: &App, client: &Client, function: &str) -> Result<(), Failure> {
+    if is_known(function) {
+        return Ok(());
+    }
+    // Who cannot be asked now is asked for the work, and tells then what is wrong.
+    let Ok(peels) = client.peels().await else { return Ok(()) };
+    if peels.is_empty() || peels.iter().any(|peel| peel.version != env!("CARGO_PKG_VERSION")) {
+        app.output.notice(&format!("{}; asking the peels all the same", unknown(function)));
+        return Ok(());
+    }
+    Err(Failure::usage(unknown(function)))
+}
+
+fn is_known(function: &str) -> bool {
+    OF_TREES.contains(&function)
+        || zester_resources::catalog().get(function).is_some()
+        || functions::find(function).is_some()
+}
+
+fn unknown(function: &str) -> String {
+    match did_you_mean(function, OF_TREES) {
+        Some(hint) => format!("there is no function `{function}`; {hint}"),
+        None => call::unknown(function),
+    }
+}
 
 /// Reads a target, or points at the character that makes it none, before anything is sent.
 pub fn check_target(expression: &str) -> Result<(), Failure> {
@@ -77,7 +111,18 @@ pub fn request(link: &Link, work: &Work, expression: &str, targets: Vec<PeelId>)
 /// Who asks, for the record.
 pub fn user() -> String {
     let named = ["SUDO_USER", "USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
-    named.filter(|name| !name.is_empty()).unwrap_or_else(|| "unknown".to_string())
+    named.filter(|name| !name.is_empty()).unwrap_or_else(|| user_of(rustix::process::getuid().as_raw()))
+}
+
+/// A daemon or a container may have no environment; it has an owner.
+fn user_of(uid: u32) -> String {
+    let table = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let name = |line: &str| {
+        let mut fields = line.split(':');
+        let name = fields.next()?.to_string();
+        (fields.nth(1)?.parse() == Ok(uid)).then_some(name)
+    };
+    table.lines().find_map(name).unwrap_or_else(|| format!("uid-{uid}"))
 }
 
 #[cfg(test)]
@@ -110,6 +155,22 @@ mod tests {
         assert!(work.positionals.is_empty() && !work.test);
         let number = super::work("test.echo", &words(&["5", "6"]), false, None);
         assert_eq!((number.state_id.as_str(), number.positionals), ("5", vec![json!(6)]));
+    }
+
+    #[test]
+    fn c12_what_this_release_knows_is_a_state_a_function_or_of_trees() {
+        for known in ["state.apply", "state.graph", "file.managed", "test.ping", "facts.get"] {
+            assert!(is_known(known), "{known}");
+        }
+        for (typo, hint) in [("test.pign", "`test.ping`"), ("state.aply", "`state.apply`")] {
+            assert!(!is_known(typo) && unknown(typo).contains(hint), "{}", unknown(typo));
+        }
+    }
+
+    #[test]
+    fn who_has_no_name_in_the_environment_has_one_on_the_machine() {
+        assert_eq!(user_of(0), "root");
+        assert_eq!(user_of(3_999_999_999), "uid-3999999999");
     }
 
     #[test]

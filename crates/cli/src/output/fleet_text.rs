@@ -145,7 +145,9 @@ fn said_of_answer(verdict: &Verdict) -> Said {
     said.below.extend(errors.take(ERROR_LINES_SHOWN).map(String::from));
     if let Some(errors) = verdict.answer.get("errors").and_then(Json::as_array) {
         // The document of C-3: what does not compile, each with its place.
-        said.below.extend(errors.iter().filter_map(place_of));
+        // One alone stands on the line already.
+        let first = said.error.clone();
+        said.below.extend(errors.iter().filter_map(place_of).filter(|text| *text != first));
         return said;
     }
     let text = plain(&verdict.answer);
@@ -270,6 +272,8 @@ mod tests {
         let error = json!({"kind": "yaml", "message": "no", "file": "states/a.zy", "line": 3, "column": 5});
         let text = line(json!({"error": error, "errors": [error]}), "no", true);
         assert!(text.ends_with("  no\n     states/a.zy:3:5: no\n"), "{text}");
+        let text = line(json!({"error": error, "errors": [error]}), "states/a.zy:3:5: no", true);
+        assert_eq!(text.matches("states/a.zy:3:5").count(), 1, "{text}");
         let text =
             line(json!({"error": {}, "errors": [{"message": "no states", "file": null}]}), "no states", true);
         assert_eq!(text.lines().count(), 1, "{text}");

@@ -91,7 +91,7 @@ pub fn show(
                 out.push_str(&fleet_text::peel(peel, &Verdict::of_return(ret), states, width, paint));
                 if ret.late {
                     out.push_str("     returned after the job had ended\n");
-                } else if let Some(why) = why {
+                } else if let Some(why) = why.filter(|why| missing_words(**why) != ret.error) {
                     let _infallible = writeln!(out, "     {}", missing_words(*why));
                 }
             }
