@@ -1,7 +1,5 @@
 //! The index of peels against matching each by hand (D-8).
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

@@ -1,10 +1,6 @@
 //! Masters that stop, crash and start again (J-10, J-12 to J-14).
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod fleet;
-
-use fleet::{Fleet, eventually};
+use crate::fleet::{Fleet, eventually};
 use std::time::Duration;
 use zester_wire::*;
 
@@ -160,7 +156,7 @@ async fn j13_a_living_owner_keeps_its_job_and_failed_scans_count_for_nothing() {
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert_eq!(fleet.record(&jid).await.unwrap().owner, first.id);
     // Only half of what a scan asks is answered.
-    fleet.net.set_faults(fleet::Losing::new(usize::MAX, |leg| {
+    fleet.net.set_faults(crate::fleet::Losing::new(usize::MAX, |leg| {
         leg.from == "m2" && leg.subject == "KV_master-heartbeat"
     }));
     tokio::time::sleep(Duration::from_secs(120)).await;

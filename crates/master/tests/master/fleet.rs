@@ -1,7 +1,5 @@
 //! A memory bus with masters on it, clients, and peels that answer by hand.
 
-#![allow(dead_code, reason = "each test uses its part of the fleet")]
-
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;

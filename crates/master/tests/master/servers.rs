@@ -1,10 +1,6 @@
 //! The same on a real server.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod fleet;
-
-use fleet::{Fleet, Peel};
+use crate::fleet::{Fleet, Peel};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +33,7 @@ async fn fleet(server: &Server) -> Fleet {
     Fleet { net: Net::new(Arc::new(TokioClock::new())), link: link(server, "client").await }
 }
 
-async fn master(fleet: &Fleet, server: &Server, name: &str) -> fleet::Master {
+async fn master(fleet: &Fleet, server: &Server, name: &str) -> crate::fleet::Master {
     let bus = link(server, name).await.bus().clone();
     fleet.start_on(name, bus, quick())
 }

@@ -1,10 +1,6 @@
 //! Masters that crash on a bus that loses, doubles and delays. However it goes, every job ends, and says what happened.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod fleet;
-
-use fleet::{Fleet, Losing, Peel, eventually};
+use crate::fleet::{Fleet, Losing, Peel, eventually};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;

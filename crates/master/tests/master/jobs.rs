@@ -1,10 +1,6 @@
 //! Jobs from the request to the end, with one master.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod fleet;
-
-use fleet::{Fleet, Losing, eventually, peel};
+use crate::fleet::{Fleet, Losing, eventually, peel};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,10 +1,6 @@
 //! What operators ask: cancel, retry, resolve; and what strangers send.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod fleet;
-
-use fleet::{Fleet, eventually, peel};
+use crate::fleet::{Fleet, eventually, peel};
 use serde_json::json;
 use std::time::Duration;
 use zester_bus::{Delivery, Listen};
@@ -62,7 +58,7 @@ async fn j11_any_master_cancels_the_job_of_another() {
     web.ack(&exec).await;
     let _second = fleet.master("m2").await;
     // The owner hears no requests, only the event.
-    fleet.net.set_faults(fleet::Losing::new(usize::MAX, |leg| {
+    fleet.net.set_faults(crate::fleet::Losing::new(usize::MAX, |leg| {
         leg.to == "m1" && leg.subject.starts_with("zester.admin.")
     }));
     let mut told = None;

@@ -1,10 +1,6 @@
 //! What is too much is refused, and said so.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod fleet;
-
-use fleet::{Fleet, eventually, peel};
+use crate::fleet::{Fleet, eventually, peel};
 use serde_json::json;
 use std::time::Duration;
 use zester_master::limits::{JOBS_MAX, TARGETS_MAX};

@@ -1,10 +1,6 @@
 //! Messages that are lost, and a bus that goes away under a job.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod fleet;
-
-use fleet::{Fleet, Losing, eventually, peel};
+use crate::fleet::{Fleet, Losing, eventually, peel};
 use std::time::Duration;
 use zester_bus::memory::{Fate, Faults, Leg};
 use zester_health::State;

@@ -1,10 +1,6 @@
 //! The same job id again (J-3).
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-mod fleet;
-
-use fleet::{Fleet, Master, eventually, peel};
+use crate::fleet::{Fleet, Master, eventually, peel};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use zester_wire::*;
@@ -41,7 +37,7 @@ fn record(request: &DispatchRequest, owner: &MasterId, status: JobStatus, now: U
     }
 }
 
-async fn fleet() -> (Fleet, Master, fleet::Peel) {
+async fn fleet() -> (Fleet, Master, crate::fleet::Peel) {
     let fleet = Fleet::new().await;
     let master = fleet.master("m1").await;
     let web = fleet.peel("web-1").await;

@@ -1,0 +1,14 @@
+//! Masters on a memory bus, and on a real server.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod again;
+mod chaos;
+mod failover;
+mod fleet;
+mod index;
+mod jobs;
+mod limits;
+mod loss;
+mod operators;
+mod servers;
