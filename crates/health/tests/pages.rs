@@ -25,6 +25,8 @@ async fn d11_pages_answer_and_anything_else_is_told_what_there_is() {
     let ask = |path: &str| get_path(address, path.to_string());
 
     assert!(ask("/healthz").await.starts_with("HTTP/1.1 200"));
+    assert!(ask("/readyz").await.starts_with("HTTP/1.1 503"));
+    health.set("bus", State::Up);
     assert!(ask("/readyz").await.starts_with("HTTP/1.1 200"));
     health.set("bus", State::Down("no connection".into()));
     let answer = ask("/readyz").await;

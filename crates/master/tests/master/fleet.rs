@@ -186,10 +186,6 @@ impl Fleet {
         .await
     }
 
-    pub async fn status_is(&self, jid: &Jid, status: JobStatus) -> Job {
-        eventually(status.as_str(), async || self.record(jid).await.filter(|job| job.status == status)).await
-    }
-
     pub async fn stored(&self, jid: &Jid, name: &str) -> Option<Return> {
         let key = Key::Return(jid.clone(), peel(name));
         self.link.get::<Return>(&key).await.unwrap().map(|found| found.value)
