@@ -45,13 +45,17 @@ pub enum Verb {
     },
     /// One job: its record, its returns and who is missing
     Show {
+        /// Its id, or the beginning of it
         #[arg(value_name = "JID")]
         jid: String,
         #[command(flatten)]
         connect: Connect,
     },
     /// Follow a job to its end, as if it had been started here
+    ///
+    /// In JSON: one object a line, one for each peel as it ends; the last line is the document of the whole job.
     Watch {
+        /// Its id, or the beginning of it
         #[arg(value_name = "JID")]
         jid: String,
         #[command(flatten)]
@@ -59,6 +63,7 @@ pub enum Verb {
     },
     /// Stop a job on every peel that has it
     Kill {
+        /// Its id, or the beginning of it
         #[arg(value_name = "JID")]
         jid: String,
         #[command(flatten)]
@@ -66,6 +71,7 @@ pub enum Verb {
     },
     /// Do the same again as a new job, on all its peels or a part of them
     Retry {
+        /// Its id, or the beginning of it
         #[arg(value_name = "JID")]
         jid: String,
         /// Only on peels that did not return
@@ -105,7 +111,7 @@ async fn answer(verb: &Verb, app: &App, client: &Client) -> answer::Result {
         Verb::List { last, .. } => listed(client.jobs(*last).await.map_err(client_failure)?, app, client),
         Verb::Active { .. } => listed(client.active().await.map_err(client_failure)?, app, client),
         Verb::Show { jid, .. } => show(&found(client, jid).await?, app, client).await,
-        Verb::Watch { jid, .. } => watch(&found(client, jid).await?, app, client).await,
+        Verb::Watch { jid, .. } => watch(&found(client, jid).await?, app, client, true).await,
         Verb::Kill { jid, .. } => kill(&found(client, jid).await?, client).await,
         Verb::Retry { jid, missing, failed, detach, .. } => {
             let part = match (missing, failed) {
@@ -120,7 +126,7 @@ async fn answer(verb: &Verb, app: &App, client: &Client) -> answer::Result {
                 let text = format!("{new}\nfollow it: zester job watch {new}\n");
                 return Ok((Answer::Document { json: json!({ "jid": new.as_str() }), text }, Exit::Good));
             }
-            watch(&found(client, retried.jid.as_str()).await?, app, client).await
+            watch(&found(client, retried.jid.as_str()).await?, app, client, false).await
         }
     }
 }
@@ -160,7 +166,8 @@ async fn show(job: &Record, app: &App, client: &Client) -> answer::Result {
     Ok((Answer::Document { json: document, text }, Exit::Good))
 }
 
-async fn watch(job: &Record, app: &App, client: &Client) -> answer::Result {
+/// Follows a job to its end. `stream`: for machines, an object for each peel as it ends, not only the whole.
+async fn watch(job: &Record, app: &App, client: &Client, stream: bool) -> answer::Result {
     let mut signals = Signals::listen().map_err(|error| Failure::usage(format!("no signals: {error}")))?;
     let began = Instant::now();
     let follow = client.follow(&job.jid).await.map_err(client_failure)?;
@@ -168,12 +175,18 @@ async fn watch(job: &Record, app: &App, client: &Client) -> answer::Result {
         let head = format!("job {}", job.jid);
         to_stdout(&fleet_text::head(&head, job.targets.len(), job.timeout(), app.output.paint()));
     }
-    let mut view = View::new(&app.output, &job.function, &job.targets);
+    let make = if stream { View::streaming } else { View::new };
+    let mut view = make(&app.output, &job.function, &job.targets);
     let watched = watching::watch(app, client, follow, &job.targets, &mut view, &mut signals).await?;
     let (outcome, exit) = watched.parts();
     let text = fleet_text::ending(&outcome, Some(began.elapsed()), app.output.paint());
     let exit = exit.unwrap_or_else(|| outcome.exit());
-    Ok((Answer::Document { json: outcome.document(false), text }, exit))
+    if app.output.is_text() || !stream {
+        return Ok((Answer::Document { json: outcome.document(false), text }, exit));
+    }
+    // The last object of the stream is the whole of it.
+    app.output.object(&outcome.document(false));
+    Ok((Answer::Text(String::new()), exit))
 }
 
 async fn kill(job: &Record, client: &Client) -> answer::Result {

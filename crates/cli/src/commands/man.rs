@@ -3,8 +3,11 @@
 use crate::answer::{self, Answer, Failure};
 use crate::app::App;
 use crate::exit::Exit;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use zester_converge::Error;
+
+/// What the page of a call on the fleet is called.
+const FLEET_PAGE: &str = "zester-target";
 
 /// Write the manual pages into a directory
 ///
@@ -21,6 +24,7 @@ pub fn run(args: Man, _: &mut App) -> answer::Result {
     std::fs::create_dir_all(directory).map_err(|error| Error::io("create", directory, error))?;
     clap_mangen::generate_to(crate::command(), directory)
         .map_err(|error| Failure::from(Error::io("write the manual pages to", directory, error)))?;
+    fleet_page(directory).map_err(|error| Error::io("write the manual pages to", directory, error))?;
     let mut names: Vec<String> = std::fs::read_dir(directory)
         .map_err(|error| Error::io("list", directory, error))?
         .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
@@ -34,4 +38,14 @@ pub fn run(args: Man, _: &mut App) -> answer::Result {
         directory.display()
     );
     Ok((Answer::Document { json: serde_json::json!({ "pages": names }), text }, Exit::Good))
+}
+
+/// The page of `zester 'TARGET' MOD.FN`, which is no command by name.
+fn fleet_page(directory: &Path) -> std::io::Result<()> {
+    let mut all = crate::command();
+    // Flags that stand everywhere are given to each command only now.
+    all.build();
+    let Some(fleet) = all.find_subcommand(crate::target_first::COMMAND) else { return Ok(()) };
+    let page = fleet.clone().hide(false).name(FLEET_PAGE).display_name(FLEET_PAGE);
+    clap_mangen::Man::new(page).generate_to(directory).map(|_| ())
 }

@@ -28,6 +28,7 @@ pub enum Verb {
     },
     /// One peel and its facts
     Show {
+        /// Its name
         #[arg(value_name = "ID")]
         id: String,
         #[command(flatten)]

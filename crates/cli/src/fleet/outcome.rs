@@ -60,7 +60,7 @@ impl Verdict {
         Verdict::without(standing, missing_words(why))
     }
 
-    fn document(&self) -> Json {
+    pub fn document(&self) -> Json {
         let error = if self.error.is_empty() { Json::Null } else { json!(self.error) };
         json!({
             "status": self.standing.as_str(), "duration_ms": self.duration_ms,

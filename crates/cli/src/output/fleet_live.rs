@@ -4,6 +4,7 @@
 use super::{Output, fleet_text, to_stdout};
 use crate::fleet::outcome::Verdict;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -40,6 +41,8 @@ pub struct View {
     total: usize,
     waiting: BTreeMap<PeelId, Doing>,
     bar: Option<ProgressBar>,
+    /// Every end is printed as an object of its own (C-1).
+    stream: bool,
 }
 
 impl View {
@@ -52,8 +55,16 @@ impl View {
             total: targets.len(),
             waiting: targets.iter().map(|peel| (peel.clone(), Doing::NoAck)).collect(),
             bar: live.then(|| last_line(output.paint_stderr().is_on())),
+            stream: false,
         };
         view.show();
+        view
+    }
+
+    /// The same as a stream for machines: one object a line for each peel that ends.
+    pub fn streaming(output: &Output, function: &str, targets: &[PeelId]) -> View {
+        let mut view = View::new(output, function, targets);
+        view.stream = true;
         view
     }
 
@@ -83,6 +94,9 @@ impl View {
     pub fn ended(&mut self, peel: &PeelId, verdict: &Verdict) {
         self.waiting.remove(peel);
         if !self.output.is_text() {
+            if self.stream {
+                self.output.object(&streamed(peel, verdict));
+            }
             return;
         }
         let lines = fleet_text::peel(peel, verdict, self.states, self.width, self.output.paint());
@@ -120,6 +134,15 @@ impl Drop for View {
     }
 }
 
+/// The peel's part of the document of C-2, with its name.
+fn streamed(peel: &PeelId, verdict: &Verdict) -> Json {
+    let mut object = json!({ "peel": peel.as_str() });
+    if let (Some(object), Json::Object(told)) = (object.as_object_mut(), verdict.document()) {
+        object.extend(told);
+    }
+    object
+}
+
 fn last_line(colour: bool) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
     let template = match colour {
@@ -131,4 +154,21 @@ fn last_line(colour: bool) -> ProgressBar {
     }
     bar.enable_steady_tick(Duration::from_millis(100));
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::outcome::Standing;
+
+    #[test]
+    fn c1_a_stream_has_one_object_for_each_peel() {
+        let verdict = Verdict::without(Standing::Missing, "never acknowledged the job");
+        let object = streamed(&PeelId::parse("web-1").unwrap(), &verdict);
+        let wanted = json!({
+            "peel": "web-1", "status": "missing", "duration_ms": null,
+            "error": "never acknowledged the job", "return": null,
+        });
+        assert_eq!(object, wanted);
+    }
 }

@@ -94,6 +94,17 @@ impl Output {
         if to_stdout(&text) { exit } else { Exit::Good }
     }
 
+    /// One object of a stream: a line of JSON, or a document of YAML (C-1). Nothing for people.
+    pub fn object(&self, value: &impl Serialize) {
+        let text = match self.format {
+            Format::Json => serde_json::to_string(value).ok().map(|text| text + "\n"),
+            Format::Yaml => yaml_serde::to_string(value).ok().map(|text| format!("---\n{text}")),
+            _ => None,
+        };
+        // A reader that has gone is told so by the next write, or needs no more.
+        let _gone = text.is_some_and(|text| !to_stdout(&text));
+    }
+
     pub fn failure(&self, failure: &Failure) -> Exit {
         match self.document(&failure.document()) {
             Some(text) => {
