@@ -3,6 +3,7 @@
 pub(crate) mod absolute;
 pub(crate) mod environment;
 pub(crate) mod mode;
+pub(crate) mod pairs;
 pub(crate) mod time;
 
 pub use absolute::Absolute;

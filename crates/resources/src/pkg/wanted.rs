@@ -1,8 +1,8 @@
 //! Packages as a state lists them: names, or names with versions.
 
-use serde::de::{Error, MapAccess, SeqAccess, Visitor};
+use crate::params::pairs::{self, Pair};
+use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
-use std::fmt;
 
 /// A package, and the version it is to have, if that matters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,61 +36,23 @@ impl Wanted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedList(pub(crate) Vec<Wanted>);
 
-struct Whole;
+impl Pair<'_> for Wanted {
+    const WHOLE: &'static str = "a list of package names";
+    const ONE: &'static str = "the name of a package, or `name: version`";
+    type Value = Option<String>;
 
-impl<'de> Visitor<'de> for Whole {
-    type Value = WantedList;
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("a list of package names")
+    fn of_text<E: Error>(name: &str) -> Result<Wanted, E> {
+        Ok(Wanted { name: name.to_string(), version: None })
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<WantedList, A::Error> {
-        let mut found = Vec::new();
-        while let Some((name, version)) = map.next_entry()? {
-            found.push(Wanted { name, version });
-        }
-        Ok(WantedList(found))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<WantedList, A::Error> {
-        let mut found = Vec::new();
-        while let Some(Item(mut items)) = list.next_element()? {
-            found.append(&mut items);
-        }
-        Ok(WantedList(found))
-    }
-}
-
-struct Item(Vec<Wanted>);
-
-impl<'de> Deserialize<'de> for Item {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Item, D::Error> {
-        deserializer.deserialize_any(One)
-    }
-}
-
-struct One;
-
-impl<'de> Visitor<'de> for One {
-    type Value = Item;
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("the name of a package, or `name: version`")
-    }
-
-    fn visit_str<E: Error>(self, name: &str) -> Result<Item, E> {
-        Ok(Item(vec![Wanted { name: name.to_string(), version: None }]))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Item, A::Error> {
-        Whole.visit_map(map).map(|list| Item(list.0))
+    fn of_entry<E: Error>(name: String, version: Option<String>) -> Result<Wanted, E> {
+        Ok(Wanted { name, version })
     }
 }
 
 impl<'de> Deserialize<'de> for WantedList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<WantedList, D::Error> {
-        deserializer.deserialize_any(Whole)
+        pairs::read(deserializer).map(WantedList)
     }
 }
 
