@@ -206,3 +206,19 @@ async fn the_highstate_needs_no_name() {
         );
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_without_states_and_settings_answers_a_ping() {
+    let place = Place::new(&[]);
+    for folder in ["states", "settings"] {
+        std::fs::remove_dir(place.path(folder)).unwrap();
+    }
+    for function in ["test.ping", "facts.items", "sys.list_functions"] {
+        let outcome = place.call(function, "", json!({})).await;
+        assert!(outcome.success, "{function}: {}", outcome.error);
+    }
+    for function in ["settings.items", "state.apply"] {
+        let outcome = place.call(function, "", json!({})).await;
+        assert!(!outcome.success, "{function} must say what is missing");
+    }
+}

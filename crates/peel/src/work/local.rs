@@ -106,7 +106,7 @@ impl Local {
         tell: Tell,
         cancel: &CancellationToken,
     ) -> Result<Answer, Error> {
-        let asked = self.request(Vec::new(), Access::Command);
+        let asked = self.request_of_one(&request.function);
         // What only looks must not wait for a run that has the lock (J-15): checked, it does all that it can do.
         let beside = Lane::of(&request.function) == Lane::ReadOnly;
         let plan = self.blocking(cancel, move |machine, cancel| {
@@ -127,7 +127,7 @@ impl Local {
         let Some(function) = functions::find(&request.function) else {
             return Err(Error::other(call::unknown(&request.function)));
         };
-        let asked = self.request(Vec::new(), Access::Command);
+        let asked = self.request_of_one(&request.function);
         let call = move |machine: &Machine, cancel: &CancellationToken| {
             let around = call::surroundings(&asked, machine, cancel)?;
             let place = Place {
@@ -191,6 +191,17 @@ impl Local {
     fn request(&self, references: Vec<String>, access: Access) -> Request {
         let Options { id, states, settings, facts, .. } = self.options.as_ref().clone();
         Request { references, states, settings, facts, id: Some(id), ordered: false, access }
+    }
+
+    /// For one function, which needs no states directory: a machine that has none yet must answer a ping all the same. What
+    /// only looks, and not at the settings, does without those too.
+    fn request_of_one(&self, function: &str) -> Request {
+        let mut request = self.request(Vec::new(), Access::Command);
+        request.states = request.states.filter(|states| states.is_dir());
+        if Lane::of(function) == Lane::ReadOnly && !function.starts_with("settings.") {
+            request.settings = request.settings.filter(|settings| settings.exists());
+        }
+        request
     }
 
     fn run_options(&self, mode: Mode) -> run::Options {
