@@ -1,7 +1,7 @@
 //! What comes back when everybody answers.
 
 use crate::up::up;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 const HELLO: &str = "hello:\n  file.managed: [{path: \"@T@/hello-{{ grains.id }}\"}, {content: \"hi\\n\"}]\n";
 const MIXED: &str = "x:\n{% if grains.id == 'peel-1' %}\n  cmd.run: [{command: \"echo sorry >&2; exit 7\"}]\n{% else %}\n  test.nop: []\n{% endif %}\n";
@@ -61,8 +61,13 @@ fn c11_jobs_and_peels_are_listed_and_shown() {
     let Some(up) = up(2, &[]) else { return };
     let jid = up.json(&["*", "test.ping", "--async"], 0);
     let jid = jid["jid"].as_str().unwrap();
-    let watched = up.json(&["job", "watch", jid], 0);
-    assert_eq!((watched["jid"].as_str(), &watched["status"]), (Some(jid), &json!("complete")));
+    let watched = up.zester(&["job", "watch", jid, "--format", "json"]).exits(0).stdout;
+    let objects: Vec<Json> = watched.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [one, other, whole] = objects.as_slice() else { panic!("C-1: one object a line: {watched}") };
+    assert!(one["peel"] != other["peel"] && one["status"] == "success", "{watched}");
+    assert_eq!((whole["jid"].as_str(), &whole["status"]), (Some(jid), &json!("complete")));
+    let typo = up.zester(&["*", "test.pign"]).exits(1);
+    assert!(typo.stderr.contains("did you mean `test.ping`?"), "{}", typo.stderr);
 
     let jobs = up.json(&["job", "list"], 0);
     assert_eq!(jobs["jobs"][0]["jid"].as_str(), Some(jid));
