@@ -41,6 +41,8 @@ pub const KEYS_MAX: usize = 1_000_000;
 pub const CONSUMER_IDLE_MAX: Duration = Duration::from_secs(10);
 /// How long a watch waits for the next old entry before it asks the server whether there is one.
 pub const WATCH_SETTLE: Duration = Duration::from_secs(1);
+/// After so many such waits without an old entry, and without a consumer to ask about, there is none.
+pub const WATCH_SILENCES: u32 = 2;
 
 /// The payload limit of a server that nobody configured.
 pub const PAYLOAD_DEFAULT: usize = 1024 * 1024;

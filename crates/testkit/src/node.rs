@@ -102,6 +102,11 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let ended = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
+            let said = std::fs::read_to_string(self.log()).unwrap_or_default();
+            eprintln!("--- nats-server on port {} (ended: {ended:?})\n{said}", self.port.number);
+        }
         self.kill();
     }
 }

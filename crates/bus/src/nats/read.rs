@@ -1,8 +1,9 @@
 //! Reading what a stream keeps, page by page.
 //!
-//! A page begins with a handful of gets, which the leader of the stream answers: most histories end there, a consumer would
-//! cost more, and on a cluster that lost a server one may be placed on the server that is gone. What is longer is read by a
-//! short-lived consumer, because a get for each message would cost a round trip each, and it is removed before the answer.
+//! A page makes one short-lived consumer, because a get for each message would cost a round trip each, and removes it before
+//! it answers. On a cluster that lost a server a consumer may be placed on the server that is gone, so there a page begins
+//! with a handful of gets, which the leader of the stream answers: most histories end there. A server that stands alone is
+//! not asked so: the oldest that we run on dies of that question while the stream is being made.
 
 use super::kv::millis;
 use super::{Nats, core, fault};
@@ -82,6 +83,9 @@ impl Nats {
     ) -> Result<Page<Read>, Error> {
         check_name(stream)?;
         check_pattern(pattern)?;
+        if self.server_info().servers < 2 {
+            return self.read_many(stream, pattern, from).await;
+        }
         let few = self.read_few(stream, pattern, from).await?;
         let Some(last) = few.items.last().filter(|_| few.more).map(|read| read.record.sequence) else {
             return Ok(join(vec![few]));

@@ -3,7 +3,7 @@
 use super::Nats;
 use super::kv::{is_marker, millis};
 use crate::error::{Error, Kind};
-use crate::limits::WATCH_SETTLE;
+use crate::limits::{WATCH_SETTLE, WATCH_SILENCES};
 use crate::message::{Entry, Seen};
 use crate::pattern::{check_name, check_pattern, key_of, stream_of, subject_of};
 use crate::subscription::{OnDrop, Watch};
@@ -111,12 +111,20 @@ impl Follower {
         if self.current {
             return messages.next().await;
         }
+        let mut silent = 0;
         loop {
             if let Ok(message) = tokio::time::timeout(WATCH_SETTLE, messages.next()).await {
                 return message;
             }
             let info: Result<Value, _> = self.context.request(self.info.clone(), &json!({})).await;
-            if info.is_ok_and(|info| info["num_pending"] == 0) {
+            match info {
+                Ok(info) if info["num_pending"] == 0 => return None,
+                // The client may have made the consumer anew under another name; then nobody can be asked, and a server that
+                // answers and has told nothing for so long has nothing to tell.
+                Ok(info) if info["num_pending"].is_null() => silent += 1,
+                Ok(_) | Err(_) => silent = 0,
+            }
+            if silent == WATCH_SILENCES {
                 return None;
             }
         }

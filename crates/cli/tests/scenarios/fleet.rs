@@ -19,10 +19,11 @@ const QUICK: &[&str] = &[
 ];
 
 pub struct Fleet {
-    pub dir: tempfile::TempDir,
     pub urls: String,
     pub masters: BTreeMap<String, Daemon>,
     pub peels: BTreeMap<String, Daemon>,
+    /// Last, so that the logs can still be read when the daemons end.
+    pub dir: tempfile::TempDir,
 }
 
 impl Fleet {
