@@ -10,6 +10,9 @@ mod watch;
 
 pub use connect::{Credentials, Options, connect};
 
+/// Whom the client names when it logs, for whoever wants to hear less of it.
+pub const CLIENT_LOGS: &str = "async_nats";
+
 use crate::error::Error;
 use crate::event::{Events, Teller};
 use crate::message::{Entry, Info, Message, Page, Record, Sequence, Stored, Usage};

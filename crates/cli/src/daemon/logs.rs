@@ -10,7 +10,7 @@ pub fn to_stderr(level: Option<&str>, colour: bool) -> Result<(), String> {
         level.parse().map_err(|_| format!("--log {level}: one of error, warn, info, debug, trace"))?;
     // The client of the bus tells at every try what we tell once.
     let of_client = if filter <= LevelFilter::INFO { LevelFilter::OFF } else { filter };
-    let targets = Targets::new().with_default(filter).with_target("async_nats", of_client);
+    let targets = Targets::new().with_default(filter).with_target(zester_bus::nats::CLIENT_LOGS, of_client);
     let lines = tracing_subscriber::fmt()
         .compact()
         .with_writer(std::io::stderr)
