@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::limits::{FINISH_GRACE, PATIENCE};
 use std::time::Duration;
+use zester_bus::Entry;
 use zester_link::Link;
 use zester_wire::{Bucket, Key, Message};
 
@@ -39,18 +40,15 @@ impl Client {
         bucket: Bucket,
         pattern: &str,
     ) -> Result<Vec<(Key, zester_link::Found<T>)>, Error> {
-        let (mut found, mut from) = (Vec::new(), Some(0));
-        while let Some(at) = from {
-            let page = self.link.bus().scan(bucket.as_str(), pattern, at).await?;
-            for entry in &page.items {
-                let Ok(key) = Key::parse(bucket, &entry.key) else { continue };
-                match self.link.record(entry) {
-                    Ok(record) => found.push((key, record)),
-                    Err(error) => tracing::debug!(key = %entry.key, "skipped a record: {error}"),
-                }
+        let mut found = Vec::new();
+        let take = |entry: &Entry| {
+            let Ok(key) = Key::parse(bucket, &entry.key) else { return };
+            match self.link.record(entry) {
+                Ok(record) => found.push((key, record)),
+                Err(error) => tracing::debug!(key = %entry.key, "skipped a record: {error}"),
             }
-            from = page.next;
-        }
+        };
+        self.link.each_entry(bucket, pattern, take).await?;
         Ok(found)
     }
 }

@@ -54,8 +54,7 @@ impl Client {
     /// Which peels an expression names, by the facts alone.
     pub async fn resolve_by_facts(&self, expression: &str) -> Result<Vec<PeelId>, Error> {
         let target = Target::parse(expression).map_err(Error::Target)?;
-        // An `@` stands in no id, so this is a test of settings, or the text of another test that looks like one.
-        if !target.by_id_only() && expression.contains("I@") {
+        if target.needs_settings() {
             return Err(Error::NeedsMaster);
         }
         let nothing = Value::Object(Map::new());

@@ -3,6 +3,7 @@
 use crate::client::Client;
 use crate::error::Error;
 use std::collections::BTreeMap;
+use zester_bus::Record;
 use zester_bus::storage::JOB_EVENTS;
 use zester_wire::subject::all_of_job;
 use zester_wire::{Ack, Jid, Job, Key, Missing, PeelHeartbeat, PeelId, Return, Subject};
@@ -16,28 +17,24 @@ pub struct History {
 
 impl Client {
     pub async fn history(&self, jid: &Jid) -> Result<History, Error> {
-        let (mut history, mut from) = (History::default(), Some(0));
-        let pattern = all_of_job(jid);
-        while let Some(at) = from {
-            let page = self.link.bus().replay(JOB_EVENTS, &pattern, at).await?;
-            for record in &page.items {
-                let Ok(subject) = Subject::parse(&record.subject) else { continue };
-                match &subject {
-                    Subject::JobAck { peel, .. } => {
-                        if let Some(ack) = self.link.open_addressed::<Ack>(&subject, &record.payload) {
-                            history.acks.entry(peel.clone()).or_insert(ack.message);
-                        }
+        let mut history = History::default();
+        let take = |record: &Record| {
+            let Ok(subject) = Subject::parse(&record.subject) else { return };
+            match &subject {
+                Subject::JobAck { peel, .. } => {
+                    if let Some(ack) = self.link.open_addressed::<Ack>(&subject, &record.payload) {
+                        history.acks.entry(peel.clone()).or_insert(ack.message);
                     }
-                    Subject::JobReturn { peel, .. } => {
-                        if let Some(ret) = self.link.open_addressed::<Return>(&subject, &record.payload) {
-                            history.returns.entry(peel.clone()).or_insert(ret.message);
-                        }
-                    }
-                    _ => {}
                 }
+                Subject::JobReturn { peel, .. } => {
+                    if let Some(ret) = self.link.open_addressed::<Return>(&subject, &record.payload) {
+                        history.returns.entry(peel.clone()).or_insert(ret.message);
+                    }
+                }
+                _ => {}
             }
-            from = page.next;
-        }
+        };
+        self.link.each_message(JOB_EVENTS, &all_of_job(jid), take).await?;
         Ok(history)
     }
 

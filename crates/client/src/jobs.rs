@@ -95,13 +95,8 @@ impl Client {
 
     /// Every stored return of a job.
     pub async fn returns(&self, jid: &Jid) -> Result<BTreeMap<PeelId, Return>, Error> {
-        let found = self.records::<Return>(Bucket::JobReturns, &Key::all_returns(jid)).await?;
-        let ours = found.into_iter().filter_map(|(key, found)| match key {
-            // The key decides whose it is.
-            Key::Return(of, peel) if of == *jid && found.value.peel == peel => Some((peel, found.value)),
-            _ => None,
-        });
-        Ok(ours.collect())
+        let returns = self.link.returns_of(jid).await?;
+        Ok(returns.into_iter().map(|ret| (ret.peel.clone(), ret)).collect())
     }
 
     /// Stops a job, wherever it runs (J-11).

@@ -12,6 +12,7 @@ mod dropped;
 mod error;
 mod incoming;
 mod link;
+mod pages;
 mod records;
 
 pub use clock::{Anchor, Clock, Dice, OsDice, SystemClock};

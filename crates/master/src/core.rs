@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use zester_health::Health;
 use zester_jobs::Timing;
 use zester_link::Link;
-use zester_wire::{Jid, MasterId};
+use zester_wire::{Jid, MasterId, Message};
 
 pub struct Core {
     pub link: Link,
@@ -31,6 +31,15 @@ pub struct Core {
     /// How far the stream of job events was when this master last wrote to it; 0 before it did. What came while it was away
     /// stands behind that.
     pub stream_at: AtomicU64,
+}
+
+impl Core {
+    /// Answers a client. One whose answer is lost asks again.
+    pub async fn answer<T: Message>(&self, reply: Option<&str>, message: &T) {
+        if let Err(error) = self.link.answer(reply, message).await {
+            tracing::debug!("an answer could not be sent: {error}");
+        }
+    }
 }
 
 /// What the scans found out, for those who judge a single job.

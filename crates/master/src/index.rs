@@ -17,9 +17,6 @@ use tokio::time::Instant;
 use zester_model::target::{Subject, Target};
 use zester_wire::{FactsRecord, PeelHeartbeat, PeelId, Refusal};
 
-/// The word of an expression that asks for settings. Where it stands inside another word, settings are rendered in vain.
-const BY_SETTINGS: &str = "I@";
-
 /// A heartbeat, and when it was seen.
 #[derive(Clone, Debug)]
 pub struct Beat {
@@ -170,7 +167,7 @@ impl Index {
         let target = Target::parse(expression).map_err(|error| bad_target(expression, &error))?;
         let peels = self.snapshot();
         let none = Value::Null;
-        let by_settings = !target.by_id_only() && expression.contains(BY_SETTINGS);
+        let by_settings = target.needs_settings();
         let matches = |(peel, known): &(&PeelId, &Known)| {
             let rendered = by_settings.then(|| self.settings_of(peel, known));
             let settings = rendered.as_deref().unwrap_or(&none);

@@ -8,5 +8,4 @@ mod task;
 mod tell;
 
 pub use asker::Asker;
-pub use history::read_returns;
 pub use roster::{Handle, Mail, Roster, Start, Unstarted, start};

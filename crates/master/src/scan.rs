@@ -7,6 +7,7 @@ use futures_util::stream::{self, StreamExt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::time::sleep;
+use zester_bus::Entry;
 use zester_health::State;
 use zester_jobs::Owner;
 use zester_jobs::scan::Scan;
@@ -66,17 +67,13 @@ impl Scanner {
     /// every master looks through all records once, when it starts.
     async fn find_unmarked(&self) -> Result<(), Error> {
         let link = &self.core.link;
-        let mut from = Some(0);
-        while let Some(at) = from {
-            let page = link.bus().scan(Bucket::Jobs.as_str(), ALL_RECORDS, at).await?;
-            for found in page.items.iter().filter_map(|entry| link.record::<Job>(entry).ok()) {
-                if matches!(found.value.status, JobStatus::Pending | JobStatus::Claimed) {
-                    self.core.suspicion.suspect(&found.value.jid);
-                }
+        let note = |entry: &Entry| {
+            let Ok(found) = link.record::<Job>(entry) else { return };
+            if matches!(found.value.status, JobStatus::Pending | JobStatus::Claimed) {
+                self.core.suspicion.suspect(&found.value.jid);
             }
-            from = page.next;
-        }
-        Ok(())
+        };
+        link.each_entry(Bucket::Jobs, ALL_RECORDS, note).await
     }
 
     async fn look(&self) -> Result<View, Error> {

@@ -88,9 +88,7 @@ async fn resolve(core: Arc<Core>, message: Message) {
         Err(refusal) => (Vec::new(), Some(refusal)),
     };
     let reply = ResolveReply { v: VERSION, peels, error };
-    if let Err(error) = core.link.answer(message.reply.as_deref(), &reply).await {
-        tracing::debug!("an answer could not be sent: {error}");
-    }
+    core.answer(message.reply.as_deref(), &reply).await;
 }
 
 /// Half an index would name half of the peels.

@@ -101,6 +101,11 @@ impl Target {
     pub fn by_id_only(&self) -> bool {
         self.by_id_only
     }
+
+    /// Whether settings decide: they must be rendered first, which only a master can.
+    pub fn needs_settings(&self) -> bool {
+        self.expression.needs_settings()
+    }
 }
 
 impl Expression {
@@ -124,6 +129,15 @@ impl Expression {
             Expression::Data { .. } => false,
         }
     }
+
+    fn needs_settings(&self) -> bool {
+        match self {
+            Expression::Not(inner) => inner.needs_settings(),
+            Expression::All(parts) | Expression::Any(parts) => parts.iter().any(Expression::needs_settings),
+            Expression::Id(_) => false,
+            Expression::Data { of, .. } => *of == Data::Settings,
+        }
+    }
 }
 
 impl IdTest {
@@ -134,6 +148,25 @@ impl IdTest {
             IdTest::Glob(glob) => glob.matches(id),
             IdTest::Regex(regex) => regex.find(id).is_some_and(|found| found.start() == 0),
             IdTest::List(ids) => ids.contains(id),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d8_only_a_test_of_settings_needs_settings() {
+        for (text, needs) in [
+            ("I@role:web", true),
+            ("web* or not ( G@os:Debian and I@role:web )", true),
+            ("web*", false),
+            // The text of another test that looks like one.
+            ("G@note:I@x", false),
+            ("E@I@", false),
+        ] {
+            assert_eq!(Target::parse(text).unwrap().needs_settings(), needs, "{text}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Whoever waits to hear that a job was accepted.
 
-use zester_link::Link;
+use crate::core::Core;
 use zester_wire::{AdminReply, DispatchReply, DispatchRequest, Jid, PeelId, Refusal, RefusalKind, VERSION};
 
 /// What the client wants to hear: its words differ by what it asked.
@@ -28,30 +28,30 @@ impl Asker {
         Asker { request, reply, form: Form::Admin(sentence) }
     }
 
-    pub async fn accept(self, link: &Link, jid: &Jid, targets: &[PeelId]) {
+    pub async fn accept(self, core: &Core, jid: &Jid, targets: &[PeelId]) {
         let jid = Some(jid.clone());
         match self.form {
             Form::Dispatch => {
                 let reply = DispatchReply { v: VERSION, jid, targets: targets.to_vec(), error: None };
-                answer(link, self.reply.as_deref(), &reply).await;
+                core.answer(self.reply.as_deref(), &reply).await;
             }
             Form::Admin(message) => {
                 let reply = AdminReply { v: VERSION, message, jid, error: None };
-                answer(link, self.reply.as_deref(), &reply).await;
+                core.answer(self.reply.as_deref(), &reply).await;
             }
         }
     }
 
-    pub async fn refuse(self, link: &Link, refusal: Refusal) {
+    pub async fn refuse(self, core: &Core, refusal: Refusal) {
         let error = Some(refusal);
         match self.form {
             Form::Dispatch => {
                 let reply = DispatchReply { v: VERSION, jid: None, targets: Vec::new(), error };
-                answer(link, self.reply.as_deref(), &reply).await;
+                core.answer(self.reply.as_deref(), &reply).await;
             }
             Form::Admin(_) => {
                 let reply = AdminReply { v: VERSION, message: String::new(), jid: None, error };
-                answer(link, self.reply.as_deref(), &reply).await;
+                core.answer(self.reply.as_deref(), &reply).await;
             }
         }
     }
@@ -59,12 +59,5 @@ impl Asker {
     /// For a job that ended here before it was accepted.
     pub fn unavailable(why: &str) -> Refusal {
         Refusal::new(RefusalKind::Unavailable, why)
-    }
-}
-
-/// Answers; a client whose answer is lost asks again.
-async fn answer<T: zester_wire::Message>(link: &Link, reply: Option<&str>, message: &T) {
-    if let Err(error) = link.answer(reply, message).await {
-        tracing::debug!("an answer could not be sent: {error}");
     }
 }

@@ -1,6 +1,6 @@
 //! Carrying out one command of the machine. Each is a future of its own, so that messages are taken meanwhile.
 
-use super::history::{read_returns, replay};
+use super::history::replay;
 use crate::limits::SENDS_AT_A_TIME;
 use std::time::Duration;
 use zester_bus::Kind;
@@ -64,7 +64,7 @@ pub async fn carry_out(link: Link, step: Step) -> Ended {
             Ended::Sent { unsent: Vec::new() }
         }
         Step::Load(jid) => {
-            let loaded = read_returns(&link, &jid).await.map_err(|error| log("read the returns", &error));
+            let loaded = link.returns_of(&jid).await.map_err(|error| log("read the returns", &error));
             Ended::Answer(Event::Loaded(loaded))
         }
         Step::Replay { jid, dispatch_epoch } => {

@@ -161,7 +161,7 @@ impl Task {
     async fn dismiss(&mut self) {
         for asker in self.askers.drain(..) {
             let why = Asker::unavailable("the job was not accepted in time; ask again");
-            asker.refuse(&self.core.link, why).await;
+            asker.refuse(&self.core, why).await;
         }
     }
 
@@ -200,14 +200,14 @@ impl Task {
         if !asker.request.is_intent_of(job) {
             let conflict = judge(job, &asker.request, &self.core.id, false);
             if let Verdict::Refuse(refusal) = conflict {
-                asker.refuse(&self.core.link, refusal).await;
+                asker.refuse(&self.core, refusal).await;
             }
         } else if self.accepted {
-            asker.accept(&self.core.link, &job.jid, &job.targets).await;
+            asker.accept(&self.core, &job.jid, &job.targets).await;
         } else if self.askers.len() < ASKERS_MAX {
             self.askers.push(asker);
         } else {
-            asker.refuse(&self.core.link, Asker::unavailable("too many ask for this job; ask again")).await;
+            asker.refuse(&self.core, Asker::unavailable("too many ask for this job; ask again")).await;
         }
     }
 
@@ -225,7 +225,7 @@ impl Task {
                     let kind = zester_wire::RefusalKind::Invalid;
                     let refusal =
                         zester_wire::Refusal::new(kind, format!("the job cannot be recorded: {why}"));
-                    asker.refuse(&self.core.link, refusal).await;
+                    asker.refuse(&self.core, refusal).await;
                 }
                 self.step(Event::Superseded).await;
             }
@@ -376,7 +376,7 @@ impl Task {
         self.count();
         let job = self.owner.job();
         for asker in std::mem::take(&mut self.askers) {
-            asker.accept(&self.core.link, &job.jid, &job.targets).await;
+            asker.accept(&self.core, &job.jid, &job.targets).await;
         }
     }
 
@@ -415,7 +415,7 @@ impl Task {
             },
             Verdict::Same => {
                 for asker in std::mem::take(&mut self.askers) {
-                    asker.accept(&core.link, &job.jid, &job.targets).await;
+                    asker.accept(&core, &job.jid, &job.targets).await;
                 }
                 return None;
             }
@@ -424,7 +424,7 @@ impl Task {
                     core.suspicion.suspect(&job.jid);
                 }
                 for asker in std::mem::take(&mut self.askers) {
-                    asker.refuse(&core.link, refusal.clone()).await;
+                    asker.refuse(&core, refusal.clone()).await;
                 }
                 return None;
             }

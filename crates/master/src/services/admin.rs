@@ -2,7 +2,7 @@
 
 use super::dispatch;
 use crate::core::Core;
-use crate::job::{Asker, Mail, read_returns};
+use crate::job::{Asker, Mail};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,7 +34,8 @@ pub async fn handle(core: Arc<Core>, message: Message) {
                 Ok(sentence) => (sentence, None),
                 Err(refusal) => (String::new(), Some(refusal)),
             };
-            answer(&core, reply.as_deref(), AdminReply { v: VERSION, message, jid: Some(jid), error }).await;
+            let message = AdminReply { v: VERSION, message, jid: Some(jid), error };
+            core.answer(reply.as_deref(), &message).await;
         }
         AdminRequest::Retry { jid, new_jid, part, user } => {
             match again(&core, &jid, new_jid, part, user).await {
@@ -55,13 +56,7 @@ pub async fn handle(core: Arc<Core>, message: Message) {
 
 async fn refuse(core: &Core, reply: Option<&str>, refusal: Refusal) {
     let message = AdminReply { v: VERSION, message: String::new(), jid: None, error: Some(refusal) };
-    answer(core, reply, message).await;
-}
-
-async fn answer(core: &Core, reply: Option<&str>, message: AdminReply) {
-    if let Err(error) = core.link.answer(reply, &message).await {
-        tracing::debug!("an answer could not be sent: {error}");
-    }
+    core.answer(reply, &message).await;
 }
 
 fn not_built(subject: &Subject) -> Refusal {
@@ -131,7 +126,7 @@ async fn again(
         return Err(Refusal::new(RefusalKind::NoSuchJob, format!("there is no job {jid}")));
     };
     let job = found.value;
-    let returns = read_returns(&core.link, jid).await.map_err(|error| unavailable(&error))?;
+    let returns = core.link.returns_of(jid).await.map_err(|error| unavailable(&error))?;
     let returns: BTreeMap<_, _> = returns.into_iter().map(|ret| (ret.peel.clone(), ret)).collect();
     let targets = retry::targets(&job, &returns, part);
     if targets.is_empty() {

@@ -23,7 +23,7 @@ pub async fn begin(core: &Arc<Core>, asker: Asker, envelope: Vec<u8>) {
     }
     let targets = match targets(core, &asker.request) {
         Ok(targets) => targets,
-        Err(refusal) => return asker.refuse(&core.link, refusal).await,
+        Err(refusal) => return asker.refuse(core, refusal).await,
     };
     let job = job_of(core, &asker.request, targets, envelope);
     let owner = Owner::dispatch(job, core.id.clone(), core.timing.clone());
@@ -55,7 +55,7 @@ async fn hand_over(core: &Core, handle: &job::Handle, asker: Asker) {
 }
 
 async fn ask_again(core: &Core, asker: Asker, why: &str) {
-    asker.refuse(&core.link, Asker::unavailable(why)).await;
+    asker.refuse(core, Asker::unavailable(why)).await;
 }
 
 /// Whom a request means. Peels that are named one by one need not be known: they may come, and else are unreachable.
