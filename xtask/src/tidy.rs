@@ -1,21 +1,12 @@
 //! The rules about the code itself, all at once.
 
-use crate::{licences, tree, walls};
+use crate::{licences, rules, tree, walls};
 use std::process::{Command, ExitCode};
 
 /// A file holds one idea; one that does not fit here holds more.
 const FILE_LINES_MAX: usize = 700;
 /// Names that say nothing.
 const JUNK_NAMES: &[&str] = &["util", "utils", "common", "helper", "helpers", "misc", "stuff"];
-/// The rules of the spec that are built. Each must have a test with its id in its name: `s13_skipping_is_transitive`.
-const RULES: &[(&str, &[std::ops::RangeInclusive<u32>])] = &[
-    ("s", &[1..=35, 38..=42]),
-    ("x", &[1..=7]),
-    ("j", &[1..=22]),
-    ("c", &[1..=12]),
-    ("d", &[7..=8, 11..=11]),
-    ("i", &[8..=9]),
-];
 
 pub fn run() -> ExitCode {
     let mut problems = Vec::new();
@@ -23,7 +14,7 @@ pub fn run() -> ExitCode {
     names_and_sizes(&mut problems);
     loose_ends(&mut problems);
     map_is_whole(&mut problems);
-    rules_have_tests(&mut problems);
+    rules::check(&mut problems);
     formatted(&mut problems);
     licences::check(&mut problems);
     if problems.is_empty() {
@@ -91,20 +82,6 @@ fn map_is_whole(problems: &mut Vec<String>) {
             && !crates.contains(&name)
         {
             problems.push(format!("ARCHITECTURE.md: there is no crate {name}"));
-        }
-    }
-}
-
-fn rules_have_tests(problems: &mut Vec<String>) {
-    let text: String = tree::rust_files().iter().map(|file| tree::read(file)).collect();
-    for (letter, ranges) in RULES {
-        for number in ranges.iter().cloned().flatten() {
-            // One test may show two rules: `s27_s34_modes_and_counts`.
-            let named = |before: &str| text.contains(&format!("{before}{letter}{number}_"));
-            if !named("fn ") && !named("_") {
-                let rule = letter.to_uppercase();
-                problems.push(format!("the rule {rule}-{number} has no test named {letter}{number}_…"));
-            }
         }
     }
 }

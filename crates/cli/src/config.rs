@@ -165,8 +165,10 @@ pub fn user_state_dir() -> PathBuf {
 mod tests {
     use super::*;
     use std::time::Duration;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("C-8")]
     fn c8_an_unknown_key_is_an_error_that_names_it() {
         let error = parse("statse: /srv\n").unwrap_err();
         assert!(error.contains("statse"), "{error}");
@@ -176,6 +178,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("C-8")]
     fn c8_set_overrides_a_file_and_a_later_file_an_earlier() {
         let temp = tempfile::tempdir().unwrap();
         let file = temp.path().join("c.yaml");
@@ -186,11 +189,13 @@ mod tests {
     }
 
     #[test]
+    #[rule("C-8")]
     fn c8_an_empty_file_is_fine() {
         assert!(parse("# nothing yet\n\n").is_ok());
     }
 
     #[test]
+    #[rule("C-10")]
     fn c10_the_timings_are_keys_and_a_dot_goes_deeper() {
         let temp = tempfile::tempdir().unwrap();
         let file = temp.path().join("c.yaml");

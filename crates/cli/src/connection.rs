@@ -124,8 +124,10 @@ fn explain(error: &zester_bus::Error, servers: &Servers) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("C-8")]
     fn c8_a_flag_beats_the_configuration_and_a_running_up_only_the_default() {
         let up = || Some("nats://t@up:1".to_string());
         let chosen = Servers::choose(Some("a:1, b:2"), Some("c:3"), up);
@@ -136,6 +138,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("C-10")]
     fn c10_a_job_is_followed_as_long_as_a_failover_takes() {
         assert_eq!(finish_grace(&Timing::default()), zester_client::limits::FINISH_GRACE);
         let second = Duration::from_secs(1);

@@ -86,8 +86,10 @@ fn health_address(text: &str) -> Result<SocketAddr, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("C-10")]
     fn c10_health_binds_to_loopback_unless_told_otherwise() {
         for text in ["9100", ":9100", "127.0.0.1:9100", "localhost:9100"] {
             assert_eq!(health_address(text).unwrap().to_string(), "127.0.0.1:9100", "{text}");

@@ -160,6 +160,7 @@ impl<'a> Positions<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     const FILE: FileId = FileId(3);
 
@@ -179,6 +180,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("C-7")]
     fn c7_text_from_a_tag_points_at_the_tag() {
         let source = "x: {{ name }}\ny: 2";
         let pieces = vec![

@@ -134,8 +134,10 @@ fn not_a_target(key: &str, node: &Node) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("S-11")]
     fn s11_every_key_has_its_meaning() {
         assert_eq!(relation("listen_in"), Some((Relation::Edge(EdgeKind::Watch), true)));
         assert_eq!(relation("subscribe"), Some((Relation::Edge(EdgeKind::Watch), false)));

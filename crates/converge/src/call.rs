@@ -174,8 +174,10 @@ pub fn unknown(name: &str) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("C-12")]
     fn c12_values_are_yaml_scalars_or_flow_collections_and_the_rest_is_text() {
         for (text, value) in [
             ("5", json!(5)),
@@ -199,6 +201,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("C-12")]
     fn c12_values_that_were_read_already_stay_what_they_are() {
         let values = json!({
             "text": "yes", "number": "5", "lines": "a\n\tb: c # d", "quote": "it's \"so\" {{ x }}", "mode": "0644",
@@ -212,6 +215,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("C-12")]
     fn c12_the_bare_word_is_the_primary_parameter_and_may_hold_an_equals_sign() {
         let words = Words::parse(&["/etc/x?a=b".into(), "mode=0644".into()]);
         assert_eq!(words.positional, ["/etc/x?a=b"]);

@@ -279,6 +279,7 @@ mod tests {
     use zester_engine::NodeSpec;
     use zester_model::name::StateName;
     use zester_model::requisite::EdgeKind;
+    use zester_rule::rule;
 
     /// The module of the first state has a bug; the others are fine.
     struct Buggy;
@@ -297,6 +298,7 @@ mod tests {
     }
 
     #[tokio::test]
+    #[rule("S-33")]
     async fn s33_a_panic_is_the_failure_of_its_state_and_the_run_goes_on() {
         let node = |id: &str, edges: Vec<(usize, EdgeKind)>| NodeSpec {
             edges,

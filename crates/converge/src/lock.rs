@@ -79,12 +79,14 @@ fn holder_of(file: &mut File) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     fn runtime() -> tokio::runtime::Runtime {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
     }
 
     #[test]
+    #[rule("S-42")]
     fn s42_a_second_run_is_refused_or_waits_and_learns_for_whom() {
         let temp = tempfile::tempdir().unwrap();
         let dir = DataDir::open(temp.path()).unwrap();
@@ -116,6 +118,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("S-42")]
     fn s42_waiting_ends_at_once_when_cancelled() {
         let temp = tempfile::tempdir().unwrap();
         let dir = DataDir::open(temp.path()).unwrap();

@@ -44,8 +44,10 @@ impl Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("S-13")]
     fn s13_what_counts_as_failed_for_whom() {
         // outcome, for `onfail`, for `require`, `watch` and `onchanges`
         let table = [

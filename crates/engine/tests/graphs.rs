@@ -14,6 +14,7 @@ use zester_model::name::StateName;
 use zester_model::outcome::Mode;
 use zester_model::program::Retry;
 use zester_model::requisite::EdgeKind;
+use zester_rule::rule;
 
 fn nodes(names: &[&str], edges: &[(usize, usize)]) -> Vec<NodeSpec> {
     let mut specs: Vec<NodeSpec> =
@@ -39,6 +40,7 @@ fn levels(graph: &Graph) -> Vec<Vec<String>> {
 }
 
 #[test]
+#[rule("S-21")]
 fn s21_a_level_holds_what_waits_longest_chain_deep() {
     let graph = Graph::build(nodes(
         &["install_python", "create_venv", "install_app_deps", "deploy_config", "start_app", "alone"],
@@ -58,6 +60,7 @@ fn s21_a_level_holds_what_waits_longest_chain_deep() {
 }
 
 #[test]
+#[rule("S-22")]
 fn s22_inside_a_level_by_order_then_by_full_name() {
     let mut specs = nodes(&["b", "a", "z", "m", "k", "late"], &[(5, 1)]);
     for (node, order) in [(2, -1_000_000), (3, 1_000_000), (4, -5), (5, -1_000_000)] {
@@ -68,12 +71,14 @@ fn s22_inside_a_level_by_order_then_by_full_name() {
 }
 
 #[test]
+#[rule("S-21")]
 fn s21_no_states_make_no_levels() {
     let graph = Graph::build(Vec::new()).unwrap();
     assert_eq!((graph.len(), graph.level_count()), (0, 0));
 }
 
 #[test]
+#[rule("S-25")]
 fn s25_a_cycle_is_counted_and_one_is_shown() {
     let found = cycle(3, &[(1, 2), (2, 1)]);
     assert_eq!((found.resolved, found.total, found.path.as_slice()), (1, 3, &[1, 2, 1][..]));
@@ -81,17 +86,20 @@ fn s25_a_cycle_is_counted_and_one_is_shown() {
 }
 
 #[test]
+#[rule("S-25")]
 fn s25_a_state_that_waits_for_itself_is_a_cycle() {
     assert_eq!(cycle(2, &[(1, 1)]).path, [1, 1]);
 }
 
 #[test]
+#[rule("S-25")]
 fn s25_what_only_waits_for_a_cycle_is_not_shown_in_it() {
     // 0 waits for 1, which waits for the cycle 2 -> 3 -> 4 -> 2.
     assert_eq!(cycle(5, &[(0, 1), (1, 2), (2, 3), (3, 4), (4, 2)]).path, [2, 3, 4, 2]);
 }
 
 #[test]
+#[rule("S-25")]
 fn s25_the_short_way_round_is_shown() {
     // A ring of 50 with a chord: 10 -> 11 -> 10.
     let mut edges: Vec<(usize, usize)> = (0..50).map(|node| (node, (node + 1) % 50)).collect();
@@ -100,6 +108,7 @@ fn s25_the_short_way_round_is_shown() {
 }
 
 #[test]
+#[rule("S-25")]
 fn s25_an_edge_named_twice_is_no_cycle() {
     let graph = Graph::build(nodes(&["a", "b"], &[(1, 0), (1, 0)])).unwrap();
     assert_eq!(levels(&graph), [["a"], ["b"]]);
@@ -130,6 +139,7 @@ fn large(count: usize) -> Vec<NodeSpec> {
 }
 
 #[test]
+#[rule("S-26")]
 fn s26_resolving_looks_at_each_state_and_each_edge_once() {
     for count in [1_000, 100_000] {
         let specs = large(count);
@@ -140,6 +150,7 @@ fn s26_resolving_looks_at_each_state_and_each_edge_once() {
 }
 
 #[test]
+#[rule("S-26")]
 fn s26_a_large_cycle_is_found_without_searching_from_everywhere() {
     let mut specs = large(100_000);
     specs[0].edges.push((99_980, EdgeKind::Require));
@@ -149,6 +160,7 @@ fn s26_a_large_cycle_is_found_without_searching_from_everywhere() {
 }
 
 #[test]
+#[rule("S-26")]
 fn s26_a_run_of_100_000_states_asks_each_once() {
     let graph = std::sync::Arc::new(Graph::build(large(100_000)).unwrap());
     let mut run = Run::new(graph, Mode::Check, 4096);

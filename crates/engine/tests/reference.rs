@@ -20,6 +20,7 @@ use zester_engine::{Command, Event, Force, NodeId, NodeSpec, Outcome};
 use zester_model::outcome::{Mode, SkipReason};
 use zester_model::program::Retry;
 use zester_model::requisite::EdgeKind;
+use zester_rule::rule;
 
 const SEEDS: u64 = 12_000;
 /// Seeds that once failed.
@@ -513,22 +514,26 @@ fn for_seeds(count: u64, test: fn(u64)) {
 }
 
 #[test]
+#[rule("S-12")]
 fn s12_to_s41_random_graphs_end_as_the_reference_says_in_any_interleaving() {
     for_seeds(SEEDS, agrees);
 }
 
 #[test]
+#[rule("S-32")]
 fn s32_random_graphs_canceled_anywhere_start_nothing_new_and_end_every_state() {
     for_seeds(SEEDS, cancels_well);
 }
 
 #[test]
+#[rule("S-35")]
 fn s35_random_events_out_of_place_are_refused_and_change_nothing() {
     for_seeds(400, refuses);
 }
 
 /// The same program, thirty orders of completion and four concurrencies: the same ends and reasons.
 #[test]
+#[rule("S-35")]
 fn s35_the_order_of_answers_changes_no_outcome() {
     for seed in 0..300 {
         let (specs, scripts) = random_program(&mut Rng::new(seed));

@@ -14,6 +14,7 @@ use world::{ERR, NO, Script, World, YES, ids, play, skipped, spec};
 use zester_engine::{Force, NodeId, NodeSpec, Outcome};
 use zester_model::outcome::{Mode, SkipReason};
 use zester_model::requisite::EdgeKind;
+use zester_rule::rule;
 
 /// Every way a target can end and still have a dependent that is judged by it. (After a failhard abort or a
 /// cancellation nothing is judged any more.)
@@ -90,6 +91,7 @@ fn observe(kind: EdgeKind, ends: &[Outcome], mode: Mode) -> &'static str {
 
 #[test]
 #[rustfmt::skip]
+#[rule("S-13")]
 fn s13_every_kind_against_every_end_of_one_target() {
     // columns: unchanged, changed, guard unmet, failed, require_failed, onchanges_not_met, onfail_not_met, prereq_not_met
     let table: [(EdgeKind, [&str; 8]); 10] = [
@@ -115,6 +117,7 @@ fn s13_every_kind_against_every_end_of_one_target() {
 
 #[test]
 #[rustfmt::skip]
+#[rule("S-41")]
 fn s41_every_kind_against_every_pair_of_ends() {
     // u: unchanged, c: changed, f: failed, b: skipped because of a failure (blocks, but has not failed)
     const U: Outcome = Outcome::Unchanged;
@@ -165,6 +168,7 @@ fn among_three(edges: &[(usize, EdgeKind)], prereq: Option<bool>) -> World {
 }
 
 #[test]
+#[rule("S-12")]
 fn s12_the_first_requisite_that_says_skip_gives_the_reason_and_the_targets() {
     use EdgeKind::{Onchanges, OnchangesAny, Onfail, OnfailAll, Require, RequireAny, Watch};
     use SkipReason::{OnchangesNotMet, OnfailNotMet, PrereqNotMet, RequireFailed};
@@ -188,6 +192,7 @@ fn s12_the_first_requisite_that_says_skip_gives_the_reason_and_the_targets() {
 }
 
 #[test]
+#[rule("S-12")]
 fn s12_all_requisites_met_lets_the_state_run() {
     use EdgeKind::{Onchanges, Onfail, Order, Require, RequireAny, Watch};
     let edges =
@@ -197,6 +202,7 @@ fn s12_all_requisites_met_lets_the_state_run() {
 }
 
 #[test]
+#[rule("S-14")]
 fn s14_a_watched_change_wins_over_a_pending_refresh_and_that_over_a_prereq() {
     let rows: [(bool, bool, Option<Force>); 4] = [
         (true, true, Some(Force::Watch { changed: ids(&[0]) })),

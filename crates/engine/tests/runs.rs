@@ -16,6 +16,7 @@ use zester_engine::{Command, Event, NodeId, NodeSpec, Outcome};
 use zester_model::outcome::{Mode, SkipReason};
 use zester_model::program::Retry;
 use zester_model::requisite::EdgeKind;
+use zester_rule::rule;
 
 fn retry(attempts: u32) -> Option<Retry> {
     Some(Retry { attempts, interval: Duration::from_secs(10) })
@@ -39,6 +40,7 @@ const A: NodeId = NodeId(0);
 const B: NodeId = NodeId(1);
 
 #[test]
+#[rule("S-27")]
 fn s27_apply_checks_and_applies_only_what_would_change() {
     let world = one(spec("a"), Script::new(YES, YES), Mode::Apply);
     let expected = [
@@ -55,6 +57,7 @@ fn s27_apply_checks_and_applies_only_what_would_change() {
 }
 
 #[test]
+#[rule("S-27")]
 fn s27_check_never_applies() {
     let world = one(spec("a"), Script::new(YES, ERR), Mode::Check);
     assert_eq!(world.outcome(0), Outcome::Changed);
@@ -62,11 +65,13 @@ fn s27_check_never_applies() {
 }
 
 #[test]
+#[rule("S-27")]
 fn s27_no_states_finish_at_once() {
     assert_eq!(play(Vec::new(), Mode::Apply).trace.commands, [Command::Finish]);
 }
 
 #[test]
+#[rule("S-16")]
 fn s16_an_unmet_guard_ends_a_state_before_its_check_in_apply_and_check() {
     for mode in [Mode::Apply, Mode::Check] {
         let mut script = Script::new(YES, YES);
@@ -77,6 +82,7 @@ fn s16_an_unmet_guard_ends_a_state_before_its_check_in_apply_and_check() {
 }
 
 #[test]
+#[rule("S-16")]
 fn s16_a_guard_that_cannot_be_run_fails_the_state_and_is_asked_again_on_retry() {
     let guarded = with("a", |spec| {
         spec.guarded = true;
@@ -90,6 +96,7 @@ fn s16_a_guard_that_cannot_be_run_fails_the_state_and_is_asked_again_on_retry() 
 }
 
 #[test]
+#[rule("S-15")]
 fn s15_the_gate_asks_one_target_after_the_other_until_one_would_change() {
     let gated = with("a", |spec| spec.prereq = vec![1, 2, 3]);
     let targets = ["b", "c", "d"].map(|name| (requiring(name, 0), Script::new(NO, YES)));
@@ -115,6 +122,7 @@ fn s15_the_gate_asks_one_target_after_the_other_until_one_would_change() {
 }
 
 #[test]
+#[rule("S-18")]
 fn s18_only_the_last_try_counts_and_guards_are_asked_once() {
     let flaky = with("a", |spec| {
         spec.retry = retry(4);
@@ -132,6 +140,7 @@ fn s18_only_the_last_try_counts_and_guards_are_asked_once() {
 }
 
 #[test]
+#[rule("S-18")]
 fn s18_n_more_tries_and_then_it_has_failed_but_none_in_check() {
     let hopeless = with("a", |spec| spec.retry = retry(2));
     let world = one(hopeless.clone(), Script::new(ERR, YES), Mode::Apply);
@@ -145,6 +154,7 @@ fn s18_n_more_tries_and_then_it_has_failed_but_none_in_check() {
 }
 
 #[test]
+#[rule("S-19")]
 fn s19_failhard_lets_its_level_finish_and_skips_later_ones() {
     let nodes = vec![
         (with("boom", |spec| spec.failhard = true), Script::new(ERR, YES)),
@@ -162,6 +172,7 @@ fn s19_failhard_lets_its_level_finish_and_skips_later_ones() {
 }
 
 #[test]
+#[rule("S-19")]
 fn s19_of_two_failhard_failures_the_same_is_named_whoever_ends_first() {
     for order in [[0, 1], [1, 0]] {
         let hard = |name| with(name, |spec| spec.failhard = true);
@@ -176,6 +187,7 @@ fn s19_of_two_failhard_failures_the_same_is_named_whoever_ends_first() {
 }
 
 #[test]
+#[rule("S-31")]
 fn s31_revert_goes_backwards_and_keeps_what_a_failed_one_stands_on() {
     // 0 <- 1 <- 2 by require and onfail; 3 -> 2 only by order; 4 alone.
     let nodes = vec![
@@ -225,6 +237,7 @@ fn canceled_world() -> World {
 }
 
 #[test]
+#[rule("S-32")]
 fn s32_cancel_ends_waits_at_once_skips_the_rest_and_awaits_what_runs() {
     let mut world = canceled_world();
     assert_eq!(world.outcome(3), Outcome::Interrupted);
@@ -246,6 +259,7 @@ fn s32_cancel_ends_waits_at_once_skips_the_rest_and_awaits_what_runs() {
 }
 
 #[test]
+#[rule("S-32")]
 fn s32_what_runs_and_fails_after_cancel_is_not_tried_again() {
     let nodes = vec![(with("a", |spec| spec.retry = retry(5)), Script::new(YES, ERR))];
     let (specs, scripts) = nodes.into_iter().unzip();
@@ -257,6 +271,7 @@ fn s32_what_runs_and_fails_after_cancel_is_not_tried_again() {
 }
 
 #[test]
+#[rule("S-32")]
 fn s32_a_run_canceled_before_it_starts_skips_everything() {
     let mut world = World::new(vec![spec("a")], vec![Script::new(YES, YES)], Mode::Apply, 5);
     world.send(Event::Cancel);
@@ -265,6 +280,7 @@ fn s32_a_run_canceled_before_it_starts_skips_everything() {
 }
 
 #[test]
+#[rule("S-39")]
 fn s39_who_watches_a_change_and_did_not_get_to_run_is_owed_a_refresh() {
     // 0 changed, 1 failed; the watchers differ in what else they wait for.
     let watching = |name: &str, more: &[(usize, EdgeKind)]| {
@@ -302,6 +318,7 @@ fn s39_who_watches_a_change_and_did_not_get_to_run_is_owed_a_refresh() {
 }
 
 #[test]
+#[rule("S-39")]
 fn s39_a_canceled_watcher_is_owed_its_refresh() {
     let nodes = vec![
         (spec("a"), Script::new(YES, YES)),
@@ -319,6 +336,7 @@ fn s39_a_canceled_watcher_is_owed_its_refresh() {
 }
 
 #[test]
+#[rule("S-35")]
 fn s35_an_event_that_does_not_fit_is_an_error_that_says_both_and_changes_nothing() {
     let gated = with("a", |spec| spec.prereq = vec![1]);
     let specs = vec![gated, requiring("b", 0)];
@@ -341,6 +359,7 @@ fn s35_an_event_that_does_not_fit_is_an_error_that_says_both_and_changes_nothing
 }
 
 #[test]
+#[rule("S-28")]
 fn s28_a_wide_level_is_launched_in_order_and_bounded() {
     let count = 20_000;
     let specs: Vec<NodeSpec> = (0..count).map(|node| spec(&format!("s{node:06}"))).collect();

@@ -53,8 +53,10 @@ fn count_range(text: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("D-7")]
     fn d7_model_and_flags_on_x86_and_arm() {
         let x86 = "processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel\t\t: 1\nmodel name\t: AMD EPYC\nflags\t\t: fpu vme sse2\n\nprocessor\t: 1\nmodel name\t: other\n";
         let found = understand(x86);
@@ -67,6 +69,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("D-7")]
     fn d7_ranges_of_processors_are_counted() {
         for (text, count) in [
             ("0", Some(1)),

@@ -132,6 +132,7 @@ fn add(path: &Path, found: Value, into: &mut Collected) {
 mod tests {
     use super::*;
     use serde_json::json;
+    use zester_rule::rule;
 
     /// Stands for the YAML parser: `key: value` lines.
     fn parse_lines(text: &str) -> Result<Value, String> {
@@ -159,6 +160,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("D-7")]
     fn d7_files_and_programs_add_and_replace_facts_in_the_order_of_names() {
         let found = collected(&[
             ("10-base.yaml", 0o644, "role: db\nsite: north\n"),
@@ -176,6 +178,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("D-7")]
     fn d7_a_broken_custom_fact_is_a_warning_that_names_it() {
         let found = collected(&[
             ("a.json", 0o644, "{"),
@@ -208,6 +211,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("D-7")]
     fn d7_a_directory_that_cannot_be_read_is_a_warning() {
         let mut into = Collected::default();
         collect(Path::new("/nowhere/at/all"), &parse_lines, &mut into);

@@ -47,8 +47,10 @@ fn understand(name: String, sectors: &str, rotational: &str) -> Disk {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("D-7")]
     fn d7_only_hardware_is_a_disk() {
         for name in ["sda", "vda", "nvme0n1", "xvda", "mmcblk0", "hda", "sdaa", "dasda"] {
             assert!(is_disk(name), "{name}");

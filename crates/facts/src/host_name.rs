@@ -45,8 +45,10 @@ fn complete_name<'a>(nodename: &str, hosts: &'a str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("D-7")]
     fn d7_the_complete_name_comes_from_the_node_or_from_hosts() {
         let hosts = "127.0.0.1 localhost localhost.localdomain\n127.0.1.1\tweb1.example.com web1 # me\n::1 ip6-localhost\n";
         for (nodename, hosts, host, fqdn, domain) in [

@@ -33,8 +33,10 @@ fn understand(systemd: bool, openrc: bool, first_process: &str, init_link: &str)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("D-7")]
     fn d7_the_init_in_charge_is_named_not_the_one_installed() {
         for (systemd, openrc, comm, link, expected) in [
             (true, false, "systemd", "/lib/systemd/systemd", "systemd"),

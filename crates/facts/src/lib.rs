@@ -79,8 +79,10 @@ fn text<'a>(facts: &'a Facts, name: &str) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("D-7")]
     fn d7_every_fact_that_formulas_lean_on_is_there() {
         let collected = collect("web1", None, &|_| Err("no yaml here".into()));
         for name in [
@@ -128,6 +130,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("D-7")]
     fn d7_facts_do_not_change_by_themselves() {
         assert_eq!(built_in("a"), built_in("a"));
     }

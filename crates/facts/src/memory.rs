@@ -18,8 +18,10 @@ fn mebibytes(meminfo: &str, name: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("D-7")]
     fn d7_memory_is_in_mebibytes() {
         let meminfo =
             "MemTotal:       24682416 kB\nMemFree:        23212740 kB\nSwapTotal:       2097148 kB\n";

@@ -75,8 +75,10 @@ fn default_gateway(routes: &str) -> Option<Ipv4Addr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("D-7")]
     fn d7_addresses_are_grouped_by_interface_and_family() {
         let hardware = [("eth0", "52:54:00:12:34:56"), ("lo", "00:00:00:00:00:00"), ("tun0", "")];
         let hardware = hardware.map(|(name, mac)| (name.to_string(), mac.to_string()));
@@ -101,6 +103,7 @@ mod tests {
 
     #[test]
     #[cfg(target_endian = "little")]
+    #[rule("D-7")]
     fn d7_the_gateway_is_that_of_the_default_route() {
         let routes = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\n\
             eth0\t000000AC\t00000000\t0001\t0\t0\t0\t0000FFFF\n\

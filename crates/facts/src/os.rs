@@ -164,6 +164,7 @@ fn package_arch(family: &str, cpuarch: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     const DEBIAN: &str = include_str!("../samples/os-release.debian12");
     const UBUNTU: &str = include_str!("../samples/os-release.ubuntu2204");
@@ -175,6 +176,7 @@ mod tests {
     const AMAZON: &str = include_str!("../samples/os-release.amazon2023");
 
     #[test]
+    #[rule("D-7")]
     fn d7_distributions_are_named_as_in_salt() {
         // os, os_family, osrelease, osmajorrelease, oscodename, osfinger, osarch
         let rows = [
@@ -201,6 +203,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("D-7")]
     fn d7_an_unknown_distribution_is_of_the_family_it_is_like() {
         let facts = understand("NAME=\"Frob Linux\"\nID=frob\nID_LIKE=\"zorg debian\"\n", "x86_64", "Linux");
         assert_eq!((&facts["os"], &facts["os_family"]), (&json!("Frob"), &json!("Debian")));
@@ -212,6 +215,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("D-7")]
     fn d7_quotes_and_escapes_of_os_release_are_undone() {
         let release = "A='x y'\nB=\"a \\\"b\\\" \\$c\"\n# C=no\n  D=plain\n";
         let found = ["A", "B", "C", "D"].map(|name| field(release, name));

@@ -34,8 +34,10 @@ fn understand(family: &str, installed: impl Fn(&str) -> bool) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("D-7")]
     fn d7_the_native_package_manager_wins_over_an_installed_one() {
         let has = |programs: &'static [&str]| move |program: &str| programs.contains(&program);
         assert_eq!(understand("RedHat", has(&["apt-get", "yum", "dnf"])), "dnf");

@@ -107,6 +107,7 @@ fn describe(status: ExitStatus, complaint: &Receiver<Vec<u8>>) -> String {
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+    use zester_rule::rule;
 
     fn script(dir: &tempfile::TempDir, body: &str) -> std::path::PathBuf {
         let path = dir.path().join("fact");
@@ -121,16 +122,19 @@ mod tests {
     }
 
     #[test]
+    #[rule("D-7")]
     fn d7_a_program_says_its_facts() {
         assert_eq!(outcome("echo '{\"a\": 1}'"), Ok("{\"a\": 1}\n".into()));
     }
 
     #[test]
+    #[rule("D-7")]
     fn d7_a_failing_program_is_described_by_its_last_words() {
         assert_eq!(outcome("echo so >&2; echo sad >&2; exit 3"), Err("failed (exit status: 3): sad".into()));
     }
 
     #[test]
+    #[rule("D-7")]
     fn d7_endless_output_is_cut_off() {
         for body in ["yes", "head -c 2000 /dev/zero"] {
             assert_eq!(outcome(body), Err("printed more than 1000 bytes".into()));
@@ -139,6 +143,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("D-7")]
     fn d7_a_program_that_does_not_end_is_ended_with_its_children() {
         let dir = tempfile::tempdir().unwrap();
         let mark = dir.path().join("child");

@@ -20,8 +20,10 @@ fn understand(enforce: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("D-7")]
     fn d7_selinux_is_enforcing_permissive_or_not_there() {
         assert_eq!(understand("1"), json!({"enabled": true, "enforced": "Enforcing"}));
         assert_eq!(understand("0"), json!({"enabled": true, "enforced": "Permissive"}));

@@ -114,12 +114,14 @@ fn machine(signs: &Signs) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     fn dmi(vendor: &str, product: &str, bios: &str) -> Signs {
         Signs { vendor: vendor.into(), product: product.into(), bios: bios.into(), ..Signs::default() }
     }
 
     #[test]
+    #[rule("D-7")]
     fn d7_hypervisors_are_known_by_what_the_firmware_says() {
         for (vendor, product, bios, expected) in [
             ("QEMU", "Standard PC (Q35 + ICH9, 2009)", "SeaBIOS", "kvm"),
@@ -140,6 +142,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("D-7")]
     fn d7_a_container_hides_the_machine_below() {
         let on_vmware = || dmi("VMware, Inc.", "VMware7,1", "VMware, Inc.");
         let rows = [

@@ -151,8 +151,10 @@ impl Collector for LookedEach {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("D-11")]
     fn d11_only_what_is_down_is_not_ready() {
         let health = Health::new();
         assert!(!health.report().0, "a daemon that has not begun is not ready");
@@ -164,6 +166,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("D-11")]
     fn d11_metrics_are_text_that_ends_as_the_format_asks() {
         let health = Health::new();
         let jobs = prometheus_client::metrics::counter::Counter::<u64>::default();

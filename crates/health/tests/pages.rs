@@ -7,6 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use zester_health::{Health, State, serve};
+use zester_rule::rule;
 
 async fn get(address: std::net::SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
@@ -17,6 +18,7 @@ async fn get(address: std::net::SocketAddr, request: &str) -> String {
 }
 
 #[tokio::test]
+#[rule("D-11")]
 async fn d11_pages_answer_and_anything_else_is_told_what_there_is() {
     let health = Arc::new(Health::new());
     let serving = serve("127.0.0.1:0".parse().unwrap(), health.clone()).await.unwrap();

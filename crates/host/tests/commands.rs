@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use zester_host::process::Runner;
 use zester_host::{Exit, Fault, FaultKind, Launch, Live, Processes};
+use zester_rule::rule;
 
 async fn run(launch: Launch) -> Result<Exit, Fault> {
     Runner::new().run(&launch, None, &CancellationToken::new()).await
@@ -17,6 +18,7 @@ async fn shell(text: &str) -> Exit {
 }
 
 #[tokio::test]
+#[rule("X-4")]
 async fn x4_code_signal_output_and_pid_come_back() {
     let exit = shell("echo out; echo err >&2; echo $$ >&2; exit 7").await;
     assert_eq!((exit.code, exit.signal, exit.stdout.text.as_str()), (Some(7), None, "out\n"));
@@ -26,6 +28,7 @@ async fn x4_code_signal_output_and_pid_come_back() {
 }
 
 #[tokio::test]
+#[rule("X-7")]
 async fn x7_gigabytes_go_through_in_bounded_memory() {
     let exit = shell("head -c 300000000 /dev/zero | tr '\\0' a; echo END").await;
     assert!(exit.stdout.truncated && exit.stdout.text.len() < 70_000);
@@ -33,6 +36,7 @@ async fn x7_gigabytes_go_through_in_bounded_memory() {
 }
 
 #[tokio::test]
+#[rule("X-5")]
 async fn x5_stdin_is_empty_unless_given_and_may_be_ignored() {
     assert_eq!(shell("cat; echo end").await.stdout.text, "end\n");
     let mut launch = Launch::argv(["cat"]);
@@ -44,6 +48,7 @@ async fn x5_stdin_is_empty_unless_given_and_may_be_ignored() {
 }
 
 #[tokio::test]
+#[rule("X-5")]
 async fn x5_the_environment_is_inherited_and_added_to() {
     let mut launch = Launch::shell("echo $ADDED $PATH; test -n \"$HOME$USER$PWD\"");
     launch.environment = vec![("ADDED".into(), "a b".into())];
@@ -53,6 +58,7 @@ async fn x5_the_environment_is_inherited_and_added_to() {
 }
 
 #[tokio::test]
+#[rule("X-5")]
 async fn x5_a_command_runs_as_another_user_with_its_groups() {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: only root can become another user");
@@ -68,6 +74,7 @@ async fn x5_a_command_runs_as_another_user_with_its_groups() {
 }
 
 #[tokio::test]
+#[rule("X-5")]
 async fn x5_what_keeps_a_command_from_starting_is_said_before_it_starts() {
     let dir = tempfile::tempdir().unwrap();
     let script = dir.path().join("script");
@@ -90,6 +97,7 @@ async fn x5_what_keeps_a_command_from_starting_is_said_before_it_starts() {
 }
 
 #[tokio::test]
+#[rule("X-5")]
 async fn x5_a_script_that_is_still_open_for_writing_starts_as_soon_as_it_is_not() {
     use std::os::unix::fs::OpenOptionsExt;
     let dir = tempfile::tempdir().unwrap();
@@ -107,6 +115,7 @@ async fn x5_a_script_that_is_still_open_for_writing_starts_as_soon_as_it_is_not(
 }
 
 #[tokio::test]
+#[rule("X-1")]
 async fn x1_lines_can_be_watched_while_it_runs() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&seen);
@@ -121,6 +130,7 @@ async fn x1_lines_can_be_watched_while_it_runs() {
 }
 
 #[tokio::test]
+#[rule("S-32")]
 async fn s32_nothing_starts_once_cancelled() {
     let cancel = CancellationToken::new();
     cancel.cancel();
@@ -129,6 +139,7 @@ async fn s32_nothing_starts_once_cancelled() {
 }
 
 #[tokio::test]
+#[rule("X-6")]
 async fn x6_a_child_that_cleans_up_on_sigterm_is_heard() {
     let mut launch =
         Launch::shell("trap 'echo cleaned; exit 3' TERM; echo ready; while :; do sleep 0.05; done");

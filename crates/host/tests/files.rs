@@ -8,6 +8,7 @@ use std::sync::Arc;
 use zester_host::overlay::Overlay;
 use zester_host::real::Real;
 use zester_host::{FaultKind, Look, NewFile, Sort, Touch};
+use zester_rule::rule;
 
 const LIMIT: u64 = 1 << 20;
 
@@ -127,6 +128,7 @@ fn mode_and_times_are_set_on_the_thing_itself() {
 }
 
 #[test]
+#[rule("S-30")]
 fn s30_an_overlay_hides_and_shows_what_lies_below() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| -> PathBuf { dir.path().join(name) };

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use zester_host::process::{Runner, kill_leftovers};
 use zester_host::{Launch, Processes};
+use zester_rule::rule;
 
 /// Where the process that will be killed says that it is ready, and how long its commands sleep.
 const DIRECTORY: &str = "ZESTER_TEST_LIFE";
@@ -45,6 +46,7 @@ async fn a_life_that_is_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[rule("J-22")]
 async fn j22_what_a_killed_process_left_running_is_ended_and_services_are_not() {
     let dir = tempfile::tempdir().unwrap();
     let number = format!("4712.{}", std::process::id());

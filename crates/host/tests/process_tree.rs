@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use zester_host::process::Runner;
 use zester_host::{Exit, Fault, Launch, Processes};
+use zester_rule::rule;
 
 /// Processes whose command line holds the text.
 fn alive(text: &str) -> Vec<u32> {
@@ -88,6 +89,7 @@ async fn one_run(index: usize) -> (String, Exit) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[rule("X-6", "S-32")]
 async fn x6_s32_a_hundred_cancelled_and_timed_out_runs_leave_no_process() {
     let begun = Instant::now();
     let runs: Vec<_> = (0..100).map(|index| tokio::spawn(one_run(index))).collect();
@@ -106,6 +108,7 @@ async fn x6_s32_a_hundred_cancelled_and_timed_out_runs_leave_no_process() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[rule("S-32")]
 async fn s32_what_cleared_every_trace_ends_with_its_command_or_with_the_run() {
     let sleep = number(900);
     // No mark, no group, no session, no parent.
@@ -134,6 +137,7 @@ async fn s32_what_cleared_every_trace_ends_with_its_command_or_with_the_run() {
 }
 
 #[tokio::test]
+#[rule("X-6")]
 async fn x6_what_a_command_leaves_in_the_background_is_left_alone_and_buried() {
     let sleep = number(800);
     let cancel = CancellationToken::new();
@@ -154,6 +158,7 @@ async fn x6_what_a_command_leaves_in_the_background_is_left_alone_and_buried() {
 }
 
 #[tokio::test]
+#[rule("S-32")]
 async fn s32_an_uninterruptible_command_is_waited_for() {
     let cancel = CancellationToken::new();
     let mut launch = Launch::shell("sleep 0.6; echo done");
@@ -169,6 +174,7 @@ async fn s32_an_uninterruptible_command_is_waited_for() {
 }
 
 #[tokio::test]
+#[rule("S-32")]
 async fn s32_a_run_that_is_dropped_takes_its_processes_along() {
     let sleep = number(700);
     let launch = Launch::shell(format!("(setsid sleep {sleep} &) & sleep {sleep}"));
@@ -183,6 +189,7 @@ async fn s32_a_run_that_is_dropped_takes_its_processes_along() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[rule("S-28")]
 async fn s28_a_thousand_commands_at_once_with_few_descriptors_keep_their_own_limit() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
@@ -205,6 +212,7 @@ async fn s28_a_thousand_commands_at_once_with_few_descriptors_keep_their_own_lim
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[rule("X-6")]
 async fn x6_a_service_that_cleared_its_environment_outlives_a_run_cancelled_later() {
     let (service, killed) = (number(600), number(601));
     let cancel = CancellationToken::new();

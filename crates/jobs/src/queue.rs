@@ -106,6 +106,7 @@ impl<K: Clone + Ord> Queue<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     fn ready(queue: &mut Queue<u32>, key: u32, lane: Lane) -> Option<usize> {
         let ahead = queue.place(key, lane)?;
@@ -114,6 +115,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("J-15")]
     fn j15_mutating_ones_run_one_at_a_time_in_arrival_order() {
         let mut queue = Queue::default();
         assert_eq!(ready(&mut queue, 1, Lane::Mutating), Some(0));
@@ -128,6 +130,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("J-15")]
     fn j15_a_place_is_kept_while_its_holder_is_being_written() {
         let mut queue = Queue::default();
         queue.place(1, Lane::Mutating);
@@ -138,6 +141,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("J-15")]
     fn j15_sixty_four_wait_and_the_next_is_told_so() {
         let mut queue = Queue::default();
         ready(&mut queue, 0, Lane::Mutating);
@@ -152,6 +156,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("J-15")]
     fn j15_read_only_ones_run_beside() {
         let mut queue = Queue::default();
         ready(&mut queue, 1, Lane::Mutating);
@@ -163,6 +168,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("J-15")]
     fn j15_which_functions_are_read_only() {
         for function in ["test.ping", "facts.get", "settings.items", "sys.doc"] {
             assert_eq!(Lane::of(function), Lane::ReadOnly, "{function}");

@@ -33,6 +33,7 @@ pub fn conclude(tally: Tally) -> JobStatus {
 mod tests {
     use super::*;
     use JobStatus::{Canceled, Complete, Failed, Partial, Timeout};
+    use zester_rule::rule;
 
     #[track_caller]
     fn check(targets: u64, returned: u64, succeeded: u64, cut_short: bool, status: JobStatus) {
@@ -40,6 +41,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("J-5")]
     fn j5_the_truth_table_of_the_status() {
         check(3, 3, 3, false, Complete);
         check(3, 3, 2, false, Failed);
@@ -57,6 +59,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("J-5")]
     fn j5_every_tally_has_exactly_one_terminal_status() {
         for targets in 1..5 {
             for returned in 0..=targets {

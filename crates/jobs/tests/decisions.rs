@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use zester_jobs::intake::{Verdict, judge, may_cancel};
 use zester_jobs::scan::Scan;
 use zester_jobs::{Timing, retry};
+use zester_rule::rule;
 use zester_wire::*;
 
 fn request_of(job: &Job) -> DispatchRequest {
@@ -16,6 +17,7 @@ fn request_of(job: &Job) -> DispatchRequest {
 }
 
 #[test]
+#[rule("J-3")]
 fn j3_the_same_jid_again_by_this_table() {
     let (me, other) = (master("m1"), master("m2"));
     let retryable =
@@ -48,6 +50,7 @@ fn j3_the_same_jid_again_by_this_table() {
 }
 
 #[test]
+#[rule("J-11")]
 fn j11_only_a_job_that_is_not_over_can_be_canceled() {
     for status in [JobStatus::Claimed, JobStatus::Running] {
         assert!(may_cancel(&Job { status, ..job(1, 60) }).is_ok());
@@ -60,6 +63,7 @@ fn j11_only_a_job_that_is_not_over_can_be_canceled() {
 }
 
 #[test]
+#[rule("J-13")]
 fn j13_an_owner_missing_in_two_scans_running_is_dead() {
     let (me, dead, alive) = (master("m1"), master("m2"), master("m3"));
     let other = Jid::new(UnixMillis(fleet::T0), [3; 16]);
@@ -78,6 +82,7 @@ fn j13_an_owner_missing_in_two_scans_running_is_dead() {
 }
 
 #[test]
+#[rule("J-14")]
 fn j14_a_restarted_master_reclaims_its_own_jobs_by_the_same_path() {
     let (before, now) = (MasterId::new("m1", "boot1").unwrap(), MasterId::new("m1", "boot2").unwrap());
     let beats = BTreeSet::from([now.clone()]);
@@ -88,6 +93,7 @@ fn j14_a_restarted_master_reclaims_its_own_jobs_by_the_same_path() {
 }
 
 #[test]
+#[rule("J-18")]
 fn j18_a_retry_asks_all_the_missing_or_the_failed() {
     let job = job(4, 60);
     let returns = BTreeMap::from([

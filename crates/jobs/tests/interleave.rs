@@ -9,6 +9,7 @@ use fleet::{Watched, at, jid, peel, ret, ret_of};
 use std::collections::BTreeMap;
 use world::World;
 use zester_jobs::{Command, Event};
+use zester_rule::rule;
 use zester_wire::{Cause, JobStatus, PeelId};
 
 /// One thing happens, by the dice.
@@ -102,6 +103,7 @@ fn live(seed: u64) -> (Option<JobStatus>, usize) {
 }
 
 #[test]
+#[rule("J-20")]
 fn j20_whatever_the_bus_does_the_rules_hold() {
     let seeds = if std::env::var_os("ZESTER_SOAK").is_some() { 200_000 } else { 1_500 };
     let (mut ends, mut starts) = (BTreeMap::new(), 0);
@@ -120,6 +122,7 @@ fn j20_whatever_the_bus_does_the_rules_hold() {
 
 /// Every order of a handful of events at one owner: each ends once, in a status that follows from what came first.
 #[test]
+#[rule("J-20")]
 fn j20_every_order_of_a_handful_of_events() {
     let events = [
         Event::Ack { peel: peel(1), dispatch_epoch: 1 },

@@ -8,9 +8,11 @@ use fleet::*;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use zester_jobs::{Command, Event, Failed, History, Note, Owner, Timing, Written, messages};
+use zester_rule::rule;
 use zester_wire::*;
 
 #[test]
+#[rule("J-2")]
 fn j2_the_order_of_a_dispatch() {
     let watched = Watched::dispatched(2, 60, &[]);
     let order = ["create", "mark", "subscribe", "announce", "running", "accept", "status", "exec"];
@@ -20,6 +22,7 @@ fn j2_the_order_of_a_dispatch() {
 }
 
 #[test]
+#[rule("J-2")]
 fn j2_nothing_is_published_before_the_record_says_running() {
     let mut owner = Owner::dispatch(job(1, 60), master("m1"), Timing::default());
     owner.step(Event::Begin { absent: Default::default() }, at(0)).unwrap();
@@ -38,6 +41,7 @@ fn j2_nothing_is_published_before_the_record_says_running() {
 }
 
 #[test]
+#[rule("J-2")]
 fn j2_a_claim_that_may_have_been_written_is_not_left_behind() {
     let mut owner = Owner::dispatch(job(1, 60), master("m1"), Timing::default());
     let out = owner.step(Event::Begin { absent: BTreeSet::new() }, at(0)).unwrap();
@@ -53,6 +57,7 @@ fn j2_a_claim_that_may_have_been_written_is_not_left_behind() {
 }
 
 #[test]
+#[rule("J-3")]
 fn j3_a_jid_that_is_taken_is_handed_to_the_intake() {
     let mut owner = Owner::dispatch(job(1, 60), master("m1"), Timing::default());
     owner.step(Event::Begin { absent: Default::default() }, at(0)).unwrap();
@@ -64,6 +69,7 @@ fn j3_a_jid_that_is_taken_is_handed_to_the_intake() {
 }
 
 #[test]
+#[rule("J-3")]
 fn j3_our_own_claim_is_resumed_with_fresh_time() {
     let claimed =
         Job { owner: master("m1"), status: JobStatus::Claimed, epoch: 1, dispatch_epoch: 1, ..job(1, 60) };
@@ -79,6 +85,7 @@ fn j3_our_own_claim_is_resumed_with_fresh_time() {
 }
 
 #[test]
+#[rule("J-4")]
 fn j4_the_deadline_is_the_masters_now_plus_timeout() {
     let watched = Watched::dispatched(1, 30, &[]);
     let job = watched.owner.job();
@@ -90,6 +97,7 @@ fn j4_the_deadline_is_the_masters_now_plus_timeout() {
 }
 
 #[test]
+#[rule("J-5")]
 fn j5_all_returned_and_ok_is_complete() {
     let mut watched = Watched::dispatched(2, 60, &[]);
     watched.ack(1);
@@ -102,6 +110,7 @@ fn j5_all_returned_and_ok_is_complete() {
 }
 
 #[test]
+#[rule("J-5")]
 fn j5_all_returned_and_some_failed_is_failed() {
     let mut watched = Watched::dispatched(2, 60, &[]);
     watched.ret(1, true);
@@ -111,6 +120,7 @@ fn j5_all_returned_and_some_failed_is_failed() {
 }
 
 #[test]
+#[rule("J-5")]
 fn j5_some_returned_is_partial() {
     let mut watched = Watched::dispatched(2, 60, &[]);
     watched.ret(1, true);
@@ -123,6 +133,7 @@ fn j5_some_returned_is_partial() {
 }
 
 #[test]
+#[rule("J-5")]
 fn j5_none_returned_is_timeout() {
     let mut watched = Watched::dispatched(2, 60, &[]);
     watched.tick(60_000);
@@ -130,6 +141,7 @@ fn j5_none_returned_is_timeout() {
 }
 
 #[test]
+#[rule("J-5")]
 fn j5_a_return_cut_off_by_the_deadline_is_stored_and_not_counted() {
     let mut watched = Watched::dispatched(2, 60, &[]);
     watched.ret(1, true);
@@ -140,6 +152,7 @@ fn j5_a_return_cut_off_by_the_deadline_is_stored_and_not_counted() {
 }
 
 #[test]
+#[rule("J-5")]
 fn j5_the_request_carries_what_is_left_of_the_time() {
     let mut watched = Watched::dispatched(1, 60, &[]);
     let out = watched.tick(5_000);
@@ -150,6 +163,7 @@ fn j5_the_request_carries_what_is_left_of_the_time() {
 }
 
 #[test]
+#[rule("J-6")]
 fn j6_silent_targets_are_asked_once_more_after_the_ack_window() {
     let mut watched = Watched::dispatched(3, 60, &[]);
     watched.ack(1);
@@ -160,6 +174,7 @@ fn j6_silent_targets_are_asked_once_more_after_the_ack_window() {
 }
 
 #[test]
+#[rule("J-6")]
 fn j6_a_peel_that_connects_gets_what_it_missed_until_the_deadline() {
     let mut watched = Watched::dispatched(3, 60, &[]);
     watched.ack(1);
@@ -172,6 +187,7 @@ fn j6_a_peel_that_connects_gets_what_it_missed_until_the_deadline() {
 }
 
 #[test]
+#[rule("J-8")]
 fn j8_a_target_without_a_heartbeat_is_given_up_after_the_grace() {
     let mut watched = Watched::dispatched(2, 60, &[2]);
     watched.ret(1, true);
@@ -184,6 +200,7 @@ fn j8_a_target_without_a_heartbeat_is_given_up_after_the_grace() {
 }
 
 #[test]
+#[rule("J-8")]
 fn j8_none_but_the_unreachable_is_timeout_at_once() {
     let mut watched = Watched::dispatched(2, 600, &[1, 2]);
     watched.tick(10_000);
@@ -191,6 +208,7 @@ fn j8_none_but_the_unreachable_is_timeout_at_once() {
 }
 
 #[test]
+#[rule("J-8")]
 fn j8_an_ack_or_a_return_overrides_unreachable() {
     let mut watched = Watched::dispatched(3, 60, &[2, 3]);
     watched.tick(10_000);
@@ -204,6 +222,7 @@ fn j8_an_ack_or_a_return_overrides_unreachable() {
 }
 
 #[test]
+#[rule("J-8")]
 fn j8_a_target_with_a_heartbeat_is_awaited_to_the_deadline() {
     let mut watched = Watched::dispatched(1, 60, &[]);
     watched.tick(59_000);
@@ -211,6 +230,7 @@ fn j8_a_target_with_a_heartbeat_is_awaited_to_the_deadline() {
 }
 
 #[test]
+#[rule("J-9")]
 fn j9_every_return_is_on_disk_before_the_terminal_status() {
     let mut watched = Watched::dispatched(2, 60, &[]);
     watched.slow_disk = true;
@@ -226,6 +246,7 @@ fn j9_every_return_is_on_disk_before_the_terminal_status() {
 }
 
 #[test]
+#[rule("J-9")]
 fn j9_a_return_counts_only_for_a_target_and_this_dispatch() {
     let mut watched = Watched::dispatched(1, 60, &[]);
     let note = |out: Vec<Command>| match out.as_slice() {
@@ -240,6 +261,7 @@ fn j9_a_return_counts_only_for_a_target_and_this_dispatch() {
 
 /// A machine that looks at all targets for each return would be felt here.
 #[test]
+#[rule("J-9")]
 fn j9_ten_thousand_returns_are_taken_one_by_one() {
     let absent: Vec<usize> = (5_001..=10_000).collect();
     let mut owner = Owner::dispatch(job(10_000, 60), master("m1"), Timing::default());
@@ -260,6 +282,7 @@ fn j9_ten_thousand_returns_are_taken_one_by_one() {
 }
 
 #[test]
+#[rule("J-9")]
 fn j9_a_job_that_ends_without_all_returns_looks_into_the_stream_once_more() {
     let mut watched = Watched::dispatched(2, 60, &[]);
     watched.ret(1, true);
@@ -272,6 +295,7 @@ fn j9_a_job_that_ends_without_all_returns_looks_into_the_stream_once_more() {
 }
 
 #[test]
+#[rule("J-9")]
 fn j9_a_job_whose_last_look_fails_looks_again() {
     let owner = Owner::dispatch(job(1, 60), master("m1"), Timing::default());
     let mut watched = Watched::new(owner);
@@ -286,6 +310,7 @@ fn j9_a_job_whose_last_look_fails_looks_again() {
 }
 
 #[test]
+#[rule("J-9")]
 fn j9_an_end_that_could_not_be_written_looks_again_before_the_next_try() {
     let mut watched = Watched::dispatched(1, 60, &[]);
     let owner = &mut watched.owner;
@@ -301,6 +326,7 @@ fn j9_an_end_that_could_not_be_written_looks_again_before_the_next_try() {
 }
 
 #[test]
+#[rule("J-9")]
 fn j9_a_late_return_is_stored_as_late_and_changes_nothing() {
     let mut watched = Watched::dispatched(2, 60, &[]);
     watched.ret(1, true);
@@ -315,6 +341,7 @@ fn j9_a_late_return_is_stored_as_late_and_changes_nothing() {
 }
 
 #[test]
+#[rule("J-10")]
 fn j10_a_superseded_owner_writes_nothing() {
     let mut watched = Watched::dispatched(1, 60, &[]);
     let record = watched.owner.job().clone();
@@ -333,6 +360,7 @@ fn j10_a_superseded_owner_writes_nothing() {
 }
 
 #[test]
+#[rule("J-11")]
 fn j11_cancel_finalizes_with_the_returns_so_far() {
     let mut watched = Watched::dispatched(3, 60, &[]);
     watched.ret(1, true);
@@ -353,6 +381,7 @@ fn j11_cancel_finalizes_with_the_returns_so_far() {
 }
 
 #[test]
+#[rule("J-11")]
 fn j11_a_cancel_that_came_by_the_bus_is_not_published_again() {
     let mut watched = Watched::dispatched(1, 60, &[]);
     let out = watched.send(Event::Cancel { by: "bob".into(), seen: true });
@@ -360,6 +389,7 @@ fn j11_a_cancel_that_came_by_the_bus_is_not_published_again() {
 }
 
 #[test]
+#[rule("J-11")]
 fn j11_cancelling_a_finished_job_says_so_and_changes_nothing() {
     let mut watched = Watched::dispatched(1, 60, &[]);
     watched.ret(1, true);
@@ -368,6 +398,7 @@ fn j11_cancelling_a_finished_job_says_so_and_changes_nothing() {
 }
 
 #[test]
+#[rule("J-11")]
 fn j11_a_cancel_during_the_dispatch_sends_nothing() {
     let mut owner = Owner::dispatch(job(1, 60), master("m1"), Timing::default());
     owner.step(Event::Begin { absent: Default::default() }, at(0)).unwrap();
@@ -378,6 +409,7 @@ fn j11_a_cancel_during_the_dispatch_sends_nothing() {
 }
 
 #[test]
+#[rule("J-12")]
 fn j12_a_stop_detaches_after_the_flush_and_leaves_the_job_running() {
     let mut watched = Watched::dispatched(2, 60, &[]);
     watched.slow_disk = true;
@@ -390,6 +422,7 @@ fn j12_a_stop_detaches_after_the_flush_and_leaves_the_job_running() {
 }
 
 #[test]
+#[rule("J-12")]
 fn j12_a_detached_job_whose_targets_all_returned_is_finalized() {
     let mut watched = Watched::dispatched(2, 60, &[]);
     watched.slow_disk = true;
@@ -416,6 +449,7 @@ fn adopted(record: Job, now: u64, prepare: impl FnOnce(&mut Watched)) -> Watched
 }
 
 #[test]
+#[rule("J-13")]
 fn j13_an_adopter_reads_replays_twice_and_asks_the_silent() {
     let watched = adopted(orphan(4, JobStatus::Running), 20_000, |watched| {
         watched.loaded = vec![ret(1, 1, true)];
@@ -441,6 +475,7 @@ fn j13_an_adopter_reads_replays_twice_and_asks_the_silent() {
 }
 
 #[test]
+#[rule("J-13")]
 fn j13_an_adopted_job_that_is_complete_or_out_of_time_ends_at_once() {
     let watched =
         adopted(orphan(1, JobStatus::Running), 20_000, |watched| watched.loaded = vec![ret(1, 1, true)]);
@@ -452,6 +487,7 @@ fn j13_an_adopted_job_that_is_complete_or_out_of_time_ends_at_once() {
 }
 
 #[test]
+#[rule("J-13")]
 fn j13_an_adopted_job_that_was_canceled_ends_canceled() {
     let canceled = History { canceled: Some("bob".into()), ..History::default() };
     let watched =
@@ -473,6 +509,7 @@ fn j13_an_adopted_job_that_was_canceled_ends_canceled() {
 }
 
 #[test]
+#[rule("J-13")]
 fn j13_a_claimed_orphan_is_dispatched_afresh_in_what_time_is_left() {
     let watched = adopted(orphan(1, JobStatus::Claimed), 20_000, |_| {});
     let order = ["claimed", "replay", "mark", "subscribe", "announce", "running", "accept", "status", "exec"];
@@ -484,6 +521,7 @@ fn j13_a_claimed_orphan_is_dispatched_afresh_in_what_time_is_left() {
 }
 
 #[test]
+#[rule("J-11")]
 fn j11_a_claim_that_was_canceled_before_it_was_adopted_is_never_sent() {
     let watched = adopted(orphan(2, JobStatus::Claimed), 20_000, |watched| {
         watched.history = vec![History { canceled: Some("alice".into()), ..History::default() }];
@@ -493,6 +531,7 @@ fn j11_a_claim_that_was_canceled_before_it_was_adopted_is_never_sent() {
 }
 
 #[test]
+#[rule("J-13")]
 fn j13_more_than_three_reclaims_fail_the_job_with_the_reason() {
     for (reclaims, given_up) in [(2, false), (3, true)] {
         let record = Job { reclaim_count: reclaims, ..orphan(1, JobStatus::Running) };
@@ -507,6 +546,7 @@ fn j13_more_than_three_reclaims_fail_the_job_with_the_reason() {
 }
 
 #[test]
+#[rule("J-13")]
 fn j13_one_adopter_wins_and_the_other_stops() {
     let record = orphan(1, JobStatus::Running);
     let mut loser = Owner::adopt(record.clone(), 5, master("m3"), Timing::default()).unwrap();
@@ -518,6 +558,7 @@ fn j13_one_adopter_wins_and_the_other_stops() {
 }
 
 #[test]
+#[rule("J-13")]
 fn j13_a_terminal_record_with_an_active_key_is_only_reported_and_purged() {
     let watched = adopted(orphan(1, JobStatus::Partial), 20_000, |_| {});
     assert_eq!(names(&watched.log), ["emit", "purge", "stop"]);
@@ -526,6 +567,7 @@ fn j13_a_terminal_record_with_an_active_key_is_only_reported_and_purged() {
 }
 
 #[test]
+#[rule("J-17")]
 fn j17_missing_peels_are_named_with_the_reason() {
     let mut watched = Watched::dispatched(6, 60, &[4]);
     watched.ret(1, true);
@@ -546,6 +588,7 @@ fn j17_missing_peels_are_named_with_the_reason() {
 }
 
 #[test]
+#[rule("J-19")]
 fn j19_a_finalized_job_is_told_with_status_counts_and_depth() {
     let mut watched = Watched::dispatched(1, 60, &[]);
     watched.ret(1, true);
@@ -558,6 +601,7 @@ fn j19_a_finalized_job_is_told_with_status_counts_and_depth() {
 }
 
 #[test]
+#[rule("J-19")]
 fn j19_a_failed_emit_is_tried_again_before_the_active_key_goes() {
     let mut owner = Watched::dispatched(1, 60, &[]).owner;
     owner.step(Event::Return(Box::new(ret(1, 1, true))), at(1)).unwrap();
@@ -569,6 +613,7 @@ fn j19_a_failed_emit_is_tried_again_before_the_active_key_goes() {
 }
 
 #[test]
+#[rule("J-20")]
 fn j20_what_is_not_listed_is_refused_and_changes_nothing() {
     let mut watched = Watched::dispatched(1, 60, &[]);
     for event in [

@@ -9,6 +9,7 @@ use std::time::Duration;
 use zester_jobs::dedup::{Decision, Dispatch, Entry, Ledger, Refused, Standing};
 use zester_jobs::peel::{BUSY, Command, DEADLINE, Event, INTERRUPTED, Moment, Note};
 use zester_jobs::{Failed, Peel, Timing, messages};
+use zester_rule::rule;
 use zester_wire::*;
 
 fn jid(number: u8) -> Jid {
@@ -83,6 +84,7 @@ fn returns(command: &Command) -> &Return {
 }
 
 #[test]
+#[rule("J-6", "J-7")]
 fn j6_j7_on_disk_then_acked_then_executed() {
     let mut peel = working();
     assert_eq!(names(&peel.step(exec(1), now(0)).unwrap()), ["store entry"]);
@@ -93,6 +95,7 @@ fn j6_j7_on_disk_then_acked_then_executed() {
 }
 
 #[test]
+#[rule("J-7")]
 fn j7_one_that_has_returned_answers_with_its_return() {
     let mut peel = running(1);
     assert_eq!(names(&peel.step(finished(1, true), now(5)).unwrap()), ["store return"]);
@@ -105,6 +108,7 @@ fn j7_one_that_has_returned_answers_with_its_return() {
 }
 
 #[test]
+#[rule("J-7")]
 fn j7_what_cannot_be_written_is_not_executed() {
     let mut peel = working();
     peel.step(exec(1), now(0)).unwrap();
@@ -117,6 +121,7 @@ fn j7_what_cannot_be_written_is_not_executed() {
 }
 
 #[test]
+#[rule("J-7")]
 fn j7_a_lower_epoch_is_refused_and_noted() {
     let mut peel = working();
     let later = ExecRequest { dispatch_epoch: 4, ..request(1, "state.apply") };
@@ -126,6 +131,7 @@ fn j7_a_lower_epoch_is_refused_and_noted() {
 }
 
 #[test]
+#[rule("J-7")]
 fn j7_a_request_out_of_time_is_refused_and_says_why() {
     let mut peel = working();
     let out = peel.step(exec(1), now(60_001)).unwrap();
@@ -136,6 +142,7 @@ fn j7_a_request_out_of_time_is_refused_and_says_why() {
 }
 
 #[test]
+#[rule("J-7")]
 fn j7_a_dispatch_is_remembered_longer_than_its_request_is_valid() {
     let mut peel = running(1);
     peel.step(finished(1, true), now(5)).unwrap();
@@ -148,6 +155,7 @@ fn j7_a_dispatch_is_remembered_longer_than_its_request_is_valid() {
 }
 
 #[test]
+#[rule("J-5")]
 fn j5_an_execution_is_aborted_when_its_budget_and_half_a_second_are_over() {
     let mut peel = running(1);
     peel.step(Event::Disconnected, now(10)).unwrap();
@@ -163,6 +171,7 @@ fn j5_an_execution_is_aborted_when_its_budget_and_half_a_second_are_over() {
 }
 
 #[test]
+#[rule("J-5")]
 fn j5_what_ended_well_in_spite_of_the_abort_ended_well() {
     let mut peel = running(1);
     peel.step(Event::Tick, now(60_500)).unwrap();
@@ -171,6 +180,7 @@ fn j5_what_ended_well_in_spite_of_the_abort_ended_well() {
 }
 
 #[test]
+#[rule("J-5")]
 fn j5_time_spent_waiting_counts() {
     let mut peel = running(1);
     peel.step(exec(2), now(0)).unwrap();
@@ -181,6 +191,7 @@ fn j5_time_spent_waiting_counts() {
 }
 
 #[test]
+#[rule("J-11")]
 fn j11_a_cancel_aborts_what_runs_and_drops_what_waits() {
     let mut peel = running(1);
     peel.step(exec(2), now(0)).unwrap();
@@ -197,6 +208,7 @@ fn j11_a_cancel_aborts_what_runs_and_drops_what_waits() {
 }
 
 #[test]
+#[rule("J-11")]
 fn j11_a_cancel_that_overtakes_its_request_keeps_it_from_starting() {
     let mut peel = working();
     let out = peel.step(Event::Cancel { jid: jid(1), dispatch_epoch: 1 }, now(0)).unwrap();
@@ -211,6 +223,7 @@ fn j11_a_cancel_that_overtakes_its_request_keeps_it_from_starting() {
 }
 
 #[test]
+#[rule("J-11")]
 fn j11_a_cancel_while_it_is_being_written_keeps_it_from_starting() {
     let mut peel = working();
     peel.step(exec(1), now(0)).unwrap();
@@ -220,6 +233,7 @@ fn j11_a_cancel_while_it_is_being_written_keeps_it_from_starting() {
 }
 
 #[test]
+#[rule("J-15")]
 fn j15_a_full_queue_is_said_at_once_and_remembered() {
     let mut peel = running(0);
     for number in 1..=64 {
@@ -235,6 +249,7 @@ fn j15_a_full_queue_is_said_at_once_and_remembered() {
 }
 
 #[test]
+#[rule("J-15")]
 fn j15_a_ping_answers_during_a_long_highstate() {
     let mut peel = running(1);
     let ping = Event::Exec { request: Box::new(request(2, "test.ping")), signed: UnixMillis(T0) };
@@ -244,6 +259,7 @@ fn j15_a_ping_answers_during_a_long_highstate() {
 }
 
 #[test]
+#[rule("J-15")]
 fn j15_the_next_starts_when_the_one_before_has_ended() {
     let mut peel = running(1);
     peel.step(exec(2), now(0)).unwrap();
@@ -252,6 +268,7 @@ fn j15_the_next_starts_when_the_one_before_has_ended() {
 }
 
 #[test]
+#[rule("J-21")]
 fn j21_a_direct_request_is_answered_once_and_by_a_reply() {
     let mut peel = working();
     let direct = || {
@@ -268,6 +285,7 @@ fn j21_a_direct_request_is_answered_once_and_by_a_reply() {
 }
 
 #[test]
+#[rule("J-22")]
 fn j22_a_return_waits_in_the_outbox_until_a_master_has_it() {
     let mut peel = running(1);
     peel.step(Event::Disconnected, now(1)).unwrap();
@@ -283,6 +301,7 @@ fn j22_a_return_waits_in_the_outbox_until_a_master_has_it() {
 }
 
 #[test]
+#[rule("J-22")]
 fn j22_a_disk_that_fails_keeps_no_return_from_the_master() {
     let mut peel = running(1);
     let out = peel.step(finished(1, true), now(2)).unwrap();
@@ -295,6 +314,7 @@ fn j22_a_disk_that_fails_keeps_no_return_from_the_master() {
 }
 
 #[test]
+#[rule("J-22")]
 fn j22_after_a_restart_the_accepted_are_interrupted_once_their_processes_are_gone() {
     let entry = |number, standing| Entry {
         dispatch: dispatch(number),
@@ -317,6 +337,7 @@ fn j22_after_a_restart_the_accepted_are_interrupted_once_their_processes_are_gon
 }
 
 #[test]
+#[rule("J-20")]
 fn j20_what_is_not_listed_is_refused_and_changes_nothing() {
     let mut peel = Peel::new(peel(1), Timing::default());
     assert_eq!(peel.step(exec(1), now(0)).unwrap_err().state, "not started");
@@ -335,6 +356,7 @@ fn j20_what_is_not_listed_is_refused_and_changes_nothing() {
 }
 
 #[test]
+#[rule("J-7")]
 fn j7_the_ledger_decides_by_this_table() {
     let timing = Timing::default();
     let entry = |epoch, standing| Entry {

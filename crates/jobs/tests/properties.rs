@@ -12,6 +12,7 @@ use zester_jobs::dedup::Dispatch;
 use zester_jobs::peel::{self as end, Moment};
 use zester_jobs::queue::{Lane, Queue};
 use zester_jobs::{Command, Event, Failed, History, Owner, Peel, Timing, Written, messages};
+use zester_rule::rule;
 use zester_wire::*;
 
 fn any_event() -> impl Strategy<Value = Event> {
@@ -78,6 +79,7 @@ fn any_peel_event() -> impl Strategy<Value = end::Event> {
 
 proptest! {
     #[test]
+    #[rule("J-20")]
     fn j20_an_owner_takes_any_events_and_ends_at_most_once(
         adopted: bool,
         events in proptest::collection::vec((any_event(), 0u64..8_000), 0..60),
@@ -106,6 +108,7 @@ proptest! {
     }
 
     #[test]
+    #[rule("J-7")]
     fn j7_a_peel_takes_any_events_and_starts_nothing_twice(
         events in proptest::collection::vec((any_peel_event(), 0u64..8_000), 0..80),
     ) {
@@ -130,6 +133,7 @@ proptest! {
 
     /// Against a list that is searched from the front.
     #[test]
+    #[rule("J-15")]
     fn j15_one_mutating_at_a_time_in_arrival_order(moves in proptest::collection::vec((0u8..4, 0u32..12), 0..120)) {
         let mut queue = Queue::default();
         let (mut arrived, mut ready, mut running, mut next) = (Vec::new(), BTreeSet::new(), None, 0u32);

@@ -127,8 +127,10 @@ pub(crate) fn message_id(text: &str) -> Result<MessageId, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("I-9")]
     fn i9_services_answer_only_to_inboxes() {
         for inbox in ["_INBOX.abc.1", "_INBOX_web-01.x"] {
             assert!(is_inbox(inbox), "{inbox}");

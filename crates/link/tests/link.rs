@@ -7,6 +7,7 @@ use std::time::Duration;
 use zester_bus::memory::{Net, TokioClock};
 use zester_bus::{Bus, Listen, storage};
 use zester_link::{Link, Reason};
+use zester_rule::rule;
 use zester_wire::*;
 
 async fn link() -> Link {
@@ -25,6 +26,7 @@ fn ack(jid: &Jid, name: &str) -> Ack {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("I-8")]
 async fn i8_a_message_comes_as_it_was_sent() {
     let link = link().await;
     let jid = link.new_jid();
@@ -38,6 +40,7 @@ async fn i8_a_message_comes_as_it_was_sent() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("I-8")]
 async fn i8_a_payload_that_disagrees_with_its_subject_is_dropped_and_counted() {
     let link = link().await;
     let jid = link.new_jid();

@@ -96,9 +96,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
     use zester_wire::UnixMillis;
 
     #[test]
+    #[rule("J-13")]
     fn j13_a_job_whose_task_broke_is_handed_to_the_next_scan_once() {
         let jid = Jid::new(UnixMillis(1_800_000_000_000), [7; 16]);
         let suspicion = Suspicion::default();

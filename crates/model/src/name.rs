@@ -51,8 +51,10 @@ impl Serialize for StateName {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("S-1")]
     fn s1_the_full_name_is_kind_colon_id_and_the_id_may_hold_colons() {
         let name = StateName::new("cmd.run", "echo a:b");
         assert_eq!((name.kind(), name.id(), name.as_str()), ("cmd.run", "echo a:b", "cmd.run:echo a:b"));

@@ -52,8 +52,10 @@ pub fn did_you_mean<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("S-3")]
     fn s3_the_nearest_name_is_suggested_and_a_stranger_is_not() {
         let known = ["content", "contents", "source", "mode"];
         assert_eq!(did_you_mean("contnet", known).as_deref(), Some("did you mean `content` or `contents`?"));

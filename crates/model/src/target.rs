@@ -155,8 +155,10 @@ impl IdTest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("D-8")]
     fn d8_only_a_test_of_settings_needs_settings() {
         for (text, needs) in [
             ("I@role:web", true),

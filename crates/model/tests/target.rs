@@ -6,6 +6,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use zester_model::target::{Subject, Target, TargetError};
+use zester_rule::rule;
 
 fn facts() -> Value {
     json!({
@@ -28,6 +29,7 @@ fn matches(text: &str) -> bool {
 }
 
 #[test]
+#[rule("D-8")]
 fn d8_ids() {
     for text in [
         "*",
@@ -55,6 +57,7 @@ fn d8_ids() {
 }
 
 #[test]
+#[rule("D-8")]
 fn d8_facts_and_settings() {
     for text in [
         "G@os:Debian",
@@ -115,6 +118,7 @@ fn d8_facts_and_settings() {
 }
 
 #[test]
+#[rule("D-8")]
 fn d8_comparisons() {
     for text in [
         "G@mem_total>=4096",
@@ -160,6 +164,7 @@ fn d8_comparisons() {
 }
 
 #[test]
+#[rule("D-8")]
 fn d8_not_binds_before_and_before_or() {
     for (text, expected) in [
         ("web* or db* and nope", true),
@@ -188,6 +193,7 @@ fn refused(text: &str) -> TargetError {
 }
 
 #[test]
+#[rule("D-8")]
 fn d8_mistakes_point_at_the_character() {
     let rows: [(&str, usize, &str); 28] = [
         ("{web,db}*", 0, "braces"),
@@ -227,6 +233,7 @@ fn d8_mistakes_point_at_the_character() {
 }
 
 #[test]
+#[rule("D-8")]
 fn d8_expressions_are_bounded() {
     assert!(refused(&"(".repeat(100_000)).message.contains("deeper"));
     assert!(refused(&"not ".repeat(100_000)).message.contains("deeper"));
@@ -239,6 +246,7 @@ fn d8_expressions_are_bounded() {
 }
 
 #[test]
+#[rule("D-8")]
 fn d8_no_word_however_odd_breaks_the_matchers() {
     let odd = [
         "?".repeat(1_000),
@@ -266,6 +274,7 @@ fn d8_no_word_however_odd_breaks_the_matchers() {
 }
 
 #[test]
+#[rule("D-6")]
 fn d6_what_the_id_alone_decides_is_known() {
     for (text, expected) in [
         ("web*", true),
@@ -358,6 +367,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
     #[test]
+    #[rule("D-8")]
     fn d8_random_expressions_mean_what_their_tree_means(
         tree in trees(),
         generous in any::<bool>(),
@@ -379,6 +389,7 @@ proptest! {
     }
 
     #[test]
+    #[rule("D-8")]
     fn d8_any_text_gives_an_answer_or_a_place_inside_it(text in "[a-zEGIL@:.,()\\[\\]{}*?<>=! \\\\0-9ü]{0,40}") {
         match Target::parse(&text) {
             Ok(target) => {

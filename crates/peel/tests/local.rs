@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use zester_peel::work::{Local, Options};
 use zester_peel::{Outcome, Work};
+use zester_rule::rule;
 use zester_wire::{ExecRequest, Jid, UnixMillis, VERSION};
 
 struct Place {
@@ -75,6 +76,7 @@ fn request(function: &str, word: &str, args: Value) -> ExecRequest {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[rule("C-12")]
 async fn c12_a_state_file_is_applied_and_its_return_is_the_run_document() {
     let place = Place::new(&[(
         "states/web.zy",
@@ -96,6 +98,7 @@ async fn c12_a_state_file_is_applied_and_its_return_is_the_run_document() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[rule("C-5")]
 async fn c5_a_test_changes_nothing_however_it_is_asked_for() {
     let place = Place::new(&[("states/web.zy", "'@T@/motd':\n  file.managed:\n    - content: hello\n")]);
     let mut flagged = request("state.apply", "web", json!({}));
@@ -112,6 +115,7 @@ async fn c5_a_test_changes_nothing_however_it_is_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[rule("C-3")]
 async fn c3_what_does_not_compile_is_told_with_its_place() {
     let place = Place::new(&[("states/web.zy", "a:\n  file.managd:\n    - content: hello\n")]);
     let outcome = place.call("state.apply", "web", json!({})).await;
@@ -121,6 +125,7 @@ async fn c3_what_does_not_compile_is_told_with_its_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[rule("C-12")]
 async fn c12_a_state_module_runs_with_what_it_printed_and_its_attributes() {
     let place = Place::new(&[]);
     let outcome = place.call("cmd.run", "echo hi", json!({})).await;
@@ -140,6 +145,7 @@ async fn c12_a_state_module_runs_with_what_it_printed_and_its_attributes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[rule("C-12")]
 async fn c12_functions_answer_plainly() {
     let place =
         Place::new(&[("settings/top.zy", "base:\n  '*': [web]\n"), ("settings/web.zy", "port: 80\n")]);
@@ -156,6 +162,7 @@ async fn c12_functions_answer_plainly() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[rule("J-15")]
 async fn j15_a_ping_answers_while_a_run_holds_the_lock() {
     let place = Place::new(&[]);
     let cancel = CancellationToken::new();
@@ -176,6 +183,7 @@ async fn j15_a_ping_answers_while_a_run_holds_the_lock() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[rule("C-12")]
 async fn c12_graph_and_revert_work_as_locally() {
     let place = Place::new(&[("states/web.zy", "'@T@/motd':\n  file.managed:\n    - content: hello\n")]);
     let graph = place.call("state.graph", "web", json!({})).await;

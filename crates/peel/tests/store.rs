@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use zester_jobs::dedup::{Dispatch, Entry, Standing};
 use zester_peel::Store;
 use zester_peel::store::{FileStore, MemoryStore};
+use zester_rule::rule;
 use zester_wire::{Cause, Jid, PeelId, Return, UnixMillis};
 
 fn dispatch(number: u8) -> Dispatch {
@@ -67,6 +68,7 @@ async fn check(store: &dyn Store) {
 }
 
 #[tokio::test]
+#[rule("J-22")]
 async fn j22_what_was_put_is_there_for_the_next_life() {
     let memory = MemoryStore::new();
     fill(&memory).await;

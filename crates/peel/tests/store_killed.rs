@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use zester_jobs::dedup::{Dispatch, Entry, Standing};
 use zester_peel::Store;
 use zester_peel::store::FileStore;
+use zester_rule::rule;
 use zester_wire::{Cause, Jid, PeelId, Return, UnixMillis};
 
 const DIRECTORY: &str = "ZESTER_TEST_STORE";
@@ -39,6 +40,7 @@ async fn a_writer_that_is_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[rule("J-22")]
 async fn j22_what_was_acknowledged_survives_a_kill_at_any_moment() {
     let dir = tempfile::tempdir().unwrap();
     for lines in [1, 2, 7, 40] {

@@ -103,6 +103,7 @@ mod tests {
     use std::ffi::OsString;
     use zester_host::overlay::Overlay;
     use zester_host::{Group, Meta, User};
+    use zester_rule::rule;
 
     /// The machine, where another state makes a directory between two glances at it.
     struct Between(Overlay);
@@ -138,6 +139,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("S-28")]
     fn s28_a_directory_that_another_state_made_a_moment_ago_is_no_dangling_link() {
         let overlay = Overlay::empty();
         let owner = overlay.me();

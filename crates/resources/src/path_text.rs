@@ -31,8 +31,10 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("S-31")]
     fn s31_a_name_that_is_no_text_survives_the_journal() {
         #[derive(Serialize, Deserialize, PartialEq, Debug)]
         struct Record(#[serde(with = "super")] PathBuf);

@@ -4,6 +4,7 @@ use super::*;
 use crate::laws::bind_json;
 use serde_json::json;
 use std::collections::BTreeSet;
+use zester_rule::rule;
 
 #[test]
 fn every_kind_has_a_case_for_the_laws() {
@@ -109,6 +110,7 @@ fn problems(kind: &str, params: serde_json::Value) -> Vec<String> {
 }
 
 #[test]
+#[rule("S-3")]
 fn s3_all_wrong_parameters_are_reported_at_once_each_by_its_name() {
     let params = json!({ "path": "relative", "mode": "0999", "makedirs": "maybe", "replace": [] });
     assert_eq!(
@@ -123,6 +125,7 @@ fn s3_all_wrong_parameters_are_reported_at_once_each_by_its_name() {
 }
 
 #[test]
+#[rule("S-3")]
 fn s3_a_missing_and_an_unknown_parameter_are_named() {
     assert_eq!(problems("file.symlink", json!({ "path": "/x" })), ["file.symlink: `target` is missing"]);
     let unknown = bind_json("file.managed", &json!({ "path": "/x", "contnet": "y" })).err().unwrap();
@@ -131,6 +134,7 @@ fn s3_a_missing_and_an_unknown_parameter_are_named() {
 }
 
 #[test]
+#[rule("S-2")]
 fn s2_name_and_aliases_mean_the_parameter_itself() {
     assert!(
         bind_json("file.managed", &json!({ "name": "/x", "contents": ["a", "b"], "owner": "root" })).is_ok()
@@ -140,12 +144,14 @@ fn s2_name_and_aliases_mean_the_parameter_itself() {
 }
 
 #[test]
+#[rule("S-3")]
 fn s3_an_unknown_module_suggests_the_nearest() {
     let unknown = bind_json("file.manged", &json!({})).err().unwrap();
     assert_eq!(unknown[0].hint.as_deref(), Some("did you mean `file.managed`?"));
 }
 
 #[test]
+#[rule("S-20")]
 fn s20_module_run_names_what_is_wrong_with_its_call() {
     assert_eq!(
         problems("module.run", json!({ "name": "no.such" })),
@@ -170,6 +176,7 @@ fn the_schema_knows_every_kind_with_parameters_aliases_and_requisites() {
 }
 
 #[test]
+#[rule("S-4")]
 fn s4_a_source_that_leaves_the_states_directory_is_refused_where_it_stands() {
     let at = |kind: &str, source: serde_json::Value| {
         problems(kind, json!({ "path": "/x", "source": source })).join(" / ")

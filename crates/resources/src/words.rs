@@ -66,8 +66,10 @@ pub fn quoted(word: &str) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("X-5")]
     fn x5_words_are_split_as_a_shell_would_and_nothing_is_expanded() {
         for (line, words) in [
             ("/bin/echo 'two words' $HOME * | wc", vec!["/bin/echo", "two words", "$HOME", "*", "|", "wc"]),
@@ -83,6 +85,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("X-5")]
     fn x5_unbalanced_quotes_are_an_error_that_says_which() {
         assert_eq!(
             split("echo 'x").unwrap_err(),
@@ -98,12 +101,14 @@ mod tests {
 
     proptest! {
         #[test]
+        #[rule("X-5")]
         fn x5_quoting_and_splitting_are_inverse(words in prop::collection::vec(".*", 0..5)) {
             let line: Vec<String> = words.iter().map(|word| quoted(word)).collect();
             prop_assert_eq!(split(&line.join(" ")).unwrap(), words);
         }
 
         #[test]
+        #[rule("X-5")]
         fn x5_no_line_makes_it_panic(line in ".*") {
             let _ = split(&line);
         }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+use zester_rule::rule;
 use zester_sim::{Mutation, Tally, live};
 
 /// Seeds of one test run; the long count is `make soak`'s.
@@ -22,6 +23,7 @@ fn hold(seeds: std::ops::Range<u64>) -> Tally {
 }
 
 #[test]
+#[rule("J-20")]
 fn j20_whatever_happens_to_a_fleet_the_rules_hold() {
     let tally = hold(0..seeds(300, 2_000));
     // A life in which nothing happens would break no rule either.
@@ -32,6 +34,7 @@ fn j20_whatever_happens_to_a_fleet_the_rules_hold() {
 }
 
 #[test]
+#[rule("J-20")]
 fn j20_a_seed_repeats_itself() {
     for seed in 0..20 {
         assert_eq!(live(seed, Mutation::None).unwrap(), live(seed, Mutation::None).unwrap(), "seed {seed}");
@@ -51,26 +54,31 @@ fn is_missed(mutation: Mutation, rule: &str) {
 }
 
 #[test]
+#[rule("J-7")]
 fn j7_without_the_dedup_write_something_runs_twice() {
     is_missed(Mutation::DropDedupWrite, "J-7");
 }
 
 #[test]
+#[rule("J-10")]
 fn j10_without_compare_and_set_a_dead_owner_writes() {
     is_missed(Mutation::FinalizeWithoutCas, "J-");
 }
 
 #[test]
+#[rule("J-13")]
 fn j13_without_the_second_replay_a_return_is_lost() {
     is_missed(Mutation::SkipSecondReplay, "J-9");
 }
 
 #[test]
+#[rule("J-6")]
 fn j6_without_the_resend_on_adoption_a_target_never_gets_its_work() {
     is_missed(Mutation::AdoptWithoutResend, "J-6");
 }
 
 #[test]
+#[rule("J-13")]
 fn j13_with_the_same_owner_id_after_a_restart_nobody_finishes() {
     is_missed(Mutation::SameOwnerId, "J-5");
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
+use zester_rule::rule;
 use zester_sim::play;
 use zester_sim::script::{Act, Script, Who};
 use zester_wire::{Cause, JobStatus};
@@ -12,6 +13,7 @@ fn seconds(count: u64) -> Duration {
 }
 
 #[test]
+#[rule("J-6")]
 fn j6_a_peel_that_is_away_for_20_of_60_seconds_gets_the_job_and_returns() {
     let script = Script::quiet(2, 2, seconds(3))
         .then(seconds(9), Act::Cut(Who::Peel(1)))
@@ -24,6 +26,7 @@ fn j6_a_peel_that_is_away_for_20_of_60_seconds_gets_the_job_and_returns() {
 }
 
 #[test]
+#[rule("J-22")]
 fn j22_a_peel_that_restarts_in_the_middle_of_a_job_returns_interrupted_at_once() {
     let script = Script::quiet(1, 1, seconds(40))
         .job(seconds(10), &[0], seconds(60))
@@ -37,6 +40,7 @@ fn j22_a_peel_that_restarts_in_the_middle_of_a_job_returns_interrupted_at_once()
 }
 
 #[test]
+#[rule("J-5")]
 fn j5_a_peel_without_a_bus_ends_its_work_by_its_own_clock() {
     let script = Script::quiet(1, 1, seconds(500))
         .job(seconds(10), &[0], seconds(20))
@@ -50,6 +54,7 @@ fn j5_a_peel_without_a_bus_ends_its_work_by_its_own_clock() {
 }
 
 #[test]
+#[rule("J-13")]
 fn j13_the_job_of_a_master_that_dies_is_finished_by_another_in_what_time_is_left() {
     let script = Script::quiet(2, 2, seconds(100))
         .job(seconds(10), &[0, 1], seconds(150))

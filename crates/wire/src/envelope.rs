@@ -166,6 +166,7 @@ pub trait Addressed: Message {
 mod tests {
     use super::*;
     use crate::{Notice, Token};
+    use zester_rule::rule;
 
     struct Sum;
 
@@ -184,6 +185,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("I-8")]
     fn i8_a_signature_covers_subject_id_time_and_payload() {
         let id = MessageId::parse("m-1").unwrap();
         let sealed = Envelope::seal("zester.notify.a", id, UnixMillis(9), &notice(), &Sum).unwrap();
@@ -200,6 +202,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("I-8")]
     fn i8_without_credentials_key_and_signature_are_empty() {
         let id = MessageId::parse("m-1").unwrap();
         let sealed = Envelope::seal("zester.notify.a", id, UnixMillis(9), &notice(), &Unsigned).unwrap();

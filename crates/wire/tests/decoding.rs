@@ -7,6 +7,7 @@ mod examples;
 use examples::{Visit, each};
 use proptest::prelude::*;
 use serde_json::json;
+use zester_rule::rule;
 use zester_wire::limits::MESSAGE_BYTES_MAX;
 use zester_wire::*;
 
@@ -101,6 +102,7 @@ fn a_dispatch_request_may_be_a_whole_job_record() {
 }
 
 #[test]
+#[rule("J-3")]
 fn j3_an_intent_is_the_same_only_if_all_of_it_is() {
     let (job, request) = (examples::job(), examples::dispatch_request());
     let by_expression = DispatchRequest { targets: Vec::new(), ..request.clone() };
@@ -119,6 +121,7 @@ fn j3_an_intent_is_the_same_only_if_all_of_it_is() {
 }
 
 #[test]
+#[rule("J-4")]
 fn j4_no_timeout_is_60_seconds_and_a_zero_deadline_is_created_plus_timeout() {
     let mut job = examples::job();
     job.timeout = std::time::Duration::ZERO;
@@ -131,6 +134,7 @@ fn j4_no_timeout_is_60_seconds_and_a_zero_deadline_is_created_plus_timeout() {
 }
 
 #[test]
+#[rule("J-16")]
 fn j16_a_large_result_is_cut_per_field_with_a_marker() {
     let mut big = examples::returned();
     big.truncated = false;

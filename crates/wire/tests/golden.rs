@@ -8,6 +8,7 @@ mod examples;
 use examples::{Visit, each};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use zester_rule::rule;
 use zester_wire::{Job, Message, decode, encode};
 
 fn golden(name: &str, ending: &str) -> PathBuf {
@@ -76,6 +77,7 @@ fn every_type_keeps_its_bytes() {
 
 /// The names that the spec gives.
 #[test]
+#[rule("J-1")]
 fn j1_the_job_record_has_the_keys_of_the_spec() {
     let text = std::fs::read_to_string(golden("job", "json")).unwrap();
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -89,6 +91,7 @@ fn j1_the_job_record_has_the_keys_of_the_spec() {
 }
 
 #[test]
+#[rule("R-1")]
 fn r1_the_event_has_exactly_the_keys_of_the_spec() {
     let text = std::fs::read_to_string(golden("event", "json")).unwrap();
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();

@@ -6,6 +6,7 @@ mod examples;
 
 use examples::{jid, master, peel, token};
 use proptest::prelude::*;
+use zester_rule::rule;
 use zester_wire::envelope::Addressed;
 use zester_wire::*;
 
@@ -55,6 +56,7 @@ fn every_subject_is_built_and_parsed_by_one_table() {
 }
 
 #[test]
+#[rule("R-2")]
 fn r2_what_has_no_shape_of_ours_is_malformed() {
     let j = jid();
     for text in [
@@ -91,6 +93,7 @@ fn r2_what_has_no_shape_of_ours_is_malformed() {
 }
 
 #[test]
+#[rule("R-2")]
 fn r2_the_subject_decides_origin_tag_and_match_key() {
     let keys: Vec<String> = table()
         .into_iter()

@@ -129,12 +129,14 @@ fn user_of(uid: u32) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+    use zester_rule::rule;
 
     fn words(line: &[&str]) -> Vec<String> {
         line.iter().map(|word| word.to_string()).collect()
     }
 
     #[test]
+    #[rule("J-4")]
     fn j4_the_timeout_follows_the_function() {
         let seconds =
             |function: &str, line: &[&str]| work(function, &words(line), false, None).timeout.as_secs();
@@ -148,6 +150,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("C-12")]
     fn c12_the_bare_word_goes_as_typed_and_values_are_yaml() {
         let work = work("file.managed", &words(&["/etc/x?a=b", "mode=0644", "tags=[a, 1]"]), false, None);
         assert_eq!(work.state_id, "/etc/x?a=b");
@@ -158,6 +161,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("C-12")]
     fn c12_what_this_release_knows_is_a_state_a_function_or_of_trees() {
         for known in ["state.apply", "state.graph", "file.managed", "test.ping", "facts.get"] {
             assert!(is_known(known), "{known}");
@@ -174,6 +178,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("C-5")]
     fn c5_test_is_a_word_too() {
         for (word, test) in [("test=true", true), ("test=on", true), ("test=no", false)] {
             let work = work("state.apply", &words(&["web", word]), false, None);
@@ -182,6 +187,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("C-7")]
     fn c7_a_target_that_is_none_is_pointed_at() {
         assert!(check_target("web* and G@os:Debian").is_ok());
         let failure = check_target("web* and").unwrap_err();

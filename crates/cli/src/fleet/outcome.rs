@@ -217,6 +217,7 @@ impl Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     fn peel(name: &str) -> PeelId {
         PeelId::parse(name).unwrap()
@@ -239,6 +240,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("C-3")]
     fn c3_the_exit_code_says_failed_missing_or_both() {
         use Standing::{Canceled, Failed, Missing, Success, Unreachable};
         for (standings, code) in [
@@ -256,6 +258,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("C-2")]
     fn c2_the_fleet_document_has_exactly_these_keys() {
         let mut outcome = Outcome::of_direct(jid(), BTreeMap::new());
         outcome.peels.insert(peel("a"), Verdict::of_return(&ret("a", true, Cause::Finished)));
@@ -273,6 +276,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("J-5")]
     fn j5_a_return_cut_off_by_the_deadline_counts_as_missing() {
         let standing = |success, cause| Verdict::of_return(&ret("a", success, cause)).standing;
         assert_eq!(standing(false, Cause::Deadline), Standing::Missing);

@@ -160,8 +160,10 @@ fn last_line(colour: bool) -> ProgressBar {
 mod tests {
     use super::*;
     use crate::fleet::outcome::Standing;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("C-1")]
     fn c1_a_stream_has_one_object_for_each_peel() {
         let verdict = Verdict::without(Standing::Missing, "never acknowledged the job");
         let object = streamed(&PeelId::parse("web-1").unwrap(), &verdict);

@@ -230,6 +230,7 @@ mod tests {
     use super::*;
     use serde_json::json;
     use std::collections::BTreeMap;
+    use zester_rule::rule;
 
     fn line(answer: Json, error: &str, states: bool) -> String {
         let standing = if error.is_empty() { Standing::Success } else { Standing::Failed };
@@ -268,6 +269,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("C-7")]
     fn c7_what_does_not_compile_is_told_with_its_place() {
         let error = json!({"kind": "yaml", "message": "no", "file": "states/a.zy", "line": 3, "column": 5});
         let text = line(json!({"error": error, "errors": [error]}), "no", true);
@@ -289,6 +291,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("J-17")]
     fn j17_the_missing_are_named_with_the_reason() {
         let verdict = |standing, why| Verdict::without(standing, why);
         let peels = BTreeMap::from([

@@ -2,11 +2,13 @@
 
 use crate::up::up;
 use serde_json::{Value as Json, json};
+use zester_rule::rule;
 
 const HELLO: &str = "hello:\n  file.managed: [{path: \"@T@/hello-{{ grains.id }}\"}, {content: \"hi\\n\"}]\n";
 const MIXED: &str = "x:\n{% if grains.id == 'peel-1' %}\n  cmd.run: [{command: \"echo sorry >&2; exit 7\"}]\n{% else %}\n  test.nop: []\n{% endif %}\n";
 
 #[test]
+#[rule("C-2", "C-3")]
 fn c2_c3_a_fleet_answers_in_text_and_in_json() {
     let Some(up) = up(3, &[("hello", HELLO), ("mixed", MIXED)]) else { return };
     let ping = up.zester(&["*", "test.ping"]).exits(0);
@@ -57,6 +59,7 @@ fn c2_c3_a_fleet_answers_in_text_and_in_json() {
 }
 
 #[test]
+#[rule("C-11")]
 fn c11_jobs_and_peels_are_listed_and_shown() {
     let Some(up) = up(2, &[]) else { return };
     let jid = up.json(&["*", "test.ping", "--async"], 0);

@@ -4,9 +4,11 @@ use crate::up::{Done, SOON, processes, up};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
+use zester_rule::rule;
 use zester_testkit::wait_for;
 
 #[test]
+#[rule("J-11")]
 fn j11_a_kill_from_another_process_ends_the_job_and_leaves_no_process() {
     let Some(up) = up(2, &[]) else { return };
     let nap = "3117";
@@ -31,6 +33,7 @@ fn j11_a_kill_from_another_process_ends_the_job_and_leaves_no_process() {
 }
 
 #[test]
+#[rule("C-6")]
 fn c6_ctrl_c_leaves_the_view_and_says_what_goes_on() {
     let Some(up) = up(1, &[]) else { return };
     let nap = "3118";

@@ -2,12 +2,14 @@
 
 use crate::up::{SOON, up};
 use serde_json::json;
+use zester_rule::rule;
 use zester_testkit::wait_for;
 
 const SLOW: &str = "x:\n{% if grains.id == 'peel-2' %}\n  cmd.run: [{command: exec sleep 3119}]\n{% else %}\n  test.nop: []\n{% endif %}\n";
 const BOTH: &str = "x:\n{% if grains.id == 'peel-1' %}\n  test.fail_without_changes: []\n{% else %}\n  test.nop: []\n{% endif %}\n";
 
 #[test]
+#[rule("C-3")]
 fn c3_a_deadline_keeps_what_came_and_names_who_is_missing() {
     let Some(up) = up(3, &[("slow", SLOW)]) else { return };
     let late = up.json(&["*", "state.apply", "slow", "--timeout", "3s"], 3);
@@ -20,6 +22,7 @@ fn c3_a_deadline_keeps_what_came_and_names_who_is_missing() {
 }
 
 #[test]
+#[rule("J-8")]
 fn j8_a_dead_peel_is_unreachable_and_exit_4_is_both() {
     let Some(up) = up(3, &[("both", BOTH)]) else { return };
     up.kill("peel-3");

@@ -1,9 +1,11 @@
 //! `--direct`.
 
 use crate::up::{SOON, up};
+use zester_rule::rule;
 use zester_testkit::wait_for;
 
 #[test]
+#[rule("J-21")]
 fn j21_direct_works_with_every_master_down() {
     let Some(up) = up(2, &[]) else { return };
     up.kill("master");

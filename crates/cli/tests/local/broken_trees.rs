@@ -5,8 +5,10 @@
 
 use std::path::Path;
 use std::process::Command;
+use zester_rule::rule;
 
 #[test]
+#[rule("S-3", "C-7")]
 fn s3_c7_every_broken_tree_is_explained_word_for_word() {
     let trees = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/local/broken");
     let data = tempfile::tempdir().unwrap();

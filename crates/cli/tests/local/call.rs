@@ -1,8 +1,10 @@
 //! `zester call`: one function on this machine (C-12).
 
 use crate::scratch::Scratch;
+use zester_rule::rule;
 
 #[test]
+#[rule("C-12")]
 fn c12_a_state_module_runs_with_check_apply_and_attributes() {
     let scratch = Scratch::new();
     let words = ["call", "file.managed", "@T@/x", "content=a: b", "mode=0600", "onlyif=true"];
@@ -20,6 +22,7 @@ fn c12_a_state_module_runs_with_check_apply_and_attributes() {
 }
 
 #[test]
+#[rule("C-12")]
 fn c12_words_are_not_templates() {
     let scratch = Scratch::new();
     scratch.json(&["call", "file.managed", "@T@/x", "content={{ 1 + 1 }} {% if %}"]);
@@ -27,6 +30,7 @@ fn c12_words_are_not_templates() {
 }
 
 #[test]
+#[rule("C-12")]
 fn c12_a_function_gives_a_plain_answer() {
     let scratch = Scratch::new();
     assert_eq!(scratch.json(&["call", "test.echo", "hi"]), "hi");
@@ -36,6 +40,7 @@ fn c12_a_function_gives_a_plain_answer() {
 }
 
 #[test]
+#[rule("D-7")]
 fn d7_facts_items_tells_of_this_machine() {
     let scratch = Scratch::new();
     let facts = scratch.json(&["call", "facts.items", "--id", "orchard-1"]);
@@ -50,6 +55,7 @@ fn d7_facts_items_tells_of_this_machine() {
 }
 
 #[test]
+#[rule("C-12")]
 fn c12_an_unknown_function_is_named_with_a_suggestion() {
     let done = Scratch::new().zester(&["call", "file.manged", "/x"]);
     assert_eq!(done.code, Some(1));
@@ -61,6 +67,7 @@ fn c12_an_unknown_function_is_named_with_a_suggestion() {
 }
 
 #[test]
+#[rule("C-12")]
 fn c12_state_apply_and_its_kin_work_as_the_commands_do() {
     let scratch = Scratch::with("x:\n  file.managed: [{path: \"@T@/x\"}, {content: y}]\n");
     scratch.write("states/top.zy", "base:\n  '*':\n    - c\n");
@@ -72,6 +79,7 @@ fn c12_state_apply_and_its_kin_work_as_the_commands_do() {
 }
 
 #[test]
+#[rule("C-12")]
 fn c12_a_bad_value_points_at_the_command_line() {
     let done = Scratch::new().zester(&["call", "file.managed", "/x", "contnet=a"]);
     assert_eq!(done.code, Some(1));
@@ -79,6 +87,7 @@ fn c12_a_bad_value_points_at_the_command_line() {
 }
 
 #[test]
+#[rule("C-12")]
 fn c12_people_see_what_a_called_command_printed() {
     let done = Scratch::new().zester(&["call", "cmd.run", "echo hello; echo oops >&2"]);
     assert!(done.stdout.contains("\n     hello\n     oops\n"), "{}", done.stdout);

@@ -2,6 +2,7 @@
 
 use crate::scratch::{Done, Scratch, wait_for};
 use std::process::Command;
+use zester_rule::rule;
 
 const STATES: &str = r#"
 quick:
@@ -38,6 +39,7 @@ fn signalled(signal: &str) -> (Scratch, Done) {
 }
 
 #[test]
+#[rule("S-32", "C-6")]
 fn s32_c6_interrupted_runs_end_cleanly_with_their_results() {
     for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
         let (scratch, done) = signalled(signal);
@@ -52,6 +54,7 @@ fn s32_c6_interrupted_runs_end_cleanly_with_their_results() {
 }
 
 #[test]
+#[rule("C-6")]
 fn c6_the_second_ctrl_c_leaves_at_once_and_takes_its_commands_along() {
     let scratch = scratch();
     scratch.write("states/c.zy", &format!(
@@ -71,6 +74,7 @@ fn c6_the_second_ctrl_c_leaves_at_once_and_takes_its_commands_along() {
 }
 
 #[test]
+#[rule("C-3")]
 fn c3_a_deadline_is_exit_code_two() {
     let scratch = scratch();
     let done = scratch.zester(&["apply", "c", "--timeout", "300ms", "--format", "json"]);

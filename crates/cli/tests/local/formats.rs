@@ -2,10 +2,12 @@
 
 use crate::scratch::Scratch;
 use std::path::Path;
+use zester_rule::rule;
 
 const STATES: &str = "a:\n  test.succeed_with_changes: []\nb:\n  test.nop: []\n";
 
 #[test]
+#[rule("C-1")]
 fn c1_json_and_yaml_are_one_document_on_stdout_alone() {
     let scratch = Scratch::with(STATES);
     let json = scratch.json(&["apply", "c"]);
@@ -15,6 +17,7 @@ fn c1_json_and_yaml_are_one_document_on_stdout_alone() {
 }
 
 #[test]
+#[rule("C-1")]
 fn c1_without_a_terminal_there_is_no_colour_and_no_progress() {
     let scratch = Scratch::with(STATES);
     let mut command = scratch.command(&["apply", "c"]);
@@ -24,6 +27,7 @@ fn c1_without_a_terminal_there_is_no_colour_and_no_progress() {
 }
 
 #[test]
+#[rule("C-2")]
 fn c2_the_result_has_every_key() {
     let scratch = Scratch::with(STATES);
     let result = scratch.json(&["apply", "c"]);
@@ -50,6 +54,7 @@ fn c2_the_result_has_every_key() {
 }
 
 #[test]
+#[rule("C-3")]
 fn c3_exit_codes() {
     let scratch = Scratch::with(STATES);
     scratch.write("states/fails.zy", "x:\n  test.fail_without_changes: []\n");
@@ -73,6 +78,7 @@ fn c3_exit_codes() {
 }
 
 #[test]
+#[rule("C-3")]
 fn c3_compile_errors_are_a_document_with_all_of_them() {
     let scratch = Scratch::with("x:\n  file.manged: []\ny:\n  cmd.run: [{comand: x}]\n");
     let document = scratch.json(&["apply", "c"]);
@@ -86,6 +92,7 @@ fn c3_compile_errors_are_a_document_with_all_of_them() {
 }
 
 #[test]
+#[rule("C-4")]
 fn c4_a_run_for_people_names_what_changed_why_something_was_skipped_and_repeats_failures() {
     let scratch = Scratch::with(
         "conf:\n  file.managed: [{path: \"@T@/conf\"}, {content: \"new\\n\"}]\nbad:\n  cmd.run: [{command: \"echo sorry >&2; exit 7\"}]\nafter:\n  test.nop: [{require: [cmd: bad]}]\nrebuild:\n  test.nop: [{onchanges: [test.nop: same]}]\nsame:\n  test.nop: []\n",
@@ -112,6 +119,7 @@ fn c4_a_run_for_people_names_what_changed_why_something_was_skipped_and_repeats_
 }
 
 #[test]
+#[rule("C-5")]
 fn c5_test_is_check() {
     let scratch = Scratch::with(STATES);
     for words in [
@@ -126,6 +134,7 @@ fn c5_test_is_check() {
 }
 
 #[test]
+#[rule("C-8")]
 fn c8_flag_beats_environment_beats_file() {
     let scratch = Scratch::with("x:\n  test.nop: [{order: 1}]\n{{ grains.id }}:\n  test.nop: []\n");
     scratch.write("config.yaml", "id: from-file\n");
@@ -149,6 +158,7 @@ fn c8_flag_beats_environment_beats_file() {
 }
 
 #[test]
+#[rule("C-9")]
 fn c9_states_and_data_have_defaults() {
     let scratch = Scratch::with(STATES);
     let mut command = scratch.command(&["apply", "c", "--format", "json"]);

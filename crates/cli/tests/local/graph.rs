@@ -2,10 +2,12 @@
 
 use crate::scratch::Scratch;
 use serde_json::json;
+use zester_rule::rule;
 
 const STATES: &str = "conf:\n  file.managed: [{path: \"@T@/conf\"}, {content: x}]\nrestart:\n  cmd.run:\n    - command: echo \"<&>\"\n    - watch: [{file: conf}]\nlast:\n  test.nop: [{onfail: [cmd: restart]}]\n";
 
 #[test]
+#[rule("S-21")]
 fn s21_json_shows_levels_and_each_edges_kind() {
     let graph = Scratch::with(STATES).json(&["graph", "c"]);
     assert_eq!(graph["levels"], json!([["file.managed:conf"], ["cmd.run:restart"], ["test.nop:last"]]));
@@ -17,6 +19,7 @@ fn s21_json_shows_levels_and_each_edges_kind() {
 }
 
 #[test]
+#[rule("S-40")]
 fn s40_ordered_files_have_order_edges() {
     let scratch = Scratch::with("#!ordered\nz:\n  test.nop: []\na:\n  test.nop: []\n");
     let graph = scratch.json(&["graph", "c"]);
@@ -39,6 +42,7 @@ fn text_and_dot_name_every_state() {
 }
 
 #[test]
+#[rule("S-10")]
 fn s10_graph_does_not_run_commands_from_templates() {
     let scratch = Scratch::with("{% set x = salt['cmd.run']('touch @T@/ran') %}\na:\n  test.nop: []\n");
     for verb in ["graph", "lint"] {

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
+use zester_rule::rule;
 
 const FILES: usize = 50;
 
@@ -124,21 +125,25 @@ fn kill_and_revert(seed: u64) {
 }
 
 #[test]
+#[rule("S-31")]
 fn s31_killed_at_any_moment_and_reverted_first_fifty() {
     kill_and_revert(0x9E37_79B9_7F4A_7C15);
 }
 
 #[test]
+#[rule("S-31")]
 fn s31_killed_at_any_moment_and_reverted_second_fifty() {
     kill_and_revert(0xD1B5_4A32_D192_ED03);
 }
 
 #[test]
+#[rule("S-31")]
 fn s31_killed_at_any_moment_and_reverted_third_fifty() {
     kill_and_revert(0x8CB9_2BA7_2F3D_8DD7);
 }
 
 #[test]
+#[rule("S-31")]
 fn s31_killed_at_any_moment_and_reverted_fourth_fifty() {
     kill_and_revert(0x2545_F491_4F6C_DD1D);
 }

@@ -1,10 +1,12 @@
 //! One mutating run per data dir (S-42).
 
 use crate::scratch::{Scratch, wait_for};
+use zester_rule::rule;
 
 const STATES: &str = "slow:\n  cmd.run: [{command: \"touch @T@/begun; n=0; until test -e @T@/go || test $((n += 1)) -gt 1500; do sleep 0.02; done\"}]\nquick:\n  test.nop: []\n";
 
 #[test]
+#[rule("S-42")]
 fn s42_a_second_run_waits_and_says_for_whom_and_no_wait_gives_up() {
     let scratch = Scratch::with(STATES);
     scratch.write("states/other.zy", "other:\n  test.succeed_with_changes: []\n");
@@ -36,6 +38,7 @@ fn s42_a_second_run_waits_and_says_for_whom_and_no_wait_gives_up() {
 }
 
 #[test]
+#[rule("S-42")]
 fn s42_the_lock_dies_with_its_holder() {
     let scratch = Scratch::with(STATES);
     let mut first = scratch.spawn(&["apply", "c"]);

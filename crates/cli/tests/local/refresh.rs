@@ -1,6 +1,7 @@
 //! A refresh is never lost (S-39).
 
 use crate::scratch::{Scratch, wait_for};
+use zester_rule::rule;
 
 /// The configuration changes, something fails, and the restart depends on both.
 const STATES: &str = r#"
@@ -25,6 +26,7 @@ fn restarts(scratch: &Scratch) -> usize {
 }
 
 #[test]
+#[rule("S-39")]
 fn s39_a_refresh_outlives_a_failure_and_is_given_once() {
     let scratch = Scratch::with(STATES);
     let first = scratch.json(&["apply", "c"]);
@@ -50,6 +52,7 @@ fn s39_a_refresh_outlives_a_failure_and_is_given_once() {
 }
 
 #[test]
+#[rule("S-39")]
 fn s39_a_refresh_outlives_kill_nine() {
     let scratch =
         Scratch::with(&STATES.replace("test -e @T@/open", "touch @T@/at-gate; n=0; until test -e @T@/open || test $((n += 1)) -gt 1500; do sleep 0.02; done; test -e @T@/open"));
@@ -69,6 +72,7 @@ fn s39_a_refresh_outlives_kill_nine() {
 }
 
 #[test]
+#[rule("S-39")]
 fn s39_a_refresh_outlives_failhard_and_cancel() {
     for (attribute, words) in
         [("    - failhard: true\n", &["apply", "c"][..]), ("", &["apply", "c", "--timeout", "300ms"][..])]
@@ -90,6 +94,7 @@ fn s39_a_refresh_outlives_failhard_and_cancel() {
 }
 
 #[test]
+#[rule("S-39")]
 fn s39_a_failed_refresh_stays_owed() {
     let scratch = Scratch::with(
         "conf:\n  file.managed: [{path: \"@T@/conf\"}, {content: v1}]\nrestart:\n  cmd.run:\n    - command: \"echo x >> @T@/log; test -e @T@/open\"\n    - refresh_only: true\n    - watch: [{file: conf}]\n",

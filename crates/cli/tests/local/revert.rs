@@ -1,6 +1,7 @@
 //! Undoing what apply did here (S-31).
 
 use crate::scratch::Scratch;
+use zester_rule::rule;
 
 const STATES: &str = "conf:\n  file.managed: [{path: \"@T@/conf\"}, {content: \"{{ settings.v }}\"}]\n";
 
@@ -19,6 +20,7 @@ fn revert(scratch: &Scratch, words: &[&str]) -> serde_json::Value {
 }
 
 #[test]
+#[rule("S-31")]
 fn s31_each_revert_goes_one_step_back() {
     let scratch = Scratch::with(STATES);
     for version in ["one", "two", "three"] {
@@ -34,6 +36,7 @@ fn s31_each_revert_goes_one_step_back() {
 }
 
 #[test]
+#[rule("S-31")]
 fn s31_what_somebody_changed_since_is_not_overwritten_unless_forced() {
     let scratch = Scratch::with(STATES);
     scratch.write("conf", "original");
@@ -49,6 +52,7 @@ fn s31_what_somebody_changed_since_is_not_overwritten_unless_forced() {
 }
 
 #[test]
+#[rule("S-31")]
 fn s31_a_run_can_be_undone_when_its_state_files_are_gone() {
     let scratch = Scratch::with(STATES);
     scratch.write("conf", "original");
@@ -63,6 +67,7 @@ fn s31_a_run_can_be_undone_when_its_state_files_are_gone() {
 }
 
 #[test]
+#[rule("S-31")]
 fn s31_if_a_revert_fails_what_it_depends_on_is_left_alone() {
     let scratch = Scratch::with(
         "base:\n  file.managed: [{path: \"@T@/base\"}, {content: new}]\nmiddle:\n  file.managed: [{path: \"@T@/middle\"}, {content: new}, {require: [{file: base}]}]\ntop:\n  file.managed: [{path: \"@T@/top\"}, {content: new}, {require: [{file: middle}]}]\n",
@@ -77,6 +82,7 @@ fn s31_if_a_revert_fails_what_it_depends_on_is_left_alone() {
 }
 
 #[test]
+#[rule("S-31")]
 fn s31_directories_made_on_the_way_go_if_they_are_empty() {
     let scratch =
         Scratch::with("f:\n  file.managed: [{path: \"@T@/a/b/f\"}, {content: x}, {makedirs: true}]\n");
@@ -87,6 +93,7 @@ fn s31_directories_made_on_the_way_go_if_they_are_empty() {
 }
 
 #[test]
+#[rule("S-31")]
 fn s31_commands_have_nothing_to_revert() {
     let scratch = Scratch::with("x:\n  cmd.run: [{command: \"touch @T@/x\"}]\n");
     scratch.json(&["apply", "c"]);

@@ -2,8 +2,10 @@
 
 use crate::scratch::Scratch;
 use serde_json::Value as Json;
+use zester_rule::rule;
 
 #[test]
+#[rule("S-30")]
 fn s30_check_and_apply_agree() {
     // Later states need what earlier ones create; a dry run must see it.
     let scratch = Scratch::with(
@@ -39,6 +41,7 @@ lost:
 }
 
 #[test]
+#[rule("S-33")]
 fn s33_a_state_that_fails_does_not_stop_the_others() {
     let scratch =
         Scratch::with("bad:\n  test.fail_without_changes: []\ngood:\n  test.succeed_with_changes: []\n");
@@ -47,6 +50,7 @@ fn s33_a_state_that_fails_does_not_stop_the_others() {
 }
 
 #[test]
+#[rule("S-28")]
 fn s28_concurrency_bounds_how_many_run_at_once() {
     let text: String = (0..6)
         .map(|n| format!("s{n}:\n  cmd.run: [{{command: \"mkdir @T@/only || touch @T@/clash; sleep 0.05; rmdir @T@/only\"}}]\n"))
@@ -57,6 +61,7 @@ fn s28_concurrency_bounds_how_many_run_at_once() {
 }
 
 #[test]
+#[rule("S-41")]
 fn s41_check_cmd_judges_a_change_and_unknown_attributes_are_not_ignored() {
     let scratch =
         Scratch::with("f:\n  file.managed: [{path: \"@T@/f\"}, {content: x}, {check_cmd: \"false\"}]\n");
@@ -69,6 +74,7 @@ fn s41_check_cmd_judges_a_change_and_unknown_attributes_are_not_ignored() {
 }
 
 #[test]
+#[rule("S-4")]
 fn s4_a_path_makes_its_own_directory_the_states_dir() {
     let scratch = Scratch::new();
     scratch.write("elsewhere/one.zy", "include: [two]\na:\n  test.nop: []\n");
@@ -80,6 +86,7 @@ fn s4_a_path_makes_its_own_directory_the_states_dir() {
 }
 
 #[test]
+#[rule("S-4")]
 fn s4_nothing_inside_a_file_leaves_the_states_dir() {
     let scratch = Scratch::new();
     scratch.write("secret", "secret");
@@ -98,6 +105,7 @@ fn s4_nothing_inside_a_file_leaves_the_states_dir() {
 }
 
 #[test]
+#[rule("S-8")]
 fn s8_the_highstate_is_what_top_gives_this_machine() {
     let scratch = Scratch::with("c:\n  test.nop: []\n");
     scratch.write("states/web.zy", "web:\n  test.nop: []\n");
@@ -114,6 +122,7 @@ fn s8_the_highstate_is_what_top_gives_this_machine() {
 }
 
 #[test]
+#[rule("S-27", "S-34")]
 fn s27_s34_modes_and_counts_are_in_the_result() {
     let scratch = Scratch::with("a:\n  test.fail_with_changes: []\nb:\n  test.succeed_with_changes: []\n");
     let dry = scratch.json(&["check", "c"]);
@@ -133,6 +142,7 @@ fn s27_s34_modes_and_counts_are_in_the_result() {
 }
 
 #[test]
+#[rule("S-29")]
 fn s29_a_dry_run_follows_conditions_with_would_change_for_changed() {
     let scratch = Scratch::with(
         "a:\n  test.succeed_with_changes: []\nb:\n  cmd.run: [{command: \"touch @T@/b\"}, {creates: /}, {watch: [{test.succeed_with_changes: a}]}]\nc:\n  test.nop: []\nd:\n  test.succeed_with_changes: [{onchanges: [{test.nop: c}]}]\n",
@@ -145,6 +155,7 @@ fn s29_a_dry_run_follows_conditions_with_would_change_for_changed() {
 }
 
 #[test]
+#[rule("S-24")]
 fn s24_the_same_name_twice_is_reported_with_both_places() {
     let scratch = Scratch::with("include: [other]\nx:\n  test.nop: []\n");
     scratch.write("states/other.zy", "y:\n  test.nop: []\nx:\n  test.nop: []\n");
@@ -165,6 +176,7 @@ fn s24_the_same_name_twice_is_reported_with_both_places() {
 }
 
 #[test]
+#[rule("X-4")]
 fn x4_details_are_typed() {
     let scratch = Scratch::with("x:\n  cmd.run: [{command: \"echo out; echo err >&2; exit 3\"}]\n");
     let details = scratch.json(&["apply", "c"])["states"]["cmd.run:x"]["details"].clone();

@@ -3,9 +3,11 @@
 use crate::daemon::PATIENCE;
 use crate::fleet::Fleet;
 use crate::proxy::Proxy;
+use zester_rule::rule;
 use zester_testkit::{Server, wait_for};
 
 #[test]
+#[rule("J-6")]
 fn j6_a_peel_that_was_away_gets_its_work_when_it_is_back() {
     let Some(server) = Server::or_skip() else { return };
     let proxy = Proxy::to(&server.url());
@@ -33,6 +35,7 @@ fn j6_a_peel_that_was_away_gets_its_work_when_it_is_back() {
 }
 
 #[test]
+#[rule("J-22")]
 fn j22_what_ends_while_the_peel_is_away_is_returned_when_it_is_back() {
     let Some(server) = Server::or_skip() else { return };
     let proxy = Proxy::to(&server.url());

@@ -4,6 +4,7 @@ use crate::fleet::Fleet;
 use serde_json::Value as Json;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use zester_rule::rule;
 use zester_testkit::Cluster;
 
 const JOBS: usize = 200;
@@ -50,12 +51,14 @@ fn survive(victim: usize, jobs: usize) {
 }
 
 #[test]
+#[rule("J-13")]
 fn j13_a_cluster_that_loses_a_server_loses_no_job_and_doubles_none() {
     survive(0, JOBS);
 }
 
 /// Which of them is lost does not matter; the long run tries the others too.
 #[test]
+#[rule("J-13")]
 fn j13_nor_when_it_loses_another() {
     if std::env::var_os("ZESTER_SOAK").is_some() {
         survive(1, JOBS);

@@ -2,9 +2,11 @@
 
 use crate::daemon::PATIENCE;
 use crate::fleet::Fleet;
+use zester_rule::rule;
 use zester_testkit::{Server, wait_for};
 
 #[test]
+#[rule("J-13")]
 fn j13_another_master_finishes_the_job_of_one_that_was_killed() {
     let Some(server) = Server::or_skip() else { return };
     let mut fleet = Fleet::start(&server.url(), 2, 3);
@@ -23,6 +25,7 @@ fn j13_another_master_finishes_the_job_of_one_that_was_killed() {
 }
 
 #[test]
+#[rule("J-13")]
 fn j13_work_that_goes_on_is_waited_for_by_the_adopter() {
     let Some(server) = Server::or_skip() else { return };
     let mut fleet = Fleet::start(&server.url(), 2, 2);
@@ -38,6 +41,7 @@ fn j13_work_that_goes_on_is_waited_for_by_the_adopter() {
 }
 
 #[test]
+#[rule("J-12", "J-14")]
 fn j12_j14_a_stopped_master_detaches_and_adopts_its_jobs_when_it_is_back() {
     let Some(server) = Server::or_skip() else { return };
     let mut fleet = Fleet::start(&server.url(), 1, 2);

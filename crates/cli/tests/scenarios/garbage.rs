@@ -4,6 +4,7 @@ use crate::fleet::Fleet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use zester_bus::{Bus, Bytes};
+use zester_rule::rule;
 use zester_testkit::{Server, wait_for};
 
 const MESSAGES: usize = 100_000;
@@ -58,6 +59,7 @@ fn metric(port: u16, name: &str) -> Option<u64> {
 }
 
 #[test]
+#[rule("I-8")]
 fn i8_a_hundred_thousand_senseless_messages_change_nothing() {
     let Some(server) = Server::or_skip() else { return };
     let fleet = Fleet::start(&server.url(), 1, 1);
@@ -99,6 +101,7 @@ fn i8_a_hundred_thousand_senseless_messages_change_nothing() {
 
 /// The health port says how many there were.
 #[test]
+#[rule("D-11")]
 fn d11_senseless_messages_are_counted() {
     let Some(server) = Server::or_skip() else { return };
     let mut fleet = Fleet::start(&server.url(), 1, 0);

@@ -2,9 +2,11 @@
 
 use crate::daemon::PATIENCE;
 use crate::fleet::Fleet;
+use zester_rule::rule;
 use zester_testkit::{Server, wait_for};
 
 #[test]
+#[rule("J-22")]
 fn j22_a_peel_killed_in_the_middle_of_a_job_returns_interrupted_and_leaves_no_process() {
     let Some(server) = Server::or_skip() else { return };
     let mut fleet = Fleet::start(&server.url(), 1, 2);

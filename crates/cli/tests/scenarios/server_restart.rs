@@ -1,9 +1,11 @@
 //! The bus goes in the middle of a job.
 
 use crate::fleet::Fleet;
+use zester_rule::rule;
 use zester_testkit::Server;
 
 #[test]
+#[rule("J-9")]
 fn j9_a_server_killed_in_the_middle_of_a_job_costs_nothing() {
     let Some(mut server) = Server::or_skip() else { return };
     let fleet = Fleet::start(&server.url(), 2, 3);

@@ -4,6 +4,7 @@ use crate::world::*;
 use serde_json::{Map, json};
 use std::time::Duration;
 use zester_client::{Answer, Error, Work};
+use zester_rule::rule;
 use zester_wire::*;
 
 fn work() -> Work {
@@ -32,6 +33,7 @@ async fn peels_answer(world: &mut World, names: &[&'static str]) {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-21")]
 async fn j21_direct_works_with_every_master_down() {
     let mut world = world().await;
     for name in ["web-1", "web-2", "db-1", "web-9"] {
@@ -53,6 +55,7 @@ async fn j21_direct_works_with_every_master_down() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-21")]
 async fn j21_a_peel_that_does_not_answer_is_given_up_after_its_budget() {
     let mut world = world().await;
     put_facts(&world.other, "web-1", json!({})).await;
@@ -65,6 +68,7 @@ async fn j21_a_peel_that_does_not_answer_is_given_up_after_its_budget() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-21")]
 async fn j21_settings_cannot_be_asked_for_without_a_master() {
     let world = world().await;
     let error = world.client.direct("not I@role:db", &work()).await.err().unwrap();

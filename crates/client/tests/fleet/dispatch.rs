@@ -5,9 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 use zester_client::{Error, limits};
+use zester_rule::rule;
 use zester_wire::*;
 
 #[tokio::test(start_paused = true)]
+#[rule("J-3")]
 async fn j3_a_dispatch_is_asked_again_with_the_same_jid_until_a_master_grants_it() {
     let mut world = world().await;
     let request = world.request("test.ping");

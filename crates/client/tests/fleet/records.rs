@@ -5,6 +5,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use zester_client::{Error, Killed};
+use zester_rule::rule;
 use zester_wire::*;
 
 #[tokio::test(start_paused = true)]
@@ -51,6 +52,7 @@ async fn a_job_is_found_by_a_prefix_that_only_it_has() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-17")]
 async fn j17_the_missing_of_a_running_job_are_told_apart() {
     let world = world().await;
     let (link, jid) = (&world.other, world.other.new_jid());
@@ -69,6 +71,7 @@ async fn j17_the_missing_of_a_running_job_are_told_apart() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-9")]
 async fn j9_a_late_return_corrects_who_is_missing() {
     let world = world().await;
     let (link, jid) = (&world.other, world.other.new_jid());
@@ -82,6 +85,7 @@ async fn j9_a_late_return_corrects_who_is_missing() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-11")]
 async fn j11_killing_a_job_that_is_over_says_so() {
     let mut world = world().await;
     let jid = world.other.new_jid();
@@ -100,6 +104,7 @@ async fn j11_killing_a_job_that_is_over_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-18")]
 async fn j18_a_retry_is_a_new_job_whose_id_the_client_made() {
     let mut world = world().await;
     let jid = world.other.new_jid();

@@ -66,8 +66,10 @@ fn round(state: &mut [u32; 4], block: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("S-10")]
     fn s10_digests_are_those_of_the_standards() {
         for (text, wanted) in [
             ("", "d41d8cd98f00b204e9800998ecf8427e"),

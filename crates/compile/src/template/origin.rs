@@ -110,8 +110,10 @@ fn push(pieces: &mut Vec<Piece>, at: usize, spot: Spot, files: &dyn Fn(usize) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("S-10")]
     fn s10_marks_come_out_as_they_went_in() {
         let spots = Spots::default();
         let first = spots.mark(0, 7, 3, true);

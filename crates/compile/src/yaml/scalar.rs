@@ -83,8 +83,10 @@ fn float(sign: &str, unsigned: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("S-9")]
     fn s9_plain_scalars_mean_what_salt_reads() {
         use Meaning::{Bool, Float, Int, Null, Text};
         let table = [

@@ -2,6 +2,7 @@
 
 use crate::fixture::*;
 use std::time::{Duration, Instant};
+use zester_rule::rule;
 
 /// The problem of a template, which must come quickly.
 fn refused(template: &str) -> String {
@@ -17,6 +18,7 @@ fn refused(template: &str) -> String {
 const TOO_LONG: &str = "rendering takes longer than 10 seconds";
 
 #[test]
+#[rule("S-10")]
 fn s10_no_value_outgrows_its_bound() {
     let value = "a value grows larger than 16 MiB";
     for template in [
@@ -41,6 +43,7 @@ fn s10_no_value_outgrows_its_bound() {
 }
 
 #[test]
+#[rule("S-10")]
 fn s10_captures_and_output_are_bounded_too() {
     for template in [
         "{% set ns = namespace(s='aaaaaaaa') %}{% for i in range(60) %}{% set t %}{{ ns.s }}{{ ns.s }}{% endset %}{% set ns.s = t %}{% endfor %}",
@@ -55,6 +58,7 @@ fn s10_captures_and_output_are_bounded_too() {
 }
 
 #[test]
+#[rule("S-10")]
 fn s10_formats_are_bounded() {
     for template in [
         "{{ 'a\nb'|indent(1000000000) }}",
@@ -74,6 +78,7 @@ fn s10_formats_are_bounded() {
 }
 
 #[test]
+#[rule("S-10")]
 fn s10_steps_are_bounded() {
     let found = refused("{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}");
     let bounds = ["the template takes more than 50000000 steps", TOO_LONG];
@@ -83,6 +88,7 @@ fn s10_steps_are_bounded() {
 }
 
 #[test]
+#[rule("S-10")]
 fn s10_recursion_is_bounded() {
     let tree = [("c.zy", "{% include 'c.zy' %}")];
     assert!(texts(&asked(&tree, "c"))[0].contains("levels deep"), "{:?}", texts(&asked(&tree, "c")));
@@ -92,6 +98,7 @@ fn s10_recursion_is_bounded() {
 }
 
 #[test]
+#[rule("S-10")]
 fn s10_values_cannot_nest_without_end_nor_hold_themselves() {
     assert!(refused("{% set l = [] %}{% do l.append(l) %}").contains("cannot hold itself"));
     assert!(
@@ -109,6 +116,7 @@ fn s10_values_cannot_nest_without_end_nor_hold_themselves() {
 }
 
 #[test]
+#[rule("S-10")]
 fn s10_values_that_hold_one_thing_many_times_are_bounded() {
     for tail in ["{{ ns.l }}", "{{ ns.l|tojson|length }}", "{{ (ns.l ~ '')|length }}", "{{ ns.l == ns.m }}"] {
         let template = format!(
@@ -121,6 +129,7 @@ fn s10_values_that_hold_one_thing_many_times_are_bounded() {
 }
 
 #[test]
+#[rule("S-3")]
 fn s3_no_more_problems_are_listed_than_anybody_reads() {
     let text: String = (0..1_000).map(|n| format!("s{n}:\n  file.manged: []\n")).collect();
     let found = texts(&one(&text));
@@ -129,6 +138,7 @@ fn s3_no_more_problems_are_listed_than_anybody_reads() {
 }
 
 #[test]
+#[rule("S-10")]
 fn s10_time_is_bounded_even_where_steps_are_cheap() {
     // Sixteen million letters compared a hundred thousand times: few steps, many minutes.
     let template = "{% set s = 'a' * 16000000 %}{% set t = 'a' * 16000000 %}{% for i in range(100000) %}{% if (s != t) or (s < t) -%} x {%- elif s > t %}y{% endif %}{% endfor %}";

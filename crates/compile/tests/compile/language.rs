@@ -4,8 +4,10 @@ use crate::fixture::*;
 use serde_json::json;
 use std::time::Duration;
 use zester_compile::{Ask, lint};
+use zester_rule::rule;
 
 #[test]
+#[rule("S-1")]
 fn s1_all_parameter_forms_declare_the_same_state() {
     let compiled = one(
         "a:\n  test.nop: []\nb:\n  test.nop:\nc:\n  test.configurable_test_state:\n    changes: true\n    result: true\nd:\n  test.configurable_test_state:\n    - changes: true\n    - result: true\n",
@@ -18,6 +20,7 @@ fn s1_all_parameter_forms_declare_the_same_state() {
 }
 
 #[test]
+#[rule("S-1")]
 fn s1_the_old_forms_of_salt_work() {
     let compiled = one("nginx:\n  pkg:\n    - installed\n    - version: 1.10\nredis: pkg.installed\n");
     assert_eq!(names(&compiled), ["pkg.installed:nginx", "pkg.installed:redis"]);
@@ -26,6 +29,7 @@ fn s1_the_old_forms_of_salt_work() {
 }
 
 #[test]
+#[rule("S-1")]
 fn s1_what_holds_no_state_is_refused() {
     assert_eq!(
         problem("x: 5\n"),
@@ -44,6 +48,7 @@ fn s1_what_holds_no_state_is_refused() {
 }
 
 #[test]
+#[rule("S-2")]
 fn s2_the_primary_parameter_defaults_to_the_id_and_name_is_its_alias() {
     let compiled = one(
         "/one:\n  file.managed:\n    - content: x\ntwo:\n  file.managed:\n    - name: /two\nthree:\n  file.managed:\n    - path: /three\n",
@@ -54,6 +59,7 @@ fn s2_the_primary_parameter_defaults_to_the_id_and_name_is_its_alias() {
 }
 
 #[test]
+#[rule("S-3")]
 fn s3_an_unknown_module_suggests_the_nearest() {
     assert_eq!(
         problem("ok:\n  test.nop: []\nbad:\n  file.manged:\n    - path: /x\n"),
@@ -63,6 +69,7 @@ fn s3_an_unknown_module_suggests_the_nearest() {
 }
 
 #[test]
+#[rule("S-3")]
 fn s3_an_unknown_parameter_suggests_the_nearest() {
     let compiled = one("x:\n  file.managed:\n    - path: /x\n    - contnet: hello\n");
     assert_eq!(
@@ -74,6 +81,7 @@ fn s3_an_unknown_parameter_suggests_the_nearest() {
 }
 
 #[test]
+#[rule("S-3")]
 fn s3_a_missing_or_repeated_parameter_is_an_error() {
     assert_eq!(problem("/x:\n  file.symlink: []\n"), "states/c.zy:2:3: file.symlink needs `target`");
     assert_eq!(
@@ -87,6 +95,7 @@ fn s3_a_missing_or_repeated_parameter_is_an_error() {
 }
 
 #[test]
+#[rule("S-3")]
 fn s3_what_is_misspelt_is_not_also_missing() {
     let compiled = one("/x:\n  file.symlink:\n    - tarrget: /y\n");
     assert_eq!(
@@ -97,6 +106,7 @@ fn s3_what_is_misspelt_is_not_also_missing() {
 }
 
 #[test]
+#[rule("S-3")]
 fn s3_all_problems_of_all_files_are_collected() {
     let compiled = asked(
         &[
@@ -111,6 +121,7 @@ fn s3_all_problems_of_all_files_are_collected() {
 }
 
 #[test]
+#[rule("S-3")]
 fn s3_a_loose_item_says_what_is_missing() {
     assert_eq!(
         problem("x:\n  file.managed:\n    - path:/x\n"),
@@ -119,6 +130,7 @@ fn s3_a_loose_item_says_what_is_missing() {
 }
 
 #[test]
+#[rule("S-4")]
 fn s4_dotted_references_find_init_and_sibling_files() {
     let tree = [
         ("web/init.zy", "include:\n  - .config\n  - common.base\nweb:\n  test.nop: []\n"),
@@ -140,6 +152,7 @@ fn s4_dotted_references_find_init_and_sibling_files() {
 }
 
 #[test]
+#[rule("S-4")]
 fn s4_what_is_ambiguous_missing_or_outside_is_an_error() {
     let text = |tree: &[(&str, &str)], reference: &str| texts(&asked(tree, reference)).join("\n");
     let two = [("web.zy", ""), ("web/init.zy", "")];
@@ -163,6 +176,7 @@ fn s4_what_is_ambiguous_missing_or_outside_is_an_error() {
 }
 
 #[test]
+#[rule("S-5")]
 fn s5_an_include_cycle_prints_the_cycle() {
     let tree = [("a.zy", "include: [b]\n"), ("b.zy", "include: [c]\n"), ("c.zy", "include: [a]\n")];
     assert_eq!(
@@ -178,6 +192,7 @@ fn s5_an_include_cycle_prints_the_cycle() {
 }
 
 #[test]
+#[rule("S-5")]
 fn s5_a_file_is_loaded_once_however_often_it_is_included() {
     let tree = [
         ("a.zy", "include: [b, c, b]\n"),
@@ -189,6 +204,7 @@ fn s5_a_file_is_loaded_once_however_often_it_is_included() {
 }
 
 #[test]
+#[rule("S-5")]
 fn s5_a_long_chain_of_includes_needs_no_stack() {
     let list: Vec<(String, String)> =
         (0..5_000).map(|n| (format!("f{n}.zy"), format!("include: [f{}]\n", n + 1))).collect();
@@ -198,6 +214,7 @@ fn s5_a_long_chain_of_includes_needs_no_stack() {
 }
 
 #[test]
+#[rule("S-5")]
 fn s5_extend_appends_requisites_and_replaces_the_rest() {
     let tree = [
         (
@@ -216,6 +233,7 @@ fn s5_extend_appends_requisites_and_replaces_the_rest() {
 }
 
 #[test]
+#[rule("S-5")]
 fn s5_extending_an_unknown_state_is_an_error() {
     assert_eq!(
         problem("extend:\n  nobod:\n    test.nop: []\nnobody:\n  test.nop: []\n"),
@@ -224,6 +242,7 @@ fn s5_extending_an_unknown_state_is_an_error() {
 }
 
 #[test]
+#[rule("S-6")]
 fn s6_the_same_name_twice_is_an_error_with_both_places() {
     let tree = [("a.zy", "include: [b]\nx:\n  test.nop: []\n"), ("b.zy", "x:\n  test.nop: []\n")];
     assert_eq!(
@@ -241,6 +260,7 @@ fn s6_the_same_name_twice_is_an_error_with_both_places() {
 }
 
 #[test]
+#[rule("S-7")]
 fn s7_names_makes_a_state_of_each_name() {
     let compiled = one(
         "dirs:\n  file.managed:\n    - names:\n      - /a\n      - /b:\n        - content: special\n    - content: plain\nafter:\n  test.nop:\n    - require:\n      - file: /b\n      - file: dirs\n",
@@ -260,6 +280,7 @@ fn s7_names_makes_a_state_of_each_name() {
 }
 
 #[test]
+#[rule("S-8")]
 fn s8_highstate_is_the_union_of_what_matches() {
     let tree = |top: &'static str| {
         files(&[
@@ -291,6 +312,7 @@ fn texts_of(compiled: &zester_compile::Compiled) -> String {
 }
 
 #[test]
+#[rule("S-9")]
 fn s9_yaml_habits_of_salt_files_work() {
     let compiled = one(
         "base: &base\n  test.nop: []\none:\n  file.managed:\n    - mode: 0640\n    - makedirs: yes\nthree:\n  <<: *base\n",
@@ -317,6 +339,7 @@ fn s9_yaml_habits_of_salt_files_work() {
 }
 
 #[test]
+#[rule("S-9")]
 fn s9_aliases_are_bounded() {
     let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for level in 1..10 {
@@ -331,6 +354,7 @@ fn s9_aliases_are_bounded() {
 }
 
 #[test]
+#[rule("S-16")]
 fn s16_guards_take_a_command_or_a_list() {
     let compiled =
         one("x:\n  test.nop:\n    - onlyif: test -f /x\n    - unless: [a, 'b c']\n    - check_cmd: true\n");
@@ -346,6 +370,7 @@ fn s16_guards_take_a_command_or_a_list() {
 }
 
 #[test]
+#[rule("S-17")]
 fn s17_order_is_a_number_first_or_last() {
     let order = |value: &str| {
         state(&one(&format!("x:\n  test.nop: [{{order: {value}}}]\n")), "test.nop:x").attributes.order
@@ -358,6 +383,7 @@ fn s17_order_is_a_number_first_or_last() {
 }
 
 #[test]
+#[rule("S-18")]
 fn s18_retry_is_a_number_or_a_map() {
     let retry = |value: &str| {
         let compiled = one(&format!("x:\n  test.nop: [{{retry: {value}}}]\n"));
@@ -382,12 +408,14 @@ fn s18_retry_is_a_number_or_a_map() {
 }
 
 #[test]
+#[rule("S-19")]
 fn s19_failhard_is_true_or_false() {
     assert!(state(&one("x:\n  test.nop: [{failhard: yes}]\n"), "test.nop:x").attributes.failhard);
     assert!(problem("x:\n  test.nop: [{failhard: 5}]\n").contains("`failhard`: expected true or false"));
 }
 
 #[test]
+#[rule("S-20")]
 fn s20_module_run_hands_both_forms_on() {
     let compiled = one(
         "classic:\n  module.run:\n    - name: cmd.run\n    - command: x\ndotted:\n  module.run:\n    - file.managed:\n        path: /two\n",
@@ -399,6 +427,7 @@ fn s20_module_run_hands_both_forms_on() {
 }
 
 #[test]
+#[rule("S-38")]
 fn s38_manifests_are_ordered_and_ensure_decides_the_kind() {
     let compiled = one(
         "- file:\n    - /etc/x:\n        ensure: present\n        content: a\n    - /gone: {ensure: absent}\n- file: {/dir: {ensure: directory}}\n- package:\n    - nginx: {ensure: latest}\n    - vim\n    - git: {ensure: '2.1'}\n- service: {nginx: {ensure: stopped}}\n- exec:\n    - run it:\n- cmd.run:\n    - also: {}\n",
@@ -437,6 +466,7 @@ fn s38_manifests_are_ordered_and_ensure_decides_the_kind() {
 }
 
 #[test]
+#[rule("S-40")]
 fn s40_ordered_files_run_top_to_bottom_unless_a_requisite_says_otherwise() {
     let text = "#!ordered\na:\n  test.nop: []\nb:\n  test.nop: []\n  cmd.run: []\n";
     let compiled = one(text);
@@ -454,6 +484,7 @@ fn s40_ordered_files_run_top_to_bottom_unless_a_requisite_says_otherwise() {
 }
 
 #[test]
+#[rule("S-40")]
 fn s40_order_edges_stay_inside_their_file() {
     let tree = [
         ("a.zy", "#!ordered\ninclude: [b]\nx:\n  test.nop: []\n"),
@@ -465,6 +496,7 @@ fn s40_order_edges_stay_inside_their_file() {
 }
 
 #[test]
+#[rule("S-40")]
 fn s40_lint_points_out_what_nothing_orders() {
     let advice = |text: &str| {
         let compiled = one(text);

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use zester_compile::requisite::parse_target;
 use zester_compile::{Inputs, parse_yaml, render};
 use zester_model::source::FileId;
+use zester_rule::rule;
 
 fn rendered(text: &str) -> Option<String> {
     let (tree, catalog, facts, settings) = (files(&[]), catalog(), facts(), settings());
@@ -110,6 +111,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
+    #[rule("S-9")]
     fn s9_the_composer_never_panics(text in dense(), other in ".{0,60}") {
         for text in [&text, &other] {
             if let Err(problems) = parse_yaml(FileId(0), text) {
@@ -119,6 +121,7 @@ proptest! {
     }
 
     #[test]
+    #[rule("S-10")]
     fn s10_a_compile_never_panics(text in dense()) {
         let compiled = one(&text);
         // Also a program with problems holds together: later stages look at it for theirs.
@@ -130,6 +133,7 @@ proptest! {
     }
 
     #[test]
+    #[rule("S-10")]
     fn s10_marks_leave_the_output_as_it_would_be_without(text in template()) {
         let plain = minijinja::Environment::new();
         let mut plain = plain;
@@ -141,6 +145,7 @@ proptest! {
     }
 
     #[test]
+    #[rule("S-11")]
     fn s11_any_text_is_a_target(text in ".{0,40}") {
         let target = parse_target(&text);
         prop_assert_eq!(target.whole, Some(text));

@@ -2,6 +2,7 @@
 
 use crate::fixture::*;
 use serde_json::json;
+use zester_rule::rule;
 
 const BASE: &str = "conf:\n  file.managed:\n    - path: /etc/x\nnginx:\n  pkg.installed: []\n  service.running: []\nflag:\n  file.touch: []\nalone:\n  user.present: []\n'echo a:b':\n  cmd.run: []\n";
 
@@ -14,6 +15,7 @@ fn target(text: &str) -> Vec<String> {
 }
 
 #[test]
+#[rule("S-11")]
 fn s11_every_target_form_finds_its_state() {
     for (text, expected) in [
         ("file.managed:conf", "file.managed:conf"),
@@ -40,6 +42,7 @@ fn s11_every_target_form_finds_its_state() {
 }
 
 #[test]
+#[rule("S-11")]
 fn s11_a_bare_id_of_two_states_is_an_error_that_lists_them() {
     let found = texts(&one(&format!("{BASE}x:\n  test.nop:\n    - require: [nginx]\n")));
     assert_eq!(found.len(), 1);
@@ -52,6 +55,7 @@ fn s11_a_bare_id_of_two_states_is_an_error_that_lists_them() {
 }
 
 #[test]
+#[rule("S-11")]
 fn s11_all_relations_and_their_lists() {
     assert_eq!(
         waits(
@@ -71,6 +75,7 @@ fn s11_all_relations_and_their_lists() {
 }
 
 #[test]
+#[rule("S-11")]
 fn s11_in_forms_put_the_requisite_onto_the_target() {
     let compiled = one(
         "a:\n  test.nop:\n    - require_in: [cmd.run:r]\n    - watch_in: [cmd.run:w]\n    - onchanges_in: [cmd.run:o]\n    - onfail_in: [cmd.run:f]\n    - listen_in: [cmd.run:l]\n    - prereq_in: [cmd.run:p]\nr:\n  cmd.run: []\nw:\n  cmd.run: []\no:\n  cmd.run: []\nf:\n  cmd.run: []\nl:\n  cmd.run: []\np:\n  cmd.run: []\n",
@@ -89,6 +94,7 @@ fn s11_in_forms_put_the_requisite_onto_the_target() {
 }
 
 #[test]
+#[rule("S-11")]
 fn s11_prereq_gives_its_target_a_require() {
     let compiled = one("drain:\n  cmd.run:\n    - prereq: [file: deploy]\ndeploy:\n  file.managed: []\n");
     assert_eq!(prereqs(&compiled, "cmd.run:drain"), ["file.managed:deploy"]);
@@ -97,6 +103,7 @@ fn s11_prereq_gives_its_target_a_require() {
 }
 
 #[test]
+#[rule("S-11")]
 fn s11_sls_means_every_state_of_that_file() {
     let tree = [
         (
@@ -118,6 +125,7 @@ fn s11_sls_means_every_state_of_that_file() {
 }
 
 #[test]
+#[rule("S-23")]
 fn s23_an_unknown_target_names_both_states_and_suggests_with_a_place() {
     let text = "deploy_config:\n  file.managed: []\nstart_nginx:\n  cmd.run:\n    - require:\n      - file.managed:deploy_confg\n";
     assert_eq!(
@@ -138,6 +146,7 @@ fn s23_an_unknown_target_names_both_states_and_suggests_with_a_place() {
 }
 
 #[test]
+#[rule("S-23")]
 fn s23_a_broken_state_makes_no_further_noise() {
     assert!(
         problem("bad:\n  file.manged: []\nx:\n  test.nop:\n    - require: [file: bad, bad]\n")
@@ -154,6 +163,7 @@ fn s23_a_broken_state_makes_no_further_noise() {
 }
 
 #[test]
+#[rule("S-41")]
 fn s41_any_and_all_forms_are_edges_of_their_own() {
     assert_eq!(
         waits(
@@ -165,6 +175,7 @@ fn s41_any_and_all_forms_are_edges_of_their_own() {
 }
 
 #[test]
+#[rule("S-41")]
 fn s41_use_copies_what_is_not_set() {
     let compiled = one(
         "a:\n  file.managed:\n    - path: /a\n    - mode: 0600\n    - user: root\n    - retry: 2\nb:\n  file.managed:\n    - user: me\n    - use: [file: a]\nc:\n  file.managed: []\nd:\n  file.managed:\n    - group: staff\n    - use_in: [file: c]\n",
@@ -178,6 +189,7 @@ fn s41_use_copies_what_is_not_set() {
 }
 
 #[test]
+#[rule("S-41")]
 fn s41_what_salt_has_and_we_have_not_is_never_ignored() {
     for key in ["fire_event", "parallel", "aggregate", "reload_modules", "reload_grains", "reload_pillar"] {
         let found = problem(&format!("x:\n  test.nop:\n    - {key}: true\n"));
@@ -188,6 +200,7 @@ fn s41_what_salt_has_and_we_have_not_is_never_ignored() {
 }
 
 #[test]
+#[rule("S-26")]
 fn s26_one_state_may_wait_for_very_many_and_many_for_one() {
     let mut text = String::from(
         "{% for i in range(20000) %}\ns{{ i }}:\n  test.nop: [{require_in: [test.nop:last]}, {require: [first]}]\n{% endfor %}\n",
@@ -202,6 +215,7 @@ fn s26_one_state_may_wait_for_very_many_and_many_for_one() {
 }
 
 #[test]
+#[rule("S-23")]
 fn s23_a_mistake_in_a_loop_is_reported_once_and_counted() {
     let compiled = one(
         "{% for n in range(50) %}\ns{{ n }}:\n  test.nop:\n    - require:\n      - file: nope\n    - bad: 1\n{% endfor %}\n",

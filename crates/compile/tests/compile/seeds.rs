@@ -4,6 +4,7 @@ use crate::fixture::*;
 use serde_json::json;
 use std::time::Duration;
 use zester_compile::Compiled;
+use zester_rule::rule;
 
 fn seed(file: &str) -> String {
     let path = format!("{}/tests/seeds/{file}", env!("CARGO_MANIFEST_DIR"));
@@ -15,6 +16,7 @@ fn manifest(file: &str, extra: &str) -> Compiled {
 }
 
 #[test]
+#[rule("S-38")]
 fn s38_every_complete_state_file_of_seed_001_compiles() {
     for (file, count) in [
         ("declaring", 3),
@@ -40,6 +42,7 @@ fn s38_every_complete_state_file_of_seed_001_compiles() {
 }
 
 #[test]
+#[rule("S-38")]
 fn s38_an_example_that_names_a_state_it_does_not_show_compiles_with_that_state_added() {
     let watch = seed("001_watch.zy");
     assert!(problem(&watch).contains("requires unknown state \"pkg.installed:install_nginx\""));
@@ -54,6 +57,7 @@ fn s38_an_example_that_names_a_state_it_does_not_show_compiles_with_that_state_a
 }
 
 #[test]
+#[rule("S-38")]
 fn s38_a_fragment_compiles_inside_a_state() {
     let inside: String = seed("001_fragment.zy").lines().map(|line| format!("    {line}\n")).collect();
     let compiled = one(&format!("nginx:\n  pkg.installed: []\nx:\n  test.nop:\n{inside}"));
@@ -61,6 +65,7 @@ fn s38_a_fragment_compiles_inside_a_state() {
 }
 
 #[test]
+#[rule("S-38")]
 fn s38_the_cycle_example_has_the_edges_of_its_cycle() {
     let compiled = one(&seed("001_cycle.zy"));
     assert_eq!(edges(&compiled, "cmd.run:state_a"), ["require cmd.run:state_b"]);
@@ -68,6 +73,7 @@ fn s38_the_cycle_example_has_the_edges_of_its_cycle() {
 }
 
 #[test]
+#[rule("S-38")]
 fn s38_the_examples_mean_what_their_text_says() {
     let compiled = one(&seed("001_retry.zy"));
     let attributes = &state(&compiled, "cmd.run:fetch_artifact").attributes;
@@ -87,6 +93,7 @@ fn s38_the_examples_mean_what_their_text_says() {
 }
 
 #[test]
+#[rule("S-38")]
 fn s38_every_manifest_of_seed_004_compiles() {
     assert_eq!(names(&manifest("004_creates.yaml", "")), ["exec.run:extract-archive"]);
     assert_eq!(names(&manifest("004_returns.yaml", "")), ["exec.run:check-status"]);

@@ -3,6 +3,7 @@
 use crate::fixture::*;
 use serde_json::json;
 use zester_compile::{Inputs, render, render_yaml};
+use zester_rule::rule;
 
 /// Renders a text in the usual surroundings, with files beside it.
 fn rendered_with(list: &[(&str, &str)], text: &str) -> Result<String, String> {
@@ -40,6 +41,7 @@ fn fails(text: &str, expected: &str) {
 }
 
 #[test]
+#[rule("S-10")]
 fn s10_facts_and_settings_under_all_their_names() {
     gives("{{ facts.os }} {{ grains['os'] }} {{ grains.get('nope', 'd') }}", "Debian Debian d");
     gives(
@@ -61,6 +63,7 @@ fn s10_facts_and_settings_under_all_their_names() {
 }
 
 #[test]
+#[rule("S-10")]
 fn s10_filter_by_chooses_by_a_fact() {
     let map =
         "{'Debian': {'pkg': 'apache2', 'n': 1}, 'RedHat': {'pkg': 'httpd'}, 'default': {'pkg': 'd', 'z': 3}}";
@@ -77,6 +80,7 @@ fn s10_filter_by_chooses_by_a_fact() {
 }
 
 #[test]
+#[rule("S-10")]
 fn s10_functions_are_asked_of_the_caller() {
     gives("{{ salt['test.echo']('hi') }} {{ salt.test.echo([1, {'a': 2}])[1].a }}", "hi 2");
     gives("{% set f = salt['test.kwargs'] %}{{ f(a=1, b=[2])|json }}", r#"{"a": 1, "b": [2]}"#);
@@ -92,6 +96,7 @@ fn s10_functions_are_asked_of_the_caller() {
 }
 
 #[test]
+#[rule("S-10")]
 fn s10_lists_and_maps_change_in_place_as_in_python() {
     gives(
         "{% set xs = [] %}{% for n in [3, 1, 2] %}{% do xs.append(n * 2) %}{% endfor %}{{ xs|join(',') }}",
@@ -139,6 +144,7 @@ fn s10_lists_and_maps_change_in_place_as_in_python() {
 }
 
 #[test]
+#[rule("S-10")]
 fn s10_python_text_methods_and_salt_filters() {
     gives(
         "{{ 'a,b'.split(',') }} {{ '%s-%02d'|format('x', 5) }} {{ '{}-{:02d}'.format('x', 5) }}",
@@ -181,6 +187,7 @@ fn s10_python_text_methods_and_salt_filters() {
 }
 
 #[test]
+#[rule("S-10")]
 fn s10_includes_imports_and_salt_statements() {
     let tree = [
         (
@@ -228,6 +235,7 @@ fn s10_includes_imports_and_salt_statements() {
 }
 
 #[test]
+#[rule("S-10")]
 fn s10_blocks_are_neither_trimmed_nor_stripped() {
     gives("a\n  {% if true %}\n  b\n  {% endif %}\nc\n", "a\n  \n  b\n  \nc\n");
     gives("a  {%- if true -%}  b  {%- endif -%}  c", "abc");
@@ -236,6 +244,7 @@ fn s10_blocks_are_neither_trimmed_nor_stripped() {
 }
 
 #[test]
+#[rule("S-10")]
 fn s10_conditions_mean_what_they_say() {
     for (condition, holds) in [
         ("true", true),
@@ -261,6 +270,7 @@ fn s10_conditions_mean_what_they_say() {
 }
 
 #[test]
+#[rule("S-10")]
 fn s10_an_undefined_name_points_at_itself_and_suggests() {
     fails("x\n  {{ nobody_knows }}", "states/dir/t.jinja:2:6: `nobody_knows` is undefined");
     fails(
@@ -282,6 +292,7 @@ fn s10_an_undefined_name_points_at_itself_and_suggests() {
 }
 
 #[test]
+#[rule("S-10")]
 fn s10_percent_formats_texts_and_divides_numbers() {
     gives("{{ '%s' % 5 }} {{ '%s/%s' % ('a', 'b') }} {{ '%02d' % 3 }}", "5 a/b 03");
     gives("{{ 7 % 3 }} {{ -7 % 3 }} {{ 7.5 % 2 }} {{ (1 + 6) % (1 + 2) * 2 }}", "1 2 1.5 2");
@@ -290,6 +301,7 @@ fn s10_percent_formats_texts_and_divides_numbers() {
 }
 
 #[test]
+#[rule("S-10")]
 fn s10_maps_merge_as_in_formulas() {
     gives(
         "{% set a = {'x': {'p': 1}} %}{{ salt['slsutil.merge'](a, {'x': {'q': 2}})|json }} {{ a|json }}",
@@ -305,6 +317,7 @@ fn s10_maps_merge_as_in_formulas() {
 }
 
 #[test]
+#[rule("S-10")]
 fn s10_filters_of_formulas() {
     gives("{{ 'a'|md5 }}", "0cc175b9c0f1b6a831c399e269772661");
     gives("{{ ('a'|sha256)[:8] }} {{ ('a'|sha512)[:8] }}", "ca978112 1f40fc92");
@@ -317,6 +330,7 @@ fn s10_filters_of_formulas() {
 }
 
 #[test]
+#[rule("C-7")]
 fn c7_the_caret_stands_under_the_name_that_is_undefined() {
     for text in [
         "{% if grains.nope == 'x' %}{% endif %}",
@@ -338,6 +352,7 @@ fn c7_the_caret_stands_under_the_name_that_is_undefined() {
 }
 
 #[test]
+#[rule("S-10")]
 fn s10_what_is_not_closed_or_not_opened_is_named() {
     fails("a\n{{ x", "states/dir/t.jinja:2:1: `{{` is never closed [add `}}` behind it]");
     fails("a {# x", "states/dir/t.jinja:1:3: `{#` is never closed [add `#}` behind it]");
@@ -352,6 +367,7 @@ fn s10_what_is_not_closed_or_not_opened_is_named() {
 }
 
 #[test]
+#[rule("S-10")]
 fn s10_a_method_of_nothing_names_the_nothing() {
     fails("{{ nobody.get('x') }}", "states/dir/t.jinja:1:4: `nobody` is undefined");
     fails(
@@ -361,6 +377,7 @@ fn s10_a_method_of_nothing_names_the_nothing() {
 }
 
 #[test]
+#[rule("S-10")]
 fn s10_syntax_errors_point_at_the_tag() {
     fails("a\n{% if true %}\nb\n", "states/dir/t.jinja:2:1: `{% if %}` is never closed [add `{% endif %}`]");
     fails(
@@ -382,6 +399,7 @@ fn s10_syntax_errors_point_at_the_tag() {
 }
 
 #[test]
+#[rule("C-7")]
 fn c7_a_mistake_inside_a_macro_points_into_its_file() {
     let tree = [
         ("c.zy", "{% from 'm.jinja' import state %}\n{{ state('x') }}\n"),
@@ -391,6 +409,7 @@ fn c7_a_mistake_inside_a_macro_points_into_its_file() {
 }
 
 #[test]
+#[rule("C-7")]
 fn c7_positions_are_of_the_source_whatever_the_template_did() {
     let text = "{% set who = 'blog' %}\n{# a comment\n over lines #}\n{% for n in range(2) %}\nsite{{ n }}:\n  file.managed:\n    - path: /srv/{{ n }}\n    - contnet: {{ who }}\n{% endfor %}\n";
     let found = texts(&one(text));
@@ -417,6 +436,7 @@ fn c7_positions_are_of_the_source_whatever_the_template_did() {
 }
 
 #[test]
+#[rule("C-7")]
 fn c7_included_templates_keep_their_own_positions() {
     let tree = [
         ("c.zy", "a:\n  test.nop: []\n{% include 'part.jinja' %}\nz:\n  file.manged: []\n"),
@@ -432,6 +452,7 @@ fn c7_included_templates_keep_their_own_positions() {
 }
 
 #[test]
+#[rule("C-7")]
 fn c7_yaml_errors_in_rendered_text_point_at_the_source() {
     assert_eq!(
         problem("{% set x = 1 %}\na:\n  test.nop: []\na:\n  test.nop: []\n"),
@@ -441,6 +462,7 @@ fn c7_yaml_errors_in_rendered_text_point_at_the_source() {
 }
 
 #[test]
+#[rule("S-10")]
 fn s10_marks_never_show_whatever_the_data_holds() {
     let compiled = one("x:\n  cmd.run:\n    - command: \"{{ pillar.icon }}{{ 1 }}\"\n    - stdin: {{ 2 }}\n");
     assert_eq!(param(&compiled, "cmd.run:x", "command"), json!("\u{100000}\u{108000}1"));
@@ -454,6 +476,7 @@ fn s10_marks_never_show_whatever_the_data_holds() {
 }
 
 #[test]
+#[rule("S-10")]
 fn s10_a_template_knows_its_file() {
     let tree = [(
         "web/init.zy",
@@ -464,6 +487,7 @@ fn s10_a_template_knows_its_file() {
 }
 
 #[test]
+#[rule("S-10")]
 fn s10_context_lies_over_the_usual_variables_and_settings_files_keep_positions() {
     let (tree, catalog, facts, settings) = (files(&[]), catalog(), facts(), settings());
     let inputs = Inputs {

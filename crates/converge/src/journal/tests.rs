@@ -4,6 +4,7 @@ use super::*;
 use serde_json::json;
 use std::io::Write;
 use zester_resources::resource::Vault;
+use zester_rule::rule;
 
 struct Place {
     _temp: tempfile::TempDir,
@@ -49,6 +50,7 @@ fn a_run_that_changes_nothing_writes_no_log() {
 }
 
 #[test]
+#[rule("S-31")]
 fn s31_undo_records_come_back_newest_first_and_are_used_once() {
     let place = place();
     for run in ["r1", "r2"] {
@@ -65,6 +67,7 @@ fn s31_undo_records_come_back_newest_first_and_are_used_once() {
 }
 
 #[test]
+#[rule("S-31")]
 fn s31_an_apply_that_did_nothing_leaves_nothing_to_undo_but_a_failed_one_may() {
     let place = place();
     let journal = Journal::open(&place.dir, "r1").unwrap();
@@ -78,6 +81,7 @@ fn s31_an_apply_that_did_nothing_leaves_nothing_to_undo_but_a_failed_one_may() {
 }
 
 #[test]
+#[rule("S-31")]
 fn s31_what_acting_revealed_replaces_the_undo_value() {
     let place = place();
     let journal = Journal::open(&place.dir, "r1").unwrap();
@@ -87,6 +91,7 @@ fn s31_what_acting_revealed_replaces_the_undo_value() {
 }
 
 #[test]
+#[rule("S-39")]
 fn s39_a_run_cut_off_after_the_change_owes_the_refresh() {
     for end in [None, Some(ended("conf", true, false))] {
         let place = place();
@@ -109,6 +114,7 @@ fn s39_a_run_cut_off_after_the_change_owes_the_refresh() {
 }
 
 #[test]
+#[rule("S-39")]
 fn s39_nothing_is_owed_for_an_apply_that_changed_nothing_or_whose_watcher_ran() {
     let place = place();
     let killed = Journal::open(&place.dir, "r1").unwrap();
@@ -123,6 +129,7 @@ fn s39_nothing_is_owed_for_an_apply_that_changed_nothing_or_whose_watcher_ran() 
 }
 
 #[test]
+#[rule("S-39")]
 fn s39_a_refresh_is_settled_by_the_watcher_alone() {
     let place = place();
     let journal = Journal::open(&place.dir, "r1").unwrap();
@@ -136,6 +143,7 @@ fn s39_a_refresh_is_settled_by_the_watcher_alone() {
 }
 
 #[test]
+#[rule("S-31")]
 fn s31_a_torn_last_line_is_forgotten_and_later_records_can_be_read() {
     let place = place();
     let killed = Journal::open(&place.dir, "r1").unwrap();
@@ -186,6 +194,7 @@ fn the_oldest_runs_give_way_and_their_before_images_with_them() {
 }
 
 #[test]
+#[rule("S-31")]
 fn s31_making_room_spares_what_this_run_keeps() {
     let place = place();
     let journal = Journal::open(&place.dir, "new").unwrap();
@@ -201,6 +210,7 @@ fn s31_making_room_spares_what_this_run_keeps() {
 }
 
 #[test]
+#[rule("S-31")]
 fn s31_every_try_of_a_retried_state_can_be_undone() {
     let place = place();
     let journal = Journal::open(&place.dir, "r1").unwrap();

@@ -71,8 +71,10 @@ fn not_executable(file: &Path) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("X-5")]
     fn x5_a_program_that_is_not_found_names_the_path_searched() {
         let fault = find("no-such-program", "/usr/bin:/bin", None).unwrap_err();
         assert_eq!(fault.message, "program `no-such-program` not found in PATH /usr/bin:/bin");
@@ -80,6 +82,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("X-5")]
     fn x5_a_file_that_is_not_executable_is_told_from_a_missing_one() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("tool"), "").unwrap();
@@ -93,6 +96,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("X-5")]
     fn x5_the_first_entry_of_the_path_wins() {
         assert_eq!(find("sh", "/nowhere:/bin:/usr/bin", None).unwrap(), Path::new("/bin/sh"));
         assert_eq!(find("/bin/sh", "", None).unwrap(), Path::new("/bin/sh"));

@@ -182,6 +182,7 @@ async fn feed(stdin: &mut Option<(ChildStdin, Vec<u8>, usize)>) {
 mod tests {
     use super::*;
     use std::sync::Mutex;
+    use zester_rule::rule;
 
     fn kept(chunks: &[&[u8]]) -> Captured {
         let mut keeper = Keeper::default();
@@ -190,12 +191,14 @@ mod tests {
     }
 
     #[test]
+    #[rule("X-7")]
     fn x7_small_output_is_kept_as_it_is() {
         let captured = kept(&[b"one ", "zwölf\n".as_bytes()]);
         assert_eq!(captured, Captured { text: "one zwölf\n".into(), lossy: false, truncated: false });
     }
 
     #[test]
+    #[rule("X-7")]
     fn x7_huge_output_keeps_head_and_tail_and_says_what_is_missing() {
         let mut keeper = Keeper::default();
         keeper.take(b"BEGIN");
@@ -212,6 +215,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("X-7")]
     fn x7_a_cut_inside_a_character_does_not_make_it_lossy() {
         for shift in 0..4 {
             let text = format!("{}{}", "x".repeat(shift), "€".repeat(100_000));
@@ -221,6 +225,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("X-7")]
     fn x7_what_is_not_utf8_is_kept_lossily_and_marked() {
         let captured = kept(&[b"a\xff\xfeb"]);
         assert!(captured.lossy && captured.text.starts_with('a') && captured.text.ends_with('b'));

@@ -38,12 +38,14 @@ fn printable(char: char) -> char {
 mod tests {
     use super::*;
     use zester_model::target::Target;
+    use zester_rule::rule;
 
     fn shown(expression: &str) -> String {
         bad_target(expression, &Target::parse(expression).unwrap_err()).message
     }
 
     #[test]
+    #[rule("D-8")]
     fn d8_a_mistake_is_pointed_at() {
         let text = shown("web* and (db1");
         let lines: Vec<&str> = text.lines().collect();
@@ -54,6 +56,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("D-8")]
     fn d8_a_long_expression_is_cut_around_the_mistake() {
         let expression = format!("{} )", "web* or ".repeat(100) + "web1");
         let text = shown(&expression);
@@ -63,6 +66,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("D-8")]
     fn d8_control_characters_do_not_move_the_caret() {
         let text = shown("\u{1b}[2Jweb1 )");
         assert!(!text.contains('\u{1b}'), "{text:?}");

@@ -3,6 +3,7 @@
 use crate::fleet::{Fleet, Master, eventually, peel};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use zester_rule::rule;
 use zester_wire::*;
 
 /// The record that a master would have made of a request.
@@ -58,6 +59,7 @@ async fn put(fleet: &Fleet, job: &Job) {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-3")]
 async fn j3_the_own_claim_is_resumed() {
     let (fleet, master, mut web) = fleet().await;
     let request = fleet.request("*");
@@ -68,6 +70,7 @@ async fn j3_the_own_claim_is_resumed() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-3")]
 async fn j3_the_claim_of_a_living_master_is_pending() {
     let (fleet, _master, mut web) = fleet().await;
     let second = fleet.master("m2").await;
@@ -92,6 +95,7 @@ async fn j3_the_claim_of_a_living_master_is_pending() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-3")]
 async fn j3_the_claim_of_a_dead_master_is_adopted_though_nothing_marks_it() {
     let (fleet, master, mut web) = fleet().await;
     let request = DispatchRequest { timeout: Duration::from_secs(3600), ..fleet.request("*") };
@@ -104,6 +108,7 @@ async fn j3_the_claim_of_a_dead_master_is_adopted_though_nothing_marks_it() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-3")]
 async fn j3_a_running_or_finished_job_with_the_same_intent_is_a_success_and_nothing_new() {
     let (fleet, _master, mut web) = fleet().await;
     let request = fleet.request("*");
@@ -124,6 +129,7 @@ async fn j3_a_running_or_finished_job_with_the_same_intent_is_a_success_and_noth
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-3")]
 async fn j3_another_intent_is_a_conflict_also_while_the_job_is_under_way() {
     let (fleet, _master, mut web) = fleet().await;
     let request = fleet.request("*");
@@ -136,6 +142,7 @@ async fn j3_another_intent_is_a_conflict_also_while_the_job_is_under_way() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-3")]
 async fn j3_many_who_ask_at_once_get_one_job() {
     let (fleet, _master, mut web) = fleet().await;
     let request = fleet.request("*");

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use zester_bus::memory::Chaos;
 use zester_link::Link;
+use zester_rule::rule;
 use zester_wire::*;
 
 const PEELS: usize = 5;
@@ -90,6 +91,7 @@ async fn life(seed: u64) {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-13")]
 async fn j13_every_job_ends_whatever_the_network_does() {
     for seed in 0..10 {
         life(seed).await;

@@ -2,6 +2,7 @@
 
 use crate::fleet::{Fleet, eventually};
 use std::time::Duration;
+use zester_rule::rule;
 use zester_wire::*;
 
 async fn long_job(fleet: &Fleet) -> Jid {
@@ -14,6 +15,7 @@ async fn heartbeats(fleet: &Fleet) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-12")]
 async fn j12_a_graceful_stop_detaches() {
     let fleet = Fleet::new().await;
     let first = fleet.master("m1").await;
@@ -44,6 +46,7 @@ async fn j12_a_graceful_stop_detaches() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-12")]
 async fn j12_a_stop_while_the_last_return_is_written_finalizes() {
     let fleet = Fleet::new().await;
     let master = fleet.master("m1").await;
@@ -57,6 +60,7 @@ async fn j12_a_stop_while_the_last_return_is_written_finalizes() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-12")]
 async fn j12_a_master_that_stops_takes_no_new_jobs_and_stops_without_a_bus() {
     let fleet = Fleet::new().await;
     let master = fleet.master("m1").await;
@@ -72,6 +76,7 @@ async fn j12_a_master_that_stops_takes_no_new_jobs_and_stops_without_a_bus() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-13")]
 async fn j13_the_job_of_a_master_that_crashed_is_adopted_by_one() {
     let fleet = Fleet::new().await;
     let first = fleet.master("m1").await;
@@ -103,6 +108,7 @@ async fn j13_the_job_of_a_master_that_crashed_is_adopted_by_one() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-10")]
 async fn j10_a_superseded_owner_writes_nothing() {
     let fleet = Fleet::new().await;
     let first = fleet.master("m1").await;
@@ -126,6 +132,7 @@ async fn j10_a_superseded_owner_writes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-13")]
 async fn j13_after_too_many_owners_the_job_is_given_up() {
     let fleet = Fleet::new().await;
     let _web = fleet.peel("web-1").await;
@@ -146,6 +153,7 @@ async fn j13_after_too_many_owners_the_job_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-13")]
 async fn j13_a_living_owner_keeps_its_job_and_failed_scans_count_for_nothing() {
     let fleet = Fleet::new().await;
     let first = fleet.master("m1").await;
@@ -165,6 +173,7 @@ async fn j13_a_living_owner_keeps_its_job_and_failed_scans_count_for_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-13")]
 async fn j13_a_mark_without_a_record_is_removed() {
     let fleet = Fleet::new().await;
     let jid = fleet.link.new_jid();

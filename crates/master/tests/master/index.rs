@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::time::{Instant, advance};
 use zester_master::{Index, NoSettings, SettingsOf};
 use zester_model::target::{Subject, Target};
+use zester_rule::rule;
 use zester_wire::*;
 
 const TTL: Duration = Duration::from_secs(30);
@@ -54,6 +55,7 @@ impl SettingsOf for Roles {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
+    #[rule("D-8")]
     fn d8_the_index_agrees_with_matching_by_hand(
         fleet in prop::collection::btree_map("(web|db|mail)-[0-9]", (0..4_i64, "Debian|Alpine"), 0..20),
         expression in prop::sample::select(vec![
@@ -78,6 +80,7 @@ proptest! {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-8")]
 async fn j8_a_peel_is_online_as_long_as_its_heartbeat_lasts() {
     let index = index();
     index.put_heartbeat(beat("web-1", 1), 1);
@@ -94,6 +97,7 @@ async fn j8_a_peel_is_online_as_long_as_its_heartbeat_lasts() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-6")]
 async fn j6_only_a_new_connection_is_an_announcement() {
     let index = index();
     assert!(index.put_heartbeat(beat("web-1", 1), 1));
@@ -103,6 +107,7 @@ async fn j6_only_a_new_connection_is_an_announcement() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("D-7")]
 async fn d7_peels_that_were_removed_are_forgotten() {
     let index = index();
     for (revision, name) in ["web-1", "web-2", "web-3"].into_iter().enumerate() {
@@ -116,6 +121,7 @@ async fn d7_peels_that_were_removed_are_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("D-7")]
 async fn d7_older_facts_do_not_replace_newer() {
     let index = index();
     index.put_facts(facts("web-1", json!({"os": "new"})), 7);
@@ -124,6 +130,7 @@ async fn d7_older_facts_do_not_replace_newer() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("D-8")]
 async fn d8_settings_are_rendered_only_where_they_are_asked_for_and_not_too_often() {
     let roles = Arc::new(Roles::default());
     let index = Index::new(TTL, roles.clone());
@@ -144,6 +151,7 @@ async fn d8_settings_are_rendered_only_where_they_are_asked_for_and_not_too_ofte
 }
 
 #[test]
+#[rule("D-8")]
 fn d8_a_snapshot_is_not_changed_by_what_comes_later() {
     let index = index();
     index.put_facts(facts("web-1", json!({})), 1);

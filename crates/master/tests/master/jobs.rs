@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use zester_bus::{Delivery, Listen};
 use zester_master::limits::STRAYS_PER_SECOND;
+use zester_rule::rule;
 use zester_wire::*;
 
 #[tokio::test(start_paused = true)]
+#[rule("J-5")]
 async fn j5_all_returned_and_ok_is_complete() {
     let fleet = Fleet::new().await;
     let master = fleet.master("m1").await;
@@ -31,6 +33,7 @@ async fn j5_all_returned_and_ok_is_complete() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-5")]
 async fn j5_some_failed_is_failed_and_some_missing_is_partial() {
     let fleet = Fleet::new().await;
     let _master = fleet.master("m1").await;
@@ -59,6 +62,7 @@ async fn j5_some_failed_is_failed_and_some_missing_is_partial() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-2")]
 async fn j2_the_order_of_a_dispatch() {
     let fleet = Fleet::new().await;
     let _master = fleet.master("m1").await;
@@ -83,6 +87,7 @@ async fn j2_the_order_of_a_dispatch() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-4")]
 async fn j4_the_deadline_is_the_masters() {
     let fleet = Fleet::new().await;
     let master = fleet.master("m1").await;
@@ -99,6 +104,7 @@ async fn j4_the_deadline_is_the_masters() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-6")]
 async fn j6_the_silent_are_asked_again_after_the_ack_window_and_when_they_connect() {
     let fleet = Fleet::new().await;
     let _master = fleet.master("m1").await;
@@ -126,6 +132,7 @@ async fn j6_the_silent_are_asked_again_after_the_ack_window_and_when_they_connec
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-8")]
 async fn j8_a_target_without_a_heartbeat_is_not_waited_for() {
     let fleet = Fleet::new().await;
     let master = fleet.master("m1").await;
@@ -146,6 +153,7 @@ async fn j8_a_target_without_a_heartbeat_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-9")]
 async fn j9_returns_that_cannot_be_written_are_written_later() {
     let fleet = Fleet::new().await;
     let _master = fleet.master("m1").await;
@@ -162,6 +170,7 @@ async fn j9_returns_that_cannot_be_written_are_written_later() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-9")]
 async fn j9_a_return_after_the_end_is_stored_as_late() {
     let fleet = Fleet::new().await;
     let master = fleet.master("m1").await;
@@ -182,6 +191,7 @@ async fn j9_a_return_after_the_end_is_stored_as_late() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-9")]
 async fn j9_invented_jobs_cost_few_reads() {
     const INVENTED: u64 = 2_000;
     let fleet = Fleet::new().await;
@@ -208,6 +218,7 @@ async fn j9_invented_jobs_cost_few_reads() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-19")]
 async fn j19_the_end_of_a_job_is_an_event() {
     let fleet = Fleet::new().await;
     let _master = fleet.master("m1").await;
@@ -226,6 +237,7 @@ async fn j19_the_end_of_a_job_is_an_event() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-1")]
 async fn j1_watchers_hear_how_the_job_stands() {
     let fleet = Fleet::new().await;
     let _master = fleet.master("m1").await;

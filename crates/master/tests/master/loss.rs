@@ -4,6 +4,7 @@ use crate::fleet::{Fleet, Losing, eventually, peel};
 use std::time::Duration;
 use zester_bus::memory::{Fate, Faults, Leg};
 use zester_health::State;
+use zester_rule::rule;
 use zester_wire::*;
 
 async fn long_job(fleet: &Fleet) -> Jid {
@@ -12,6 +13,7 @@ async fn long_job(fleet: &Fleet) -> Jid {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-13")]
 async fn j13_returns_that_came_while_the_master_was_away_are_read_from_the_stream() {
     let fleet = Fleet::new().await;
     let master = fleet.master("m1").await;
@@ -30,6 +32,7 @@ async fn j13_returns_that_came_while_the_master_was_away_are_read_from_the_strea
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-13")]
 async fn j13_a_cancel_that_came_while_the_master_was_away_is_honoured() {
     let fleet = Fleet::new().await;
     let _master = fleet.master("m1").await;
@@ -47,6 +50,7 @@ async fn j13_a_cancel_that_came_while_the_master_was_away_is_honoured() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-6")]
 async fn j6_what_could_not_be_sent_is_sent_when_the_bus_is_back() {
     let fleet = Fleet::new().await;
     let _master = fleet.master("m1").await;
@@ -96,6 +100,7 @@ impl Faults for Deaf {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-9")]
 async fn j9_nothing_is_lost_when_only_the_stream_has_it() {
     let fleet = Fleet::new().await;
     let _master = fleet.master("m1").await;
@@ -123,6 +128,7 @@ async fn a_master_waits_for_a_bus_that_is_away() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-13")]
 async fn j13_the_heartbeat_stands_as_long_as_the_master_and_is_written_again_after_a_failure() {
     let fleet = Fleet::new().await;
     let master = fleet.master("m1").await;
@@ -141,6 +147,7 @@ async fn j13_the_heartbeat_stands_as_long_as_the_master_and_is_written_again_aft
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-5")]
 async fn j5_a_fleet_that_answers_in_one_burst_is_complete() {
     const PEELS: usize = 2_000;
     let fleet = Fleet::new().await;
@@ -165,6 +172,7 @@ async fn j5_a_fleet_that_answers_in_one_burst_is_complete() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-9")]
 async fn j9_a_late_return_that_came_while_the_master_was_away_is_stored() {
     let fleet = Fleet::new().await;
     let _master = fleet.master("m1").await;

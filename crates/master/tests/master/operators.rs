@@ -4,6 +4,7 @@ use crate::fleet::{Fleet, eventually, peel};
 use serde_json::json;
 use std::time::Duration;
 use zester_bus::{Delivery, Listen};
+use zester_rule::rule;
 use zester_wire::*;
 
 async fn long_job(fleet: &Fleet) -> Jid {
@@ -12,6 +13,7 @@ async fn long_job(fleet: &Fleet) -> Jid {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-11")]
 async fn j11_the_owner_cancels() {
     let fleet = Fleet::new().await;
     let _master = fleet.master("m1").await;
@@ -48,6 +50,7 @@ async fn j11_the_owner_cancels() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-11")]
 async fn j11_any_master_cancels_the_job_of_another() {
     let fleet = Fleet::new().await;
     let first = fleet.master("m1").await;
@@ -78,6 +81,7 @@ async fn j11_any_master_cancels_the_job_of_another() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-11")]
 async fn j11_there_may_be_no_such_job() {
     let fleet = Fleet::new().await;
     let _master = fleet.master("m1").await;
@@ -91,6 +95,7 @@ async fn retry(fleet: &Fleet, jid: &Jid, part: RetryPart) -> AdminReply {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-18")]
 async fn j18_a_part_is_asked_again_as_a_new_job() {
     let fleet = Fleet::new().await;
     let _master = fleet.master("m1").await;
@@ -138,6 +143,7 @@ async fn verbs_that_are_not_built_are_refused_by_name() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("D-8")]
 async fn d8_expressions_are_resolved_and_mistakes_pointed_at() {
     let fleet = Fleet::new().await;
     let _master = fleet.master("m1").await;

@@ -8,6 +8,7 @@ use zester_bus::memory::{Net, TokioClock};
 use zester_bus::nats::{Options, connect};
 use zester_jobs::Timing;
 use zester_link::Link;
+use zester_rule::rule;
 use zester_testkit::{Server, wait_until};
 use zester_wire::*;
 
@@ -67,6 +68,7 @@ fn job(fleet: &Fleet) -> DispatchRequest {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[rule("J-14")]
 async fn j14_a_job_survives_its_master() {
     let Some(server) = Server::or_skip() else { return };
     let fleet = fleet(&server).await;

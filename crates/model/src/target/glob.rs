@@ -137,8 +137,10 @@ fn class(pattern: &str, at: &mut usize) -> Result<Part, Mistake> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("D-8")]
     fn d8_globs() {
         for (pattern, text, expected) in [
             ("", "", true),
@@ -167,6 +169,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("D-8")]
     fn d8_mistakes_in_globs_have_a_place() {
         for (pattern, offset) in [("web[", 3), ("ü[]", 2), ("[z-a]", 0), ("a\\", 1), ("a{b,c}", 1)] {
             assert_eq!(Glob::parse(pattern).unwrap_err().offset, offset, "{pattern}");
@@ -185,6 +188,7 @@ mod tests {
 
     proptest! {
         #[test]
+        #[rule("D-8")]
         fn d8_globs_match_as_their_definition_says(pattern in "[ab*?üA]{0,8}", text in "[abü]{0,10}") {
             let glob = Glob::parse(&pattern).unwrap();
             let characters: Vec<char> = text.chars().collect();

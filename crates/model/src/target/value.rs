@@ -205,8 +205,10 @@ fn take_digits<'a>(text: &mut &'a str) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("D-8")]
     fn d8_texts_order_as_versions_do() {
         for (left, right, ordering) in [
             ("6.10.1", "6.2", Ordering::Greater),
@@ -222,6 +224,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("D-8")]
     fn d8_only_digits_make_numbers() {
         for text in ["nan", "inf", "-infinity", "", "-", "1.2.3", "0x10", "12a"] {
             assert!(Number::parse(text).is_none(), "{text}");

@@ -41,8 +41,10 @@ impl Away {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("D-9")]
     fn d9_a_bus_that_is_away_is_told_once() {
         let mut away = Away::default();
         assert!(away.hear("client error: nats: IO error").unwrap().starts_with("the bus is away"));
@@ -53,6 +55,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("D-9")]
     fn d9_a_lost_connection_was_told_already() {
         let mut away = Away::default();
         away.lost();

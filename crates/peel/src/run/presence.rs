@@ -342,8 +342,10 @@ fn share(id: &PeelId) -> f64 {
 mod tests {
     use super::*;
     use serde_json::json;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("D-7")]
     fn d7_the_order_of_facts_does_not_change_their_hash() {
         let hash = |value: Value| hash_of(value.as_object().unwrap());
         assert_eq!(

@@ -59,8 +59,10 @@ impl Lives {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     #[test]
+    #[rule("J-22")]
     fn j22_a_life_is_remembered_until_a_later_one_has_cleaned_up() {
         let dir = tempfile::tempdir().unwrap();
         let begin = |now: &str| Lives::begin(dir.path(), now.into()).unwrap();

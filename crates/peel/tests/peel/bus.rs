@@ -6,9 +6,11 @@ use std::time::Duration;
 use zester_bus::{Bytes, Listen};
 use zester_health::State;
 use zester_link::Reason;
+use zester_rule::rule;
 use zester_wire::*;
 
 #[tokio::test(start_paused = true)]
+#[rule("J-22")]
 async fn j22_a_return_waits_for_the_bus_and_is_delivered_when_it_is_back() {
     let mut world = World::started().await;
     let request = world.request("test.hold");
@@ -29,6 +31,7 @@ async fn j22_a_return_waits_for_the_bus_and_is_delivered_when_it_is_back() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-22")]
 async fn j22_a_return_that_waited_is_delivered_by_the_next_life() {
     let mut world = World::started().await;
     let request = world.request("test.ping");
@@ -55,6 +58,7 @@ impl zester_bus::memory::Faults for NoReturns {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("D-9")]
 async fn d9_a_peel_starts_without_a_bus_and_works_once_there_is_one() {
     let mut world = World::new().await;
     world.net.crash();
@@ -89,6 +93,7 @@ async fn ask(world: &World, request: &ExecRequest) -> Return {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-21")]
 async fn j21_a_direct_request_is_answered_where_it_was_asked() {
     let mut world = World::started().await;
     let mut request = world.request("test.ping");
@@ -106,6 +111,7 @@ async fn j21_a_direct_request_is_answered_where_it_was_asked() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-21")]
 async fn j21_a_copy_of_a_direct_request_gets_its_own_answer() {
     let world = World::started().await;
     let mut request = world.request("test.hold");
@@ -122,6 +128,7 @@ async fn j21_a_copy_of_a_direct_request_gets_its_own_answer() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-16")]
 async fn j16_a_return_that_is_too_large_is_cut_and_says_so() {
     let mut world = World::started().await;
     let mut request = world.request("test.ping");
@@ -135,6 +142,7 @@ async fn j16_a_return_that_is_too_large_is_cut_and_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-16")]
 async fn j16_an_answer_that_nests_too_deep_for_a_reader_says_so() {
     let mut world = World::started().await;
     let mut answer = json!(1);

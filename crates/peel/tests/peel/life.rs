@@ -5,9 +5,11 @@ use serde_json::json;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use zester_health::State;
+use zester_rule::rule;
 use zester_wire::Cause;
 
 #[tokio::test(start_paused = true)]
+#[rule("J-6")]
 async fn j6_a_peel_announces_every_connect_and_stays_there() {
     let mut world = World::started().await;
     let first = world.heartbeat(|beat| !beat.os.is_empty()).await;
@@ -28,6 +30,7 @@ async fn j6_a_peel_announces_every_connect_and_stays_there() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-6")]
 async fn j6_the_heartbeat_says_what_the_peel_is_at() {
     let world = World::started().await;
     for _ in 0..3 {
@@ -39,6 +42,7 @@ async fn j6_the_heartbeat_says_what_the_peel_is_at() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("D-7")]
 async fn d7_facts_are_published_when_they_changed_and_only_then() {
     let mut world = World::started().await;
     let first = world.facts(|_| true).await;
@@ -107,6 +111,7 @@ async fn a_stop_without_a_bus_keeps_the_returns_for_the_next_life() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("D-11")]
 async fn d11_a_peel_says_how_it_is() {
     let mut world = World::started().await;
     assert_eq!(world.health.state("bus"), Some(State::Up));

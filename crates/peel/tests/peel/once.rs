@@ -6,9 +6,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use zester_health::State;
 use zester_jobs::peel::INTERRUPTED;
+use zester_rule::rule;
 use zester_wire::{Cause, UnixMillis};
 
 #[tokio::test(start_paused = true)]
+#[rule("J-6")]
 async fn j6_a_request_is_acked_executed_and_returned() {
     let mut world = World::started().await;
     let mut request = world.request("test.ping");
@@ -23,6 +25,7 @@ async fn j6_a_request_is_acked_executed_and_returned() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-6")]
 async fn j6_the_ack_comes_before_the_execution_ends() {
     let mut world = World::started().await;
     let request = world.request("test.hold");
@@ -34,6 +37,7 @@ async fn j6_the_ack_comes_before_the_execution_ends() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-7")]
 async fn j7_a_copy_of_a_request_is_answered_and_not_executed() {
     let mut world = World::started().await;
     let request = world.request("test.hold");
@@ -52,6 +56,7 @@ async fn j7_a_copy_of_a_request_is_answered_and_not_executed() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-7")]
 async fn j7_what_was_returned_is_not_executed_by_the_next_life_either() {
     let mut world = World::started().await;
     let request = world.request("test.ping");
@@ -67,6 +72,7 @@ async fn j7_what_was_returned_is_not_executed_by_the_next_life_either() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-7")]
 async fn j7_a_request_that_is_out_of_time_is_refused() {
     let mut world = World::started().await;
     let mut request = world.request("test.ping");
@@ -88,6 +94,7 @@ impl zester_bus::memory::Faults for Slow {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-22")]
 async fn j22_a_peel_that_starts_again_returns_interrupted_after_killing_what_is_left() {
     let mut world = World::started().await;
     let request = world.request("test.hold");
@@ -119,6 +126,7 @@ async fn a_panic_is_the_failure_of_its_job_only() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-7")]
 async fn j7_what_cannot_be_written_down_is_not_executed() {
     let mut world = World::started().await;
     world.disk.full.store(true, Ordering::Relaxed);
@@ -135,6 +143,7 @@ async fn j7_what_cannot_be_written_down_is_not_executed() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-22")]
 async fn j22_a_return_that_cannot_be_stored_is_handed_over_once_and_stored_later() {
     let mut world = World::started().await;
     let request = world.request("test.hold");

@@ -3,6 +3,7 @@
 use crate::world::{Did, World};
 use std::time::Duration;
 use zester_jobs::peel::BUSY;
+use zester_rule::rule;
 use zester_wire::{Cause, ExecRequest};
 
 async fn holding(world: &mut World) -> ExecRequest {
@@ -14,6 +15,7 @@ async fn holding(world: &mut World) -> ExecRequest {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-11")]
 async fn j11_a_cancel_stops_what_runs_and_it_returns_what_it_has() {
     let mut world = World::started().await;
     let request = holding(&mut world).await;
@@ -25,6 +27,7 @@ async fn j11_a_cancel_stops_what_runs_and_it_returns_what_it_has() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-11")]
 async fn j11_a_cancel_reaches_what_waits_and_it_never_starts() {
     let mut world = World::started().await;
     let first = holding(&mut world).await;
@@ -41,6 +44,7 @@ async fn j11_a_cancel_reaches_what_waits_and_it_never_starts() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-11")]
 async fn j11_a_cancel_that_overtakes_its_request_is_remembered() {
     let mut world = World::started().await;
     let request = world.request("test.ping");
@@ -51,6 +55,7 @@ async fn j11_a_cancel_that_overtakes_its_request_is_remembered() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-5")]
 async fn j5_an_execution_ends_by_itself_after_its_time_bus_or_no_bus() {
     let mut world = World::started().await;
     let request = holding(&mut world).await;
@@ -66,6 +71,7 @@ async fn j5_an_execution_ends_by_itself_after_its_time_bus_or_no_bus() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-15")]
 async fn j15_sixty_four_wait_and_the_next_is_refused_at_once() {
     let mut world = World::started().await;
     let first = holding(&mut world).await;
@@ -88,6 +94,7 @@ async fn j15_sixty_four_wait_and_the_next_is_refused_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-15")]
 async fn j15_mutating_ones_run_in_the_order_they_came() {
     let mut world = World::started().await;
     let mut requests = vec![holding(&mut world).await];
@@ -107,6 +114,7 @@ async fn j15_mutating_ones_run_in_the_order_they_came() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-15")]
 async fn j15_a_ping_answers_beside_a_long_execution() {
     let mut world = World::started().await;
     let long = holding(&mut world).await;

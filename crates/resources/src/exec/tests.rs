@@ -9,6 +9,7 @@ use zester_host::process::Runner;
 use zester_host::process::fake::{Scripted, exit};
 use zester_host::real::Real;
 use zester_host::{Fault, FaultKind, Look, NewFile, Touch};
+use zester_rule::rule;
 
 pub(crate) fn cases() -> Vec<Case> {
     let case = |kind, params, promise| {
@@ -67,6 +68,7 @@ async fn stdout(kind: &str, params: Json) -> String {
 }
 
 #[tokio::test]
+#[rule("X-5")]
 async fn x5_posix_has_no_shell_and_shell_has_one() {
     let posix = json!({ "command": "/bin/echo 'two words' $HOME * | wc" });
     assert_eq!(stdout("exec.run", posix).await, "two words $HOME * | wc\n");
@@ -76,6 +78,7 @@ async fn x5_posix_has_no_shell_and_shell_has_one() {
 }
 
 #[tokio::test]
+#[rule("X-2")]
 async fn x2_exit_codes_are_judged_by_returns_and_the_error_ends_in_stderr() {
     let fault = run("cmd.run", json!({ "command": "echo sorry >&2; exit 3" })).await.unwrap_err();
     assert_eq!(fault.message, "desired state failed: exit code 3 not in [0]\nsorry");
@@ -91,6 +94,7 @@ async fn x2_exit_codes_are_judged_by_returns_and_the_error_ends_in_stderr() {
 }
 
 #[tokio::test]
+#[rule("X-2")]
 async fn x2_what_exists_afterwards_wins_over_the_exit_code() {
     let dir = tempfile::tempdir().unwrap();
     let made = dir.path().join("made");
@@ -100,6 +104,7 @@ async fn x2_what_exists_afterwards_wins_over_the_exit_code() {
 }
 
 #[tokio::test]
+#[rule("X-1")]
 async fn x1_a_trigger_beats_creates_and_refresh_only() {
     let params = json!({ "command": "true", "creates": "/", "refresh_only": true });
     assert!(run("cmd.run", params.clone()).await.unwrap().is_none());
@@ -111,6 +116,7 @@ async fn x1_a_trigger_beats_creates_and_refresh_only() {
 }
 
 #[tokio::test]
+#[rule("X-3")]
 async fn x3_a_dry_run_says_what_it_would_do() {
     let bound =
         bind_json("exec.run", &json!({ "command": "no-such-program", "cwd": "/nowhere" })).ok().unwrap();
@@ -134,6 +140,7 @@ async fn x3_a_dry_run_says_what_it_would_do() {
 }
 
 #[tokio::test]
+#[rule("X-5")]
 async fn x5_environment_path_cwd_stdin_and_umask_reach_the_command() {
     let dir = tempfile::tempdir().unwrap();
     let params = json!({
@@ -149,6 +156,7 @@ async fn x5_environment_path_cwd_stdin_and_umask_reach_the_command() {
 }
 
 #[tokio::test]
+#[rule("X-6")]
 async fn x6_a_timeout_says_so_and_keeps_the_output() {
     let begun = Instant::now();
     let params = json!({ "command": "echo begun; sleep 30 & sleep 30", "timeout": "300ms" });
@@ -159,6 +167,7 @@ async fn x6_a_timeout_says_so_and_keeps_the_output() {
 }
 
 #[tokio::test]
+#[rule("S-32")]
 async fn s32_a_cancelled_command_ends_canceled() {
     let cancel = CancellationToken::new();
     let asked = Asked { forced: None, cancel: cancel.clone() };
@@ -170,6 +179,7 @@ async fn s32_a_cancelled_command_ends_canceled() {
 }
 
 #[tokio::test]
+#[rule("X-7")]
 async fn x7_output_that_is_no_text_is_marked() {
     let change = run("cmd.run", json!({ "command": "printf 'a\\377b'" })).await.unwrap().unwrap();
     assert_eq!(change.details["stdout_lossy"], true);
@@ -177,6 +187,7 @@ async fn x7_output_that_is_no_text_is_marked() {
 }
 
 #[tokio::test]
+#[rule("S-41")]
 async fn s41_a_script_runs_with_its_arguments_and_leaves_nothing_behind() {
     let dir = tempfile::tempdir().unwrap();
     let script = dir.path().join("script");
@@ -189,6 +200,7 @@ async fn s41_a_script_runs_with_its_arguments_and_leaves_nothing_behind() {
 }
 
 #[test]
+#[rule("X-5")]
 fn x5_bad_values_are_refused_with_the_reason() {
     for (params, part) in [
         (json!({ "command": "/bin/echo 'unbalanced" }), "quote"),

@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 use zester_host::overlay::Overlay;
 use zester_host::process::fake::Scripted;
 use zester_host::{Fault, FaultKind, Look, NewFile, Touch};
+use zester_rule::rule;
 
 pub(crate) fn cases() -> Vec<Case> {
     let case = |params, promise, world: &'static str| {
@@ -115,6 +116,7 @@ impl Bench {
 }
 
 #[tokio::test]
+#[rule("S-31")]
 async fn s31_what_somebody_changed_since_is_not_overwritten_but_by_force() {
     let bench = Bench::new("f /f 0604 old");
     let (_, record) = bench.apply(json!({ "path": "/f", "content": "new" })).await;
@@ -129,6 +131,7 @@ async fn s31_what_somebody_changed_since_is_not_overwritten_but_by_force() {
 }
 
 #[tokio::test]
+#[rule("S-31")]
 async fn s31_directories_made_by_makedirs_go_only_if_empty() {
     let bench = Bench::new("");
     let (_, record) = bench.apply(json!({ "path": "/a/b/f", "content": "new", "makedirs": true })).await;
@@ -140,6 +143,7 @@ async fn s31_directories_made_by_makedirs_go_only_if_empty() {
 }
 
 #[tokio::test]
+#[rule("S-30")]
 async fn s30_the_diff_shows_content_mode_and_owner() {
     let bench = Bench::new("f /f 0604 old");
     let (diff, _) =
@@ -195,6 +199,7 @@ async fn a_new_file_without_content_is_empty_and_has_the_usual_mode() {
 }
 
 #[tokio::test]
+#[rule("S-31")]
 async fn s31_a_directory_that_two_states_share_goes_with_the_last_of_them() {
     let bench = Bench::new("");
     let (_, first) = bench.apply(json!({ "path": "/d/e/first", "content": "1", "makedirs": true })).await;

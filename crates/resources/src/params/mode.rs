@@ -18,6 +18,7 @@ mod tests {
     use super::*;
     use zester_model::node::{Meaning, Node, Scalar, Value};
     use zester_model::source::{FileId, Span};
+    use zester_rule::rule;
 
     fn read(text: &str, meaning: Meaning) -> Result<Mode, String> {
         let span = Span::start_of(FileId(0));
@@ -26,6 +27,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("S-9")]
     fn s9_a_mode_means_the_same_quoted_and_plain() {
         assert_eq!(read("0644", Meaning::Int(420)), Ok(Mode(0o644)));
         assert_eq!(read("0644", Meaning::Text), Ok(Mode(0o644)));
@@ -34,6 +36,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("S-3")]
     fn s3_what_is_no_mode_is_refused() {
         for text in ["0999", "rw-r--r--", "", "10000", "-1", "+644"] {
             assert!(read(text, Meaning::Text).is_err_and(|why| why.contains("is not a mode")), "{text}");

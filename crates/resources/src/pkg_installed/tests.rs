@@ -9,6 +9,7 @@ use zester_host::overlay::Overlay;
 use zester_host::process::Runner;
 use zester_host::real::Real;
 use zester_host::{Fault, FaultKind, Look, NewFile, Processes, Touch};
+use zester_rule::rule;
 
 pub(crate) fn cases() -> Vec<Case> {
     let case = |params, promise, world: &'static str| {
@@ -70,6 +71,7 @@ impl Bench<'_> {
 }
 
 #[tokio::test]
+#[rule("S-31")]
 async fn s31_a_package_that_was_there_before_is_never_removed() {
     let host = Arc::new(Overlay::empty());
     let processes = fake_apt(&host, "libhello 1");
@@ -82,6 +84,7 @@ async fn s31_a_package_that_was_there_before_is_never_removed() {
 }
 
 #[tokio::test]
+#[rule("S-31")]
 async fn s31_what_others_need_since_is_not_removed() {
     let host = Arc::new(Overlay::empty());
     let processes = fake_apt(&host, "");
@@ -94,6 +97,7 @@ async fn s31_what_others_need_since_is_not_removed() {
 }
 
 #[tokio::test]
+#[rule("S-32")]
 async fn s32_an_interrupted_dpkg_is_repaired_first() {
     let host = Arc::new(Overlay::empty());
     let processes = fake_apt(&host, "");
@@ -105,6 +109,7 @@ async fn s32_an_interrupted_dpkg_is_repaired_first() {
 }
 
 #[test]
+#[rule("S-3")]
 fn s3_names_that_could_be_options_are_refused() {
     for params in [json!({ "name": "--purge" }), json!({ "name": "a b" }), json!({ "name": "x", "pkgs": [] })]
     {
@@ -116,6 +121,7 @@ fn s3_names_that_could_be_options_are_refused() {
 
 /// The one test on the real tool. `hello` is tiny and needs nothing but libc.
 #[tokio::test]
+#[rule("S-31")]
 async fn s31_the_real_apt_installs_is_clean_and_reverts() {
     let is_root = Real::new().me().uid == 0;
     if !is_root || !Path::new("/usr/bin/apt-get").exists() || Path::new("/usr/bin/hello").exists() {

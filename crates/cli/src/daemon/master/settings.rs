@@ -115,8 +115,10 @@ mod tests {
     use super::*;
     use serde_json::json;
     use std::sync::Arc;
+    use zester_rule::rule;
 
     #[tokio::test(start_paused = true)]
+    #[rule("D-8")]
     async fn d8_settings_follow_the_facts_of_each_peel_and_the_files() {
         let temp = tempfile::tempdir().unwrap();
         let file = temp.path().join("a.zy");

@@ -212,6 +212,7 @@ fn batch_of(line: &[u8]) -> Option<Vec<Record>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     fn entry(number: u64, standing: Standing) -> Entry {
         let jid = Jid::parse("rxn-0123456789abcdef0123456789abcdef").unwrap();
@@ -224,6 +225,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("J-7")]
     fn j7_a_line_that_a_crash_cut_off_is_dropped_wherever_it_was_cut() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ledger");
@@ -246,6 +248,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("J-7")]
     fn j7_damage_in_the_middle_is_told_with_the_name_of_the_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ledger");
