@@ -36,7 +36,7 @@ async fn user(server: &Server, user: &str, password: &str) -> Nats {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_peel_needs_grants_for_its_own_keys_only() {
-    let Some(server) = Server::or_skip_with(TWO_USERS) else { return };
+    let server = Server::start_with(TWO_USERS);
     let master = user(&server, "master", "m").await;
     ensure_all(&master, &table(), 1).await.unwrap();
     let peel = user(&server, "web-01", "p").await;
@@ -76,7 +76,7 @@ async fn a_peel_needs_grants_for_its_own_keys_only() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_credentials_are_refused() {
-    let Some(server) = Server::or_skip_with(TWO_USERS) else { return };
+    let server = Server::start_with(TWO_USERS);
     let wrong = Options {
         credentials: Credentials::Password { user: "master".into(), password: "x".into() },
         ..Options::new(vec![server.url()], "one")
@@ -87,7 +87,7 @@ async fn wrong_credentials_are_refused() {
 /// With rollup, this would remove every other key of the bucket.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_header_of_a_writer_wipes_a_bucket() {
-    let Some(server) = Server::or_skip() else { return };
+    let server = Server::start();
     let bus = connect(Options::new(vec![server.url()], "one")).await.unwrap();
     ensure_all(&bus, &table(), 1).await.unwrap();
     let raw = async_nats::connect(server.url()).await.unwrap();
@@ -104,7 +104,7 @@ async fn no_header_of_a_writer_wipes_a_bucket() {
 /// A marker that another tool left is no value, and does not stand in the way of one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_another_tool_deleted_does_not_exist() {
-    let Some(server) = Server::or_skip() else { return };
+    let server = Server::start();
     let bus = connect(Options::new(vec![server.url()], "one")).await.unwrap();
     bus.ensure(&Store::bucket("jobs", 1_000_000), 1).await.unwrap();
     bus.put("jobs", "a", Bytes::from("1")).await.unwrap();
@@ -120,7 +120,7 @@ async fn a_key_that_another_tool_deleted_does_not_exist() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_daemon_may_start_before_its_bus() {
-    let Some(mut server) = Server::or_skip() else { return };
+    let mut server = Server::start();
     let url = server.url();
     server.kill();
     assert_eq!(
@@ -143,7 +143,7 @@ async fn a_daemon_may_start_before_its_bus() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_keeps_three_copies_and_survives_its_leader() {
-    let Some(mut cluster) = Cluster::or_skip(3) else { return };
+    let mut cluster = Cluster::start(3);
     let bus = connect(Options::new(cluster.urls(), "one")).await.unwrap();
     let servers = wait_until("three servers", PATIENCE, || async {
         let servers = bus.info().servers;

@@ -61,8 +61,7 @@ async fn x5_the_environment_is_inherited_and_added_to() {
 #[rule("X-5")]
 async fn x5_a_command_runs_as_another_user_with_its_groups() {
     if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root can become another user");
-        return;
+        zester_testkit::skip!("only root can become another user");
     }
     let mut launch = Launch::shell("id -un; id -gn; echo $HOME $LOGNAME; umask");
     launch.user = Some("nobody".into());

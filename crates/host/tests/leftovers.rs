@@ -31,14 +31,12 @@ fn wait_for(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Not a test by itself: the process that is killed. Without the variables it does nothing.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_life_that_is_killed() {
-    let (Ok(dir), Ok(number)) = (std::env::var(DIRECTORY), std::env::var(NUMBER)) else { return };
+/// What the process does that is killed.
+async fn a_life_that_is_killed(dir: &str, number: &str) {
     let (runner, never) = (Runner::new(), CancellationToken::new());
     let service = format!("sleep {number}1 > /dev/null 2>&1 &");
     runner.run(&Launch::shell(service), None, &never).await.unwrap();
-    std::fs::write(Path::new(&dir).join("life"), runner.life()).unwrap();
+    std::fs::write(Path::new(dir).join("life"), runner.life()).unwrap();
     let text = format!(
         "sleep {number}2 & setsid sleep {number}2 & (setsid sh -c 'sleep {number}2; true' &) ; sleep {number}2"
     );
@@ -48,11 +46,15 @@ async fn a_life_that_is_killed() {
 #[tokio::test(flavor = "multi_thread")]
 #[rule("J-22")]
 async fn j22_what_a_killed_process_left_running_is_ended_and_services_are_not() {
+    // It runs itself: the child is the process that is killed.
+    if let (Ok(dir), Ok(number)) = (std::env::var(DIRECTORY), std::env::var(NUMBER)) {
+        return a_life_that_is_killed(&dir, &number).await;
+    }
     let dir = tempfile::tempdir().unwrap();
     let number = format!("4712.{}", std::process::id());
     let (service, work) = (format!("sleep {number}1"), format!("sleep {number}2"));
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "a_life_that_is_killed"])
+        .args(["--exact", "j22_what_a_killed_process_left_running_is_ended_and_services_are_not"])
         .env(DIRECTORY, dir.path())
         .env(NUMBER, &number)
         .stdout(Stdio::null())

@@ -19,10 +19,8 @@ fn dispatch(number: u64) -> Dispatch {
     Dispatch { jid: Jid::new(UnixMillis(1_700_000_000_000), [7; 16]), epoch: number }
 }
 
-/// Not a test by itself: the process that is killed. Without the variable it does nothing.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_writer_that_is_killed() {
-    let Ok(dir) = std::env::var(DIRECTORY) else { return };
+/// What the process does that is killed.
+async fn a_writer_that_is_killed(dir: &str) {
     let store = FileStore::open(dir.as_ref()).unwrap();
     let peel = PeelId::parse("web-1").unwrap();
     for number in 1.. {
@@ -42,11 +40,15 @@ async fn a_writer_that_is_killed() {
 #[tokio::test(flavor = "multi_thread")]
 #[rule("J-22")]
 async fn j22_what_was_acknowledged_survives_a_kill_at_any_moment() {
+    // It runs itself: the child is the process that is killed.
+    if let Ok(dir) = std::env::var(DIRECTORY) {
+        return a_writer_that_is_killed(&dir).await;
+    }
     let dir = tempfile::tempdir().unwrap();
     for lines in [1, 2, 7, 40] {
         let path = dir.path().join(lines.to_string());
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "a_writer_that_is_killed", "--nocapture"])
+            .args(["--exact", "j22_what_was_acknowledged_survives_a_kill_at_any_moment", "--nocapture"])
             .env(DIRECTORY, &path)
             .stdout(Stdio::piped())
             .spawn()

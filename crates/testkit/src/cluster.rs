@@ -19,15 +19,7 @@ pub struct Cluster {
 impl Cluster {
     /// Starts the servers and waits until they have chosen a leader and all follow it.
     pub fn start(size: usize) -> Cluster {
-        match binary::find() {
-            Ok(binary) => Cluster::run(&binary, size),
-            Err(why) => panic!("{why}"),
-        }
-    }
-
-    /// The same, or says on standard error why the test is skipped.
-    pub fn or_skip(size: usize) -> Option<Cluster> {
-        binary::or_skip().map(|binary| Cluster::run(&binary, size))
+        Cluster::run(&binary::find(), size)
     }
 
     fn run(binary: &Path, size: usize) -> Cluster {

@@ -17,20 +17,7 @@ impl Server {
 
     /// The same with more lines of configuration, for example `max_payload: 65536`.
     pub fn start_with(config: &str) -> Server {
-        match binary::find() {
-            Ok(binary) => Server::run(&binary, config),
-            Err(why) => panic!("{why}"),
-        }
-    }
-
-    /// Starts a server, or says on standard error why the test is skipped.
-    pub fn or_skip() -> Option<Server> {
-        Server::or_skip_with("")
-    }
-
-    /// The same with more lines of configuration.
-    pub fn or_skip_with(config: &str) -> Option<Server> {
-        binary::or_skip().map(|binary| Server::run(&binary, config))
+        Server::run(&binary::find(), config)
     }
 
     fn run(binary: &Path, config: &str) -> Server {

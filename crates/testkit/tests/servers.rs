@@ -12,7 +12,7 @@ fn answers(url: &str) -> bool {
 
 #[test]
 fn a_killed_server_is_gone_and_a_restarted_one_answers_on_the_same_port() {
-    let Some(mut server) = Server::or_skip() else { return };
+    let mut server = Server::start();
     let url = server.url();
     assert!(answers(&url));
     server.kill();
@@ -26,7 +26,7 @@ fn a_killed_server_is_gone_and_a_restarted_one_answers_on_the_same_port() {
 
 #[test]
 fn a_panic_in_a_test_leaves_no_server() {
-    let Some(server) = Server::or_skip() else { return };
+    let server = Server::start();
     let url = server.url();
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let _server = server;
@@ -46,7 +46,6 @@ fn a_killed_test_process_leaves_no_server() {
             std::thread::park();
         }
     }
-    let Some(_) = Server::or_skip() else { return };
     let dir = tempfile::tempdir().unwrap();
     let note = dir.path().join("note");
     let mut child = Command::new(std::env::current_exe().unwrap())
@@ -66,7 +65,7 @@ fn a_killed_test_process_leaves_no_server() {
 
 #[test]
 fn a_cluster_chooses_another_leader_when_the_first_is_killed() {
-    let Some(mut cluster) = Cluster::or_skip(3) else { return };
+    let mut cluster = Cluster::start(3);
     let first = cluster.wait_for_leader();
     cluster.kill(first);
     let second = cluster.wait_for_leader();

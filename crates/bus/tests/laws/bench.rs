@@ -20,8 +20,8 @@ impl Bench {
         Bench::Memory(Net::new(Arc::new(TokioClock::new())))
     }
 
-    pub fn nats() -> Option<Bench> {
-        Server::or_skip().map(|server| Bench::Nats(Box::new(server)))
+    pub fn nats() -> Bench {
+        Bench::Nats(Box::new(Server::start()))
     }
 
     pub async fn connect(&self, name: &str) -> Arc<dyn Bus> {

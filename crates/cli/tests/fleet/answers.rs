@@ -10,7 +10,7 @@ const MIXED: &str = "x:\n{% if grains.id == 'peel-1' %}\n  cmd.run: [{command: \
 #[test]
 #[rule("C-2", "C-3")]
 fn c2_c3_a_fleet_answers_in_text_and_in_json() {
-    let Some(up) = up(3, &[("hello", HELLO), ("mixed", MIXED)]) else { return };
+    let up = up(3, &[("hello", HELLO), ("mixed", MIXED)]);
     let ping = up.zester(&["*", "test.ping"]).exits(0);
     for wanted in ["3 peels  timeout 1m", " ✓ peel-1", " ✓ peel-2", " ✓ peel-3", "3 succeeded"] {
         assert!(ping.stdout.contains(wanted), "{wanted:?} is missing from\n{}", ping.stdout);
@@ -61,7 +61,7 @@ fn c2_c3_a_fleet_answers_in_text_and_in_json() {
 #[test]
 #[rule("C-11")]
 fn c11_jobs_and_peels_are_listed_and_shown() {
-    let Some(up) = up(2, &[]) else { return };
+    let up = up(2, &[]);
     let jid = up.json(&["*", "test.ping", "--async"], 0);
     let jid = jid["jid"].as_str().unwrap();
     let watched = up.zester(&["job", "watch", jid, "--format", "json"]).exits(0).stdout;

@@ -4,7 +4,7 @@ use crate::up::up;
 
 #[test]
 fn a_batch_begins_when_the_last_has_ended_and_too_many_failures_stop_the_rest() {
-    let Some(up) = up(3, &[]) else { return };
+    let up = up(3, &[]);
     let all = up.json(&["*", "test.ping", "--batch", "2"], 0);
     assert_eq!(all["jids"].as_array().unwrap().len(), 2);
     assert_eq!(all["jids"][1], all["jid"]);

@@ -8,7 +8,7 @@ use zester_testkit::wait_for;
 
 #[test]
 fn up_takes_everything_down_in_order_and_leaves_nothing() {
-    let Some(mut up) = up(2, &[]) else { return };
+    let mut up = up(2, &[]);
     let config = up.directory.join("nats-server.conf").display().to_string();
     let homes = ["master", "peel-1", "peel-2"].map(|name| up.directory.join(name).display().to_string());
     assert_eq!(processes(&config).len(), 1);
@@ -33,7 +33,7 @@ fn up_takes_everything_down_in_order_and_leaves_nothing() {
 
 #[test]
 fn what_up_started_ends_with_it_even_when_it_is_killed() {
-    let Some(mut up) = up(1, &[]) else { return };
+    let mut up = up(1, &[]);
     let config = up.directory.join("nats-server.conf").display().to_string();
     let homes = ["master", "peel-1"].map(|name| up.directory.join(name).display().to_string());
     kill(Pid::from_raw(up.process.id().cast_signed()), Signal::SIGKILL).unwrap();

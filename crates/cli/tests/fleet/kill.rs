@@ -10,7 +10,7 @@ use zester_testkit::wait_for;
 #[test]
 #[rule("J-11")]
 fn j11_a_kill_from_another_process_ends_the_job_and_leaves_no_process() {
-    let Some(up) = up(2, &[]) else { return };
+    let up = up(2, &[]);
     let nap = "3117";
     let view = up.spawn(&["*", "cmd.run", "exec sleep 3117", "--format", "json"]);
     wait_for("two naps", SOON, || (processes(nap).len() == 2).then_some(()));
@@ -35,7 +35,7 @@ fn j11_a_kill_from_another_process_ends_the_job_and_leaves_no_process() {
 #[test]
 #[rule("C-6")]
 fn c6_ctrl_c_leaves_the_view_and_says_what_goes_on() {
-    let Some(up) = up(1, &[]) else { return };
+    let up = up(1, &[]);
     let nap = "3118";
     let view = up.spawn(&["*", "cmd.run", "exec sleep 3118"]);
     wait_for("the nap", SOON, || (processes(nap).len() == 1).then_some(()));

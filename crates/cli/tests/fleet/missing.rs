@@ -11,7 +11,7 @@ const BOTH: &str = "x:\n{% if grains.id == 'peel-1' %}\n  test.fail_without_chan
 #[test]
 #[rule("C-3")]
 fn c3_a_deadline_keeps_what_came_and_names_who_is_missing() {
-    let Some(up) = up(3, &[("slow", SLOW)]) else { return };
+    let up = up(3, &[("slow", SLOW)]);
     let late = up.json(&["*", "state.apply", "slow", "--timeout", "3s"], 3);
     assert_eq!(late["status"], "partial");
     assert_eq!(late["peels"]["peel-1"]["status"], "success");
@@ -24,7 +24,7 @@ fn c3_a_deadline_keeps_what_came_and_names_who_is_missing() {
 #[test]
 #[rule("J-8")]
 fn j8_a_dead_peel_is_unreachable_and_exit_4_is_both() {
-    let Some(up) = up(3, &[("both", BOTH)]) else { return };
+    let up = up(3, &[("both", BOTH)]);
     up.kill("peel-3");
     wait_for("up to say that a peel ended", SOON, || up.said().contains("peel-3 ended").then_some(()));
     wait_for("the heartbeat to expire", SOON, || {

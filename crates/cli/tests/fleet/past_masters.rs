@@ -7,7 +7,7 @@ use zester_testkit::wait_for;
 #[test]
 #[rule("J-21")]
 fn j21_direct_works_with_every_master_down() {
-    let Some(up) = up(2, &[]) else { return };
+    let up = up(2, &[]);
     up.kill("master");
     wait_for("up to say that the master ended", SOON, || up.said().contains("master ended").then_some(()));
     let ping = up.json(&["G@id:peel-*", "test.ping", "--direct"], 0);

@@ -57,16 +57,8 @@ impl From<Output> for Done {
     }
 }
 
-/// A fleet of so many peels with these state files; none where there is no nats-server.
-pub fn up(peels: usize, states: &[(&str, &str)]) -> Option<Up> {
-    let installed = std::env::var_os("ZESTER_NATS_SERVER").is_some()
-        || std::env::var_os("PATH").is_some_and(|path| {
-            let places = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
-            places.map(|place| place.join("nats-server")).any(|file| file.is_file())
-        });
-    if !installed {
-        return None;
-    }
+/// A fleet of so many peels with these state files. Without a nats-server `zester up` says so, and the test fails with it.
+pub fn up(peels: usize, states: &[(&str, &str)]) -> Up {
     let temp = tempfile::Builder::new().prefix("zester-fleet-").tempdir().unwrap();
     std::fs::create_dir(temp.path().join("states")).unwrap();
     for (name, text) in states {
@@ -89,7 +81,7 @@ pub fn up(peels: usize, states: &[(&str, &str)]) -> Option<Up> {
     assert_eq!(said["peels"].as_array().unwrap().len(), peels);
     let directory = PathBuf::from(said["directory"].as_str().unwrap());
     let url = said["url"].as_str().unwrap().to_string();
-    Some(Up { temp, process, directory, url })
+    Up { temp, process, directory, url }
 }
 
 /// The binary, with directories of its own and nothing of the environment.

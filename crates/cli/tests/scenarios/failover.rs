@@ -8,7 +8,7 @@ use zester_testkit::{Server, wait_for};
 #[test]
 #[rule("J-13")]
 fn j13_another_master_finishes_the_job_of_one_that_was_killed() {
-    let Some(server) = Server::or_skip() else { return };
+    let server = Server::start();
     let mut fleet = Fleet::start(&server.url(), 2, 3);
     let jid = fleet.dispatch_gated("*", "gate");
     fleet.wait_begun("gate", 3);
@@ -27,7 +27,7 @@ fn j13_another_master_finishes_the_job_of_one_that_was_killed() {
 #[test]
 #[rule("J-13")]
 fn j13_work_that_goes_on_is_waited_for_by_the_adopter() {
-    let Some(server) = Server::or_skip() else { return };
+    let server = Server::start();
     let mut fleet = Fleet::start(&server.url(), 2, 2);
     let jid = fleet.dispatch_gated("*", "gate");
     fleet.wait_begun("gate", 2);
@@ -43,7 +43,7 @@ fn j13_work_that_goes_on_is_waited_for_by_the_adopter() {
 #[test]
 #[rule("J-12", "J-14")]
 fn j12_j14_a_stopped_master_detaches_and_adopts_its_jobs_when_it_is_back() {
-    let Some(server) = Server::or_skip() else { return };
+    let server = Server::start();
     let mut fleet = Fleet::start(&server.url(), 1, 2);
     let jid = fleet.dispatch_gated("*", "gate");
     fleet.wait_begun("gate", 2);

@@ -8,7 +8,7 @@ use zester_testkit::{Server, wait_for};
 #[test]
 #[rule("J-22")]
 fn j22_a_peel_killed_in_the_middle_of_a_job_returns_interrupted_and_leaves_no_process() {
-    let Some(server) = Server::or_skip() else { return };
+    let server = Server::start();
     let mut fleet = Fleet::start(&server.url(), 1, 2);
     let jid = fleet.dispatch_gated("*", "gate");
     fleet.wait_begun("gate", 2);

@@ -70,7 +70,7 @@ fn job(fleet: &Fleet) -> DispatchRequest {
 #[tokio::test(flavor = "multi_thread")]
 #[rule("J-14")]
 async fn j14_a_job_survives_its_master() {
-    let Some(server) = Server::or_skip() else { return };
+    let server = Server::start();
     let fleet = fleet(&server).await;
     let first = master(&fleet, &server, "m1").await;
     wait_until("the master is ready", PATIENCE, async || first.health.report().0.then_some(())).await;
@@ -91,7 +91,7 @@ async fn j14_a_job_survives_its_master() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_server_under_a_job_loses_nothing() {
-    let Some(mut server) = Server::or_skip() else { return };
+    let mut server = Server::start();
     let fleet = fleet(&server).await;
     let master = master(&fleet, &server, "m1").await;
     wait_until("the master is ready", PATIENCE, async || master.health.report().0.then_some(())).await;
