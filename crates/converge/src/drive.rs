@@ -18,6 +18,9 @@ use zester_model::outcome::{Details, Mode, SkipReason, StateResult};
 /// The words of S-16 for a guard that said no.
 pub const GUARD_UNMET: &str = "skipped: guard condition not met";
 
+/// Said of a try that finds nothing left to do after one that did something and failed (S-43).
+const DONE_BEFORE: &str = "changed by an earlier try";
+
 /// What a task did, in words for the result and in a verdict for the machine.
 pub struct Report {
     pub verdict: Result<bool, Fault>,
@@ -173,10 +176,13 @@ impl Loop<'_> {
     /// A task ended: its words go into the result, its verdict to the machine.
     fn take(&mut self, joined: Result<(Id, Report), JoinError>) -> Option<Event> {
         let (id, report) = match joined {
-            Ok((id, report)) => (id, report),
-            Err(error) => (error.id(), Report::plain(Err(panicked(error)))),
+            Ok((id, report)) => (id, Ok(report)),
+            Err(error) => (error.id(), Err(panicked(error))),
         };
         let command = self.under_way.remove(&id)?;
+        let acting = matches!(command, Command::Apply { .. } | Command::Revert(_));
+        // Where a module that panicked had got to, nobody knows: who watches it is not to be left out.
+        let report = report.unwrap_or_else(|fault| Report::plain(Err(Fault { touched: acting, ..fault })));
         let node = match &command {
             Command::Probe { node, target } => {
                 let would_change = matches!(report.verdict, Ok(true));
@@ -186,7 +192,8 @@ impl Loop<'_> {
             Command::Check { node, .. } | Command::Apply { node, .. } | Command::Wait { node, .. } => *node,
             Command::Level(_) | Command::Skip { .. } | Command::Done { .. } | Command::Finish => return None,
         };
-        let result = report.verdict.as_ref().map(|met| *met).map_err(|_| Failed);
+        let failed = |fault: &Fault| Failed { touched: acting && fault.touched };
+        let result = report.verdict.as_ref().map(|met| *met).map_err(failed);
         self.note(node, &command, report);
         Some(match command {
             Command::Guard(_) => Event::Guarded { node, result },
@@ -236,12 +243,18 @@ impl Loop<'_> {
         result.changed = outcome.changed();
         match outcome {
             Outcome::GuardUnmet => result.diff = GUARD_UNMET.into(),
-            Outcome::Interrupted => result.error = "canceled".into(),
-            Outcome::Failed if result.error.is_empty() => result.error = "failed".into(),
+            Outcome::Interrupted { .. } => result.error = "canceled".into(),
+            Outcome::Failed { .. } if result.error.is_empty() => result.error = "failed".into(),
             _ => {}
         }
         if !result.error.is_empty() && !result.changed {
             result.diff.clear();
+        }
+        if outcome.failed() && outcome.altered() {
+            result.details.insert("touched".into(), json!(true));
+        }
+        if result.changed && result.diff.is_empty() && attempts > 1 {
+            result.diff = DONE_BEFORE.into();
         }
         if attempts > 0 && run.mode() != Mode::Check && self.graph.retries(node) {
             result.details.insert("attempts".into(), json!(attempts));

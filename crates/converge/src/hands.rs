@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use zester_engine::{Command, Force, Graph, NodeId, Outcome, Run};
 use zester_host::overlay::Overlay;
 use zester_host::process::Later;
-use zester_host::{Fault, FaultKind, Launch, Live, Look};
+use zester_host::{Fault, FaultKind, Launch, Live, Look, Noting};
 use zester_model::limits;
 use zester_model::outcome::Mode;
 use zester_model::program::State;
@@ -69,7 +69,7 @@ impl Hands for StateHands {
         let name = self.graph.name(node).as_str();
         let noted = match run.forced(node) {
             Some(Force::Watch { .. }) => journal
-                .ended(Ended { state: name.into(), changed: outcome.changed(), failed: false, undo: None })
+                .ended(Ended { state: name.into(), changed: outcome.changed(), ..Ended::default() })
                 .and_then(|_| journal.refreshed(name)),
             Some(Force::PendingRefresh) => journal.refreshed(name),
             Some(Force::Prereq { .. }) | None => Ok(()),
@@ -282,14 +282,14 @@ impl StateHands {
         let live: Live = Arc::new(move |line| observer.output(name.as_str(), line));
         let (observer, name) = (self.observer.clone(), state.name.clone());
         let log: Live = Arc::new(move |line| observer.notice(&format!("{name}: {}", line.trim_end())));
+        let files = Noting::new(self.machine.files.as_ref());
         let applying = Applying {
-            touch: self.machine.files.as_ref(),
-            processes: self.machine.processes.as_ref(),
-            cancel: &self.cancel,
             live: Some(live),
             log: Some(log),
+            ..Applying::new(&files, self.machine.processes.as_ref(), &self.cancel)
         };
-        bound.apply(drift, &applying).await
+        let applied = bound.apply(drift, &applying).await;
+        applied.map_err(|fault| Fault { touched: fault.touched || files.touched(), ..fault })
     }
 
     /// `check_cmd`: a change counts only if these commands agree.
@@ -297,7 +297,11 @@ impl StateHands {
         for command in &state.attributes.check_cmd {
             if !self.exits_zero(command, bound).await? {
                 let message = format!("check_cmd `{command}` did not exit 0 after the change");
-                return Err(Fault::new(FaultKind::CommandFailed, message).details(change.details));
+                let fault = Fault::new(FaultKind::CommandFailed, message).details(change.details);
+                return Err(match change.undo {
+                    Some(undo) => fault.having_done(undo),
+                    None => fault.touched(),
+                });
             }
         }
         Ok(change)
@@ -305,12 +309,14 @@ impl StateHands {
 
     fn note_end(&self, state: &State, applied: &Result<Change, Fault>) {
         let Some(journal) = &self.journal else { return };
-        let ended = Ended {
-            state: state.name.to_string(),
-            changed: applied.as_ref().is_ok_and(|change| change.changed),
-            failed: applied.is_err(),
-            undo: applied.as_ref().ok().and_then(|change| change.undo.clone()),
-        };
+        let mut ended = Ended { state: state.name.to_string(), ..Ended::default() };
+        match applied {
+            Ok(change) => (ended.changed, ended.undo) = (change.changed, change.undo.clone()),
+            Err(fault) => {
+                (ended.failed, ended.touched) = (true, fault.touched);
+                ended.undo = fault.undo.as_deref().cloned();
+            }
+        }
         if let Err(error) = journal.ended(ended) {
             self.observer.notice(&format!("the journal could not note the end of {}: {error}", state.name));
         }

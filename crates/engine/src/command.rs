@@ -6,9 +6,12 @@ use std::fmt;
 use std::time::Duration;
 use zester_model::outcome::SkipReason;
 
-/// A step that ended with an error. Its words are the driver's: the run only needs to know.
+/// A step that ended with an error. Its words are the driver's: the run only needs to know what it left behind.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Failed;
+pub struct Failed {
+    /// The machine was altered before it failed (S-43).
+    pub touched: bool,
+}
 
 /// What happened outside.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -10,10 +10,14 @@ pub enum Outcome {
     Changed,
     /// `onlyif` or `unless` said no: neither changed nor failed nor skipped (S-16).
     GuardUnmet,
-    /// The last try was reported as failed.
-    Failed,
+    /// The last try was reported as failed. `touched`: one of its tries altered the machine (S-43).
+    Failed {
+        touched: bool,
+    },
     /// Failed, and nobody reported it: cancellation came between two of its steps or ended its wait for a retry.
-    Interrupted,
+    Interrupted {
+        touched: bool,
+    },
     Skipped(SkipReason),
 }
 
@@ -23,15 +27,22 @@ impl Outcome {
         self == Outcome::Changed
     }
 
+    /// The machine is not as it was: a change, or a failure that touched something. That is a change to its watchers
+    /// (S-43).
+    pub fn altered(self) -> bool {
+        self.changed()
+            || matches!(self, Outcome::Failed { touched: true } | Outcome::Interrupted { touched: true })
+    }
+
     /// Ended with an error: what `onfail` looks for (S-13).
     pub fn failed(self) -> bool {
-        matches!(self, Outcome::Failed | Outcome::Interrupted)
+        matches!(self, Outcome::Failed { .. } | Outcome::Interrupted { .. })
     }
 
     /// Counts as failed for `require`, `watch` and `onchanges`: skipping is transitive (S-13).
     pub fn blocks(self) -> bool {
         match self {
-            Outcome::Failed | Outcome::Interrupted => true,
+            Outcome::Failed { .. } | Outcome::Interrupted { .. } => true,
             Outcome::Unchanged | Outcome::Changed | Outcome::GuardUnmet => false,
             Outcome::Skipped(reason) => match reason {
                 SkipReason::RequireFailed | SkipReason::FailhardAbort | SkipReason::Canceled => true,
@@ -54,8 +65,9 @@ mod tests {
             (Outcome::Unchanged, false, false),
             (Outcome::Changed, false, false),
             (Outcome::GuardUnmet, false, false),
-            (Outcome::Failed, true, true),
-            (Outcome::Interrupted, true, true),
+            (Outcome::Failed { touched: false }, true, true),
+            (Outcome::Failed { touched: true }, true, true),
+            (Outcome::Interrupted { touched: false }, true, true),
             (Outcome::Skipped(SkipReason::RequireFailed), false, true),
             (Outcome::Skipped(SkipReason::FailhardAbort), false, true),
             (Outcome::Skipped(SkipReason::Canceled), false, true),
@@ -66,5 +78,15 @@ mod tests {
         for (outcome, failed, blocks) in table {
             assert_eq!((outcome.failed(), outcome.blocks()), (failed, blocks), "{outcome:?}");
         }
+    }
+
+    #[test]
+    #[rule("S-43")]
+    fn s43_a_failure_that_touched_something_is_an_alteration_and_no_change() {
+        for outcome in [Outcome::Failed { touched: true }, Outcome::Interrupted { touched: true }] {
+            assert!(outcome.altered() && outcome.failed() && !outcome.changed(), "{outcome:?}");
+        }
+        assert!(Outcome::Changed.altered());
+        assert!(!Outcome::Failed { touched: false }.altered() && !Outcome::Unchanged.altered());
     }
 }

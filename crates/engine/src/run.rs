@@ -82,6 +82,8 @@ impl State {
 struct Progress {
     phase: Phase,
     attempts: u32,
+    /// A try that failed altered the machine (S-43).
+    touched: bool,
     /// The prereq target that opened the gate.
     gate: Option<NodeId>,
 }
@@ -108,7 +110,7 @@ impl Run {
     /// A run that waits for [`Event::Start`]. At most `concurrency` nodes are in flight; none at all would never end, so
     /// zero means one.
     pub fn new(graph: Arc<Graph>, mode: Mode, concurrency: usize) -> Run {
-        let progress = Progress { phase: Phase::Pending, attempts: 0, gate: None };
+        let progress = Progress { phase: Phase::Pending, attempts: 0, touched: false, gate: None };
         Run {
             nodes: vec![progress; graph.len()],
             graph,
@@ -151,7 +153,7 @@ impl Run {
                 self.begin_try(node, entry, &mut out);
             }
             // The timer rang while the cancellation that ended the wait was on its way.
-            (State::Node(Phase::Ended(Outcome::Interrupted)), Event::Waited { .. }) => {}
+            (State::Node(Phase::Ended(Outcome::Interrupted { .. })), Event::Waited { .. }) => {}
             (state, event) => {
                 return Err(Illegal { state: state.name(), event: event.name(), node: event.node() });
             }
@@ -200,7 +202,7 @@ impl Run {
         if self.mode == Mode::Revert || !self.graph.contains(node) {
             return None;
         }
-        let changed = verdict::watched_changes(self.graph.needs(node), |target| self.has_changed(target));
+        let changed = self.watched_changes(node);
         if !changed.is_empty() {
             return Some(Force::Watch { changed });
         }
@@ -210,10 +212,10 @@ impl Run {
         self.nodes[node.index()].gate.map(|target| Force::Prereq { target })
     }
 
-    /// The nodes that must be refreshed by a later run (S-39), as things stand: they watch a node that changed, or came
-    /// with a refresh pending, and have not run to a successful end. A condition that was evaluated and not met (guard,
-    /// `onchanges`, `onfail`, `prereq`) settles the debt, for the state itself said that it need not run. Check and revert
-    /// neither make nor settle debts.
+    /// The nodes that must be refreshed by a later run (S-39), as things stand: they watch a node that changed, or failed
+    /// after it had touched something (S-43), or came with a refresh pending, and have not run to a successful end. A
+    /// condition that was evaluated and not met (guard, `onchanges`, `onfail`, `prereq`) settles the debt, for the state
+    /// itself said that it need not run. Check and revert neither make nor settle debts.
     pub fn owed_refresh(&self) -> Vec<NodeId> {
         self.graph.ranked().iter().copied().filter(|node| self.owes_refresh(*node)).collect()
     }
@@ -228,8 +230,7 @@ impl Run {
             return pending;
         }
         let settled = self.outcome(node).is_some_and(|outcome| !outcome.blocks());
-        let watched = |target| self.has_changed(target);
-        !settled && (pending || !verdict::watched_changes(self.graph.needs(node), watched).is_empty())
+        !settled && (pending || !self.watched_changes(node).is_empty())
     }
 
     fn met_by(&self, event: &Event) -> State {
@@ -237,8 +238,10 @@ impl Run {
         self.nodes.get(node.index()).map_or(State::NoSuchNode, |progress| State::Node(progress.phase))
     }
 
-    fn has_changed(&self, node: NodeId) -> bool {
-        self.outcome(node).is_some_and(Outcome::changed)
+    /// The watched targets that altered the machine, failed ones included (S-43).
+    fn watched_changes(&self, node: NodeId) -> Vec<NodeId> {
+        let altered = |target| self.outcome(target).is_some_and(Outcome::altered);
+        verdict::watched_changes(self.graph.needs(node), altered)
     }
 
     /// The run's order: that of the graph, or wholly backwards.
@@ -362,42 +365,54 @@ impl Run {
     fn guarded(&mut self, node: NodeId, result: Result<bool, Failed>, out: &mut Vec<Command>) {
         match result {
             Ok(false) => self.end(node, Outcome::GuardUnmet, out),
-            Ok(true) if self.canceled => self.end(node, Outcome::Interrupted, out),
+            Ok(true) if self.canceled => self.interrupt(node, out),
             Ok(true) => self.check(node, out),
-            Err(Failed) => self.fail(node, Entry::Guard, out),
+            Err(failed) => self.fail(node, failed, Entry::Guard, out),
         }
     }
 
     fn checked(&mut self, node: NodeId, result: Result<bool, Failed>, out: &mut Vec<Command>) {
         match result {
             Ok(true) if self.mode != Mode::Apply => self.end(node, Outcome::Changed, out),
-            Ok(true) if self.canceled => self.end(node, Outcome::Interrupted, out),
+            Ok(true) if self.canceled => self.interrupt(node, out),
             Ok(true) => {
                 self.nodes[node.index()].phase = Phase::Applying;
                 out.push(Command::Apply { node, forced: self.forced(node) });
             }
-            Ok(false) => self.end(node, Outcome::Unchanged, out),
-            Err(Failed) => self.fail(node, Entry::Check, out),
+            Ok(false) => self.succeed(node, false, out),
+            Err(failed) => self.fail(node, failed, Entry::Check, out),
         }
     }
 
     fn acted(&mut self, node: NodeId, result: Result<bool, Failed>, again: Entry, out: &mut Vec<Command>) {
         match result {
-            Ok(true) => self.end(node, Outcome::Changed, out),
-            Ok(false) => self.end(node, Outcome::Unchanged, out),
-            Err(Failed) => self.fail(node, again, out),
+            Ok(changed) => self.succeed(node, changed, out),
+            Err(failed) => self.fail(node, failed, again, out),
         }
     }
 
+    /// What an earlier try altered before it failed counts: the last one only finds it done (S-43).
+    fn succeed(&mut self, node: NodeId, changed: bool, out: &mut Vec<Command>) {
+        let changed = changed || self.nodes[node.index()].touched;
+        self.end(node, if changed { Outcome::Changed } else { Outcome::Unchanged }, out);
+    }
+
+    fn interrupt(&mut self, node: NodeId, out: &mut Vec<Command>) {
+        let touched = self.nodes[node.index()].touched;
+        self.end(node, Outcome::Interrupted { touched }, out);
+    }
+
     /// Waits for another try while there is one left (S-18). Guards that answered are not asked again.
-    fn fail(&mut self, node: NodeId, again: Entry, out: &mut Vec<Command>) {
-        let attempt = self.nodes[node.index()].attempts;
+    fn fail(&mut self, node: NodeId, failed: Failed, again: Entry, out: &mut Vec<Command>) {
+        let progress = &mut self.nodes[node.index()];
+        progress.touched |= failed.touched;
+        let (attempt, touched) = (progress.attempts, progress.touched);
         match self.graph.node(node).retry {
             Some(retry) if self.mode != Mode::Check && !self.canceled && attempt <= retry.attempts => {
                 self.nodes[node.index()].phase = Phase::Waiting(again);
                 out.push(Command::Wait { node, attempt, interval: retry.interval });
             }
-            _ => self.end(node, Outcome::Failed, out),
+            _ => self.end(node, Outcome::Failed { touched }, out),
         }
     }
 
@@ -425,7 +440,7 @@ impl Run {
         for place in level {
             let node = self.at(place);
             if matches!(self.nodes[node.index()].phase, Phase::Waiting(_)) {
-                self.end(node, Outcome::Interrupted, out);
+                self.interrupt(node, out);
             }
         }
     }

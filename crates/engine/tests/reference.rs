@@ -15,8 +15,8 @@
 mod world;
 
 use std::time::Duration;
-use world::{ERR, NO, Reply, Rng, Script, World, YES, reply, spec};
-use zester_engine::{Command, Event, Force, NodeId, NodeSpec, Outcome};
+use world::{ERR, HURT, NO, Reply, Rng, Script, World, YES, reply, spec};
+use zester_engine::{Command, Event, Failed, Force, NodeId, NodeSpec, Outcome};
 use zester_model::outcome::{Mode, SkipReason};
 use zester_model::program::Retry;
 use zester_model::requisite::EdgeKind;
@@ -75,7 +75,8 @@ impl Reference<'_> {
             None if self.mode == Mode::Revert => {
                 let script = self.scripts[node].revert.clone();
                 let (last, attempts) = self.tries(node, |attempt| reply(&script, attempt));
-                End { outcome: outcome_of(last), attempts, forced: None }
+                let touched = (0..attempts as usize).any(|attempt| reply(&script, attempt) == HURT);
+                End { outcome: outcome_of(last, touched), attempts, forced: None }
             }
             None => self.run(node),
         };
@@ -89,7 +90,7 @@ impl Reference<'_> {
 
     /// S-13: ended with an error.
     fn failed(&mut self, node: usize) -> bool {
-        self.outcome(node) == Outcome::Failed
+        matches!(self.outcome(node), Outcome::Failed { .. })
     }
 
     /// S-13: failed, or skipped for a failure.
@@ -100,6 +101,11 @@ impl Reference<'_> {
 
     fn changed(&mut self, node: usize) -> bool {
         self.outcome(node) == Outcome::Changed
+    }
+
+    /// S-43: to its watchers a failure that touched something is a change.
+    fn altered(&mut self, node: usize) -> bool {
+        self.changed(node) || self.outcome(node) == Outcome::Failed { touched: true }
     }
 
     fn targets(&self, node: usize, kind: EdgeKind) -> Vec<usize> {
@@ -189,7 +195,7 @@ impl Reference<'_> {
     fn forced(&mut self, node: usize) -> Option<Force> {
         let mut changed = self.targets(node, EdgeKind::Watch);
         changed.extend(self.targets(node, EdgeKind::WatchAny));
-        changed.retain(|target| self.changed(*target));
+        changed.retain(|target| self.altered(*target));
         changed.sort_unstable();
         changed.dedup();
         if !changed.is_empty() {
@@ -229,9 +235,9 @@ impl Reference<'_> {
         let mode = self.mode;
         let asks_guard = self.specs[node].guarded;
         // Checks and applies are counted apart: a try whose check failed has asked apply nothing.
-        let answer = |attempt: usize| -> Result<Result<bool, Outcome>, ()> {
+        let answer = |attempt: usize| -> Result<Result<bool, Outcome>, Failed> {
             if asks_guard && (guard_hopeless || attempt < guard_failures) {
-                return Err(());
+                return Err(Failed { touched: false });
             }
             if asks_guard && script.guard[guard_failures] == NO {
                 return Ok(Err(Outcome::GuardUnmet));
@@ -240,20 +246,22 @@ impl Reference<'_> {
             match reply(&script.check, tried) {
                 Ok(true) if mode == Mode::Apply => {
                     let applied = (0..tried).filter(|before| reply(&script.check, *before) == YES).count();
-                    reply(&script.apply, applied).map(Ok).map_err(|_| ())
+                    reply(&script.apply, applied).map(Ok)
                 }
-                other => other.map(Ok).map_err(|_| ()),
+                other => other.map(Ok),
             }
         };
-        let (_, attempts) =
-            self.tries(node, |attempt| answer(attempt).map(|_| true).map_err(|()| zester_engine::Failed));
+        let (_, attempts) = self.tries(node, |attempt| answer(attempt).map(|_| true));
         let last = attempts as usize - 1;
         let guard_met = !guard_hopeless && last >= guard_failures && script.guard[guard_failures] != NO;
         let checked = !asks_guard || guard_met;
+        // S-43: what any try touched, the state has touched.
+        let hurt = |attempt| matches!(answer(attempt), Err(Failed { touched: true }));
+        let touched = (0..attempts as usize).any(hurt);
         let outcome = match answer(last) {
-            Ok(Ok(changed)) => outcome_of(Ok(changed)),
+            Ok(Ok(changed)) => outcome_of(Ok(changed), touched),
             Ok(Err(unmet)) => unmet,
-            Err(()) => Outcome::Failed,
+            Err(_) => Outcome::Failed { touched },
         };
         let forced = checked.then(|| self.forced(node));
         End { outcome, attempts, forced }
@@ -264,17 +272,25 @@ fn id(node: usize) -> NodeId {
     NodeId(node as u32)
 }
 
-fn outcome_of(reply: Reply) -> Outcome {
+fn outcome_of(reply: Reply, touched: bool) -> Outcome {
     match reply {
-        Ok(true) => Outcome::Changed,
-        Ok(false) => Outcome::Unchanged,
-        Err(_) => Outcome::Failed,
+        Ok(changed) if changed || touched => Outcome::Changed,
+        Ok(_) => Outcome::Unchanged,
+        Err(_) => Outcome::Failed { touched },
     }
 }
 
 fn random_replies(rng: &mut Rng) -> Vec<Reply> {
     let count = 1 + rng.below(3);
     (0..count).map(|_| rng.pick(&[YES, YES, NO, NO, ERR])).collect()
+}
+
+/// Only acting can leave something behind.
+fn random_acts(rng: &mut Rng) -> Vec<Reply> {
+    random_replies(rng)
+        .into_iter()
+        .map(|reply| if reply == ERR && rng.one_in(2) { HURT } else { reply })
+        .collect()
 }
 
 /// A random program: edges only to nodes of a random order, so that there is no cycle.
@@ -309,8 +325,8 @@ fn random_program(rng: &mut Rng) -> (Vec<NodeSpec>, Vec<Script>) {
         scripts.push(Script {
             guard: random_replies(rng),
             check: random_replies(rng),
-            apply: random_replies(rng),
-            revert: random_replies(rng),
+            apply: random_acts(rng),
+            revert: random_acts(rng),
             probe: made.prereq.iter().map(|_| rng.one_in(2)).collect(),
         });
     }
@@ -370,14 +386,13 @@ fn check_debts(world: &World, specs: &[NodeSpec]) {
     let owed: Vec<usize> = (0..specs.len())
         .filter(|node| {
             let watches = |(target, kind): &(usize, EdgeKind)| {
-                matches!(kind, EdgeKind::Watch | EdgeKind::WatchAny)
-                    && world.outcome(*target) == Outcome::Changed
+                matches!(kind, EdgeKind::Watch | EdgeKind::WatchAny) && world.outcome(*target).altered()
             };
             let due = specs[*node].refresh_pending || specs[*node].edges.iter().any(watches);
             let lost = matches!(
                 world.outcome(*node),
-                Outcome::Failed
-                    | Outcome::Interrupted
+                Outcome::Failed { .. }
+                    | Outcome::Interrupted { .. }
                     | Outcome::Skipped(
                         SkipReason::RequireFailed | SkipReason::FailhardAbort | SkipReason::Canceled
                     )
@@ -453,10 +468,11 @@ fn cancels_well(seed: u64) {
                 assert_eq!(world.outcome(node), Outcome::Skipped(SkipReason::Canceled), "not begun");
             }
             (None, true) => {
-                let allowed = [ends[node].outcome, Outcome::Failed, Outcome::Interrupted];
+                let found = world.outcome(node);
+                let as_ever = found == ends[node].outcome || found.failed();
                 let canceled = world.outcome(node) == Outcome::Skipped(SkipReason::Canceled);
                 let gated = !specs[node].prereq.is_empty();
-                assert!(allowed.contains(&world.outcome(node)) || (canceled && gated));
+                assert!(as_ever || (canceled && gated));
             }
         }
     }

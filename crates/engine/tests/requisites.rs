@@ -10,7 +10,7 @@
 
 mod world;
 
-use world::{ERR, NO, Script, World, YES, ids, play, skipped, spec};
+use world::{ERR, FAILED, NO, Script, World, YES, ids, play, skipped, spec};
 use zester_engine::{Force, NodeId, NodeSpec, Outcome};
 use zester_model::outcome::{Mode, SkipReason};
 use zester_model::requisite::EdgeKind;
@@ -22,7 +22,7 @@ const ENDS: [Outcome; 8] = [
     Outcome::Unchanged,
     Outcome::Changed,
     Outcome::GuardUnmet,
-    Outcome::Failed,
+    FAILED,
     Outcome::Skipped(SkipReason::RequireFailed),
     Outcome::Skipped(SkipReason::OnchangesNotMet),
     Outcome::Skipped(SkipReason::OnfailNotMet),
@@ -44,7 +44,7 @@ fn add_ending(nodes: &mut Vec<(NodeSpec, Script)>, end: Outcome) -> usize {
             made.guarded = true;
             script.guard = vec![NO];
         }
-        Outcome::Failed => script = Script::new(ERR, YES),
+        FAILED => script = Script::new(ERR, YES),
         Outcome::Skipped(SkipReason::RequireFailed) => made.edges = vec![(helper(ERR), EdgeKind::Require)],
         Outcome::Skipped(SkipReason::OnchangesNotMet) => made.edges = vec![(helper(NO), EdgeKind::Onchanges)],
         Outcome::Skipped(SkipReason::OnfailNotMet) => made.edges = vec![(helper(NO), EdgeKind::Onfail)],
@@ -122,7 +122,7 @@ fn s41_every_kind_against_every_pair_of_ends() {
     // u: unchanged, c: changed, f: failed, b: skipped because of a failure (blocks, but has not failed)
     const U: Outcome = Outcome::Unchanged;
     const C: Outcome = Outcome::Changed;
-    const F: Outcome = Outcome::Failed;
+    const F: Outcome = FAILED;
     const B: Outcome = Outcome::Skipped(SkipReason::RequireFailed);
     let pairs = [(U, U), (U, C), (U, F), (U, B), (C, C), (C, F), (C, B), (F, F), (F, B), (B, B)];
     let table: [(EdgeKind, [&str; 10]); 10] = [

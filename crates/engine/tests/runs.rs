@@ -11,8 +11,8 @@
 mod world;
 
 use std::time::Duration;
-use world::{ERR, NO, Rng, Script, World, YES, ids, play, skipped, spec};
-use zester_engine::{Command, Event, NodeId, NodeSpec, Outcome};
+use world::{ERR, FAILED, HURT, INTERRUPTED, NO, Rng, Script, World, YES, ids, play, skipped, spec};
+use zester_engine::{Command, Event, Force, NodeId, NodeSpec, Outcome};
 use zester_model::outcome::{Mode, SkipReason};
 use zester_model::program::Retry;
 use zester_model::requisite::EdgeKind;
@@ -53,7 +53,7 @@ fn s27_apply_checks_and_applies_only_what_would_change() {
     assert_eq!(world.trace.commands, expected);
     assert_eq!(one(spec("a"), Script::new(NO, YES), Mode::Apply).outcome(0), Outcome::Unchanged);
     assert_eq!(one(spec("a"), Script::new(YES, NO), Mode::Apply).outcome(0), Outcome::Unchanged);
-    assert_eq!(one(spec("a"), Script::new(YES, ERR), Mode::Apply).outcome(0), Outcome::Failed);
+    assert_eq!(one(spec("a"), Script::new(YES, ERR), Mode::Apply).outcome(0), FAILED);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn s16_a_guard_that_cannot_be_run_fails_the_state_and_is_asked_again_on_retry() 
     script.guard = vec![ERR, YES];
     let world = one(guarded.clone(), script.clone(), Mode::Apply);
     assert_eq!((world.outcome(0), world.run.attempts(A)), (Outcome::Changed, 2));
-    assert_eq!(one(guarded, script, Mode::Check).outcome(0), Outcome::Failed);
+    assert_eq!(one(guarded, script, Mode::Check).outcome(0), FAILED);
 }
 
 #[test]
@@ -144,9 +144,9 @@ fn s18_only_the_last_try_counts_and_guards_are_asked_once() {
 fn s18_n_more_tries_and_then_it_has_failed_but_none_in_check() {
     let hopeless = with("a", |spec| spec.retry = retry(2));
     let world = one(hopeless.clone(), Script::new(ERR, YES), Mode::Apply);
-    assert_eq!((world.outcome(0), world.run.attempts(A)), (Outcome::Failed, 3));
+    assert_eq!((world.outcome(0), world.run.attempts(A)), (FAILED, 3));
     let world = one(hopeless.clone(), Script::new(ERR, YES), Mode::Check);
-    assert_eq!((world.outcome(0), world.run.attempts(A)), (Outcome::Failed, 1));
+    assert_eq!((world.outcome(0), world.run.attempts(A)), (FAILED, 1));
     let mut script = Script::new(YES, YES);
     script.revert = vec![ERR, YES];
     let world = one(hopeless, script, Mode::Revert);
@@ -167,7 +167,7 @@ fn s19_failhard_lets_its_level_finish_and_skips_later_ones() {
     let mut world = World::new(specs, scripts, Mode::Apply, 1);
     world.play(&mut Rng::new(1));
     let abort = skipped(SkipReason::FailhardAbort);
-    assert_eq!(world.outcomes(), [Outcome::Failed, Outcome::Changed, abort, abort]);
+    assert_eq!(world.outcomes(), [FAILED, Outcome::Changed, abort, abort]);
     assert_eq!(world.trace.because(NodeId(3)), ids(&[0]));
 }
 
@@ -203,7 +203,7 @@ fn s31_revert_goes_backwards_and_keeps_what_a_failed_one_stands_on() {
     ];
     let world = play(nodes, Mode::Revert);
     let kept = skipped(SkipReason::RequireFailed);
-    assert_eq!(world.outcomes(), [kept, kept, Outcome::Failed, Outcome::Changed, Outcome::Changed]);
+    assert_eq!(world.outcomes(), [kept, kept, FAILED, Outcome::Changed, Outcome::Changed]);
     assert_eq!((world.trace.because(A), world.trace.because(B)), (ids(&[1]), ids(&[2])));
     let levels = world.trace.commands.iter().filter_map(|command| match command {
         Command::Level(level) => Some(*level),
@@ -240,7 +240,7 @@ fn canceled_world() -> World {
 #[rule("S-32")]
 fn s32_cancel_ends_waits_at_once_skips_the_rest_and_awaits_what_runs() {
     let mut world = canceled_world();
-    assert_eq!(world.outcome(3), Outcome::Interrupted);
+    assert_eq!(world.outcome(3), INTERRUPTED);
     assert_eq!(world.outcome(5), skipped(SkipReason::Canceled));
     assert!(!world.run.is_finished());
     assert_eq!(world.run.step(Event::Waited { node: NodeId(3) }), Ok(vec![]), "a timer that rang too late");
@@ -251,7 +251,7 @@ fn s32_cancel_ends_waits_at_once_skips_the_rest_and_awaits_what_runs() {
     assert!(!world.run.is_finished());
     world.send(Event::Probed { node: NodeId(4), target: NodeId(6), would_change: true });
     assert!(world.run.is_finished() && world.run.is_canceled());
-    let (canceled, interrupted) = (skipped(SkipReason::Canceled), Outcome::Interrupted);
+    let (canceled, interrupted) = (skipped(SkipReason::Canceled), INTERRUPTED);
     assert_eq!(
         world.outcomes(),
         [Outcome::Changed, interrupted, interrupted, interrupted, canceled, canceled, canceled]
@@ -267,7 +267,7 @@ fn s32_what_runs_and_fails_after_cancel_is_not_tried_again() {
     world.send(Event::Start);
     world.send(Event::Cancel);
     world.send(Event::Checked { node: A, result: ERR });
-    assert_eq!((world.outcome(0), world.run.is_finished()), (Outcome::Failed, true));
+    assert_eq!((world.outcome(0), world.run.is_finished()), (FAILED, true));
 }
 
 #[test]
@@ -332,6 +332,62 @@ fn s39_a_canceled_watcher_is_owed_its_refresh() {
     world.send(Event::Cancel);
     world.send(Event::Applied { node: A, result: YES });
     assert!(world.run.is_finished());
+    assert_eq!(world.run.owed_refresh(), ids(&[1]));
+}
+
+#[test]
+#[rule("S-43")]
+fn s43_who_watches_a_failure_that_touched_something_is_owed_a_refresh() {
+    let watcher = || with("w", |spec| spec.edges = vec![(0, EdgeKind::Watch)]);
+    for (reply, owed) in [(HURT, ids(&[1])), (ERR, vec![])] {
+        let nodes = vec![(spec("a"), Script::new(YES, reply)), (watcher(), Script::new(YES, YES))];
+        let world = play(nodes, Mode::Apply);
+        let blocked = skipped(SkipReason::RequireFailed);
+        assert_eq!((world.outcome(0).failed(), world.outcome(1)), (true, blocked));
+        assert_eq!(world.run.owed_refresh(), owed);
+    }
+}
+
+#[test]
+#[rule("S-43")]
+fn s43_a_watcher_that_may_run_all_the_same_is_forced_by_it() {
+    let either = with("w", |spec| spec.edges = vec![(0, EdgeKind::WatchAny), (1, EdgeKind::WatchAny)]);
+    let nodes = vec![
+        (spec("a"), Script::new(YES, HURT)),
+        (spec("b"), Script::new(NO, YES)),
+        (either, Script::new(YES, YES)),
+    ];
+    let world = play(nodes, Mode::Apply);
+    assert_eq!(world.trace.forced(NodeId(2)), Some(Some(Force::Watch { changed: vec![A] })));
+}
+
+#[test]
+#[rule("S-43")]
+fn s43_a_try_that_finds_done_what_a_failed_one_did_is_a_change() {
+    let retried = || with("a", |spec| spec.retry = retry(3));
+    let mut script = Script::new(YES, HURT);
+    script.check = vec![YES, NO];
+    assert_eq!(one(retried(), script.clone(), Mode::Apply).outcome(0), Outcome::Changed);
+    script.apply = vec![ERR];
+    assert_eq!(one(retried(), script.clone(), Mode::Apply).outcome(0), Outcome::Unchanged);
+    script.check = vec![YES, ERR];
+    script.apply = vec![HURT, ERR];
+    assert_eq!(one(retried(), script, Mode::Apply).outcome(0), Outcome::Failed { touched: true });
+}
+
+#[test]
+#[rule("S-43")]
+fn s43_a_wait_that_is_canceled_remembers_what_its_tries_touched() {
+    let specs = vec![
+        with("a", |spec| spec.retry = retry(3)),
+        with("w", |spec| spec.edges = vec![(0, EdgeKind::Watch)]),
+    ];
+    let mut world = World::new(specs, vec![Script::new(YES, HURT); 2], Mode::Apply, 5);
+    world.send(Event::Start);
+    world.send(Event::Checked { node: A, result: YES });
+    world.send(Event::Applied { node: A, result: HURT });
+    world.send(Event::Cancel);
+    assert_eq!(world.outcome(0), Outcome::Interrupted { touched: true });
     assert_eq!(world.run.owed_refresh(), ids(&[1]));
 }
 

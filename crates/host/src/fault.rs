@@ -31,11 +31,23 @@ pub struct Fault {
     /// What is known all the same: output of a command that failed, its exit code.
     /// Boxed, because every `Result` of the host carries room for one of these.
     pub details: Box<zester_model::outcome::Details>,
+    /// The machine was altered before it failed: a change to whoever watches the state (S-43).
+    pub touched: bool,
+    /// What was really done, where it is not what the drift had announced: takes its place in the undo record.
+    pub undo: Option<Box<serde_json::Value>>,
 }
 
 impl Fault {
     pub fn new(kind: FaultKind, message: impl Into<String>) -> Fault {
-        Fault { kind, message: message.into(), hint: None, source: None, details: Default::default() }
+        Fault {
+            kind,
+            message: message.into(),
+            hint: None,
+            source: None,
+            details: Default::default(),
+            touched: false,
+            undo: None,
+        }
     }
 
     pub fn hint(mut self, hint: impl Into<String>) -> Fault {
@@ -48,6 +60,19 @@ impl Fault {
         self
     }
 
+    /// Something was done before it failed. Writing files through a `Touch` is noticed by itself; who acts by commands
+    /// says so.
+    pub fn touched(mut self) -> Fault {
+        self.touched = true;
+        self
+    }
+
+    /// Something was done before it failed, and this is what it takes to undo it.
+    pub fn having_done(mut self, undo: serde_json::Value) -> Fault {
+        self.undo = Some(Box::new(undo));
+        self.touched()
+    }
+
     /// Wraps an IO error: what we were doing ("write", "read the link") and to which path.
     pub fn io(doing: &str, path: &Path, error: std::io::Error) -> Fault {
         let kind = match error.kind() {
@@ -56,7 +81,7 @@ impl Fault {
             _ => FaultKind::Io,
         };
         let message = format!("cannot {doing} {}: {}", path.display(), plain(&error));
-        Fault { kind, message, hint: None, source: Some(error), details: Default::default() }
+        Fault { source: Some(error), ..Fault::new(kind, message) }
     }
 
     pub fn canceled() -> Fault {

@@ -14,10 +14,12 @@ pub mod digest;
 pub mod fault;
 pub mod faulty;
 pub mod files;
+mod noting;
 pub mod overlay;
 pub mod process;
 pub mod real;
 
 pub use fault::{Fault, FaultKind};
 pub use files::{Group, Look, Meta, NewFile, Owner, Sort, Touch, User};
+pub use noting::Noting;
 pub use process::{Captured, Exit, Later, Launch, Live, Processes, Program};

@@ -168,7 +168,8 @@ impl Exec {
         let created = self.created(cx.touch)?;
         match judge::judge(&exit, &self.returns, created, self.timeout.map(|time| time.0)) {
             Ok(()) => Ok(Change { changed: true, diff: self.explain(drift, true).diff, details, undo: None }),
-            Err(fault) => Err(fault.details(details)),
+            // It ran: what it did until then only its author knows.
+            Err(fault) => Err(fault.details(details).touched()),
         }
     }
 

@@ -204,13 +204,13 @@ impl Machine {
         }
         let record = bound.undo_record(&drift).expect("a drift can be recorded");
         let cancel = CancellationToken::new();
-        let cx = Applying { touch, processes, cancel: &cancel, live: None, log: None };
+        let cx = Applying::new(touch, processes, &cancel);
         match bound.apply(&drift, &cx).await {
             Ok(change) => {
                 let record = change.undo.clone().unwrap_or(record);
                 Went::Applied(change, record)
             }
-            Err(_) => Went::Failed(Some(record)),
+            Err(fault) => Went::Failed(Some(fault.undo.map_or(record, |done| *done))),
         }
     }
 

@@ -59,9 +59,13 @@ impl Bound for Delegate {
     }
     fn apply<'a>(&'a self, drift: &'a Drift, cx: &'a Applying<'a>) -> Later<'a, Result<Change, Fault>> {
         Box::pin(async move {
-            let mut change = self.0.apply(drift, cx).await?;
-            change.undo = change.undo.map(|undo| self.record(undo));
-            Ok(change)
+            match self.0.apply(drift, cx).await {
+                Ok(change) => Ok(Change { undo: change.undo.map(|undo| self.record(undo)), ..change }),
+                Err(mut fault) => {
+                    fault.undo = fault.undo.map(|undo| Box::new(self.record(*undo)));
+                    Err(fault)
+                }
+            }
         })
     }
     fn foresee(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {

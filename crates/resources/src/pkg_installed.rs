@@ -126,7 +126,7 @@ impl Installed {
         if drift.asked.iter().any(|wanted| wanted.version.is_some()) {
             options.push("--allow-downgrades");
         }
-        turn.install(&options, &words, self.refresh).await?;
+        let ended = turn.install(&options, &words, self.refresh).await;
         let after = turn.installed()?;
         let plain = |names: &apt::Installed| -> BTreeSet<String> {
             names.keys().filter(|name| !name.contains(':')).cloned().collect()
@@ -139,17 +139,19 @@ impl Installed {
             }
         }
         let done = Drift { asked: drift.asked.clone(), moves };
+        let failed = |fault: Fault| turn.failed(fault, !done.moves.is_empty(), done.details(), &done);
+        if let Err(fault) = ended {
+            return Err(failed(fault));
+        }
         if turn.canceled {
-            let mut details = done.details();
-            details.insert("uninterruptible".into(), true.into());
-            return Err(Fault::canceled().details(details));
+            return Err(failed(Fault::canceled()));
         }
         let unmet =
             drift.asked.iter().find(|wanted| !after.get(&wanted.name).is_some_and(|now| wanted.accepts(now)));
         if let Some(wanted) = unmet {
             let message = format!("apt-get succeeded, but {} is not installed", wanted.argument());
             let hint = "a virtual package is installed by the name of one that provides it";
-            return Err(Fault::new(FaultKind::CommandFailed, message).hint(hint).details(done.details()));
+            return Err(failed(Fault::new(FaultKind::CommandFailed, message).hint(hint)));
         }
         Ok(done)
     }
@@ -226,8 +228,7 @@ hello:
     }
 
     async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
-        let applying =
-            Applying { touch: cx.touch, processes: cx.processes, cancel: cx.cancel, live: None, log: None };
+        let applying = Applying::new(cx.touch, cx.processes, cx.cancel);
         let newly = undo.newly();
         let mut turn = Turn::take(&applying).await?;
         let before = turn.installed()?;

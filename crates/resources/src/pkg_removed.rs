@@ -105,14 +105,16 @@ telnet:
     async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
         let mut turn = Turn::take(cx).await?;
         let before = turn.installed()?;
-        turn.remove(&drift.asked).await?;
+        let ended = turn.remove(&drift.asked).await;
         let after = turn.installed()?;
         let gone = before.into_iter().filter(|(name, _)| !name.contains(':') && !after.contains_key(name));
         let done = Drift { asked: drift.asked.clone(), gone: gone.collect() };
+        let failed = |fault: Fault| turn.failed(fault, !done.gone.is_empty(), done.details(), &done);
+        if let Err(fault) = ended {
+            return Err(failed(fault));
+        }
         if turn.canceled {
-            let mut details = done.details();
-            details.insert("uninterruptible".into(), true.into());
-            return Err(Fault::canceled().details(details));
+            return Err(failed(Fault::canceled()));
         }
         let undo = serde_json::to_value(&done).ok();
         Ok(Change { changed: !done.gone.is_empty(), diff: done.words(), details: done.details(), undo })
@@ -124,8 +126,7 @@ telnet:
     }
 
     async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
-        let applying =
-            Applying { touch: cx.touch, processes: cx.processes, cancel: cx.cancel, live: None, log: None };
+        let applying = Applying::new(cx.touch, cx.processes, cx.cancel);
         let mut turn = Turn::take(&applying).await?;
         let present = turn.installed()?;
         let missing = undo.gone.iter().filter(|(name, _)| !present.contains_key(*name));

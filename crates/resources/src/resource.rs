@@ -46,7 +46,8 @@ pub struct Checking<'a> {
     pub cancel: &'a CancellationToken,
 }
 
-/// What an apply may use.
+/// What an apply may use. What it alters through `touch` before it fails is noticed by itself; whoever acts by commands
+/// says so with [`Fault::touched`] or [`Fault::having_done`] (S-43).
 pub struct Applying<'a> {
     pub touch: &'a dyn Touch,
     pub processes: &'a dyn Processes,
@@ -57,7 +58,16 @@ pub struct Applying<'a> {
     pub log: Option<Live>,
 }
 
-impl Applying<'_> {
+impl<'a> Applying<'a> {
+    /// Nobody watches.
+    pub fn new(
+        touch: &'a dyn Touch,
+        processes: &'a dyn Processes,
+        cancel: &'a CancellationToken,
+    ) -> Applying<'a> {
+        Applying { touch, processes, cancel, live: None, log: None }
+    }
+
     /// Where the output of a command goes while it runs; `logged` by the user's wish.
     pub fn output(&self, logged: bool) -> Option<Live> {
         match (self.live.clone(), self.log.clone().filter(|_| logged)) {

@@ -29,7 +29,7 @@ impl Behaviour {
 
     fn apply(self) -> Result<Change, Fault> {
         if self.fails {
-            return Err(failure());
+            return Err(Fault { touched: self.changes, ..failure() });
         }
         Ok(Change { changed: self.changes, diff: words(true), ..Change::default() })
     }

@@ -62,6 +62,8 @@ impl LogFile {
     pub fn owed(&self) -> Result<BTreeMap<String, Vec<String>>, Error> {
         let mut owed: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut watchers: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        // A later try that finds nothing left to do takes nothing back of what an earlier one altered (S-43).
+        let mut altered: BTreeSet<String> = BTreeSet::new();
         for record in self.records()? {
             match record {
                 Record::Intent(intent) => {
@@ -71,7 +73,10 @@ impl LogFile {
                     watchers.insert(intent.state.clone(), intent.watchers);
                 }
                 Record::Ended(ended) => {
-                    if !ended.changed {
+                    if ended.changed || ended.touched {
+                        altered.insert(ended.state.clone());
+                    }
+                    if !altered.contains(&ended.state) {
                         for watcher in watchers.get(&ended.state).into_iter().flatten() {
                             if let Some(changed) = owed.get_mut(watcher) {
                                 changed.retain(|state| *state != ended.state);

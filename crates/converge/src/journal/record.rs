@@ -30,11 +30,14 @@ pub struct Intent {
 }
 
 /// "It ended like this."
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
     pub state: String,
     pub changed: bool,
     pub failed: bool,
+    /// It failed after it had altered the machine: a change to its watchers (S-43).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub touched: bool,
     /// Replaces the undo value of the intent where acting revealed more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<serde_json::Value>,

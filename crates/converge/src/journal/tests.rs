@@ -29,7 +29,7 @@ fn intent(state: &str, watchers: &[&str]) -> Intent {
 }
 
 fn ended(state: &str, changed: bool, failed: bool) -> Ended {
-    Ended { state: state.into(), changed, failed, undo: None }
+    Ended { state: state.into(), changed, failed, ..Ended::default() }
 }
 
 fn owed(journal: &Journal) -> Vec<String> {
@@ -126,6 +126,39 @@ fn s39_nothing_is_owed_for_an_apply_that_changed_nothing_or_whose_watcher_ran() 
     killed.ended(ended("restart", true, false)).unwrap();
     drop(killed);
     assert_eq!(owed(&Journal::open(&place.dir, "r2").unwrap()), Vec::<String>::new());
+}
+
+#[test]
+#[rule("S-43")]
+fn s43_a_failure_that_touched_something_owes_the_refresh_whatever_a_later_try_finds() {
+    let touched = || Ended { touched: true, ..ended("conf", false, true) };
+    let tries = [
+        (vec![ended("conf", false, true)], 0),
+        (vec![touched()], 1),
+        (vec![touched(), ended("conf", false, false)], 1),
+        (vec![ended("conf", false, true), touched(), ended("conf", false, true)], 1),
+    ];
+    for (ends, owing) in tries {
+        let place = place();
+        let killed = Journal::open(&place.dir, "r1").unwrap();
+        for end in ends {
+            killed.announce(intent("conf", &["service"])).unwrap();
+            killed.ended(end).unwrap();
+        }
+        drop(killed);
+        assert_eq!(owed(&Journal::open(&place.dir, "r2").unwrap()).len(), owing);
+    }
+}
+
+#[test]
+#[rule("S-43")]
+fn s43_the_undo_record_of_a_failure_holds_what_was_really_done() {
+    let place = place();
+    let journal = Journal::open(&place.dir, "r1").unwrap();
+    journal.announce(intent("pkg", &[])).unwrap();
+    let done = Ended { touched: true, undo: Some(json!(["half"])), ..ended("pkg", false, true) };
+    journal.ended(done).unwrap();
+    assert_eq!(journal.undos().unwrap()[0].value, json!(["half"]));
 }
 
 #[test]

@@ -10,7 +10,11 @@ use zester_model::outcome::{Mode, SkipReason};
 pub type Reply = Result<bool, Failed>;
 pub const NO: Reply = Ok(false);
 pub const YES: Reply = Ok(true);
-pub const ERR: Reply = Err(Failed);
+pub const ERR: Reply = Err(Failed { touched: false });
+/// Failed, after it had altered the machine.
+pub const HURT: Reply = Err(Failed { touched: true });
+pub const FAILED: Outcome = Outcome::Failed { touched: false };
+pub const INTERRUPTED: Outcome = Outcome::Interrupted { touched: false };
 
 /// Xorshift: small, seeded, the same everywhere.
 pub struct Rng(u64);

@@ -54,7 +54,7 @@ async fn run_as(kind: &str, params: Json, asked: Asked) -> Result<Option<Change>
         cancel: &asked.cancel,
     };
     let Some(drift) = bound.check(&checking).await? else { return Ok(None) };
-    let cx = Applying { touch: &host, processes: &runner, cancel: &asked.cancel, live: None, log: None };
+    let cx = Applying::new(&host, &runner, &asked.cancel);
     bound.apply(&drift, &cx).await.map(Some)
 }
 
@@ -88,6 +88,7 @@ async fn x2_exit_codes_are_judged_by_returns_and_the_error_ends_in_stderr() {
     assert_eq!(fine.details["exit_code"], 3);
     let fault = run("exec.run", json!({ "command": "/bin/true", "returns": 1 })).await.unwrap_err();
     assert_eq!(fault.message, "desired state failed: exit code 0 not in [1]");
+    assert!(fault.touched, "what it did before, only its author knows");
     let fault = run("cmd.run", json!({ "command": "kill -9 $$" })).await.unwrap_err();
     assert_eq!(fault.message, "desired state failed: killed by signal 9 (SIGKILL)");
     assert_eq!(fault.details["signal"], 9);

@@ -88,13 +88,7 @@ impl Bench {
         let mut drift = self.check(&*bound).await.unwrap().expect("something to do");
         bound.preserve(&mut drift, &*self.host, &self.vault).unwrap();
         let record = bound.undo_record(&drift).unwrap();
-        let cx = Applying {
-            touch: &*self.host,
-            processes: &self.processes,
-            cancel: &self.cancel,
-            live: None,
-            log: None,
-        };
+        let cx = Applying::new(&*self.host, &self.processes, &self.cancel);
         (bound.apply(&drift, &cx).await.unwrap().diff, record)
     }
 

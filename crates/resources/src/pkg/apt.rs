@@ -5,6 +5,7 @@
 //! anything else.
 
 use crate::resource::Applying;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use zester_host::{Exit, Fault, FaultKind, Launch, Look, Processes};
 use zester_model::limits::{FILE_BYTES_MAX, STDERR_TAIL_LINES};
+use zester_model::outcome::Details;
 
 const FORMAT: &str = "-f=${db:Status-Abbrev}\\t${Package}\\t${Architecture}\\t${Version}\\n";
 /// How long to wait for another package manager to let go of the lock.
@@ -255,6 +257,25 @@ impl<'a> Turn<'a> {
 
     pub(crate) fn installed(&self) -> Result<Installed, Fault> {
         all_installed(self.cx.touch)
+    }
+
+    /// A turn that did not go well, with what it changed all the same: a transaction that a cancel let finish, or one
+    /// that stopped half-way (S-43).
+    pub(crate) fn failed(
+        &self,
+        fault: Fault,
+        touched: bool,
+        details: Details,
+        done: &impl Serialize,
+    ) -> Fault {
+        let mut fault = fault.details(details);
+        if self.canceled {
+            fault.details.insert("uninterruptible".into(), true.into());
+        }
+        match serde_json::to_value(done) {
+            Ok(undo) if touched => fault.having_done(undo),
+            _ => Fault { touched, ..fault },
+        }
     }
 }
 

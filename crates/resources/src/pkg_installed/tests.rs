@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use zester_host::overlay::Overlay;
 use zester_host::process::Runner;
 use zester_host::real::Real;
-use zester_host::{Fault, FaultKind, Look, NewFile, Processes, Touch};
+use zester_host::{Exit, Fault, FaultKind, Later, Launch, Live, Look, NewFile, Processes, Touch};
 use zester_rule::rule;
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -44,13 +44,7 @@ impl Bench<'_> {
             cancel: &self.cancel,
         };
         let Some(drift) = bound.check(&cx).await? else { return Ok(None) };
-        let cx = Applying {
-            touch: self.host,
-            processes: self.processes,
-            cancel: &self.cancel,
-            live: None,
-            log: None,
-        };
+        let cx = Applying::new(self.host, self.processes, &self.cancel);
         let change = bound.apply(&drift, &cx).await?;
         let record = change.undo.clone().unwrap_or_default();
         Ok(Some((change, record)))
@@ -94,6 +88,53 @@ async fn s31_what_others_need_since_is_not_removed() {
     let fault = bench.revert(&record).await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::ChangedSince);
     assert_eq!(fault.message, "removing libhello would also remove hello");
+}
+
+/// Apt, whose transactions end differently than they should: after a cancel, or half-way.
+struct Ending<'a>(&'a dyn Processes, fn(Exit) -> Exit);
+
+impl Processes for Ending<'_> {
+    fn run<'b>(
+        &'b self,
+        launch: &'b Launch,
+        live: Option<Live>,
+        cancel: &'b CancellationToken,
+    ) -> Later<'b, Result<Exit, Fault>> {
+        Box::pin(async move {
+            let exit = self.0.run(launch, live, cancel).await?;
+            Ok(if launch.uninterruptible { (self.1)(exit) } else { exit })
+        })
+    }
+}
+
+#[tokio::test]
+#[rule("S-43")]
+async fn s43_a_transaction_that_did_something_and_failed_is_recorded_as_it_was() {
+    let ends: [(fn(Exit) -> Exit, _, _); 2] = [
+        (|exit| Exit { canceled: true, ..exit }, FaultKind::Canceled, Some(&json!(true))),
+        (|exit| Exit { code: Some(100), ..exit }, FaultKind::CommandFailed, None),
+    ];
+    for (end, kind, uninterruptible) in ends {
+        let host = Arc::new(Overlay::empty());
+        let apt = fake_apt(&host, "libhello 1");
+        let bench =
+            Bench { host: &*host, processes: &Ending(&*apt, end), cancel: CancellationToken::new() };
+        let fault = bench.apply(json!({ "name": "hello" })).await.unwrap_err();
+        assert_eq!((fault.kind, fault.touched), (kind, true));
+        assert_eq!(fault.details.get("uninterruptible"), uninterruptible);
+        let moves = fault.undo.unwrap()["moves"].clone();
+        assert_eq!(moves, json!({ "hello": { "old": null, "new": "2.10" } }));
+    }
+}
+
+#[tokio::test]
+#[rule("S-43")]
+async fn s43_an_apt_that_refuses_has_touched_nothing() {
+    let host = Arc::new(Overlay::empty());
+    let processes = fake_apt(&host, "");
+    let bench = Bench { host: &*host, processes: &*processes, cancel: CancellationToken::new() };
+    let fault = bench.apply(json!({ "name": "no-such" })).await.unwrap_err();
+    assert!(!fault.touched && fault.undo.is_none());
 }
 
 #[tokio::test]

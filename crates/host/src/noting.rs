@@ -1,0 +1,118 @@
+//! A host that remembers whether anything was altered through it.
+//!
+//! A state that fails half-way need not keep account of what it did before: the files it was given know (S-43).
+
+use crate::fault::Fault;
+use crate::files::{Foreseen, Group, Look, Meta, NewFile, Owner, Touch, User};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Files, and whether one of them was touched. A call that failed did not happen.
+pub struct Noting<'a> {
+    files: &'a dyn Touch,
+    touched: AtomicBool,
+}
+
+impl<'a> Noting<'a> {
+    pub fn new(files: &'a dyn Touch) -> Noting<'a> {
+        Noting { files, touched: AtomicBool::new(false) }
+    }
+
+    pub fn touched(&self) -> bool {
+        self.touched.load(Ordering::Relaxed)
+    }
+
+    fn note<T>(&self, done: Result<T, Fault>) -> Result<T, Fault> {
+        if done.as_ref().map_or_else(|fault| fault.touched, |_| true) {
+            self.touched.store(true, Ordering::Relaxed);
+        }
+        done
+    }
+}
+
+impl Look for Noting<'_> {
+    fn stat(&self, path: &Path) -> Result<Option<Meta>, Fault> {
+        self.files.stat(path)
+    }
+    fn stat_followed(&self, path: &Path) -> Result<Option<Meta>, Fault> {
+        self.files.stat_followed(path)
+    }
+    fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, Fault> {
+        self.files.read(path, limit)
+    }
+    fn read_link(&self, path: &Path) -> Result<PathBuf, Fault> {
+        self.files.read_link(path)
+    }
+    fn list(&self, path: &Path) -> Result<Vec<OsString>, Fault> {
+        self.files.list(path)
+    }
+    fn user(&self, name: &str) -> Result<Option<User>, Fault> {
+        self.files.user(name)
+    }
+    fn group(&self, name: &str) -> Result<Option<Group>, Fault> {
+        self.files.group(name)
+    }
+    fn me(&self) -> Owner {
+        self.files.me()
+    }
+    fn umask(&self) -> u32 {
+        self.files.umask()
+    }
+    fn package_foreseen(&self, name: &str) -> Option<Foreseen> {
+        self.files.package_foreseen(name)
+    }
+}
+
+impl Touch for Noting<'_> {
+    fn put_file(&self, path: &Path, file: &NewFile<'_>) -> Result<(), Fault> {
+        self.note(self.files.put_file(path, file))
+    }
+    fn make_directory(&self, path: &Path, mode: u32, owner: Owner) -> Result<(), Fault> {
+        self.note(self.files.make_directory(path, mode, owner))
+    }
+    fn put_link(&self, path: &Path, target: &Path, owner: Owner) -> Result<(), Fault> {
+        self.note(self.files.put_link(path, target, owner))
+    }
+    fn set_mode(&self, path: &Path, mode: u32) -> Result<(), Fault> {
+        self.note(self.files.set_mode(path, mode))
+    }
+    fn set_owner(&self, path: &Path, owner: Owner) -> Result<(), Fault> {
+        self.note(self.files.set_owner(path, owner))
+    }
+    fn set_times(&self, path: &Path, atime_ns: i128, mtime_ns: i128) -> Result<(), Fault> {
+        self.note(self.files.set_times(path, atime_ns, mtime_ns))
+    }
+    fn remove_file(&self, path: &Path) -> Result<(), Fault> {
+        self.note(self.files.remove_file(path))
+    }
+    fn remove_directory(&self, path: &Path) -> Result<(), Fault> {
+        self.note(self.files.remove_directory(path))
+    }
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), Fault> {
+        self.note(self.files.rename(from, to))
+    }
+    /// Leftovers are nobody's: removing them alters nothing.
+    fn sweep(&self, path: &Path) -> Result<(), Fault> {
+        self.files.sweep(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::overlay::Overlay;
+    use zester_rule::rule;
+
+    #[test]
+    #[rule("S-43")]
+    fn s43_looking_and_failing_touch_nothing() {
+        let files = Overlay::empty();
+        let noting = Noting::new(&files);
+        assert!(noting.stat("/x".as_ref()).unwrap().is_none());
+        assert!(noting.remove_file("/x".as_ref()).is_err());
+        assert!(!noting.touched());
+        noting.make_directory("/x".as_ref(), 0o755, files.me()).unwrap();
+        assert!(noting.touched());
+    }
+}
