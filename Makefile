@@ -16,20 +16,19 @@ release:
 	$(CARGO) build --locked --release --bin zester
 
 # Everything that must hold before a change lands.
-test: setup lint deny
-	$(CARGO) test --locked --workspace --doc --quiet
-	$(CARGO) nextest run --locked --workspace --no-fail-fast
+test: lint deny
+	@scripts/test
 
-# Tools that the tests use and a fresh machine may lack.
+# Tools and crates that the tests use and a fresh machine may lack.
 setup:
 	@scripts/setup
 
-lint:
+lint: setup
 	$(CARGO) xtask tidy
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 
 # Licences, sources and bans always; advisories where their database can be reached.
-deny:
+deny: setup
 	@scripts/deny
 
 # The long counts: kills, seeds, fuzz minutes. ZESTER_FUZZ_SECONDS sets the time of each fuzz target (600).

@@ -1,11 +1,13 @@
 //! Chores of the workspace.
 //!
 //! `cargo xtask tidy` checks the rules about the code itself: walls between crates, names, sizes, formats, licences,
-//! and that every rule of the spec that is built has a test that states it. `cargo xtask rules` prints the rules and their tests.
+//! and that every rule of the spec that is built has a test that states it. `cargo xtask rules` prints the rules and their tests,
+//! `cargo xtask tally` how a test run ended.
 
 mod licences;
 mod rules;
 mod stated;
+mod tally;
 mod tidy;
 mod tree;
 mod walls;
@@ -13,12 +15,13 @@ mod walls;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let task = std::env::args().nth(1).unwrap_or_default();
-    match task.as_str() {
+    let mut words = std::env::args().skip(1);
+    match words.next().unwrap_or_default().as_str() {
         "tidy" => tidy::run(),
         "rules" => rules::print(),
+        "tally" => tally::run(words.next(), words.next()),
         _ => {
-            eprintln!("usage: cargo xtask tidy|rules");
+            eprintln!("usage: cargo xtask tidy|rules|tally");
             ExitCode::FAILURE
         }
     }

@@ -3,7 +3,7 @@
 use crate::rules::Rule;
 
 /// A function with attributes above it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Test {
     /// `crates/x/src/y.rs:12`, where its name stands.
     pub place: String,
