@@ -39,7 +39,7 @@ pub fn assemble(inputs: &Inputs<'_>, files: &[File], sources: &Sources, problems
     }
     let mut drafts = declared.drafts;
     let mut unknown_extensions = Problems::default();
-    extend::apply(&mut drafts, declared.extensions, &mut unknown_extensions);
+    extend::apply(&mut drafts, declared.extensions, catalog, &mut unknown_extensions);
     if complete {
         problems.extend(unknown_extensions.finish());
     }
@@ -129,13 +129,9 @@ fn use_others(drafts: &mut [Draft], view: &View<'_>, problems: &mut Problems) {
         let Some(draft) = drafts.get_mut(to) else { continue };
         let Some(kind) = view.catalog.get(&draft.kind) else { continue };
         for item in source.items {
-            let parameter = kind.parameter(&item.key).map(|parameter| parameter.name);
-            let own = |old: &Item| {
-                old.key == item.key
-                    || parameter.is_some()
-                        && kind.parameter(&old.key).map(|parameter| parameter.name) == parameter
-            };
-            let fits = parameter.is_some_and(|name| name != kind.primary)
+            let meant = kind.meaning(&item.key);
+            let own = |old: &Item| kind.meaning(&old.key) == meant;
+            let fits = kind.parameter(&item.key).is_some() && meant != kind.primary
                 || attributes::KEYS.contains(&&*item.key) && &*item.key != "names";
             if fits && !draft.items.iter().any(own) {
                 draft.items.push(item);
@@ -197,18 +193,18 @@ fn sort(
     {
         return read;
     }
-    let name = match parameter {
-        Some(parameter) => parameter.name,
-        None if kind.open => &item.key,
-        None => return Err(unknown_parameter(item, kind)),
-    };
+    if parameter.is_none() && !kind.open {
+        return Err(unknown_parameter(item, kind));
+    }
+    let name = kind.meaning(&item.key);
     if let Some(first) = state.params.iter().find(|param| param.name == name) {
         let also = if *item.key == *name { String::new() } else { format!(" (`{}`)", item.key) };
         let message = format!("`{name}`{also} is given twice");
         let problem = Problem::new(ProblemKind::State, message).at(item.at);
         return Err(problem.label(first.key, "first given here"));
     }
-    state.params.push(Param { name: name.to_string(), key: item.at, value: item.value.clone() });
+    let (word, value) = (item.key.clone(), item.value.clone());
+    state.params.push(Param { name: name.to_string(), word, key: item.at, value });
     Ok(())
 }
 
@@ -233,7 +229,7 @@ fn fill(draft: &Draft, kind: &Kind, state: &mut State, mut problems: Option<&mut
     let dotted = kind.open && state.params.iter().any(|param| param.name.contains('.'));
     if !has(state, kind.primary) && !dotted {
         let value = Node::text(draft.span, draft.id.clone());
-        state.params.push(Param { name: kind.primary.to_string(), key: draft.span, value });
+        state.params.push(Param::new(kind.primary, draft.span, value));
     }
     let mut whole = true;
     for parameter in kind.parameters.iter().filter(|it| it.required && it.name != kind.primary) {

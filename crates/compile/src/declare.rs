@@ -3,8 +3,10 @@
 use crate::load::File;
 use crate::manifest;
 use crate::problems::Problems;
+use crate::requisite::relation;
+use std::collections::HashSet;
 use std::sync::Arc;
-use zester_model::catalog::Catalog;
+use zester_model::catalog::{Catalog, Kind as CatalogKind};
 use zester_model::node::{Node, Value};
 use zester_model::problem::{Kind, Problem};
 use zester_model::source::Span;
@@ -16,6 +18,16 @@ pub struct Item {
     pub key: Arc<str>,
     pub at: Span,
     pub value: Node,
+}
+
+/// Lays items over others: what means the same parameter, by whichever of its names, gives way; requisites are added.
+/// What the new ones say twice among themselves stays, for whoever checks them to report.
+pub fn lay_over(items: &mut Vec<Item>, new: Vec<Item>, kind: Option<&CatalogKind>) {
+    let meant = |item: &Item| kind.map_or(&*item.key, |kind| kind.meaning(&item.key)).to_string();
+    let replaced: HashSet<String> =
+        new.iter().filter(|item| relation(&item.key).is_none()).map(meant).collect();
+    items.retain(|old| !replaced.contains(&meant(old)));
+    items.extend(new);
 }
 
 /// A state before anything about it was resolved.

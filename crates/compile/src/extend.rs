@@ -1,14 +1,13 @@
 //! `extend:` (S-5): requisite lists grow, every other key is replaced.
 
-use crate::declare::{Draft, Extension, Item};
+use crate::declare::{Draft, Extension, lay_over};
 use crate::problems::Problems;
-use crate::requisite::relation;
 use std::collections::HashMap;
-use zester_model::node::{Node, Value};
+use zester_model::catalog::Catalog;
 use zester_model::problem::{Kind, Problem};
 use zester_model::suggest::did_you_mean;
 
-pub fn apply(drafts: &mut [Draft], extensions: Vec<Extension>, problems: &mut Problems) {
+pub fn apply(drafts: &mut [Draft], extensions: Vec<Extension>, catalog: &Catalog, problems: &mut Problems) {
     if extensions.is_empty() {
         return;
     }
@@ -21,7 +20,7 @@ pub fn apply(drafts: &mut [Draft], extensions: Vec<Extension>, problems: &mut Pr
         match find(drafts, candidates, &extension.kind) {
             Some(index) => {
                 if let Some(draft) = drafts.get_mut(index) {
-                    extension.items.into_iter().for_each(|item| merge(&mut draft.items, item));
+                    lay_over(&mut draft.items, extension.items, catalog.get(&draft.kind));
                 }
             }
             None => problems.push(unknown(drafts, candidates, &extension)),
@@ -41,28 +40,6 @@ fn find(drafts: &[Draft], candidates: &[usize], kind: &str) -> Option<usize> {
     let prefix = format!("{kind}.");
     let mut same_module = candidates.iter().filter(|index| kind_of(index).starts_with(&prefix));
     same_module.next().copied().filter(|_| same_module.next().is_none())
-}
-
-fn merge(items: &mut Vec<Item>, new: Item) {
-    let old = items.iter_mut().find(|item| item.key == new.key);
-    match old {
-        Some(old) if relation(&new.key).is_some() => {
-            let mut all = targets(&old.value);
-            all.extend(targets(&new.value));
-            old.value = Node::list(old.value.span, all);
-        }
-        Some(old) => *old = new,
-        None => items.push(new),
-    }
-}
-
-/// The targets of a requisite as a list, however they were written.
-fn targets(value: &Node) -> Vec<Node> {
-    match &value.value {
-        Value::List(items) => items.to_vec(),
-        Value::Scalar(_) if value.is_null() => Vec::new(),
-        _ => vec![value.clone()],
-    }
 }
 
 fn unknown(drafts: &[Draft], candidates: &[usize], extension: &Extension) -> Problem {

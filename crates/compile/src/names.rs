@@ -1,6 +1,6 @@
 //! `names:` (S-7): one declaration becomes a state per name.
 
-use crate::declare::{Draft, Item, items};
+use crate::declare::{Draft, Item, items, lay_over};
 use crate::problems::Problems;
 use zester_model::catalog::Catalog;
 use zester_model::limits;
@@ -28,21 +28,15 @@ pub fn expand(drafts: Vec<Draft>, catalog: &Catalog, problems: &mut Problems) ->
 }
 
 fn each(draft: Draft, names: &Item, catalog: &Catalog, expanded: &mut Vec<Draft>, problems: &mut Problems) {
-    let primary = catalog.get(&draft.kind).map_or("name", |kind| kind.primary);
-    let is_primary = |item: &&Item| {
-        let parameter = catalog.get(&draft.kind).and_then(|kind| kind.parameter(&item.key));
-        &*item.key == "name" || parameter.is_some_and(|parameter| parameter.name == primary)
-    };
+    let kind = catalog.get(&draft.kind);
+    let primary = kind.map_or("name", |kind| kind.primary);
+    let is_primary =
+        |item: &&Item| &*item.key == "name" || kind.is_some_and(|kind| kind.meaning(&item.key) == primary);
     if let Some(clash) = draft.items.iter().find(is_primary) {
         let message = format!("`{}` and `names` cannot stand together", clash.key);
         problems.push(Problem::new(Kind::State, message).at(clash.at).label(names.at, "`names` is here"));
         return;
     }
-    // An override may use another name of the same parameter.
-    let meant = |key: &str| -> String {
-        let parameter = catalog.get(&draft.kind).and_then(|kind| kind.parameter(key));
-        parameter.map_or(key, |parameter| parameter.name).to_string()
-    };
     let list = match names.value.as_list() {
         Some(list) => list,
         None => std::slice::from_ref(&names.value),
@@ -51,10 +45,7 @@ fn each(draft: Draft, names: &Item, catalog: &Catalog, expanded: &mut Vec<Draft>
         if let Some((name, at, own)) = name_of(entry, problems) {
             let mut state = draft.clone();
             state.id = name.into();
-            for item in own {
-                state.items.retain(|old| meant(&old.key) != meant(&item.key));
-                state.items.push(item);
-            }
+            lay_over(&mut state.items, own, kind);
             state.items.push(Item { key: primary.into(), at, value: Node::text(at, name) });
             expanded.push(state);
         }

@@ -42,9 +42,7 @@ pub enum Found {
 /// The primary parameter of a draft where it is given and differs from the id.
 pub fn primary<'d>(draft: &'d Draft, catalog: &Catalog) -> Option<&'d str> {
     let kind = catalog.get(&draft.kind)?;
-    let given = draft.items.iter().find(|item| {
-        &*item.key == kind.primary || kind.parameter(&item.key).is_some_and(|it| it.name == kind.primary)
-    });
+    let given = draft.items.iter().find(|item| kind.meaning(&item.key) == kind.primary);
     given.and_then(|item| item.value.as_text())
 }
 

@@ -39,6 +39,11 @@ impl Kind {
             (name == "name").then(|| self.parameters.iter().find(|p| p.name == self.primary)).flatten()
         })
     }
+
+    /// The own name of the parameter that a key means, whichever of its names was written; any other key means itself.
+    pub fn meaning<'k>(&self, key: &'k str) -> &'k str {
+        self.parameter(key).map_or(key, |parameter| parameter.name)
+    }
 }
 
 /// All kinds, by name.

@@ -37,9 +37,20 @@ pub struct State {
 /// One parameter with the place of its key.
 #[derive(Clone, Debug)]
 pub struct Param {
+    /// Its own name, or one of its others: whoever binds it resolves them.
     pub name: String,
+    /// The word that the user wrote for it: `contents` where the name is `content`. For everything but the resource
+    /// itself they are one parameter.
+    pub word: Arc<str>,
     pub key: Span,
     pub value: Node,
+}
+
+impl Param {
+    /// A parameter that goes by the name it was written under.
+    pub fn new(name: &str, key: Span, value: Node) -> Param {
+        Param { name: name.to_string(), word: name.into(), key, value }
+    }
 }
 
 /// A wait for another state, by its index in [`Program::states`].

@@ -23,7 +23,7 @@ fn distance(left: &[char], right: &[char], max: usize) -> Option<usize> {
     Some(last[right.len()]).filter(|found| *found <= max)
 }
 
-/// Up to `count` of `known` that are close to `wrong`, nearest first.
+/// Up to `count` of `known` that are close to `wrong` and as close as any.
 pub fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>, count: usize) -> Vec<&'a str> {
     let wrong: Vec<char> = wrong.to_lowercase().chars().take(200).collect();
     let max = (wrong.len() / 3).clamp(1, 6);
@@ -36,7 +36,8 @@ pub fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>, count:
         .collect();
     found.sort();
     found.dedup();
-    found.into_iter().take(count).map(|(_, name)| name).collect()
+    let best = found.first().map_or(0, |(far, _)| *far);
+    found.into_iter().take_while(|(far, _)| *far == best).take(count).map(|(_, name)| name).collect()
 }
 
 /// ``did you mean `content`?`` or, for several, ``did you mean `a`, `b` or `c`?``.
@@ -58,7 +59,11 @@ mod tests {
     #[rule("S-3")]
     fn s3_the_nearest_name_is_suggested_and_a_stranger_is_not() {
         let known = ["content", "contents", "source", "mode"];
-        assert_eq!(did_you_mean("contnet", known).as_deref(), Some("did you mean `content` or `contents`?"));
+        assert_eq!(did_you_mean("contnet", known).as_deref(), Some("did you mean `content`?"));
+        assert_eq!(
+            did_you_mean("mdoe", ["mode", "made", "moe"]).as_deref(),
+            Some("did you mean `mode` or `moe`?")
+        );
         assert_eq!(did_you_mean("sosurce", known).as_deref(), Some("did you mean `source`?"));
         assert_eq!(did_you_mean("zzzzzz", known), None);
     }

@@ -16,7 +16,10 @@ pub(crate) fn read<R: Resource>(params: &[Param], at: Span) -> Result<R, Vec<Pro
     loop {
         let source = Params { params: &params, current: Cell::new(None) };
         let mismatch = match R::deserialize(&source) {
-            Ok(read) => {
+            Ok(mut read) => {
+                for param in params.iter().filter(|param| *param.word != *param.name) {
+                    read.spelled(&param.name, &param.word);
+                }
                 problems.extend(invalid_values(&read, &params, at));
                 return if problems.is_empty() { Ok(read) } else { Err(problems) };
             }

@@ -82,11 +82,7 @@ impl Case {
 pub fn bind_json(kind: &str, params: &Json) -> Result<Box<dyn Bound>, Vec<zester_model::problem::Problem>> {
     let span = Span::start_of(FileId(0));
     let object = params.as_object().cloned().unwrap_or_default();
-    let params = object.iter().map(|(name, value)| Param {
-        name: name.clone(),
-        key: span,
-        value: Node::from_json(span, value),
-    });
+    let params = object.iter().map(|(name, value)| Param::new(name, span, Node::from_json(span, value)));
     crate::bind(kind, &params.collect::<Vec<_>>(), span)
 }
 

@@ -152,16 +152,11 @@ fn below(call: &Param, id: Option<&Param>) -> Result<Vec<Param>, Vec<Problem>> {
     };
     let mut params: Vec<Param> = Vec::new();
     for (key, value) in pairs {
-        let name = key.as_text().unwrap_or_default().to_string();
-        params.push(Param { name, key: key.span, value: value.clone() });
+        params.push(Param::new(key.as_text().unwrap_or_default(), key.span, value.clone()));
     }
     if let (Some(kind), Some(id)) = (crate::catalog::catalog().get(&call.name), id) {
-        let primary = kind.parameter(kind.primary);
-        let known = |name: &str| {
-            primary.is_some_and(|own| kind.parameter(name).is_some_and(|it| it.name == own.name))
-        };
-        if !params.iter().any(|param| known(&param.name)) {
-            params.push(Param { name: kind.primary.to_string(), key: id.key, value: id.value.clone() });
+        if !params.iter().any(|param| kind.meaning(&param.name) == kind.primary) {
+            params.push(Param::new(kind.primary, id.key, id.value.clone()));
         }
     }
     Ok(params)

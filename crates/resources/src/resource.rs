@@ -169,6 +169,11 @@ pub trait Resource: DeserializeOwned + schemars::JsonSchema + Send + Sync + Size
     /// What check found: enough to explain, to apply and to undo.
     type Drift: Serialize + DeserializeOwned + Send + Sync + 'static;
 
+    /// Told, once all were read, of each parameter that was written by another of its names ([`Resource::ALIASES`]).
+    /// For everybody else these names are one parameter. A kind that gives one of them a meaning of its own
+    /// (`contents:` against `content:`) remembers it in a field with `#[serde(skip)]`.
+    fn spelled(&mut self, _parameter: &str, _word: &str) {}
+
     /// Judges the values, without looking at the machine.
     fn validate(&self) -> Vec<Invalid> {
         Vec::new()

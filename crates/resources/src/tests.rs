@@ -4,6 +4,8 @@ use super::*;
 use crate::laws::bind_json;
 use serde_json::json;
 use std::collections::BTreeSet;
+use zester_model::node::Node;
+use zester_model::source::FileId;
 use zester_rule::rule;
 
 #[test]
@@ -194,4 +196,65 @@ fn s4_a_source_that_leaves_the_states_directory_is_refused_where_it_stands() {
         at("file.managed", json!("salt://x?saltenv=base")),
         "`source` of file.managed: `salt://x?saltenv=base` names an environment, and there is only one [write `salt://x`]"
     );
+}
+
+/// A kind for which one spelling means more.
+#[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Letter {
+    text: Option<String>,
+    #[serde(skip)]
+    signed: bool,
+}
+
+impl Resource for Letter {
+    const KIND: &'static str = "letter.sent";
+    const PRIMARY: &'static str = "text";
+    const DOC: &'static str = "A letter.";
+    const UNDOABLE: bool = false;
+    const ALIASES: &'static [(&'static str, &'static [&'static str])] = &[("text", &["signed_text"])];
+    type Drift = ();
+
+    fn spelled(&mut self, parameter: &str, word: &str) {
+        self.signed |= (parameter, word) == ("text", "signed_text");
+    }
+
+    async fn check(&self, _: &Checking<'_>) -> Result<Option<()>, Fault> {
+        Ok(None)
+    }
+    fn explain(&self, (): &(), _: bool) -> Explanation {
+        Explanation::default()
+    }
+    async fn apply(&self, (): &(), _: &Applying<'_>) -> Result<Change, Fault> {
+        Ok(Change::default())
+    }
+    async fn revert((): &(), _: &Reverting<'_>) -> Result<Change, Fault> {
+        Ok(Change::default())
+    }
+}
+
+fn letter(params: &[Param]) -> Result<Letter, Vec<Problem>> {
+    bind::read(params, Span::start_of(FileId(0)))
+}
+
+fn param(name: &str) -> Param {
+    let span = Span::start_of(FileId(0));
+    Param::new(name, span, Node::text(span, "dear all"))
+}
+
+#[test]
+#[rule("S-47")]
+fn s47_a_kind_is_told_which_of_two_names_was_written() {
+    let as_compiled = Param { word: "signed_text".into(), ..param("text") };
+    for (written, signed) in [(param("text"), false), (param("signed_text"), true), (as_compiled, true)] {
+        let read = letter(&[written]).unwrap();
+        assert_eq!((read.text.as_deref(), read.signed), (Some("dear all"), signed));
+    }
+}
+
+#[test]
+#[rule("S-2")]
+fn s2_two_names_of_one_parameter_are_that_parameter_twice() {
+    let problems = letter(&[param("text"), param("signed_text")]).unwrap_err();
+    assert_eq!(problems[0].message, "`text` of letter.sent is given twice");
 }

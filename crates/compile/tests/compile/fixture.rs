@@ -1,9 +1,9 @@
-//! A states dir in memory, a small catalog, and problems as plain text.
+//! A states dir in memory, the catalog of the product, and problems as plain text.
 
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use zester_compile::{Ask, Compiled, Functions, Inputs, Tree, compile};
-use zester_model::catalog::{Catalog, Kind, Parameter};
+use zester_model::catalog::Catalog;
 use zester_model::program::State;
 
 pub struct Files(BTreeMap<String, String>);
@@ -47,62 +47,9 @@ impl Functions for Echo {
     }
 }
 
-fn parameter(name: &'static str, aliases: &'static [&'static str], required: bool) -> Parameter {
-    Parameter { name, aliases, required, takes: "text".into(), doc: String::new() }
-}
-
-fn kind(name: &'static str, primary: &'static str, parameters: &[&'static str]) -> Kind {
-    let mut list = vec![parameter(primary, &[], true)];
-    list.extend(parameters.iter().map(|name| match *name {
-        "environment" => parameter("environment", &["env"], false),
-        "target!" => parameter("target", &[], true),
-        "refresh_only" => parameter("refresh_only", &["refreshonly"], false),
-        name => parameter(name, &[], false),
-    }));
-    Kind {
-        name,
-        summary: String::new(),
-        doc: String::new(),
-        primary,
-        parameters: list,
-        open: name == "module.run",
-    }
-}
-
-pub fn catalog() -> Catalog {
-    const EXEC: [&str; 11] = [
-        "args",
-        "provider",
-        "cwd",
-        "environment",
-        "path",
-        "returns",
-        "timeout",
-        "creates",
-        "refresh_only",
-        "logoutput",
-        "stdin",
-    ];
-    const FILE: [&str; 7] = ["content", "source", "mode", "user", "group", "makedirs", "template"];
-    Catalog::new([
-        kind("test.nop", "name", &[]),
-        kind("test.succeed_with_changes", "name", &[]),
-        kind("test.configurable_test_state", "name", &["changes", "result"]),
-        kind("cmd.run", "command", &EXEC),
-        kind("exec.run", "command", &EXEC),
-        kind("file.managed", "path", &FILE),
-        kind("file.absent", "path", &[]),
-        kind("file.directory", "path", &["mode", "user"]),
-        kind("file.touch", "path", &[]),
-        kind("file.symlink", "path", &["target!"]),
-        kind("pkg.installed", "name", &["version", "pkgs"]),
-        kind("pkg.removed", "name", &[]),
-        kind("pkg.latest", "name", &[]),
-        kind("service.running", "name", &["enable", "reload"]),
-        kind("service.dead", "name", &[]),
-        kind("user.present", "name", &["shell"]),
-        kind("module.run", "name", &[]),
-    ])
+/// The kinds of the product.
+pub fn catalog() -> &'static Catalog {
+    zester_resources::catalog()
 }
 
 pub fn facts() -> Json {
@@ -114,11 +61,11 @@ pub fn settings() -> Json {
 }
 
 pub fn run(tree: &Files, ask: &Ask, ordered: bool) -> Compiled {
-    let (catalog, facts, settings) = (catalog(), facts(), settings());
+    let (facts, settings) = (facts(), settings());
     let inputs = Inputs {
         tree,
         tree_name: "states",
-        catalog: &catalog,
+        catalog: catalog(),
         facts: &facts,
         settings: &settings,
         functions: &Echo,

@@ -65,7 +65,7 @@ fn s3_an_unknown_module_suggests_the_nearest() {
         problem("ok:\n  test.nop: []\nbad:\n  file.manged:\n    - path: /x\n"),
         "states/c.zy:4:3: unknown module `file.manged` [did you mean `file.managed`?]"
     );
-    assert!(problem("x:\n  pkg: []\n").contains("[name a function: pkg.installed, pkg.removed, pkg.latest]"));
+    assert!(problem("x:\n  pkg: []\n").contains("[name a function: pkg.installed, pkg.removed]"));
 }
 
 #[test]
@@ -230,6 +230,48 @@ fn s5_extend_appends_requisites_and_replaces_the_rest() {
     assert_eq!(edges(&compiled, "cmd.run:app"), ["require test.nop:first", "require test.nop:mine"]);
     assert_eq!(param(&compiled, "cmd.run:app", "command"), json!("extended"));
     assert_eq!(param(&compiled, "cmd.run:app", "cwd"), json!("/x"));
+}
+
+#[test]
+#[rule("S-5")]
+fn s5_extend_replaces_a_parameter_by_whichever_of_its_names() {
+    let tree = [
+        (
+            "base.zy",
+            "app:\n  file.managed:\n    - path: /x\n    - content: base\n    - user: me\n    - mode: '0644'\n",
+        ),
+        (
+            "c.zy",
+            "include: [base]\nextend:\n  app:\n    file.managed:\n      - contents: extended\n      - owner: you\n      - name: /y\n",
+        ),
+        ("twice.zy", "include: [base]\nextend:\n  app:\n    file.managed: [{contents: a}, {content: b}]\n"),
+    ];
+    let compiled = asked(&tree, "c");
+    assert_eq!(param(&compiled, "file.managed:app", "content"), json!("extended"));
+    assert_eq!(param(&compiled, "file.managed:app", "user"), json!("you"));
+    assert_eq!(param(&compiled, "file.managed:app", "path"), json!("/y"));
+    let word = |name: &str| {
+        let params = &state(&compiled, "file.managed:app").params;
+        params.iter().find(|param| param.name == name).map(|param| param.word.to_string())
+    };
+    assert_eq!((word("content").as_deref(), word("mode").as_deref()), (Some("contents"), Some("mode")));
+    assert_eq!(
+        texts(&asked(&tree, "twice")),
+        ["states/twice.zy:4:36: `content` is given twice {states/twice.zy:4:21 first given here}"]
+    );
+}
+
+#[test]
+#[rule("S-7")]
+fn s7_names_and_use_take_any_name_of_a_parameter() {
+    let compiled = one(
+        "dirs:\n  file.managed:\n    - names:\n      - /a\n      - /b: [{contents: special}, {owner: you}]\n    - content: plain\n    - user: me\n/c:\n  file.managed:\n    - text: own\n    - use: [file: /b]\n",
+    );
+    assert_eq!(param(&compiled, "file.managed:/a", "content"), json!("plain"));
+    assert_eq!(param(&compiled, "file.managed:/b", "content"), json!("special"));
+    assert_eq!(param(&compiled, "file.managed:/b", "user"), json!("you"));
+    assert_eq!(param(&compiled, "file.managed:/c", "content"), json!("own"));
+    assert_eq!(param(&compiled, "file.managed:/c", "user"), json!("you"));
 }
 
 #[test]
@@ -430,7 +472,7 @@ fn s20_module_run_hands_both_forms_on() {
 #[rule("S-38")]
 fn s38_manifests_are_ordered_and_ensure_decides_the_kind() {
     let compiled = one(
-        "- file:\n    - /etc/x:\n        ensure: present\n        content: a\n    - /gone: {ensure: absent}\n- file: {/dir: {ensure: directory}}\n- package:\n    - nginx: {ensure: latest}\n    - vim\n    - git: {ensure: '2.1'}\n- service: {nginx: {ensure: stopped}}\n- exec:\n    - run it:\n- cmd.run:\n    - also: {}\n",
+        "- file:\n    - /etc/x:\n        ensure: present\n        content: a\n    - /gone: {ensure: absent}\n- file: {/dir: {ensure: directory}}\n- package:\n    - nginx: {ensure: removed}\n    - vim\n    - git: {ensure: '2.1'}\n- exec:\n    - run it:\n- cmd.run:\n    - also: {}\n",
     );
     assert_eq!(
         names(&compiled),
@@ -438,10 +480,9 @@ fn s38_manifests_are_ordered_and_ensure_decides_the_kind() {
             "file.managed:/etc/x",
             "file.absent:/gone",
             "file.directory:/dir",
-            "pkg.latest:nginx",
+            "pkg.removed:nginx",
             "pkg.installed:vim",
             "pkg.installed:git",
-            "service.dead:nginx",
             "exec.run:run it",
             "cmd.run:also"
         ]
@@ -454,6 +495,8 @@ fn s38_manifests_are_ordered_and_ensure_decides_the_kind() {
         problem("- file: {/x: {ensure: maybe}}\n")
             .contains("`ensure` of file is one of present, absent, directory")
     );
+    // What `ensure` stands for may be a kind that there is not.
+    assert!(problem("- service: {nginx: {ensure: stopped}}\n").contains("unknown module `service.dead`"));
     assert_eq!(
         problem("- widget: {x: {}}\n"),
         "states/c.zy:1:3: unknown type `widget` [the types are exec, file, package, service, and any `module.function`]"
@@ -503,12 +546,10 @@ fn s40_lint_points_out_what_nothing_orders() {
         assert_eq!(texts(&compiled), Vec::<String>::new());
         lint(&compiled).iter().map(|problem| self::text(&compiled, problem)).collect::<Vec<_>>()
     };
-    let loose = advice("nginx:\n  pkg.installed: []\n  service.running: []\n");
+    let loose = advice("/x:\n  pkg.installed: []\n  file.touch: []\n");
     assert_eq!(loose.len(), 1);
-    assert!(
-        loose[0].starts_with("states/c.zy:3:3: nothing orders pkg.installed:nginx and service.running:nginx")
-    );
-    let bound = "nginx:\n  pkg.installed: []\n  service.running:\n    - require: [pkg: nginx]\n";
+    assert!(loose[0].starts_with("states/c.zy:3:3: nothing orders pkg.installed:/x and file.touch:/x"));
+    let bound = "/x:\n  pkg.installed: []\n  file.touch:\n    - require: [pkg: /x]\n";
     assert_eq!(advice(bound), Vec::<String>::new());
     assert_eq!(advice("x:\n  cmd.run:\n    - stdin: 0123\n").len(), 1);
     assert_eq!(advice("x:\n  file.managed:\n    - mode: 0644\n").len(), 0);

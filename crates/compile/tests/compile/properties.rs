@@ -8,11 +8,11 @@ use zester_model::source::FileId;
 use zester_rule::rule;
 
 fn rendered(text: &str) -> Option<String> {
-    let (tree, catalog, facts, settings) = (files(&[]), catalog(), facts(), settings());
+    let (tree, facts, settings) = (files(&[]), facts(), settings());
     let inputs = Inputs {
         tree: &tree,
         tree_name: "states",
-        catalog: &catalog,
+        catalog: catalog(),
         facts: &facts,
         settings: &settings,
         functions: &Echo,

@@ -4,7 +4,7 @@ use crate::fixture::*;
 use serde_json::json;
 use zester_rule::rule;
 
-const BASE: &str = "conf:\n  file.managed:\n    - path: /etc/x\nnginx:\n  pkg.installed: []\n  service.running: []\nflag:\n  file.touch: []\nalone:\n  user.present: []\n'echo a:b':\n  cmd.run: []\n";
+const BASE: &str = "conf:\n  file.managed:\n    - path: /etc/x\nnginx:\n  pkg.installed: []\n  test.nop: []\nflag:\n  file.touch: []\nalone:\n  file.absent: []\n'echo a:b':\n  cmd.run: []\n";
 
 fn waits(requisites: &str) -> Vec<String> {
     edges(&one(&format!("{BASE}x:\n  test.nop:\n{requisites}")), "test.nop:x")
@@ -28,11 +28,11 @@ fn s11_every_target_form_finds_its_state() {
         ("file:conf", "file.managed:conf"),
         ("pkg: nginx", "pkg.installed:nginx"),
         ("package#nginx", "pkg.installed:nginx"),
-        ("service: nginx", "service.running:nginx"),
+        ("test: nginx", "test.nop:nginx"),
         ("file: flag", "file.touch:flag"),
         ("file.touch: flag", "file.touch:flag"),
-        ("alone", "user.present:alone"),
-        ("user: alone", "user.present:alone"),
+        ("alone", "file.absent:alone"),
+        ("file: alone", "file.absent:alone"),
         ("'echo a:b'", "cmd.run:echo a:b"),
         ("cmd: 'echo a:b'", "cmd.run:echo a:b"),
         ("'cmd.run:echo a:b'", "cmd.run:echo a:b"),
@@ -48,7 +48,7 @@ fn s11_a_bare_id_of_two_states_is_an_error_that_lists_them() {
     assert_eq!(found.len(), 1);
     assert!(
         found[0].contains(
-            "dag: state \"test.nop:x\" requires one of \"pkg.installed:nginx\", \"service.running:nginx\""
+            "dag: state \"test.nop:x\" requires one of \"pkg.installed:nginx\", \"test.nop:nginx\""
         ),
         "{found:?}"
     );
@@ -65,8 +65,8 @@ fn s11_all_relations_and_their_lists() {
             "require file.managed:conf",
             "watch file.managed:conf",
             "onchanges file.managed:conf",
-            "onfail user.present:alone",
-            "watch user.present:alone",
+            "onfail file.absent:alone",
+            "watch file.absent:alone",
             "watch file.touch:flag"
         ]
     );
@@ -205,7 +205,7 @@ fn s26_one_state_may_wait_for_very_many_and_many_for_one() {
     let mut text = String::from(
         "{% for i in range(20000) %}\ns{{ i }}:\n  test.nop: [{require_in: [test.nop:last]}, {require: [first]}]\n{% endfor %}\n",
     );
-    text.push_str("first:\n  user.present: []\n");
+    text.push_str("first:\n  file.absent: []\n");
     let tree = [
         ("c.zy", "include: [many]\nlast:\n  test.nop:\n    - require: [sls: many]\n"),
         ("many.zy", text.as_str()),

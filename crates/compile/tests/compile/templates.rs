@@ -7,11 +7,11 @@ use zester_rule::rule;
 
 /// Renders a text in the usual surroundings, with files beside it.
 fn rendered_with(list: &[(&str, &str)], text: &str) -> Result<String, String> {
-    let (tree, catalog, facts, settings) = (files(list), catalog(), facts(), settings());
+    let (tree, facts, settings) = (files(list), facts(), settings());
     let inputs = Inputs {
         tree: &tree,
         tree_name: "states",
-        catalog: &catalog,
+        catalog: catalog(),
         facts: &facts,
         settings: &settings,
         functions: &Echo,
@@ -489,11 +489,11 @@ fn s10_a_template_knows_its_file() {
 #[test]
 #[rule("S-10")]
 fn s10_context_lies_over_the_usual_variables_and_settings_files_keep_positions() {
-    let (tree, catalog, facts, settings) = (files(&[]), catalog(), facts(), settings());
+    let (tree, facts, settings) = (files(&[]), facts(), settings());
     let inputs = Inputs {
         tree: &tree,
         tree_name: "states",
-        catalog: &catalog,
+        catalog: catalog(),
         facts: &facts,
         settings: &settings,
         functions: &Echo,
