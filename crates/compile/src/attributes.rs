@@ -11,7 +11,8 @@ use zester_model::program::{Attributes, Retry};
 use zester_model::suggest::did_you_mean;
 
 /// The keys read here, to suggest from.
-pub const KEYS: [&str; 7] = ["onlyif", "unless", "order", "retry", "failhard", "check_cmd", "names"];
+pub const KEYS: [&str; 8] =
+    ["onlyif", "unless", "order", "auto_order", "retry", "failhard", "check_cmd", "names"];
 
 const ORDER_FIRST: i64 = -1_000_000;
 const ORDER_LAST: i64 = 1_000_000;
@@ -42,6 +43,7 @@ pub fn read(item: &Item, attributes: &mut Attributes) -> Option<Result<(), Probl
         "unless" => commands(item).map(|list| attributes.unless.extend(list)),
         "check_cmd" => commands(item).map(|list| attributes.check_cmd.extend(list)),
         "order" => order(value).map(|order| attributes.order = order),
+        "auto_order" => boolean(item).map(|auto| attributes.auto_order = auto),
         "failhard" => boolean(item).map(|failhard| attributes.failhard = failhard),
         "retry" => retry(value).map(|retry| attributes.retry = retry),
         key => {

@@ -18,7 +18,6 @@ use zester_host::{Fault, FaultKind, Launch, Live, Look, Noting};
 use zester_model::limits;
 use zester_model::outcome::Mode;
 use zester_model::program::State;
-use zester_model::requisite::EdgeKind;
 use zester_resources::resource::{Applying, Change, Checking, Forced};
 use zester_resources::{Bound, Drift};
 
@@ -264,7 +263,7 @@ impl StateHands {
         }
         journal.begin().map_err(|error| Fault::new(FaultKind::Io, error.to_string()))?;
         bound.preserve(drift, self.machine.files.as_ref(), journal.vault().as_ref())?;
-        let depends_on = self.graph.needs(node).iter().filter(|edge| edge.kind != EdgeKind::Order);
+        let depends_on = self.graph.needs(node).iter().filter(|edge| !edge.kind.only_sequences());
         let undo = bound.undoable().then(|| bound.undo_record(drift)).transpose()?;
         let intent = Intent {
             state: self.graph.name(node).to_string(),

@@ -4,6 +4,7 @@
 //! later, every peel run states with. [`plan`] turns what was asked for into states that can run; [`drive`] carries the
 //! commands of the engine's machine out and its events back; [`journal`] makes both survive a crash.
 
+pub mod arrange;
 pub mod call;
 pub mod data_dir;
 pub mod document;

@@ -2,6 +2,7 @@
 //!
 //! All problems of all stages are reported together; a plan exists only when there are none.
 
+use crate::arrange::arrange;
 use crate::error::Error;
 use crate::inputs::{Inputs, Request};
 use crate::machine::Machine;
@@ -18,18 +19,20 @@ use zester_model::program::{Program, State};
 use zester_model::source::Sources;
 use zester_resources::Bound;
 
-/// The resource behind each state, by the index of the state.
-type Resources = Vec<Arc<dyn Bound>>;
+/// The resource behind each state, by the index of the state; nothing behind one that has problems.
+pub type Resources = Vec<Option<Arc<dyn Bound>>>;
 
 /// States that can run.
 pub struct Plan {
     pub inputs: Arc<Inputs>,
     pub program: Program,
     pub sources: Sources,
-    pub bound: Resources,
+    pub bound: Vec<Arc<dyn Bound>>,
     pub graph: Arc<Graph>,
     /// What was asked for, in words.
     pub asked: String,
+    /// What is seldom meant and runs all the same: told at every run.
+    pub warnings: Vec<Problem>,
 }
 
 impl Plan {
@@ -44,18 +47,20 @@ impl Plan {
 
     /// Binds and graphs what the compiler made; its problems and ours come back together.
     pub fn from_compiled(inputs: Inputs, compiled: Compiled, asked: String) -> Result<Plan, Error> {
-        let Compiled { program, sources, problems } = compiled;
-        match bind_and_graph(&program, problems) {
-            Ok((bound, graph)) => {
-                Ok(Plan { inputs: Arc::new(inputs), program, sources, bound, graph: Arc::new(graph), asked })
+        let Compiled { mut program, sources, problems } = compiled;
+        match bind_and_graph(&mut program, &sources, problems) {
+            Ok(Joined { bound, graph, warnings, .. }) => {
+                let (inputs, graph) = (Arc::new(inputs), Arc::new(graph));
+                Ok(Plan { inputs, program, sources, bound, graph, asked, warnings })
             }
             Err(problems) => Err(Error::Problems { problems, sources: Box::new(sources) }),
         }
     }
 
-    /// Every problem of a compile, those of types and of the graph included.
-    pub fn problems(compiled: Compiled) -> Vec<Problem> {
-        bind_and_graph(&compiled.program, compiled.problems).map_or_else(|found| found, |_| Vec::new())
+    /// Every problem of a compile, those of types and of the graph included; where there is none, what is seldom meant.
+    pub fn problems(mut compiled: Compiled) -> Vec<Problem> {
+        let joined = bind_and_graph(&mut compiled.program, &compiled.sources, compiled.problems);
+        joined.map_or_else(|found| found, |joined| [joined.warnings, joined.advice].concat())
     }
 
     pub fn state(&self, index: usize) -> Option<&State> {
@@ -73,20 +78,44 @@ impl Plan {
     }
 }
 
-fn bind_and_graph(program: &Program, mut problems: Vec<Problem>) -> Result<(Resources, Graph), Vec<Problem>> {
-    let mut bound: Resources = Vec::with_capacity(program.states.len());
-    for state in program.states.iter().filter(|state| !state.broken) {
-        match zester_resources::bind(state.name.kind(), &state.params, state.span) {
-            Ok(resource) => bound.push(Arc::from(resource)),
-            Err(found) => problems.extend(found),
-        }
-    }
+/// A program with its resources and its levels.
+pub(crate) struct Joined {
+    bound: Vec<Arc<dyn Bound>>,
+    pub(crate) graph: Graph,
+    warnings: Vec<Problem>,
+    advice: Vec<Problem>,
+}
+
+pub(crate) fn bind_and_graph(
+    program: &mut Program,
+    sources: &Sources,
+    mut problems: Vec<Problem>,
+) -> Result<Joined, Vec<Problem>> {
+    let bound: Resources = program.states.iter().map(|state| bind(state, &mut problems)).collect();
+    let arranged = arrange(program, &bound, sources);
+    problems.extend(arranged.problems);
     match Graph::build(specs(program, &BTreeMap::new())) {
-        Ok(graph) if problems.is_empty() => Ok((bound, graph)),
+        Ok(graph) if problems.is_empty() => {
+            let bound = bound.into_iter().flatten().collect();
+            Ok(Joined { bound, graph, warnings: arranged.warnings, advice: arranged.advice })
+        }
         other => {
             problems.extend(other.err().map(|error| graph_problem(&error, program)));
             in_reading_order(&mut problems);
             Err(problems)
+        }
+    }
+}
+
+fn bind(state: &State, problems: &mut Vec<Problem>) -> Option<Arc<dyn Bound>> {
+    if state.broken {
+        return None;
+    }
+    match zester_resources::bind(state.name.kind(), &state.params, state.span) {
+        Ok(resource) => Some(Arc::from(resource)),
+        Err(found) => {
+            problems.extend(found);
+            None
         }
     }
 }

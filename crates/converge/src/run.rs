@@ -57,6 +57,11 @@ pub async fn run(
         (None, Some(run)) => format!("run {run}"),
         (None, None) => "everything".into(),
     };
+    for warning in plan.iter().flat_map(|plan| &plan.warnings) {
+        let place = plan.as_ref().zip(warning.span).map(|(plan, span)| plan.sources.place(span));
+        let hint = warning.hint.as_deref().unwrap_or_default();
+        observer.notice(&format!("{}: {}; {hint}", place.unwrap_or_default(), warning.message));
+    }
     let locked = if mutates(options.mode) {
         let data_dir = DataDir::open(&options.data_dir)?;
         let purpose = format!("zester {} {asked}", mode_word(options.mode));

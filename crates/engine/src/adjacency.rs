@@ -51,6 +51,11 @@ impl<T: Copy> Adjacency<T> {
         &self.items[self.starts[node] as usize..self.starts[node + 1] as usize]
     }
 
+    /// The items of all nodes.
+    pub fn all(&self) -> impl Iterator<Item = &T> {
+        self.items.iter()
+    }
+
     fn pairs(&self) -> impl Iterator<Item = (usize, T)> + '_ {
         (0..self.len()).flat_map(|node| self.of(node).iter().map(move |item| (node, *item)))
     }

@@ -2,6 +2,7 @@
 
 use crate::adjacency::Adjacency;
 use crate::cycle::{self, Cycle};
+use crate::give_way;
 use crate::levels;
 use std::fmt;
 use zester_model::name::StateName;
@@ -113,17 +114,21 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Resolves the levels, or shows a cycle. Linear in nodes and edges, but for the sort inside levels (S-26).
+    /// Resolves the levels, or shows a cycle; an `auto` edge that would close one is left out (S-58). Linear in nodes and edges, but for the sort inside levels (S-26).
     pub fn build(specs: Vec<NodeSpec>) -> Result<Graph, BuildError> {
         check_targets(&specs)?;
-        let needs = Adjacency::pack(specs.iter().map(|spec| {
+        let mut needs = Adjacency::pack(specs.iter().map(|spec| {
             spec.edges.iter().map(|(target, kind)| Edge { node: NodeId(*target as u32), kind: *kind })
         }));
         let prereq =
             Adjacency::pack(specs.iter().map(|spec| spec.prereq.iter().map(|target| NodeId(*target as u32))));
-        let needed_by = needs
-            .reversed(|from, edge| (edge.node.index(), Edge { node: NodeId(from as u32), kind: edge.kind }));
-        let levels = levels::resolve(&needs, &needed_by);
+        let mut needed_by = reversed(&needs);
+        let mut levels = levels::resolve(&needs, &needed_by);
+        if levels.resolved < specs.len() && needs.all().any(|edge| edge.kind == EdgeKind::Auto) {
+            needs = give_way::without_closing(&needs, &levels);
+            needed_by = reversed(&needs);
+            levels = levels::resolve(&needs, &needed_by);
+        }
         if levels.resolved < specs.len() {
             return Err(BuildError::Cycle(cycle::find(&needs, &levels)));
         }
@@ -213,6 +218,10 @@ impl Graph {
     pub(crate) fn node(&self, node: NodeId) -> &Node {
         &self.nodes[node.index()]
     }
+}
+
+fn reversed(needs: &Adjacency<Edge>) -> Adjacency<Edge> {
+    needs.reversed(|from, edge| (edge.node.index(), Edge { node: NodeId(from as u32), kind: edge.kind }))
 }
 
 impl From<NodeSpec> for Node {

@@ -9,6 +9,7 @@
 mod adjacency;
 mod command;
 mod cycle;
+mod give_way;
 mod graph;
 mod levels;
 mod outcome;

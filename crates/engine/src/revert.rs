@@ -4,11 +4,10 @@ use crate::graph::{Edge, NodeId};
 use crate::outcome::Outcome;
 use crate::verdict::{Verdict, distinct};
 use zester_model::outcome::SkipReason;
-use zester_model::requisite::EdgeKind;
 
 /// Judges a node by those that wait for it, which have all ended. Order edges only sequence.
 pub(crate) fn judge(dependents: &[Edge], outcome: impl Fn(NodeId) -> Outcome) -> Verdict {
-    let stands = |edge: &&Edge| edge.kind != EdgeKind::Order && outcome(edge.node).blocks();
+    let stands = |edge: &&Edge| !edge.kind.only_sequences() && outcome(edge.node).blocks();
     let standing: Vec<NodeId> = dependents.iter().filter(stands).map(|edge| edge.node).collect();
     match standing.is_empty() {
         true => Verdict::Run,

@@ -56,7 +56,7 @@ fn objection(kind: EdgeKind, tally: Tally) -> Option<SkipReason> {
     let unmet = |met: bool, reason: SkipReason| (!met).then_some(reason);
     let blocked = |blocks: bool| blocks.then_some(SkipReason::RequireFailed);
     match kind {
-        EdgeKind::Order => None,
+        EdgeKind::Order | EdgeKind::Auto => None,
         EdgeKind::Require | EdgeKind::Watch => blocked(tally.any_blocks()),
         EdgeKind::RequireAny | EdgeKind::WatchAny => blocked(tally.all_block()),
         EdgeKind::Onchanges => {

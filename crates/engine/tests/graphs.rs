@@ -177,3 +177,27 @@ fn s26_a_run_of_100_000_states_asks_each_once() {
     assert!(run.is_finished());
     assert_eq!(checked, 100_000);
 }
+
+#[test]
+#[rule("S-58")]
+fn s58_an_auto_edge_sequences_and_gives_way_where_it_would_close_a_cycle() {
+    let auto = |edges: &[(usize, usize)], wishes: &[(usize, usize)]| {
+        let mut specs = nodes(&["a", "b", "c", "d"], edges);
+        wishes.iter().for_each(|(node, target)| specs[*node].edges.push((*target, EdgeKind::Auto)));
+        Graph::build(specs)
+    };
+    // Nothing in its way: it sequences.
+    assert_eq!(levels(&auto(&[], &[(0, 1)]).unwrap()), [vec!["b", "c", "d"], vec!["a"]]);
+    // The user said the opposite, over a third: the wish is dropped, and only that one.
+    let graph = auto(&[(1, 2), (2, 0)], &[(0, 1), (3, 1)]).unwrap();
+    assert_eq!(levels(&graph), [vec!["a"], vec!["c"], vec!["b"], vec!["d"]]);
+    assert!(graph.needs(NodeId(0)).is_empty());
+    // Wishes against each other: the first stays, every time.
+    let graph = auto(&[], &[(0, 1), (1, 0), (2, 1), (1, 3)]).unwrap();
+    assert_eq!(levels(&graph), [vec!["d"], vec!["b"], vec!["a", "c"]]);
+    // A cycle of the user's own is shown without them.
+    let Err(BuildError::Cycle(cycle)) = auto(&[(0, 1), (1, 0)], &[(2, 0), (0, 3)]) else {
+        panic!("no cycle")
+    };
+    assert_eq!(cycle.path, [0, 1, 0]);
+}

@@ -63,7 +63,7 @@ pub struct Edge {
 }
 
 /// What any state may carry beside its parameters (spec 10, section 3).
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Attributes {
     pub order: i64,
     pub failhard: bool,
@@ -74,6 +74,22 @@ pub struct Attributes {
     pub unless: Vec<String>,
     /// Shell commands that must all exit 0 after a change; else the state has failed.
     pub check_cmd: Vec<String>,
+    /// Waits for what obviously comes first, unasked (S-58).
+    pub auto_order: bool,
+}
+
+impl Default for Attributes {
+    fn default() -> Attributes {
+        Attributes {
+            order: 0,
+            failhard: false,
+            retry: None,
+            onlyif: Vec::new(),
+            unless: Vec::new(),
+            check_cmd: Vec::new(),
+            auto_order: true,
+        }
+    }
 }
 
 /// `retry:`: how many more tries after a failure, and the pause before each.

@@ -13,6 +13,8 @@ pub enum EdgeKind {
     Onfail,
     /// Only sequences: the manifest order of S-38 and `#!ordered` of S-40. Never skips anything.
     Order,
+    /// Only sequences, and gives way where it would close a cycle: what obviously comes first (S-57, S-58).
+    Auto,
     RequireAny,
     WatchAny,
     OnchangesAny,
@@ -21,6 +23,11 @@ pub enum EdgeKind {
 }
 
 impl EdgeKind {
+    /// Whether it says only who comes first, whatever becomes of them.
+    pub fn only_sequences(self) -> bool {
+        matches!(self, EdgeKind::Order | EdgeKind::Auto)
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             EdgeKind::Require => "require",
@@ -28,6 +35,7 @@ impl EdgeKind {
             EdgeKind::Onchanges => "onchanges",
             EdgeKind::Onfail => "onfail",
             EdgeKind::Order => "order",
+            EdgeKind::Auto => "auto",
             EdgeKind::RequireAny => "require_any",
             EdgeKind::WatchAny => "watch_any",
             EdgeKind::OnchangesAny => "onchanges_any",

@@ -2,6 +2,7 @@
 
 use crate::bind;
 use crate::catalog;
+use crate::claims::Claims;
 use crate::resource::{Applying, Change, Checking, Explanation, GuardSetting, Resource, Reverting, Vault};
 use serde_json::Value as Json;
 use std::any::Any;
@@ -46,6 +47,7 @@ pub trait Bound: Send + Sync {
     fn apply<'a>(&'a self, drift: &'a Drift, cx: &'a Applying<'a>) -> Later<'a, Result<Change, Fault>>;
     fn foresee(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault>;
     fn guard_setting(&self) -> GuardSetting;
+    fn claims(&self) -> Claims;
 }
 
 /// Joins a [`Resource`] to the [`Bound`] that hides its type.
@@ -93,6 +95,10 @@ impl<R: Resource> Bound for Typed<R> {
 
     fn guard_setting(&self) -> GuardSetting {
         self.0.guard_setting()
+    }
+
+    fn claims(&self) -> Claims {
+        self.0.claims()
     }
 }
 

@@ -1,5 +1,6 @@
 //! `file.absent`: nothing at this path.
 
+use crate::claims::Claims;
 use crate::params::Absolute;
 use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting, Vault};
 use crate::standing::{Standing, Step};
@@ -129,6 +130,10 @@ as separate files. The directories that a machine lives by (`/`, `/etc`, `/usr` 
             _ => return Vec::new(),
         };
         vec![Invalid { parameter: "path", message, hint: None }]
+    }
+
+    fn claims(&self) -> Claims {
+        Claims::of(Claims::path(&self.path, "absent"))
     }
 
     async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {

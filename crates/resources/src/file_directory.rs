@@ -1,5 +1,6 @@
 //! `file.directory`: a directory with the mode and owner that the state says.
 
+use crate::claims::Claims;
 use crate::made::{self, Made};
 use crate::ownership;
 use crate::params::{Absolute, Mode};
@@ -155,11 +156,9 @@ impl Directory {
         Ok(())
     }
 
+    /// Parents made on the way are not told: which of several states makes a shared one is chance (S-58).
     fn explanation(drift: &Drift) -> Explanation {
         let mut diff = String::new();
-        for made in &drift.made {
-            diff.push_str(&format!("new directory {}\n", made.path.display()));
-        }
         for step in drift.steps.iter().take(SHOWN_MAX) {
             diff.push_str(&step.words());
         }
@@ -169,7 +168,7 @@ impl Directory {
         let mut details = Details::new();
         let created = drift.steps.first().is_some_and(|step| step.before == Standing::Absent);
         details.insert("created".into(), created.into());
-        details.insert("paths_changed".into(), (drift.steps.len() + drift.made.len()).into());
+        details.insert("paths_changed".into(), drift.steps.len().into());
         Explanation { diff, details }
     }
 }
@@ -204,6 +203,19 @@ followed. A revert removes a directory that was created here only if it is empty
             invalid.push(Invalid { parameter: "file_mode", message, hint: None });
         }
         invalid
+    }
+
+    fn claims(&self) -> Claims {
+        let recurse = (!self.recurse.is_empty()).then_some((&self.recurse, self.file_mode));
+        let owned = Claims::path(&self.path, "a directory")
+            .with("mode", self.mode)
+            .with("user", self.user.as_ref())
+            .with("group", self.group.as_ref())
+            .with("recurse", recurse);
+        let how: (Option<Mode>, _, _) = (None, &self.user, &self.group);
+        Claims::of(owned)
+            .accounts(self.user.as_deref(), self.group.as_deref())
+            .makes_parents(self.makedirs, how)
     }
 
     async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {

@@ -2,6 +2,7 @@
 
 mod content;
 
+use crate::claims::Claims;
 use crate::made::{self, Made};
 use crate::ownership;
 use crate::params::{Absolute, Mode};
@@ -290,6 +291,22 @@ impl Resource for Managed {
             }
         }
         invalid
+    }
+
+    fn claims(&self) -> Claims {
+        let given = self.content.is_some() || !self.source.is_empty() || self.contents_pillar.is_some();
+        let content = given.then_some((
+            (&self.content, &self.source, &self.contents_pillar),
+            (&self.template, &self.context, &self.defaults),
+        ));
+        let owned = Claims::path(&self.path, "a file")
+            .with("content", content)
+            .with("mode", self.mode)
+            .with("user", self.user.as_ref())
+            .with("group", self.group.as_ref());
+        Claims::of(owned)
+            .accounts(self.user.as_deref(), self.group.as_deref())
+            .makes_parents(self.makedirs, (self.dir_mode, &self.user, &self.group))
     }
 
     async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {

@@ -1,8 +1,9 @@
 //! `file.symlink`: a symbolic link that points where the state says.
 
+use crate::claims::Claims;
 use crate::made::{self, Made};
 use crate::ownership;
-use crate::params::Absolute;
+use crate::params::{Absolute, Mode};
 use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting, Vault};
 use crate::standing::{Standing, Step};
 use schemars::JsonSchema;
@@ -127,6 +128,17 @@ is given.
             return Vec::new();
         }
         vec![Invalid { parameter: "target", message: "a link points somewhere".to_string(), hint: None }]
+    }
+
+    fn claims(&self) -> Claims {
+        let owned = Claims::path(&self.path, "a link")
+            .with("target", Some(&self.target))
+            .with("user", self.user.as_ref())
+            .with("group", self.group.as_ref());
+        let how: (Option<Mode>, _, _) = (None, &self.user, &self.group);
+        Claims::of(owned)
+            .accounts(self.user.as_deref(), self.group.as_deref())
+            .makes_parents(self.makedirs, how)
     }
 
     async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {

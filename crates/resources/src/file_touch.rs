@@ -1,7 +1,8 @@
 //! `file.touch`: a file that exists, with the times that the state says.
 
+use crate::claims::Claims;
 use crate::made::{self, Made};
-use crate::params::Absolute;
+use crate::params::{Absolute, Mode};
 use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting};
 use crate::standing::{Standing, Step};
 use crate::tree;
@@ -158,6 +159,12 @@ state that it watches has changed, it is touched anew.
         let invalid =
             |(parameter, _)| Invalid { parameter, message: "not a time a file can have".into(), hint: None };
         bad.map(invalid).collect()
+    }
+
+    fn claims(&self) -> Claims {
+        let owned = Claims::path(&self.path, "a file").with("atime", self.atime).with("mtime", self.mtime);
+        let how: (Option<Mode>, Option<&String>, Option<&String>) = (None, None, None);
+        Claims::of(owned).makes_parents(self.makedirs, how)
     }
 
     async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {

@@ -6,6 +6,7 @@
 
 pub mod bound;
 pub mod catalog;
+pub mod claims;
 pub mod laws;
 pub mod resource;
 pub mod schema;

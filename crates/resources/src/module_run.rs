@@ -1,6 +1,7 @@
 //! `module.run`: another kind, called by its name (S-20).
 
 use crate::bound::{Bound, Drift, Entry, entries};
+use crate::claims::Claims;
 use crate::resource::{Applying, Change, Checking, Explanation, GuardSetting, Reverting, Vault};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
@@ -73,6 +74,9 @@ impl Bound for Delegate {
     }
     fn guard_setting(&self) -> GuardSetting {
         self.0.guard_setting()
+    }
+    fn claims(&self) -> Claims {
+        self.0.claims()
     }
 }
 

@@ -1,5 +1,6 @@
 //! `pkg.installed`: packages that are installed, in the version that the state says.
 
+use crate::claims::{Claims, Owned, Thing};
 use crate::pkg::apt::{self, Turn};
 use crate::pkg::wanted::{Wanted, WantedList};
 use crate::pkg::{asked_for, refuse_odd_names};
@@ -198,6 +199,13 @@ hello:
             invalid.push(Invalid { parameter: "version", message, hint });
         }
         invalid
+    }
+
+    fn claims(&self) -> Claims {
+        let owned = self.asked().into_iter().map(|wanted| {
+            Owned::new(Thing::Package(wanted.name), "installed").with("version", wanted.version)
+        });
+        Claims { owned: owned.collect(), ..Claims::default() }
     }
 
     async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {

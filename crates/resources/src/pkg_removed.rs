@@ -1,5 +1,6 @@
 //! `pkg.removed`: packages that are not installed.
 
+use crate::claims::{Claims, Owned, Thing};
 use crate::pkg::apt::{self, Turn};
 use crate::pkg::wanted::{Wanted, WantedList};
 use crate::pkg::{asked_for, refuse_odd_names};
@@ -92,6 +93,12 @@ telnet:
     fn validate(&self) -> Vec<Invalid> {
         let parameter = if self.pkgs.is_some() { "pkgs" } else { "name" };
         refuse_odd_names(&asked_for(&self.name, self.pkgs.as_ref(), None), parameter)
+    }
+
+    fn claims(&self) -> Claims {
+        let asked = asked_for(&self.name, self.pkgs.as_ref(), None).into_iter();
+        let owned = asked.map(|wanted| Owned::new(Thing::Package(wanted.name), "removed"));
+        Claims { owned: owned.collect(), ..Claims::default() }
     }
 
     async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {

@@ -5,6 +5,7 @@
 //! saves what apply would destroy, the drift is written to the journal, `apply` acts on exactly that drift,
 //! and one day `revert` may get it back. Because check and apply share the drift, they cannot disagree.
 
+use crate::claims::Claims;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::future::Future;
@@ -177,6 +178,11 @@ pub trait Resource: DeserializeOwned + schemars::JsonSchema + Send + Sync + Size
     /// Judges the values, without looking at the machine.
     fn validate(&self) -> Vec<Invalid> {
         Vec::new()
+    }
+
+    /// What it decides about and what it stands on, without looking at the machine.
+    fn claims(&self) -> Claims {
+        Claims::default()
     }
 
     /// `None`: nothing to do. Writes nothing.

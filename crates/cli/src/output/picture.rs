@@ -165,7 +165,7 @@ pub fn dot(picture: &Picture) -> String {
     }
     for edge in &picture.edges {
         if let (Some(from), Some(to)) = (picture.nodes.get(edge.from), picture.nodes.get(edge.to)) {
-            let style = if edge.kind == EdgeKind::Order { ", style=dashed" } else { "" };
+            let style = if edge.kind.only_sequences() { ", style=dashed" } else { "" };
             let _ = writeln!(
                 out,
                 "  {} -> {} [label={}{style}];",

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a test that cannot go on has failed
 
+mod arrange;
 mod broken_trees;
 mod call;
 mod cancel;

@@ -1,6 +1,7 @@
 //! The names under which a command is run, and what each stands for.
 
 use super::{Drift, Exec, Provider};
+use crate::claims::Claims;
 use crate::resource::{Applying, Change, Checking, Explanation, GuardSetting, Invalid, Resource, Reverting};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer};
@@ -87,6 +88,10 @@ impl<F: Flavour> Resource for Flavoured<F> {
     ];
     const LISTS: &'static [&'static str] = &["args", "returns", "creates"];
     type Drift = Drift;
+
+    fn claims(&self) -> Claims {
+        Claims::default().accounts(self.0.runas.as_deref(), None)
+    }
 
     fn validate(&self) -> Vec<Invalid> {
         self.0.validate(&F::TRAITS)

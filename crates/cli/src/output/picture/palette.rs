@@ -20,7 +20,7 @@ const fn shade(light: &'static str, dark: &'static str) -> Shade {
 pub const FATES: [Fate; 5] = [Fate::Changed, Fate::Unchanged, Fate::Failed, Fate::Skipped, Fate::Unknown];
 
 /// Every kind there is, in the order of legends.
-pub const KINDS: [EdgeKind; 10] = [
+pub const KINDS: [EdgeKind; 11] = [
     EdgeKind::Require,
     EdgeKind::RequireAny,
     EdgeKind::Watch,
@@ -31,6 +31,7 @@ pub const KINDS: [EdgeKind; 10] = [
     EdgeKind::OnfailAny,
     EdgeKind::OnfailAll,
     EdgeKind::Order,
+    EdgeKind::Auto,
 ];
 
 pub fn fate_word(fate: Fate) -> &'static str {
@@ -71,7 +72,7 @@ fn edge_shade(kind: EdgeKind) -> Shade {
         EdgeKind::Watch | EdgeKind::WatchAny => shade("#8a4fd0", "#b98cf2"),
         EdgeKind::Onchanges | EdgeKind::OnchangesAny => shade("#0b8f84", "#3cc4b6"),
         EdgeKind::Onfail | EdgeKind::OnfailAny | EdgeKind::OnfailAll => shade("#d4560f", "#f5925a"),
-        EdgeKind::Order => shade("#9aa2af", "#6d7786"),
+        EdgeKind::Order | EdgeKind::Auto => shade("#9aa2af", "#6d7786"),
     }
 }
 
@@ -84,6 +85,7 @@ fn edge_dashes(kind: EdgeKind) -> Option<&'static str> {
         }
         EdgeKind::OnfailAll => Some("12 3"),
         EdgeKind::Order => Some("4 4"),
+        EdgeKind::Auto => Some("1.5 4"),
     }
 }
 

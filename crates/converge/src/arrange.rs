@@ -1,0 +1,272 @@
+//! Who owns what, and what obviously comes first.
+//!
+//! Two states that want different things of one path, package or account are a mistake (S-57), unless the user said
+//! which comes first. And some orders need no saying: a file comes after the state of its directory, its user, its group
+//! (S-58). Both follow from what the states claim, before anything is looked at, and become `auto` edges, which give way
+//! where they would close a cycle.
+
+use crate::plan::Resources;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::Path;
+use zester_model::problem::{Kind, Problem};
+use zester_model::program::{Edge, Program, State};
+use zester_model::requisite::EdgeKind;
+use zester_model::source::Sources;
+use zester_resources::claims::{Claims, Owned, Thing};
+
+/// What came of it beside the edges.
+#[derive(Default)]
+pub struct Arranged {
+    /// States that contradict each other: nothing may run.
+    pub problems: Vec<Problem>,
+    /// States of Salt files that contradict each other, and how that was taken: told at every run.
+    pub warnings: Vec<Problem>,
+    /// What is seldom meant, for `lint`.
+    pub advice: Vec<Problem>,
+}
+
+/// Adds the `auto` edges to the program, and says which states contradict each other. `bound` runs in step with the
+/// states; those that could not be bound claim nothing.
+pub fn arrange(program: &mut Program, bound: &Resources, sources: &Sources) -> Arranged {
+    let claims: Vec<Claims> =
+        bound.iter().map(|state| state.as_ref().map(|state| state.claims()).unwrap_or_default()).collect();
+    let owners = Owners::of(&claims);
+    let mut arranged = Arranged::default();
+    let mut wishes = Wishes::default();
+    for thing in &owners.shared {
+        let holders = owners.holders(thing);
+        one_owner(program, sources, thing, holders, &mut wishes, &mut arranged);
+    }
+    let makers = Makers::of(&claims, &owners);
+    for (state, claims) in claims.iter().enumerate() {
+        if program.states.get(state).is_some_and(|state| state.attributes.auto_order) {
+            after_its_ground(state, claims, &owners, &makers, &mut wishes);
+        }
+    }
+    wishes.grant(program);
+    arranged
+}
+
+/// Which states decide about each thing, as declared.
+struct Owners<'a> {
+    by_thing: HashMap<&'a Thing, Vec<(usize, &'a Owned)>>,
+    /// The things that several decide about, in the order in which they are declared for the second time.
+    shared: Vec<&'a Thing>,
+}
+
+impl<'a> Owners<'a> {
+    fn of(claims: &'a [Claims]) -> Owners<'a> {
+        let mut owners = Owners { by_thing: HashMap::new(), shared: Vec::new() };
+        for (state, claims) in claims.iter().enumerate() {
+            for owned in &claims.owned {
+                let holders = owners.by_thing.entry(&owned.thing).or_default();
+                // `pkgs` may name one package twice.
+                if holders.last().is_some_and(|(last, _)| *last == state) {
+                    continue;
+                }
+                holders.push((state, owned));
+                if holders.len() == 2 {
+                    owners.shared.push(&owned.thing);
+                }
+            }
+        }
+        owners
+    }
+
+    fn holders(&self, thing: &Thing) -> &[(usize, &'a Owned)] {
+        self.by_thing.get(thing).map_or(&[], Vec::as_slice)
+    }
+
+    fn of_path(&self, path: &Path) -> &[(usize, &'a Owned)] {
+        self.holders(&Thing::Path(path.to_path_buf()))
+    }
+}
+
+/// The directories that no state decides about and that `makedirs` makes on the way: for each, how it would look, and the
+/// first state that would make it so.
+struct Makers<'a> {
+    by_path: HashMap<&'a Path, Vec<(&'a str, usize)>>,
+}
+
+impl<'a> Makers<'a> {
+    fn of(claims: &'a [Claims], owners: &Owners<'_>) -> Makers<'a> {
+        let mut by_path: HashMap<&Path, Vec<(&str, usize)>> = HashMap::new();
+        for (state, claims) in claims.iter().enumerate() {
+            let Some(how) = &claims.makes_parents else { continue };
+            for path in claims.owned.iter().filter_map(path_of) {
+                for parent in unowned_parents(path, owners) {
+                    let looks = by_path.entry(parent).or_default();
+                    if !looks.iter().any(|(look, _)| look == how) {
+                        looks.push((how, state));
+                    }
+                }
+            }
+        }
+        Makers { by_path }
+    }
+
+    /// Whom a state waits for that makes this directory as well, but would have it look otherwise: the first of those
+    /// that come before it. So it is not chance what a shared directory looks like.
+    fn before(&self, parent: &Path, how: &str) -> Option<usize> {
+        let looks = self.by_path.get(parent)?;
+        let own = looks.iter().position(|(look, _)| *look == how)?;
+        looks.get(own.checked_sub(1)?).map(|(_, state)| *state)
+    }
+
+    fn first(&self, directory: &Path) -> Option<usize> {
+        self.by_path.get(directory)?.first().map(|(_, state)| *state)
+    }
+}
+
+fn path_of(owned: &Owned) -> Option<&Path> {
+    match &owned.thing {
+        Thing::Path(path) => Some(path),
+        _ => None,
+    }
+}
+
+/// The directories above a path, up to the first that a state decides about; `/` is always there.
+fn unowned_parents<'a>(path: &'a Path, owners: &Owners<'_>) -> impl Iterator<Item = &'a Path> {
+    path.ancestors()
+        .skip(1)
+        .take_while(|parent| parent.parent().is_some() && owners.of_path(parent).is_empty())
+}
+
+/// S-58: after the states of its nearest directory, its user and its group, and after whoever makes its directory on the
+/// way.
+fn after_its_ground(
+    state: usize,
+    claims: &Claims,
+    owners: &Owners<'_>,
+    makers: &Makers<'_>,
+    wishes: &mut Wishes,
+) {
+    for account in &claims.accounts {
+        wishes.all(state, owners.holders(account));
+    }
+    for path in claims.owned.iter().filter_map(path_of) {
+        let nearest = path.ancestors().skip(1).map(|parent| owners.of_path(parent)).find(|at| !at.is_empty());
+        wishes.all(state, nearest.unwrap_or_default());
+        match &claims.makes_parents {
+            Some(how) => {
+                let others = unowned_parents(path, owners).filter_map(|parent| makers.before(parent, how));
+                others.for_each(|other| wishes.one(state, other));
+            }
+            None => {
+                let maker = path.parent().and_then(|parent| makers.first(parent));
+                maker.into_iter().for_each(|other| wishes.one(state, other));
+            }
+        }
+    }
+}
+
+/// S-57: several states decide about one thing. Whatever they want, they run one after the other, as declared.
+fn one_owner(
+    program: &Program,
+    sources: &Sources,
+    thing: &Thing,
+    holders: &[(usize, &Owned)],
+    wishes: &mut Wishes,
+    arranged: &mut Arranged,
+) {
+    for (at, (later, owned)) in holders.iter().enumerate() {
+        let earlier = holders.get(..at).unwrap_or_default();
+        let Some((before, _)) = earlier.last() else { continue };
+        wishes.one(*later, *before);
+        let disagreeing = earlier.iter().find_map(|(state, other)| Some((*state, owned.disagrees(other)?)));
+        let (first, aspect) = match disagreeing {
+            Some((state, aspect)) => (state, Some(aspect)),
+            None => (*before, None),
+        };
+        let (Some(state), Some(other)) = (program.states.get(*later), program.states.get(first)) else {
+            continue;
+        };
+        let ordered = waits_for(program, *later, first) || waits_for(program, first, *later);
+        match (aspect, ordered) {
+            (None, _) => {
+                let message = format!("{} and {} both decide about {thing}", other.name, state.name);
+                arranged.advice.push(pair(Kind::Lint, message, state, other).hint("keep one of them"));
+            }
+            (Some(aspect), true) => {
+                let message = contradiction(thing, aspect, other, state);
+                let hint =
+                    "a requisite orders them, so every run does both: keep one of them if that is not meant";
+                arranged.advice.push(pair(Kind::Lint, message, state, other).hint(hint));
+            }
+            (Some(aspect), false) if salted(state, sources) && salted(other, sources) => {
+                let message = contradiction(thing, aspect, other, state);
+                let hint = "they run as declared, so the later one wins: keep one of them";
+                arranged.warnings.push(pair(Kind::Lint, message, state, other).hint(hint));
+            }
+            (Some(aspect), false) => {
+                let message = contradiction(thing, aspect, other, state);
+                let hint = "keep one of them, or say with a requisite which comes first";
+                arranged.problems.push(pair(Kind::State, message, state, other).hint(hint));
+            }
+        }
+    }
+}
+
+fn contradiction(thing: &Thing, aspect: &str, first: &State, second: &State) -> String {
+    let what = match aspect {
+        "is" => String::new(),
+        aspect => format!(" ({aspect})"),
+    };
+    format!("{} and {} want different things of {thing}{what}", first.name, second.name)
+}
+
+fn pair(kind: Kind, message: String, state: &State, other: &State) -> Problem {
+    Problem::new(kind, message).at(state.span).label(other.span, "the other is declared here")
+}
+
+/// Whether a state comes from a file that is read as Salt reads it.
+fn salted(state: &State, sources: &Sources) -> bool {
+    sources.get(state.span.file).is_some_and(|file| file.path.ends_with(".sls"))
+}
+
+/// Whether a state waits for another by what the user wrote, directly or not.
+fn waits_for(program: &Program, state: usize, other: usize) -> bool {
+    let mut seen = HashSet::new();
+    let mut rest = vec![state];
+    while let Some(at) = rest.pop() {
+        let edges = program.states.get(at).map_or(&[] as &[Edge], |state| &state.edges);
+        for target in edges.iter().map(|edge| edge.target) {
+            if target == other {
+                return true;
+            }
+            if seen.insert(target) {
+                rest.push(target);
+            }
+        }
+    }
+    false
+}
+
+/// The edges to add: who waits for whom.
+#[derive(Default)]
+struct Wishes(BTreeSet<(usize, usize)>);
+
+impl Wishes {
+    fn one(&mut self, state: usize, before: usize) {
+        if state != before {
+            self.0.insert((state, before));
+        }
+    }
+
+    fn all(&mut self, state: usize, holders: &[(usize, &Owned)]) {
+        holders.iter().for_each(|(holder, _)| self.one(state, *holder));
+    }
+
+    /// Where the user orders two states himself, nothing is added.
+    fn grant(self, program: &mut Program) {
+        for (state, target) in self.0 {
+            let Some(state) = program.states.get_mut(state) else { continue };
+            if !state.edges.iter().any(|edge| edge.target == target) {
+                state.edges.push(Edge { target, kind: EdgeKind::Auto, span: state.span });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,191 @@
+//! Whole files through compiler and resources: which edges come of them, and which states contradict each other.
+
+use crate::plan::Plan;
+use serde_json::{Value as Json, json};
+use zester_compile::{Ask, Compiled, Functions, Inputs, Tree, compile};
+use zester_model::requisite::EdgeKind;
+use zester_rule::rule;
+
+struct OneFile<'a>(&'a str, &'a str);
+
+impl Tree for OneFile<'_> {
+    fn read(&self, path: &str) -> Result<Option<String>, String> {
+        Ok((path == self.0).then(|| self.1.to_string()))
+    }
+}
+
+struct NoFunctions;
+
+impl Functions for NoFunctions {
+    fn call(&self, name: &str, _: Vec<Json>, _: serde_json::Map<String, Json>) -> Result<Json, String> {
+        Err(format!("no {name}"))
+    }
+
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+fn compiled(path: &str, text: &str) -> Compiled {
+    let nothing = json!({});
+    let inputs = Inputs {
+        tree: &OneFile(path, text),
+        tree_name: "states",
+        catalog: zester_resources::catalog(),
+        facts: &nothing,
+        settings: &nothing,
+        functions: &NoFunctions,
+        id: "here",
+        ordered: false,
+    };
+    compile(&inputs, &Ask::References(vec![path.to_string()]))
+}
+
+/// Problems if there are any, else advice; one sentence each.
+fn said(path: &str, text: &str) -> Vec<String> {
+    Plan::problems(compiled(path, text)).iter().map(|problem| problem.message.clone()).collect()
+}
+
+/// `a<b` for each auto edge: b waits for a. Ids only.
+fn auto(text: &str) -> Vec<String> {
+    let mut compiled = compiled("c.zy", text);
+    let problems = compiled.problems.clone();
+    let joined = crate::plan::bind_and_graph(&mut compiled.program, &compiled.sources, problems);
+    let graph = joined.unwrap_or_else(|problems| panic!("{problems:?}")).graph;
+    let edges =
+        graph.ranked().iter().flat_map(|node| graph.needs(*node).iter().map(move |edge| (node, edge)));
+    let mut found: Vec<String> = edges
+        .filter(|(_, edge)| edge.kind == EdgeKind::Auto)
+        .map(|(node, edge)| format!("{}<{}", graph.name(edge.node).id(), graph.name(*node).id()))
+        .collect();
+    found.sort();
+    found
+}
+
+#[test]
+#[rule("S-58")]
+fn s58_a_file_waits_for_the_state_of_its_nearest_directory() {
+    let text = "
+f: {file.managed: [{path: /srv/app/etc/deep/conf}, {makedirs: true}]}
+inner: {file.directory: [{path: /srv/app/etc}]}
+outer: {file.directory: [{path: /srv/app/}, {makedirs: true}]}
+link: {file.symlink: [{path: /srv/app/etc/link}, {target: conf}]}
+gone: {file.absent: [{path: /srv/app/old}]}
+elsewhere: {file.touch: [{path: /srv/application}]}
+";
+    assert_eq!(auto(text), ["inner<f", "inner<link", "outer<elsewhere", "outer<gone", "outer<inner"]);
+}
+
+#[test]
+#[rule("S-58")]
+fn s58_a_file_waits_for_whoever_makes_its_directory_on_the_way() {
+    let text = "
+plain: {file.managed: [{path: /srv/made/plain}]}
+maker: {file.managed: [{path: /srv/made/deep/file}, {makedirs: true}]}
+second: {file.managed: [{path: /srv/made/deep/second}, {makedirs: true}]}
+";
+    // Two that make the same directory alike do not disturb each other.
+    assert_eq!(auto(text), ["maker<plain"]);
+}
+
+#[test]
+#[rule("S-58")]
+fn s58_what_a_shared_directory_looks_like_is_not_chance() {
+    let text = "
+first: {file.managed: [{path: /srv/made/a}, {makedirs: true}]}
+alike: {file.touch: [{path: /srv/made/b}, {makedirs: true}]}
+other: {file.managed: [{path: /srv/made/c}, {makedirs: true}, {dir_mode: '0700'}]}
+theirs: {file.managed: [{path: /srv/made/d}, {makedirs: true}, {user: web}]}
+";
+    assert_eq!(auto(text), ["first<other", "other<theirs"]);
+}
+
+#[test]
+#[rule("S-58")]
+fn s58_what_the_user_says_wins_and_auto_order_switches_it_off() {
+    let said_so = "
+dir: {file.directory: [{path: /srv/x}, {require: [{file: f}]}]}
+f: {file.managed: [{path: /srv/x/f}]}
+";
+    assert_eq!(auto(said_so), Vec::<String>::new());
+    let required = "
+dir: {file.directory: [{path: /srv/x}]}
+f: {file.managed: [{path: /srv/x/f}, {require: [{file: dir}]}]}
+";
+    assert_eq!(auto(required), Vec::<String>::new());
+    let off = "
+dir: {file.directory: [{path: /srv/x}]}
+f: {file.managed: [{path: /srv/x/f}, {auto_order: false}]}
+";
+    assert_eq!(auto(off), Vec::<String>::new());
+}
+
+#[test]
+#[rule("S-57")]
+fn s57_two_states_that_want_different_things_of_one_thing_are_an_error_that_shows_both() {
+    let text = "
+a: {file.managed: [{path: /etc/motd}, {content: A}]}
+b: {file.managed: [{path: /etc//motd}, {content: B}]}
+c: {file.absent: [{path: /etc/motd}]}
+p: {pkg.installed: [{pkgs: [curl, {nginx: '1.2'}]}]}
+q: {pkg.removed: [{name: curl}]}
+";
+    assert_eq!(
+        said("c.zy", text),
+        [
+            "file.managed:a and file.managed:b want different things of /etc/motd (content)",
+            "file.managed:a and file.absent:c want different things of /etc/motd",
+            "pkg.installed:p and pkg.removed:q want different things of the package curl",
+        ]
+    );
+    let problems = Plan::problems(compiled("c.zy", text));
+    assert_eq!(problems[0].span.map(|span| span.line), Some(3));
+    assert_eq!(problems[0].labels.iter().map(|label| label.span.line).collect::<Vec<_>>(), [2]);
+}
+
+#[test]
+#[rule("S-57")]
+fn s57_a_requisite_between_them_makes_it_advice() {
+    let text = "
+a: {file.managed: [{path: /etc/motd}, {content: A}]}
+between: {test.nop: [{require: [{file: a}]}]}
+b: {file.absent: [{path: /etc/motd}, {onfail: [{test: between}]}]}
+";
+    let found = Plan::problems(compiled("c.zy", text));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].kind, zester_model::problem::Kind::Lint);
+    assert!(found[0].message.contains("want different things of /etc/motd"), "{found:?}");
+}
+
+#[test]
+#[rule("S-57")]
+fn s57_the_same_intent_is_told_and_runs_one_after_the_other() {
+    let text = "
+a: {pkg.installed: [{name: curl}]}
+b: {pkg.installed: [{pkgs: [curl, wget]}]}
+c: {file.directory: [{path: /srv/x}, {mode: '0755'}]}
+d: {file.directory: [{path: /srv/x}, {user: web}]}
+";
+    assert_eq!(
+        said("c.zy", text),
+        [
+            "pkg.installed:a and pkg.installed:b both decide about the package curl",
+            "file.directory:c and file.directory:d both decide about /srv/x",
+        ]
+    );
+    assert_eq!(auto(text), ["a<b", "c<d"]);
+}
+
+#[test]
+#[rule("S-57")]
+fn s57_in_a_salt_file_they_run_as_declared_with_a_warning() {
+    let text = "
+z: {file.managed: [{path: /etc/motd}, {content: A}]}
+a: {file.managed: [{path: /etc/motd}, {content: B}]}
+";
+    let found = Plan::problems(compiled("c.sls", text));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].kind, zester_model::problem::Kind::Lint);
+    assert!(found[0].hint.as_deref().is_some_and(|hint| hint.contains("as declared")), "{found:?}");
+    assert_eq!(said("c.zy", text).len(), 1);
+}

@@ -1,0 +1,91 @@
+//! What a state decides about and what it stands on, known before anything is looked at.
+//!
+//! From these `converge` tells two states that want different things of one path (S-57), and puts what obviously comes
+//! first before what needs it (S-58).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Something of the machine that one state can decide about as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Thing {
+    Path(PathBuf),
+    Package(String),
+    User(String),
+    Group(String),
+}
+
+impl fmt::Display for Thing {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Thing::Path(path) => write!(out, "{}", path.display()),
+            Thing::Package(name) => write!(out, "the package {name}"),
+            Thing::User(name) => write!(out, "the user {name}"),
+            Thing::Group(name) => write!(out, "the group {name}"),
+        }
+    }
+}
+
+/// A thing, and what is wanted of it: aspect → value. What is not named may be any way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owned {
+    pub thing: Thing,
+    intent: BTreeMap<&'static str, String>,
+}
+
+impl Owned {
+    /// `is`: what the thing is to be: a file, absent, installed.
+    pub(crate) fn new(thing: Thing, is: &'static str) -> Owned {
+        Owned { thing, intent: BTreeMap::from([("is", is.to_string())]) }
+    }
+
+    /// One more aspect, where the state says something about it.
+    pub(crate) fn with(mut self, aspect: &'static str, value: Option<impl fmt::Debug>) -> Owned {
+        if let Some(value) = value {
+            self.intent.insert(aspect, format!("{value:?}"));
+        }
+        self
+    }
+
+    /// The first aspect in which two states want different things.
+    pub fn disagrees(&self, other: &Owned) -> Option<&'static str> {
+        let differs = |(aspect, value): &(&&'static str, &String)| {
+            other.intent.get(**aspect).is_some_and(|theirs| theirs != *value)
+        };
+        self.intent.iter().find(differs).map(|(aspect, _)| *aspect)
+    }
+}
+
+/// What one state has to do with the things of the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claims {
+    pub owned: Vec<Owned>,
+    /// Users and groups that it names and that must be there first.
+    pub accounts: Vec<Thing>,
+    /// `makedirs`: missing parents are made, like this.
+    pub makes_parents: Option<String>,
+}
+
+impl Claims {
+    /// A state that decides about one path.
+    pub(crate) fn path(path: &Path, is: &'static str) -> Owned {
+        Owned::new(Thing::Path(path.to_path_buf()), is)
+    }
+
+    pub(crate) fn of(owned: Owned) -> Claims {
+        Claims { owned: vec![owned], ..Claims::default() }
+    }
+
+    pub(crate) fn accounts(mut self, user: Option<&str>, group: Option<&str>) -> Claims {
+        self.accounts.extend(user.map(|name| Thing::User(name.to_string())));
+        self.accounts.extend(group.map(|name| Thing::Group(name.to_string())));
+        self
+    }
+
+    /// With `makedirs`, everything that decides how a made parent looks.
+    pub(crate) fn makes_parents(mut self, makedirs: bool, how: impl fmt::Debug) -> Claims {
+        self.makes_parents = makedirs.then(|| format!("{how:?}"));
+        self
+    }
+}
