@@ -6,6 +6,7 @@
 
 mod licences;
 mod rules;
+mod source;
 mod stated;
 mod tally;
 mod tidy;

@@ -80,6 +80,15 @@ pub trait Look: Send + Sync {
     fn me(&self) -> Owner;
     /// The mode bits that new files do not get.
     fn umask(&self) -> u32;
+    /// The time of day, in nanoseconds since 1970.
+    fn now_ns(&self) -> i128 {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        since.map_or(0, |since| i128::try_from(since.as_nanos()).unwrap_or(i128::MAX))
+    }
+    /// Where files go that nobody keeps. It is open to all.
+    fn temp_dir(&self) -> PathBuf {
+        std::env::temp_dir()
+    }
     /// The version of a package that an earlier state of a rehearsal would install; the real machine foresees
     /// nothing.
     fn package_foreseen(&self, _name: &str) -> Option<Foreseen> {

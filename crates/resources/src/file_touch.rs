@@ -8,7 +8,6 @@ use crate::standing::{Standing, Step};
 use crate::tree;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::time::{SystemTime, UNIX_EPOCH};
 use zester_host::overlay::Overlay;
 use zester_host::{Fault, FaultKind, Look, Meta, NewFile, Sort, Touch};
 
@@ -60,9 +59,8 @@ fn clamped(nanos: i128) -> i64 {
     nanos.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
 }
 
-fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| clamped(since.as_nanos() as i128))
+fn now(look: &dyn Look) -> i64 {
+    clamped(look.now_ns())
 }
 
 impl Times {
@@ -79,7 +77,7 @@ impl Touched {
         };
         let before = Times::of(&meta);
         // Touched again when a watched state changed; otherwise only the times that are given matter.
-        let default = |present: i64| if cx.forced.is_some() { now() } else { present };
+        let default = |present: i64| if cx.forced.is_some() { now(cx.look) } else { present };
         let after = Times {
             atime_ns: self.atime.map_or_else(|| default(before.atime_ns), nanos),
             mtime_ns: self.mtime.map_or_else(|| default(before.mtime_ns), nanos),
@@ -103,7 +101,7 @@ impl Touched {
         let made = made::missing_parents(look, &path, self.makedirs, DIRECTORY_MODE & !look.umask(), owner)?;
         let after = Standing::file(&[], FILE_MODE & !look.umask(), owner);
         let times = (self.atime.is_some() || self.mtime.is_some()).then(|| {
-            let given = |time: Option<f64>| time.map_or_else(now, nanos);
+            let given = |time: Option<f64>| time.map_or_else(|| now(look), nanos);
             let wanted = Times { atime_ns: given(self.atime), mtime_ns: given(self.mtime) };
             (wanted, wanted)
         });

@@ -47,7 +47,7 @@ impl Exec {
                 Owner { uid: user.uid, gid: user.gid }
             }
         };
-        let path = unused_path();
+        let path = unused_path(cx.touch.temp_dir());
         cx.touch.put_file(&path, &NewFile { content: script, mode: 0o700, owner })?;
         let mut argv = Vec::new();
         if !script.starts_with(b"#!") {
@@ -71,10 +71,10 @@ impl Exec {
 }
 
 /// A name that nobody can guess: the directory is open to all.
-fn unused_path() -> PathBuf {
+fn unused_path(directory: PathBuf) -> PathBuf {
     use std::hash::{BuildHasher, Hasher};
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let chance = std::collections::hash_map::RandomState::new().build_hasher().finish();
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    std::env::temp_dir().join(format!("zester-script-{chance:016x}-{count}"))
+    directory.join(format!("zester-script-{chance:016x}-{count}"))
 }

@@ -117,8 +117,7 @@ async fn s43_a_transaction_that_did_something_and_failed_is_recorded_as_it_was()
     for (end, kind, uninterruptible) in ends {
         let host = Arc::new(Overlay::empty());
         let apt = fake_apt(&host, "libhello 1");
-        let bench =
-            Bench { host: &*host, processes: &Ending(&*apt, end), cancel: CancellationToken::new() };
+        let bench = Bench { host: &*host, processes: &Ending(&*apt, end), cancel: CancellationToken::new() };
         let fault = bench.apply(json!({ "name": "hello" })).await.unwrap_err();
         assert_eq!((fault.kind, fault.touched), (kind, true));
         assert_eq!(fault.details.get("uninterruptible"), uninterruptible);
