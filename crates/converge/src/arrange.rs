@@ -47,19 +47,26 @@ pub fn arrange(program: &mut Program, bound: &Resources, sources: &Sources) -> A
     arranged
 }
 
-/// Which states decide about each thing, as declared.
+/// A state that decides about a thing, and what it wants of it.
+type Holder<'a> = (usize, &'a Owned);
+
+/// Which states decide about each thing, as declared. Paths stand apart: each is asked for with all that lie above it.
 struct Owners<'a> {
-    by_thing: HashMap<&'a Thing, Vec<(usize, &'a Owned)>>,
+    by_path: HashMap<&'a Path, Vec<Holder<'a>>>,
+    by_thing: HashMap<&'a Thing, Vec<Holder<'a>>>,
     /// The things that several decide about, in the order in which they are declared for the second time.
     shared: Vec<&'a Thing>,
 }
 
 impl<'a> Owners<'a> {
     fn of(claims: &'a [Claims]) -> Owners<'a> {
-        let mut owners = Owners { by_thing: HashMap::new(), shared: Vec::new() };
+        let mut owners = Owners { by_path: HashMap::new(), by_thing: HashMap::new(), shared: Vec::new() };
         for (state, claims) in claims.iter().enumerate() {
             for owned in &claims.owned {
-                let holders = owners.by_thing.entry(&owned.thing).or_default();
+                let holders = match &owned.thing {
+                    Thing::Path(path) => owners.by_path.entry(path).or_default(),
+                    thing => owners.by_thing.entry(thing).or_default(),
+                };
                 // `pkgs` may name one package twice.
                 if holders.last().is_some_and(|(last, _)| *last == state) {
                     continue;
@@ -73,12 +80,15 @@ impl<'a> Owners<'a> {
         owners
     }
 
-    fn holders(&self, thing: &Thing) -> &[(usize, &'a Owned)] {
-        self.by_thing.get(thing).map_or(&[], Vec::as_slice)
+    fn holders(&self, thing: &Thing) -> &[Holder<'a>] {
+        match thing {
+            Thing::Path(path) => self.of_path(path),
+            thing => self.by_thing.get(thing).map_or(&[], Vec::as_slice),
+        }
     }
 
-    fn of_path(&self, path: &Path) -> &[(usize, &'a Owned)] {
-        self.holders(&Thing::Path(path.to_path_buf()))
+    fn of_path(&self, path: &Path) -> &[Holder<'a>] {
+        self.by_path.get(path).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -165,7 +175,7 @@ fn one_owner(
     program: &Program,
     sources: &Sources,
     thing: &Thing,
-    holders: &[(usize, &Owned)],
+    holders: &[Holder<'_>],
     wishes: &mut Wishes,
     arranged: &mut Arranged,
 ) {
@@ -253,7 +263,7 @@ impl Wishes {
         }
     }
 
-    fn all(&mut self, state: usize, holders: &[(usize, &Owned)]) {
+    fn all(&mut self, state: usize, holders: &[Holder<'_>]) {
         holders.iter().for_each(|(holder, _)| self.one(state, *holder));
     }
 
