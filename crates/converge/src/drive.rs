@@ -184,7 +184,7 @@ impl Loop<'_> {
         // Where a module that panicked had got to, nobody knows: who watches it is not to be left out.
         let report = report.unwrap_or_else(|fault| Report::plain(Err(Fault { touched: acting, ..fault })));
         let node = match &command {
-            Command::Probe { node, target } => {
+            Command::Probe { node, target, .. } => {
                 let would_change = matches!(report.verdict, Ok(true));
                 return Some(Event::Probed { node: *node, target: *target, would_change });
             }

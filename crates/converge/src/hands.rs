@@ -3,23 +3,31 @@
 //! In check mode the resources look through an overlay, so that what an earlier state would create counts as there
 //! (S-30), and nothing they are given can write.
 
+mod check_cmd;
+mod foresight;
+
 use crate::drive::{Hands, Observer, Report};
 use crate::inputs::Shelf;
 use crate::journal::{Ended, Intent, Journal};
 use crate::machine::Machine;
 use crate::plan::Plan;
-use std::collections::{HashMap, HashSet};
+use check_cmd::{CheckCmd, Confirmed};
+use foresight::Foresight;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 use zester_engine::{Command, Force, Graph, NodeId, Outcome, Run};
 use zester_host::overlay::Overlay;
 use zester_host::process::Later;
-use zester_host::{Fault, FaultKind, Launch, Live, Look, Noting};
+use zester_host::{Exit, Fault, FaultKind, Launch, Live, Look, Missing, Noting};
 use zester_model::limits;
 use zester_model::outcome::Mode;
 use zester_model::program::State;
-use zester_resources::resource::{Applying, Change, Checking, Forced};
+use zester_resources::resource::{Applying, Change, Checking, Forced, Proof};
 use zester_resources::{Bound, Drift};
+
+/// How a shell says that there is no such program.
+const NO_SUCH_PROGRAM: i32 = 127;
 
 /// Everything the tasks of one run share.
 pub struct StateHands {
@@ -34,16 +42,25 @@ pub struct StateHands {
     pub cancel: CancellationToken,
     pub observer: Arc<dyn Observer>,
     /// What each check found, until its apply takes it.
-    pub drifts: Mutex<HashMap<NodeId, Drift>>,
-    /// In check mode: the commands that would have run, whose effects nobody can foresee.
-    pub unforeseen: Mutex<HashSet<NodeId>>,
+    pub due: Mutex<HashMap<NodeId, Due>>,
+    /// In check mode: states whose last `check_cmd` did not pass. An apply asks its journal.
+    pub unconfirmed: BTreeSet<String>,
+    /// In check mode: whose effects nobody can foresee.
+    pub foresight: Foresight,
+}
+
+/// What an apply has to do.
+pub enum Due {
+    Drift(Drift),
+    /// Nothing differs, but its `check_cmd` has not passed yet.
+    Confirmation,
 }
 
 impl Hands for StateHands {
     fn carry_out(self: Arc<Self>, command: Command) -> Later<'static, Report> {
         Box::pin(async move {
             match command {
-                Command::Probe { target, .. } => self.probe(target).await,
+                Command::Probe { node, target, forced } => self.probe(node, target, forced.as_ref()).await,
                 Command::Guard(node) => Report::plain(self.guard(node).await),
                 Command::Check { node, forced } => self.check(node, forced.as_ref()).await,
                 Command::Apply { node, .. } => self.apply(node).await,
@@ -62,6 +79,7 @@ impl Hands for StateHands {
     /// A watcher that ran is owed nothing any more (S-39).
     fn ended(&self, run: &Run, node: NodeId, outcome: Outcome) {
         let Some(journal) = &self.journal else { return };
+        self.forget_check_cmd(journal, node, outcome);
         if outcome.failed() || run.owes_refresh(node) {
             return;
         }
@@ -93,9 +111,13 @@ impl StateHands {
         }
     }
 
-    fn checking(&self, forced: Option<Forced>, rehearsal: bool) -> Checking<'_> {
+    fn checking<'a>(&'a self, look: &'a dyn Look, forced: Option<&Force>, rehearsal: bool) -> Checking<'a> {
+        let forced = forced.map(|force| match force {
+            Force::Watch { .. } | Force::PendingRefresh => Forced::Watch,
+            Force::Prereq { .. } => Forced::Prereq,
+        });
         Checking {
-            look: self.look(),
+            look,
             query: self.machine.processes.as_ref(),
             files: &self.shelf,
             forced,
@@ -104,14 +126,19 @@ impl StateHands {
         }
     }
 
-    /// Whether a target of a prereq would change: its guard and its check, as things stand (S-15).
-    async fn probe(&self, target: NodeId) -> Report {
+    /// Whether a target of a prereq would change: its guard and its check, as things stand (S-15). What is not known yet
+    /// counts as a change (S-44).
+    async fn probe(&self, node: NodeId, target: NodeId, forced: Option<&Force>) -> Report {
         let verdict = async {
             if !self.guard(target).await? {
                 return Ok(false);
             }
-            let (_, bound) = self.parts(target)?;
-            Ok(bound.check(&self.checking(None, true)).await?.is_some())
+            let (state, bound) = self.parts(target)?;
+            match bound.check(&self.checking(self.look(), forced, true)).await {
+                Ok(found) => Ok(found.is_some() || self.is_unconfirmed(state, bound.as_ref())),
+                Err(fault) if fault.kind == FaultKind::NotFound && self.cause(node).is_some() => Ok(true),
+                Err(fault) => Err(fault),
+            }
         };
         let verdict: Result<bool, Fault> = verdict.await;
         if let Err(fault) = &verdict {
@@ -126,24 +153,32 @@ impl StateHands {
     async fn guard(&self, node: NodeId) -> Result<bool, Fault> {
         let (state, bound) = self.parts(node)?;
         let attributes = &state.attributes;
+        self.foresight.take_unsure(node);
+        let mut unsure = false;
         for (command, wanted) in attributes
             .onlyif
             .iter()
             .map(|command| (command, true))
             .chain(attributes.unless.iter().map(|c| (c, false)))
         {
-            match self.exits_zero(command, bound.as_ref()).await {
-                Ok(zero) if zero == wanted => {}
+            match self.ask("guard", command, bound.as_ref()).await {
+                // A program that is not there may come with an earlier state of this dry run (S-44).
+                Ok(exit) if exit.code == Some(NO_SUCH_PROGRAM) && self.cause(node).is_some() => unsure = true,
+                Ok(exit) if (exit.code == Some(0)) == wanted => {}
                 Ok(_) => return Ok(false),
                 // Its directory or user may be what an earlier state of this dry run would create (S-30).
-                Err(fault) if self.overlay.is_some() && fault.kind == FaultKind::NotFound => {}
+                Err(fault) if self.overlay.is_some() && fault.kind == FaultKind::NotFound => unsure = true,
                 Err(fault) => return Err(fault),
             }
+        }
+        if let Some(cause) = self.cause(node).filter(|_| unsure) {
+            self.foresight.unsure(node, cause);
         }
         Ok(true)
     }
 
-    async fn exits_zero(&self, command: &str, bound: &dyn Bound) -> Result<bool, Fault> {
+    /// Runs a shell command on behalf of a state: where its own would run, and with what.
+    async fn ask(&self, what: &str, command: &str, bound: &dyn Bound) -> Result<Exit, Fault> {
         let setting = bound.guard_setting();
         let mut launch = Launch::shell(command);
         launch.timeout = Some(setting.timeout.unwrap_or(limits::GUARD_TIMEOUT));
@@ -155,116 +190,107 @@ impl StateHands {
         match exit {
             Ok(exit) if exit.canceled => Err(Fault::canceled()),
             Ok(exit) if exit.timed_out => {
-                Err(Fault::new(FaultKind::TimedOut, format!("the guard `{command}` did not end in time")))
+                Err(Fault::new(FaultKind::TimedOut, format!("the {what} `{command}` did not end in time")))
             }
-            Ok(exit) => Ok(exit.code == Some(0)),
+            Ok(exit) => Ok(exit),
             Err(fault) => Err(Fault {
-                message: format!("the guard `{command}` could not run: {}", fault.message),
+                message: format!("the {what} `{command}` could not run: {}", fault.message),
                 ..fault
             }),
         }
     }
 
     async fn check(&self, node: NodeId, forced: Option<&Force>) -> Report {
-        let forced = forced.map(|force| match force {
-            Force::Watch { .. } | Force::PendingRefresh => Forced::Watch,
-            Force::Prereq { .. } => Forced::Prereq,
-        });
-        let (_, bound) = match self.parts(node) {
+        let (state, bound) = match self.parts(node) {
             Ok(parts) => parts,
             Err(fault) => return Report::plain(Err(fault)),
         };
-        let found = match bound.check(&self.checking(forced, self.overlay.is_some())).await {
-            Ok(Some(found)) => found,
-            Ok(None) => return Report::plain(Ok(false)),
-            Err(fault) => return self.unknown(node, fault),
-        };
-        let Some(overlay) = &self.overlay else {
-            self.drifts.lock().unwrap_or_else(PoisonError::into_inner).insert(node, found);
-            return Report::plain(Ok(true));
-        };
-        match bound.foresee(&found, overlay) {
-            Ok(()) => {
-                if is_command(bound.kind()) {
-                    self.unforeseen.lock().unwrap_or_else(PoisonError::into_inner).insert(node);
-                }
-                let explanation = bound.explain(&found, false);
-                Report { verdict: Ok(true), diff: explanation.diff, details: explanation.details }
-            }
-            Err(fault) => Report::plain(Err(fault)),
+        if let Some(cause) = self.foresight.take_unsure(node) {
+            return self.unknown(cause);
         }
-    }
-
-    /// A check that failed. Behind a command that would have run, what is missing or in the way may be that command's
-    /// work, so that the dry run does not know (S-30); anywhere else it is a failure.
-    fn unknown(&self, node: NodeId, fault: Fault) -> Report {
-        let may_change = matches!(fault.kind, FaultKind::NotFound | FaultKind::InTheWay);
-        match self.overlay.as_ref().filter(|_| may_change).and_then(|_| self.command_before(node)) {
-            None => Report::plain(Err(fault)),
-            Some(command) => {
-                let diff = format!("cannot be foreseen before {} has run: {fault}", self.graph.name(command));
-                Report { diff, ..Report::plain(Ok(true)) }
+        let look = Missing::new(self.look());
+        let found = bound.check(&self.checking(&look, forced, self.overlay.is_some())).await;
+        let due = match found {
+            Ok(Some(found)) => Due::Drift(found),
+            Ok(None) if self.is_unconfirmed(state, bound.as_ref()) => Due::Confirmation,
+            // Found nothing to do because it found nothing: that may be different by then.
+            Ok(None) => {
+                return match self.cause(node).filter(|_| look.missed()) {
+                    Some(cause) => self.unknown(cause),
+                    None => Report::plain(Ok(false)),
+                };
+            }
+            Err(fault) => return self.failed_check(node, fault),
+        };
+        match &self.overlay {
+            Some(overlay) => self.rehearse(node, bound.as_ref(), &due, overlay),
+            None => {
+                self.due.lock().unwrap_or_else(PoisonError::into_inner).insert(node, due);
+                Report::plain(Ok(true))
             }
         }
     }
 
-    /// A command of this dry run that a state waits for, directly or not.
-    fn command_before(&self, node: NodeId) -> Option<NodeId> {
-        let commands = self.unforeseen.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut seen = HashSet::new();
-        let mut rest: Vec<NodeId> = vec![node];
-        while let Some(node) = rest.pop() {
-            for before in self.graph.needs(node).iter().map(|edge| edge.node) {
-                if commands.contains(&before) {
-                    return Some(before);
+    /// Makes what would be done visible to the later checks of a dry run, and says it.
+    fn rehearse(&self, node: NodeId, bound: &dyn Bound, due: &Due, overlay: &Overlay) -> Report {
+        let explanation = match due {
+            Due::Confirmation => check_cmd::explain(false),
+            Due::Drift(found) => {
+                if let Err(fault) = bound.foresee(found, overlay) {
+                    return self.failed_check(node, fault);
                 }
-                if seen.insert(before) {
-                    rest.push(before);
+                if bound.unforeseen() {
+                    self.foresight.acts(&self.graph, node);
                 }
+                bound.explain(found, false)
             }
-        }
-        None
+        };
+        Report { verdict: Ok(true), diff: explanation.diff, details: explanation.details }
     }
 
     async fn apply(&self, node: NodeId) -> Report {
-        let taken = self.drifts.lock().unwrap_or_else(PoisonError::into_inner).remove(&node);
-        let (Ok((state, bound)), Some(mut drift)) = (self.parts(node), taken) else {
+        let taken = self.due.lock().unwrap_or_else(PoisonError::into_inner).remove(&node);
+        let (Ok((state, bound)), Some(mut due)) = (self.parts(node), taken) else {
             return Report::plain(Err(Fault::new(
                 FaultKind::Unsupported,
                 "nothing was checked before this apply",
             )));
         };
-        let announced = match self.announce(node, bound.as_ref(), &mut drift) {
+        let bound = bound.as_ref();
+        let announced = match self.announce(node, state, bound, &mut due) {
             Ok(announced) => announced,
             Err(fault) => return Report::plain(Err(fault)),
         };
-        let mut applied = self.act(state, bound.as_ref(), &drift).await;
-        if let Ok(change) = &mut applied
-            && change.changed
-        {
-            applied = self.confirm(state, bound.as_ref(), std::mem::take(change)).await;
-        }
+        let applied = match &due {
+            Due::Drift(drift) => self.act(state, bound, drift).await,
+            Due::Confirmation => Ok(Change { diff: check_cmd::explain(true).diff, ..Change::default() }),
+        };
+        let confirmed = self.confirmed(state, bound, applied).await;
         if announced {
-            self.note_end(state, &applied);
+            self.note_end(state, &confirmed);
         }
-        match applied {
+        match confirmed.applied {
             Ok(change) => Report { verdict: Ok(change.changed), diff: change.diff, details: change.details },
             Err(fault) => Report::plain(Err(fault)),
         }
     }
 
     /// Before-images and intent are safe on disk before anything is touched.
-    fn announce(&self, node: NodeId, bound: &dyn Bound, drift: &mut Drift) -> Result<bool, Fault> {
+    fn announce(&self, node: NodeId, state: &State, bound: &dyn Bound, due: &mut Due) -> Result<bool, Fault> {
         let Some(journal) = &self.journal else { return Ok(false) };
         let watchers: Vec<String> =
             self.graph.watchers(node).map(|node| self.graph.name(node).to_string()).collect();
-        if !bound.undoable() && watchers.is_empty() {
+        let confirms = Self::confirms(state, bound);
+        if !bound.undoable() && watchers.is_empty() && !confirms {
             return Ok(false);
         }
         journal.begin().map_err(|error| Fault::new(FaultKind::Io, error.to_string()))?;
-        bound.preserve(drift, self.machine.files.as_ref(), journal.vault().as_ref())?;
+        let mut undo = None;
+        if let Due::Drift(drift) = due {
+            bound.preserve(drift, self.machine.files.as_ref(), journal.vault().as_ref())?;
+            undo = bound.undoable().then(|| bound.undo_record(drift)).transpose()?;
+        }
         let depends_on = self.graph.needs(node).iter().filter(|edge| !edge.kind.only_sequences());
-        let undo = bound.undoable().then(|| bound.undo_record(drift)).transpose()?;
         let intent = Intent {
             state: self.graph.name(node).to_string(),
             kind: bound.kind().to_string(),
@@ -272,6 +298,7 @@ impl StateHands {
             undo,
             depends_on: depends_on.map(|edge| self.graph.name(edge.node).to_string()).collect(),
             watchers,
+            confirms,
         };
         journal.announce(intent).map(|()| true).map_err(|error| Fault::new(FaultKind::Io, error.to_string()))
     }
@@ -282,7 +309,11 @@ impl StateHands {
         let (observer, name) = (self.observer.clone(), state.name.clone());
         let log: Live = Arc::new(move |line| observer.notice(&format!("{name}: {}", line.trim_end())));
         let files = Noting::new(self.machine.files.as_ref());
+        let first = bound.proved_first() && !state.attributes.check_cmd.is_empty();
+        let proof = first.then_some(CheckCmd { hands: self, state, bound });
         let applying = Applying {
+            scratch: self.machine.files.as_ref(),
+            proof: proof.as_ref().map(|proof| proof as &dyn Proof),
             live: Some(live),
             log: Some(log),
             ..Applying::new(&files, self.machine.processes.as_ref(), &self.cancel)
@@ -291,24 +322,10 @@ impl StateHands {
         applied.map_err(|fault| Fault { touched: fault.touched || files.touched(), ..fault })
     }
 
-    /// `check_cmd`: a change counts only if these commands agree.
-    async fn confirm(&self, state: &State, bound: &dyn Bound, change: Change) -> Result<Change, Fault> {
-        for command in &state.attributes.check_cmd {
-            if !self.exits_zero(command, bound).await? {
-                let message = format!("check_cmd `{command}` did not exit 0 after the change");
-                let fault = Fault::new(FaultKind::CommandFailed, message).details(change.details);
-                return Err(match change.undo {
-                    Some(undo) => fault.having_done(undo),
-                    None => fault.touched(),
-                });
-            }
-        }
-        Ok(change)
-    }
-
-    fn note_end(&self, state: &State, applied: &Result<Change, Fault>) {
+    fn note_end(&self, state: &State, Confirmed { applied, unconfirmed }: &Confirmed) {
         let Some(journal) = &self.journal else { return };
-        let mut ended = Ended { state: state.name.to_string(), ..Ended::default() };
+        let unconfirmed = *unconfirmed;
+        let mut ended = Ended { state: state.name.to_string(), unconfirmed, ..Ended::default() };
         match applied {
             Ok(change) => (ended.changed, ended.undo) = (change.changed, change.undo.clone()),
             Err(fault) => {
@@ -340,11 +357,6 @@ fn objects_named(undo: &serde_json::Value) -> Vec<String> {
         }
     }
     found
-}
-
-/// Whether a kind runs what its user wrote, of which only its user knows what it does.
-fn is_command(kind: &str) -> bool {
-    kind.starts_with("cmd.") || kind.starts_with("exec.") || kind.starts_with("module.")
 }
 
 /// Whether a program needs the run lock: everything that may change the machine does.

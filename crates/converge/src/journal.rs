@@ -5,6 +5,7 @@
 //! journal/000016-2hPw….log    records of a run that ended by itself
 //! journal/objects/<sha256>    before-images
 //! journal/pending             refreshes that are still owed (S-39)
+//! journal/unconfirmed         states whose last `check_cmd` did not pass (S-43)
 //! ```
 //!
 //! One rule carries both promises of the spec. An *intent* (the undo value, and who watches the state) is on disk,
@@ -17,6 +18,7 @@
 mod log;
 mod pending;
 mod record;
+mod unconfirmed;
 mod vault;
 
 pub use log::Undo;
@@ -31,6 +33,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use unconfirmed::Unconfirmed;
 use zester_model::limits;
 
 /// The journal of one data dir. Whoever holds the run lock may write to it.
@@ -44,6 +47,7 @@ struct Inner {
     run_id: String,
     writer: Option<Arc<Writer>>,
     pending: Pending,
+    unconfirmed: Unconfirmed,
 }
 
 impl Journal {
@@ -53,8 +57,12 @@ impl Journal {
         make_private(&directory)?;
         make_private(&directory.join("objects"))?;
         let mut pending = Pending::read(&directory)?;
+        let mut unconfirmed = Unconfirmed::read(&directory)?;
         let logs = log::list(&directory)?;
         for cut in logs.iter().filter(|file| file.open) {
+            if unconfirmed.learn(cut.unconfirmed()?) {
+                unconfirmed.save()?;
+            }
             for (watcher, changed) in cut.owed()? {
                 pending.owe(&watcher, changed);
             }
@@ -62,7 +70,7 @@ impl Journal {
             cut.close()?;
         }
         let vault = Arc::new(ObjectVault::new(directory.join("objects")));
-        let inner = Inner { run_id: run_id.to_string(), writer: None, pending };
+        let inner = Inner { run_id: run_id.to_string(), writer: None, pending, unconfirmed };
         Ok(Journal { directory, vault, state: Mutex::new(inner) })
     }
 
@@ -83,7 +91,23 @@ impl Journal {
 
     /// Notes how an announced apply ended. Not synced: losing it costs at most one needless comparison.
     pub fn ended(&self, ended: Ended) -> Result<(), Error> {
-        self.writer()?.append(&Record::Ended(ended))
+        let (state, unconfirmed) = (ended.state.clone(), ended.unconfirmed);
+        self.writer()?.append(&Record::Ended(ended))?;
+        unconfirmed.map_or(Ok(()), |unconfirmed| self.set_unconfirmed(&state, unconfirmed))
+    }
+
+    /// Whether the last `check_cmd` of a state did not pass.
+    pub fn is_unconfirmed(&self, state: &str) -> bool {
+        self.lock().unconfirmed.all().contains(state)
+    }
+
+    /// Notes, durably, whether a state is in place by its `check_cmd`.
+    pub fn set_unconfirmed(&self, state: &str, unconfirmed: bool) -> Result<(), Error> {
+        let mut inner = self.lock();
+        match inner.unconfirmed.set(state, unconfirmed) {
+            true => inner.unconfirmed.save(),
+            false => Ok(()),
+        }
     }
 
     /// Notes that an undo record was used up, in the log that holds it.
@@ -147,6 +171,8 @@ impl Journal {
 /// What `zester status` shows, read without the lock and without changing anything.
 pub struct Glance {
     pub owed: BTreeMap<String, BTreeSet<String>>,
+    /// States whose last `check_cmd` did not pass.
+    pub unconfirmed: BTreeSet<String>,
     pub undos: Vec<Undo>,
 }
 
@@ -154,15 +180,18 @@ impl Glance {
     pub fn read(data_dir: &DataDir) -> Result<Glance, Error> {
         let directory = data_dir.path("journal");
         if !directory.exists() {
-            return Ok(Glance { owed: BTreeMap::new(), undos: Vec::new() });
+            return Ok(Glance { owed: BTreeMap::new(), unconfirmed: BTreeSet::new(), undos: Vec::new() });
         }
         let mut pending = Pending::read(&directory)?;
+        let mut unconfirmed = Unconfirmed::read(&directory)?;
         for file in log::list(&directory)?.iter().filter(|file| file.open) {
+            unconfirmed.learn(file.unconfirmed()?);
             for (watcher, changed) in file.owed()? {
                 pending.owe(&watcher, changed);
             }
         }
-        Ok(Glance { owed: pending.all().clone(), undos: undos_in(&directory)? })
+        let (owed, unconfirmed) = (pending.all().clone(), unconfirmed.all().clone());
+        Ok(Glance { owed, unconfirmed, undos: undos_in(&directory)? })
     }
 }
 

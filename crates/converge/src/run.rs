@@ -127,11 +127,12 @@ async fn apply(
     journal: Option<Arc<Journal>>,
     cancel: &CancellationToken,
 ) -> Result<Driven, Error> {
-    let owed = match &journal {
-        Some(journal) => journal.owed(),
-        // A dry run shows what is owed, without taking the lock.
+    let (owed, unconfirmed) = match &journal {
+        Some(journal) => (journal.owed(), Default::default()),
+        // A dry run shows what is owed and what is not in place, without taking the lock.
         None if options.data_dir.is_dir() => {
-            crate::journal::Glance::read(&DataDir::open(&options.data_dir)?)?.owed
+            let glance = crate::journal::Glance::read(&DataDir::open(&options.data_dir)?)?;
+            (glance.owed, glance.unconfirmed)
         }
         None => Default::default(),
     };
@@ -146,8 +147,9 @@ async fn apply(
         journal,
         cancel: cancel.clone(),
         observer: observer.clone(),
-        drifts: Mutex::new(HashMap::new()),
-        unforeseen: Mutex::default(),
+        due: Mutex::new(HashMap::new()),
+        unconfirmed,
+        foresight: Default::default(),
     });
     drive(Run::new(graph, options.mode, options.concurrency), hands, observer.as_ref(), cancel).await
 }

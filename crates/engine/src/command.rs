@@ -67,10 +67,12 @@ pub enum Force {
 pub enum Command {
     /// The nodes that follow are of this level. Nothing to answer.
     Level(usize),
-    /// Ask the target's guard and check whether it would change, for the prereq gate of `node`.
+    /// Ask the target's guard and check whether it would change, for the prereq gate of `node`. `forced`: as the target
+    /// would be, as far as that is known by now.
     Probe {
         node: NodeId,
         target: NodeId,
+        forced: Option<Force>,
     },
     Guard(NodeId),
     Check {

@@ -4,6 +4,7 @@ use crate::adjacency::Adjacency;
 use crate::cycle::{self, Cycle};
 use crate::give_way;
 use crate::levels;
+use crate::waits;
 use std::fmt;
 use zester_model::name::StateName;
 use zester_model::program::Retry;
@@ -32,7 +33,7 @@ pub struct NodeSpec {
     /// What it waits for: index of the target, and how.
     pub edges: Vec<(usize, EdgeKind)>,
     /// Runs only if one of these would change. The `require` that this puts on each of them is an edge of theirs,
-    /// made by the compiler (S-11).
+    /// made by the compiler (S-11); that it waits for what they wait for is seen to here (S-15).
     pub prereq: Vec<usize>,
     /// An earlier run owes it a refresh (S-39).
     pub refresh_pending: bool,
@@ -114,9 +115,11 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Resolves the levels, or shows a cycle; an `auto` edge that would close one is left out (S-58). Linear in nodes and edges, but for the sort inside levels (S-26).
-    pub fn build(specs: Vec<NodeSpec>) -> Result<Graph, BuildError> {
+    /// Resolves the levels, or shows a cycle; an `auto` edge that would close one is left out (S-58). Linear in nodes and
+    /// edges, but for the sort inside levels (S-26).
+    pub fn build(mut specs: Vec<NodeSpec>) -> Result<Graph, BuildError> {
         check_targets(&specs)?;
+        waits::add(&mut specs);
         let mut needs = Adjacency::pack(specs.iter().map(|spec| {
             spec.edges.iter().map(|(target, kind)| Edge { node: NodeId(*target as u32), kind: *kind })
         }));

@@ -9,6 +9,7 @@
 mod adjacency;
 mod command;
 mod cycle;
+mod gate;
 mod give_way;
 mod graph;
 mod levels;
@@ -16,6 +17,7 @@ mod outcome;
 mod revert;
 mod run;
 mod verdict;
+mod waits;
 
 pub use command::{Command, Event, Failed, Force, Illegal};
 pub use cycle::Cycle;

@@ -13,10 +13,12 @@
 //! among the `concurrency` nodes in flight: with one place, states run strictly one after the other.
 
 use crate::command::{Command, Event, Failed, Force, Illegal};
+use crate::gate::{Gate, Next};
 use crate::graph::{Graph, NodeId};
 use crate::outcome::Outcome;
 use crate::revert;
 use crate::verdict::{self, Verdict};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use zester_model::outcome::{Mode, SkipReason};
 
@@ -40,8 +42,8 @@ enum Entry {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Phase {
     Pending,
-    /// Asks this target of its prereq gate.
-    Probing(u32),
+    /// Asks this target for its prereq gate.
+    Probing(NodeId),
     Guarding,
     Checking,
     Applying,
@@ -96,6 +98,8 @@ pub struct Run {
     concurrency: usize,
     stage: Stage,
     nodes: Vec<Progress>,
+    /// The prereq gates that are being asked.
+    gates: BTreeMap<NodeId, Gate>,
     /// How many nodes of the run's order have been launched or skipped.
     begun: usize,
     /// Where the current level ends in the run's order.
@@ -113,6 +117,7 @@ impl Run {
         let progress = Progress { phase: Phase::Pending, attempts: 0, touched: false, gate: None };
         Run {
             nodes: vec![progress; graph.len()],
+            gates: BTreeMap::new(),
             graph,
             mode,
             concurrency: concurrency.max(1),
@@ -132,10 +137,10 @@ impl Run {
             (State::Run(Stage::Fresh), Event::Start) => self.stage = Stage::Running,
             (State::Run(Stage::Fresh), Event::Cancel) => self.canceled = true,
             (State::Run(Stage::Running), Event::Cancel) => self.cancel(&mut out),
-            (State::Node(Phase::Probing(at)), Event::Probed { node, target, would_change })
-                if self.graph.prereq(node)[at as usize] == target =>
+            (State::Node(Phase::Probing(asked)), Event::Probed { node, target, would_change })
+                if asked == target =>
             {
-                self.probed(node, at, would_change, &mut out);
+                self.probed(node, target, would_change, &mut out);
             }
             (State::Node(Phase::Guarding), Event::Guarded { node, result }) => {
                 self.guarded(node, result, &mut out);
@@ -202,6 +207,11 @@ impl Run {
         if self.mode == Mode::Revert || !self.graph.contains(node) {
             return None;
         }
+        self.forced_with(node, self.nodes[node.index()].gate)
+    }
+
+    /// The same for a node whose gate would open by this target.
+    fn forced_with(&self, node: NodeId, gate: Option<NodeId>) -> Option<Force> {
         let changed = self.watched_changes(node);
         if !changed.is_empty() {
             return Some(Force::Watch { changed });
@@ -209,7 +219,7 @@ impl Run {
         if self.graph.node(node).refresh_pending {
             return Some(Force::PendingRefresh);
         }
-        self.nodes[node.index()].gate.map(|target| Force::Prereq { target })
+        gate.map(|target| Force::Prereq { target })
     }
 
     /// The nodes that must be refreshed by a later run (S-39), as things stand: they watch a node that changed, or failed
@@ -299,7 +309,7 @@ impl Run {
         // Every node that is asked about lies in a level that is over; were it not so, blocking is the safe answer.
         let ended = |target| self.outcome(target).unwrap_or(Outcome::Skipped(SkipReason::Canceled));
         let verdict = match self.mode {
-            Mode::Apply | Mode::Check => verdict::judge(self.graph.needs(node), ended),
+            Mode::Apply | Mode::Check => verdict::judge(self.graph.needs(node), |target| Some(ended(target))),
             Mode::Revert => revert::judge(self.graph.needed_by(node), ended),
         };
         if let Verdict::Skip { reason, because } = verdict {
@@ -308,33 +318,51 @@ impl Run {
         self.in_flight += 1;
         match (self.mode, self.graph.prereq(node).is_empty()) {
             (Mode::Revert, _) => self.begin_try(node, Entry::Revert, out),
-            (Mode::Apply | Mode::Check, false) => self.probe(node, 0, out),
+            (Mode::Apply | Mode::Check, false) => {
+                self.gates.insert(node, Gate::of(&self.graph, node));
+                self.ask_gate(node, out);
+            }
             (Mode::Apply | Mode::Check, true) => self.pass_gate(node, out),
         }
     }
 
-    fn probe(&mut self, node: NodeId, at: u32, out: &mut Vec<Command>) {
-        self.nodes[node.index()].phase = Phase::Probing(at);
-        out.push(Command::Probe { node, target: self.graph.prereq(node)[at as usize] });
+    /// Puts the next question of a gate, or lets it open or stay shut. The targets are judged by what lies in earlier
+    /// levels, which has all ended, so that the answer does not depend on who of this level is faster.
+    fn ask_gate(&mut self, node: NodeId, out: &mut Vec<Command>) {
+        let Some(mut gate) = self.gates.remove(&node) else { return };
+        let level = self.graph.level_of(node);
+        let decided = |other: NodeId| self.outcome(other).filter(|_| self.graph.level_of(other) < level);
+        let may_run = |target| verdict::judge(self.graph.needs(target), decided) == Verdict::Run;
+        match gate.next(&self.graph, node, may_run) {
+            Next::Ask(target) => {
+                let forced = self.forced_with(target, gate.opener(&self.graph, target));
+                self.gates.insert(node, gate);
+                self.nodes[node.index()].phase = Phase::Probing(target);
+                out.push(Command::Probe { node, target, forced });
+            }
+            Next::Open(target) => {
+                self.nodes[node.index()].gate = Some(target);
+                self.pass_gate(node, out);
+            }
+            Next::Shut => {
+                let because = verdict::distinct(self.graph.prereq(node).to_vec());
+                self.in_flight -= 1;
+                self.skip(node, SkipReason::PrereqNotMet, because, out);
+            }
+        }
     }
 
-    /// One target that would change is enough (S-15); after the last, the gate stays shut.
-    fn probed(&mut self, node: NodeId, at: u32, would_change: bool, out: &mut Vec<Command>) {
-        let targets = self.graph.prereq(node).len();
+    fn probed(&mut self, node: NodeId, target: NodeId, would_change: bool, out: &mut Vec<Command>) {
         if self.canceled {
             // It has done nothing of its own yet, so it belongs to the rest.
+            self.gates.remove(&node);
             self.in_flight -= 1;
-            self.skip(node, SkipReason::Canceled, Vec::new(), out);
-        } else if would_change {
-            self.nodes[node.index()].gate = Some(self.graph.prereq(node)[at as usize]);
-            self.pass_gate(node, out);
-        } else if (at as usize) + 1 < targets {
-            self.probe(node, at + 1, out);
-        } else {
-            let because = verdict::distinct(self.graph.prereq(node).to_vec());
-            self.in_flight -= 1;
-            self.skip(node, SkipReason::PrereqNotMet, because, out);
+            return self.skip(node, SkipReason::Canceled, Vec::new(), out);
         }
+        if let Some(gate) = self.gates.get_mut(&node) {
+            gate.answer(target, would_change);
+        }
+        self.ask_gate(node, out);
     }
 
     fn pass_gate(&mut self, node: NodeId, out: &mut Vec<Command>) {

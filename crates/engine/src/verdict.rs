@@ -23,6 +23,8 @@ struct Tally {
     blocking: usize,
     failed: usize,
     changed: usize,
+    /// Not ended yet: may still turn out either way.
+    undecided: usize,
 }
 
 impl Tally {
@@ -32,6 +34,10 @@ impl Tally {
 
     fn all_block(self) -> bool {
         self.targets > 0 && self.blocking == self.targets
+    }
+
+    fn may_have_changed(self) -> bool {
+        self.changed + self.undecided > 0
     }
 }
 
@@ -59,24 +65,30 @@ fn objection(kind: EdgeKind, tally: Tally) -> Option<SkipReason> {
         EdgeKind::Order | EdgeKind::Auto => None,
         EdgeKind::Require | EdgeKind::Watch => blocked(tally.any_blocks()),
         EdgeKind::RequireAny | EdgeKind::WatchAny => blocked(tally.all_block()),
-        EdgeKind::Onchanges => {
-            blocked(tally.any_blocks()).or_else(|| unmet(tally.changed > 0, SkipReason::OnchangesNotMet))
+        EdgeKind::Onchanges => blocked(tally.any_blocks())
+            .or_else(|| unmet(tally.may_have_changed(), SkipReason::OnchangesNotMet)),
+        EdgeKind::OnchangesAny => blocked(tally.all_block())
+            .or_else(|| unmet(tally.may_have_changed(), SkipReason::OnchangesNotMet)),
+        EdgeKind::Onfail | EdgeKind::OnfailAny => {
+            unmet(tally.failed + tally.undecided > 0, SkipReason::OnfailNotMet)
         }
-        EdgeKind::OnchangesAny => {
-            blocked(tally.all_block()).or_else(|| unmet(tally.changed > 0, SkipReason::OnchangesNotMet))
+        EdgeKind::OnfailAll => {
+            unmet(tally.failed + tally.undecided == tally.targets, SkipReason::OnfailNotMet)
         }
-        EdgeKind::Onfail | EdgeKind::OnfailAny => unmet(tally.failed > 0, SkipReason::OnfailNotMet),
-        EdgeKind::OnfailAll => unmet(tally.failed == tally.targets, SkipReason::OnfailNotMet),
     }
 }
 
-/// Judges a node by its edges, whose targets have all ended.
-pub(crate) fn judge(edges: &[Edge], outcome: impl Fn(NodeId) -> Outcome) -> Verdict {
+/// Judges a node by its edges. A target that has not ended (`None`) objects to nothing yet: that is how a prereq gate
+/// asks about a node whose turn has not come (S-15).
+pub(crate) fn judge(edges: &[Edge], outcome: impl Fn(NodeId) -> Option<Outcome>) -> Verdict {
     for kind in ASKED {
         let mut tally = Tally::default();
         for edge in edges.iter().filter(|edge| edge.kind == kind) {
-            let ended = outcome(edge.node);
             tally.targets += 1;
+            let Some(ended) = outcome(edge.node) else {
+                tally.undecided += 1;
+                continue;
+            };
             tally.blocking += usize::from(ended.blocks());
             tally.failed += usize::from(ended.failed());
             tally.changed += usize::from(ended.changed());
@@ -93,11 +105,11 @@ fn deciders(
     edges: &[Edge],
     kind: EdgeKind,
     reason: SkipReason,
-    outcome: impl Fn(NodeId) -> Outcome,
+    outcome: impl Fn(NodeId) -> Option<Outcome>,
 ) -> Vec<NodeId> {
     let decides = |edge: &&Edge| match reason {
-        SkipReason::RequireFailed => outcome(edge.node).blocks(),
-        SkipReason::OnfailNotMet => !outcome(edge.node).failed(),
+        SkipReason::RequireFailed => outcome(edge.node).is_some_and(Outcome::blocks),
+        SkipReason::OnfailNotMet => outcome(edge.node).is_some_and(|ended| !ended.failed()),
         _ => true,
     };
     let of_kind = edges.iter().filter(|edge| edge.kind == kind).filter(decides);

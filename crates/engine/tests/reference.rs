@@ -187,8 +187,61 @@ impl Reference<'_> {
         if !self.all(&targets, Self::failed) {
             return Some(SkipReason::OnfailNotMet);
         }
-        let gate = &self.scripts[node].probe;
-        (!gate.is_empty() && !gate.contains(&true)).then_some(SkipReason::PrereqNotMet)
+        let gated = !self.specs[node].prereq.is_empty();
+        (gated && self.opened_by(node).is_none()).then_some(SkipReason::PrereqNotMet)
+    }
+
+    /// S-15: with several targets one is enough, and a chain is asked from its end.
+    fn opened_by(&mut self, node: usize) -> Option<usize> {
+        let mut asked = Vec::new();
+        self.asking_order(node, &mut asked);
+        let direct = self.specs[node].prereq.clone();
+        asked.into_iter().find(|target| direct.contains(target) && self.would_change(node, *target))
+    }
+
+    fn asking_order(&self, node: usize, asked: &mut Vec<usize>) {
+        for target in &self.specs[node].prereq {
+            if !asked.contains(target) {
+                self.asking_order(*target, asked);
+                asked.push(*target);
+            }
+        }
+    }
+
+    /// S-15: would it run, by what is decided and by its own gate, and change?
+    fn would_change(&mut self, asker: usize, target: usize) -> bool {
+        if self.cannot_run(asker, target) {
+            return false;
+        }
+        let gate = self.specs[target].prereq.clone();
+        let open = gate.is_empty() || gate.iter().any(|further| self.would_change(asker, *further));
+        open && self.scripts[target].probe
+    }
+
+    fn cannot_run(&mut self, asker: usize, target: usize) -> bool {
+        use EdgeKind::*;
+        let level = self.level(asker);
+        for kind in KINDS {
+            let all = self.targets(target, kind);
+            let decided: Vec<usize> = all.iter().copied().filter(|node| self.level(*node) < level).collect();
+            let every = !all.is_empty() && decided.len() == all.len();
+            let hopeless = match kind {
+                Require | Watch => self.any(&decided, Self::counts_as_failed),
+                RequireAny | WatchAny => every && self.all(&decided, Self::counts_as_failed),
+                Onchanges => {
+                    self.any(&decided, Self::counts_as_failed) || every && !self.any(&decided, Self::changed)
+                }
+                // None of them changed, be it that all failed.
+                OnchangesAny => every && !self.any(&decided, Self::changed),
+                Onfail | OnfailAny => every && !self.any(&decided, Self::failed),
+                OnfailAll => !self.all(&decided, Self::failed),
+                _ => false,
+            };
+            if hopeless {
+                return true;
+            }
+        }
+        false
     }
 
     /// S-14: a changed watched target, a debt of an earlier run, or a prereq forces.
@@ -204,8 +257,10 @@ impl Reference<'_> {
         if self.specs[node].refresh_pending {
             return Some(Force::PendingRefresh);
         }
-        let open = self.scripts[node].probe.iter().position(|would_change| *would_change)?;
-        Some(Force::Prereq { target: id(self.specs[node].prereq[open]) })
+        if self.specs[node].prereq.is_empty() {
+            return None;
+        }
+        self.opened_by(node).map(|target| Force::Prereq { target: id(target) })
     }
 
     /// S-18: up to N more tries after a failure, in apply and revert.
@@ -319,15 +374,18 @@ fn random_program(rng: &mut Rng) -> (Vec<NodeSpec>, Vec<Script>) {
         if rng.one_in(4) && !later.is_empty() {
             made.prereq = (0..1 + rng.below(2)).map(|_| rng.pick(later)).collect();
             made.prereq.dedup();
+            for target in made.prereq.clone() {
+                specs[target].edges.push((*node, EdgeKind::Require));
+            }
         }
     }
-    for made in &specs {
+    for _ in &specs {
         scripts.push(Script {
             guard: random_replies(rng),
             check: random_replies(rng),
             apply: random_acts(rng),
             revert: random_acts(rng),
-            probe: made.prereq.iter().map(|_| rng.one_in(2)).collect(),
+            probe: rng.one_in(2),
         });
     }
     (specs, scripts)
@@ -408,10 +466,38 @@ fn check_debts(world: &World, specs: &[NodeSpec]) {
     assert_eq!(said, owed);
 }
 
+/// S-15: who declares a prereq also waits for what its target waits for; from the end of each chain, where that is no
+/// cycle.
+fn with_waits(mut specs: Vec<NodeSpec>) -> Vec<NodeSpec> {
+    fn reaches(specs: &[NodeSpec], from: usize, to: usize) -> bool {
+        from == to || specs[from].edges.iter().any(|(next, _)| reaches(specs, *next, to))
+    }
+    fn wait(specs: &mut Vec<NodeSpec>, node: usize, done: &mut Vec<usize>) {
+        if done.contains(&node) {
+            return;
+        }
+        done.push(node);
+        for target in specs[node].prereq.clone() {
+            wait(specs, target, done);
+        }
+        for target in specs[node].prereq.clone() {
+            for (needed, _) in specs[target].edges.clone() {
+                let known = specs[node].edges.iter().any(|(target, _)| *target == needed);
+                if !known && !reaches(specs, needed, node) {
+                    specs[node].edges.push((needed, EdgeKind::Order));
+                }
+            }
+        }
+    }
+    let mut done = Vec::new();
+    (0..specs.len()).for_each(|node| wait(&mut specs, node, &mut done));
+    specs
+}
+
 fn random_run(seed: u64, rng: &mut Rng) -> (World, Vec<NodeSpec>, Vec<End>, usize) {
     let (specs, scripts) = random_program(rng);
     let mode = [Mode::Apply, Mode::Check, Mode::Revert, Mode::Apply][seed as usize % 4];
-    let ends = Reference::ends(&specs, &scripts, mode);
+    let ends = Reference::ends(&with_waits(specs.clone()), &scripts, mode);
     let concurrency = rng.pick(&[1, 2, 3, 100]);
     (World::new(specs.clone(), scripts, mode, concurrency), specs, ends, concurrency)
 }
@@ -495,7 +581,7 @@ fn refuses(seed: u64) {
             _ => Event::Waited { node },
         };
         let asked_for = world.open.iter().any(|command| match (command, event) {
-            (Command::Probe { node: a, target: t }, Event::Probed { node: b, target: u, .. }) => {
+            (Command::Probe { node: a, target: t, .. }, Event::Probed { node: b, target: u, .. }) => {
                 (*a, *t) == (b, u)
             }
             (Command::Guard(a), Event::Guarded { node: b, .. }) => *a == b,

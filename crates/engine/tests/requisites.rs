@@ -50,7 +50,6 @@ fn add_ending(nodes: &mut Vec<(NodeSpec, Script)>, end: Outcome) -> usize {
         Outcome::Skipped(SkipReason::OnfailNotMet) => made.edges = vec![(helper(NO), EdgeKind::Onfail)],
         Outcome::Skipped(SkipReason::PrereqNotMet) => {
             made.prereq = vec![helper(NO)];
-            script.probe = vec![false];
         }
         other => panic!("{other:?} has no dependents"),
     }
@@ -155,14 +154,13 @@ fn among_three(edges: &[(usize, EdgeKind)], prereq: Option<bool>) -> World {
         (spec("b"), Script::new(YES, YES)),
         (spec("c"), Script::new(ERR, YES)),
     ];
-    let (mut dependent, mut script) = (spec("d"), Script::new(YES, YES));
+    let mut dependent = spec("d");
     dependent.edges = edges.to_vec();
-    if let Some(would_change) = prereq {
+    if prereq.is_some() {
         dependent.prereq = vec![4];
-        script.probe = vec![would_change];
     }
-    nodes.push((dependent, script));
-    nodes.push((spec("gate"), Script::new(NO, YES)));
+    nodes.push((dependent, Script::new(YES, YES)));
+    nodes.push((spec("gate"), Script { probe: prereq == Some(true), ..Script::new(NO, YES) }));
     nodes[4].0.edges.push((3, EdgeKind::Order));
     play(nodes, Mode::Apply)
 }
@@ -217,11 +215,13 @@ fn s14_a_watched_change_wins_over_a_pending_refresh_and_that_over_a_prereq() {
         dependent.refresh_pending = refresh_pending;
         let mut gate = spec("gate");
         gate.edges = vec![(1, EdgeKind::Require)];
-        let mut script = Script::new(YES, YES);
-        script.probe = vec![true];
+        let would_change = Script { probe: true, ..Script::new(YES, YES) };
         let check = if watched_changes { YES } else { NO };
-        let nodes =
-            vec![(spec("a"), Script::new(check, YES)), (dependent, script), (gate, Script::new(YES, YES))];
+        let nodes = vec![
+            (spec("a"), Script::new(check, YES)),
+            (dependent, Script::new(YES, YES)),
+            (gate, would_change),
+        ];
         let world = play(nodes, Mode::Apply);
         assert_eq!(world.trace.forced(NodeId(1)), Some(expected));
     }

@@ -12,7 +12,7 @@ mod world;
 
 use std::time::Duration;
 use world::{ERR, FAILED, HURT, INTERRUPTED, NO, Rng, Script, World, YES, ids, play, skipped, spec};
-use zester_engine::{Command, Event, Force, NodeId, NodeSpec, Outcome};
+use zester_engine::{Command, Edge, Event, Force, NodeId, NodeSpec, Outcome};
 use zester_model::outcome::{Mode, SkipReason};
 use zester_model::program::Retry;
 use zester_model::requisite::EdgeKind;
@@ -30,6 +30,15 @@ fn with(name: &str, change: impl FnOnce(&mut NodeSpec)) -> NodeSpec {
 
 fn requiring(name: &str, target: usize) -> NodeSpec {
     with(name, |spec| spec.edges = vec![(target, EdgeKind::Require)])
+}
+
+/// Which targets the gates asked.
+fn probed(world: &World) -> Vec<NodeId> {
+    let targets = world.trace.commands.iter().filter_map(|command| match command {
+        Command::Probe { target, .. } => Some(*target),
+        _ => None,
+    });
+    targets.collect()
 }
 
 fn one(spec: NodeSpec, script: Script, mode: Mode) -> World {
@@ -99,26 +108,94 @@ fn s16_a_guard_that_cannot_be_run_fails_the_state_and_is_asked_again_on_retry() 
 #[rule("S-15")]
 fn s15_the_gate_asks_one_target_after_the_other_until_one_would_change() {
     let gated = with("a", |spec| spec.prereq = vec![1, 2, 3]);
-    let targets = ["b", "c", "d"].map(|name| (requiring(name, 0), Script::new(NO, YES)));
-    let mut script = Script::new(YES, YES);
-    script.probe = vec![false, true, true];
-    let mut nodes = vec![(gated, script)];
-    nodes.extend(targets);
+    let target = |(name, probe)| (requiring(name, 0), Script { probe, ..Script::new(NO, YES) });
+    let mut nodes = vec![(gated, Script::new(YES, YES))];
+    nodes.extend([("b", false), ("c", true), ("d", true)].map(target));
     let world = play(nodes.clone(), Mode::Check);
-    let probed = |world: &World| {
-        let targets = world.trace.commands.iter().filter_map(|command| match command {
-            Command::Probe { target, .. } => Some(*target),
-            _ => None,
-        });
-        targets.collect::<Vec<_>>()
-    };
     assert_eq!(probed(&world), ids(&[1, 2]));
     assert_eq!(world.outcome(0), Outcome::Changed);
-    nodes[0].1.probe = vec![false, false, false];
+    nodes.iter_mut().for_each(|(_, script)| script.probe = false);
     let world = play(nodes, Mode::Apply);
     assert_eq!(probed(&world), ids(&[1, 2, 3]));
     assert_eq!(world.outcome(0), skipped(SkipReason::PrereqNotMet));
     assert_eq!(world.outcome(1), Outcome::Unchanged, "an unmet gate does not block its target");
+}
+
+#[test]
+#[rule("S-15")]
+fn s15_a_target_that_cannot_run_opens_no_gate_and_is_not_asked() {
+    // 0 decides; 1 is before 2, which also has a requisite on 0.
+    for (kind, check, opens) in [
+        (EdgeKind::Require, ERR, false),
+        (EdgeKind::Require, YES, true),
+        (EdgeKind::RequireAny, ERR, false),
+        (EdgeKind::Onchanges, NO, false),
+        (EdgeKind::Onchanges, YES, true),
+        (EdgeKind::Onfail, YES, false),
+        (EdgeKind::OnfailAll, ERR, true),
+        (EdgeKind::Order, ERR, true),
+    ] {
+        let target = with("target", |spec| spec.edges = vec![(0, kind), (1, EdgeKind::Require)]);
+        let nodes = vec![
+            (spec("decides"), Script::new(check, YES)),
+            (with("before", |spec| spec.prereq = vec![2]), Script::new(YES, YES)),
+            (target, Script { probe: true, ..Script::new(YES, YES) }),
+        ];
+        let world = play(nodes, Mode::Apply);
+        let expected = if opens { Outcome::Changed } else { skipped(SkipReason::PrereqNotMet) };
+        assert_eq!(world.outcome(1), expected, "{kind} on a target that checks {check:?}");
+        assert_eq!(probed(&world).len(), usize::from(opens));
+    }
+}
+
+#[test]
+#[rule("S-15")]
+fn s15_the_gate_waits_for_what_its_target_waits_for_where_that_is_no_cycle() {
+    // 3 is the target: it requires 1, which requires 0, and 4, which itself waits for the gated 2.
+    let target = with("target", |spec| {
+        spec.edges = vec![(1, EdgeKind::Require), (2, EdgeKind::Require), (4, EdgeKind::Require)];
+    });
+    let nodes = vec![
+        (spec("a"), Script::new(YES, YES)),
+        (requiring("b", 0), Script::new(YES, YES)),
+        (with("before", |spec| spec.prereq = vec![3]), Script::new(YES, YES)),
+        (target, Script { probe: true, ..Script::new(YES, YES) }),
+        (requiring("after", 2), Script::new(YES, YES)),
+    ];
+    let world = play(nodes, Mode::Apply);
+    let graph = world.run.graph();
+    assert_eq!(graph.needs(NodeId(2)), [Edge { node: B, kind: EdgeKind::Order }]);
+    assert_eq!([0, 1, 2, 4, 3].map(|node| graph.level_of(NodeId(node))), [0, 1, 2, 3, 4]);
+    assert_eq!(world.outcome(2), Outcome::Changed);
+}
+
+#[test]
+#[rule("S-15")]
+fn s15_a_chain_of_prereqs_is_asked_from_its_end() {
+    // 0 before 1 before 2.
+    let chain = |last: bool, middle: bool| {
+        vec![
+            (with("a", |spec| spec.prereq = vec![1]), Script::new(YES, YES)),
+            (
+                with("b", |spec| (spec.prereq, spec.edges) = (vec![2], vec![(0, EdgeKind::Require)])),
+                Script { probe: middle, ..Script::new(YES, YES) },
+            ),
+            (requiring("c", 1), Script { probe: last, ..Script::new(YES, YES) }),
+        ]
+    };
+    let shut = skipped(SkipReason::PrereqNotMet);
+    let world = play(chain(false, true), Mode::Apply);
+    assert_eq!((world.outcome(0), world.outcome(1)), (shut, shut));
+    assert_eq!(probed(&world), ids(&[2, 2]), "nobody but the end needs to be asked");
+    let world = play(chain(true, true), Mode::Apply);
+    assert_eq!((world.outcome(0), world.outcome(1)), (Outcome::Changed, Outcome::Changed));
+    let asked = world.trace.commands.iter().find_map(|command| match command {
+        Command::Probe { target: B, forced, .. } => Some(forced.clone()),
+        _ => None,
+    });
+    assert_eq!(asked, Some(Some(Force::Prereq { target: NodeId(2) })), "asked as it will be run");
+    let world = play(chain(true, false), Mode::Apply);
+    assert_eq!((world.outcome(0), world.outcome(1)), (shut, Outcome::Changed));
 }
 
 #[test]
@@ -219,11 +296,7 @@ fn canceled_world() -> World {
         (spec("b_checking"), Script::new(YES, YES)),
         (with("c_guarding", |spec| spec.guarded = true), Script::new(YES, YES)),
         (with("d_waiting", |spec| spec.retry = retry(5)), Script::new(ERR, YES)),
-        (with("e_probing", |spec| spec.prereq = vec![6]), {
-            let mut script = Script::new(YES, YES);
-            script.probe = vec![true];
-            script
-        }),
+        (with("e_probing", |spec| spec.prereq = vec![6]), Script::new(YES, YES)),
         (spec("f_not_begun"), Script::new(YES, YES)),
         (requiring("g_later", 4), Script::new(YES, YES)),
     ];

@@ -14,6 +14,7 @@ pub mod digest;
 pub mod fault;
 pub mod faulty;
 pub mod files;
+mod missing;
 mod noting;
 pub mod overlay;
 pub mod process;
@@ -21,5 +22,6 @@ pub mod real;
 
 pub use fault::{Fault, FaultKind};
 pub use files::{Group, Look, Meta, NewFile, Owner, Sort, Touch, User};
+pub use missing::Missing;
 pub use noting::Noting;
 pub use process::{Captured, Exit, Later, Launch, Live, Processes, Program};

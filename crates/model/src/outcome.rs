@@ -67,6 +67,11 @@ impl StateResult {
     pub fn failed(&self) -> bool {
         !self.error.is_empty()
     }
+
+    /// A dry run could not foresee what it would do (S-44).
+    pub fn unknown(&self) -> bool {
+        self.details.get("unknown").is_some_and(|unknown| *unknown == serde_json::Value::Bool(true))
+    }
 }
 
 /// What became of a run.
@@ -79,6 +84,9 @@ pub struct RunResult {
     pub changed: usize,
     pub failed: usize,
     pub skipped: usize,
+    /// Of those that would change: how many only the run itself can tell more about (S-44).
+    #[serde(default)]
+    pub unknown: usize,
     pub total_duration_ms: u64,
     pub run_id: String,
     /// By full name, in the order of the run.
@@ -104,6 +112,7 @@ impl RunResult {
             changed: count(|state| state.changed),
             failed,
             skipped: count(|state| state.skipped),
+            unknown: count(StateResult::unknown),
             total_duration_ms,
             run_id,
             states: states.into_iter().map(|state| (state.name.clone(), state)).collect(),

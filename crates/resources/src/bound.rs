@@ -39,6 +39,10 @@ fn foreign() -> Fault {
 pub trait Bound: Send + Sync {
     fn kind(&self) -> &'static str;
     fn undoable(&self) -> bool;
+    /// Whether its `check_cmd` passes before the change instead of after it.
+    fn proved_first(&self) -> bool;
+    /// Whether acting has effects that nobody can foresee in full.
+    fn unforeseen(&self) -> bool;
     fn check<'a>(&'a self, cx: &'a Checking<'a>) -> Later<'a, Result<Option<Drift>, Fault>>;
     fn explain(&self, drift: &Drift, done: bool) -> Explanation;
     fn preserve(&self, drift: &mut Drift, look: &dyn Look, vault: &dyn Vault) -> Result<(), Fault>;
@@ -60,6 +64,14 @@ impl<R: Resource> Bound for Typed<R> {
 
     fn undoable(&self) -> bool {
         R::UNDOABLE
+    }
+
+    fn proved_first(&self) -> bool {
+        R::PROVED_FIRST
+    }
+
+    fn unforeseen(&self) -> bool {
+        R::UNFORESEEN
     }
 
     fn check<'a>(&'a self, cx: &'a Checking<'a>) -> Later<'a, Result<Option<Drift>, Fault>> {

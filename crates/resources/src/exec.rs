@@ -89,7 +89,8 @@ pub struct Drift {
 impl Exec {
     /// X-1, after the guards: triggered, else `creates`, else `refresh_only`.
     async fn decide(&self, cx: &Checking<'_>, flavour: &flavour::Traits) -> Result<Option<Drift>, Fault> {
-        if cx.forced.is_none() && (self.created(cx.look)? || self.refresh_only || flavour.refresh_only) {
+        let waits = self.refresh_only || flavour.refresh_only;
+        if cx.forced.is_none() && (waits || self.created(cx.look)?) {
             return Ok(None);
         }
         let script = if flavour.script { Some(self.script(cx)?) } else { None };

@@ -1,6 +1,7 @@
 //! `file.managed`: a file with the content, mode and owner that the state says.
 
 mod content;
+mod proof;
 
 use crate::claims::Claims;
 use crate::made::{self, Made};
@@ -253,6 +254,7 @@ impl Resource for Managed {
     const PRIMARY: &'static str = "path";
     const DOC: &'static str = include_str!("file_managed/manual.md");
     const UNDOABLE: bool = true;
+    const PROVED_FIRST: bool = true;
     const ALIASES: &'static [(&'static str, &'static [&'static str])] = &[
         ("content", &["contents", "text"]),
         ("user", &["owner"]),
@@ -326,6 +328,7 @@ impl Resource for Managed {
     }
 
     async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
+        self.prove(drift, cx).await?;
         self.act(drift, cx.touch)?;
         Ok(Change { changed: true, diff: drift.diff.clone(), details: self.details(drift), undo: None })
     }
@@ -335,6 +338,7 @@ impl Resource for Managed {
     }
 
     async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
+        proof::sweep(cx.touch, &undo.step.path)?;
         let mut lines: Vec<String> = undo.step.revert(cx)?.into_iter().collect();
         lines.append(&mut made::unmake_all(&undo.step.path, &undo.made, cx)?);
         Ok(Change { changed: !lines.is_empty(), diff: lines.join("\n"), ..Change::default() })

@@ -46,6 +46,12 @@ impl Bound for Delegate {
     fn undoable(&self) -> bool {
         self.0.undoable()
     }
+    fn proved_first(&self) -> bool {
+        self.0.proved_first()
+    }
+    fn unforeseen(&self) -> bool {
+        self.0.unforeseen()
+    }
     fn check<'a>(&'a self, cx: &'a Checking<'a>) -> Later<'a, Result<Option<Drift>, Fault>> {
         self.0.check(cx)
     }

@@ -183,6 +183,7 @@ hello:
 ```
 ";
     const UNDOABLE: bool = true;
+    const UNFORESEEN: bool = true;
     const LISTS: &'static [&'static str] = &[];
     type Drift = Drift;
 

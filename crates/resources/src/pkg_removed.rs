@@ -88,6 +88,7 @@ telnet:
 ```
 ";
     const UNDOABLE: bool = true;
+    const UNFORESEEN: bool = true;
     type Drift = Drift;
 
     fn validate(&self) -> Vec<Invalid> {

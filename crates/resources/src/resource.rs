@@ -9,10 +9,11 @@ use crate::claims::Claims;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::future::Future;
+use std::path::Path;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use zester_host::overlay::Overlay;
-use zester_host::{Fault, Live, Look, Processes, Touch};
+use zester_host::{Fault, Later, Live, Look, Processes, Touch};
 use zester_model::outcome::Details;
 
 /// Why a state is to act whatever it finds (S-14).
@@ -51,8 +52,12 @@ pub struct Checking<'a> {
 /// says so with [`Fault::touched`] or [`Fault::having_done`] (S-43).
 pub struct Applying<'a> {
     pub touch: &'a dyn Touch,
+    /// For what is gone again before the apply ends, and so alters nothing.
+    pub scratch: &'a dyn Touch,
     pub processes: &'a dyn Processes,
     pub cancel: &'a CancellationToken,
+    /// The state's `check_cmd`, where its kind is [`Resource::PROVED_FIRST`].
+    pub proof: Option<&'a dyn Proof>,
     /// Takes each line of output while a command runs, for whoever watches.
     pub live: Option<Live>,
     /// Takes each line that is to be logged.
@@ -66,7 +71,7 @@ impl<'a> Applying<'a> {
         processes: &'a dyn Processes,
         cancel: &'a CancellationToken,
     ) -> Applying<'a> {
-        Applying { touch, processes, cancel, live: None, log: None }
+        Applying { touch, scratch: touch, processes, cancel, proof: None, live: None, log: None }
     }
 
     /// Where the output of a command goes while it runs; `logged` by the user's wish.
@@ -79,6 +84,12 @@ impl<'a> Applying<'a> {
             (live, log) => live.or(log),
         }
     }
+}
+
+/// The `check_cmd` of a state, for kinds that have it pass before anything is put in place (S-43).
+pub trait Proof: Send + Sync {
+    /// Runs every command with the path of the candidate appended. The fault names the one that did not pass.
+    fn pass<'a>(&'a self, candidate: &'a Path) -> Later<'a, Result<(), Fault>>;
 }
 
 /// What a revert may use.
@@ -160,6 +171,11 @@ pub trait Resource: DeserializeOwned + schemars::JsonSchema + Send + Sync + Size
     const DOC: &'static str;
     /// Whether apply leaves something to undo. Actions do not.
     const UNDOABLE: bool;
+    /// Its `check_cmd` gets what is about to be put in place and must pass before it is. That of all other kinds runs
+    /// after the change (S-43).
+    const PROVED_FIRST: bool = false;
+    /// Acting has effects that nobody can foresee in full: a package, a command (S-44).
+    const UNFORESEEN: bool = false;
     /// Other names of parameters: what users of the field write for them.
     const ALIASES: &'static [(&'static str, &'static [&'static str])] = &[];
     /// Parameters that take a list, where a single value stands for a list of one.

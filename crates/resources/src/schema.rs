@@ -17,7 +17,10 @@ const REQUISITES: [(&str, &str); 6] = [
 const ATTRIBUTES: [(&str, &str); 9] = [
     ("onlyif", "Shell commands that must all exit 0, or the state is left alone."),
     ("unless", "Shell commands of which none may exit 0, or the state is left alone."),
-    ("check_cmd", "Shell commands that must all exit 0 after a change, or the state has failed."),
+    (
+        "check_cmd",
+        "Shell commands that must all exit 0, or the state has failed: after a change; `file.managed` gets the path of the new content appended, before it is put in place.",
+    ),
     ("order", "A number, `first` or `last`: the order inside a level."),
     ("retry", "How many more tries after a failure: a number, or `attempts` and `interval`."),
     ("failhard", "If it fails, later levels are skipped."),

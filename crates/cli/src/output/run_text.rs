@@ -94,6 +94,9 @@ fn verdict(result: &StateResult, mode: Mode, paint: Paint) -> (String, String) {
         Mode::Revert => "reverted",
     };
     let did = if one_line { result.diff.trim_end() } else { did };
+    if result.unknown() {
+        return (paint.yellow("?"), did.to_string());
+    }
     match forced(result, mode) {
         Some(why) => (paint.cyan("↻"), format!("{did}, {why}")),
         None => (paint.green("✓"), did.to_string()),
@@ -147,13 +150,16 @@ pub fn ending(result: &RunResult, plan: Option<&Plan>, paint: Paint) -> String {
     let unchanged = result.states.len() - result.changed - result.failed - result.skipped;
     let changed = match result.mode {
         Mode::Apply => format!("{} changed", result.changed),
-        Mode::Check => format!("{} would change", result.changed),
+        Mode::Check => format!("{} would change", result.changed.saturating_sub(result.unknown)),
         Mode::Revert => format!("{} reverted", result.changed),
     };
     let paint_if = |count: usize, text: String, painted: fn(Paint, &str) -> String| {
         if count > 0 { painted(paint, &text) } else { text }
     };
     let mut parts = vec![paint_if(result.changed, changed, Paint::green), format!("{unchanged} unchanged")];
+    if result.unknown > 0 {
+        parts.insert(1, paint.yellow(&format!("{} unknown", result.unknown)));
+    }
     parts.push(paint_if(result.failed, format!("{} failed", result.failed), Paint::red));
     parts.push(paint_if(result.skipped, format!("{} skipped", result.skipped), Paint::yellow));
     let _ = write!(out, "{}   {}", parts.join("  "), duration_words(result.total_duration_ms));

@@ -40,6 +40,7 @@ fn c2_the_result_has_every_key() {
         "changed",
         "failed",
         "skipped",
+        "unknown",
         "total_duration_ms",
         "run_id",
         "states",

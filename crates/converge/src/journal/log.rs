@@ -1,6 +1,6 @@
 //! The log of one run: append-only, a checksum a line, read back up to the first line that is not whole.
 
-use super::record::{Intent, Record};
+use super::record::{Ended, Intent, Record};
 use crate::data_dir::{open_append, sync_directory};
 use crate::error::Error;
 use std::collections::{BTreeMap, BTreeSet};
@@ -92,6 +92,23 @@ impl LogFile {
         }
         owed.retain(|_, changed| !changed.is_empty());
         Ok(owed)
+    }
+
+    /// Which states this run left in place or not, by their `check_cmd` (S-43): one that was cut off before it passed has
+    /// not passed.
+    pub fn unconfirmed(&self) -> Result<BTreeMap<String, bool>, Error> {
+        let mut found = BTreeMap::new();
+        for record in self.records()? {
+            match record {
+                Record::Intent(intent) if intent.confirms => drop(found.insert(intent.state, true)),
+                Record::Ended(Ended { state, unconfirmed: Some(unconfirmed), .. }) => {
+                    found.insert(state, unconfirmed);
+                }
+                Record::Ended(ended) if !ended.touched => drop(found.remove(&ended.state)),
+                _ => {}
+            }
+        }
+        Ok(found)
     }
 
     /// What this run did and nobody has undone, newest first. A state that was retried has a record for each try that may

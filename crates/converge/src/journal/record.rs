@@ -27,6 +27,9 @@ pub struct Intent {
     pub watchers: Vec<String>,
     /// Before-images that the undo value names.
     pub objects: Vec<String>,
+    /// It is in place only once its `check_cmd` has passed (S-43).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub confirms: bool,
 }
 
 /// "It ended like this."
@@ -38,6 +41,9 @@ pub struct Ended {
     /// It failed after it had altered the machine: a change to its watchers (S-43).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub touched: bool,
+    /// Whether its `check_cmd` did not pass; unset where none was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unconfirmed: Option<bool>,
     /// Replaces the undo value of the intent where acting revealed more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<serde_json::Value>,

@@ -25,6 +25,7 @@ fn intent(state: &str, watchers: &[&str]) -> Intent {
         depends_on: vec![],
         watchers: watchers.iter().map(|name| name.to_string()).collect(),
         objects: vec![],
+        confirms: false,
     }
 }
 
@@ -159,6 +160,29 @@ fn s43_the_undo_record_of_a_failure_holds_what_was_really_done() {
     let done = Ended { touched: true, undo: Some(json!(["half"])), ..ended("pkg", false, true) };
     journal.ended(done).unwrap();
     assert_eq!(journal.undos().unwrap()[0].value, json!(["half"]));
+}
+
+#[test]
+#[rule("S-43")]
+fn s43_what_was_cut_off_before_its_check_cmd_passed_is_unconfirmed_until_it_has() {
+    let confirms = || Intent { confirms: true, ..intent("conf", &[]) };
+    let found = |unconfirmed| Ended { unconfirmed, ..ended("conf", true, unconfirmed == Some(true)) };
+    for (end, expected) in [(None, true), (Some(found(Some(true))), true), (Some(found(Some(false))), false)]
+    {
+        let place = place();
+        let killed = Journal::open(&place.dir, "r1").unwrap();
+        killed.announce(confirms()).unwrap();
+        if let Some(end) = end {
+            killed.ended(end).unwrap();
+        }
+        drop(killed);
+        assert_eq!(Glance::read(&place.dir).unwrap().unconfirmed.contains("conf"), expected);
+        let next = Journal::open(&place.dir, "r2").unwrap();
+        assert_eq!(next.is_unconfirmed("conf"), expected);
+        next.set_unconfirmed("conf", false).unwrap();
+        drop(next);
+        assert!(!Journal::open(&place.dir, "r3").unwrap().is_unconfirmed("conf"));
+    }
 }
 
 #[test]

@@ -53,13 +53,13 @@ pub struct Script {
     pub check: Vec<Reply>,
     pub apply: Vec<Reply>,
     pub revert: Vec<Reply>,
-    /// Whether each target of its prereq would change, in their order.
-    pub probe: Vec<bool>,
+    /// Whether it would change, when a prereq gate asks it.
+    pub probe: bool,
 }
 
 impl Script {
     pub fn new(check: Reply, apply: Reply) -> Script {
-        Script { guard: vec![YES], check: vec![check], apply: vec![apply], revert: vec![YES], probe: vec![] }
+        Script { guard: vec![YES], check: vec![check], apply: vec![apply], revert: vec![YES], probe: false }
     }
 }
 
@@ -144,10 +144,8 @@ impl World {
     /// The scripted answer to a command.
     pub fn answer(&mut self, command: &Command) -> Event {
         match command {
-            Command::Probe { node, target } => {
-                let targets = self.run.graph().prereq(*node);
-                let place = targets.iter().position(|known| known == target).expect("a prereq target");
-                let would_change = self.scripts[node.index()].probe[place];
+            Command::Probe { node, target, .. } => {
+                let would_change = self.scripts[target.index()].probe;
                 Event::Probed { node: *node, target: *target, would_change }
             }
             Command::Guard(node) => Event::Guarded { node: *node, result: self.ask(*node, 0) },

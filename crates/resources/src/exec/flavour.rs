@@ -80,6 +80,7 @@ impl<F: Flavour> Resource for Flavoured<F> {
     const PRIMARY: &'static str = "command";
     const DOC: &'static str = F::TRAITS.doc;
     const UNDOABLE: bool = false;
+    const UNFORESEEN: bool = true;
     const ALIASES: &'static [(&'static str, &'static [&'static str])] = &[
         ("environment", &["env"]),
         ("refresh_only", &["refreshonly"]),

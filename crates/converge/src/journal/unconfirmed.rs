@@ -1,0 +1,52 @@
+//! States whose last `check_cmd` did not pass (S-43): a small file, replaced whole.
+
+use crate::data_dir::replace_file;
+use crate::error::Error;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+pub struct Unconfirmed {
+    path: PathBuf,
+    states: BTreeSet<String>,
+}
+
+impl Unconfirmed {
+    pub fn read(journal: &Path) -> Result<Unconfirmed, Error> {
+        let path = journal.join("unconfirmed");
+        let states = match std::fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
+                Error::other(format!(
+                    "the list of unconfirmed states, {}, is damaged: {error}",
+                    path.display()
+                ))
+            })?,
+            Err(error) if error.kind() == ErrorKind::NotFound => BTreeSet::new(),
+            Err(error) => return Err(Error::io("read", &path, error)),
+        };
+        Ok(Unconfirmed { path, states })
+    }
+
+    pub fn all(&self) -> &BTreeSet<String> {
+        &self.states
+    }
+
+    /// Whether that was news.
+    pub fn set(&mut self, state: &str, unconfirmed: bool) -> bool {
+        match unconfirmed {
+            true => self.states.insert(state.to_string()),
+            false => self.states.remove(state),
+        }
+    }
+
+    /// Takes over what a log knows. Whether that was news.
+    pub fn learn(&mut self, known: BTreeMap<String, bool>) -> bool {
+        known.into_iter().fold(false, |news, (state, unconfirmed)| self.set(&state, unconfirmed) | news)
+    }
+
+    pub fn save(&self) -> Result<(), Error> {
+        let text =
+            serde_json::to_vec_pretty(&self.states).map_err(|error| Error::other(error.to_string()))?;
+        replace_file(&self.path, &text)
+    }
+}

@@ -1,0 +1,74 @@
+//! A host that remembers whether somebody looked for something that is not there.
+//!
+//! Behind a command that would run, what a check does not find may be what that command brings: the dry run then says
+//! that it does not know, whatever the check made of it (S-44).
+
+use crate::fault::{Fault, FaultKind};
+use crate::files::{Foreseen, Group, Look, Meta, Owner, User};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Files, and whether one that was asked for is missing.
+pub struct Missing<'a> {
+    files: &'a dyn Look,
+    missed: AtomicBool,
+}
+
+impl<'a> Missing<'a> {
+    pub fn new(files: &'a dyn Look) -> Missing<'a> {
+        Missing { files, missed: AtomicBool::new(false) }
+    }
+
+    /// A file, directory, user or group was looked for in vain.
+    pub fn missed(&self) -> bool {
+        self.missed.load(Ordering::Relaxed)
+    }
+
+    fn maybe<T>(&self, found: Result<Option<T>, Fault>) -> Result<Option<T>, Fault> {
+        if matches!(found, Ok(None)) {
+            self.missed.store(true, Ordering::Relaxed);
+        }
+        self.surely(found)
+    }
+
+    fn surely<T>(&self, found: Result<T, Fault>) -> Result<T, Fault> {
+        if matches!(&found, Err(fault) if fault.kind == FaultKind::NotFound) {
+            self.missed.store(true, Ordering::Relaxed);
+        }
+        found
+    }
+}
+
+impl Look for Missing<'_> {
+    fn stat(&self, path: &Path) -> Result<Option<Meta>, Fault> {
+        self.maybe(self.files.stat(path))
+    }
+    fn stat_followed(&self, path: &Path) -> Result<Option<Meta>, Fault> {
+        self.maybe(self.files.stat_followed(path))
+    }
+    fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, Fault> {
+        self.surely(self.files.read(path, limit))
+    }
+    fn read_link(&self, path: &Path) -> Result<PathBuf, Fault> {
+        self.surely(self.files.read_link(path))
+    }
+    fn list(&self, path: &Path) -> Result<Vec<OsString>, Fault> {
+        self.surely(self.files.list(path))
+    }
+    fn user(&self, name: &str) -> Result<Option<User>, Fault> {
+        self.maybe(self.files.user(name))
+    }
+    fn group(&self, name: &str) -> Result<Option<Group>, Fault> {
+        self.maybe(self.files.group(name))
+    }
+    fn me(&self) -> Owner {
+        self.files.me()
+    }
+    fn umask(&self) -> u32 {
+        self.files.umask()
+    }
+    fn package_foreseen(&self, name: &str) -> Option<Foreseen> {
+        self.files.package_foreseen(name)
+    }
+}

@@ -1,0 +1,69 @@
+//! Trying new content before it is put in place: `check_cmd` (S-43).
+
+use super::{Drift, Managed};
+use crate::made::Made;
+use crate::resource::Applying;
+use crate::standing::{Standing, Step};
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+use zester_host::digest::sha256_hex;
+use zester_host::{Fault, NewFile, Owner, Touch};
+use zester_model::limits::FILE_BYTES_MAX;
+
+impl Managed {
+    /// The candidate stands beside the file, with its mode and owner, for as long as the commands look at it. Whether
+    /// they agree or not, nothing of it is left.
+    pub(super) async fn prove(&self, drift: &Drift, cx: &Applying<'_>) -> Result<(), Fault> {
+        let Some(proof) = cx.proof else { return Ok(()) };
+        let Step { path, after, .. } = &drift.step;
+        let Standing::File { mode, uid, gid, .. } = after else { return Ok(()) };
+        let content = match &drift.content {
+            Some(content) => Cow::Borrowed(content),
+            None => Cow::Owned(cx.scratch.read(path, FILE_BYTES_MAX)?),
+        };
+        let new = NewFile { content: &content, mode: *mode, owner: Owner { uid: *uid, gid: *gid } };
+        let candidate = candidate(path);
+        let made = make_missing(cx.scratch, &drift.made)?;
+        let passed = match cx.scratch.put_file(&candidate, &new) {
+            Ok(()) => {
+                let passed = proof.pass(&candidate).await;
+                let removed = cx.scratch.remove_file(&candidate);
+                passed.map_err(|fault| Fault { touched: removed.is_err(), ..fault }).and(removed)
+            }
+            Err(fault) => Err(fault),
+        };
+        let unmade = made.iter().rev().try_for_each(|path| cx.scratch.remove_directory(path));
+        passed.map_err(|fault| Fault { touched: fault.touched || unmade.is_err(), ..fault }).and(unmade)
+    }
+}
+
+/// The one name under which the new content of this path is tried: hidden, and of no ending, so that nobody who reads
+/// all files of a directory takes it for one of them.
+fn candidate(path: &Path) -> PathBuf {
+    use std::os::unix::ffi::OsStrExt;
+    let digest = sha256_hex(path.file_name().unwrap_or_default().as_bytes());
+    path.with_file_name(format!(".zester-check-{}", digest.get(..16).unwrap_or(&digest)))
+}
+
+/// Removes the candidate that a killed run left.
+pub(super) fn sweep(touch: &dyn Touch, path: &Path) -> Result<(), Fault> {
+    let candidate = candidate(path);
+    match touch.stat(&candidate)? {
+        Some(_) => touch.remove_file(&candidate),
+        None => Ok(()),
+    }
+}
+
+/// The directories that the candidate needs, as far as they were not there.
+fn make_missing(touch: &dyn Touch, wanted: &[Made]) -> Result<Vec<PathBuf>, Fault> {
+    let mut made = Vec::new();
+    for directory in wanted {
+        if touch.stat_followed(&directory.path)?.is_some() {
+            continue;
+        }
+        let owner = Owner { uid: directory.uid, gid: directory.gid };
+        touch.make_directory(&directory.path, directory.mode, owner)?;
+        made.push(directory.path.clone());
+    }
+    Ok(made)
+}
