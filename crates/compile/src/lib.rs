@@ -1,9 +1,10 @@
 //! State files to compiled states.
 //!
 //! ```text
-//! references ── load: read, render, compose ──► files      (reference, load, template, yaml, top)
+//! references ── load: read, render, compose ──► files      (reference, load, renderer, template, yaml, top)
 //!        files ── declare, extend, names, use ──► drafts    (declare, manifest, extend, names)
 //!       drafts ── check keys, resolve targets ──► program   (attributes, requisite, target, ordered, assemble)
+//!        files ── merge ──► settings                         (settings)
 //! ```
 //!
 //! The crate is pure: files, facts, settings and functions come in through [`Inputs`], and everything that is wrong
@@ -22,14 +23,17 @@ mod ordered;
 mod position;
 mod problems;
 mod reference;
+mod renderer;
 pub mod requisite;
 mod salt_words;
+mod settings;
 mod target;
 mod template;
 mod top;
 mod yaml;
 
 pub use lint::lint;
+pub use settings::{SettingsFiles, merge, settings};
 
 use serde_json::Value as Json;
 use std::sync::Arc;
@@ -49,6 +53,11 @@ pub trait Tree {
     fn exists(&self, path: &str) -> bool {
         // What exists but cannot be read must not look like what does not exist.
         self.read(path).map_or(true, |text| text.is_some())
+    }
+
+    /// What it is, in messages.
+    fn called(&self) -> &'static str {
+        "states directory"
     }
 
     /// All files, for "did you mean"; none if that would cost too much.
@@ -123,7 +132,7 @@ pub fn compile(inputs: &Inputs<'_>, ask: &Ask) -> Compiled {
         match ask {
             Ask::References(references) => loader.load(references.iter().map(|text| (text.clone(), None))),
             Ask::Highstate => {
-                let references = top::references(inputs, &mut loader);
+                let references = top::references(inputs, &mut loader, top::Purpose::States);
                 loader.load(references);
             }
         }
@@ -155,23 +164,6 @@ pub fn render(
             Ok(rendered) => Ok(rendered.text),
             Err(problems) => Err((sources, problems)),
         }
-    })
-}
-
-/// Renders a text that goes on to be read as YAML (settings files), with the positions of the source on every node.
-pub fn render_yaml(
-    inputs: &Inputs<'_>,
-    sources: &mut Sources,
-    path: &str,
-    text: &str,
-) -> Result<Node, Vec<Problem>> {
-    let text: Arc<str> = text.into();
-    with_renderer(inputs.surroundings(), |renderer| {
-        let name = reference::normalise(path).unwrap_or_else(|| "template".into());
-        let file = sources.add(path, text.clone());
-        let variables = load::variables(&name, renderer);
-        let rendered = renderer.render(sources, (&name, file), &text, variables)?;
-        yaml::compose(&rendered.text, &mut rendered.positions(sources, file))
     })
 }
 

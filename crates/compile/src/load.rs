@@ -2,17 +2,18 @@
 
 use crate::problems::Problems;
 use crate::reference::{self, directory_of, name_of};
+use crate::renderer::{self, Passes};
 use crate::template::Renderer;
 use crate::{Inputs, yaml};
 use serde_json::Value as Json;
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 use zester_model::limits;
 use zester_model::node::{Node, Value};
 use zester_model::problem::{Kind, Problem};
 use zester_model::source::{FileId, Sources, Span};
 
-/// One state file, ready to be declared.
+/// One file, ready to be declared or merged.
 #[derive(Debug)]
 pub struct File {
     /// `web.config`
@@ -21,6 +22,8 @@ pub struct File {
     pub root: Node,
     /// Its states run in the order of their declaration.
     pub ordered: bool,
+    /// The paths of the files that it includes itself.
+    pub includes: Vec<String>,
 }
 
 pub struct Loaded {
@@ -36,7 +39,7 @@ pub struct Loader<'a, 'scope, 'env> {
     pub problems: Problems,
     files: Vec<File>,
     /// Every path that was begun.
-    seen: HashMap<String, ()>,
+    seen: HashSet<String>,
 }
 
 /// A file whose includes are being loaded.
@@ -64,27 +67,6 @@ pub fn variables(path: &str, renderer: &Renderer<'_, '_>) -> serde_json::Map<Str
     .collect()
 }
 
-/// What the first line of a file asks for.
-#[derive(Debug, PartialEq)]
-enum Shebang {
-    Ordered,
-    Plain,
-    Rendered,
-    Unknown(String),
-}
-
-fn shebang(text: &str) -> Shebang {
-    let Some(line) = text.lines().next().and_then(|line| line.strip_prefix("#!")) else {
-        return Shebang::Rendered;
-    };
-    match line.trim() {
-        "ordered" => Shebang::Ordered,
-        "yaml" => Shebang::Plain,
-        "jinja|yaml" | "jinja | yaml" | "jinja" => Shebang::Rendered,
-        other => Shebang::Unknown(other.to_string()),
-    }
-}
-
 impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
     pub fn new(inputs: &'a Inputs<'env>, renderer: &'a Renderer<'scope, 'env>) -> Self {
         Loader {
@@ -93,7 +75,7 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
             sources: Sources::default(),
             problems: Problems::default(),
             files: Vec::new(),
-            seen: HashMap::new(),
+            seen: HashSet::new(),
         }
     }
 
@@ -104,61 +86,78 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
     /// Loads references and everything they include.
     pub fn load(&mut self, references: impl IntoIterator<Item = (String, Option<Span>)>) {
         for (reference, at) in references {
-            let mut stack: Vec<Frame> = Vec::new();
-            self.enter(&reference, at, &mut stack);
-            while let Some(frame) = stack.last_mut() {
-                match frame.includes.next() {
-                    Some((include, at)) => self.enter(&include, Some(at), &mut stack),
-                    None => self.files.extend(stack.pop().map(|frame| frame.file)),
+            if let Some(path) = self.find(&reference, None, at) {
+                self.follow(path, at);
+            }
+        }
+    }
+
+    /// Loads files by their paths, whatever they are called, and everything they include.
+    pub fn load_files(&mut self, paths: &[String]) {
+        for path in paths {
+            self.follow(path.clone(), None);
+        }
+    }
+
+    fn fail(&mut self, problem: Problem, at: Option<Span>) {
+        self.problems.push(match at {
+            Some(span) => problem.at(span),
+            None => problem,
+        });
+    }
+
+    fn find(&mut self, reference: &str, from: Option<&str>, at: Option<Span>) -> Option<String> {
+        match reference::find(self.inputs.tree, reference, from) {
+            Ok(path) => Some(path),
+            Err(failure) => {
+                let problem = Problem::new(Kind::Reference, failure.message).maybe_hint(failure.hint);
+                self.fail(problem, at);
+                None
+            }
+        }
+    }
+
+    /// One file and what it includes, depth-first. Files that include each other are each loaded once.
+    fn follow(&mut self, path: String, at: Option<Span>) {
+        let mut stack: Vec<Frame> = Vec::new();
+        self.enter(path, at, &mut stack);
+        while let Some(frame) = stack.last_mut() {
+            match frame.includes.next() {
+                Some((include, at)) => {
+                    let from = frame.file.path.clone();
+                    if let Some(path) = self.find(&include, Some(&from), Some(at)) {
+                        if let Some(frame) = stack.last_mut() {
+                            frame.file.includes.push(path.clone());
+                        }
+                        self.enter(path, Some(at), &mut stack);
+                    }
                 }
+                None => self.files.extend(stack.pop().map(|frame| frame.file)),
             }
         }
     }
 
     /// Begins one file, unless it is loaded already or cannot be.
-    fn enter(&mut self, reference: &str, at: Option<Span>, stack: &mut Vec<Frame>) {
-        let from = stack.last().map(|frame| frame.file.path.clone());
-        let fail = |problems: &mut Problems, problem: Problem| {
-            problems.push(match at {
-                Some(span) => problem.at(span),
-                None => problem,
-            });
-        };
-        let path = match reference::find(self.inputs.tree, reference, from.as_deref()) {
-            Ok(path) => path,
-            Err(failure) => {
-                let problem = Problem::new(Kind::Reference, failure.message).maybe_hint(failure.hint);
-                return fail(&mut self.problems, problem);
-            }
-        };
-        if let Some(first) = stack.iter().position(|frame| frame.file.path == path) {
-            let mut names: Vec<&str> = stack.iter().skip(first).map(|frame| &*frame.file.sls).collect();
-            names.push(names.first().copied().unwrap_or_default());
-            let problem = Problem::new(Kind::Reference, format!("include cycle: {}", names.join(" -> ")));
-            let hint = match names.as_slice() {
-                [_, _] => "a file need not include itself: remove this line",
-                _ => "remove one of these includes, or move what both files need into a third",
-            };
-            return fail(&mut self.problems, problem.hint(hint));
-        }
-        if self.seen.insert(path.clone(), ()).is_some() {
+    fn enter(&mut self, path: String, at: Option<Span>, stack: &mut Vec<Frame>) {
+        if !self.seen.insert(path.clone()) {
             return;
         }
         if self.seen.len() > limits::FILES_MAX {
-            let message = format!("more than {} state files", limits::FILES_MAX);
-            return fail(&mut self.problems, Problem::new(Kind::Reference, message));
+            let message = format!("more than {} files", limits::FILES_MAX);
+            return self.fail(Problem::new(Kind::Reference, message), at);
         }
         match self.read(&path) {
             Ok((root, ordered)) => {
-                let includes = self.includes(&root);
-                let file = File { sls: name_of(&path).into(), path, root, ordered };
-                stack.push(Frame { file, includes: includes.into_iter() });
+                let includes = self.includes(&root).into_iter();
+                let sls = name_of(&path).into();
+                let file = File { sls, path, root, ordered, includes: Vec::new() };
+                stack.push(Frame { file, includes });
             }
             Err(problems) => {
                 for problem in problems {
                     match problem.span {
                         Some(_) => self.problems.push(problem),
-                        None => fail(&mut self.problems, problem),
+                        None => self.fail(problem, at),
                     }
                 }
             }
@@ -172,14 +171,9 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
         let text = self.inputs.tree.read(path).map_err(unreadable)?;
         let text: Arc<str> = text.ok_or_else(|| unreadable("it does not exist".into()))?.into();
         let file = self.sources.add(&self.renderer.shown(path), text.clone());
-        let kind = shebang(&text);
-        if let Shebang::Unknown(name) = &kind {
-            let problem = Problem::new(Kind::Template, format!("unknown renderer `{name}`"));
-            let hint = "state files are Jinja and YAML; `#!ordered` is the only first line with a meaning";
-            return Err(vec![problem.at(Span::start_of(file)).hint(hint)]);
-        }
-        let root = self.compose(path, file, &text, kind != Shebang::Plain)?;
-        Ok((root, kind == Shebang::Ordered || self.inputs.ordered))
+        let passes = renderer::passes(&text, file).map_err(|problem| vec![problem])?;
+        let root = self.compose(path, file, &text, passes != Passes::Plain)?;
+        Ok((root, passes == Passes::Ordered || self.inputs.ordered))
     }
 
     fn compose(

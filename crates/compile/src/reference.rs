@@ -42,7 +42,7 @@ fn is_path(reference: &str) -> bool {
 /// Finds the one file that a reference names. `from` is the path of the file that names it.
 pub fn find(tree: &dyn Tree, reference: &str, from: Option<&str>) -> Result<String, Failure> {
     let outside = || {
-        Failure::new(format!("`{reference}` leaves the states directory"))
+        Failure::new(format!("`{reference}` leaves the {}", tree.called()))
             .hint("name a file below it, as in `web.config` or `web/config.zy`".to_string())
     };
     let scheme = ["salt://", "zester://"].iter().find_map(|scheme| reference.strip_prefix(scheme));

@@ -1,4 +1,4 @@
-//! `top.zy` (S-8): which references this peel gets.
+//! `top.zy` (S-8, S-48): which references this peel gets, of states or of settings.
 
 use crate::load::Loader;
 use crate::{Inputs, Tree};
@@ -7,8 +7,20 @@ use zester_model::problem::{Kind, Problem};
 use zester_model::source::Span;
 use zester_model::target::{Subject, Target};
 
+/// What the references are for.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum Purpose {
+    States,
+    /// Settings cannot decide which settings there are.
+    Settings,
+}
+
 /// The references that match this peel, in the order of the file, each once.
-pub fn references(inputs: &Inputs<'_>, loader: &mut Loader<'_, '_, '_>) -> Vec<(String, Option<Span>)> {
+pub fn references(
+    inputs: &Inputs<'_>,
+    loader: &mut Loader<'_, '_, '_>,
+    purpose: Purpose,
+) -> Vec<(String, Option<Span>)> {
     let Some(path) = find(inputs.tree, loader) else { return Vec::new() };
     let root = match loader.read(path) {
         Ok((root, _)) => root,
@@ -21,7 +33,14 @@ pub fn references(inputs: &Inputs<'_>, loader: &mut Loader<'_, '_, '_>) -> Vec<(
     let mut problems = Vec::new();
     for (target, list) in entries(&root, &mut problems) {
         let (method, references) = split(list, &mut problems);
-        match parse(target, method, &mut problems) {
+        let parsed = parse(target, method, &mut problems);
+        if purpose == Purpose::Settings && parsed.as_ref().is_some_and(Target::needs_settings) {
+            let message = "settings cannot be assigned by settings: there are none yet";
+            let problem = Problem::new(Kind::Target, message).at(target.span);
+            problems.push(problem.hint("use the id of the machine or its facts, such as `G@role:web`"));
+            continue;
+        }
+        match parsed {
             Some(target) if matches(&target, inputs) => {
                 for (reference, at) in references {
                     if !found.iter().any(|(other, _)| *other == reference) {
@@ -46,7 +65,8 @@ fn find(tree: &dyn Tree, loader: &mut Loader<'_, '_, '_>) -> Option<&'static str
             None
         }
         (false, false) => {
-            let problem = Problem::new(Kind::Reference, "there is no `top.zy` in the states directory");
+            let message = format!("there is no `top.zy` in the {}", tree.called());
+            let problem = Problem::new(Kind::Reference, message);
             loader.problems.push(problem.hint("name what to apply, or write `top.zy`"));
             None
         }

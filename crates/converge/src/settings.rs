@@ -3,13 +3,14 @@
 use crate::error::Error;
 use crate::tree::DirTree;
 use serde_json::{Map, Value as Json};
-use std::path::{Path, PathBuf};
-use zester_compile::{Functions, Inputs};
+use std::io::Read;
+use std::path::Path;
+use zester_compile::{Functions, Inputs, SettingsFiles, Tree};
+use zester_host::Fault;
 use zester_model::catalog::Catalog;
-use zester_model::node::Node;
-use zester_model::problem::{Kind, Problem};
-use zester_model::source::{Sources, Span};
-use zester_model::target::{Subject, Target};
+use zester_model::limits;
+
+pub use zester_compile::merge;
 
 /// Walks `a:b:c` through maps, and through lists by number.
 pub fn walk<'a>(root: &'a Json, key: &str) -> Option<&'a Json> {
@@ -20,18 +21,6 @@ pub fn walk<'a>(root: &'a Json, key: &str) -> Option<&'a Json> {
     })
 }
 
-/// Lays `over` onto `base`: maps merge, everything else is replaced.
-pub fn merge(base: &mut Json, over: Json) {
-    match (base, over) {
-        (Json::Object(base), Json::Object(over)) => {
-            for (key, value) in over {
-                merge(base.entry(key).or_insert(Json::Null), value);
-            }
-        }
-        (base, over) => *base = over,
-    }
-}
-
 /// What settings files may see while they are rendered.
 pub struct Reading<'a> {
     pub facts: &'a Json,
@@ -39,135 +28,96 @@ pub struct Reading<'a> {
     pub id: &'a str,
 }
 
-/// Reads `--settings FILE|DIR`. A directory with a `top.zy` assigns files by target; without one all files count, in the
-/// order of their names.
+/// Reads `--settings FILE|DIR`. A directory with a `top.zy` (or `top.sls`) assigns files by target; without one all
+/// files count, in the order of their names. Either way they go through the loader of states: templates, `include:`,
+/// first lines, a position in every error (S-48).
 pub fn read(path: &Path, reading: &Reading<'_>) -> Result<Json, Error> {
     let meta = std::fs::metadata(path).map_err(|error| Error::io("read the settings", path, error))?;
-    let mut shelf = Shelf { reading, sources: Sources::default(), problems: Vec::new() };
-    let files = match meta.is_dir() {
-        false => vec![path.to_path_buf()],
-        true if path.join("top.zy").is_file() => shelf.assigned(path)?,
-        true => files_in(path)?,
+    if !meta.is_dir() {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let directory = path.parent().unwrap_or(Path::new(""));
+        let beside =
+            DirTree::of_settings(if directory == Path::new("") { Path::new(".") } else { directory });
+        let tree = Named { path, name: &name, beside };
+        return load(&tree, directory, &SettingsFiles::These(vec![name.clone()]), reading);
+    }
+    let assigned = ["top.zy", "top.sls"].iter().any(|top| path.join(top).symlink_metadata().is_ok());
+    let files = match assigned {
+        true => SettingsFiles::Assigned,
+        false => SettingsFiles::These(files_in(path)?),
     };
-    let mut merged = Json::Object(Map::new());
-    for file in files {
-        if let Some(node) = shelf.load(&file)?.filter(|node| !node.is_null()) {
-            match node.as_map() {
-                Some(_) => merge(&mut merged, node.to_json()),
-                None => shelf.problems.push(not_a_map(node.span)),
-            }
+    load(&DirTree::of_settings(path), path, &files, reading)
+}
+
+fn load(tree: &dyn Tree, root: &Path, files: &SettingsFiles, reading: &Reading<'_>) -> Result<Json, Error> {
+    let inputs = Inputs {
+        tree,
+        tree_name: &root.display().to_string(),
+        catalog: &Catalog::default(),
+        facts: reading.facts,
+        settings: &Json::Object(Map::new()),
+        functions: reading.functions,
+        id: reading.id,
+        ordered: false,
+    };
+    zester_compile::settings(&inputs, files)
+        .map_err(|(sources, problems)| Error::Problems { problems, sources: Box::new(sources) })
+}
+
+/// One file that the user named, whatever it is (a link, a pipe), and the directory beside it for what it includes.
+struct Named<'a> {
+    path: &'a Path,
+    name: &'a str,
+    beside: DirTree,
+}
+
+impl Tree for Named<'_> {
+    fn read(&self, path: &str) -> Result<Option<String>, String> {
+        if path != self.name {
+            return self.beside.read(path);
         }
+        let fail = |error| Fault::io("read", self.path, error).message;
+        let file = std::fs::File::open(self.path).map_err(fail)?;
+        let mut bytes = Vec::new();
+        let most = limits::SOURCE_BYTES_MAX as u64;
+        std::io::Read::take(file, most + 1).read_to_end(&mut bytes).map_err(fail)?;
+        if bytes.len() as u64 > most {
+            return Err(format!("it has more than {most} bytes"));
+        }
+        String::from_utf8(bytes).map(Some).map_err(|_| format!("{path} is not UTF-8 text"))
     }
-    match shelf.problems.is_empty() {
-        true => Ok(merged),
-        false => Err(Error::Problems { problems: shelf.problems, sources: Box::new(shelf.sources) }),
+
+    fn called(&self) -> &'static str {
+        self.beside.called()
+    }
+
+    fn files(&self) -> Vec<String> {
+        self.beside.files()
     }
 }
 
-/// Settings files while they are read: one list of sources, one list of problems.
-struct Shelf<'a> {
-    reading: &'a Reading<'a>,
-    sources: Sources,
-    problems: Vec<Problem>,
-}
-
-impl Shelf<'_> {
-    /// Renders and reads one file; what is wrong with it is noted.
-    fn load(&mut self, path: &Path) -> Result<Option<Node>, Error> {
-        let text =
-            std::fs::read_to_string(path).map_err(|error| Error::io("read the settings", path, error))?;
-        let (catalog, none) = (Catalog::default(), Json::Object(Map::new()));
-        let tree = DirTree::new(path.parent().unwrap_or(Path::new(".")));
-        let inputs = Inputs {
-            tree: &tree,
-            tree_name: "",
-            catalog: &catalog,
-            facts: self.reading.facts,
-            settings: &none,
-            functions: self.reading.functions,
-            id: self.reading.id,
-            ordered: false,
-        };
-        match zester_compile::render_yaml(&inputs, &mut self.sources, &path.display().to_string(), &text) {
-            Ok(node) => Ok(Some(node)),
-            Err(problems) => {
-                self.problems.extend(problems);
-                Ok(None)
-            }
-        }
-    }
-
-    /// The files that `top.zy` gives this machine, in its order.
-    fn assigned(&mut self, directory: &Path) -> Result<Vec<PathBuf>, Error> {
-        let Some(top) = self.load(&directory.join("top.zy"))? else { return Ok(Vec::new()) };
-        let Some(mut entries) = top.as_map() else {
-            self.problems.push(not_a_map(top.span));
-            return Ok(Vec::new());
-        };
-        if let [(key, inside)] = entries
-            && key.as_text() == Some("base")
-        {
-            entries = inside.as_map().unwrap_or_default();
-        }
-        let none = Json::Null;
-        let subject = Subject { id: self.reading.id, facts: self.reading.facts, settings: &none };
-        let mut files = Vec::new();
-        for (key, references) in entries {
-            match Target::parse(key.as_text().unwrap_or_default()) {
-                Ok(target) if !target.matches(&subject) => {}
-                Ok(_) => {
-                    for reference in references.as_list().unwrap_or_default() {
-                        files.extend(self.file_of(directory, reference));
-                    }
-                }
-                Err(error) => self.problems.push(Problem::new(Kind::Target, error.message).at(key.span)),
-            }
-        }
-        Ok(files)
-    }
-
-    fn file_of(&mut self, directory: &Path, reference: &Node) -> Option<PathBuf> {
-        let name = reference.as_text().unwrap_or_default();
-        let below = name.replace('.', "/");
-        let plain =
-            !below.is_empty() && !below.starts_with('/') && !below.split('/').any(|part| part.is_empty());
-        let candidates = [
-            format!("{below}.zy"),
-            format!("{below}/init.zy"),
-            format!("{below}.sls"),
-            format!("{below}/init.sls"),
-        ];
-        let found = candidates.iter().map(|file| directory.join(file)).find(|path| plain && path.is_file());
-        if found.is_none() {
-            let message = format!("there is no settings file `{name}` below {}", directory.display());
-            self.problems.push(Problem::new(Kind::Reference, message).at(reference.span));
-        }
-        found
-    }
-}
-
-fn not_a_map(span: Span) -> Problem {
-    Problem::new(Kind::Settings, "settings must be a map of names to values").at(span)
-}
-
-fn files_in(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+/// The settings files of a directory without a top file, by name. Those of its directories are for `include:`.
+fn files_in(directory: &Path) -> Result<Vec<String>, Error> {
     let fail = |error| Error::io("list the settings", directory, error);
-    let mut paths = Vec::new();
+    let mut names = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(fail)? {
         let path = entry.map_err(fail)?.path();
         let ending = path.extension().and_then(|end| end.to_str()).unwrap_or_default();
-        if ["zy", "sls", "yaml", "yml", "json"].contains(&ending) {
-            paths.push(path);
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        // `is_dir` follows links, and what cannot be looked at is for the reader to complain about.
+        if ["zy", "sls", "yaml", "yml", "json"].contains(&ending) && !path.is_dir() {
+            names.push(name.into_owned());
         }
     }
-    paths.sort();
-    Ok(paths)
+    names.sort();
+    Ok(names)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+    use zester_rule::rule;
 
     #[test]
     fn keys_walk_maps_and_lists() {
@@ -176,10 +126,85 @@ mod tests {
         assert_eq!(walk(&root, "a:x"), None);
     }
 
+    struct NoFunctions;
+
+    impl Functions for NoFunctions {
+        fn call(&self, name: &str, _: Vec<Json>, _: Map<String, Json>) -> Result<Json, String> {
+            Err(format!("no {name}"))
+        }
+        fn names(&self) -> Vec<String> {
+            Vec::new()
+        }
+    }
+
+    /// Reads what files in a fresh directory make, given the path below it that the user names.
+    fn of(files: &[(&str, &str)], named: &str) -> Result<Json, Vec<String>> {
+        let temp = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = temp.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let reading = Reading { facts: &json!({"os": "Debian"}), functions: &NoFunctions, id: "web-1" };
+        let root = temp.path().display().to_string();
+        read(&temp.path().join(named), &reading).map_err(|error| match error {
+            Error::Problems { problems, sources } => {
+                let line = |problem: &zester_model::problem::Problem| {
+                    let place = problem.span.map(|span| sources.place(span)).unwrap_or_default();
+                    format!("{}: {}", place.replace(&root, ""), problem.message)
+                };
+                problems.iter().map(line).collect()
+            }
+            other => vec![other.to_string()],
+        })
+    }
+
     #[test]
-    fn maps_merge_and_everything_else_is_replaced() {
-        let mut base = json!({"a": {"x": 1, "y": [1]}, "b": 1});
-        merge(&mut base, json!({"a": {"y": [2]}, "b": {"z": 1}}));
-        assert_eq!(base, json!({"a": {"x": 1, "y": [2]}, "b": {"z": 1}}));
+    #[rule("S-48")]
+    fn s48_a_directory_without_a_top_file_is_all_its_files_in_order_and_what_they_include() {
+        let files = [
+            ("s/20-b.yaml", "a: 2\nos: {{ facts.os }}\n"),
+            ("s/10-a.zy", "include: [more.deep]\na: 1\n"),
+            ("s/more/deep.sls", "a: 0\ndeep: true\n"),
+            ("s/more/other.sls", "never: true\n"),
+            ("s/30.json", "{\"json\": 1}"),
+            ("s/notes.txt", "no: setting\n"),
+        ];
+        assert_eq!(of(&files, "s"), Ok(json!({"a": 2, "deep": true, "os": "Debian", "json": 1})));
+        assert_eq!(of(&files, "s/10-a.zy"), Ok(json!({"a": 1, "deep": true})));
+    }
+
+    #[test]
+    #[rule("S-48")]
+    fn s48_a_top_file_of_either_name_keeps_the_settings_of_other_machines_out() {
+        for top in ["top.zy", "top.sls"] {
+            let files = [
+                ("web.sls", "role: web\n"),
+                ("db.sls", "password: secret\n"),
+                (top, "base:\n  'web*': [web]\n  'db*': [db]\n"),
+            ];
+            assert_eq!(of(&files, ""), Ok(json!({"role": "web"})), "{top}");
+        }
+        let both = [("top.zy", ""), ("top.sls", "")];
+        assert_eq!(of(&both, ""), Err(vec![": both `top.zy` and `top.sls` exist".to_string()]));
+    }
+
+    #[test]
+    #[rule("S-48")]
+    fn s48_errors_have_places_in_the_file_as_the_user_named_it() {
+        let files =
+            [("s/a.zy", "#!jinja|yaml|gpg\na: 1\n"), ("s/b.zy", "include: [../x.zy]\nb: {{ nope }}\n")];
+        assert_eq!(
+            of(&files, "s"),
+            Err(vec![
+                "/s/a.zy:1:1: unknown renderer `gpg`".to_string(),
+                "/s/b.zy:2:7: `nope` is undefined".to_string()
+            ])
+        );
+        let outside = [("s/b.zy", "include:\n  - ../x.zy\n")];
+        assert_eq!(
+            of(&outside, "s/b.zy"),
+            Err(vec!["/s/b.zy:2:5: `../x.zy` leaves the settings directory".to_string()])
+        );
     }
 }

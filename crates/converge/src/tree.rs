@@ -1,4 +1,5 @@
-//! The states dir on disk, as the compiler and the resources see it. Nothing outside it can be reached.
+//! A directory of states or settings on disk, as the compiler and the resources see it. Nothing outside it can be
+//! reached.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,11 +10,16 @@ use zester_model::limits;
 
 pub struct DirTree {
     root: PathBuf,
+    called: &'static str,
 }
 
 impl DirTree {
     pub fn new(root: &Path) -> DirTree {
-        DirTree { root: root.to_path_buf() }
+        DirTree { root: root.to_path_buf(), called: "states directory" }
+    }
+
+    pub fn of_settings(root: &Path) -> DirTree {
+        DirTree { root: root.to_path_buf(), called: "settings directory" }
     }
 
     pub fn root(&self) -> &Path {
@@ -27,7 +33,7 @@ impl DirTree {
             Ok(Some(bytes)) => Ok(bytes),
             Ok(None) => Err(Fault::new(
                 FaultKind::NotFound,
-                format!("there is no file `{below}` below the states directory {}", self.root.display()),
+                format!("there is no file `{below}` below the {} {}", self.called, self.root.display()),
             )),
             Err(why) => Err(Fault::new(FaultKind::Denied, why)),
         }
@@ -36,7 +42,7 @@ impl DirTree {
     fn load(&self, below: &str, limit: u64) -> Result<Option<Vec<u8>>, String> {
         let plain = Path::new(below).components().all(|part| matches!(part, Component::Normal(_)));
         if !plain || below.is_empty() {
-            return Err(format!("`{below}` leaves the states directory"));
+            return Err(format!("`{below}` leaves the {}", self.called));
         }
         let path = self.root.join(below);
         let real = match path.canonicalize() {
@@ -48,7 +54,7 @@ impl DirTree {
         };
         let root = self.root.canonicalize().map_err(|error| Fault::io("find", &self.root, error).message)?;
         if !real.starts_with(&root) {
-            return Err(format!("`{below}` is a link that leaves the states directory"));
+            return Err(format!("`{below}` is a link that leaves the {}", self.called));
         }
         let meta = fs::metadata(&real).map_err(|error| Fault::io("look at", &path, error).message)?;
         if meta.is_dir() {
@@ -65,6 +71,10 @@ impl Tree for DirTree {
     fn read(&self, path: &str) -> Result<Option<String>, String> {
         let Some(bytes) = self.load(path, limits::SOURCE_BYTES_MAX as u64)? else { return Ok(None) };
         String::from_utf8(bytes).map(Some).map_err(|_| format!("{path} is not UTF-8 text"))
+    }
+
+    fn called(&self) -> &'static str {
+        self.called
     }
 
     fn files(&self) -> Vec<String> {

@@ -16,18 +16,21 @@ use minijinja::machinery::parse;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Object, Rest, Serde, Value, ValueKind, ValueOrKwargs};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zester_model::limits;
-use zester_model::source::FileId;
+use zester_model::problem::{Kind, Problem};
+use zester_model::source::{FileId, Span};
 
 /// See `mutable::GROWTH_MAX`. Only what is touched is ever taken from the machine.
 pub const STACK_BYTES: usize = 256 * 1024 * 1024;
 /// What the engine counts for one include; a macro counts less.
 const INCLUDE_COST: usize = 10;
+/// Keys of imported data that are kept to suggest from.
+const KEYS_KEPT_MAX: usize = 10_000;
 /// Stands before the name of a template that is wanted without marks.
 pub const UNMARKED: char = '\u{1}';
 
@@ -41,6 +44,8 @@ pub struct Loaded {
     pass: Rewritten,
     /// What the template sets itself.
     pub names: Vec<String>,
+    /// Keys of the maps that it writes down.
+    pub keys: Vec<String>,
 }
 
 impl Loaded {
@@ -66,6 +71,12 @@ pub struct Shared {
     /// Texts that need not be read.
     known: Mutex<HashMap<String, Arc<str>>>,
     requests: SyncSender<Request>,
+    /// Why the last import of data failed.
+    unreadable: Mutex<Option<Unreadable>>,
+    /// Keys of imported data, to suggest from.
+    keys: Mutex<BTreeSet<String>>,
+    /// What the directory of the templates is called.
+    called: &'static str,
     /// A value held characters of the kind that marks are made of.
     pub foreign: AtomicBool,
 }
@@ -75,7 +86,7 @@ fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    pub fn new(requests: SyncSender<Request>) -> Shared {
+    pub fn new(requests: SyncSender<Request>, called: &'static str) -> Shared {
         Shared {
             budget: Arc::new(Budget::new()),
             spots: Spots::default(),
@@ -83,6 +94,9 @@ impl Shared {
             by_name: Mutex::default(),
             known: Mutex::default(),
             requests,
+            unreadable: Mutex::default(),
+            keys: Mutex::default(),
+            called,
             foreign: AtomicBool::new(false),
         }
     }
@@ -94,6 +108,34 @@ impl Shared {
     pub fn loaded(&self, name: &str) -> Option<Arc<Loaded>> {
         let index = self.index(name)?;
         open(&self.loaded).get(index).cloned()
+    }
+
+    /// The data that could not be read, if that is what a render failed for.
+    pub fn take_unreadable(&self) -> Option<Unreadable> {
+        open(&self.unreadable).take()
+    }
+
+    /// Notes the keys of a map, of its maps and of those of its lists.
+    fn remember_keys(&self, data: &serde_json::Value) {
+        let mut keys = open(&self.keys);
+        let mut rest = vec![data];
+        while let Some(value) = rest.pop().filter(|_| keys.len() < KEYS_KEPT_MAX) {
+            match value {
+                serde_json::Value::Object(map) => {
+                    keys.extend(map.keys().cloned());
+                    rest.extend(map.values());
+                }
+                serde_json::Value::Array(items) => rest.extend(items),
+                _ => {}
+            }
+        }
+    }
+
+    /// Every name that a template of this compile sets, and every key of a map that it writes or imports.
+    pub fn all_names(&self) -> BTreeSet<String> {
+        let loaded = open(&self.loaded);
+        let names = loaded.iter().flat_map(|loaded| loaded.names.iter().chain(&loaded.keys));
+        names.chain(open(&self.keys).iter()).cloned().collect()
     }
 
     /// The templates loaded since there were `count` of them.
@@ -114,12 +156,18 @@ impl Shared {
         answer.recv().map_err(gone)
     }
 
+    /// A path below the directory: no scheme, no `..` that leaves it.
+    fn below(&self, name: &str) -> Result<String, String> {
+        below(name).ok_or_else(|| format!("`{name}` leaves the {}", self.called))
+    }
+
     fn read(&self, name: &str) -> Result<Option<Arc<str>>, String> {
         if let Some(text) = open(&self.known).get(name) {
             return Ok(Some(text.clone()));
         }
+        let unreadable = |why: String| format!("cannot read `{name}`: {why}");
         let text: Option<Arc<str>> =
-            self.ask(|reply| Request::Read(name.to_string(), reply))??.map(Arc::from);
+            self.ask(|reply| Request::Read(name.to_string(), reply))?.map_err(unreadable)?.map(Arc::from);
         if let Some(text) = &text {
             self.learn(name, text.clone());
         }
@@ -131,7 +179,7 @@ impl Shared {
         let name = wanted.trim_start_matches(UNMARKED);
         // Not "not found": an include that may be missing may still not reach outside.
         let refused = |message| Error::new(ErrorKind::InvalidOperation, message);
-        let path = below(name).map_err(refused)?;
+        let path = self.below(name).map_err(refused)?;
         let text = match self.read(&path).map_err(refused)? {
             Some(text) => text,
             None => return Ok(None),
@@ -143,7 +191,7 @@ impl Shared {
         let statements = statements::rewrite(&text, syntax);
         let mut loaded = open(&self.loaded);
         let index = loaded.len();
-        let (pass, names) = match parse(&statements.text, wanted, syntax.clone()) {
+        let (pass, names, keys) = match parse(&statements.text, wanted, syntax.clone()) {
             Ok(tree) => {
                 let spots = marked.then_some((&self.spots, index));
                 let mut pass = Pass::new(&statements.text, spots);
@@ -151,19 +199,18 @@ impl Shared {
                 pass.finish()
             }
             // The engine will find the same mistake and say where it is.
-            Err(_) => (Rewritten::unchanged(&statements.text), Vec::new()),
+            Err(_) => (Rewritten::unchanged(&statements.text), Vec::new(), Vec::new()),
         };
         let rewritten = pass.text.clone();
-        loaded.push(Arc::new(Loaded { name: path, text, statements, pass, names }));
+        loaded.push(Arc::new(Loaded { name: path, text, statements, pass, names, keys }));
         open(&self.by_name).insert(wanted.to_string(), index);
         Ok(Some(rewritten))
     }
 }
 
-/// A path below the states dir: no scheme, no `..` that leaves it.
-pub fn below(name: &str) -> Result<String, String> {
+fn below(name: &str) -> Option<String> {
     let bare = name.strip_prefix("salt://").or_else(|| name.strip_prefix("zester://")).unwrap_or(name);
-    crate::reference::normalise(bare).ok_or_else(|| format!("`{name}` leaves the states directory"))
+    crate::reference::normalise(bare)
 }
 
 /// A value on its way to the output, with the mark of the tag that yields it.
@@ -180,29 +227,38 @@ pub fn syntax() -> SyntaxConfig {
     SyntaxConfig::builder().keep_trailing_newline(true).build().unwrap_or_default()
 }
 
-/// Reads data that a template loads.
-pub fn load(format: &str, text: &str) -> Result<Value, Error> {
-    let wrong = |message: String| Error::new(ErrorKind::InvalidOperation, message);
+/// Reads data that a template loads; what is wrong with it has places in its text.
+fn read_data(format: &str, text: &str) -> Result<serde_json::Value, Vec<Problem>> {
     match format {
-        "text" => Ok(Value::from(text)),
-        "json" => {
-            let json: serde_json::Value =
-                serde_json::from_str(text).map_err(|error| wrong(format!("not JSON: {error}")))?;
-            Ok(Value::from(Serde(json)))
-        }
-        _ => {
-            let node = crate::yaml::compose(text, &mut Positions::plain(FileId(0), text));
-            let node = node.map_err(|problems| {
-                let first = problems.first();
-                let message = first.map_or_else(|| "not YAML".to_string(), |problem| problem.message.clone());
-                match first.and_then(|problem| problem.span) {
-                    Some(span) => wrong(format!("{message} (line {}, column {})", span.line, span.column)),
-                    None => wrong(message),
-                }
-            })?;
-            Ok(Value::from(Serde(node.to_json())))
-        }
+        "text" => Ok(text.into()),
+        "json" => serde_json::from_str(text).map_err(|error| {
+            let sentence = error.to_string();
+            let reason = sentence.split(" at line ").next().unwrap_or_default();
+            let place = Span::new(FileId(0), error.line() as u32, error.column() as u32, 1);
+            vec![Problem::new(Kind::Yaml, format!("not JSON: {reason}")).at(place)]
+        }),
+        _ => crate::yaml::compose(text, &mut Positions::plain(FileId(0), text)).map(|node| node.to_json()),
     }
+}
+
+/// Reads data that stands in a template.
+pub fn load(format: &str, text: &str) -> Result<Value, Error> {
+    read_data(format, text).map(|json| Value::from(Serde(json))).map_err(|problems| {
+        let first = problems.first();
+        let message = first.map_or_else(|| "not YAML".to_string(), |problem| problem.message.clone());
+        let place = first.and_then(|problem| problem.span);
+        let place = place.map(|span| format!(" (line {}, column {})", span.line, span.column));
+        Error::new(ErrorKind::InvalidOperation, format!("{message}{}", place.unwrap_or_default()))
+    })
+}
+
+/// A file of data that a template imports and that is not what it should be.
+#[derive(Debug)]
+pub struct Unreadable {
+    pub path: String,
+    pub text: Arc<str>,
+    /// Their spans are places of this text, whatever file they name.
+    pub problems: Vec<Problem>,
 }
 
 /// What the world outside gives to templates.
@@ -334,13 +390,21 @@ fn own_functions(env: &mut Environment<'static>, shared: &Arc<Shared>, maker: &M
         env.add_function(format!("_import_{format}"), move |state: &minijinja::State, name: String| {
             let path = join(&name, state.name());
             let path = path.trim_start_matches(UNMARKED);
-            let path = below(path).map_err(|why| Error::new(ErrorKind::TemplateNotFound, why))?;
+            let path = shared.below(path).map_err(|why| Error::new(ErrorKind::TemplateNotFound, why))?;
             match shared.read(&path).map_err(|why| Error::new(ErrorKind::TemplateNotFound, why))? {
                 None => Err(Error::new(ErrorKind::TemplateNotFound, format!("`{path}` does not exist"))),
-                Some(text) => load(format, &text).map_err(|error| {
-                    let detail = error.detail().unwrap_or_default().to_string();
-                    Error::new(ErrorKind::InvalidOperation, format!("{path}: {detail}"))
-                }),
+                Some(text) => match read_data(format, &text) {
+                    Ok(json) => {
+                        shared.remember_keys(&json);
+                        Ok(Value::from(Serde(json)))
+                    }
+                    Err(problems) => {
+                        let error =
+                            Error::new(ErrorKind::InvalidOperation, format!("`{path}` cannot be read"));
+                        *open(&shared.unreadable) = Some(Unreadable { path, text, problems });
+                        Err(error)
+                    }
+                },
             }
         });
     }

@@ -19,8 +19,11 @@ pub struct View<'a> {
     pub shared: &'a Shared,
     /// By the index of the template.
     pub files: &'a [FileId],
-    /// The template that was to be rendered.
+    /// The template that was to be rendered, by its entry and by its name.
     pub file: FileId,
+    pub name: &'a str,
+    /// The variables that it was given.
+    pub context: &'a [String],
     pub around: &'a Surroundings<'a>,
 }
 
@@ -28,6 +31,25 @@ impl View<'_> {
     fn template(&self, name: &str) -> Option<(Arc<Loaded>, FileId)> {
         let file = self.files.get(self.shared.index(name)?).copied()?;
         Some((self.shared.loaded(name)?, file))
+    }
+
+    /// The nearest key of a map: of those that templates write or import, then of the settings and facts.
+    fn any_key(&self, wrong: &str) -> Option<String> {
+        self.any_name(wrong).or_else(|| {
+            let mut keys = Vec::new();
+            let mut rest = vec![self.around.settings, self.around.facts];
+            while let Some(map) = rest.pop().and_then(|value| value.as_object()) {
+                keys.extend(map.keys().map(String::as_str));
+                rest.extend(map.values().filter(|value| value.is_object()));
+            }
+            did_you_mean(wrong, keys)
+        })
+    }
+
+    /// The nearest of all names and keys that templates of this compile set, write or import.
+    fn any_name(&self, wrong: &str) -> Option<String> {
+        let names = self.shared.all_names();
+        did_you_mean(wrong, names.iter().map(String::as_str).filter(|name| *name != wrong))
     }
 }
 
@@ -89,6 +111,11 @@ pub fn explain(error: &Failure, view: &View<'_>) -> Problem {
         return Problem::new(Kind::Template, message).at(span).note("templates are bounded; see `limits`");
     }
     let detail = error.detail.as_str();
+    // An operation on nothing, or a call of it: it is the nothing that is wrong.
+    let called = detail.strip_suffix(" is unknown").filter(|_| error.kind == ErrorKind::UnknownFunction);
+    if let Some(name) = called.or(inside(detail, "(`", "` is undefined")).filter(|name| is_path(name)) {
+        return undefined(Some(name), place.as_ref(), view).at(span);
+    }
     match error.kind {
         ErrorKind::UndefinedError => {
             // Across files the engine loses the name; the source still has it.
@@ -100,7 +127,8 @@ pub fn explain(error: &Failure, view: &View<'_>) -> Problem {
             let name = name.or_else(|| written.clone().filter(|text| is_path(text)));
             match (name, written) {
                 (None, Some(text)) if !text.contains('\n') && text.chars().count() <= SHOWN_LETTERS_MAX => {
-                    Problem::new(Kind::Template, format!("`{}` is undefined", text.trim())).at(span)
+                    let problem = Problem::new(Kind::Template, format!("`{}` is undefined", text.trim()));
+                    problem.at(span)
                 }
                 (name, _) => undefined(name.as_deref(), place.as_ref(), view).at(span),
             }
@@ -112,7 +140,8 @@ pub fn explain(error: &Failure, view: &View<'_>) -> Problem {
         ErrorKind::TemplateNotFound => {
             let plain = detail.replace(UNMARKED, "").replace("\\u{1}", "");
             let name = plain.split(['\'', '"']).nth(1).filter(|_| !plain.contains('`'));
-            let message = name.map(|name| format!("there is no file `{name}` in the states directory"));
+            let called = view.around.tree.called();
+            let message = name.map(|name| format!("there is no file `{name}` in the {called}"));
             Problem::new(Kind::Reference, message.unwrap_or(plain)).at(span)
         }
         ErrorKind::SyntaxError => syntax_problem(detail, span, place.as_ref()),
@@ -126,8 +155,18 @@ pub fn explain(error: &Failure, view: &View<'_>) -> Problem {
             });
             undefined(name.as_deref(), place.as_ref(), view).at(span)
         }
+        ErrorKind::UnknownMethod => {
+            let hint = detail.rsplit("has no method named ").next().and_then(|name| view.any_name(name));
+            other(error, detail).at(span).maybe_hint(hint)
+        }
         _ => other(error, detail).at(span),
     }
+}
+
+/// What stands between two marks.
+fn inside<'t>(text: &'t str, open: &str, close: &str) -> Option<&'t str> {
+    let (_, rest) = text.split_once(open)?;
+    rest.split_once(close).map(|(name, _)| name)
 }
 
 /// Text inside the first pair of backquotes.
@@ -169,20 +208,25 @@ fn undefined(name: Option<&str>, place: Option<&(Arc<Loaded>, FileId)>, view: &V
         None => (name, ""),
     };
     let own = place.map(|(loaded, _)| loaded.names.clone()).unwrap_or_default();
-    let known = || NAMES.iter().copied().chain(own.iter().map(String::as_str));
+    // What is included sees the names of the one that includes it.
+    let includer = view.shared.loaded(view.name).map(|loaded| loaded.names.clone()).unwrap_or_default();
+    let given = own.iter().chain(&includer).chain(view.context).map(String::as_str);
+    let known = || NAMES.iter().copied().chain(given.clone());
     if rest.is_empty() || !known().any(|known| known == root) {
         // Of `grain.os` it is `grain` that nobody knows.
         let problem = Problem::new(Kind::Template, format!("`{root}` is undefined"));
-        return problem.maybe_hint(did_you_mean(root, known()));
+        let near = did_you_mean(root, known().filter(|name| *name != root));
+        return problem.maybe_hint(near.or_else(|| view.any_name(root)));
     }
     let problem = Problem::new(Kind::Template, format!("`{name}` is undefined"));
+    let separators = ['.', '[', ']', '\'', '"'];
+    let keys: Vec<&str> = rest.split(separators).filter(|key| !key.is_empty()).collect();
     let data = match root {
         "facts" | "grains" => view.around.facts,
         "settings" | "pillar" => view.around.settings,
-        _ => return problem,
+        // A map of the template's own: the nearest key of any that there is.
+        _ => return problem.maybe_hint(keys.last().and_then(|key| view.any_key(key))),
     };
-    let separators = ['.', '[', ']', '\'', '"'];
-    let keys: Vec<&str> = rest.split(separators).filter(|key| !key.is_empty()).collect();
     let Some((wrong, before)) = keys.split_last() else { return problem };
     let map = before.iter().try_fold(data, |map, key| map.get(key)).and_then(|map| map.as_object());
     let near = map.and_then(|map| did_you_mean(wrong, map.keys().map(String::as_str)));

@@ -115,16 +115,19 @@ pub struct Pass<'s> {
     edits: Edits,
     /// Names that the template sets itself, to suggest from.
     pub names: Vec<String>,
+    /// Keys of the maps that it writes down, for the same.
+    pub keys: Vec<String>,
 }
 
 impl<'s> Pass<'s> {
     /// `spots` names the table of places and the template's index in it.
     pub fn new(source: &'s str, spots: Option<(&'s Spots, usize)>) -> Pass<'s> {
-        Pass { source, spots, edits: Edits::default(), names: Vec::new() }
+        Pass { source, spots, edits: Edits::default(), names: Vec::new(), keys: Vec::new() }
     }
 
-    pub fn finish(self) -> (Rewritten, Vec<String>) {
-        (self.edits.apply(self.source), self.names)
+    /// The rewritten text, the names that the template sets and the keys of its maps.
+    pub fn finish(self) -> (Rewritten, Vec<String>, Vec<String>) {
+        (self.edits.apply(self.source), self.names, self.keys)
     }
 
     /// `top`: what is emitted here goes straight to the output.
@@ -343,6 +346,10 @@ impl<'s> Pass<'s> {
     }
 
     fn expr(&mut self, expr: &Expr<'_>) {
+        if let Expr::Map(map) = expr {
+            let texts = map.keys.iter().filter_map(|key| key.as_const());
+            self.keys.extend(texts.filter_map(|key| key.as_str().map(str::to_string)));
+        }
         let span = expr.span();
         let range = span.start_offset as usize..span.end_offset as usize;
         match expr {

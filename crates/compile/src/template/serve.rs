@@ -1,7 +1,7 @@
 //! The two sides of a render: the compiling thread, which holds the states dir and the functions, and the rendering
 //! one, which holds the engine. They talk by messages; each waits while the other works.
 
-use super::environment::{self, Outside, Shared, UNMARKED};
+use super::environment::{self, Outside, Shared, UNMARKED, Unreadable};
 use super::mutable::Maker;
 use super::origin;
 use super::report::{self, Failure};
@@ -136,6 +136,8 @@ impl<'scope, 'env> Renderer<'scope, 'env> {
         let Some(live) = live.as_ref() else { return Err(Vec::new()) };
         live.shared.learn(name, text.clone());
         self.rendered.borrow_mut().insert(name.to_string(), file);
+        let known: Vec<String> = context.keys().cloned().collect();
+        live.shared.take_unreadable();
         let mut foreign = origin::is_foreign(text);
         let mut outcome = Ok(String::new());
         if !foreign {
@@ -160,11 +162,35 @@ impl<'scope, 'env> Renderer<'scope, 'env> {
                 Ok(Rendered { text, pieces })
             }
             Err(error) => {
-                let view =
-                    report::View { shared: &live.shared, files: &files, file, around: &self.surroundings };
-                Err(vec![report::explain(&error, &view)])
+                let view = report::View {
+                    shared: &live.shared,
+                    files: &files,
+                    file,
+                    name,
+                    context: &known,
+                    around: &self.surroundings,
+                };
+                let problem = report::explain(&error, &view);
+                Err(match live.shared.take_unreadable() {
+                    Some(data) => self.imported(sources, data, &problem),
+                    None => vec![problem],
+                })
             }
         }
+    }
+
+    /// The problems of imported data, where they stand, with the statement that imports it.
+    fn imported(&self, sources: &mut Sources, data: Unreadable, at: &Problem) -> Vec<Problem> {
+        let file = sources.add(&self.shown(&data.path), data.text);
+        let moved = |mut problem: Problem| {
+            let labels = problem.labels.iter_mut().map(|label| &mut label.span);
+            problem.span.iter_mut().chain(labels).for_each(|span| span.file = file);
+            match at.span {
+                Some(span) => problem.label(span, "imported here"),
+                None => problem,
+            }
+        };
+        data.problems.into_iter().map(moved).collect()
     }
 
     /// Gives every newly loaded template its entry in `sources`.
@@ -184,7 +210,7 @@ impl<'scope, 'env> Renderer<'scope, 'env> {
         }
         let (jobs, job_list) = sync_channel::<Job>(1);
         let (requests, request_list) = sync_channel(1);
-        let shared = Arc::new(Shared::new(requests.clone()));
+        let shared = Arc::new(Shared::new(requests.clone(), self.surroundings.tree.called()));
         let outside = Outside {
             facts: self.surroundings.facts.clone(),
             settings: self.surroundings.settings.clone(),

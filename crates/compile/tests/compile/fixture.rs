@@ -4,7 +4,9 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use zester_compile::{Ask, Compiled, Functions, Inputs, Tree, compile};
 use zester_model::catalog::Catalog;
+use zester_model::problem::Problem;
 use zester_model::program::State;
+use zester_model::source::Sources;
 
 pub struct Files(BTreeMap<String, String>);
 
@@ -89,14 +91,18 @@ pub fn texts(compiled: &Compiled) -> Vec<String> {
     compiled.problems.iter().map(|problem| text(compiled, problem)).collect()
 }
 
-pub fn text(compiled: &Compiled, problem: &zester_model::problem::Problem) -> String {
-    let mut line = problem.span.map(|span| format!("{}: ", compiled.sources.place(span))).unwrap_or_default();
+pub fn text(compiled: &Compiled, problem: &Problem) -> String {
+    text_in(&compiled.sources, problem)
+}
+
+pub fn text_in(sources: &Sources, problem: &Problem) -> String {
+    let mut line = problem.span.map(|span| format!("{}: ", sources.place(span))).unwrap_or_default();
     line.push_str(&problem.message);
     if let Some(hint) = &problem.hint {
         line.push_str(&format!(" [{hint}]"));
     }
     for label in &problem.labels {
-        line.push_str(&format!(" {{{} {}}}", compiled.sources.place(label.span), label.text));
+        line.push_str(&format!(" {{{} {}}}", sources.place(label.span), label.text));
     }
     line
 }

@@ -177,18 +177,16 @@ fn s4_what_is_ambiguous_missing_or_outside_is_an_error() {
 
 #[test]
 #[rule("S-5")]
-fn s5_an_include_cycle_prints_the_cycle() {
-    let tree = [("a.zy", "include: [b]\n"), ("b.zy", "include: [c]\n"), ("c.zy", "include: [a]\n")];
-    assert_eq!(
-        texts(&asked(&tree, "a")),
-        [
-            "states/c.zy:1:11: include cycle: a -> b -> c -> a [remove one of these includes, or move what both files need into a third]"
-        ]
-    );
-    assert_eq!(
-        texts(&asked(&[("me.zy", "include: [me]\n")], "me")),
-        ["states/me.zy:1:11: include cycle: me -> me [a file need not include itself: remove this line]"]
-    );
+fn s5_files_that_include_each_other_are_loaded_once_each() {
+    let tree = [
+        ("a.zy", "include: [b]\nin_a:\n  test.nop: []\n"),
+        ("b.zy", "include: [c]\nin_b:\n  test.nop:\n    - require: [in_a]\n"),
+        ("c.zy", "include: [a, .c]\nin_c:\n  test.nop: []\n"),
+    ];
+    let compiled = asked(&tree, "a");
+    assert_eq!(names(&compiled), ["test.nop:in_c", "test.nop:in_b", "test.nop:in_a"]);
+    assert_eq!(edges(&compiled, "test.nop:in_b"), ["require test.nop:in_a"]);
+    assert_eq!(names(&asked(&tree, "c")), ["test.nop:in_b", "test.nop:in_a", "test.nop:in_c"]);
 }
 
 #[test]

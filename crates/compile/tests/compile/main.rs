@@ -9,4 +9,5 @@ mod language;
 mod properties;
 mod requisites;
 mod seeds;
+mod settings;
 mod templates;

@@ -2,7 +2,7 @@
 
 use crate::fixture::*;
 use serde_json::json;
-use zester_compile::{Inputs, render, render_yaml};
+use zester_compile::{Inputs, render};
 use zester_rule::rule;
 
 /// Renders a text in the usual surroundings, with files beside it.
@@ -505,9 +505,87 @@ fn s10_context_lies_over_the_usual_variables_and_settings_files_keep_positions()
     assert!(text.is_err());
     let text = render(&inputs, "x", "{{ port }}{{ list[0] }}\n", context.as_object().unwrap());
     assert_eq!(text.map_err(|(_, problems)| problems), Ok("811\n".into()));
-    let mut sources = zester_model::source::Sources::default();
-    let node =
-        render_yaml(&inputs, &mut sources, "settings/a.yaml", "{% set x = 1 %}\na: {{ x }}\n").unwrap();
-    let (key, value) = &node.as_map().unwrap()[0];
-    assert_eq!((sources.place(key.span), value.to_json()), ("settings/a.yaml:2:1".into(), json!(1)));
+}
+
+/// What goes wrong when `c.zy` is compiled with another file beside it.
+fn with_file(source: &str, path: &str, text: &str) -> Vec<String> {
+    texts(&asked(&[("c.zy", source), (path, text)], "c"))
+}
+
+#[test]
+#[rule("C-7")]
+fn c7_a_mistake_in_an_included_file_is_shown_there() {
+    let include =
+        |text: &str| with_file("a:\n  test.nop: []\n{% include 'inc.jinja' %}\n", "inc.jinja", text);
+    for (text, expected) in [
+        ("\nx: {{ nope }}\n", "states/inc.jinja:2:7: `nope` is undefined"),
+        ("\nx: {{ 1 | nofilter }}\n", "states/inc.jinja:2:11: unknown filter `nofilter`"),
+        ("\n{% if x %}", "states/inc.jinja:2:1: `{% if %}` is never closed [add `{% endif %}`]"),
+        ("\n{% include 'gone' %}", "states/inc.jinja:2:4: there is no file `gone` in the states directory"),
+        ("\n{% include 'locked.zy' %}", "states/inc.jinja:2:4: cannot read `locked.zy`: permission denied"),
+        ("\nx:\n  test.nop: [{bad: 1}]", "states/inc.jinja:3:15: unknown parameter `bad` of test.nop"),
+        ("\nx:\n  test.nop: [1\n", "states/inc.jinja:3:13: a `[` is never closed [it opens here]"),
+    ] {
+        assert_eq!(include(text), [expected], "{text:?}");
+    }
+    let macros = "\n{% macro page(number) %}\nx: {{ numbr }}\n{% endmacro %}\n";
+    for source in [
+        "{% from 'm.jinja' import page %}\nx: {{ page(1) }}",
+        "{% import 'm.jinja' as m %}\nx: {{ m.page(1) }}",
+    ] {
+        let found = with_file(source, "m.jinja", macros);
+        assert_eq!(found, ["states/m.jinja:3:7: `numbr` is undefined [did you mean `number`?]"]);
+    }
+}
+
+#[test]
+#[rule("C-7")]
+fn c7_a_mistake_in_imported_data_is_shown_there() {
+    assert_eq!(
+        with_file("\n{% import_yaml 'm.yaml' as m %}\nx: {{ m.a }}\n", "m.yaml", "a: 1\nb: [1\n"),
+        ["states/m.yaml:2:4: a `[` is never closed [it opens here] {states/c.zy:2:4 imported here}"]
+    );
+    assert_eq!(
+        with_file("{% import_yaml 'm.yaml' as m %}\n", "m.yaml", "a: 1\na: 2\n"),
+        [
+            "states/m.yaml:2:1: duplicate key `a` [rename it, or join the two] {states/m.yaml:1:1 first defined here} {states/c.zy:1:4 imported here}"
+        ]
+    );
+    assert_eq!(
+        with_file("{% import_json 'm.json' as m %}\n", "m.json", "{\"a\": 1,\n \"b\": ]}\n"),
+        ["states/m.json:2:7: not JSON: expected value {states/c.zy:1:4 imported here}"]
+    );
+}
+
+#[test]
+#[rule("S-10")]
+fn s10_an_undefined_variable_suggests_the_nearest_name() {
+    for (source, expected) in [
+        ("{% set port = 2 %}\na: {{ prt }}\n", "2:7: `prt` is undefined [did you mean `port`?]"),
+        ("{% set port = 2 %}\na: {{ prt + 1 }}\n", "2:7: `prt` is undefined [did you mean `port`?]"),
+        ("{% set port = 2 %}\na: {{ prt() }}\n", "2:7: `prt` is undefined [did you mean `port`?]"),
+        ("{% set c = {'port': 1} %}\na: {{ c.prt }}\n", "2:7: `c.prt` is undefined [did you mean `port`?]"),
+        ("{% set c = pillar.app %}\na: {{ c.prt }}\n", "2:7: `c.prt` is undefined [did you mean `port`?]"),
+        ("\na: {{ pillar.app.prt }}\n", "2:7: `pillar.app.prt` is undefined [did you mean `port`?]"),
+        ("\na: {{ slss }}\n", "2:7: `slss` is undefined [did you mean `sls`?]"),
+        ("\na: {{ zzzzzz }}\n", "2:7: `zzzzzz` is undefined"),
+    ] {
+        assert_eq!(texts(&one(source)), [format!("states/c.zy:{expected}")], "{source}");
+    }
+    let data = "port: 1\n";
+    assert_eq!(
+        with_file("{% import_yaml 'm.yaml' as m %}\nx: {{ m.prt }}\n", "m.yaml", data),
+        ["states/c.zy:2:7: `m.prt` is undefined [did you mean `port`?]"]
+    );
+    assert_eq!(
+        with_file("{% set port = 1 %}{% include 'i' %}\n", "i", "a: {{ prt }}\n"),
+        ["states/i:1:7: `prt` is undefined [did you mean `port`?]"]
+    );
+    let macros = "{% macro page() %}{% endmacro %}\n";
+    assert_eq!(
+        with_file("{% from 'm' import pag %}\nx: {{ pag() }}\n", "m", macros),
+        ["states/c.zy:2:7: `pag` is undefined [did you mean `page`?]"]
+    );
+    let found = with_file("{% import 'm' as m %}\nx: {{ m.pag() }}\n", "m", macros);
+    assert!(found[0].ends_with("[did you mean `page`?]"), "{found:?}");
 }

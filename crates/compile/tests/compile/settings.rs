@@ -1,0 +1,103 @@
+//! S-48: settings go through the loader of states.
+
+use crate::fixture::*;
+use serde_json::{Value as Json, json};
+use zester_compile::{Inputs, SettingsFiles, settings};
+use zester_rule::rule;
+
+/// The settings of a tree, or its problems as text.
+fn read(list: &[(&str, &str)], which: &SettingsFiles) -> Result<Json, Vec<String>> {
+    let (tree, facts) = (files(list), facts());
+    let inputs = Inputs {
+        tree: &tree,
+        tree_name: "settings",
+        catalog: catalog(),
+        facts: &facts,
+        settings: &json!({}),
+        functions: &Echo,
+        id: "web-01",
+        ordered: false,
+    };
+    settings(&inputs, which)
+        .map_err(|(sources, problems)| problems.iter().map(|problem| text_in(&sources, problem)).collect())
+}
+
+fn assigned(list: &[(&str, &str)]) -> Result<Json, Vec<String>> {
+    read(list, &SettingsFiles::Assigned)
+}
+
+fn these(list: &[(&str, &str)], names: &[&str]) -> Result<Json, Vec<String>> {
+    read(list, &SettingsFiles::These(names.iter().map(|name| name.to_string()).collect()))
+}
+
+#[test]
+#[rule("S-48")]
+fn s48_a_top_file_of_either_name_assigns_by_target() {
+    for top in ["top.zy", "top.sls"] {
+        let tree = [
+            (top, "base:\n  'web*':\n    - web\n  'G@os:Debian': [debian.init]\n  'db*': [secret]\n"),
+            ("web.sls", "role: web\n"),
+            ("debian/init.zy", "os: {{ grains.os }}\n"),
+            ("secret.sls", "password: hidden\n"),
+        ];
+        let debian = tree.map(|(path, text)| (path, text.replace("debian.init", "debian")));
+        let debian: Vec<(&str, &str)> = debian.iter().map(|(path, text)| (*path, text.as_str())).collect();
+        assert_eq!(assigned(&debian), Ok(json!({"role": "web", "os": "Debian"})));
+    }
+}
+
+#[test]
+#[rule("S-48")]
+fn s48_include_is_followed_and_is_no_setting() {
+    let tree = [
+        ("top.zy", "'*': [app]\n"),
+        ("app/init.zy", "include:\n  - .port\n  - common\nname: shop\nlog: {level: info}\n"),
+        ("app/port.sls", "port: 80\nlog: {level: debug, to: syslog}\n"),
+        ("common.zy", "port: 8080\n"),
+    ];
+    let merged = json!({"port": 8080, "log": {"level": "info", "to": "syslog"}, "name": "shop"});
+    assert_eq!(assigned(&tree), Ok(merged));
+    let both = [("a.zy", "include: [b]\nx: 1\n"), ("b.zy", "include: [a]\nx: 2\ny: 2\n")];
+    assert_eq!(these(&both, &["a.zy", "b.zy"]), Ok(json!({"x": 1, "y": 2})));
+    assert_eq!(these(&[("list.json", "{\"a\": [1, 2]}")], &["list.json"]), Ok(json!({"a": [1, 2]})));
+}
+
+#[test]
+#[rule("S-48")]
+fn s48_ciphertext_is_never_a_value() {
+    let tree = [("a.zy", "#!yaml|gpg\npassword: |\n  -----BEGIN PGP MESSAGE-----\n")];
+    assert_eq!(
+        these(&tree, &["a.zy"]),
+        Err(vec![
+            "settings/a.zy:1:1: unknown renderer `gpg` [write the values decrypted, into a file that only root can read]"
+                .to_string()
+        ])
+    );
+    assert_eq!(these(&[("a.zy", "#!yaml\na: '{{ b }}'\n")], &["a.zy"]), Ok(json!({"a": "{{ b }}"})));
+}
+
+#[test]
+#[rule("S-48")]
+fn s48_every_error_of_every_file_has_its_place() {
+    let tree = [
+        ("top.zy", "'*': [a, b, gone]\n'I@role:web': [a]\n"),
+        ("a.zy", "x: {{ nope }}\n"),
+        ("b.zy", "include: [../../etc/x.zy]\nlist: [1\n"),
+        ("c.zy", "- 1\n"),
+    ];
+    let found = assigned(&tree).unwrap_err();
+    let starts = [
+        "settings/top.zy:2:1: settings cannot be assigned by settings",
+        "settings/a.zy:1:7: `nope` is undefined",
+        "settings/b.zy:2:7: a `[` is never closed",
+        "settings/top.zy:1:13: there is no file for `gone`",
+    ];
+    assert_eq!(found.len(), starts.len(), "{found:#?}");
+    for (text, start) in found.iter().zip(starts) {
+        assert!(text.starts_with(start), "{found:#?}");
+    }
+    assert_eq!(
+        these(&tree, &["c.zy"]).unwrap_err(),
+        ["settings/c.zy:1:1: settings must be a map of names to values, not a list"]
+    );
+}
