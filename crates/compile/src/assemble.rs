@@ -66,7 +66,7 @@ struct View<'a> {
 
 impl View<'_> {
     fn index<'d>(&'d self, drafts: &'d [Draft]) -> Index<'d> {
-        Index::new(drafts, self.catalog, self.files.iter().map(|file| &*file.sls))
+        Index::new(drafts, self.catalog, self.files)
     }
 
     fn path(&self, draft: &Draft) -> &str {
@@ -339,14 +339,15 @@ fn report(
 
 /// The states whose full name, or whose id, comes closest.
 fn near<'d>(name: &str, drafts: &'d [Draft]) -> Vec<&'d Draft> {
-    let full: Vec<String> = drafts.iter().map(full_name).collect();
+    let drafts: Vec<&Draft> = drafts.iter().filter(|draft| !draft.kind.is_empty()).collect();
+    let full: Vec<String> = drafts.iter().map(|draft| full_name(draft)).collect();
     let by_name = nearest(name, full.iter().map(String::as_str), 3);
     let mut found: Vec<&Draft> =
-        by_name.iter().filter_map(|near| drafts.iter().find(|draft| full_name(draft) == *near)).collect();
+        by_name.iter().filter_map(|near| drafts.iter().find(|it| full_name(it) == *near)).copied().collect();
     if found.is_empty() {
         let id = name.split_once(':').map_or(name, |(_, id)| id);
         let by_id = nearest(id, drafts.iter().map(|draft| &*draft.id), 3);
-        found = by_id.iter().filter_map(|near| drafts.iter().find(|draft| &*draft.id == *near)).collect();
+        found = by_id.iter().filter_map(|near| drafts.iter().find(|it| &*it.id == *near)).copied().collect();
     }
     found
 }

@@ -14,8 +14,8 @@ use zester_model::suggest::did_you_mean;
 pub const KEYS: [&str; 8] =
     ["onlyif", "unless", "order", "auto_order", "retry", "failhard", "check_cmd", "names"];
 
-const ORDER_FIRST: i64 = -1_000_000;
-const ORDER_LAST: i64 = 1_000_000;
+pub const ORDER_FIRST: i64 = -1_000_000;
+pub const ORDER_LAST: i64 = 1_000_000;
 
 /// Salt's other global arguments, and what to do instead.
 const UNSUPPORTED: [(&str, &str); 7] = [

@@ -155,7 +155,8 @@ fn states(place: &Place<'_>, id: &str, at: Span, value: &Node, problems: &mut Pr
                 problem = problem.hint("write `module.function:` below it, as in `file.managed:`");
             }
             problems.push(problem);
-            Vec::new()
+            // It stays as a name, so that what requires it makes no second error.
+            vec![Draft { broken: true, ..place.draft(id, "", at, Vec::new()) }]
         }
     }
 }
@@ -227,7 +228,7 @@ fn extensions(place: &Place<'_>, value: &Node, declared: &mut Declared, problems
     };
     for (key, value) in entries {
         let Some(id) = key.as_text() else { continue };
-        for draft in states(place, id, key.span, value, problems) {
+        for draft in states(place, id, key.span, value, problems).into_iter().filter(|draft| !draft.broken) {
             declared.extensions.push(Extension {
                 id: draft.id,
                 kind: draft.kind,

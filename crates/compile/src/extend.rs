@@ -23,6 +23,11 @@ pub fn apply(drafts: &mut [Draft], extensions: Vec<Extension>, catalog: &Catalog
                     lay_over(&mut draft.items, extension.items, catalog.get(&draft.kind));
                 }
             }
+            // A state of a kind that nobody knows is reported there; it may be the one that is meant.
+            None if candidates
+                .iter()
+                .filter_map(|at| drafts.get(*at))
+                .any(|it| catalog.get(&it.kind).is_none()) => {}
             None => problems.push(unknown(drafts, candidates, &extension)),
         }
     }

@@ -1,9 +1,10 @@
 //! Which states a target means: by full name, by module and id, by bare id, by primary parameter, by file.
 
 use crate::declare::Draft;
+use crate::load::File;
 use crate::reference::{directory_of, name_of};
 use crate::requisite::Target;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use zester_model::catalog::Catalog;
 
 /// What a module without a function stands for.
@@ -24,7 +25,9 @@ pub struct Index<'d> {
     by_id: HashMap<&'d str, Vec<usize>>,
     by_declared: HashMap<&'d str, Vec<usize>>,
     by_primary: HashMap<&'d str, Vec<usize>>,
-    by_sls: HashMap<&'d str, Vec<usize>>,
+    files: &'d [File],
+    /// The states of each file.
+    in_file: Vec<Vec<usize>>,
 }
 
 /// What a target turned out to be.
@@ -47,23 +50,30 @@ pub fn primary<'d>(draft: &'d Draft, catalog: &Catalog) -> Option<&'d str> {
 }
 
 impl<'d> Index<'d> {
-    pub fn new(drafts: &'d [Draft], catalog: &Catalog, files: impl Iterator<Item = &'d str>) -> Index<'d> {
+    pub fn new(drafts: &'d [Draft], catalog: &Catalog, files: &'d [File]) -> Index<'d> {
         let mut index = Index {
             drafts,
             by_id: HashMap::with_capacity(drafts.len()),
             by_declared: HashMap::new(),
             by_primary: HashMap::new(),
-            by_sls: files.map(|sls| (sls, Vec::new())).collect(),
+            files,
+            in_file: vec![Vec::new(); files.len()],
         };
         for (at, draft) in drafts.iter().enumerate() {
             index.by_id.entry(&*draft.id).or_default().push(at);
             if draft.declared != draft.id {
                 index.by_declared.entry(&*draft.declared).or_default().push(at);
             }
-            if let Some(value) = primary(draft, catalog).filter(|value| **value != *draft.id) {
+            if catalog.get(&draft.kind).is_none() {
+                // Nobody knows which of its values a requisite would call it by.
+                let values = draft.items.iter().filter_map(|item| item.value.as_text());
+                values.for_each(|value| index.by_primary.entry(value).or_default().push(at));
+            } else if let Some(value) = primary(draft, catalog).filter(|value| **value != *draft.id) {
                 index.by_primary.entry(value).or_default().push(at);
             }
-            index.by_sls.entry(&*draft.sls).or_default().push(at);
+            if let Some(states) = index.in_file.get_mut(draft.file) {
+                states.push(at);
+            }
         }
         index
     }
@@ -102,10 +112,28 @@ impl<'d> Index<'d> {
             (0, _) | (_, "") => name_of(bare),
             (_, directory) => format!("{}.{bare}", directory.replace('/', ".")),
         };
-        match self.by_sls.get(full.as_str()) {
-            Some(states) => Found::States(states.clone()),
+        match self.files.iter().position(|file| *file.sls == *full) {
+            Some(named) => Found::States(self.states_of(named, path)),
             None => Found::Unknown(format!("sls:{reference}")),
         }
+    }
+
+    /// Every state of a file and of what it includes, all the way down. The file that asks (`from`) does not wait for
+    /// itself because the one that it names includes it.
+    fn states_of(&self, named: usize, from: &str) -> Vec<usize> {
+        let by_path: HashMap<&str, usize> =
+            self.files.iter().enumerate().map(|(at, file)| (file.path.as_str(), at)).collect();
+        let mut reached = vec![named];
+        let mut seen = HashSet::from([named]);
+        let mut next = 0;
+        while let Some(file) = reached.get(next).and_then(|at| self.files.get(*at)) {
+            next += 1;
+            let includes = file.includes.iter().filter_map(|path| by_path.get(path.as_str()).copied());
+            reached.extend(includes.filter(|at| seen.insert(*at)));
+        }
+        reached.retain(|at| *at == named || self.files.get(*at).is_some_and(|file| file.path != from));
+        reached.sort_unstable();
+        reached.iter().filter_map(|at| self.in_file.get(*at)).flatten().copied().collect()
     }
 
     /// The states that a name means, if `fits` accepts their kind; by id, then by declared id, then by primary.

@@ -526,6 +526,26 @@ fn s40_ordered_files_run_top_to_bottom_unless_a_requisite_says_otherwise() {
 
 #[test]
 #[rule("S-40")]
+fn s40_first_and_last_hold_in_ordered_files_too() {
+    let text = "a:\n  test.nop: []\nz:\n  test.nop: [{order: last}]\nb:\n  test.nop: []\nf:\n  test.nop: [{order: first}, {require: [g]}]\ng:\n  test.nop: []\n";
+    let flag = run(&files(&[("c.zy", text)]), &Ask::References(vec!["c".into()]), true);
+    for compiled in [flag, one(&format!("#!ordered\n{text}"))] {
+        assert_eq!(edges(&compiled, "test.nop:g"), Vec::<String>::new());
+        assert_eq!(edges(&compiled, "test.nop:f"), ["require test.nop:g"]);
+        assert_eq!(edges(&compiled, "test.nop:a"), ["order test.nop:f"]);
+        assert_eq!(edges(&compiled, "test.nop:b"), ["order test.nop:a"]);
+        assert_eq!(edges(&compiled, "test.nop:z"), ["order test.nop:b"]);
+    }
+    // What waits for a last one is not held up by another last one.
+    let two = one(
+        "#!ordered\nl:\n  test.nop: [{order: last}]\nm:\n  test.nop: [{order: last}]\nx:\n  test.nop: [{require: [m]}]\n",
+    );
+    assert_eq!(edges(&two, "test.nop:x"), ["require test.nop:m"]);
+    assert_eq!(edges(&two, "test.nop:l"), ["order test.nop:x"]);
+}
+
+#[test]
+#[rule("S-40")]
 fn s40_order_edges_stay_inside_their_file() {
     let tree = [
         ("a.zy", "#!ordered\ninclude: [b]\nx:\n  test.nop: []\n"),

@@ -125,6 +125,24 @@ fn s11_sls_means_every_state_of_that_file() {
 }
 
 #[test]
+#[rule("S-11")]
+fn s11_sls_means_what_that_file_includes_as_well() {
+    let tree = [
+        ("c.zy", "include: [u]\nx:\n  test.nop:\n    - require: [sls: u]\n"),
+        ("u.zy", "include: [v]\n"),
+        ("v.zy", "include: [w, c]\ny:\n  test.nop: []\n"),
+        ("w.zy", "z:\n  test.nop: []\n"),
+        ("lone.zy", "include: [u]\nl:\n  test.nop:\n    - onchanges_in: [sls: v]\n"),
+    ];
+    // `u` leads back to `c`, which does not wait for itself.
+    assert_eq!(edges(&asked(&tree, "c"), "test.nop:x"), ["require test.nop:z", "require test.nop:y"]);
+    let inverse = asked(&tree, "lone");
+    for name in ["test.nop:x", "test.nop:y", "test.nop:z"] {
+        assert!(edges(&inverse, name).contains(&"onchanges test.nop:l".to_string()), "{name}");
+    }
+}
+
+#[test]
 #[rule("S-23")]
 fn s23_an_unknown_target_names_both_states_and_suggests_with_a_place() {
     let text = "deploy_config:\n  file.managed: []\nstart_nginx:\n  cmd.run:\n    - require:\n      - file.managed:deploy_confg\n";
@@ -160,6 +178,21 @@ fn s23_a_broken_state_makes_no_further_noise() {
         problem("x:\n  test.nop:\n    - require:\n      - [a]\n"),
         "states/c.zy:4:9: `require` names states, not a list [write `- module.function:id` or `- module: id`]"
     );
+}
+
+#[test]
+#[rule("S-3")]
+fn s3_an_unknown_kind_makes_one_error_whatever_requires_it() {
+    let bad = "bad:\n  file.manged:\n    - path: /etc/x\n    - names: [a, b]\n";
+    let uses = "x:\n  test.nop:\n    - require: [bad, file: bad, 'file.managed:bad', file: a, b]\n    - watch_in: [file: bad]\n    - use: [file: bad]\n";
+    let by_path =
+        "bad:\n  file.manged:\n    - path: /etc/x\nx:\n  test.nop:\n    - require: [file: /etc/x]\n";
+    let extended = "bad:\n  file.manged: []\nextend:\n  bad:\n    file.managed:\n      - content: x\n";
+    for text in [format!("{bad}{uses}"), by_path.to_string(), extended.to_string()] {
+        let found = problem(&text);
+        assert!(found.contains("unknown module `file.manged` [did you mean `file.managed`?]"), "{found}");
+    }
+    assert!(problem("x: 5\ny:\n  test.nop: [{require: [x]}]\n").contains("`x` holds no state"));
 }
 
 #[test]
