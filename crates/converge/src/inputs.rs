@@ -1,6 +1,7 @@
 //! What a run is made from: the states dir, the references, facts and settings.
 
 use crate::error::Error;
+use crate::fact_programs;
 use crate::functions::{Access, Place, TemplateFunctions};
 use crate::machine::Machine;
 use crate::settings;
@@ -75,7 +76,7 @@ impl Inputs {
         cancel: &CancellationToken,
     ) -> Result<Inputs, Error> {
         let id = request.id.clone().unwrap_or_else(default_id);
-        let (facts, warnings) = facts(&id, request.facts.as_deref())?;
+        let (facts, warnings) = facts(&id, request.facts.as_deref(), machine, cancel)?;
         let none = Json::Object(Map::new());
         let place = Place {
             look: machine.files.as_ref(),
@@ -200,10 +201,20 @@ fn settings_path(given: Option<&Path>, root: &Path) -> Option<PathBuf> {
 }
 
 /// What the machine says of itself, with custom facts and those of `over` laid over it; and what was wrong on the way.
-pub fn facts(id: &str, over: Option<&Path>) -> Result<(Json, Vec<String>), Error> {
+/// Blocks: custom facts may be programs.
+pub fn facts(
+    id: &str,
+    over: Option<&Path>,
+    machine: &Machine,
+    cancel: &CancellationToken,
+) -> Result<(Json, Vec<String>), Error> {
     let custom = Path::new(FACTS_DIR);
     let parse = |text: &str| yaml(text);
-    let collected = zester_facts::collect(id, custom.is_dir().then_some(custom), &parse);
+    let run = |path: &Path, bounds| fact_programs::run(path, bounds, machine, cancel);
+    let collected = zester_facts::collect(id, custom.is_dir().then_some(custom), &parse, &run);
+    if cancel.is_cancelled() {
+        return Err(Error::Canceled);
+    }
     let mut facts = Json::Object(collected.facts);
     if let Some(path) = over {
         let text = std::fs::read_to_string(path).map_err(|error| Error::io("read the facts", path, error))?;

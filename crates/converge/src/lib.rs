@@ -10,6 +10,7 @@ pub mod data_dir;
 pub mod document;
 pub mod drive;
 pub mod error;
+mod fact_programs;
 pub mod functions;
 pub mod hands;
 pub mod history;

@@ -1,7 +1,6 @@
 //! Facts that the administrator adds: YAML and JSON files, and executables that print either.
 
-use crate::program::{self, Bounds};
-use crate::{Collected, ParseYaml, read};
+use crate::{Collected, ParseYaml, RunProgram, read};
 use serde_json::Value;
 use std::fs::Metadata;
 use std::os::unix::fs::PermissionsExt;
@@ -16,9 +15,25 @@ const PROGRAMS_TIME_MAX: Duration = Duration::from_secs(30);
 /// Files that are looked at.
 const FILES_MAX: usize = 1_000;
 
+/// What a program may take.
+#[derive(Copy, Clone, Debug)]
+pub struct Bounds {
+    pub time: Duration,
+    pub output_bytes: usize,
+}
+
+/// How what stands in a file becomes facts.
+#[derive(Copy, Clone)]
+struct Reader<'a> {
+    parse_yaml: ParseYaml<'a>,
+    run_program: RunProgram<'a>,
+    /// When the programs have used up their time.
+    deadline: Instant,
+}
+
 /// Reads the directory in the order of names; a later file replaces what an earlier one said.
-pub fn collect(dir: &Path, parse_yaml: ParseYaml<'_>, into: &mut Collected) {
-    let deadline = Instant::now() + PROGRAMS_TIME_MAX;
+pub fn collect(dir: &Path, parse_yaml: ParseYaml<'_>, run_program: RunProgram<'_>, into: &mut Collected) {
+    let reader = Reader { parse_yaml, run_program, deadline: Instant::now() + PROGRAMS_TIME_MAX };
     let files = match files_in(dir) {
         Ok(files) => files,
         Err(error) => {
@@ -31,7 +46,7 @@ pub fn collect(dir: &Path, parse_yaml: ParseYaml<'_>, into: &mut Collected) {
         into.warnings.push(told);
     }
     for (path, metadata) in files.into_iter().take(FILES_MAX) {
-        let Some(found) = facts_of(&path, &metadata, deadline, parse_yaml) else { continue };
+        let Some(found) = facts_of(&path, &metadata, reader) else { continue };
         match found {
             Ok(found) => add(&path, found, into),
             Err(why) => into.warnings.push(format!("custom fact {} is left out: it {why}", path.display())),
@@ -62,12 +77,8 @@ fn is_leftover(path: &Path) -> bool {
 }
 
 /// `None` for a file that is none of ours, a README say.
-fn facts_of(
-    path: &Path,
-    metadata: &Metadata,
-    deadline: Instant,
-    parse_yaml: ParseYaml<'_>,
-) -> Option<Result<Value, String>> {
+fn facts_of(path: &Path, metadata: &Metadata, reader: Reader<'_>) -> Option<Result<Value, String>> {
+    let Reader { parse_yaml, run_program, deadline } = reader;
     let mode = metadata.permissions().mode();
     if mode & 0o111 != 0 {
         // What anybody may write must not be run by us.
@@ -75,7 +86,7 @@ fn facts_of(
             return Some(Err("is executable and writable by everybody".to_string()));
         }
         let time = deadline.saturating_duration_since(Instant::now()).min(PROGRAM_TIME_MAX);
-        let printed = program::run(path, Bounds { time, output_bytes: FACT_BYTES_MAX });
+        let printed = run_program(path, Bounds { time, output_bytes: FACT_BYTES_MAX });
         return Some(printed.and_then(|text| parse(&text, parse_yaml)));
     }
     match path.extension()?.to_str()? {
@@ -144,6 +155,16 @@ mod tests {
         Ok(if map.is_empty() { Value::Null } else { Value::Object(map) })
     }
 
+    /// Stands for the caller, who runs programs with more care.
+    fn run(path: &Path, _: Bounds) -> Result<String, String> {
+        let output = std::process::Command::new(path).output();
+        let output = output.map_err(|error| format!("cannot be started: {error}"))?;
+        match output.status.success() {
+            true => Ok(String::from_utf8(output.stdout).unwrap()),
+            false => Err(format!("failed: {}", String::from_utf8_lossy(&output.stderr).trim())),
+        }
+    }
+
     fn collected(files: &[(&str, u32, &str)]) -> Collected {
         let dir = tempfile::tempdir().unwrap();
         for (name, mode, content) in files {
@@ -155,7 +176,7 @@ mod tests {
         let mut into = Collected::default();
         into.facts.insert("id".into(), "web1".into());
         into.facts.insert("os".into(), "Debian".into());
-        collect(dir.path(), &parse_lines, &mut into);
+        collect(dir.path(), &parse_lines, &run, &mut into);
         into
     }
 
@@ -214,7 +235,7 @@ mod tests {
     #[rule("D-7")]
     fn d7_a_directory_that_cannot_be_read_is_a_warning() {
         let mut into = Collected::default();
-        collect(Path::new("/nowhere/at/all"), &parse_lines, &mut into);
+        collect(Path::new("/nowhere/at/all"), &parse_lines, &run, &mut into);
         assert!(into.warnings[0].contains("/nowhere/at/all"));
     }
 }

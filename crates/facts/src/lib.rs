@@ -1,8 +1,8 @@
 //! What a machine says of itself (D-7), under the names that Salt users know from grains.
 //!
 //! One file is one collector. Each has a part that looks (reads `/proc`, `/sys`, `/etc`) and a part that understands, which
-//! takes text and is tested with the texts of several distributions. Nothing here starts a process, but for the
-//! executables in the directory of custom facts, so that collecting everything takes about a millisecond.
+//! takes text and is tested with the texts of several distributions. Nothing here starts a process, so that collecting
+//! everything takes about a millisecond; the executables in the directory of custom facts are run by the caller.
 //!
 //! What changes by itself from moment to moment (free memory, load, uptime) is deliberately no fact: facts are published when
 //! they change.
@@ -17,10 +17,11 @@ mod memory;
 mod network;
 mod os;
 mod packages;
-mod program;
 mod read;
 mod selinux;
 mod virtualisation;
+
+pub use custom::Bounds;
 
 use serde_json::{Map, Value};
 use std::path::Path;
@@ -31,6 +32,10 @@ pub type Facts = Map<String, Value>;
 /// Reads YAML text, or says what is wrong with it. Given by the caller, so that this crate needs no YAML parser.
 pub type ParseYaml<'a> = &'a dyn Fn(&str) -> Result<Value, String>;
 
+/// Runs an executable without arguments and gives what it printed, or says in a sentence why there is nothing: "it …".
+/// Given by the caller, who knows how a process is started, bounded and ended.
+pub type RunProgram<'a> = &'a dyn Fn(&Path, Bounds) -> Result<String, String>;
+
 /// All facts, and what was wrong on the way.
 #[derive(Clone, Debug, Default)]
 pub struct Collected {
@@ -40,10 +45,15 @@ pub struct Collected {
 }
 
 /// Collects everything: what the machine shows, then the custom facts, which may replace any fact but `id`.
-pub fn collect(id: &str, custom_dir: Option<&Path>, parse_yaml: ParseYaml<'_>) -> Collected {
+pub fn collect(
+    id: &str,
+    custom_dir: Option<&Path>,
+    parse_yaml: ParseYaml<'_>,
+    run_program: RunProgram<'_>,
+) -> Collected {
     let mut collected = Collected { facts: built_in(id), warnings: Vec::new() };
     if let Some(dir) = custom_dir {
-        custom::collect(dir, parse_yaml, &mut collected);
+        custom::collect(dir, parse_yaml, run_program, &mut collected);
     }
     collected
 }
@@ -84,7 +94,8 @@ mod tests {
     #[test]
     #[rule("D-7")]
     fn d7_every_fact_that_formulas_lean_on_is_there() {
-        let collected = collect("web1", None, &|_| Err("no yaml here".into()));
+        let collected =
+            collect("web1", None, &|_| Err("no yaml here".into()), &|_, _| Err("no programs here".into()));
         for name in [
             "id",
             "host",

@@ -27,6 +27,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+use zester_model::limits::OUTPUT_BYTES_KEPT;
 
 /// How the words of a command become a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +54,10 @@ pub struct Launch {
     pub timeout: Option<Duration>,
     /// A transaction that must not be cut (a package manager): cancel and timeout wait for its end.
     pub uninterruptible: bool,
+    /// Bytes of each output that are kept; of more, the head and the tail.
+    pub output_kept: usize,
+    /// What it leaves in the background is ended with it, instead of living on.
+    pub leaves_nothing: bool,
 }
 
 impl Launch {
@@ -67,6 +72,8 @@ impl Launch {
             user: None,
             timeout: None,
             uninterruptible: false,
+            output_kept: OUTPUT_BYTES_KEPT,
+            leaves_nothing: false,
         }
     }
 

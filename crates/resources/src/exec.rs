@@ -139,7 +139,6 @@ impl Exec {
 
     fn launch(&self, program: Program) -> Launch {
         Launch {
-            program,
             cwd: self.cwd.as_ref().map(|cwd| cwd.0.clone()),
             environment: self.environment.0.clone(),
             path: self.path.clone(),
@@ -147,7 +146,7 @@ impl Exec {
             umask: self.umask.map(|umask| umask.0),
             user: self.runas.clone(),
             timeout: self.timeout.map(|time| time.0),
-            uninterruptible: false,
+            ..Launch::new(program)
         }
     }
 

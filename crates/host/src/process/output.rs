@@ -1,33 +1,35 @@
 //! What a command writes: the head and the tail are kept, every line can be watched.
 
-use super::{Captured, Live};
+use super::{Captured, Launch, Live};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
-use zester_model::limits::OUTPUT_BYTES_KEPT;
 
-const HALF: usize = OUTPUT_BYTES_KEPT / 2;
 const READ_AT_ONCE: usize = 8 * 1024;
 /// A line longer than this is handed on in pieces.
 const LINE_MAX: usize = 16 * 1024;
 
 /// Keeps the first and the last half of the bound, however much goes through.
-#[derive(Default)]
 struct Keeper {
+    half: usize,
     head: Vec<u8>,
     tail: VecDeque<u8>,
     total: u64,
 }
 
 impl Keeper {
+    fn new(kept: usize) -> Keeper {
+        Keeper { half: kept / 2, head: Vec::new(), tail: VecDeque::new(), total: 0 }
+    }
+
     fn take(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
-        let to_head = bytes.len().min(HALF - self.head.len());
+        let to_head = bytes.len().min(self.half - self.head.len());
         self.head.extend_from_slice(&bytes[..to_head]);
         let rest = &bytes[to_head..];
-        let rest = &rest[rest.len().saturating_sub(HALF)..];
-        let surplus = (self.tail.len() + rest.len()).saturating_sub(HALF);
+        let rest = &rest[rest.len().saturating_sub(self.half)..];
+        let surplus = (self.tail.len() + rest.len()).saturating_sub(self.half);
         self.tail.drain(..surplus);
         self.tail.extend(rest);
     }
@@ -100,9 +102,9 @@ struct Stream<R> {
 }
 
 impl<R: AsyncRead + Unpin> Stream<R> {
-    fn new(pipe: Option<R>, live: Option<&Live>) -> Stream<R> {
+    fn new(pipe: Option<R>, kept: usize, live: Option<&Live>) -> Stream<R> {
         let lines = live.map(|live| Lines { live: Arc::clone(live), begun: Vec::new() });
-        Stream { pipe, buffer: Vec::new(), keeper: Keeper::default(), lines }
+        Stream { pipe, buffer: Vec::new(), keeper: Keeper::new(kept), lines }
     }
 
     /// Takes what is there, or waits for it. Never ends once the pipe is at its end.
@@ -139,11 +141,12 @@ pub(super) struct Pump {
 }
 
 impl Pump {
-    pub(super) fn new(child: &mut Child, stdin: Option<&[u8]>, live: Option<&Live>) -> Pump {
-        let stdin = child.stdin.take().zip(stdin).map(|(pipe, bytes)| (pipe, bytes.to_vec(), 0));
+    pub(super) fn new(child: &mut Child, launch: &Launch, live: Option<&Live>) -> Pump {
+        let stdin = child.stdin.take().zip(launch.stdin.as_deref());
+        let stdin = stdin.map(|(pipe, bytes)| (pipe, bytes.to_vec(), 0));
         Pump {
-            stdout: Stream::new(child.stdout.take(), live),
-            stderr: Stream::new(child.stderr.take(), live),
+            stdout: Stream::new(child.stdout.take(), launch.output_kept, live),
+            stderr: Stream::new(child.stderr.take(), launch.output_kept, live),
             stdin,
         }
     }
@@ -182,10 +185,11 @@ async fn feed(stdin: &mut Option<(ChildStdin, Vec<u8>, usize)>) {
 mod tests {
     use super::*;
     use std::sync::Mutex;
+    use zester_model::limits::OUTPUT_BYTES_KEPT;
     use zester_rule::rule;
 
     fn kept(chunks: &[&[u8]]) -> Captured {
-        let mut keeper = Keeper::default();
+        let mut keeper = Keeper::new(OUTPUT_BYTES_KEPT);
         chunks.iter().for_each(|chunk| keeper.take(chunk));
         keeper.finish()
     }
@@ -200,7 +204,7 @@ mod tests {
     #[test]
     #[rule("X-7")]
     fn x7_huge_output_keeps_head_and_tail_and_says_what_is_missing() {
-        let mut keeper = Keeper::default();
+        let mut keeper = Keeper::new(OUTPUT_BYTES_KEPT);
         keeper.take(b"BEGIN");
         for _ in 0..1000 {
             keeper.take(&[b'a'; 4096]);

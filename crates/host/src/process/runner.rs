@@ -24,6 +24,9 @@ const LAST_WAIT: Duration = Duration::from_secs(1);
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
 const BUSY_PAUSES_MAX: u32 = 200;
 
+/// How often a process that is about to leave looks whether its commands have ended.
+const STOP_PAUSE: Duration = Duration::from_millis(5);
+
 /// What all runners of this process share: the kernel knows children by process, not by runner.
 pub(super) struct Shared {
     pub(super) own_pid: u32,
@@ -111,6 +114,17 @@ impl Runner {
         }
     }
 
+    /// For a process that is about to leave in order: no command starts any more, and those that were told to stop have
+    /// ended with all that they started. Returns the processes that could not be ended.
+    pub async fn stop(&self) -> Vec<u32> {
+        let shared = &self.shared;
+        shared.slots.close();
+        while shared.in_flight() > 0 {
+            tokio::time::sleep(STOP_PAUSE).await;
+        }
+        tree::end_strays(shared).await
+    }
+
     async fn carry_out(
         &self,
         launch: &Launch,
@@ -147,8 +161,13 @@ impl Runner {
         shared.commands.enter(id, pid, start, launch.uninterruptible);
         drop(spawning);
         let mut leash = Leash { shared, pid, let_go: launch.uninterruptible };
-        let mut pump = Pump::new(&mut child, launch.stdin.as_deref(), live.as_ref());
+        let mut pump = Pump::new(&mut child, launch, live.as_ref());
         let ended = attend(shared, launch, pid, &mut child, &mut pump, cancel).await;
+        if launch.leaves_nothing
+            && let Some(running) = shared.commands.get(pid)
+        {
+            tree::end_command(shared, &running).await;
+        }
         leash.let_go = true;
         // What the child wrote last may still be on its way; what it left running may hold the pipes for
         // ever.

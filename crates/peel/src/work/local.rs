@@ -260,8 +260,8 @@ impl Work for Local {
         let options = self.options.clone();
         Box::pin(async move {
             let never = CancellationToken::new();
-            let gather = move |_: &Machine, _: &CancellationToken| {
-                inputs::facts(&options.id, options.facts.as_deref())
+            let gather = move |machine: &Machine, cancel: &CancellationToken| {
+                inputs::facts(&options.id, options.facts.as_deref(), machine, cancel)
             };
             match self.blocking(&never, gather).await {
                 Ok((Value::Object(facts), warnings)) => {
