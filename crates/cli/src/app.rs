@@ -5,12 +5,14 @@ use crate::arguments::{Command, Format, Global, Inputs, Running, Zester};
 use crate::config::{self, Config};
 use crate::exit::Exit;
 use crate::output::{Output, live};
-use crate::signals;
+use crate::signals::Signals;
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 use zester_converge::Error;
+use zester_converge::drive::Observer;
 use zester_converge::functions::Access;
 use zester_converge::inputs::Request;
 use zester_converge::machine::Machine;
@@ -26,6 +28,8 @@ pub struct App {
     runtime: tokio::runtime::Runtime,
     runner: Runner,
     pub machine: Machine,
+    pub signals: Signals,
+    /// Fires at the first signal.
     pub cancel: CancellationToken,
     /// What the command line said of the configuration, for those who start daemons.
     pub sets: Vec<String>,
@@ -37,23 +41,33 @@ const BUS_THREADS: usize = 2;
 
 impl App {
     /// Runs one command from its words to its exit code.
-    pub fn run(arguments: Zester) -> Exit {
+    pub fn run(arguments: Zester, signals: Signals) -> Exit {
         let output = Output::new(arguments.global.format, arguments.global.no_color);
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let threads = match arguments.command.is_on_the_bus() {
             true => BUS_THREADS,
             false => (cores * 2).min(limits::WORKER_THREADS_MAX),
         };
-        match App::new(&arguments.global, output, threads) {
-            Ok(mut app) => match app.dispatch(arguments.command) {
-                Ok((answer, exit)) => app.output.answer(answer, exit),
-                Err(failure) => app.output.failure(&failure),
-            },
+        match App::new(&arguments.global, output, threads, signals) {
+            Ok(mut app) => {
+                let exit = match app.dispatch(arguments.command) {
+                    Ok((answer, exit)) => app.output.answer(answer, exit),
+                    Err(failure) => app.output.failure(&failure),
+                };
+                // What hangs in a read of a dead file system ends with the process; nobody waits for it.
+                app.runtime.shutdown_background();
+                exit
+            }
             Err((output, failure)) => output.failure(&failure),
         }
     }
 
-    fn new(global: &Global, mut output: Output, threads: usize) -> Result<App, (Output, Failure)> {
+    fn new(
+        global: &Global,
+        mut output: Output,
+        threads: usize,
+        signals: Signals,
+    ) -> Result<App, (Output, Failure)> {
         let config = match Config::read(global.config.as_deref(), &global.set) {
             Ok(config) => config,
             Err(error) => return Err((output, error.into())),
@@ -74,8 +88,8 @@ impl App {
             handle: runtime.handle().clone(),
         };
         let (sets, config_file) = (global.set.clone(), global.config.clone());
-        let cancel = CancellationToken::new();
-        Ok(App { output, config, runtime, runner, machine, cancel, sets, config_file })
+        let cancel = signals.token().clone();
+        Ok(App { output, config, runtime, runner, machine, signals, cancel, sets, config_file })
     }
 
     fn dispatch(&mut self, command: Command) -> answer::Result {
@@ -110,9 +124,50 @@ impl App {
         }
     }
 
-    /// Waits for what talks to the bus.
-    pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
-        self.runtime.block_on(work)
+    /// Waits for what talks to the bus, or for a signal that nobody listens to.
+    pub fn block_on<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        let _attending = self.signals.attend();
+        self.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                done = work => done,
+                () = self.cancel.cancelled() => Err(self.canceled()),
+            }
+        })
+    }
+
+    /// Does what may block: reads files, runs programs of facts and templates. A signal ends those with all that they
+    /// started, and then the command, even if a read hangs (S-46).
+    pub fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Machine, &CancellationToken) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let _attending = self.signals.attend();
+        let (machine, cancel) = (self.machine.clone(), self.cancel.clone());
+        let working = self.runtime.spawn_blocking(move || work(&machine, &cancel));
+        self.runtime.block_on(async {
+            let done = tokio::select! {
+                biased;
+                () = self.cancel.cancelled() => None,
+                done = working => Some(done),
+            };
+            match done {
+                Some(done) if !self.cancel.is_cancelled() => Ok(joined(done)?),
+                _ => {
+                    let left: Vec<String> = self.runner.stop().await.iter().map(u32::to_string).collect();
+                    if !left.is_empty() {
+                        self.output
+                            .notice(&format!("these processes could not be ended: {}", left.join(", ")));
+                    }
+                    Err(self.canceled())
+                }
+            }
+        })
+    }
+
+    /// The failure of a command that a signal ended.
+    fn canceled(&self) -> Failure {
+        Failure { error: Error::Canceled, exit: self.signals.exit().unwrap_or(Exit::Usage) }
     }
 
     /// Inputs of the command line over those of the configuration.
@@ -135,7 +190,8 @@ impl App {
     }
 
     pub fn plan(&self, request: &Request) -> Result<Plan, Failure> {
-        let plan = Plan::make(request, &self.machine, &self.cancel)?;
+        let request = request.clone();
+        let plan = self.blocking(move |machine, cancel| Plan::make(&request, machine, cancel))?;
         for warning in &plan.inputs.warnings {
             self.output.notice(warning);
         }
@@ -170,22 +226,20 @@ impl App {
         let plan = plan.map(Arc::new);
         let view = live::View::new(&self.output, plan.clone(), options.mode, show_output);
         let observer: Arc<live::View> = Arc::new(view);
-        let _inside = self.runtime.enter();
+        let _attending = self.signals.attend();
         let told = observer.clone();
-        let stopped = signals::listen(self.cancel.clone(), self.runner.clone(), move |text| {
-            use zester_converge::drive::Observer;
-            told.notice(text);
-        });
+        self.signals.tell_by(Some(Arc::new(move |text: &str| told.notice(text))));
         let ran = self.drive(plan.clone(), options.clone(), observer.clone());
+        self.signals.tell_by(None);
         observer.finish();
         let result = match ran {
             Ok(result) => result,
             Err(error) => {
-                let exit = stopped.exit().unwrap_or(Exit::Usage);
+                let exit = self.signals.exit().unwrap_or(Exit::Usage);
                 return Err(Failure { error, exit });
             }
         };
-        let exit = match stopped.exit() {
+        let exit = match self.signals.exit() {
             Some(exit) if result.canceled => exit,
             _ => Exit::of_run(&result),
         };
@@ -202,12 +256,19 @@ impl App {
         let (machine, cancel) = (self.machine.clone(), self.cancel.clone());
         let running =
             self.runtime.spawn(async move { run::run(plan, &options, &machine, observer, &cancel).await });
-        self.runtime
-            .block_on(running)
-            .unwrap_or_else(|error| Err(Error::other(format!("the run ended unexpectedly: {error}"))))
+        joined(self.runtime.block_on(running))
     }
 
     pub fn format(&self) -> Format {
         self.output.format()
+    }
+}
+
+/// What a task came back with. Its panic is ours.
+fn joined<T>(ended: Result<Result<T, Error>, JoinError>) -> Result<T, Error> {
+    match ended.map_err(JoinError::try_into_panic) {
+        Ok(done) => done,
+        Err(Ok(panic)) => std::panic::resume_unwind(panic),
+        Err(Err(error)) => Err(Error::other(format!("it ended unexpectedly: {error}"))),
     }
 }

@@ -11,7 +11,7 @@ use crate::commands::bench::{Peels, Swarm};
 use crate::daemon::{self, Flags, Life};
 use crate::exit::Exit;
 use crate::output::to_stdout;
-use crate::signals::{self, Signals};
+use crate::signals;
 use fleet::Fleet;
 use measure::Measured;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -28,8 +28,7 @@ pub fn peels(args: Peels, app: &mut App) -> answer::Result {
     // The server has the most: one connection a peel.
     raise_file_limit(u64::from(counts.last().copied().unwrap_or_default()) + OTHER_FILES)?;
     app.block_on(async {
-        let mut signals =
-            Signals::listen().map_err(|error| Failure::usage(format!("no signals: {error}")))?;
+        let mut signals = app.signals.listen();
         let mut fleet = Fleet::prepare()?;
         let ended = tokio::select! {
             biased;

@@ -7,7 +7,7 @@ pub mod peel;
 use crate::answer::{self, Answer, Failure};
 use crate::app::App;
 use crate::exit::Exit;
-use crate::signals::{self, Signals};
+use crate::signals;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ where
 {
     logs::to_stderr(flags.log.as_deref().or(app.config.log.as_deref()), app.output.paint_stderr().is_on())
         .map_err(Failure::usage)?;
-    let mut signals = Signals::listen().map_err(|error| Failure::usage(format!("no signals: {error}")))?;
+    let mut signals = app.signals.listen();
     let (health, stop) = (Arc::new(Health::new()), CancellationToken::new());
     let mut beside = JoinSet::new();
     if let Some(address) = flags.health.as_deref().or(app.config.health.as_deref()) {

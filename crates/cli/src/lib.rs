@@ -7,6 +7,7 @@ mod answer;
 mod app;
 mod arguments;
 mod bench;
+mod bug;
 mod commands;
 mod config;
 mod connection;
@@ -20,34 +21,37 @@ mod up;
 mod up_url;
 
 use clap::Parser;
+use exit::Exit;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Runs one command line and returns its exit code.
 pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
-    quiet_panics();
-    let words = target_first::rewrite(words.collect(), &command());
-    let arguments = match words.and_then(arguments::Zester::try_parse_from) {
-        Ok(arguments) => arguments,
+    bug::keep_quiet();
+    let words = words.collect();
+    bug::told(|| run(words)).into()
+}
+
+fn run(words: Vec<OsString>) -> Exit {
+    let signals = match signals::Signals::hear() {
+        Ok(signals) => signals,
         Err(error) => {
-            let code = if error.use_stderr() { exit::Exit::Usage } else { exit::Exit::Good };
-            // Nothing is left to tell if even this cannot be printed.
-            let _ = error.print();
-            return code.into();
+            output::to_stderr(&format!("error: signals cannot be heard: {error}\n"));
+            return Exit::Usage;
         }
     };
-    app::App::run(arguments).into()
+    let words = target_first::rewrite(words, &command());
+    match words.and_then(arguments::Zester::try_parse_from) {
+        Ok(arguments) => app::App::run(arguments, signals),
+        Err(error) => {
+            let asked_for = !error.use_stderr();
+            output::after(error.print(), if asked_for { Exit::Good } else { Exit::Usage })
+        }
+    }
 }
 
 /// The command as `completions` and `man` describe it.
 pub fn command() -> clap::Command {
     use clap::CommandFactory;
     arguments::Zester::command()
-}
-
-/// A panic in a module becomes that state's error (S-33); its default report would tear through the live view.
-fn quiet_panics() {
-    if std::env::var_os("RUST_BACKTRACE").is_none() {
-        std::panic::set_hook(Box::new(|_| {}));
-    }
 }

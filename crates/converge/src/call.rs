@@ -1,113 +1,190 @@
 //! One function as a run of its own: `zester call file.managed /etc/motd content=hello`.
+//!
+//! The words are read once, here, for the command line, the fleet's command line and the peel alike: what is asked
+//! ([`Asked`]), or a sentence that says which word is wrong. No word is ever ignored, and none turns a check into an apply.
 
 use crate::error::Error;
-use crate::functions::FUNCTIONS;
-use crate::inputs::{Inputs, Request, yaml};
+use crate::functions::{self, Access, Arguments, FUNCTIONS, Function};
+use crate::inputs::{Inputs, Request};
 use crate::machine::Machine;
 use crate::plan::Plan;
-use serde_json::{Map, Value as Json};
+use crate::words::{Given, Words, given_value, quoted, truth};
 use std::fmt::Write;
 use tokio_util::sync::CancellationToken;
 use zester_compile::{Ask, Tree};
+use zester_model::catalog::Kind;
 use zester_model::suggest::did_you_mean;
 
 /// What the one file is called in messages.
 const SHOWN: &str = "command line";
 
-/// `ID k=v k=v`, as the user typed them.
-pub struct Words {
-    positional: Vec<String>,
-    named: Vec<(String, String)>,
+/// Functions of whole trees, which are neither kinds of state nor execution functions.
+pub const OF_TREES: [&str; 4] = ["state.apply", "state.highstate", "state.revert", "state.graph"];
+
+/// What `MOD.FN` and its words ask for.
+#[derive(Debug)]
+pub enum Asked {
+    /// `state.apply`, and without references the highstate.
+    Apply {
+        references: Vec<String>,
+        test: bool,
+    },
+    Revert {
+        references: Vec<String>,
+        run: Option<String>,
+        force: bool,
+    },
+    Graph {
+        references: Vec<String>,
+    },
+    /// One state.
+    State {
+        kind: &'static Kind,
+        words: Words,
+        test: bool,
+    },
+    Function {
+        function: &'static Function,
+        arguments: Arguments,
+    },
+    /// Nobody here knows such a function.
+    Unknown,
 }
 
-impl Words {
-    pub fn parse(words: &[String]) -> Words {
-        let mut parsed = Words { positional: Vec::new(), named: Vec::new() };
-        for word in words {
-            match word.split_once('=').filter(|(key, _)| is_key(key)) {
-                Some((key, value)) => parsed.named.push((key.into(), value.into())),
-                None => parsed.positional.push(word.clone()),
+impl Asked {
+    /// Reads the words. `test` tells whether a dry run was asked for beside them.
+    pub fn read(function: &str, mut words: Words, test: bool) -> Result<Asked, String> {
+        let test = dry_run(test, words.take("test"))?;
+        if let Some(name) = words.twice() {
+            return Err(format!("{function}: `{name}` is given twice"));
+        }
+        if OF_TREES.contains(&function) {
+            return of_trees(function, words, test);
+        }
+        if let Some(kind) = zester_resources::catalog().get(function) {
+            check_words(kind, &words)?;
+            return Ok(Asked::State { kind, words, test });
+        }
+        let Some(function) = functions::find(function) else { return Ok(Asked::Unknown) };
+        if test && function.access == Access::Command {
+            return Err(format!("{} has no dry run; nothing was run", function.name));
+        }
+        let arguments = arguments(function, &words);
+        function.check(&arguments).map_err(|why| format!("{}: {why}", function.name))?;
+        Ok(Asked::Function { function, arguments })
+    }
+}
+
+/// Whether it is a dry run: `--test` and `test=True` are the same (C-5), and nothing takes either back (S-45).
+pub fn dry_run(flag: bool, words: Vec<Given>) -> Result<bool, String> {
+    let mut test = flag;
+    let mut denied = false;
+    for word in words {
+        match truth(&word) {
+            Some(true) => test = true,
+            Some(false) => denied = true,
+            None => {
+                let word = word.shown();
+                return Err(format!("test={word} is neither true nor false; write test=true, or --test"));
             }
         }
-        parsed
     }
-
-    /// Values that were read already. The first bare word is taken as it is.
-    pub fn of_values(word: Option<&str>, more: &[Json], named: &Map<String, Json>) -> Words {
-        let text = |value: &Json| value.as_str().map_or_else(|| value.to_string(), str::to_string);
-        let positional = word.map(str::to_string).into_iter().chain(more.iter().map(text)).collect();
-        let named = named.iter().map(|(key, value)| (key.clone(), written(value))).collect();
-        Words { positional, named }
-    }
-
-    pub fn positional_json(&self) -> Vec<Json> {
-        self.positional.iter().map(|word| value_of(word)).collect()
-    }
-
-    pub fn named_json(&self) -> Map<String, Json> {
-        self.named.iter().map(|(key, value)| (key.clone(), value_of(value))).collect()
+    match (test, denied) {
+        (true, true) => Err("a dry run is asked for and denied (test=false); nothing was run".to_string()),
+        (test, _) => Ok(test),
     }
 }
 
-/// Only a plain word before the `=` names a parameter: `a=b` does, `/x?y=z` does not.
-fn is_key(key: &str) -> bool {
-    !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-')
-}
-
-/// A value as text that reads back as what it was: JSON, but for numbers that YAML takes for text.
-fn written(value: &Json) -> String {
-    match value {
-        Json::Array(items) => format!("[{}]", items.iter().map(written).collect::<Vec<_>>().join(", ")),
-        Json::Object(fields) => {
-            let field =
-                |(key, value): (&String, &Json)| format!("{}: {}", Json::String(key.clone()), written(value));
-            format!("{{{}}}", fields.iter().map(field).collect::<Vec<_>>().join(", "))
-        }
-        Json::Number(number) => match number.to_string() {
-            text if text.contains('.') => text,
-            text => text.replacen('e', ".0e", 1),
-        },
-        plain => plain.to_string(),
-    }
-}
-
-/// A YAML scalar or flow collection; what is neither is the text itself (C-12).
-pub fn value_of(text: &str) -> Json {
-    match parse_value(text) {
-        Some(value) => value,
-        None => Json::String(text.into()),
-    }
-}
-
-fn parse_value(text: &str) -> Option<Json> {
-    // One line only: a block collection or a comment is not what somebody typed as a value.
-    if text.contains('\n') || text.trim().is_empty() {
-        return None;
-    }
-    let value = yaml(text).ok()?;
-    let flow = text.trim_start().starts_with(['[', '{']);
-    let fits = match &value {
-        Json::Object(_) | Json::Array(_) => flow,
-        Json::Null => matches!(text.trim(), "null" | "~"),
-        Json::String(read) => read == text || text.starts_with(['"', '\'']),
-        _ => true,
+fn of_trees(function: &str, mut words: Words, test: bool) -> Result<Asked, String> {
+    let is_revert = function == "state.revert";
+    let (run, force) = match is_revert {
+        true => (words.take("run").pop(), words.take("force")),
+        false => (None, Vec::new()),
     };
-    fits.then_some(value)
+    if let Some((key, value)) = words.named.first() {
+        let key_value = format!("{key}={}", value.shown());
+        return Err(match is_revert {
+            true => format!(
+                "{function} has no parameter `{key}` ({key_value}); it takes references, run= and force="
+            ),
+            false => format!("{function} takes references, and test=; `{key_value}` is none of them"),
+        });
+    }
+    let references: Vec<String> = words.positional.iter().map(Given::shown).collect();
+    match function {
+        "state.highstate" if !references.is_empty() => Err(format!(
+            "state.highstate takes no reference; `zester … state.apply {}` does",
+            references.join(" ")
+        )),
+        "state.graph" => Ok(Asked::Graph { references }),
+        "state.revert" if test => {
+            Err("state.revert has no dry run; `zester status` lists what it could undo".to_string())
+        }
+        "state.revert" => {
+            let force = match force.last() {
+                None => false,
+                Some(word) => {
+                    truth(word).ok_or_else(|| format!("force={} is neither true nor false", word.shown()))?
+                }
+            };
+            Ok(Asked::Revert { references, run: run.map(|run| run.shown()), force })
+        }
+        _ => Ok(Asked::Apply { references, test }),
+    }
+}
+
+/// One bare word at most, and none missing.
+fn check_words(kind: &Kind, words: &Words) -> Result<(), String> {
+    let Kind { name, primary, .. } = kind;
+    if let Some(extra) = words.positional.get(1) {
+        let extra = extra.shown();
+        return Err(format!("{name} takes one bare word, its {primary}; `{extra}` is a second one"));
+    }
+    let says_what = |key: &str| {
+        let is_primary = kind.parameter(key).is_some_and(|parameter| parameter.name == *primary);
+        is_primary || key == "names" || kind.instead_of_primary.contains(&key)
+    };
+    let given = words.positional.first().is_some_and(|word| !word.shown().is_empty());
+    if !kind.primary_required || given || words.named.iter().any(|(key, _)| says_what(key)) {
+        return Ok(());
+    }
+    // `A=b; echo $A` may have been meant as the command.
+    let taken = words.named.iter().find(|(key, _)| kind.parameter(key).is_none());
+    let understood = match taken {
+        Some((key, value)) => {
+            let word = format!("{key}={}", value.shown());
+            format!(
+                "; `{word}` was read as the parameter `{key}`, and if it is the {primary}, write {primary}='{word}'"
+            )
+        }
+        None => format!("; give it as a bare word, or as {primary}=…"),
+    };
+    Err(format!("{name}: its {primary} is missing{understood}"))
+}
+
+/// The words as a function takes them: a text keeps its letters, anything else is read (C-15).
+fn arguments(function: &Function, words: &Words) -> Arguments {
+    let read = |word: &Given, text: bool| match word {
+        Given::Letters(letters) if text => letters.as_str().into(),
+        word => given_value(word),
+    };
+    let ordered = function.takes.iter().filter(|takes| !takes.by_name).map(|takes| takes.text);
+    let ordered = ordered.chain(std::iter::repeat(true));
+    let is_text = |key: &str| function.takes.iter().any(|takes| takes.name == key && takes.text);
+    Arguments {
+        positional: words.positional.iter().zip(ordered).map(|(word, text)| read(word, text)).collect(),
+        named: words.named.iter().map(|(key, word)| (key.clone(), read(word, is_text(key)))).collect(),
+    }
 }
 
 /// A plan of one state, written down as a small state file so that every rule and every message is the same.
 pub fn plan(
-    kind: &str,
+    kind: &Kind,
     words: &Words,
     request: &Request,
     machine: &Machine,
     cancel: &CancellationToken,
 ) -> Result<Plan, Error> {
-    if let Some(extra) = words.positional.get(1) {
-        return Err(Error::other(format!(
-            "{kind} takes one bare word, its primary parameter; `{extra}` is a second one"
-        )));
-    }
     let text = source(kind, words)?;
     let inputs = surroundings(request, machine, cancel)?;
     let tree = OneFile { text };
@@ -116,7 +193,7 @@ pub fn plan(
         zester_compile::compile(&lent, &Ask::References(vec![format!("{SHOWN}.zy")]))
     });
     compiled.sources.rename(&format!("{SHOWN}.zy"), SHOWN);
-    Plan::from_compiled(inputs, compiled, kind.to_string())
+    Plan::from_compiled(inputs, compiled, kind.name.to_string())
 }
 
 /// Facts, settings and the states dir, which need not exist for one function.
@@ -132,19 +209,15 @@ pub fn surroundings(
     }
 }
 
-fn source(kind: &str, words: &Words) -> Result<String, Error> {
+fn source(kind: &Kind, words: &Words) -> Result<String, Error> {
     let fail = |_| Error::other("the call could not be written down");
-    let id = words.positional.first().cloned().unwrap_or_else(|| kind.to_string());
-    let quoted = |text: &str| Json::String(text.into()).to_string();
+    let id = words.positional.first().map_or_else(|| kind.name.to_string(), Given::shown);
     // The user's words are not a template.
-    let mut text = format!("{{% raw %}}{}:\n  {kind}:\n", quoted(&id));
+    let mut text = format!("{{% raw %}}{}:\n  {}:\n", quoted(&id), kind.name);
     for (key, value) in &words.named {
-        let value = match parse_value(value) {
-            Some(Json::String(read)) => quoted(&read),
-            Some(_) => value.clone(),
-            None => quoted(value),
-        };
-        writeln!(text, "    - {}: {value}", quoted(key)).map_err(fail)?;
+        // What is no parameter is an attribute of every state, and says itself what it takes.
+        let collects = kind.parameter(key).is_none_or(|parameter| parameter.collects);
+        writeln!(text, "    - {}: {}", quoted(key), value.written(collects)).map_err(fail)?;
     }
     if words.named.is_empty() {
         text.push_str("    []\n");
@@ -166,7 +239,7 @@ impl Tree for OneFile {
 /// The sentence for a function that does not exist.
 pub fn unknown(name: &str) -> String {
     let known = zester_resources::catalog().names().chain(FUNCTIONS.iter().map(|function| function.name));
-    let hint = did_you_mean(name, known).unwrap_or("`zester doc` lists what there is".into());
+    let hint = did_you_mean(name, known.chain(OF_TREES)).unwrap_or("`zester doc` lists what there is".into());
     format!("there is no function `{name}`; {hint}")
 }
 
@@ -176,49 +249,141 @@ mod tests {
     use serde_json::json;
     use zester_rule::rule;
 
+    fn words(line: &[&str]) -> Words {
+        Words::parse(&line.iter().map(|word| word.to_string()).collect::<Vec<_>>())
+    }
+
+    fn asked(function: &str, line: &[&str], test: bool) -> Result<Asked, String> {
+        Asked::read(function, words(line), test)
+    }
+
+    fn is_test(function: &str, line: &[&str], flag: bool) -> Result<bool, String> {
+        match asked(function, line, flag)? {
+            Asked::Apply { test, .. } | Asked::State { test, .. } => Ok(test),
+            other => Err(format!("{other:?}")),
+        }
+    }
+
+    #[test]
+    #[rule("S-45")]
+    fn s45_no_word_turns_a_check_into_an_apply() {
+        for function in ["state.apply", "state.highstate", "test.nop"] {
+            for (line, flag, test) in [
+                (&[][..], false, false),
+                (&[], true, true),
+                (&["test=True"], false, true),
+                (&["test=on"], true, true),
+                (&["test=1"], false, true),
+                (&["test=no"], false, false),
+                (&["test=False"], false, false),
+            ] {
+                assert_eq!(is_test(function, line, flag), Ok(test), "{function} {line:?} {flag}");
+            }
+            for (line, flag) in [
+                (&["test=False"][..], true),
+                (&["test=0"], true),
+                (&["test=True", "test=False"], false),
+                (&["test=off", "test=yes"], false),
+                (&["test=Ture"], false),
+                (&["test=Ture"], true),
+                (&["test="], false),
+                (&["test=2"], false),
+                (&["test=[true]"], false),
+            ] {
+                assert!(is_test(function, line, flag).is_err(), "{function} {line:?} {flag}");
+            }
+        }
+    }
+
+    #[test]
+    #[rule("S-45")]
+    fn s45_what_has_no_dry_run_refuses_one() {
+        for (function, line) in
+            [("state.revert", &["web"][..]), ("cmd.shell", &["rm -r /srv"]), ("cmd.run_all", &["rm -r /srv"])]
+        {
+            let told = asked(function, line, true).unwrap_err();
+            assert!(told.contains(&format!("{function} has no dry run")), "{told}");
+            assert!(asked(function, line, false).is_ok());
+        }
+        assert!(asked("facts.items", &[], true).is_ok(), "what only looks is a dry run anyway");
+    }
+
     #[test]
     #[rule("C-12")]
-    fn c12_values_are_yaml_scalars_or_flow_collections_and_the_rest_is_text() {
-        for (text, value) in [
-            ("5", json!(5)),
-            ("yes", json!(true)),
-            ("[a, 1]", json!(["a", 1])),
-            ("{a: 1}", json!({"a": 1})),
-            ("hello", json!("hello")),
-            ("a: b", json!("a: b")),
-            ("- x", json!("- x")),
-            ("# no comment", json!("# no comment")),
-            ("it # stays", json!("it # stays")),
-            ("[unclosed", json!("[unclosed")),
-            ("'quoted'", json!("quoted")),
-            ("", json!("")),
-            ("two\nlines", json!("two\nlines")),
-            ("null", Json::Null),
-            ("0644", json!(644)),
+    fn c12_no_word_of_a_call_is_ignored() {
+        for (function, line, wanted) in [
+            ("state.highstate", &["web"][..], "takes no reference"),
+            ("state.apply", &["web", "concurrency=1"], "`concurrency=1` is none of them"),
+            ("state.revert", &["web", "forse=true"], "no parameter `forse`"),
+            ("state.revert", &["web", "force=Ture"], "force=Ture is neither true nor false"),
+            ("file.managed", &["/a", "/b"], "`/b` is a second one"),
+            ("facts.items", &["os"], "it takes no bare word"),
+            ("file.managed", &["/a", "mode=1", "mode=2"], "`mode` is given twice"),
         ] {
-            assert_eq!(value_of(text), value, "{text:?}");
+            let told = asked(function, line, false).unwrap_err();
+            assert!(told.contains(wanted), "{told}");
+        }
+        let revert = asked("state.revert", &["web", "run=2hPx", "force=yes"], false).unwrap();
+        assert!(matches!(revert, Asked::Revert { references, run: Some(run), force: true }
+            if references == ["web"] && run == "2hPx"));
+    }
+
+    #[test]
+    #[rule("C-12")]
+    fn c12_a_state_without_its_primary_parameter_is_refused() {
+        for (kind, line) in [
+            ("cmd.run", &[][..]),
+            ("cmd.run", &[""]),
+            ("file.managed", &["content=x"]),
+            ("pkg.installed", &[]),
+            ("module.run", &[]),
+        ] {
+            let told = asked(kind, line, false).unwrap_err();
+            assert!(told.starts_with(kind) && told.contains("is missing"), "{told}");
+        }
+        for (kind, line) in [
+            ("cmd.run", &["command=ls"][..]),
+            ("cmd.run", &["name=ls"]),
+            ("pkg.installed", &["pkgs=[a, b]"]),
+            ("file.absent", &["names=[/a, /b]"]),
+            ("test.ping", &[]),
+            ("test.sleep", &["seconds=1"]),
+        ] {
+            assert!(asked(kind, line, false).is_ok(), "{kind} {line:?}");
         }
     }
 
     #[test]
     #[rule("C-12")]
-    fn c12_values_that_were_read_already_stay_what_they_are() {
-        let values = json!({
-            "text": "yes", "number": "5", "lines": "a\n\tb: c # d", "quote": "it's \"so\" {{ x }}", "mode": "0644",
-            "list": ["a", 1, true, null], "map": {"a: b": {"c": [1.5]}}, "none": null, "flag": false, "big": 1e20, "small": [1e-9, -3],
-            "empty": {"list": [], "map": {}, "text": ""},
-        });
-        let Json::Object(map) = &values else { panic!() };
-        let words = Words::of_values(Some("/x"), &[], map);
-        assert_eq!(Json::Object(words.named_json()), values);
-        assert_eq!(words.positional, ["/x"]);
+    fn c12_a_command_that_looks_like_a_parameter_is_told_as_such() {
+        let told = asked("cmd.run", &["A=b; echo $A"], false).unwrap_err();
+        assert!(told.contains("read as the parameter `A`"), "{told}");
+        assert!(told.contains("command='A=b; echo $A'"), "{told}");
     }
 
     #[test]
-    #[rule("C-12")]
-    fn c12_the_bare_word_is_the_primary_parameter_and_may_hold_an_equals_sign() {
-        let words = Words::parse(&["/etc/x?a=b".into(), "mode=0644".into()]);
-        assert_eq!(words.positional, ["/etc/x?a=b"]);
-        assert_eq!(words.named, [("mode".to_string(), "0644".to_string())]);
+    #[rule("C-15")]
+    fn c15_a_text_of_a_function_keeps_its_letters_and_a_value_is_read() {
+        let Asked::Function { arguments, .. } = asked("facts.get", &["007", "007"], false).unwrap() else {
+            panic!()
+        };
+        assert_eq!(arguments.positional, [json!("007"), json!(7)]);
+    }
+
+    #[test]
+    #[rule("C-15")]
+    fn c15_a_text_parameter_keeps_the_letters_and_others_are_read() {
+        let managed = zester_resources::catalog().get("file.managed").unwrap();
+        let line = ["/x", "content=0x1F", "mode=0644", "source=[a, b]", "makedirs=yes"];
+        let text = source(managed, &words(&line)).unwrap();
+        for wanted in
+            ["\"content\": 0x1F\n", "\"mode\": 0644\n", "\"source\": [a, b]\n", "\"makedirs\": yes\n"]
+        {
+            assert!(text.contains(wanted), "{text}");
+        }
+        for letters in ["[main]", "{a: 1}", "~", "null", " 5 ", "1.10 "] {
+            let text = source(managed, &words(&["/x", &format!("content={letters}")])).unwrap();
+            assert!(text.contains(&format!("\"content\": \"{letters}\"\n")), "{text}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Execution functions: plain questions with a plain answer, for `zester call` and for `salt[…]` in templates.
 //!
 //! One table. What a template may call depends on the command (S-10): `lint`, `graph` and `doc` get the read-only ones,
-//! `check` and `apply` the `cmd` family too.
+//! `check` and `apply` the `cmd` family too. Each function names what it takes, so that no word is ever ignored.
 
 use serde_json::{Map, Value as Json, json};
 use std::path::Path;
@@ -9,6 +9,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use zester_host::{Exit, Launch, Look, Processes};
 use zester_model::limits;
+use zester_model::suggest::did_you_mean;
 
 /// What calling a function may do to the machine.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +29,7 @@ pub struct Place<'a> {
 }
 
 /// The arguments of one call.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Arguments {
     pub positional: Vec<Json>,
     pub named: Map<String, Json>,
@@ -49,33 +51,129 @@ impl Arguments {
     }
 }
 
+/// One parameter of a function.
+#[derive(Debug)]
+pub struct Takes {
+    pub name: &'static str,
+    pub required: bool,
+    /// A text, which keeps its letters; anything else is a value (C-15).
+    pub text: bool,
+    /// Only ever given as `name=value`.
+    pub by_name: bool,
+}
+
+/// A text that must be given.
+const fn text(name: &'static str) -> Takes {
+    Takes { name, required: true, text: true, by_name: false }
+}
+
+/// A value that may be given.
+const fn value(name: &'static str) -> Takes {
+    Takes { name, required: false, text: false, by_name: false }
+}
+
+const fn by_name(name: &'static str, text: bool) -> Takes {
+    Takes { name, required: false, text, by_name: true }
+}
+
+/// What each of the `cmd` family takes. The last ones are Salt's and say what is so here anyway: a shell runs it, the
+/// exit code is no error, and nothing is logged.
+const COMMAND: &[Takes] = &[
+    text("cmd"),
+    by_name("cwd", true),
+    by_name("runas", true),
+    by_name("env", false),
+    by_name("python_shell", false),
+    by_name("ignore_retcode", false),
+    by_name("output_loglevel", true),
+];
+
 type Call = fn(&Place<'_>, &Arguments) -> Result<Json, String>;
 
 /// One execution function.
+#[derive(Debug)]
 pub struct Function {
     pub name: &'static str,
     pub access: Access,
+    /// In the order of the bare words.
+    pub takes: &'static [Takes],
     /// One line, with the arguments.
     pub doc: &'static str,
-    pub call: Call,
+    call: Call,
 }
 
-const fn read_only(name: &'static str, doc: &'static str, call: Call) -> Function {
-    Function { name, access: Access::ReadOnly, doc, call }
+impl Function {
+    /// Answers, if the arguments are such as it takes.
+    pub fn answer(&self, place: &Place<'_>, arguments: &Arguments) -> Result<Json, String> {
+        self.check(arguments)?;
+        (self.call)(place, arguments)
+    }
+
+    /// Says what it does not take, and what is missing.
+    pub fn check(&self, arguments: &Arguments) -> Result<(), String> {
+        let ordered = || self.takes.iter().filter(|takes| !takes.by_name);
+        if let Some(extra) = arguments.positional.get(ordered().count()) {
+            let extra = extra.as_str().map_or_else(|| extra.to_string(), str::to_string);
+            return Err(match ordered().map(|takes| takes.name).collect::<Vec<_>>().join(", ") {
+                none if none.is_empty() => format!("it takes no bare word; `{extra}` is one"),
+                names => format!("`{extra}` is one word too many; it takes {names}"),
+            });
+        }
+        for (name, given) in &arguments.named {
+            let Some(place) = self.takes.iter().position(|takes| takes.name == name) else {
+                return Err(self.unknown(name, given));
+            };
+            if !self.takes[place].by_name && place < arguments.positional.len() {
+                return Err(format!("`{name}` is given twice, as a bare word and by name"));
+            }
+        }
+        let missing = ordered().enumerate().find(|(place, takes)| {
+            takes.required && arguments.get(*place, takes.name).is_none_or(Json::is_null)
+        });
+        match missing {
+            Some((_, takes)) => Err(format!("`{}` is missing", takes.name)),
+            None => Ok(()),
+        }
+    }
+
+    fn unknown(&self, name: &str, given: &Json) -> String {
+        let names = self.takes.iter().map(|takes| takes.name);
+        if let Some(hint) = did_you_mean(name, names) {
+            return format!("there is no parameter `{name}`; {hint}");
+        }
+        let given = given.as_str().map_or_else(|| given.to_string(), str::to_string);
+        match self.takes.first() {
+            Some(first) => format!(
+                "there is no parameter `{name}`; if `{name}={given}` is its {0}, write {0}='{name}={given}'",
+                first.name
+            ),
+            None => format!("it takes no parameters; `{name}={given}` is one"),
+        }
+    }
+}
+
+const fn read_only(name: &'static str, takes: &'static [Takes], doc: &'static str, call: Call) -> Function {
+    Function { name, access: Access::ReadOnly, takes, doc, call }
 }
 
 const fn command(name: &'static str, doc: &'static str, call: Call) -> Function {
-    Function { name, access: Access::Command, doc, call }
+    Function { name, access: Access::Command, takes: COMMAND, doc, call }
 }
 
 /// Every function there is.
 pub static FUNCTIONS: &[Function] = &[
-    read_only("cmd.has_exec", "cmd.has_exec PROGRAM: whether a program is in PATH", |place, args| {
-        Ok(json!(find_program(place, &args.text(0, "cmd")?).is_some()))
-    }),
-    read_only("cmd.which", "cmd.which PROGRAM: where a program is, or nothing", |place, args| {
-        Ok(find_program(place, &args.text(0, "cmd")?).map_or(Json::Null, Json::String))
-    }),
+    read_only(
+        "cmd.has_exec",
+        &[text("cmd")],
+        "cmd.has_exec PROGRAM: whether a program is in PATH",
+        |place, args| Ok(json!(find_program(place, &args.text(0, "cmd")?).is_some())),
+    ),
+    read_only(
+        "cmd.which",
+        &[text("cmd")],
+        "cmd.which PROGRAM: where a program is, or nothing",
+        |place, args| Ok(find_program(place, &args.text(0, "cmd")?).map_or(Json::Null, Json::String)),
+    ),
     command("cmd.retcode", "cmd.retcode COMMAND: the exit code of a shell command", |place, args| {
         Ok(json!(run(place, args)?.code))
     }),
@@ -95,31 +193,46 @@ pub static FUNCTIONS: &[Function] = &[
     command("cmd.shell", "cmd.shell COMMAND: what a shell command prints", |place, args| {
         Ok(json!(trimmed(&run(place, args)?.stdout.text)))
     }),
-    read_only("environ.get", "environ.get NAME [DEFAULT]: a variable of the environment", |_, args| {
-        let value = std::env::var(args.text(0, "key")?).ok().map(Json::String);
-        Ok(value.or_else(|| args.get(1, "default").cloned()).unwrap_or(json!("")))
-    }),
-    read_only("facts.get", "facts.get KEY [DEFAULT]: one fact, `a:b` goes deeper", |place, args| {
-        lookup(place.facts, args)
-    }),
-    read_only("facts.items", "facts.items: everything this machine says of itself", |place, _| {
+    read_only(
+        "environ.get",
+        &[text("key"), value("default")],
+        "environ.get NAME [DEFAULT]: a variable of the environment",
+        |_, args| {
+            let value = std::env::var(args.text(0, "key")?).ok().map(Json::String);
+            Ok(value.or_else(|| args.get(1, "default").cloned()).unwrap_or(json!("")))
+        },
+    ),
+    read_only(
+        "facts.get",
+        &[text("key"), value("default")],
+        "facts.get KEY [DEFAULT]: one fact, `a:b` goes deeper",
+        |place, args| lookup(place.facts, args),
+    ),
+    read_only("facts.items", &[], "facts.items: everything this machine says of itself", |place, _| {
         Ok(place.facts.clone())
     }),
-    read_only("facts.keys", "facts.keys: the names of all facts", |place, _| {
+    read_only("facts.keys", &[], "facts.keys: the names of all facts", |place, _| {
         Ok(json!(place.facts.as_object().map(|map| map.keys().collect::<Vec<_>>())))
     }),
     read_only(
         "file.directory_exists",
+        &[text("path")],
         "file.directory_exists PATH: whether a directory is there",
         |place, args| exists(place, args, |sort| sort == zester_host::files::Sort::Directory),
     ),
-    read_only("file.file_exists", "file.file_exists PATH: whether a file is there", |place, args| {
-        exists(place, args, |sort| sort == zester_host::files::Sort::File)
-    }),
-    read_only("file.path_exists", "file.path_exists PATH: whether anything is there", |place, args| {
-        exists(place, args, |_| true)
-    }),
-    read_only("file.read", "file.read PATH: the text of a file", |place, args| {
+    read_only(
+        "file.file_exists",
+        &[text("path")],
+        "file.file_exists PATH: whether a file is there",
+        |place, args| exists(place, args, |sort| sort == zester_host::files::Sort::File),
+    ),
+    read_only(
+        "file.path_exists",
+        &[text("path")],
+        "file.path_exists PATH: whether anything is there",
+        |place, args| exists(place, args, |_| true),
+    ),
+    read_only("file.read", &[text("path")], "file.read PATH: the text of a file", |place, args| {
         let path = args.text(0, "path")?;
         let bytes = place
             .look
@@ -127,22 +240,31 @@ pub static FUNCTIONS: &[Function] = &[
             .map_err(|fault| fault.to_string())?;
         String::from_utf8(bytes).map(Json::String).map_err(|_| format!("{path} is not UTF-8 text"))
     }),
-    read_only("settings.get", "settings.get KEY [DEFAULT]: one setting, `a:b` goes deeper", |place, args| {
-        lookup(place.settings, args)
-    }),
-    read_only("settings.items", "settings.items: all settings of this machine", |place, _| {
+    read_only(
+        "settings.get",
+        &[text("key"), value("default")],
+        "settings.get KEY [DEFAULT]: one setting, `a:b` goes deeper",
+        |place, args| lookup(place.settings, args),
+    ),
+    read_only("settings.items", &[], "settings.items: all settings of this machine", |place, _| {
         Ok(place.settings.clone())
     }),
-    read_only("sys.list_functions", "sys.list_functions: the names of all execution functions", |_, _| {
-        Ok(json!(FUNCTIONS.iter().map(|function| function.name).collect::<Vec<_>>()))
-    }),
+    read_only(
+        "sys.list_functions",
+        &[],
+        "sys.list_functions: the names of all execution functions",
+        |_, _| Ok(json!(FUNCTIONS.iter().map(|function| function.name).collect::<Vec<_>>())),
+    ),
     read_only(
         "sys.list_state_functions",
+        &[],
         "sys.list_state_functions: the names of all kinds of state",
         |_, _| Ok(json!(zester_resources::catalog().names().collect::<Vec<_>>())),
     ),
-    read_only("test.echo", "test.echo TEXT: the text", |_, args| Ok(json!(args.text(0, "text")?))),
-    read_only("test.version", "test.version: the version of this zester", |_, _| {
+    read_only("test.echo", &[text("text")], "test.echo TEXT: the text", |_, args| {
+        Ok(json!(args.text(0, "text")?))
+    }),
+    read_only("test.version", &[], "test.version: the version of this zester", |_, _| {
         Ok(json!(env!("CARGO_PKG_VERSION")))
     }),
 ];
@@ -198,6 +320,9 @@ fn run(place: &Place<'_>, args: &Arguments) -> Result<Exit, String> {
         .handle
         .block_on(place.processes.run(&launch, None, place.cancel))
         .map_err(|fault| fault.to_string())?;
+    if exit.canceled {
+        return Err("canceled".to_string());
+    }
     if exit.timed_out {
         return Err(format!("the command did not end in {} s", limits::TEMPLATE_COMMAND_TIMEOUT.as_secs()));
     }
@@ -222,12 +347,61 @@ impl zester_compile::Functions for TemplateFunctions<'_> {
                 "`{name}` runs a command; this subcommand only looks, so templates may not call it"
             ));
         }
-        (function.call)(&self.place, &Arguments { positional, named })
+        function.answer(&self.place, &Arguments { positional, named })
     }
 
     fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = FUNCTIONS.iter().map(|function| function.name.to_string()).collect();
         names.push("cmd.run".into());
         names
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zester_rule::rule;
+
+    fn checked(name: &str, positional: &[&str], named: &[(&str, &str)]) -> Result<(), String> {
+        let positional = positional.iter().map(|word| json!(word)).collect();
+        let named = named.iter().map(|(name, value)| (name.to_string(), json!(value))).collect();
+        find(name).unwrap().check(&Arguments { positional, named })
+    }
+
+    #[test]
+    #[rule("C-12")]
+    fn c12_no_word_of_a_function_is_ignored() {
+        assert_eq!(checked("facts.get", &["os", "none"], &[]), Ok(()));
+        assert_eq!(checked("cmd.shell", &["ls"], &[("cwd", "/"), ("python_shell", "true")]), Ok(()));
+        assert_eq!(checked("cmd.run", &[], &[("cmd", "A=b; echo $A")]), Ok(()));
+        for (name, positional, named, wanted) in [
+            ("facts.items", &["os"][..], &[][..], "it takes no bare word; `os` is one"),
+            ("test.echo", &["hello", "world"], &[], "`world` is one word too many; it takes text"),
+            ("facts.get", &["a", "b", "c"], &[], "`c` is one word too many; it takes key, default"),
+            ("facts.keys", &[], &[("os", "x")], "it takes no parameters; `os=x` is one"),
+            ("cmd.shell", &["ls"], &[("cdw", "/")], "there is no parameter `cdw`; did you mean `cwd`?"),
+            (
+                "cmd.shell",
+                &[],
+                &[("LANG", "C date")],
+                "there is no parameter `LANG`; if `LANG=C date` is its cmd, write cmd='LANG=C date'",
+            ),
+            ("cmd.shell", &[], &[("cwd", "/")], "`cmd` is missing"),
+            ("cmd.shell", &["ls"], &[("cmd", "ls")], "`cmd` is given twice, as a bare word and by name"),
+        ] {
+            assert_eq!(checked(name, positional, named), Err(wanted.to_string()), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_function_says_on_its_line_what_it_takes() {
+        for function in FUNCTIONS {
+            let (call, _) = function.doc.split_once(": ").unwrap();
+            let words = call.split(' ').skip(1);
+            let required = words.clone().filter(|word| !word.starts_with('[')).count();
+            assert!(call.starts_with(function.name), "{call}");
+            assert_eq!(words.count(), function.takes.iter().filter(|takes| !takes.by_name).count(), "{call}");
+            assert_eq!(required, function.takes.iter().filter(|takes| takes.required).count(), "{call}");
+        }
     }
 }

@@ -24,5 +24,6 @@ pub mod revert;
 pub mod run;
 pub mod settings;
 pub mod tree;
+pub mod words;
 
 pub use error::Error;

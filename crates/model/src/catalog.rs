@@ -13,6 +13,8 @@ pub struct Parameter {
     pub required: bool,
     /// What it takes, in words: `path`, `true or false`, `list of texts`.
     pub takes: String,
+    /// Takes a list or a map. On a command line `[a]` is one only then, and otherwise a text (C-15).
+    pub collects: bool,
     pub doc: String,
 }
 
@@ -26,6 +28,10 @@ pub struct Kind {
     pub doc: String,
     /// The parameter that defaults to the state id; `name` is its alias everywhere.
     pub primary: &'static str,
+    /// Whether a state means nothing without it, as those that only try something out do.
+    pub primary_required: bool,
+    /// Parameters that say what to manage instead of the primary one: `pkgs`.
+    pub instead_of_primary: &'static [&'static str],
     pub parameters: Vec<Parameter>,
     /// Accepts parameters that it does not know itself (`module.run` hands them on).
     pub open: bool,

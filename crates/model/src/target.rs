@@ -102,6 +102,15 @@ impl Target {
         self.by_id_only
     }
 
+    /// The ids that lists name: whoever lists one believes that it exists. Those behind a `not` are left out.
+    pub fn listed(&self) -> Vec<&str> {
+        let mut ids: Vec<&str> = Vec::new();
+        self.expression.add_listed(&mut ids);
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
     /// Whether settings decide: they must be rendered first, which only a master can.
     pub fn needs_settings(&self) -> bool {
         self.expression.needs_settings()
@@ -127,6 +136,16 @@ impl Expression {
             Expression::All(parts) | Expression::Any(parts) => parts.iter().all(Expression::by_id_only),
             Expression::Id(_) => true,
             Expression::Data { .. } => false,
+        }
+    }
+
+    fn add_listed<'a>(&'a self, ids: &mut Vec<&'a str>) {
+        match self {
+            Expression::All(parts) | Expression::Any(parts) => {
+                parts.iter().for_each(|part| part.add_listed(ids));
+            }
+            Expression::Id(IdTest::List(list)) => ids.extend(list.iter().map(String::as_str)),
+            Expression::Not(_) | Expression::Id(_) | Expression::Data { .. } => {}
         }
     }
 
@@ -156,6 +175,14 @@ impl IdTest {
 mod tests {
     use super::*;
     use zester_rule::rule;
+
+    #[test]
+    #[rule("D-8")]
+    fn d8_the_ids_of_lists_are_known() {
+        let target = Target::parse("L@b,a and (web* or L@a,c) and not L@d").unwrap();
+        assert_eq!(target.listed(), ["a", "b", "c"]);
+        assert!(Target::parse("a or b*").unwrap().listed().is_empty());
+    }
 
     #[test]
     #[rule("D-8")]

@@ -33,6 +33,7 @@ pub(crate) fn describe<R: Resource>() -> Kind {
         aliases: R::ALIASES.iter().find(|(own, _)| own == name).map_or(&[], |(_, aliases)| *aliases),
         required: required.contains(&name.as_str()) && name != R::PRIMARY,
         takes: takes(property, R::LISTS.contains(&name.as_str())),
+        collects: collects(property) || R::LISTS.contains(&name.as_str()),
         doc: property["description"].as_str().unwrap_or_default().to_string(),
     });
     Kind {
@@ -40,6 +41,8 @@ pub(crate) fn describe<R: Resource>() -> Kind {
         summary: R::DOC.lines().next().unwrap_or_default().to_string(),
         doc: R::DOC.to_string(),
         primary: R::PRIMARY,
+        primary_required: required.contains(&R::PRIMARY),
+        instead_of_primary: R::INSTEAD_OF_PRIMARY,
         parameters: parameters.collect(),
         open: false,
     }
@@ -58,6 +61,20 @@ fn kept(name: &str) -> &'static str {
     let name: &'static str = Box::leak(name.to_string().into_boxed_str());
     names.insert(name);
     name
+}
+
+/// Whether a parameter may be a list or a map. One that takes anything may.
+fn collects(property: &Json) -> bool {
+    let forms = property["anyOf"].as_array().or_else(|| property["oneOf"].as_array());
+    if let Some(forms) = forms {
+        return forms.iter().any(collects);
+    }
+    let is_one = |sort: &Json| sort == "array" || sort == "object";
+    match &property["type"] {
+        Json::Null => property["enum"].is_null() && property["const"].is_null(),
+        Json::Array(sorts) => sorts.iter().any(is_one),
+        sort => is_one(sort),
+    }
 }
 
 /// What a parameter takes, in words.

@@ -102,6 +102,7 @@ fn describe() -> Kind {
         aliases: &[],
         required: false,
         takes: "module".to_string(),
+        collects: false,
         doc: "The module to run, with its parameters beside it.".to_string(),
     };
     Kind {
@@ -109,6 +110,8 @@ fn describe() -> Kind {
         summary: DOC.lines().next().unwrap_or_default().to_string(),
         doc: DOC.to_string(),
         primary: "name",
+        primary_required: true,
+        instead_of_primary: &[],
         parameters: vec![name],
         open: true,
     }

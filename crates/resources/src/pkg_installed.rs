@@ -161,6 +161,7 @@ impl Installed {
 impl Resource for Installed {
     const KIND: &'static str = "pkg.installed";
     const PRIMARY: &'static str = "name";
+    const INSTEAD_OF_PRIMARY: &'static [&'static str] = &["pkgs"];
     const DOC: &'static str = "Installs packages.
 
 Only what is missing, or has another version than the one given, is installed; the dry run names everything that

@@ -78,6 +78,7 @@ impl Removed {
 impl Resource for Removed {
     const KIND: &'static str = "pkg.removed";
     const PRIMARY: &'static str = "name";
+    const INSTEAD_OF_PRIMARY: &'static [&'static str] = &["pkgs"];
     const DOC: &'static str = "Removes packages, and those that cannot do without them.
 
 The dry run names everything that would go. Configuration files stay. A revert installs the same versions again.

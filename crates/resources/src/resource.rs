@@ -167,6 +167,8 @@ pub trait Resource: DeserializeOwned + schemars::JsonSchema + Send + Sync + Size
     const KIND: &'static str;
     /// The parameter that defaults to the state id.
     const PRIMARY: &'static str;
+    /// Parameters that say what to manage instead of the primary one.
+    const INSTEAD_OF_PRIMARY: &'static [&'static str] = &[];
     /// The manual page, Markdown: first line is the summary, then prose and one example in a `yaml` block.
     const DOC: &'static str;
     /// Whether apply leaves something to undo. Actions do not.

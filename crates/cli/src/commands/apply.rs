@@ -1,9 +1,11 @@
 //! `zester apply`
 
-use crate::answer;
+use crate::answer::{self, Failure};
 use crate::app::App;
 use crate::arguments::{Inputs, Running};
+use zester_converge::call::dry_run;
 use zester_converge::functions::Access;
+use zester_converge::words::Given;
 use zester_model::outcome::Mode;
 
 /// Converge this machine
@@ -25,21 +27,29 @@ pub struct Apply {
 }
 
 pub fn run(args: Apply, app: &mut App) -> answer::Result {
-    let mut test = args.test;
-    let mut references = Vec::new();
-    for word in args.references {
-        // Salt's habit (C-5): `zester apply web test=True`.
-        match word.strip_prefix("test=") {
-            Some(value) => test = is_true(value),
-            None => references.push(word),
-        }
-    }
-    let mode = if test { Mode::Check } else { Mode::Apply };
-    let plan = app.plan(&app.request(references, &args.inputs, Access::Command))?;
-    app.execute(Some(plan), &app.options(mode, &args.inputs, &args.running))
+    let Apply { references, test, running, inputs } = args;
+    let (references, words) = apart(references);
+    let test = dry_run(test, words).map_err(Failure::usage)?;
+    converge(references, test, &running, &inputs, app)
 }
 
-/// `test=` takes true/yes/1/on.
-pub fn is_true(value: &str) -> bool {
-    ["true", "yes", "1", "on"].contains(&value.to_ascii_lowercase().as_str())
+/// Salt's habit (C-5): `zester apply web test=True`. Whatever stands behind a `test=` is no reference.
+pub fn apart(words: Vec<String>) -> (Vec<String>, Vec<Given>) {
+    let (tests, references): (Vec<String>, Vec<String>) =
+        words.into_iter().partition(|word| word.starts_with("test="));
+    let value = |word: String| Given::Letters(word.trim_start_matches("test=").to_string());
+    (references, tests.into_iter().map(value).collect())
+}
+
+/// Compiles and runs.
+pub fn converge(
+    references: Vec<String>,
+    test: bool,
+    running: &Running,
+    inputs: &Inputs,
+    app: &App,
+) -> answer::Result {
+    let mode = if test { Mode::Check } else { Mode::Apply };
+    let plan = app.plan(&app.request(references, inputs, Access::Command))?;
+    app.execute(Some(plan), &app.options(mode, inputs, running))
 }

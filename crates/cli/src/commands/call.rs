@@ -5,8 +5,10 @@ use crate::app::App;
 use crate::arguments::{Inputs, Running};
 use crate::commands::{apply, graph, revert};
 use crate::exit::Exit;
-use zester_converge::call::{self, Words};
-use zester_converge::functions::{self, Access, Arguments, Place};
+use zester_converge::Error;
+use zester_converge::call::{self, Asked};
+use zester_converge::functions::{Access, Place};
+use zester_converge::words::Words;
 use zester_model::outcome::Mode;
 
 /// Run one function on this machine
@@ -31,44 +33,38 @@ pub struct Call {
 }
 
 pub fn run(args: Call, app: &mut App) -> answer::Result {
-    let Call { function, words, mut test, running, inputs } = args;
-    let (words, tests): (Vec<String>, Vec<String>) =
-        words.into_iter().partition(|word| !word.starts_with("test="));
-    test |= tests.iter().any(|word| apply::is_true(word.trim_start_matches("test=")));
-    match function.as_str() {
-        "state.apply" => return apply::run(apply::Apply { references: words, test, running, inputs }, app),
-        "state.highstate" => {
-            return apply::run(apply::Apply { references: vec![], test, running, inputs }, app);
+    let Call { function, words, test, running, inputs } = args;
+    match Asked::read(&function, Words::parse(&words), test).map_err(Failure::usage)? {
+        Asked::Apply { references, test } => apply::converge(references, test, &running, &inputs, app),
+        Asked::Revert { references, run, force } => {
+            revert::run(revert::Revert { references, run, force, running, inputs }, app)
         }
-        "state.revert" => {
-            let args = revert::Revert { references: words, run: None, force: false, running, inputs };
-            return revert::run(args, app);
+        Asked::Graph { references } => graph::run(graph::Graph { references, run: None, inputs }, app),
+        Asked::State { kind, words, test } => {
+            let request = app.request(Vec::new(), &inputs, Access::Command);
+            let plan =
+                app.blocking(move |machine, cancel| call::plan(kind, &words, &request, machine, cancel))?;
+            let mode = if test { Mode::Check } else { Mode::Apply };
+            app.execute_showing(Some(plan), &app.options(mode, &inputs, &running), true)
         }
-        "state.graph" => return graph::run(graph::Graph { references: words, run: None, inputs }, app),
-        _ => {}
+        Asked::Function { function, arguments } => {
+            let request = app.request(Vec::new(), &inputs, Access::Command);
+            let json = app.blocking(move |machine, cancel| {
+                let around = call::surroundings(&request, machine, cancel)?;
+                let place = Place {
+                    look: machine.files.as_ref(),
+                    processes: machine.processes.as_ref(),
+                    handle: &machine.handle,
+                    facts: &around.facts,
+                    settings: &around.settings,
+                    cancel,
+                };
+                let answer = function.answer(&place, &arguments);
+                answer.map_err(|why| Error::other(format!("{}: {why}", function.name)))
+            })?;
+            let text = crate::output::plain(&json);
+            Ok((Answer::Document { json, text }, Exit::Good))
+        }
+        Asked::Unknown => Err(Failure::usage(call::unknown(&function))),
     }
-    let request = app.request(Vec::new(), &inputs, Access::Command);
-    if zester_resources::catalog().get(&function).is_some() {
-        let plan = call::plan(&function, &Words::parse(&words), &request, &app.machine, &app.cancel)?;
-        let mode = if test { Mode::Check } else { Mode::Apply };
-        return app.execute_showing(Some(plan), &app.options(mode, &inputs, &running), true);
-    }
-    let Some(known) = functions::find(&function) else {
-        return Err(Failure::usage(call::unknown(&function)));
-    };
-    let facts_and_settings = call::surroundings(&request, &app.machine, &app.cancel)?;
-    let place = Place {
-        look: app.machine.files.as_ref(),
-        processes: app.machine.processes.as_ref(),
-        handle: &app.machine.handle,
-        facts: &facts_and_settings.facts,
-        settings: &facts_and_settings.settings,
-        cancel: &app.cancel,
-    };
-    let words = Words::parse(&words);
-    let arguments = Arguments { positional: words.positional_json(), named: words.named_json() };
-    let json =
-        (known.call)(&place, &arguments).map_err(|why| Failure::usage(format!("{function}: {why}")))?;
-    let text = crate::output::plain(&json);
-    Ok((Answer::Document { json, text }, Exit::Good))
 }

@@ -1,9 +1,11 @@
 //! `zester check`
 
-use crate::answer;
+use crate::answer::{self, Failure};
 use crate::app::App;
 use crate::arguments::{Inputs, Running};
-use crate::commands::apply::{self, Apply};
+use crate::commands::apply;
+use zester_converge::call::dry_run;
+use zester_converge::words::truth;
 
 /// Show what apply would change, and change nothing
 ///
@@ -22,5 +24,11 @@ pub struct Check {
 
 pub fn run(args: Check, app: &mut App) -> answer::Result {
     let Check { references, running, inputs } = args;
-    apply::run(Apply { references, test: true, running, inputs }, app)
+    let (references, words) = apply::apart(references);
+    if words.iter().any(|word| truth(word) == Some(false)) {
+        let why = "check never applies, and test=false asks it to; `zester apply` applies";
+        return Err(Failure::usage(why));
+    }
+    let test = dry_run(true, words).map_err(Failure::usage)?;
+    apply::converge(references, test, &running, &inputs, app)
 }

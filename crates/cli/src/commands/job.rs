@@ -8,7 +8,6 @@ use crate::fleet::ask;
 use crate::fleet::watching::{self, client_failure};
 use crate::output::fleet_live::View;
 use crate::output::{fleet_text, job_text, to_stdout};
-use crate::signals::Signals;
 use serde_json::{Map, Value as Json, json};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -123,7 +122,8 @@ async fn answer(verb: &Verb, app: &App, client: &Client) -> answer::Result {
             let retried = client.retry(&job.jid, part, &ask::user()).await.map_err(client_failure)?;
             if *detach {
                 let new = retried.jid;
-                let text = format!("{new}\nfollow it: zester job watch {new}\n");
+                let text = format!("{new}\n");
+                app.output.notice(&format!("follow it: zester job watch {new}"));
                 return Ok((Answer::Document { json: json!({ "jid": new.as_str() }), text }, Exit::Good));
             }
             watch(&found(client, retried.jid.as_str()).await?, app, client, false).await
@@ -168,7 +168,7 @@ async fn show(job: &Record, app: &App, client: &Client) -> answer::Result {
 
 /// Follows a job to its end. `stream`: for machines, an object for each peel as it ends, not only the whole.
 async fn watch(job: &Record, app: &App, client: &Client, stream: bool) -> answer::Result {
-    let mut signals = Signals::listen().map_err(|error| Failure::usage(format!("no signals: {error}")))?;
+    let mut signals = app.signals.listen();
     let began = Instant::now();
     let follow = client.follow(&job.jid).await.map_err(client_failure)?;
     if app.output.is_text() {

@@ -9,13 +9,14 @@ use crate::fleet::outcome::{Outcome, Standing, Verdict};
 use crate::fleet::watching::{self, Watched, client_failure};
 use crate::output::fleet_live::View;
 use crate::output::{fleet_text, to_stdout};
-use crate::signals::Signals;
+use crate::signals::Listener;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 use zester_client::batch::{Plan, Size, Step};
 use zester_client::{Client, Direct, Work};
+use zester_converge::words::Words;
 use zester_wire::PeelId;
 
 /// Run a function on the fleet
@@ -67,21 +68,25 @@ const EXAMPLES: &str = "Examples:
 struct Call<'a> {
     app: &'a App,
     client: Client,
-    signals: Signals,
+    signals: Listener,
     work: Work,
     target: String,
+    /// Names in lists of the target that no peel has.
+    nobody: Vec<PeelId>,
 }
 
 pub fn run(args: OnFleet, app: &mut App) -> answer::Result {
-    ask::check_target(&args.target)?;
+    let target = ask::target(&args.target)?;
+    let words = Words::parse(&args.words);
+    let work = ask::work(&args.function, &words, args.test, args.timeout).map_err(Failure::usage)?;
     let app = &*app;
     app.block_on(async move {
         let client = args.connect.client(app).await?;
-        ask::check_function(app, &client, &args.function).await?;
-        let signals = Signals::listen().map_err(|error| Failure::usage(format!("no signals: {error}")))?;
-        let work = ask::work(&args.function, &args.words, args.test, args.timeout);
+        ask::check_words(app, &client, &args.function, words, args.test).await?;
+        let nobody = ask::nobody(app, &client, &target).await;
         let target = args.target.clone();
-        let mut call = Call { app, client: client.clone(), signals, work, target };
+        let signals = app.signals.listen();
+        let mut call = Call { app, client: client.clone(), signals, work, target, nobody };
         let answer = call.run(&args).await;
         // What is left to send is little, and nobody is left to tell that it failed.
         let _closed = client.link().bus().close().await;
@@ -92,7 +97,7 @@ pub fn run(args: OnFleet, app: &mut App) -> answer::Result {
 impl Call<'_> {
     async fn run(&mut self, args: &OnFleet) -> answer::Result {
         let began = Instant::now();
-        let (outcome, exit) = match (&args.batch, args.direct) {
+        let (mut outcome, exit) = match (&args.batch, args.direct) {
             (Some(size), direct) => self.batches(*size, args.max_fail, direct).await?,
             (None, true) => {
                 let targets = self.client.resolve_by_facts(&self.target).await.map_err(client_failure)?;
@@ -104,6 +109,7 @@ impl Call<'_> {
             (None, false) if args.detach => return self.detached().await,
             (None, false) => self.job(Vec::new(), "").await?,
         };
+        outcome.add_unknown(std::mem::take(&mut self.nobody));
         let text = fleet_text::ending(&outcome, Some(began.elapsed()), self.app.output.paint());
         let json = outcome.document(args.batch.is_some());
         Ok((Answer::Document { json, text }, exit.unwrap_or_else(|| outcome.exit())))
@@ -125,7 +131,8 @@ impl Call<'_> {
     /// `--async`.
     async fn detached(&mut self) -> answer::Result {
         let jid = self.dispatch(Vec::new()).await?.jid;
-        let text = format!("{jid}\nfollow it: zester job watch {jid}\n");
+        let text = format!("{jid}\n");
+        self.app.output.notice(&format!("follow it: zester job watch {jid}"));
         Ok((Answer::Document { json: json!({ "jid": jid.as_str() }), text }, Exit::Good))
     }
 

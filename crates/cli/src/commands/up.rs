@@ -4,7 +4,7 @@ use crate::answer::{self, Answer, Failure};
 use crate::app::App;
 use crate::exit::Exit;
 use crate::output::to_stdout;
-use crate::signals::{self, Signals};
+use crate::signals;
 use crate::up::Fleet;
 use std::path::PathBuf;
 
@@ -31,8 +31,7 @@ pub struct Up {
 pub fn run(args: Up, app: &mut App) -> answer::Result {
     let app = &*app;
     app.block_on(async {
-        let mut signals =
-            Signals::listen().map_err(|error| Failure::usage(format!("no signals: {error}")))?;
+        let mut signals = app.signals.listen();
         let mut fleet = Fleet::prepare(&args, app)?;
         let exit = tokio::select! {
             biased;

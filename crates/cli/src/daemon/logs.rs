@@ -17,6 +17,8 @@ pub fn to_stderr(level: Option<&str>, colour: bool) -> Result<(), String> {
         .with_max_level(filter)
         .with_target(false)
         .with_ansi(colour)
+        // Told where, if stderr is gone? A daemon outlives its terminal.
+        .log_internal_errors(false)
         .finish();
     tracing::subscriber::set_global_default(lines.with(targets))
         .map_err(|error| format!("cannot log: {error}"))?;

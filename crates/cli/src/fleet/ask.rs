@@ -2,16 +2,14 @@
 
 use crate::answer::Failure;
 use crate::app::App;
-use crate::commands::apply::is_true;
 use serde_json::Map;
 use std::time::Duration;
 use zester_client::{Client, Work};
-use zester_converge::call::{self, Words};
-use zester_converge::functions;
+use zester_converge::call::{self, Asked};
+use zester_converge::words::{Given, Words};
 use zester_link::Link;
 use zester_model::problem::{Kind, Problem};
 use zester_model::source::{Sources, Span};
-use zester_model::suggest::did_you_mean;
 use zester_model::target::Target;
 use zester_wire::job::TIMEOUT_DEFAULT;
 use zester_wire::{DispatchRequest, PeelId, VERSION};
@@ -20,74 +18,82 @@ use zester_wire::{DispatchRequest, PeelId, VERSION};
 const APPLY_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 const HIGHSTATE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
-/// Functions of whole trees, which are neither kinds of state nor execution functions.
-const OF_TREES: [&str; 4] = ["state.apply", "state.highstate", "state.revert", "state.graph"];
-
-/// Refuses a function that nobody has, before every peel of the fleet says so. A peel of another release may know more than
-/// we do, so then it is asked.
-pub async fn check_function(app: &App, client: &Client, function: &str) -> Result<(), Failure> {
-    if is_known(function) {
-        return Ok(());
-    }
+/// Refuses what nobody can do, before every peel of the fleet says so. A peel of another release may know more than we
+/// do, so then it is asked.
+pub async fn check_words(
+    app: &App,
+    client: &Client,
+    function: &str,
+    words: Words,
+    test: bool,
+) -> Result<(), Failure> {
+    let why = match Asked::read(function, words, test) {
+        Ok(Asked::Unknown) => call::unknown(function),
+        Ok(_) => return Ok(()),
+        Err(why) => why,
+    };
     // Who cannot be asked now is asked for the work, and tells then what is wrong.
     let Ok(peels) = client.peels().await else { return Ok(()) };
     if peels.is_empty() || peels.iter().any(|peel| peel.version != env!("CARGO_PKG_VERSION")) {
-        app.output.notice(&format!("{}; asking the peels all the same", unknown(function)));
+        app.output.notice(&format!("{why}; asking the peels all the same"));
         return Ok(());
     }
-    Err(Failure::usage(unknown(function)))
-}
-
-fn is_known(function: &str) -> bool {
-    OF_TREES.contains(&function)
-        || zester_resources::catalog().get(function).is_some()
-        || functions::find(function).is_some()
-}
-
-fn unknown(function: &str) -> String {
-    match did_you_mean(function, OF_TREES) {
-        Some(hint) => format!("there is no function `{function}`; {hint}"),
-        None => call::unknown(function),
-    }
+    Err(Failure::usage(why))
 }
 
 /// Reads a target, or points at the character that makes it none, before anything is sent.
-pub fn check_target(expression: &str) -> Result<(), Failure> {
-    let Err(error) = Target::parse(expression) else { return Ok(()) };
-    let mut sources = Sources::default();
-    let file = sources.add("target", expression);
-    let before = expression.get(..error.offset).unwrap_or(expression);
-    let column = u32::try_from(before.chars().count()).unwrap_or(u32::MAX).saturating_add(1);
-    let problem =
-        Problem::new(Kind::Target, error.message).at(Span::new(file, 1, column, 1)).maybe_hint(error.hint);
-    let error = zester_converge::Error::Problems { problems: vec![problem], sources: Box::new(sources) };
-    Err(error.into())
+pub fn target(expression: &str) -> Result<Target, Failure> {
+    Target::parse(expression).map_err(|error| {
+        let mut sources = Sources::default();
+        let file = sources.add("target", expression);
+        let before = expression.get(..error.offset).unwrap_or(expression);
+        let column = u32::try_from(before.chars().count()).unwrap_or(u32::MAX).saturating_add(1);
+        let span = Span::new(file, 1, column, 1);
+        let problem = Problem::new(Kind::Target, error.message).at(span).maybe_hint(error.hint);
+        zester_converge::Error::Problems { problems: vec![problem], sources: Box::new(sources) }.into()
+    })
 }
 
-/// `MOD.FN ID k=v …`, with the timeout that belongs to it.
-pub fn work(function: &str, words: &[String], test: bool, timeout: Option<Duration>) -> Work {
-    let (tests, words): (Vec<String>, Vec<String>) =
-        words.iter().cloned().partition(|word| word.starts_with("test="));
-    let test = test || tests.iter().any(|word| is_true(word.trim_start_matches("test=")));
-    // The first bare word goes as it was typed: it is a path, a package or a command, not a value.
-    let is_bare = |word: &String| Words::parse(std::slice::from_ref(word)).named_json().is_empty();
-    let state_id = words.iter().find(|word| is_bare(word)).cloned().unwrap_or_default();
-    let parsed = Words::parse(&words);
+/// Names in the lists of a target that no peel has, told and given back.
+pub async fn nobody(app: &App, client: &Client, target: &Target) -> Vec<PeelId> {
+    let listed = target.listed();
+    if listed.is_empty() {
+        return Vec::new();
+    }
+    // Who cannot be asked now is asked for the work, and tells then what is wrong.
+    let Ok(peels) = client.peels().await else { return Vec::new() };
+    let unknown: Vec<&str> =
+        listed.into_iter().filter(|name| !peels.iter().any(|peel| peel.id.as_str() == *name)).collect();
+    if !unknown.is_empty() {
+        app.output.notice(&format!("no peel is called {}", unknown.join(", ")));
+    }
+    unknown.into_iter().filter_map(|name| PeelId::parse(name).ok()).collect()
+}
+
+/// `MOD.FN ID k=v …`, with the timeout that belongs to it. Words travel as they were typed (C-15).
+pub fn work(function: &str, words: &Words, test: bool, timeout: Option<Duration>) -> Result<Work, String> {
+    let mut words = words.clone();
+    let test = call::dry_run(test, words.take("test"))?;
+    if let Some(name) = words.twice() {
+        return Err(format!("{function}: `{name}` is given twice"));
+    }
+    let mut bare = words.positional.iter();
+    let state_id = bare.next().map(Given::shown).unwrap_or_default();
     let highstate = function == "state.highstate" || (function == "state.apply" && state_id.is_empty());
     let usual = match function {
         _ if highstate => HIGHSTATE_TIMEOUT,
         "state.apply" => APPLY_TIMEOUT,
         _ => TIMEOUT_DEFAULT,
     };
-    Work {
+    Ok(Work {
         function: function.to_string(),
         state_id,
-        positionals: parsed.positional_json().into_iter().skip(1).collect(),
-        args: parsed.named_json(),
+        positionals: bare.map(Given::to_wire).collect(),
+        args: words.named.iter().map(|(key, value)| (key.clone(), value.to_wire())).collect(),
         test,
         timeout: timeout.unwrap_or(usual),
         user: user(),
-    }
+    })
 }
 
 /// The job that a master is asked for. No targets: those of the expression.
@@ -131,43 +137,42 @@ mod tests {
     use serde_json::json;
     use zester_rule::rule;
 
-    fn words(line: &[&str]) -> Vec<String> {
-        line.iter().map(|word| word.to_string()).collect()
+    fn work(function: &str, line: &[&str], timeout: Option<Duration>) -> Result<Work, String> {
+        let words = Words::parse(&line.iter().map(|word| word.to_string()).collect::<Vec<_>>());
+        super::work(function, &words, false, timeout)
     }
 
     #[test]
     #[rule("J-4")]
     fn j4_the_timeout_follows_the_function() {
-        let seconds =
-            |function: &str, line: &[&str]| work(function, &words(line), false, None).timeout.as_secs();
+        let seconds = |function: &str, line: &[&str]| work(function, line, None).unwrap().timeout.as_secs();
         assert_eq!(seconds("test.ping", &[]), 60);
         assert_eq!(seconds("state.apply", &["web"]), 300);
         assert_eq!(seconds("state.apply", &[]), 600);
         assert_eq!(seconds("state.apply", &["test=true"]), 600);
         assert_eq!(seconds("state.highstate", &[]), 600);
-        let given = work("state.apply", &[], false, Some(Duration::from_secs(7)));
+        let given = work("state.apply", &[], Some(Duration::from_secs(7))).unwrap();
         assert_eq!(given.timeout.as_secs(), 7);
     }
 
     #[test]
-    #[rule("C-12")]
-    fn c12_the_bare_word_goes_as_typed_and_values_are_yaml() {
-        let work = work("file.managed", &words(&["/etc/x?a=b", "mode=0644", "tags=[a, 1]"]), false, None);
+    #[rule("C-15")]
+    fn c15_words_travel_with_the_letters_that_were_typed() {
+        let line = ["/etc/x?a=b", "mode=0644", "content=1.10", "tags=[a, 1]", "y=yes", "x=0x1F"];
+        let work = work("file.managed", &line, None).unwrap();
         assert_eq!(work.state_id, "/etc/x?a=b");
-        assert_eq!(work.args["tags"], json!(["a", 1]));
+        let sent = json!({"mode": "0644", "content": "1.10", "tags": "[a, 1]", "y": "yes", "x": "0x1F"});
+        assert_eq!(serde_json::Value::Object(work.args), sent);
         assert!(work.positionals.is_empty() && !work.test);
-        let number = super::work("test.echo", &words(&["5", "6"]), false, None);
-        assert_eq!((number.state_id.as_str(), number.positionals), ("5", vec![json!(6)]));
+        let number = self::work("test.echo", &["5", "007"], None).unwrap();
+        assert_eq!((number.state_id.as_str(), number.positionals), ("5", vec![json!("007")]));
     }
 
     #[test]
     #[rule("C-12")]
-    fn c12_what_this_release_knows_is_a_state_a_function_or_of_trees() {
-        for known in ["state.apply", "state.graph", "file.managed", "test.ping", "facts.get"] {
-            assert!(is_known(known), "{known}");
-        }
+    fn c12_a_mistyped_function_is_told_with_the_nearest() {
         for (typo, hint) in [("test.pign", "`test.ping`"), ("state.aply", "`state.apply`")] {
-            assert!(!is_known(typo) && unknown(typo).contains(hint), "{}", unknown(typo));
+            assert!(call::unknown(typo).contains(hint), "{}", call::unknown(typo));
         }
     }
 
@@ -181,16 +186,29 @@ mod tests {
     #[rule("C-5")]
     fn c5_test_is_a_word_too() {
         for (word, test) in [("test=true", true), ("test=on", true), ("test=no", false)] {
-            let work = work("state.apply", &words(&["web", word]), false, None);
+            let work = work("state.apply", &["web", word], None).unwrap();
             assert_eq!((work.test, work.args.len(), work.state_id.as_str()), (test, 0, "web"));
         }
     }
 
     #[test]
+    #[rule("S-45")]
+    fn s45_nothing_is_sent_whose_test_is_neither_true_nor_false() {
+        for line in [&["web", "test=Ture"][..], &["web", "test=true", "test=false"]] {
+            assert!(work("state.apply", line, None).is_err(), "{line:?}");
+        }
+        let denied = Words::parse(&["test=False".to_string()]);
+        assert!(super::work("state.apply", &denied, true, None).is_err());
+    }
+
+    #[test]
     #[rule("C-7")]
     fn c7_a_target_that_is_none_is_pointed_at() {
-        assert!(check_target("web* and G@os:Debian").is_ok());
-        let failure = check_target("web* and").unwrap_err();
+        assert!(target("web* and G@os:Debian").is_ok());
+        for empty in ["", " ", "L@"] {
+            assert!(target(empty).is_err(), "{empty:?}");
+        }
+        let failure = target("web* and").unwrap_err();
         let document = failure.document();
         assert_eq!(document["error"]["kind"], "target");
         assert!(document["error"]["column"].as_u64().unwrap() >= 8, "{document}");

@@ -7,6 +7,9 @@ use zester_client::Ended;
 use zester_jobs::status::{self, Tally};
 use zester_wire::{Cause, Jid, JobStatus, Missing, PeelId, Return};
 
+/// Why a name in a list is missing.
+pub const NO_SUCH_PEEL: &str = "no peel is called so";
+
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     Success,
@@ -170,6 +173,18 @@ impl Outcome {
         self.judge();
     }
 
+    /// Names that were listed and that no peel has: nobody could be asked, so they are missing (C-3).
+    pub fn add_unknown(&mut self, names: Vec<PeelId>) {
+        if names.is_empty() {
+            return;
+        }
+        let unknown = names.into_iter().map(|name| (name, Verdict::without(Standing::Missing, NO_SUCH_PEEL)));
+        self.peels.extend(unknown);
+        if self.status != JobStatus::Running.as_str() {
+            self.judge();
+        }
+    }
+
     /// The status that follows from the peels, by the rules of a job.
     pub fn judge(&mut self) {
         let returned = self.count(Standing::Success) + self.count(Standing::Failed);
@@ -283,6 +298,17 @@ mod tests {
         assert_eq!(standing(false, Cause::Canceled), Standing::Canceled);
         assert_eq!(standing(false, Cause::Interrupted), Standing::Failed);
         assert_eq!(standing(true, Cause::Finished), Standing::Success);
+    }
+
+    #[test]
+    #[rule("C-3")]
+    fn c3_a_listed_name_that_nobody_has_is_missing() {
+        let mut outcome = outcome(&[Standing::Success]);
+        outcome.add_unknown(Vec::new());
+        assert_eq!((outcome.status.as_str(), outcome.exit().code()), ("complete", 0));
+        outcome.add_unknown(vec![peel("nosuch")]);
+        assert_eq!((outcome.status.as_str(), outcome.exit().code()), ("partial", 3));
+        assert_eq!(outcome.document(false)["peels"]["nosuch"]["status"], "missing");
     }
 
     #[test]

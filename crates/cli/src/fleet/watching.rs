@@ -5,7 +5,7 @@ use crate::app::App;
 use crate::exit::Exit;
 use crate::fleet::outcome::Outcome;
 use crate::output::fleet_live::View;
-use crate::signals::{self, Signals};
+use crate::signals::{self, Listener};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use zester_client::{Client, Ended, Follow, Happening};
@@ -37,7 +37,7 @@ pub async fn watch(
     mut follow: Follow,
     targets: &[PeelId],
     view: &mut View,
-    signals: &mut Signals,
+    signals: &mut Listener,
 ) -> Result<Watched, Failure> {
     let jid = follow.jid().clone();
     let mut returns: BTreeMap<PeelId, Return> = BTreeMap::new();
@@ -91,7 +91,7 @@ async fn outcome_of(client: &Client, ended: &Ended) -> Result<Outcome, Failure> 
 }
 
 /// Asks, where somebody sits in front of it. Everything but a yes is a no; a second signal leaves at once.
-async fn wants_kill(app: &App, jid: &Jid, exit: Exit, signals: &mut Signals) -> bool {
+async fn wants_kill(app: &App, jid: &Jid, exit: Exit, signals: &mut Listener) -> bool {
     let somebody = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     if exit != Exit::Interrupted || !somebody || !app.output.is_text() {
         return false;

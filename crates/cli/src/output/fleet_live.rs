@@ -1,9 +1,10 @@
 //! The live view of a call on the fleet: a line for each peel as it returns and, on a terminal, a last line that says who
 //! is still missing and what they do.
 
+use super::screen::screen;
 use super::{Output, fleet_text, to_stdout};
 use crate::fleet::outcome::Verdict;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -144,7 +145,7 @@ fn streamed(peel: &PeelId, verdict: &Verdict) -> Json {
 }
 
 fn last_line(colour: bool) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+    let bar = ProgressBar::with_draw_target(None, screen());
     let template = match colour {
         true => " {spinner:.cyan} {elapsed}  {wide_msg:.dim}",
         false => " {spinner} {elapsed}  {wide_msg}",

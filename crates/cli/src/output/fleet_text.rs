@@ -2,7 +2,7 @@
 
 use super::paint::Paint;
 use super::{duration_words, plain};
-use crate::fleet::outcome::{Outcome, Standing, Verdict};
+use crate::fleet::outcome::{NO_SUCH_PEEL, Outcome, Standing, Verdict};
 use serde_json::Value as Json;
 use std::fmt::Write;
 use std::time::Duration;
@@ -218,7 +218,8 @@ fn absent(outcome: &Outcome, paint: Paint) -> String {
         let _infallible = writeln!(out, "and {} more", absent.len() - NAMED_MAX);
     }
     let recorded = outcome.recorded && outcome.jids.len() == 1 && outcome.status != "running";
-    if let (Some(jid), true) = (outcome.jids.last(), !absent.is_empty() && recorded) {
+    let asked = absent.iter().any(|(_, verdict)| verdict.error != NO_SUCH_PEEL);
+    if let (Some(jid), true) = (outcome.jids.last(), asked && recorded) {
         let again = format!("ask them again: zester job retry {jid} --missing");
         let _infallible = writeln!(out, "{}", paint.dim(&again));
     }

@@ -5,6 +5,7 @@
 
 use super::paint::Paint;
 use super::run_text::{self, Shown};
+use super::screen::screen;
 use super::{Output, to_stderr, to_stdout};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::HashMap;
@@ -42,7 +43,7 @@ impl View {
     pub fn new(output: &Output, plan: Option<Arc<Plan>>, mode: Mode, show_output: bool) -> View {
         let text = output.is_text();
         let live = text && std::io::stderr().is_terminal() && std::io::stdout().is_terminal();
-        let bars = live.then(|| MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10)));
+        let bars = live.then(|| MultiProgress::with_draw_target(screen()));
         let (mut width, mut rank) = (0, HashMap::new());
         if let Some(plan) = plan.as_deref().filter(|_| text) {
             let names = plan.graph.ranked().iter().map(|node| plan.graph.name(*node).as_str());

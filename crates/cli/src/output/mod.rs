@@ -9,6 +9,7 @@ pub mod paint;
 pub mod picture;
 pub mod problems;
 pub mod run_text;
+mod screen;
 
 use crate::answer::{Answer, Failure, problems_document};
 use crate::arguments::Format;
@@ -16,7 +17,8 @@ use crate::config::Config;
 use crate::exit::Exit;
 use paint::Paint;
 use serde::Serialize;
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
 use zester_converge::Error;
 
 /// How and where this command prints.
@@ -91,7 +93,8 @@ impl Output {
                 }
             }
         };
-        if to_stdout(&text) { exit } else { Exit::Good }
+        to_stdout(&text);
+        self.settle(exit)
     }
 
     /// One object of a stream: a line of JSON, or a document of YAML (C-1). Nothing for people.
@@ -101,18 +104,24 @@ impl Output {
             Format::Yaml => yaml_serde::to_string(value).ok().map(|text| format!("---\n{text}")),
             _ => None,
         };
-        // A reader that has gone is told so by the next write, or needs no more.
-        let _gone = text.is_some_and(|text| !to_stdout(&text));
+        if let Some(text) = text {
+            to_stdout(&text);
+        }
     }
 
     pub fn failure(&self, failure: &Failure) -> Exit {
         match self.document(&failure.document()) {
-            Some(text) => {
-                to_stdout(&text);
-            }
+            Some(text) => to_stdout(&text),
             None => to_stderr(&self.failure_text(failure)),
         }
-        failure.exit
+        self.settle(failure.exit)
+    }
+
+    /// The exit code is the run's, whatever could be printed; but what was good and could not be told is a failure
+    /// (C-13).
+    fn settle(&self, exit: Exit) -> Exit {
+        let lost = LOST.lock().unwrap_or_else(PoisonError::into_inner).take();
+        after(lost.map_or(Ok(()), Err), exit)
     }
 
     fn failure_text(&self, failure: &Failure) -> String {
@@ -137,15 +146,37 @@ impl Output {
     }
 }
 
-/// Writes the answer. `false` when the reader has gone, which is the reader's right.
-pub fn to_stdout(text: &str) -> bool {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|_| out.flush()).is_ok()
+/// The first write of the answer that failed.
+static LOST: Mutex<Option<io::Error>> = Mutex::new(None);
+
+/// Writes the answer, or a part of it. What cannot be written is remembered for the end: the work goes on.
+pub fn to_stdout(text: &str) {
+    let mut out = io::stdout().lock();
+    if let Err(error) = out.write_all(text.as_bytes()).and_then(|_| out.flush()) {
+        LOST.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+}
+
+/// How it ends after the answer was written, or could not be. A reader that has gone is in its right.
+pub fn after(written: io::Result<()>, exit: Exit) -> Exit {
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            to_stderr(&format!("error: the output could not be written: {}\n", reason(&error)));
+            if exit == Exit::Good { Exit::Failed } else { exit }
+        }
+        _ => exit,
+    }
+}
+
+/// The system's words without its number.
+fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_lowercase()
 }
 
 /// Writes beside the answer; there is nobody to tell if that fails.
 pub fn to_stderr(text: &str) {
-    let mut out = std::io::stderr().lock();
+    let mut out = io::stderr().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|_| out.flush());
 }
 
@@ -167,5 +198,31 @@ pub fn plain(json: &serde_json::Value) -> String {
         serde_json::Value::String(text) => format!("{text}\n"),
         serde_json::Value::Null => String::new(),
         other => yaml_serde::to_string(other).unwrap_or_else(|_| format!("{other}\n")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zester_rule::rule;
+
+    #[test]
+    #[rule("C-13")]
+    fn c13_what_could_not_be_printed_never_turns_a_failure_into_a_success() {
+        let full = || Err(io::Error::from_raw_os_error(28));
+        let gone = || Err(io::Error::from(io::ErrorKind::BrokenPipe));
+        for exit in [Exit::Usage, Exit::Failed, Exit::Missing, Exit::Interrupted] {
+            assert_eq!(after(full(), exit), exit);
+            assert_eq!(after(gone(), exit), exit);
+        }
+        assert_eq!(after(full(), Exit::Good), Exit::Failed);
+        assert_eq!(after(gone(), Exit::Good), Exit::Good, "a reader may have read enough");
+        assert_eq!(after(Ok(()), Exit::Good), Exit::Good);
+    }
+
+    #[test]
+    #[rule("C-13")]
+    fn c13_the_reason_is_told_without_numbers() {
+        assert_eq!(reason(&io::Error::from_raw_os_error(28)), "no space left on device");
     }
 }

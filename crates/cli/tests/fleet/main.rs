@@ -9,3 +9,4 @@ mod kill;
 mod missing;
 mod past_masters;
 mod up;
+mod words;

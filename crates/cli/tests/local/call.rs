@@ -92,3 +92,45 @@ fn c12_people_see_what_a_called_command_printed() {
     let done = Scratch::new().zester(&["call", "cmd.run", "echo hello; echo oops >&2"]);
     assert!(done.stdout.contains("\n     hello\n     oops\n"), "{}", done.stdout);
 }
+
+#[test]
+#[rule("C-12")]
+fn c12_a_call_without_its_primary_parameter_runs_nothing() {
+    let scratch = Scratch::new();
+    for (words, wanted) in [
+        (
+            &["call", "cmd.run"][..],
+            "cmd.run: its command is missing; give it as a bare word, or as command=…",
+        ),
+        (&["call", "cmd.run", ""], "its command is missing"),
+        (&["call", "file.managed", "content=x"], "its path is missing"),
+        (&["call", "cmd.run", "A=b; touch @T@/ran"], "write command='A=b; touch @T@/ran'"),
+        (&["call", "cmd.shell", "A=b; touch @T@/ran"], "write cmd='A=b; touch @T@/ran'"),
+        (&["call", "cmd.shell", "touch @T@/ran", "more"], "`more` is one word too many"),
+        (&["call", "test.echo", "a", "b"], "`b` is one word too many"),
+        (&["call", "state.highstate", "c"], "takes no reference"),
+        (&["call", "state.apply", "c", "pillar={}"], "`pillar={}` is none of them"),
+    ] {
+        let done = scratch.zester(words);
+        assert_eq!(done.code, Some(1), "{words:?}: {}", done.stdout);
+        assert!(done.stderr.contains(&scratch.fill(wanted)), "{words:?}: {}", done.stderr);
+        assert!(!scratch.path("ran").exists(), "{words:?}");
+    }
+    let told = scratch.zester(&["call", "cmd.run", "command=A=b; echo $A"]);
+    assert!(told.stdout.contains("\n     b\n"), "{}", told.stdout);
+}
+
+#[test]
+#[rule("C-15")]
+fn c15_a_text_arrives_with_the_letters_that_were_typed() {
+    let scratch = Scratch::new();
+    for letters in
+        ["1.10", "007", "0644", "yes", "0x1F", "1e3", "[main]", "{a: 1}", "null", "~", " 5 ", "a: b"]
+    {
+        let content = format!("content={letters}");
+        scratch.json(&["call", "file.managed", "@T@/x", &content, "mode=0600"]);
+        assert_eq!(scratch.read("x").as_deref(), Some(letters));
+        assert_eq!(scratch.json(&["call", "test.echo", letters]), letters);
+    }
+    assert_eq!(scratch.json(&["call", "settings.get", "none", "007"]), 7, "a value is read");
+}

@@ -8,17 +8,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
-use zester_converge::call::{self, Words};
+use zester_converge::call::{self, Asked};
 use zester_converge::data_dir::DataDir;
 use zester_converge::drive::Observer;
-use zester_converge::functions::{self, Access, Arguments, Place};
+use zester_converge::functions::{Access, Arguments, Function, Place};
 use zester_converge::inputs::{self, Request};
 use zester_converge::journal::Glance;
 use zester_converge::machine::Machine;
 use zester_converge::plan::Plan;
+use zester_converge::words::Words;
 use zester_converge::{Error, document, run};
 use zester_host::process::{Runner, kill_leftovers};
 use zester_jobs::queue::Lane;
+use zester_model::catalog::Kind;
 use zester_model::outcome::{Mode, RunResult, StateResult};
 use zester_wire::ExecRequest;
 
@@ -67,25 +69,25 @@ impl Local {
         tell: Tell,
         cancel: CancellationToken,
     ) -> Result<Answer, Error> {
-        let mode = if is_test(&request) { Mode::Check } else { Mode::Apply };
-        match request.function.as_str() {
-            "state.apply" => {
-                let plan = self.plan(references(&request), Access::Command, &cancel).await?;
-                self.run(Some(plan), self.run_options(mode), tell, &cancel).await
+        let words = Words::of_values(first_word(&request), &request.positionals, &request.args);
+        match Asked::read(&request.function, words, request.test).map_err(Error::Other)? {
+            Asked::Apply { references, test } => {
+                let plan = self.plan(references, Access::Command, &cancel).await?;
+                self.run(Some(plan), self.run_options(mode(test)), tell, &cancel).await
             }
-            "state.highstate" => {
-                let plan = self.plan(Vec::new(), Access::Command, &cancel).await?;
-                self.run(Some(plan), self.run_options(mode), tell, &cancel).await
+            Asked::Revert { references, run, force } => {
+                let options = run::Options { run, force, ..self.run_options(Mode::Revert) };
+                self.revert(references, options, tell, &cancel).await
             }
-            "state.revert" => self.revert(&request, tell, &cancel).await,
-            "state.graph" => {
-                let plan = self.plan(references(&request), Access::ReadOnly, &cancel).await?;
+            Asked::Graph { references } => {
+                let plan = self.plan(references, Access::ReadOnly, &cancel).await?;
                 Ok(Answer::Plain(document::graph(&plan)))
             }
-            kind if zester_resources::catalog().get(kind).is_some() => {
-                self.one_state(request, mode, tell, &cancel).await
+            Asked::State { kind, words, test } => {
+                self.one_state(kind, words, mode(test), tell, &cancel).await
             }
-            _ => self.function(request, &cancel).await,
+            Asked::Function { function, arguments } => self.function(function, arguments, &cancel).await,
+            Asked::Unknown => Err(Error::other(call::unknown(&request.function))),
         }
     }
 
@@ -101,19 +103,17 @@ impl Local {
 
     async fn one_state(
         &self,
-        request: ExecRequest,
+        kind: &'static Kind,
+        words: Words,
         mode: Mode,
         tell: Tell,
         cancel: &CancellationToken,
     ) -> Result<Answer, Error> {
-        let asked = self.request_of_one(&request.function);
+        let asked = self.request_of_one(kind.name);
         // What only looks must not wait for a run that has the lock (J-15): checked, it does all that it can do.
-        let beside = Lane::of(&request.function) == Lane::ReadOnly;
-        let plan = self.blocking(cancel, move |machine, cancel| {
-            let named = without_test(&request);
-            let words = Words::of_values(first_word(&request), &request.positionals, &named);
-            call::plan(&request.function, &words, &asked, machine, cancel)
-        });
+        let beside = Lane::of(kind.name) == Lane::ReadOnly;
+        let plan =
+            self.blocking(cancel, move |machine, cancel| call::plan(kind, &words, &asked, machine, cancel));
         let plan = plan.await?;
         let options = self.run_options(if beside { Mode::Check } else { mode });
         let mut answer = self.run(Some(plan), options, tell, cancel).await?;
@@ -123,11 +123,13 @@ impl Local {
         Ok(answer)
     }
 
-    async fn function(&self, request: ExecRequest, cancel: &CancellationToken) -> Result<Answer, Error> {
-        let Some(function) = functions::find(&request.function) else {
-            return Err(Error::other(call::unknown(&request.function)));
-        };
-        let asked = self.request_of_one(&request.function);
+    async fn function(
+        &self,
+        function: &'static Function,
+        arguments: Arguments,
+        cancel: &CancellationToken,
+    ) -> Result<Answer, Error> {
+        let asked = self.request_of_one(function.name);
         let call = move |machine: &Machine, cancel: &CancellationToken| {
             let around = call::surroundings(&asked, machine, cancel)?;
             let place = Place {
@@ -138,11 +140,9 @@ impl Local {
                 settings: &around.settings,
                 cancel,
             };
-            let mut positional: Vec<Value> = first_word(&request).map(call::value_of).into_iter().collect();
-            positional.extend(request.positionals.iter().cloned());
-            let arguments = Arguments { positional, named: request.args.clone() };
-            (function.call)(&place, &arguments)
-                .map_err(|why| Error::other(format!("{}: {why}", request.function)))
+            function
+                .answer(&place, &arguments)
+                .map_err(|why| Error::other(format!("{}: {why}", function.name)))
         };
         self.blocking(cancel, call).await.map(Answer::Plain)
     }
@@ -150,14 +150,11 @@ impl Local {
     /// Of what is named the newest step back; without a name, the last run that can be undone.
     async fn revert(
         &self,
-        request: &ExecRequest,
+        references: Vec<String>,
+        mut options: run::Options,
         tell: Tell,
         cancel: &CancellationToken,
     ) -> Result<Answer, Error> {
-        let mut options = self.run_options(Mode::Revert);
-        options.force = request.args.get("force").is_some_and(is_true);
-        options.run = request.args.get("run").and_then(Value::as_str).map(str::to_string);
-        let references = references(request);
         if !references.is_empty() {
             let plan = self.plan(references, Access::Command, cancel).await?;
             return self.run(Some(plan), options, tell, cancel).await;
@@ -319,28 +316,6 @@ fn first_word(request: &ExecRequest) -> Option<&str> {
     Some(request.state_id.as_str()).filter(|word| !word.is_empty())
 }
 
-/// The bare words, each the name of a state file.
-fn references(request: &ExecRequest) -> Vec<String> {
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
-    first_word(request).map(str::to_string).into_iter().chain(request.positionals.iter().map(text)).collect()
-}
-
-/// `--test` and `test=True` are the same (C-5).
-fn is_test(request: &ExecRequest) -> bool {
-    request.test || request.args.get("test").is_some_and(is_true)
-}
-
-fn without_test(request: &ExecRequest) -> Map<String, Value> {
-    let named = request.args.iter().filter(|(key, _)| *key != "test");
-    named.map(|(key, value)| (key.clone(), value.clone())).collect()
-}
-
-/// true/yes/1/on, as a value or as a word.
-fn is_true(value: &Value) -> bool {
-    match value {
-        Value::Bool(flag) => *flag,
-        Value::Number(number) => number.as_u64() == Some(1),
-        Value::String(word) => ["true", "yes", "1", "on"].contains(&word.to_ascii_lowercase().as_str()),
-        Value::Null | Value::Array(_) | Value::Object(_) => false,
-    }
+fn mode(test: bool) -> Mode {
+    if test { Mode::Check } else { Mode::Apply }
 }

@@ -1,0 +1,60 @@
+//! What the words of a call on the fleet mean, and that none is ignored.
+
+use crate::up::{Up, up};
+use zester_rule::rule;
+
+const TOUCH: &str = "t:\n  file.managed: [{path: \"@T@/ran\"}, {content: x}]\n";
+
+fn refused(up: &Up, words: &[&str], wanted: &str) {
+    let done = up.zester(words).exits(1);
+    assert!(done.stderr.contains(wanted), "{words:?}: {}", done.stderr);
+    assert!(!up.path("ran").exists(), "{words:?} ran");
+}
+
+#[test]
+#[rule("S-45", "C-12", "C-15", "C-3")]
+fn s45_c12_c15_words_on_the_fleet_are_read_as_on_one_machine() {
+    let up = up(2, &[("t", TOUCH)]);
+    let touch = format!("touch {}", up.path("ran").display());
+    for (words, wanted) in [
+        (&["peel-1", "state.apply", "t", "test=Ture"][..], "neither true nor false"),
+        (&["peel-1", "state.apply", "t", "--test", "test=False"], "asked for and denied"),
+        (&["peel-1", "state.apply", "t", "test=1", "--direct", "test=0"], "asked for and denied"),
+        (&["peel-1", "state.highstate", "t"], "takes no reference"),
+        (&["peel-1", "state.apply", "t", "concurrency=1"], "`concurrency=1` is none of them"),
+        (&["peel-1", "state.revert", "t", "--test"], "state.revert has no dry run"),
+        (&["peel-1", "cmd.shell", &touch, "--test"], "cmd.shell has no dry run"),
+        (&["peel-1", "cmd.run"], "its command is missing"),
+        (&["peel-1", "cmd.run", &format!("A=b; {touch}")], "read as the parameter `A`"),
+        (&["peel-1", "test.echo", "a", "b"], "`b` is one word too many"),
+        (&["", "test.ping"], "the expression is empty"),
+    ] {
+        refused(&up, words, wanted);
+    }
+
+    for letters in ["1.10", "007", "0644", "yes", "0x1F", "[main]", "null"] {
+        let (path, content) = (up.path("x").display().to_string(), format!("content={letters}"));
+        for direct in [&[][..], &["--direct"]] {
+            let words = [&["peel-1", "file.managed", &path, &content, "mode=0600"][..], direct].concat();
+            up.json(&words, 0);
+            assert_eq!(std::fs::read_to_string(up.path("x")).unwrap(), letters, "{direct:?}");
+        }
+        assert_eq!(up.json(&["peel-1", "test.echo", letters], 0)["peels"]["peel-1"]["return"], letters);
+    }
+    let pair = up.json(&["peel-1", "cmd.run", "true", "onlyif=['true', 'true']", "timeout=5"], 0);
+    assert_eq!(pair["peels"]["peel-1"]["return"]["changed"], 1, "lists and numbers are read: {pair}");
+
+    // A name that nobody has is said, and missing.
+    let done = up.zester(&["L@peel-1,nosuch", "test.ping"]).exits(3);
+    assert!(done.stderr.contains("no peel is called nosuch"), "{}", done.stderr);
+    assert!(done.stdout.contains("missing: nosuch"), "{}", done.stdout);
+    assert!(!done.stdout.contains("job retry"), "there is nobody to ask again: {}", done.stdout);
+    let document = up.json(&["L@peel-1,nosuch", "test.ping", "--direct"], 3);
+    assert_eq!(document["peels"]["nosuch"]["status"], "missing");
+    up.json(&["L@peel-1,peel-2 and not L@nosuch", "test.ping"], 0);
+
+    let done = up.zester(&["peel-1", "test.ping", "--async"]).exits(0);
+    assert_eq!(done.stdout.trim().split_whitespace().count(), 1, "the jid and nothing else: {}", done.stdout);
+    let again = up.zester(&["job", "retry", done.stdout.trim(), "--async"]).exits(0);
+    assert_eq!(again.stdout.trim().split_whitespace().count(), 1, "{}", again.stdout);
+}
