@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use zester_engine::{Command, Force, Graph, NodeId, Outcome, Run};
 use zester_host::overlay::Overlay;
 use zester_host::process::Later;
-use zester_host::{Exit, Fault, FaultKind, Launch, Live, Look, Missing, Noting};
+use zester_host::{Exit, Fault, FaultKind, Launch, Live, Look, Missing, Noting, Query};
 use zester_model::limits;
 use zester_model::outcome::Mode;
 use zester_model::program::State;
@@ -118,7 +118,7 @@ impl StateHands {
         });
         Checking {
             look,
-            query: self.machine.processes.as_ref(),
+            query: Query::through(self.machine.processes.as_ref()),
             files: &self.shelf,
             forced,
             rehearsal,

@@ -1,32 +1,76 @@
 //! Users and groups, through the system's name service.
 //!
 //! A look-up may go over the network (LDAP), so an answer is remembered for a moment: long enough for the
-//! states of one level that name the same owner, short enough that `userdel` is soon noticed. That somebody
-//! does *not* exist is never remembered, because the very next state may create them.
+//! states of one level that name the same owner. It is forgotten as soon as the machine's own books of accounts
+//! are others than they were, and whenever a command of ours has ended, for that may have been `usermod`. That
+//! somebody does *not* exist is never remembered, because the very next state may create them.
 
 use crate::fault::{Fault, FaultKind};
 use crate::files::{Group, User};
 use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const REMEMBERED: Duration = Duration::from_secs(2);
+const BOOKS: [&str; 3] = ["/etc/passwd", "/etc/group", "/etc/nsswitch.conf"];
 
-struct Memory<T>(Mutex<HashMap<String, (Instant, T)>>);
+/// Commands of this process that have ended.
+static ENDED: AtomicU64 = AtomicU64::new(0);
+
+/// To be called when a command has ended.
+pub(crate) fn a_command_ended() {
+    ENDED.fetch_add(1, Ordering::SeqCst);
+}
+
+/// What tells one state of the books from another.
+#[derive(Clone, PartialEq, Eq)]
+struct Stamp {
+    ended: u64,
+    /// Inode, size, and times of the last change of each.
+    books: [Option<(u64, u64, i64, i64)>; BOOKS.len()],
+}
+
+impl Stamp {
+    fn now() -> Stamp {
+        let of = |path: &str| {
+            let meta = std::fs::metadata(path).ok()?;
+            Some((meta.ino(), meta.size(), meta.ctime(), meta.ctime_nsec()))
+        };
+        Stamp { ended: ENDED.load(Ordering::SeqCst), books: BOOKS.map(of) }
+    }
+}
+
+struct Memory<T>(Mutex<HashMap<String, (Instant, Stamp, T)>>);
 
 impl<T: Clone> Memory<T> {
     fn new() -> Memory<T> {
         Memory(Mutex::new(HashMap::new()))
     }
 
-    fn get(&self, name: &str) -> Option<T> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(name).filter(|(when, _)| when.elapsed() < REMEMBERED).map(|(_, found)| found.clone())
-    }
-
-    fn put(&self, name: &str, found: &T) {
+    /// What is remembered, if nothing speaks against it; else what `look_up` finds. The stamp is taken before,
+    /// so that a change meanwhile is not missed.
+    fn get(
+        &self,
+        name: &str,
+        look_up: impl FnOnce() -> Result<Option<T>, Fault>,
+    ) -> Result<Option<T>, Fault> {
+        let stamp = Stamp::now();
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        if let Some((when, stamped, found)) = known
+            && stamped == stamp
+            && when.elapsed() < REMEMBERED
+        {
+            return Ok(Some(found));
+        }
+        let found = look_up()?;
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(name.to_string(), (Instant::now(), found.clone()));
+        match &found {
+            Some(found) => known.insert(name.to_string(), (Instant::now(), stamp, found.clone())),
+            None => known.remove(name),
+        };
+        Ok(found)
     }
 }
 
@@ -41,26 +85,14 @@ impl Accounts {
     }
 
     pub(crate) fn user(&self, name: &str) -> Result<Option<User>, Fault> {
-        if let Some(user) = self.users.get(name) {
-            return Ok(Some(user));
-        }
-        let user = look_up_user(name)?;
-        if let Some(user) = &user {
-            self.users.put(name, user);
-        }
-        Ok(user)
+        self.users.get(name, || look_up_user(name))
     }
 
     pub(crate) fn group(&self, name: &str) -> Result<Option<Group>, Fault> {
-        if let Some(group) = self.groups.get(name) {
-            return Ok(Some(group));
-        }
-        let found = nix::unistd::Group::from_name(name).map_err(|error| failed("group", name, error))?;
-        let group = found.map(|group| Group { name: group.name, gid: group.gid.as_raw() });
-        if let Some(group) = &group {
-            self.groups.put(name, group);
-        }
-        Ok(group)
+        self.groups.get(name, || {
+            let found = nix::unistd::Group::from_name(name).map_err(|error| failed("group", name, error))?;
+            Ok(found.map(|group| Group { name: group.name, gid: group.gid.as_raw() }))
+        })
     }
 }
 
@@ -77,4 +109,48 @@ pub(crate) fn look_up_user(name: &str) -> Result<Option<User>, Fault> {
 
 fn failed(what: &str, name: &str, error: nix::errno::Errno) -> Fault {
     Fault::new(FaultKind::Io, format!("cannot look up the {what} `{name}`: {}", error.desc()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn what_a_command_may_have_changed_is_looked_up_again() {
+        let memory = Memory::new();
+        let uid = Cell::new(1000);
+        let asked = Cell::new(0);
+        let look_up = || {
+            asked.set(asked.get() + 1);
+            Ok(Some(uid.get()))
+        };
+        assert_eq!(memory.get("web", look_up).unwrap(), Some(1000));
+        uid.set(2000);
+        a_command_ended();
+        assert_eq!(memory.get("web", look_up).unwrap(), Some(2000), "stale after `usermod`");
+        assert_eq!(asked.get(), 2);
+    }
+
+    #[test]
+    fn a_thousand_states_of_one_owner_ask_once() {
+        let memory = Memory::new();
+        let asked = Cell::new(0);
+        for _ in 0..1000 {
+            let found = memory.get("root", || {
+                asked.set(asked.get() + 1);
+                Ok(Some(0))
+            });
+            assert_eq!(found.unwrap(), Some(0));
+        }
+        // Another test of this process may end a command meanwhile, and the machine be slow.
+        assert!(asked.get() < 100, "{}", asked.get());
+    }
+
+    #[test]
+    fn somebody_who_is_missing_is_looked_for_again() {
+        let memory = Memory::new();
+        assert_eq!(memory.get("new", || Ok(None::<u32>)).unwrap(), None);
+        assert_eq!(memory.get("new", || Ok(Some(7))).unwrap(), Some(7));
+    }
 }

@@ -1,75 +1,205 @@
 //! Putting a whole file in place in one step.
 //!
-//! The order is what makes it safe: a temp file beside the target with mode 0600, content, extended
-//! attributes of the file it replaces (SELinux label, ACL), owner, mode, fsync, rename, fsync of the
-//! directory. A reader sees the old file or the new one, complete with owner and mode, and a crash leaves one
-//! of the two. On any error the temp file is removed.
+//! The order is what makes it safe: a temp file beside the target with mode 0600, content, the extended
+//! attributes that belong to the place (SELinux label, ACL), owner, mode, fsync, rename, fsync of the
+//! directory, all of it in a directory that is held open (see [`crate::anchor`]). A reader sees the old file
+//! or the new one, complete with owner and mode, and a crash leaves one of the two. On any error the temp file
+//! is removed.
 //!
 //! The temp name follows from the name of the target, so that what a killed process left behind is found
 //! again: the next put at that path replaces it, a revert sweeps it. It is made exclusively and links are not
-//! followed, so a name that somebody prepared gains them nothing.
+//! followed, so a name that somebody prepared gains them nothing. Directories, links, pipes and devices come
+//! about the same way.
 
+use crate::anchor::{self, Place};
 use crate::digest::sha256_hex;
 use crate::fault::{Fault, FaultKind};
-use crate::files::{NewFile, Owner};
-use rustix::fs::{FileType, Gid, Mode, OFlags, Uid};
+use crate::files::{NewFile, Owner, Special};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Uid};
 use rustix::io::Errno;
+use std::cell::Cell;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use tempfile::NamedTempFile;
 
 /// What temp files of ours are called, so that a human who finds one after a power cut knows whose it is.
 const PREFIX: &str = ".zester-";
+/// Attributes that belong to the place and go on to the next file there: its label, its access list, what
+/// users noted. Not those that speak of the content, above all not `security.capability`: rights were given to
+/// the program that was there, not to whatever comes next.
+const CARRIED: [&[u8]; 3] = [b"security.selinux", b"security.SMACK64", b"system.posix_acl_access"];
+const CARRIED_PREFIX: &[u8] = b"user.";
 
 pub(crate) fn put_file(path: &Path, new: &NewFile<'_>) -> Result<(), Fault> {
-    let directory = parent(path)?;
-    let failed = |doing: &str, error: std::io::Error| Fault::io(doing, path, error);
-    let name = temp_name(path);
-    let _alone = alone(&name);
-    let mut temp = exclusive(directory, &name).map_err(|error| failed("create a temp file beside", error))?;
-    temp.write_all(new.content).map_err(|error| failed("write", error))?;
-    copy_attributes(path, temp.as_file());
-    own(temp.as_file(), new).map_err(|error| failed("set owner and mode of", error.into()))?;
-    temp.as_file().sync_all().map_err(|error| failed("write", error))?;
-    match temp.persist(path) {
-        Ok(_) => sync_directory(directory),
-        Err(refused) if refused.error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
-            // A bind-mounted file, as containers have for /etc/hosts: it cannot be replaced, only rewritten.
-            write_in_place(path, new)
-        }
-        Err(refused) => Err(failed("put in place", refused.error)),
+    let failed = |doing: &str, error: Errno| anchor::failed(doing, path, error);
+    let place = beside(path, OFlags::RDONLY)?;
+    let temp = Temp::of(&place);
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let closed = Mode::from_raw_mode(0o600);
+    let made = temp.make(|name| rustix::fs::openat(&place.directory, name, flags, closed));
+    let mut file = File::from(made.map_err(|error| failed("create a temp file beside", error))?);
+    file.write_all(new.content).map_err(|error| Fault::io("write", path, error))?;
+    copy_attributes(&place, &file);
+    own(&file, new.owner, new.mode).map_err(|error| failed("set owner and mode of", error))?;
+    file.sync_all().map_err(|error| Fault::io("write", path, error))?;
+    match temp.replace() {
+        Ok(()) => sync_directory(path, &place.directory).map_err(Fault::touched),
+        // A bind-mounted file, as containers have for /etc/hosts: it cannot be replaced, only rewritten.
+        Err(Errno::BUSY) => write_in_place(path, &place, new),
+        Err(error) => Err(failed("put in place", error)),
     }
 }
 
 /// A link under a temp name, moved over whatever file or link was there. An owner is given where it is not
 /// us.
 pub(crate) fn put_link(path: &Path, target: &Path, owner: Option<Owner>) -> Result<(), Fault> {
-    let directory = parent(path)?;
-    let name = temp_name(path);
-    let _alone = alone(&name);
-    let temp = directory.join(name);
-    sweep(path)?;
-    std::os::unix::fs::symlink(target, &temp).map_err(|error| Fault::io("create the link", path, error))?;
-    let owned = owner.map_or(Ok(()), |owner| crate::real::chown(&temp, owner).map_err(Into::into));
-    match owned.and_then(|()| std::fs::rename(&temp, path)) {
-        Ok(()) => sync_directory(directory),
-        Err(error) => {
-            // The error that matters is the first one.
-            let _ = std::fs::remove_file(&temp);
-            Err(Fault::io("put in place the link", path, error))
+    let place = beside(path, OFlags::RDONLY)?;
+    let temp = Temp::of(&place);
+    let made = temp.make(|name| rustix::fs::symlinkat(target, &place.directory, name));
+    made.map_err(|error| anchor::failed("create the link", path, error))?;
+    let owned = owner.map_or(Ok(()), |owner| chown(&place.directory, &temp.name, owner));
+    let moved = owned.and_then(|()| temp.replace());
+    moved.map_err(|error| anchor::failed("put in place the link", path, error))?;
+    sync_directory(path, &place.directory).map_err(Fault::touched)
+}
+
+/// A directory that nobody sees before it has its owner and mode. Fails where something is already.
+pub(crate) fn make_directory(path: &Path, mode: u32, owner: Owner) -> Result<(), Fault> {
+    let failed = |error: Errno| anchor::failed("create the directory", path, error);
+    let place = beside(path, OFlags::PATH)?;
+    let temp = Temp::of(&place);
+    let furnished = |name: &OsStr| -> rustix::io::Result<()> {
+        rustix::fs::mkdirat(&place.directory, name, Mode::from_raw_mode(0o700))?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        own(&File::from(rustix::fs::openat(&place.directory, name, flags, Mode::empty())?), owner, mode)
+    };
+    temp.make_new(furnished, AtFlags::REMOVEDIR).map_err(failed)
+}
+
+/// A pipe or a device, complete with owner and mode. Fails where something is already.
+pub(crate) fn make_special(path: &Path, special: Special, mode: u32, owner: Owner) -> Result<(), Fault> {
+    let failed = |error: Errno| anchor::failed(&format!("create {}", special.article()), path, error);
+    let (sort, device) = match special {
+        Special::Pipe => (FileType::Fifo, 0),
+        Special::Block { major, minor } => (FileType::BlockDevice, rustix::fs::makedev(major, minor)),
+        Special::Character { major, minor } => (FileType::CharacterDevice, rustix::fs::makedev(major, minor)),
+        Special::Socket => return Err(failed(Errno::NOTSUP)),
+    };
+    let place = beside(path, OFlags::PATH)?;
+    let temp = Temp::of(&place);
+    let closed = Mode::from_raw_mode(0o600);
+    let furnished = |name: &OsStr| -> rustix::io::Result<()> {
+        rustix::fs::mknodat(&place.directory, name, sort, closed, device)?;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let held = rustix::fs::openat(&place.directory, name, flags, Mode::empty())?;
+        chown(&place.directory, name, owner)?;
+        anchor::set_mode(&held, mode)
+    };
+    temp.make_new(furnished, AtFlags::empty()).map_err(failed)
+}
+
+/// Removes what a put at this path left behind when it was killed.
+pub(crate) fn sweep(path: &Path) -> Result<(), Fault> {
+    let failed = |error: Errno| anchor::failed("remove what was left beside", path, error);
+    match anchor::hold(path, OFlags::PATH) {
+        Ok(place) => Temp::of(&place).sweep().map_err(failed),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn beside(path: &Path, access: OFlags) -> Result<Place<'_>, Fault> {
+    if path.parent().is_none() {
+        return Err(Fault::new(FaultKind::InTheWay, "`/` is a directory and cannot be replaced"));
+    }
+    anchor::hold(path, access).map_err(|error| anchor::failed("create a temp file beside", path, error))
+}
+
+/// The one name under which a place is prepared, held alone; what is left under it goes at the end.
+struct Temp<'a> {
+    place: &'a Place<'a>,
+    name: std::ffi::OsString,
+    /// Something of ours may stand under it.
+    begun: Cell<bool>,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl<'a> Temp<'a> {
+    fn of(place: &'a Place<'a>) -> Temp<'a> {
+        let digest = sha256_hex(place.name.as_bytes());
+        let name = format!("{PREFIX}{}", digest.get(..16).unwrap_or(&digest));
+        let alone = alone(&name);
+        Temp { place, name: name.into(), begun: Cell::new(false), _alone: alone }
+    }
+
+    /// Makes it under exactly this name; what a killed process left there gives way.
+    fn make<T>(&self, make: impl Fn(&OsStr) -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+        self.begun.set(true);
+        match make(&self.name) {
+            Err(Errno::EXIST) => {
+                self.sweep()?;
+                make(&self.name)
+            }
+            made => made,
+        }
+    }
+
+    /// Makes it whole and moves it to where nothing is.
+    fn make_new(
+        &self,
+        make: impl Fn(&OsStr) -> rustix::io::Result<()>,
+        sort: AtFlags,
+    ) -> rustix::io::Result<()> {
+        self.make(&make)?;
+        let directory = &self.place.directory;
+        let flags = RenameFlags::NOREPLACE;
+        match rustix::fs::renameat_with(directory, &*self.name, directory, self.place.name, flags) {
+            Ok(()) => {
+                self.begun.set(false);
+                Ok(())
+            }
+            // A file system that cannot promise to replace nothing: then it is made under its own name.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => make(self.place.name).inspect_err(|error| {
+                if *error != Errno::EXIST {
+                    let _ = rustix::fs::unlinkat(directory, self.place.name, sort);
+                }
+            }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Moves it over whatever file or link is there.
+    fn replace(&self) -> rustix::io::Result<()> {
+        let directory = &self.place.directory;
+        rustix::fs::renameat(directory, &*self.name, directory, self.place.name)?;
+        self.begun.set(false);
+        Ok(())
+    }
+
+    fn sweep(&self) -> rustix::io::Result<()> {
+        let directory = &self.place.directory;
+        let removed = match rustix::fs::unlinkat(directory, &*self.name, AtFlags::empty()) {
+            Err(Errno::ISDIR) => rustix::fs::unlinkat(directory, &*self.name, AtFlags::REMOVEDIR),
+            other => other,
+        };
+        match removed {
+            Err(Errno::NOENT) => Ok(()),
+            other => other,
         }
     }
 }
 
-/// The one name under which this path is prepared.
-fn temp_name(path: &Path) -> String {
-    let name = path.file_name().unwrap_or_default();
-    let digest = sha256_hex(name.as_bytes());
-    format!("{PREFIX}{}", digest.get(..16).unwrap_or(&digest))
+impl Drop for Temp<'_> {
+    fn drop(&mut self) {
+        if self.begun.get() {
+            // The error that matters is the first one.
+            let _ = self.sweep();
+        }
+    }
 }
 
 /// Two states may manage one path; inside this process they take turns.
@@ -79,88 +209,79 @@ fn alone(name: &str) -> MutexGuard<'static, ()> {
     TURNS[at % TURNS.len()].lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A new file under exactly this name; one that a killed process left gives way.
-fn exclusive(directory: &Path, name: &str) -> std::io::Result<NamedTempFile> {
-    let make = || tempfile::Builder::new().prefix(name).suffix("").rand_bytes(0).tempfile_in(directory);
-    match make() {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            std::fs::remove_file(directory.join(name))?;
-            make()
-        }
-        made => made,
-    }
-}
-
-/// Removes what a put at this path left behind when it was killed.
-pub(crate) fn sweep(path: &Path) -> Result<(), Fault> {
-    use std::io::ErrorKind::{NotADirectory, NotFound};
-    let Some(directory) = path.parent() else { return Ok(()) };
-    match std::fs::remove_file(directory.join(temp_name(path))) {
-        Err(error) if !matches!(error.kind(), NotFound | NotADirectory) => {
-            Err(Fault::io("remove what was left beside", path, error))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn parent(path: &Path) -> Result<&Path, Fault> {
-    path.parent().ok_or_else(|| Fault::new(FaultKind::InTheWay, "`/` is a directory and cannot be replaced"))
-}
-
 /// Owner before mode: changing the owner clears the setuid bit.
-fn own(file: &File, new: &NewFile<'_>) -> rustix::io::Result<()> {
+fn own(file: &File, owner: Owner, mode: u32) -> rustix::io::Result<()> {
     let now = rustix::fs::fstat(file)?;
-    if now.st_uid != new.owner.uid || now.st_gid != new.owner.gid {
-        let (uid, gid) = (Uid::from_raw(new.owner.uid), Gid::from_raw(new.owner.gid));
+    if now.st_uid != owner.uid || now.st_gid != owner.gid {
+        let (uid, gid) = (Uid::from_raw(owner.uid), Gid::from_raw(owner.gid));
         rustix::fs::fchown(file, Some(uid), Some(gid))?;
     }
-    rustix::fs::fchmod(file, Mode::from_raw_mode(new.mode))
+    rustix::fs::fchmod(file, Mode::from_raw_mode(mode))
 }
 
-/// Labels and ACLs belong to the place, not to the content. Best effort: many file systems have none.
-fn copy_attributes(from: &Path, to: &File) {
+/// Of the name itself, links not followed.
+pub(crate) fn chown(directory: &OwnedFd, name: &OsStr, owner: Owner) -> rustix::io::Result<()> {
+    let (uid, gid) = (Uid::from_raw(owner.uid), Gid::from_raw(owner.gid));
+    rustix::fs::chownat(directory, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)
+}
+
+/// Best effort: many file systems have none, and a label that may not be copied (another namespace) must not
+/// stop the write.
+fn copy_attributes(from: &Place<'_>, to: &File) {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(held) = rustix::fs::openat(&from.directory, from.name, flags, Mode::empty()) else { return };
+    let held = anchor::magic(&held);
     let mut names = [0_u8; 4096];
-    let Ok(length) = rustix::fs::llistxattr(from, &mut names[..]) else { return };
-    for name in names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+    let Ok(length) = rustix::fs::listxattr(&*held, &mut names[..]) else { return };
+    let carried = |name: &&[u8]| CARRIED.contains(name) || name.starts_with(CARRIED_PREFIX);
+    for name in names[..length].split(|byte| *byte == 0).filter(carried) {
         let mut value = [0_u8; 65_536];
-        if let Ok(size) = rustix::fs::lgetxattr(from, name, &mut value[..]) {
-            // A label that may not be copied (another namespace) must not stop the write.
+        if let Ok(size) = rustix::fs::getxattr(&*held, name, &mut value[..]) {
             let _ = rustix::fs::fsetxattr(to, name, &value[..size], rustix::fs::XattrFlags::empty());
         }
     }
 }
 
-fn write_in_place(path: &Path, new: &NewFile<'_>) -> Result<(), Fault> {
+fn write_in_place(path: &Path, place: &Place<'_>, new: &NewFile<'_>) -> Result<(), Fault> {
     let failed = |error: std::io::Error| Fault::io("rewrite in place (it is a mount point)", path, error);
     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut file =
-        File::from(rustix::fs::open(path, flags, Mode::empty()).map_err(|error| failed(error.into()))?);
-    file.write_all(new.content).map_err(failed)?;
-    file.set_len(new.content.len() as u64).map_err(failed)?;
-    own(&file, new).map_err(|error| failed(error.into()))?;
-    file.sync_all().map_err(failed)
+    let opened = rustix::fs::openat(&place.directory, place.name, flags, Mode::empty());
+    let mut file = File::from(opened.map_err(|error| failed(error.into()))?);
+    let mut write = || {
+        file.write_all(new.content)?;
+        file.set_len(new.content.len() as u64)?;
+        own(&file, new.owner, new.mode)?;
+        file.sync_all()
+    };
+    write().map_err(|error| failed(error).touched())
 }
 
-/// Makes the names in a directory durable.
-pub(crate) fn sync_directory(directory: &Path) -> Result<(), Fault> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let synced = rustix::fs::open(directory, flags, Mode::empty()).and_then(|opened| {
-        match rustix::fs::fsync(opened.as_fd()) {
-            // Some file systems (9p, FUSE) cannot sync a directory; they never could promise more.
-            Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
-            other => other,
-        }
-    });
-    synced.map_err(|error| Fault::io("sync the directory", directory, error.into()))
+/// Makes the names in the directory of a path durable.
+fn sync_directory(path: &Path, directory: &OwnedFd) -> Result<(), Fault> {
+    match rustix::fs::fsync(directory.as_fd()) {
+        // Some file systems (9p, FUSE) cannot sync a directory; they never could promise more.
+        Ok(()) | Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
+        Err(error) => Err(Fault::io("sync the directory of", path, error.into())),
+    }
 }
 
-/// What sort of thing `st_mode` says it is.
-pub(crate) fn sort_of(mode: u32) -> crate::files::Sort {
+/// What sort of thing `stat` says it is.
+pub(crate) fn sort_of(stat: &rustix::fs::Stat) -> crate::files::Sort {
     use crate::files::Sort;
-    match FileType::from_raw_mode(mode) {
+    let device = || (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
+    match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Sort::File,
         FileType::Directory => Sort::Directory,
         FileType::Symlink => Sort::Link,
-        _ => Sort::Other,
+        FileType::Fifo => Sort::Special(Special::Pipe),
+        FileType::BlockDevice => {
+            let (major, minor) = device();
+            Sort::Special(Special::Block { major, minor })
+        }
+        FileType::CharacterDevice => {
+            let (major, minor) = device();
+            Sort::Special(Special::Character { major, minor })
+        }
+        _ => Sort::Special(Special::Socket),
     }
 }

@@ -4,7 +4,7 @@
 //! then, it must end in a [`Fault`] and leave nothing half done.
 
 use crate::fault::{Fault, FaultKind};
-use crate::files::{Foreseen, Group, Look, Meta, NewFile, Owner, Touch, User};
+use crate::files::{Act, Foreseen, Group, Look, Meta, NewFile, Owner, Special, Touch, User};
 use crate::process::{Exit, Later, Launch, Live, Processes};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -62,6 +62,13 @@ impl<'a> Faulty<'a> {
 }
 
 impl Look for Faulty<'_> {
+    fn without_links(&self) -> &dyn Look {
+        self
+    }
+    fn real_path(&self, path: &Path) -> Result<PathBuf, Fault> {
+        self.call("real_path")?;
+        self.files.real_path(path)
+    }
     fn stat(&self, path: &Path) -> Result<Option<Meta>, Fault> {
         self.call("stat")?;
         self.files.stat(path)
@@ -93,8 +100,8 @@ impl Look for Faulty<'_> {
     fn me(&self) -> Owner {
         self.files.me()
     }
-    fn umask(&self) -> u32 {
-        self.files.umask()
+    fn may(&self, path: &Path, act: Act) -> Result<(), Fault> {
+        self.files.may(path, act)
     }
     fn package_foreseen(&self, name: &str) -> Option<Foreseen> {
         self.files.package_foreseen(name)
@@ -102,6 +109,13 @@ impl Look for Faulty<'_> {
 }
 
 impl Touch for Faulty<'_> {
+    fn acting(&self) -> &dyn Touch {
+        self
+    }
+    fn make_special(&self, path: &Path, special: Special, mode: u32, owner: Owner) -> Result<(), Fault> {
+        self.call("make_special")?;
+        self.files.make_special(path, special, mode, owner)
+    }
     fn put_file(&self, path: &Path, file: &NewFile<'_>) -> Result<(), Fault> {
         self.call("put_file")?;
         self.files.put_file(path, file)

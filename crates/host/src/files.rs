@@ -1,6 +1,7 @@
 //! Looking at files and touching them.
 
 use crate::fault::Fault;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// What sort of thing a path is.
@@ -9,8 +10,37 @@ pub enum Sort {
     File,
     Directory,
     Link,
-    /// A device, socket or pipe: never managed, always named.
-    Other,
+    /// Never managed, always named.
+    Special(Special),
+}
+
+/// What is neither file nor directory nor link.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "special", rename_all = "snake_case")]
+pub enum Special {
+    Pipe,
+    /// It lives by whoever listens on it; nobody else can make it anew.
+    Socket,
+    Block {
+        major: u32,
+        minor: u32,
+    },
+    Character {
+        major: u32,
+        minor: u32,
+    },
+}
+
+impl Special {
+    /// What to call it.
+    pub fn article(self) -> &'static str {
+        match self {
+            Special::Pipe => "a pipe",
+            Special::Socket => "a socket",
+            Special::Block { .. } => "a block device",
+            Special::Character { .. } => "a character device",
+        }
+    }
 }
 
 /// What `lstat` tells, as far as states care.
@@ -55,6 +85,17 @@ pub enum Foreseen {
     Removed,
 }
 
+/// What somebody is going to do at a path.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Make, replace or remove what is there.
+    Put,
+    /// Set its mode or times.
+    Attributes,
+    /// Give it away.
+    Owner(Owner),
+}
+
 /// A file to be put in place in one step, complete with mode and owner.
 #[derive(Clone, Debug)]
 pub struct NewFile<'a> {
@@ -64,7 +105,16 @@ pub struct NewFile<'a> {
 }
 
 /// Everything a check may do. There is no way to write through it.
+///
+/// A path means what it means to its user: links on the way are followed. Whoever is going to act first asks
+/// for the [`real_path`](Look::real_path), and from then on looks [`without_links`](Look::without_links).
 pub trait Look: Send + Sync {
+    /// The same machine, seen without following a link inside any path: what can be put in the place of a
+    /// directory after it was looked at is a fault here. Links at the end of a path are not followed either.
+    fn without_links(&self) -> &dyn Look;
+    /// The path with the links inside it followed, and its last name left as it is. What is missing stays as
+    /// it is written.
+    fn real_path(&self, path: &Path) -> Result<PathBuf, Fault>;
     /// The thing itself, links not followed; `None` where nothing is.
     fn stat(&self, path: &Path) -> Result<Option<Meta>, Fault>;
     /// What the path leads to, links followed; `None` where nothing is (or the link dangles).
@@ -78,8 +128,6 @@ pub trait Look: Send + Sync {
     fn group(&self, name: &str) -> Result<Option<Group>, Fault>;
     /// Who we are: what new files belong to when nothing is said.
     fn me(&self) -> Owner;
-    /// The mode bits that new files do not get.
-    fn umask(&self) -> u32;
     /// The time of day, in nanoseconds since 1970.
     fn now_ns(&self) -> i128 {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -89,6 +137,11 @@ pub trait Look: Send + Sync {
     fn temp_dir(&self) -> PathBuf {
         std::env::temp_dir()
     }
+    /// A fault where it is known beforehand that this cannot be done here: a read-only file system, a directory
+    /// in which we may not write, somebody else's file.
+    fn may(&self, _path: &Path, _act: Act) -> Result<(), Fault> {
+        Ok(())
+    }
     /// The version of a package that an earlier state of a rehearsal would install; the real machine foresees
     /// nothing.
     fn package_foreseen(&self, _name: &str) -> Option<Foreseen> {
@@ -96,11 +149,17 @@ pub trait Look: Send + Sync {
     }
 }
 
-/// Everything an apply may do. Each call is whole or did not happen.
+/// Everything an apply may do. Each call is whole or did not happen, and none leads through a link: paths are
+/// real paths here.
 pub trait Touch: Look {
+    /// The same machine for whoever acts, who looks without links as well.
+    fn acting(&self) -> &dyn Touch;
     /// Temp file beside it, owner, mode, fsync, rename, fsync of the directory.
     fn put_file(&self, path: &Path, file: &NewFile<'_>) -> Result<(), Fault>;
+    /// Complete with mode and owner; fails where something is already.
     fn make_directory(&self, path: &Path, mode: u32, owner: Owner) -> Result<(), Fault>;
+    /// A pipe or a device, alike. A socket cannot be made for somebody else.
+    fn make_special(&self, path: &Path, special: Special, mode: u32, owner: Owner) -> Result<(), Fault>;
     /// A link, put in place of whatever link or file was there in one step, complete with its owner.
     fn put_link(&self, path: &Path, target: &Path, owner: Owner) -> Result<(), Fault>;
     fn set_mode(&self, path: &Path, mode: u32) -> Result<(), Fault>;

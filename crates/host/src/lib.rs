@@ -2,13 +2,14 @@
 //!
 //! A resource never calls `std::fs` or starts a process by itself. It gets a [`Look`], which cannot write, to
 //! check with, and a [`Touch`], which can, to apply with: a dry run is a type, not a flag. Commands go
-//! through [`Processes`].
+//! through [`Processes`], the questions of a check through [`Query`], which can start nothing else.
 //!
-//! Three hosts implement the files half: [`real::Real`] is this machine; [`overlay::Overlay`] keeps writes in
+//! Four hosts implement the files half: [`real::Real`] is this machine; [`overlay::Overlay`] keeps writes in
 //! memory above any other host, which serves a rehearsal (S-30) and the tests alike; [`faulty::Faulty`] makes
-//! one chosen call fail.
+//! one chosen call fail; [`Noting`] remembers whether anything was changed through it.
 
 mod accounts;
+mod anchor;
 mod atomic;
 pub mod digest;
 pub mod fault;
@@ -21,7 +22,7 @@ pub mod process;
 pub mod real;
 
 pub use fault::{Fault, FaultKind};
-pub use files::{Group, Look, Meta, NewFile, Owner, Sort, Touch, User};
+pub use files::{Act, Group, Look, Meta, NewFile, Owner, Sort, Special, Touch, User};
 pub use missing::Missing;
 pub use noting::Noting;
-pub use process::{Captured, Exit, Later, Launch, Live, Processes, Program};
+pub use process::{Captured, Exit, Later, Launch, Live, Processes, Program, Query, Question};

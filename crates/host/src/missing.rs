@@ -4,7 +4,7 @@
 //! that it does not know, whatever the check made of it (S-44).
 
 use crate::fault::{Fault, FaultKind};
-use crate::files::{Foreseen, Group, Look, Meta, Owner, User};
+use crate::files::{Act, Foreseen, Group, Look, Meta, Owner, User};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,6 +41,12 @@ impl<'a> Missing<'a> {
 }
 
 impl Look for Missing<'_> {
+    fn without_links(&self) -> &dyn Look {
+        self.files.without_links()
+    }
+    fn real_path(&self, path: &Path) -> Result<PathBuf, Fault> {
+        self.files.real_path(path)
+    }
     fn stat(&self, path: &Path) -> Result<Option<Meta>, Fault> {
         self.maybe(self.files.stat(path))
     }
@@ -65,8 +71,8 @@ impl Look for Missing<'_> {
     fn me(&self) -> Owner {
         self.files.me()
     }
-    fn umask(&self) -> u32 {
-        self.files.umask()
+    fn may(&self, path: &Path, act: Act) -> Result<(), Fault> {
+        self.files.may(path, act)
     }
     fn package_foreseen(&self, name: &str) -> Option<Foreseen> {
         self.files.package_foreseen(name)

@@ -3,7 +3,7 @@
 //! A state that fails half-way need not keep account of what it did before: the files it was given know (S-43).
 
 use crate::fault::Fault;
-use crate::files::{Foreseen, Group, Look, Meta, NewFile, Owner, Touch, User};
+use crate::files::{Act, Foreseen, Group, Look, Meta, NewFile, Owner, Special, Touch, User};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,8 +15,9 @@ pub struct Noting<'a> {
 }
 
 impl<'a> Noting<'a> {
+    /// For whoever acts.
     pub fn new(files: &'a dyn Touch) -> Noting<'a> {
-        Noting { files, touched: AtomicBool::new(false) }
+        Noting { files: files.acting(), touched: AtomicBool::new(false) }
     }
 
     pub fn touched(&self) -> bool {
@@ -32,6 +33,12 @@ impl<'a> Noting<'a> {
 }
 
 impl Look for Noting<'_> {
+    fn without_links(&self) -> &dyn Look {
+        self
+    }
+    fn real_path(&self, path: &Path) -> Result<PathBuf, Fault> {
+        self.files.real_path(path)
+    }
     fn stat(&self, path: &Path) -> Result<Option<Meta>, Fault> {
         self.files.stat(path)
     }
@@ -56,8 +63,8 @@ impl Look for Noting<'_> {
     fn me(&self) -> Owner {
         self.files.me()
     }
-    fn umask(&self) -> u32 {
-        self.files.umask()
+    fn may(&self, path: &Path, act: Act) -> Result<(), Fault> {
+        self.files.may(path, act)
     }
     fn package_foreseen(&self, name: &str) -> Option<Foreseen> {
         self.files.package_foreseen(name)
@@ -65,6 +72,12 @@ impl Look for Noting<'_> {
 }
 
 impl Touch for Noting<'_> {
+    fn acting(&self) -> &dyn Touch {
+        self
+    }
+    fn make_special(&self, path: &Path, special: Special, mode: u32, owner: Owner) -> Result<(), Fault> {
+        self.note(self.files.make_special(path, special, mode, owner))
+    }
     fn put_file(&self, path: &Path, file: &NewFile<'_>) -> Result<(), Fault> {
         self.note(self.files.put_file(path, file))
     }

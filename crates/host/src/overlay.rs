@@ -15,7 +15,7 @@ mod snapshot;
 pub use nothing::Nothing;
 
 use crate::fault::{Fault, FaultKind};
-use crate::files::{Foreseen, Group, Look, Meta, NewFile, Owner, Sort, Touch, User};
+use crate::files::{Act, Foreseen, Group, Look, Meta, NewFile, Owner, Sort, Special, Touch, User};
 use resolve::{Found, Place};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
@@ -38,6 +38,10 @@ enum Entry {
     Link {
         attributes: Attributes,
         target: PathBuf,
+    },
+    Special {
+        attributes: Attributes,
+        special: Special,
     },
 }
 
@@ -142,7 +146,8 @@ impl Overlay {
             Entry::Gone => {}
             Entry::Dir { attributes, .. }
             | Entry::File { attributes, .. }
-            | Entry::Link { attributes, .. } => {
+            | Entry::Link { attributes, .. }
+            | Entry::Special { attributes, .. } => {
                 edit(attributes);
             }
         }
@@ -208,6 +213,23 @@ impl Attributes {
 }
 
 impl Look for Overlay {
+    /// Nobody changes it but those who are given it.
+    fn without_links(&self) -> &dyn Look {
+        self
+    }
+
+    fn real_path(&self, path: &Path) -> Result<PathBuf, Fault> {
+        if self.untouched() {
+            return self.below.real_path(path);
+        }
+        for above in path.ancestors().skip(1) {
+            if let Some(Place { path: real, found: Some(_) }) = self.find(above, true)? {
+                return Ok(path.strip_prefix(above).map_or(real.clone(), |rest| real.join(rest)));
+            }
+        }
+        Ok(path.to_path_buf())
+    }
+
     fn stat(&self, path: &Path) -> Result<Option<Meta>, Fault> {
         if self.untouched() {
             return self.below.stat(path);
@@ -279,8 +301,19 @@ impl Look for Overlay {
         self.below.me()
     }
 
-    fn umask(&self) -> u32 {
-        self.below.umask()
+    /// What an earlier state of the rehearsal would make or change is ours by then.
+    fn may(&self, path: &Path, act: Act) -> Result<(), Fault> {
+        if self.untouched() {
+            return self.below.may(path, act);
+        }
+        for above in path.ancestors().skip(usize::from(act == Act::Put)) {
+            match self.find(above, true)?.and_then(|place| place.found) {
+                Some(Found::Above(_)) => return Ok(()),
+                Some(Found::Below(_)) => return self.below.may(path, act),
+                None => {}
+            }
+        }
+        Ok(())
     }
 
     fn package_foreseen(&self, name: &str) -> Option<Foreseen> {
@@ -290,6 +323,20 @@ impl Look for Overlay {
 }
 
 impl Touch for Overlay {
+    fn acting(&self) -> &dyn Touch {
+        self
+    }
+
+    fn make_special(&self, path: &Path, special: Special, mode: u32, owner: Owner) -> Result<(), Fault> {
+        let doing = format!("create {}", special.article());
+        let place = self.place(&doing, path)?;
+        if place.found.is_some() {
+            return Err(in_the_way(&doing, path, "file exists"));
+        }
+        self.put(&place, Entry::Special { attributes: Attributes::new(mode, owner), special });
+        Ok(())
+    }
+
     fn put_file(&self, path: &Path, file: &NewFile<'_>) -> Result<(), Fault> {
         let place = self.place("write", path)?;
         if place.sort() == Some(Sort::Directory) {

@@ -10,6 +10,7 @@ pub mod fake;
 mod find;
 mod leftovers;
 mod output;
+mod query;
 mod reaper;
 mod runner;
 mod setup;
@@ -18,6 +19,7 @@ mod table;
 pub mod tree;
 
 pub use leftovers::kill_leftovers;
+pub use query::{Query, Question};
 pub use runner::Runner;
 
 use crate::fault::Fault;

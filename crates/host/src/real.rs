@@ -1,21 +1,26 @@
 //! This machine's files.
 
 use crate::accounts::Accounts;
+use crate::anchor;
 use crate::atomic;
 use crate::fault::{Fault, FaultKind};
-use crate::files::{Group, Look, Meta, NewFile, Owner, Sort, Touch, User};
-use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, Timespec, Timestamps, Uid};
+use crate::files::{Act, Group, Look, Meta, NewFile, Owner, Sort, Special, Touch, User};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps};
 use rustix::io::Errno;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::io::{ErrorKind, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 /// The machine we run on.
 pub struct Real {
-    accounts: Accounts,
+    accounts: Arc<Accounts>,
     me: Owner,
-    umask: u32,
+    /// The same, looking without links; `None` in that one itself.
+    acting: Option<Box<Real>>,
 }
 
 impl Default for Real {
@@ -27,21 +32,32 @@ impl Default for Real {
 impl Real {
     pub fn new() -> Real {
         let me = Owner { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
-        Real { accounts: Accounts::new(), me, umask: own_umask() }
+        let accounts = Arc::new(Accounts::new());
+        let acting = Real { accounts: accounts.clone(), me, acting: None };
+        Real { accounts, me, acting: Some(Box::new(acting)) }
     }
-}
 
-/// Read from `/proc`: the system call can only tell the umask by changing it, for all threads.
-fn own_umask() -> u32 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    line.and_then(|text| u32::from_str_radix(text.trim(), 8).ok()).unwrap_or(0o022)
+    fn acting(&self) -> &Real {
+        self.acting.as_deref().unwrap_or(self)
+    }
+
+    /// Links inside a path are followed for those who look, not for those who act.
+    fn follows(&self) -> bool {
+        self.acting.is_some()
+    }
+
+    fn open(&self, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        match self.follows() {
+            true => rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty()),
+            false => anchor::open(path, flags),
+        }
+    }
 }
 
 fn meta_of(stat: &rustix::fs::Stat) -> Meta {
     let nanos = |seconds: i64, rest: u64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
     Meta {
-        sort: atomic::sort_of(stat.st_mode),
+        sort: atomic::sort_of(stat),
         mode: stat.st_mode & 0o7777,
         uid: stat.st_uid,
         gid: stat.st_gid,
@@ -56,12 +72,104 @@ fn absent(error: Errno) -> bool {
     matches!(error, Errno::NOENT | Errno::NOTDIR)
 }
 
+impl Real {
+    fn failed(&self, doing: &str, path: &Path, error: Errno) -> Fault {
+        match self.follows() {
+            true => Fault::io(doing, path, error.into()),
+            false => anchor::failed(doing, path, error),
+        }
+    }
+}
+
+/// What can be known of a change before it is tried.
+impl Real {
+    fn may_put(&self, path: &Path) -> Result<(), Fault> {
+        for above in path.ancestors().skip(1) {
+            match self.access(above, Access::WRITE_OK | Access::EXEC_OK) {
+                Ok(()) => break,
+                Err(Errno::NOENT) => {}
+                // Something is in the way, which others say better.
+                Err(Errno::NOTDIR | Errno::LOOP) => return Ok(()),
+                Err(error) => return Err(Fault::io("write in", above, error.into())),
+            }
+        }
+        let Ok(there) = rustix::fs::lstat(path) else { return Ok(()) };
+        let guarded = path.parent().and_then(|above| rustix::fs::stat(above).ok()).is_some_and(|above| {
+            above.st_mode & Mode::SVTX.as_raw_mode() != 0 && above.st_uid != self.me.uid
+        });
+        if self.me.uid != 0 && guarded && there.st_uid != self.me.uid {
+            return Err(Fault::io("replace", path, Errno::PERM.into()));
+        }
+        self.unless_fixed("replace", path, &there)
+    }
+
+    fn may_own(&self, path: &Path, owner: Option<Owner>) -> Result<(), Fault> {
+        let Ok(there) = rustix::fs::lstat(path) else { return Ok(()) };
+        let ours = self.me.uid == 0 || self.me.uid == there.st_uid;
+        let member = |gid: u32| {
+            let groups = rustix::process::getgroups().unwrap_or_default();
+            gid == there.st_gid || gid == self.me.gid || groups.iter().any(|group| group.as_raw() == gid)
+        };
+        let given =
+            owner.is_none_or(|owner| self.me.uid == 0 || (owner.uid == there.st_uid && member(owner.gid)));
+        if !ours || !given {
+            let doing = if owner.is_some() { "set the owner of" } else { "set the mode of" };
+            return Err(Fault::io(doing, path, Errno::PERM.into()));
+        }
+        self.unless_fixed("change", path, &there)
+    }
+
+    /// A read-only file system, or a file that may not change (`chattr +i`).
+    fn unless_fixed(&self, doing: &str, path: &Path, there: &rustix::fs::Stat) -> Result<(), Fault> {
+        if !matches!(atomic::sort_of(there), Sort::File | Sort::Directory) {
+            return Ok(());
+        }
+        match self.access(path, Access::WRITE_OK) {
+            Err(error @ (Errno::ROFS | Errno::PERM)) => Err(Fault::io(doing, path, error.into())),
+            _ => Ok(()),
+        }
+    }
+
+    fn access(&self, path: &Path, access: Access) -> rustix::io::Result<()> {
+        let flags = match rustix::process::getuid().as_raw() == self.me.uid {
+            true => AtFlags::empty(),
+            false => AtFlags::EACCESS,
+        };
+        rustix::fs::accessat(CWD, path, access, flags)
+    }
+}
+
 impl Look for Real {
+    fn without_links(&self) -> &dyn Look {
+        self.acting()
+    }
+
+    fn real_path(&self, path: &Path) -> Result<PathBuf, Fault> {
+        let plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+        if plain && anchor::hold(path, OFlags::PATH).is_ok() {
+            return Ok(path.to_path_buf());
+        }
+        for above in path.ancestors().skip(1) {
+            match std::fs::canonicalize(above) {
+                Ok(real) => return Ok(path.strip_prefix(above).map_or(real.clone(), |rest| real.join(rest))),
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+                Err(error) => return Err(Fault::io("follow the links in", path, error)),
+            }
+        }
+        Ok(path.to_path_buf())
+    }
+
     fn stat(&self, path: &Path) -> Result<Option<Meta>, Fault> {
-        match rustix::fs::lstat(path) {
+        let found = match self.follows() {
+            true => rustix::fs::lstat(path),
+            false => anchor::hold(path, OFlags::PATH).and_then(|place| {
+                rustix::fs::statat(&place.directory, place.name, AtFlags::SYMLINK_NOFOLLOW)
+            }),
+        };
+        match found {
             Ok(stat) => Ok(Some(meta_of(&stat))),
             Err(error) if absent(error) => Ok(None),
-            Err(error) => Err(Fault::io("look at", path, error.into())),
+            Err(error) => Err(self.failed("look at", path, error)),
         }
     }
 
@@ -75,11 +183,10 @@ impl Look for Real {
 
     fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, Fault> {
         // Not blocking: a pipe in the place of a file must not hang the run.
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let opened = rustix::fs::open(path, flags, Mode::empty());
-        let mut file = File::from(opened.map_err(|error| Fault::io("read", path, error.into()))?);
+        let opened = self.open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY);
+        let mut file = File::from(opened.map_err(|error| self.failed("read", path, error))?);
         let stat = rustix::fs::fstat(&file).map_err(|error| Fault::io("read", path, error.into()))?;
-        if atomic::sort_of(stat.st_mode) != Sort::File {
+        if atomic::sort_of(&stat) != Sort::File {
             return Err(Fault::new(
                 FaultKind::InTheWay,
                 format!("cannot read {}: it is not a file", path.display()),
@@ -96,14 +203,25 @@ impl Look for Real {
     }
 
     fn read_link(&self, path: &Path) -> Result<PathBuf, Fault> {
-        std::fs::read_link(path).map_err(|error| Fault::io("read the link", path, error))
+        if self.follows() {
+            return std::fs::read_link(path).map_err(|error| Fault::io("read the link", path, error));
+        }
+        let read = anchor::hold(path, OFlags::PATH)
+            .and_then(|place| rustix::fs::readlinkat(&place.directory, place.name, Vec::new()));
+        let target = read.map_err(|error| anchor::failed("read the link", path, error))?;
+        Ok(PathBuf::from(OsStr::from_bytes(target.as_bytes())))
     }
 
     fn list(&self, path: &Path) -> Result<Vec<OsString>, Fault> {
-        let failed = |error| Fault::io("list", path, error);
+        let failed = |error: Errno| self.failed("list", path, error);
+        let directory = self.open(path, OFlags::RDONLY | OFlags::DIRECTORY).map_err(failed)?;
         let mut names = Vec::new();
-        for entry in std::fs::read_dir(path).map_err(failed)? {
-            names.push(entry.map_err(failed)?.file_name());
+        for entry in rustix::fs::Dir::new(directory).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                names.push(OsStr::from_bytes(name).to_os_string());
+            }
         }
         names.sort();
         Ok(names)
@@ -121,30 +239,17 @@ impl Look for Real {
         self.me
     }
 
-    fn umask(&self) -> u32 {
-        self.umask
+    fn may(&self, path: &Path, act: Act) -> Result<(), Fault> {
+        match act {
+            Act::Put => self.may_put(path),
+            Act::Attributes => self.may_own(path, None),
+            Act::Owner(owner) => self.may_own(path, Some(owner)),
+        }
     }
 }
 
 pub(crate) fn too_large(path: &Path, limit: u64) -> Fault {
     Fault::new(FaultKind::Unsupported, format!("{} is larger than {limit} bytes", path.display()))
-}
-
-pub(crate) fn chown(path: &Path, owner: Owner) -> rustix::io::Result<()> {
-    let (uid, gid) = (Uid::from_raw(owner.uid), Gid::from_raw(owner.gid));
-    rustix::fs::chownat(CWD, path, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)
-}
-
-/// Through a descriptor, because a link must never be followed here and `fchmodat` cannot say so on older
-/// kernels.
-fn chmod(path: &Path, mode: u32) -> rustix::io::Result<()> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-    match rustix::fs::open(path, flags, Mode::empty()) {
-        Ok(opened) => rustix::fs::fchmod(opened, Mode::from_raw_mode(mode)),
-        // Ours, but not readable for us: a link cannot give this answer.
-        Err(Errno::ACCESS) => rustix::fs::chmod(path, Mode::from_raw_mode(mode)),
-        Err(error) => Err(error),
-    }
 }
 
 fn timespec(nanos: i128) -> Timespec {
@@ -153,53 +258,77 @@ fn timespec(nanos: i128) -> Timespec {
     Timespec { tv_sec: seconds as i64, tv_nsec: rest as i64 }
 }
 
+/// Works on a name in the directory that it holds.
+fn at(
+    doing: &str,
+    path: &Path,
+    work: impl FnOnce(&OwnedFd, &OsStr) -> rustix::io::Result<()>,
+) -> Result<(), Fault> {
+    let held = anchor::hold(path, OFlags::PATH);
+    held.and_then(|place| work(&place.directory, place.name))
+        .map_err(|error| anchor::failed(doing, path, error))
+}
+
 impl Touch for Real {
+    fn acting(&self) -> &dyn Touch {
+        self.acting()
+    }
+
     fn put_file(&self, path: &Path, file: &NewFile<'_>) -> Result<(), Fault> {
         atomic::put_file(path, file)
     }
 
     fn make_directory(&self, path: &Path, mode: u32, owner: Owner) -> Result<(), Fault> {
-        let failed = |error: Errno| Fault::io("create the directory", path, error.into());
-        // Closed to others until owner and mode are set.
-        rustix::fs::mkdir(path, Mode::from_raw_mode(0o700)).map_err(failed)?;
-        let finished = chown(path, owner).and_then(|()| chmod(path, mode));
-        finished.map_err(|error| {
-            // Whole or not at all.
-            let _ = rustix::fs::rmdir(path);
-            failed(error)
-        })
+        atomic::make_directory(path, mode, owner)
+    }
+
+    fn make_special(&self, path: &Path, special: Special, mode: u32, owner: Owner) -> Result<(), Fault> {
+        atomic::make_special(path, special, mode, owner)
     }
 
     fn put_link(&self, path: &Path, target: &Path, owner: Owner) -> Result<(), Fault> {
         atomic::put_link(path, target, (owner != self.me).then_some(owner))
     }
 
+    /// Through a descriptor that is not opened for anything: a link must never be followed here, and opening
+    /// a device can be an act.
     fn set_mode(&self, path: &Path, mode: u32) -> Result<(), Fault> {
-        chmod(path, mode).map_err(|error| Fault::io("set the mode of", path, error.into()))
+        at("set the mode of", path, |directory, name| {
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let held = rustix::fs::openat(directory, name, flags, Mode::empty())?;
+            if atomic::sort_of(&rustix::fs::fstat(&held)?) == Sort::Link {
+                return Err(Errno::LOOP);
+            }
+            anchor::set_mode(&held, mode)
+        })
     }
 
     fn set_owner(&self, path: &Path, owner: Owner) -> Result<(), Fault> {
-        chown(path, owner).map_err(|error| Fault::io("set the owner of", path, error.into()))
+        at("set the owner of", path, |directory, name| atomic::chown(directory, name, owner))
     }
 
     fn set_times(&self, path: &Path, atime_ns: i128, mtime_ns: i128) -> Result<(), Fault> {
         let times = Timestamps { last_access: timespec(atime_ns), last_modification: timespec(mtime_ns) };
-        rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)
-            .map_err(|error| Fault::io("set the times of", path, error.into()))
+        at("set the times of", path, |directory, name| {
+            rustix::fs::utimensat(directory, name, &times, AtFlags::SYMLINK_NOFOLLOW)
+        })
     }
 
     fn remove_file(&self, path: &Path) -> Result<(), Fault> {
-        std::fs::remove_file(path).map_err(|error| Fault::io("remove", path, error))
+        at("remove", path, |directory, name| rustix::fs::unlinkat(directory, name, AtFlags::empty()))
     }
 
     fn remove_directory(&self, path: &Path) -> Result<(), Fault> {
-        std::fs::remove_dir(path).map_err(|error| Fault::io("remove the directory", path, error))
+        at("remove the directory", path, |directory, name| {
+            rustix::fs::unlinkat(directory, name, AtFlags::REMOVEDIR)
+        })
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<(), Fault> {
-        let flags = rustix::fs::RenameFlags::NOREPLACE;
-        let moved = rustix::fs::renameat_with(CWD, from, CWD, to, flags);
-        moved.map_err(|error| Fault::io(&format!("move {} to", from.display()), to, error.into()))
+        at(&format!("move {} to", from.display()), to, |directory, name| {
+            let place = anchor::hold(from, OFlags::PATH)?;
+            rustix::fs::renameat_with(&place.directory, place.name, directory, name, RenameFlags::NOREPLACE)
+        })
     }
 
     fn sweep(&self, path: &Path) -> Result<(), Fault> {

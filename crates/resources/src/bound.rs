@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use std::any::Any;
 use std::sync::OnceLock;
 use zester_host::overlay::Overlay;
-use zester_host::{Fault, FaultKind, Later, Look};
+use zester_host::{Fault, FaultKind, Later, Look, Noting};
 use zester_model::catalog::Kind;
 use zester_model::problem::Problem;
 use zester_model::program::Param;
@@ -83,7 +83,7 @@ impl<R: Resource> Bound for Typed<R> {
     }
 
     fn preserve(&self, drift: &mut Drift, look: &dyn Look, vault: &dyn Vault) -> Result<(), Fault> {
-        self.0.preserve(drift.get_mut()?, look, vault)
+        self.0.preserve(drift.get_mut()?, look.without_links(), vault)
     }
 
     fn undo_record(&self, drift: &Drift) -> Result<Json, Fault> {
@@ -97,7 +97,16 @@ impl<R: Resource> Bound for Typed<R> {
             if cx.cancel.is_cancelled() {
                 return Err(Fault::canceled());
             }
-            self.0.apply(drift.get()?, cx).await
+            let cx = Applying {
+                touch: cx.touch.acting(),
+                scratch: cx.scratch.acting(),
+                processes: cx.processes,
+                cancel: cx.cancel,
+                proof: cx.proof,
+                live: cx.live.clone(),
+                log: cx.log.clone(),
+            };
+            self.0.apply(drift.get()?, &cx).await
         })
     }
 
@@ -152,7 +161,10 @@ fn revert_record<'a, R: Resource>(undo: &'a Json, cx: &'a Reverting<'a>) -> Late
                 format!("the undo record of {} cannot be read: {error}", R::KIND),
             )
         })?;
-        R::revert(&undo, cx).await
+        let noting = Noting::new(cx.touch);
+        let cx = Reverting { touch: &noting, ..*cx };
+        let reverted = R::revert(&undo, &cx).await;
+        reverted.map_err(|fault| Fault { touched: fault.touched || noting.touched(), ..fault })
     })
 }
 

@@ -184,7 +184,7 @@ impl Exec {
 
     /// What the command promises to create counts as there for later states of a rehearsal.
     fn foresee(&self, overlay: &Overlay) -> Result<(), Fault> {
-        let mode = 0o666 & !overlay.umask();
+        let mode = 0o644;
         for path in self.creates() {
             let parent = path.parent().unwrap_or(&path);
             let there = overlay.stat(&path)?.is_some();

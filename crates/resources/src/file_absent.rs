@@ -7,9 +7,9 @@ use crate::standing::{Standing, Step};
 use crate::tree;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use zester_host::overlay::Overlay;
-use zester_host::{Fault, FaultKind, Look, Meta, Sort, Touch};
+use zester_host::{Act, Fault, FaultKind, Look, Meta, Sort, Touch};
 use zester_model::limits::FILE_BYTES_MAX;
 use zester_model::outcome::Details;
 
@@ -22,6 +22,8 @@ const NEVER: [&str; 22] = [
     "/run", "/sbin", "/srv", "/sys", "/tmp", "/usr", "/usr/bin", "/usr/lib", "/var", "/var/lib",
 ];
 const SHOWN_MAX: usize = 100;
+/// Paths that one sentence names.
+const NAMED_MAX: usize = 5;
 
 /// A path at which nothing may be.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -68,13 +70,23 @@ impl Budget {
 
 impl Absent {
     fn look(&self, look: &dyn Look) -> Result<Option<Drift>, Fault> {
-        let Some(meta) = look.stat(&self.path)? else { return Ok(None) };
+        tree::settled(look, &self.path, |path| self.look_at(look, path))
+    }
+
+    fn look_at(&self, look: &dyn Look, top: &Path) -> Result<Option<Drift>, Fault> {
+        let Some(meta) = look.stat(top)? else { return Ok(None) };
         let mut budget = Budget { entries: 0, bytes: 0 };
-        budget.spend(&self.path, &meta)?;
-        let mut steps = vec![step(look, &self.path, &meta)?];
+        budget.spend(top, &meta)?;
+        look.may(top, Act::Put)?;
+        let mut steps = vec![step(look, top, &meta)?];
         if meta.sort == Sort::Directory {
-            tree::walk(look, &self.path, &mut |path, meta| {
-                budget.spend(&self.path, meta)?;
+            let mut writable = PathBuf::new();
+            tree::walk(look, top, &mut |look, path, meta| {
+                budget.spend(top, meta)?;
+                if path.parent() != Some(&writable) {
+                    look.may(path, Act::Put)?;
+                    writable = path.parent().map(Path::to_path_buf).unwrap_or_default();
+                }
                 steps.push(step(look, path, meta)?);
                 Ok(())
             })?;
@@ -102,8 +114,39 @@ impl Absent {
         }
         let mut details = Details::new();
         details.insert("removed".into(), drift.steps.len().into());
+        let lost: Vec<String> = drift
+            .steps
+            .iter()
+            .filter(|step| !step.before.restorable())
+            .map(|step| step.path.display().to_string())
+            .collect();
+        for path in lost.iter().take(SHOWN_MAX) {
+            diff.push_str(&format!("no revert can bring back {path}: it is a socket\n"));
+        }
+        if !lost.is_empty() {
+            details.insert("unrestorable".into(), lost.into());
+        }
         Explanation { diff, details }
     }
+}
+
+/// One failure for all that did not come back, by name.
+fn unrestored(mut lost: Vec<(&Path, Fault)>, total: usize) -> Option<Fault> {
+    let mut details = Details::new();
+    let names: Vec<String> = lost.iter().map(|(path, _)| path.display().to_string()).collect();
+    details.insert("unrestored".into(), names.into());
+    if lost.len() < 2 {
+        return lost.pop().map(|(_, fault)| fault.details(details));
+    }
+    let shown: Vec<&str> = lost.iter().take(NAMED_MAX).map(|(_, fault)| fault.message.as_str()).collect();
+    let more = lost.len() - shown.len();
+    let mut message =
+        format!("{} of {total} paths could not be restored: {}", lost.len(), shown.join("; "));
+    if more > 0 {
+        message.push_str(&format!("; and {more} more"));
+    }
+    let (_, first) = lost.swap_remove(0);
+    Some(Fault { message, ..first }.details(details))
 }
 
 impl Resource for Absent {
@@ -111,8 +154,10 @@ impl Resource for Absent {
     const PRIMARY: &'static str = "path";
     const DOC: &'static str = "Removes a file, a link, or a directory with all that is inside.
 
-All of it is kept until the removal is reverted or forgotten: content, modes, owners and links. Hard links come back
-as separate files. The directories that a machine lives by (`/`, `/etc`, `/usr` …) are refused.
+All of it is kept until the removal is reverted or forgotten: content, modes, owners, links, pipes and devices. Hard links
+come back as separate files. A socket is made by whoever listens on it and cannot be brought back: the dry run and the
+result name it, and a revert restores everything else and then fails until it is there again (`--force` gives it up).
+The directories that a machine lives by (`/`, `/etc`, `/usr` …) are refused.
 
 ```yaml
 /etc/cron.d/old-job:
@@ -163,10 +208,22 @@ as separate files. The directories that a machine lives by (`/`, `/etc`, `/usr` 
 
     async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
         let mut lines = Vec::new();
+        let mut lost: Vec<(&Path, Fault)> = Vec::new();
         for step in &undo.steps {
-            lines.extend(step.revert(cx)?);
+            // Parents come before children: nothing can be put into a directory that did not come back.
+            if lost.last().is_some_and(|(above, _)| step.path.starts_with(above)) {
+                continue;
+            }
+            match step.revert(cx) {
+                Ok(line) => lines.extend(line),
+                Err(_) if cx.force && !step.before.restorable() => {}
+                Err(fault) => lost.push((&step.path, fault)),
+            }
         }
-        Ok(Change { changed: !lines.is_empty(), diff: lines.join("\n"), ..Change::default() })
+        match unrestored(lost, undo.steps.len()) {
+            None => Ok(Change { changed: !lines.is_empty(), diff: lines.join("\n"), ..Change::default() }),
+            Some(fault) => Err(fault),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use zester_host::overlay::Overlay;
-use zester_host::{Fault, FaultKind, Look, Meta, Owner, Sort, Touch};
+use zester_host::{Act, Fault, FaultKind, Look, Meta, Owner, Sort, Touch};
 use zester_model::outcome::Details;
 
 const DIRECTORY_MODE: u32 = 0o755;
@@ -52,7 +52,7 @@ enum Recurse {
 }
 
 /// What differs, path by path.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Drift {
     steps: Vec<Step>,
     /// Parent directories that are made first.
@@ -64,8 +64,16 @@ impl Directory {
     fn look(&self, look: &dyn Look) -> Result<Option<Drift>, Fault> {
         // A link to a directory is a directory for whoever uses it.
         let path = tree::behind_links(look, &self.path)?;
-        let Some(meta) = look.stat(&path)? else {
-            return self.new_directory(look).map(Some);
+        if path != *self.path.0 && look.stat(&path)?.is_none() {
+            let message = format!("{} is a link that leads nowhere", self.path.display());
+            return Err(Fault::new(FaultKind::InTheWay, message));
+        }
+        tree::settled(look, &path, |path| self.look_at(look, path))
+    }
+
+    fn look_at(&self, look: &dyn Look, path: &Path) -> Result<Option<Drift>, Fault> {
+        let Some(meta) = look.stat(path)? else {
+            return self.new_directory(look, path).map(Some);
         };
         if meta.sort != Sort::Directory {
             let message = format!("{} is not a directory", path.display());
@@ -73,11 +81,11 @@ impl Directory {
             return Err(Fault::new(FaultKind::InTheWay, message).hint(hint));
         }
         let mut steps: Vec<Step> = Vec::new();
-        steps.extend(self.step(look, &path, &meta, [true; 3])?);
+        steps.extend(self.step(look, path, &meta, [true; 3])?);
         if !self.recurse.is_empty() {
             let passed =
                 [Recurse::User, Recurse::Group, Recurse::Mode].map(|what| self.recurse.contains(&what));
-            tree::walk(look, &path, &mut |inside, meta| {
+            tree::walk(look, path, &mut |look, inside, meta| {
                 steps.extend(self.step(look, inside, meta, passed)?);
                 if steps.len() > STEPS_MAX {
                     let message =
@@ -91,15 +99,12 @@ impl Directory {
         Ok((!steps.is_empty()).then_some(Drift { steps, made: Vec::new() }))
     }
 
-    fn new_directory(&self, look: &dyn Look) -> Result<Drift, Fault> {
-        let path = self.path.to_path_buf();
-        if look.stat(&path)?.is_some() {
-            let message = format!("{} is a link that leads nowhere", path.display());
-            return Err(Fault::new(FaultKind::InTheWay, message));
-        }
+    fn new_directory(&self, look: &dyn Look, path: &Path) -> Result<Drift, Fault> {
+        let path = path.to_path_buf();
         let owner = ownership::wanted(look, self.user.as_deref(), self.group.as_deref(), None)?;
-        let mode = self.mode.map_or(DIRECTORY_MODE & !look.umask(), |mode| mode.0);
-        let made = made::missing_parents(look, &path, self.makedirs, DIRECTORY_MODE & !look.umask(), owner)?;
+        let mode = self.mode.map_or(DIRECTORY_MODE, |mode| mode.0);
+        let made = made::missing_parents(look, &path, self.makedirs, DIRECTORY_MODE, owner)?;
+        look.may(&path, Act::Put)?;
         let step = Step { path, before: Standing::Absent, after: Standing::directory(mode, owner) };
         Ok(Drift { steps: vec![step], made })
     }
@@ -120,12 +125,13 @@ impl Directory {
         let wanted = match meta.sort {
             Sort::Directory => self.mode,
             Sort::File => self.file_mode,
-            Sort::Link | Sort::Other => None,
+            Sort::Link | Sort::Special(_) => None,
         };
         let wanted = wanted.filter(|_| mode).map_or(meta.mode, |mode| mode.0);
-        if meta.sort == Sort::Other || (owner == present && wanted == meta.mode) {
+        if matches!(meta.sort, Sort::Special(_)) || (owner == present && wanted == meta.mode) {
             return Ok(None);
         }
+        look.may(path, if owner == present { Act::Attributes } else { Act::Owner(owner) })?;
         // The content does not change and may be large: it is left out of the record on both sides.
         let standing = |owner: Owner, mode: u32| -> Result<Standing, Fault> {
             Ok(match meta.sort {
@@ -133,27 +139,37 @@ impl Directory {
                 Sort::Link => {
                     Standing::Link { target: look.read_link(path)?, uid: owner.uid, gid: owner.gid }
                 }
-                Sort::File | Sort::Other => Standing::attributes(mode, owner),
+                Sort::File | Sort::Special(_) => Standing::attributes(mode, owner),
             })
         };
         let (before, after) = (standing(present, meta.mode)?, standing(owner, wanted)?);
         Ok(Some(Step { path: path.to_path_buf(), before, after }))
     }
 
-    fn act(drift: &Drift, touch: &dyn Touch) -> Result<(), Fault> {
-        made::make_all(touch, &drift.made)?;
+    /// Acts. Where another state made a directory of ours meanwhile, the record of what was really done comes
+    /// back: what it made is its own to remove.
+    fn act(drift: &Drift, touch: &dyn Touch) -> Result<Option<Drift>, Fault> {
+        let made = made::make_all(touch, &drift.made)?;
+        let mut joined = None;
         for Step { path, before, after } in &drift.steps {
+            let owner = after.owner().unwrap_or_else(|| touch.me());
             match (before, after) {
-                (Standing::Absent, Standing::Directory { mode, uid, gid }) => {
-                    touch.make_directory(path, *mode, Owner { uid: *uid, gid: *gid })?;
+                (Standing::Absent, Standing::Directory { mode, .. }) => {
+                    if let Some(meta) = made::make_or_join(touch, path, *mode, owner)? {
+                        let before = Standing::of(touch, path, &meta)?;
+                        set_attributes(touch, path, &before, owner, Some(*mode))?;
+                        joined = Some(Step { path: path.clone(), before, after: after.clone() });
+                    }
                 }
-                _ => {
-                    let owner = after.owner().unwrap_or_else(|| touch.me());
-                    set_attributes(touch, path, before, owner, after.mode())?;
-                }
+                _ => set_attributes(touch, path, before, owner, after.mode())?,
             }
         }
-        Ok(())
+        if joined.is_none() && made.len() == drift.made.len() {
+            return Ok(None);
+        }
+        // Only a new directory can be joined, and it is the only step then.
+        let steps = joined.map_or_else(|| drift.steps.clone(), |step| vec![step]);
+        Ok(Some(Drift { steps, made }))
     }
 
     /// Parents made on the way are not told: which of several states makes a shared one is chance (S-58).
@@ -227,13 +243,14 @@ followed. A revert removes a directory that was created here only if it is empty
     }
 
     async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
-        Directory::act(drift, cx.touch)?;
+        let done = Directory::act(drift, cx.touch)?;
         let Explanation { diff, details } = Directory::explanation(drift);
-        Ok(Change { changed: true, diff, details, undo: None })
+        let undo = done.and_then(|done| serde_json::to_value(done).ok());
+        Ok(Change { changed: true, diff, details, undo })
     }
 
     fn foresee(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
-        Directory::act(drift, overlay)
+        Directory::act(drift, overlay).map(drop)
     }
 
     async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {

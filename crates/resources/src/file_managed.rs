@@ -8,17 +8,18 @@ use crate::made::{self, Made};
 use crate::ownership;
 use crate::params::{Absolute, Mode};
 use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting, Vault};
-use crate::standing::{Standing, Step, set_attributes};
+use crate::standing::{Standing, Step, changed_meanwhile, set_attributes};
 use crate::{diff, tree, words};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zester_host::overlay::Overlay;
-use zester_host::{Fault, FaultKind, Look, Meta, NewFile, Owner, Sort, Touch};
+use zester_host::digest::sha256_hex;
+use zester_host::{Act, Fault, FaultKind, Look, Meta, NewFile, Owner, Sort, Touch};
 use zester_model::limits::FILE_BYTES_MAX;
 use zester_model::outcome::Details;
 
-/// What new files and directories get, less the umask.
+/// What new files and directories get.
 const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
 
@@ -72,8 +73,8 @@ pub struct Managed {
     /// `true` ends the content with a line end, if it lacks one.
     #[serde(default)]
     contents_newline: bool,
-    /// `true` manages the file that a link at `path` leads to.
-    #[serde(default)]
+    /// `false` replaces a link at `path` instead of managing the file it leads to.
+    #[serde(default = "yes")]
     follow_symlinks: bool,
 }
 
@@ -101,10 +102,13 @@ crate::params::from_text!(Backup, "true, false or a suffix", |text| match text {
 });
 
 /// What differs, and how it was.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Drift {
     #[serde(flatten)]
     step: Step,
+    /// The copy that `backup` puts beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    backup: Option<Step>,
     /// Parent directories that are made first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     made: Vec<Made>,
@@ -117,19 +121,28 @@ pub struct Drift {
 
 impl Managed {
     fn look(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-        let path = match self.follow_symlinks {
-            true => tree::behind_links(cx.look, &self.path)?,
-            false => self.path.to_path_buf(),
-        };
-        let present = cx.look.stat(&path)?;
-        refuse_other_sorts(cx.look, &path, present.as_ref())?;
+        tree::settled(cx.look, &self.path, |path| self.look_at(cx, path))
+    }
+
+    fn look_at(&self, cx: &Checking<'_>, path: &Path) -> Result<Option<Drift>, Fault> {
+        let present = cx.look.stat(path)?;
+        let is_link = present.as_ref().is_some_and(|meta| meta.sort == Sort::Link);
+        if is_link && self.follow_symlinks {
+            let behind = tree::behind_links(cx.look, path)?;
+            return tree::settled(cx.look, &behind, |path| self.look_at(cx, path));
+        }
+        if is_link && !self.replace {
+            return Ok(None);
+        }
+        let path = path.to_path_buf();
+        refuse_other_sorts(&path, present.as_ref())?;
         if present.is_none() && !self.create {
             return Ok(None);
         }
         let wanted = if present.is_some() && !self.replace { None } else { self.wanted_content(cx)? };
-        let owner_now = present.as_ref().map(|meta| Owner { uid: meta.uid, gid: meta.gid });
+        let owner_now = present.as_ref().filter(|_| !is_link).map(|meta| Owner { uid: meta.uid, gid: meta.gid });
         let owner = ownership::wanted(cx.look, self.user.as_deref(), self.group.as_deref(), owner_now)?;
-        match present {
+        match present.filter(|_| !is_link) {
             None => self.new_file(cx, path, wanted.unwrap_or_default(), owner).map(Some),
             Some(meta) => self.existing_file(cx, path, wanted, &meta, owner),
         }
@@ -142,13 +155,19 @@ impl Managed {
         content: Vec<u8>,
         owner: Owner,
     ) -> Result<Drift, Fault> {
-        let mode = self.mode.map_or(FILE_MODE & !cx.look.umask(), |mode| mode.0);
-        let dir_mode = self.dir_mode.map_or(DIRECTORY_MODE & !cx.look.umask(), |mode| mode.0);
+        let mode = self.mode.map_or(FILE_MODE, |mode| mode.0);
+        let dir_mode = self.dir_mode.map_or(DIRECTORY_MODE, |mode| mode.0);
         let made = made::missing_parents(cx.look, &path, self.makedirs, dir_mode, owner)?;
-        let diff = self.content_diff(&path, None, &content);
+        cx.look.may(&path, Act::Put)?;
+        let mut diff = self.content_diff(&path, None, &content);
         let after = Standing::file(&content, mode, owner);
-        let step = Step { path, before: Standing::Absent, after };
-        Ok(Drift { step, made, content: Some(content), diff })
+        // Nothing, or a link that is not to be followed.
+        let before = Standing::at(cx.look, &path)?;
+        if let Standing::Link { target, .. } = &before {
+            diff.insert_str(0, &format!("replaces the link to {}\n", target.display()));
+        }
+        let step = Step { path, before, after };
+        Ok(Drift { step, backup: None, made, content: Some(content), diff })
     }
 
     fn existing_file(
@@ -180,9 +199,34 @@ impl Managed {
         if owner != owner_now {
             diff.push_str(&format!("owner: {}:{} → {}:{}\n", meta.uid, meta.gid, owner.uid, owner.gid));
         }
+        cx.look.may(
+            &path,
+            match &content {
+                Some(_) => Act::Put,
+                None if owner == owner_now => Act::Attributes,
+                None => Act::Owner(owner),
+            },
+        )?;
         let before = Standing::file(&present, meta.mode, owner_now);
         let after = Standing::file(content.as_ref().unwrap_or(&present), mode, owner);
-        Ok(Some(Drift { step: Step { path, before, after }, made: Vec::new(), content, diff }))
+        let backup = content.as_ref().map_or(Ok(None), |_| self.backup_of(cx.look, &path, &before))?;
+        Ok(Some(Drift { step: Step { path, before, after }, backup, made: Vec::new(), content, diff }))
+    }
+
+    /// The copy that is to stand beside a file that is replaced, and what it takes the place of.
+    fn backup_of(&self, look: &dyn Look, path: &Path, replaced: &Standing) -> Result<Option<Step>, Fault> {
+        let Some(Backup(suffix)) = self.backup.as_ref().filter(|backup| !backup.0.is_empty()) else {
+            return Ok(None);
+        };
+        let mut name = path.as_os_str().to_os_string();
+        name.push(suffix);
+        let path = PathBuf::from(name);
+        let before = Standing::at(look, &path)?;
+        if matches!(before, Standing::Directory { .. } | Standing::Special { .. }) {
+            let message = format!("{} is in the way of the backup: it is not a file", path.display());
+            return Err(Fault::new(FaultKind::InTheWay, message));
+        }
+        Ok((!before.same(replaced)).then(|| Step { path, before, after: replaced.clone() }))
     }
 
     fn content_diff(&self, path: &Path, before: Option<&[u8]>, after: &[u8]) -> String {
@@ -196,55 +240,53 @@ impl Managed {
     }
 
     /// Acts on the drift; the same for the machine and for a rehearsal.
-    fn act(&self, drift: &Drift, touch: &dyn Touch) -> Result<(), Fault> {
-        made::make_all(touch, &drift.made)?;
+    /// Returns the directories that it made on the way.
+    fn act(&self, drift: &Drift, touch: &dyn Touch) -> Result<Vec<Made>, Fault> {
+        let made = made::make_all(touch, &drift.made)?;
         let Step { path, before, after } = &drift.step;
-        let Standing::File { mode, uid, gid, .. } = after else { return Ok(()) };
+        let Standing::File { mode, uid, gid, .. } = after else { return Ok(made) };
         let owner = Owner { uid: *uid, gid: *gid };
-        let Some(content) = &drift.content else {
-            return set_attributes(touch, path, before, owner, Some(*mode));
-        };
-        self.back_up(path, before, touch)?;
-        touch.put_file(path, &NewFile { content, mode: *mode, owner })
-    }
-
-    fn back_up(&self, path: &Path, before: &Standing, touch: &dyn Touch) -> Result<(), Fault> {
-        let Some(Backup(suffix)) = self.backup.as_ref().filter(|backup| !backup.0.is_empty()) else {
-            return Ok(());
-        };
-        let Standing::File { mode, uid, gid, .. } = before else { return Ok(()) };
-        let mut name = path.as_os_str().to_os_string();
-        name.push(suffix);
-        let content = touch.read(path, FILE_BYTES_MAX)?;
-        touch.put_file(
-            Path::new(&name),
-            &NewFile { content: &content, mode: *mode, owner: Owner { uid: *uid, gid: *gid } },
-        )
+        match &drift.content {
+            None => set_attributes(touch, path, before, owner, Some(*mode))?,
+            Some(content) => {
+                back_up(drift, touch)?;
+                touch.put_file(path, &NewFile { content, mode: *mode, owner })?;
+            }
+        }
+        Ok(made)
     }
 
     fn details(&self, drift: &Drift) -> Details {
         let mut details = Details::new();
         details.insert("path".into(), drift.step.path.display().to_string().into());
-        details.insert("created".into(), (drift.step.before == Standing::Absent).into());
+        let created = matches!(drift.step.before, Standing::Absent | Standing::Link { .. });
+        details.insert("created".into(), created.into());
+        if let Some(backup) = &drift.backup {
+            details.insert("backup".into(), backup.path.display().to_string().into());
+        }
         details
     }
 }
 
-fn refuse_other_sorts(look: &dyn Look, path: &Path, present: Option<&Meta>) -> Result<(), Fault> {
+fn back_up(drift: &Drift, touch: &dyn Touch) -> Result<(), Fault> {
+    let Some(Step { path, after: Standing::File { sha256, mode, uid, gid, .. }, .. }) = &drift.backup else {
+        return Ok(());
+    };
+    let content = touch.read(&drift.step.path, FILE_BYTES_MAX)?;
+    if sha256_hex(&content) != *sha256 {
+        return Err(changed_meanwhile(&drift.step.path));
+    }
+    touch.put_file(path, &NewFile { content: &content, mode: *mode, owner: Owner { uid: *uid, gid: *gid } })
+}
+
+fn refuse_other_sorts(path: &Path, present: Option<&Meta>) -> Result<(), Fault> {
     let place = path.display();
     let (what, hint) = match present.map(|meta| meta.sort) {
-        None | Some(Sort::File) => return Ok(()),
+        None | Some(Sort::File | Sort::Link) => return Ok(()),
         Some(Sort::Directory) => {
-            ("a directory".to_string(), "remove it in a `file.absent` state first, if it may go")
+            ("a directory", "remove it in a `file.absent` state first, if it may go")
         }
-        Some(Sort::Other) => ("a device, socket or pipe".to_string(), "only files can be managed"),
-        Some(Sort::Link) => {
-            let target = look.read_link(path)?;
-            (
-                format!("a link to {}", target.display()),
-                "`follow_symlinks: true` manages the file it leads to",
-            )
-        }
+        Some(Sort::Special(what)) => (what.article(), "only files can be managed"),
     };
     Err(Fault::new(FaultKind::InTheWay, format!("{place} is {what}, not a file")).hint(hint))
 }
@@ -323,23 +365,29 @@ impl Resource for Managed {
         if drift.content.is_none() {
             return Ok(());
         }
-        let Step { path, before, .. } = &mut drift.step;
-        before.keep(path, look, vault)
+        for Step { path, before, .. } in [&mut drift.step].into_iter().chain(&mut drift.backup) {
+            before.keep(path, look, vault)?;
+        }
+        Ok(())
     }
 
     async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
         self.prove(drift, cx).await?;
-        self.act(drift, cx.touch)?;
-        Ok(Change { changed: true, diff: drift.diff.clone(), details: self.details(drift), undo: None })
+        let made = self.act(drift, cx.touch)?;
+        let undo = made::undo_of(&drift.made, made, |made| Drift { made, ..drift.clone() });
+        Ok(Change { changed: true, diff: drift.diff.clone(), details: self.details(drift), undo })
     }
 
     fn foresee(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
-        self.act(drift, overlay)
+        self.act(drift, overlay).map(drop)
     }
 
     async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
         proof::sweep(cx.touch, &undo.step.path)?;
         let mut lines: Vec<String> = undo.step.revert(cx)?.into_iter().collect();
+        if let Some(backup) = &undo.backup {
+            lines.extend(backup.revert(cx)?);
+        }
         lines.append(&mut made::unmake_all(&undo.step.path, &undo.made, cx)?);
         Ok(Change { changed: !lines.is_empty(), diff: lines.join("\n"), ..Change::default() })
     }

@@ -6,11 +6,12 @@ use crate::ownership;
 use crate::params::{Absolute, Mode};
 use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting, Vault};
 use crate::standing::{Standing, Step};
+use crate::tree;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zester_host::overlay::Overlay;
-use zester_host::{Fault, FaultKind, Look, Owner, Touch};
+use zester_host::{Act, Fault, FaultKind, Look, Owner, Touch};
 
 const DIRECTORY_MODE: u32 = 0o755;
 
@@ -35,7 +36,7 @@ pub struct Symlink {
 }
 
 /// What stands in the place of the link.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Drift {
     #[serde(flatten)]
     step: Step,
@@ -45,7 +46,11 @@ pub struct Drift {
 
 impl Symlink {
     fn look(&self, look: &dyn Look) -> Result<Option<Drift>, Fault> {
-        let path = self.path.to_path_buf();
+        tree::settled(look, &self.path, |path| self.look_at(look, path))
+    }
+
+    fn look_at(&self, look: &dyn Look, path: &Path) -> Result<Option<Drift>, Fault> {
+        let path = path.to_path_buf();
         let before = Standing::at(look, &path)?;
         let present = before.owner().filter(|_| matches!(before, Standing::Link { .. }));
         let owner = ownership::wanted(look, self.user.as_deref(), self.group.as_deref(), present)?;
@@ -54,11 +59,11 @@ impl Symlink {
             return Ok(None);
         }
         self.refuse_what_is_in_the_way(look, &path, &before)?;
-        let mode = DIRECTORY_MODE & !look.umask();
         let made = match before {
-            Standing::Absent => made::missing_parents(look, &path, self.makedirs, mode, owner)?,
+            Standing::Absent => made::missing_parents(look, &path, self.makedirs, DIRECTORY_MODE, owner)?,
             _ => Vec::new(),
         };
+        look.may(&path, Act::Put)?;
         Ok(Some(Drift { step: Step { path, before, after }, made }))
     }
 
@@ -75,7 +80,8 @@ impl Symlink {
             Standing::File { .. } => "a file",
             Standing::Directory { .. } if self.force => "a directory that is not empty",
             Standing::Directory { .. } => "a directory",
-            Standing::Attributes { .. } | Standing::Other => "a device, socket or pipe",
+            Standing::Attributes { .. } => "a file",
+            Standing::Special { what, .. } => what.article(),
         };
         let hint = if self.force {
             "empty or remove it first"
@@ -85,18 +91,21 @@ impl Symlink {
         Err(Fault::new(FaultKind::InTheWay, format!("{} is {what}, not a link", path.display())).hint(hint))
     }
 
-    fn act(drift: &Drift, touch: &dyn Touch) -> Result<(), Fault> {
-        made::make_all(touch, &drift.made)?;
+    /// Acts, and returns the directories that it made on the way.
+    fn act(drift: &Drift, touch: &dyn Touch) -> Result<Vec<Made>, Fault> {
+        let made = made::make_all(touch, &drift.made)?;
         let Step { path, before, after } = &drift.step;
-        let Standing::Link { target, uid, gid } = after else { return Ok(()) };
+        let Standing::Link { target, uid, gid } = after else { return Ok(made) };
         let owner = Owner { uid: *uid, gid: *gid };
-        if matches!(before, Standing::Link { target: present, .. } if present == target) {
-            return touch.set_owner(path, owner);
+        match before {
+            Standing::Link { target: present, .. } if present == target => touch.set_owner(path, owner)?,
+            Standing::Directory { .. } => {
+                touch.remove_directory(path)?;
+                touch.put_link(path, target, owner)?;
+            }
+            _ => touch.put_link(path, target, owner)?,
         }
-        if matches!(before, Standing::Directory { .. }) {
-            touch.remove_directory(path)?;
-        }
-        touch.put_link(path, target, owner)
+        Ok(made)
     }
 
     fn explanation(drift: &Drift) -> Explanation {
@@ -155,12 +164,13 @@ is given.
     }
 
     async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
-        Symlink::act(drift, cx.touch)?;
-        Ok(Change { changed: true, diff: Symlink::explanation(drift).diff, ..Change::default() })
+        let made = Symlink::act(drift, cx.touch)?;
+        let undo = made::undo_of(&drift.made, made, |made| Drift { made, ..drift.clone() });
+        Ok(Change { changed: true, diff: Symlink::explanation(drift).diff, undo, ..Change::default() })
     }
 
     fn foresee(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
-        Symlink::act(drift, overlay)
+        Symlink::act(drift, overlay).map(drop)
     }
 
     async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {

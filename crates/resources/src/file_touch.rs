@@ -8,8 +8,9 @@ use crate::standing::{Standing, Step};
 use crate::tree;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 use zester_host::overlay::Overlay;
-use zester_host::{Fault, FaultKind, Look, Meta, NewFile, Sort, Touch};
+use zester_host::{Act, Fault, Look, Meta, NewFile, Sort, Touch};
 
 const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
@@ -40,7 +41,7 @@ struct Times {
 }
 
 /// What is to be made, or which times differ.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Drift {
     #[serde(flatten)]
     step: Step,
@@ -72,8 +73,12 @@ impl Times {
 impl Touched {
     fn look(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
         let path = tree::behind_links(cx.look, &self.path)?;
-        let Some(meta) = cx.look.stat(&path)? else {
-            return self.new_file(cx.look).map(Some);
+        tree::settled(cx.look, &path, |path| self.look_at(cx, path))
+    }
+
+    fn look_at(&self, cx: &Checking<'_>, path: &Path) -> Result<Option<Drift>, Fault> {
+        let Some(meta) = cx.look.stat(path)? else {
+            return self.new_file(cx.look, path).map(Some);
         };
         let before = Times::of(&meta);
         // Touched again when a watched state changed; otherwise only the times that are given matter.
@@ -86,20 +91,18 @@ impl Touched {
         if before.mtime_ns == after.mtime_ns && (self.atime.is_none() || before.atime_ns == after.atime_ns) {
             return Ok(None);
         }
-        let standing = Standing::at_attributes(cx.look, &path)?;
-        let step = Step { path, before: standing.clone(), after: standing };
+        cx.look.may(path, Act::Attributes)?;
+        let standing = Standing::at_attributes(cx.look, path)?;
+        let step = Step { path: path.to_path_buf(), before: standing.clone(), after: standing };
         Ok(Some(Drift { step, times: Some((before, after)), made: Vec::new() }))
     }
 
-    fn new_file(&self, look: &dyn Look) -> Result<Drift, Fault> {
-        let path = self.path.to_path_buf();
-        if look.stat(&path)?.is_some() {
-            let message = format!("{} is a link that leads nowhere", path.display());
-            return Err(Fault::new(FaultKind::InTheWay, message));
-        }
+    fn new_file(&self, look: &dyn Look, path: &Path) -> Result<Drift, Fault> {
+        let path = path.to_path_buf();
         let owner = look.me();
-        let made = made::missing_parents(look, &path, self.makedirs, DIRECTORY_MODE & !look.umask(), owner)?;
-        let after = Standing::file(&[], FILE_MODE & !look.umask(), owner);
+        let made = made::missing_parents(look, &path, self.makedirs, DIRECTORY_MODE, owner)?;
+        look.may(&path, Act::Put)?;
+        let after = Standing::file(&[], FILE_MODE, owner);
         let times = (self.atime.is_some() || self.mtime.is_some()).then(|| {
             let given = |time: Option<f64>| time.map_or_else(|| now(look), nanos);
             let wanted = Times { atime_ns: given(self.atime), mtime_ns: given(self.mtime) };
@@ -108,18 +111,19 @@ impl Touched {
         Ok(Drift { step: Step { path, before: Standing::Absent, after }, times, made })
     }
 
-    fn act(drift: &Drift, touch: &dyn Touch) -> Result<(), Fault> {
-        made::make_all(touch, &drift.made)?;
+    /// Acts, and returns the directories that it made on the way.
+    fn act(drift: &Drift, touch: &dyn Touch) -> Result<Vec<Made>, Fault> {
+        let made = made::make_all(touch, &drift.made)?;
         let Step { path, before, after } = &drift.step;
         if *before == Standing::Absent
             && let Standing::File { mode, .. } = after
         {
             touch.put_file(path, &NewFile { content: &[], mode: *mode, owner: touch.me() })?;
         }
-        match &drift.times {
-            Some((_, after)) => touch.set_times(path, after.atime_ns.into(), after.mtime_ns.into()),
-            None => Ok(()),
+        if let Some((_, after)) = &drift.times {
+            touch.set_times(path, after.atime_ns.into(), after.mtime_ns.into())?;
         }
+        Ok(made)
     }
 
     fn explanation(drift: &Drift) -> Explanation {
@@ -174,12 +178,13 @@ state that it watches has changed, it is touched anew.
     }
 
     async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
-        Touched::act(drift, cx.touch)?;
-        Ok(Change { changed: true, diff: Touched::explanation(drift).diff, ..Change::default() })
+        let made = Touched::act(drift, cx.touch)?;
+        let undo = made::undo_of(&drift.made, made, |made| Drift { made, ..drift.clone() });
+        Ok(Change { changed: true, diff: Touched::explanation(drift).diff, undo, ..Change::default() })
     }
 
     fn foresee(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
-        Touched::act(drift, overlay)
+        Touched::act(drift, overlay).map(drop)
     }
 
     async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
@@ -188,7 +193,7 @@ state that it watches has changed, it is touched anew.
             && let Some((before, after)) = &undo.times
         {
             let path = &undo.step.path;
-            let present = cx.touch.stat(path)?.filter(|meta| meta.sort != Sort::Other);
+            let present = cx.touch.stat(path)?.filter(|meta| !matches!(meta.sort, Sort::Special(_)));
             // Changed since: its times are somebody else's now, and worth nothing to us.
             if present.is_some_and(|meta| Times::of(&meta).mtime_ns == after.mtime_ns) && before != after {
                 cx.touch.set_times(path, before.atime_ns.into(), before.mtime_ns.into())?;

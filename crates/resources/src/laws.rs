@@ -24,7 +24,7 @@ use zester_host::digest::sha256_hex;
 use zester_host::faulty::{Faulty, Plan};
 use zester_host::overlay::Overlay;
 use zester_host::process::fake::Scripted;
-use zester_host::{Fault, FaultKind, Group, Look, NewFile, Owner, Processes, Touch, User};
+use zester_host::{Fault, FaultKind, Group, Look, NewFile, Owner, Processes, Query, Touch, User};
 use zester_model::node::Node;
 use zester_model::outcome::Details;
 use zester_model::program::Param;
@@ -179,6 +179,7 @@ impl Machine {
         query: &dyn Processes,
     ) -> Result<Option<Drift>, Fault> {
         let cancel = CancellationToken::new();
+        let query = Query::through(query);
         let cx = Checking { look, query, files: &FewFiles, forced: None, rehearsal: false, cancel: &cancel };
         bound.check(&cx).await
     }

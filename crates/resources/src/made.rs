@@ -4,7 +4,7 @@ use crate::path_text;
 use crate::resource::Reverting;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use zester_host::{Fault, FaultKind, Look, Owner, Sort, Touch};
+use zester_host::{Fault, FaultKind, Look, Meta, Owner, Sort, Touch};
 
 /// A directory that is missing and will be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,19 +53,45 @@ pub(crate) fn missing_parents(
     Ok(missing)
 }
 
-/// Makes what is still missing; another state of the same level may have been faster.
-pub(crate) fn make_all(touch: &dyn Touch, made: &[Made]) -> Result<(), Fault> {
-    for directory in made {
+/// Makes what is still missing, and returns that: another state of the same level may have been faster, and then
+/// the directory is its own to remove.
+pub(crate) fn make_all(touch: &dyn Touch, missing: &[Made]) -> Result<Vec<Made>, Fault> {
+    let mut made = Vec::new();
+    for directory in missing {
         let owner = Owner { uid: directory.uid, gid: directory.gid };
-        if let Err(fault) = touch.make_directory(&directory.path, directory.mode, owner) {
-            let there =
-                touch.stat_followed(&directory.path)?.is_some_and(|meta| meta.sort == Sort::Directory);
-            if !there {
-                return Err(fault);
-            }
+        match make_or_join(touch, &directory.path, directory.mode, owner)? {
+            None => made.push(directory.clone()),
+            Some(_) => {}
         }
     }
-    Ok(())
+    Ok(made)
+}
+
+/// The record of what was really done, where some of the directories were made by others meanwhile; `None` where
+/// all is as it was foretold.
+pub(crate) fn undo_of<D: Serialize>(
+    missing: &[Made],
+    made: Vec<Made>,
+    done: impl FnOnce(Vec<Made>) -> D,
+) -> Option<serde_json::Value> {
+    if made.len() == missing.len() {
+        return None;
+    }
+    serde_json::to_value(done(made)).ok()
+}
+
+/// Makes a directory. Where somebody was faster with one, that one is as good, and is returned.
+pub(crate) fn make_or_join(
+    touch: &dyn Touch,
+    path: &Path,
+    mode: u32,
+    owner: Owner,
+) -> Result<Option<Meta>, Fault> {
+    let Err(fault) = touch.make_directory(path, mode, owner) else { return Ok(None) };
+    match touch.stat(path)? {
+        Some(meta) if meta.sort == Sort::Directory => Ok(Some(meta)),
+        _ => Err(fault),
+    }
 }
 
 /// Removes those that are empty, deepest first, also such that another state of this revert made above `path` and had to
@@ -102,13 +128,19 @@ mod tests {
     use super::*;
     use std::ffi::OsString;
     use zester_host::overlay::Overlay;
-    use zester_host::{Group, Meta, User};
+    use zester_host::{Group, User};
     use zester_rule::rule;
 
     /// The machine, where another state makes a directory between two glances at it.
     struct Between(Overlay);
 
     impl Look for Between {
+        fn without_links(&self) -> &dyn Look {
+            self
+        }
+        fn real_path(&self, path: &Path) -> Result<PathBuf, Fault> {
+            self.0.real_path(path)
+        }
         fn stat(&self, path: &Path) -> Result<Option<Meta>, Fault> {
             self.0.stat(path)
         }
@@ -132,9 +164,6 @@ mod tests {
         }
         fn me(&self) -> Owner {
             self.0.me()
-        }
-        fn umask(&self) -> u32 {
-            self.0.umask()
         }
     }
 

@@ -11,7 +11,7 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use zester_host::files::Foreseen;
 use zester_host::overlay::Overlay;
-use zester_host::{Fault, FaultKind};
+use zester_host::{Fault, FaultKind, Query};
 use zester_model::outcome::Details;
 
 /// Packages that are installed.
@@ -56,9 +56,10 @@ impl Drift {
     fn words(&self) -> String {
         let line = |(name, Move { old, new }): (&String, &Move)| {
             let version = |version: &Option<String>| version.clone().unwrap_or_else(|| "?".to_string());
-            match old {
-                Some(old) => format!("{name}: {old} → {}\n", version(new)),
-                None => format!("{name}: new, {}\n", version(new)),
+            match (old, new) {
+                (Some(old), Some(new)) => format!("{name}: {old} → {new}\n"),
+                (Some(old), None) => format!("{name}: {old} → removed\n"),
+                (None, new) => format!("{name}: new, {}\n", version(new)),
             }
         };
         self.moves.iter().map(line).collect()
@@ -67,8 +68,14 @@ impl Drift {
     fn details(&self) -> Details {
         let mut details = Details::new();
         details.insert("packages".into(), json!(self.moves));
+        let gone: Vec<&String> =
+            self.moves.iter().filter(|(_, moved)| moved.old.is_some() && moved.new.is_none()).map(|(name, _)| name).collect();
+        if !gone.is_empty() {
+            details.insert("removed".into(), json!(gone));
+        }
         details
     }
+
 }
 
 impl Installed {
@@ -76,11 +83,24 @@ impl Installed {
         asked_for(&self.name, self.pkgs.as_ref(), self.version.as_deref())
     }
 
-    fn options(&self) -> Vec<&'static str> {
-        match self.install_recommends {
+    /// The same for the plan and for the act.
+    fn options(&self, missing: &[Wanted]) -> Vec<&'static str> {
+        let mut options = match self.install_recommends {
             Some(true) => vec!["--install-recommends"],
             Some(false) => vec!["--no-install-recommends"],
             None => Vec::new(),
+        };
+        if missing.iter().any(|wanted| wanted.version.is_some()) {
+            options.push("--allow-downgrades");
+        }
+        options
+    }
+
+    /// Whether what apt does not know may be in the lists that apply will fetch first. A dry run fetches none.
+    fn may_come(&self, cx: &Checking<'_>) -> Result<bool, Fault> {
+        match self.refresh {
+            Some(refresh) => Ok(refresh),
+            None => Ok(!cx.rehearsal || !apt::has_lists(cx.look)?),
         }
     }
 
@@ -103,18 +123,19 @@ impl Installed {
         });
         let mut moves: BTreeMap<String, Move> = direct.collect();
         let words: Vec<String> = missing.iter().map(Wanted::argument).collect();
-        let mut options = self.options();
-        options.push("--allow-downgrades");
-        match apt::simulate(cx.query, &options, "install", &words, cx.cancel).await? {
+        match apt::simulate(cx.query, &self.options(&missing), "install", &words, cx.cancel).await {
             Ok(plan) => {
                 moves.extend(
                     plan.into_iter()
                         .map(|planned| (planned.name, Move { old: planned.old, new: planned.new })),
                 );
             }
-            // Without fresh lists nothing will change about it; otherwise only acting can tell.
-            Err(fault) if self.refresh == Some(false) && !cx.rehearsal => return Err(fault),
-            Err(_) => {}
+            Err(fault) if apt::is_interrupted(&fault) => {}
+            Err(fault) if fault.kind == FaultKind::NotFound && self.may_come(cx)? => {}
+            Err(fault) if fault.kind == FaultKind::NotFound && self.refresh.is_none() => {
+                return Err(fault.hint("if the package lists are old, `refresh: true` fetches new ones"));
+            }
+            Err(fault) => return Err(fault),
         }
         Ok(Some(Drift { asked: missing, moves }))
     }
@@ -123,11 +144,7 @@ impl Installed {
         let mut turn = Turn::take(cx).await?;
         let before = turn.installed()?;
         let words: Vec<String> = drift.asked.iter().map(Wanted::argument).collect();
-        let mut options = self.options();
-        if drift.asked.iter().any(|wanted| wanted.version.is_some()) {
-            options.push("--allow-downgrades");
-        }
-        let ended = turn.install(&options, &words, self.refresh).await;
+        let ended = turn.install(&self.options(&drift.asked), &words, self.refresh).await;
         let after = turn.installed()?;
         let plain = |names: &apt::Installed| -> BTreeSet<String> {
             names.keys().filter(|name| !name.contains(':')).cloned().collect()
@@ -259,7 +276,8 @@ hello:
 
 /// What somebody installed since may need what we brought; it is not ours to remove.
 async fn refuse_if_needed_by_others(ours: &[String], cx: &Reverting<'_>) -> Result<(), Fault> {
-    let plan = apt::simulate(cx.processes, &[], "remove", ours, cx.cancel).await??;
+    let query = Query::through(cx.processes);
+    let plan = apt::simulate(query, &[], "remove", ours, cx.cancel).await?;
     let bare = |name: &str| name.split(':').next().unwrap_or_default().to_string();
     let known: BTreeSet<String> = ours.iter().map(|name| bare(name)).collect();
     let others: Vec<String> =

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
-use zester_host::Fault;
+use zester_host::{Fault, FaultKind};
 use zester_host::files::Foreseen;
 use zester_host::overlay::Overlay;
 use zester_model::outcome::Details;
@@ -43,6 +43,7 @@ impl Drift {
         details.insert("removed".into(), json!(self.gone));
         details
     }
+
 }
 
 impl Removed {
@@ -51,11 +52,13 @@ impl Removed {
             asked_for(&self.name, self.pkgs.as_ref(), None).into_iter().map(|one| one.name).collect();
         let mut present = apt::installed(cx.query, &names, cx.cancel).await?;
         let mut asked = Vec::new();
+        let mut foreseen = false;
         for name in names {
             match cx.look.package_foreseen(&name) {
                 Some(Foreseen::Removed) => continue,
                 Some(Foreseen::Installed(version)) => {
-                    drop(present.insert(name.clone(), version.unwrap_or_else(|| "?".into())))
+                    foreseen = true;
+                    present.insert(name.clone(), version.unwrap_or_else(|| "?".into()));
                 }
                 None => {}
             }
@@ -68,8 +71,14 @@ impl Removed {
         }
         let direct = asked.iter().map(|name| (name.clone(), present.get(name).cloned().unwrap_or_default()));
         let mut gone: BTreeMap<String, String> = direct.collect();
-        if let Ok(plan) = apt::simulate(cx.query, &[], "remove", &asked, cx.cancel).await? {
-            gone.extend(plan.into_iter().filter_map(|planned| Some((planned.name, planned.old?))));
+        match apt::simulate(cx.query, &[], "remove", &asked, cx.cancel).await {
+            Ok(plan) => {
+                gone.extend(plan.into_iter().filter_map(|planned| Some((planned.name, planned.old?))));
+            }
+            Err(fault) if apt::is_interrupted(&fault) => {}
+            // It would only come in this very rehearsal.
+            Err(fault) if fault.kind == FaultKind::NotFound && foreseen => {}
+            Err(fault) => return Err(fault),
         }
         Ok(Some(Drift { asked, gone }))
     }

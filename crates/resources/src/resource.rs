@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use zester_host::overlay::Overlay;
-use zester_host::{Fault, Later, Live, Look, Processes, Touch};
+use zester_host::{Fault, Later, Live, Look, Processes, Query, Touch};
 use zester_model::outcome::Details;
 
 /// Why a state is to act whatever it finds (S-14).
@@ -38,8 +38,8 @@ pub trait StateFiles: Send + Sync {
 /// What a check may use. Nothing in it can change the machine.
 pub struct Checking<'a> {
     pub look: &'a dyn Look,
-    /// For questions that only a program can answer (`dpkg-query`); never for acting.
-    pub query: &'a dyn Processes,
+    /// For the questions that only a program can answer (`dpkg-query`), and for nothing else.
+    pub query: Query<'a>,
     pub files: &'a dyn StateFiles,
     pub forced: Option<Forced>,
     /// A rehearsal: what only acting can reveal (a missing `cwd`, program or user of a command) is no failure
@@ -48,8 +48,9 @@ pub struct Checking<'a> {
     pub cancel: &'a CancellationToken,
 }
 
-/// What an apply may use. What it alters through `touch` before it fails is noticed by itself; whoever acts by commands
-/// says so with [`Fault::touched`] or [`Fault::having_done`] (S-43).
+/// What an apply may use. Paths are real ones here: nothing in it follows a link inside a path. What it alters through
+/// `touch` before it fails is noticed by itself; whoever acts by commands says so with [`Fault::touched`] or
+/// [`Fault::having_done`] (S-43).
 pub struct Applying<'a> {
     pub touch: &'a dyn Touch,
     /// For what is gone again before the apply ends, and so alters nothing.

@@ -9,7 +9,7 @@ use crate::resource::{Reverting, Vault};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zester_host::digest::sha256_hex;
-use zester_host::{Fault, FaultKind, Look, Meta, NewFile, Owner, Sort, Touch};
+use zester_host::{Fault, FaultKind, Look, Meta, NewFile, Owner, Sort, Special, Touch};
 use zester_model::limits::FILE_BYTES_MAX;
 
 /// One thing in the file system, without its children.
@@ -44,7 +44,12 @@ pub(crate) enum Standing {
         gid: u32,
     },
     /// A device, socket or pipe.
-    Other,
+    Special {
+        what: Special,
+        mode: u32,
+        uid: u32,
+        gid: u32,
+    },
 }
 
 /// What a journal record knows of one path.
@@ -79,7 +84,7 @@ impl Standing {
             Sort::File => Standing::file(&look.read(path, FILE_BYTES_MAX)?, meta.mode, owner),
             Sort::Directory => Standing::directory(meta.mode, owner),
             Sort::Link => Standing::Link { target: look.read_link(path)?, uid: meta.uid, gid: meta.gid },
-            Sort::Other => Standing::Other,
+            Sort::Special(what) => Standing::Special { what, mode: meta.mode, uid: meta.uid, gid: meta.gid },
         })
     }
 
@@ -104,6 +109,10 @@ impl Standing {
             Standing::File { sha256, mode, uid, gid, .. } => {
                 Standing::File { sha256, mode, uid, gid, kept: None }
             }
+            // Whoever listens there made it as it likes.
+            Standing::Special { what: Special::Socket, .. } => {
+                Standing::Special { what: Special::Socket, mode: 0, uid: 0, gid: 0 }
+            }
             other => other,
         };
         bare(self) == bare(other)
@@ -114,8 +123,9 @@ impl Standing {
             Standing::Attributes { uid, gid, .. } => Some(Owner { uid: *uid, gid: *gid }),
             Standing::File { uid, gid, .. }
             | Standing::Directory { uid, gid, .. }
+            | Standing::Special { uid, gid, .. }
             | Standing::Link { uid, gid, .. } => Some(Owner { uid: *uid, gid: *gid }),
-            Standing::Absent | Standing::Other => None,
+            Standing::Absent => None,
         }
     }
 
@@ -123,8 +133,9 @@ impl Standing {
         match self {
             Standing::File { mode, .. }
             | Standing::Directory { mode, .. }
+            | Standing::Special { mode, .. }
             | Standing::Attributes { mode, .. } => Some(*mode),
-            Standing::Absent | Standing::Link { .. } | Standing::Other => None,
+            Standing::Absent | Standing::Link { .. } => None,
         }
     }
 
@@ -136,6 +147,7 @@ impl Standing {
             (Standing::Directory { .. }, Standing::Directory { .. }) => true,
             (Standing::Attributes { .. }, Standing::Attributes { .. }) => true,
             (Standing::Link { target: left, .. }, Standing::Link { target: right, .. }) => left == right,
+            (Standing::Special { what: left, .. }, Standing::Special { what: right, .. }) => left == right,
             _ => false,
         };
         // A directory cannot be replaced in one step: for a moment nothing is there.
@@ -157,8 +169,7 @@ impl Standing {
         let Standing::File { sha256, kept, .. } = self else { return Ok(()) };
         let content = look.read(path, FILE_BYTES_MAX)?;
         if sha256_hex(&content) != *sha256 {
-            let message = format!("{} changed while it was looked at", path.display());
-            return Err(Fault::new(FaultKind::ChangedSince, message).hint("run it again"));
+            return Err(changed_meanwhile(path));
         }
         *kept = Some(vault.keep(&content)?);
         Ok(())
@@ -173,8 +184,15 @@ impl Standing {
             Standing::Directory { mode, uid, gid } => format!("a directory {mode:04o} {uid}:{gid}"),
             Standing::Link { target, uid, gid } => format!("a link to {} {uid}:{gid}", target.display()),
             Standing::Attributes { mode, uid, gid } => format!("a file {mode:04o} {uid}:{gid}"),
-            Standing::Other => "a device, socket or pipe".to_string(),
+            Standing::Special { what, mode, uid, gid } => {
+                format!("{} {mode:04o} {uid}:{gid}", what.article())
+            }
         }
+    }
+
+    /// Whether it can be put back once it is gone. A socket is made by whoever listens on it.
+    pub(crate) fn restorable(&self) -> bool {
+        !matches!(self, Standing::Special { what: Special::Socket, .. })
     }
 }
 
@@ -255,13 +273,26 @@ impl Step {
                 }
                 set_attributes(touch, path, now, Owner { uid: *uid, gid: *gid }, Some(*mode))
             }
-            Standing::Other => {
-                let message =
-                    format!("{} was a device, socket or pipe, which cannot be restored", path.display());
-                Err(Fault::new(FaultKind::Unsupported, message))
+            Standing::Special { what: Special::Socket, .. } => {
+                let message = format!("{} was a socket, which cannot be restored", path.display());
+                let hint = "restart what listens there and revert again; `--force` gives it up";
+                Err(Fault::new(FaultKind::Unsupported, message).hint(hint))
+            }
+            Standing::Special { what, mode, uid, gid } => {
+                let owner = Owner { uid: *uid, gid: *gid };
+                if matches!(now, Standing::Special { what: present, .. } if present == what) {
+                    return set_attributes(touch, path, now, owner, Some(*mode));
+                }
+                remove(touch, path, now)?;
+                touch.make_special(path, *what, *mode, owner)
             }
         }
     }
+}
+
+pub(crate) fn changed_meanwhile(path: &Path) -> Fault {
+    let message = format!("{} changed while it was looked at", path.display());
+    Fault::new(FaultKind::ChangedSince, message).hint("run it again")
 }
 
 fn lost(path: &Path) -> Fault {
@@ -272,9 +303,10 @@ fn remove(touch: &dyn Touch, path: &Path, now: &Standing) -> Result<(), Fault> {
     match now {
         Standing::Absent => Ok(()),
         Standing::Directory { .. } => touch.remove_directory(path),
-        Standing::File { .. } | Standing::Attributes { .. } | Standing::Link { .. } | Standing::Other => {
-            touch.remove_file(path)
-        }
+        Standing::File { .. }
+        | Standing::Attributes { .. }
+        | Standing::Link { .. }
+        | Standing::Special { .. } => touch.remove_file(path),
     }
 }
 

@@ -1,6 +1,8 @@
 //! Walking what is inside a directory, and along links.
 
-use std::path::{Path, PathBuf};
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
 use zester_host::{Fault, FaultKind, Look, Meta, Sort};
 
 /// Directories inside directories; deeper is surely a mistake, and the stack is not endless.
@@ -9,32 +11,119 @@ const DEPTH_MAX: usize = 256;
 /// Links one path may lead through; the kernel's own number.
 const LINKS_MAX: usize = 40;
 
-/// The thing itself behind a path, if a link stands there; the path itself otherwise.
-pub(crate) fn behind_links(look: &dyn Look, path: &Path) -> Result<PathBuf, Fault> {
-    let mut path = path.to_path_buf();
-    for _ in 0..LINKS_MAX {
-        if look.stat(&path)?.is_none_or(|meta| meta.sort != Sort::Link) {
-            return Ok(path);
-        }
-        let target = look.read_link(&path)?;
-        path = path.parent().unwrap_or(Path::new("/")).join(target);
-    }
-    Err(Fault::new(FaultKind::Io, format!("too many links behind {}", path.display())))
+/// Looks at a path as its user names it. Where something differs, it is looked at again behind all links
+/// inside the path, because only that place will be acted on.
+pub(crate) fn settled<T>(
+    look: &dyn Look,
+    path: &Path,
+    at: impl Fn(&Path) -> Result<Option<T>, Fault>,
+) -> Result<Option<T>, Fault> {
+    let Some(found) = at(path)? else { return Ok(None) };
+    if look.real_path(path)? == path { Ok(Some(found)) } else { at(&followed(look, path, false)?) }
 }
 
-/// Calls for everything inside, parents before children. Links are not followed.
+/// The thing itself behind a path, if a link stands there; the path itself otherwise.
+pub(crate) fn behind_links(look: &dyn Look, path: &Path) -> Result<PathBuf, Fault> {
+    match look.stat(path)? {
+        Some(meta) if meta.sort == Sort::Link => followed(look, path, true),
+        _ => Ok(path.to_path_buf()),
+    }
+}
+
+/// What is still to be walked.
+enum Ahead {
+    Name(OsString),
+    /// All that the link of this user led through is walked: what is reached must be theirs.
+    EndOfLink {
+        link: PathBuf,
+        uid: u32,
+    },
+}
+
+/// Follows the links inside a path, and with `last` the one at its end.
+///
+/// Where root acts, a link that another user made is followed only to what belongs to that user. Otherwise
+/// whoever owns a directory could lead root to any place of the machine: `~/.ssh` to `/root/.ssh`.
+fn followed(look: &dyn Look, path: &Path, last: bool) -> Result<PathBuf, Fault> {
+    let root = look.me().uid == 0;
+    let mut ahead: VecDeque<Ahead> = names(path).collect();
+    let mut here = PathBuf::from("/");
+    let mut links = 0;
+    while let Some(next) = ahead.pop_front() {
+        let name = match next {
+            Ahead::EndOfLink { link, uid } => {
+                refuse_strange_ground(look, &here, &link, uid)?;
+                continue;
+            }
+            Ahead::Name(name) if name == ".." => {
+                here.pop();
+                continue;
+            }
+            Ahead::Name(name) => name,
+        };
+        here.push(name);
+        let at_end = !ahead.iter().any(|next| matches!(next, Ahead::Name(_)));
+        let Some(meta) = look.stat(&here)?.filter(|meta| meta.sort == Sort::Link && (last || !at_end)) else {
+            continue;
+        };
+        links += 1;
+        if links > LINKS_MAX {
+            return Err(Fault::new(FaultKind::Io, format!("too many links behind {}", path.display())));
+        }
+        let target = look.read_link(&here)?;
+        if root && meta.uid != 0 {
+            ahead.push_front(Ahead::EndOfLink { link: here.clone(), uid: meta.uid });
+        }
+        here.pop();
+        if target.is_absolute() {
+            here = PathBuf::from("/");
+        }
+        names(&target).rev().for_each(|name| ahead.push_front(name));
+    }
+    Ok(here)
+}
+
+fn names(path: &Path) -> impl DoubleEndedIterator<Item = Ahead> + '_ {
+    path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(Ahead::Name(name.to_os_string())),
+        Component::ParentDir => Some(Ahead::Name("..".into())),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    })
+}
+
+/// Theirs is what belongs to them, and a file in a directory that does; of what is missing, the nearest directory
+/// counts.
+fn refuse_strange_ground(look: &dyn Look, here: &Path, link: &Path, uid: u32) -> Result<(), Fault> {
+    for above in here.ancestors() {
+        match look.stat(above)? {
+            Some(meta) if meta.uid == uid => return Ok(()),
+            Some(meta) if meta.sort == Sort::Directory => break,
+            Some(_) | None => {}
+        }
+    }
+    let message = format!(
+        "{} is a link of user {uid} that leads to {}, which is not theirs",
+        link.display(),
+        here.display()
+    );
+    let hint = "root does not follow it; name the place itself, or give the link to root";
+    Err(Fault::new(FaultKind::InTheWay, message).hint(hint))
+}
+
+/// Calls for everything inside, parents before children. No link is followed, not even one that takes the place
+/// of a directory meanwhile: what is inside may be somebody else's.
 pub(crate) fn walk(
     look: &dyn Look,
     directory: &Path,
-    visit: &mut dyn FnMut(&Path, &Meta) -> Result<(), Fault>,
+    visit: &mut dyn FnMut(&dyn Look, &Path, &Meta) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
-    walk_down(look, directory, visit, 0)
+    walk_down(look.without_links(), &look.real_path(directory)?, visit, 0)
 }
 
 fn walk_down(
     look: &dyn Look,
     directory: &Path,
-    visit: &mut dyn FnMut(&Path, &Meta) -> Result<(), Fault>,
+    visit: &mut dyn FnMut(&dyn Look, &Path, &Meta) -> Result<(), Fault>,
     depth: usize,
 ) -> Result<(), Fault> {
     if depth > DEPTH_MAX {
@@ -45,7 +134,7 @@ fn walk_down(
         let path = directory.join(name);
         // It may have gone since it was listed.
         let Some(meta) = look.stat(&path)? else { continue };
-        visit(&path, &meta)?;
+        visit(look, &path, &meta)?;
         if meta.sort == Sort::Directory {
             walk_down(look, &path, visit, depth + 1)?;
         }

@@ -13,6 +13,14 @@ fn missing(doing: &str, path: &Path) -> Fault {
 }
 
 impl Look for Nothing {
+    fn without_links(&self) -> &dyn Look {
+        self
+    }
+
+    fn real_path(&self, path: &Path) -> Result<PathBuf, Fault> {
+        Ok(path.to_path_buf())
+    }
+
     fn stat(&self, path: &Path) -> Result<Option<Meta>, Fault> {
         let root =
             Meta { sort: Sort::Directory, mode: 0o755, uid: 0, gid: 0, size: 0, mtime_ns: 0, atime_ns: 0 };
@@ -46,9 +54,5 @@ impl Look for Nothing {
 
     fn me(&self) -> Owner {
         Owner { uid: 0, gid: 0 }
-    }
-
-    fn umask(&self) -> u32 {
-        0o022
     }
 }

@@ -45,9 +45,12 @@ impl Found {
                 };
                 attributes.meta(Sort::File, size)
             }
+            Found::Above(Entry::Special { attributes, special }) => {
+                attributes.meta(Sort::Special(*special), 0)
+            }
             // `find` never hands these out; a harmless answer keeps this free of panics.
             Found::Above(Entry::Gone) => {
-                Attributes::new(0, crate::files::Owner { uid: 0, gid: 0 }).meta(Sort::Other, 0)
+                Attributes::new(0, crate::files::Owner { uid: 0, gid: 0 }).meta(Sort::File, 0)
             }
         }
     }
@@ -62,10 +65,7 @@ impl Found {
             Sort::Directory => Entry::Dir { attributes, opaque: false },
             Sort::File => Entry::File { attributes, content: Content::Below(path.to_path_buf(), meta.size) },
             Sort::Link => Entry::Link { attributes, target: below.read_link(path)? },
-            Sort::Other => {
-                let message = format!("{} is a device, socket or pipe", path.display());
-                return Err(Fault::new(FaultKind::Unsupported, message));
-            }
+            Sort::Special(special) => Entry::Special { attributes, special },
         })
     }
 }
@@ -80,7 +80,10 @@ fn find(below: &dyn Look, entries: &Entries, path: &Path) -> Result<Option<Found
         None => {}
     }
     let hidden = path.ancestors().skip(1).any(|above| {
-        matches!(entries.get(above), Some(Entry::Gone | Entry::Dir { opaque: true, .. } | Entry::File { .. }))
+        matches!(
+            entries.get(above),
+            Some(Entry::Gone | Entry::Dir { opaque: true, .. } | Entry::File { .. } | Entry::Special { .. })
+        )
     });
     if hidden {
         return Ok(None);

@@ -22,7 +22,7 @@ impl Overlay {
             Sort::File => format!("file {}", sha256_hex(&self.read(path, u64::MAX - 1)?)),
             Sort::Link => format!("link {}", self.read_link(path)?.display()),
             Sort::Directory => "directory".to_string(),
-            Sort::Other => "other".to_string(),
+            Sort::Special(special) => special.article().to_string(),
         };
         lines.insert(path.to_path_buf(), format!("{what} {:04o} {}:{}", meta.mode, meta.uid, meta.gid));
         if meta.sort == Sort::Directory {

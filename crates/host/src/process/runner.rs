@@ -209,6 +209,7 @@ impl Drop for Leash<'_> {
             tree::kill_now(self.shared, &running);
         }
         self.shared.commands.leave(self.pid);
+        crate::accounts::a_command_ended();
     }
 }
 

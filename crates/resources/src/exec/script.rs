@@ -47,7 +47,7 @@ impl Exec {
                 Owner { uid: user.uid, gid: user.gid }
             }
         };
-        let path = unused_path(cx.touch.temp_dir());
+        let path = cx.touch.real_path(&unused_path(cx.touch.temp_dir()))?;
         cx.touch.put_file(&path, &NewFile { content: script, mode: 0o700, owner })?;
         let mut argv = Vec::new();
         if !script.starts_with(b"#!") {

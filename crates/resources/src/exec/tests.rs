@@ -8,7 +8,7 @@ use zester_host::overlay::Overlay;
 use zester_host::process::Runner;
 use zester_host::process::fake::{Scripted, exit};
 use zester_host::real::Real;
-use zester_host::{Fault, FaultKind, Look, NewFile, Touch};
+use zester_host::{Fault, FaultKind, Look, NewFile, Query, Touch};
 use zester_rule::rule;
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -47,7 +47,7 @@ async fn run_as(kind: &str, params: Json, asked: Asked) -> Result<Option<Change>
     let (host, runner) = (Real::new(), Runner::new());
     let checking = Checking {
         look: &host,
-        query: &runner,
+        query: Query::through(&runner),
         files: &FewFiles,
         forced: asked.forced,
         rehearsal: false,
@@ -129,7 +129,7 @@ async fn x3_a_dry_run_says_what_it_would_do() {
     ] {
         let cx = Checking {
             look: &host,
-            query: &runner,
+            query: Query::through(&runner),
             files: &FewFiles,
             forced,
             rehearsal: true,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use zester_host::overlay::Overlay;
 use zester_host::process::fake::Scripted;
-use zester_host::{Fault, FaultKind, Look, NewFile, Touch};
+use zester_host::{Fault, FaultKind, Look, NewFile, Query, Sort, Touch};
 use zester_rule::rule;
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -33,11 +33,35 @@ pub(crate) fn cases() -> Vec<Case> {
         case(json!({ "path": "/a/b/f", "content": "new" }), Promise::Fails, ""),
         case(json!({ "path": "/f/g", "content": "new", "makedirs": true }), Promise::Fails, "f /f 0644 file"),
         case(json!({ "path": "/d", "content": "new" }), Promise::Fails, "d /d 0755"),
-        case(json!({ "path": "/l", "content": "new" }), Promise::Fails, "f /f 0644 file\nl /l f"),
+        case(json!({ "path": "/l", "content": "new" }), Promise::Converges, "f /f 0644 file\nl /l f"),
         case(
-            json!({ "path": "/l", "content": "new", "follow_symlinks": true }),
+            json!({ "path": "/l", "content": "new", "follow_symlinks": false }),
             Promise::Converges,
             "f /f 0644 file\nl /l f",
+        ),
+        case(json!({ "path": "/l", "content": "new" }), Promise::Converges, "d /d 0755\nl /l d/f"),
+        case(json!({ "path": "/l", "content": "new" }), Promise::Fails, "l /l no/f"),
+        case(json!({ "path": "/l", "content": "new" }), Promise::Fails, "l /l l"),
+        case(json!({ "path": "/l/f", "content": "new" }), Promise::Converges, "d /d 0755\nl /l d"),
+        case(
+            json!({ "path": "/f", "content": "new", "backup": true, "user": "web" }),
+            Promise::Converges,
+            "f /f 0604 old",
+        ),
+        case(
+            json!({ "path": "/f", "content": "new", "backup": true }),
+            Promise::Converges,
+            "f /f 0604 old\nf /f~ 0640 older",
+        ),
+        case(
+            json!({ "path": "/f", "content": "new", "backup": ".orig" }),
+            Promise::Converges,
+            "f /f 0604 old\nl /f.orig f",
+        ),
+        case(
+            json!({ "path": "/f", "content": "new", "backup": true }),
+            Promise::Fails,
+            "f /f 0604 old\nd /f~ 0755",
         ),
         case(json!({ "path": "/f", "content": "new", "user": "nobody-here" }), Promise::Fails, ""),
         case(json!({ "path": "/f", "source": "/src" }), Promise::Converges, "f /src 0600 from here"),
@@ -73,7 +97,7 @@ impl Bench {
     async fn check(&self, bound: &dyn Bound) -> Result<Option<Drift>, Fault> {
         let cx = Checking {
             look: &*self.host,
-            query: &self.processes,
+            query: Query::through(&self.processes),
             files: &FewFiles,
             forced: None,
             rehearsal: false,
@@ -162,6 +186,53 @@ async fn a_backup_keeps_the_old_file_beside_the_new_one() {
     assert_eq!((bench.content("/f"), bench.content("/f~")), ("new".into(), "old".into()));
     bench.apply(json!({ "path": "/f", "content": "newer", "backup": ".orig" })).await;
     assert_eq!(bench.content("/f.orig"), "new");
+}
+
+#[tokio::test]
+#[rule("S-31")]
+async fn s31_a_backup_goes_with_the_change_and_an_older_one_comes_back() {
+    let bench = Bench::new("f /f 0604 old\nf /g 0604 old\nf /g~ 0640 older");
+    let (_, record) = bench.apply(json!({ "path": "/f", "content": "new", "backup": true })).await;
+    assert!(bench.revert(&record, false).await.unwrap());
+    assert_eq!(bench.content("/f"), "old");
+    assert_eq!(bench.host.stat("/f~".as_ref()).unwrap(), None);
+    let (_, record) = bench.apply(json!({ "path": "/g", "content": "new", "backup": true })).await;
+    assert_eq!(bench.content("/g~"), "old");
+    assert!(bench.revert(&record, false).await.unwrap());
+    assert_eq!((bench.content("/g"), bench.content("/g~")), ("old".into(), "older".into()));
+    assert!(!bench.revert(&record, false).await.unwrap());
+}
+
+#[tokio::test]
+#[rule("S-47")]
+async fn s47_a_link_is_followed_unless_the_state_says_otherwise() {
+    let bench = Bench::new("f /f 0604 old\nl /l f");
+    let (_, record) = bench.apply(json!({ "path": "/l", "content": "new" })).await;
+    assert_eq!(bench.content("/f"), "new");
+    assert_eq!(bench.host.stat("/l".as_ref()).unwrap().unwrap().sort, Sort::Link);
+    bench.revert(&record, false).await.unwrap();
+    assert_eq!(bench.content("/f"), "old");
+    let (diff, record) =
+        bench.apply(json!({ "path": "/l", "content": "new", "follow_symlinks": false })).await;
+    assert!(diff.starts_with("replaces the link to f\n"), "{diff}");
+    assert_eq!((bench.content("/f"), bench.content("/l")), ("old".into(), "new".into()));
+    bench.revert(&record, false).await.unwrap();
+    assert_eq!(bench.host.read_link("/l".as_ref()).unwrap(), std::path::Path::new("f"));
+}
+
+#[tokio::test]
+async fn root_follows_the_link_of_a_user_only_to_what_is_theirs() {
+    let bench = Bench::new("d /home 0755\nf /home/own 0644 own\nl /home/f own\nl /home/bad /tmp/f\nl /home/tmp /tmp");
+    let root = NewFile { content: b"root's", mode: 0o600, owner: bench.host.me() };
+    bench.host.put_file("/tmp/f".as_ref(), &root).unwrap();
+    bench.apply(json!({ "path": "/home/f", "content": "new" })).await;
+    assert_eq!(bench.content("/home/own"), "new");
+    for path in ["/home/bad", "/home/tmp/f", "/home/tmp/new"] {
+        let bound = bind_json("file.managed", &json!({ "path": path, "content": "new" })).ok().unwrap();
+        let fault = bench.check(&*bound).await.err().expect(path);
+        assert!(fault.message.contains("is a link of user 7 that leads to /tmp"), "{fault}");
+    }
+    assert_eq!(bench.content("/tmp/f"), "root's");
 }
 
 #[tokio::test]

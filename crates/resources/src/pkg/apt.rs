@@ -8,18 +8,17 @@ use crate::resource::Applying;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
-use zester_host::{Exit, Fault, FaultKind, Launch, Look, Processes};
+use zester_host::{Exit, Fault, FaultKind, Launch, Look, Query, Question};
 use zester_model::limits::{FILE_BYTES_MAX, STDERR_TAIL_LINES};
 use zester_model::outcome::Details;
 
-const FORMAT: &str = "-f=${db:Status-Abbrev}\\t${Package}\\t${Architecture}\\t${Version}\\n";
+const FORMAT: &str = "${db:Status-Abbrev}\\t${Package}\\t${Architecture}\\t${Version}\\n";
 /// How long to wait for another package manager to let go of the lock.
 const LOCK_WAIT: &str = "DPkg::Lock::Timeout=600";
-/// A question is answered from local files; longer means that something is stuck.
-const QUERY_TIMEOUT: Duration = Duration::from_secs(120);
+/// Where apt keeps what it knows of packages; without any it knows nothing, as in a fresh container.
+const LISTS: &str = "/var/lib/apt/lists";
 /// What dpkg knows to be installed.
 const BOOK: &str = "/var/lib/dpkg/status";
 /// Where an interrupted dpkg leaves its unfinished work.
@@ -50,26 +49,25 @@ fn quiet(words: Vec<String>) -> Launch {
     launch
 }
 
-fn apt_get(options: &[&str], verb: &str, words: &[String]) -> Launch {
-    let fixed = ["apt-get", "-y", "-q", "-o", LOCK_WAIT, "-o", "Dpkg::Options::=--force-confdef"];
+/// What follows `apt-get`: the same words for the plan and for the act.
+fn apt_words(options: &[&str], verb: &str, words: &[String]) -> Vec<String> {
+    let fixed = ["-y", "-q", "-o", LOCK_WAIT, "-o", "Dpkg::Options::=--force-confdef"];
     let more = ["-o", "Dpkg::Options::=--force-confold"];
     let options = fixed.iter().chain(&more).chain(options).map(ToString::to_string);
-    quiet(options.chain([verb.to_string()]).chain(words.iter().cloned()).collect())
+    options.chain([verb.to_string()]).chain(words.iter().cloned()).collect()
+}
+
+fn apt_get(options: &[&str], verb: &str, words: &[String]) -> Launch {
+    quiet(std::iter::once("apt-get".to_string()).chain(apt_words(options, verb, words)).collect())
 }
 
 /// What is installed of the given names.
 pub(crate) async fn installed(
-    query: &dyn Processes,
+    query: Query<'_>,
     names: &[String],
     cancel: &CancellationToken,
 ) -> Result<Installed, Fault> {
-    let words = ["dpkg-query", "-W", FORMAT].iter().map(ToString::to_string);
-    let mut launch = quiet(words.chain(names.iter().cloned()).collect());
-    launch.timeout = Some(QUERY_TIMEOUT);
-    let exit = query.run(&launch, None, cancel).await.map_err(no_apt)?;
-    if exit.canceled {
-        return Err(Fault::canceled());
-    }
+    let exit = query.ask(Question::Packages { format: FORMAT, names }, cancel).await.map_err(no_apt)?;
     // It exits with 1 when one of the names is unknown, which is an answer too.
     match exit.code {
         Some(0 | 1) => Ok(parse_installed(&exit.stdout.text)),
@@ -80,7 +78,7 @@ pub(crate) async fn installed(
 /// Everything that is installed, from dpkg's own book: a list of all packages is longer than what is kept of
 /// an output.
 fn all_installed(look: &dyn Look) -> Result<Installed, Fault> {
-    let book = look.read(Path::new(BOOK), FILE_BYTES_MAX)?;
+    let book = look.read(&look.real_path(Path::new(BOOK))?, FILE_BYTES_MAX)?;
     Ok(parse_book(&String::from_utf8_lossy(&book)))
 }
 
@@ -112,25 +110,61 @@ fn parse_installed(text: &str) -> Installed {
     found
 }
 
-/// What apt would do, without doing it. `None` where it cannot tell (a package it does not know).
+/// What apt would do, without doing it. Its refusal is a fault: `NotFound` for what it does not know, which may
+/// come with other package lists, and with the names of all that would have to go.
 pub(crate) async fn simulate(
-    query: &dyn Processes,
+    query: Query<'_>,
     options: &[&str],
     verb: &str,
     words: &[String],
     cancel: &CancellationToken,
-) -> Result<Result<Vec<Planned>, Fault>, Fault> {
-    let options: Vec<&str> = options.iter().copied().chain(["-s"]).collect();
-    let mut launch = apt_get(&options, verb, words);
-    launch.timeout = Some(QUERY_TIMEOUT);
-    let exit = query.run(&launch, None, cancel).await.map_err(no_apt)?;
-    if exit.canceled {
-        return Err(Fault::canceled());
+) -> Result<Vec<Planned>, Fault> {
+    let words = apt_words(options, verb, words);
+    let exit = query.ask(Question::Plan { words: &words }, cancel).await.map_err(no_apt)?;
+    match exit.code {
+        Some(0) => Ok(parse_plan(&exit.stdout.text)),
+        _ => Err(refused(&exit)),
     }
-    if exit.code != Some(0) {
-        return Ok(Err(failed("apt-get", &exit)));
+}
+
+/// Why apt will not do it, in its own words.
+fn refused(exit: &Exit) -> Fault {
+    let reasons: Vec<&str> =
+        exit.stderr.text.lines().filter_map(|line| line.strip_prefix("E: ")).map(str::trim_end).collect();
+    let going = parse_removed(&exit.stdout.text);
+    let mut message = match reasons.is_empty() {
+        true => return failed("apt-get", exit),
+        false => format!("apt refuses: {}", reasons.join("; ")),
+    };
+    let mut details = Details::new();
+    if !going.is_empty() {
+        message.push_str(&format!("; it would remove {}", going.join(", ")));
+        details.insert("would_remove".into(), going.into());
     }
-    Ok(Ok(parse_plan(&exit.stdout.text)))
+    let unknown = reasons.iter().all(|reason| UNKNOWN.iter().any(|mark| reason.contains(mark)));
+    let kind = if unknown { FaultKind::NotFound } else { FaultKind::CommandFailed };
+    Fault::new(kind, message).details(details)
+}
+
+/// A transaction that a crash has cut; whoever acts completes it first.
+pub(crate) fn is_interrupted(fault: &Fault) -> bool {
+    fault.message.contains("dpkg was interrupted")
+}
+
+/// The names under `The following packages will be REMOVED:`, which apt prints also where it then refuses.
+fn parse_removed(text: &str) -> Vec<String> {
+    let lines = text.lines().skip_while(|line| !line.ends_with("packages will be REMOVED:")).skip(1);
+    let names = lines.take_while(|line| line.starts_with(' ')).flat_map(str::split_whitespace);
+    names.map(|name| name.trim_end_matches('*').to_string()).collect()
+}
+
+/// Whether apt knows of any packages at all.
+pub(crate) fn has_lists(look: &dyn Look) -> Result<bool, Fault> {
+    if look.stat_followed(Path::new(LISTS))?.is_none() {
+        return Ok(false);
+    }
+    let names = look.list(Path::new(LISTS))?;
+    Ok(names.iter().any(|name| name.to_string_lossy().contains("_Packages")))
 }
 
 /// `Inst name [old] (new origin [architecture])` and `Remv name [old]`.
@@ -194,9 +228,8 @@ impl<'a> Turn<'a> {
     }
 
     async fn repair(&mut self) -> Result<(), Fault> {
-        let updates = Path::new(UPDATES);
-        let begun =
-            self.cx.touch.stat_followed(updates)?.is_some() && !self.cx.touch.list(updates)?.is_empty();
+        let updates = self.cx.touch.real_path(Path::new(UPDATES))?;
+        let begun = self.cx.touch.stat(&updates)?.is_some() && !self.cx.touch.list(&updates)?.is_empty();
         if begun {
             let launch = quiet(
                 ["dpkg", "--force-confdef", "--force-confold", "--configure", "-a"]
@@ -279,16 +312,18 @@ impl<'a> Turn<'a> {
     }
 }
 
+/// What apt says of packages and versions that are not in its lists.
+const UNKNOWN: [&str; 4] = [
+    "Unable to locate package",
+    "has no installation candidate",
+    "was not found",
+    "Couldn't find any package",
+];
+
 /// The lists are missing or too old: packages unknown, or gone from the mirror.
 fn is_stale(fault: &Fault) -> bool {
-    let marks = [
-        "Unable to locate package",
-        "has no installation candidate",
-        "was not found",
-        "Failed to fetch",
-        "404",
-    ];
-    marks.iter().any(|mark| fault.message.contains(mark))
+    let marks = ["Failed to fetch", "404"];
+    UNKNOWN.iter().chain(&marks).any(|mark| fault.message.contains(mark))
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ fn answer(host: &Overlay, line: &str) -> Option<Exit> {
         Ok(after) => after,
         Err(complaint) => return Some(exit(100, "", &complaint)),
     };
-    if !words.contains(&"-s") {
+    if !words.contains(&"--simulate") {
         write(host, &after);
     }
     Some(exit(0, &plan(&book, &after), ""))

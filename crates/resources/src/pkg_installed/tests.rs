@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use zester_host::overlay::Overlay;
 use zester_host::process::Runner;
 use zester_host::real::Real;
-use zester_host::{Exit, Fault, FaultKind, Later, Launch, Live, Look, NewFile, Processes, Touch};
+use zester_host::{Exit, Fault, FaultKind, Later, Launch, Live, Look, NewFile, Processes, Query, Touch};
 use zester_rule::rule;
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -37,7 +37,7 @@ impl Bench<'_> {
         let bound = bind_json("pkg.installed", &params).unwrap_or_else(|problems| panic!("{problems:?}"));
         let cx = Checking {
             look: self.host,
-            query: self.processes,
+            query: Query::through(self.processes),
             files: &FewFiles,
             forced: None,
             rehearsal: false,

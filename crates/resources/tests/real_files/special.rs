@@ -1,0 +1,94 @@
+//! Removing a directory that holds more than files: what can come back does, the rest is named.
+
+use super::{Bench, bind, is_root, snapshot};
+use rustix::fs::{CWD, FileType, Mode};
+use serde_json::json;
+use std::os::unix::net::UnixListener;
+use zester_rule::rule;
+use zester_testkit::skip;
+
+#[test]
+#[rule("S-31")]
+fn s31_a_socket_that_cannot_come_back_is_named_and_the_rest_is_restored() {
+    let dir = tempfile::tempdir().unwrap();
+    let top = dir.path().canonicalize().unwrap();
+    let tree = top.join("tree");
+    std::fs::create_dir_all(tree.join("sub")).unwrap();
+    let socket = tree.join("sub/app.sock");
+    drop(UnixListener::bind(&socket).unwrap());
+    rustix::fs::mknodat(CWD, tree.join("pipe"), FileType::Fifo, Mode::from_raw_mode(0o620), 0).unwrap();
+    std::fs::write(tree.join("a"), "first").unwrap();
+    std::fs::write(tree.join("z"), "last").unwrap();
+    let before = snapshot(&top);
+
+    let bench = Bench::new();
+    let bound = bind("file.absent", json!({ "path": tree }));
+    let drift = bench.check(&*bound).unwrap().unwrap();
+    let explained = bound.explain(&drift, false);
+    let words = format!("no revert can bring back {}: it is a socket", socket.display());
+    assert!(explained.diff.contains(&words), "{}", explained.diff);
+    assert_eq!(explained.details["unrestorable"], json!([socket]));
+    let (applied, record) = bench.act(&*bound, drift);
+    assert_eq!(applied.unwrap().details["unrestorable"], json!([socket]));
+    assert!(!tree.exists());
+
+    let record = record.unwrap();
+    for _ in 0..2 {
+        let fault = bench.revert("file.absent", &record, false).unwrap_err();
+        let words = format!("{} was a socket, which cannot be restored", socket.display());
+        assert_eq!(fault.message, words);
+        assert_eq!(fault.details["unrestored"], json!([socket]));
+        let mut rest = before.clone();
+        rest.remove(&socket);
+        assert_eq!(snapshot(&top), rest, "everything else is back");
+    }
+    // Whoever listens there is started again: nothing is missing any more.
+    let _listener = UnixListener::bind(&socket).unwrap();
+    assert!(!bench.revert("file.absent", &record, false).unwrap().changed);
+}
+
+#[test]
+#[rule("S-31")]
+fn s31_a_revert_says_that_it_changed_something_before_it_failed_and_force_gives_a_socket_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = dir.path().canonicalize().unwrap().join("tree");
+    std::fs::create_dir(&tree).unwrap();
+    drop(UnixListener::bind(tree.join("app.sock")).unwrap());
+    std::fs::write(tree.join("f"), "text").unwrap();
+    let bench = Bench::new();
+    let (_, record) = bench.apply("file.absent", json!({ "path": tree }));
+    let first = bench.revert("file.absent", &record, false).unwrap_err();
+    assert!(first.touched, "the file came back");
+    let second = bench.revert("file.absent", &record, false).unwrap_err();
+    assert!(!second.touched, "nothing was left to do");
+    assert!(bench.revert("file.absent", &record, true).is_ok());
+    assert_eq!(std::fs::read_to_string(tree.join("f")).unwrap(), "text");
+}
+
+#[test]
+#[rule("S-31")]
+fn s31_a_device_comes_back_with_its_numbers() {
+    if !is_root() {
+        skip!("only root makes devices");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let top = dir.path().canonicalize().unwrap();
+    let device = top.join("null");
+    let made = rustix::fs::mknodat(
+        CWD,
+        &device,
+        FileType::CharacterDevice,
+        Mode::from_raw_mode(0o640),
+        rustix::fs::makedev(1, 3),
+    );
+    if made.is_err() {
+        skip!("devices cannot be made here");
+    }
+    let stat = rustix::fs::lstat(&device).unwrap();
+    let bench = Bench::new();
+    let (_, record) = bench.apply("file.absent", json!({ "path": device }));
+    assert!(!device.exists());
+    assert!(bench.revert("file.absent", &record, false).unwrap().changed);
+    let again = rustix::fs::lstat(&device).unwrap();
+    assert_eq!((again.st_rdev, again.st_mode), (stat.st_rdev, stat.st_mode));
+}
