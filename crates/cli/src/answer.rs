@@ -31,7 +31,9 @@ pub struct Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
-        Failure { error, exit: Exit::Usage }
+        // A deadline is a failure of the run, not of its words (C-3).
+        let exit = if matches!(error, Error::TimedOut { .. }) { Exit::Failed } else { Exit::Usage };
+        Failure { error, exit }
     }
 }
 

@@ -184,9 +184,9 @@ impl App {
         }
     }
 
-    pub fn data_dir(&self, inputs: &Inputs) -> PathBuf {
+    pub fn data_dir(&self, inputs: &Inputs) -> Result<PathBuf, Error> {
         let named = inputs.data_dir.clone().or_else(|| self.config.data_dir.clone());
-        named.unwrap_or_else(|| config::default_data_dir(self.machine.files.me().uid == 0))
+        named.map_or_else(|| config::default_data_dir(self.machine.files.me().uid == 0), Ok)
     }
 
     pub fn plan(&self, request: &Request) -> Result<Plan, Failure> {
@@ -198,17 +198,17 @@ impl App {
         Ok(plan)
     }
 
-    pub fn options(&self, mode: Mode, inputs: &Inputs, running: &Running) -> Options {
+    pub fn options(&self, mode: Mode, inputs: &Inputs, running: &Running) -> Result<Options, Error> {
         let concurrency = running.concurrency.or(self.config.concurrency).map(|n| n as usize);
-        Options {
+        Ok(Options {
             mode,
-            data_dir: self.data_dir(inputs),
+            data_dir: self.data_dir(inputs)?,
             concurrency: concurrency.unwrap_or(limits::CONCURRENCY_DEFAULT),
             timeout: running.timeout,
             no_wait: running.no_wait,
             force: false,
             run: None,
-        }
+        })
     }
 
     /// Runs a plan with the live view, and judges it.
@@ -235,8 +235,9 @@ impl App {
         let result = match ran {
             Ok(result) => result,
             Err(error) => {
-                let exit = self.signals.exit().unwrap_or(Exit::Usage);
-                return Err(Failure { error, exit });
+                let failure = Failure::from(error);
+                let exit = self.signals.exit().unwrap_or(failure.exit);
+                return Err(Failure { exit, ..failure });
             }
         };
         let exit = match self.signals.exit() {

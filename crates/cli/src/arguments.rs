@@ -119,8 +119,8 @@ pub struct Inputs {
 /// How a run is carried out.
 #[derive(Args, Debug, Clone, Default)]
 pub struct Running {
-    /// Cancel the run when it has taken this long
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    /// Cancel the run when it has taken this long, the wait for another run included
+    #[arg(long, value_name = "DURATION", value_parser = timeout)]
     pub timeout: Option<Duration>,
     /// How many states of a level run at once
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -163,6 +163,12 @@ impl Command {
     }
 }
 
-pub fn duration(text: &str) -> Result<Duration, String> {
-    zester_model::duration::parse(text)
+/// No time at all is a mistake, not a bound (C-15).
+pub fn timeout(text: &str) -> Result<Duration, String> {
+    match zester_model::duration::parse(text)? {
+        Duration::ZERO => {
+            Err("a run needs some time; leave --timeout out to let it take as long as it takes".into())
+        }
+        some => Ok(some),
+    }
 }

@@ -146,19 +146,22 @@ fn user_file() -> Option<PathBuf> {
 }
 
 /// `/var/lib/zester`, or the user's state directory when not root (C-9).
-pub fn default_data_dir(root: bool) -> PathBuf {
+pub fn default_data_dir(root: bool) -> Result<PathBuf, Error> {
     if root {
-        return PathBuf::from("/var/lib/zester");
+        return Ok(PathBuf::from("/var/lib/zester"));
     }
-    user_state_dir()
+    user_state_dir().ok_or_else(|| {
+        Error::other(
+            "there is no place to remember runs in: HOME is not set; name a directory with --data-dir",
+        )
+    })
 }
 
-/// The user's own, `~/.local/state/zester`.
-pub fn user_state_dir() -> PathBuf {
-    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let home =
-        || PathBuf::from(std::env::var_os("HOME").unwrap_or_else(|| "/tmp".into())).join(".local/state");
-    state.unwrap_or_else(home).join("zester")
+/// The user's own, `~/.local/state/zester`, where the environment says who that is.
+pub fn user_state_dir() -> Option<PathBuf> {
+    let named = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = named("XDG_STATE_HOME").or_else(|| Some(named("HOME")?.join(".local/state")));
+    Some(state?.join("zester"))
 }
 
 #[cfg(test)]

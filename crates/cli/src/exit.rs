@@ -43,7 +43,7 @@ impl Exit {
     }
 
     pub fn of_run(result: &RunResult) -> Exit {
-        if result.success { Exit::Good } else { Exit::Failed }
+        if result.success && result.error.is_empty() { Exit::Good } else { Exit::Failed }
     }
 }
 

@@ -11,14 +11,14 @@ use std::time::Duration;
 const ALIVE_WAIT: Duration = Duration::from_millis(500);
 
 /// The user's runtime directory, else the state directory: private to the user, both of them.
-pub fn path() -> PathBuf {
+pub fn path() -> Option<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
-    runtime.map_or_else(user_state_dir, |runtime| runtime.join("zester")).join("up.url")
+    Some(runtime.map(|runtime| runtime.join("zester")).or_else(user_state_dir)?.join("up.url"))
 }
 
 /// The address, where one was left and its server still answers.
 pub fn alive() -> Option<String> {
-    let url = std::fs::read_to_string(path()).ok()?.trim().to_string();
+    let url = std::fs::read_to_string(path()?).ok()?.trim().to_string();
     let (_, host) = url.rsplit_once('@')?;
     let address = host.to_socket_addrs().ok()?.next()?;
     TcpStream::connect_timeout(&address, ALIVE_WAIT).ok()?;
@@ -32,7 +32,7 @@ pub struct Left {
 }
 
 pub fn leave(url: &str) -> std::io::Result<Left> {
-    let path = path();
+    let path = path().ok_or_else(|| std::io::Error::other("neither XDG_RUNTIME_DIR nor HOME is set"))?;
     let directory = path.parent().unwrap_or(Path::new("/"));
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     // It holds the token: made anew, so that it never has another owner's mode.

@@ -1,10 +1,23 @@
 //! The directory where a machine remembers: journal, history, lock.
+//!
+//! Whoever can write there decides what a revert does, so it must belong to the caller (or root) and be writable by
+//! nobody else (C-14). The same holds for the way to it: in a directory that others can write to, a name is only as good as
+//! its owner, and whoever owns a directory on the way can put another one in its place.
 
+use crate::disk::Disk;
 use crate::error::Error;
-use std::fs;
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs::{self, Metadata};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Component, Path, PathBuf};
+
+/// Symbolic links that are followed on the way.
+const LINKS_MAX: usize = 40;
+const STICKY: u32 = 0o1000;
+const OTHERS_WRITE: u32 = 0o002;
+const ANYBODY_ELSE_WRITES: u32 = 0o022;
 
 /// Opened or made, private to its owner: before-images may hold secrets.
 #[derive(Clone, Debug)]
@@ -14,11 +27,7 @@ pub struct DataDir {
 
 impl DataDir {
     pub fn open(root: &Path) -> Result<DataDir, Error> {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(root)
-            .map_err(|error| Error::io("create the data directory", root, error))?;
+        Way::new(root)?.walk()?;
         Ok(DataDir { root: root.to_path_buf() })
     }
 
@@ -33,28 +42,206 @@ impl DataDir {
 
 /// Puts a small file in place whole: temp, fsync, rename, fsync of the directory.
 pub fn replace_file(path: &Path, content: &[u8]) -> Result<(), Error> {
-    let fail = |error| Error::io("write", path, error);
-    let directory = path.parent().unwrap_or(Path::new("."));
-    let mut temp = tempfile::NamedTempFile::new_in(directory).map_err(fail)?;
-    temp.write_all(content).map_err(fail)?;
-    temp.as_file().sync_data().map_err(fail)?;
-    temp.persist(path).map_err(|error| fail(error.error))?;
-    sync_directory(directory)
+    Disk::real().replace(path, content)
 }
 
-/// Makes names in a directory survive a power cut.
-pub fn sync_directory(directory: &Path) -> Result<(), Error> {
-    fs::File::open(directory)
-        .and_then(|handle| handle.sync_all())
-        .map_err(|error| Error::io("sync", directory, error))
+/// From `/` to a data directory, step by step, links by their own owners.
+struct Way<'a> {
+    root: &'a Path,
+    me: u32,
+    at: PathBuf,
+    rest: VecDeque<OsString>,
+    links: usize,
 }
 
-/// Opens a file for appending, readable by its owner only.
-pub fn open_append(path: &Path) -> Result<fs::File, Error> {
-    fs::OpenOptions::new()
-        .create(true)
-        .append(true)
-        .mode(0o600)
-        .open(path)
-        .map_err(|error| Error::io("open", path, error))
+impl<'a> Way<'a> {
+    fn new(root: &'a Path) -> Result<Way<'a>, Error> {
+        let whole = std::path::absolute(root).map_err(|error| fail("find", root, error))?;
+        let me = rustix::process::geteuid().as_raw();
+        let mut way = Way { root, me, at: PathBuf::from("/"), rest: VecDeque::new(), links: 0 };
+        way.go_on(&whole);
+        Ok(way)
+    }
+
+    fn walk(&mut self) -> Result<(), Error> {
+        while let Some(name) = self.rest.pop_front() {
+            if name == ".." {
+                self.at.pop();
+                continue;
+            }
+            let next = self.at.join(name);
+            let meta = look_or_make(&next)?;
+            if meta.is_symlink() {
+                self.follow(&next, &meta)?;
+            } else if !meta.is_dir() {
+                return Err(self.refused(format!("{} is not a directory", next.display()), None));
+            } else {
+                self.judge(&next, &meta)?;
+                self.at = next;
+            }
+        }
+        Ok(())
+    }
+
+    fn follow(&mut self, link: &Path, meta: &Metadata) -> Result<(), Error> {
+        self.links += 1;
+        if self.links > LINKS_MAX {
+            return Err(self.refused("too many symbolic links lead to it".into(), None));
+        }
+        if !self.trusts(meta) {
+            return Err(self.refused(format!("{} is a link of uid {}", link.display(), meta.uid()), None));
+        }
+        let target = fs::read_link(link).map_err(|error| fail("read", link, error))?;
+        if target.is_absolute() {
+            self.at = PathBuf::from("/");
+        }
+        self.go_on(&target);
+        Ok(())
+    }
+
+    fn judge(&self, directory: &Path, meta: &Metadata) -> Result<(), Error> {
+        let shown = directory.display();
+        if !self.trusts(meta) {
+            return Err(self.refused(format!("{shown} belongs to uid {}", meta.uid()), None));
+        }
+        let last = self.rest.is_empty();
+        let too_open = match last {
+            true => meta.mode() & ANYBODY_ELSE_WRITES != 0,
+            false => meta.mode() & OTHERS_WRITE != 0 && meta.mode() & STICKY == 0,
+        };
+        match too_open {
+            false => Ok(()),
+            true => {
+                let who = if last { "go-w" } else { "o-w" };
+                let hint = format!("`chmod {who} {shown}` if nobody else has used it");
+                Err(self.refused(format!("others can write to {shown}"), Some(hint)))
+            }
+        }
+    }
+
+    /// Of the caller or of root.
+    fn trusts(&self, meta: &Metadata) -> bool {
+        meta.uid() == self.me || meta.uid() == 0
+    }
+
+    fn go_on(&mut self, path: &Path) {
+        for part in path.components().rev() {
+            match part {
+                Component::Normal(name) => self.rest.push_front(name.to_os_string()),
+                Component::ParentDir => self.rest.push_front("..".into()),
+                Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+            }
+        }
+    }
+
+    fn refused(&self, why: String, hint: Option<String>) -> Error {
+        let root = self.root.display();
+        let hint = hint.unwrap_or("name one of your own with --data-dir".into());
+        Error::other(format!("the data directory {root} cannot be trusted: {why}; {hint}"))
+    }
+}
+
+/// What stands there, without following it; what does not is made, for its owner alone.
+fn look_or_make(path: &Path) -> Result<Metadata, Error> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        found => return found.map_err(|error| fail("look at", path, error)),
+    }
+    match fs::DirBuilder::new().mode(0o700).create(path) {
+        // Somebody was faster, and is judged like anybody else.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        made => made.map_err(|error| fail("create the data directory", path, error))?,
+    }
+    fs::symlink_metadata(path).map_err(|error| fail("look at", path, error))
+}
+
+fn fail(doing: &str, path: &Path, error: std::io::Error) -> Error {
+    Error::io(doing, path, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+    use zester_rule::rule;
+
+    fn chmod(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn refusal(path: &Path) -> String {
+        DataDir::open(path).unwrap_err().to_string()
+    }
+
+    #[test]
+    #[rule("C-14")]
+    fn c14_a_data_dir_is_made_for_its_owner_alone() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("a/b");
+        DataDir::open(&path).unwrap();
+        for made in [temp.path().join("a"), path] {
+            assert_eq!(fs::metadata(made).unwrap().mode() & 0o7777, 0o700);
+        }
+    }
+
+    #[test]
+    #[rule("C-14")]
+    fn c14_a_data_dir_that_others_can_write_to_is_refused_with_a_hint() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("data");
+        DataDir::open(&path).unwrap();
+        for mode in [0o770, 0o777, 0o1777] {
+            chmod(&path, mode);
+            let why = refusal(&path);
+            assert!(why.contains("others can write") && why.contains("chmod go-w"), "{why}");
+        }
+        chmod(&path, 0o755);
+        assert!(DataDir::open(&path).is_ok());
+    }
+
+    #[test]
+    #[rule("C-14")]
+    fn c14_a_way_that_others_can_change_is_refused() {
+        let temp = tempfile::tempdir().unwrap();
+        let open = temp.path().join("open");
+        fs::create_dir(&open).unwrap();
+        chmod(&open, 0o777);
+        assert!(refusal(&open.join("data")).contains("others can write"));
+        assert!(!open.join("data").exists(), "nothing is made there");
+        chmod(&open, 0o1777);
+        assert!(DataDir::open(&open.join("data")).is_ok(), "a shared directory with the sticky bit is fine");
+    }
+
+    #[test]
+    #[rule("C-14")]
+    fn c14_links_are_followed_and_a_file_is_no_directory() {
+        let temp = tempfile::tempdir().unwrap();
+        fs::create_dir(temp.path().join("real")).unwrap();
+        symlink("real", temp.path().join("link")).unwrap();
+        DataDir::open(&temp.path().join("link/data")).unwrap();
+        assert!(temp.path().join("real/data").is_dir());
+        fs::write(temp.path().join("file"), "").unwrap();
+        assert!(refusal(&temp.path().join("file")).contains("not a directory"));
+        symlink("loop", temp.path().join("loop")).unwrap();
+        assert!(refusal(&temp.path().join("loop")).contains("too many"));
+    }
+
+    #[test]
+    #[rule("C-14")]
+    fn c14_what_another_user_made_is_refused() {
+        let temp = tempfile::tempdir().unwrap();
+        let (theirs, link) = (temp.path().join("theirs"), temp.path().join("link"));
+        fs::create_dir(&theirs).unwrap();
+        symlink(temp.path(), &link).unwrap();
+        if rustix::process::geteuid().as_raw() != 0 {
+            zester_testkit::skip!("only root can give a directory away");
+        }
+        chown(&theirs, Some(12_345), None).unwrap();
+        std::os::unix::fs::lchown(&link, Some(12_345), None).unwrap();
+        for path in [theirs.clone(), theirs.join("below"), link.join("data")] {
+            let why = refusal(&path);
+            assert!(why.contains("uid 12345") && why.contains("--data-dir"), "{why}");
+        }
+        assert!(!theirs.join("below").exists());
+    }
 }

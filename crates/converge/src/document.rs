@@ -62,10 +62,15 @@ pub fn error_sentence(error: &Error) -> String {
 /// Why a run did not succeed, in one sentence; empty when it did.
 pub fn run_sentence(result: &RunResult) -> String {
     let total = result.states.len();
-    let Some(first) = result.states.values().find(|state| StateResult::failed(state)) else {
-        return if result.canceled { "canceled".into() } else { String::new() };
-    };
     let noun = if total == 1 { "state" } else { "states" };
-    let canceled = if result.canceled { "canceled; " } else { "" };
-    format!("{canceled}{} of {total} {noun} failed: {}: {}", result.failed, first.name, first.error)
+    let mut parts = Vec::new();
+    if !result.error.is_empty() {
+        parts.push(result.error.clone());
+    } else if result.canceled {
+        parts.push("canceled".into());
+    }
+    if let Some(first) = result.states.values().find(|state| StateResult::failed(state)) {
+        parts.push(format!("{} of {total} {noun} failed: {}: {}", result.failed, first.name, first.error));
+    }
+    parts.join("; ")
 }

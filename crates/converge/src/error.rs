@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::Path;
+use std::time::Duration;
 use zester_model::problem::Problem;
 use zester_model::source::Sources;
 
@@ -13,6 +14,8 @@ pub enum Error {
     Locked { holder: String },
     /// We were told to stop before anything ran.
     Canceled,
+    /// Its time was over before anything ran.
+    TimedOut { after: Duration, waiting_for: String },
     /// Anything else: one sentence.
     Other(String),
 }
@@ -33,6 +36,9 @@ impl fmt::Display for Error {
             Error::Problems { problems, .. } => write!(out, "{} problems", problems.len()),
             Error::Locked { holder } => write!(out, "another run is under way: {holder}"),
             Error::Canceled => out.write_str("canceled"),
+            Error::TimedOut { after, waiting_for } => {
+                write!(out, "timeout: after {after:?} another run was still under way: {waiting_for}")
+            }
             Error::Other(message) => out.write_str(message),
         }
     }

@@ -87,8 +87,8 @@ impl Hands for StateHands {
         let noted = match run.forced(node) {
             Some(Force::Watch { .. }) => journal
                 .ended(Ended { state: name.into(), changed: outcome.changed(), ..Ended::default() })
-                .and_then(|_| journal.refreshed(name)),
-            Some(Force::PendingRefresh) => journal.refreshed(name),
+                .and_then(|_| journal.refreshed(name).map(drop)),
+            Some(Force::PendingRefresh) => journal.refreshed(name).map(drop),
             Some(Force::Prereq { .. }) | None => Ok(()),
         };
         if let Err(error) = noted {
@@ -278,6 +278,7 @@ impl StateHands {
     /// Before-images and intent are safe on disk before anything is touched.
     fn announce(&self, node: NodeId, state: &State, bound: &dyn Bound, due: &mut Due) -> Result<bool, Fault> {
         let Some(journal) = &self.journal else { return Ok(false) };
+        journal.usable().map_err(|error| Fault::new(FaultKind::Io, error.to_string()))?;
         let watchers: Vec<String> =
             self.graph.watchers(node).map(|node| self.graph.name(node).to_string()).collect();
         let confirms = Self::confirms(state, bound);

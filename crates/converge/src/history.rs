@@ -1,9 +1,11 @@
 //! The last runs of this machine, one summary a line, for `zester status`.
 
-use crate::data_dir::{DataDir, open_append, replace_file};
+use crate::data_dir::DataDir;
+use crate::disk::Disk;
 use crate::error::Error;
+use crate::lock::{self, Note};
 use serde::{Deserialize, Serialize};
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use zester_model::outcome::{Mode, RunResult};
 
 /// Summaries that are kept when the file is tidied.
@@ -13,42 +15,109 @@ const BYTES_MAX: u64 = 512 * 1024;
 /// Failed states named in one summary.
 const FAILED_NAMED_MAX: usize = 20;
 
+/// How far a run has come.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    Running,
+    #[default]
+    Ended,
+    /// It neither ended by itself nor was canceled: SIGKILL, a power cut, a second Ctrl-C.
+    Killed,
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
     pub run_id: String,
     pub mode: Mode,
     /// What was asked for: references, `highstate`, or a function.
     pub asked: String,
+    #[serde(default)]
+    pub state: Stage,
     /// Seconds since the epoch.
-    pub ended_at: u64,
+    #[serde(default)]
+    pub started_at: Option<u64>,
+    /// Nobody knows when a killed run ended.
+    #[serde(default)]
+    pub ended_at: Option<u64>,
     pub duration_ms: u64,
     pub states: usize,
     pub changed: usize,
     pub failed: usize,
     pub skipped: usize,
     pub canceled: bool,
+    /// Canceled because its time was over.
+    #[serde(default)]
+    pub timed_out: bool,
     pub success: bool,
     pub failed_states: Vec<String>,
 }
 
 impl Summary {
-    pub fn of(result: &RunResult, asked: &str, ended_at: u64) -> Summary {
+    pub fn of(result: &RunResult, note: &Note, ended_at: u64) -> Summary {
         let failed = result.states.values().filter(|state| state.failed());
         Summary {
             run_id: result.run_id.clone(),
             mode: result.mode,
-            asked: asked.to_string(),
-            ended_at,
+            asked: note.asked.clone(),
+            state: Stage::Ended,
+            started_at: Some(note.started_at),
+            ended_at: Some(ended_at),
             duration_ms: result.total_duration_ms,
             states: result.states.len(),
             changed: result.changed,
             failed: result.failed,
             skipped: result.skipped,
             canceled: result.canceled,
+            timed_out: result.timed_out,
             success: result.success,
             failed_states: failed.take(FAILED_NAMED_MAX).map(|state| state.name.clone()).collect(),
         }
     }
+}
+
+impl Summary {
+    /// Of a run that has not said more of itself than its note.
+    pub fn of_note(note: Note, state: Stage) -> Summary {
+        Summary {
+            run_id: note.run_id,
+            mode: note.mode,
+            asked: note.asked,
+            state,
+            started_at: Some(note.started_at),
+            ended_at: None,
+            duration_ms: 0,
+            states: 0,
+            changed: 0,
+            failed: 0,
+            skipped: 0,
+            canceled: false,
+            timed_out: false,
+            success: false,
+            failed_states: Vec::new(),
+        }
+    }
+}
+
+/// Adds a run that was killed, unless it got as far as to add itself.
+pub fn add_killed(data_dir: &DataDir, note: Note) -> Result<(), Error> {
+    let known = last(data_dir, 1)?.iter().any(|run| run.run_id == note.run_id);
+    if known { Ok(()) } else { add(data_dir, &Summary::of_note(note, Stage::Killed)) }
+}
+
+/// The last runs with the one under way, or one that was killed and that nobody has met since.
+pub fn with_current(data_dir: &DataDir, count: usize) -> Result<Vec<Summary>, Error> {
+    // In this order: a run that ends in between is then in one of the two.
+    let holder = lock::last_holder(data_dir)?;
+    let mut runs = last(data_dir, count)?;
+    if let Some((note, under_way)) =
+        holder.filter(|(note, _)| runs.iter().all(|run| run.run_id != note.run_id))
+    {
+        let state = if under_way { Stage::Running } else { Stage::Killed };
+        runs.insert(0, Summary::of_note(note, state));
+        runs.truncate(count);
+    }
+    Ok(runs)
 }
 
 /// Adds a run. Not synced: it informs, nothing depends on it.
@@ -56,9 +125,8 @@ pub fn add(data_dir: &DataDir, summary: &Summary) -> Result<(), Error> {
     let path = data_dir.path("history");
     let mut line = serde_json::to_vec(summary).map_err(|error| Error::other(error.to_string()))?;
     line.push(b'\n');
-    let mut file = open_append(&path)?;
-    file.write_all(&line).map_err(|error| Error::io("write", &path, error))?;
-    let size = file.metadata().map_err(|error| Error::io("look at", &path, error))?.len();
+    Disk::real().append_line(&path, &line)?;
+    let size = std::fs::metadata(&path).map_err(|error| Error::io("look at", &path, error))?.len();
     if size > BYTES_MAX {
         let kept = last(data_dir, RUNS_KEPT)?;
         let mut text = Vec::new();
@@ -66,7 +134,7 @@ pub fn add(data_dir: &DataDir, summary: &Summary) -> Result<(), Error> {
             serde_json::to_writer(&mut text, summary).map_err(|error| Error::other(error.to_string()))?;
             text.push(b'\n');
         }
-        replace_file(&path, &text)?;
+        Disk::real().replace(&path, &text)?;
     }
     Ok(())
 }

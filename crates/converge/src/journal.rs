@@ -3,7 +3,7 @@
 //! ```text
 //! journal/000017-2hPx….open   records of a run that is under way, or was cut off
 //! journal/000016-2hPw….log    records of a run that ended by itself
-//! journal/objects/<sha256>    before-images
+//! journal/objects/<sha256>    before-images, and the graphs of runs
 //! journal/pending             refreshes that are still owed (S-39)
 //! journal/unconfirmed         states whose last `check_cmd` did not pass (S-43)
 //! ```
@@ -13,19 +13,25 @@
 //! done, or it is there and revert can compare the machine with the before and after it names. An intent without an end
 //! counts as a change towards its watchers: a refresh may be given once too often, never once too few.
 //!
+//! A log begins with the graph of its run, so that a revert needs nothing else to find the way back.
+//!
 //! A run that changes nothing writes nothing here.
 
 mod log;
 mod pending;
 mod record;
+mod run_graph;
 mod unconfirmed;
 mod vault;
 
 pub use log::Undo;
-pub use record::{Ended, Intent, Record};
+pub use pending::Debt;
+pub use record::{Ended, Intent, Record, Started};
+pub use run_graph::RunGraph;
 pub use vault::ObjectVault;
 
 use crate::data_dir::DataDir;
+use crate::disk::Disk;
 use crate::error::Error;
 use log::{LogFile, Writer};
 use pending::Pending;
@@ -34,17 +40,35 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use unconfirmed::Unconfirmed;
+use zester_engine::Graph;
 use zester_model::limits;
+use zester_resources::resource::Vault;
+
+/// Who is owed a refresh, and why.
+pub type Owed = BTreeMap<String, Debt>;
+
+/// A refresh that one state is owed by the change of another.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Duty {
+    pub watcher: String,
+    pub changed: String,
+    /// What the run was asked for that brought them together.
+    pub scope: Option<String>,
+}
 
 /// The journal of one data dir. Whoever holds the run lock may write to it.
 pub struct Journal {
     directory: PathBuf,
+    disk: Arc<Disk>,
     vault: Arc<ObjectVault>,
     state: Mutex<Inner>,
 }
 
 struct Inner {
     run_id: String,
+    scope: String,
+    /// What the log begins with, should there be one.
+    graph: Option<Arc<Graph>>,
     writer: Option<Arc<Writer>>,
     pending: Pending,
     unconfirmed: Unconfirmed,
@@ -53,6 +77,11 @@ struct Inner {
 impl Journal {
     /// Opens the journal for a mutating run: recovers what a killed run left.
     pub fn open(data_dir: &DataDir, run_id: &str) -> Result<Journal, Error> {
+        Journal::open_on(Disk::real(), data_dir, run_id)
+    }
+
+    fn open_on(disk: Disk, data_dir: &DataDir, run_id: &str) -> Result<Journal, Error> {
+        let disk = Arc::new(disk);
         let directory = data_dir.path("journal");
         make_private(&directory)?;
         make_private(&directory.join("objects"))?;
@@ -61,17 +90,30 @@ impl Journal {
         let logs = log::list(&directory)?;
         for cut in logs.iter().filter(|file| file.open) {
             if unconfirmed.learn(cut.unconfirmed()?) {
-                unconfirmed.save()?;
+                unconfirmed.save(&disk)?;
             }
-            for (watcher, changed) in cut.owed()? {
-                pending.owe(&watcher, changed);
+            if pending.take_over(cut)? {
+                pending.save(&disk)?;
             }
-            pending.save()?;
-            cut.close()?;
+            cut.close(&disk)?;
         }
-        let vault = Arc::new(ObjectVault::new(directory.join("objects")));
-        let inner = Inner { run_id: run_id.to_string(), writer: None, pending, unconfirmed };
-        Ok(Journal { directory, vault, state: Mutex::new(inner) })
+        let vault = Arc::new(ObjectVault::new(directory.join("objects"), disk.clone()));
+        let (run_id, scope) = (run_id.to_string(), String::new());
+        let inner = Inner { run_id, scope, graph: None, writer: None, pending, unconfirmed };
+        Ok(Journal { directory, disk, vault, state: Mutex::new(inner) })
+    }
+
+    /// What this run was asked for, and its graph: written down only if it comes to change something.
+    pub fn describe(&self, scope: &str, graph: &Arc<Graph>) {
+        let mut inner = self.lock();
+        inner.scope = scope.to_string();
+        inner.graph = Some(graph.clone());
+    }
+
+    /// Whether what is written down can be relied on. Once it cannot, nothing may be changed any more.
+    pub fn usable(&self) -> Result<(), Error> {
+        self.disk.trusted()?;
+        self.lock().writer.as_ref().map_or(Ok(()), |writer| writer.usable())
     }
 
     pub fn vault(&self) -> &Arc<ObjectVault> {
@@ -105,45 +147,105 @@ impl Journal {
     pub fn set_unconfirmed(&self, state: &str, unconfirmed: bool) -> Result<(), Error> {
         let mut inner = self.lock();
         match inner.unconfirmed.set(state, unconfirmed) {
-            true => inner.unconfirmed.save(),
+            true => inner.unconfirmed.save(&self.disk),
             false => Ok(()),
         }
     }
 
     /// Notes that an undo record was used up, in the log that holds it.
     pub fn reverted(&self, undo: &Undo) -> Result<(), Error> {
-        log::mark_reverted(&self.directory, undo)
+        log::mark_reverted(&self.disk, undo)
     }
 
-    /// The refreshes that earlier runs still owe: watcher → what changed.
-    pub fn owed(&self) -> BTreeMap<String, BTreeSet<String>> {
+    /// The refreshes that earlier runs still owe.
+    pub fn owed(&self) -> Owed {
         self.lock().pending.all().clone()
     }
 
-    /// The watcher got to run: nothing is owed to it any more.
-    pub fn refreshed(&self, watcher: &str) -> Result<(), Error> {
+    /// The watcher got to run, or need not: nothing is owed to it any more. Whether something was.
+    pub fn refreshed(&self, watcher: &str) -> Result<bool, Error> {
         let mut inner = self.lock();
-        if inner.pending.settle(watcher) {
-            inner.pending.save()?;
+        let owed = inner.pending.settle(watcher);
+        if owed {
+            inner.pending.save(&self.disk)?;
         }
-        Ok(())
+        Ok(owed)
     }
 
-    /// Ends the run by itself: what it still owes is noted, its log is closed.
-    pub fn finish(&self, owed: impl IntoIterator<Item = (String, Vec<String>)>) -> Result<(), Error> {
+    /// Takes debts on before what they are for comes about. Returns those that were not owed before, for
+    /// [`Journal::excuse`].
+    pub fn owe(&self, duties: Vec<Duty>) -> Result<Vec<Duty>, Error> {
+        let mut inner = self.lock();
+        let mut new = Vec::new();
+        for duty in duties {
+            let known = inner.pending.all().get(&duty.watcher);
+            if !known.is_some_and(|debt| debt.changed.contains(&duty.changed)) {
+                inner.pending.owe(&duty.watcher, [duty.changed.clone()], duty.scope.as_deref());
+                new.push(duty);
+            }
+        }
+        if !new.is_empty() {
+            inner.pending.save(&self.disk)?;
+        }
+        Ok(new)
+    }
+
+    /// Takes debts back whose cause did not come about.
+    pub fn excuse<'a>(&self, duties: impl IntoIterator<Item = &'a Duty>) -> Result<(), Error> {
         let mut inner = self.lock();
         let mut dirty = false;
+        for duty in duties {
+            dirty |= inner.pending.excuse(&duty.watcher, &duty.changed);
+        }
+        if dirty { inner.pending.save(&self.disk) } else { Ok(()) }
+    }
+
+    /// Gives a debt to others, or to nobody.
+    pub fn pass_on(&self, watcher: &str, heirs: &[String]) -> Result<(), Error> {
+        let mut inner = self.lock();
+        let Some(debt) = inner.pending.all().get(watcher).cloned() else { return Ok(()) };
+        for heir in heirs {
+            for scope in &debt.scopes {
+                inner.pending.owe(heir, debt.changed.iter().cloned(), Some(scope));
+            }
+        }
+        inner.pending.settle(watcher);
+        inner.pending.save(&self.disk)
+    }
+
+    /// Ends the run by itself: what is settled and what it still owes is noted, its log is closed. If the first cannot be
+    /// done the log stays open, and the next run reads from it who is owed.
+    pub fn finish(
+        &self,
+        settled: impl IntoIterator<Item = String>,
+        owed: impl IntoIterator<Item = (String, Vec<String>)>,
+    ) -> Result<(), Error> {
+        let mut inner = self.lock();
+        let inner = &mut *inner;
+        let mut dirty = false;
+        for watcher in settled {
+            dirty |= inner.pending.settle(&watcher);
+        }
         for (watcher, changed) in owed {
-            inner.pending.owe(&watcher, changed);
-            dirty = true;
+            let scope = Some(inner.scope.as_str()).filter(|scope| !scope.is_empty());
+            dirty |= inner.pending.owe(&watcher, changed, scope);
         }
         if dirty {
-            inner.pending.save()?;
+            inner.pending.save(&self.disk)?;
         }
         match inner.writer.take() {
             Some(writer) => writer.close(),
             None => Ok(()),
         }
+    }
+
+    /// The graph of the run that an undo record belongs to; `None` in journals of earlier versions.
+    pub fn graph_of(&self, undo: &Undo) -> Result<Option<RunGraph>, Error> {
+        let Some(name) = &undo.graph else { return Ok(None) };
+        let unread =
+            |why: String| Error::other(format!("the graph of run {} cannot be read: {why}", undo.run_id));
+        let text = self.vault.fetch(name).map_err(|fault| unread(fault.message))?;
+        serde_json::from_slice(&text).map(Some).map_err(|error| unread(error.to_string()))
     }
 
     /// Undo records that were not used yet, newest first.
@@ -158,9 +260,17 @@ impl Journal {
         }
         // Only a run that adds something has to make room for it.
         make_room(&log::list(&self.directory)?, &self.vault)?;
-        let writer = Arc::new(Writer::create(&self.directory, &inner.run_id)?);
+        let graph = inner.graph.as_ref().map(|graph| self.keep_graph(graph)).transpose()?;
+        let writer = Arc::new(Writer::create(&self.directory, &inner.run_id, self.disk.clone())?);
         inner.writer = Some(writer.clone());
+        writer.append(&Record::Started(Started { scope: inner.scope.clone(), graph }))?;
         Ok(writer)
+    }
+
+    fn keep_graph(&self, graph: &Graph) -> Result<String, Error> {
+        let text =
+            serde_json::to_vec(&RunGraph::of(graph)).map_err(|error| Error::other(error.to_string()))?;
+        self.vault.keep(&text).map_err(|fault| Error::other(fault.message))
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -169,29 +279,32 @@ impl Journal {
 }
 
 /// What `zester status` shows, read without the lock and without changing anything.
+#[derive(Default)]
 pub struct Glance {
-    pub owed: BTreeMap<String, BTreeSet<String>>,
+    pub owed: Owed,
     /// States whose last `check_cmd` did not pass.
     pub unconfirmed: BTreeSet<String>,
     pub undos: Vec<Undo>,
+    /// The runs that have a log, oldest first.
+    pub runs: Vec<String>,
 }
 
 impl Glance {
     pub fn read(data_dir: &DataDir) -> Result<Glance, Error> {
         let directory = data_dir.path("journal");
         if !directory.exists() {
-            return Ok(Glance { owed: BTreeMap::new(), unconfirmed: BTreeSet::new(), undos: Vec::new() });
+            return Ok(Glance::default());
         }
         let mut pending = Pending::read(&directory)?;
         let mut unconfirmed = Unconfirmed::read(&directory)?;
-        for file in log::list(&directory)?.iter().filter(|file| file.open) {
+        let logs = log::list(&directory)?;
+        for file in logs.iter().filter(|file| file.open) {
             unconfirmed.learn(file.unconfirmed()?);
-            for (watcher, changed) in file.owed()? {
-                pending.owe(&watcher, changed);
-            }
+            pending.take_over(file)?;
         }
+        let runs = logs.into_iter().map(|log| log.run_id).collect();
         let (owed, unconfirmed) = (pending.all().clone(), unconfirmed.all().clone());
-        Ok(Glance { owed, unconfirmed, undos: undos_in(&directory)? })
+        Ok(Glance { owed, unconfirmed, undos: undos_in(&directory)?, runs })
     }
 }
 

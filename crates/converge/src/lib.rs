@@ -7,10 +7,12 @@
 pub mod arrange;
 pub mod call;
 pub mod data_dir;
+mod disk;
 pub mod document;
 pub mod drive;
 pub mod error;
 mod fact_programs;
+pub mod forget;
 pub mod functions;
 pub mod hands;
 pub mod history;
@@ -20,10 +22,12 @@ pub mod lint;
 pub mod lock;
 pub mod machine;
 pub mod plan;
+mod refresh;
 pub mod revert;
 pub mod run;
 pub mod settings;
 pub mod tree;
+pub mod which_run;
 pub mod words;
 
 pub use error::Error;

@@ -1,56 +1,86 @@
 //! One mutating run per data dir (S-42): a lock that dies with its holder.
 //!
 //! The lock is an advisory `flock`: the kernel drops it when the process ends, however it ends, so no stale lock can
-//! keep a machine from converging. What stands in the file only says who holds it.
+//! keep a machine from converging. What stands in the file only says who holds it: a note of the run, written when it
+//! begins and taken out when it ends. A note in a file that nobody has locked is therefore of a run that was killed.
 
 use crate::data_dir::DataDir;
+use crate::drive::mode_word;
 use crate::error::Error;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+use zester_model::outcome::Mode;
 
 /// How often a waiting run asks again.
 const POLL: Duration = Duration::from_millis(50);
+/// Bytes of a note that are read.
+const NOTE_BYTES_MAX: u64 = 64 * 1024;
+
+/// What a run says of itself while it lasts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Note {
+    pub run_id: String,
+    pub mode: Mode,
+    /// What was asked for: references, `highstate`, or a function.
+    pub asked: String,
+    pub pid: u32,
+    /// Seconds since the epoch.
+    pub started_at: u64,
+}
+
+impl Note {
+    /// Whether it speaks of a run; what only mends the journal takes the lock too.
+    pub fn is_of_a_run(&self) -> bool {
+        !self.run_id.is_empty()
+    }
+
+    fn words(&self) -> String {
+        match self.is_of_a_run() {
+            true => format!("pid {} (zester {} {})", self.pid, mode_word(self.mode), self.asked),
+            false => format!("pid {} (zester {})", self.pid, self.asked),
+        }
+    }
+}
 
 /// Held for the length of a mutating run.
 #[derive(Debug)]
 pub struct RunLock {
-    _file: File,
+    file: File,
+    /// Of the last holder, which did not get to take it out.
+    pub killed: Option<Note>,
 }
 
 impl RunLock {
     /// Takes the lock; waits for another holder, whom it names to `waiting` once, unless `no_wait`.
     pub async fn take(
         data_dir: &DataDir,
-        purpose: &str,
+        note: &Note,
         no_wait: bool,
         cancel: &CancellationToken,
         waiting: impl Fn(&str),
     ) -> Result<RunLock, Error> {
         let path = data_dir.path("lock");
-        let mut file = File::options()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .mode(0o600)
-            .open(&path)
-            .map_err(|error| Error::io("open the run lock", &path, error))?;
+        let mut file = open(&path, true).map_err(|error| Error::io("open the run lock", &path, error))?;
         let mut told = false;
-        loop {
-            match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        for asked in 1.. {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => break,
-                Err(rustix::io::Errno::WOULDBLOCK) => {}
+                Err(Errno::WOULDBLOCK) => {}
                 Err(error) => return Err(Error::io("take the run lock", &path, error.into())),
             }
-            let holder = holder_of(&mut file);
-            if no_wait {
-                return Err(Error::Locked { holder });
+            // Asked twice: `zester status` holds it for a moment to see whether anybody does.
+            if no_wait && asked > 1 {
+                return Err(Error::Locked { holder: holder_of(&mut file) });
             }
-            if !told {
-                waiting(&holder);
+            if !told && !no_wait {
+                waiting(&holder_of(&mut file));
                 told = true;
             }
             tokio::select! {
@@ -58,21 +88,60 @@ impl RunLock {
                 _ = tokio::time::sleep(POLL) => {}
             }
         }
-        let note = format!("pid {} ({purpose})", std::process::id());
-        file.set_len(0)
-            .and_then(|_| file.seek(SeekFrom::Start(0)))
-            .and_then(|_| file.write_all(note.as_bytes()))
-            .map_err(|error| Error::io("write the run lock", &path, error))?;
-        Ok(RunLock { _file: file })
+        let killed =
+            read(&mut file).and_then(|text| serde_json::from_str(&text).ok()).filter(Note::is_of_a_run);
+        let lock = RunLock { file, killed };
+        let text = serde_json::to_string(note).map_err(|error| Error::other(error.to_string()))?;
+        lock.write(&text).map_err(|error| Error::io("write the run lock", &path, error))?;
+        Ok(lock)
+    }
+
+    /// Ends a run that came to its end. A note that could not be taken out makes it look killed, no more.
+    pub fn release(self) {
+        let _stays = self.write("");
+    }
+
+    fn write(&self, text: &str) -> std::io::Result<()> {
+        let mut file = &self.file;
+        file.set_len(0)?;
+        file.seek(SeekFrom::Start(0))?;
+        file.write_all(text.as_bytes())
     }
 }
 
+/// The run that the note in the lock speaks of, and whether it is still under way. Changes nothing.
+pub fn last_holder(data_dir: &DataDir) -> Result<Option<(Note, bool)>, Error> {
+    let path = data_dir.path("lock");
+    let fail = |error| Error::io("read the run lock", &path, error);
+    let mut file = match open(&path, false) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(fail(error)),
+    };
+    let free = match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => true,
+        Err(Errno::WOULDBLOCK) => false,
+        Err(error) => return Err(fail(error.into())),
+    };
+    let note: Option<Note> = read(&mut file).and_then(|text| serde_json::from_str(&text).ok());
+    Ok(note.filter(Note::is_of_a_run).map(|note| (note, !free)))
+}
+
+fn open(path: &Path, write: bool) -> std::io::Result<File> {
+    File::options().create(write).truncate(false).read(true).write(write).mode(0o600).open(path)
+}
+
+fn read(file: &mut File) -> Option<String> {
+    let mut text = String::new();
+    file.seek(SeekFrom::Start(0)).ok()?;
+    file.take(NOTE_BYTES_MAX).read_to_string(&mut text).ok()?;
+    Some(text).filter(|text| !text.trim().is_empty())
+}
+
 fn holder_of(file: &mut File) -> String {
-    let mut note = String::new();
-    let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.take(4096).read_to_string(&mut note));
-    match read {
-        Ok(_) if !note.trim().is_empty() => note.trim().to_string(),
-        _ => "an unknown process".to_string(),
+    match read(file) {
+        Some(text) => serde_json::from_str(&text).map_or(text, |note: Note| note.words()),
+        None => "an unknown process".to_string(),
     }
 }
 
@@ -80,6 +149,10 @@ fn holder_of(file: &mut File) -> String {
 mod tests {
     use super::*;
     use zester_rule::rule;
+
+    fn note(asked: &str) -> Note {
+        Note { run_id: asked.into(), mode: Mode::Apply, asked: asked.into(), pid: 7, started_at: 1 }
+    }
 
     fn runtime() -> tokio::runtime::Runtime {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
@@ -92,14 +165,15 @@ mod tests {
         let dir = DataDir::open(temp.path()).unwrap();
         runtime().block_on(async {
             let never = CancellationToken::new();
-            let first = RunLock::take(&dir, "zester apply web", false, &never, |_| panic!("nobody holds it"))
+            let first = RunLock::take(&dir, &note("web"), false, &never, |_| panic!("nobody holds it"))
                 .await
                 .unwrap();
-            let refused = RunLock::take(&dir, "second", true, &never, |_| {}).await;
+            let refused = RunLock::take(&dir, &note("second"), true, &never, |_| {}).await;
             assert!(matches!(refused, Err(Error::Locked { holder }) if holder.contains("zester apply web")));
             let told = std::cell::RefCell::new(String::new());
             let mut first = Some(first);
-            let second = RunLock::take(&dir, "second", false, &never, |holder| {
+            let next = note("second");
+            let second = RunLock::take(&dir, &next, false, &never, |holder| {
                 *told.borrow_mut() = holder.to_string();
             });
             tokio::pin!(second);
@@ -124,10 +198,34 @@ mod tests {
         let dir = DataDir::open(temp.path()).unwrap();
         runtime().block_on(async {
             let cancel = CancellationToken::new();
-            let _first = RunLock::take(&dir, "first", false, &cancel, |_| {}).await.unwrap();
+            let _first = RunLock::take(&dir, &note("first"), false, &cancel, |_| {}).await.unwrap();
             cancel.cancel();
-            let second = RunLock::take(&dir, "second", false, &cancel, |_| {}).await;
+            let second = RunLock::take(&dir, &note("second"), false, &cancel, |_| {}).await;
             assert!(matches!(second, Err(Error::Canceled)));
+        });
+    }
+
+    #[test]
+    #[rule("C-14")]
+    fn c14_a_note_tells_a_run_under_way_from_one_that_was_killed() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(temp.path()).unwrap();
+        runtime().block_on(async {
+            let never = CancellationToken::new();
+            let take = |asked| {
+                let (dir, note, never) = (dir.clone(), note(asked), never.clone());
+                async move { RunLock::take(&dir, &note, true, &never, |_| {}).await.unwrap() }
+            };
+            assert_eq!(last_holder(&dir).unwrap(), None);
+            let first = take("first").await;
+            assert_eq!(last_holder(&dir).unwrap(), Some((note("first"), true)));
+            drop(first);
+            assert_eq!(last_holder(&dir).unwrap(), Some((note("first"), false)));
+            let second = take("second").await;
+            assert_eq!(second.killed, Some(note("first")));
+            second.release();
+            assert_eq!(last_holder(&dir).unwrap(), None);
+            assert_eq!(take("third").await.killed, None);
         });
     }
 }

@@ -5,9 +5,9 @@
 use crate::arrange::arrange;
 use crate::error::Error;
 use crate::inputs::{Inputs, Request};
+use crate::journal::{Debt, Owed};
 use crate::machine::Machine;
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use zester_compile::Compiled;
@@ -15,7 +15,7 @@ use zester_engine::Cycle;
 use zester_engine::{BuildError, Graph, NodeSpec};
 use zester_model::limits;
 use zester_model::problem::{Kind, Problem};
-use zester_model::program::{Program, State};
+use zester_model::program::{Edge, Program, State};
 use zester_model::source::Sources;
 use zester_resources::Bound;
 
@@ -63,12 +63,47 @@ impl Plan {
         joined.map_or_else(|found| found, |joined| [joined.warnings, joined.advice].concat())
     }
 
+    /// What a later run must be asked for to be a run of the same.
+    pub fn scope(&self) -> String {
+        let root = self.inputs.tree.root();
+        let root = std::path::absolute(root).unwrap_or_else(|_| root.to_path_buf());
+        format!("{} of {}", self.asked, root.display())
+    }
+
+    /// Some of the states, with the requisites between them; all of them are owed a refresh.
+    pub fn refreshing(&self, kept: &BTreeSet<usize>) -> Result<Plan, Error> {
+        let place: BTreeMap<usize, usize> = kept.iter().enumerate().map(|(new, old)| (*old, new)).collect();
+        let among = |state: &State| State {
+            edges: state
+                .edges
+                .iter()
+                .filter_map(|edge| Some(Edge { target: *place.get(&edge.target)?, ..*edge }))
+                .collect(),
+            prereq: Vec::new(),
+            ..state.clone()
+        };
+        let states = kept.iter().filter_map(|at| self.program.states.get(*at)).map(among).collect();
+        let bound = kept.iter().filter_map(|at| self.bound.get(*at)).cloned().collect();
+        let program = Program { states };
+        let owed = program.states.iter().map(|state| (state.name.to_string(), Debt::default())).collect();
+        let graph = Graph::build(specs(&program, &owed)).map_err(|error| Error::other(error.to_string()))?;
+        Ok(Plan {
+            inputs: self.inputs.clone(),
+            program,
+            sources: self.sources.clone(),
+            bound,
+            graph: Arc::new(graph),
+            asked: self.asked.clone(),
+            warnings: Vec::new(),
+        })
+    }
+
     pub fn state(&self, index: usize) -> Option<&State> {
         self.program.states.get(index)
     }
 
     /// The graph of this run, with what earlier runs still owe.
-    pub fn graph_owing(&self, owed: &BTreeMap<String, BTreeSet<String>>) -> Result<Arc<Graph>, Error> {
+    pub fn graph_owing(&self, owed: &Owed) -> Result<Arc<Graph>, Error> {
         if owed.is_empty() {
             return Ok(self.graph.clone());
         }
@@ -94,7 +129,7 @@ pub(crate) fn bind_and_graph(
     let bound: Resources = program.states.iter().map(|state| bind(state, &mut problems)).collect();
     let arranged = arrange(program, &bound, sources);
     problems.extend(arranged.problems);
-    match Graph::build(specs(program, &BTreeMap::new())) {
+    match Graph::build(specs(program, &Owed::new())) {
         Ok(graph) if problems.is_empty() => {
             let bound = bound.into_iter().flatten().collect();
             Ok(Joined { bound, graph, warnings: arranged.warnings, advice: arranged.advice })
@@ -121,7 +156,7 @@ fn bind(state: &State, problems: &mut Vec<Problem>) -> Option<Arc<dyn Bound>> {
 }
 
 /// What the engine has to know of each state.
-fn specs(program: &Program, owed: &BTreeMap<String, BTreeSet<String>>) -> Vec<NodeSpec> {
+fn specs(program: &Program, owed: &Owed) -> Vec<NodeSpec> {
     let spec = |state: &State| NodeSpec {
         name: state.name.clone(),
         order: state.attributes.order,

@@ -2,12 +2,12 @@
 
 use crate::drive::{Hands, Report};
 use crate::error::Error;
-use crate::journal::{Journal, Undo};
+use crate::journal::{Duty, Journal, Undo};
 use crate::machine::Machine;
 use crate::plan::Plan;
 use indexmap::IndexMap;
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 use zester_engine::{Command, Graph, NodeId, NodeSpec, Outcome, Run};
 use zester_host::process::Later;
@@ -43,30 +43,57 @@ impl Selection {
         Ok(Selection { graph: plan.graph.clone(), undos })
     }
 
-    /// Everything one run did, from its records alone: the state files may have changed or gone since.
-    pub fn of_run(journal: &Journal, run: &str) -> Result<Selection, Error> {
-        let mut undos: Vec<Undo> = journal.undos()?.into_iter().filter(|undo| undo.run_id == run).collect();
-        if undos.is_empty() {
-            let message =
-                format!("run {run} has nothing to revert; `zester status` lists the runs that have");
-            return Err(Error::other(message));
-        }
-        undos.reverse();
+    /// Everything one run did, from its records alone: the state files may have changed or gone since. The order is that
+    /// of the whole graph of the run, through whatever changed nothing. `force` does without a graph that is damaged.
+    pub fn of_run(journal: &Journal, run: &str, force: bool) -> Result<Selection, Error> {
         let mut by_state: IndexMap<String, Vec<Undo>> = IndexMap::new();
-        for undo in undos {
-            by_state.entry(undo.intent.state.clone()).or_default().insert(0, undo);
+        for undo in journal.undos()?.into_iter().filter(|undo| undo.run_id == run) {
+            by_state.entry(undo.intent.state.clone()).or_default().push(undo);
         }
-        let specs = by_state.iter().map(|(state, undos)| {
+        let Some(any) = by_state.values().flatten().next() else {
+            return Err(Error::other(format!("run {run} has left nothing to revert")));
+        };
+        let names: Vec<&str> = by_state.keys().map(String::as_str).collect();
+        let edges = match journal.graph_of(any) {
+            Ok(Some(graph)) => graph.among(&names),
+            Ok(None) => direct_edges(&by_state),
+            Err(_) if force => direct_edges(&by_state),
+            Err(error) => return Err(Error::other(format!("{error}; --force reverts without it"))),
+        };
+        let specs = names.iter().zip(edges).map(|(state, edges)| {
             let name = StateName::parse(state).unwrap_or_else(|| StateName::new("state", state));
-            let needs = undos.iter().flat_map(|undo| &undo.intent.depends_on);
-            let edges = needs.filter_map(|name| Some((by_state.get_index_of(name)?, EdgeKind::Require)));
-            NodeSpec { edges: edges.collect(), ..NodeSpec::new(name) }
+            NodeSpec { edges, ..NodeSpec::new(name) }
         });
         let graph = Graph::build(specs.collect()).map_err(|error| Error::other(error.to_string()))?;
         let undos =
             by_state.into_values().enumerate().map(|(at, undos)| (NodeId(at as u32), undos)).collect();
         Ok(Selection { graph: Arc::new(graph), undos })
     }
+
+    /// Who is to be refreshed if these reverts change something.
+    pub fn duties(&self) -> Vec<Duty> {
+        let of = |undo: &Undo| {
+            let duty = |watcher: &String| Duty {
+                watcher: watcher.clone(),
+                changed: undo.intent.state.clone(),
+                scope: undo.scope.clone(),
+            };
+            undo.intent.watchers.iter().map(duty).collect::<Vec<_>>()
+        };
+        let mut duties: Vec<Duty> = self.undos.values().flatten().flat_map(of).collect();
+        duties.sort();
+        duties.dedup();
+        duties
+    }
+}
+
+/// What the records themselves name: all that journals of earlier versions hold.
+fn direct_edges(by_state: &IndexMap<String, Vec<Undo>>) -> Vec<Vec<(usize, EdgeKind)>> {
+    let of = |undos: &Vec<Undo>| {
+        let needs = undos.iter().flat_map(|undo| &undo.intent.depends_on);
+        needs.filter_map(|name| Some((by_state.get_index_of(name)?, EdgeKind::Require))).collect()
+    };
+    by_state.values().map(of).collect()
 }
 
 pub struct RevertHands {
@@ -76,6 +103,10 @@ pub struct RevertHands {
     pub cancel: CancellationToken,
     pub force: bool,
     pub left: LeftDirectories,
+    /// States whose revert was refused before it did anything.
+    pub untouched: Mutex<HashSet<String>>,
+    /// Reverts that were done and could not be noted.
+    pub unnoted: Mutex<Vec<String>>,
 }
 
 impl Hands for RevertHands {
@@ -119,12 +150,20 @@ impl RevertHands {
                     report.diff.push_str(&change.diff);
                     report.details.extend(change.details);
                 }
-                Err(fault) => return Report::plain(Err(fault)),
+                // Its records stay: once what stands in the way is gone, it can be asked for again.
+                Err(fault) => {
+                    if fault.kind == FaultKind::ChangedSince && matches!(report.verdict, Ok(false)) {
+                        let states = undos.iter().map(|undo| undo.intent.state.clone());
+                        self.untouched.lock().unwrap_or_else(PoisonError::into_inner).extend(states);
+                    }
+                    return Report::plain(Err(fault));
+                }
             }
         }
-        // One note uses up all records of the state in that run.
+        // One note uses up all records of the state in that run. Without it they would be used again, and find nothing to
+        // do.
         if let Some(Err(error)) = undos.first().map(|undo| self.journal.reverted(undo)) {
-            return Report::plain(Err(Fault::new(FaultKind::Io, error.to_string())));
+            self.unnoted.lock().unwrap_or_else(PoisonError::into_inner).push(error.to_string());
         }
         if report.diff.is_empty() {
             report.diff = NOTHING.into();

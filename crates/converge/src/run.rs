@@ -1,25 +1,28 @@
 //! One run from lock to history: the whole life of `apply`, `check` and `revert`.
 
 use crate::data_dir::DataDir;
-use crate::drive::{Driven, Observer, drive, mode_word};
+use crate::drive::{Observer, drive};
 use crate::error::Error;
 use crate::hands::{StateHands, mutates};
 use crate::history::{self, Summary};
 use crate::inputs::Shelf;
-use crate::journal::Journal;
-use crate::lock::RunLock;
+use crate::journal::{Glance, Journal};
+use crate::lock::{Note, RunLock};
 use crate::machine::Machine;
 use crate::plan::Plan;
-use crate::revert::{RevertHands, Selection};
-use std::collections::HashMap;
+use crate::refresh::{self, Explaining, Refreshes, Withholding};
+use crate::revert::{NOTHING, RevertHands, Selection};
+use crate::which_run;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use svix_ksuid::{Ksuid, KsuidLike};
 use tokio_util::sync::CancellationToken;
-use zester_engine::{Force, NodeId, Run};
+use zester_engine::{Graph, Run};
 use zester_host::overlay::Overlay;
-use zester_model::outcome::{Mode, RunResult};
+use zester_model::outcome::{Mode, RunResult, StateResult};
 
 /// How a run is to be carried out.
 #[derive(Clone, Debug)]
@@ -51,7 +54,8 @@ pub async fn run(
     cancel: &CancellationToken,
 ) -> Result<RunResult, Error> {
     let started = Instant::now();
-    let run_id = new_run_id();
+    let deadline = Deadline::watch(options.timeout, cancel);
+    let options = &which_run(plan.is_some(), options)?;
     let asked = match (&plan, &options.run) {
         (Some(plan), _) => plan.asked.clone(),
         (None, Some(run)) => format!("run {run}"),
@@ -62,135 +66,317 @@ pub async fn run(
         let hint = warning.hint.as_deref().unwrap_or_default();
         observer.notice(&format!("{}: {}; {hint}", place.unwrap_or_default(), warning.message));
     }
-    let locked = if mutates(options.mode) {
-        let data_dir = DataDir::open(&options.data_dir)?;
-        let purpose = format!("zester {} {asked}", mode_word(options.mode));
-        let waiting = |holder: &str| observer.notice(&format!("waiting for another run to end: {holder}"));
-        let lock = RunLock::take(&data_dir, &purpose, options.no_wait, cancel, waiting).await?;
-        let journal = Arc::new(Journal::open(&data_dir, &run_id)?);
-        Some((data_dir, lock, journal))
-    } else {
-        None
+    let (mode, pid) = (options.mode, std::process::id());
+    let note = Note { run_id: new_run_id(), mode, asked, pid, started_at: now() };
+    let held = match mutates(mode) {
+        true => Some(Held::take(options, &note, observer.as_ref(), &deadline, cancel).await?),
+        false => None,
     };
-    let journal = locked.as_ref().map(|(_, _, journal)| journal.clone());
-    let deadline = watch_deadline(options.timeout, cancel);
-    let driven = match options.mode {
-        Mode::Revert => revert(plan, options, machine, observer.clone(), journal.clone(), cancel).await,
-        Mode::Apply | Mode::Check => match plan {
-            Some(plan) => apply(plan, options, machine, observer.clone(), journal.clone(), cancel).await,
-            None => Err(Error::other("there is nothing to run")),
-        },
+    let journal = held.as_ref().map(|held| held.journal.clone());
+    let scene = Scene { options, machine, observer: observer.clone(), cancel };
+    let ran = match (mode, plan, journal) {
+        (Mode::Revert, plan, Some(journal)) => scene.revert(plan, journal).await,
+        (Mode::Apply | Mode::Check, Some(plan), journal) => scene.apply(plan, journal).await,
+        _ => Err(Error::other("there is nothing to run")),
     };
-    if let Some(deadline) = deadline {
-        deadline.abort();
-    }
-    let driven = driven?;
-    let canceled = driven.run.is_canceled();
-    if canceled {
+    let ran = match ran {
+        Ok(ran) => ran,
+        Err(error) => {
+            held.into_iter().for_each(|held| held.lock.release());
+            return Err(error);
+        }
+    };
+    if ran.canceled {
         let left: Vec<String> =
             machine.processes.kill_everything().await.iter().map(u32::to_string).collect();
         if !left.is_empty() {
             observer.notice(&format!("these processes could not be ended: {}", left.join(", ")));
         }
     }
-    if let Some(journal) = &journal {
-        journal.finish(owed(&driven))?;
-    }
     let elapsed_ms = started.elapsed().as_millis() as u64;
-    let result = RunResult::new(options.mode, run_id, canceled, elapsed_ms, driven.states);
-    if let Some((data_dir, _lock, _)) = &locked {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        if let Err(error) = history::add(data_dir, &Summary::of(&result, &asked, now)) {
+    let mut result = RunResult::new(mode, note.run_id.clone(), ran.canceled, elapsed_ms, ran.states);
+    let mut troubles = ran.troubles;
+    if let Some(after) = deadline.passed().filter(|_| ran.canceled) {
+        result.timed_out = true;
+        troubles.insert(0, format!("timeout: canceled after {after:?}"));
+    }
+    if let Some(held) = held {
+        // Whatever cannot be written: what was done is told.
+        if let Err(error) = held.journal.finish(ran.settled, ran.owed) {
+            troubles.push(format!("what this run did could not be written down in full: {error}"));
+        }
+        result.error = troubles.join("; ");
+        if let Err(error) = history::add(&held.data_dir, &Summary::of(&result, &note, now())) {
             observer.notice(&format!("the run could not be added to the history: {error}"));
         }
+        held.lock.release();
     }
+    result.error = troubles.join("; ");
     Ok(result)
 }
 
-/// A run past its time is canceled like any other.
-fn watch_deadline(
-    timeout: Option<Duration>,
-    cancel: &CancellationToken,
-) -> Option<tokio::task::JoinHandle<()>> {
-    let (timeout, cancel) = (timeout?, cancel.clone());
-    Some(tokio::spawn(async move {
-        tokio::time::sleep(timeout).await;
-        cancel.cancel();
-    }))
+/// Seconds since the epoch.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-async fn apply(
-    plan: Arc<Plan>,
-    options: &Options,
-    machine: &Machine,
-    observer: Arc<dyn Observer>,
-    journal: Option<Arc<Journal>>,
-    cancel: &CancellationToken,
-) -> Result<Driven, Error> {
-    let (owed, unconfirmed) = match &journal {
-        Some(journal) => (journal.owed(), Default::default()),
-        // A dry run shows what is owed and what is not in place, without taking the lock.
-        None if options.data_dir.is_dir() => {
-            let glance = crate::journal::Glance::read(&DataDir::open(&options.data_dir)?)?;
-            (glance.owed, glance.unconfirmed)
+/// A revert of a run by the whole id of that run; one of nothing named is of the last run that can be undone.
+fn which_run(has_plan: bool, options: &Options) -> Result<Options, Error> {
+    let mut options = options.clone();
+    if options.mode == Mode::Revert {
+        let data_dir = DataDir::open(&options.data_dir)?;
+        options.run = match &options.run {
+            Some(given) => Some(which_run::named(&data_dir, given)?),
+            None if has_plan => None,
+            None => Some(which_run::newest(&data_dir)?),
+        };
+    }
+    Ok(options)
+}
+
+/// What a mutating run holds while it lasts.
+struct Held {
+    data_dir: DataDir,
+    lock: RunLock,
+    journal: Arc<Journal>,
+}
+
+impl Held {
+    async fn take(
+        options: &Options,
+        note: &Note,
+        observer: &dyn Observer,
+        deadline: &Deadline,
+        cancel: &CancellationToken,
+    ) -> Result<Held, Error> {
+        let data_dir = DataDir::open(&options.data_dir)?;
+        let holder = Mutex::new(String::new());
+        let waiting = |who: &str| {
+            observer.notice(&format!("waiting for another run to end: {who}"));
+            *holder.lock().unwrap_or_else(PoisonError::into_inner) = who.to_string();
+        };
+        let taken = RunLock::take(&data_dir, note, options.no_wait, cancel, waiting).await;
+        let lock = taken.map_err(|error| match (error, deadline.passed()) {
+            (Error::Canceled, Some(after)) => {
+                let waiting_for = holder.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                Error::TimedOut { after, waiting_for }
+            }
+            (error, _) => error,
+        })?;
+        if let Some(killed) = lock.killed.clone()
+            && let Err(error) = history::add_killed(&data_dir, killed)
+        {
+            observer.notice(&format!("a run that was killed could not be added to the history: {error}"));
         }
-        None => Default::default(),
-    };
-    let graph = plan.graph_owing(&owed)?;
-    let overlay = (options.mode == Mode::Check).then(|| Arc::new(Overlay::above(machine.files.clone())));
-    let hands = Arc::new(StateHands {
-        graph: graph.clone(),
-        shelf: Shelf { inputs: plan.inputs.clone(), machine: machine.clone(), cancel: cancel.clone() },
-        plan,
-        machine: machine.clone(),
-        overlay,
-        journal,
-        cancel: cancel.clone(),
-        observer: observer.clone(),
-        due: Mutex::new(HashMap::new()),
-        unconfirmed,
-        foresight: Default::default(),
-    });
-    drive(Run::new(graph, options.mode, options.concurrency), hands, observer.as_ref(), cancel).await
+        match Journal::open(&data_dir, &note.run_id) {
+            Ok(journal) => Ok(Held { data_dir, lock, journal: Arc::new(journal) }),
+            Err(error) => {
+                lock.release();
+                Err(error)
+            }
+        }
+    }
 }
 
-async fn revert(
-    plan: Option<Arc<Plan>>,
-    options: &Options,
-    machine: &Machine,
+/// A run past its time is canceled like any other; its wait for the lock counts.
+struct Deadline {
+    after: Option<Duration>,
+    passed: Arc<AtomicBool>,
+    watch: Option<tokio::task::JoinHandle<()>>,
+}
+
+impl Deadline {
+    fn watch(after: Option<Duration>, cancel: &CancellationToken) -> Deadline {
+        let passed = Arc::new(AtomicBool::new(false));
+        let watch = after.map(|after| {
+            let (cancel, passed) = (cancel.clone(), passed.clone());
+            tokio::spawn(async move {
+                tokio::time::sleep(after).await;
+                if !cancel.is_cancelled() {
+                    passed.store(true, Ordering::SeqCst);
+                    cancel.cancel();
+                }
+            })
+        });
+        Deadline { after, passed, watch }
+    }
+
+    /// How long the run had, if that was not enough.
+    fn passed(&self) -> Option<Duration> {
+        self.after.filter(|_| self.passed.load(Ordering::SeqCst))
+    }
+}
+
+impl Drop for Deadline {
+    fn drop(&mut self) {
+        if let Some(watch) = &self.watch {
+            watch.abort();
+        }
+    }
+}
+
+/// What states did, and what is to be written down about it.
+struct Ran {
+    states: Vec<StateResult>,
+    canceled: bool,
+    /// Watchers that are owed nothing any more.
+    settled: Vec<String>,
+    /// Watchers that are owed a refresh, and by the change of what.
+    owed: Vec<(String, Vec<String>)>,
+    /// What went wrong beside the states.
+    troubles: Vec<String>,
+}
+
+/// What every part of a run works with.
+struct Scene<'a> {
+    options: &'a Options,
+    machine: &'a Machine,
     observer: Arc<dyn Observer>,
-    journal: Option<Arc<Journal>>,
-    cancel: &CancellationToken,
-) -> Result<Driven, Error> {
-    let journal = journal.ok_or_else(|| Error::other("a revert needs the journal"))?;
-    let selection = match (plan, &options.run) {
-        (Some(plan), run) => Selection::of_plan(&plan, &journal, run.as_deref())?,
-        (None, Some(run)) => Selection::of_run(&journal, run)?,
-        (None, None) => return Err(Error::other("say what to revert: a reference, or --run ID")),
-    };
-    let hands = Arc::new(RevertHands {
-        undos: selection.undos,
-        machine: machine.clone(),
-        journal,
-        cancel: cancel.clone(),
-        force: options.force,
-        left: Default::default(),
-    });
-    let machine_run = Run::new(selection.graph, Mode::Revert, options.concurrency);
-    drive(machine_run, hands, observer.as_ref(), cancel).await
+    cancel: &'a CancellationToken,
 }
 
-/// Who is still owed a refresh, and by the change of what. Debts of earlier runs are on disk already.
-fn owed(driven: &Driven) -> Vec<(String, Vec<String>)> {
-    let graph = driven.run.graph();
-    let name = |node: NodeId| graph.name(node).to_string();
-    driven
-        .run
-        .owed_refresh()
-        .into_iter()
-        .filter_map(|node| match driven.run.forced(node) {
-            Some(Force::Watch { changed }) => Some((name(node), changed.into_iter().map(name).collect())),
-            _ => None,
+impl Scene<'_> {
+    async fn apply(&self, plan: Arc<Plan>, journal: Option<Arc<Journal>>) -> Result<Ran, Error> {
+        let (mut owed, unconfirmed) = match &journal {
+            Some(journal) => (journal.owed(), Default::default()),
+            // A dry run shows what is owed and what is not in place, without taking the lock.
+            None if self.options.data_dir.is_dir() => {
+                let glance = Glance::read(&DataDir::open(&self.options.data_dir)?)?;
+                (glance.owed, glance.unconfirmed)
+            }
+            None => Default::default(),
+        };
+        for inherited in refresh::inherit(&plan, &mut owed) {
+            if let Some(journal) = &journal {
+                self.observer.notice(&inherited.words());
+                journal.pass_on(&inherited.watcher, &inherited.heirs)?;
+            }
+        }
+        let graph = plan.graph_owing(&owed)?;
+        if let Some(journal) = &journal {
+            journal.describe(&plan.scope(), &graph);
+        }
+        let hands = self.hands(plan, graph.clone(), journal, unconfirmed, self.observer.clone());
+        let run = Run::new(graph, self.options.mode, self.options.concurrency);
+        let driven = drive(run, hands, self.observer.as_ref(), self.cancel).await?;
+        Ok(Ran {
+            canceled: driven.run.is_canceled(),
+            settled: refresh::settled(&driven, &owed),
+            owed: refresh::owed(&driven),
+            states: driven.states,
+            troubles: Vec::new(),
         })
-        .collect()
+    }
+
+    fn hands(
+        &self,
+        plan: Arc<Plan>,
+        graph: Arc<Graph>,
+        journal: Option<Arc<Journal>>,
+        unconfirmed: BTreeSet<String>,
+        observer: Arc<dyn Observer>,
+    ) -> Arc<StateHands> {
+        let machine = self.machine.clone();
+        let overlay =
+            (self.options.mode == Mode::Check).then(|| Arc::new(Overlay::above(machine.files.clone())));
+        Arc::new(StateHands {
+            graph,
+            shelf: Shelf {
+                inputs: plan.inputs.clone(),
+                machine: machine.clone(),
+                cancel: self.cancel.clone(),
+            },
+            plan,
+            machine,
+            overlay,
+            journal,
+            cancel: self.cancel.clone(),
+            observer,
+            due: Mutex::new(HashMap::new()),
+            unconfirmed,
+            foresight: Default::default(),
+        })
+    }
+
+    async fn revert(&self, plan: Option<Arc<Plan>>, journal: Arc<Journal>) -> Result<Ran, Error> {
+        let Scene { options, machine, observer, cancel } = self;
+        let selection = match (&plan, &options.run) {
+            (Some(plan), run) => Selection::of_plan(plan, &journal, run.as_deref())?,
+            (None, Some(run)) => Selection::of_run(&journal, run, options.force)?,
+            (None, None) => return Err(Error::other("say what to revert: a reference, or --run ID")),
+        };
+        // Owed before it is done, as everywhere: a revert that is killed has told nobody.
+        let duties = selection.duties();
+        let taken_on = journal.owe(duties.clone())?;
+        let hands = Arc::new(RevertHands {
+            undos: selection.undos,
+            machine: (*machine).clone(),
+            journal: journal.clone(),
+            cancel: (*cancel).clone(),
+            force: options.force,
+            left: Default::default(),
+            untouched: Mutex::default(),
+            unnoted: Mutex::default(),
+        });
+        let names = plan.as_deref().map(|plan| refresh::candidates(plan, &duties)).unwrap_or_default();
+        let quiet = Withholding { inner: observer.clone(), names };
+        let machine_run = Run::new(selection.graph, Mode::Revert, options.concurrency);
+        let driven = drive(machine_run, hands.clone(), &quiet, cancel).await?;
+        let canceled = driven.run.is_canceled();
+        let untouched = std::mem::take(&mut *hands.untouched.lock().unwrap_or_else(PoisonError::into_inner));
+        let troubles = std::mem::take(&mut *hands.unnoted.lock().unwrap_or_else(PoisonError::into_inner));
+        let refreshes = Refreshes::after(&duties, &taken_on, &driven.states, &untouched, &journal)?;
+        let mut ran =
+            Ran { states: driven.states, canceled, settled: Vec::new(), owed: Vec::new(), troubles };
+        self.refresh(&mut ran, refreshes, plan, journal).await?;
+        for result in ran.states.iter().filter(|result| quiet.names.contains(&result.name)) {
+            if result.diff == NOTHING || result.skipped {
+                observer.ended(result);
+            }
+        }
+        Ok(ran)
+    }
+
+    /// Runs the actions that watch what a revert changed (S-59), and those that watch them; tells who is still owed.
+    async fn refresh(
+        &self,
+        ran: &mut Ran,
+        mut refreshes: Refreshes,
+        plan: Option<Arc<Plan>>,
+        journal: Arc<Journal>,
+    ) -> Result<(), Error> {
+        while let Some(plan) = plan.as_ref().filter(|_| !ran.canceled) {
+            let results: HashMap<&str, &StateResult> =
+                ran.states.iter().map(|result| (result.name.as_str(), result)).collect();
+            let next = refreshes.runnable(plan, &results);
+            if next.is_empty() {
+                break;
+            }
+            let part = Arc::new(plan.refreshing(&next)?);
+            let graph = part.graph.clone();
+            journal.describe(&plan.scope(), &graph);
+            let explaining = Arc::new(Explaining::new(self.observer.clone(), &part, &refreshes));
+            let (journal, none) = (Some(journal.clone()), BTreeSet::new());
+            let hands = self.hands(part, graph.clone(), journal, none, explaining.clone());
+            let run = Run::new(graph, Mode::Apply, self.options.concurrency);
+            let driven = drive(run, hands, explaining.as_ref(), self.cancel).await?;
+            ran.canceled = driven.run.is_canceled();
+            let results = explaining.told();
+            refreshes.ran(plan, &results);
+            for result in results {
+                match ran.states.iter_mut().find(|state| state.name == result.name) {
+                    Some(state) => *state = result,
+                    None => ran.states.push(result),
+                }
+            }
+        }
+        for (watcher, changed) in refreshes.left() {
+            let because = changed.join(", ");
+            self.observer.notice(&format!(
+                "{watcher} is owed a refresh, because {because} changed; the next run that holds it gives it"
+            ));
+            ran.owed.push((watcher, changed));
+        }
+        Ok(())
+    }
 }

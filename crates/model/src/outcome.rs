@@ -81,6 +81,12 @@ pub struct RunResult {
     pub test: bool,
     pub success: bool,
     pub canceled: bool,
+    /// Canceled because its time was over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub timed_out: bool,
+    /// What went wrong beside the states: its time was over, or what it did could not be written down.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub error: String,
     pub changed: usize,
     pub failed: usize,
     pub skipped: usize,
@@ -109,6 +115,8 @@ impl RunResult {
             test: mode == Mode::Check,
             success: failed == 0 && !canceled,
             canceled,
+            timed_out: false,
+            error: String::new(),
             changed: count(|state| state.changed),
             failed,
             skipped: count(|state| state.skipped),

@@ -51,5 +51,5 @@ pub fn converge(
 ) -> answer::Result {
     let mode = if test { Mode::Check } else { Mode::Apply };
     let plan = app.plan(&app.request(references, inputs, Access::Command))?;
-    app.execute(Some(plan), &app.options(mode, inputs, running))
+    app.execute(Some(plan), &app.options(mode, inputs, running)?)
 }

@@ -45,7 +45,7 @@ pub fn run(args: Call, app: &mut App) -> answer::Result {
             let plan =
                 app.blocking(move |machine, cancel| call::plan(kind, &words, &request, machine, cancel))?;
             let mode = if test { Mode::Check } else { Mode::Apply };
-            app.execute_showing(Some(plan), &app.options(mode, &inputs, &running), true)
+            app.execute_showing(Some(plan), &app.options(mode, &inputs, &running)?, true)
         }
         Asked::Function { function, arguments } => {
             let request = app.request(Vec::new(), &inputs, Access::Command);

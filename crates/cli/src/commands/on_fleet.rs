@@ -40,7 +40,7 @@ pub struct OnFleet {
     #[arg(long)]
     pub test: bool,
     /// How long all of it may take [default: 60s; state.apply 5m, the highstate 10m]
-    #[arg(long, value_name = "DURATION", value_parser = crate::arguments::duration)]
+    #[arg(long, value_name = "DURATION", value_parser = crate::arguments::timeout)]
     pub timeout: Option<Duration>,
     /// Ask the peels themselves, without a master: no record is kept
     #[arg(long)]

@@ -1,75 +1,93 @@
 //! `zester status`
 
-use crate::answer::{self, Answer};
+use crate::answer::{self, Answer, Failure};
 use crate::app::App;
 use crate::arguments::Inputs;
 use crate::exit::Exit;
 use crate::output::duration_words;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 use zester_converge::data_dir::DataDir;
 use zester_converge::drive::mode_word;
-use zester_converge::history::{self, Summary};
+use zester_converge::forget;
+use zester_converge::history::{self, Stage, Summary};
 use zester_converge::journal::Glance;
 
 /// Show the last runs, pending refreshes, and what revert could undo
+///
+/// A refresh is pending when a state changed and something that watches it did not get to run; the next run that holds
+/// the watcher runs it. With --forget, drops the refresh that is owed to a state that no run will hold any more.
 #[derive(clap::Args, Debug)]
 pub struct Status {
     /// How many runs to list
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub last: usize,
+    /// Drop the refresh that is owed to this state (may be given several times)
+    #[arg(long, value_name = "STATE")]
+    pub forget: Vec<String>,
     #[command(flatten)]
     pub inputs: Inputs,
 }
 
 pub fn run(args: Status, app: &mut App) -> answer::Result {
-    let directory = app.data_dir(&args.inputs);
-    if !directory.is_dir() {
+    let directory = app.data_dir(&args.inputs)?;
+    if !directory.is_dir() && args.forget.is_empty() {
         let json = json!({ "runs": [], "pending_refreshes": {}, "revertible": [] });
         let text = format!("nothing has run here yet (no data directory {})\n", directory.display());
         return Ok((Answer::Document { json, text }, Exit::Good));
     }
     let data_dir = DataDir::open(&directory)?;
-    let runs = history::last(&data_dir, args.last)?;
+    if !args.forget.is_empty() {
+        return forgotten(&args.forget, &data_dir, app);
+    }
+    let runs = history::with_current(&data_dir, args.last)?;
     let glance = Glance::read(&data_dir)?;
-    let revertible: Vec<_> = glance
-        .undos
-        .iter()
-        .map(|undo| json!({ "run_id": undo.run_id, "state": undo.intent.state }))
+    let revertible: Vec<_> = revertible(&glance)
+        .into_iter()
+        .map(|(run_id, state)| json!({ "run_id": run_id, "state": state }))
         .collect();
-    let json = json!({ "runs": runs, "pending_refreshes": glance.owed, "revertible": revertible });
+    let owed: BTreeMap<_, _> = glance.owed.iter().map(|(watcher, debt)| (watcher, &debt.changed)).collect();
+    let json = json!({ "runs": runs, "pending_refreshes": owed, "revertible": revertible });
     Ok((Answer::Document { json, text: text(&runs, &glance)? }, Exit::Good))
 }
 
-fn text(runs: &[Summary], glance: &Glance) -> Result<String, answer::Failure> {
+fn forgotten(states: &[String], data_dir: &DataDir, app: &App) -> answer::Result {
+    let forgetting = forget::forget(data_dir, states, &app.cancel);
+    let dropped = app.block_on(async { forgetting.await.map_err(Failure::from) })?;
+    let mut text = String::new();
+    for (watcher, debt) in &dropped {
+        let changed: Vec<&str> = debt.changed.iter().map(String::as_str).collect();
+        text +=
+            &format!("{watcher} is owed nothing any more (it was, because {} changed)\n", changed.join(", "));
+    }
+    let dropped: BTreeMap<_, _> = dropped.iter().map(|(watcher, debt)| (watcher, &debt.changed)).collect();
+    Ok((Answer::Document { json: json!({ "forgotten": dropped }), text }, Exit::Good))
+}
+
+/// Run and state of each thing that can be undone, newest first; a state that was retried once.
+fn revertible(glance: &Glance) -> Vec<(&str, &str)> {
+    let mut all: Vec<(&str, &str)> = Vec::new();
+    for undo in &glance.undos {
+        let one = (undo.run_id.as_str(), undo.intent.state.as_str());
+        let of_this_run = all.iter().rev().take_while(|(run_id, _)| *run_id == one.0);
+        if !of_this_run.into_iter().any(|known| *known == one) {
+            all.push(one);
+        }
+    }
+    all
+}
+
+fn text(runs: &[Summary], glance: &Glance) -> Result<String, Failure> {
     let mut out = String::new();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let wrote = (|| {
         writeln!(out, "last runs")?;
         if runs.is_empty() {
             writeln!(out, "  none")?;
         }
         for run in runs {
-            let ago = match now.saturating_sub(run.ended_at) {
-                0 => "just now".to_string(),
-                seconds => format!("{} ago", duration_words(seconds * 1000)),
-            };
-            let verdict = match (run.canceled, run.success) {
-                (true, _) => "canceled",
-                (false, true) => "ok",
-                (false, false) => "failed",
-            };
-            writeln!(
-                out,
-                "  {ago}  {} {}  {verdict}: {} changed, {} failed, {} skipped of {}",
-                mode_word(run.mode),
-                run.asked,
-                run.changed,
-                run.failed,
-                run.skipped,
-                run.states
-            )?;
+            writeln!(out, "  {}  {} {}  {}", when(run), mode_word(run.mode), run.asked, how(run))?;
             writeln!(out, "      run {}", run.run_id)?;
             for state in &run.failed_states {
                 writeln!(out, "      failed: {state}")?;
@@ -79,28 +97,52 @@ fn text(runs: &[Summary], glance: &Glance) -> Result<String, answer::Failure> {
         if glance.owed.is_empty() {
             writeln!(out, "  none")?;
         }
-        for (watcher, changed) in &glance.owed {
-            let changed: Vec<&str> = changed.iter().map(String::as_str).collect();
-            writeln!(
-                out,
-                "  {watcher}  because {} changed; the next run that holds it will run it",
-                changed.join(", ")
-            )?;
+        for (watcher, debt) in &glance.owed {
+            let changed: Vec<&str> = debt.changed.iter().map(String::as_str).collect();
+            writeln!(out, "  {watcher}  because {} changed", changed.join(", "))?;
+        }
+        if !glance.owed.is_empty() {
+            writeln!(out, "  The next run that holds one of these runs it. If none ever will:")?;
+            writeln!(out, "  zester status --forget STATE")?;
         }
         writeln!(out, "\nrevert could undo")?;
         if glance.undos.is_empty() {
             writeln!(out, "  nothing")?;
         }
         let mut last = "";
-        for undo in &glance.undos {
-            if undo.run_id != last {
-                writeln!(out, "  zester revert --run {}", undo.run_id)?;
-                last = &undo.run_id;
+        for (run_id, state) in revertible(glance) {
+            if run_id != last {
+                writeln!(out, "  zester revert --run {run_id}")?;
+                last = run_id;
             }
-            writeln!(out, "      {}", undo.intent.state)?;
+            writeln!(out, "      {state}")?;
         }
         Ok(())
     })();
-    wrote.map_err(|_: std::fmt::Error| answer::Failure::usage("the status could not be written"))?;
+    wrote.map_err(|_: std::fmt::Error| Failure::usage("the status could not be written"))?;
     Ok(out)
+}
+
+/// `3m 20s ago`; of a run that has not ended, since when it runs or when it began.
+fn when(run: &Summary) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let seconds = now.saturating_sub(run.ended_at.or(run.started_at).unwrap_or(now));
+    match (run.state, seconds) {
+        (Stage::Running, seconds) => format!("for {}", duration_words(seconds * 1000)),
+        (_, 0) => "just now".to_string(),
+        (_, seconds) => format!("{} ago", duration_words(seconds * 1000)),
+    }
+}
+
+fn how(run: &Summary) -> String {
+    let verdict = match run.state {
+        Stage::Running => return "running".into(),
+        Stage::Killed => return "killed before its end".into(),
+        Stage::Ended if run.timed_out => "timeout",
+        Stage::Ended if run.canceled => "canceled",
+        Stage::Ended if run.success => "ok",
+        Stage::Ended => "failed",
+    };
+    let Summary { changed, failed, skipped, states, .. } = run;
+    format!("{verdict}: {changed} changed, {failed} failed, {skipped} skipped of {states}")
 }

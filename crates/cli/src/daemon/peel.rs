@@ -54,7 +54,7 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
     let name = args.id.clone().or(app.config.id.clone()).unwrap_or_else(default_id);
     let id = PeelId::parse(&name)
         .map_err(|bad| Failure::usage(format!("`{name}` is {bad}; name the peel with --id")))?;
-    let data_dir = app.data_dir(&Inputs { data_dir: args.data_dir.clone(), ..Inputs::default() });
+    let data_dir = app.data_dir(&Inputs { data_dir: args.data_dir.clone(), ..Inputs::default() })?;
     DataDir::open(&data_dir)?;
     app.block_on(daemon::live(app, &args.flags, |life: Life| async {
         let shown = args.connect.servers_of_daemon(app).shown();

@@ -50,24 +50,29 @@ pub fn state(result: &StateResult, shown: Shown, paint: Paint) -> String {
     let pad = " ".repeat(width.saturating_sub(name.chars().count()));
     let line = format!(" {mark} {name}{pad}  {}  {words}", paint.dim(&format!("{time:<6}")));
     let mut out = line.trim_end().to_string() + "\n";
-    for line in under(result, paint) {
+    let printed: Vec<&str> = match output {
+        true => ["stdout", "stderr"].iter().flat_map(|stream| printed(result, stream)).collect(),
+        false => Vec::new(),
+    };
+    // The error of a command repeats the end of what it printed.
+    for line in under(result, paint).iter().filter(|line| !printed.contains(&line.as_str())) {
         let _ = writeln!(out, "     {line}");
     }
-    if output {
-        for stream in ["stdout", "stderr"] {
-            let text = result.details.get(stream).and_then(|text| text.as_str()).unwrap_or_default();
-            text.lines().for_each(|line| {
-                let _ = writeln!(out, "     {line}");
-            });
-        }
+    for line in printed {
+        let _ = writeln!(out, "     {line}");
     }
     out
+}
+
+fn printed<'a>(result: &'a StateResult, stream: &str) -> std::str::Lines<'a> {
+    result.details.get(stream).and_then(|text| text.as_str()).unwrap_or_default().lines()
 }
 
 fn forced(result: &StateResult, mode: Mode) -> Option<String> {
     let by: Vec<&str> =
         result.details.get("forced_by")?.as_array()?.iter().filter_map(|name| name.as_str()).collect();
     Some(match result.details.get("forced")?.as_str()? {
+        "watch" if mode == Mode::Revert => format!("because {} was reverted", by.join(", ")),
         "watch" if mode == Mode::Check => format!("because {} would change", by.join(", ")),
         "watch" => format!("because {} changed", by.join(", ")),
         "pending_refresh" => "because an earlier run owed it a refresh".to_string(),
@@ -164,8 +169,11 @@ pub fn ending(result: &RunResult, plan: Option<&Plan>, paint: Paint) -> String {
     parts.push(paint_if(result.skipped, format!("{} skipped", result.skipped), Paint::yellow));
     let _ = write!(out, "{}   {}", parts.join("  "), duration_words(result.total_duration_ms));
     out.push_str(if result.mode == Mode::Check { "   nothing was changed\n" } else { "\n" });
-    if result.canceled {
+    if result.canceled && !result.timed_out {
         let _ = writeln!(out, "{}", paint.red("canceled before the end"));
+    }
+    if !result.error.is_empty() {
+        let _ = writeln!(out, "{}", paint.red(&result.error));
     }
     let place = |name: &str| plan.and_then(|plan| place_of(plan, &plan.sources, name)).unwrap_or_default();
     for state in result.states.values().filter(|state| state.failed()) {

@@ -134,3 +134,13 @@ fn c15_a_text_arrives_with_the_letters_that_were_typed() {
     }
     assert_eq!(scratch.json(&["call", "settings.get", "none", "007"]), 7, "a value is read");
 }
+
+#[test]
+#[rule("C-4")]
+fn c4_what_a_failed_command_printed_is_shown_once() {
+    let done = Scratch::new().zester(&["call", "cmd.run", "echo out; echo oops >&2; echo more >&2; exit 3"]);
+    assert_eq!(done.code, Some(2), "{}", done.stderr);
+    for line in ["out", "oops", "more"] {
+        assert_eq!(done.stdout.lines().filter(|shown| shown.trim() == line).count(), 1, "{}", done.stdout);
+    }
+}

@@ -81,3 +81,30 @@ fn c3_a_deadline_is_exit_code_two() {
     assert_eq!((done.code, done.json()["canceled"].as_bool()), (Some(2), Some(true)));
     assert!(!left_over(&scratch));
 }
+
+#[test]
+#[rule("C-3", "S-32")]
+fn c3_a_deadline_says_timeout_and_after_how_long() {
+    let scratch = scratch();
+    let words = ["apply", "c", "--timeout", "300ms"];
+    let result = scratch.json(&words);
+    assert_eq!((result["timed_out"].as_bool(), result["canceled"].as_bool()), (Some(true), Some(true)));
+    assert_eq!(result["error"], "timeout: canceled after 300ms");
+    let text = scratch.zester(&words);
+    assert!(text.stdout.contains("timeout: canceled after 300ms"), "{}", text.stdout);
+    let status = scratch.json(&["status"]);
+    assert_eq!(status["runs"][0]["timed_out"], true, "{status}");
+    assert!(!left_over(&scratch));
+}
+
+#[test]
+#[rule("C-15")]
+fn c15_no_time_at_all_is_a_usage_error() {
+    let scratch = Scratch::with("x:\n  cmd.run: [{command: \"touch @T@/x\"}]\n");
+    for words in [&["apply", "c", "--timeout", "0"][..], &["*", "test.ping", "--timeout", "0s"][..]] {
+        let refused = scratch.zester(words);
+        assert_eq!(refused.code, Some(1), "{words:?}");
+        assert!(refused.stderr.contains("--timeout"), "{}", refused.stderr);
+    }
+    assert!(!scratch.path("x").exists());
+}

@@ -48,3 +48,47 @@ fn s42_the_lock_dies_with_its_holder() {
     scratch.write("go", "");
     assert_eq!(scratch.zester(&["apply", "c", "--no-wait"]).code, Some(0));
 }
+
+#[test]
+#[rule("C-14")]
+fn c14_a_run_is_in_status_from_its_start_and_a_killed_one_is_shown_as_killed() {
+    let scratch = Scratch::with(STATES);
+    let mut first = scratch.spawn(&["apply", "c"]);
+    wait_for("the first run", || scratch.path("begun").exists());
+    let during = scratch.json(&["status"]);
+    assert_eq!(
+        (during["runs"][0]["state"].as_str(), during["runs"][0]["asked"].as_str()),
+        (Some("running"), Some("c"))
+    );
+    let run_id = during["runs"][0]["run_id"].clone();
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let after = scratch.json(&["status"]);
+    assert_eq!((&after["runs"][0]["state"], &after["runs"][0]["run_id"]), (&"killed".into(), &run_id));
+    assert!(scratch.zester(&["status"]).stdout.contains("apply c  killed before its end"));
+    // It is remembered when others have run.
+    scratch.write("go", "");
+    scratch.write("states/other.zy", "other:\n  test.succeed_with_changes: []\n");
+    assert_eq!(scratch.zester(&["apply", "other"]).code, Some(0));
+    let later = scratch.json(&["status"]);
+    let states: Vec<_> =
+        later["runs"].as_array().unwrap().iter().map(|run| run["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["ended", "killed"], "{later}");
+}
+
+#[test]
+#[rule("C-3", "S-42")]
+fn s42_a_timeout_bounds_the_wait_for_another_run() {
+    let scratch = Scratch::with(STATES);
+    let mut first = scratch.spawn(&["apply", "c"]);
+    wait_for("the first run", || scratch.path("begun").exists());
+    let late = scratch.zester(&["apply", "c", "--timeout", "100ms"]);
+    assert_eq!(late.code, Some(2), "{}", late.stderr);
+    assert!(
+        late.stderr.contains("timeout: after 100ms another run was still under way: pid "),
+        "{}",
+        late.stderr
+    );
+    scratch.write("go", "");
+    assert_eq!(first.wait().unwrap().code(), Some(0));
+}

@@ -8,6 +8,7 @@ mod call;
 mod cancel;
 mod check_cmd;
 mod conformance;
+mod data_dir;
 mod dry_run;
 mod formats;
 mod graph;

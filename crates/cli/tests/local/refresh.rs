@@ -106,3 +106,65 @@ fn s39_a_failed_refresh_stays_owed() {
     assert_eq!(scratch.zester(&["apply", "c"]).code, Some(0));
     assert_eq!(restarts(&scratch), 3);
 }
+
+/// The restart was owed and then got another name, or a condition, or nobody needs it any more.
+fn owing() -> Scratch {
+    let scratch = Scratch::with(STATES);
+    assert_eq!(scratch.zester(&["apply", "c"]).code, Some(2));
+    assert_eq!(scratch.json(&["status"])["pending_refreshes"].as_object().unwrap().len(), 1);
+    scratch.write("open", "");
+    scratch
+}
+
+#[test]
+#[rule("S-39")]
+fn s39_a_condition_that_is_not_met_settles_the_debt_on_disk() {
+    for condition in ["onchanges: [{test.nop: still}]", "prereq: [{test.nop: still}]"] {
+        let scratch = owing();
+        let text = STATES.replace("    - require: [{cmd: gate}]\n", &format!("    - {condition}\n"));
+        scratch.write("states/c.zy", &format!("{text}still:\n  test.nop: []\n"));
+        let result = scratch.json(&["apply", "c"]);
+        assert_eq!(result["states"]["cmd.run:restart"]["skipped"], true, "{result}");
+        assert_eq!(scratch.json(&["status"])["pending_refreshes"], serde_json::json!({}), "{condition}");
+    }
+}
+
+#[test]
+#[rule("S-39")]
+fn s39_a_watcher_that_was_renamed_inherits_the_debt_and_one_that_is_gone_takes_it_along() {
+    let scratch = owing();
+    scratch.write("states/c.zy", &STATES.replace("restart:", "reload:"));
+    let foreseen = scratch.json(&["check", "c"]);
+    assert_eq!(foreseen["states"]["cmd.run:reload"]["changed"], true, "{foreseen}");
+    let told = scratch.zester(&["apply", "c"]);
+    assert!(
+        told.stderr.contains("cmd.run:restart is gone") && told.stderr.contains("cmd.run:reload"),
+        "{}",
+        told.stderr
+    );
+    assert_eq!(restarts(&scratch), 1);
+    assert_eq!(scratch.json(&["status"])["pending_refreshes"], serde_json::json!({}));
+
+    let scratch = owing();
+    scratch.write("states/c.zy", "conf:\n  file.managed: [{path: \"@T@/conf\"}, {content: v1}]\n");
+    // Asked for something else: the watcher may still be where it was.
+    scratch.write("states/d.zy", "include: [c]\n");
+    scratch.json(&["apply", "d"]);
+    assert_eq!(scratch.json(&["status"])["pending_refreshes"].as_object().unwrap().len(), 1);
+    scratch.json(&["apply", "c"]);
+    assert_eq!(scratch.json(&["status"])["pending_refreshes"], serde_json::json!({}));
+}
+
+#[test]
+#[rule("S-39")]
+fn s39_a_debt_can_be_dropped_by_hand() {
+    let scratch = owing();
+    assert!(scratch.zester(&["status"]).stdout.contains("zester status --forget STATE"));
+    let wrong = scratch.zester(&["status", "--forget", "cmd.run:restrat"]);
+    assert_eq!(wrong.code, Some(1));
+    assert!(wrong.stderr.contains("did you mean `cmd.run:restart`?"), "{}", wrong.stderr);
+    assert_eq!(scratch.zester(&["status", "--forget", "cmd.run:restart"]).code, Some(0));
+    assert_eq!(scratch.json(&["status"])["pending_refreshes"], serde_json::json!({}));
+    scratch.json(&["apply", "c"]);
+    assert_eq!(restarts(&scratch), 0);
+}

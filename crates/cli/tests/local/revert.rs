@@ -101,3 +101,149 @@ fn s31_commands_have_nothing_to_revert() {
     assert_eq!((result["changed"].as_u64(), result["failed"].as_u64()), (Some(0), Some(0)));
     assert!(scratch.path("x").exists());
 }
+
+/// A directory, a file two edges below it, and between them a state that changes nothing.
+const APART: &str = r#"
+dir:
+  file.directory: [{path: "@T@/d"}]
+between:
+  test.nop: [{require: [{file.directory: dir}]}]
+below:
+  file.managed: [{path: "@T@/elsewhere"}, {content: x}, {require: [{test.nop: between}]}]
+"#;
+
+#[test]
+#[rule("S-31")]
+fn s31_a_revert_of_a_run_goes_through_states_that_changed_nothing() {
+    for words in [&["revert", "--run", "RUN"][..], &["revert"][..]] {
+        let scratch = Scratch::with(APART);
+        let run = scratch.json(&["apply", "c"])["run_id"].as_str().unwrap().to_string();
+        std::fs::remove_file(scratch.path("states/c.zy")).unwrap();
+        let words: Vec<&str> = words.iter().map(|word| if *word == "RUN" { &run } else { *word }).collect();
+        let result = scratch.json(&words);
+        assert_eq!(result["changed"], 2, "{result}");
+        let level = |name: &str| result["states"][name]["level"].as_u64().unwrap();
+        assert!(level("file.managed:below") > level("file.directory:dir"), "{result}");
+    }
+    // If what stands on it cannot be reverted, neither is the directory, however far below it lies.
+    let scratch = Scratch::with(APART);
+    let run = scratch.json(&["apply", "c"])["run_id"].as_str().unwrap().to_string();
+    scratch.write("elsewhere", "theirs");
+    let result = scratch.json(&["revert", "--run", &run]);
+    assert_eq!(result["states"]["file.directory:dir"]["skip_reason"], "require_failed", "{result}");
+    assert!(scratch.path("d").is_dir());
+    // And it can be asked for again.
+    std::fs::write(scratch.path("elsewhere"), "x").unwrap();
+    assert_eq!(scratch.json(&["revert", "--run", &run])["changed"], 2);
+    assert!(!scratch.path("d").exists());
+}
+
+#[test]
+#[rule("S-31")]
+fn s31_a_run_that_nobody_knows_is_said_to_be_unknown() {
+    let scratch = Scratch::with(STATES);
+    let run = apply(&scratch, "one");
+    for words in [
+        &["revert", "--run", "nonsense"][..],
+        &["revert", "c", "--run", "nonsense", "--settings", "@T@/settings.yaml"][..],
+    ] {
+        let refused = scratch.zester(words);
+        assert_eq!(refused.code, Some(1));
+        let words = &refused.stderr;
+        assert!(words.contains("there is no run `nonsense` here") && words.contains(&run), "{words}");
+    }
+    let again = scratch.zester(&["revert", "--run", &run[..8]]);
+    assert_eq!(again.code, Some(0), "{}", again.stderr);
+}
+
+#[test]
+#[rule("S-31", "S-43")]
+fn s31_status_offers_to_undo_only_what_left_something_to_undo() {
+    let scratch = Scratch::with(
+        "ok:\n  file.managed: [{path: \"@T@/ok\"}, {content: x}]\nlost:\n  file.managed: [{path: \"@T@/no/dir/x\"}, {content: x}]\nbad:\n  file.symlink: [{path: \"@T@/ok/x\"}, {target: y}]\n",
+    );
+    scratch.zester(&["apply", "c"]);
+    let status = scratch.json(&["status"]);
+    let states: Vec<_> = status["revertible"].as_array().unwrap().iter().map(|undo| &undo["state"]).collect();
+    assert_eq!(states, ["file.managed:ok"], "{status}");
+}
+
+/// A service that was told of the configuration.
+const WATCHED: &str = r#"
+conf:
+  file.managed: [{path: "@T@/conf"}, {content: new}]
+restart:
+  cmd.run: [{command: "cat @T@/conf >> @T@/log; echo >> @T@/log"}, {refresh_only: true}, {watch: [{file: conf}]}]
+after:
+  cmd.run: [{command: "echo after >> @T@/log"}, {refresh_only: true}, {watch: [{cmd: restart}]}]
+other:
+  cmd.run: [{command: "echo other >> @T@/log"}]
+"#;
+
+fn watched() -> (Scratch, String) {
+    let scratch = Scratch::with(WATCHED);
+    scratch.write("conf", "old");
+    let result = scratch.json(&["apply", "c"]);
+    assert_eq!(result["changed"], 4, "{result}");
+    std::fs::remove_file(scratch.path("log")).unwrap();
+    (scratch, result["run_id"].as_str().unwrap().to_string())
+}
+
+#[test]
+#[rule("S-59")]
+fn s59_who_watches_what_a_revert_changed_runs_in_it() {
+    let (scratch, _) = watched();
+    let result = scratch.json(&["revert", "c"]);
+    assert_eq!(scratch.read("log").as_deref(), Some("old\nafter\n"), "{result}");
+    let restart = &result["states"]["cmd.run:restart"];
+    assert_eq!(
+        (restart["changed"].as_bool(), restart["details"]["forced_by"][0].as_str()),
+        (Some(true), Some("file.managed:conf"))
+    );
+    assert_eq!(result["states"]["cmd.run:other"]["diff"], "nothing to revert");
+    assert_eq!(scratch.json(&["status"])["pending_refreshes"], serde_json::json!({}));
+    // Nothing was reverted: nobody is told.
+    scratch.json(&["revert", "c"]);
+    assert_eq!(scratch.read("log").as_deref(), Some("old\nafter\n"));
+    assert_eq!(scratch.json(&["status"])["pending_refreshes"], serde_json::json!({}));
+}
+
+#[test]
+#[rule("S-59", "S-39")]
+fn s59_a_refresh_that_fails_in_a_revert_stays_owed() {
+    let (scratch, _) = watched();
+    let text = WATCHED.replace("echo after >>", "false; test -e @T@/open && echo after >>");
+    scratch.write("states/c.zy", &text);
+    assert_eq!(scratch.zester(&["revert", "c"]).code, Some(2));
+    let owed = scratch.json(&["status"])["pending_refreshes"].clone();
+    assert_eq!(owed, serde_json::json!({ "cmd.run:after": ["cmd.run:restart"] }));
+    scratch.write("open", "");
+    scratch.write(
+        "states/after.zy",
+        "after:\n  cmd.run: [{command: \"echo given >> @T@/log\"}, {refresh_only: true}]\n",
+    );
+    scratch.json(&["apply", "after"]);
+    assert_eq!(scratch.read("log").as_deref(), Some("old\ngiven\n"));
+}
+
+#[test]
+#[rule("S-59", "S-39")]
+fn s59_who_is_no_part_of_a_revert_is_owed_its_refresh() {
+    let (scratch, run) = watched();
+    let text = scratch.zester(&["revert", "--run", &run]);
+    assert!(text.stderr.contains("cmd.run:restart is owed a refresh"), "{}", text.stderr);
+    assert_eq!((scratch.read("conf").as_deref(), scratch.read("log")), (Some("old"), None));
+    let owed = scratch.json(&["status"])["pending_refreshes"].clone();
+    assert_eq!(owed, serde_json::json!({ "cmd.run:restart": ["file.managed:conf"] }));
+    scratch.json(&["apply", "c"]);
+    assert_eq!(scratch.read("log").as_deref(), Some("other\nnew\nafter\n"));
+}
+
+#[test]
+#[rule("S-59")]
+fn s59_a_revert_that_was_refused_owes_nothing() {
+    let (scratch, run) = watched();
+    scratch.write("conf", "theirs");
+    assert_eq!(scratch.zester(&["revert", "--run", &run]).code, Some(2));
+    assert_eq!(scratch.json(&["status"])["pending_refreshes"], serde_json::json!({}));
+}

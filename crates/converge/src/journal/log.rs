@@ -1,13 +1,12 @@
-//! The log of one run: append-only, a checksum a line, read back up to the first line that is not whole.
+//! The log of one run: append-only, a checksum a line. A line that is not whole is passed over, those after it are read.
 
-use super::record::{Ended, Intent, Record};
-use crate::data_dir::{open_append, sync_directory};
+use super::record::{Ended, Intent, Record, Started};
+use crate::disk::{Disk, cut_torn_end, open_append};
 use crate::error::Error;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use zester_model::limits;
 
 /// A log on disk, by its name `<sequence>-<run id>.<open|log>`.
@@ -15,7 +14,7 @@ use zester_model::limits;
 pub struct LogFile {
     path: PathBuf,
     sequence: u64,
-    run_id: String,
+    pub run_id: String,
     /// The run is under way or was cut off.
     pub open: bool,
 }
@@ -27,6 +26,10 @@ pub struct Undo {
     pub intent: Intent,
     /// The undo value in force: the intent's, or what acting revealed.
     pub value: serde_json::Value,
+    /// The object that holds the graph of its run; logs of earlier versions have none.
+    pub graph: Option<String>,
+    /// What its run was asked for.
+    pub scope: Option<String>,
     log: PathBuf,
 }
 
@@ -87,7 +90,7 @@ impl LogFile {
                         owed.remove(&ended.state);
                     }
                 }
-                Record::Reverted { .. } => {}
+                Record::Started(_) | Record::Reverted { .. } => {}
             }
         }
         owed.retain(|_, changed| !changed.is_empty());
@@ -115,14 +118,18 @@ impl LogFile {
     /// have done something: undoing all of them, newest first, leads back to where the run found it.
     pub fn undos(&self) -> Result<Vec<Undo>, Error> {
         let mut found: Vec<Undo> = Vec::new();
+        let (mut graph, mut scope) = (None, None);
         for record in self.records()? {
             match record {
+                Record::Started(started) => (graph, scope) = (started.graph, Some(started.scope)),
                 Record::Intent(intent) => {
                     if let Some(value) = intent.undo.clone() {
                         found.push(Undo {
                             run_id: self.run_id.clone(),
                             intent,
                             value,
+                            graph: graph.clone(),
+                            scope: scope.clone(),
                             log: self.path.clone(),
                         });
                     }
@@ -131,7 +138,8 @@ impl LogFile {
                     let Some(at) = found.iter().rposition(|undo| undo.intent.state == ended.state) else {
                         continue;
                     };
-                    let nothing_done = !ended.changed && !ended.failed;
+                    // What a failure had done before it, only logs that say how they began tell.
+                    let nothing_done = !ended.changed && !ended.touched && !(ended.failed && scope.is_none());
                     if nothing_done {
                         found.remove(at);
                     } else if let (Some(undo), Some(value)) = (found.get_mut(at), ended.undo) {
@@ -147,22 +155,28 @@ impl LogFile {
 
     /// Before-images that this log may still need.
     pub fn objects(&self) -> Result<BTreeSet<String>, Error> {
-        Ok(self.undos()?.into_iter().flat_map(|undo| undo.intent.objects).collect())
+        let undos = self.undos()?.into_iter();
+        Ok(undos.flat_map(|undo| undo.intent.objects.into_iter().chain(undo.graph)).collect())
+    }
+
+    /// What was asked for when this run began, as far as the log says.
+    pub fn scope(&self) -> Result<Option<String>, Error> {
+        let mut records = self.records()?.into_iter();
+        Ok(records.find_map(|record| match record {
+            Record::Started(Started { scope, .. }) => Some(scope),
+            _ => None,
+        }))
     }
 
     /// Marks a run that was cut off as read. A torn last line goes, so that what is appended later can be read.
-    pub fn close(&self) -> Result<(), Error> {
-        let fail = |error| Error::io("mend", &self.path, error);
-        let bytes = fs::read(&self.path).map_err(fail)?;
-        let lines = bytes.split_inclusive(|byte| *byte == b'\n');
-        let whole: usize = lines.take_while(|line| decode(line).is_some()).map(<[u8]>::len).sum();
-        if whole < bytes.len() {
-            let file = File::options().write(true).open(&self.path).map_err(fail)?;
-            file.set_len(whole as u64).and_then(|_| file.sync_data()).map_err(fail)?;
+    pub fn close(&self, disk: &Disk) -> Result<(), Error> {
+        if cut_torn_end(&self.path)? {
+            let file = open_append(&self.path)?;
+            disk.sync(&file, &self.path)?;
         }
         let to = self.path.with_extension("log");
         fs::rename(&self.path, &to).map_err(|error| Error::io("rename", &self.path, error))?;
-        sync_directory(self.directory())
+        disk.sync_directory(self.directory())
     }
 
     pub fn remove(&self) -> Result<(), Error> {
@@ -174,11 +188,11 @@ impl LogFile {
     fn records(&self) -> Result<Vec<Record>, Error> {
         let path = if self.path.exists() { self.path.clone() } else { self.path.with_extension("log") };
         let bytes = fs::read(&path).map_err(|error| Error::io("read", &path, error))?;
-        Ok(bytes.split_inclusive(|byte| *byte == b'\n').map_while(decode).collect())
+        Ok(bytes.split_inclusive(|byte| *byte == b'\n').filter_map(decode).collect())
     }
 }
 
-/// `<crc32 in hex> <json>\n`; anything else is the torn end of a log.
+/// `<crc32 in hex> <json>\n`; anything else was torn, has rotted, or is newer than this version.
 fn decode(line: &[u8]) -> Option<Record> {
     let body = line.strip_suffix(b"\n")?;
     let (checksum, json) = (body.get(..8)?, body.get(9..)?);
@@ -200,17 +214,16 @@ fn encode(record: &Record) -> Result<Vec<u8>, Error> {
     Ok(line)
 }
 
-pub fn mark_reverted(journal: &Path, undo: &Undo) -> Result<(), Error> {
+pub fn mark_reverted(disk: &Disk, undo: &Undo) -> Result<(), Error> {
     let path = if undo.log.exists() { undo.log.clone() } else { undo.log.with_extension("log") };
-    let mut file = open_append(&path)?;
-    let line = encode(&Record::Reverted { state: undo.intent.state.clone() })?;
-    file.write_all(&line).map_err(|error| Error::io("write", journal, error))
+    disk.append_line(&path, &encode(&Record::Reverted { state: undo.intent.state.clone() })?)
 }
 
 /// Appends to the log of the run under way. Many workers may wait for one fsync together.
 pub struct Writer {
     path: PathBuf,
     file: File,
+    disk: Arc<Disk>,
     progress: Mutex<Progress>,
     synced: Condvar,
 }
@@ -220,27 +233,28 @@ struct Progress {
     written: u64,
     safe: u64,
     syncing: bool,
-    /// A write went wrong half-way: nothing that follows it in the file could be read back.
-    broken: bool,
+    /// A write went wrong half-way: a line that followed it could become part of it.
+    torn: Option<String>,
 }
 
 impl Writer {
-    pub fn create(journal: &Path, run_id: &str) -> Result<Writer, Error> {
+    pub fn create(journal: &Path, run_id: &str, disk: Arc<Disk>) -> Result<Writer, Error> {
         let next = list(journal)?.last().map_or(1, |log| log.sequence + 1);
         let path = journal.join(format!("{next:06}-{run_id}.open"));
         let file = open_append(&path)?;
-        sync_directory(journal)?;
-        Ok(Writer { path, file, progress: Mutex::default(), synced: Condvar::new() })
+        disk.sync_directory(journal)?;
+        Ok(Writer { path, file, disk, progress: Mutex::default(), synced: Condvar::new() })
     }
 
     pub fn append(&self, record: &Record) -> Result<(), Error> {
         self.write(record).map(drop)
     }
 
-    /// Group commit: whoever finds nobody syncing syncs for all that was written so far.
+    /// Group commit: whoever finds nobody syncing syncs for all that was written so far. If that fails it has failed
+    /// for all of them.
     pub fn append_synced(&self, record: &Record) -> Result<(), Error> {
         let mine = self.write(record)?;
-        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut progress = self.lock();
         while progress.safe < mine {
             if progress.syncing {
                 progress = self.synced.wait(progress).unwrap_or_else(PoisonError::into_inner);
@@ -249,36 +263,52 @@ impl Writer {
             progress.syncing = true;
             let upto = progress.written;
             drop(progress);
-            let done = self.file.sync_data();
-            progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+            let done = self.disk.sync(&self.file, &self.path);
+            progress = self.lock();
             progress.syncing = false;
             if done.is_ok() {
                 progress.safe = progress.safe.max(upto);
             }
             self.synced.notify_all();
-            done.map_err(|error| Error::io("sync", &self.path, error))?;
+            done?;
         }
         Ok(())
     }
 
+    /// Whether what is written from here on can be read back.
+    pub fn usable(&self) -> Result<(), Error> {
+        self.usable_with(&self.lock())
+    }
+
+    fn usable_with(&self, progress: &Progress) -> Result<(), Error> {
+        self.disk.trusted()?;
+        match &progress.torn {
+            None => Ok(()),
+            Some(why) => Err(Error::other(format!("the journal could not be written: {why}"))),
+        }
+    }
+
     fn write(&self, record: &Record) -> Result<u64, Error> {
         let line = encode(record)?;
-        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        if progress.broken {
-            return Err(Error::other(format!("the journal {} could not be written", self.path.display())));
-        }
-        if let Err(error) = (&self.file).write_all(&line) {
-            progress.broken = true;
-            return Err(Error::io("write", &self.path, error));
+        let mut progress = self.lock();
+        self.usable_with(&progress)?;
+        if let Err(error) = self.disk.write(&self.file, &self.path, &line) {
+            progress.torn = Some(error.to_string());
+            return Err(error);
         }
         progress.written += 1;
         Ok(progress.written)
     }
 
     pub fn close(&self) -> Result<(), Error> {
-        self.file.sync_data().map_err(|error| Error::io("sync", &self.path, error))?;
+        self.usable()?;
+        self.disk.sync(&self.file, &self.path)?;
         let to = self.path.with_extension("log");
         fs::rename(&self.path, &to).map_err(|error| Error::io("rename", &self.path, error))?;
-        sync_directory(self.path.parent().unwrap_or(Path::new(".")))
+        self.disk.sync_directory(self.path.parent().unwrap_or(Path::new(".")))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

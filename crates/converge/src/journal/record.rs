@@ -5,12 +5,23 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum Record {
+    Started(Started),
     Intent(Intent),
     Ended(Ended),
     /// The undo value of this state was used up by a revert.
     Reverted {
         state: String,
     },
+}
+
+/// "This is the run that follows." The first line of a log; logs of earlier versions have none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Started {
+    /// What was asked for, and of which states dir.
+    pub scope: String,
+    /// The object that holds the graph of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub graph: Option<String>,
 }
 
 /// "I am about to apply this state."
@@ -21,7 +32,7 @@ pub struct Intent {
     pub kind: String,
     /// What it takes to undo it; `None` for actions.
     pub undo: Option<serde_json::Value>,
-    /// States it depends on, so that a revert of the run knows the order without the state files.
+    /// States it depends on directly: the order of a revert where the graph of the run was not kept.
     pub depends_on: Vec<String>,
     /// States that are owed a refresh if this one changed.
     pub watchers: Vec<String>,

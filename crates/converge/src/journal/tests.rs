@@ -1,8 +1,10 @@
 //! The journal's promises, crash by crash.
 
 use super::*;
+use crate::disk::Door;
 use serde_json::json;
-use std::io::Write;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use zester_resources::resource::Vault;
 use zester_rule::rule;
 
@@ -44,7 +46,7 @@ fn undone(journal: &Journal) -> Vec<(String, String)> {
 #[test]
 fn a_run_that_changes_nothing_writes_no_log() {
     let place = place();
-    Journal::open(&place.dir, "r1").unwrap().finish([]).unwrap();
+    Journal::open(&place.dir, "r1").unwrap().finish([], []).unwrap();
     let names: Vec<_> =
         fs::read_dir(place.dir.path("journal")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["objects"]);
@@ -58,7 +60,7 @@ fn s31_undo_records_come_back_newest_first_and_are_used_once() {
         let journal = Journal::open(&place.dir, run).unwrap();
         journal.announce(intent("a", &[])).unwrap();
         journal.ended(ended("a", true, false)).unwrap();
-        journal.finish([]).unwrap();
+        journal.finish([], []).unwrap();
     }
     let journal = Journal::open(&place.dir, "r3").unwrap();
     assert_eq!(undone(&journal), [("r2".into(), "a".into()), ("r1".into(), "a".into())]);
@@ -69,16 +71,17 @@ fn s31_undo_records_come_back_newest_first_and_are_used_once() {
 
 #[test]
 #[rule("S-31")]
-fn s31_an_apply_that_did_nothing_leaves_nothing_to_undo_but_a_failed_one_may() {
+fn s31_only_what_left_something_to_undo_is_undone() {
     let place = place();
     let journal = Journal::open(&place.dir, "r1").unwrap();
-    for state in ["clean", "failed", "cut off"] {
+    for state in ["clean", "failed", "touched", "cut off"] {
         journal.announce(intent(state, &[])).unwrap();
     }
     journal.ended(ended("clean", false, false)).unwrap();
     journal.ended(ended("failed", false, true)).unwrap();
+    journal.ended(Ended { touched: true, ..ended("touched", false, true) }).unwrap();
     let states: Vec<_> = undone(&journal).into_iter().map(|(_, state)| state).collect();
-    assert_eq!(states, ["cut off", "failed"]);
+    assert_eq!(states, ["cut off", "touched"]);
 }
 
 #[test]
@@ -190,7 +193,7 @@ fn s43_what_was_cut_off_before_its_check_cmd_passed_is_unconfirmed_until_it_has(
 fn s39_a_refresh_is_settled_by_the_watcher_alone() {
     let place = place();
     let journal = Journal::open(&place.dir, "r1").unwrap();
-    journal.finish([("service".to_string(), vec!["conf".to_string()])]).unwrap();
+    journal.finish([], [("service".to_string(), vec!["conf".to_string()])]).unwrap();
     let next = Journal::open(&place.dir, "r2").unwrap();
     next.refreshed("somebody else").unwrap();
     assert_eq!(owed(&next), ["service"]);
@@ -239,10 +242,10 @@ fn the_oldest_runs_give_way_and_their_before_images_with_them() {
         let journal = Journal::open(&place.dir, &format!("r{run}")).unwrap();
         let object = journal.vault().keep(format!("before {run}").as_bytes()).unwrap();
         journal.announce(Intent { objects: vec![object], ..intent("a", &[]) }).unwrap();
-        journal.finish([]).unwrap();
+        journal.finish([], []).unwrap();
     }
     let directory = place.dir.path("journal");
-    let vault = ObjectVault::new(directory.join("objects"));
+    let vault = ObjectVault::new(directory.join("objects"), Arc::new(Disk::real()));
     let logs = log::list(&directory).unwrap();
     shrink(&logs, &vault, 2, u64::MAX).unwrap();
     let runs: Vec<_> = undos_in(&directory).unwrap().into_iter().map(|undo| undo.run_id).collect();
@@ -271,7 +274,8 @@ fn s31_making_room_spares_what_this_run_keeps() {
 fn s31_every_try_of_a_retried_state_can_be_undone() {
     let place = place();
     let journal = Journal::open(&place.dir, "r1").unwrap();
-    for (number, end) in [(1, ended("a", false, true)), (2, ended("a", true, false))] {
+    let half = Ended { touched: true, ..ended("a", false, true) };
+    for (number, end) in [(1, half), (2, ended("a", true, false))] {
         journal.announce(Intent { undo: Some(json!(number)), ..intent("a", &[]) }).unwrap();
         journal.ended(end).unwrap();
     }
@@ -280,4 +284,189 @@ fn s31_every_try_of_a_retried_state_can_be_undone() {
     let newest = journal.undos().unwrap().remove(0);
     journal.reverted(&newest).unwrap();
     assert_eq!(undone(&journal), []);
+}
+
+/// A disk that fails when it is told to, once or for good.
+#[derive(Clone, Default)]
+struct Dying {
+    syncs_left: Option<Arc<AtomicUsize>>,
+    full: Arc<AtomicBool>,
+}
+
+impl Door for Dying {
+    fn write(&self, mut file: &fs::File, bytes: &[u8]) -> io::Result<()> {
+        if self.full.load(Ordering::SeqCst) {
+            // As a full disk does it: as much as fits, then the refusal.
+            file.write_all(&bytes[..bytes.len() / 2])?;
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        file.write_all(bytes)
+    }
+
+    fn sync(&self, file: &fs::File) -> io::Result<()> {
+        match &self.syncs_left {
+            Some(left) if left.fetch_sub(1, Ordering::SeqCst) == 0 => {
+                Err(io::Error::other("the disk is dying"))
+            }
+            _ => file.sync_data(),
+        }
+    }
+}
+
+#[test]
+#[rule("S-31")]
+fn s31_a_sync_that_failed_is_final() {
+    let place = place();
+    // One for the new log, one for the first intent; the third fails, and all after it would succeed.
+    let dying = Dying { syncs_left: Some(Arc::new(AtomicUsize::new(2))), ..Dying::default() };
+    let journal = Journal::open_on(Disk::behind(Box::new(dying)), &place.dir, "r1").unwrap();
+    journal.announce(intent("safe", &[])).unwrap();
+    assert!(journal.usable().is_ok());
+    let first = journal.announce(intent("lost", &[])).unwrap_err().to_string();
+    assert!(first.contains("the disk is dying"), "{first}");
+    for again in ["lost", "another"] {
+        let error = journal.announce(intent(again, &[])).unwrap_err().to_string();
+        assert!(error.contains("cannot be trusted any more"), "{error}");
+    }
+    assert!(journal.usable().is_err(), "an action that leaves nothing to undo must not run either");
+    assert!(journal.vault().keep(b"before").is_err());
+    assert!(journal.finish([], []).is_err());
+    drop(journal);
+    let next = Journal::open(&place.dir, "r2").unwrap();
+    assert!(undone(&next).contains(&("r1".into(), "safe".into())));
+}
+
+#[test]
+#[rule("S-31")]
+fn s31_nobody_who_waited_for_a_sync_that_failed_believes_a_later_one() {
+    let place = place();
+    let dying = Dying { syncs_left: Some(Arc::new(AtomicUsize::new(1))), ..Dying::default() };
+    let journal = Journal::open_on(Disk::behind(Box::new(dying)), &place.dir, "r1").unwrap();
+    journal.begin().unwrap();
+    let journal = &journal;
+    let believed: usize = std::thread::scope(|scope| {
+        let announce = |at: usize| journal.announce(intent(&format!("s{at}"), &[])).is_ok();
+        let waiting: Vec<_> = (0..16).map(|at| scope.spawn(move || announce(at))).collect();
+        waiting.into_iter().map(|thread| usize::from(thread.join().unwrap())).sum()
+    });
+    assert_eq!(believed, 0);
+}
+
+#[test]
+#[rule("S-39")]
+fn s39_a_full_disk_at_the_end_of_a_run_loses_neither_undo_nor_refresh() {
+    let place = place();
+    let dying = Dying::default();
+    let journal = Journal::open_on(Disk::behind(Box::new(dying.clone())), &place.dir, "r1").unwrap();
+    journal.announce(intent("conf", &["service"])).unwrap();
+    journal.ended(ended("conf", true, false)).unwrap();
+    dying.full.store(true, Ordering::SeqCst);
+    let owing = [("service".to_string(), vec!["conf".to_string()])];
+    assert!(journal.finish([], owing).is_err());
+    drop(journal);
+    assert_eq!(Glance::read(&place.dir).unwrap().owed.len(), 1);
+    let next = Journal::open(&place.dir, "r2").unwrap();
+    assert_eq!(owed(&next), ["service"]);
+    assert_eq!(undone(&next), [("r1".into(), "conf".into())]);
+}
+
+#[test]
+#[rule("S-31")]
+fn s31_a_line_that_was_torn_is_followed_by_none_until_it_is_mended() {
+    let place = place();
+    let dying = Dying::default();
+    let journal = Journal::open_on(Disk::behind(Box::new(dying.clone())), &place.dir, "r1").unwrap();
+    journal.announce(intent("a", &[])).unwrap();
+    dying.full.store(true, Ordering::SeqCst);
+    assert!(journal.ended(ended("a", true, false)).is_err());
+    dying.full.store(false, Ordering::SeqCst);
+    assert!(journal.announce(intent("b", &[])).is_err(), "it would become part of the torn line");
+    assert!(journal.usable().is_err());
+}
+
+#[test]
+#[rule("S-31")]
+fn s31_a_torn_note_of_a_revert_hides_no_later_one() {
+    let place = place();
+    let first = Journal::open(&place.dir, "r1").unwrap();
+    for state in ["a", "b", "c"] {
+        first.announce(intent(state, &[])).unwrap();
+        first.ended(ended(state, true, false)).unwrap();
+    }
+    first.finish([], []).unwrap();
+    let dying = Dying::default();
+    let journal = Journal::open_on(Disk::behind(Box::new(dying.clone())), &place.dir, "r2").unwrap();
+    let undos = journal.undos().unwrap();
+    let of = |state: &str| undos.iter().find(|undo| undo.intent.state == state).unwrap();
+    dying.full.store(true, Ordering::SeqCst);
+    assert!(journal.reverted(of("a")).is_err());
+    dying.full.store(false, Ordering::SeqCst);
+    journal.reverted(of("b")).unwrap();
+    journal.reverted(of("c")).unwrap();
+    assert_eq!(undone(&journal), [("r1".into(), "a".into())]);
+}
+
+#[test]
+#[rule("S-31")]
+fn s31_a_line_that_has_rotted_hides_no_later_one() {
+    let place = place();
+    let journal = Journal::open(&place.dir, "r1").unwrap();
+    for state in ["a", "b"] {
+        journal.announce(intent(state, &[])).unwrap();
+    }
+    journal.finish([], []).unwrap();
+    let path = place.dir.path("journal").join("000001-r1.log");
+    let text = fs::read_to_string(&path).unwrap().replacen("\"of\":\"a\"", "\"of\":\"X\"", 1);
+    fs::write(&path, text).unwrap();
+    assert_eq!(undone(&journal), [("r1".into(), "b".into())]);
+}
+
+#[test]
+#[rule("S-31")]
+fn s31_the_graph_of_a_run_is_kept_once_however_often_it_runs() {
+    use zester_engine::NodeSpec;
+    use zester_model::name::StateName;
+    let place = place();
+    let specs = vec![NodeSpec::new(StateName::new("test.nop", "x"))];
+    let graph = Arc::new(Graph::build(specs).unwrap());
+    for run in ["r1", "r2"] {
+        let journal = Journal::open(&place.dir, run).unwrap();
+        journal.describe("web", &graph);
+        journal.announce(intent("test.nop:x", &[])).unwrap();
+        journal.finish([], []).unwrap();
+    }
+    assert_eq!(fs::read_dir(place.dir.path("journal/objects")).unwrap().count(), 1);
+    let journal = Journal::open(&place.dir, "r3").unwrap();
+    let undos = journal.undos().unwrap();
+    assert_eq!(journal.graph_of(&undos[0]).unwrap(), Some(RunGraph::of(&graph)));
+    assert_eq!(undos[0].scope.as_deref(), Some("web"));
+    let logs = log::list(&place.dir.path("journal")).unwrap();
+    shrink(&logs, journal.vault(), 1, u64::MAX).unwrap();
+    assert!(journal.graph_of(&undos[0]).is_ok(), "making room spares the graph of a run that stays");
+}
+
+#[test]
+#[rule("S-39")]
+fn s39_debts_that_an_earlier_version_wrote_are_read() {
+    let place = place();
+    fs::create_dir_all(place.dir.path("journal/objects")).unwrap();
+    fs::write(place.dir.path("journal/pending"), r#"{"service": ["conf"]}"#).unwrap();
+    let journal = Journal::open(&place.dir, "r1").unwrap();
+    assert_eq!(owed(&journal), ["service"]);
+    assert!(journal.owed()["service"].changed.contains("conf"));
+}
+
+#[test]
+#[rule("S-59")]
+fn s59_a_debt_that_was_taken_on_is_excused_and_an_older_one_is_not() {
+    let place = place();
+    let journal = Journal::open(&place.dir, "r1").unwrap();
+    journal.finish([], [("service".to_string(), vec!["conf".to_string()])]).unwrap();
+    let duty = |changed: &str| Duty { watcher: "service".into(), changed: changed.into(), scope: None };
+    let new = journal.owe(vec![duty("conf"), duty("other")]).unwrap();
+    assert_eq!(new, [duty("other")]);
+    journal.excuse(&new).unwrap();
+    drop(journal);
+    let journal = Journal::open(&place.dir, "r2").unwrap();
+    assert_eq!(journal.owed()["service"].changed.iter().collect::<Vec<_>>(), ["conf"]);
 }

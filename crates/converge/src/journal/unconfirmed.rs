@@ -1,6 +1,6 @@
 //! States whose last `check_cmd` did not pass (S-43): a small file, replaced whole.
 
-use crate::data_dir::replace_file;
+use crate::disk::Disk;
 use crate::error::Error;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -44,9 +44,9 @@ impl Unconfirmed {
         known.into_iter().fold(false, |news, (state, unconfirmed)| self.set(&state, unconfirmed) | news)
     }
 
-    pub fn save(&self) -> Result<(), Error> {
+    pub fn save(&self, disk: &Disk) -> Result<(), Error> {
         let text =
             serde_json::to_vec_pretty(&self.states).map_err(|error| Error::other(error.to_string()))?;
-        replace_file(&self.path, &text)
+        disk.replace(&self.path, &text)
     }
 }

@@ -1,21 +1,25 @@
 //! Before-images, each under the hash of its content.
 
-use crate::data_dir::replace_file;
+use crate::disk::Disk;
 use crate::error::Error;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zester_host::{Fault, FaultKind};
 use zester_resources::resource::Vault;
 
 pub struct ObjectVault {
     directory: PathBuf,
+    disk: Arc<Disk>,
+    /// Objects that this run knows to survive a power cut.
+    safe: Mutex<HashSet<String>>,
 }
 
 impl ObjectVault {
-    pub fn new(directory: PathBuf) -> ObjectVault {
-        ObjectVault { directory }
+    pub fn new(directory: PathBuf, disk: Arc<Disk>) -> ObjectVault {
+        ObjectVault { directory, disk, safe: Mutex::default() }
     }
 
     /// What all objects take together.
@@ -53,6 +57,27 @@ impl ObjectVault {
     }
 }
 
+impl ObjectVault {
+    fn make_safe(&self, name: &str, content: &[u8]) -> Result<(), Error> {
+        if self.safe().contains(name) {
+            return Ok(());
+        }
+        let path = self.directory.join(name);
+        // The same content may be there already; a file under its final name is whole, because it was renamed there. But
+        // whoever renamed it may have been killed before the name was safe.
+        match path.exists() {
+            true => self.disk.sync_directory(&self.directory)?,
+            false => self.disk.replace(&path, content)?,
+        }
+        self.safe().insert(name.to_string());
+        Ok(())
+    }
+
+    fn safe(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.safe.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 fn hash(content: &[u8]) -> String {
     Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -60,11 +85,7 @@ fn hash(content: &[u8]) -> String {
 impl Vault for ObjectVault {
     fn keep(&self, content: &[u8]) -> Result<String, Fault> {
         let name = hash(content);
-        let path = self.directory.join(&name);
-        // The same content may be there already; a file under its final name is whole, because it was renamed there.
-        if !path.exists() {
-            replace_file(&path, content).map_err(|error| Fault::new(FaultKind::Io, error.to_string()))?;
-        }
+        self.make_safe(&name, content).map_err(|error| Fault::new(FaultKind::Io, error.to_string()))?;
         Ok(name)
     }
 

@@ -13,7 +13,6 @@ use zester_converge::data_dir::DataDir;
 use zester_converge::drive::Observer;
 use zester_converge::functions::{Access, Arguments, Function, Place};
 use zester_converge::inputs::{self, Request};
-use zester_converge::journal::Glance;
 use zester_converge::machine::Machine;
 use zester_converge::plan::Plan;
 use zester_converge::words::Words;
@@ -151,23 +150,13 @@ impl Local {
     async fn revert(
         &self,
         references: Vec<String>,
-        mut options: run::Options,
+        options: run::Options,
         tell: Tell,
         cancel: &CancellationToken,
     ) -> Result<Answer, Error> {
         if !references.is_empty() {
             let plan = self.plan(references, Access::Command, cancel).await?;
             return self.run(Some(plan), options, tell, cancel).await;
-        }
-        if options.run.is_none() {
-            let data_dir = self.options.data_dir.clone();
-            let newest = self.blocking(cancel, move |_, _| {
-                let undos = Glance::read(&DataDir::open(&data_dir)?)?.undos;
-                Ok(undos.first().map(|undo| undo.run_id.clone()))
-            });
-            let newest = newest.await?;
-            let nothing = || Error::other("nothing was applied here that could be reverted");
-            options.run = Some(newest.ok_or_else(nothing)?);
         }
         self.run(None, options, tell, cancel).await
     }
@@ -279,7 +268,7 @@ impl Work for Local {
 fn outcome(answer: Result<Answer, Error>, canceled: bool) -> Outcome {
     match answer {
         Ok(Answer::Run(result)) => Outcome {
-            success: result.success,
+            success: result.success && result.error.is_empty(),
             error: document::run_sentence(&result),
             canceled: result.canceled,
             answer: serde_json::to_value(&result).unwrap_or_default(),

@@ -1,0 +1,75 @@
+//! Dropping refreshes that nobody will give any more: their watcher was renamed or removed.
+
+use crate::data_dir::DataDir;
+use crate::error::Error;
+use crate::journal::{Debt, Journal};
+use crate::lock::{Note, RunLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio_util::sync::CancellationToken;
+use zester_model::outcome::Mode;
+use zester_model::suggest::did_you_mean;
+
+/// Drops what is owed to each of these states, or to none of them if one is owed nothing. Returns the debts.
+pub async fn forget(
+    data_dir: &DataDir,
+    states: &[String],
+    cancel: &CancellationToken,
+) -> Result<Vec<(String, Debt)>, Error> {
+    let started_at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let asked = "status --forget".to_string();
+    // No run of its own: it has no id.
+    let note = Note { run_id: String::new(), mode: Mode::Apply, asked, pid: std::process::id(), started_at };
+    // A run under way may be about to give it, or to owe it.
+    let lock = RunLock::take(data_dir, &note, true, cancel, |_| {}).await?;
+    if let Some(killed) = lock.killed.clone() {
+        crate::history::add_killed(data_dir, killed)?;
+    }
+    let dropped = drop_all(data_dir, states);
+    lock.release();
+    dropped
+}
+
+fn drop_all(data_dir: &DataDir, states: &[String]) -> Result<Vec<(String, Debt)>, Error> {
+    let journal = Journal::open(data_dir, "")?;
+    let owed = journal.owed();
+    for state in states.iter().filter(|state| !owed.contains_key(*state)) {
+        let hint = did_you_mean(state, owed.keys().map(String::as_str));
+        let hint = hint.unwrap_or("`zester status` lists what is pending".into());
+        return Err(Error::other(format!("{state} is not owed a refresh; {hint}")));
+    }
+    let mut dropped = Vec::new();
+    for state in states {
+        if journal.refreshed(state)? {
+            dropped.extend(owed.get(state).map(|debt| (state.clone(), debt.clone())));
+        }
+    }
+    Ok(dropped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zester_rule::rule;
+
+    #[test]
+    #[rule("S-39")]
+    fn s39_a_debt_can_be_dropped_by_its_name_and_a_wrong_name_drops_nothing() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(temp.path()).unwrap();
+        let journal = Journal::open(&dir, "r1").unwrap();
+        let owed = |watcher: &str| (watcher.to_string(), vec!["file.managed:conf".to_string()]);
+        journal.finish([], [owed("cmd.run:old"), owed("cmd.run:kept")]).unwrap();
+        drop(journal);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let never = CancellationToken::new();
+        let forget = |states: &[&str]| {
+            let states: Vec<String> = states.iter().map(|state| state.to_string()).collect();
+            runtime.block_on(super::forget(&dir, &states, &never))
+        };
+        let wrong = forget(&["cmd.run:old", "cmd.run:kep"]).unwrap_err().to_string();
+        assert!(wrong.contains("cmd.run:kep is not owed") && wrong.contains("`cmd.run:kept`"), "{wrong}");
+        assert_eq!(forget(&["cmd.run:old"]).unwrap()[0].0, "cmd.run:old");
+        let left: Vec<String> = Journal::open(&dir, "r2").unwrap().owed().into_keys().collect();
+        assert_eq!(left, ["cmd.run:kept"]);
+    }
+}

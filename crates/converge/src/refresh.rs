@@ -1,0 +1,284 @@
+//! Refreshes between runs (S-39) and after a revert (S-59): who is owed one, who inherits a debt, who is settled.
+
+use crate::drive::{Driven, Observer};
+use crate::error::Error;
+use crate::journal::{Debt, Duty, Journal, Owed};
+use crate::plan::Plan;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use zester_engine::{Force, Graph, NodeId};
+use zester_model::outcome::{SkipReason, StateResult};
+use zester_model::requisite::EdgeKind;
+
+/// A debt whose watcher this plan does not hold any more, though it is asked for the same as the run that made the debt:
+/// renamed or taken out. Those who watch the same states now inherit it; where nobody does, it is dropped.
+pub struct Inherited {
+    pub watcher: String,
+    pub heirs: Vec<String>,
+}
+
+impl Inherited {
+    pub fn words(&self) -> String {
+        let Inherited { watcher, heirs } = self;
+        match heirs.as_slice() {
+            [] => format!("{watcher} is gone, and with it the refresh that was owed to it"),
+            heirs => {
+                format!("{watcher} is gone; the refresh that was owed to it goes to {}", heirs.join(", "))
+            }
+        }
+    }
+}
+
+/// Who inherits what in a run of this plan; `owed` is changed to say so.
+pub fn inherit(plan: &Plan, owed: &mut Owed) -> Vec<Inherited> {
+    if owed.is_empty() {
+        return Vec::new();
+    }
+    let scope = plan.scope();
+    let graph = &plan.graph;
+    let nodes = by_name(graph);
+    let gone: Vec<String> = owed
+        .iter()
+        .filter(|(watcher, debt)| debt.scopes.contains(&scope) && !nodes.contains_key(watcher.as_str()))
+        .map(|(watcher, _)| watcher.clone())
+        .collect();
+    let mut inherited = Vec::new();
+    for watcher in gone {
+        let Some(debt) = owed.remove(&watcher) else { continue };
+        let changed = debt.changed.iter().filter_map(|state| nodes.get(state.as_str()));
+        let heirs: BTreeSet<String> = changed
+            .flat_map(|node| graph.watchers(*node))
+            .map(|watcher| graph.name(watcher).to_string())
+            .collect();
+        for heir in &heirs {
+            let theirs = owed.entry(heir.clone()).or_insert_with(Debt::default);
+            theirs.changed.extend(debt.changed.iter().cloned());
+            theirs.scopes.extend(debt.scopes.iter().cloned());
+        }
+        inherited.push(Inherited { watcher, heirs: heirs.into_iter().collect() });
+    }
+    inherited
+}
+
+/// Who is still owed a refresh, and by the change of what. Debts of earlier runs are on disk already.
+pub fn owed(driven: &Driven) -> Vec<(String, Vec<String>)> {
+    let graph = driven.run.graph();
+    let name = |node: NodeId| graph.name(node).to_string();
+    driven
+        .run
+        .owed_refresh()
+        .into_iter()
+        .filter_map(|node| match driven.run.forced(node) {
+            Some(Force::Watch { changed }) => Some((name(node), changed.into_iter().map(name).collect())),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Who came with a debt and owes nothing any more: it ran, or a condition of its own said that it need not.
+pub fn settled(driven: &Driven, owed: &Owed) -> Vec<String> {
+    let graph = driven.run.graph();
+    let nodes = graph.ranked().iter().filter(|node| owed.contains_key(graph.name(**node).as_str()));
+    nodes.filter(|node| !driven.run.owes_refresh(**node)).map(|node| graph.name(*node).to_string()).collect()
+}
+
+/// What a revert still has to tell the watchers of what it changed.
+pub struct Refreshes {
+    /// For each watcher, the states that changed.
+    due: BTreeMap<String, BTreeSet<String>>,
+    tried: HashSet<String>,
+    settled: HashSet<String>,
+}
+
+impl Refreshes {
+    /// Of duties that were taken on before the revert: those whose state changed, or may have, stay; the others are taken
+    /// back.
+    pub fn after(
+        taken: &[Duty],
+        new: &[Duty],
+        results: &[StateResult],
+        untouched: &HashSet<String>,
+        journal: &Journal,
+    ) -> Result<Refreshes, Error> {
+        let altered: HashSet<&str> = results
+            .iter()
+            .filter(|result| result.changed || (result.failed() && !untouched.contains(&result.name)))
+            .map(|result| result.name.as_str())
+            .collect();
+        journal.excuse(new.iter().filter(|duty| !altered.contains(duty.changed.as_str())))?;
+        let mut due: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for duty in taken.iter().filter(|duty| altered.contains(duty.changed.as_str())) {
+            due.entry(duty.watcher.clone()).or_default().insert(duty.changed.clone());
+        }
+        Ok(Refreshes { due, tried: HashSet::new(), settled: HashSet::new() })
+    }
+
+    /// The actions of the plan that can be run now, by their index: nothing that they need has failed, and their own
+    /// conditions are met. What else is due stays owed.
+    pub fn runnable(&self, plan: &Plan, results: &HashMap<&str, &StateResult>) -> BTreeSet<usize> {
+        let ready = |at: &usize| {
+            let (Some(state), Some(bound)) = (plan.program.states.get(*at), plan.bound.get(*at)) else {
+                return false;
+            };
+            let name = state.name.as_str();
+            let due = self.due.contains_key(name) && !self.tried.contains(name);
+            due && !bound.undoable() && state.prereq.is_empty() && conditions_met(plan, *at, results)
+        };
+        (0..plan.program.states.len()).filter(ready).collect()
+    }
+
+    pub fn because_of(&self, watcher: &str) -> Vec<String> {
+        self.due.get(watcher).into_iter().flatten().cloned().collect()
+    }
+
+    /// These ran. Whoever watches one that changed is next.
+    pub fn ran(&mut self, plan: &Plan, results: &[StateResult]) {
+        let nodes = by_name(&plan.graph);
+        for result in results {
+            self.tried.insert(result.name.clone());
+            if !result.failed() && !blocked(result) {
+                self.settled.insert(result.name.clone());
+            }
+            let touched = result.details.get("touched") == Some(&json!(true));
+            if !result.changed && !touched {
+                continue;
+            }
+            for watcher in watchers_of(&plan.graph, nodes.get(result.name.as_str())) {
+                self.due.entry(watcher).or_default().insert(result.name.clone());
+            }
+        }
+    }
+
+    /// Watchers that did not get their refresh here, and what changed.
+    pub fn left(&self) -> Vec<(String, Vec<String>)> {
+        let left = self.due.iter().filter(|(watcher, _)| !self.settled.contains(*watcher));
+        left.map(|(watcher, changed)| (watcher.clone(), changed.iter().cloned().collect())).collect()
+    }
+}
+
+/// Whether it was kept from running, rather than said by itself that it need not.
+fn blocked(result: &StateResult) -> bool {
+    let by = [SkipReason::RequireFailed, SkipReason::FailhardAbort, SkipReason::Canceled];
+    by.iter().any(|reason| result.skip_reason == reason.as_str())
+}
+
+fn by_name(graph: &Graph) -> HashMap<&str, NodeId> {
+    graph.ranked().iter().map(|node| (graph.name(*node).as_str(), *node)).collect()
+}
+
+fn watchers_of(graph: &Graph, node: Option<&NodeId>) -> Vec<String> {
+    let watchers = node.into_iter().flat_map(|node| graph.watchers(*node));
+    watchers.map(|watcher| graph.name(watcher).to_string()).collect()
+}
+
+/// Towards a refresh, "changed" is "was reverted".
+fn conditions_met(plan: &Plan, at: usize, results: &HashMap<&str, &StateResult>) -> bool {
+    let needs = plan.graph.needs(NodeId(at as u32));
+    let result = |node: NodeId| results.get(plan.graph.name(node).as_str());
+    let blocked = needs
+        .iter()
+        .filter(|edge| !edge.kind.only_sequences())
+        .any(|edge| result(edge.node).is_some_and(|result| result.failed() || blocked(result)));
+    let onfail = |kind| matches!(kind, EdgeKind::Onfail | EdgeKind::OnfailAny | EdgeKind::OnfailAll);
+    let onchanges = |kind| matches!(kind, EdgeKind::Onchanges | EdgeKind::OnchangesAny);
+    let mut waited_for = needs.iter().filter(|edge| onchanges(edge.kind)).peekable();
+    let changed = waited_for.peek().is_none()
+        || waited_for.any(|edge| result(edge.node).is_some_and(|result| result.changed));
+    !blocked && changed && !needs.iter().any(|edge| onfail(edge.kind))
+}
+
+/// Keeps quiet about states that may yet run in this revert.
+pub struct Withholding {
+    pub inner: Arc<dyn Observer>,
+    pub names: HashSet<String>,
+}
+
+impl Observer for Withholding {
+    fn level(&self, level: usize, states: usize) {
+        self.inner.level(level, states);
+    }
+
+    fn started(&self, name: &str, doing: &'static str) {
+        if !self.names.contains(name) {
+            self.inner.started(name, doing);
+        }
+    }
+
+    fn ended(&self, result: &StateResult) {
+        if !self.names.contains(&result.name) {
+            self.inner.ended(result);
+        }
+    }
+
+    fn output(&self, name: &str, line: &str) {
+        self.inner.output(name, line);
+    }
+
+    fn notice(&self, text: &str) {
+        self.inner.notice(text);
+    }
+}
+
+/// The actions of a plan that a revert may come to run, directly or one after the other.
+pub fn candidates(plan: &Plan, duties: &[Duty]) -> HashSet<String> {
+    let nodes = by_name(&plan.graph);
+    let mut found: HashSet<String> = HashSet::new();
+    let mut rest: Vec<String> = duties.iter().map(|duty| duty.watcher.clone()).collect();
+    while let Some(watcher) = rest.pop() {
+        let node = nodes.get(watcher.as_str());
+        let bound = node.and_then(|node| plan.bound.get(node.index()));
+        if bound.is_some_and(|bound| !bound.undoable()) && found.insert(watcher) {
+            rest.extend(watchers_of(&plan.graph, node));
+        }
+    }
+    found
+}
+
+/// Tells of each state that runs after a revert which reverts made it run.
+pub struct Explaining {
+    inner: Arc<dyn Observer>,
+    because: BTreeMap<String, Vec<String>>,
+    /// What ended, as it was told.
+    ended: Mutex<Vec<StateResult>>,
+}
+
+impl Explaining {
+    pub fn new(inner: Arc<dyn Observer>, part: &Plan, refreshes: &Refreshes) -> Explaining {
+        let names = part.program.states.iter().map(|state| state.name.to_string());
+        let because = names.map(|name| (name.clone(), refreshes.because_of(&name))).collect();
+        Explaining { inner, because, ended: Mutex::default() }
+    }
+
+    pub fn told(&self) -> Vec<StateResult> {
+        std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Observer for Explaining {
+    fn level(&self, level: usize, states: usize) {
+        self.inner.level(level, states);
+    }
+
+    fn started(&self, name: &str, doing: &'static str) {
+        self.inner.started(name, doing);
+    }
+
+    fn ended(&self, result: &StateResult) {
+        let mut result = result.clone();
+        if let Some(because) = self.because.get(&result.name) {
+            result.details.insert("forced".into(), json!("watch"));
+            result.details.insert("forced_by".into(), json!(because));
+        }
+        self.inner.ended(&result);
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).push(result);
+    }
+
+    fn output(&self, name: &str, line: &str) {
+        self.inner.output(name, line);
+    }
+
+    fn notice(&self, text: &str) {
+        self.inner.notice(text);
+    }
+}
