@@ -1,7 +1,8 @@
 //! From files to a program: declares, extends, expands, checks keys, and resolves requisites.
 
 use crate::declare::{self, Declared, Draft, Item, Place};
-use crate::load::File;
+use crate::exclude::{self, Excluded};
+use crate::load::{File, Loaded};
 use crate::problems::Problems;
 use crate::requisite::{self, Relation, Target};
 use crate::target::{Found, Index};
@@ -16,6 +17,7 @@ use zester_model::program::{Attributes, Edge, Param, Program, State};
 use zester_model::requisite::EdgeKind;
 use zester_model::source::{Sources, Span};
 use zester_model::suggest::{did_you_mean, nearest};
+use zester_model::words;
 
 /// From so many states on, only a few unknown targets get suggestions: each looks at every name.
 const SUGGEST_FREELY_BELOW: usize = 20_000;
@@ -29,10 +31,11 @@ struct Wanted {
     at: Span,
 }
 
-pub fn assemble(inputs: &Inputs<'_>, files: &[File], sources: &Sources, problems: &mut Problems) -> Program {
+pub fn assemble(inputs: &Inputs<'_>, loaded: &mut Loaded) -> Program {
     let catalog = inputs.catalog;
     // What a file that could not be read would have declared must not be reported as missing.
-    let complete = problems.is_empty();
+    let Loaded { files, sources, problems, complete } = loaded;
+    let (files, sources, complete) = (&*files, &*sources, *complete);
     let mut declared = Declared::default();
     for (index, file) in files.iter().enumerate() {
         declare::declare(&Place { catalog, file, index }, &mut declared, problems);
@@ -43,14 +46,20 @@ pub fn assemble(inputs: &Inputs<'_>, files: &[File], sources: &Sources, problems
     if complete {
         problems.extend(unknown_extensions.finish());
     }
-    let mut drafts = names::expand(drafts, catalog, problems);
+    let drafts = names::expand(drafts, catalog, problems);
+    let mut unknown_exclusions = Problems::default();
+    let (mut drafts, excluded) = exclude::apply(drafts, &declared.exclusions, files, &mut unknown_exclusions);
+    if complete {
+        problems.extend(unknown_exclusions.finish());
+    }
     for draft in drafts.iter_mut().filter(|draft| !draft.broken) {
         declare::check_kind(draft, catalog, problems);
     }
     duplicates(&mut drafts, problems);
-    let view = View { catalog, files, sources, complete };
+    let view = View { catalog, files, sources, excluded: &excluded, complete };
     use_others(&mut drafts, &view, problems);
     let (mut states, wanted) = check_all(&drafts, catalog, problems);
+    known_functions(&states, inputs, problems);
     resolve(&drafts, &mut states, wanted, &view, problems);
     states.iter_mut().for_each(once);
     ordered::chain(&drafts, &mut states);
@@ -61,6 +70,7 @@ struct View<'a> {
     catalog: &'a Catalog,
     files: &'a [File],
     sources: &'a Sources,
+    excluded: &'a [Excluded],
     complete: bool,
 }
 
@@ -90,6 +100,12 @@ fn duplicates(drafts: &mut [Draft], problems: &mut Problems) {
     for draft in drafts {
         let key = (draft.kind.clone(), draft.id.clone());
         match seen.get(&key) {
+            // The id stands twice in its file, which was reported there.
+            Some(first)
+                if first.file == draft.span.file && problems.has_key_twice(&draft.declared, first.file) =>
+            {
+                draft.broken = true;
+            }
             Some(first) => {
                 let message = format!("dag: duplicate state \"{}\"", full_name(draft));
                 let problem = Problem::new(ProblemKind::Dag, message).at(named_at(draft));
@@ -132,7 +148,7 @@ fn use_others(drafts: &mut [Draft], view: &View<'_>, problems: &mut Problems) {
             let meant = kind.meaning(&item.key);
             let own = |old: &Item| kind.meaning(&old.key) == meant;
             let fits = kind.parameter(&item.key).is_some() && meant != kind.primary
-                || attributes::KEYS.contains(&&*item.key) && &*item.key != "names";
+                || attributes::is_one(&item.key) && &*item.key != "names";
             if fits && !draft.items.iter().any(own) {
                 draft.items.push(item);
             }
@@ -169,6 +185,21 @@ fn check_all(drafts: &[Draft], catalog: &Catalog, problems: &mut Problems) -> (V
         states.push(state);
     }
     (states, wanted)
+}
+
+/// Functions that guards ask must exist: that one does not would show only when the state runs.
+fn known_functions(states: &[State], inputs: &Inputs<'_>, problems: &mut Problems) {
+    let mut asks = states.iter().flat_map(|state| &state.attributes.asks).peekable();
+    if asks.peek().is_none() {
+        return;
+    }
+    let known = inputs.functions.names();
+    for ask in asks.filter(|ask| !known.contains(&ask.function)) {
+        let problem =
+            Problem::new(ProblemKind::State, format!("unknown function `{}`", ask.function)).at(ask.at);
+        let hint = did_you_mean(&ask.function, known.iter().map(String::as_str));
+        problems.push(problem.maybe_hint(hint).note("`zester doc` lists the functions"));
+    }
 }
 
 fn sort(
@@ -211,7 +242,8 @@ fn sort(
 fn unknown_parameter(item: &Item, kind: &Kind) -> Problem {
     let own =
         kind.parameters.iter().flat_map(|it| std::iter::once(it.name).chain(it.aliases.iter().copied()));
-    let generic = attributes::KEYS.into_iter().chain(requisite::KEYS);
+    let generic = words::ATTRIBUTES.iter().map(|attribute| attribute.word);
+    let generic = generic.chain(words::REQUISITES.iter().map(|requisite| requisite.word));
     let hint = salt_words::advice(kind.name, &item.key)
         .map(str::to_string)
         .or_else(|| did_you_mean(&item.key, own.clone()))
@@ -327,6 +359,15 @@ fn report(
             problems.push(problem);
         }
         Found::Unknown(_) if !view.complete => {}
+        Found::Unknown(name) if view.excluded.iter().any(|it| it.is(name)) => {
+            let message =
+                format!("dag: state \"{}\" requires \"{name}\", which is excluded", full_name(draft));
+            let mut problem = Problem::new(ProblemKind::Dag, message).at(at);
+            for excluded in view.excluded.iter().filter(|it| it.is(name)).take(1) {
+                problem = problem.label(excluded.at, "excluded here");
+            }
+            problems.push(problem);
+        }
         Found::Unknown(name) => {
             let message = format!("dag: state \"{}\" requires unknown state \"{name}\"", full_name(draft));
             let problem = Problem::new(ProblemKind::Dag, message).at(at);

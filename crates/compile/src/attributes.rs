@@ -7,12 +7,14 @@ use zester_model::duration;
 use zester_model::limits;
 use zester_model::node::{Meaning, Mismatch, Node, Scalar, Value};
 use zester_model::problem::{Kind, Problem};
-use zester_model::program::{Attributes, Retry};
+use zester_model::program::{Attributes, FunctionGuard, Retry};
 use zester_model::suggest::did_you_mean;
+use zester_model::words;
 
-/// The keys read here, to suggest from.
-pub const KEYS: [&str; 8] =
-    ["onlyif", "unless", "order", "auto_order", "retry", "failhard", "check_cmd", "names"];
+/// Whether a key is an attribute.
+pub fn is_one(key: &str) -> bool {
+    words::ATTRIBUTES.iter().any(|attribute| attribute.word == key)
+}
 
 pub const ORDER_FIRST: i64 = -1_000_000;
 pub const ORDER_LAST: i64 = 1_000_000;
@@ -39,13 +41,13 @@ fn wrong(node: &Node, message: String) -> Problem {
 pub fn read(item: &Item, attributes: &mut Attributes) -> Option<Result<(), Problem>> {
     let value = &item.value;
     Some(match &*item.key {
-        "onlyif" => commands(item).map(|list| attributes.onlyif.extend(list)),
-        "unless" => commands(item).map(|list| attributes.unless.extend(list)),
+        "onlyif" => guards(item, true, attributes),
+        "unless" => guards(item, false, attributes),
         "check_cmd" => commands(item).map(|list| attributes.check_cmd.extend(list)),
         "order" => order(value).map(|order| attributes.order = order),
         "auto_order" => boolean(item).map(|auto| attributes.auto_order = auto),
         "failhard" => boolean(item).map(|failhard| attributes.failhard = failhard),
-        "retry" => retry(value).map(|retry| attributes.retry = retry),
+        "retry" => retry(value, attributes),
         key => {
             let (_, instead) = UNSUPPORTED.iter().find(|(name, _)| *name == key)?;
             Err(Problem::new(Kind::State, format!("`{key}` is not supported")).at(item.at).hint(*instead))
@@ -59,12 +61,61 @@ fn boolean(item: &Item) -> Result<bool, Problem> {
     })
 }
 
+/// The entries of a list, or the one that stands for a list.
+fn entries(item: &Item) -> &[Node] {
+    item.value.as_list().unwrap_or(std::slice::from_ref(&item.value))
+}
+
 fn commands(item: &Item) -> Result<Vec<String>, Problem> {
-    let nodes = match &item.value.value {
-        Value::List(list) => list.as_slice(),
-        _ => std::slice::from_ref(&item.value),
+    entries(item).iter().map(|node| command(&item.key, node)).collect()
+}
+
+/// Shell commands, and functions with their arguments (S-47).
+fn guards(item: &Item, wanted: bool, attributes: &mut Attributes) -> Result<(), Problem> {
+    for node in entries(item) {
+        match node.as_map() {
+            Some(map) if map.iter().any(|(key, _)| key.as_text() == Some("fun")) => {
+                attributes.asks.push(function(&item.key, node, map, wanted)?);
+            }
+            _ => {
+                let commands = if wanted { &mut attributes.onlyif } else { &mut attributes.unless };
+                commands.push(command(&item.key, node)?);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `{fun: mod.fn, args: […], get_return: key, …}`: what is no such key is an argument by its name.
+fn function(key: &str, node: &Node, map: &[(Node, Node)], wanted: bool) -> Result<FunctionGuard, Problem> {
+    let mut guard = FunctionGuard {
+        function: String::new(),
+        args: Vec::new(),
+        named: serde_json::Map::new(),
+        part: None,
+        wanted,
+        at: node.span,
     };
-    nodes.iter().map(|node| command(&item.key, node)).collect()
+    for (name, value) in map {
+        let text = || {
+            let wrong =
+                || wrong(value, format!("`fun` of `{key}` names a function, not {}", value.describe()));
+            value.as_text().map(str::to_string).ok_or_else(wrong)
+        };
+        match name.as_text().unwrap_or_default() {
+            "fun" => (guard.function, guard.at) = (text()?, value.span),
+            "get_return" => guard.part = Some(text()?),
+            "args" => guard.args = entries_of(value).iter().map(Node::to_json).collect(),
+            other => {
+                guard.named.insert(other.to_string(), value.to_json());
+            }
+        }
+    }
+    Ok(guard)
+}
+
+fn entries_of(value: &Node) -> &[Node] {
+    value.as_list().unwrap_or(std::slice::from_ref(value))
 }
 
 fn command(key: &str, node: &Node) -> Result<String, Problem> {
@@ -74,8 +125,13 @@ fn command(key: &str, node: &Node) -> Result<String, Problem> {
         Value::Scalar(scalar) if scalar.meaning != Meaning::Null && !scalar.text.trim().is_empty() => {
             Ok(scalar.text.to_string())
         }
-        Value::Map(_) => Err(wrong(node, format!("`{key}` takes shell commands, not functions"))
-            .hint("write the command, as in `test -f /etc/x`")),
+        Value::Map(_) => {
+            Err(wrong(node, format!("`{key}` takes shell commands, not a map")).hint(if key == "check_cmd" {
+                "write the command, as in `nginx -t`"
+            } else {
+                "write the command, or `fun: mod.fn` and `args: […]`"
+            }))
+        }
         _ => Err(wrong(node, format!("`{key}` takes a command or a list of them, not {}", node.describe()))),
     }
 }
@@ -97,42 +153,48 @@ fn order(value: &Node) -> Result<i64, Problem> {
     })
 }
 
-fn retry(value: &Node) -> Result<Option<Retry>, Problem> {
-    let mut retry = Retry { attempts: 0, interval: limits::RETRY_INTERVAL_DEFAULT };
+/// `retry: N`, `retry: true`, or Salt's map. Tries are counted as S-18 says: more tries after the first.
+fn retry(value: &Node, attributes: &mut Attributes) -> Result<(), Problem> {
+    let mut retry =
+        Retry { attempts: limits::RETRY_ATTEMPTS_DEFAULT, interval: limits::RETRY_INTERVAL_DEFAULT };
     let pairs: Vec<&(Node, Node)> = match &value.value {
+        Value::Scalar(Scalar { meaning: Meaning::Bool(wanted), .. }) => {
+            attributes.retry = wanted.then_some(retry);
+            return Ok(());
+        }
         Value::Scalar(_) => {
             retry.attempts = attempts(value)?;
-            return Ok(Some(retry));
+            attributes.retry = Some(retry);
+            return Ok(());
         }
         Value::Map(entries) => entries.iter().collect(),
         Value::List(items) => items.iter().filter_map(Node::as_map).flatten().collect(),
     };
-    let mut given = false;
     for (key, value) in pairs {
         match key.as_text().unwrap_or_default() {
-            "attempts" => {
-                retry.attempts = attempts(value)?;
-                given = true;
-            }
-            "interval" => retry.interval = interval(value)?,
-            // Salt's other keys, so that nobody believes they were heeded.
-            "until" | "splay" => {
-                let name = key.as_text().unwrap_or_default();
-                let problem = wrong(key, format!("`{name}` of `retry` is not supported"));
-                return Err(problem.hint("remove it: a state is tried again exactly when it failed"));
-            }
+            "attempts" => retry.attempts = attempts(value)?,
+            "interval" => retry.interval = pause("interval", value)?,
+            "splay" => attributes.retry_splay = pause("splay", value)?,
+            "until" => match value.read::<bool>() {
+                // Until it succeeds is what a retry is.
+                Ok(true) => {}
+                _ => {
+                    let problem =
+                        wrong(value, format!("`until` of `retry` is true, not {}", value.describe()));
+                    return Err(problem.hint("remove it: a state is tried again exactly when it failed"));
+                }
+            },
             name => {
                 let message = format!("unknown key `{name}` of `retry`");
-                let hint = did_you_mean(name, ["attempts", "interval"]);
-                return Err(wrong(key, message)
-                    .hint(hint.unwrap_or_else(|| "`retry` takes `attempts` and `interval`".into())));
+                let hint = did_you_mean(name, ["attempts", "interval", "until", "splay"]);
+                return Err(wrong(key, message).hint(
+                    hint.unwrap_or_else(|| "`retry` takes `attempts`, `interval` and `splay`".into()),
+                ));
             }
         }
     }
-    match given {
-        true => Ok(Some(retry)),
-        false => Err(wrong(value, "`retry` needs `attempts`".into())),
-    }
+    attributes.retry = Some(retry);
+    Ok(())
 }
 
 fn attempts(value: &Node) -> Result<u32, Problem> {
@@ -144,12 +206,12 @@ fn attempts(value: &Node) -> Result<u32, Problem> {
     })
 }
 
-fn interval(value: &Node) -> Result<Duration, Problem> {
+fn pause(key: &str, value: &Node) -> Result<Duration, Problem> {
     match value.as_text() {
         Some(text) => duration::parse(text).map_err(|sentence| {
             let Mismatch { message, hint, .. } = Mismatch::with_advice(&sentence);
-            wrong(value, format!("`interval` of `retry`: {message}")).maybe_hint(hint)
+            wrong(value, format!("`{key}` of `retry`: {message}")).maybe_hint(hint)
         }),
-        None => Err(wrong(value, format!("`interval` is a duration, not {}", value.describe()))),
+        None => Err(wrong(value, format!("`{key}` is a duration, not {}", value.describe()))),
     }
 }

@@ -1,5 +1,6 @@
 //! From a file's nodes to drafts: one for each `module.function` under an id, with its items as they were written.
 
+use crate::exclude::{self, Exclusion};
 use crate::load::File;
 use crate::manifest;
 use crate::problems::Problems;
@@ -61,6 +62,7 @@ pub struct Extension {
 pub struct Declared {
     pub drafts: Vec<Draft>,
     pub extensions: Vec<Extension>,
+    pub exclusions: Vec<Exclusion>,
 }
 
 /// Where drafts come from and what they are checked against.
@@ -112,9 +114,7 @@ pub fn declare(place: &Place<'_>, declared: &mut Declared, problems: &mut Proble
 fn top_level(place: &Place<'_>, key: &Node, value: &Node, declared: &mut Declared, problems: &mut Problems) {
     match key.as_text() {
         Some("include") => {}
-        Some("exclude") => problems.push(
-            wrong(key.span, "`exclude` is not supported".into()).hint("do not include what is not wanted"),
-        ),
+        Some("exclude") => exclude::read(place, value, declared, problems),
         Some("extend") => extensions(place, value, declared, problems),
         Some(id) => {
             for draft in states(place, id, key.span, value, problems) {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! references ── load: read, render, compose ──► files      (reference, load, renderer, template, yaml, top)
-//!        files ── declare, extend, names, use ──► drafts    (declare, manifest, extend, names)
+//!        files ── declare, extend, names, use ──► drafts    (declare, manifest, extend, exclude, names)
 //!       drafts ── check keys, resolve targets ──► program   (attributes, requisite, target, ordered, assemble)
 //!        files ── merge ──► settings                         (settings)
 //! ```
@@ -14,6 +14,7 @@
 mod assemble;
 mod attributes;
 mod declare;
+mod exclude;
 mod extend;
 mod lint;
 mod load;
@@ -136,8 +137,9 @@ pub fn compile(inputs: &Inputs<'_>, ask: &Ask) -> Compiled {
                 loader.load(references);
             }
         }
-        let load::Loaded { files, sources, mut problems } = loader.finish();
-        let program = assemble::assemble(inputs, &files, &sources, &mut problems);
+        let mut loaded = loader.finish();
+        let program = assemble::assemble(inputs, &mut loaded);
+        let load::Loaded { sources, problems, .. } = loaded;
         let problems = problems.finish();
         Compiled { program, sources, problems }
     })

@@ -30,6 +30,8 @@ pub struct Loaded {
     pub files: Vec<File>,
     pub sources: Sources,
     pub problems: Problems,
+    /// Every file that was wanted is there: what they do not declare, nobody does.
+    pub complete: bool,
 }
 
 pub struct Loader<'a, 'scope, 'env> {
@@ -38,6 +40,7 @@ pub struct Loader<'a, 'scope, 'env> {
     pub sources: Sources,
     pub problems: Problems,
     files: Vec<File>,
+    complete: bool,
     /// Every path that was begun.
     seen: HashSet<String>,
 }
@@ -75,12 +78,14 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
             sources: Sources::default(),
             problems: Problems::default(),
             files: Vec::new(),
+            complete: true,
             seen: HashSet::new(),
         }
     }
 
     pub fn finish(self) -> Loaded {
-        Loaded { files: self.files, sources: self.sources, problems: self.problems }
+        let Loader { files, sources, problems, complete, .. } = self;
+        Loaded { files, sources, problems, complete }
     }
 
     /// Loads references and everything they include.
@@ -99,7 +104,9 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
         }
     }
 
+    /// Notes why a file is missing.
     fn fail(&mut self, problem: Problem, at: Option<Span>) {
+        self.complete = false;
         self.problems.push(match at {
             Some(span) => problem.at(span),
             None => problem,
@@ -155,10 +162,8 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
             }
             Err(problems) => {
                 for problem in problems {
-                    match problem.span {
-                        Some(_) => self.problems.push(problem),
-                        None => self.fail(problem, at),
-                    }
+                    let at = problem.span.or(at);
+                    self.fail(problem, at);
                 }
             }
         }
@@ -183,13 +188,22 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
         text: &Arc<str>,
         template: bool,
     ) -> Result<Node, Vec<Problem>> {
-        if !template || !crate::template::is_template(text) {
-            return yaml::compose(text, &mut crate::position::Positions::plain(file, text));
+        let composed = match template && crate::template::is_template(text) {
+            false => yaml::compose_all(text, &mut crate::position::Positions::plain(file, text)),
+            true => {
+                let variables = variables(path, self.renderer);
+                let rendered = self.renderer.render(&mut self.sources, (path, file), text, variables)?;
+                yaml::compose_all(&rendered.text, &mut rendered.positions(&self.sources, file))
+            }
+        };
+        match composed {
+            // A key that stands twice hides nothing else that is wrong.
+            (Some(root), problems) => {
+                self.problems.extend(problems);
+                Ok(root)
+            }
+            (None, problems) => Err(problems),
         }
-        let variables = variables(path, self.renderer);
-        let rendered = self.renderer.render(&mut self.sources, (path, file), text, variables)?;
-        let mut positions = rendered.positions(&self.sources, file);
-        yaml::compose(&rendered.text, &mut positions)
     }
 
     /// The references under `include:`, at the top of a map or as items of an ordered manifest.

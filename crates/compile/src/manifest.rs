@@ -1,15 +1,14 @@
 //! Ordered manifests (S-38): a list at the top of a file, of `- <type>: …` with named entries.
 
 use crate::declare::{Declared, Draft, Item, Place, items};
+use crate::exclude;
 use crate::problems::Problems;
 use zester_model::catalog::Catalog;
 use zester_model::node::{Node, Value};
 use zester_model::problem::{Kind, Problem};
 use zester_model::source::Span;
 use zester_model::suggest::did_you_mean;
-
-/// Types that stand for one function or another, as `ensure` says.
-const TYPES: [&str; 4] = ["exec", "file", "package", "service"];
+use zester_model::words::MANIFEST_TYPES as TYPES;
 
 fn wrong(at: Span, message: String) -> Problem {
     Problem::new(Kind::State, message).at(at)
@@ -26,6 +25,7 @@ pub fn declare(place: &Place<'_>, list: &[Node], declared: &mut Declared, proble
         for (kind, value) in entries {
             match kind.as_text() {
                 Some("include") => {}
+                Some("exclude") => exclude::read(place, value, declared, problems),
                 Some(name) => resources(place, name, kind.span, value, declared, problems),
                 None => problems.push(wrong(kind.span, "an entry needs a type".into())),
             }

@@ -2,6 +2,7 @@
 
 use zester_model::limits;
 use zester_model::problem::{Kind, Problem};
+use zester_model::source::FileId;
 
 #[derive(Debug, Default)]
 pub struct Problems {
@@ -46,6 +47,14 @@ impl Problems {
     /// Whether looking for further details (suggestions) still pays.
     pub fn is_full(&self) -> bool {
         self.list.len() >= limits::PROBLEMS_MAX
+    }
+
+    /// Whether a file was told that it has a key twice.
+    pub fn has_key_twice(&self, key: &str, file: FileId) -> bool {
+        let message = format!("duplicate key `{key}`");
+        let told = self.list.iter().map(|found| &found.problem);
+        told.filter(|it| it.kind == Kind::Yaml && it.message == message)
+            .any(|it| it.span.is_some_and(|at| at.file == file))
     }
 
     pub fn is_empty(&self) -> bool {

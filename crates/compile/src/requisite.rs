@@ -3,68 +3,15 @@
 use crate::problems::Problems;
 use zester_model::node::{Node, Value};
 use zester_model::problem::{Kind, Problem};
-use zester_model::requisite::EdgeKind;
 use zester_model::source::Span;
+use zester_model::words;
 
-/// What a requisite key asks for.
-#[derive(Copy, Clone, Debug, PartialEq)]
-pub enum Relation {
-    Edge(EdgeKind),
-    /// Before the target, and only if the target would change.
-    Prereq,
-    /// Take over the target's parameters.
-    Use,
-}
+pub use zester_model::words::Relation;
 
 /// What a key means, and whether it is an `_in` form; `None` if it is no requisite.
 pub fn relation(key: &str) -> Option<(Relation, bool)> {
-    let forward = |key: &str| {
-        Some(Relation::Edge(match key {
-            "require" => EdgeKind::Require,
-            "watch" | "listen" | "subscribe" => EdgeKind::Watch,
-            "onchanges" => EdgeKind::Onchanges,
-            "onfail" => EdgeKind::Onfail,
-            "prereq" => return Some(Relation::Prereq),
-            "use" => return Some(Relation::Use),
-            _ => return None,
-        }))
-    };
-    if let Some(found) = forward(key) {
-        return Some((found, false));
-    }
-    let any = match key {
-        "require_any" => EdgeKind::RequireAny,
-        "watch_any" => EdgeKind::WatchAny,
-        "onchanges_any" => EdgeKind::OnchangesAny,
-        "onfail_any" => EdgeKind::OnfailAny,
-        "onfail_all" => EdgeKind::OnfailAll,
-        _ => return key.strip_suffix("_in").and_then(forward).map(|found| (found, true)),
-    };
-    Some((Relation::Edge(any), false))
+    words::requisite(key).map(|requisite| (requisite.relation, requisite.inverse))
 }
-
-/// Every requisite key, to suggest from.
-pub const KEYS: [&str; 19] = [
-    "require",
-    "watch",
-    "listen",
-    "subscribe",
-    "onchanges",
-    "onfail",
-    "prereq",
-    "use",
-    "require_in",
-    "watch_in",
-    "listen_in",
-    "onchanges_in",
-    "onfail_in",
-    "prereq_in",
-    "require_any",
-    "watch_any",
-    "onchanges_any",
-    "onfail_any",
-    "onfail_all",
-];
 
 /// A target as written: with its module or without.
 #[derive(Clone, Debug, PartialEq)]
@@ -134,6 +81,7 @@ fn not_a_target(key: &str, node: &Node) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_model::requisite::EdgeKind;
     use zester_rule::rule;
 
     #[test]
@@ -145,7 +93,9 @@ mod tests {
         assert_eq!(relation("onfail_all"), Some((Relation::Edge(EdgeKind::OnfailAll), false)));
         assert_eq!(relation("require_any_in"), None);
         assert_eq!(relation("path"), None);
-        assert!(KEYS.iter().all(|key| relation(key).is_some()));
+        for word in ["prereq_any", "listen_any", "use_any", "onfail_all_in", "order"] {
+            assert_eq!(relation(word), None, "{word}");
+        }
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub fn settings(inputs: &Inputs<'_>, files: &SettingsFiles) -> Result<Json, (Sou
             }
             SettingsFiles::These(paths) => loader.load_files(paths),
         }
-        let Loaded { files, sources, mut problems } = loader.finish();
+        let Loaded { files, sources, mut problems, .. } = loader.finish();
         let mut merged = Json::Object(Map::new());
         for root in files.iter().map(|file| &file.root).filter(|root| !root.is_null()) {
             let Some(entries) = root.as_map() else {

@@ -49,6 +49,20 @@ pub fn primary<'d>(draft: &'d Draft, catalog: &Catalog) -> Option<&'d str> {
     given.and_then(|item| item.value.as_text())
 }
 
+/// The full reference that one means in a file at `path`: a leading `.` is relative to it.
+pub fn file_name(reference: &str, path: &str) -> String {
+    let bare = reference.trim_start_matches('.');
+    let dots = reference.len() - bare.len();
+    let mut directory = directory_of(path);
+    for _ in 1..dots {
+        directory = directory_of(directory);
+    }
+    match (dots, directory) {
+        (0, _) | (_, "") => name_of(bare),
+        (_, directory) => format!("{}.{bare}", directory.replace('/', ".")),
+    }
+}
+
 impl<'d> Index<'d> {
     pub fn new(drafts: &'d [Draft], catalog: &Catalog, files: &'d [File]) -> Index<'d> {
         let mut index = Index {
@@ -102,16 +116,7 @@ impl<'d> Index<'d> {
     }
 
     fn file(&self, reference: &str, path: &str) -> Found {
-        let bare = reference.trim_start_matches('.');
-        let dots = reference.len() - bare.len();
-        let mut directory = directory_of(path);
-        for _ in 1..dots {
-            directory = directory_of(directory);
-        }
-        let full = match (dots, directory) {
-            (0, _) | (_, "") => name_of(bare),
-            (_, directory) => format!("{}.{bare}", directory.replace('/', ".")),
-        };
+        let full = file_name(reference, path);
         match self.files.iter().position(|file| *file.sls == *full) {
             Some(named) => Found::States(self.states_of(named, path)),
             None => Found::Unknown(format!("sls:{reference}")),

@@ -3,5 +3,5 @@
 mod compose;
 mod scalar;
 
-pub use compose::compose;
+pub use compose::{compose, compose_all};
 pub(crate) use scalar::meaning;

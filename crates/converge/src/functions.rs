@@ -352,7 +352,9 @@ impl zester_compile::Functions for TemplateFunctions<'_> {
 
     fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = FUNCTIONS.iter().map(|function| function.name.to_string()).collect();
-        names.push("cmd.run".into());
+        names.extend(
+            ["cmd.run", "grains.get", "grains.items", "pillar.get", "pillar.items"].map(String::from),
+        );
         names
     }
 }

@@ -3,6 +3,7 @@
 //! In check mode the resources look through an overlay, so that what an earlier state would create counts as there
 //! (S-30), and nothing they are given can write.
 
+mod asks;
 mod check_cmd;
 mod foresight;
 
@@ -64,10 +65,10 @@ impl Hands for StateHands {
                 Command::Guard(node) => Report::plain(self.guard(node).await),
                 Command::Check { node, forced } => self.check(node, forced.as_ref()).await,
                 Command::Apply { node, .. } => self.apply(node).await,
-                Command::Wait { interval, .. } => {
+                Command::Wait { node, interval, .. } => {
                     tokio::select! {
                         _ = self.cancel.cancelled() => {}
-                        _ = tokio::time::sleep(interval) => {}
+                        _ = tokio::time::sleep(interval + self.splay(node)) => {}
                     }
                     Report::plain(Ok(true))
                 }
@@ -155,6 +156,9 @@ impl StateHands {
         let attributes = &state.attributes;
         self.foresight.take_unsure(node);
         let mut unsure = false;
+        if !self.answers_fit(&attributes.asks)? {
+            return Ok(false);
+        }
         for (command, wanted) in attributes
             .onlyif
             .iter()

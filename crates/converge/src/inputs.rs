@@ -140,9 +140,11 @@ pub fn default_id() -> String {
     name.unwrap_or_else(|_| "localhost".into()).replace('.', "-")
 }
 
+/// How the names of state files end.
+const ENDINGS: [&str; 4] = [".zy", ".sls", ".yaml", ".yml"];
+
 fn is_path(reference: &str) -> bool {
-    reference.contains('/')
-        || [".zy", ".yaml", ".yml", ".sls"].iter().any(|ending| reference.ends_with(ending))
+    reference.contains('/') || ENDINGS.iter().any(|ending| reference.ends_with(ending))
 }
 
 /// Finds the states dir and turns paths of the command line into paths below it (S-4).
@@ -163,6 +165,12 @@ fn locate(references: &[String], states: Option<&Path>) -> Result<(PathBuf, Ask)
         }
         let path = Path::new(reference);
         let real = path.canonicalize().map_err(|error| Error::io("find the state file", path, error))?;
+        if real.is_file() && !ENDINGS.iter().any(|ending| reference.ends_with(ending)) {
+            return Err(Error::other(format!(
+                "{reference} is no state file: the names of those end in {}",
+                ENDINGS.join(", ")
+            )));
+        }
         let below = |root: &Path| {
             let root = root.canonicalize().ok()?;
             real.strip_prefix(root).ok().map(|below| below.to_string_lossy().into_owned())
@@ -277,5 +285,28 @@ impl StateFiles for Shelf {
 
     fn setting(&self, key: &str) -> Option<Json> {
         settings::walk(&self.inputs.settings, key).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zester_rule::rule;
+
+    #[test]
+    #[rule("S-4")]
+    fn s4_a_path_to_something_else_is_called_no_state_file() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = |name: &str| temp.path().join(name).display().to_string();
+        std::fs::write(path("hostname"), "web-01\n").unwrap();
+        std::fs::write(path("web.zy"), "").unwrap();
+        let error = locate(&[path("hostname")], None).unwrap_err().to_string();
+        assert!(
+            error.ends_with("hostname is no state file: the names of those end in .zy, .sls, .yaml, .yml"),
+            "{error}"
+        );
+        let (root, ask) = locate(&[path("web.zy")], None).unwrap();
+        assert_eq!(root, temp.path());
+        assert!(matches!(ask, Ask::References(names) if names == ["web.zy"]));
     }
 }

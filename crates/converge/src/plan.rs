@@ -162,7 +162,7 @@ fn specs(program: &Program, owed: &Owed) -> Vec<NodeSpec> {
         order: state.attributes.order,
         failhard: state.attributes.failhard,
         retry: state.attributes.retry,
-        guarded: !state.attributes.onlyif.is_empty() || !state.attributes.unless.is_empty(),
+        guarded: state.attributes.is_guarded(),
         edges: state.edges.iter().map(|edge| (edge.target, edge.kind)).collect(),
         prereq: state.prereq.clone(),
         refresh_pending: owed.contains_key(state.name.as_str()),

@@ -15,3 +15,4 @@ pub mod requisite;
 pub mod source;
 pub mod suggest;
 pub mod target;
+pub mod words;

@@ -34,6 +34,8 @@ pub const CONCURRENCY_DEFAULT: usize = 4096;
 pub const WORKER_THREADS_MAX: usize = 8;
 /// Most tries a `retry` may ask for.
 pub const RETRY_ATTEMPTS_MAX: u32 = 1000;
+/// More tries when `retry` says only that it is wanted: what Salt calls its default.
+pub const RETRY_ATTEMPTS_DEFAULT: u32 = 2;
 /// Pause between tries when `retry` names none.
 pub const RETRY_INTERVAL_DEFAULT: Duration = Duration::from_secs(10);
 

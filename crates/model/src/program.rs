@@ -68,14 +68,25 @@ pub struct Attributes {
     pub order: i64,
     pub failhard: bool,
     pub retry: Option<Retry>,
+    /// The pause before another try is longer by up to this, by chance.
+    pub retry_splay: Duration,
     /// Shell commands that must all exit 0.
     pub onlyif: Vec<String>,
     /// Shell commands of which none may exit 0.
     pub unless: Vec<String>,
+    /// Functions that `onlyif` and `unless` ask.
+    pub asks: Vec<FunctionGuard>,
     /// Shell commands that must all exit 0 after a change; else the state has failed.
     pub check_cmd: Vec<String>,
     /// Waits for what obviously comes first, unasked (S-58).
     pub auto_order: bool,
+}
+
+impl Attributes {
+    /// Whether something must be asked before the state is looked at.
+    pub fn is_guarded(&self) -> bool {
+        !(self.onlyif.is_empty() && self.unless.is_empty() && self.asks.is_empty())
+    }
 }
 
 impl Default for Attributes {
@@ -84,12 +95,27 @@ impl Default for Attributes {
             order: 0,
             failhard: false,
             retry: None,
+            retry_splay: Duration::ZERO,
             onlyif: Vec::new(),
             unless: Vec::new(),
+            asks: Vec::new(),
             check_cmd: Vec::new(),
             auto_order: true,
         }
     }
+}
+
+/// A function in the place of a guard's command: `{fun: file.exists, args: [/etc/x]}` (S-47).
+#[derive(Clone, Debug, PartialEq)]
+pub struct FunctionGuard {
+    pub function: String,
+    pub args: Vec<serde_json::Value>,
+    pub named: serde_json::Map<String, serde_json::Value>,
+    /// Which part of the answer counts (`get_return`), `a:b` goes deeper.
+    pub part: Option<String>,
+    /// Whether the answer must be true (`onlyif`) or must not (`unless`).
+    pub wanted: bool,
+    pub at: Span,
 }
 
 /// `retry:`: how many more tries after a failure, and the pause before each.

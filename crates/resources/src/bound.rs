@@ -132,7 +132,7 @@ pub(crate) struct Entry {
     pub(crate) bind: Bind,
     pub(crate) revert: Revert,
     pub(crate) describe: fn() -> Kind,
-    /// The JSON Schema of its parameters.
+    /// The JSON Schema of its parameters, as users may write them.
     pub(crate) schema: fn() -> Json,
 }
 
@@ -145,7 +145,7 @@ impl Entry {
             },
             revert: revert_record::<R>,
             describe: catalog::describe::<R>,
-            schema: catalog::parameters_schema::<R>,
+            schema: catalog::written_schema::<R>,
         }
     }
 }

@@ -23,6 +23,16 @@ pub(crate) fn parameters_schema<R: Resource>() -> Json {
     settings.into_generator().into_root_schema_for::<R>().to_value()
 }
 
+/// The same for editors: every form in which the compiler reads these parameters.
+pub(crate) fn written_schema<R: Resource>() -> Json {
+    let mut schema = parameters_schema::<R>();
+    for (name, parameter) in schema["properties"].as_object_mut().into_iter().flatten() {
+        let (list, lines) = (R::LISTS.contains(&name.as_str()), R::LINES.contains(&name.as_str()));
+        *parameter = crate::schema::as_written(parameter, list, lines);
+    }
+    schema
+}
+
 pub(crate) fn describe<R: Resource>() -> Kind {
     let schema = parameters_schema::<R>();
     let required: Vec<&str> =

@@ -28,7 +28,7 @@ pub use resource::{
     Applying, Change, Checking, Explanation, Forced, GuardSetting, Invalid, Resource, Reverting, StateFiles,
     Vault,
 };
-pub use schema::schema;
+pub use schema::{schema, schema_once};
 
 use bound::Entry;
 use zester_host::{Fault, FaultKind, Later};

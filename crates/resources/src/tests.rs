@@ -164,17 +164,22 @@ fn s20_module_run_names_what_is_wrong_with_its_call() {
 }
 
 #[test]
-fn the_schema_knows_every_kind_with_parameters_aliases_and_requisites() {
+fn the_schema_knows_every_kind_with_parameters_aliases_and_words() {
+    use zester_model::words::{ATTRIBUTES, REQUISITES};
     let schema = schema();
+    let kinds = &schema["$defs"]["state"]["anyOf"][1]["properties"];
+    let common = REQUISITES.iter().map(|it| it.word).chain(ATTRIBUTES.iter().map(|it| it.word));
+    let common: Vec<&str> = common.collect();
     for kind in catalog().iter() {
-        let known = &schema["additionalProperties"]["properties"][kind.name]["anyOf"][1]["properties"];
-        for parameter in &kind.parameters {
-            assert!(known.get(parameter.name).is_some(), "{} of {}", parameter.name, kind.name);
+        let known = &kinds[kind.name]["anyOf"][1]["properties"];
+        for name in kind.parameters.iter().map(|it| it.name).chain(common.iter().copied()) {
+            assert!(known[name]["description"].is_string(), "{name} of {}", kind.name);
         }
-        assert!(known.get("require_in").is_some() && known.get("onlyif").is_some());
+        for none in ["prereq_any", "listen_any", "require_any_in", "fire_event"] {
+            assert!(known.get(none).is_none(), "{none} of {}", kind.name);
+        }
     }
-    let managed = &schema["additionalProperties"]["properties"]["file.managed"]["anyOf"][1]["properties"];
-    assert!(managed.get("contents").is_some() && managed["mode"]["description"].is_string());
+    assert!(kinds["file.managed"]["anyOf"][1]["properties"].get("contents").is_some());
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod dry_run;
 mod formats;
 mod graph;
 mod kill;
+mod language;
 mod lock;
 mod pictures;
 mod refresh;

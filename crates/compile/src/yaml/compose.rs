@@ -21,6 +21,15 @@ const KEY_LETTERS_MAX: usize = 64 * 1024;
 
 /// Composes the one document of a text. An empty text is null.
 pub fn compose(text: &str, positions: &mut Positions<'_>) -> Result<Node, Vec<Problem>> {
+    match compose_all(text, positions) {
+        (Some(node), problems) if problems.is_empty() => Ok(node),
+        (_, problems) => Err(problems),
+    }
+}
+
+/// The same, with the document also where keys stand twice: of those inside it the first counts, of those at its top
+/// both do, so that whoever goes on sees all of it.
+pub fn compose_all(text: &str, positions: &mut Positions<'_>) -> (Option<Node>, Vec<Problem>) {
     let options = granit_parser::options! {
         emit_comments: false,
         simple_key_max_lookahead: KEY_LETTERS_MAX,
@@ -44,14 +53,11 @@ pub fn compose(text: &str, positions: &mut Positions<'_>) -> Result<Node, Vec<Pr
         };
         if let Err(problem) = step {
             composer.problems.push(problem);
-            break;
+            return (None, composer.problems);
         }
     }
     let Composer { root, problems, positions, .. } = composer;
-    if !problems.is_empty() {
-        return Err(problems);
-    }
-    Ok(root.unwrap_or_else(|| Node::null(positions.span(0, 1))))
+    (Some(root.unwrap_or_else(|| Node::null(positions.span(0, 1)))), problems)
 }
 
 /// A finished node with what an alias to it would add.
@@ -185,8 +191,12 @@ impl Composer<'_, '_, '_> {
         let Some(open) = self.stack.pop() else { return Ok(()) };
         let node = match open.content {
             Content::List(items) => Node::list(open.span, items),
-            Content::Map { entries, merges, .. } => {
-                self.duplicates(&entries);
+            Content::Map { mut entries, merges, .. } => {
+                let again = self.duplicates(&entries);
+                if !self.stack.is_empty() && !again.is_empty() {
+                    let mut index = 0..;
+                    entries.retain(|_| index.next().is_none_or(|at: usize| !again.contains(&at)));
+                }
                 Node::map(open.span, merged(entries, merges)?)
             }
         };
@@ -222,26 +232,32 @@ impl Composer<'_, '_, '_> {
         Ok(())
     }
 
-    /// Reports every key that stands twice; composing goes on, so that all of them are shown.
-    fn duplicates(&mut self, entries: &[(Node, Node)]) {
+    /// Reports every key that stands twice, and says which do; composing goes on, so that all of them are shown.
+    fn duplicates(&mut self, entries: &[(Node, Node)]) -> Vec<usize> {
+        let mut again = Vec::new();
         if entries.len() < TABLE_FROM {
             for (index, (key, _)) in entries.iter().enumerate() {
                 let before = entries.get(..index).unwrap_or(&[]);
                 if let Some((first, _)) = before.iter().find(|(other, _)| letters(other) == letters(key)) {
                     self.problems.push(duplicate(first, key));
+                    again.push(index);
                 }
             }
-            return;
+            return again;
         }
         let mut seen: HashMap<&str, &Node> = HashMap::with_capacity(entries.len());
-        for (key, _) in entries {
+        for (index, (key, _)) in entries.iter().enumerate() {
             match seen.get(letters(key)) {
-                Some(first) => self.problems.push(duplicate(first, key)),
+                Some(first) => {
+                    self.problems.push(duplicate(first, key));
+                    again.push(index);
+                }
                 None => {
                     seen.insert(letters(key), key);
                 }
             }
         }
+        again
     }
 
     /// Says what is wrong in words for whoever wrote the file.

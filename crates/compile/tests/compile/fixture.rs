@@ -6,7 +6,7 @@ use zester_compile::{Ask, Compiled, Functions, Inputs, Tree, compile};
 use zester_model::catalog::Catalog;
 use zester_model::problem::Problem;
 use zester_model::program::State;
-use zester_model::source::Sources;
+use zester_model::source::{FileId, Sources};
 
 pub struct Files(BTreeMap<String, String>);
 
@@ -74,7 +74,31 @@ pub fn run(tree: &Files, ask: &Ask, ordered: bool) -> Compiled {
         id: "web-01",
         ordered,
     };
-    compile(&inputs, ask)
+    let compiled = compile(&inputs, ask);
+    if compiled.problems.is_empty() && binds(&compiled) {
+        fits_the_schema(&compiled);
+    }
+    compiled
+}
+
+/// Whether the values of all states have their types, too.
+pub fn binds(compiled: &Compiled) -> bool {
+    let bound = |state: &State| zester_resources::bind(state.name.kind(), &state.params, state.span).is_ok();
+    compiled.program.states.iter().all(bound)
+}
+
+/// Whatever compiles fits the schema; templates and what is very large are left to its own tests.
+fn fits_the_schema(compiled: &Compiled) {
+    const LARGE: usize = 16 * 1024;
+    for file in compiled.sources.iter().filter(|file| file.text.len() < LARGE) {
+        let states = [".zy", ".sls", ".yaml"].iter().any(|end| file.path.ends_with(end));
+        let plain = !["{{", "{%", "{#"].iter().any(|sign| file.text.contains(sign));
+        if states && plain && !file.path.contains("top.") {
+            let node = zester_compile::parse_yaml(FileId(0), &file.text).unwrap();
+            let misfit = crate::schema::misfit(zester_resources::schema_once(), &node.to_json());
+            assert_eq!(misfit, None, "{}:\n{}", file.path, file.text);
+        }
+    }
 }
 
 pub fn asked(list: &[(&str, &str)], reference: &str) -> Compiled {

@@ -402,9 +402,10 @@ fn s16_guards_take_a_command_or_a_list() {
     assert_eq!(attributes.onlyif, ["test -f /x"]);
     assert_eq!(attributes.unless, ["a", "b c"]);
     assert_eq!(attributes.check_cmd, ["true"]);
+    assert!(problem("x:\n  test.nop:\n    - check_cmd: [{fun: test.echo}]\n").contains("not a map"));
     assert!(
-        problem("x:\n  test.nop:\n    - onlyif:\n      - fun: file.exists\n")
-            .contains("takes shell commands, not functions")
+        problem("x:\n  test.nop:\n    - onlyif: [{name: x}]\n")
+            .contains("not a map [write the command, or `fun:")
     );
     assert!(problem("x:\n  test.nop:\n    - onlyif:\n").starts_with("states/c.zy:3:"));
 }
@@ -434,16 +435,122 @@ fn s18_retry_is_a_number_or_a_map() {
     assert_eq!(retry("{attempts: 4, interval: 0.05}"), (4, Duration::from_millis(50)));
     assert_eq!(retry("{attempts: 4, interval: 2m}"), (4, Duration::from_secs(120)));
     for (value, why) in [
-        ("{attempts: 4, until: true}", "`until` of `retry` is not supported"),
+        ("{attempts: 4, until: false}", "`until` of `retry` is true, not `false`"),
         ("{attempts: 4, intervall: 3}", "unknown key `intervall` of `retry` [did you mean `interval`?]"),
-        ("{interval: 4}", "`retry` needs `attempts`"),
+        ("{splay: x}", "`splay` of `retry`: `x` is not a duration"),
         ("{attempts: 4, interval: soon}", "`soon` is not a duration"),
         ("-1", "the tries of `retry`"),
         ("5000", "the tries of `retry`"),
-        ("true", "the tries of `retry`"),
     ] {
         let found = problem(&format!("x:\n  test.nop: [{{retry: {value}}}]\n"));
         assert!(found.contains(why), "{value}: {found}");
+    }
+}
+
+#[test]
+#[rule("S-47", "S-18")]
+fn s47_retry_reads_what_salt_files_say() {
+    let attributes = |value: &str| {
+        let compiled = one(&format!("x:\n  test.nop: [{{retry: {value}}}]\n"));
+        state(&compiled, "test.nop:x").attributes.clone()
+    };
+    let tries = |value: &str| attributes(value).retry.map(|retry| (retry.attempts, retry.interval.as_secs()));
+    assert_eq!(tries("true"), Some((2, 10)));
+    assert_eq!(tries("false"), None);
+    assert_eq!(tries("{interval: 5}"), Some((2, 5)));
+    assert_eq!(tries("{attempts: 4, interval: 2, until: True, splay: 7}"), Some((4, 2)));
+    assert_eq!(tries("[{attempts: 4}, {interval: 2}]"), Some((4, 2)));
+    assert_eq!(attributes("{splay: 7}").retry_splay, Duration::from_secs(7));
+}
+
+#[test]
+#[rule("S-47", "S-16")]
+fn s47_a_guard_may_ask_a_function() {
+    let compiled = one(
+        "x:\n  test.nop:\n    - onlyif:\n      - test -f /x\n      - fun: test.echo\n        args: [a, 1]\n        get_return: b\n    - unless: {fun: test.kwargs, key: value}\n",
+    );
+    let attributes = &state(&compiled, "test.nop:x").attributes;
+    assert_eq!(attributes.onlyif, ["test -f /x"]);
+    let asks: Vec<_> = attributes
+        .asks
+        .iter()
+        .map(|ask| json!([ask.function, ask.args, ask.named, ask.part, ask.wanted]))
+        .collect();
+    assert_eq!(
+        asks,
+        [
+            json!(["test.echo", ["a", 1], {}, "b", true]),
+            json!(["test.kwargs", [], {"key": "value"}, null, false])
+        ]
+    );
+    assert_eq!(
+        problem("x:\n  test.nop:\n    - onlyif:\n      - fun: test.ech\n"),
+        "states/c.zy:4:14: unknown function `test.ech` [did you mean `test.echo`?]"
+    );
+}
+
+#[test]
+#[rule("S-47")]
+fn s47_exclude_takes_states_and_files_out_again() {
+    let tree = |top: &str| {
+        let text = format!("include: [web, db]\nmine:\n  test.nop: []\n{top}");
+        let list = [
+            ("c.zy", text.as_str()),
+            (
+                "web/init.zy",
+                "include: [.tls]\nnginx:\n  test.nop: []\n  cmd.run: []\nmany:\n  test.nop: [{names: [m1, m2]}]\n",
+            ),
+            ("web/tls.zy", "cert:\n  test.nop: [{require_in: [mine]}]\n"),
+            ("db.zy", "db:\n  test.nop: []\n"),
+        ];
+        asked(&list, "c")
+    };
+    let all = ["cert", "nginx", "m1", "m2", "db", "mine"].map(|id| format!("test.nop:{id}"));
+    let left = |top: &str| -> Vec<String> {
+        names(&tree(top)).into_iter().filter(|name| name.starts_with("test.nop:")).collect()
+    };
+    let without = |gone: &[&str]| -> Vec<String> {
+        all.iter().filter(|name| !gone.iter().any(|id| name.ends_with(&format!(":{id}")))).cloned().collect()
+    };
+    assert_eq!(left("exclude:\n  - sls: web.tls\n"), without(&["cert"]));
+    assert_eq!(left("exclude:\n  - id: nginx\n"), without(&["nginx"]));
+    assert_eq!(names(&tree("exclude: [{id: nginx}]\n")).len(), 5);
+    assert_eq!(left("exclude: [web.tls, m1]\n"), without(&["cert", "m1"]));
+    assert_eq!(left("exclude: [{id: many}]\n"), without(&["m1", "m2"]));
+    assert_eq!(left("exclude: db\n"), without(&["db"]));
+    let one = |top: &str| texts(&tree(top)).join("\n");
+    assert_eq!(
+        one("exclude: [{id: ngnix}]\n"),
+        "states/c.zy:4:11: there is no state `ngnix` to exclude [did you mean `nginx`?]"
+    );
+    assert_eq!(
+        one("exclude: [{sls: webb}]\n"),
+        "states/c.zy:4:11: no file `webb` is loaded that could be excluded [did you mean `web`?]"
+    );
+    assert_eq!(
+        one("exclude: [{id: db}]\nafter:\n  test.nop: [{require: [db]}]\n"),
+        "states/c.zy:6:25: dag: state \"test.nop:after\" requires \"db\", which is excluded {states/c.zy:4:11 excluded here}"
+    );
+    assert!(one("exclude: [{file: x}]\n").contains("`exclude` lists states and files, not a map"));
+}
+
+#[test]
+#[rule("S-6")]
+fn s6_a_duplicate_key_hides_nothing_else_that_is_wrong() {
+    let text = "web:\n  cmd.run:\n    - comand: one\nother:\n  file.manged: []\nweb:\n  cmd.run: []\n  test.nop: [{bad: 1}]\nx:\n  file.managed:\n    path: /x\n    path: /y\n    - \n";
+    let text = text.replace("    - \n", "    require: [nope, {test: web}]\n");
+    let found = texts(&one(&text));
+    let expected = [
+        "states/c.zy:12:5: duplicate key `path`",
+        "states/c.zy:6:1: duplicate key `web`",
+        "states/c.zy:5:3: unknown module `file.manged`",
+        "states/c.zy:3:7: unknown parameter `comand` of cmd.run",
+        "states/c.zy:8:15: unknown parameter `bad` of test.nop",
+        "states/c.zy:13:15: dag: state \"file.managed:x\" requires unknown state \"nope\"",
+    ];
+    assert_eq!(found.len(), expected.len(), "{found:#?}");
+    for (text, start) in found.iter().zip(expected) {
+        assert!(text.starts_with(start), "{found:#?}");
     }
 }
 

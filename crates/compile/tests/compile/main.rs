@@ -8,6 +8,7 @@ mod fixture;
 mod language;
 mod properties;
 mod requisites;
+mod schema;
 mod seeds;
 mod settings;
 mod templates;
