@@ -21,6 +21,7 @@ mod up;
 mod up_url;
 
 use clap::Parser;
+use clap::error::{ContextKind, ContextValue};
 use exit::Exit;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -40,14 +41,32 @@ fn run(words: Vec<OsString>) -> Exit {
             return Exit::Usage;
         }
     };
-    let words = target_first::rewrite(words, &command());
-    match words.and_then(arguments::Zester::try_parse_from) {
+    let parsed = target_first::rewrite(words, &command()).and_then(|words| {
+        let parsed = arguments::Zester::try_parse_from(&words);
+        parsed.map_err(|error| with_plain_usage(error, &words))
+    });
+    match parsed {
         Ok(arguments) => app::App::run(arguments, signals),
         Err(error) => {
             let asked_for = !error.use_stderr();
             output::after(error.print(), if asked_for { Exit::Good } else { Exit::Usage })
         }
     }
+}
+
+/// Clap would show the flags that the environment gives as if somebody had typed them.
+fn with_plain_usage(mut error: clap::Error, words: &[OsString]) -> clap::Error {
+    if error.get(ContextKind::Usage).is_some() {
+        let mut command = command();
+        command.build();
+        for word in words.iter().skip(1) {
+            if let Some(inner) = word.to_str().and_then(|word| command.find_subcommand(word)).cloned() {
+                command = inner;
+            }
+        }
+        error.insert(ContextKind::Usage, ContextValue::StyledStr(command.render_usage()));
+    }
+    error
 }
 
 /// The command as `completions` and `man` describe it.

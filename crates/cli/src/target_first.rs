@@ -19,6 +19,10 @@ pub fn rewrite(words: Vec<OsString>, command: &Command) -> Result<Vec<OsString>,
     if first == "help" || known().any(|name| name == first) {
         return Ok(words);
     }
+    if first.trim().is_empty() {
+        let message = "the target is empty; '*' means every peel";
+        return Err(command.clone().error(ErrorKind::InvalidValue, message));
+    }
     let is_function = |word: &str| {
         word.split_once('.').is_some_and(|(module, name)| !module.is_empty() && !name.is_empty())
     };
@@ -58,11 +62,15 @@ fn is_expression(word: &str) -> bool {
     word.is_empty() || word.contains(['*', '?', '[', '@', ',', '(', ' '])
 }
 
-/// The first words that are neither flags nor values of flags, with their places. Nothing, where help is asked for before
-/// any of them.
+/// The first words that are neither flags nor values of flags, with their places. Nothing, where help is asked for or an
+/// unknown flag stands before any of them.
 fn plain_words(words: &[OsString], command: &Command) -> Vec<(usize, String)> {
     let fleet = command.find_subcommand(COMMAND);
     let flags = || command.get_arguments().chain(fleet.into_iter().flat_map(Command::get_arguments));
+    let is_known = |flag: &str| {
+        let long = flag.split('=').next();
+        flags().any(|known| known.get_long() == long)
+    };
     let takes_value = |long: &str| {
         flags().any(|flag| {
             flag.get_long() == Some(long) && matches!(flag.get_action(), ArgAction::Set | ArgAction::Append)
@@ -85,6 +93,8 @@ fn plain_words(words: &[OsString], command: &Command) -> Vec<(usize, String)> {
             }
             Some(flag) if !flag.contains('=') && takes_value(flag) => at += 1,
             Some("help" | "version") if plain.is_empty() => return Vec::new(),
+            // Nobody knows whether the next word is its value: the flag is what is wrong.
+            Some(flag) if plain.is_empty() && !is_known(flag) => return Vec::new(),
             Some(_) => {}
             None if word.starts_with('-') && word.len() > 1 => {
                 if plain.is_empty() && matches!(&*word, "-h" | "-V") {
@@ -137,6 +147,8 @@ mod tests {
             &["--version"],
             &["help", "apply"],
             &["--format", "json", "peel", "list"],
+            &["--formt", "json", "apply"],
+            &["--formt=json", "web-1", "test.ping"],
         ] {
             assert_eq!(rewritten(line).unwrap(), line, "{line:?}");
         }
@@ -148,7 +160,9 @@ mod tests {
             let error = rewritten(line).unwrap_err();
             assert!(error.contains("there is no command `aply`; did you mean `apply`?"), "{error}");
         }
-        assert!(rewritten(&[""]).unwrap_err().contains("a function is missing"));
+        for empty in [&[""][..], &["", "test.ping"], &[" ", "test.ping"]] {
+            assert!(rewritten(empty).unwrap_err().contains("the target is empty"), "{empty:?}");
+        }
         assert!(rewritten(&["web*"]).unwrap_err().contains("a function is missing"));
         assert!(rewritten(&["web*", "ping"]).unwrap_err().contains("`ping` is no function"));
     }

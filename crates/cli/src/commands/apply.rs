@@ -5,7 +5,7 @@ use crate::app::App;
 use crate::arguments::{Inputs, Running};
 use zester_converge::call::dry_run;
 use zester_converge::functions::Access;
-use zester_converge::words::Given;
+use zester_converge::words::{Given, Words};
 use zester_model::outcome::Mode;
 
 /// Converge this machine
@@ -28,17 +28,34 @@ pub struct Apply {
 
 pub fn run(args: Apply, app: &mut App) -> answer::Result {
     let Apply { references, test, running, inputs } = args;
-    let (references, words) = apart(references);
+    let (references, words) = apart("apply", references)?;
     let test = dry_run(test, words).map_err(Failure::usage)?;
     converge(references, test, &running, &inputs, app)
 }
 
-/// Salt's habit (C-5): `zester apply web test=True`. Whatever stands behind a `test=` is no reference.
-pub fn apart(words: Vec<String>) -> (Vec<String>, Vec<Given>) {
-    let (tests, references): (Vec<String>, Vec<String>) =
-        words.into_iter().partition(|word| word.starts_with("test="));
-    let value = |word: String| Given::Letters(word.trim_start_matches("test=").to_string());
-    (references, tests.into_iter().map(value).collect())
+/// References, and what stands behind each `test=`: Salt's habit (C-5) is `zester apply web test=True`. Any other `k=v`
+/// means something that nobody would do.
+pub fn apart(command: &str, words: Vec<String>) -> Result<(Vec<String>, Vec<Given>), Failure> {
+    let mut named = Words::parse(&words);
+    let tests = named.take("test");
+    if let Some((key, value)) = named.named.first() {
+        return Err(Failure::usage(format!(
+            "`{key}={}` is no reference; {command} takes references, and --test",
+            value.shown()
+        )));
+    }
+    Ok((named.positional.iter().map(Given::shown).collect(), tests))
+}
+
+/// For commands that have no dry run: words that are references and nothing else.
+pub fn only_references(command: &str, words: &[String]) -> Result<(), Failure> {
+    match Words::parse(words).named.first() {
+        Some((key, value)) => Err(Failure::usage(format!(
+            "`{key}={}` is no reference; {command} takes references and nothing else",
+            value.shown()
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Compiles and runs.

@@ -20,7 +20,7 @@ pub struct Call {
     /// The function: `file.managed`, `cmd.run`, `facts.items`, `state.apply` …
     #[arg(value_name = "MOD.FN")]
     pub function: String,
-    /// The primary parameter, and further ones as k=v; values are read as YAML
+    /// The primary parameter, and further ones as k=v; a text keeps its letters, and lists and maps read [a, b] and {a: 1}
     #[arg(value_name = "ID|k=v")]
     pub words: Vec<String>,
     /// Only show what would change

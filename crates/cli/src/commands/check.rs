@@ -16,6 +16,9 @@ pub struct Check {
     /// What to check: `web`, `web.config`, or a path to a state file
     #[arg(value_name = "REF")]
     pub references: Vec<String>,
+    /// What it does anyway
+    #[arg(long, hide = true)]
+    pub test: bool,
     #[command(flatten)]
     pub running: Running,
     #[command(flatten)]
@@ -23,8 +26,8 @@ pub struct Check {
 }
 
 pub fn run(args: Check, app: &mut App) -> answer::Result {
-    let Check { references, running, inputs } = args;
-    let (references, words) = apply::apart(references);
+    let Check { references, test: _, running, inputs } = args;
+    let (references, words) = apply::apart("check", references)?;
     if words.iter().any(|word| truth(word) == Some(false)) {
         let why = "check never applies, and test=false asks it to; `zester apply` applies";
         return Err(Failure::usage(why));

@@ -3,6 +3,7 @@
 use crate::answer::{self, Answer, Failure};
 use crate::app::App;
 use crate::arguments::{Format, Inputs};
+use crate::commands::apply;
 use crate::exit::Exit;
 use crate::output::picture::{self, Picture};
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ pub struct Graph {
 }
 
 pub fn run(args: Graph, app: &mut App) -> answer::Result {
+    apply::only_references("graph", &args.references)?;
     let plan = app.plan(&app.request(args.references, &args.inputs, Access::ReadOnly))?;
     let result = args.run.as_deref().map(read_result).transpose()?;
     let answer = match app.format() {

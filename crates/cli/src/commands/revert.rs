@@ -3,6 +3,7 @@
 use crate::answer;
 use crate::app::App;
 use crate::arguments::{Inputs, Running};
+use crate::commands::apply;
 use zester_converge::functions::Access;
 use zester_model::outcome::Mode;
 
@@ -31,6 +32,7 @@ pub struct Revert {
 }
 
 pub fn run(args: Revert, app: &mut App) -> answer::Result {
+    apply::only_references("revert", &args.references)?;
     let mut options = app.options(Mode::Revert, &args.inputs, &args.running)?;
     options.force = args.force;
     options.run = args.run;

@@ -86,7 +86,7 @@ fn verdict(result: &StateResult, mode: Mode, paint: Paint) -> (String, String) {
         return (paint.red("✗"), paint.red(first));
     }
     if result.skipped {
-        return (paint.dim("·"), paint.dim(&format!("skipped: {}", skip_words(result))));
+        return (paint.dim("·"), paint.dim(&format!("skipped: {}", skip_words(result, mode))));
     }
     if !result.changed {
         let words = if result.diff.contains('\n') { "" } else { &result.diff };
@@ -108,15 +108,18 @@ fn verdict(result: &StateResult, mode: Mode, paint: Paint) -> (String, String) {
     }
 }
 
-fn skip_words(result: &StateResult) -> String {
+/// Why it was skipped; in a dry run, why it would be.
+fn skip_words(result: &StateResult, mode: Mode) -> String {
     let because = result.details.get("because").and_then(|names| names.as_array());
     let names: Vec<&str> = because.into_iter().flatten().filter_map(|name| name.as_str()).collect();
     let names = names.join(", ");
+    let did_not = if mode == Mode::Check { "would not" } else { "did not" };
     match result.skip_reason.as_str() {
-        "require_failed" => format!("needs {names}, which did not succeed"),
-        "onchanges_not_met" => format!("onchanges not met ({names} did not change)"),
-        "onfail_not_met" => format!("onfail not met ({names} did not fail)"),
+        "require_failed" => format!("needs {names}, which {did_not} succeed"),
+        "onchanges_not_met" => format!("onchanges not met ({names} {did_not} change)"),
+        "onfail_not_met" => format!("onfail not met ({names} {did_not} fail)"),
         "prereq_not_met" => format!("prereq not met ({names} would not change)"),
+        "failhard_abort" if mode == Mode::Check => format!("{names} would fail, and is failhard"),
         "failhard_abort" => format!("{names} failed, and is failhard"),
         other => other.to_string(),
     }

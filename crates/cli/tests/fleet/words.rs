@@ -27,7 +27,7 @@ fn s45_c12_c15_words_on_the_fleet_are_read_as_on_one_machine() {
         (&["peel-1", "cmd.run"], "its command is missing"),
         (&["peel-1", "cmd.run", &format!("A=b; {touch}")], "read as the parameter `A`"),
         (&["peel-1", "test.echo", "a", "b"], "`b` is one word too many"),
-        (&["", "test.ping"], "the expression is empty"),
+        (&["", "test.ping"], "the target is empty"),
     ] {
         refused(&up, words, wanted);
     }

@@ -87,3 +87,26 @@ fn s45_what_has_no_dry_run_refuses_one_instead_of_running() {
         assert!(scratch.path("x").exists(), "{words:?} ran");
     }
 }
+
+#[test]
+#[rule("C-5")]
+fn c5_check_takes_the_flag_that_says_what_it_does() {
+    let scratch = scratch();
+    assert_eq!(scratch.json(&["check", "c", "--test"])["test"], true);
+    assert!(!scratch.path("x").exists());
+}
+
+#[test]
+fn a_word_that_is_no_reference_is_told_as_such() {
+    let scratch = scratch();
+    for command in ["apply", "check", "revert", "graph"] {
+        let done = scratch.zester(&[command, "c", "concurrency=1"]);
+        assert_eq!(done.code, Some(1), "{}", done.stdout);
+        assert!(done.stderr.contains("`concurrency=1` is no reference"), "{}", done.stderr);
+    }
+    for command in ["apply", "lint"] {
+        let done = scratch.zester(&[command, "/etc/hostname"]);
+        assert_eq!(done.code, Some(1), "{}", done.stdout);
+        assert!(done.stderr.contains("/etc/hostname is no state file"), "{}", done.stderr);
+    }
+}

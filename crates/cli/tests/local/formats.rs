@@ -196,3 +196,27 @@ fn help_schema_doc_completions_and_man_pages_are_there() {
         assert!(scratch.path("man").join(page).exists(), "{page}");
     }
 }
+
+#[test]
+fn a_mistyped_flag_is_what_is_told_and_the_usage_shows_no_environment() {
+    let scratch = Scratch::new();
+    let done = scratch.zester(&["--formt", "json", "apply"]);
+    assert!(done.stderr.contains("'--formt'") && done.stderr.contains("'--format'"), "{}", done.stderr);
+    let done = scratch.zester(&["call"]);
+    assert_eq!(done.code, Some(1));
+    assert!(done.stderr.contains("Usage: zester call [OPTIONS] <MOD.FN> [ID|k=v]...\n"), "{}", done.stderr);
+}
+
+#[test]
+#[rule("C-4")]
+fn c4_a_dry_run_says_why_something_would_be_skipped() {
+    let scratch = Scratch::with(
+        "bad:\n  test.fail_without_changes: []\nafter:\n  test.nop: [{require: [test: bad]}]\nsame:\n  test.nop: []\nthen:\n  test.nop: [{onchanges: [test: same]}]\n",
+    );
+    let done = scratch.zester(&["check", "c"]);
+    for wanted in ["test.fail_without_changes:bad, which would not succeed", "test.nop:same would not change"]
+    {
+        assert!(done.stdout.contains(wanted), "{}", done.stdout);
+    }
+    assert!(done.stdout.contains("nothing was changed"), "{}", done.stdout);
+}
