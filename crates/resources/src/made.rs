@@ -97,7 +97,11 @@ pub(crate) fn make_or_join(
 /// Removes those that are empty, deepest first, also such that another state of this revert made above `path` and had to
 /// leave. What somebody put inside keeps its directory.
 pub(crate) fn unmake_all(path: &Path, made: &[Made], cx: &Reverting<'_>) -> Result<Vec<String>, Fault> {
-    made.iter().for_each(|directory| cx.left.add(&directory.path));
+    for directory in made {
+        // A process that was killed may have left it under the name that it had before it was whole.
+        cx.touch.sweep(&directory.path)?;
+        cx.left.add(&directory.path);
+    }
     let mut removed = Vec::new();
     for directory in path.ancestors().skip(1).filter(|directory| cx.left.holds(directory)) {
         let is_empty = || -> Result<Option<bool>, Fault> {
