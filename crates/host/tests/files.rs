@@ -197,3 +197,52 @@ fn accounts_are_found_and_the_unknown_are_not() {
     assert_eq!(host.group("root").unwrap().unwrap().gid, 0);
     assert_eq!(host.user("nobody-by-this-name").unwrap(), None);
 }
+
+#[test]
+fn file_capabilities_are_not_carried_to_new_content_and_notes_of_users_are() {
+    use rustix::fs::XattrFlags;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("f");
+    std::fs::write(&path, "old").unwrap();
+    // CAP_NET_BIND_SERVICE, permitted and effective, as setcap writes it.
+    let mut capability = [0_u8; 20];
+    capability[..8].copy_from_slice(&[1, 0, 0, 2, 0, 4, 0, 0]);
+    let set = rustix::fs::setxattr(&path, "security.capability", &capability, XattrFlags::empty())
+        .and_then(|()| rustix::fs::setxattr(&path, "user.note", b"kept", XattrFlags::empty()));
+    if let Err(error) = set {
+        zester_testkit::skip!("extended attributes cannot be set here: {error}");
+    }
+    let host = Real::new();
+    host.put_file(&path, &file(&host, "new", 0o755)).unwrap();
+    let mut value = [0_u8; 64];
+    assert_eq!(rustix::fs::getxattr(&path, "user.note", &mut value[..]).unwrap(), 4);
+    let gone = rustix::fs::getxattr(&path, "security.capability", &mut value[..]).unwrap_err();
+    assert_eq!(gone, rustix::io::Errno::NODATA);
+}
+
+#[test]
+fn a_directory_that_a_killed_process_was_making_gives_way_and_is_swept() {
+    let dir = tempfile::tempdir().unwrap();
+    let top = dir.path().canonicalize().unwrap();
+    let host = Real::new();
+    // What make_directory leaves when it dies after mkdir: only a name of its own.
+    let half = || {
+        host.make_directory(&top.join("d"), 0o755, host.me()).unwrap();
+        std::fs::remove_dir(top.join("d")).unwrap();
+        let digest = zester_host::digest::sha256_hex(b"d");
+        std::fs::create_dir(top.join(format!(".zester-{}", &digest[..16]))).unwrap();
+    };
+    half();
+    assert_eq!(host.stat(&top.join("d")).unwrap(), None, "nobody saw it");
+    host.make_directory(&top.join("d"), 0o711, host.me()).unwrap();
+    assert_eq!(host.list(&top).unwrap(), ["d"]);
+    assert_eq!(host.stat(&top.join("d")).unwrap().unwrap().mode, 0o711);
+    half_swept(&host, &top, half);
+}
+
+fn half_swept(host: &Real, top: &Path, half: impl Fn()) {
+    std::fs::remove_dir(top.join("d")).unwrap();
+    half();
+    host.sweep(&top.join("d")).unwrap();
+    assert!(host.list(top).unwrap().is_empty());
+}

@@ -242,7 +242,8 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
         case(
             json!({ "path": "/t" }),
             Promise::Converges,
-            "d /t 0755\nd /t/sub 0700\nf /t/sub/file 0600 text\nf /t/one 0644 one\nl /t/link /t/sub\nd /t/empty 0711",
+            "d /t 0755\nd /t/sub 0700\nf /t/sub/file 0600 text\nf /t/one 0644 one\nl /t/link /t/sub\nd /t/empty 0711\np /t/pipe 0620",
         ),
+        case(json!({ "path": "/l/f" }), Promise::Converges, "d /d 0755\nf /d/f 0604 text\nl /l d"),
     ]
 }

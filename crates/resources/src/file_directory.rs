@@ -58,6 +58,9 @@ pub struct Drift {
     /// Parent directories that are made first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     made: Vec<Made>,
+    /// Somebody else made the directory while we were about to; it is theirs to remove.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    joined: bool,
 }
 
 impl Directory {
@@ -96,7 +99,7 @@ impl Directory {
                 Ok(())
             })?;
         }
-        Ok((!steps.is_empty()).then_some(Drift { steps, made: Vec::new() }))
+        Ok((!steps.is_empty()).then_some(Drift { steps, made: Vec::new(), joined: false }))
     }
 
     fn new_directory(&self, look: &dyn Look, path: &Path) -> Result<Drift, Fault> {
@@ -106,7 +109,7 @@ impl Directory {
         let made = made::missing_parents(look, &path, self.makedirs, DIRECTORY_MODE, owner)?;
         look.may(&path, Act::Put)?;
         let step = Step { path, before: Standing::Absent, after: Standing::directory(mode, owner) };
-        Ok(Drift { steps: vec![step], made })
+        Ok(Drift { steps: vec![step], made, joined: false })
     }
 
     /// What differs at one path, as far as user, group and mode are managed there.
@@ -168,8 +171,11 @@ impl Directory {
             return Ok(None);
         }
         // Only a new directory can be joined, and it is the only step then.
-        let steps = joined.map_or_else(|| drift.steps.clone(), |step| vec![step]);
-        Ok(Some(Drift { steps, made }))
+        let (steps, joined) = match joined {
+            Some(step) => (vec![step], true),
+            None => (drift.steps.clone(), false),
+        };
+        Ok(Some(Drift { steps, made, joined }))
     }
 
     /// Parents made on the way are not told: which of several states makes a shared one is chance (S-58).
@@ -258,6 +264,9 @@ followed. A revert removes a directory that was created here only if it is empty
         for step in undo.steps.iter().rev() {
             let made_by_us = step.before == Standing::Absent;
             let still = cx.touch.stat(&step.path)?;
+            if undo.joined && still.is_none() {
+                continue;
+            }
             if made_by_us && still.is_some_and(|meta| meta.sort == Sort::Directory) {
                 // Made by us, used by others since: what they put inside is not ours to remove.
                 if !cx.touch.list(&step.path)?.is_empty() {
@@ -296,6 +305,12 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
             "d /there 0755",
         ),
         case(json!({ "path": "/file" }), Promise::Fails, "f /file 0644 text"),
+        case(json!({ "path": "/link" }), Promise::Fails, "l /link nowhere"),
+        case(
+            json!({ "path": "/link/a/b", "makedirs": true, "group": "web" }),
+            Promise::Converges,
+            "d /there 0755\nl /link there",
+        ),
         case(json!({ "path": "/link", "mode": "0711" }), Promise::Converges, "d /there 0755\nl /link there"),
         case(
             json!({ "path": "/t", "mode": "0750", "file_mode": "0640", "user": "web", "recurse": ["user", "mode"] }),

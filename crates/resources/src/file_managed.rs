@@ -29,7 +29,8 @@ const DIRECTORY_MODE: u32 = 0o755;
 pub struct Managed {
     /// Where the file is.
     path: Absolute,
-    /// What it holds, byte for byte. A list stands for lines, each with a line end.
+    /// What it holds, byte for byte; written as `contents`, it ends with a line end. A list stands for lines, each with
+    /// a line end.
     content: Option<String>,
     /// A file to take the content from: `salt://…` or `zester://…`, a path below the states directory, or an
     /// absolute path on this machine. Of a list, the first that exists.
@@ -70,9 +71,12 @@ pub struct Managed {
     /// `false` fails rather than writing an empty file.
     #[serde(default = "yes")]
     allow_empty: bool,
-    /// `true` ends the content with a line end, if it lacks one.
-    #[serde(default)]
-    contents_newline: bool,
+    /// `true` ends the content with a line end, if it lacks one; `false` leaves it out. Unset: as `contents` and
+    /// `contents_pillar` have one and nothing else is touched.
+    contents_newline: Option<bool>,
+    /// It was written `contents`, which means what it means in Salt.
+    #[serde(skip)]
+    as_in_salt: bool,
     /// `false` replaces a link at `path` instead of managing the file it leads to.
     #[serde(default = "yes")]
     follow_symlinks: bool,
@@ -306,6 +310,10 @@ impl Resource for Managed {
     const LISTS: &'static [&'static str] = &["source"];
     const LINES: &'static [&'static str] = &["content"];
     type Drift = Drift;
+
+    fn spelled(&mut self, parameter: &str, word: &str) {
+        self.as_in_salt |= parameter == "content" && word == "contents";
+    }
 
     fn validate(&self) -> Vec<Invalid> {
         let mut invalid = Vec::new();

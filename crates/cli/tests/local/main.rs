@@ -9,6 +9,7 @@ mod cancel;
 mod check_cmd;
 mod conformance;
 mod data_dir;
+mod denied;
 mod dry_run;
 mod formats;
 mod graph;

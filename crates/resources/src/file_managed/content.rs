@@ -14,9 +14,7 @@ impl Managed {
         if self.template.is_some() {
             content = self.rendered(cx, &name, content)?;
         }
-        if self.contents_newline && !content.is_empty() && !content.ends_with(b"\n") {
-            content.push(b'\n');
-        }
+        self.end(&mut content);
         if content.is_empty() && !self.allow_empty {
             let message = format!("the content for {} is empty", self.path.display());
             return Err(
@@ -24,6 +22,21 @@ impl Managed {
             );
         }
         Ok(Some(content))
+    }
+
+    /// The line end at its end (S-47). What comes from a file, or is written `content`, stays as it is unless the
+    /// state asks.
+    fn end(&self, content: &mut Vec<u8>) {
+        let as_in_salt = self.as_in_salt || self.contents_pillar.is_some();
+        match self.contents_newline.unwrap_or(as_in_salt) {
+            true if !content.is_empty() && !content.ends_with(b"\n") => content.push(b'\n'),
+            false if as_in_salt => {
+                while content.ends_with(b"\n") {
+                    content.pop();
+                }
+            }
+            _ => {}
+        }
     }
 
     /// The content before any rendering, and what to call it in a template's error.

@@ -205,6 +205,29 @@ async fn s31_a_backup_goes_with_the_change_and_an_older_one_comes_back() {
 
 #[tokio::test]
 #[rule("S-47")]
+async fn s47_contents_ends_with_a_newline_and_content_is_verbatim() {
+    let bench = Bench::new("");
+    for (path, params, holds) in [
+        ("/a", json!({ "contents": "hello" }), "hello\n"),
+        ("/b", json!({ "content": "hello" }), "hello"),
+        ("/c", json!({ "text": "hello" }), "hello"),
+        ("/d", json!({ "contents": "hello\n" }), "hello\n"),
+        ("/e", json!({ "contents": ["a", "b"], "contents_newline": false }), "a\nb"),
+        ("/f", json!({ "contents": "hello\n", "contents_newline": false }), "hello"),
+        ("/g", json!({ "content": "hello", "contents_newline": true }), "hello\n"),
+        ("/h", json!({ "content": "hello\n", "contents_newline": false }), "hello\n"),
+        ("/i", json!({ "contents": "" }), ""),
+        ("/j", json!({ "contents": 1 }), "1\n"),
+    ] {
+        let mut params = params;
+        params["path"] = path.into();
+        bench.apply(params.clone()).await;
+        assert_eq!(bench.content(path), holds, "{params}");
+    }
+}
+
+#[tokio::test]
+#[rule("S-47")]
 async fn s47_a_link_is_followed_unless_the_state_says_otherwise() {
     let bench = Bench::new("f /f 0604 old\nl /l f");
     let (_, record) = bench.apply(json!({ "path": "/l", "content": "new" })).await;

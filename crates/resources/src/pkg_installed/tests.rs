@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use zester_host::overlay::Overlay;
 use zester_host::process::Runner;
+use zester_host::process::fake::{Scripted, exit};
 use zester_host::real::Real;
 use zester_host::{Exit, Fault, FaultKind, Later, Launch, Live, Look, NewFile, Processes, Query, Touch};
 use zester_rule::rule;
@@ -159,7 +160,120 @@ fn s3_names_that_could_be_options_are_refused() {
     assert!(latest[0].message.contains("`latest`"));
 }
 
-/// The one test on the real tool. `hello` is tiny and needs nothing but libc.
+fn looked<'a>(
+    processes: &'a dyn Processes,
+    look: &'a dyn Look,
+    cancel: &'a CancellationToken,
+) -> Checking<'a> {
+    let query = Query::through(processes);
+    Checking { look, query, files: &FewFiles, forced: None, rehearsal: true, cancel }
+}
+
+/// What apt-get 2.6.1 printed on a Debian 12.
+const RECORDED: [(&str, &str, &str, FaultKind, &str); 4] = [
+    (
+        "pkg.installed",
+        "Reading package lists...\nBuilding dependency tree...\nReading state information...\n",
+        "E: Unable to locate package nosuch\n",
+        FaultKind::NotFound,
+        "apt refuses: Unable to locate package nosuch",
+    ),
+    (
+        "pkg.installed",
+        "Reading package lists...\nPackage hello is a virtual package provided by:\n  hello-traditional 2.10-6\n\n",
+        "E: Version '9.9' for 'hello' was not found\n",
+        FaultKind::NotFound,
+        "apt refuses: Version '9.9' for 'hello' was not found",
+    ),
+    (
+        "pkg.removed",
+        "Some packages could not be installed. This may mean that you have\nrequested an impossible situation\n\
+         The following packages have unmet dependencies:\n apt : Depends: adduser but it is not going to be installed\n",
+        "E: Error, pkgProblemResolver::Resolve generated breaks, this may be caused by held packages.\n",
+        FaultKind::CommandFailed,
+        "apt refuses: Error, pkgProblemResolver::Resolve generated breaks, this may be caused by held packages.",
+    ),
+    (
+        "pkg.removed",
+        "The following packages were automatically installed and are no longer required:\n  bzip2 fakeroot\n\
+         Use 'apt autoremove' to remove them.\nThe following packages will be REMOVED:\n  build-essential dpkg-dev git\n  perl perl-base\n\
+         WARNING: The following essential packages will be removed.\n\
+         This should NOT be done unless you know exactly what you are doing!\n  perl-base\n\
+         0 upgraded, 0 newly installed, 5 to remove and 74 not upgraded.\n",
+        "E: Essential packages were removed and -y was used without --allow-remove-essential.\n",
+        FaultKind::CommandFailed,
+        "apt refuses: Essential packages were removed and -y was used without --allow-remove-essential.; it would remove \
+         build-essential, dpkg-dev, git, perl, perl-base",
+    ),
+];
+
+#[tokio::test]
+#[rule("S-30")]
+async fn s30_what_apt_refuses_fails_in_the_dry_run_in_apts_own_words() {
+    let host = Overlay::empty();
+    let lists = "/var/lib/apt/lists/deb_main_binary-amd64_Packages.lz4";
+    for directory in ["/var", "/var/lib", "/var/lib/apt", "/var/lib/apt/lists"] {
+        host.make_directory(directory.as_ref(), 0o755, host.me()).unwrap();
+    }
+    host.put_file(lists.as_ref(), &NewFile { content: b"", mode: 0o644, owner: host.me() }).unwrap();
+    let cancel = CancellationToken::new();
+    for (kind, stdout, stderr, expected, words) in RECORDED {
+        let installed = if kind == "pkg.removed" { "ii \tx\tall\t1\n" } else { "" };
+        let processes = Scripted::new()
+            .on("dpkg-query", exit(0, installed, ""))
+            .on("apt-get --simulate", exit(100, stdout, stderr));
+        let bound = bind_json(kind, &json!({ "name": "x" })).ok().unwrap();
+        let fault = bound.check(&looked(&processes, &host, &cancel)).await.err().expect(words);
+        assert_eq!((fault.kind, fault.message.as_str()), (expected, words));
+    }
+    // Lists that are going to be fetched first may know it.
+    let processes = Scripted::new()
+        .on("dpkg-query", exit(1, "", ""))
+        .on("apt-get --simulate", exit(100, "", "E: Unable to locate package x\n"));
+    let bound = bind_json("pkg.installed", &json!({ "name": "x", "refresh": true })).ok().unwrap();
+    assert!(bound.check(&looked(&processes, &host, &cancel)).await.unwrap().is_some());
+    host.remove_file(lists.as_ref()).unwrap();
+    let bound = bind_json("pkg.installed", &json!({ "name": "x" })).ok().unwrap();
+    assert!(bound.check(&looked(&processes, &host, &cancel)).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn what_an_installation_would_remove_is_named() {
+    let host = Overlay::empty();
+    let plan = "Remv exim4 [4.96-15]\nInst postfix (3.7.11 Debian:12/stable [amd64])\nConf postfix (3.7.11 Debian [amd64])\n";
+    let processes =
+        Scripted::new().on("dpkg-query", exit(1, "", "")).on("apt-get --simulate", exit(0, plan, ""));
+    let cancel = CancellationToken::new();
+    let bound = bind_json("pkg.installed", &json!({ "name": "postfix" })).ok().unwrap();
+    let drift = bound.check(&looked(&processes, &host, &cancel)).await.unwrap().unwrap();
+    let explained = bound.explain(&drift, false);
+    assert_eq!(explained.diff, "exim4: 4.96-15 → removed\npostfix: new, 3.7.11\n");
+    assert_eq!(explained.details["removed"], json!(["exim4"]));
+}
+
+/// On the real tool, which is only asked.
+#[tokio::test]
+#[rule("S-30")]
+async fn s30_the_real_apt_refuses_in_the_dry_run() {
+    let host = Real::new();
+    if !Path::new("/usr/bin/apt-get").exists() || !crate::pkg::apt::has_lists(&host).unwrap_or(false) {
+        zester_testkit::skip!("needs apt and its package lists");
+    }
+    let (runner, cancel) = (Runner::new(), CancellationToken::new());
+    for (kind, params, kinds, words) in [
+        ("pkg.installed", json!({ "name": "no-such-package-at-all" }), FaultKind::NotFound, "no-such-package-at-all"),
+        ("pkg.installed", json!({ "name": "perl-base", "version": "0.0.9" }), FaultKind::NotFound, "0.0.9"),
+        ("pkg.removed", json!({ "name": "libc6" }), FaultKind::CommandFailed, "apt refuses"),
+        ("pkg.removed", json!({ "name": "perl-base" }), FaultKind::CommandFailed, "it would remove "),
+    ] {
+        let bound = bind_json(kind, &params).ok().unwrap();
+        let fault = bound.check(&looked(&runner, &host, &cancel)).await.err().expect(words);
+        assert_eq!(fault.kind, kinds, "{fault}");
+        assert!(fault.message.contains(words), "{fault}");
+    }
+}
+
+/// The one test that lets the real tool act. `hello` is tiny and needs nothing but libc.
 #[tokio::test]
 #[rule("S-31")]
 async fn s31_the_real_apt_installs_is_clean_and_reverts() {

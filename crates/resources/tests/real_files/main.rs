@@ -9,6 +9,7 @@
 )]
 
 mod links;
+mod race;
 mod special;
 mod umask;
 
@@ -21,6 +22,7 @@ use zester_host::process::fake::Scripted;
 use zester_host::real::Real;
 use zester_host::{Fault, Query};
 use zester_resources::laws::{FewFiles, MemoryVault, bind_json};
+use zester_resources::resource::LeftDirectories;
 use zester_resources::{Applying, Bound, Change, Checking, Drift, Reverting};
 
 /// This machine, and a vault in memory.
@@ -29,6 +31,7 @@ struct Bench {
     vault: MemoryVault,
     processes: Scripted,
     cancel: CancellationToken,
+    left: LeftDirectories,
 }
 
 impl Bench {
@@ -38,6 +41,7 @@ impl Bench {
             vault: MemoryVault::default(),
             processes: Scripted::new(),
             cancel: CancellationToken::new(),
+            left: LeftDirectories::default(),
         }
     }
 
@@ -77,14 +81,13 @@ impl Bench {
     }
 
     fn revert(&self, kind: &str, record: &Json, force: bool) -> Result<Change, Fault> {
-        let left = Default::default();
         let cx = Reverting {
             touch: &self.host,
             processes: &self.processes,
             vault: &self.vault,
             cancel: &self.cancel,
             force,
-            left: &left,
+            left: &self.left,
         };
         self.block_on(zester_resources::revert(kind, record, &cx))
     }

@@ -1,0 +1,94 @@
+//! What cannot be written is said before it is tried.
+
+use crate::scratch::Scratch;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use zester_rule::rule;
+use zester_testkit::skip;
+
+const STATES: &str = r#"
+new:
+  file.managed: [{path: "@T@/d/new"}, {content: x}]
+mode:
+  file.managed: [{path: "@T@/d/f"}, {mode: "0600"}]
+content:
+  file.managed: [{path: "@T@/d/g"}, {content: x}]
+gone:
+  file.absent: [{path: "@T@/d/h"}]
+made:
+  file.directory: [{path: "@T@/d/x/y"}, {makedirs: true}]
+link:
+  file.symlink: [{path: "@T@/d/l"}, {target: x}]
+"#;
+
+/// Every state fails, with some of these words of the system, and so does the apply.
+fn refused(scratch: &Scratch, run: impl Fn(&str) -> Command, words: &[&str]) {
+    for mode in ["check", "apply"] {
+        let done: crate::scratch::Done = run(mode).output().unwrap().into();
+        let result = done.json();
+        assert_eq!(done.code, Some(2), "{mode}: {}", done.stderr);
+        for (name, state) in result["states"].as_object().unwrap() {
+            let error = state["error"].as_str().unwrap();
+            let said = words.iter().any(|words| error.contains(words));
+            assert!(said, "{mode}, {name}: {error}");
+            assert_eq!(state["changed"], false, "{mode}, {name}");
+        }
+        assert_eq!(result["failed"], 6, "{mode}");
+    }
+    assert_eq!(scratch.read("d/g").unwrap(), "old");
+}
+
+fn scratch() -> Scratch {
+    let scratch = Scratch::with(STATES);
+    for name in ["f", "g", "h"] {
+        scratch.write(&format!("d/{name}"), "old");
+        let open = std::fs::Permissions::from_mode(0o644);
+        std::fs::set_permissions(scratch.path(&format!("d/{name}")), open).unwrap();
+    }
+    scratch
+}
+
+#[test]
+#[rule("S-30")]
+fn s30_a_read_only_file_system_fails_in_the_dry_run_too() {
+    let scratch = scratch();
+    let mount = scratch.fill("mount --bind @T@/d @T@/d && mount -o remount,bind,ro @T@/d");
+    let tried = Command::new("unshare").args(["-m", "sh", "-c", &mount]).output();
+    if !tried.is_ok_and(|tried| tried.status.success()) {
+        skip!("nothing can be mounted here");
+    }
+    let run = |mode: &str| {
+        let zester = scratch.command(&["--format", "json", mode, "c"]);
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c", &format!("{mount} && exec \"$@\""), "sh"]).arg(zester.get_program());
+        command.args(zester.get_args()).current_dir(scratch.root());
+        command.envs(zester.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command
+    };
+    refused(&scratch, run, &["read-only file system"]);
+}
+
+#[test]
+#[rule("S-30")]
+fn s30_files_of_root_fail_in_the_dry_run_of_another_user_too() {
+    if !rustix::process::geteuid().is_root() {
+        skip!("only root can become another user");
+    }
+    let scratch = scratch();
+    let open = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(scratch.root(), open).unwrap();
+    std::fs::create_dir(scratch.path("data")).unwrap();
+    std::os::unix::fs::chown(scratch.path("data"), Some(65_534), Some(65_534)).unwrap();
+    // Where the binary is may be closed to others.
+    let zester = scratch.path("zester");
+    std::fs::copy(env!("CARGO_BIN_EXE_zester"), &zester).unwrap();
+    let run = |mode: &str| {
+        let template = scratch.command(&["--format", "json", mode, "c"]);
+        let mut command = Command::new(&zester);
+        command.args(template.get_args()).current_dir(scratch.root()).uid(65_534).gid(65_534);
+        command.envs(template.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command
+    };
+    refused(&scratch, run, &["permission denied", "operation not permitted"]);
+}
