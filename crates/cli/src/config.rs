@@ -3,7 +3,9 @@
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use zester_converge::Error;
-use zester_model::suggest::did_you_mean;
+use zester_model::node::{Mismatch, Node};
+use zester_model::problem::{Kind, Problem};
+use zester_model::source::{FileId, Sources};
 
 mod timing;
 
@@ -61,11 +63,7 @@ impl Config {
             }
         }
         for set in sets {
-            let (key, value) =
-                set.split_once('=').ok_or_else(|| Error::other(format!("--set {set}: write KEY=VALUE")))?;
-            let over = parse(&nested(key, value))
-                .map_err(|why| Error::other(format!("--set {set}: {}", without_place(&why))))?;
-            config.lay(over);
+            config.lay(read_set(set).map_err(|why| Error::other(format!("--set {set}: {why}")))?);
         }
         config.timing.check().map_err(Error::other)?;
         Ok(config)
@@ -79,55 +77,45 @@ impl Config {
     }
 }
 
-/// `timing.ack_window`, `2s` as the YAML that a file would have.
-fn nested(key: &str, value: &str) -> String {
-    let mut text = String::new();
-    for (depth, part) in key.split('.').enumerate() {
-        if depth > 0 {
-            text.push('\n');
-        }
-        text.push_str(&"  ".repeat(depth));
-        text.push_str(part);
-        text.push(':');
-    }
-    format!("{text} {value}\n")
-}
-
-fn parse(text: &str) -> Result<Config, String> {
-    if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
-        return Ok(Config::default());
-    }
-    serde_saphyr::from_str(text).map_err(|error| with_hint(&error.to_string()))
-}
-
-/// The reader's words; of an unknown key, only where it stands and which one was meant.
-fn with_hint(why: &str) -> String {
-    let unknown = || {
-        let (before, rest) = why.split_once("unknown field `")?;
-        let (wrong, rest) = rest.split_once('`')?;
-        let (_, known) = rest.lines().next()?.split_once("expected ")?;
-        let known = known.trim_start_matches("one of ");
-        let names = known.split(", ").map(|key| key.trim_matches('`'));
-        let hint = did_you_mean(wrong, names).unwrap_or_else(|| format!("the keys are {known}"));
-        Some(format!("{}unknown key `{wrong}`; {hint}", before.trim_start_matches("error: ")))
-    };
-    // The first line says it all; the picture below it would name a file `<input>`.
-    let plain = || why.lines().next().unwrap_or_default().trim_start_matches("error: ").to_string();
-    unknown().unwrap_or_else(plain)
-}
-
-/// `line 2 column 9: …` of words that stand on no line.
-fn without_place(why: &str) -> &str {
-    match why.split_once(": ") {
-        Some((place, rest)) if place.starts_with("line ") => rest,
-        _ => why,
-    }
+/// `timing.ack_window=2s`: a dot goes deeper, the value is read as in a file.
+fn read_set(set: &str) -> Result<Config, String> {
+    let (key, value) = set.split_once('=').ok_or("write KEY=VALUE")?;
+    let value = zester_compile::parse_yaml(FileId(0), value)
+        .map_err(|problems| problems.first().map_or_else(String::new, |problem| problem.message.clone()))?;
+    let span = value.span;
+    let node = key
+        .split('.')
+        .rev()
+        .fold(value, |inner, part| Node::map(span, vec![(Node::text(span, part), inner)]));
+    node.read().map_err(|Mismatch { message, hint, .. }| match hint {
+        Some(hint) => format!("{message}; {hint}"),
+        None => message,
+    })
 }
 
 fn read_file(path: &Path) -> Result<Config, Error> {
     let text =
         std::fs::read_to_string(path).map_err(|error| Error::io("read the configuration", path, error))?;
-    parse(&text).map_err(|why| Error::other(format!("{}: {why}", path.display())))
+    parse(&path.display().to_string(), &text)
+}
+
+/// Reads a text as states are read, so that what is wrong with it is shown at its place.
+fn parse(name: &str, text: &str) -> Result<Config, Error> {
+    let mut sources = Sources::default();
+    let file = sources.add(name, text);
+    let read = zester_compile::parse_yaml(file, text).and_then(|node| match node.is_null() {
+        true => Ok(Config::default()),
+        false => node.read().map_err(|mismatch| vec![misfit(mismatch)]),
+    });
+    read.map_err(|problems| Error::Problems { problems, sources: Box::new(sources) })
+}
+
+fn misfit(mismatch: Mismatch) -> Problem {
+    let problem = Problem::new(Kind::Config, mismatch.message).maybe_hint(mismatch.hint);
+    match mismatch.span {
+        Some(span) => problem.at(span),
+        None => problem,
+    }
 }
 
 fn system_files() -> Vec<PathBuf> {
@@ -170,14 +158,42 @@ mod tests {
     use std::time::Duration;
     use zester_rule::rule;
 
+    /// Where each problem of a file stands, what it is, and what to write instead.
+    fn told(text: &str) -> Vec<String> {
+        let Err(Error::Problems { problems, sources }) = parse("c.yaml", text) else {
+            panic!("{text:?} is read")
+        };
+        let place = |problem: &Problem| problem.span.map(|span| sources.place(span)).unwrap_or_default();
+        problems
+            .iter()
+            .map(|problem| format!("{}: {}", place(problem), problem.report(&sources).message))
+            .collect()
+    }
+
     #[test]
     #[rule("C-8")]
-    fn c8_an_unknown_key_is_an_error_that_names_it() {
-        let error = parse("statse: /srv\n").unwrap_err();
-        assert!(error.contains("statse"), "{error}");
-        assert!(error.contains("did you mean `states`?"), "{error}");
-        let error = parse("timing:\n  ack_windw: 2s\n").unwrap_err();
-        assert!(error.contains("`ack_windw`") && error.contains("did you mean `ack_window`?"), "{error}");
+    fn c8_what_is_wrong_with_a_file_is_shown_at_its_place() {
+        for (text, wanted) in [
+            ("id: x\nstatse: /srv\n", "c.yaml:2:1: unknown key `statse`; did you mean `states`?"),
+            ("timing:\n  ack_windw: 2s\n", "c.yaml:2:3: unknown key `ack_windw`; did you mean `ack_window`?"),
+            ("timing:\n  ack_window: soon\n", "c.yaml:2:15: `soon` is not a duration"),
+            ("concurrency: many\n", "c.yaml:1:14: expected a whole number, found the text `many`"),
+            ("color: blue\n", "c.yaml:1:8: expected true or false, found the text `blue`"),
+            ("id: a\nid: b\n", "c.yaml:2:1: "),
+            ("id: [a\n", "c.yaml:2:1: "),
+            ("- id\n", "c.yaml:1:1: expected a map"),
+        ] {
+            let told = told(text);
+            assert!(told.len() == 1 && told[0].starts_with(wanted), "{text:?}: {told:?}");
+        }
+    }
+
+    #[test]
+    #[rule("C-8")]
+    fn c8_a_value_is_read_as_states_are_read() {
+        let config = parse("c.yaml", "id: 007\ncolor: yes\nnats: {replicas: 3}\n").unwrap();
+        assert_eq!((config.id.as_deref(), config.color), (Some("007"), Some(true)));
+        assert_eq!(config.nats.replicas, Some(3));
     }
 
     #[test]
@@ -188,13 +204,17 @@ mod tests {
         std::fs::write(&file, "id: from-file\nconcurrency: 3\n").unwrap();
         let config = Config::read(Some(&file), &["id=from-set".into()]).unwrap();
         assert_eq!((config.id.as_deref(), config.concurrency), (Some("from-set"), Some(3)));
-        assert!(Config::read(Some(&file), &["nonsense".into()]).is_err());
+        let wrong = Config::read(Some(&file), &["nonsense".into()]).unwrap_err().to_string();
+        assert_eq!(wrong, "--set nonsense: write KEY=VALUE");
+        let wrong = Config::read(Some(&file), &["idd=x".into()]).unwrap_err().to_string();
+        assert_eq!(wrong, "--set idd=x: unknown key `idd`; did you mean `id`?");
     }
 
     #[test]
     #[rule("C-8")]
     fn c8_an_empty_file_is_fine() {
-        assert!(parse("# nothing yet\n\n").is_ok());
+        assert!(parse("c.yaml", "# nothing yet\n\n").is_ok());
+        assert!(parse("c.yaml", "").is_ok());
     }
 
     #[test]

@@ -173,3 +173,8 @@ pub fn render(
 pub fn parse_yaml(file: FileId, text: &str) -> Result<Node, Vec<Problem>> {
     yaml::compose(text, &mut position::Positions::plain(file, text))
 }
+
+/// Data as a YAML document, a line for each entry. [`parse_yaml`] reads the same data back.
+pub fn emit_yaml(value: &Json) -> String {
+    yaml::emit::block(value)
+}

@@ -21,6 +21,8 @@ pub enum Kind {
     Target,
     /// Settings or facts given on the command line.
     Settings,
+    /// A configuration file.
+    Config,
     /// Advice of `lint`; never stops a run.
     Lint,
 }

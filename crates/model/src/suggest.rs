@@ -1,37 +1,19 @@
 //! "Did you mean …?": the nearest known names to a wrong one.
 
-/// The edit distance (insert, delete, replace, swap of neighbours), or `None` when it exceeds `max`.
-fn distance(left: &[char], right: &[char], max: usize) -> Option<usize> {
-    if left.len().abs_diff(right.len()) > max {
-        return None;
-    }
-    let width = right.len() + 1;
-    let mut before: Vec<usize> = vec![0; width];
-    let mut last: Vec<usize> = (0..width).collect();
-    for i in 1..=left.len() {
-        let mut row = vec![i; width];
-        for j in 1..width {
-            let cost = usize::from(left[i - 1] != right[j - 1]);
-            row[j] = (last[j] + 1).min(row[j - 1] + 1).min(last[j - 1] + cost);
-            let swapped = i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1];
-            if swapped {
-                row[j] = row[j].min(before[j - 2] + 1);
-            }
-        }
-        before = std::mem::replace(&mut last, row);
-    }
-    Some(last[right.len()]).filter(|found| *found <= max)
-}
+/// Letters of a name that are looked at.
+const LETTERS_MAX: usize = 200;
 
 /// Up to `count` of `known` that are close to `wrong` and as close as any.
 pub fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>, count: usize) -> Vec<&'a str> {
-    let wrong: Vec<char> = wrong.to_lowercase().chars().take(200).collect();
-    let max = (wrong.len() / 3).clamp(1, 6);
+    let shortened = |name: &str| -> String { name.to_lowercase().chars().take(LETTERS_MAX).collect() };
+    let wrong = shortened(wrong);
+    let max = (wrong.chars().count() / 3).clamp(1, 6);
     let mut found: Vec<(usize, &str)> = known
         .into_iter()
         .filter_map(|name| {
-            let lower: Vec<char> = name.to_lowercase().chars().take(200).collect();
-            distance(&wrong, &lower, max).map(|far| (far, name))
+            // Insert, delete, replace, and swap of neighbours.
+            let far = strsim::osa_distance(&wrong, &shortened(name));
+            (far <= max).then_some((far, name))
         })
         .collect();
     found.sort();

@@ -85,7 +85,8 @@ fn every_manual_page_has_a_summary_an_example_and_documented_parameters() {
 fn every_example_of_a_manual_page_binds() {
     for kind in catalog().iter() {
         for example in examples(&kind.doc) {
-            let parsed: serde_json::Value = yaml_serde::from_str(&example).unwrap();
+            let parsed =
+                zester_compile::parse_yaml(zester_model::source::FileId(0), &example).unwrap().to_json();
             for (id, modules) in parsed.as_object().unwrap() {
                 for (module, params) in modules.as_object().unwrap() {
                     let mut given = serde_json::Map::new();

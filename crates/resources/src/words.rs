@@ -5,61 +5,30 @@
 
 /// The words of a line, or why it has none.
 pub fn split(line: &str) -> Result<Vec<String>, String> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut letters = line.chars();
-    while let Some(letter) = letters.next() {
-        match letter {
-            ' ' | '\t' | '\n' | '\r' => words.extend(word.take()),
-            '\'' => single(&mut letters, word.get_or_insert_default())?,
-            '"' => double(&mut letters, word.get_or_insert_default())?,
-            '\\' => match letters.next() {
-                // A line that goes on.
-                Some('\n') => {}
-                Some(escaped) => word.get_or_insert_default().push(escaped),
-                None => return Err("it ends in a backslash with nothing to quote".to_string()),
-            },
-            plain => word.get_or_insert_default().push(plain),
-        }
-    }
-    words.extend(word);
-    Ok(words)
+    // To the splitter a `#` begins a comment, so something that is not in the line stands in for it.
+    let stand_in = ('\u{e000}'..='\u{f8ff}').find(|letter| !line.contains(*letter)).unwrap_or('#');
+    let hidden = line.replace('#', &stand_in.to_string());
+    let words = shlex::split(&hidden).ok_or_else(|| unbalanced(&hidden))?;
+    Ok(words.into_iter().map(|word| word.replace(stand_in, "#")).collect())
 }
 
-fn single(letters: &mut std::str::Chars<'_>, word: &mut String) -> Result<(), String> {
-    for letter in letters {
-        if letter == '\'' {
-            return Ok(());
-        }
-        word.push(letter);
+/// What a line lacks that cannot be split: what would end it well.
+fn unbalanced(line: &str) -> String {
+    let ends_well = |end: char| shlex::split(&format!("{line}{end}")).is_some();
+    if ends_well('\\') {
+        return "it ends in a backslash with nothing to quote".to_string();
     }
-    Err("unbalanced quotes: a `'` is never closed; add the closing `'`".to_string())
-}
-
-/// Between double quotes a backslash quotes only what would be special there.
-fn double(letters: &mut std::str::Chars<'_>, word: &mut String) -> Result<(), String> {
-    while let Some(letter) = letters.next() {
-        match letter {
-            '"' => return Ok(()),
-            '\\' => match letters.next() {
-                Some('\n') => {}
-                Some(special @ ('$' | '`' | '"' | '\\')) => word.push(special),
-                Some(other) => word.extend(['\\', other]),
-                None => break,
-            },
-            plain => word.push(plain),
-        }
-    }
-    Err("unbalanced quotes: a `\"` is never closed; add the closing `\"`".to_string())
+    let quote = if ends_well('\'') { '\'' } else { '"' };
+    format!("unbalanced quotes: a `{quote}` is never closed; add the closing `{quote}`")
 }
 
 /// A word as it would have to be written to be split into itself.
 pub fn quoted(word: &str) -> String {
-    let plain = |letter: char| letter.is_alphanumeric() || "-_./=:,@%+".contains(letter);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_string();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
+    // Only a NUL could be refused, and that is allowed here: whoever runs the word refuses it.
+    shlex::Quoter::new()
+        .allow_nul(true)
+        .quote(word)
+        .map_or_else(|_| word.to_string(), |quoted| quoted.into_owned())
 }
 
 #[cfg(test)]

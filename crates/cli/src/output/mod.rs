@@ -101,7 +101,7 @@ impl Output {
     pub fn object(&self, value: &impl Serialize) {
         let text = match self.format {
             Format::Json => serde_json::to_string(value).ok().map(|text| text + "\n"),
-            Format::Yaml => yaml_serde::to_string(value).ok().map(|text| format!("---\n{text}")),
+            Format::Yaml => yaml(value).map(|text| format!("---\n{text}")),
             _ => None,
         };
         if let Some(text) = text {
@@ -140,10 +140,14 @@ impl Output {
     fn document(&self, value: &impl Serialize) -> Option<String> {
         match self.format {
             Format::Json => serde_json::to_string_pretty(value).ok().map(|text| text + "\n"),
-            Format::Yaml => yaml_serde::to_string(value).ok(),
+            Format::Yaml => yaml(value),
             Format::Text | Format::Dot | Format::Svg | Format::Html => None,
         }
     }
+}
+
+fn yaml(value: &impl Serialize) -> Option<String> {
+    serde_json::to_value(value).ok().map(|value| zester_compile::emit_yaml(&value))
 }
 
 /// The first write of the answer that failed.
@@ -197,7 +201,7 @@ pub fn plain(json: &serde_json::Value) -> String {
     match json {
         serde_json::Value::String(text) => format!("{text}\n"),
         serde_json::Value::Null => String::new(),
-        other => yaml_serde::to_string(other).unwrap_or_else(|_| format!("{other}\n")),
+        other => zester_compile::emit_yaml(other),
     }
 }
 

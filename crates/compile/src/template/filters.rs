@@ -2,6 +2,9 @@
 
 use super::budget::Budget;
 use super::functions::walk;
+use crate::yaml::emit;
+use base64::Engine as _;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use minijinja::value::{Kwargs, Rest, Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State, filters};
 use serde_json::Value as Json;
@@ -218,71 +221,6 @@ fn html_safe(json: &str) -> String {
     json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026").replace('\'', "\\u0027")
 }
 
-/// A scalar as YAML, quoted only where it must be.
-fn yaml_scalar(value: &Json) -> String {
-    match value {
-        Json::String(text) => {
-            let plain = zester_model::node::Meaning::Text == crate::yaml::meaning(text)
-                && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-./@+ ".contains(&byte))
-                && !text.starts_with(['-', ' ', '@'])
-                && !text.ends_with(' ');
-            if plain { text.clone() } else { value.to_string() }
-        }
-        other => other.to_string(),
-    }
-}
-
-fn yaml_flow(value: &Json, out: &mut String) {
-    match value {
-        Json::Array(items) => {
-            out.push('[');
-            for (index, item) in items.iter().enumerate() {
-                out.push_str(if index > 0 { ", " } else { "" });
-                yaml_flow(item, out);
-            }
-            out.push(']');
-        }
-        Json::Object(map) => {
-            out.push('{');
-            for (index, (key, item)) in map.iter().enumerate() {
-                out.push_str(if index > 0 { ", " } else { "" });
-                out.push_str(&yaml_scalar(&Json::from(key.as_str())));
-                out.push_str(": ");
-                yaml_flow(item, out);
-            }
-            out.push('}');
-        }
-        scalar => out.push_str(&yaml_scalar(scalar)),
-    }
-}
-
-fn yaml_block(value: &Json, depth: usize, out: &mut String) {
-    let pad = "  ".repeat(depth);
-    let nested = |item: &Json| {
-        matches!(item, Json::Array(list) if !list.is_empty())
-            || matches!(item, Json::Object(map) if !map.is_empty())
-    };
-    let mut entry = |head: String, item: &Json| {
-        out.push_str(&pad);
-        out.push_str(&head);
-        if nested(item) {
-            out.push('\n');
-            yaml_block(item, depth + 1, out);
-        } else {
-            out.push(' ');
-            yaml_flow(item, out);
-            out.push('\n');
-        }
-    };
-    match value {
-        Json::Array(items) => items.iter().for_each(|item| entry("-".into(), item)),
-        Json::Object(map) => {
-            map.iter().for_each(|(key, item)| entry(yaml_scalar(&Json::from(key.as_str())) + ":", item));
-        }
-        scalar => out.push_str(&yaml_scalar(scalar)),
-    }
-}
-
 fn text(env: &mut Environment<'static>) {
     env.add_filter("quote", |value: &Value| {
         let text = value.to_string();
@@ -322,12 +260,11 @@ fn text(env: &mut Environment<'static>) {
 fn data(env: &mut Environment<'static>) {
     env.add_filter("json", |value: &Value, indent: Option<usize>| json(value, indent.unwrap_or(0).min(16)));
     env.add_filter("yaml", |value: &Value, flow: Option<bool>| {
-        let mut out = String::new();
-        match flow {
-            Some(false) => yaml_block(&to_json(value)?, 0, &mut out),
-            _ => yaml_flow(&to_json(value)?, &mut out),
-        }
-        Ok::<_, Error>(out.trim_end().to_string())
+        let value = to_json(value)?;
+        Ok::<_, Error>(match flow {
+            Some(false) => emit::block(&value).trim_end().to_string(),
+            _ => emit::flow(&value),
+        })
     });
     for name in ["yaml_encode", "yaml_dquote"] {
         env.add_filter(name, move |value: &Value| match value.kind() {
@@ -455,7 +392,7 @@ fn patterns(env: &mut Environment<'static>) {
 
 fn encodings(env: &mut Environment<'static>) {
     for name in ["b64encode", "base64_encode"] {
-        env.add_filter(name, |text: String| base64_encode(text.as_bytes()));
+        env.add_filter(name, |text: String| BASE64.encode(text));
     }
     for name in ["b64decode", "base64_decode"] {
         env.add_filter(name, |text: String| {
@@ -465,32 +402,13 @@ fn encodings(env: &mut Environment<'static>) {
     }
 }
 
-const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-fn base64_encode(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let bits =
-            chunk.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for place in 0..4 {
-            let index = (bits >> (18 - 6 * place)) as usize & 63;
-            out.push(if place <= chunk.len() { char::from(BASE64[index]) } else { '=' });
-        }
-    }
-    out
-}
+/// As others write it: padded or not, over several lines.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
 
 fn base64_decode(text: &str) -> Option<Vec<u8>> {
-    let clean: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace() && *byte != b'=').collect();
-    let mut out = Vec::with_capacity(clean.len() * 3 / 4);
-    for chunk in clean.chunks(4) {
-        let mut bits = 0u32;
-        for byte in chunk {
-            bits = bits << 6 | BASE64.iter().position(|letter| letter == byte)? as u32;
-        }
-        bits <<= 6 * (4 - chunk.len());
-        let bytes = chunk.len().checked_sub(1).filter(|count| *count > 0)?;
-        out.extend(bits.to_be_bytes().into_iter().skip(1).take(bytes));
-    }
-    Some(out)
+    let clean: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    BASE64.decode(clean).ok()
 }
