@@ -1,6 +1,6 @@
 //! Chores of the workspace.
 //!
-//! `cargo xtask tidy` checks the rules about the code itself: walls between crates, names, sizes, formats, licences,
+//! `cargo xtask tidy` checks the rules about the code itself: walls between crates, names, sizes, formats, licences, dependencies,
 //! and that every rule of the spec that is built has a test that states it. `cargo xtask rules` prints the rules and their tests,
 //! `cargo xtask tally` how a test run ended.
 
@@ -11,6 +11,7 @@ mod stated;
 mod tally;
 mod tidy;
 mod tree;
+mod unused;
 mod walls;
 
 use std::process::ExitCode;

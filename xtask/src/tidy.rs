@@ -1,6 +1,6 @@
 //! The rules about the code itself, all at once.
 
-use crate::{licences, rules, tree, walls};
+use crate::{licences, rules, tree, unused, walls};
 use std::process::{Command, ExitCode};
 
 /// A file holds one idea; one that does not fit here holds more.
@@ -16,7 +16,15 @@ pub fn run() -> ExitCode {
     map_is_whole(&mut problems);
     rules::check(&mut problems);
     formatted(&mut problems);
-    licences::check(&mut problems);
+    match tree::metadata() {
+        Some(metadata) => {
+            licences::check(&metadata, &mut problems);
+            unused::check(&metadata, &mut problems);
+        }
+        None => {
+            problems.push("Cargo.lock: `cargo metadata --locked --offline` failed; run `cargo fetch`".into())
+        }
+    }
     if problems.is_empty() {
         println!("tidy: {} files, nothing to say", tree::files().len());
         return ExitCode::SUCCESS;

@@ -31,3 +31,12 @@ pub fn rust_files() -> Vec<String> {
 pub fn read(file: &str) -> String {
     std::fs::read_to_string(root().join(file)).unwrap_or_default()
 }
+
+/// What cargo says of the workspace and of all that it depends on, without a network.
+pub fn metadata() -> Option<serde_json::Value> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+        .current_dir(root())
+        .output();
+    serde_json::from_slice(&output.ok()?.stdout).ok()
+}

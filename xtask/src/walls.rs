@@ -178,7 +178,7 @@ fn trespasses(file: &str, source: &Source) -> Vec<String> {
 }
 
 /// Whether a line says this, not as a part of a longer name.
-fn says(line: &str, word: &str) -> bool {
+pub fn says(line: &str, word: &str) -> bool {
     let joins = |sign: Option<char>| sign.is_some_and(|sign| sign.is_alphanumeric() || sign == '_');
     line.match_indices(word).any(|(at, _)| {
         let after = if word.ends_with(':') { None } else { line[at + word.len()..].chars().next() };
