@@ -180,7 +180,7 @@ mod tests {
             ("concurrency: many\n", "c.yaml:1:14: expected a whole number, found the text `many`"),
             ("color: blue\n", "c.yaml:1:8: expected true or false, found the text `blue`"),
             ("id: a\nid: b\n", "c.yaml:2:1: "),
-            ("id: [a\n", "c.yaml:2:1: "),
+            ("id: [a\n", "c.yaml:1:5: a `[` is never closed"),
             ("- id\n", "c.yaml:1:1: expected a map"),
         ] {
             let told = told(text);

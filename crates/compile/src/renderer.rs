@@ -57,12 +57,14 @@ pub fn passes(text: &str, file: FileId) -> Result<Passes, Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     fn of(text: &str) -> Result<Passes, String> {
         passes(text, FileId(0)).map_err(|problem| problem.message)
     }
 
     #[test]
+    #[rule("S-47")]
     fn s47_the_first_line_chooses_the_passes() {
         assert_eq!(of("a: 1"), Ok(Passes::Rendered));
         assert_eq!(of("#!jinja|yaml\na: 1"), Ok(Passes::Rendered));
@@ -73,6 +75,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("S-47")]
     fn s47_another_renderer_is_an_error_that_names_it_and_says_what_to_do() {
         for (line, name) in
             [("#!yaml|gpg", "gpg"), ("#!jinja|yaml|gpg", "gpg"), ("#!py", "py"), ("#!toml", "toml")]

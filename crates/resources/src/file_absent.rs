@@ -140,8 +140,7 @@ fn unrestored(mut lost: Vec<(&Path, Fault)>, total: usize) -> Option<Fault> {
     }
     let shown: Vec<&str> = lost.iter().take(NAMED_MAX).map(|(_, fault)| fault.message.as_str()).collect();
     let more = lost.len() - shown.len();
-    let mut message =
-        format!("{} of {total} paths could not be restored: {}", lost.len(), shown.join("; "));
+    let mut message = format!("{} of {total} paths could not be restored: {}", lost.len(), shown.join("; "));
     if more > 0 {
         message.push_str(&format!("; and {more} more"));
     }

@@ -13,8 +13,8 @@ use crate::{diff, tree, words};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use zester_host::overlay::Overlay;
 use zester_host::digest::sha256_hex;
+use zester_host::overlay::Overlay;
 use zester_host::{Act, Fault, FaultKind, Look, Meta, NewFile, Owner, Sort, Touch};
 use zester_model::limits::FILE_BYTES_MAX;
 use zester_model::outcome::Details;
@@ -144,7 +144,8 @@ impl Managed {
             return Ok(None);
         }
         let wanted = if present.is_some() && !self.replace { None } else { self.wanted_content(cx)? };
-        let owner_now = present.as_ref().filter(|_| !is_link).map(|meta| Owner { uid: meta.uid, gid: meta.gid });
+        let owner_now =
+            present.as_ref().filter(|_| !is_link).map(|meta| Owner { uid: meta.uid, gid: meta.gid });
         let owner = ownership::wanted(cx.look, self.user.as_deref(), self.group.as_deref(), owner_now)?;
         match present.filter(|_| !is_link) {
             None => self.new_file(cx, path, wanted.unwrap_or_default(), owner).map(Some),
@@ -287,9 +288,7 @@ fn refuse_other_sorts(path: &Path, present: Option<&Meta>) -> Result<(), Fault> 
     let place = path.display();
     let (what, hint) = match present.map(|meta| meta.sort) {
         None | Some(Sort::File | Sort::Link) => return Ok(()),
-        Some(Sort::Directory) => {
-            ("a directory", "remove it in a `file.absent` state first, if it may go")
-        }
+        Some(Sort::Directory) => ("a directory", "remove it in a `file.absent` state first, if it may go"),
         Some(Sort::Special(what)) => (what.article(), "only files can be managed"),
     };
     Err(Fault::new(FaultKind::InTheWay, format!("{place} is {what}, not a file")).hint(hint))

@@ -68,14 +68,17 @@ impl Drift {
     fn details(&self) -> Details {
         let mut details = Details::new();
         details.insert("packages".into(), json!(self.moves));
-        let gone: Vec<&String> =
-            self.moves.iter().filter(|(_, moved)| moved.old.is_some() && moved.new.is_none()).map(|(name, _)| name).collect();
+        let gone: Vec<&String> = self
+            .moves
+            .iter()
+            .filter(|(_, moved)| moved.old.is_some() && moved.new.is_none())
+            .map(|(name, _)| name)
+            .collect();
         if !gone.is_empty() {
             details.insert("removed".into(), json!(gone));
         }
         details
     }
-
 }
 
 impl Installed {

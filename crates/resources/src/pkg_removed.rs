@@ -9,9 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
-use zester_host::{Fault, FaultKind};
 use zester_host::files::Foreseen;
 use zester_host::overlay::Overlay;
+use zester_host::{Fault, FaultKind};
 use zester_model::outcome::Details;
 
 /// Packages that are not installed.
@@ -43,7 +43,6 @@ impl Drift {
         details.insert("removed".into(), json!(self.gone));
         details
     }
-
 }
 
 impl Removed {

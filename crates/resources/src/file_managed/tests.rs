@@ -245,7 +245,8 @@ async fn s47_a_link_is_followed_unless_the_state_says_otherwise() {
 
 #[tokio::test]
 async fn root_follows_the_link_of_a_user_only_to_what_is_theirs() {
-    let bench = Bench::new("d /home 0755\nf /home/own 0644 own\nl /home/f own\nl /home/bad /tmp/f\nl /home/tmp /tmp");
+    let bench =
+        Bench::new("d /home 0755\nf /home/own 0644 own\nl /home/f own\nl /home/bad /tmp/f\nl /home/tmp /tmp");
     let root = NewFile { content: b"root's", mode: 0o600, owner: bench.host.me() };
     bench.host.put_file("/tmp/f".as_ref(), &root).unwrap();
     bench.apply(json!({ "path": "/home/f", "content": "new" })).await;
