@@ -11,9 +11,15 @@ use crate::signals;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use zester_health::Health;
+use zester_host::process::Runner;
+use zester_model::limits::KILL_GRACE;
+
+/// How long what a daemon had begun beside its jobs may take to end: a little more than commands are given.
+const COMMANDS_WAIT: Duration = KILL_GRACE.saturating_add(Duration::from_secs(2));
 
 /// Words of both daemons.
 #[derive(clap::Args, Debug, Clone, Default)]
@@ -59,6 +65,8 @@ where
             biased;
             exit = signals.next() => exit,
             ended = &mut running => {
+                // What facts or settings had begun ends with us.
+                let _late = tokio::time::timeout(COMMANDS_WAIT, Runner::new().stop()).await;
                 ended?;
                 tracing::info!("stopped");
                 return Ok((Answer::Text(String::new()), Exit::Good));

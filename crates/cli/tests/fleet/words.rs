@@ -1,6 +1,7 @@
 //! What the words of a call on the fleet mean, and that none is ignored.
 
 use crate::up::{Up, up};
+use std::process::Stdio;
 use zester_rule::rule;
 
 const TOUCH: &str = "t:\n  file.managed: [{path: \"@T@/ran\"}, {content: x}]\n";
@@ -57,4 +58,32 @@ fn s45_c12_c15_words_on_the_fleet_are_read_as_on_one_machine() {
     assert_eq!(done.stdout.trim().split_whitespace().count(), 1, "the jid and nothing else: {}", done.stdout);
     let again = up.zester(&["job", "retry", done.stdout.trim(), "--async"]).exits(0);
     assert_eq!(again.stdout.trim().split_whitespace().count(), 1, "{}", again.stdout);
+}
+
+#[test]
+#[rule("C-13")]
+fn c13_an_answer_of_the_fleet_that_cannot_be_printed_keeps_its_exit_code() {
+    let up = up(1, &[]);
+    let on_a_full_disk = |words: &[&str]| {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = up.command(words).stdout(full).stderr(Stdio::piped()).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for format in ["text", "json", "yaml"] {
+        for words in
+            [&["*", "test.ping"][..], &["job", "list"], &["peel", "list"], &["*", "test.ping", "--async"]]
+        {
+            let words = [words, &["--format", format]].concat();
+            let (code, said) = on_a_full_disk(&words);
+            assert_eq!(code, Some(2), "{words:?}: {said}");
+            assert!(said.contains("the output could not be written"), "{words:?}: {said}");
+        }
+        let failed = on_a_full_disk(&["*", "test.fail_without_changes", "--format", format]);
+        assert_eq!(failed.0, Some(2), "{}", failed.1);
+        let missing = on_a_full_disk(&["L@peel-1,nosuch", "test.ping", "--format", format]);
+        assert_eq!(missing.0, Some(3), "{}", missing.1);
+    }
+    let mut gone = up.spawn(&["*", "test.fail_without_changes"]);
+    drop(gone.stdout.take());
+    assert_eq!(gone.wait().unwrap().code(), Some(2));
 }
