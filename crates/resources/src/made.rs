@@ -59,9 +59,8 @@ pub(crate) fn make_all(touch: &dyn Touch, missing: &[Made]) -> Result<Vec<Made>,
     let mut made = Vec::new();
     for directory in missing {
         let owner = Owner { uid: directory.uid, gid: directory.gid };
-        match make_or_join(touch, &directory.path, directory.mode, owner)? {
-            None => made.push(directory.clone()),
-            Some(_) => {}
+        if make_or_join(touch, &directory.path, directory.mode, owner)?.is_none() {
+            made.push(directory.clone());
         }
     }
     Ok(made)

@@ -167,10 +167,10 @@ fn below(call: &Param, id: Option<&Param>) -> Result<Vec<Param>, Vec<Problem>> {
     for (key, value) in pairs {
         params.push(Param::new(key.as_text().unwrap_or_default(), key.span, value.clone()));
     }
-    if let (Some(kind), Some(id)) = (crate::catalog::catalog().get(&call.name), id) {
-        if !params.iter().any(|param| kind.meaning(&param.name) == kind.primary) {
-            params.push(Param::new(kind.primary, id.key, id.value.clone()));
-        }
+    if let (Some(kind), Some(id)) = (crate::catalog::catalog().get(&call.name), id)
+        && !params.iter().any(|param| kind.meaning(&param.name) == kind.primary)
+    {
+        params.push(Param::new(kind.primary, id.key, id.value.clone()));
     }
     Ok(params)
 }

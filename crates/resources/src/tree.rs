@@ -110,22 +110,16 @@ fn refuse_strange_ground(look: &dyn Look, here: &Path, link: &Path, uid: u32) ->
     Err(Fault::new(FaultKind::InTheWay, message).hint(hint))
 }
 
+/// Called for one thing, with the host to look at it through.
+type Visit<'a> = dyn FnMut(&dyn Look, &Path, &Meta) -> Result<(), Fault> + 'a;
+
 /// Calls for everything inside, parents before children. No link is followed, not even one that takes the place
 /// of a directory meanwhile: what is inside may be somebody else's.
-pub(crate) fn walk(
-    look: &dyn Look,
-    directory: &Path,
-    visit: &mut dyn FnMut(&dyn Look, &Path, &Meta) -> Result<(), Fault>,
-) -> Result<(), Fault> {
+pub(crate) fn walk(look: &dyn Look, directory: &Path, visit: &mut Visit<'_>) -> Result<(), Fault> {
     walk_down(look.without_links(), &look.real_path(directory)?, visit, 0)
 }
 
-fn walk_down(
-    look: &dyn Look,
-    directory: &Path,
-    visit: &mut dyn FnMut(&dyn Look, &Path, &Meta) -> Result<(), Fault>,
-    depth: usize,
-) -> Result<(), Fault> {
+fn walk_down(look: &dyn Look, directory: &Path, visit: &mut Visit<'_>, depth: usize) -> Result<(), Fault> {
     if depth > DEPTH_MAX {
         let message = format!("{} is more than {DEPTH_MAX} directories deep", directory.display());
         return Err(Fault::new(FaultKind::Unsupported, message));

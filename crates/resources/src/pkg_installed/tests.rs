@@ -92,7 +92,9 @@ async fn s31_what_others_need_since_is_not_removed() {
 }
 
 /// Apt, whose transactions end differently than they should: after a cancel, or half-way.
-struct Ending<'a>(&'a dyn Processes, fn(Exit) -> Exit);
+struct Ending<'a>(&'a dyn Processes, End);
+
+type End = fn(Exit) -> Exit;
 
 impl Processes for Ending<'_> {
     fn run<'b>(
@@ -111,11 +113,11 @@ impl Processes for Ending<'_> {
 #[tokio::test]
 #[rule("S-43")]
 async fn s43_a_transaction_that_did_something_and_failed_is_recorded_as_it_was() {
-    let ends: [(fn(Exit) -> Exit, _, _); 2] = [
-        (|exit| Exit { canceled: true, ..exit }, FaultKind::Canceled, Some(&json!(true))),
-        (|exit| Exit { code: Some(100), ..exit }, FaultKind::CommandFailed, None),
-    ];
-    for (end, kind, uninterruptible) in ends {
+    let canceled: End = |exit| Exit { canceled: true, ..exit };
+    let failed: End = |exit| Exit { code: Some(100), ..exit };
+    for (end, kind, uninterruptible) in
+        [(canceled, FaultKind::Canceled, Some(&json!(true))), (failed, FaultKind::CommandFailed, None)]
+    {
         let host = Arc::new(Overlay::empty());
         let apt = fake_apt(&host, "libhello 1");
         let bench = Bench { host: &*host, processes: &Ending(&*apt, end), cancel: CancellationToken::new() };
@@ -261,7 +263,12 @@ async fn s30_the_real_apt_refuses_in_the_dry_run() {
     }
     let (runner, cancel) = (Runner::new(), CancellationToken::new());
     for (kind, params, kinds, words) in [
-        ("pkg.installed", json!({ "name": "no-such-package-at-all" }), FaultKind::NotFound, "no-such-package-at-all"),
+        (
+            "pkg.installed",
+            json!({ "name": "no-such-package-at-all" }),
+            FaultKind::NotFound,
+            "no-such-package-at-all",
+        ),
         ("pkg.installed", json!({ "name": "perl-base", "version": "0.0.9" }), FaultKind::NotFound, "0.0.9"),
         ("pkg.removed", json!({ "name": "libc6" }), FaultKind::CommandFailed, "apt refuses"),
         ("pkg.removed", json!({ "name": "perl-base" }), FaultKind::CommandFailed, "it would remove "),

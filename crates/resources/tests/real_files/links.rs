@@ -60,7 +60,7 @@ fn swap(tree: &Path) -> rustix::io::Result<()> {
 }
 
 fn states(tree: &Path, round: usize) -> Vec<(&'static str, Json)> {
-    let (dirs, files) = if round % 2 == 0 { ("0711", "0604") } else { ("0755", "0640") };
+    let (dirs, files) = if round.is_multiple_of(2) { ("0711", "0604") } else { ("0755", "0640") };
     vec![
         (
             "file.directory",
@@ -159,8 +159,8 @@ fn swapped_in_a_loop(owner: u32, kinds: &[&str]) {
             let Ok(Some(drift)) = bench.check(&*bound) else { continue };
             let (applied, record) = bench.act(&*bound, drift);
             went[usize::from(applied.is_ok())] += 1;
-            if let Some(record) = record.filter(|_| round % 3 == 0) {
-                drop(bench.revert(kind, &record, round % 2 == 0));
+            if let Some(record) = record.filter(|_| round.is_multiple_of(3)) {
+                drop(bench.revert(kind, &record, round.is_multiple_of(2)));
             }
         }
         assert_eq!(snapshot(&yard.outside), before, "round {round}");
