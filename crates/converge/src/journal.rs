@@ -80,7 +80,7 @@ impl Journal {
         Journal::open_on(Disk::real(), data_dir, run_id)
     }
 
-    fn open_on(disk: Disk, data_dir: &DataDir, run_id: &str) -> Result<Journal, Error> {
+    pub(crate) fn open_on(disk: Disk, data_dir: &DataDir, run_id: &str) -> Result<Journal, Error> {
         let disk = Arc::new(disk);
         let directory = data_dir.path("journal");
         make_private(&directory)?;

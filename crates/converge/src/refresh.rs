@@ -98,12 +98,11 @@ impl Refreshes {
         taken: &[Duty],
         new: &[Duty],
         results: &[StateResult],
-        untouched: &HashSet<String>,
         journal: &Journal,
     ) -> Result<Refreshes, Error> {
         let altered: HashSet<&str> = results
             .iter()
-            .filter(|result| result.changed || (result.failed() && !untouched.contains(&result.name)))
+            .filter(|result| result.changed || touched(result))
             .map(|result| result.name.as_str())
             .collect();
         journal.excuse(new.iter().filter(|duty| !altered.contains(duty.changed.as_str())))?;
@@ -140,8 +139,7 @@ impl Refreshes {
             if !result.failed() && !blocked(result) {
                 self.settled.insert(result.name.clone());
             }
-            let touched = result.details.get("touched") == Some(&json!(true));
-            if !result.changed && !touched {
+            if !result.changed && !touched(result) {
                 continue;
             }
             for watcher in watchers_of(&plan.graph, nodes.get(result.name.as_str())) {
@@ -155,6 +153,11 @@ impl Refreshes {
         let left = self.due.iter().filter(|(watcher, _)| !self.settled.contains(*watcher));
         left.map(|(watcher, changed)| (watcher.clone(), changed.iter().cloned().collect())).collect()
     }
+}
+
+/// Whether it failed after it had altered the machine (S-43).
+fn touched(result: &StateResult) -> bool {
+    result.details.get("touched") == Some(&json!(true))
 }
 
 /// Whether it was kept from running, rather than said by itself that it need not.

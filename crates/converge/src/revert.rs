@@ -6,12 +6,12 @@ use crate::journal::{Duty, Journal, Undo};
 use crate::machine::Machine;
 use crate::plan::Plan;
 use indexmap::IndexMap;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 use zester_engine::{Command, Graph, NodeId, NodeSpec, Outcome, Run};
 use zester_host::process::Later;
-use zester_host::{Fault, FaultKind};
+use zester_host::{Fault, FaultKind, Noting};
 use zester_model::name::StateName;
 use zester_model::requisite::EdgeKind;
 use zester_resources::resource::{LeftDirectories, Reverting};
@@ -103,8 +103,6 @@ pub struct RevertHands {
     pub cancel: CancellationToken,
     pub force: bool,
     pub left: LeftDirectories,
-    /// States whose revert was refused before it did anything.
-    pub untouched: Mutex<HashSet<String>>,
     /// Reverts that were done and could not be noted.
     pub unnoted: Mutex<Vec<String>>,
 }
@@ -134,8 +132,9 @@ impl RevertHands {
         let Some(undos) = self.undos.get(&node) else {
             return Report { diff: NOTHING.into(), ..Report::plain(Ok(false)) };
         };
+        let (files, canceled_before) = (Noting::new(self.machine.files.as_ref()), self.cancel.is_cancelled());
         let reverting = Reverting {
-            touch: self.machine.files.as_ref(),
+            touch: &files,
             processes: self.machine.processes.as_ref(),
             vault: self.journal.vault().as_ref(),
             cancel: &self.cancel,
@@ -152,11 +151,15 @@ impl RevertHands {
                 }
                 // Its records stay: once what stands in the way is gone, it can be asked for again.
                 Err(fault) => {
-                    if fault.kind == FaultKind::ChangedSince && matches!(report.verdict, Ok(false)) {
-                        let states = undos.iter().map(|undo| undo.intent.state.clone());
-                        self.untouched.lock().unwrap_or_else(PoisonError::into_inner).extend(states);
-                    }
-                    return Report::plain(Err(fault));
+                    // Where a program had got to, nobody knows.
+                    let unknown = match fault.kind {
+                        FaultKind::CommandFailed | FaultKind::TimedOut => true,
+                        FaultKind::Canceled => !canceled_before,
+                        _ => false,
+                    };
+                    let before = !matches!(report.verdict, Ok(false));
+                    let touched = fault.touched || files.touched() || before || unknown;
+                    return Report::plain(Err(Fault { touched, ..fault }));
                 }
             }
         }

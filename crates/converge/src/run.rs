@@ -315,7 +315,6 @@ impl Scene<'_> {
             cancel: (*cancel).clone(),
             force: options.force,
             left: Default::default(),
-            untouched: Mutex::default(),
             unnoted: Mutex::default(),
         });
         let names = plan.as_deref().map(|plan| refresh::candidates(plan, &duties)).unwrap_or_default();
@@ -323,9 +322,8 @@ impl Scene<'_> {
         let machine_run = Run::new(selection.graph, Mode::Revert, options.concurrency);
         let driven = drive(machine_run, hands.clone(), &quiet, cancel).await?;
         let canceled = driven.run.is_canceled();
-        let untouched = std::mem::take(&mut *hands.untouched.lock().unwrap_or_else(PoisonError::into_inner));
         let troubles = std::mem::take(&mut *hands.unnoted.lock().unwrap_or_else(PoisonError::into_inner));
-        let refreshes = Refreshes::after(&duties, &taken_on, &driven.states, &untouched, &journal)?;
+        let refreshes = Refreshes::after(&duties, &taken_on, &driven.states, &journal)?;
         let mut ran =
             Ran { states: driven.states, canceled, settled: Vec::new(), owed: Vec::new(), troubles };
         self.refresh(&mut ran, refreshes, plan, journal).await?;
@@ -378,5 +376,85 @@ impl Scene<'_> {
             ran.owed.push((watcher, changed));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::{Disk, Door};
+    use crate::drive::Quiet;
+    use crate::functions::Access;
+    use crate::inputs::Request;
+    use std::fs::{self, File};
+    use std::io;
+    use std::sync::atomic::AtomicUsize;
+    use zester_rule::rule;
+
+    /// Refuses one sync and takes all that follow.
+    struct FailsOnce(AtomicUsize);
+
+    impl Door for FailsOnce {
+        fn sync(&self, file: &File) -> io::Result<()> {
+            match self.0.fetch_sub(1, Ordering::SeqCst) {
+                0 => Err(io::Error::other("the disk is dying")),
+                _ => file.sync_data(),
+            }
+        }
+    }
+
+    fn options(data_dir: &std::path::Path) -> Options {
+        Options {
+            mode: Mode::Apply,
+            data_dir: data_dir.to_path_buf(),
+            concurrency: 1,
+            timeout: None,
+            no_wait: true,
+            force: false,
+            run: None,
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    #[rule("S-31")]
+    async fn s31_nothing_runs_any_more_once_the_journal_cannot_be_trusted() {
+        let temp = tempfile::tempdir().unwrap();
+        let at = temp.path().display();
+        let states = format!(
+            "a:\n  file.managed: [{{path: {at}/a}}, {{content: x}}]\n\
+             b:\n  file.managed: [{{path: {at}/b}}, {{content: x}}, {{order: 1}}]\n\
+             c:\n  cmd.run: [{{command: touch {at}/c}}, {{order: 2}}]\n"
+        );
+        fs::create_dir(temp.path().join("states")).unwrap();
+        fs::write(temp.path().join("states/c.zy"), states).unwrap();
+        let machine = Machine {
+            files: Arc::new(zester_host::real::Real::new()),
+            processes: Arc::new(zester_host::process::Runner::new()),
+            handle: tokio::runtime::Handle::current(),
+        };
+        let request = Request {
+            references: vec!["c".into()],
+            states: Some(temp.path().join("states")),
+            settings: None,
+            facts: None,
+            id: Some("here".into()),
+            ordered: false,
+            access: Access::Command,
+        };
+        let cancel = CancellationToken::new();
+        let plan = tokio::task::block_in_place(|| Plan::make(&request, &machine, &cancel)).unwrap();
+        // The graph and its directory, the new log, the first intent; then the disk begins to die.
+        let disk = Disk::behind(Box::new(FailsOnce(AtomicUsize::new(4))));
+        let data_dir = DataDir::open(&temp.path().join("data")).unwrap();
+        let journal = Arc::new(Journal::open_on(disk, &data_dir, "r1").unwrap());
+        let options = options(data_dir.root());
+        let scene =
+            Scene { options: &options, machine: &machine, observer: Arc::new(Quiet), cancel: &cancel };
+        let ran = scene.apply(Arc::new(plan), Some(journal)).await.unwrap();
+        let there: Vec<bool> = ["a", "b", "c"].iter().map(|name| temp.path().join(name).exists()).collect();
+        assert_eq!(there, [true, false, false]);
+        let errors: Vec<&str> = ran.states.iter().map(|state| state.error.as_str()).collect();
+        assert!(errors[1].contains("the disk is dying"), "{errors:?}");
+        assert!(errors[2].contains("cannot be trusted any more"), "{errors:?}");
     }
 }

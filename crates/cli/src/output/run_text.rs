@@ -156,15 +156,24 @@ fn diff_line(line: &str, paint: Paint) -> String {
 pub fn ending(result: &RunResult, plan: Option<&Plan>, paint: Paint) -> String {
     let mut out = String::from("\n");
     let unchanged = result.states.len() - result.changed - result.failed - result.skipped;
+    // In a revert: actions that ran because of it (S-59).
+    let forced = |state: &&StateResult| state.changed && state.details.contains_key("forced");
+    let refreshed = match result.mode {
+        Mode::Revert => result.states.values().filter(forced).count(),
+        Mode::Apply | Mode::Check => 0,
+    };
     let changed = match result.mode {
         Mode::Apply => format!("{} changed", result.changed),
         Mode::Check => format!("{} would change", result.changed.saturating_sub(result.unknown)),
-        Mode::Revert => format!("{} reverted", result.changed),
+        Mode::Revert => format!("{} reverted", result.changed.saturating_sub(refreshed)),
     };
     let paint_if = |count: usize, text: String, painted: fn(Paint, &str) -> String| {
         if count > 0 { painted(paint, &text) } else { text }
     };
     let mut parts = vec![paint_if(result.changed, changed, Paint::green), format!("{unchanged} unchanged")];
+    if refreshed > 0 {
+        parts.insert(1, paint.green(&format!("{refreshed} refreshed")));
+    }
     if result.unknown > 0 {
         parts.insert(1, paint.yellow(&format!("{} unknown", result.unknown)));
     }
@@ -191,7 +200,8 @@ pub fn ending(result: &RunResult, plan: Option<&Plan>, paint: Paint) -> String {
 /// Whether there is anything that a revert of this run would undo.
 fn undoable(plan: &Plan, result: &RunResult) -> bool {
     let states = plan.program.states.iter().zip(&plan.bound);
-    let changed = |name: &str| result.states.get(name).is_some_and(|state| state.changed);
+    let touched = |state: &StateResult| state.details.get("touched").is_some_and(|touched| touched == true);
+    let changed = |name: &str| result.states.get(name).is_some_and(|state| state.changed || touched(state));
     states.filter(|(_, bound)| bound.undoable()).any(|(state, _)| changed(state.name.as_str()))
 }
 

@@ -229,6 +229,11 @@ fn s59_a_refresh_that_fails_in_a_revert_stays_owed() {
 #[test]
 #[rule("S-59", "S-39")]
 fn s59_who_is_no_part_of_a_revert_is_owed_its_refresh() {
+    let (scratch, _) = watched();
+    let text = scratch.zester(&["revert", "c"]).stdout;
+    assert!(text.contains("1 reverted  2 refreshed  1 unchanged"), "{text}");
+    assert!(text.contains("because file.managed:conf was reverted"), "{text}");
+
     let (scratch, run) = watched();
     let text = scratch.zester(&["revert", "--run", &run]);
     assert!(text.stderr.contains("cmd.run:restart is owed a refresh"), "{}", text.stderr);
