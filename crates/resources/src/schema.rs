@@ -20,7 +20,9 @@ pub fn schema_once() -> &'static Json {
 /// What `zester schema` prints.
 pub fn schema() -> Json {
     let kinds: Map<String, Json> =
-        entries().iter().map(|entry| (entry.kind.to_string(), kind(entry))).collect();
+        entries().iter().map(|entry| (entry.kind.to_string(), kind(entry.kind))).collect();
+    let parameters: Map<String, Json> =
+        entries().iter().map(|entry| (entry.kind.to_string(), parameters(entry))).collect();
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Zester states",
@@ -30,6 +32,7 @@ pub fn schema() -> Json {
             "file": file(),
             "manifest": manifest(),
             "state": state(&kinds),
+            "parameters": parameters,
             "scalar": { "type": ["string", "number", "boolean"] },
             "targets": targets(),
             "commands": one_or_many(&[json!({ "$ref": "#/$defs/scalar" })]),
@@ -168,7 +171,18 @@ fn common() -> Map<String, Json> {
 }
 
 /// A map of parameters, a list of maps, or nothing.
-fn kind(entry: &Entry) -> Json {
+fn kind(name: &str) -> Json {
+    let known = catalog::catalog().get(name);
+    let map = json!({ "$ref": format!("#/$defs/parameters/{name}") });
+    json!({
+        "description": known.map_or("", |kind| kind.summary.as_str()),
+        "markdownDescription": known.map_or("", |kind| kind.doc.as_str()),
+        "anyOf": [{ "type": "array", "items": map }, map, { "type": "null" }],
+    })
+}
+
+/// What a state of one kind may carry.
+fn parameters(entry: &Entry) -> Json {
     let known = catalog::catalog().get(entry.kind);
     let mut properties: Map<String, Json> = Map::new();
     for (name, parameter) in (entry.schema)()["properties"].as_object().into_iter().flatten() {
@@ -186,12 +200,7 @@ fn kind(entry: &Entry) -> Json {
         properties.entry(word).or_insert(form);
     }
     let open = known.is_some_and(|kind| kind.open);
-    let map = json!({ "type": "object", "properties": properties, "additionalProperties": open });
-    json!({
-        "description": known.map_or("", |kind| kind.summary.as_str()),
-        "markdownDescription": known.map_or("", |kind| kind.doc.as_str()),
-        "anyOf": [{ "type": "array", "items": map }, map, { "type": "null" }],
-    })
+    json!({ "type": "object", "properties": properties, "additionalProperties": open })
 }
 
 /// A parameter's schema as widely as the compiler reads it: scalars as texts, texts as truth values, and `null`, which

@@ -168,11 +168,11 @@ fn s20_module_run_names_what_is_wrong_with_its_call() {
 fn the_schema_knows_every_kind_with_parameters_aliases_and_words() {
     use zester_model::words::{ATTRIBUTES, REQUISITES};
     let schema = schema();
-    let kinds = &schema["$defs"]["state"]["anyOf"][1]["properties"];
+    let kinds = &schema["$defs"]["parameters"];
     let common = REQUISITES.iter().map(|it| it.word).chain(ATTRIBUTES.iter().map(|it| it.word));
     let common: Vec<&str> = common.collect();
     for kind in catalog().iter() {
-        let known = &kinds[kind.name]["anyOf"][1]["properties"];
+        let known = &kinds[kind.name]["properties"];
         for name in kind.parameters.iter().map(|it| it.name).chain(common.iter().copied()) {
             assert!(known[name]["description"].is_string(), "{name} of {}", kind.name);
         }
@@ -180,7 +180,7 @@ fn the_schema_knows_every_kind_with_parameters_aliases_and_words() {
             assert!(known.get(none).is_none(), "{none} of {}", kind.name);
         }
     }
-    assert!(kinds["file.managed"]["anyOf"][1]["properties"].get("contents").is_some());
+    assert!(kinds["file.managed"]["properties"].get("contents").is_some());
 }
 
 #[test]

@@ -176,6 +176,29 @@ fn state_files(root: &Path) -> Vec<(String, String)> {
 
 #[test]
 #[rule("S-3")]
+fn s3_the_schema_takes_every_tree_of_the_conformance_cases() {
+    let mut tried = 0;
+    let cases = workspace().join("crates/cli/tests/local/conformance");
+    for file in ["states.toml", "more/files.toml", "more/extras.toml", "more/requisites.toml"] {
+        let text = std::fs::read_to_string(cases.join(file)).unwrap().replace("@T@", "/t");
+        let read: toml::Table = text.parse().unwrap();
+        for case in read["case"].as_array().unwrap() {
+            let written = case.get("files").and_then(|files| files.as_table()).into_iter().flatten();
+            let tree: Vec<(&str, &str)> = written
+                .filter_map(|(path, text)| Some((path.strip_prefix("states/")?, text.as_str()?)))
+                .collect();
+            let states = tree.iter().filter(|(path, _)| path.ends_with(".zy") || path.ends_with(".sls"));
+            for (path, _) in states.filter(|(path, _)| !path.starts_with("top.")) {
+                // What compiles is held against the schema there.
+                tried += usize::from(asked(&tree, path).problems.is_empty());
+            }
+        }
+    }
+    assert!(tried > 50, "{tried}");
+}
+
+#[test]
+#[rule("S-3")]
 fn s3_the_schema_takes_every_form_that_the_compiler_takes() {
     for text in [
         "/x: file.absent\n",
