@@ -36,19 +36,15 @@ pub struct App {
     pub config_file: Option<PathBuf>,
 }
 
-/// Threads that talk to the bus. A daemon must be small, and a client waits most of the time.
-const BUS_THREADS: usize = 2;
+/// Threads that talk to the bus and wait. A daemon must be small, and a client waits most of the time; what holds a
+/// thread, a run does on threads of its own.
+const THREADS: usize = 2;
 
 impl App {
     /// Runs one command from its words to its exit code.
     pub fn run(arguments: Zester, signals: Signals) -> Exit {
         let output = Output::new(arguments.global.format, arguments.global.no_color);
-        let cores = std::thread::available_parallelism().map_or(2, usize::from);
-        let threads = match arguments.command.is_on_the_bus() {
-            true => BUS_THREADS,
-            false => (cores * 2).min(limits::WORKER_THREADS_MAX),
-        };
-        match App::new(&arguments.global, output, threads, signals) {
+        match App::new(&arguments.global, output, signals) {
             Ok(mut app) => {
                 let exit = match app.dispatch(arguments.command) {
                     Ok((answer, exit)) => app.output.answer(answer, exit),
@@ -62,12 +58,7 @@ impl App {
         }
     }
 
-    fn new(
-        global: &Global,
-        mut output: Output,
-        threads: usize,
-        signals: Signals,
-    ) -> Result<App, (Output, Failure)> {
+    fn new(global: &Global, mut output: Output, signals: Signals) -> Result<App, (Output, Failure)> {
         let config = match Config::read(global.config.as_deref(), &global.set) {
             Ok(config) => config,
             Err(error) => return Err((output, error.into())),
@@ -76,7 +67,7 @@ impl App {
             return Err((output, Failure::usage(message)));
         }
         let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
+            tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
         let runtime = match runtime {
             Ok(runtime) => runtime,
             Err(error) => return Err((output, Failure::usage(format!("cannot start the runtime: {error}")))),
@@ -247,17 +238,14 @@ impl App {
         Ok((answer::Answer::Run { result: Box::new(result), plan }, exit))
     }
 
-    /// The loop runs on a worker, beside the tasks it starts: a thousand small checks then cost few wake-ups.
+    /// Waits for a run, which works on threads of its own.
     fn drive(
         &self,
         plan: Option<Arc<Plan>>,
         options: Options,
         observer: Arc<live::View>,
     ) -> Result<RunResult, Error> {
-        let (machine, cancel) = (self.machine.clone(), self.cancel.clone());
-        let running =
-            self.runtime.spawn(async move { run::run(plan, &options, &machine, observer, &cancel).await });
-        joined(self.runtime.block_on(running))
+        self.runtime.block_on(run::run(plan, &options, &self.machine, observer, &self.cancel))
     }
 
     pub fn format(&self) -> Format {

@@ -155,14 +155,6 @@ pub enum Command {
     WithParent(crate::commands::with_parent::WithParent),
 }
 
-impl Command {
-    /// Whether it talks to the bus rather than to this machine.
-    pub fn is_on_the_bus(&self) -> bool {
-        use Command::{Bench, Job, Master, OnFleet, Peel, Up, WithParent};
-        matches!(self, Bench(_) | Job(_) | Master(_) | OnFleet(_) | Peel(_) | Up(_) | WithParent(_))
-    }
-}
-
 /// No time at all is a mistake, not a bound (C-15).
 pub fn timeout(text: &str) -> Result<Duration, String> {
     match zester_model::duration::parse(text)? {

@@ -3,11 +3,14 @@
 //! Nothing is decided here. The machine says what to do, [`Hands`] do it as tasks, and what they report becomes the next
 //! event and a part of that state's result.
 
+mod stuck;
+
 use indexmap::IndexMap;
 use serde_json::json;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use stuck::{Pulse, Watched};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use zester_engine::{Command, Event, Failed, Force, Graph, NodeId, Outcome, Run};
@@ -74,7 +77,9 @@ struct Loop<'a> {
     observer: &'a dyn Observer,
     tasks: JoinSet<Report>,
     /// Which command each task carries out, to name the event it answers with, even if it panics.
-    under_way: HashMap<Id, Command>,
+    under_way: HashMap<Id, (Command, Pulse)>,
+    /// Tasks that hang, each on a thread, and that nobody waits for any more.
+    given_up: usize,
     cells: Vec<Cell>,
 }
 
@@ -95,9 +100,13 @@ pub async fn drive(
         observer,
         tasks: JoinSet::new(),
         under_way: HashMap::new(),
+        given_up: 0,
         cells,
     };
-    let mut told = false;
+    // With as many tasks stuck as there are threads, no other can go on either.
+    let threads = tokio::runtime::Handle::current().metrics().num_workers();
+    let mut told: Option<Instant> = None;
+    let mut look_again = stuck::LOOKED_AT_EVERY;
     let illegal =
         |error: zester_engine::Illegal| crate::Error::other(format!("the run is confused: {error}"));
     let commands = run.step(Event::Start).map_err(illegal)?;
@@ -105,14 +114,24 @@ pub async fn drive(
     while !run.is_finished() {
         let event = tokio::select! {
             biased;
-            _ = cancel.cancelled(), if !told => {
-                told = true;
+            _ = cancel.cancelled(), if told.is_none() => {
+                told = Some(Instant::now());
                 Event::Cancel
             }
             Some(joined) = this.tasks.join_next_with_id() => match this.take(joined) {
                 Some(event) => event,
                 None => continue,
             },
+            () = stuck::wait(look_again), if told.is_some() && !this.under_way.is_empty() => {
+                let over = told.is_some_and(|told| told.elapsed() >= stuck::GRACE);
+                let given_up = over.then(|| this.give_up(threads)).flatten();
+                // Where one hangs there may be more, and nothing to wait for.
+                look_again = if given_up.is_some() { Duration::ZERO } else { stuck::LOOKED_AT_EVERY };
+                match given_up {
+                    Some(event) => event,
+                    None => continue,
+                }
+            }
             else => return Err(crate::Error::other("the run is stuck: nothing is under way and it has not ended")),
         };
         let commands = run.step(event).map_err(illegal)?;
@@ -160,8 +179,10 @@ impl Loop<'_> {
             }
             self.observer.started(&cell.result.name, doing);
         }
-        let task = self.tasks.spawn(self.hands.clone().carry_out(command.clone()));
-        self.under_way.insert(task.id(), command);
+        let pulse = Pulse::new();
+        let work = self.hands.clone().carry_out(command.clone());
+        let task = self.tasks.spawn(Watched { work, pulse: pulse.clone() });
+        self.under_way.insert(task.id(), (command, pulse));
     }
 
     fn describe(&self, force: &Force) -> (&'static str, Vec<String>) {
@@ -179,19 +200,39 @@ impl Loop<'_> {
             Ok((id, report)) => (id, Ok(report)),
             Err(error) => (error.id(), Err(panicked(error))),
         };
-        let command = self.under_way.remove(&id)?;
-        let acting = matches!(command, Command::Apply { .. } | Command::Revert(_));
+        let (command, _) = self.under_way.remove(&id)?;
         // Where a module that panicked had got to, nobody knows: who watches it is not to be left out.
-        let report = report.unwrap_or_else(|fault| Report::plain(Err(Fault { touched: acting, ..fault })));
-        let node = match &command {
-            Command::Probe { node, target, .. } => {
-                let would_change = matches!(report.verdict, Ok(true));
-                return Some(Event::Probed { node: *node, target: *target, would_change });
-            }
-            Command::Guard(node) | Command::Revert(node) => *node,
-            Command::Check { node, .. } | Command::Apply { node, .. } | Command::Wait { node, .. } => *node,
-            Command::Level(_) | Command::Skip { .. } | Command::Done { .. } | Command::Finish => return None,
-        };
+        let report = report.unwrap_or_else(|fault| Report::plain(Err(fault.touched())));
+        self.report(command, report)
+    }
+
+    /// After a cancel and its grace: one task that hangs in a call which does not return. Who watches it is told, for
+    /// what it still does nobody will know.
+    fn give_up(&mut self, threads: usize) -> Option<Event> {
+        let hanging = self.under_way.values().filter(|(_, pulse)| pulse.hangs()).count();
+        let all = self.given_up + hanging >= threads;
+        let id = *self.under_way.iter().find(|(_, (_, pulse))| all || pulse.hangs())?.0;
+        let (command, pulse) = self.under_way.remove(&id)?;
+        let node = node_of(&command)?;
+        let mut fault = Fault::canceled().touched();
+        if pulse.hangs() {
+            self.given_up += 1;
+            fault.message =
+                "canceled; it could not be interrupted: a call to the system does not return".into();
+            fault.details.insert("uninterruptible".into(), json!(true));
+            self.observer.notice(&format!("{} could not be interrupted", self.graph.name(node)));
+        }
+        self.report(command, Report::plain(Err(fault)))
+    }
+
+    /// What a command came to: its words go into the result, its verdict to the machine.
+    fn report(&mut self, command: Command, report: Report) -> Option<Event> {
+        let acting = matches!(command, Command::Apply { .. } | Command::Revert(_));
+        if let Command::Probe { node, target, .. } = command {
+            let would_change = matches!(report.verdict, Ok(true));
+            return Some(Event::Probed { node, target, would_change });
+        }
+        let node = node_of(&command)?;
         let failed = |fault: &Fault| Failed { touched: acting && fault.touched };
         let result = report.verdict.as_ref().map(|met| *met).map_err(failed);
         self.note(node, &command, report);
@@ -262,6 +303,18 @@ impl Loop<'_> {
         result.duration_ms = cell.started.map_or(0, |started| started.elapsed().as_millis() as u64);
         self.hands.ended(run, node, outcome);
         self.observer.ended(&cell.result);
+    }
+}
+
+/// Whom a command that takes time is for.
+fn node_of(command: &Command) -> Option<NodeId> {
+    match command {
+        Command::Guard(node) | Command::Revert(node) => Some(*node),
+        Command::Probe { node, .. }
+        | Command::Check { node, .. }
+        | Command::Apply { node, .. }
+        | Command::Wait { node, .. } => Some(*node),
+        Command::Level(_) | Command::Skip { .. } | Command::Done { .. } | Command::Finish => None,
     }
 }
 

@@ -22,6 +22,7 @@ pub mod lint;
 pub mod lock;
 pub mod machine;
 pub mod plan;
+pub mod pool;
 mod refresh;
 pub mod revert;
 pub mod run;

@@ -10,6 +10,7 @@ use crate::journal::{Glance, Journal};
 use crate::lock::{Note, RunLock};
 use crate::machine::Machine;
 use crate::plan::Plan;
+use crate::pool::Pool;
 use crate::refresh::{self, Explaining, Refreshes, Withholding};
 use crate::revert::{NOTHING, RevertHands, Selection};
 use crate::which_run;
@@ -45,7 +46,8 @@ fn new_run_id() -> String {
     <Ksuid as KsuidLike>::new(Some(SystemTime::now()), None).to_string()
 }
 
-/// Runs a plan, or (revert of a run) what the journal says. `plan` is needed for everything but that.
+/// Runs a plan, or (revert of a run) what the journal says. `plan` is needed for everything but that. The work is done on
+/// threads of its own: whoever waits here is never held up.
 pub async fn run(
     plan: Option<Arc<Plan>>,
     options: &Options,
@@ -53,8 +55,21 @@ pub async fn run(
     observer: Arc<dyn Observer>,
     cancel: &CancellationToken,
 ) -> Result<RunResult, Error> {
-    let started = Instant::now();
+    let (options, machine, token) = (options.clone(), machine.clone(), cancel.clone());
     let deadline = Deadline::watch(options.timeout, cancel);
+    let work = async move { run_here(plan, &options, &machine, observer, &token, &deadline).await };
+    Pool::start()?.carry(work, cancel).await
+}
+
+async fn run_here(
+    plan: Option<Arc<Plan>>,
+    options: &Options,
+    machine: &Machine,
+    observer: Arc<dyn Observer>,
+    cancel: &CancellationToken,
+    deadline: &Deadline,
+) -> Result<RunResult, Error> {
+    let started = Instant::now();
     let options = &which_run(plan.is_some(), options)?;
     let asked = match (&plan, &options.run) {
         (Some(plan), _) => plan.asked.clone(),
@@ -69,7 +84,7 @@ pub async fn run(
     let (mode, pid) = (options.mode, std::process::id());
     let note = Note { run_id: new_run_id(), mode, asked, pid, started_at: now() };
     let held = match mutates(mode) {
-        true => Some(Held::take(options, &note, observer.as_ref(), &deadline, cancel).await?),
+        true => Some(Held::take(options, &note, observer.as_ref(), deadline, cancel).await?),
         false => None,
     };
     let journal = held.as_ref().map(|held| held.journal.clone());

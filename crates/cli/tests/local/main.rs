@@ -13,6 +13,7 @@ mod denied;
 mod dry_run;
 mod formats;
 mod graph;
+mod hung;
 mod kill;
 mod language;
 mod lock;
