@@ -8,6 +8,9 @@ use serde_json::json;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+/// A dry run of what is in place costs no more than this, beside the apply of the same.
+const CHECK_PER_APPLY: f64 = 1.2;
+
 struct Bench<'a> {
     zester: &'a Path,
     me: PathBuf,
@@ -24,6 +27,7 @@ pub fn run(zester: &Path, out: &Path) -> Result<(), String> {
     let mut bench =
         Bench { zester: &zester, me, scratch: scratch.path().to_path_buf(), report: Report::new() };
     bench.unchanged_files()?;
+    bench.dry_run()?;
     bench.start_up()?;
     bench.commands()?;
     bench.sleepers()?;
@@ -80,6 +84,26 @@ impl Bench<'_> {
             5.0,
             notes,
         );
+        Ok(())
+    }
+
+    /// A dry run in which nothing differs, against the apply of the same.
+    fn dry_run(&mut self) -> Result<(), String> {
+        let chain = |n: usize| match n {
+            0 => "nop-0:\n  test.nop: []\n".to_string(),
+            _ => format!("nop-{n}:\n  test.nop:\n    - require: [{{test: nop-{}}}]\n", n - 1),
+        };
+        self.states("chain", &(0..200).map(chain).collect::<String>())?;
+        for (name, what) in [("files", "1,000 unchanged files"), ("chain", "200 chained no-ops")] {
+            let apply = self.zester(21, "apply", name)?;
+            let check = self.zester(21, "check", name)?;
+            let notes = json!({ "check_ms": check.wall_ms, "apply_ms": apply.wall_ms });
+            let claim = format!("check / apply of {what}");
+            self.report.claim(&claim, check.wall_ms / apply.wall_ms, "x", CHECK_PER_APPLY, notes);
+            let notes = json!({ "check_mb": check.peak_mb, "apply_mb": apply.peak_mb });
+            let claim = format!("check / apply of {what}, memory");
+            self.report.claim(&claim, check.peak_mb / apply.peak_mb, "x", CHECK_PER_APPLY, notes);
+        }
         Ok(())
     }
 

@@ -295,16 +295,34 @@ impl Glance {
         if !directory.exists() {
             return Ok(Glance::default());
         }
+        let Debts { owed, unconfirmed } = Debts::read(data_dir)?;
+        let runs = log::list(&directory)?.into_iter().map(|log| log.run_id).collect();
+        Ok(Glance { owed, unconfirmed, undos: undos_in(&directory)?, runs })
+    }
+}
+
+/// What earlier runs left for the next to do, read without the lock and without the undo records: those grow with all that
+/// was ever done, and a dry run does not need them.
+#[derive(Default)]
+pub struct Debts {
+    pub owed: Owed,
+    /// States whose last `check_cmd` did not pass.
+    pub unconfirmed: BTreeSet<String>,
+}
+
+impl Debts {
+    pub fn read(data_dir: &DataDir) -> Result<Debts, Error> {
+        let directory = data_dir.path("journal");
+        if !directory.exists() {
+            return Ok(Debts::default());
+        }
         let mut pending = Pending::read(&directory)?;
         let mut unconfirmed = Unconfirmed::read(&directory)?;
-        let logs = log::list(&directory)?;
-        for file in logs.iter().filter(|file| file.open) {
+        for file in log::list(&directory)?.iter().filter(|file| file.open) {
             unconfirmed.learn(file.unconfirmed()?);
             pending.take_over(file)?;
         }
-        let runs = logs.into_iter().map(|log| log.run_id).collect();
-        let (owed, unconfirmed) = (pending.all().clone(), unconfirmed.all().clone());
-        Ok(Glance { owed, unconfirmed, undos: undos_in(&directory)?, runs })
+        Ok(Debts { owed: pending.all().clone(), unconfirmed: unconfirmed.all().clone() })
     }
 }
 

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::hands::{StateHands, mutates};
 use crate::history::{self, Summary};
 use crate::inputs::Shelf;
-use crate::journal::{Glance, Journal};
+use crate::journal::{Debts, Journal};
 use crate::lock::{Note, RunLock};
 use crate::machine::Machine;
 use crate::plan::Plan;
@@ -256,8 +256,8 @@ impl Scene<'_> {
             Some(journal) => (journal.owed(), Default::default()),
             // A dry run shows what is owed and what is not in place, without taking the lock.
             None if self.options.data_dir.is_dir() => {
-                let glance = Glance::read(&DataDir::open(&self.options.data_dir)?)?;
-                (glance.owed, glance.unconfirmed)
+                let debts = Debts::read(&DataDir::open(&self.options.data_dir)?)?;
+                (debts.owed, debts.unconfirmed)
             }
             None => Default::default(),
         };
