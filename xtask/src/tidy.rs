@@ -5,6 +5,8 @@ use std::process::{Command, ExitCode};
 
 /// A file holds one idea; one that does not fit here holds more.
 const FILE_LINES_MAX: usize = 700;
+/// The black-box cases of the spec, where they lie beside the project.
+const CASES: &str = "../shared/conformance";
 /// Names that say nothing.
 const JUNK_NAMES: &[&str] = &["util", "utils", "common", "helper", "helpers", "misc", "stuff"];
 
@@ -15,6 +17,7 @@ pub fn run() -> ExitCode {
     loose_ends(&mut problems);
     map_is_whole(&mut problems);
     rules::check(&mut problems);
+    cases_are_current(&mut problems);
     formatted(&mut problems);
     match tree::metadata() {
         Some(metadata) => {
@@ -90,6 +93,20 @@ fn map_is_whole(problems: &mut Vec<String>) {
             && !crates.contains(&name)
         {
             problems.push(format!("ARCHITECTURE.md: there is no crate {name}"));
+        }
+    }
+}
+
+/// Our copy of the black-box cases is the one beside the project, where that lies there.
+fn cases_are_current(problems: &mut Vec<String>) {
+    let Ok(files) = std::fs::read_dir(tree::root().join(CASES)) else { return };
+    let mut files: Vec<_> = files.filter_map(|file| Some(file.ok()?.path())).collect();
+    files.sort();
+    for file in files.iter().filter(|file| file.extension().is_some_and(|end| end == "toml")) {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let ours = format!("crates/cli/tests/local/conformance/{name}");
+        if std::fs::read_to_string(file).unwrap_or_default() != tree::read(&ours) {
+            problems.push(format!("{ours}: differs from {CASES}/{name}; copy it"));
         }
     }
 }
