@@ -34,7 +34,7 @@ pub struct Status {
 pub fn run(args: Status, app: &mut App) -> answer::Result {
     let directory = app.data_dir(&args.inputs)?;
     if !directory.is_dir() && args.forget.is_empty() {
-        let json = json!({ "runs": [], "pending_refreshes": {}, "revertible": [] });
+        let json = json!({ "runs": [], "pending_refreshes": {}, "unconfirmed": [], "revertible": [] });
         let text = format!("nothing has run here yet (no data directory {})\n", directory.display());
         return Ok((Answer::Document { json, text }, Exit::Good));
     }
@@ -49,7 +49,10 @@ pub fn run(args: Status, app: &mut App) -> answer::Result {
         .map(|(run_id, state)| json!({ "run_id": run_id, "state": state }))
         .collect();
     let owed: BTreeMap<_, _> = glance.owed.iter().map(|(watcher, debt)| (watcher, &debt.changed)).collect();
-    let json = json!({ "runs": runs, "pending_refreshes": owed, "revertible": revertible });
+    let unconfirmed = &glance.unconfirmed;
+    let json = json!({
+        "runs": runs, "pending_refreshes": owed, "unconfirmed": unconfirmed, "revertible": revertible,
+    });
     Ok((Answer::Document { json, text: text(&runs, &glance)? }, Exit::Good))
 }
 
@@ -104,6 +107,12 @@ fn text(runs: &[Summary], glance: &Glance) -> Result<String, Failure> {
         if !glance.owed.is_empty() {
             writeln!(out, "  The next run that holds one of these runs it. If none ever will:")?;
             writeln!(out, "  zester status --forget STATE")?;
+        }
+        if !glance.unconfirmed.is_empty() {
+            writeln!(out, "\nnot in place: check_cmd did not pass")?;
+        }
+        for state in &glance.unconfirmed {
+            writeln!(out, "  {state}")?;
         }
         writeln!(out, "\nrevert could undo")?;
         if glance.undos.is_empty() {

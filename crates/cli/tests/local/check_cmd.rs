@@ -80,6 +80,7 @@ fn s43_what_did_not_pass_is_not_in_place_in_the_next_run_and_its_watchers_are_to
     assert!(scratch.path("tree").is_dir());
     let status = scratch.json(&["status"]);
     assert_eq!(status["pending_refreshes"]["cmd.run:reload"][0], "file.directory:tree");
+    assert_eq!(status["unconfirmed"], serde_json::json!(["file.directory:tree"]));
     let foreseen = tree(&["check", "c"]);
     assert_eq!((&foreseen["changed"], &foreseen["details"]["unconfirmed"]), (&true.into(), &true.into()));
     assert_eq!(lines(&scratch, "asked"), 1, "a dry run asks nothing");

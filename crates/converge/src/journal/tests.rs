@@ -470,3 +470,13 @@ fn s59_a_debt_that_was_taken_on_is_excused_and_an_older_one_is_not() {
     let journal = Journal::open(&place.dir, "r2").unwrap();
     assert_eq!(journal.owed()["service"].changed.iter().collect::<Vec<_>>(), ["conf"]);
 }
+
+#[test]
+#[rule("S-29")]
+fn s29_a_dry_run_reads_no_log_of_a_run_that_ended() {
+    let place = place();
+    drop(Journal::open(&place.dir, "r1").unwrap());
+    fs::create_dir(place.dir.path("journal").join("000001-old.log")).unwrap();
+    assert!(Glance::read(&place.dir).is_err(), "a log that cannot be read");
+    assert!(Debts::read(&place.dir).unwrap().owed.is_empty(), "nobody asked for it");
+}
