@@ -32,7 +32,7 @@ pub async fn forget(
 fn drop_all(data_dir: &DataDir, states: &[String]) -> Result<Vec<(String, Debt)>, Error> {
     let journal = Journal::open(data_dir, "")?;
     let owed = journal.owed();
-    for state in states.iter().filter(|state| !owed.contains_key(*state)) {
+    if let Some(state) = states.iter().find(|state| !owed.contains_key(*state)) {
         let hint = did_you_mean(state, owed.keys().map(String::as_str));
         let hint = hint.unwrap_or("`zester status` lists what is pending".into());
         return Err(Error::other(format!("{state} is not owed a refresh; {hint}")));

@@ -2,7 +2,7 @@
 
 use crate::drive::{Driven, Observer};
 use crate::error::Error;
-use crate::journal::{Debt, Duty, Journal, Owed};
+use crate::journal::{Duty, Journal, Owed};
 use crate::plan::Plan;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -52,7 +52,7 @@ pub fn inherit(plan: &Plan, owed: &mut Owed) -> Vec<Inherited> {
             .map(|watcher| graph.name(watcher).to_string())
             .collect();
         for heir in &heirs {
-            let theirs = owed.entry(heir.clone()).or_insert_with(Debt::default);
+            let theirs = owed.entry(heir.clone()).or_default();
             theirs.changed.extend(debt.changed.iter().cloned());
             theirs.scopes.extend(debt.scopes.iter().cloned());
         }

@@ -52,7 +52,7 @@ fn snapshot(root: &Path) -> Snapshot {
 fn lay_out(scratch: &Scratch) {
     let mut states = String::new();
     let owner = |index: usize| {
-        if root() && index % 4 == 0 { format!("\n    - user: {OWNER}") } else { String::new() }
+        if root() && index.is_multiple_of(4) { format!("\n    - user: {OWNER}") } else { String::new() }
     };
     for index in 0..FILES {
         let path = if index % 5 == 3 {

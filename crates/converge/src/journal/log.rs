@@ -139,7 +139,8 @@ impl LogFile {
                         continue;
                     };
                     // What a failure had done before it, only logs that say how they began tell.
-                    let nothing_done = !ended.changed && !ended.touched && !(ended.failed && scope.is_none());
+                    let maybe = ended.failed && scope.is_none();
+                    let nothing_done = !ended.changed && !ended.touched && !maybe;
                     if nothing_done {
                         found.remove(at);
                     } else if let (Some(undo), Some(value)) = (found.get_mut(at), ended.undo) {
