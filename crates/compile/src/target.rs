@@ -26,6 +26,9 @@ pub struct Index<'d> {
     by_declared: HashMap<&'d str, Vec<usize>>,
     by_primary: HashMap<&'d str, Vec<usize>>,
     files: &'d [File],
+    /// Files by reference and by path.
+    by_sls: HashMap<&'d str, Vec<usize>>,
+    by_path: HashMap<&'d str, usize>,
     /// The states of each file.
     in_file: Vec<Vec<usize>>,
 }
@@ -71,8 +74,13 @@ impl<'d> Index<'d> {
             by_declared: HashMap::new(),
             by_primary: HashMap::new(),
             files,
+            by_sls: HashMap::with_capacity(files.len()),
+            by_path: files.iter().enumerate().map(|(at, file)| (file.path.as_str(), at)).collect(),
             in_file: vec![Vec::new(); files.len()],
         };
+        for (at, file) in files.iter().enumerate() {
+            index.by_sls.entry(&*file.sls).or_default().push(at);
+        }
         for (at, draft) in drafts.iter().enumerate() {
             index.by_id.entry(&*draft.id).or_default().push(at);
             if draft.declared != draft.id {
@@ -117,26 +125,24 @@ impl<'d> Index<'d> {
 
     fn file(&self, reference: &str, path: &str) -> Found {
         let full = file_name(reference, path);
-        match self.files.iter().position(|file| *file.sls == *full) {
+        match self.by_sls.get(full.as_str()) {
             Some(named) => Found::States(self.states_of(named, path)),
             None => Found::Unknown(format!("sls:{reference}")),
         }
     }
 
-    /// Every state of a file and of what it includes, all the way down. The file that asks (`from`) does not wait for
-    /// itself because the one that it names includes it.
-    fn states_of(&self, named: usize, from: &str) -> Vec<usize> {
-        let by_path: HashMap<&str, usize> =
-            self.files.iter().enumerate().map(|(at, file)| (file.path.as_str(), at)).collect();
-        let mut reached = vec![named];
-        let mut seen = HashSet::from([named]);
+    /// Every state of the files of one name and of what they include, all the way down. The file that asks (`from`)
+    /// does not wait for itself because the one that it names includes it.
+    fn states_of(&self, named: &[usize], from: &str) -> Vec<usize> {
+        let mut reached = named.to_vec();
+        let mut seen: HashSet<usize> = named.iter().copied().collect();
         let mut next = 0;
         while let Some(file) = reached.get(next).and_then(|at| self.files.get(*at)) {
             next += 1;
-            let includes = file.includes.iter().filter_map(|path| by_path.get(path.as_str()).copied());
+            let includes = file.includes.iter().filter_map(|path| self.by_path.get(path.as_str()).copied());
             reached.extend(includes.filter(|at| seen.insert(*at)));
         }
-        reached.retain(|at| *at == named || self.files.get(*at).is_some_and(|file| file.path != from));
+        reached.retain(|at| named.contains(at) || self.files.get(*at).is_some_and(|file| file.path != from));
         reached.sort_unstable();
         reached.iter().filter_map(|at| self.in_file.get(*at)).flatten().copied().collect()
     }
