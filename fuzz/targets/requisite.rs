@@ -6,7 +6,6 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value as Json};
 use zester_compile::requisite::{parse_target, relation};
 use zester_compile::{Ask, Functions, Inputs, Tree, compile};
-use zester_model::catalog::{Catalog, Kind};
 
 struct OneFile(String);
 
@@ -37,20 +36,10 @@ fuzz_target!(|text: &str| {
         format!("    - watch_in: {value}").replace('\n', " "),
     ];
     let file = format!("#!yaml\na:\n  test.nop:\n{}\nb:\n  test.nop:\n{}\n", lines[0], lines[1]);
-    let (name, primary) = ("test.nop", "name");
-    let nop = Kind {
-        name,
-        primary,
-        summary: String::new(),
-        doc: String::new(),
-        parameters: Vec::new(),
-        open: false,
-    };
-    let catalog = Catalog::new([nop]);
     let inputs = Inputs {
         tree: &OneFile(file),
         tree_name: "states",
-        catalog: &catalog,
+        catalog: zester_resources::catalog(),
         facts: &Json::Null,
         settings: &Json::Null,
         functions: &Nothing,
