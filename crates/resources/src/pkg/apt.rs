@@ -129,8 +129,8 @@ pub(crate) async fn simulate(
 
 /// Why apt will not do it, in its own words.
 fn refused(exit: &Exit) -> Fault {
-    let reasons: Vec<&str> =
-        exit.stderr.text.lines().filter_map(|line| line.strip_prefix("E: ")).map(str::trim_end).collect();
+    let reasons = exit.stderr.text.lines().filter_map(|line| line.strip_prefix("E: "));
+    let reasons: Vec<&str> = reasons.map(|reason| reason.trim_end().trim_end_matches('.')).collect();
     let going = parse_removed(&exit.stdout.text);
     let mut message = match reasons.is_empty() {
         true => return failed("apt-get", exit),

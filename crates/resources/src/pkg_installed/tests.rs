@@ -193,7 +193,7 @@ const RECORDED: [(&str, &str, &str, FaultKind, &str); 4] = [
          The following packages have unmet dependencies:\n apt : Depends: adduser but it is not going to be installed\n",
         "E: Error, pkgProblemResolver::Resolve generated breaks, this may be caused by held packages.\n",
         FaultKind::CommandFailed,
-        "apt refuses: Error, pkgProblemResolver::Resolve generated breaks, this may be caused by held packages.",
+        "apt refuses: Error, pkgProblemResolver::Resolve generated breaks, this may be caused by held packages",
     ),
     (
         "pkg.removed",
@@ -204,7 +204,7 @@ const RECORDED: [(&str, &str, &str, FaultKind, &str); 4] = [
          0 upgraded, 0 newly installed, 5 to remove and 74 not upgraded.\n",
         "E: Essential packages were removed and -y was used without --allow-remove-essential.\n",
         FaultKind::CommandFailed,
-        "apt refuses: Essential packages were removed and -y was used without --allow-remove-essential.; it would remove \
+        "apt refuses: Essential packages were removed and -y was used without --allow-remove-essential; it would remove \
          build-essential, dpkg-dev, git, perl, perl-base",
     ),
 ];
