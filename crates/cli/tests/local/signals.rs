@@ -110,19 +110,21 @@ fn s46_a_run_that_waits_for_another_ends_at_a_signal() {
 #[rule("S-46")]
 fn s46_a_read_that_hangs_does_not_keep_a_signal_waiting() {
     let scene = Scene::new();
-    let fifo = scene.scratch.path("states/fifo.zy");
+    scene.write("states/c.zy", "a:\n  test.nop: []\n");
+    let fifo = scene.scratch.path("facts.yaml");
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::from_bits_truncate(0o600)).unwrap();
-    let mut child = scene.scratch.spawn(&["lint"]);
-    // A writer finds a FIFO open only once its reader is there, and keeps it waiting.
-    let mut writer = None;
-    wait_for("the reader", || {
-        let opened = std::fs::OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(&fifo);
-        writer = opened.ok();
-        writer.is_some() || child.try_wait().unwrap().is_some()
-    });
-    if child.try_wait().unwrap().is_none() {
-        send("-INT", &child);
-        assert_eq!(child.wait().unwrap().code(), Some(130));
+    for (signal, code) in SIGNALS {
+        let mut child = scene.scratch.spawn(&["check", "c", "--facts", "@T@/facts.yaml"]);
+        // A writer finds a FIFO open only once its reader is there, and keeps it waiting.
+        let mut writer = None;
+        wait_for("the reader", || {
+            let opened = std::fs::OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(&fifo);
+            writer = opened.ok();
+            writer.is_some()
+        });
+        assert!(child.try_wait().unwrap().is_none(), "it does not hang");
+        send(signal, &child);
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{signal}");
     }
 }
 
@@ -149,11 +151,14 @@ fn c6_the_second_signal_leaves_at_once_also_while_a_template_runs() {
 #[rule("C-14")]
 fn c14_two_hangups_are_one_cancel_and_the_result_is_recorded() {
     let scene = Scene::new();
-    scene.write("states/c.zy", "slow:\n  cmd.run: [{command: \"trap 'sleep 0.3' TERM; @C@\"}]\n");
+    let cleans_up = "trap 'touch @T@/told; until test -e @T@/go; do sleep 0.02; done' TERM; @C@";
+    scene.write("states/c.zy", &format!("slow:\n  cmd.run: [{{command: \"{cleans_up}\"}}]\n"));
     let child = scene.scratch.spawn(&["apply", "c", "--format", "json"]);
     wait_for("the command", || scene.scratch.path("begun").exists());
     send("-HUP", &child);
+    wait_for("the command to clean up", || scene.scratch.path("told").exists());
     send("-HUP", &child);
+    scene.scratch.write("go", "");
     let done: Done = child.wait_with_output().unwrap().into();
     assert_eq!((done.code, done.json()["canceled"].as_bool()), (Some(143), Some(true)), "{}", done.stderr);
     assert!(!scene.anybody_left());
