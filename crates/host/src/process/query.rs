@@ -11,6 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 /// A question is answered from local files; longer means that something is stuck.
 const TIMEOUT: Duration = Duration::from_secs(120);
+/// An answer is read by us and counts only whole. The plan for a whole desktop is a quarter of a MiB.
+const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// What is asked.
 #[derive(Copy, Clone, Debug)]
@@ -22,14 +24,20 @@ pub enum Question<'a> {
 }
 
 impl Question<'_> {
+    fn program(self) -> &'static str {
+        match self {
+            Question::Packages { .. } => "dpkg-query",
+            Question::Plan { .. } => "apt-get",
+        }
+    }
+
     fn words(self) -> Vec<String> {
         let (fixed, words): (Vec<String>, &[String]) = match self {
-            Question::Packages { format, names } => {
-                (vec!["dpkg-query".into(), "-W".into(), format!("-f={format}")], names)
-            }
-            Question::Plan { words } => (vec!["apt-get".into(), "--simulate".into()], words),
+            Question::Packages { format, names } => (vec!["-W".into(), format!("-f={format}")], names),
+            Question::Plan { words } => (vec!["--simulate".into()], words),
         };
-        fixed.into_iter().chain(words.iter().cloned()).collect()
+        let program = std::iter::once(self.program().to_string());
+        program.chain(fixed).chain(words.iter().cloned()).collect()
     }
 }
 
@@ -42,19 +50,24 @@ impl<'a> Query<'a> {
         Query(processes)
     }
 
-    /// Whatever the answer is; that none came (cancelled, stuck, no such program) is a fault.
+    /// Whatever the answer is; that none came (cancelled, stuck, no such program) is a fault, and so is one that was
+    /// cut: what is missing from it would be taken for what is not so.
     pub async fn ask(self, question: Question<'_>, cancel: &CancellationToken) -> Result<Exit, Fault> {
         let mut launch = Launch::argv(question.words());
         launch.environment = vec![("LC_ALL".into(), "C".into())];
         launch.timeout = Some(TIMEOUT);
+        launch.output_kept = ANSWER_BYTES_MAX;
         let exit = self.0.run(&launch, None, cancel).await?;
         if exit.canceled {
             return Err(Fault::canceled());
         }
+        let program = question.program();
         if exit.timed_out {
-            let words = question.words();
-            let program = words.first().map_or("", String::as_str);
             return Err(Fault::new(FaultKind::TimedOut, format!("{program} gave no answer in {TIMEOUT:?}")));
+        }
+        if exit.stdout.truncated || exit.stderr.truncated {
+            let message = format!("{program} answered with more than {ANSWER_BYTES_MAX} bytes");
+            return Err(Fault::new(FaultKind::CommandFailed, message).hint("ask for fewer packages at once"));
         }
         Ok(exit)
     }
@@ -63,7 +76,7 @@ impl<'a> Query<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::fake::{Scripted, exit};
+    use crate::process::fake::{Scripted, command_line, exit};
 
     #[tokio::test]
     async fn a_question_can_only_ask() {
@@ -74,5 +87,24 @@ mod tests {
         query.ask(Question::Plan { words: &words }, &cancel).await.unwrap();
         query.ask(Question::Packages { format: "f", names: &words[2..] }, &cancel).await.unwrap();
         assert_eq!(processes.ran(), ["apt-get --simulate -y install x", "dpkg-query -W -f=f x"]);
+    }
+
+    #[tokio::test]
+    async fn a_long_answer_is_kept_whole_and_one_that_was_cut_is_a_fault() {
+        // Apt's plan for a whole desktop.
+        let asked_for = 274_522;
+        let processes = Scripted::new().with(move |launch| {
+            let mut exit = exit(0, "Remv x [1]\n", "");
+            exit.stdout.truncated =
+                launch.output_kept < asked_for || command_line(launch).starts_with("dpkg-query");
+            Some(Ok(exit))
+        });
+        let cancel = CancellationToken::new();
+        let words = ["x".to_string()];
+        let query = Query::through(&processes);
+        assert!(query.ask(Question::Plan { words: &words }, &cancel).await.is_ok());
+        let cut = query.ask(Question::Packages { format: "f", names: &words }, &cancel).await.unwrap_err();
+        assert_eq!(cut.kind, FaultKind::CommandFailed);
+        assert_eq!(cut.message, "dpkg-query answered with more than 8388608 bytes");
     }
 }
