@@ -3,6 +3,7 @@
 //! In check mode the resources look through an overlay, so that what an earlier state would create counts as there
 //! (S-30), and nothing they are given can write.
 
+mod appended;
 mod asks;
 mod check_cmd;
 mod foresight;
@@ -215,7 +216,10 @@ impl StateHands {
         let look = Missing::new(self.look());
         let found = bound.check(&self.checking(&look, forced, self.overlay.is_some())).await;
         let due = match found {
-            Ok(Some(found)) => Due::Drift(found),
+            Ok(Some(found)) => match Self::refuse_check_cmd(state, bound.as_ref()) {
+                Ok(()) => Due::Drift(found),
+                Err(fault) => return Report::plain(Err(fault)),
+            },
             Ok(None) if self.is_unconfirmed(state, bound.as_ref()) => Due::Confirmation,
             // Found nothing to do because it found nothing: that may be different by then.
             Ok(None) => {

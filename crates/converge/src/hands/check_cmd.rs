@@ -5,6 +5,7 @@
 //! again even where nothing differs any more.
 
 use super::StateHands;
+use super::appended::appended;
 use crate::journal::Journal;
 use std::path::Path;
 use zester_engine::{NodeId, Outcome};
@@ -26,6 +27,12 @@ impl StateHands {
     /// Whether `check_cmd` has its say after the change.
     pub(super) fn confirms(state: &State, bound: &dyn Bound) -> bool {
         !state.attributes.check_cmd.is_empty() && !bound.proved_first()
+    }
+
+    /// A dry run says what an apply would be refused for: commands that cannot be given a path.
+    pub(super) fn refuse_check_cmd(state: &State, bound: &dyn Bound) -> Result<(), Fault> {
+        let commands = state.attributes.check_cmd.iter().filter(|_| bound.proved_first());
+        commands.map(|command| appended(command, "FILE").map(drop)).collect()
     }
 
     /// Nothing differs, and yet it is not in place: its `check_cmd` did not pass the last time.
@@ -125,7 +132,7 @@ impl Proof for CheckCmd<'_> {
         Box::pin(async move {
             let path = words::quoted(&candidate.to_string_lossy());
             for command in &self.state.attributes.check_cmd {
-                self.hands.passes(command, &format!("{command} {path}"), self.bound).await?;
+                self.hands.passes(command, &appended(command, &path)?, self.bound).await?;
             }
             Ok(())
         })
