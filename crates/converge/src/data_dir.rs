@@ -76,11 +76,14 @@ impl<'a> Way<'a> {
             } else if !meta.is_dir() {
                 return Err(self.refused(format!("{} is not a directory", next.display()), None));
             } else {
-                self.judge(&next, &meta)?;
+                if !self.rest.is_empty() {
+                    self.judge(&next, &meta)?;
+                }
                 self.at = next;
             }
         }
-        Ok(())
+        // Wherever the last step led, up or through a link: this is what others must not write to.
+        self.judge(&self.at, &look_or_make(&self.at)?)
     }
 
     fn follow(&mut self, link: &Path, meta: &Metadata) -> Result<(), Error> {
@@ -224,6 +227,28 @@ mod tests {
         assert!(refusal(&temp.path().join("file")).contains("not a directory"));
         symlink("loop", temp.path().join("loop")).unwrap();
         assert!(refusal(&temp.path().join("loop")).contains("too many"));
+    }
+
+    #[test]
+    #[rule("C-14")]
+    fn c14_where_the_way_ends_is_judged_by_whatever_name_it_is_reached() {
+        let temp = tempfile::tempdir().unwrap();
+        let open = temp.path().join("open");
+        fs::create_dir_all(open.join("sub")).unwrap();
+        for (name, target) in [("up", "open/sub/.."), ("straight", "open"), ("open/here", ".")] {
+            symlink(target, temp.path().join(name)).unwrap();
+        }
+        chmod(&open, 0o1777);
+        let ways = ["open/sub/..", "open/sub/../sub/..", "open/sub/./../", "up", "straight", "open/here"];
+        for way in ways {
+            let why = refusal(&temp.path().join(way));
+            assert!(why.contains("others can write") && why.contains("chmod go-w"), "{way}: {why}");
+        }
+        DataDir::open(&temp.path().join("up/sub/../data")).unwrap();
+        chmod(&open, 0o755);
+        for way in ways {
+            DataDir::open(&temp.path().join(way)).unwrap();
+        }
     }
 
     #[test]
