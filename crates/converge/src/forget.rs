@@ -1,20 +1,31 @@
-//! Dropping refreshes that nobody will give any more: their watcher was renamed or removed.
+//! Dropping what the journal remembers of states that no run will hold any more: they were renamed or removed.
 
 use crate::data_dir::DataDir;
 use crate::error::Error;
 use crate::journal::{Debt, Journal};
 use crate::lock::{Note, RunLock};
+use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio_util::sync::CancellationToken;
 use zester_model::outcome::Mode;
 use zester_model::suggest::did_you_mean;
 
-/// Drops what is owed to each of these states, or to none of them if one is owed nothing. Returns the debts.
+/// What was dropped of one state.
+#[derive(Debug)]
+pub struct Dropped {
+    pub state: String,
+    /// The refresh that it was owed.
+    pub debt: Option<Debt>,
+    /// It was listed as not in place, because its `check_cmd` did not pass.
+    pub unconfirmed: bool,
+}
+
+/// Drops what is owed to each of these states and that it is not in place, or nothing if one of them is not listed.
 pub async fn forget(
     data_dir: &DataDir,
     states: &[String],
     cancel: &CancellationToken,
-) -> Result<Vec<(String, Debt)>, Error> {
+) -> Result<Vec<Dropped>, Error> {
     let started_at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let asked = "status --forget".to_string();
     // No run of its own: it has no id.
@@ -29,19 +40,23 @@ pub async fn forget(
     dropped
 }
 
-fn drop_all(data_dir: &DataDir, states: &[String]) -> Result<Vec<(String, Debt)>, Error> {
+fn drop_all(data_dir: &DataDir, states: &[String]) -> Result<Vec<Dropped>, Error> {
     let journal = Journal::open(data_dir, "")?;
-    let owed = journal.owed();
-    if let Some(state) = states.iter().find(|state| !owed.contains_key(*state)) {
-        let hint = did_you_mean(state, owed.keys().map(String::as_str));
+    let (owed, unconfirmed) = (journal.owed(), journal.unconfirmed());
+    let is_listed = |state: &String| owed.contains_key(state) || unconfirmed.contains(state);
+    if let Some(state) = states.iter().find(|state| !is_listed(state)) {
+        let hint = did_you_mean(state, owed.keys().chain(&unconfirmed).map(String::as_str));
         let hint = hint.unwrap_or("`zester status` lists what is pending".into());
-        return Err(Error::other(format!("{state} is not owed a refresh; {hint}")));
+        return Err(Error::other(format!(
+            "{state} is neither owed a refresh nor listed as not in place; {hint}"
+        )));
     }
     let mut dropped = Vec::new();
-    for state in states {
-        if journal.refreshed(state)? {
-            dropped.extend(owed.get(state).map(|debt| (state.clone(), debt.clone())));
-        }
+    for state in states.iter().collect::<BTreeSet<_>>() {
+        journal.refreshed(state)?;
+        journal.set_unconfirmed(state, false)?;
+        let (debt, unconfirmed) = (owed.get(state).cloned(), unconfirmed.contains(state));
+        dropped.push(Dropped { state: state.clone(), debt, unconfirmed });
     }
     Ok(dropped)
 }
@@ -67,9 +82,30 @@ mod tests {
             runtime.block_on(super::forget(&dir, &states, &never))
         };
         let wrong = forget(&["cmd.run:old", "cmd.run:kep"]).unwrap_err().to_string();
-        assert!(wrong.contains("cmd.run:kep is not owed") && wrong.contains("`cmd.run:kept`"), "{wrong}");
-        assert_eq!(forget(&["cmd.run:old"]).unwrap()[0].0, "cmd.run:old");
+        assert!(wrong.contains("cmd.run:kep is neither owed") && wrong.contains("`cmd.run:kept`"), "{wrong}");
+        assert_eq!(forget(&["cmd.run:old"]).unwrap()[0].state, "cmd.run:old");
         let left: Vec<String> = Journal::open(&dir, "r2").unwrap().owed().into_keys().collect();
         assert_eq!(left, ["cmd.run:kept"]);
+    }
+
+    #[test]
+    #[rule("S-43")]
+    fn s43_a_state_that_is_not_in_place_can_be_dropped_by_its_name() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(temp.path()).unwrap();
+        let journal = Journal::open(&dir, "r1").unwrap();
+        journal.set_unconfirmed("cmd.run:old", true).unwrap();
+        journal.set_unconfirmed("cmd.run:kept", true).unwrap();
+        journal.finish([], [("cmd.run:old".to_string(), vec!["file.managed:conf".to_string()])]).unwrap();
+        drop(journal);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let never = CancellationToken::new();
+        let twice = ["cmd.run:old".to_string(), "cmd.run:old".to_string()];
+        let dropped = runtime.block_on(forget(&dir, &twice, &never)).unwrap();
+        let told: Vec<_> = dropped.iter().map(|one| (one.debt.is_some(), one.unconfirmed)).collect();
+        assert_eq!(told, [(true, true)]);
+        let journal = Journal::open(&dir, "r2").unwrap();
+        assert!(journal.owed().is_empty());
+        assert_eq!(journal.unconfirmed().into_iter().collect::<Vec<_>>(), ["cmd.run:kept"]);
     }
 }

@@ -308,6 +308,7 @@ impl StateHands {
             depends_on: depends_on.map(|edge| self.graph.name(edge.node).to_string()).collect(),
             watchers,
             confirms,
+            unconfirmed: journal.is_unconfirmed(state.name.as_str()),
         };
         journal.announce(intent).map(|()| true).map_err(|error| Fault::new(FaultKind::Io, error.to_string()))
     }

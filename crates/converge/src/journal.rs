@@ -138,6 +138,11 @@ impl Journal {
         unconfirmed.map_or(Ok(()), |unconfirmed| self.set_unconfirmed(&state, unconfirmed))
     }
 
+    /// The states whose last `check_cmd` did not pass.
+    pub fn unconfirmed(&self) -> BTreeSet<String> {
+        self.lock().unconfirmed.all().clone()
+    }
+
     /// Whether the last `check_cmd` of a state did not pass.
     pub fn is_unconfirmed(&self, state: &str) -> bool {
         self.lock().unconfirmed.all().contains(state)

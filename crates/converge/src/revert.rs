@@ -2,7 +2,7 @@
 
 use crate::drive::{Hands, Report};
 use crate::error::Error;
-use crate::journal::{Duty, Journal, Undo};
+use crate::journal::{Duty, Intent, Journal, Undo};
 use crate::machine::Machine;
 use crate::plan::Plan;
 use indexmap::IndexMap;
@@ -166,6 +166,13 @@ impl RevertHands {
         // One note uses up all records of the state in that run. Without it they would be used again, and find nothing to
         // do.
         if let Some(Err(error)) = undos.first().map(|undo| self.journal.reverted(undo)) {
+            self.unnoted.lock().unwrap_or_else(PoisonError::into_inner).push(error.to_string());
+        }
+        // What its `check_cmd` said was of what is gone now (S-43).
+        if let Some(Err(error)) = undos.last().map(|undo| {
+            let Intent { state, unconfirmed, .. } = &undo.intent;
+            self.journal.set_unconfirmed(state, *unconfirmed)
+        }) {
             self.unnoted.lock().unwrap_or_else(PoisonError::into_inner).push(error.to_string());
         }
         if report.diff.is_empty() {

@@ -74,6 +74,7 @@ mod tests {
                 watchers: vec![],
                 objects: vec![],
                 confirms: false,
+                unconfirmed: false,
             };
             journal.announce(intent).unwrap();
             journal.finish([], []).unwrap();

@@ -11,20 +11,21 @@ use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 use zester_converge::data_dir::DataDir;
 use zester_converge::drive::mode_word;
-use zester_converge::forget;
+use zester_converge::forget::{self, Dropped};
 use zester_converge::history::{self, Stage, Summary};
 use zester_converge::journal::Glance;
 
 /// Show the last runs, pending refreshes, and what revert could undo
 ///
 /// A refresh is pending when a state changed and something that watches it did not get to run; the next run that holds
-/// the watcher runs it. With --forget, drops the refresh that is owed to a state that no run will hold any more.
+/// the watcher runs it. A state is not in place while its check_cmd does not pass. With --forget, drops both for a state
+/// that no run will hold any more.
 #[derive(clap::Args, Debug)]
 pub struct Status {
     /// How many runs to list
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub last: usize,
-    /// Drop the refresh that is owed to this state (may be given several times)
+    /// Drop the refresh that is owed to this state, or that it is not in place (may be given several times)
     #[arg(long, value_name = "STATE")]
     pub forget: Vec<String>,
     #[command(flatten)]
@@ -60,13 +61,21 @@ fn forgotten(states: &[String], data_dir: &DataDir, app: &App) -> answer::Result
     let forgetting = forget::forget(data_dir, states, &app.cancel);
     let dropped = app.block_on(async { forgetting.await.map_err(Failure::from) })?;
     let mut text = String::new();
-    for (watcher, debt) in &dropped {
-        let changed: Vec<&str> = debt.changed.iter().map(String::as_str).collect();
-        text +=
-            &format!("{watcher} is owed nothing any more (it was, because {} changed)\n", changed.join(", "));
+    for Dropped { state, debt, unconfirmed } in &dropped {
+        if let Some(debt) = debt {
+            let changed: Vec<&str> = debt.changed.iter().map(String::as_str).collect();
+            let because = changed.join(", ");
+            text += &format!("{state} is owed nothing any more (it was, because {because} changed)\n");
+        }
+        if *unconfirmed {
+            text += &format!("{state} is not listed any more as not in place\n");
+        }
     }
-    let dropped: BTreeMap<_, _> = dropped.iter().map(|(watcher, debt)| (watcher, &debt.changed)).collect();
-    Ok((Answer::Document { json: json!({ "forgotten": dropped }), text }, Exit::Good))
+    let debts: BTreeMap<_, _> =
+        dropped.iter().filter_map(|one| Some((&one.state, &one.debt.as_ref()?.changed))).collect();
+    let unconfirmed: Vec<_> = dropped.iter().filter(|one| one.unconfirmed).map(|one| &one.state).collect();
+    let json = json!({ "forgotten": { "pending_refreshes": debts, "unconfirmed": unconfirmed } });
+    Ok((Answer::Document { json, text }, Exit::Good))
 }
 
 /// Run and state of each thing that can be undone, newest first; a state that was retried once.
@@ -113,6 +122,10 @@ fn text(runs: &[Summary], glance: &Glance) -> Result<String, Failure> {
         }
         for state in &glance.unconfirmed {
             writeln!(out, "  {state}")?;
+        }
+        if !glance.unconfirmed.is_empty() {
+            writeln!(out, "  The next run that holds one of these asks again. If none ever will:")?;
+            writeln!(out, "  zester status --forget STATE")?;
         }
         writeln!(out, "\nrevert could undo")?;
         if glance.undos.is_empty() {

@@ -97,6 +97,22 @@ fn s43_what_did_not_pass_is_not_in_place_in_the_next_run_and_its_watchers_are_to
 
 #[test]
 #[rule("S-43")]
+fn s43_a_renamed_state_that_did_not_pass_can_be_dropped_by_hand() {
+    let scratch = Scratch::with(AFTER);
+    scratch.json(&["apply", "c"]);
+    let listed = scratch.zester(&["status"]).stdout;
+    assert!(
+        listed.contains("  file.directory:tree\n  The next run that holds one of these asks"),
+        "{listed}"
+    );
+    let dropped = scratch.zester(&["status", "--forget", "file.directory:tree"]);
+    assert_eq!(dropped.code, Some(0), "{}", dropped.stderr);
+    assert_eq!(dropped.stdout, "file.directory:tree is not listed any more as not in place\n");
+    assert_eq!(scratch.json(&["status"])["unconfirmed"], serde_json::json!([]));
+}
+
+#[test]
+#[rule("S-43")]
 fn s43_a_second_try_does_not_succeed_because_nothing_differs_any_more() {
     let retry = "    - retry: {attempts: 2, interval: 0}\n    - check_cmd";
     let scratch = Scratch::with(&AFTER.replace("    - check_cmd", retry));

@@ -41,6 +41,9 @@ pub struct Intent {
     /// It is in place only once its `check_cmd` has passed (S-43).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub confirms: bool,
+    /// It was not in place before either: what a revert leads back to.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unconfirmed: bool,
 }
 
 /// "It ended like this."

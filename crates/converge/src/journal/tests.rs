@@ -28,6 +28,7 @@ fn intent(state: &str, watchers: &[&str]) -> Intent {
         watchers: watchers.iter().map(|name| name.to_string()).collect(),
         objects: vec![],
         confirms: false,
+        unconfirmed: false,
     }
 }
 

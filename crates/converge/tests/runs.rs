@@ -1,0 +1,105 @@
+//! Whole runs of small trees, seen from where the command line and a peel see them.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use zester_converge::Error;
+use zester_converge::data_dir::DataDir;
+use zester_converge::drive::Quiet;
+use zester_converge::functions::Access;
+use zester_converge::inputs::Request;
+use zester_converge::journal::Glance;
+use zester_converge::machine::Machine;
+use zester_converge::plan::Plan;
+use zester_converge::run::{self, Options};
+use zester_model::outcome::{Mode, RunResult};
+use zester_rule::rule;
+
+/// A tree `c` in a directory of its own, and what runs of it left.
+struct Scratch {
+    temp: tempfile::TempDir,
+    machine: Machine,
+    cancel: CancellationToken,
+}
+
+impl Scratch {
+    /// `@T@` stands for the directory.
+    fn with(states: &str) -> Scratch {
+        let machine = Machine {
+            files: Arc::new(zester_host::real::Real::new()),
+            processes: Arc::new(zester_host::process::Runner::new()),
+            handle: tokio::runtime::Handle::current(),
+        };
+        let temp = tempfile::tempdir().unwrap();
+        fs::create_dir(temp.path().join("states")).unwrap();
+        let scratch = Scratch { temp, machine, cancel: CancellationToken::new() };
+        scratch.write(states);
+        scratch
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.temp.path().join(name)
+    }
+
+    fn write(&self, states: &str) {
+        let text = states.replace("@T@", &self.temp.path().display().to_string());
+        fs::write(self.path("states/c.zy"), text).unwrap();
+    }
+
+    async fn run(&self, mode: Mode) -> Result<RunResult, Error> {
+        let request = Request {
+            references: vec!["c".into()],
+            states: Some(self.path("states")),
+            settings: None,
+            facts: None,
+            id: Some("here".into()),
+            ordered: false,
+            access: Access::Command,
+        };
+        let plan = tokio::task::block_in_place(|| Plan::make(&request, &self.machine, &self.cancel))?;
+        let options = Options {
+            mode,
+            data_dir: self.path("data"),
+            concurrency: 1,
+            timeout: None,
+            no_wait: true,
+            force: false,
+            run: None,
+        };
+        run::run(Some(Arc::new(plan)), &options, &self.machine, Arc::new(Quiet), &self.cancel).await
+    }
+
+    fn data_dir(&self) -> DataDir {
+        DataDir::open(&self.path("data")).unwrap()
+    }
+
+    fn unconfirmed(&self) -> Vec<String> {
+        Glance::read(&self.data_dir()).unwrap().unconfirmed.into_iter().collect()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("S-43", "S-31")]
+async fn s43_a_revert_leads_back_to_what_the_check_cmd_had_said_before() {
+    let tree = |mode: &str| {
+        format!(
+            "tree:\n  file.directory: [{{path: @T@/tree}}, {{mode: \"{mode}\"}}, {{check_cmd: test -e @T@/fine}}]\n"
+        )
+    };
+    let scratch = Scratch::with(&tree("0755"));
+    let name = "file.directory:tree";
+    assert_eq!(scratch.run(Mode::Apply).await.unwrap().failed, 1);
+    assert_eq!(scratch.unconfirmed(), [name]);
+    scratch.write(&tree("0700"));
+    fs::write(scratch.path("fine"), "").unwrap();
+    assert_eq!(scratch.run(Mode::Apply).await.unwrap().failed, 0);
+    assert!(scratch.unconfirmed().is_empty());
+    assert_eq!(scratch.run(Mode::Revert).await.unwrap().changed, 1);
+    assert_eq!(scratch.unconfirmed(), [name], "it is again as it did not pass");
+    assert_eq!(scratch.run(Mode::Revert).await.unwrap().changed, 1);
+    assert!(!scratch.path("tree").exists());
+    assert!(scratch.unconfirmed().is_empty(), "what is gone need not be in place");
+}
