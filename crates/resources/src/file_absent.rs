@@ -3,7 +3,7 @@
 use crate::claims::Claims;
 use crate::params::Absolute;
 use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting, Vault};
-use crate::standing::{Standing, Step};
+use crate::standing::{Standing, Step, unrestored};
 use crate::tree;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,8 +22,6 @@ const NEVER: [&str; 22] = [
     "/run", "/sbin", "/srv", "/sys", "/tmp", "/usr", "/usr/bin", "/usr/lib", "/var", "/var/lib",
 ];
 const SHOWN_MAX: usize = 100;
-/// Paths that one sentence names.
-const NAMED_MAX: usize = 5;
 
 /// A path at which nothing may be.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -128,24 +126,6 @@ impl Absent {
         }
         Explanation { diff, details }
     }
-}
-
-/// One failure for all that did not come back, by name.
-fn unrestored(mut lost: Vec<(&Path, Fault)>, total: usize) -> Option<Fault> {
-    let mut details = Details::new();
-    let names: Vec<String> = lost.iter().map(|(path, _)| path.display().to_string()).collect();
-    details.insert("unrestored".into(), names.into());
-    if lost.len() < 2 {
-        return lost.pop().map(|(_, fault)| fault.details(details));
-    }
-    let shown: Vec<&str> = lost.iter().take(NAMED_MAX).map(|(_, fault)| fault.message.as_str()).collect();
-    let more = lost.len() - shown.len();
-    let mut message = format!("{} of {total} paths could not be restored: {}", lost.len(), shown.join("; "));
-    if more > 0 {
-        message.push_str(&format!("; and {more} more"));
-    }
-    let (_, first) = lost.swap_remove(0);
-    Some(Fault { message, ..first }.details(details))
 }
 
 impl Resource for Absent {

@@ -5,7 +5,7 @@ use crate::made::{self, Made};
 use crate::ownership;
 use crate::params::{Absolute, Mode};
 use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting};
-use crate::standing::{Standing, Step, set_attributes};
+use crate::standing::{Standing, Step, set_attributes, unrestored};
 use crate::tree;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -195,6 +195,21 @@ impl Directory {
     }
 }
 
+impl Drift {
+    fn revert_step(&self, step: &Step, cx: &Reverting<'_>) -> Result<Option<String>, Fault> {
+        match cx.touch.stat(&step.path)? {
+            None if self.joined => Ok(None),
+            _ if step.before != Standing::Absent => step.revert_attributes(cx),
+            // Made by us, used by others since: what they put inside is not ours to remove.
+            Some(meta) if meta.sort == Sort::Directory && !cx.touch.list(&step.path)?.is_empty() => {
+                let message = format!("{} is not empty", step.path.display());
+                Err(Fault::new(FaultKind::ChangedSince, message).hint("empty it first"))
+            }
+            _ => step.revert(cx),
+        }
+    }
+}
+
 impl Resource for Directory {
     const KIND: &'static str = "file.directory";
     const PRIMARY: &'static str = "path";
@@ -261,27 +276,25 @@ followed. A revert removes a directory that was created here only if it is empty
 
     async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
         let mut lines = Vec::new();
+        let mut lost: Vec<(&Path, Fault)> = Vec::new();
         for step in undo.steps.iter().rev() {
-            let made_by_us = step.before == Standing::Absent;
-            let still = cx.touch.stat(&step.path)?;
-            if undo.joined && still.is_none() {
-                continue;
+            match undo.revert_step(step, cx) {
+                Ok(line) => lines.extend(line),
+                Err(fault) => lost.push((&step.path, fault)),
             }
-            if made_by_us && still.is_some_and(|meta| meta.sort == Sort::Directory) {
-                // Made by us, used by others since: what they put inside is not ours to remove.
-                if !cx.touch.list(&step.path)?.is_empty() {
-                    let message = format!("{} is not empty", step.path.display());
-                    return Err(Fault::new(FaultKind::ChangedSince, message).hint("empty it first"));
-                }
-            }
-            lines.extend(step.revert(cx)?);
         }
         if let Some(top) = undo.steps.first() {
             lines.append(&mut made::unmake_all(&top.path, &undo.made, cx)?);
         }
-        Ok(Change { changed: !lines.is_empty(), diff: lines.join("\n"), ..Change::default() })
+        match unrestored(lost, undo.steps.len()) {
+            None => Ok(Change { changed: !lines.is_empty(), diff: lines.join("\n"), ..Change::default() }),
+            Some(fault) => Err(fault),
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;
 
 #[cfg(test)]
 pub(crate) fn cases() -> Vec<crate::laws::Case> {

@@ -404,4 +404,4 @@ impl Resource for Managed {
 mod tests;
 
 #[cfg(test)]
-pub(crate) use tests::cases;
+pub(crate) use tests::{Bench, cases};

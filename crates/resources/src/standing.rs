@@ -11,6 +11,10 @@ use std::path::{Path, PathBuf};
 use zester_host::digest::sha256_hex;
 use zester_host::{Fault, FaultKind, Look, Meta, NewFile, Owner, Sort, Special, Touch};
 use zester_model::limits::FILE_BYTES_MAX;
+use zester_model::outcome::Details;
+
+/// Paths that one sentence names.
+const NAMED_MAX: usize = 5;
 
 /// One thing in the file system, without its children.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -227,6 +231,31 @@ impl Step {
         }))
     }
 
+    /// The same for what was there before and only got another owner or mode. What is gone since has none to get back,
+    /// and force gives it up.
+    pub(crate) fn revert_attributes(&self, cx: &Reverting<'_>) -> Result<Option<String>, Fault> {
+        let now = Standing::at_attributes(cx.touch, &self.path)?;
+        if std::mem::discriminant(&now) == std::mem::discriminant(&self.before) {
+            return self.revert(cx);
+        }
+        let path = self.path.display();
+        match (cx.force, &now) {
+            (true, _) => Ok(Some(format!("gave up {path}: it is {} now", now.words()))),
+            (false, Standing::Absent) => {
+                let message = format!("{path} is gone: its owner and mode cannot be restored");
+                Err(Fault::new(FaultKind::ChangedSince, message).hint("`--force` gives it up"))
+            }
+            (false, _) => {
+                let message = format!(
+                    "{path} was changed since: it was left as {}, now it is {}",
+                    self.after.words(),
+                    now.words()
+                );
+                Err(Fault::new(FaultKind::ChangedSince, message).hint("`--force` gives it up"))
+            }
+        }
+    }
+
     /// What changes at this path, for a diff.
     pub(crate) fn words(&self) -> String {
         format!("{}: {} → {}\n", self.path.display(), self.before.words(), self.after.words())
@@ -288,6 +317,24 @@ impl Step {
             }
         }
     }
+}
+
+/// One failure for all that did not come back, by name.
+pub(crate) fn unrestored(mut lost: Vec<(&Path, Fault)>, total: usize) -> Option<Fault> {
+    let mut details = Details::new();
+    let names: Vec<String> = lost.iter().map(|(path, _)| path.display().to_string()).collect();
+    details.insert("unrestored".into(), names.into());
+    if lost.len() < 2 {
+        return lost.pop().map(|(_, fault)| fault.details(details));
+    }
+    let shown: Vec<&str> = lost.iter().take(NAMED_MAX).map(|(_, fault)| fault.message.as_str()).collect();
+    let more = lost.len() - shown.len();
+    let mut message = format!("{} of {total} paths could not be restored: {}", lost.len(), shown.join("; "));
+    if more > 0 {
+        message.push_str(&format!("; and {more} more"));
+    }
+    let (_, first) = lost.swap_remove(0);
+    Some(Fault { message, ..first }.details(details))
 }
 
 pub(crate) fn changed_meanwhile(path: &Path) -> Fault {

@@ -73,8 +73,9 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 /// A machine, a vault, and the state under test.
-struct Bench {
-    host: Arc<Overlay>,
+pub(crate) struct Bench {
+    kind: &'static str,
+    pub(crate) host: Arc<Overlay>,
     vault: MemoryVault,
     processes: Scripted,
     cancel: CancellationToken,
@@ -83,9 +84,14 @@ struct Bench {
 
 impl Bench {
     fn new(things: &str) -> Bench {
+        Bench::of("file.managed", things)
+    }
+
+    pub(crate) fn of(kind: &'static str, things: &str) -> Bench {
         let host = Arc::new(Overlay::empty());
         furnish(&host, things);
         Bench {
+            kind,
             host,
             vault: MemoryVault::default(),
             processes: Scripted::new(),
@@ -107,8 +113,8 @@ impl Bench {
     }
 
     /// Applies and returns the diff and the undo record.
-    async fn apply(&self, params: Json) -> (String, Json) {
-        let bound = bind_json("file.managed", &params).unwrap_or_else(|problems| panic!("{problems:?}"));
+    pub(crate) async fn apply(&self, params: Json) -> (String, Json) {
+        let bound = bind_json(self.kind, &params).unwrap_or_else(|problems| panic!("{problems:?}"));
         let mut drift = self.check(&*bound).await.unwrap().expect("something to do");
         bound.preserve(&mut drift, &*self.host, &self.vault).unwrap();
         let record = bound.undo_record(&drift).unwrap();
@@ -116,7 +122,7 @@ impl Bench {
         (bound.apply(&drift, &cx).await.unwrap().diff, record)
     }
 
-    async fn revert(&self, record: &Json, force: bool) -> Result<bool, Fault> {
+    pub(crate) async fn revert(&self, record: &Json, force: bool) -> Result<bool, Fault> {
         let cx = Reverting {
             touch: &*self.host,
             processes: &self.processes,
@@ -125,7 +131,7 @@ impl Bench {
             force,
             left: &self.left,
         };
-        crate::revert("file.managed", record, &cx).await.map(|change| change.changed)
+        crate::revert(self.kind, record, &cx).await.map(|change| change.changed)
     }
 
     fn content(&self, path: &str) -> String {

@@ -1,0 +1,34 @@
+use crate::file_managed::Bench;
+use serde_json::json;
+use zester_host::{FaultKind, Look, Owner, Touch};
+use zester_rule::rule;
+
+#[tokio::test]
+#[rule("S-31")]
+async fn s31_a_path_that_is_gone_keeps_nothing_else_from_coming_back() {
+    let bench = Bench::of(
+        "file.directory",
+        "d /t 0755\nf /t/a 0644 a\nd /t/b 0755\nf /t/b/c 0644 c\nd /t/d 0755\nf /t/e 0644 e",
+    );
+    let params = json!({ "path": "/t", "user": "web", "recurse": ["user"] });
+    let (_, record) = bench.apply(params).await;
+    let uid = |path: &str| bench.host.stat(path.as_ref()).unwrap().map(|meta| meta.uid);
+    for gone in ["/t/b/c", "/t/e"] {
+        bench.host.remove_file(gone.as_ref()).unwrap();
+    }
+    for gone in ["/t/b", "/t/d"] {
+        bench.host.remove_directory(gone.as_ref()).unwrap();
+    }
+    bench.host.make_directory("/t/e".as_ref(), 0o700, Owner { uid: 0, gid: 0 }).unwrap();
+    for _ in 0..2 {
+        let fault = bench.revert(&record, false).await.unwrap_err();
+        assert_eq!(fault.kind, FaultKind::ChangedSince);
+        assert!(fault.message.contains("4 of 6 paths could not be restored"), "{fault}");
+        assert!(fault.message.contains("/t/b/c is gone"), "{fault}");
+        assert_eq!(fault.hint.as_deref(), Some("`--force` gives it up"));
+        assert_eq!(fault.details["unrestored"], json!(["/t/e", "/t/d", "/t/b/c", "/t/b"]));
+        assert_eq!((uid("/t"), uid("/t/a"), uid("/t/b"), uid("/t/d")), (Some(7), Some(7), None, None));
+    }
+    assert!(bench.revert(&record, true).await.unwrap());
+    assert_eq!((uid("/t/b"), uid("/t/e")), (None, Some(0)), "what is gone or another is given up");
+}
