@@ -31,12 +31,35 @@ impl DataDir {
         Ok(DataDir { root: root.to_path_buf() })
     }
 
+    /// The one that is there, for those who only read; `None` where nothing is.
+    pub fn existing(root: &Path) -> Result<Option<DataDir>, Error> {
+        match is_readable(root)? {
+            true => DataDir::open(root).map(Some),
+            false => Ok(None),
+        }
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
     pub fn root(&self) -> &Path {
         &self.root
+    }
+}
+
+/// Whether a directory of the data is there. One that cannot be read is an error: nobody knows what it holds.
+pub(crate) fn is_readable(directory: &Path) -> Result<bool, Error> {
+    match fs::read_dir(directory) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => {
+            let why = fail("read", directory, error);
+            Err(Error::other(format!(
+                "what earlier runs left to do is unknown: {why}; run this as its owner, or name a data directory of \
+                 your own with --data-dir"
+            )))
+        }
     }
 }
 
@@ -227,6 +250,17 @@ mod tests {
         assert!(refusal(&temp.path().join("file")).contains("not a directory"));
         symlink("loop", temp.path().join("loop")).unwrap();
         assert!(refusal(&temp.path().join("loop")).contains("too many"));
+    }
+
+    #[test]
+    fn what_is_not_there_is_none_and_what_cannot_be_read_is_an_error() {
+        let temp = tempfile::tempdir().unwrap();
+        assert!(DataDir::existing(&temp.path().join("none")).unwrap().is_none());
+        assert!(!temp.path().join("none").exists(), "nothing is made");
+        assert!(DataDir::existing(temp.path()).unwrap().is_some());
+        fs::write(temp.path().join("file"), "").unwrap();
+        let why = DataDir::existing(&temp.path().join("file/below")).unwrap_err().to_string();
+        assert!(why.contains("unknown") && why.contains("--data-dir"), "{why}");
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub use record::{Ended, Intent, Record, Started};
 pub use run_graph::RunGraph;
 pub use vault::ObjectVault;
 
-use crate::data_dir::DataDir;
+use crate::data_dir::{DataDir, is_readable};
 use crate::disk::Disk;
 use crate::error::Error;
 use log::{LogFile, Writer};
@@ -297,7 +297,7 @@ pub struct Glance {
 impl Glance {
     pub fn read(data_dir: &DataDir) -> Result<Glance, Error> {
         let directory = data_dir.path("journal");
-        if !directory.exists() {
+        if !is_readable(&directory)? {
             return Ok(Glance::default());
         }
         let Debts { owed, unconfirmed } = Debts::read(data_dir)?;
@@ -318,7 +318,7 @@ pub struct Debts {
 impl Debts {
     pub fn read(data_dir: &DataDir) -> Result<Debts, Error> {
         let directory = data_dir.path("journal");
-        if !directory.exists() {
+        if !is_readable(&directory)? {
             return Ok(Debts::default());
         }
         let mut pending = Pending::read(&directory)?;

@@ -255,11 +255,11 @@ impl Scene<'_> {
         let (mut owed, unconfirmed) = match &journal {
             Some(journal) => (journal.owed(), Default::default()),
             // A dry run shows what is owed and what is not in place, without taking the lock.
-            None if self.options.data_dir.is_dir() => {
-                let debts = Debts::read(&DataDir::open(&self.options.data_dir)?)?;
+            None => {
+                let data_dir = DataDir::existing(&self.options.data_dir)?;
+                let debts = data_dir.as_ref().map(Debts::read).transpose()?.unwrap_or_default();
                 (debts.owed, debts.unconfirmed)
             }
-            None => Default::default(),
         };
         for inherited in refresh::inherit(&plan, &mut owed) {
             if let Some(journal) = &journal {

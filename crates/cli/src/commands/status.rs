@@ -34,15 +34,14 @@ pub struct Status {
 
 pub fn run(args: Status, app: &mut App) -> answer::Result {
     let directory = app.data_dir(&args.inputs)?;
-    if !directory.is_dir() && args.forget.is_empty() {
+    if !args.forget.is_empty() {
+        return forgotten(&args.forget, &DataDir::open(&directory)?, app);
+    }
+    let Some(data_dir) = DataDir::existing(&directory)? else {
         let json = json!({ "runs": [], "pending_refreshes": {}, "unconfirmed": [], "revertible": [] });
         let text = format!("nothing has run here yet (no data directory {})\n", directory.display());
         return Ok((Answer::Document { json, text }, Exit::Good));
-    }
-    let data_dir = DataDir::open(&directory)?;
-    if !args.forget.is_empty() {
-        return forgotten(&args.forget, &data_dir, app);
-    }
+    };
     let runs = history::with_current(&data_dir, args.last)?;
     let glance = Glance::read(&data_dir)?;
     let revertible: Vec<_> = revertible(&glance)

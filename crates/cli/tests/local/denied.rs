@@ -39,6 +39,19 @@ fn refused(scratch: &Scratch, run: impl Fn(&str) -> Command, words: &[&str]) {
     assert_eq!(scratch.read("d/g").unwrap(), "old");
 }
 
+/// The binary as another user; where it is may be closed to others.
+fn as_nobody(scratch: &Scratch, words: &[&str]) -> Command {
+    let zester = scratch.path("zester");
+    if !zester.exists() {
+        std::fs::copy(env!("CARGO_BIN_EXE_zester"), &zester).unwrap();
+    }
+    let template = scratch.command(words);
+    let mut command = Command::new(&zester);
+    command.args(template.get_args()).current_dir(scratch.root()).uid(65_534).gid(65_534);
+    command.envs(template.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command
+}
+
 fn scratch() -> Scratch {
     let scratch = Scratch::with(STATES);
     for name in ["f", "g", "h"] {
@@ -80,15 +93,23 @@ fn s30_files_of_root_fail_in_the_dry_run_of_another_user_too() {
     std::fs::set_permissions(scratch.root(), open).unwrap();
     std::fs::create_dir(scratch.path("data")).unwrap();
     std::os::unix::fs::chown(scratch.path("data"), Some(65_534), Some(65_534)).unwrap();
-    // Where the binary is may be closed to others.
-    let zester = scratch.path("zester");
-    std::fs::copy(env!("CARGO_BIN_EXE_zester"), &zester).unwrap();
-    let run = |mode: &str| {
-        let template = scratch.command(&["--format", "json", mode, "c"]);
-        let mut command = Command::new(&zester);
-        command.args(template.get_args()).current_dir(scratch.root()).uid(65_534).gid(65_534);
-        command.envs(template.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        command
-    };
+    let run = |mode: &str| as_nobody(&scratch, &["--format", "json", mode, "c"]);
     refused(&scratch, run, &["permission denied", "operation not permitted"]);
+}
+
+#[test]
+#[rule("S-39")]
+fn s39_a_dry_run_that_cannot_read_what_is_owed_fails() {
+    if !rustix::process::geteuid().is_root() {
+        skip!("only root can become another user");
+    }
+    let scratch = Scratch::with("d:\n  file.directory: [{path: \"@T@\"}]\n");
+    let open = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(scratch.root(), open).unwrap();
+    assert_eq!(scratch.zester(&["apply", "c"]).code, Some(0));
+    for words in [&["check", "c"][..], &["status"]] {
+        let done: crate::scratch::Done = as_nobody(&scratch, words).output().unwrap().into();
+        assert_eq!(done.code, Some(1), "{}", done.stdout);
+        assert!(done.stderr.contains("is unknown") && done.stderr.contains("--data-dir"), "{}", done.stderr);
+    }
 }
