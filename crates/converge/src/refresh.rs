@@ -1,8 +1,7 @@
 //! Refreshes between runs (S-39) and after a revert (S-59): who is owed one, who inherits a debt, who is settled.
 
 use crate::drive::{Driven, Observer};
-use crate::error::Error;
-use crate::journal::{Duty, Journal, Owed};
+use crate::journal::{Duty, Owed};
 use crate::plan::Plan;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -92,25 +91,23 @@ pub struct Refreshes {
 }
 
 impl Refreshes {
-    /// Of duties that were taken on before the revert: those whose state changed, or may have, stay; the others are taken
-    /// back.
-    pub fn after(
-        taken: &[Duty],
-        new: &[Duty],
-        results: &[StateResult],
-        journal: &Journal,
-    ) -> Result<Refreshes, Error> {
+    /// Of duties that were taken on before the revert: those whose state changed, or may have.
+    pub fn after(taken: &[Duty], results: &[StateResult]) -> Refreshes {
         let altered: HashSet<&str> = results
             .iter()
             .filter(|result| result.changed || touched(result))
             .map(|result| result.name.as_str())
             .collect();
-        journal.excuse(new.iter().filter(|duty| !altered.contains(duty.changed.as_str())))?;
         let mut due: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for duty in taken.iter().filter(|duty| altered.contains(duty.changed.as_str())) {
             due.entry(duty.watcher.clone()).or_default().insert(duty.changed.clone());
         }
-        Ok(Refreshes { due, tried: HashSet::new(), settled: HashSet::new() })
+        Refreshes { due, tried: HashSet::new(), settled: HashSet::new() }
+    }
+
+    /// Whether the cause of a duty came about.
+    pub fn hold(&self, duty: &Duty) -> bool {
+        self.due.get(&duty.watcher).is_some_and(|changed| changed.contains(&duty.changed))
     }
 
     /// The actions of the plan that can be run now, by their index: nothing that they need has failed, and their own

@@ -118,7 +118,7 @@ async fn run_here(
     if let Some(held) = held {
         // Whatever cannot be written: what was done is told.
         if let Err(error) = held.journal.finish(ran.settled, ran.owed) {
-            troubles.push(format!("what this run did could not be written down in full: {error}"));
+            troubles.push(unwritten(&error));
         }
         result.error = troubles.join("; ");
         if let Err(error) = history::add(&held.data_dir, &Summary::of(&result, &note, now())) {
@@ -128,6 +128,11 @@ async fn run_here(
     }
     result.error = troubles.join("; ");
     Ok(result)
+}
+
+/// Said of a run that did something and could not note all of it.
+fn unwritten(error: &Error) -> String {
+    format!("what this run did could not be written down in full: {error}")
 }
 
 /// Seconds since the epoch.
@@ -337,11 +342,15 @@ impl Scene<'_> {
         let machine_run = Run::new(selection.graph, Mode::Revert, options.concurrency);
         let driven = drive(machine_run, hands.clone(), &quiet, cancel).await?;
         let canceled = driven.run.is_canceled();
-        let troubles = std::mem::take(&mut *hands.unnoted.lock().unwrap_or_else(PoisonError::into_inner));
-        let refreshes = Refreshes::after(&duties, &taken_on, &driven.states, &journal)?;
+        // From here on something may have been done: whatever goes wrong is told beside it.
+        let mut troubles = std::mem::take(&mut *hands.unnoted.lock().unwrap_or_else(PoisonError::into_inner));
+        let refreshes = Refreshes::after(&duties, &driven.states);
+        if let Err(error) = journal.excuse(taken_on.iter().filter(|duty| !refreshes.hold(duty))) {
+            troubles.push(unwritten(&error));
+        }
         let mut ran =
             Ran { states: driven.states, canceled, settled: Vec::new(), owed: Vec::new(), troubles };
-        self.refresh(&mut ran, refreshes, plan, journal).await?;
+        self.refresh(&mut ran, refreshes, plan.as_deref(), journal).await;
         for result in ran.states.iter().filter(|result| quiet.names.contains(&result.name)) {
             if result.diff == NOTHING || result.skipped {
                 observer.ended(result);
@@ -355,31 +364,16 @@ impl Scene<'_> {
         &self,
         ran: &mut Ran,
         mut refreshes: Refreshes,
-        plan: Option<Arc<Plan>>,
+        plan: Option<&Plan>,
         journal: Arc<Journal>,
-    ) -> Result<(), Error> {
-        while let Some(plan) = plan.as_ref().filter(|_| !ran.canceled) {
-            let results: HashMap<&str, &StateResult> =
-                ran.states.iter().map(|result| (result.name.as_str(), result)).collect();
-            let next = refreshes.runnable(plan, &results);
-            if next.is_empty() {
-                break;
-            }
-            let part = Arc::new(plan.refreshing(&next)?);
-            let graph = part.graph.clone();
-            journal.describe(&plan.scope(), &graph);
-            let explaining = Arc::new(Explaining::new(self.observer.clone(), &part, &refreshes));
-            let (journal, none) = (Some(journal.clone()), BTreeSet::new());
-            let hands = self.hands(part, graph.clone(), journal, none, explaining.clone());
-            let run = Run::new(graph, Mode::Apply, self.options.concurrency);
-            let driven = drive(run, hands, explaining.as_ref(), self.cancel).await?;
-            ran.canceled = driven.run.is_canceled();
-            let results = explaining.told();
-            refreshes.ran(plan, &results);
-            for result in results {
-                match ran.states.iter_mut().find(|state| state.name == result.name) {
-                    Some(state) => *state = result,
-                    None => ran.states.push(result),
+    ) {
+        while let Some(plan) = plan.filter(|_| !ran.canceled) {
+            match self.refresh_next(ran, &mut refreshes, plan, &journal).await {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    ran.troubles.push(error.to_string());
+                    break;
                 }
             }
         }
@@ -390,86 +384,42 @@ impl Scene<'_> {
             ));
             ran.owed.push((watcher, changed));
         }
-        Ok(())
+    }
+
+    /// Runs the actions whose turn it is; whether there were any.
+    async fn refresh_next(
+        &self,
+        ran: &mut Ran,
+        refreshes: &mut Refreshes,
+        plan: &Plan,
+        journal: &Arc<Journal>,
+    ) -> Result<bool, Error> {
+        let results: HashMap<&str, &StateResult> =
+            ran.states.iter().map(|result| (result.name.as_str(), result)).collect();
+        let next = refreshes.runnable(plan, &results);
+        if next.is_empty() {
+            return Ok(false);
+        }
+        let part = Arc::new(plan.refreshing(&next)?);
+        let graph = part.graph.clone();
+        journal.describe(&plan.scope(), &graph);
+        let explaining = Arc::new(Explaining::new(self.observer.clone(), &part, refreshes));
+        let (journal, none) = (Some(journal.clone()), BTreeSet::new());
+        let hands = self.hands(part, graph.clone(), journal, none, explaining.clone());
+        let run = Run::new(graph, Mode::Apply, self.options.concurrency);
+        let driven = drive(run, hands, explaining.as_ref(), self.cancel).await?;
+        ran.canceled = driven.run.is_canceled();
+        let results = explaining.told();
+        refreshes.ran(plan, &results);
+        for result in results {
+            match ran.states.iter_mut().find(|state| state.name == result.name) {
+                Some(state) => *state = result,
+                None => ran.states.push(result),
+            }
+        }
+        Ok(true)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::disk::{Disk, Door};
-    use crate::drive::Quiet;
-    use crate::functions::Access;
-    use crate::inputs::Request;
-    use std::fs::{self, File};
-    use std::io;
-    use std::sync::atomic::AtomicUsize;
-    use zester_rule::rule;
-
-    /// Refuses one sync and takes all that follow.
-    struct FailsOnce(AtomicUsize);
-
-    impl Door for FailsOnce {
-        fn sync(&self, file: &File) -> io::Result<()> {
-            match self.0.fetch_sub(1, Ordering::SeqCst) {
-                0 => Err(io::Error::other("the disk is dying")),
-                _ => file.sync_data(),
-            }
-        }
-    }
-
-    fn options(data_dir: &std::path::Path) -> Options {
-        Options {
-            mode: Mode::Apply,
-            data_dir: data_dir.to_path_buf(),
-            concurrency: 1,
-            timeout: None,
-            no_wait: true,
-            force: false,
-            run: None,
-        }
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    #[rule("S-31")]
-    async fn s31_nothing_runs_any_more_once_the_journal_cannot_be_trusted() {
-        let temp = tempfile::tempdir().unwrap();
-        let at = temp.path().display();
-        let states = format!(
-            "a:\n  file.managed: [{{path: {at}/a}}, {{content: x}}]\n\
-             b:\n  file.managed: [{{path: {at}/b}}, {{content: x}}, {{order: 1}}]\n\
-             c:\n  cmd.run: [{{command: touch {at}/c}}, {{order: 2}}]\n"
-        );
-        fs::create_dir(temp.path().join("states")).unwrap();
-        fs::write(temp.path().join("states/c.zy"), states).unwrap();
-        let machine = Machine {
-            files: Arc::new(zester_host::real::Real::new()),
-            processes: Arc::new(zester_host::process::Runner::new()),
-            handle: tokio::runtime::Handle::current(),
-        };
-        let request = Request {
-            references: vec!["c".into()],
-            states: Some(temp.path().join("states")),
-            settings: None,
-            facts: None,
-            id: Some("here".into()),
-            ordered: false,
-            access: Access::Command,
-        };
-        let cancel = CancellationToken::new();
-        let plan = tokio::task::block_in_place(|| Plan::make(&request, &machine, &cancel)).unwrap();
-        // The graph and its directory, the new log, the first intent; then the disk begins to die.
-        let disk = Disk::behind(Box::new(FailsOnce(AtomicUsize::new(4))));
-        let data_dir = DataDir::open(&temp.path().join("data")).unwrap();
-        let journal = Arc::new(Journal::open_on(disk, &data_dir, "r1").unwrap());
-        let options = options(data_dir.root());
-        let scene =
-            Scene { options: &options, machine: &machine, observer: Arc::new(Quiet), cancel: &cancel };
-        let ran = scene.apply(Arc::new(plan), Some(journal)).await.unwrap();
-        let there: Vec<bool> = ["a", "b", "c"].iter().map(|name| temp.path().join(name).exists()).collect();
-        assert_eq!(there, [true, false, false]);
-        let errors: Vec<&str> = ran.states.iter().map(|state| state.error.as_str()).collect();
-        assert!(errors[1].contains("the disk is dying"), "{errors:?}");
-        assert!(errors[2].contains("cannot be trusted any more"), "{errors:?}");
-    }
-}
+mod tests;

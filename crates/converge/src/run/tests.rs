@@ -1,0 +1,151 @@
+use super::*;
+use crate::disk::{Disk, Door};
+use crate::drive::Quiet;
+use crate::functions::Access;
+use crate::inputs::Request;
+use std::fs::{self, File};
+use std::io;
+use std::sync::atomic::AtomicUsize;
+use zester_rule::rule;
+
+/// Refuses one sync and takes all that follow.
+struct FailsOnce(AtomicUsize);
+
+impl Door for FailsOnce {
+    fn sync(&self, file: &File) -> io::Result<()> {
+        match self.0.fetch_sub(1, Ordering::SeqCst) {
+            0 => Err(io::Error::other("the disk is dying")),
+            _ => file.sync_data(),
+        }
+    }
+}
+
+fn dying_after(syncs: usize) -> Disk {
+    Disk::behind(Box::new(FailsOnce(AtomicUsize::new(syncs))))
+}
+
+/// A states dir, a data dir, and a place for what the states make.
+struct Place {
+    temp: tempfile::TempDir,
+    machine: Machine,
+}
+
+impl Place {
+    /// `@T@` in a text stands for the directory of everything.
+    fn with(files: &[(&str, &str)]) -> Place {
+        let temp = tempfile::tempdir().unwrap();
+        fs::create_dir(temp.path().join("states")).unwrap();
+        let machine = Machine {
+            files: Arc::new(zester_host::real::Real::new()),
+            processes: Arc::new(zester_host::process::Runner::new()),
+            handle: tokio::runtime::Handle::current(),
+        };
+        let place = Place { temp, machine };
+        for (name, text) in files {
+            place.write(&format!("states/{name}.zy"), text);
+        }
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.temp.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text.replace("@T@", &self.temp.path().display().to_string())).unwrap();
+    }
+
+    fn data_dir(&self) -> DataDir {
+        DataDir::open(&self.path("data")).unwrap()
+    }
+
+    fn plan(&self, reference: &str) -> Arc<Plan> {
+        let request = Request {
+            references: vec![reference.into()],
+            states: Some(self.path("states")),
+            settings: None,
+            facts: None,
+            id: Some("here".into()),
+            ordered: false,
+            access: Access::Command,
+        };
+        let cancel = CancellationToken::new();
+        Arc::new(tokio::task::block_in_place(|| Plan::make(&request, &self.machine, &cancel)).unwrap())
+    }
+
+    fn options(&self, mode: Mode) -> Options {
+        Options {
+            mode,
+            data_dir: self.path("data"),
+            concurrency: 1,
+            timeout: None,
+            no_wait: false,
+            force: false,
+            run: None,
+        }
+    }
+
+    /// Runs as a task of its own.
+    fn start(
+        &self,
+        mode: Mode,
+        reference: Option<&str>,
+        observer: Arc<dyn Observer>,
+    ) -> tokio::task::JoinHandle<RunResult> {
+        let plan = reference.map(|reference| self.plan(reference));
+        let (options, machine) = (self.options(mode), self.machine.clone());
+        tokio::spawn(async move {
+            run(plan, &options, &machine, observer, &CancellationToken::new()).await.unwrap()
+        })
+    }
+
+    async fn apply(&self, reference: &str) -> RunResult {
+        self.start(Mode::Apply, Some(reference), Arc::new(Quiet)).await.unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("S-31")]
+async fn s31_nothing_runs_any_more_once_the_journal_cannot_be_trusted() {
+    let place = Place::with(&[(
+        "c",
+        "a:\n  file.managed: [{path: @T@/a}, {content: x}]\n\
+         b:\n  file.managed: [{path: @T@/b}, {content: x}, {order: 1}]\n\
+         c:\n  cmd.run: [{command: touch @T@/c}, {order: 2}]\n",
+    )]);
+    // The graph and its directory, the new log, the first intent; then the disk begins to die.
+    let journal = Arc::new(Journal::open_on(dying_after(4), &place.data_dir(), "r1").unwrap());
+    let (options, cancel) = (place.options(Mode::Apply), CancellationToken::new());
+    let scene =
+        Scene { options: &options, machine: &place.machine, observer: Arc::new(Quiet), cancel: &cancel };
+    let ran = scene.apply(place.plan("c"), Some(journal)).await.unwrap();
+    let there: Vec<bool> = ["a", "b", "c"].iter().map(|name| place.path(name).exists()).collect();
+    assert_eq!(there, [true, false, false]);
+    let errors: Vec<&str> = ran.states.iter().map(|state| state.error.as_str()).collect();
+    assert!(errors[1].contains("the disk is dying"), "{errors:?}");
+    assert!(errors[2].contains("cannot be trusted any more"), "{errors:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("S-31", "S-59")]
+async fn s31_a_revert_tells_what_it_did_when_the_journal_fails_behind_it() {
+    let place = Place::with(&[(
+        "c",
+        "a:\n  file.managed: [{path: @T@/a}, {content: x}]\n\
+         b:\n  file.managed: [{path: @T@/b}, {content: x}]\n\
+         w:\n  cmd.run: [{command: 'true'}, {refresh_only: true}, {watch: [{file: a}, {file: b}]}]\n",
+    )]);
+    assert!(place.apply("c").await.success);
+    place.write("b", "theirs");
+    // The debts that the revert takes on, and their directory; then the disk begins to die.
+    let journal = Arc::new(Journal::open_on(dying_after(2), &place.data_dir(), "r2").unwrap());
+    let (options, cancel) = (place.options(Mode::Revert), CancellationToken::new());
+    let scene =
+        Scene { options: &options, machine: &place.machine, observer: Arc::new(Quiet), cancel: &cancel };
+    let ran = scene.revert(Some(place.plan("c")), journal).await.unwrap();
+    assert!(!place.path("a").exists());
+    let of = |name: &str| ran.states.iter().find(|state| state.name == name).unwrap();
+    assert!(of("file.managed:a").changed && of("file.managed:b").failed());
+    assert!(ran.troubles.iter().any(|trouble| trouble.contains("the disk is dying")), "{:?}", ran.troubles);
+    assert_eq!(ran.owed, [("cmd.run:w".to_string(), vec!["file.managed:a".to_string()])]);
+}
