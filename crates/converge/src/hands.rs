@@ -287,8 +287,7 @@ impl StateHands {
     fn announce(&self, node: NodeId, state: &State, bound: &dyn Bound, due: &mut Due) -> Result<bool, Fault> {
         let Some(journal) = &self.journal else { return Ok(false) };
         journal.usable().map_err(|error| Fault::new(FaultKind::Io, error.to_string()))?;
-        let watchers: Vec<String> =
-            self.graph.watchers(node).map(|node| self.graph.name(node).to_string()).collect();
+        let watchers = self.plan.watchers(node);
         let confirms = Self::confirms(state, bound);
         if !bound.undoable() && watchers.is_empty() && !confirms {
             return Ok(false);

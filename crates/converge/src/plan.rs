@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use zester_compile::Compiled;
 use zester_engine::Cycle;
-use zester_engine::{BuildError, Graph, NodeSpec};
+use zester_engine::{BuildError, Graph, NodeId, NodeSpec};
 use zester_model::limits;
 use zester_model::problem::{Kind, Problem};
 use zester_model::program::{Edge, Program, State};
@@ -29,6 +29,8 @@ pub struct Plan {
     pub sources: Sources,
     pub bound: Vec<Arc<dyn Bound>>,
     pub graph: Arc<Graph>,
+    /// Of some of the states of another plan: its graph, and where each of them stands in it.
+    part_of: Option<(Arc<Graph>, Vec<NodeId>)>,
     /// What was asked for, in words.
     pub asked: String,
     /// What is seldom meant and runs all the same: told at every run.
@@ -51,7 +53,7 @@ impl Plan {
         match bind_and_graph(&mut program, &sources, problems) {
             Ok(Joined { bound, graph, warnings, .. }) => {
                 let (inputs, graph) = (Arc::new(inputs), Arc::new(graph));
-                Ok(Plan { inputs, program, sources, bound, graph, asked, warnings })
+                Ok(Plan { inputs, program, sources, bound, graph, part_of: None, asked, warnings })
             }
             Err(problems) => Err(Error::Problems { problems, sources: Box::new(sources) }),
         }
@@ -93,9 +95,20 @@ impl Plan {
             sources: self.sources.clone(),
             bound,
             graph: Arc::new(graph),
+            part_of: Some((self.graph.clone(), kept.iter().map(|at| NodeId(*at as u32)).collect())),
             asked: self.asked.clone(),
             warnings: Vec::new(),
         })
+    }
+
+    /// Who watches a state. Those outside of a part are owed their refresh as well.
+    pub fn watchers(&self, node: NodeId) -> Vec<String> {
+        let (graph, node) = match &self.part_of {
+            Some((whole, places)) => (whole, places.get(node.index()).copied()),
+            None => (&self.graph, Some(node)),
+        };
+        let watchers = node.into_iter().flat_map(|node| graph.watchers(node));
+        watchers.map(|watcher| graph.name(watcher).to_string()).collect()
     }
 
     pub fn state(&self, index: usize) -> Option<&State> {

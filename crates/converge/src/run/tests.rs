@@ -3,10 +3,15 @@ use crate::disk::{Disk, Door};
 use crate::drive::Quiet;
 use crate::functions::Access;
 use crate::inputs::Request;
+use crate::journal::Owed;
 use std::fs::{self, File};
 use std::io;
+use std::path::Path;
 use std::sync::atomic::AtomicUsize;
 use zester_rule::rule;
+
+/// How long a test waits for something that must come.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Refuses one sync and takes all that follow.
 struct FailsOnce(AtomicUsize);
@@ -55,8 +60,20 @@ impl Place {
         fs::write(self.path(name), text.replace("@T@", &self.temp.path().display().to_string())).unwrap();
     }
 
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
     fn data_dir(&self) -> DataDir {
         DataDir::open(&self.path("data")).unwrap()
+    }
+
+    fn owed(&self) -> Owed {
+        Debts::read(&self.data_dir()).unwrap().owed
+    }
+
+    fn who_is_owed(&self) -> Vec<String> {
+        self.owed().into_keys().collect()
     }
 
     fn plan(&self, reference: &str) -> Arc<Plan> {
@@ -104,6 +121,15 @@ impl Place {
     }
 }
 
+async fn until_there(path: &Path) {
+    let there = async {
+        while !path.exists() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, there).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[rule("S-31")]
 async fn s31_nothing_runs_any_more_once_the_journal_cannot_be_trusted() {
@@ -148,4 +174,33 @@ async fn s31_a_revert_tells_what_it_did_when_the_journal_fails_behind_it() {
     assert!(of("file.managed:a").changed && of("file.managed:b").failed());
     assert!(ran.troubles.iter().any(|trouble| trouble.contains("the disk is dying")), "{:?}", ran.troubles);
     assert_eq!(ran.owed, [("cmd.run:w".to_string(), vec!["file.managed:a".to_string()])]);
+}
+
+/// A command that says that it has begun and waits to be let go.
+const WAITS: &str =
+    "touch @T@/begun; n=0; until test -e @T@/go || test $((n += 1)) -gt 1500; do sleep 0.02; done";
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("S-39", "S-59")]
+async fn s39_a_revert_owes_the_next_of_a_chain_before_it_runs() {
+    let place = Place::with(&[(
+        "c",
+        &"a:\n  file.managed: [{path: @T@/a}, {content: x}]\n\
+          w1:\n  cmd.run: [{command: echo w1 >> @T@/log}, {refresh_only: true}, {watch: [{file: a}]}]\n\
+          w2:\n  cmd.run: [{command: '@WAITS@'}, {refresh_only: true}, {watch: [{cmd: w1}]}]\n"
+            .replace("@WAITS@", WAITS),
+    )]);
+    place.write("go", "");
+    assert!(place.apply("c").await.success);
+    fs::remove_file(place.path("go")).unwrap();
+    fs::remove_file(place.path("begun")).unwrap();
+    let reverting = place.start(Mode::Revert, Some("c"), Arc::new(Quiet));
+    until_there(&place.path("begun")).await;
+    // What the next run would find, were this one killed here.
+    let owed = place.owed();
+    place.write("go", "");
+    assert!(reverting.await.unwrap().success);
+    assert_eq!(owed.keys().collect::<Vec<_>>(), ["cmd.run:w2"]);
+    assert_eq!(owed["cmd.run:w2"].changed.iter().collect::<Vec<_>>(), ["cmd.run:w1"]);
+    assert_eq!(place.who_is_owed(), [""; 0]);
 }
