@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use zester_model::outcome::Mode;
@@ -53,6 +53,7 @@ impl Note {
 #[derive(Debug)]
 pub struct RunLock {
     file: File,
+    path: PathBuf,
     /// Of the last holder, which did not get to take it out.
     pub killed: Option<Note>,
 }
@@ -90,10 +91,15 @@ impl RunLock {
         }
         let killed =
             read(&mut file).and_then(|text| serde_json::from_str(&text).ok()).filter(Note::is_of_a_run);
-        let lock = RunLock { file, killed };
-        let text = serde_json::to_string(note).map_err(|error| Error::other(error.to_string()))?;
-        lock.write(&text).map_err(|error| Error::io("write the run lock", &path, error))?;
+        let lock = RunLock { file, path, killed };
+        lock.note(note)?;
         Ok(lock)
+    }
+
+    /// Says who holds it.
+    pub fn note(&self, note: &Note) -> Result<(), Error> {
+        let text = serde_json::to_string(note).map_err(|error| Error::other(error.to_string()))?;
+        self.write(&text).map_err(|error| Error::io("write the run lock", &self.path, error))
     }
 
     /// Ends a run that came to its end. A note that could not be taken out makes it look killed, no more.

@@ -70,11 +70,11 @@ async fn run_here(
     deadline: &Deadline,
 ) -> Result<RunResult, Error> {
     let started = Instant::now();
-    let options = &which_run(plan.is_some(), options)?;
+    let mut options = with_whole_id(options)?;
     let asked = match (&plan, &options.run) {
         (Some(plan), _) => plan.asked.clone(),
-        (None, Some(run)) => format!("run {run}"),
-        (None, None) => "everything".into(),
+        (None, Some(run)) => of_run(run),
+        (None, None) => "the last run".into(),
     };
     for warning in plan.iter().flat_map(|plan| &plan.warnings) {
         let place = plan.as_ref().zip(warning.span).map(|(plan, span)| plan.sources.place(span));
@@ -82,19 +82,28 @@ async fn run_here(
         observer.notice(&format!("{}: {}; {hint}", place.unwrap_or_default(), warning.message));
     }
     let (mode, pid) = (options.mode, std::process::id());
-    let note = Note { run_id: new_run_id(), mode, asked, pid, started_at: now() };
+    let mut note = Note { run_id: new_run_id(), mode, asked, pid, started_at: now() };
     let held = match mutates(mode) {
-        true => Some(Held::take(options, &note, observer.as_ref(), deadline, cancel).await?),
+        true => Some(Held::take(&options, &note, observer.as_ref(), deadline, cancel).await?),
         false => None,
     };
     let journal = held.as_ref().map(|held| held.journal.clone());
-    let scene = Scene { options, machine, observer: observer.clone(), cancel };
-    let ran = match (mode, plan, journal) {
-        (Mode::Revert, plan, Some(journal)) => scene.revert(plan, journal).await,
-        (Mode::Apply | Mode::Check, Some(plan), journal) => scene.apply(plan, journal).await,
-        _ => Err(Error::other("there is nothing to run")),
+    let chosen = match &held {
+        Some(held) if mode == Mode::Revert && plan.is_none() && options.run.is_none() => {
+            held.last_run(&mut note).map(Some)
+        }
+        _ => Ok(options.run.take()),
     };
-    let ran = match ran {
+    let ran = async {
+        options.run = chosen?;
+        let scene = Scene { options: &options, machine, observer: observer.clone(), cancel };
+        match (mode, plan, journal) {
+            (Mode::Revert, plan, Some(journal)) => scene.revert(plan, journal).await,
+            (Mode::Apply | Mode::Check, Some(plan), journal) => scene.apply(plan, journal).await,
+            _ => Err(Error::other("there is nothing to run")),
+        }
+    };
+    let ran = match ran.await {
         Ok(ran) => ran,
         Err(error) => {
             held.into_iter().for_each(|held| held.lock.release());
@@ -140,16 +149,16 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// A revert of a run by the whole id of that run; one of nothing named is of the last run that can be undone.
-fn which_run(has_plan: bool, options: &Options) -> Result<Options, Error> {
+/// What a revert of a run is asked for, in words.
+fn of_run(run: &str) -> String {
+    format!("run {run}")
+}
+
+/// A run that is named is known by its whole id, before anybody waits.
+fn with_whole_id(options: &Options) -> Result<Options, Error> {
     let mut options = options.clone();
-    if options.mode == Mode::Revert {
-        let data_dir = DataDir::open(&options.data_dir)?;
-        options.run = match &options.run {
-            Some(given) => Some(which_run::named(&data_dir, given)?),
-            None if has_plan => None,
-            None => Some(which_run::newest(&data_dir)?),
-        };
+    if let (Mode::Revert, Some(given)) = (options.mode, &options.run) {
+        options.run = Some(which_run::named(&DataDir::open(&options.data_dir)?, given)?);
     }
     Ok(options)
 }
@@ -195,6 +204,15 @@ impl Held {
                 Err(error)
             }
         }
+    }
+
+    /// The last run that can be undone, for a revert that names nothing. Only now is it known: the run that this one waited
+    /// for may have been it.
+    fn last_run(&self, note: &mut Note) -> Result<String, Error> {
+        let run = which_run::newest(&self.data_dir)?;
+        note.asked = of_run(&run);
+        self.lock.note(note)?;
+        Ok(run)
     }
 }
 
@@ -323,7 +341,7 @@ impl Scene<'_> {
         let selection = match (&plan, &options.run) {
             (Some(plan), run) => Selection::of_plan(plan, &journal, run.as_deref())?,
             (None, Some(run)) => Selection::of_run(&journal, run, options.force)?,
-            (None, None) => return Err(Error::other("say what to revert: a reference, or --run ID")),
+            (None, None) => return Err(Error::other("there is nothing to revert")),
         };
         // Owed before it is done, as everywhere: a revert that is killed has told nobody.
         let duties = selection.duties();

@@ -60,10 +60,6 @@ impl Place {
         fs::write(self.path(name), text.replace("@T@", &self.temp.path().display().to_string())).unwrap();
     }
 
-    fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.path(name)).unwrap_or_default()
-    }
-
     fn data_dir(&self) -> DataDir {
         DataDir::open(&self.path("data")).unwrap()
     }
@@ -203,4 +199,55 @@ async fn s39_a_revert_owes_the_next_of_a_chain_before_it_runs() {
     assert_eq!(owed.keys().collect::<Vec<_>>(), ["cmd.run:w2"]);
     assert_eq!(owed["cmd.run:w2"].changed.iter().collect::<Vec<_>>(), ["cmd.run:w1"]);
     assert_eq!(place.who_is_owed(), [""; 0]);
+}
+
+/// Hears that a run waits for another.
+#[derive(Default)]
+struct Waiting(tokio::sync::Notify);
+
+impl Observer for Waiting {
+    fn notice(&self, text: &str) {
+        if text.starts_with("waiting for another run") {
+            self.0.notify_one();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("S-31", "S-42")]
+async fn s31_a_bare_revert_undoes_the_run_that_it_waited_for() {
+    let place = Place::with(&[
+        ("va", "a:\n  file.managed: [{path: @T@/a}, {content: x}]\n"),
+        (
+            "vb",
+            &"slow:\n  cmd.run: [{command: '@WAITS@'}]\n\
+              b:\n  file.managed: [{path: @T@/b}, {content: x}, {require: [{cmd: slow}]}]\n"
+                .replace("@WAITS@", WAITS),
+        ),
+    ]);
+    assert!(place.apply("va").await.success);
+    let applying = place.start(Mode::Apply, Some("vb"), Arc::new(Quiet));
+    until_there(&place.path("begun")).await;
+    let waiting = Arc::new(Waiting::default());
+    let reverting = place.start(Mode::Revert, None, waiting.clone());
+    tokio::time::timeout(PATIENCE, waiting.0.notified()).await.unwrap();
+    place.write("go", "");
+    let applied = applying.await.unwrap();
+    assert!(applied.success && reverting.await.unwrap().success);
+    assert!(place.path("a").exists() && !place.path("b").exists());
+    let last = history::last(&place.data_dir(), 1).unwrap();
+    assert_eq!(last[0].asked, format!("run {}", applied.run_id));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("S-31")]
+async fn s31_a_bare_revert_of_nothing_says_so_and_lets_go_of_the_lock() {
+    let place = Place::with(&[("c", "a:\n  file.managed: [{path: @T@/a}, {content: x}]\n")]);
+    let options = Options { no_wait: true, ..place.options(Mode::Revert) };
+    for _ in 0..2 {
+        let cancel = CancellationToken::new();
+        let told = run(None, &options, &place.machine, Arc::new(Quiet), &cancel).await.unwrap_err();
+        assert_eq!(told.to_string(), "nothing was applied here that could be reverted");
+    }
+    assert!(crate::lock::last_holder(&place.data_dir()).unwrap().is_none());
 }
