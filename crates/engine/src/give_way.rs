@@ -2,18 +2,20 @@
 
 use crate::adjacency::Adjacency;
 use crate::graph::Edge;
-use crate::levels::{Levels, UNRESOLVED};
+use crate::knots::knots;
+use std::collections::HashSet;
 use zester_model::requisite::EdgeKind;
 
-/// Auto edges that are weighed one by one, each by a search; past that many, those in doubt are all left out.
+/// Auto edges inside knots that are weighed one by one, each by a search; past that many, those that remain are left out.
 const WEIGHED_MAX: usize = 4_096;
 
 /// The edges without the `auto` ones that close a cycle. Those are weighed in the order of the nodes, so the same ones
-/// stay every time; only nodes that could not be resolved are in doubt.
-pub(crate) fn without_closing(needs: &Adjacency<Edge>, levels: &Levels) -> Adjacency<Edge> {
-    let open = |node: usize| levels.of.get(node) == Some(&UNRESOLVED);
-    let in_doubt =
-        |from: usize, edge: &Edge| edge.kind == EdgeKind::Auto && open(from) && open(edge.node.index());
+/// stay every time. Only an edge inside a knot can close one: what merely lies before or behind is never in doubt.
+pub(crate) fn without_closing(needs: &Adjacency<Edge>) -> Adjacency<Edge> {
+    let knots = knots(needs);
+    let in_doubt = |from: usize, edge: &Edge| {
+        edge.kind == EdgeKind::Auto && knots.get(from) == knots.get(edge.node.index())
+    };
     let mut kept: Vec<Vec<Edge>> = (0..needs.len())
         .map(|node| needs.of(node).iter().filter(|edge| !in_doubt(node, edge)).copied().collect())
         .collect();
@@ -21,27 +23,26 @@ pub(crate) fn without_closing(needs: &Adjacency<Edge>, levels: &Levels) -> Adjac
         needs.of(node).iter().filter(move |edge| in_doubt(node, edge)).map(move |edge| (node, *edge))
     });
     for (node, edge) in doubtful.take(WEIGHED_MAX) {
-        if !reaches(&kept, edge.node.index(), node, &open) {
+        if !reaches(&kept, edge.node.index(), node, &knots) {
             kept[node].push(edge);
         }
     }
     Adjacency::pack(kept.into_iter())
 }
 
-/// Whether `from` waits for `to`, directly or not. Only unresolved nodes can lie on a way round.
-fn reaches(needs: &[Vec<Edge>], from: usize, to: usize, open: &dyn Fn(usize) -> bool) -> bool {
-    let mut seen = vec![false; needs.len()];
+/// Whether `from` waits for `to`, directly or not. Both are of one knot, and so is every way between them.
+fn reaches(needs: &[Vec<Edge>], from: usize, to: usize, knots: &[u32]) -> bool {
+    let mut seen = HashSet::new();
     let mut rest = vec![from];
     while let Some(node) = rest.pop() {
         if node == to {
             return true;
         }
-        if std::mem::replace(&mut seen[node], true) {
+        if !seen.insert(node) {
             continue;
         }
-        rest.extend(
-            needs[node].iter().map(|edge| edge.node.index()).filter(|next| open(*next) && !seen[*next]),
-        );
+        let inside = |next: &usize| knots[*next] == knots[to] && !seen.contains(next);
+        rest.extend(needs[node].iter().map(|edge| edge.node.index()).filter(inside));
     }
     false
 }

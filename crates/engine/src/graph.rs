@@ -128,7 +128,7 @@ impl Graph {
         let mut needed_by = reversed(&needs);
         let mut levels = levels::resolve(&needs, &needed_by);
         if levels.resolved < specs.len() && needs.all().any(|edge| edge.kind == EdgeKind::Auto) {
-            needs = give_way::without_closing(&needs, &levels);
+            needs = give_way::without_closing(&needs);
             needed_by = reversed(&needs);
             levels = levels::resolve(&needs, &needed_by);
         }

@@ -12,6 +12,7 @@ mod cycle;
 mod gate;
 mod give_way;
 mod graph;
+mod knots;
 mod levels;
 mod outcome;
 mod revert;

@@ -201,3 +201,35 @@ fn s58_an_auto_edge_sequences_and_gives_way_where_it_would_close_a_cycle() {
     };
     assert_eq!(cycle.path, [0, 1, 0]);
 }
+
+#[test]
+#[rule("S-58")]
+fn s58_what_lies_before_or_behind_a_cycle_never_gives_way() {
+    // /srv, and 5,000 directories in it with a file each. The user said that /srv waits for the first of the files; the
+    // same again below the last of them, so that all the others lie between two cycles as well.
+    const PAIRS: usize = 5_000;
+    let names: Vec<String> = (0..=2 * PAIRS + 2).map(|node| format!("s{node:05}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (end, twin) = (2 * PAIRS + 1, 2 * PAIRS + 2);
+    let mut specs = nodes(&names, &[(0, 2), (end, twin)]);
+    for pair in 0..PAIRS {
+        let (directory, file) = (2 * pair + 1, 2 * pair + 2);
+        specs[directory].edges.push((0, EdgeKind::Auto));
+        specs[file].edges.push((directory, EdgeKind::Auto));
+        specs[end].edges.push((file, EdgeKind::Auto));
+    }
+    specs[twin].edges.push((end, EdgeKind::Auto));
+    let graph = Graph::build(specs).unwrap();
+    let waits_for = |node: usize| -> Vec<u32> {
+        graph.needs(NodeId(node as u32)).iter().map(|edge| edge.node.0).collect()
+    };
+    for pair in 1..PAIRS {
+        let (directory, file) = (2 * pair + 1, 2 * pair + 2);
+        assert_eq!(waits_for(directory), [0], "directory {pair}");
+        assert_eq!(waits_for(file), [directory as u32], "file {pair}");
+    }
+    assert_eq!(graph.needs(NodeId(end as u32)).len(), 1 + PAIRS);
+    // One wish of each cycle went.
+    assert_eq!(waits_for(1), [0]);
+    assert_eq!((waits_for(2), waits_for(twin)), (vec![], vec![]));
+}
