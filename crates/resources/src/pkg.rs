@@ -2,6 +2,7 @@
 //! them.
 
 pub(crate) mod apt;
+pub(crate) mod book;
 #[cfg(test)]
 pub(crate) mod fake_apt;
 pub(crate) mod wanted;

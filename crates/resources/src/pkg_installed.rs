@@ -2,6 +2,7 @@
 
 use crate::claims::{Claims, Owned, Thing};
 use crate::pkg::apt::{self, Turn};
+use crate::pkg::book::bare;
 use crate::pkg::wanted::{Wanted, WantedList};
 use crate::pkg::{asked_for, refuse_odd_names};
 use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting};
@@ -111,23 +112,37 @@ impl Installed {
         let asked = self.asked();
         let names: Vec<String> = asked.iter().map(|wanted| wanted.name.clone()).collect();
         let present = apt::installed(cx.query, &names, cx.cancel).await?;
-        let there = |wanted: &Wanted| match cx.look.package_foreseen(&wanted.name) {
+        let there = |wanted: &Wanted| match cx.look.package_foreseen(&present.key(&wanted.name)) {
             Some(Foreseen::Installed(version)) => version.is_none_or(|version| wanted.accepts(&version)),
             Some(Foreseen::Removed) => false,
             None => present.get(&wanted.name).is_some_and(|version| wanted.accepts(version)),
         };
-        let missing: Vec<Wanted> = asked.into_iter().filter(|wanted| !there(wanted)).collect();
+        let mut missing: Vec<Wanted> = asked.into_iter().filter(|wanted| !there(wanted)).collect();
         if missing.is_empty() {
             return Ok(None);
         }
         let direct = missing.iter().map(|wanted| {
             let moved = Move { old: present.get(&wanted.name).cloned(), new: wanted.version.clone() };
-            (wanted.name.clone(), moved)
+            (present.key(&wanted.name), moved)
         });
         let mut moves: BTreeMap<String, Move> = direct.collect();
         let words: Vec<String> = missing.iter().map(Wanted::argument).collect();
         match apt::simulate(cx.query, &self.options(&missing), "install", &words, cx.cancel).await {
             Ok(plan) => {
+                // A package that only another architecture has goes by its plain name too; then apt leaves it alone.
+                missing.retain(|wanted| {
+                    let name = &wanted.name;
+                    let planned = plan.iter().any(|planned| bare(&planned.name) == bare(name));
+                    let elsewhere = present.foreign(name).any(|(_, version)| wanted.accepts(version));
+                    let settled = !planned && !present.contains(name) && elsewhere;
+                    if settled {
+                        moves.remove(name);
+                    }
+                    !settled
+                });
+                if missing.is_empty() {
+                    return Ok(None);
+                }
                 moves.extend(
                     plan.into_iter()
                         .map(|planned| (planned.name, Move { old: planned.old, new: planned.new })),
@@ -149,11 +164,9 @@ impl Installed {
         let words: Vec<String> = drift.asked.iter().map(Wanted::argument).collect();
         let ended = turn.install(&self.options(&drift.asked), &words, self.refresh).await;
         let after = turn.installed()?;
-        let plain = |names: &apt::Installed| -> BTreeSet<String> {
-            names.keys().filter(|name| !name.contains(':')).cloned().collect()
-        };
+        let names: BTreeSet<&String> = before.versions().keys().chain(after.versions().keys()).collect();
         let mut moves = BTreeMap::new();
-        for name in plain(&before).union(&plain(&after)) {
+        for name in names {
             let moved = Move { old: before.get(name).cloned(), new: after.get(name).cloned() };
             if moved.old != moved.new {
                 moves.insert(name.clone(), moved);
@@ -167,8 +180,11 @@ impl Installed {
         if turn.canceled {
             return Err(failed(Fault::canceled()));
         }
-        let unmet =
-            drift.asked.iter().find(|wanted| !after.get(&wanted.name).is_some_and(|now| wanted.accepts(now)));
+        let met = |wanted: &&Wanted| {
+            let foreign = after.foreign(&wanted.name).map(|(_, version)| version);
+            after.get(&wanted.name).into_iter().chain(foreign).any(|now| wanted.accepts(now))
+        };
+        let unmet = drift.asked.iter().find(|wanted| !met(wanted));
         if let Some(wanted) = unmet {
             let message = format!("apt-get succeeded, but {} is not installed", wanted.argument());
             let hint = "a virtual package is installed by the name of one that provides it";
@@ -262,7 +278,7 @@ hello:
         let newly = undo.newly();
         let mut turn = Turn::take(&applying).await?;
         let before = turn.installed()?;
-        let ours: Vec<String> = newly.into_iter().filter(|name| before.contains_key(name)).collect();
+        let ours: Vec<String> = newly.into_iter().filter(|name| before.contains(name)).collect();
         if ours.is_empty() {
             return Ok(Change::default());
         }
@@ -281,10 +297,8 @@ hello:
 async fn refuse_if_needed_by_others(ours: &[String], cx: &Reverting<'_>) -> Result<(), Fault> {
     let query = Query::through(cx.processes);
     let plan = apt::simulate(query, &[], "remove", ours, cx.cancel).await?;
-    let bare = |name: &str| name.split(':').next().unwrap_or_default().to_string();
-    let known: BTreeSet<String> = ours.iter().map(|name| bare(name)).collect();
     let others: Vec<String> =
-        plan.into_iter().map(|planned| bare(&planned.name)).filter(|name| !known.contains(name)).collect();
+        plan.into_iter().map(|planned| planned.name).filter(|name| !ours.contains(name)).collect();
     if others.is_empty() {
         return Ok(());
     }

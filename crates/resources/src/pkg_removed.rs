@@ -2,6 +2,7 @@
 
 use crate::claims::{Claims, Owned, Thing};
 use crate::pkg::apt::{self, Turn};
+use crate::pkg::book::bare;
 use crate::pkg::wanted::{Wanted, WantedList};
 use crate::pkg::{asked_for, refuse_odd_names};
 use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting};
@@ -49,29 +50,36 @@ impl Removed {
     async fn look(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
         let names: Vec<String> =
             asked_for(&self.name, self.pkgs.as_ref(), None).into_iter().map(|one| one.name).collect();
-        let mut present = apt::installed(cx.query, &names, cx.cancel).await?;
+        let present = apt::installed(cx.query, &names, cx.cancel).await?;
         let mut asked = Vec::new();
+        let mut gone: BTreeMap<String, String> = BTreeMap::new();
         let mut foreseen = false;
         for name in names {
-            match cx.look.package_foreseen(&name) {
+            let key = present.key(&name);
+            let version = match cx.look.package_foreseen(&key) {
                 Some(Foreseen::Removed) => continue,
                 Some(Foreseen::Installed(version)) => {
                     foreseen = true;
-                    present.insert(name.clone(), version.unwrap_or_else(|| "?".into()));
+                    Some(version.unwrap_or_else(|| "?".into()))
                 }
-                None => {}
-            }
-            if present.contains_key(&name) {
+                None => present.get(&name).cloned(),
+            };
+            if version.is_some() || present.foreign(&name).next().is_some() {
                 asked.push(name);
             }
+            gone.extend(version.map(|version| (key, version)));
         }
         if asked.is_empty() {
             return Ok(None);
         }
-        let direct = asked.iter().map(|name| (name.clone(), present.get(name).cloned().unwrap_or_default()));
-        let mut gone: BTreeMap<String, String> = direct.collect();
         match apt::simulate(cx.query, &[], "remove", &asked, cx.cancel).await {
             Ok(plan) => {
+                // A plain name means one of another architecture only where there is none of our own; apt knows.
+                let planned = |name: &String| plan.iter().any(|planned| bare(&planned.name) == bare(name));
+                asked.retain(|name| gone.contains_key(&present.key(name)) || planned(name));
+                if asked.is_empty() {
+                    return Ok(None);
+                }
                 gone.extend(plan.into_iter().filter_map(|planned| Some((planned.name, planned.old?))));
             }
             Err(fault) if apt::is_interrupted(&fault) => {}
@@ -124,8 +132,9 @@ telnet:
         let before = turn.installed()?;
         let ended = turn.remove(&drift.asked).await;
         let after = turn.installed()?;
-        let gone = before.into_iter().filter(|(name, _)| !name.contains(':') && !after.contains_key(name));
-        let done = Drift { asked: drift.asked.clone(), gone: gone.collect() };
+        let gone = before.versions().iter().filter(|(name, _)| !after.contains(name));
+        let gone = gone.map(|(name, version)| (name.clone(), version.clone())).collect();
+        let done = Drift { asked: drift.asked.clone(), gone };
         let failed = |fault: Fault| turn.failed(fault, !done.gone.is_empty(), done.details(), &done);
         if let Err(fault) = ended {
             return Err(failed(fault));
@@ -146,7 +155,7 @@ telnet:
         let applying = Applying::new(cx.touch, cx.processes, cx.cancel);
         let mut turn = Turn::take(&applying).await?;
         let present = turn.installed()?;
-        let missing = undo.gone.iter().filter(|(name, _)| !present.contains_key(*name));
+        let missing = undo.gone.iter().filter(|(name, _)| !present.contains(name));
         let missing: Vec<Wanted> = missing
             .map(|(name, version)| Wanted { name: name.clone(), version: Some(version.clone()) })
             .collect();
@@ -176,5 +185,9 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
             Promise::Converges,
             "hello 2.10 libhello 1 sl 5",
         ),
+        case(json!({ "name": "libhello:i386" }), Promise::Clean, "libhello 1"),
+        case(json!({ "name": "libhello:i386" }), Promise::Converges, "libhello 1 libhello:i386 1"),
+        case(json!({ "name": "libhello" }), Promise::Clean, "libhello:i386 1"),
+        case(json!({ "name": "libhello:amd64" }), Promise::Converges, "libhello 1 libhello:i386 1"),
     ]
 }

@@ -4,9 +4,9 @@
 //! time in this process, and waits for the lock of others. One that was cut by a crash is repaired before
 //! anything else.
 
+use crate::pkg::book::{self, Installed};
 use crate::resource::Applying;
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::path::Path;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -26,9 +26,6 @@ const UPDATES: &str = "/var/lib/dpkg/updates";
 
 /// Two of them would only wait for each other's lock, and report what the other did as their own.
 static TURN: Mutex<()> = Mutex::const_new(());
-
-/// Installed packages with their versions, by `name` and by `name:architecture`.
-pub(crate) type Installed = BTreeMap<String, String>;
 
 /// One line of what apt is going to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,53 +58,26 @@ fn apt_get(options: &[&str], verb: &str, words: &[String]) -> Launch {
     quiet(std::iter::once("apt-get".to_string()).chain(apt_words(options, verb, words)).collect())
 }
 
-/// What is installed of the given names.
+/// What is installed of the given names, in every architecture.
 pub(crate) async fn installed(
     query: Query<'_>,
     names: &[String],
     cancel: &CancellationToken,
 ) -> Result<Installed, Fault> {
-    let exit = query.ask(Question::Packages { format: FORMAT, names }, cancel).await.map_err(no_apt)?;
+    let names: Vec<String> = names.iter().cloned().chain([book::NATIVE.to_string()]).collect();
+    let question = Question::Packages { format: FORMAT, names: &names };
+    let exit = query.ask(question, cancel).await.map_err(no_apt)?;
     // It exits with 1 when one of the names is unknown, which is an answer too.
     match exit.code {
-        Some(0 | 1) => Ok(parse_installed(&exit.stdout.text)),
+        Some(0 | 1) => Ok(book::parse_answer(&exit.stdout.text)),
         _ => Err(failed("dpkg-query", &exit)),
     }
 }
 
-/// Everything that is installed, from dpkg's own book: a list of all packages is longer than what is kept of
-/// an output.
+/// Everything that is installed, from dpkg's own book.
 fn all_installed(look: &dyn Look) -> Result<Installed, Fault> {
     let book = look.read(&look.real_path(Path::new(BOOK))?, FILE_BYTES_MAX)?;
-    Ok(parse_book(&String::from_utf8_lossy(&book)))
-}
-
-fn parse_book(text: &str) -> Installed {
-    let mut found = Installed::new();
-    for paragraph in text.split("\n\n") {
-        let field = |name: &str| paragraph.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-        let installed = field("Status:").is_some_and(|status| status.ends_with(" installed"));
-        let fields = (field("Package:"), field("Architecture:"), field("Version:"));
-        if let (true, (Some(name), Some(architecture), Some(version))) = (installed, fields) {
-            found.insert(name.to_string(), version.to_string());
-            found.insert(format!("{name}:{architecture}"), version.to_string());
-        }
-    }
-    found
-}
-
-fn parse_installed(text: &str) -> Installed {
-    let mut found = Installed::new();
-    for line in text.lines() {
-        let fields: Vec<&str> = line.split('\t').collect();
-        let [status, name, architecture, version] = fields.as_slice() else { continue };
-        // The second letter says what is; the first only what is wanted.
-        if status.as_bytes().get(1) == Some(&b'i') {
-            found.insert((*name).to_string(), (*version).to_string());
-            found.insert(format!("{name}:{architecture}"), (*version).to_string());
-        }
-    }
-    found
+    Ok(book::parse_book(&String::from_utf8_lossy(&book)))
 }
 
 /// What apt would do, without doing it. Its refusal is a fault: `NotFound` for what it does not know, which may
@@ -346,25 +316,5 @@ mod tests {
             planned("bash", Some("5.2.15-2+b8"), None),
         ];
         assert_eq!(parse_plan(text), expected);
-    }
-
-    #[test]
-    fn only_what_is_installed_counts_not_what_left_its_configuration() {
-        let text = "ii \tbash\tamd64\t5.2\nrc \told\tamd64\t1\niU \tunpacked\tamd64\t1\nhi \theld\tall\t2\nun \tnever\t\t\n";
-        let found = parse_installed(text);
-        let names: Vec<&str> = found.keys().map(String::as_str).collect();
-        assert_eq!(names, ["bash", "bash:amd64", "held", "held:all"]);
-    }
-
-    #[test]
-    fn dpkgs_book_is_read_as_dpkg_writes_it() {
-        let text = "Package: bash\nEssential: yes\nStatus: install ok installed\nArchitecture: amd64\nVersion: 5.2\n\
-                    Description: shell\n Package: not this\n\nPackage: old\nStatus: deinstall ok config-files\n\
-                    Architecture: amd64\nVersion: 1\n\n";
-        let found = parse_book(text);
-        assert_eq!(
-            found.into_iter().collect::<Vec<_>>(),
-            [("bash".to_string(), "5.2".to_string()), ("bash:amd64".to_string(), "5.2".to_string()),]
-        );
     }
 }

@@ -1,5 +1,5 @@
-//! A small apt for tests: it knows `hello` 2.10 and 2.9, which needs `libhello` 1, and `sl` 5. Its book lies
-//! on the machine in memory, in dpkg's own form, so that snapshots see packages too.
+//! A small apt for tests: it knows `hello` 2.10 and 2.9, which needs `libhello` 1, and `sl` 5; `libhello` also for
+//! i386. Its book lies on the machine in memory, in dpkg's own form, so that snapshots see packages too.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,13 +8,27 @@ use zester_host::overlay::Overlay;
 use zester_host::process::fake::{Scripted, command_line, exit};
 use zester_host::{Exit, Look, NewFile, Owner, Processes, Touch};
 
+/// By the names of apt: `libhello`, `libhello:i386`.
 type Book = BTreeMap<String, String>;
 
 const BOOK: &str = "/var/lib/dpkg/status";
+const OWN: &str = "amd64";
+
+/// The name of a package and its architecture.
+fn parts(name: &str) -> (&str, &str) {
+    name.split_once(':').unwrap_or((name, OWN))
+}
+
+/// The name of apt for a name that may have our own architecture.
+fn key(name: &str) -> &str {
+    name.strip_suffix(":amd64").unwrap_or(name)
+}
 
 fn write(host: &Overlay, book: &Book) {
     let paragraph = |(name, version): (&String, &String)| {
-        format!("Package: {name}\nStatus: install ok installed\nArchitecture: all\nVersion: {version}\n\n")
+        let (name, architecture) = parts(name);
+        let status = "Status: install ok installed";
+        format!("Package: {name}\n{status}\nArchitecture: {architecture}\nVersion: {version}\n\n")
     };
     let text: String = book.iter().map(paragraph).collect();
     let owner = Owner { uid: 0, gid: 0 };
@@ -27,7 +41,8 @@ fn read(host: &Overlay) -> Book {
     let field = |paragraph: &str, name: &str| {
         paragraph.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_string()
     };
-    paragraphs.map(|one| (field(one, "Package: "), field(one, "Version: "))).collect()
+    let name = |one: &str| format!("{}:{}", field(one, "Package: "), field(one, "Architecture: "));
+    paragraphs.map(|one| (key(&name(one)).to_string(), field(one, "Version: "))).collect()
 }
 
 /// What a request makes of the book, or apt's complaint.
@@ -35,12 +50,14 @@ fn changed(mut book: Book, verb: &str, words: &[&str]) -> Result<Book, String> {
     for word in words {
         let (name, version) =
             word.split_once('=').map_or((*word, None), |(name, version)| (name, Some(version)));
-        match (verb, name, version) {
+        match (verb, key(name), version) {
             ("install", "hello", version @ (None | Some("2.10" | "2.9"))) => {
                 book.insert("hello".into(), version.unwrap_or("2.10").into());
                 book.insert("libhello".into(), "1".into());
             }
-            ("install", "libhello", _) => drop(book.insert("libhello".into(), "1".into())),
+            ("install", name @ ("libhello" | "libhello:i386"), _) => {
+                drop(book.insert(name.into(), "1".into()));
+            }
             ("install", "sl", _) => drop(book.insert("sl".into(), "5".into())),
             ("remove", "libhello", _) => {
                 book.remove("hello");
@@ -73,10 +90,15 @@ fn answer(host: &Overlay, line: &str) -> Option<Exit> {
     let book = read(host);
     if words[0] == "dpkg-query" {
         let asked = &words[3..];
-        let line = |(name, version): (&String, &String)| format!("ii \t{name}\tall\t{version}\n");
-        let found: String =
-            book.iter().filter(|(name, _)| asked.contains(&name.as_str())).map(line).collect();
-        return Some(exit(i32::from(asked.iter().any(|name| !book.contains_key(*name))), &found, ""));
+        let meant = |asked: &str, name: &str| asked == parts(name).0 || key(asked) == name;
+        let line = |(name, version): (&String, &String)| {
+            let (name, architecture) = parts(name);
+            format!("ii \t{name}\t{architecture}\t{version}\n")
+        };
+        let found = book.iter().filter(|(name, _)| asked.iter().any(|asked| meant(asked, name)));
+        let found: String = found.map(line).collect();
+        let unknown = asked.iter().any(|asked| !book.keys().any(|name| meant(asked, name)));
+        return Some(exit(i32::from(unknown), &found, ""));
     }
     if words[0] == "dpkg" && line.contains("--configure -a") {
         host.remove_file("/var/lib/dpkg/updates/0001".as_ref()).unwrap();
@@ -100,7 +122,9 @@ pub(crate) fn fake_apt(host: &Arc<Overlay>, packages: &str) -> Arc<dyn Processes
         host.make_directory(Path::new(directory), 0o755, owner).unwrap();
     }
     let words: Vec<&str> = packages.split_whitespace().collect();
-    write(host, &words.chunks(2).map(|pair| (pair[0].to_string(), pair[1].to_string())).collect());
+    let mut book: Book = words.chunks(2).map(|pair| (pair[0].to_string(), pair[1].to_string())).collect();
+    book.insert("dpkg".into(), "1.21".into());
+    write(host, &book);
     let host = Arc::downgrade(host);
     Arc::new(Scripted::new().with(move |launch| {
         let host = host.upgrade()?;

@@ -23,6 +23,9 @@ pub(crate) fn cases() -> Vec<Case> {
         case(json!({ "name": "x", "pkgs": ["hello", "sl"] }), Promise::Converges, "sl 5"),
         case(json!({ "name": "x", "pkgs": [{ "hello": "2.9" }, "sl"] }), Promise::Converges, ""),
         case(json!({ "name": "hello", "version": "2.1*" }), Promise::Clean, "hello 2.10 libhello 1"),
+        case(json!({ "name": "libhello:i386" }), Promise::Converges, "libhello 1"),
+        case(json!({ "name": "libhello" }), Promise::Converges, "libhello:i386 1"),
+        case(json!({ "name": "libhello:amd64" }), Promise::Clean, "libhello 1"),
         case(json!({ "name": "no-such" }), Promise::Fails, ""),
     ]
 }
@@ -76,6 +79,31 @@ async fn s31_a_package_that_was_there_before_is_never_removed() {
     bench.revert(&record).await.unwrap();
     let book = String::from_utf8(host.read("/var/lib/dpkg/status".as_ref(), 10_000).unwrap()).unwrap();
     assert!(book.contains("Package: libhello") && !book.contains("Package: hello"), "{book}");
+}
+
+#[tokio::test]
+#[rule("S-31")]
+async fn s31_a_package_of_another_architecture_is_a_change_and_is_reverted_alone() {
+    let host = Arc::new(Overlay::empty());
+    let processes = fake_apt(&host, "libhello 1");
+    let bench = Bench { host: &*host, processes: &*processes, cancel: CancellationToken::new() };
+    let (change, record) = bench.apply(json!({ "name": "libhello:i386" })).await.unwrap().unwrap();
+    assert_eq!((change.changed, change.diff.as_str()), (true, "libhello:i386: new, 1\n"));
+    assert!(bench.apply(json!({ "name": "libhello:i386" })).await.unwrap().is_none());
+    assert!(bench.revert(&record).await.unwrap().changed);
+    let book = String::from_utf8(host.read("/var/lib/dpkg/status".as_ref(), 10_000).unwrap()).unwrap();
+    assert!(book.contains("Package: libhello") && !book.contains("i386"), "{book}");
+}
+
+#[tokio::test]
+async fn a_package_that_only_another_architecture_has_goes_by_its_plain_name() {
+    let host = Overlay::empty();
+    let processes = Scripted::new()
+        .on("dpkg-query", exit(0, "ii \twine32\ti386\t8\nii \tdpkg\tamd64\t1\n", ""))
+        .on("apt-get --simulate", exit(0, "Reading package lists...\n", ""));
+    let cancel = CancellationToken::new();
+    let bound = bind_json("pkg.installed", &json!({ "name": "wine32" })).ok().unwrap();
+    assert!(bound.check(&looked(&processes, &host, &cancel)).await.unwrap().is_none());
 }
 
 #[tokio::test]
