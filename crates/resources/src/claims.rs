@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Something of the machine that one state can decide about as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -68,9 +68,9 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// A state that decides about one path.
+    /// A state that decides about one path, however it is spelt.
     pub(crate) fn path(path: &Path, is: &'static str) -> Owned {
-        Owned::new(Thing::Path(path.to_path_buf()), is)
+        Owned::new(Thing::Path(as_meant(path)), is)
     }
 
     pub(crate) fn of(owned: Owned) -> Claims {
@@ -87,5 +87,34 @@ impl Claims {
     pub(crate) fn makes_parents(mut self, makedirs: bool, how: impl fmt::Debug) -> Claims {
         self.makes_parents = makedirs.then(|| format!("{how:?}"));
         self
+    }
+}
+
+/// The path without `.`, `..` and doubled slashes. Links are not followed: nothing is looked at yet.
+fn as_meant(path: &Path) -> PathBuf {
+    let mut meant = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(meant.pop()),
+            other => meant.push(other),
+        }
+    }
+    meant
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zester_rule::rule;
+
+    #[test]
+    #[rule("S-57")]
+    fn s57_one_path_is_one_thing_however_it_is_spelt() {
+        let thing = |path: &str| Claims::path(Path::new(path), "a file").thing;
+        for spelt in ["/d/y", "/d/../d/y", "//d//./y", "/d/y/", "/../d/x/../y"] {
+            assert_eq!(thing(spelt), Thing::Path("/d/y".into()), "{spelt}");
+        }
+        assert_eq!(thing("/.."), Thing::Path("/".into()));
     }
 }
