@@ -212,8 +212,8 @@ pub fn surroundings(
 fn source(kind: &Kind, words: &Words) -> Result<String, Error> {
     let fail = |_| Error::other("the call could not be written down");
     let id = words.positional.first().map_or_else(|| kind.name.to_string(), Given::shown);
-    // The user's words are not a template.
-    let mut text = format!("{{% raw %}}{}:\n  {}:\n", quoted(&id), kind.name);
+    // The user's words are never a template, whatever stands in them: the first line leaves Jinja out (S-47).
+    let mut text = format!("#!yaml\n{}:\n  {}:\n", quoted(&id), kind.name);
     for (key, value) in &words.named {
         // What is no parameter is an attribute of every state, and says itself what it takes.
         let collects = kind.parameter(key).is_none_or(|parameter| parameter.collects);
@@ -222,7 +222,6 @@ fn source(kind: &Kind, words: &Words) -> Result<String, Error> {
     if words.named.is_empty() {
         text.push_str("    []\n");
     }
-    text.push_str("{% endraw %}");
     Ok(text)
 }
 
@@ -247,6 +246,7 @@ pub fn unknown(name: &str) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+    use std::sync::Arc;
     use zester_rule::rule;
 
     fn words(line: &[&str]) -> Words {
@@ -368,6 +368,52 @@ mod tests {
             panic!()
         };
         assert_eq!(arguments.positional, [json!("007"), json!(7)]);
+    }
+
+    /// The plan of one state, made in an empty place.
+    async fn planned(kind: &str, line: &[&str]) -> Plan {
+        let temp = tempfile::tempdir().unwrap();
+        let machine = Machine {
+            files: Arc::new(zester_host::real::Real::new()),
+            processes: Arc::new(zester_host::process::Runner::new()),
+            handle: tokio::runtime::Handle::current(),
+        };
+        let request = Request {
+            references: Vec::new(),
+            states: Some(temp.path().to_path_buf()),
+            settings: None,
+            facts: None,
+            id: Some("here".into()),
+            ordered: false,
+            access: Access::Command,
+        };
+        let kind = zester_resources::catalog().get(kind).unwrap();
+        let cancel = CancellationToken::new();
+        let made = tokio::task::block_in_place(|| plan(kind, &words(line), &request, &machine, &cancel));
+        made.unwrap()
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    #[rule("C-12")]
+    async fn c12_no_word_of_a_call_is_ever_rendered() {
+        let temp = tempfile::tempdir().unwrap();
+        let ran = temp.path().join("ran");
+        let command = format!("{{{{ salt['cmd.run']('touch {}') }}}}", ran.display());
+        for words in [
+            command.clone(),
+            format!("{{% endraw %}}{command}{{% raw %}}"),
+            format!("{{%- endraw -%}}{command}{{%- raw -%}}"),
+            format!("#!jinja|yaml\n{command}"),
+            format!("x\n#!jinja\n{{% endraw %}}{command}"),
+        ] {
+            let content = format!("content={words}");
+            let program = planned("file.managed", &[&words, "path=/x", &content]).await.program;
+            assert!(!ran.exists(), "{words}");
+            let state = &program.states[0];
+            assert_eq!(state.name.as_str(), format!("file.managed:{words}"));
+            let given = state.params.iter().find(|param| param.name == "content").unwrap();
+            assert_eq!(given.value.as_text(), Some(words.as_str()));
+        }
     }
 
     #[test]

@@ -123,7 +123,7 @@ pub fn given_value(given: &Given) -> Json {
 
 fn parse_value(text: &str) -> Option<Json> {
     // One line only: a block collection or a comment is not what somebody typed as a value.
-    if text.contains('\n') || text.trim().is_empty() {
+    if text.contains(['\n', '\r']) || text.trim().is_empty() {
         return None;
     }
     let value = yaml(text).ok()?;
