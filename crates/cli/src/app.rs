@@ -12,6 +12,7 @@ use std::sync::Arc;
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 use zester_converge::Error;
+use zester_converge::deadline::Deadline;
 use zester_converge::drive::Observer;
 use zester_converge::functions::Access;
 use zester_converge::inputs::Request;
@@ -29,8 +30,9 @@ pub struct App {
     runner: Runner,
     pub machine: Machine,
     pub signals: Signals,
-    /// Fires at the first signal.
+    /// Fires at the first signal, and when the time is over.
     pub cancel: CancellationToken,
+    deadline: Deadline,
     /// What the command line said of the configuration, for those who start daemons.
     pub sets: Vec<String>,
     pub config_file: Option<PathBuf>,
@@ -80,11 +82,13 @@ impl App {
         };
         let (sets, config_file) = (global.set.clone(), global.config.clone());
         let cancel = signals.token().clone();
-        Ok(App { output, config, runtime, runner, machine, signals, cancel, sets, config_file })
+        let deadline = Deadline::none();
+        Ok(App { output, config, runtime, runner, machine, signals, cancel, deadline, sets, config_file })
     }
 
     fn dispatch(&mut self, command: Command) -> answer::Result {
         use crate::commands as on;
+        self.deadline = Deadline::start(command.timeout(), self.runtime.handle(), &self.cancel);
         let draws = matches!(&command, Command::Graph(_))
             || matches!(&command, Command::Call(call) if call.function == "state.graph");
         if matches!(self.format(), Format::Dot | Format::Svg | Format::Html) && !draws {
@@ -127,7 +131,7 @@ impl App {
         })
     }
 
-    /// Does what may block: reads files, runs programs of facts and templates. A signal ends those with all that they
+    /// Does what may block: reads files, runs programs of facts and templates. A signal or the deadline ends those with all that they
     /// started, and then the command, even if a read hangs (S-46).
     pub fn blocking<T: Send + 'static>(
         &self,
@@ -156,9 +160,13 @@ impl App {
         })
     }
 
-    /// The failure of a command that a signal ended.
+    /// The failure of a command that a signal or its deadline ended.
     fn canceled(&self) -> Failure {
-        Failure { error: Error::Canceled, exit: self.signals.exit().unwrap_or(Exit::Usage) }
+        match (self.signals.exit(), self.deadline.passed()) {
+            (Some(exit), _) => Failure { error: Error::Canceled, exit },
+            (None, Some(after)) => Error::TimedOut { after, waiting_for: String::new() }.into(),
+            (None, None) => Error::Canceled.into(),
+        }
     }
 
     /// Inputs of the command line over those of the configuration.
@@ -195,7 +203,7 @@ impl App {
             mode,
             data_dir: self.data_dir(inputs)?,
             concurrency: concurrency.unwrap_or(limits::CONCURRENCY_DEFAULT),
-            timeout: running.timeout,
+            deadline: self.deadline.clone(),
             no_wait: running.no_wait,
             force: false,
             run: None,

@@ -119,7 +119,7 @@ pub struct Inputs {
 /// How a run is carried out.
 #[derive(Args, Debug, Clone, Default)]
 pub struct Running {
-    /// Cancel the run when it has taken this long, the wait for another run included
+    /// Cancel when it has taken this long, compiling and the wait for another run included
     #[arg(long, value_name = "DURATION", value_parser = timeout)]
     pub timeout: Option<Duration>,
     /// How many states of a level run at once
@@ -153,6 +153,19 @@ pub enum Command {
     OnFleet(crate::commands::on_fleet::OnFleet),
     #[command(hide = true)]
     WithParent(crate::commands::with_parent::WithParent),
+}
+
+impl Command {
+    /// How long it may take on this machine.
+    pub fn timeout(&self) -> Option<Duration> {
+        match self {
+            Command::Apply(args) => args.running.timeout,
+            Command::Check(args) => args.running.timeout,
+            Command::Revert(args) => args.running.timeout,
+            Command::Call(args) => args.running.timeout,
+            _ => None,
+        }
+    }
 }
 
 /// No time at all is a mistake, not a bound (C-15).

@@ -14,7 +14,7 @@ pub enum Error {
     Locked { holder: String },
     /// We were told to stop before anything ran.
     Canceled,
-    /// Its time was over before anything ran.
+    /// Its time was over before anything ran: it may have waited for another run.
     TimedOut { after: Duration, waiting_for: String },
     /// Anything else: one sentence.
     Other(String),
@@ -36,6 +36,9 @@ impl fmt::Display for Error {
             Error::Problems { problems, .. } => write!(out, "{} problems", problems.len()),
             Error::Locked { holder } => write!(out, "another run is under way: {holder}"),
             Error::Canceled => out.write_str("canceled"),
+            Error::TimedOut { after, waiting_for } if waiting_for.is_empty() => {
+                write!(out, "timeout: canceled after {after:?}")
+            }
             Error::TimedOut { after, waiting_for } => {
                 write!(out, "timeout: after {after:?} another run was still under way: {waiting_for}")
             }

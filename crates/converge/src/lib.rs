@@ -7,6 +7,7 @@
 pub mod arrange;
 pub mod call;
 pub mod data_dir;
+pub mod deadline;
 mod disk;
 pub mod document;
 pub mod drive;

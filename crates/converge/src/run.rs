@@ -1,6 +1,7 @@
 //! One run from lock to history: the whole life of `apply`, `check` and `revert`.
 
 use crate::data_dir::DataDir;
+use crate::deadline::Deadline;
 use crate::drive::{Observer, drive};
 use crate::error::Error;
 use crate::hands::{StateHands, mutates};
@@ -16,9 +17,8 @@ use crate::revert::{NOTHING, RevertHands, Selection};
 use crate::which_run;
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use svix_ksuid::{Ksuid, KsuidLike};
 use tokio_util::sync::CancellationToken;
 use zester_engine::{Graph, Run};
@@ -31,8 +31,8 @@ pub struct Options {
     pub mode: Mode,
     pub data_dir: PathBuf,
     pub concurrency: usize,
-    /// The run is canceled when it has taken this long.
-    pub timeout: Option<Duration>,
+    /// When the run is canceled.
+    pub deadline: Deadline,
     /// Give up at once when another run is under way.
     pub no_wait: bool,
     /// Revert: overwrite what somebody changed since.
@@ -56,8 +56,7 @@ pub async fn run(
     cancel: &CancellationToken,
 ) -> Result<RunResult, Error> {
     let (options, machine, token) = (options.clone(), machine.clone(), cancel.clone());
-    let deadline = Deadline::watch(options.timeout, cancel);
-    let work = async move { run_here(plan, &options, &machine, observer, &token, &deadline).await };
+    let work = async move { run_here(plan, &options, &machine, observer, &token).await };
     Pool::start()?.carry(work, cancel).await
 }
 
@@ -67,7 +66,6 @@ async fn run_here(
     machine: &Machine,
     observer: Arc<dyn Observer>,
     cancel: &CancellationToken,
-    deadline: &Deadline,
 ) -> Result<RunResult, Error> {
     let started = Instant::now();
     let mut options = with_whole_id(options)?;
@@ -84,7 +82,7 @@ async fn run_here(
     let (mode, pid) = (options.mode, std::process::id());
     let mut note = Note { run_id: new_run_id(), mode, asked, pid, started_at: now() };
     let held = match mutates(mode) {
-        true => Some(Held::take(&options, &note, observer.as_ref(), deadline, cancel).await?),
+        true => Some(Held::take(&options, &note, observer.as_ref(), cancel).await?),
         false => None,
     };
     let journal = held.as_ref().map(|held| held.journal.clone());
@@ -120,7 +118,7 @@ async fn run_here(
     let elapsed_ms = started.elapsed().as_millis() as u64;
     let mut result = RunResult::new(mode, note.run_id.clone(), ran.canceled, elapsed_ms, ran.states);
     let mut troubles = ran.troubles;
-    if let Some(after) = deadline.passed().filter(|_| ran.canceled) {
+    if let Some(after) = options.deadline.passed().filter(|_| ran.canceled) {
         result.timed_out = true;
         troubles.insert(0, format!("timeout: canceled after {after:?}"));
     }
@@ -175,7 +173,6 @@ impl Held {
         options: &Options,
         note: &Note,
         observer: &dyn Observer,
-        deadline: &Deadline,
         cancel: &CancellationToken,
     ) -> Result<Held, Error> {
         let data_dir = DataDir::open(&options.data_dir)?;
@@ -185,7 +182,7 @@ impl Held {
             *holder.lock().unwrap_or_else(PoisonError::into_inner) = who.to_string();
         };
         let taken = RunLock::take(&data_dir, note, options.no_wait, cancel, waiting).await;
-        let lock = taken.map_err(|error| match (error, deadline.passed()) {
+        let lock = taken.map_err(|error| match (error, options.deadline.passed()) {
             (Error::Canceled, Some(after)) => {
                 let waiting_for = holder.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 Error::TimedOut { after, waiting_for }
@@ -213,43 +210,6 @@ impl Held {
         note.asked = of_run(&run);
         self.lock.note(note)?;
         Ok(run)
-    }
-}
-
-/// A run past its time is canceled like any other; its wait for the lock counts.
-struct Deadline {
-    after: Option<Duration>,
-    passed: Arc<AtomicBool>,
-    watch: Option<tokio::task::JoinHandle<()>>,
-}
-
-impl Deadline {
-    fn watch(after: Option<Duration>, cancel: &CancellationToken) -> Deadline {
-        let passed = Arc::new(AtomicBool::new(false));
-        let watch = after.map(|after| {
-            let (cancel, passed) = (cancel.clone(), passed.clone());
-            tokio::spawn(async move {
-                tokio::time::sleep(after).await;
-                if !cancel.is_cancelled() {
-                    passed.store(true, Ordering::SeqCst);
-                    cancel.cancel();
-                }
-            })
-        });
-        Deadline { after, passed, watch }
-    }
-
-    /// How long the run had, if that was not enough.
-    fn passed(&self) -> Option<Duration> {
-        self.after.filter(|_| self.passed.load(Ordering::SeqCst))
-    }
-}
-
-impl Drop for Deadline {
-    fn drop(&mut self) {
-        if let Some(watch) = &self.watch {
-            watch.abort();
-        }
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use zester_converge::Error;
 use zester_converge::data_dir::DataDir;
+use zester_converge::deadline::Deadline;
 use zester_converge::drive::Quiet;
 use zester_converge::functions::Access;
 use zester_converge::inputs::Request;
@@ -64,7 +65,7 @@ impl Scratch {
             mode,
             data_dir: self.path("data"),
             concurrency: 1,
-            timeout: None,
+            deadline: Deadline::none(),
             no_wait: true,
             force: false,
             run: None,

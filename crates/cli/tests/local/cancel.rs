@@ -77,7 +77,7 @@ fn c6_the_second_ctrl_c_leaves_at_once_and_takes_its_commands_along() {
 #[rule("C-3")]
 fn c3_a_deadline_is_exit_code_two() {
     let scratch = scratch();
-    let done = scratch.zester(&["apply", "c", "--timeout", "300ms", "--format", "json"]);
+    let done = scratch.zester(&["apply", "c", "--timeout", "3s", "--format", "json"]);
     assert_eq!((done.code, done.json()["canceled"].as_bool()), (Some(2), Some(true)));
     assert!(!left_over(&scratch));
 }
@@ -86,12 +86,12 @@ fn c3_a_deadline_is_exit_code_two() {
 #[rule("C-3", "S-32")]
 fn c3_a_deadline_says_timeout_and_after_how_long() {
     let scratch = scratch();
-    let words = ["apply", "c", "--timeout", "300ms"];
+    let words = ["apply", "c", "--timeout", "3s"];
     let result = scratch.json(&words);
     assert_eq!((result["timed_out"].as_bool(), result["canceled"].as_bool()), (Some(true), Some(true)));
-    assert_eq!(result["error"], "timeout: canceled after 300ms");
+    assert_eq!(result["error"], "timeout: canceled after 3s");
     let text = scratch.zester(&words);
-    assert!(text.stdout.contains("timeout: canceled after 300ms"), "{}", text.stdout);
+    assert!(text.stdout.contains("timeout: canceled after 3s"), "{}", text.stdout);
     let status = scratch.json(&["status"]);
     assert_eq!(status["runs"][0]["timed_out"], true, "{status}");
     assert!(!left_over(&scratch));

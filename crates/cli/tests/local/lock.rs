@@ -82,10 +82,10 @@ fn s42_a_timeout_bounds_the_wait_for_another_run() {
     let scratch = Scratch::with(STATES);
     let mut first = scratch.spawn(&["apply", "c"]);
     wait_for("the first run", || scratch.path("begun").exists());
-    let late = scratch.zester(&["apply", "c", "--timeout", "100ms"]);
+    let late = scratch.zester(&["apply", "c", "--timeout", "3s"]);
     assert_eq!(late.code, Some(2), "{}", late.stderr);
     assert!(
-        late.stderr.contains("timeout: after 100ms another run was still under way: pid "),
+        late.stderr.contains("timeout: after 3s another run was still under way: pid "),
         "{}",
         late.stderr
     );

@@ -75,7 +75,7 @@ fn s39_a_refresh_outlives_kill_nine() {
 #[rule("S-39")]
 fn s39_a_refresh_outlives_failhard_and_cancel() {
     for (attribute, words) in
-        [("    - failhard: true\n", &["apply", "c"][..]), ("", &["apply", "c", "--timeout", "300ms"][..])]
+        [("    - failhard: true\n", &["apply", "c"][..]), ("", &["apply", "c", "--timeout", "3s"][..])]
     {
         let gate = if attribute.is_empty() { "test -e @T@/open || sleep 60" } else { "test -e @T@/open" };
         let text = STATES.replace("test -e @T@/open", gate).replace(

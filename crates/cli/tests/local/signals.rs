@@ -202,3 +202,22 @@ fn c14_a_terminal_that_closes_cancels_the_run_and_its_commands() {
     wait_for("the end of its commands", || !scene.anybody_left());
     wait_for("the record", || scene.scratch.json(&["status"])["runs"][0]["canceled"] == true);
 }
+
+#[test]
+#[rule("C-3", "S-46")]
+fn c3_a_deadline_also_ends_what_a_template_or_a_function_runs() {
+    for words in
+        [&["apply", "c"][..], &["check", "c"], &["call", "state.apply", "c"], &["call", "cmd.shell", "@C@"]]
+    {
+        let scene = Scene::new();
+        scene.write("states/c.zy", "{{ salt['cmd.run']('@C@') }}\n");
+        let words: Vec<String> = words.iter().map(|word| scene.scratch.fill(&scene.fill(word))).collect();
+        let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
+        words.extend(["--timeout", "3s"]);
+        let done = scene.scratch.zester(&words);
+        assert_eq!(done.code, Some(2), "{words:?}: {}", done.stderr);
+        assert!(done.stderr.contains("timeout: canceled after 3s"), "{words:?}: {}", done.stderr);
+        assert!(scene.scratch.path("begun").exists());
+        assert!(!scene.anybody_left(), "{words:?}");
+    }
+}

@@ -7,7 +7,8 @@ use crate::journal::Owed;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use zester_rule::rule;
 
 /// How long a test waits for something that must come.
@@ -91,7 +92,7 @@ impl Place {
             mode,
             data_dir: self.path("data"),
             concurrency: 1,
-            timeout: None,
+            deadline: Deadline::none(),
             no_wait: false,
             force: false,
             run: None,

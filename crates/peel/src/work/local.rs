@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use zester_converge::call::{self, Asked};
 use zester_converge::data_dir::DataDir;
+use zester_converge::deadline::Deadline;
 use zester_converge::drive::Observer;
 use zester_converge::functions::{Access, Arguments, Function, Place};
 use zester_converge::inputs::{self, Request};
@@ -196,7 +197,7 @@ impl Local {
             data_dir: self.options.data_dir.clone(),
             concurrency: self.options.concurrency,
             // The peel counts the time, and cancels.
-            timeout: None,
+            deadline: Deadline::none(),
             no_wait: false,
             force: false,
             run: None,
