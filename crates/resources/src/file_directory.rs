@@ -197,6 +197,7 @@ impl Directory {
 
 impl Drift {
     fn revert_step(&self, step: &Step, cx: &Reverting<'_>) -> Result<Option<String>, Fault> {
+        let step = step.anew(cx)?;
         match cx.touch.stat(&step.path)? {
             None if self.joined => Ok(None),
             _ if step.before != Standing::Absent => step.revert_attributes(cx),

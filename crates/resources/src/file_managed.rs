@@ -390,7 +390,7 @@ impl Resource for Managed {
     }
 
     async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
-        proof::sweep(cx.touch, &undo.step.path)?;
+        proof::sweep(cx.touch, &undo.step.anew(cx)?.path)?;
         let mut lines: Vec<String> = undo.step.revert(cx)?.into_iter().collect();
         if let Some(backup) = &undo.backup {
             lines.extend(backup.revert(cx)?);

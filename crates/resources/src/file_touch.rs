@@ -192,7 +192,7 @@ state that it watches has changed, it is touched anew.
         if undo.step.before != Standing::Absent
             && let Some((before, after)) = &undo.times
         {
-            let path = &undo.step.path;
+            let path = &undo.step.anew(cx)?.path;
             let present = cx.touch.stat(path)?.filter(|meta| !matches!(meta.sort, Sort::Special(_)));
             // Changed since: its times are somebody else's now, and worth nothing to us.
             if present.is_some_and(|meta| Times::of(&meta).mtime_ns == after.mtime_ns) && before != after {

@@ -2,6 +2,7 @@
 
 use crate::path_text;
 use crate::resource::Reverting;
+use crate::tree;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zester_host::{Fault, FaultKind, Look, Meta, Owner, Sort, Touch};
@@ -98,11 +99,12 @@ pub(crate) fn make_or_join(
 pub(crate) fn unmake_all(path: &Path, made: &[Made], cx: &Reverting<'_>) -> Result<Vec<String>, Fault> {
     for directory in made {
         // A process that was killed may have left it under the name that it had before it was whole.
-        cx.touch.sweep(&directory.path)?;
+        cx.touch.sweep(&tree::settled_anew(cx.touch, &directory.path)?)?;
         cx.left.add(&directory.path);
     }
     let mut removed = Vec::new();
-    for directory in path.ancestors().skip(1).filter(|directory| cx.left.holds(directory)) {
+    for recorded in path.ancestors().skip(1).filter(|directory| cx.left.holds(directory)) {
+        let directory = &tree::settled_anew(cx.touch, recorded)?;
         let is_empty = || -> Result<Option<bool>, Fault> {
             match cx.touch.stat(directory)? {
                 Some(meta) if meta.sort == Sort::Directory => Ok(Some(cx.touch.list(directory)?.is_empty())),
@@ -121,7 +123,7 @@ pub(crate) fn unmake_all(path: &Path, made: &[Made], cx: &Reverting<'_>) -> Resu
             Err(fault) if fault.kind == FaultKind::NotFound => {}
             Err(fault) => return Err(fault),
         }
-        cx.left.forget(directory);
+        cx.left.forget(recorded);
     }
     Ok(removed)
 }

@@ -6,6 +6,7 @@
 
 use crate::path_text;
 use crate::resource::{Reverting, Vault};
+use crate::tree;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zester_host::digest::sha256_hex;
@@ -204,6 +205,15 @@ impl Step {
     /// Brings back what stood there. `Ok(None)`: it does already. Touches nothing that somebody changed
     /// since, but by force.
     pub(crate) fn revert(&self, cx: &Reverting<'_>) -> Result<Option<String>, Fault> {
+        self.anew(cx)?.revert_here(cx)
+    }
+
+    /// The same step, at the place that its path leads to now.
+    pub(crate) fn anew(&self, cx: &Reverting<'_>) -> Result<Step, Fault> {
+        Ok(Step { path: tree::settled_anew(cx.touch, &self.path)?, ..self.clone() })
+    }
+
+    fn revert_here(&self, cx: &Reverting<'_>) -> Result<Option<String>, Fault> {
         cx.touch.sweep(&self.path)?;
         let now = match self.before {
             Standing::Attributes { .. } => Standing::at_attributes(cx.touch, &self.path)?,

@@ -22,6 +22,20 @@ pub(crate) fn settled<T>(
     if look.real_path(path)? == path { Ok(Some(found)) } else { at(&followed(look, path, false)?) }
 }
 
+/// A path out of a record, as it has to be acted on now: since then a directory on the way may have been moved, and a
+/// link left in its place.
+pub(crate) fn settled_anew(look: &dyn Look, path: &Path) -> Result<PathBuf, Fault> {
+    if look.real_path(path)? == path {
+        return Ok(path.to_path_buf());
+    }
+    followed(look, path, false).map_err(|fault| match fault.kind {
+        FaultKind::InTheWay => fault.hint(
+            "root does not follow it; put the directory back, or give the link to root, and revert again",
+        ),
+        _ => fault,
+    })
+}
+
 /// The thing itself behind a path, if a link stands there; the path itself otherwise.
 pub(crate) fn behind_links(look: &dyn Look, path: &Path) -> Result<PathBuf, Fault> {
     match look.stat(path)? {

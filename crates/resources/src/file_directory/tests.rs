@@ -1,6 +1,6 @@
 use crate::file_managed::Bench;
 use serde_json::json;
-use zester_host::{FaultKind, Look, Owner, Touch};
+use zester_host::{FaultKind, Owner};
 use zester_rule::rule;
 
 #[tokio::test]

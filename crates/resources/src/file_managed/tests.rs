@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use zester_host::overlay::Overlay;
 use zester_host::process::fake::Scripted;
-use zester_host::{Fault, FaultKind, Look, NewFile, Query, Sort, Touch};
+use zester_host::{Fault, FaultKind, NewFile, Query, Sort, Touch};
 use zester_rule::rule;
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -75,7 +75,7 @@ pub(crate) fn cases() -> Vec<Case> {
 /// A machine, a vault, and the state under test.
 pub(crate) struct Bench {
     kind: &'static str,
-    pub(crate) host: Arc<Overlay>,
+    pub(crate) host: Arc<dyn Touch>,
     vault: MemoryVault,
     processes: Scripted,
     cancel: CancellationToken,
@@ -90,6 +90,10 @@ impl Bench {
     pub(crate) fn of(kind: &'static str, things: &str) -> Bench {
         let host = Arc::new(Overlay::empty());
         furnish(&host, things);
+        Bench::on(kind, host)
+    }
+
+    pub(crate) fn on(kind: &'static str, host: Arc<dyn Touch>) -> Bench {
         Bench {
             kind,
             host,
@@ -207,6 +211,32 @@ async fn s31_a_backup_goes_with_the_change_and_an_older_one_comes_back() {
     assert!(bench.revert(&record, false).await.unwrap());
     assert_eq!((bench.content("/g"), bench.content("/g~")), ("old".into(), "older".into()));
     assert!(!bench.revert(&record, false).await.unwrap());
+}
+
+#[tokio::test]
+#[rule("S-31")]
+async fn s31_a_directory_that_was_moved_and_linked_since_is_followed_by_the_revert() {
+    let temp = tempfile::tempdir().unwrap();
+    let top = temp.path().canonicalize().unwrap();
+    std::fs::create_dir(top.join("app")).unwrap();
+    std::fs::write(top.join("app/f"), "old").unwrap();
+    let bench = Bench::on("file.managed", Arc::new(zester_host::real::Real::new()));
+    let (_, record) = bench.apply(json!({ "path": top.join("app/f"), "content": "new" })).await;
+    let made = json!({ "path": top.join("app/x/y/g"), "content": "new", "makedirs": true });
+    let (_, deep) = bench.apply(made).await;
+    std::fs::rename(top.join("app"), top.join("moved")).unwrap();
+    std::os::unix::fs::symlink("moved", top.join("app")).unwrap();
+    assert!(bench.revert(&record, false).await.unwrap());
+    assert_eq!(std::fs::read_to_string(top.join("moved/f")).unwrap(), "old");
+    if bench.host.me().uid == 0 {
+        std::os::unix::fs::lchown(top.join("app"), Some(7), Some(7)).unwrap();
+        let fault = bench.revert(&deep, true).await.unwrap_err();
+        assert!(fault.message.contains("app is a link of user 7 that leads to"), "{fault}");
+        assert!(fault.hint.as_ref().unwrap().contains("put the directory back"), "{fault:?}");
+        std::os::unix::fs::lchown(top.join("app"), Some(0), Some(0)).unwrap();
+    }
+    assert!(bench.revert(&deep, false).await.unwrap());
+    assert!(!top.join("moved/x").exists());
 }
 
 #[tokio::test]
