@@ -45,9 +45,10 @@ fn candidate(path: &Path) -> PathBuf {
     path.with_file_name(format!(".zester-check-{}", digest.get(..16).unwrap_or(&digest)))
 }
 
-/// Removes the candidate that a killed run left.
+/// Removes the candidate that a killed run left, and what it left of one that was not whole yet.
 pub(super) fn sweep(touch: &dyn Touch, path: &Path) -> Result<(), Fault> {
     let candidate = candidate(path);
+    touch.sweep(&candidate)?;
     match touch.stat(&candidate)? {
         Some(_) => touch.remove_file(&candidate),
         None => Ok(()),

@@ -240,6 +240,26 @@ async fn s31_a_directory_that_was_moved_and_linked_since_is_followed_by_the_reve
 }
 
 #[tokio::test]
+#[rule("S-31")]
+async fn s31_a_candidate_that_was_half_written_goes_with_the_revert() {
+    let temp = tempfile::tempdir().unwrap();
+    let top = temp.path().canonicalize().unwrap();
+    std::fs::write(top.join("f"), "old").unwrap();
+    let bench = Bench::on("file.managed", Arc::new(zester_host::real::Real::new()));
+    let (_, record) = bench.apply(json!({ "path": top.join("f"), "content": "new" })).await;
+    let named = |prefix: &str, name: &str| {
+        format!("{prefix}{}", &zester_host::digest::sha256_hex(name.as_bytes())[..16])
+    };
+    let candidate = named(".zester-check-", "f");
+    for left in [named(".zester-", &candidate), candidate] {
+        std::fs::write(top.join(left), "ne").unwrap();
+    }
+    assert!(bench.revert(&record, false).await.unwrap());
+    let names: Vec<_> = std::fs::read_dir(&top).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["f"]);
+}
+
+#[tokio::test]
 #[rule("S-47")]
 async fn s47_contents_ends_with_a_newline_and_content_is_verbatim() {
     let bench = Bench::new("");
