@@ -345,13 +345,11 @@ impl Resource for Managed {
     }
 
     fn claims(&self) -> Claims {
-        let given = self.content.is_some() || !self.source.is_empty() || self.contents_pillar.is_some();
-        let content = given.then_some((
-            (&self.content, &self.source, &self.contents_pillar),
-            (&self.template, &self.context, &self.defaults),
-        ));
+        let content = self.intended_content();
         let owned = Claims::path(&self.path, "a file")
+            .with("replace", content.as_ref().map(|_| self.replace))
             .with("content", content)
+            .with("follow_symlinks", Some(self.follow_symlinks))
             .with("mode", self.mode)
             .with("user", self.user.as_ref())
             .with("group", self.group.as_ref());

@@ -24,19 +24,41 @@ impl Managed {
         Ok(Some(content))
     }
 
-    /// The line end at its end (S-47). What comes from a file, or is written `content`, stays as it is unless the
-    /// state asks.
-    fn end(&self, content: &mut Vec<u8>) {
+    /// The line end at its end (S-47): there, left out, or as it comes. What comes from a file, or is written `content`,
+    /// stays as it is unless the state asks.
+    fn line_end(&self) -> Option<bool> {
         let as_in_salt = self.as_in_salt || self.contents_pillar.is_some();
         match self.contents_newline.unwrap_or(as_in_salt) {
-            true if !content.is_empty() && !content.ends_with(b"\n") => content.push(b'\n'),
-            false if as_in_salt => {
+            true => Some(true),
+            false => as_in_salt.then_some(false),
+        }
+    }
+
+    fn end(&self, content: &mut Vec<u8>) {
+        match self.line_end() {
+            Some(true) if !content.is_empty() && !content.ends_with(b"\n") => content.push(b'\n'),
+            Some(false) => {
                 while content.ends_with(b"\n") {
                     content.pop();
                 }
             }
             _ => {}
         }
+    }
+
+    /// What decides about the content, as far as the state alone can tell: two of them that are equal make one file.
+    pub(super) fn intended_content(&self) -> Option<impl std::fmt::Debug> {
+        let given = self.content.is_some() || !self.source.is_empty() || self.contents_pillar.is_some();
+        let mut written = self.content.clone().map(String::into_bytes);
+        let mut end = self.line_end();
+        if let Some(written) = written.as_mut().filter(|_| self.template.is_none()) {
+            self.end(written);
+            end = None;
+        }
+        given.then_some((
+            (written, &self.source, &self.contents_pillar, end),
+            (&self.template, &self.context, &self.defaults),
+        ))
     }
 
     /// The content before any rendering, and what to call it in a template's error.

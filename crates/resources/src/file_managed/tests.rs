@@ -259,6 +259,36 @@ async fn s31_a_candidate_that_was_half_written_goes_with_the_revert() {
     assert_eq!(names, ["f"]);
 }
 
+#[test]
+#[rule("S-57")]
+fn s57_what_makes_another_file_is_another_intent() {
+    let claims = |mut params: Json| {
+        params["path"] = "/f".into();
+        bind_json("file.managed", &params).unwrap_or_else(|problems| panic!("{problems:?}")).claims()
+    };
+    let differ = |one: Json, other: Json| claims(one).owned[0].disagrees(&claims(other).owned[0]);
+    for (one, other, aspect) in [
+        (json!({ "content": "hi" }), json!({ "contents": "hi" }), Some("content")),
+        (json!({ "content": "hi\n" }), json!({ "contents": "hi" }), None),
+        (json!({ "contents": "hi", "contents_newline": false }), json!({ "content": "hi" }), None),
+        (json!({ "source": "x", "contents_newline": true }), json!({ "source": "x" }), Some("content")),
+        (
+            json!({ "content": "{{ x }}", "template": "jinja" }),
+            json!({ "contents": "{{ x }}", "template": "jinja" }),
+            Some("content"),
+        ),
+        (json!({ "content": "hi", "replace": false }), json!({ "content": "hi" }), Some("replace")),
+        (json!({ "mode": "0600" }), json!({ "content": "hi", "replace": false }), None),
+        (
+            json!({ "content": "hi", "follow_symlinks": false }),
+            json!({ "content": "hi" }),
+            Some("follow_symlinks"),
+        ),
+    ] {
+        assert_eq!(differ(one.clone(), other.clone()), aspect, "{one} {other}");
+    }
+}
+
 #[tokio::test]
 #[rule("S-47")]
 async fn s47_contents_ends_with_a_newline_and_content_is_verbatim() {
