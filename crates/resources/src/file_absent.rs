@@ -17,9 +17,10 @@ use zester_model::outcome::Details;
 const ENTRIES_MAX: usize = 50_000;
 const BYTES_MAX: u64 = FILE_BYTES_MAX;
 /// Directories that no machine lives without. Removing one is a mistake in the state, whatever it says.
-const NEVER: [&str; 22] = [
+const NEVER: [&str; 28] = [
     "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/opt", "/proc", "/root",
-    "/run", "/sbin", "/srv", "/sys", "/tmp", "/usr", "/usr/bin", "/usr/lib", "/var", "/var/lib",
+    "/run", "/sbin", "/srv", "/sys", "/tmp", "/usr", "/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64",
+    "/usr/libexec", "/usr/local", "/usr/sbin", "/usr/share", "/var", "/var/lib",
 ];
 const SHOWN_MAX: usize = 100;
 
@@ -39,6 +40,10 @@ pub struct Drift {
 
 fn step(look: &dyn Look, path: &Path, meta: &Meta) -> Result<Step, Fault> {
     Ok(Step { path: path.to_path_buf(), before: Standing::of(look, path, meta)?, after: Standing::Absent })
+}
+
+fn is_never_removed(path: &Path) -> bool {
+    NEVER.iter().any(|never| Path::new(never) == path)
 }
 
 /// Adds up what is to be kept, and refuses what is too much.
@@ -71,8 +76,13 @@ impl Absent {
         tree::settled(look, &self.path, |path| self.look_at(look, path))
     }
 
+    /// Asked again for the place that the links inside the path lead to.
     fn look_at(&self, look: &dyn Look, top: &Path) -> Result<Option<Drift>, Fault> {
         let Some(meta) = look.stat(top)? else { return Ok(None) };
+        if is_never_removed(top) {
+            let message = format!("{} leads to {}, which is never removed", self.path.display(), top.display());
+            return Err(Fault::new(FaultKind::Unsupported, message));
+        }
         let mut budget = Budget { entries: 0, bytes: 0 };
         budget.spend(top, &meta)?;
         look.may(top, Act::Put)?;
@@ -149,7 +159,7 @@ The directories that a machine lives by (`/`, `/etc`, `/usr` …) are refused.
     fn validate(&self) -> Vec<Invalid> {
         let climbs = self.path.components().any(|part| part == std::path::Component::ParentDir);
         let message = match self.path.to_str() {
-            Some(path) if NEVER.contains(&path) => format!("{path} is never removed"),
+            Some(path) if is_never_removed(&self.path) => format!("{path} is never removed"),
             _ if climbs => "a path to remove may not hold `..`".to_string(),
             _ => return Vec::new(),
         };
@@ -203,6 +213,31 @@ The directories that a machine lives by (`/`, `/etc`, `/usr` …) are refused.
             None => Ok(Change { changed: !lines.is_empty(), diff: lines.join("\n"), ..Change::default() }),
             Some(fault) => Err(fault),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::file_managed::Bench;
+    use crate::laws::bind_json;
+    use serde_json::json;
+    use zester_rule::rule;
+
+    #[tokio::test]
+    #[rule("S-31")]
+    async fn s31_a_link_leads_no_removal_to_what_a_machine_lives_by() {
+        let things = "d /srv 0755\nd /srv/app 0755\nd /d 0755\nd /usr 0755\nd /usr/sbin 0755";
+        let bench = Bench::of("file.absent", things);
+        bench.host.put_link("/d/root".as_ref(), "/".as_ref(), bench.host.me()).unwrap();
+        for (path, leads_to) in [("/d/root/srv", "/srv"), ("/d/root/d/root/usr/sbin", "/usr/sbin")] {
+            let bound = bind_json("file.absent", &json!({ "path": path })).ok().unwrap();
+            let fault = bench.check(&*bound).await.err().expect(path);
+            assert_eq!(fault.message, format!("{path} leads to {leads_to}, which is never removed"));
+        }
+        for path in ["/usr/sbin", "/usr/share", "/usr/local"] {
+            assert!(bind_json("file.absent", &json!({ "path": path })).is_err(), "{path}");
+        }
+        bench.apply(json!({ "path": "/d/root/srv/app" })).await;
     }
 }
 

@@ -104,7 +104,7 @@ impl Bench {
         }
     }
 
-    async fn check(&self, bound: &dyn Bound) -> Result<Option<Drift>, Fault> {
+    pub(crate) async fn check(&self, bound: &dyn Bound) -> Result<Option<Drift>, Fault> {
         let cx = Checking {
             look: &*self.host,
             query: Query::through(&self.processes),
