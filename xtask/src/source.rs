@@ -3,8 +3,8 @@
 
 /// The code of a file, at the places where it stands.
 pub struct Source {
-    /// Line numbers and lines. What a `use` takes out of braces has a line of its own: `use std::{env, fs};` gives
-    /// `std::env` and `std::fs`.
+    /// Line numbers and lines. What a `use` declares has a line of its own: `use std::{env, fs};` gives `std::env` and
+    /// `std::fs`; and so has what is said by the name that it declares: `fs::read` gives `std::fs::read`.
     pub lines: Vec<(usize, String)>,
     /// Modules that are declared for tests only, and stand in files of their own.
     pub test_modules: Vec<String>,
@@ -17,7 +17,15 @@ impl Source {
         let code: String = code.iter().collect();
         let mut lines: Vec<(usize, String)> =
             code.lines().enumerate().map(|(index, line)| (index + 1, line.to_string())).collect();
-        lines.extend(uses(&code));
+        let uses = uses(&code);
+        lines.extend(uses.iter().map(|declared| (declared.line, declared.path.clone())));
+        let whole: Vec<(usize, String)> = lines
+            .iter()
+            .flat_map(|(number, line)| {
+                uses.iter().flat_map(|used| used.said_whole(line).map(|line| (*number, line)))
+            })
+            .collect();
+        lines.extend(whole);
         Source { lines, test_modules }
     }
 }
@@ -157,17 +165,40 @@ fn bracket_end(code: &[char], from: usize) -> usize {
     code.len()
 }
 
-/// The names that `use` declarations take out of braces, one by one.
-fn uses(code: &str) -> Vec<(usize, String)> {
+/// One name that a `use` declares.
+struct Used {
+    line: usize,
+    path: String,
+    name: String,
+}
+
+impl Used {
+    fn new(line: usize, tree: &str) -> Used {
+        let (path, given) = tree.split_once(" as ").map_or((tree, None), |(path, name)| (path, Some(name)));
+        let path = path.trim().strip_suffix("::self").unwrap_or(path.trim());
+        let name = given.map(str::trim).or(path.rsplit("::").next()).unwrap_or_default();
+        Used { line, path: path.to_string(), name: name.to_string() }
+    }
+
+    /// A line that goes on from this name, with the path in its place.
+    fn said_whole(&self, line: &str) -> Option<String> {
+        let goes_on = format!("{}::", self.name);
+        let begins = |at: usize| is_word_at(line, at) && !line[..at].ends_with("::");
+        let (at, _) = line.match_indices(&goes_on).find(|(at, _)| begins(*at))?;
+        (self.path != self.name && !line.starts_with(&self.path))
+            .then(|| format!("{}{}", self.path, &line[at + self.name.len()..]))
+    }
+}
+
+/// Everything that `use` declarations name, one by one.
+fn uses(code: &str) -> Vec<Used> {
     let mut found = Vec::new();
     let mut at = 0;
     for piece in code.split_inclusive(';') {
         if let Some(declared) = piece.rfind("use ").filter(|begin| is_word_at(piece, *begin)) {
             let line = code[..at + declared].matches('\n').count() + 1;
-            let tree: String = piece[declared + 4..].trim_end_matches(';').split_whitespace().collect();
-            if tree.contains('{') {
-                found.extend(flatten("", &tree).into_iter().map(|path| (line, path)));
-            }
+            let words: Vec<&str> = piece[declared + 4..].trim_end_matches(';').split_whitespace().collect();
+            found.extend(flatten("", &words.join(" ")).iter().map(|tree| Used::new(line, tree)));
         }
         at += piece.len();
     }
@@ -179,9 +210,9 @@ fn is_word_at(text: &str, at: usize) -> bool {
 }
 
 fn flatten(before: &str, tree: &str) -> Vec<String> {
-    let Some((prefix, rest)) = tree.split_once('{') else { return vec![format!("{before}{tree}")] };
-    let inside = rest.strip_suffix('}').unwrap_or(rest);
-    let before = format!("{before}{prefix}");
+    let Some((prefix, rest)) = tree.split_once('{') else { return vec![format!("{before}{}", tree.trim())] };
+    let inside = rest.trim_end().strip_suffix('}').unwrap_or(rest);
+    let before = format!("{before}{}", prefix.trim());
     let mut depth = 0_usize;
     let parts = inside.split(|sign| {
         match sign {
@@ -191,7 +222,7 @@ fn flatten(before: &str, tree: &str) -> Vec<String> {
         }
         sign == ',' && depth == 0
     });
-    parts.filter(|part| !part.is_empty()).flat_map(|part| flatten(&before, part)).collect()
+    parts.filter(|part| !part.trim().is_empty()).flat_map(|part| flatten(&before, part)).collect()
 }
 
 #[cfg(test)]

@@ -128,9 +128,8 @@ pub fn check(problems: &mut Vec<String>) {
     }
     fixtures_stay_in_tests(problems);
     for (name, unknown) in BLIND {
-        let manifest = tree::read(&format!("crates/{name}/Cargo.toml"));
-        let used = manifest.split("[dev-dependencies]").next().unwrap_or_default();
-        for other in unknown.iter().filter(|other| names(used, other)) {
+        let used = shipped(&tree::read(&format!("crates/{name}/Cargo.toml")));
+        for other in unknown.iter().filter(|other| used.contains(&format!("zester-{other}"))) {
             problems.push(format!("crates/{name}/Cargo.toml: {name} must not know {other}"));
         }
     }
@@ -160,13 +159,18 @@ fn trespasses(file: &str, source: &Source) -> Vec<String> {
         let mut say = |what: String| found.insert((*number, what));
         for wall in WALLS.iter().filter(|wall| wall.crates.contains(&name)) {
             let excused = |word: &&str| EXCUSED.contains(&(file, *word));
-            for word in wall.words.iter().copied().flatten().filter(|word| says(line, word) && !excused(word))
+            for word in wall
+                .words
+                .iter()
+                .copied()
+                .flatten()
+                .filter(|word| (says(line, word) || takes_all(line, word)) && !excused(word))
             {
                 say(format!("`{word}` in {name}: {}", wall.why));
             }
         }
         for (word, allowed, why) in ONLY_IN {
-            if says(line, word) && !allowed.contains(&name) {
+            if (says(line, word) || takes_all(line, word)) && !allowed.contains(&name) {
                 say(format!("`{word}` outside {}: {why}", allowed.join(", ")));
             }
         }
@@ -186,26 +190,39 @@ pub fn says(line: &str, word: &str) -> bool {
     })
 }
 
-/// Whether a manifest names a crate of ours; `zester-cli` is not `zester-client`.
-fn names(manifest: &str, other: &str) -> bool {
-    let wanted = format!("zester-{other}");
-    manifest.lines().filter_map(|line| line.split([' ', '.', '=']).next()).any(|name| name == wanted)
+/// Whether a `use` takes everything from where a word stands: `std::process::*` holds `std::process::Command`.
+fn takes_all(line: &str, word: &str) -> bool {
+    line.strip_suffix("::*")
+        .is_some_and(|place| word.strip_prefix(place).is_some_and(|rest| rest.starts_with("::")))
+}
+
+/// The crates that a manifest names for more than tests, in whichever section and under whichever name.
+fn shipped(manifest: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut section = "";
+    for line in manifest.lines().map(str::trim) {
+        let head = line.starts_with('[');
+        if head {
+            section = line;
+        }
+        if !section.contains("dependencies") || section.contains("dev-dependencies") {
+            continue;
+        }
+        let named = match head {
+            true => section.split_once("dependencies.").map(|(_, name)| name.trim_end_matches(']')),
+            false => line.split([' ', '.', '=']).next(),
+        };
+        let renamed = line.split_once("package").and_then(|(_, value)| value.split('"').nth(1));
+        found.extend([named, renamed].into_iter().flatten().map(|name| name.trim_matches('"').to_string()));
+    }
+    found
 }
 
 /// `testkit` may panic and start servers, so nothing that ships may know it.
 fn fixtures_stay_in_tests(problems: &mut Vec<String>) {
     for file in tree::files().iter().filter(|file| file.ends_with("/Cargo.toml")) {
-        let manifest = tree::read(file);
-        let mut section = "";
-        for line in manifest.lines() {
-            if line.starts_with('[') {
-                section = line;
-            }
-            let named = line.starts_with("zester-testkit") || section.contains("ependencies.zester-testkit");
-            if named && !section.contains("dev-dependencies") {
-                problems.push(format!("{file}: testkit is for tests only (dev-dependencies)"));
-                break;
-            }
+        if shipped(&tree::read(file)).contains("zester-testkit") {
+            problems.push(format!("{file}: testkit is for tests only (dev-dependencies)"));
         }
     }
 }
@@ -259,8 +276,52 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_names_a_crate_by_its_whole_name() {
-        assert!(names("zester-cli.workspace = true", "cli"));
-        assert!(!names("zester-client.workspace = true", "cli"));
+    fn a_word_is_found_by_whichever_name_a_file_gives_it() {
+        let commands = "crates/converge/src/lib.rs";
+        for text in [
+            "use std::process;\nfn f() { process::Command::new() }",
+            "use std::process as p;\nfn f() { p::Command::new() }",
+            "use std::process::{self, Stdio};\nfn f() { process::Command::new() }",
+            "use std as s;\nfn f() { s::process::Command::new() }",
+            "use std::process::*;\nfn f() { Command::new() }",
+            "use std::{process::*, fmt};\nfn f() { Command::new() }",
+            "pub use std::process as p;\nuse p::Command;",
+        ] {
+            assert_eq!(found(commands, text).len(), 1, "{text}");
+        }
+        for text in [
+            "use std::process;\nfn f() { process::exit(1) }",
+            "use crate::process;\nfn f() { process::Command::new() }",
+            "use std::process;\nfn f() { other::process::Command::new() }",
+        ] {
+            assert_eq!(found(commands, text), [""; 0], "{text}");
+        }
+        let pure = "crates/engine/src/lib.rs";
+        assert_eq!(found(pure, "use std::{fs as disk, env as surroundings};").len(), 2);
+        assert_eq!(found(pure, "use std as s;\nfn f() { s::fs::read() }").len(), 1);
+    }
+
+    #[test]
+    fn a_manifest_is_read_in_all_its_sections() {
+        let manifest = r#"
+[dependencies]
+zester-client.workspace = true
+other = { package = "zester-wire", version = "1" }
+[dev-dependencies]
+zester-testkit.workspace = true
+[dev-dependencies.zester-sim]
+workspace = true
+[target."cfg(unix)".dependencies]
+zester-bus = { path = "x" }
+[target."cfg(unix)".dev-dependencies]
+zester-bench.workspace = true
+[build-dependencies.zester-rule]
+workspace = true
+[features]
+zester-jobs = []
+"#;
+        let used = shipped(manifest);
+        let ours: Vec<&str> = used.iter().filter_map(|name| name.strip_prefix("zester-")).collect();
+        assert_eq!(ours, ["bus", "client", "rule", "wire"]);
     }
 }
