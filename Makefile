@@ -34,7 +34,7 @@ deny: setup
 # The long counts: kills, seeds, fuzz minutes. ZESTER_FUZZ_SECONDS sets the time of each fuzz target (600).
 soak:
 	$(CARGO) run --locked -p zester-sim -- --seeds 10000
-	ZESTER_SOAK=1 $(CARGO) nextest run --locked --workspace --profile soak --no-fail-fast
+	ZESTER_SOAK=1 scripts/test soak
 	scripts/fuzz
 
 fuzz:
