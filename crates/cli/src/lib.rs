@@ -28,9 +28,14 @@ use std::process::ExitCode;
 
 /// Runs one command line and returns its exit code.
 pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
-    bug::keep_quiet();
     let words = words.collect();
-    bug::told(|| run(words)).into()
+    ended(|| run(words))
+}
+
+/// How the process ends: as the work says, or with a word about the bug that stopped it.
+fn ended(work: impl FnOnce() -> Exit) -> ExitCode {
+    bug::keep_quiet();
+    bug::told(work).into()
 }
 
 fn run(words: Vec<OsString>) -> Exit {
@@ -73,4 +78,16 @@ fn with_plain_usage(mut error: clap::Error, words: &[OsString]) -> clap::Error {
 pub fn command() -> clap::Command {
     use clap::CommandFactory;
     arguments::Zester::command()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_process_ends_as_its_work_says_and_well_told_where_that_panics() {
+        assert_eq!(ended(|| Exit::Good), ExitCode::SUCCESS);
+        assert_eq!(ended(|| panic!("index 7 of 3")), ExitCode::from(1));
+        let _ = std::panic::take_hook();
+    }
 }
