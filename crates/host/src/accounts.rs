@@ -153,4 +153,14 @@ mod tests {
         assert_eq!(memory.get("new", || Ok(None::<u32>)).unwrap(), None);
         assert_eq!(memory.get("new", || Ok(Some(7))).unwrap(), Some(7));
     }
+
+    #[tokio::test]
+    async fn a_command_that_ran_may_have_changed_accounts() {
+        use crate::{Launch, Processes, process::Runner};
+        let memory = Memory::new();
+        assert_eq!(memory.get("web", || Ok(Some(1000))).unwrap(), Some(1000));
+        let cancel = tokio_util::sync::CancellationToken::new();
+        Runner::new().run(&Launch::argv(["true"]), None, &cancel).await.unwrap();
+        assert_eq!(memory.get("web", || Ok(Some(2000))).unwrap(), Some(2000), "stale after a command");
+    }
 }
