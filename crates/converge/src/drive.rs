@@ -390,4 +390,58 @@ mod tests {
         assert_eq!(of("behind").skip_reason, "require_failed");
         assert!(of("handler").changed);
     }
+
+    /// A state and who watches it.
+    fn watched() -> Arc<Graph> {
+        let first = NodeSpec::new(StateName::new("test.nop", "first"));
+        let edges = vec![(0, EdgeKind::Watch)];
+        let watcher = NodeSpec { edges, ..NodeSpec::new(StateName::new("test.nop", "watcher")) };
+        Arc::new(Graph::build(vec![first, watcher]).unwrap())
+    }
+
+    #[tokio::test]
+    #[rule("S-33", "S-43")]
+    async fn s43_where_a_module_panicked_nobody_knows_what_it_did_and_its_watcher_is_owed() {
+        let run = Run::new(watched(), Mode::Apply, 8);
+        let driven = drive(run, Arc::new(Buggy), &Quiet, &CancellationToken::new()).await.unwrap();
+        assert_eq!(driven.states[0].details["touched"], true);
+        assert_eq!(driven.run.owed_refresh(), [NodeId(1)]);
+    }
+
+    /// The first state hangs in a call that does not return, until its test is over.
+    struct Hanging {
+        begun: CancellationToken,
+        until: std::sync::Mutex<Option<std::sync::mpsc::Receiver<()>>>,
+    }
+
+    impl Hands for Hanging {
+        fn carry_out(self: Arc<Self>, command: Command) -> Later<'static, Report> {
+            Box::pin(async move {
+                if matches!(command, Command::Apply { node: NodeId(0), .. }) {
+                    let until = self.until.lock().unwrap().take();
+                    self.begun.cancel();
+                    let _ = until.map(|until| until.recv());
+                }
+                Report::plain(Ok(true))
+            })
+        }
+
+        fn ended(&self, _: &Run, _: NodeId, _: Outcome) {}
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[rule("S-32", "S-43")]
+    async fn s43_what_a_state_that_was_given_up_does_nobody_knows_and_its_watcher_is_owed() {
+        let (over, until) = std::sync::mpsc::sync_channel(1);
+        // Canceled once it hangs.
+        let cancel = CancellationToken::new();
+        let until = std::sync::Mutex::new(Some(until));
+        let hands = Arc::new(Hanging { begun: cancel.clone(), until });
+        let run = Run::new(watched(), Mode::Apply, 8);
+        let driven = drive(run, hands, &Quiet, &cancel).await.unwrap();
+        drop(over);
+        assert_eq!(driven.states[0].details["uninterruptible"], true);
+        assert_eq!(driven.states[0].details["touched"], true);
+        assert_eq!(driven.run.owed_refresh(), [NodeId(1)]);
+    }
 }

@@ -216,7 +216,17 @@ pub fn facts(
     machine: &Machine,
     cancel: &CancellationToken,
 ) -> Result<(Json, Vec<String>), Error> {
-    let custom = Path::new(FACTS_DIR);
+    facts_with(Path::new(FACTS_DIR), id, over, machine, cancel)
+}
+
+/// The same with the custom facts of this directory.
+fn facts_with(
+    custom: &Path,
+    id: &str,
+    over: Option<&Path>,
+    machine: &Machine,
+    cancel: &CancellationToken,
+) -> Result<(Json, Vec<String>), Error> {
     let parse = |text: &str| yaml(text);
     let run = |path: &Path, bounds| fact_programs::run(path, bounds, machine, cancel);
     let collected = zester_facts::collect(id, custom.is_dir().then_some(custom), &parse, &run);
@@ -308,5 +318,42 @@ mod tests {
         let (root, ask) = locate(&[path("web.zy")], None).unwrap();
         assert_eq!(root, temp.path());
         assert!(matches!(ask, Ask::References(names) if names == ["web.zy"]));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    #[rule("S-46")]
+    async fn s46_a_cancel_ends_the_program_of_a_fact_and_begins_no_other() {
+        use std::os::unix::fs::PermissionsExt;
+        let temp = tempfile::tempdir().unwrap();
+        let at = temp.path().display();
+        let custom = temp.path().join("facts.d");
+        std::fs::create_dir(&custom).unwrap();
+        // The first ends by itself after the cancel, if nobody ends it.
+        let first = format!("touch {at}/begun; until test -e {at}/go; do sleep 0.01; done; echo '{{}}'");
+        for (name, body) in [("10-first", first), ("20-second", format!("touch {at}/second; echo '{{}}'"))] {
+            std::fs::write(custom.join(name), format!("#!/bin/sh\n{body}\n")).unwrap();
+            std::fs::set_permissions(custom.join(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let machine = Machine {
+            files: Arc::new(zester_host::real::Real::new()),
+            processes: Arc::new(zester_host::process::Runner::new()),
+            handle: tokio::runtime::Handle::current(),
+        };
+        let (cancel, begun, go) =
+            (CancellationToken::new(), temp.path().join("begun"), temp.path().join("go"));
+        let canceler = cancel.clone();
+        let canceling = std::thread::spawn(move || {
+            let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+            while !begun.exists() && std::time::Instant::now() < deadline {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            canceler.cancel();
+            std::fs::write(go, "").unwrap();
+        });
+        let told = tokio::task::block_in_place(|| facts_with(&custom, "here", None, &machine, &cancel));
+        canceling.join().unwrap();
+        assert!(matches!(told, Err(Error::Canceled)));
+        assert!(temp.path().join("begun").exists());
+        assert!(!temp.path().join("second").exists(), "a canceled run went on to the next program");
     }
 }

@@ -27,9 +27,13 @@ impl Functions for NoFunctions {
 }
 
 fn compiled(path: &str, text: &str) -> Compiled {
+    compiled_from(&OneFile(path, text), &[path])
+}
+
+fn compiled_from(tree: &dyn Tree, asked: &[&str]) -> Compiled {
     let nothing = json!({});
     let inputs = Inputs {
-        tree: &OneFile(path, text),
+        tree,
         tree_name: "states",
         catalog: zester_resources::catalog(),
         facts: &nothing,
@@ -38,7 +42,7 @@ fn compiled(path: &str, text: &str) -> Compiled {
         id: "here",
         ordered: false,
     };
-    compile(&inputs, &Ask::References(vec![path.to_string()]))
+    compile(&inputs, &Ask::References(asked.iter().map(|path| path.to_string()).collect()))
 }
 
 /// Problems if there are any, else advice; one sentence each.
@@ -188,4 +192,25 @@ a: {file.managed: [{path: /etc/motd}, {content: B}]}
     assert_eq!(found[0].kind, zester_model::problem::Kind::Lint);
     assert!(found[0].hint.as_deref().is_some_and(|hint| hint.contains("as declared")), "{found:?}");
     assert_eq!(said("c.zy", text).len(), 1);
+}
+
+#[test]
+#[rule("S-57")]
+fn s57_between_a_salt_file_and_one_of_ours_it_is_an_error() {
+    struct Two;
+    impl Tree for Two {
+        fn read(&self, path: &str) -> Result<Option<String>, String> {
+            Ok(match path {
+                "ours.zy" => Some("a: {file.managed: [{path: /etc/motd}, {content: A}]}\n".into()),
+                "salt.sls" => Some("b: {file.managed: [{path: /etc/motd}, {content: B}]}\n".into()),
+                _ => None,
+            })
+        }
+    }
+    for asked in [["ours.zy", "salt.sls"], ["salt.sls", "ours.zy"]] {
+        let found = Plan::problems(compiled_from(&Two, &asked));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_ne!(found[0].kind, zester_model::problem::Kind::Lint, "{found:?}");
+        assert!(found[0].message.contains("want different things of /etc/motd"), "{found:?}");
+    }
 }

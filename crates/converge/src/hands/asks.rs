@@ -43,7 +43,7 @@ impl StateHands {
     }
 
     /// What chance adds to the pause before another try.
-    pub(super) fn splay(&self, node: NodeId) -> Duration {
+    pub(crate) fn splay(&self, node: NodeId) -> Duration {
         use std::hash::{BuildHasher, Hasher};
         let most =
             self.plan.state(node.0 as usize).map_or(Duration::ZERO, |state| state.attributes.retry_splay);

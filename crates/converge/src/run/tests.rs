@@ -9,6 +9,9 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use zester_engine::NodeId;
+use zester_host::process::fake::{Scripted, command_line, exit};
+use zester_host::{NewFile, Owner, Touch};
 use zester_rule::rule;
 
 /// How long a test waits for something that must come.
@@ -251,4 +254,63 @@ async fn s31_a_bare_revert_of_nothing_says_so_and_lets_go_of_the_lock() {
         assert_eq!(told.to_string(), "nothing was applied here that could be reverted");
     }
     assert!(crate::lock::last_holder(&place.data_dir()).unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("S-44")]
+async fn s44_what_a_package_may_bring_or_take_is_unknown_and_not_missing() {
+    for (kind, found, simulated) in [
+        ("pkg.installed", "", "Inst hello (2.10 Fake [all])\n"),
+        ("pkg.removed", "ii \thello\tall\t2.10\n", "Remv hello [2.10]\n"),
+    ] {
+        let states = format!(
+            "hello: {{{kind}: []}}\n\
+             below: {{file.managed: [{{path: /srv/hello/conf}}, {{require: [{{{kind}: hello}}]}}]}}\n\
+             owned: {{file.managed: [{{path: /srv/conf}}, {{user: hello}}, {{require: [{{{kind}: hello}}]}}]}}\n"
+        );
+        let apt = Scripted::new().with(move |launch| {
+            Some(Ok(match command_line(launch) {
+                line if line.starts_with("dpkg-query") => exit(i32::from(found.is_empty()), found, ""),
+                line if line.contains("--simulate") => exit(0, simulated, ""),
+                _ => return None,
+            }))
+        });
+        let mut place = Place::with(&[("c", &states)]);
+        place.machine = in_memory(apt);
+        let ran = place.start(Mode::Check, Some("c"), Arc::new(Quiet)).await.unwrap();
+        let told: Vec<_> =
+            ran.states.values().map(|state| (&state.error, state.details.get("unknown"))).collect();
+        let (none, unknown) = (String::new(), serde_json::json!(true));
+        assert_eq!(told, [(&none, None), (&none, Some(&unknown)), (&none, Some(&unknown))], "{kind}");
+    }
+}
+
+/// A machine with next to nothing on it, where these programs answer.
+fn in_memory(programs: Scripted) -> Machine {
+    let files = Overlay::empty();
+    let owner = Owner { uid: 0, gid: 0 };
+    for path in ["/srv", "/var", "/var/lib", "/var/lib/dpkg", "/var/lib/dpkg/updates"] {
+        files.make_directory(path.as_ref(), 0o755, owner).unwrap();
+    }
+    let book = NewFile { content: b"", mode: 0o644, owner };
+    files.put_file("/var/lib/dpkg/status".as_ref(), &book).unwrap();
+    let (files, processes) = (Arc::new(files), Arc::new(programs));
+    Machine { files, processes, handle: tokio::runtime::Handle::current() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("S-47")]
+async fn s47_splay_adds_some_of_its_time_to_the_pause_between_tries() {
+    let states =
+        "some: {test.nop: [{retry: {attempts: 3, interval: 1, splay: 8}}]}\nnone: {test.nop: [{retry: 3}]}\n";
+    let place = Place::with(&[("c", states)]);
+    let (plan, options, cancel) = (place.plan("c"), place.options(Mode::Apply), CancellationToken::new());
+    let observer: Arc<dyn Observer> = Arc::new(Quiet);
+    let scene =
+        Scene { options: &options, machine: &place.machine, observer: observer.clone(), cancel: &cancel };
+    let hands = scene.hands(plan.clone(), plan.graph.clone(), None, Default::default(), observer);
+    let drawn: BTreeSet<Duration> = (0..64).map(|_| hands.splay(NodeId(0))).collect();
+    assert!(drawn.len() > 1 && drawn.iter().all(|pause| *pause <= Duration::from_secs(8)), "{drawn:?}");
+    assert!(drawn.last() > Some(&Duration::from_secs(1)), "{drawn:?}");
+    assert_eq!(hands.splay(NodeId(1)), Duration::ZERO);
 }
