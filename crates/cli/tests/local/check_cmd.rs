@@ -145,3 +145,54 @@ fn s43_a_kill_while_it_is_asked_leaves_it_unconfirmed() {
     assert_eq!(lines(&scratch, "log"), 1);
     assert_eq!(scratch.json(&["apply", "c"])["changed"], 0);
 }
+
+#[test]
+#[rule("S-43")]
+fn s43_what_is_checked_has_the_owner_that_the_file_will_have() {
+    if !nix::unistd::geteuid().is_root() {
+        zester_testkit::skip!("only root can give a file away");
+    }
+    let scratch = Scratch::with(
+        r#"
+conf:
+  file.managed:
+    - path: @T@/conf
+    - content: x
+    - user: nobody
+    - check_cmd: "stat -c %U:%a >> @T@/seen"
+    - mode: "0600"
+"#,
+    );
+    let result = scratch.json(&["apply", "c"]);
+    assert_eq!(result["failed"], 0, "{result}");
+    assert_eq!(scratch.read("seen").as_deref(), Some("nobody:600\n"));
+}
+
+#[test]
+#[rule("S-31", "S-43")]
+fn s43_a_revert_sweeps_what_a_kill_during_the_check_left() {
+    let scratch = Scratch::with(
+        r#"
+conf:
+  file.managed:
+    - path: @T@/etc/conf
+    - content: new
+    - check_cmd: "touch @T@/asking; n=0; until test -e @T@/fine || test $((n += 1)) -gt 1500; do sleep 0.02; done; true"
+"#,
+    );
+    scratch.write("etc/conf", "old");
+    let names = || {
+        let entries = std::fs::read_dir(scratch.path("etc")).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
+    };
+    let mut child = scratch.spawn(&["apply", "c"]);
+    wait_for("the check_cmd", || scratch.path("asking").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    scratch.write("fine", "");
+    assert!(names().iter().any(|name| name.starts_with(".zester-check-")), "{:?}", names());
+    let reverted = scratch.json(&["revert", "c"]);
+    assert_eq!(reverted["failed"], 0, "{reverted}");
+    assert_eq!(names(), ["conf"]);
+    assert_eq!(scratch.read("etc/conf").as_deref(), Some("old"));
+}

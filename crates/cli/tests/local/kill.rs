@@ -3,22 +3,27 @@
 //! What stands on the machine: files with and without a copy of their own to keep, directories that are made, changed
 //! through and through or removed, and sockets, which nobody can bring back once they are gone.
 
-use crate::scratch::Scratch;
+use crate::scratch::{Scratch, wait_for};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::process::Child;
 use std::time::{Duration, Instant};
 use zester_rule::rule;
 
 const FILES: usize = 50;
 /// An owner that nobody else is; only root can give to it.
 const OWNER: u32 = 12_345;
+/// The file of the first state.
+const FIRST: &str = "machine/file-0";
+/// So many rounds are tried for one kill that falls between the first change and the last.
+const TRIES: usize = 6;
 /// Removed by a state, with a socket inside.
 const REMOVED: &str = "machine/removed/run.sock";
 
-/// Four of these run side by side: 20 kills in every test run, 200 in `make soak`.
+/// Kills between the first change and the last. Four of these run side by side: 20 kills in every test run, 200 in `make soak`.
 fn kills() -> usize {
     if std::env::var_os("ZESTER_SOAK").is_some() { 50 } else { 5 }
 }
@@ -137,29 +142,54 @@ fn revert_words(scratch: &Scratch, by_run: bool) -> Option<Vec<String>> {
     Some(vec!["revert".into(), "--run".into(), undo?])
 }
 
+/// How many of the paths of an apply are as it leaves them.
+fn done_so_far(before: &Snapshot, now: &Snapshot) -> usize {
+    let differs = |(path, seen): &(&String, &(u32, u32, u32, Vec<u8>))| before.get(*path) != Some(seen);
+    now.iter().filter(differs).count() + before.keys().filter(|path| !now.contains_key(*path)).count()
+}
+
+/// Begins an apply, and returns when its first file stands.
+fn begun(scratch: &Scratch) -> Child {
+    let mut child = scratch.spawn(&["apply", "c"]);
+    wait_for("the first file", || {
+        scratch.read(FIRST).as_deref() == Some("after 0") || child.try_wait().unwrap().is_some()
+    });
+    child
+}
+
 fn kill_and_revert(seed: u64) {
-    let whole = {
+    let (mut rest, all) = {
         let scratch = Scratch::new();
         lay_out(&scratch);
+        let before = snapshot(&scratch.path("machine"));
+        let child = begun(&scratch);
         let started = Instant::now();
-        let applied = scratch.zester(&["apply", "c"]);
-        assert_eq!(applied.code, Some(0), "{} {}", applied.stdout, applied.stderr);
-        started.elapsed()
+        let applied = child.wait_with_output().unwrap();
+        assert!(applied.status.success(), "{applied:?}");
+        (started.elapsed(), done_so_far(&before, &snapshot(&scratch.path("machine"))))
     };
     let mut moments = Moments(seed);
-    let mut cut_off = 0;
     let kills = kills();
-    for round in 0..kills {
+    let (mut round, mut in_the_middle) = (0, 0);
+    while in_the_middle < kills {
+        assert!(round < kills * TRIES, "only {in_the_middle} of {round} kills fell in the middle");
+        round += 1;
         let scratch = Scratch::new();
         lay_out(&scratch);
         let mut before = snapshot(&scratch.path("machine"));
-        let after = Duration::from_micros(moments.next(whole.as_micros() as u64 * 11 / 10));
-        let mut child = scratch.spawn(&["apply", "c"]);
+        let after = Duration::from_micros(moments.next(rest.as_micros() as u64));
+        let mut child = begun(&scratch);
         // The moment itself is what is tested, not a condition.
         std::thread::sleep(after);
         let _ = child.kill();
-        let status = child.wait().unwrap();
-        cut_off += usize::from(!status.success());
+        child.wait().unwrap();
+        let done = done_so_far(&before, &snapshot(&scratch.path("machine")));
+        if 0 < done && done < all {
+            in_the_middle += 1;
+        } else {
+            // Faster than the one that was measured.
+            rest = rest * 3 / 4;
+        }
         let at = format!("seed {seed} round {round} after {after:?}");
         // A socket that is gone stays gone, and the revert says so; everything else comes back.
         let socket_stands =
@@ -187,7 +217,6 @@ fn kill_and_revert(seed: u64) {
         let again = scratch.zester(&["revert", "c", "--format", "json"]);
         assert_eq!(again.json()["changed"], 0, "{at}: a revert is used once");
     }
-    assert!(cut_off > kills / 4, "only {cut_off} of {kills} runs were cut off");
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod denied;
 mod dry_run;
 mod formats;
 mod graph;
+mod halfway;
 mod hung;
 mod kill;
 mod language;

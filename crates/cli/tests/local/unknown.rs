@@ -84,3 +84,77 @@ fn s44_what_is_found_is_known_and_what_nobody_brings_fails() {
     let check = scratch.json(&["check", "c"]);
     assert_eq!((check["failed"].as_u64(), check["unknown"].as_u64()), (Some(1), Some(0)), "{check}");
 }
+
+#[test]
+#[rule("S-44")]
+fn s44_what_runs_beside_a_state_brings_it_nothing() {
+    let scratch = Scratch::with(
+        "x:\n  cmd.run: [{command: \"true\"}]\nf:\n  file.managed: [{path: \"@T@/no/such/f\"}, {content: x}]\n",
+    );
+    for words in [&["check", "c", "--concurrency", "1"][..], &["check", "c"]] {
+        let check = scratch.json(words);
+        assert_eq!((check["failed"].as_u64(), check["unknown"].as_u64()), (Some(1), Some(0)), "{check}");
+    }
+}
+
+#[test]
+#[rule("S-44")]
+fn s44_what_is_in_the_way_may_go_only_by_whom_the_state_waits_for() {
+    let text = r#"
+clear:
+  cmd.run: [{command: "rmdir @T@/f"}]
+other:
+  test.nop: [{require: [{cmd: clear}]}]
+f:
+  file.managed: [{path: "@T@/f"}, {content: x}, {require: [{WHOM}]}]
+"#;
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("f")).unwrap();
+    scratch.write("states/c.zy", &text.replace("WHOM", "test: other"));
+    let check = scratch.json(&["check", "c"]);
+    assert_eq!((check["failed"].as_u64(), check["unknown"].as_u64()), (Some(0), Some(1)), "{check}");
+    let missing = &check["states"]["file.managed:f"]["details"]["missing"];
+    assert!(missing.as_str().unwrap().contains("is a directory, not a file"), "{check}");
+    // In a later level, and yet nobody's work.
+    let apart = text.replace("{require: [{cmd: clear}]}", "").replace("WHOM", "test: other");
+    scratch.write("states/c.zy", &apart);
+    let check = scratch.json(&["check", "c"]);
+    assert_eq!((check["failed"].as_u64(), check["unknown"].as_u64()), (Some(1), Some(0)), "{check}");
+}
+
+#[test]
+#[rule("S-44")]
+fn s44_a_user_and_a_directory_that_may_come_are_unknown() {
+    let scratch = Scratch::with(
+        r#"
+install:
+  cmd.run: [{command: "true"}]
+conf:
+  file.managed: [{path: "@T@/conf"}, {content: x}, {user: no-such-user}, {require: [{cmd: install}]}]
+below:
+  file.managed: [{path: "@T@/no/such/f"}, {content: x}, {require: [{cmd: install}]}]
+"#,
+    );
+    let check = scratch.json(&["check", "c"]);
+    assert_eq!((check["failed"].as_u64(), check["unknown"].as_u64()), (Some(0), Some(2)), "{check}");
+}
+
+#[test]
+#[rule("S-15", "S-44")]
+fn s44_what_is_unknown_opens_the_gate_of_a_prereq() {
+    let scratch = Scratch::with(
+        r#"
+install:
+  cmd.run: [{command: "true"}]
+stop:
+  cmd.run: [{command: "true"}, {require: [{cmd: install}]}, {prereq: [{file: conf}]}]
+conf:
+  file.managed: [{path: "@T@/no/such/conf"}, {content: x}]
+"#,
+    );
+    let check = scratch.json(&["check", "c"]);
+    let stop = &check["states"]["cmd.run:stop"];
+    assert_eq!((&stop["skipped"], &stop["changed"]), (&false.into(), &true.into()), "{check}");
+    assert_eq!(stop["details"]["forced"], "prereq", "{check}");
+    assert_eq!((check["failed"].as_u64(), check["unknown"].as_u64()), (Some(0), Some(1)), "{check}");
+}
