@@ -64,6 +64,8 @@ pub struct Driven {
     pub run: Run,
     /// In the order of the run.
     pub states: Vec<StateResult>,
+    /// Somebody hangs and may still be at work.
+    pub given_up: bool,
 }
 
 struct Cell {
@@ -80,6 +82,8 @@ struct Loop<'a> {
     under_way: HashMap<Id, (Command, Pulse)>,
     /// Tasks that hang, each on a thread, and that nobody waits for any more.
     given_up: usize,
+    /// Tasks that nobody waits for any more, those included that no thread was left for.
+    left: usize,
     cells: Vec<Cell>,
 }
 
@@ -101,6 +105,7 @@ pub async fn drive(
         tasks: JoinSet::new(),
         under_way: HashMap::new(),
         given_up: 0,
+        left: 0,
         cells,
     };
     // With as many tasks stuck as there are threads, no other can go on either.
@@ -137,10 +142,11 @@ pub async fn drive(
         let commands = run.step(event).map_err(illegal)?;
         this.carry_out(&run, commands);
     }
+    let given_up = this.left > 0;
     let mut by_node: IndexMap<usize, StateResult> =
         this.cells.into_iter().map(|cell| cell.result).enumerate().collect();
     let states = graph.ranked().iter().filter_map(|node| by_node.swap_remove(&node.index())).collect();
-    Ok(Driven { run, states })
+    Ok(Driven { run, states, given_up })
 }
 
 fn blank(graph: &Graph, node: NodeId) -> StateResult {
@@ -213,6 +219,7 @@ impl Loop<'_> {
         let all = self.given_up + hanging >= threads;
         let id = *self.under_way.iter().find(|(_, (_, pulse))| all || pulse.hangs())?.0;
         let (command, pulse) = self.under_way.remove(&id)?;
+        self.left += 1;
         let node = node_of(&command)?;
         let mut fault = Fault::canceled().touched();
         if pulse.hangs() {

@@ -33,6 +33,7 @@ pub use vault::ObjectVault;
 use crate::data_dir::{DataDir, is_readable};
 use crate::disk::Disk;
 use crate::error::Error;
+use crate::lock::RunLock;
 use log::{LogFile, Writer};
 use pending::Pending;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,6 +63,8 @@ pub struct Journal {
     disk: Arc<Disk>,
     vault: Arc<ObjectVault>,
     state: Mutex<Inner>,
+    /// Whoever still works for the run keeps the next one away.
+    _lock: Option<Arc<RunLock>>,
 }
 
 struct Inner {
@@ -100,7 +103,12 @@ impl Journal {
         let vault = Arc::new(ObjectVault::new(directory.join("objects"), disk.clone()));
         let (run_id, scope) = (run_id.to_string(), String::new());
         let inner = Inner { run_id, scope, graph: None, writer: None, pending, unconfirmed };
-        Ok(Journal { directory, disk, vault, state: Mutex::new(inner) })
+        Ok(Journal { directory, disk, vault, state: Mutex::new(inner), _lock: None })
+    }
+
+    /// Keeps the lock as long as anybody has this journal: a task that was given up may come back and go on.
+    pub fn under(self, lock: Arc<RunLock>) -> Journal {
+        Journal { _lock: Some(lock), ..self }
     }
 
     /// What this run was asked for, and its graph: written down only if it comes to change something.
@@ -225,6 +233,20 @@ impl Journal {
         settled: impl IntoIterator<Item = String>,
         owed: impl IntoIterator<Item = (String, Vec<String>)>,
     ) -> Result<(), Error> {
+        self.leave(settled, owed)?;
+        match self.lock().writer.take() {
+            Some(writer) => writer.close(),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends a run while somebody still works for it. Its log stays open for what they write, and the next run reads it like
+    /// that of a run that was cut off.
+    pub fn leave(
+        &self,
+        settled: impl IntoIterator<Item = String>,
+        owed: impl IntoIterator<Item = (String, Vec<String>)>,
+    ) -> Result<(), Error> {
         let mut inner = self.lock();
         let inner = &mut *inner;
         let mut dirty = false;
@@ -235,13 +257,7 @@ impl Journal {
             let scope = Some(inner.scope.as_str()).filter(|scope| !scope.is_empty());
             dirty |= inner.pending.owe(&watcher, changed, scope);
         }
-        if dirty {
-            inner.pending.save(&self.disk)?;
-        }
-        match inner.writer.take() {
-            Some(writer) => writer.close(),
-            None => Ok(()),
-        }
+        if dirty { inner.pending.save(&self.disk) } else { Ok(()) }
     }
 
     /// The graph of the run that an undo record belongs to; `None` in journals of earlier versions.

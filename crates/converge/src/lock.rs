@@ -104,7 +104,19 @@ impl RunLock {
 
     /// Ends a run that came to its end. A note that could not be taken out makes it look killed, no more.
     pub fn release(self) {
+        self.end();
+    }
+
+    /// Takes the note out; the lock is free once nobody holds it any more.
+    pub fn end(&self) {
         let _stays = self.write("");
+    }
+
+    /// Ends a run of which somebody still hangs and holds the lock: whoever waits learns for whom, and the run, which is
+    /// in the history, was not killed.
+    pub fn leave(&self, note: &Note) {
+        let _stays =
+            self.write(&format!("{}, which was canceled and hangs in a call to the system", note.words()));
     }
 
     fn write(&self, text: &str) -> std::io::Result<()> {

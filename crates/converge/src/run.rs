@@ -104,7 +104,7 @@ async fn run_here(
     let ran = match ran.await {
         Ok(ran) => ran,
         Err(error) => {
-            held.into_iter().for_each(|held| held.lock.release());
+            held.into_iter().for_each(|held| held.lock.end());
             return Err(error);
         }
     };
@@ -124,14 +124,21 @@ async fn run_here(
     }
     if let Some(held) = held {
         // Whatever cannot be written: what was done is told.
-        if let Err(error) = held.journal.finish(ran.settled, ran.owed) {
+        let written = match ran.given_up {
+            true => held.journal.leave(ran.settled, ran.owed),
+            false => held.journal.finish(ran.settled, ran.owed),
+        };
+        if let Err(error) = written {
             troubles.push(unwritten(&error));
         }
         result.error = troubles.join("; ");
         if let Err(error) = history::add(&held.data_dir, &Summary::of(&result, &note, now())) {
             observer.notice(&format!("the run could not be added to the history: {error}"));
         }
-        held.lock.release();
+        match ran.given_up {
+            true => held.lock.leave(&note),
+            false => held.lock.end(),
+        }
     }
     result.error = troubles.join("; ");
     Ok(result)
@@ -164,7 +171,7 @@ fn with_whole_id(options: &Options) -> Result<Options, Error> {
 /// What a mutating run holds while it lasts.
 struct Held {
     data_dir: DataDir,
-    lock: RunLock,
+    lock: Arc<RunLock>,
     journal: Arc<Journal>,
 }
 
@@ -195,7 +202,11 @@ impl Held {
             observer.notice(&format!("a run that was killed could not be added to the history: {error}"));
         }
         match Journal::open(&data_dir, &note.run_id) {
-            Ok(journal) => Ok(Held { data_dir, lock, journal: Arc::new(journal) }),
+            Ok(journal) => {
+                let lock = Arc::new(lock);
+                let journal = Arc::new(journal.under(lock.clone()));
+                Ok(Held { data_dir, lock, journal })
+            }
             Err(error) => {
                 lock.release();
                 Err(error)
@@ -217,6 +228,8 @@ impl Held {
 struct Ran {
     states: Vec<StateResult>,
     canceled: bool,
+    /// Somebody hangs and may still be at work.
+    given_up: bool,
     /// Watchers that are owed nothing any more.
     settled: Vec<String>,
     /// Watchers that are owed a refresh, and by the change of what.
@@ -259,6 +272,7 @@ impl Scene<'_> {
         let driven = drive(run, hands, self.observer.as_ref(), self.cancel).await?;
         Ok(Ran {
             canceled: driven.run.is_canceled(),
+            given_up: driven.given_up,
             settled: refresh::settled(&driven, &owed),
             owed: refresh::owed(&driven),
             states: driven.states,
@@ -319,15 +333,21 @@ impl Scene<'_> {
         let quiet = Withholding { inner: observer.clone(), names };
         let machine_run = Run::new(selection.graph, Mode::Revert, options.concurrency);
         let driven = drive(machine_run, hands.clone(), &quiet, cancel).await?;
-        let canceled = driven.run.is_canceled();
+        let (canceled, given_up) = (driven.run.is_canceled(), driven.given_up);
         // From here on something may have been done: whatever goes wrong is told beside it.
         let mut troubles = std::mem::take(&mut *hands.unnoted.lock().unwrap_or_else(PoisonError::into_inner));
         let refreshes = Refreshes::after(&duties, &driven.states);
         if let Err(error) = journal.excuse(taken_on.iter().filter(|duty| !refreshes.hold(duty))) {
             troubles.push(unwritten(&error));
         }
-        let mut ran =
-            Ran { states: driven.states, canceled, settled: Vec::new(), owed: Vec::new(), troubles };
+        let mut ran = Ran {
+            states: driven.states,
+            canceled,
+            given_up,
+            settled: Vec::new(),
+            owed: Vec::new(),
+            troubles,
+        };
         self.refresh(&mut ran, refreshes, plan.as_deref(), journal).await;
         for result in ran.states.iter().filter(|result| quiet.names.contains(&result.name)) {
             if result.diff == NOTHING || result.skipped {
@@ -387,6 +407,7 @@ impl Scene<'_> {
         let run = Run::new(graph, Mode::Apply, self.options.concurrency);
         let driven = drive(run, hands, explaining.as_ref(), self.cancel).await?;
         ran.canceled = driven.run.is_canceled();
+        ran.given_up |= driven.given_up;
         let results = explaining.told();
         refreshes.ran(plan, &results);
         for result in results {

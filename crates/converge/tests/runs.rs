@@ -2,9 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use zester_converge::Error;
 use zester_converge::data_dir::DataDir;
@@ -13,11 +16,15 @@ use zester_converge::drive::Quiet;
 use zester_converge::functions::Access;
 use zester_converge::inputs::Request;
 use zester_converge::journal::Glance;
+use zester_converge::lock::{Note, RunLock};
 use zester_converge::machine::Machine;
 use zester_converge::plan::Plan;
 use zester_converge::run::{self, Options};
 use zester_model::outcome::{Mode, RunResult};
 use zester_rule::rule;
+
+/// Opening a pipe in this way works only while somebody waits at its other end.
+const O_NONBLOCK: i32 = 0o4000;
 
 /// A tree `c` in a directory of its own, and what runs of it left.
 struct Scratch {
@@ -66,7 +73,7 @@ impl Scratch {
             data_dir: self.path("data"),
             concurrency: 1,
             deadline: Deadline::none(),
-            no_wait: true,
+            no_wait: false,
             force: false,
             run: None,
         };
@@ -103,4 +110,43 @@ async fn s43_a_revert_leads_back_to_what_the_check_cmd_had_said_before() {
     assert_eq!(scratch.run(Mode::Revert).await.unwrap().changed, 1);
     assert!(!scratch.path("tree").exists());
     assert!(scratch.unconfirmed().is_empty(), "what is gone need not be in place");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("S-32", "S-42")]
+async fn s32_who_was_given_up_keeps_the_next_run_waiting_until_it_is_gone() {
+    let made = "made:\n  file.directory: [{path: @T@/made}]\n";
+    let reads = "f:\n  file.managed: [{path: @T@/f}, {source: salt://pipe}, {require: [{file: made}]}]\n";
+    let scratch = Scratch::with(&format!("{made}{reads}"));
+    assert!(Command::new("mkfifo").arg(scratch.path("states/pipe")).status().unwrap().success());
+    let (pipe, cancel) = (scratch.path("states/pipe"), scratch.cancel.clone());
+    let cancel_once_it_reads = tokio::spawn(async move {
+        loop {
+            if let Ok(writer) = OpenOptions::new().write(true).custom_flags(O_NONBLOCK).open(&pipe) {
+                cancel.cancel();
+                return writer;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    let result = scratch.run(Mode::Apply).await.unwrap();
+    let writer = cancel_once_it_reads.await.unwrap();
+    assert_eq!(result.states["file.managed:f"].details["uninterruptible"], true);
+
+    let scratch = Scratch { cancel: CancellationToken::new(), ..scratch };
+    let note = Note { run_id: "r".into(), mode: Mode::Apply, asked: "c".into(), pid: 1, started_at: 1 };
+    let refused = RunLock::take(&scratch.data_dir(), &note, true, &scratch.cancel, |_| {}).await.unwrap_err();
+    assert!(refused.to_string().contains("canceled and hangs"), "{refused}");
+    let logs = |extension: &str| {
+        let names = fs::read_dir(scratch.path("data/journal")).unwrap().map(|entry| entry.unwrap().path());
+        names.filter(|path| path.extension().is_some_and(|found| found == extension)).count()
+    };
+    assert_eq!((logs("open"), logs("log")), (1, 0), "it may still write");
+
+    drop(writer);
+    scratch.write(made);
+    assert!(scratch.run(Mode::Apply).await.unwrap().success);
+    assert_eq!((logs("open"), logs("log")), (0, 1));
+    let runs = zester_converge::history::with_current(&scratch.data_dir(), 9).unwrap();
+    assert_eq!(runs.iter().map(|run| run.canceled).collect::<Vec<_>>(), [false, true], "nobody was killed");
 }

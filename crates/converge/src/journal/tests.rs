@@ -190,6 +190,22 @@ fn s43_what_was_cut_off_before_its_check_cmd_passed_is_unconfirmed_until_it_has(
 }
 
 #[test]
+#[rule("S-32", "S-43")]
+fn s32_who_is_late_writes_to_the_log_of_its_own_run() {
+    let place = place();
+    let journal = Journal::open(&place.dir, "r1").unwrap();
+    journal.announce(Intent { confirms: true, ..intent("conf", &["service"]) }).unwrap();
+    journal.leave([], []).unwrap();
+    let late = Ended { unconfirmed: Some(true), touched: true, ..ended("conf", false, true) };
+    journal.ended(late).unwrap();
+    drop(journal);
+    let next = Journal::open(&place.dir, "r2").unwrap();
+    assert_eq!(owed(&next), ["service"]);
+    assert!(next.is_unconfirmed("conf"));
+    assert_eq!(Glance::read(&place.dir).unwrap().runs, ["r1"], "one log");
+}
+
+#[test]
 #[rule("S-39")]
 fn s39_a_refresh_is_settled_by_the_watcher_alone() {
     let place = place();
