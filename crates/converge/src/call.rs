@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use zester_compile::{Ask, Tree};
 use zester_model::catalog::Kind;
 use zester_model::suggest::did_you_mean;
+use zester_model::words::{ATTRIBUTES, Attribute, Takes};
 
 /// What the one file is called in messages.
 const SHOWN: &str = "command line";
@@ -215,14 +216,25 @@ fn source(kind: &Kind, words: &Words) -> Result<String, Error> {
     // The user's words are never a template, whatever stands in them: the first line leaves Jinja out (S-47).
     let mut text = format!("#!yaml\n{}:\n  {}:\n", quoted(&id), kind.name);
     for (key, value) in &words.named {
-        // What is no parameter is an attribute of every state, and says itself what it takes.
-        let collects = kind.parameter(key).is_none_or(|parameter| parameter.collects);
-        writeln!(text, "    - {}: {}", quoted(key), value.written(collects)).map_err(fail)?;
+        let value = match kind.parameter(key) {
+            Some(parameter) => value.written(parameter.collects),
+            // `[ -f /etc/x ]` is a command and no list.
+            None if is_command(key) => value.verbatim(),
+            // What is no parameter is an attribute of every state, and says itself what it takes.
+            None => value.written(true),
+        };
+        writeln!(text, "    - {}: {value}", quoted(key)).map_err(fail)?;
     }
     if words.named.is_empty() {
         text.push_str("    []\n");
     }
     Ok(text)
+}
+
+/// Whether the text of an attribute is a shell command: a guard, or `check_cmd`.
+fn is_command(key: &str) -> bool {
+    let commands = |attribute: &Attribute| matches!(attribute.takes, Takes::Commands | Takes::Guards);
+    ATTRIBUTES.iter().any(|attribute| attribute.word == key && commands(attribute))
 }
 
 struct OneFile {
@@ -413,6 +425,20 @@ mod tests {
             assert_eq!(state.name.as_str(), format!("file.managed:{words}"));
             let given = state.params.iter().find(|param| param.name == "content").unwrap();
             assert_eq!(given.value.as_text(), Some(words.as_str()));
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    #[rule("C-15")]
+    async fn c15_a_guard_of_a_call_is_the_command_that_was_typed() {
+        for command in ["[ -f /etc/passwd ]", "{ true; }", "{fun: test.echo}", "yes", "'a b' # c", "5", "~"] {
+            let given = ["onlyif", "unless", "check_cmd"].map(|key| format!("{key}={command}"));
+            let line: Vec<&str> = std::iter::once("x").chain(given.iter().map(String::as_str)).collect();
+            let attributes = planned("test.nop", &line).await.program.states[0].attributes.clone();
+            assert_eq!(attributes.onlyif, [command]);
+            assert_eq!(attributes.unless, [command]);
+            assert_eq!(attributes.check_cmd, [command]);
+            assert!(attributes.asks.is_empty(), "{command}");
         }
     }
 

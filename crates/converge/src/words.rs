@@ -84,6 +84,14 @@ impl Given {
         }
     }
 
+    /// As it stands in a state file where the letters are the value.
+    pub fn verbatim(&self) -> String {
+        match self {
+            Given::Letters(letters) => quoted(letters),
+            Given::Value(value) => written(value),
+        }
+    }
+
     /// As it stands in a state file. A parameter that takes no lists and maps gets none, however the letters look.
     pub fn written(&self, collects: bool) -> String {
         let letters = match self {

@@ -42,8 +42,8 @@ fn s45_c12_c15_words_on_the_fleet_are_read_as_on_one_machine() {
         }
         assert_eq!(up.json(&["peel-1", "test.echo", letters], 0)["peels"]["peel-1"]["return"], letters);
     }
-    let pair = up.json(&["peel-1", "cmd.run", "true", "onlyif=['true', 'true']", "timeout=5"], 0);
-    assert_eq!(pair["peels"]["peel-1"]["return"]["changed"], 1, "lists and numbers are read: {pair}");
+    let guarded = up.json(&["peel-1", "cmd.run", "true", "onlyif=[ -d / ]", "timeout=5"], 0);
+    assert_eq!(guarded["peels"]["peel-1"]["return"]["changed"], 1, "a guard is a command: {guarded}");
 
     // A name that nobody has is said, and missing.
     let done = up.zester(&["L@peel-1,nosuch", "test.ping"]).exits(3);

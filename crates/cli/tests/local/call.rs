@@ -18,7 +18,9 @@ fn c12_a_state_module_runs_with_check_apply_and_attributes() {
     assert_eq!(scratch.json(&words)["changed"], 1);
     assert_eq!(scratch.read("x").as_deref(), Some("a: b"));
     assert_eq!(scratch.json(&words)["changed"], 0);
-    assert_eq!(scratch.json(&["call", "cmd.run", "touch @T@/y", "unless=true"])["changed"], 0);
+    for guard in ["unless=true", "unless=[ -d @T@ ]", "onlyif=[ -e @T@/no ]"] {
+        assert_eq!(scratch.json(&["call", "cmd.run", "touch @T@/y", guard])["changed"], 0, "{guard}");
+    }
 }
 
 #[test]
