@@ -8,13 +8,13 @@ use crate::functions::{self, Access, Arguments, FUNCTIONS, Function};
 use crate::inputs::{Inputs, Request};
 use crate::machine::Machine;
 use crate::plan::Plan;
-use crate::words::{Given, Words, given_value, quoted, truth};
+use crate::words::{Given, Wanted, Words, given_value, quoted, truth};
 use std::fmt::Write;
 use tokio_util::sync::CancellationToken;
 use zester_compile::{Ask, Tree};
 use zester_model::catalog::Kind;
 use zester_model::suggest::did_you_mean;
-use zester_model::words::{ATTRIBUTES, Attribute, Takes};
+use zester_model::words::{ATTRIBUTES, Takes};
 
 /// What the one file is called in messages.
 const SHOWN: &str = "command line";
@@ -216,14 +216,7 @@ fn source(kind: &Kind, words: &Words) -> Result<String, Error> {
     // The user's words are never a template, whatever stands in them: the first line leaves Jinja out (S-47).
     let mut text = format!("#!yaml\n{}:\n  {}:\n", quoted(&id), kind.name);
     for (key, value) in &words.named {
-        let value = match kind.parameter(key) {
-            Some(parameter) => value.written(parameter.collects),
-            // `[ -f /etc/x ]` is a command and no list.
-            None if is_command(key) => value.verbatim(),
-            // What is no parameter is an attribute of every state, and says itself what it takes.
-            None => value.written(true),
-        };
-        writeln!(text, "    - {}: {value}", quoted(key)).map_err(fail)?;
+        writeln!(text, "    - {}: {}", quoted(key), value.written(wanted(kind, key))).map_err(fail)?;
     }
     if words.named.is_empty() {
         text.push_str("    []\n");
@@ -231,10 +224,18 @@ fn source(kind: &Kind, words: &Words) -> Result<String, Error> {
     Ok(text)
 }
 
-/// Whether the text of an attribute is a shell command: a guard, or `check_cmd`.
-fn is_command(key: &str) -> bool {
-    let commands = |attribute: &Attribute| matches!(attribute.takes, Takes::Commands | Takes::Guards);
-    ATTRIBUTES.iter().any(|attribute| attribute.word == key && commands(attribute))
+/// What a key takes. What is no parameter is an attribute of every state.
+fn wanted(kind: &Kind, key: &str) -> Wanted {
+    if let Some(parameter) = kind.parameter(key) {
+        return Wanted { text: parameter.text, collects: parameter.collects };
+    }
+    let attribute = ATTRIBUTES.iter().find(|attribute| attribute.word == key);
+    match attribute.map(|attribute| attribute.takes) {
+        // `[ -f /etc/x ]` is a command and no list.
+        Some(Takes::Commands | Takes::Guards) => Wanted { text: true, collects: false },
+        Some(Takes::Names) => Wanted { text: true, collects: true },
+        _ => Wanted { text: false, collects: true },
+    }
 }
 
 struct OneFile {
@@ -449,7 +450,7 @@ mod tests {
         let line = ["/x", "content=0x1F", "mode=0644", "source=[a, b]", "makedirs=yes"];
         let text = source(managed, &words(&line)).unwrap();
         for wanted in
-            ["\"content\": 0x1F\n", "\"mode\": 0644\n", "\"source\": [a, b]\n", "\"makedirs\": yes\n"]
+            ["\"content\": \"0x1F\"\n", "\"mode\": \"0644\"\n", "\"source\": [a, b]\n", "\"makedirs\": yes\n"]
         {
             assert!(text.contains(wanted), "{text}");
         }
@@ -457,5 +458,34 @@ mod tests {
             let text = source(managed, &words(&["/x", &format!("content={letters}")])).unwrap();
             assert!(text.contains(&format!("\"content\": \"{letters}\"\n")), "{text}");
         }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    #[rule("C-15")]
+    async fn c15_a_text_keeps_its_quotes_and_all_that_means_something_in_yaml() {
+        for letters in [
+            "5 # five",
+            "yes # no",
+            "\"/opt/my prog\"",
+            "'q'",
+            "&a 5",
+            "&a b",
+            "!!int 5",
+            "!!str 5",
+            "*a",
+            "yes",
+        ] {
+            for (kind, key) in
+                [("file.managed", "content"), ("file.managed", "source"), ("cmd.run", "command")]
+            {
+                let given = format!("{key}={letters}");
+                let program = planned(kind, &["/x", &given]).await.program;
+                let param = program.states[0].params.iter().find(|param| param.name == key).unwrap();
+                assert_eq!(param.value.as_text(), Some(letters), "{kind} {key}");
+            }
+        }
+        let program = planned("file.managed", &["/x", "content=x", "makedirs=yes # so be it"]).await.program;
+        let makedirs = program.states[0].params.iter().find(|param| param.name == "makedirs").unwrap();
+        assert_eq!(makedirs.value.read::<bool>(), Ok(true), "any other type is read as YAML");
     }
 }

@@ -15,6 +15,14 @@ pub enum Given {
     Value(Json),
 }
 
+/// What the parameter takes that a value is for.
+#[derive(Copy, Clone, Debug)]
+pub struct Wanted {
+    pub text: bool,
+    /// Lists and maps.
+    pub collects: bool,
+}
+
 /// `ID k=v k=v`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Words {
@@ -84,21 +92,16 @@ impl Given {
         }
     }
 
-    /// As it stands in a state file where the letters are the value.
-    pub fn verbatim(&self) -> String {
-        match self {
-            Given::Letters(letters) => quoted(letters),
-            Given::Value(value) => written(value),
-        }
-    }
-
-    /// As it stands in a state file. A parameter that takes no lists and maps gets none, however the letters look.
-    pub fn written(&self, collects: bool) -> String {
+    /// As it stands in a state file. A parameter that takes no lists and maps gets none, however the letters look, and a
+    /// text gets every letter: its quotes, and what would be a comment.
+    pub fn written(&self, Wanted { text, collects }: Wanted) -> String {
         let letters = match self {
             Given::Letters(letters) => letters,
             Given::Value(value) => return written(value),
         };
         match parse_value(letters) {
+            Some(Json::Array(_) | Json::Object(_)) if collects => letters.clone(),
+            _ if text => quoted(letters),
             Some(Json::String(read)) => quoted(&read),
             Some(Json::Bool(_) | Json::Number(_)) if letters.trim() == letters => letters.clone(),
             Some(_) if collects => letters.clone(),
@@ -210,7 +213,11 @@ mod tests {
         });
         let Json::Object(map) = &values else { panic!() };
         for (key, given) in Words::of_values(None, &[], map).named {
-            assert_eq!(yaml(&given.written(true)), Ok(values[&key].clone()), "{key}");
+            assert_eq!(
+                yaml(&given.written(Wanted { text: false, collects: true })),
+                Ok(values[&key].clone()),
+                "{key}"
+            );
         }
     }
 

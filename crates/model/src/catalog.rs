@@ -15,6 +15,8 @@ pub struct Parameter {
     pub takes: String,
     /// Takes a list or a map. On a command line `[a]` is one only then, and otherwise a text (C-15).
     pub collects: bool,
+    /// Takes a text. On a command line it is the letters as they were typed, quotes and all (C-15).
+    pub text: bool,
     pub doc: String,
 }
 

@@ -44,6 +44,7 @@ pub(crate) fn describe<R: Resource>() -> Kind {
         required: required.contains(&name.as_str()) && name != R::PRIMARY,
         takes: takes(property, R::LISTS.contains(&name.as_str())),
         collects: collects(property) || R::LISTS.contains(&name.as_str()),
+        text: text(property) || R::LISTS.contains(&name.as_str()) && text(&property["items"]),
         doc: property["description"].as_str().unwrap_or_default().to_string(),
     });
     Kind {
@@ -85,6 +86,18 @@ fn collects(property: &Json) -> bool {
         Json::Array(sorts) => sorts.iter().any(is_one),
         sort => is_one(sort),
     }
+}
+
+/// Whether a parameter may be a text. One that takes anything is none: it wants the value.
+fn text(property: &Json) -> bool {
+    let forms = property["anyOf"].as_array().or_else(|| property["oneOf"].as_array());
+    if let Some(forms) = forms {
+        return forms.iter().any(text);
+    }
+    let choices = property["enum"].as_array().into_iter().flatten();
+    let sorts = property["type"].as_array().into_iter().flatten();
+    choices.chain([&property["const"]]).any(Json::is_string)
+        || sorts.chain([&property["type"]]).any(|sort| sort == "string")
 }
 
 /// What a parameter takes, in words.

@@ -103,6 +103,7 @@ fn describe() -> Kind {
         required: false,
         takes: "module".to_string(),
         collects: false,
+        text: true,
         doc: "The module to run, with its parameters beside it.".to_string(),
     };
     Kind {

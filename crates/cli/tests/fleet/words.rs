@@ -33,7 +33,7 @@ fn s45_c12_c15_words_on_the_fleet_are_read_as_on_one_machine() {
         refused(&up, words, wanted);
     }
 
-    for letters in ["1.10", "007", "0644", "yes", "0x1F", "[main]", "null"] {
+    for letters in ["1.10", "007", "0644", "yes", "0x1F", "[main]", "null", "5 # five", "'q'"] {
         let (path, content) = (up.path("x").display().to_string(), format!("content={letters}"));
         for direct in [&[][..], &["--direct"]] {
             let words = [&["peel-1", "file.managed", &path, &content, "mode=0600"][..], direct].concat();

@@ -126,9 +126,9 @@ fn c12_a_call_without_its_primary_parameter_runs_nothing() {
 #[rule("C-15")]
 fn c15_a_text_arrives_with_the_letters_that_were_typed() {
     let scratch = Scratch::new();
-    for letters in
-        ["1.10", "007", "0644", "yes", "0x1F", "1e3", "[main]", "{a: 1}", "null", "~", " 5 ", "a: b"]
-    {
+    let plain = ["1.10", "007", "0644", "yes", "0x1F", "1e3", "[main]", "{a: 1}", "null", "~", " 5 ", "a: b"];
+    let yaml = ["5 # five", "yes # no", "\"/opt/my prog\"", "'q'", "&a 5", "!!int 5"];
+    for letters in plain.into_iter().chain(yaml) {
         let content = format!("content={letters}");
         scratch.json(&["call", "file.managed", "@T@/x", &content, "mode=0600"]);
         assert_eq!(scratch.read("x").as_deref(), Some(letters));
