@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Converges the quickstart in a scratch directory, twice, then shows the graph. Needs no root and no server.
+# Converges the quickstart in a scratch directory, twice, shows the graph, and takes it all back. Needs no root and no server.
 set -euo pipefail
 zester=$(realpath "${1:?usage: try.sh ZESTER}")
 here=$(cd "$(dirname "$0")" && pwd)
@@ -16,6 +16,7 @@ say check quickstart;         "$zester" check  "${common[@]}"
 say apply quickstart;         "$zester" apply  "${common[@]}"
 say apply quickstart "(again: nothing to do)"; "$zester" apply "${common[@]}"
 say graph quickstart;         "$zester" graph quickstart --settings "$scratch/settings.yaml"
+say revert quickstart;        "$zester" revert "${common[@]}"
 echo
 echo "Next: read $(realpath --relative-to="$OLDPWD" "$here")/states/quickstart.zy, or try"
 echo "  zester graph quickstart --format html > graph.html      a picture of it"

@@ -15,6 +15,8 @@ use zester_host::{Act, Fault, FaultKind, Look, Meta, Owner, Sort, Touch};
 use zester_model::outcome::Details;
 
 const DIRECTORY_MODE: u32 = 0o755;
+/// Names that are told of what stands in the way of a revert.
+const NAMED_MAX: usize = 3;
 /// Paths that one record of the journal can hold.
 const STEPS_MAX: usize = 50_000;
 /// Lines of a diff; a tree can have a million entries.
@@ -203,7 +205,8 @@ impl Drift {
             _ if step.before != Standing::Absent => step.revert_attributes(cx),
             // Made by us, used by others since: what they put inside is not ours to remove.
             Some(meta) if meta.sort == Sort::Directory && !cx.touch.list(&step.path)?.is_empty() => {
-                let message = format!("{} is not empty", step.path.display());
+                let inside = some_of(&cx.touch.list(&step.path)?);
+                let message = format!("{} is not empty: {inside}", step.path.display());
                 Err(Fault::new(FaultKind::ChangedSince, message).hint("empty it first"))
             }
             _ => step.revert(cx),
@@ -291,6 +294,15 @@ followed. A revert removes a directory that was created here only if it is empty
             None => Ok(Change { changed: !lines.is_empty(), diff: lines.join("\n"), ..Change::default() }),
             Some(fault) => Err(fault),
         }
+    }
+}
+
+/// The first few names, and how many more.
+fn some_of(names: &[std::ffi::OsString]) -> String {
+    let shown: Vec<_> = names.iter().take(NAMED_MAX).map(|name| name.to_string_lossy()).collect();
+    match names.len().saturating_sub(NAMED_MAX) {
+        0 => format!("it holds {}", shown.join(", ")),
+        more => format!("it holds {} and {more} more", shown.join(", ")),
     }
 }
 
