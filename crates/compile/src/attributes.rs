@@ -23,7 +23,7 @@ pub const ORDER_LAST: i64 = 1_000_000;
 const UNSUPPORTED: [(&str, &str); 7] = [
     (
         "fire_event",
-        "events go over the bus: run `zester event send` from a `cmd.run` that has `onchanges` on this state",
+        "there are no events yet: let a `cmd.run` that has `onchanges` on this state tell whoever must know",
     ),
     ("parallel", "states of a level already run in parallel: remove it"),
     ("aggregate", "packages that one state lists are installed together: use `pkgs`"),

@@ -41,6 +41,10 @@ fn is_path(reference: &str) -> bool {
 
 /// Finds the one file that a reference names. `from` is the path of the file that names it.
 pub fn find(tree: &dyn Tree, reference: &str, from: Option<&str>) -> Result<String, Failure> {
+    if reference.is_empty() {
+        let hint = "name a file, as in `web.config` or `web/config.zy`";
+        return Err(Failure::new("an empty word is no reference".into()).hint(hint.to_string()));
+    }
     let outside = || {
         Failure::new(format!("`{reference}` leaves the {}", tree.called()))
             .hint("name a file below it, as in `web.config` or `web/config.zy`".to_string())
@@ -87,8 +91,10 @@ fn dotted(tree: &dyn Tree, reference: &str, stem: &str) -> Result<String, Failur
     match found.as_slice() {
         [one] => Ok((*one).clone()),
         [] => {
-            let message =
-                format!("there is no file for `{reference}`: looked for `{stem}.zy` and `{stem}/init.zy`");
+            let message = format!(
+                "there is no file for `{reference}`: looked for `{stem}.zy` and `{stem}/init.zy`, and the same with \
+                 `.sls`"
+            );
             Err(Failure::new(message).suggest(tree, &name_of(stem), true))
         }
         several => {

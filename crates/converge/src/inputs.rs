@@ -175,7 +175,12 @@ fn locate(references: &[String], states: Option<&Path>) -> Result<(PathBuf, Ask)
             let root = root.canonicalize().ok()?;
             real.strip_prefix(root).ok().map(|below| below.to_string_lossy().into_owned())
         };
+        let itself = || {
+            let next = "name a state file, or a reference below it, as in `web.config`";
+            Error::other(format!("{reference} is a directory and no reference; {next}"))
+        };
         match below(&root) {
+            Some(inside) if inside.is_empty() => return Err(itself()),
             Some(inside) => asked.push(inside),
             None if states.is_none() && asked.is_empty() => {
                 root = path
@@ -183,7 +188,7 @@ fn locate(references: &[String], states: Option<&Path>) -> Result<(PathBuf, Ask)
                     .filter(|dir| !dir.as_os_str().is_empty())
                     .unwrap_or(Path::new("."))
                     .to_path_buf();
-                asked.extend(below(&root));
+                asked.push(below(&root).filter(|inside| !inside.is_empty()).ok_or_else(itself)?);
             }
             None => {
                 let message = format!("{reference} is outside the states directory {}", root.display());
@@ -315,6 +320,10 @@ mod tests {
             error.ends_with("hostname is no state file: the names of those end in .zy, .sls, .yaml, .yml"),
             "{error}"
         );
+        for directory in ["/".to_string(), "./".into(), path("")] {
+            let error = locate(std::slice::from_ref(&directory), None).unwrap_err().to_string();
+            assert!(error.contains("is a directory and no reference; name a state file"), "{error}");
+        }
         let (root, ask) = locate(&[path("web.zy")], None).unwrap();
         assert_eq!(root, temp.path());
         assert!(matches!(ask, Ask::References(names) if names == ["web.zy"]));

@@ -31,6 +31,12 @@ pub fn tree(
         Ask::References(named) => named.clone(),
         Ask::Highstate => all_files(inputs.tree.root())?,
     };
+    if asks.is_empty() {
+        let root = inputs.tree.root().display();
+        return Err(Error::other(format!(
+            "there is no state file below {root}: nothing ends in .zy or .sls"
+        )));
+    }
     let mut found = Found { problems: Vec::new(), sources: Sources::default(), checked: asks.len() };
     for reference in asks {
         let ask = if reference == "top.zy" { Ask::Highstate } else { Ask::References(vec![reference]) };

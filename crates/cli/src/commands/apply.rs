@@ -39,8 +39,9 @@ pub fn apart(command: &str, words: Vec<String>) -> Result<(Vec<String>, Vec<Give
     let mut named = Words::parse(&words);
     let tests = named.take("test");
     if let Some((key, value)) = named.named.first() {
+        let also = if command == "check" { " and nothing else" } else { ", and --test" };
         return Err(Failure::usage(format!(
-            "`{key}={}` is no reference; {command} takes references, and --test",
+            "`{key}={}` is no reference; {command} takes references{also}",
             value.shown()
         )));
     }

@@ -161,8 +161,9 @@ fn s4_what_is_ambiguous_missing_or_outside_is_an_error() {
     assert_eq!(text(&old, "web"), "`web` is ambiguous: `web.zy` and `web.sls` exist [keep one of them]");
     assert_eq!(
         text(&[("web.zy", "")], "wbe"),
-        "there is no file for `wbe`: looked for `wbe.zy` and `wbe/init.zy` [did you mean `web`?]"
+        "there is no file for `wbe`: looked for `wbe.zy` and `wbe/init.zy`, and the same with `.sls` [did you mean `web`?]"
     );
+    assert!(text(&[], "").starts_with("an empty word is no reference"));
     for include in ["../x.zy", "/etc/x.zy", "salt://../x.zy", "...x", "a/../../x.zy"] {
         let source = format!("include:\n  - {include}\n");
         assert_eq!(

@@ -228,7 +228,7 @@ fn s41_what_salt_has_and_we_have_not_is_never_ignored() {
         let found = problem(&format!("x:\n  test.nop:\n    - {key}: true\n"));
         assert!(found.starts_with(&format!("states/c.zy:3:7: `{key}` is not supported [")), "{found}");
     }
-    assert!(problem("x:\n  test.nop: [{fire_event: true}]\n").contains("zester event send"));
+    assert!(problem("x:\n  test.nop: [{fire_event: true}]\n").contains("there are no events yet"));
 }
 
 #[test]
