@@ -13,7 +13,8 @@ use zester_model::source::Sources;
 /// The answer of a command, before anybody decided how it looks.
 pub enum Answer {
     /// A run ended; the live view has already shown its states where there was one.
-    Run { result: Box<RunResult>, plan: Option<Arc<Plan>> },
+    /// `undoable`: it left something that a revert could undo.
+    Run { result: Box<RunResult>, plan: Option<Arc<Plan>>, undoable: bool },
     /// A document for machines, and the same for people.
     Document { json: Json, text: String },
     /// Text in every format: a picture, a script, a page.

@@ -12,10 +12,12 @@ use std::sync::Arc;
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 use zester_converge::Error;
+use zester_converge::data_dir::DataDir;
 use zester_converge::deadline::Deadline;
 use zester_converge::drive::Observer;
 use zester_converge::functions::Access;
 use zester_converge::inputs::Request;
+use zester_converge::journal;
 use zester_converge::machine::Machine;
 use zester_converge::plan::Plan;
 use zester_converge::run::{self, Options};
@@ -243,7 +245,16 @@ impl App {
             Some(exit) if result.canceled => exit,
             _ => Exit::of_run(&result),
         };
-        Ok((answer::Answer::Run { result: Box::new(result), plan }, exit))
+        let undoable = result.mode == Mode::Apply && self.is_undoable(options, &result.run_id);
+        Ok((answer::Answer::Run { result: Box::new(result), plan, undoable }, exit))
+    }
+
+    /// By the records that a revert would use; what they say cannot be promised if they cannot be read.
+    fn is_undoable(&self, options: &Options, run_id: &str) -> bool {
+        let left = DataDir::existing(&options.data_dir).and_then(|data_dir| {
+            data_dir.map_or(Ok(false), |data_dir| journal::is_undoable(&data_dir, run_id))
+        });
+        self.output.is_text() && left.unwrap_or(false)
     }
 
     /// Waits for a run, which works on threads of its own.

@@ -120,6 +120,21 @@ pub fn with_current(data_dir: &DataDir, count: usize) -> Result<Vec<Summary>, Er
     Ok(runs)
 }
 
+/// The newest runs that the journal has a log of and the history no line: it could not be written then. `listed` are those
+/// that are shown, `logs` the runs of the journal, oldest first. Runs from before the history begins were tidied away.
+pub fn unlisted(
+    data_dir: &DataDir,
+    listed: &[Summary],
+    logs: &[String],
+    count: usize,
+) -> Result<Vec<String>, Error> {
+    let known = last(data_dir, usize::MAX)?;
+    let oldest = known.iter().map(|run| run.run_id.as_str()).min().unwrap_or_default();
+    let is_known = |run_id: &String| known.iter().chain(listed).any(|run| run.run_id == *run_id);
+    let new = |run_id: &&String| run_id.as_str() > oldest && !is_known(run_id);
+    Ok(logs.iter().rev().filter(new).take(count).cloned().collect())
+}
+
 /// Adds a run. Not synced: it informs, nothing depends on it.
 pub fn add(data_dir: &DataDir, summary: &Summary) -> Result<(), Error> {
     let path = data_dir.path("history");
@@ -148,4 +163,29 @@ pub fn last(data_dir: &DataDir, count: usize) -> Result<Vec<Summary>, Error> {
         Err(error) => return Err(Error::io("read", &path, error)),
     };
     Ok(text.lines().rev().filter_map(|line| serde_json::from_str(line).ok()).take(count).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_only_the_journal_knows_is_not_forgotten() {
+        let temp = tempfile::tempdir().unwrap();
+        let data_dir = DataDir::open(temp.path()).unwrap();
+        let note = |run_id: &str| Note {
+            run_id: run_id.into(),
+            mode: Mode::Apply,
+            asked: "web".into(),
+            pid: 1,
+            started_at: 1,
+        };
+        let logs: Vec<String> = ["1a", "2b", "3c", "4d", "5e"].map(String::from).into();
+        assert_eq!(unlisted(&data_dir, &[], &logs, 2).unwrap(), ["5e", "4d"]);
+        for run_id in ["2b", "4d"] {
+            add(&data_dir, &Summary::of_note(note(run_id), Stage::Ended)).unwrap();
+        }
+        let listed = [Summary::of_note(note("5e"), Stage::Running)];
+        assert_eq!(unlisted(&data_dir, &listed, &logs, 9).unwrap(), ["3c"], "1a was tidied away");
+    }
 }

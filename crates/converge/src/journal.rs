@@ -347,6 +347,16 @@ impl Debts {
     }
 }
 
+/// Whether a run left something that a revert could undo.
+pub fn is_undoable(data_dir: &DataDir, run_id: &str) -> Result<bool, Error> {
+    let directory = data_dir.path("journal");
+    if !is_readable(&directory)? {
+        return Ok(false);
+    }
+    let log = log::list(&directory)?.into_iter().find(|log| log.run_id == run_id);
+    log.map_or(Ok(false), |log| Ok(!log.undos()?.is_empty()))
+}
+
 fn undos_in(directory: &std::path::Path) -> Result<Vec<Undo>, Error> {
     let mut all = Vec::new();
     for file in log::list(directory)?.iter().rev() {

@@ -4,6 +4,7 @@ use crate::answer::{self, Answer, Failure};
 use crate::app::App;
 use crate::arguments::Inputs;
 use crate::exit::Exit;
+use crate::output::control::one_line;
 use crate::output::duration_words;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -14,6 +15,9 @@ use zester_converge::drive::mode_word;
 use zester_converge::forget::{self, Dropped};
 use zester_converge::history::{self, Stage, Summary};
 use zester_converge::journal::Glance;
+
+/// States of one run that are named as what revert could undo; JSON has all of them.
+const REVERTIBLE_SHOWN: usize = 10;
 
 /// Show the last runs, pending refreshes, and what revert could undo
 ///
@@ -38,12 +42,14 @@ pub fn run(args: Status, app: &mut App) -> answer::Result {
         return forgotten(&args.forget, &DataDir::open(&directory)?, app);
     }
     let Some(data_dir) = DataDir::existing(&directory)? else {
-        let json = json!({ "runs": [], "pending_refreshes": {}, "unconfirmed": [], "revertible": [] });
+        let json = json!({ "runs": [], "unlisted_runs": [], "pending_refreshes": {}, "unconfirmed": [], "revertible": [] });
         let text = format!("nothing has run here yet (no data directory {})\n", directory.display());
         return Ok((Answer::Document { json, text }, Exit::Good));
     };
-    let runs = history::with_current(&data_dir, args.last)?;
+    // In this order: a run that begins in between is in neither.
     let glance = Glance::read(&data_dir)?;
+    let runs = history::with_current(&data_dir, args.last)?;
+    let unlisted = history::unlisted(&data_dir, &runs, &glance.runs, args.last)?;
     let revertible: Vec<_> = revertible(&glance)
         .into_iter()
         .map(|(run_id, state)| json!({ "run_id": run_id, "state": state }))
@@ -51,9 +57,9 @@ pub fn run(args: Status, app: &mut App) -> answer::Result {
     let owed: BTreeMap<_, _> = glance.owed.iter().map(|(watcher, debt)| (watcher, &debt.changed)).collect();
     let unconfirmed = &glance.unconfirmed;
     let json = json!({
-        "runs": runs, "pending_refreshes": owed, "unconfirmed": unconfirmed, "revertible": revertible,
+        "runs": runs, "unlisted_runs": unlisted, "pending_refreshes": owed, "unconfirmed": unconfirmed, "revertible": revertible,
     });
-    Ok((Answer::Document { json, text: text(&runs, &glance)? }, Exit::Good))
+    Ok((Answer::Document { json, text: text(&runs, &unlisted, &glance)? }, Exit::Good))
 }
 
 fn forgotten(states: &[String], data_dir: &DataDir, app: &App) -> answer::Result {
@@ -64,7 +70,7 @@ fn forgotten(states: &[String], data_dir: &DataDir, app: &App) -> answer::Result
         if let Some(debt) = debt {
             let changed: Vec<&str> = debt.changed.iter().map(String::as_str).collect();
             let because = changed.join(", ");
-            text += &format!("{state} is owed nothing any more (it was, because {because} changed)\n");
+            text += &format!("{state} is owed nothing any more (it was, because of {because})\n");
         }
         if *unconfirmed {
             text += &format!("{state} is not listed any more as not in place\n");
@@ -90,18 +96,21 @@ fn revertible(glance: &Glance) -> Vec<(&str, &str)> {
     all
 }
 
-fn text(runs: &[Summary], glance: &Glance) -> Result<String, Failure> {
+fn text(runs: &[Summary], unlisted: &[String], glance: &Glance) -> Result<String, Failure> {
     let mut out = String::new();
     let wrote = (|| {
         writeln!(out, "last runs")?;
-        if runs.is_empty() {
+        if runs.is_empty() && unlisted.is_empty() {
             writeln!(out, "  none")?;
         }
+        for run_id in unlisted {
+            writeln!(out, "  one that the history does not have\n      run {run_id}")?;
+        }
         for run in runs {
-            writeln!(out, "  {}  {} {}  {}", when(run), mode_word(run.mode), run.asked, how(run))?;
+            writeln!(out, "  {}  {} {}  {}", when(run), mode_word(run.mode), one_line(&run.asked), how(run))?;
             writeln!(out, "      run {}", run.run_id)?;
             for state in &run.failed_states {
-                writeln!(out, "      failed: {state}")?;
+                writeln!(out, "      failed: {}", one_line(state))?;
             }
         }
         writeln!(out, "\npending refreshes")?;
@@ -109,8 +118,9 @@ fn text(runs: &[Summary], glance: &Glance) -> Result<String, Failure> {
             writeln!(out, "  none")?;
         }
         for (watcher, debt) in &glance.owed {
-            let changed: Vec<&str> = debt.changed.iter().map(String::as_str).collect();
-            writeln!(out, "  {watcher}  because {} changed", changed.join(", "))?;
+            let changed: Vec<String> = debt.changed.iter().map(|state| one_line(state)).collect();
+            let watcher = one_line(watcher);
+            writeln!(out, "  {watcher}  because of {}", changed.join(", "))?;
         }
         if !glance.owed.is_empty() {
             writeln!(out, "  The next run that holds one of these runs it. If none ever will:")?;
@@ -130,13 +140,17 @@ fn text(runs: &[Summary], glance: &Glance) -> Result<String, Failure> {
         if glance.undos.is_empty() {
             writeln!(out, "  nothing")?;
         }
-        let mut last = "";
-        for (run_id, state) in revertible(glance) {
-            if run_id != last {
+        let revertible = revertible(glance);
+        for of_run in revertible.chunk_by(|one, next| one.0 == next.0) {
+            if let Some((run_id, _)) = of_run.first() {
                 writeln!(out, "  zester revert --run {run_id}")?;
-                last = run_id;
             }
-            writeln!(out, "      {state}")?;
+            for (_, state) in of_run.iter().take(REVERTIBLE_SHOWN) {
+                writeln!(out, "      {}", one_line(state))?;
+            }
+            if of_run.len() > REVERTIBLE_SHOWN {
+                writeln!(out, "      … and {} more", of_run.len() - REVERTIBLE_SHOWN)?;
+            }
         }
         Ok(())
     })();

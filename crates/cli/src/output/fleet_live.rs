@@ -122,10 +122,10 @@ impl View {
         let named: Vec<String> = named.map(|(peel, doing)| format!("{peel} ({})", doing.words())).collect();
         let more = self.waiting.len().saturating_sub(WAITED_NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        bar.set_message(match named.is_empty() {
+        bar.set_message(super::control::one_line(&match named.is_empty() {
             true => format!("{done}/{}  waiting for the master to end the job", self.total),
             false => format!("{done}/{}  waiting for {}{more}", self.total, named.join(", ")),
-        });
+        }));
     }
 }
 

@@ -3,6 +3,7 @@
 //! On a terminal, states under way stand at the bottom with a spinner, their time and their last line of output;
 //! finished ones are printed above and never move. Elsewhere each level is printed when it has ended, in its own order.
 
+use super::control::one_line;
 use super::paint::Paint;
 use super::run_text::{self, Shown};
 use super::screen::screen;
@@ -89,7 +90,7 @@ fn spinner(name: &str, doing: &str, colour: bool) -> ProgressBar {
     if let Ok(style) = style {
         bar.set_style(style);
     }
-    bar.set_prefix(name.to_string());
+    bar.set_prefix(one_line(name));
     bar.set_message(doing.to_string());
     bar
 }
@@ -150,7 +151,7 @@ impl Observer for View {
 
     fn output(&self, name: &str, line: &str) {
         if let Some(bar) = self.lock().running.get(name) {
-            bar.set_message(line.trim_end().to_string());
+            bar.set_message(one_line(line.trim_end()));
         }
     }
 

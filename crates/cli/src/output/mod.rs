@@ -1,5 +1,6 @@
 //! The one place that prints.
 
+pub mod control;
 pub mod fleet_live;
 pub mod fleet_text;
 pub mod job_text;
@@ -79,21 +80,24 @@ impl Output {
     }
 
     pub fn answer(&self, answer: Answer, exit: Exit) -> Exit {
-        let text = match answer {
-            Answer::Run { result, plan } => match self.document(&result) {
-                Some(text) => text,
-                None => run_text::ending(&result, plan.as_deref(), self.paint),
-            },
-            Answer::Document { json, text } => self.document(&json).unwrap_or(text),
-            Answer::Text(text) => text,
-            Answer::Problems { problems, sources, checked } => {
-                match self.document(&problems_document(&problems, &sources)) {
-                    Some(text) => text,
-                    None => problems::lint_text(&problems, &sources, checked, self.paint),
-                }
+        let document = match &answer {
+            Answer::Run { result, .. } => self.document(result),
+            Answer::Document { json, .. } => self.document(json),
+            Answer::Text(text) => Some(text.clone()),
+            Answer::Problems { problems, sources, .. } => {
+                self.document(&problems_document(problems, sources))
             }
         };
-        to_stdout(&text);
+        match (document, answer) {
+            (Some(document), _) => write_out(&document),
+            (None, Answer::Run { result, plan, undoable }) => {
+                to_stdout(&run_text::ending(&result, plan.as_deref(), undoable, self.paint))
+            }
+            (None, Answer::Document { text, .. } | Answer::Text(text)) => to_stdout(&text),
+            (None, Answer::Problems { problems, sources, checked }) => {
+                to_stdout(&problems::lint_text(&problems, &sources, checked, self.paint))
+            }
+        }
         self.settle(exit)
     }
 
@@ -105,13 +109,13 @@ impl Output {
             _ => None,
         };
         if let Some(text) = text {
-            to_stdout(&text);
+            write_out(&text);
         }
     }
 
     pub fn failure(&self, failure: &Failure) -> Exit {
         match self.document(&failure.document()) {
-            Some(text) => to_stdout(&text),
+            Some(text) => write_out(&text),
             None => to_stderr(&self.failure_text(failure)),
         }
         self.settle(failure.exit)
@@ -153,8 +157,13 @@ fn yaml(value: &impl Serialize) -> Option<String> {
 /// The first write of the answer that failed.
 static LOST: Mutex<Option<io::Error>> = Mutex::new(None);
 
-/// Writes the answer, or a part of it. What cannot be written is remembered for the end: the work goes on.
+/// Writes text for people, with what would steer their terminal shown as letters.
 pub fn to_stdout(text: &str) {
+    write_out(&control::shown(text, io::stdout().is_terminal()));
+}
+
+/// Writes the answer, or a part of it. What cannot be written is remembered for the end: the work goes on.
+fn write_out(text: &str) {
     let mut out = io::stdout().lock();
     if let Err(error) = out.write_all(text.as_bytes()).and_then(|_| out.flush()) {
         LOST.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
@@ -181,6 +190,7 @@ fn reason(error: &io::Error) -> String {
 /// Writes beside the answer; there is nobody to tell if that fails.
 pub fn to_stderr(text: &str) {
     let mut out = io::stderr().lock();
+    let text = control::shown(text, out.is_terminal());
     let _ = out.write_all(text.as_bytes()).and_then(|_| out.flush());
 }
 

@@ -13,6 +13,7 @@ mod palette;
 mod samples;
 mod straighten;
 
+use super::control::one_line;
 use super::paint::Paint;
 use std::fmt::Write;
 use zester_converge::plan::Plan;
@@ -119,15 +120,16 @@ pub fn text(picture: &Picture, paint: Paint) -> String {
             level = Some(node.level);
             let _ = writeln!(out, "{}", paint.bold(&format!("level {}", node.level)));
         }
+        let name = one_line(&node.name);
         let name = match node.fate {
-            Fate::Changed => paint.green(&node.name),
-            Fate::Failed => paint.red(&node.name),
-            Fate::Skipped => paint.yellow(&node.name),
-            Fate::Unknown | Fate::Unchanged => node.name.clone(),
+            Fate::Changed => paint.green(&name),
+            Fate::Failed => paint.red(&name),
+            Fate::Skipped => paint.yellow(&name),
+            Fate::Unknown | Fate::Unchanged => name,
         };
         let _ = writeln!(out, "  {name}  {}", paint.dim(&node.place));
         for edge in needs {
-            let target = picture.nodes.get(edge.from).map_or("", |node| &node.name);
+            let target = picture.nodes.get(edge.from).map_or(String::new(), |node| one_line(&node.name));
             let _ = writeln!(out, "      {} {target}", paint.cyan(edge.kind.as_str()));
         }
     }

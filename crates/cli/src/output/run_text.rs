@@ -1,8 +1,10 @@
 //! A run for people: a line a state, what changed under it, a summary (C-4).
 
+use super::control::one_line;
 use super::duration_words;
 use super::paint::Paint;
 use std::fmt::Write;
+use zester_compile::Ask;
 use zester_converge::plan::Plan;
 use zester_model::outcome::{Mode, RunResult, StateResult};
 use zester_model::source::Sources;
@@ -23,12 +25,26 @@ pub fn heading(plan: &Plan, mode: Mode, paint: Paint) -> String {
         Mode::Check => "  dry run",
         Mode::Revert => "  revert",
     };
-    format!("{}  {}, {}{what}\n", paint.bold(&plan.asked), plural(states, "state"), plural(levels, "level"))
+    let none = match plan.inputs.ask {
+        Ask::Highstate if states == 0 => {
+            let id = one_line(&plan.inputs.id);
+            format!(
+                "top.zy gives {id} no states: no target in it matches this id, or what matches is empty\n"
+            )
+        }
+        _ => String::new(),
+    };
+    format!(
+        "{}  {}, {}{what}\n{none}",
+        paint.bold(&one_line(&plan.asked)),
+        plural(states, "state"),
+        plural(levels, "level")
+    )
 }
 
 /// The width of the name column of a run.
 pub fn name_width<'a>(names: impl Iterator<Item = &'a str>) -> usize {
-    names.map(|name| name.chars().count()).max().unwrap_or(0).min(NAME_WIDTH_MAX)
+    names.map(|name| one_line(name).chars().count()).max().unwrap_or(0).min(NAME_WIDTH_MAX)
 }
 
 /// How much of a run is shown.
@@ -46,7 +62,7 @@ pub fn state(result: &StateResult, shown: Shown, paint: Paint) -> String {
     let Shown { mode, width, output } = shown;
     let (mark, words) = verdict(result, mode, paint);
     let time = if result.skipped { String::new() } else { duration_words(result.duration_ms) };
-    let name = &result.name;
+    let name = one_line(&result.name);
     let pad = " ".repeat(width.saturating_sub(name.chars().count()));
     let line = format!(" {mark} {name}{pad}  {}  {words}", paint.dim(&format!("{time:<6}")));
     let mut out = line.trim_end().to_string() + "\n";
@@ -69,8 +85,13 @@ fn printed<'a>(result: &'a StateResult, stream: &str) -> std::str::Lines<'a> {
 }
 
 fn forced(result: &StateResult, mode: Mode) -> Option<String> {
-    let by: Vec<&str> =
-        result.details.get("forced_by")?.as_array()?.iter().filter_map(|name| name.as_str()).collect();
+    let by: Vec<String> = result
+        .details
+        .get("forced_by")?
+        .as_array()?
+        .iter()
+        .filter_map(|name| name.as_str().map(one_line))
+        .collect();
     Some(match result.details.get("forced")?.as_str()? {
         "watch" if mode == Mode::Revert => format!("because {} was reverted", by.join(", ")),
         "watch" if mode == Mode::Check => format!("because {} would change", by.join(", ")),
@@ -111,7 +132,8 @@ fn verdict(result: &StateResult, mode: Mode, paint: Paint) -> (String, String) {
 /// Why it was skipped; in a dry run, why it would be.
 fn skip_words(result: &StateResult, mode: Mode) -> String {
     let because = result.details.get("because").and_then(|names| names.as_array());
-    let names: Vec<&str> = because.into_iter().flatten().filter_map(|name| name.as_str()).collect();
+    let names: Vec<String> =
+        because.into_iter().flatten().filter_map(|name| name.as_str().map(one_line)).collect();
     let names = names.join(", ");
     let did_not = if mode == Mode::Check { "would not" } else { "did not" };
     match result.skip_reason.as_str() {
@@ -153,7 +175,7 @@ fn diff_line(line: &str, paint: Paint) -> String {
 }
 
 /// The summary, and every failure once more with its place.
-pub fn ending(result: &RunResult, plan: Option<&Plan>, paint: Paint) -> String {
+pub fn ending(result: &RunResult, plan: Option<&Plan>, undoable: bool, paint: Paint) -> String {
     let mut out = String::from("\n");
     let unchanged = result.states.len() - result.changed - result.failed - result.skipped;
     // In a revert: actions that ran because of it (S-59).
@@ -189,20 +211,18 @@ pub fn ending(result: &RunResult, plan: Option<&Plan>, paint: Paint) -> String {
     }
     let place = |name: &str| plan.and_then(|plan| place_of(plan, &plan.sources, name)).unwrap_or_default();
     for state in result.states.values().filter(|state| state.failed()) {
-        let _ = writeln!(out, "{} {}  {}", paint.red("failed:"), state.name, paint.dim(&place(&state.name)));
+        let _ = writeln!(
+            out,
+            "{} {}  {}",
+            paint.red("failed:"),
+            one_line(&state.name),
+            paint.dim(&place(&state.name))
+        );
     }
-    if result.mode == Mode::Apply && plan.is_some_and(|plan| undoable(plan, result)) {
+    if undoable {
         let _ = writeln!(out, "{}", paint.dim(&format!("undo: zester revert --run {}", result.run_id)));
     }
     out
-}
-
-/// Whether there is anything that a revert of this run would undo.
-fn undoable(plan: &Plan, result: &RunResult) -> bool {
-    let states = plan.program.states.iter().zip(&plan.bound);
-    let touched = |state: &StateResult| state.details.get("touched").is_some_and(|touched| touched == true);
-    let changed = |name: &str| result.states.get(name).is_some_and(|state| state.changed || touched(state));
-    states.filter(|(_, bound)| bound.undoable()).any(|(state, _)| changed(state.name.as_str()))
 }
 
 /// `states/web/init.zy:31` of a state.

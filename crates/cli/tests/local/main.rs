@@ -19,6 +19,7 @@ mod kill;
 mod language;
 mod lock;
 mod pictures;
+mod printed;
 mod refresh;
 mod revert;
 mod run;
