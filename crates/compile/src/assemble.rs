@@ -76,7 +76,7 @@ struct View<'a> {
 
 impl View<'_> {
     fn index<'d>(&'d self, drafts: &'d [Draft]) -> Index<'d> {
-        Index::new(drafts, self.catalog, self.files)
+        Index::new(drafts, self.excluded, self.catalog, self.files)
     }
 
     fn path(&self, draft: &Draft) -> &str {

@@ -35,6 +35,9 @@ pub struct Excluded {
 impl Excluded {
     /// Whether a requisite that found nothing may have meant it, by the name that it would have.
     pub fn is(&self, name: &str) -> bool {
+        if let Some(file) = name.strip_prefix("sls:") {
+            return *self.draft.sls == *file;
+        }
         let id = name.split_once(':').map_or(name, |(_, id)| id);
         [name, id].iter().any(|name| goes_by(&self.draft, name))
     }

@@ -1,6 +1,7 @@
 //! Which states a target means: by full name, by module and id, by bare id, by primary parameter, by file.
 
 use crate::declare::Draft;
+use crate::exclude::Excluded;
 use crate::load::File;
 use crate::reference::{directory_of, name_of};
 use crate::requisite::Target;
@@ -31,6 +32,8 @@ pub struct Index<'d> {
     by_path: HashMap<&'d str, usize>,
     /// The states of each file.
     in_file: Vec<Vec<usize>>,
+    /// The files of which `exclude` left no state.
+    emptied: HashSet<usize>,
 }
 
 /// What a target turned out to be.
@@ -67,7 +70,12 @@ pub fn file_name(reference: &str, path: &str) -> String {
 }
 
 impl<'d> Index<'d> {
-    pub fn new(drafts: &'d [Draft], catalog: &Catalog, files: &'d [File]) -> Index<'d> {
+    pub fn new(
+        drafts: &'d [Draft],
+        excluded: &[Excluded],
+        catalog: &Catalog,
+        files: &'d [File],
+    ) -> Index<'d> {
         let mut index = Index {
             drafts,
             by_id: HashMap::with_capacity(drafts.len()),
@@ -77,6 +85,7 @@ impl<'d> Index<'d> {
             by_sls: HashMap::with_capacity(files.len()),
             by_path: files.iter().enumerate().map(|(at, file)| (file.path.as_str(), at)).collect(),
             in_file: vec![Vec::new(); files.len()],
+            emptied: HashSet::new(),
         };
         for (at, file) in files.iter().enumerate() {
             index.by_sls.entry(&*file.sls).or_default().push(at);
@@ -97,6 +106,8 @@ impl<'d> Index<'d> {
                 states.push(at);
             }
         }
+        let emptied = |file: &usize| index.in_file.get(*file).is_some_and(Vec::is_empty);
+        index.emptied = excluded.iter().map(|gone| gone.draft.file).filter(emptied).collect();
         index
     }
 
@@ -126,6 +137,9 @@ impl<'d> Index<'d> {
     fn file(&self, reference: &str, path: &str) -> Found {
         let full = file_name(reference, path);
         match self.by_sls.get(full.as_str()) {
+            Some(named) if named.iter().any(|file| self.emptied.contains(file)) => {
+                Found::Unknown(format!("sls:{full}"))
+            }
             Some(named) => Found::States(self.states_of(named, path)),
             None => Found::Unknown(format!("sls:{reference}")),
         }

@@ -532,6 +532,14 @@ fn s47_exclude_takes_states_and_files_out_again() {
         one("exclude: [{id: db}]\nafter:\n  test.nop: [{require: [db]}]\n"),
         "states/c.zy:6:25: dag: state \"test.nop:after\" requires \"db\", which is excluded {states/c.zy:4:11 excluded here}"
     );
+    assert_eq!(
+        one("exclude: [{sls: db}]\nafter:\n  test.nop: [{require: [{sls: db}]}]\n"),
+        "states/c.zy:6:31: dag: state \"test.nop:after\" requires \"sls:db\", which is excluded {states/c.zy:4:11 excluded here}"
+    );
+    // What is left of a file is waited for; one that declares nothing is nothing to wait for.
+    assert_eq!(one("exclude: [{id: nginx}]\nafter:\n  test.nop: [{require: [{sls: web}]}]\n"), "");
+    let nothing = [("c.zy", "include: [e]\na:\n  test.nop: [{require: [{sls: e}]}]\n"), ("e.zy", "")];
+    assert_eq!(texts(&asked(&nothing, "c")), Vec::<String>::new());
     assert!(one("exclude: [{file: x}]\n").contains("`exclude` lists states and files, not a map"));
 }
 
