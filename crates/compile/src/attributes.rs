@@ -168,7 +168,13 @@ fn retry(value: &Node, attributes: &mut Attributes) -> Result<(), Problem> {
             return Ok(());
         }
         Value::Map(entries) => entries.iter().collect(),
-        Value::List(items) => items.iter().filter_map(Node::as_map).flatten().collect(),
+        Value::List(items) => {
+            if let Some(item) = items.iter().find(|item| item.as_map().is_none()) {
+                let message = format!("a list for `retry` holds `key: value`, not {}", item.describe());
+                return Err(wrong(item, message).hint("write `retry: 3`, or `- attempts: 3` in the list"));
+            }
+            items.iter().filter_map(Node::as_map).flatten().collect()
+        }
     };
     for (key, value) in pairs {
         match key.as_text().unwrap_or_default() {

@@ -160,7 +160,13 @@ fn bind(params: &[Param], at: Span) -> Result<Box<dyn Bound>, Vec<Problem>> {
 fn below(call: &Param, id: Option<&Param>) -> Result<Vec<Param>, Vec<Problem>> {
     let pairs: Vec<_> = match (call.value.as_map(), call.value.as_list()) {
         (Some(map), _) => map.iter().collect(),
-        (None, Some(list)) => list.iter().filter_map(|item| item.as_map()).flatten().collect(),
+        (None, Some(list)) => {
+            if let Some(item) = list.iter().find(|item| item.as_map().is_none()) {
+                let message = format!("parameters are `key: value`, not {}", item.describe());
+                return Err(vec![wrong(message, item.span)]);
+            }
+            list.iter().filter_map(|item| item.as_map()).flatten().collect()
+        }
         (None, None) if call.value.is_null() => Vec::new(),
         (None, None) => return Err(vec![wrong("parameters are a map or a list of maps", call.value.span)]),
     };
@@ -214,4 +220,20 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
         case(json!({ "name": "/flag", "file.touch": null }), Promise::Converges, ""),
         case(json!({ "name": "test.nop" }), Promise::Clean, ""),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zester_rule::rule;
+
+    #[test]
+    #[rule("S-20")]
+    fn s20_no_item_below_a_module_is_ignored() {
+        let params = json!({ "name": "x", "file.touch": ["makedirs", { "path": "/flag" }] });
+        let problems = crate::laws::bind_json(KIND, &params).err().unwrap();
+        assert_eq!(problems[0].message, "module.run: parameters are `key: value`, not the text `makedirs`");
+        let params = json!({ "name": "x", "file.touch": [{ "makedirs": true }, { "path": "/flag" }] });
+        assert!(crate::laws::bind_json(KIND, &params).is_ok());
+    }
 }

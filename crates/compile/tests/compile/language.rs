@@ -435,7 +435,13 @@ fn s18_retry_is_a_number_or_a_map() {
     assert_eq!(retry("3"), (3, Duration::from_secs(10)));
     assert_eq!(retry("{attempts: 4, interval: 0.05}"), (4, Duration::from_millis(50)));
     assert_eq!(retry("{attempts: 4, interval: 2m}"), (4, Duration::from_secs(120)));
+    assert_eq!(retry("[{attempts: 4}, {interval: 1}]"), (4, Duration::from_secs(1)));
     for (value, why) in [
+        (
+            "[3]",
+            "a list for `retry` holds `key: value`, not the number 3 [write `retry: 3`, or `- attempts: 3` in the list]",
+        ),
+        ("[attempts, 5]", "a list for `retry` holds `key: value`, not the text `attempts`"),
         ("{attempts: 4, until: false}", "`until` of `retry` is true, not `false`"),
         ("{attempts: 4, intervall: 3}", "unknown key `intervall` of `retry` [did you mean `interval`?]"),
         ("{splay: x}", "`splay` of `retry`: `x` is not a duration"),
