@@ -88,7 +88,7 @@ pub(crate) fn set_mode(held: &OwnedFd, mode: u32) -> rustix::io::Result<()> {
 }
 
 /// The name by which the kernel knows a descriptor: it leads to the held thing, whatever its path is now.
-pub(crate) fn magic(held: &OwnedFd) -> String {
+pub(crate) fn magic(held: &impl AsRawFd) -> String {
     format!("/proc/self/fd/{}", held.as_raw_fd())
 }
 

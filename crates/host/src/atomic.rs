@@ -15,6 +15,7 @@ use crate::anchor::{self, Place};
 use crate::digest::sha256_hex;
 use crate::fault::{Fault, FaultKind};
 use crate::files::{NewFile, Owner, Special};
+use crate::xattrs::{self, Lost, Xattrs};
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Uid};
 use rustix::io::Errno;
 use std::cell::Cell;
@@ -28,13 +29,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What temp files of ours are called, so that a human who finds one after a power cut knows whose it is.
 const PREFIX: &str = ".zester-";
-/// Attributes that belong to the place and go on to the next file there: its label, its access list, what
-/// users noted. Not those that speak of the content, above all not `security.capability`: rights were given to
-/// the program that was there, not to whatever comes next.
-const CARRIED: [&[u8]; 3] = [b"security.selinux", b"security.SMACK64", b"system.posix_acl_access"];
-const CARRIED_PREFIX: &[u8] = b"user.";
 
-pub(crate) fn put_file(path: &Path, new: &NewFile<'_>) -> Result<(), Fault> {
+/// What is put back where it `former`ly stood has the extended attributes that it had.
+pub(crate) fn put_file(path: &Path, new: &NewFile<'_>, former: Option<&Xattrs>) -> Result<Lost, Fault> {
     let failed = |doing: &str, error: Errno| anchor::failed(doing, path, error);
     let place = beside(path, OFlags::RDONLY)?;
     let temp = Temp::of(&place);
@@ -43,45 +40,77 @@ pub(crate) fn put_file(path: &Path, new: &NewFile<'_>) -> Result<(), Fault> {
     let made = temp.make(|name| rustix::fs::openat(&place.directory, name, flags, closed));
     let mut file = File::from(made.map_err(|error| failed("create a temp file beside", error))?);
     file.write_all(new.content).map_err(|error| Fault::io("write", path, error))?;
-    copy_attributes(&place, &file);
-    own(&file, new.owner, new.mode).map_err(|error| failed("set owner and mode of", error))?;
+    if former.is_some() {
+        let stripped = xattrs::strip_inherited(|name| rustix::fs::fremovexattr(&file, name));
+        stripped.map_err(|error| failed("set owner and mode of", error))?;
+    }
+    copy_attributes(&place, &file).map_err(|error| failed("carry over the access list of", error))?;
+    let lost = furnish(&file, new.owner, new.mode, former);
+    let lost = lost.map_err(|error| failed("set owner and mode of", error))?;
     file.sync_all().map_err(|error| Fault::io("write", path, error))?;
     match temp.replace() {
-        Ok(()) => sync_directory(path, &place.directory).map_err(Fault::touched),
+        Ok(()) => sync_directory(path, &place.directory).map(|()| lost).map_err(Fault::touched),
         // A bind-mounted file, as containers have for /etc/hosts: it cannot be replaced, only rewritten.
-        Err(Errno::BUSY) => write_in_place(path, &place, new),
+        Err(Errno::BUSY) => write_in_place(path, &place, new, former),
         Err(error) => Err(failed("put in place", error)),
     }
 }
 
 /// A link under a temp name, moved over whatever file or link was there. An owner is given where it is not
 /// us.
-pub(crate) fn put_link(path: &Path, target: &Path, owner: Option<Owner>) -> Result<(), Fault> {
+pub(crate) fn put_link(
+    path: &Path,
+    target: &Path,
+    owner: Option<Owner>,
+    former: &Xattrs,
+) -> Result<Lost, Fault> {
     let place = beside(path, OFlags::RDONLY)?;
     let temp = Temp::of(&place);
     let made = temp.make(|name| rustix::fs::symlinkat(target, &place.directory, name));
     made.map_err(|error| anchor::failed("create the link", path, error))?;
     let owned = owner.map_or(Ok(()), |owner| chown(&place.directory, &temp.name, owner));
-    let moved = owned.and_then(|()| temp.replace());
-    moved.map_err(|error| anchor::failed("put in place the link", path, error))?;
-    sync_directory(path, &place.directory).map_err(Fault::touched)
+    let furnished = owned.and_then(|()| match former.is_empty() {
+        true => Ok(Lost::new()),
+        false => Ok(xattrs::set(&held(&place.directory, &temp.name)?, former)),
+    });
+    let moved = furnished.and_then(|lost| temp.replace().map(|()| lost));
+    let lost = moved.map_err(|error| anchor::failed("put in place the link", path, error))?;
+    sync_directory(path, &place.directory).map(|()| lost).map_err(Fault::touched)
 }
 
 /// A directory that nobody sees before it has its owner and mode. Fails where something is already.
-pub(crate) fn make_directory(path: &Path, mode: u32, owner: Owner) -> Result<(), Fault> {
+pub(crate) fn make_directory(
+    path: &Path,
+    mode: u32,
+    owner: Owner,
+    former: Option<&Xattrs>,
+) -> Result<Lost, Fault> {
     let failed = |error: Errno| anchor::failed("create the directory", path, error);
     let place = beside(path, OFlags::PATH)?;
     let temp = Temp::of(&place);
+    let lost = Cell::new(Lost::new());
     let furnished = |name: &OsStr| -> rustix::io::Result<()> {
         rustix::fs::mkdirat(&place.directory, name, Mode::from_raw_mode(0o700))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        own(&File::from(rustix::fs::openat(&place.directory, name, flags, Mode::empty())?), owner, mode)
+        let made = File::from(rustix::fs::openat(&place.directory, name, flags, Mode::empty())?);
+        if former.is_some() {
+            xattrs::strip_inherited(|name| rustix::fs::fremovexattr(&made, name))?;
+        }
+        lost.set(furnish(&made, owner, mode, former)?);
+        Ok(())
     };
-    temp.make_new(furnished, AtFlags::REMOVEDIR).map_err(failed)
+    temp.make_new(furnished, AtFlags::REMOVEDIR).map_err(failed)?;
+    Ok(lost.into_inner())
 }
 
 /// A pipe or a device, complete with owner and mode. Fails where something is already.
-pub(crate) fn make_special(path: &Path, special: Special, mode: u32, owner: Owner) -> Result<(), Fault> {
+pub(crate) fn make_special(
+    path: &Path,
+    special: Special,
+    mode: u32,
+    owner: Owner,
+    former: Option<&Xattrs>,
+) -> Result<Lost, Fault> {
     let failed = |error: Errno| anchor::failed(&format!("create {}", special.article()), path, error);
     let (sort, device) = match special {
         Special::Pipe => (FileType::Fifo, 0),
@@ -92,14 +121,29 @@ pub(crate) fn make_special(path: &Path, special: Special, mode: u32, owner: Owne
     let place = beside(path, OFlags::PATH)?;
     let temp = Temp::of(&place);
     let closed = Mode::from_raw_mode(0o600);
+    let lost = Cell::new(Lost::new());
     let furnished = |name: &OsStr| -> rustix::io::Result<()> {
         rustix::fs::mknodat(&place.directory, name, sort, closed, device)?;
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let held = rustix::fs::openat(&place.directory, name, flags, Mode::empty())?;
+        let held = held(&place.directory, name)?;
         chown(&place.directory, name, owner)?;
-        anchor::set_mode(&held, mode)
+        let Some(former) = former else { return anchor::set_mode(&held, mode) };
+        xattrs::strip_inherited(|name| rustix::fs::removexattr(anchor::magic(&held), name))?;
+        anchor::set_mode(&held, former.mode_without_list(mode))?;
+        let unset = xattrs::set(&held, former);
+        if former.list_in_force(&unset) {
+            anchor::set_mode(&held, mode)?;
+        }
+        lost.set(unset);
+        Ok(())
     };
-    temp.make_new(furnished, AtFlags::empty()).map_err(failed)
+    temp.make_new(furnished, AtFlags::empty()).map_err(failed)?;
+    Ok(lost.into_inner())
+}
+
+/// The thing itself, opened for nothing.
+fn held(directory: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(directory, name, flags, Mode::empty())
 }
 
 /// Removes what a put at this path left behind when it was killed.
@@ -219,6 +263,12 @@ fn own(file: &File, owner: Owner, mode: u32) -> rustix::io::Result<()> {
     rustix::fs::fchmod(file, Mode::from_raw_mode(mode))
 }
 
+/// Owner, mode, and what it had besides.
+fn furnish(file: &File, owner: Owner, mode: u32, former: Option<&Xattrs>) -> rustix::io::Result<Lost> {
+    own(file, owner, former.map_or(mode, |former| former.mode_without_list(mode)))?;
+    xattrs::put_back(file, mode, former)
+}
+
 /// Of the name itself, links not followed.
 pub(crate) fn chown(directory: &OwnedFd, name: &OsStr, owner: Owner) -> rustix::io::Result<()> {
     let (uid, gid) = (Uid::from_raw(owner.uid), Gid::from_raw(owner.gid));
@@ -226,23 +276,33 @@ pub(crate) fn chown(directory: &OwnedFd, name: &OsStr, owner: Owner) -> rustix::
 }
 
 /// Best effort: many file systems have none, and a label that may not be copied (another namespace) must not
-/// stop the write.
-fn copy_attributes(from: &Place<'_>, to: &File) {
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let Ok(held) = rustix::fs::openat(&from.directory, from.name, flags, Mode::empty()) else { return };
+/// stop the write. An access list must: without it the mode means something else.
+fn copy_attributes(from: &Place<'_>, to: &File) -> rustix::io::Result<()> {
+    let Ok(held) = held(&from.directory, from.name) else { return Ok(()) };
     let held = anchor::magic(&held);
-    let mut names = [0_u8; 4096];
-    let Ok(length) = rustix::fs::listxattr(&*held, &mut names[..]) else { return };
-    let carried = |name: &&[u8]| CARRIED.contains(name) || name.starts_with(CARRIED_PREFIX);
-    for name in names[..length].split(|byte| *byte == 0).filter(carried) {
+    let mut names = [0_u8; 65_536];
+    let Ok(length) = rustix::fs::listxattr(&*held, &mut names[..]) else { return Ok(()) };
+    for name in names[..length].split(|byte| *byte == 0).filter(|name| xattrs::carried(name)) {
         let mut value = [0_u8; 65_536];
-        if let Ok(size) = rustix::fs::getxattr(&*held, name, &mut value[..]) {
-            let _ = rustix::fs::fsetxattr(to, name, &value[..size], rustix::fs::XattrFlags::empty());
+        let copied = rustix::fs::getxattr(&*held, name, &mut value[..]).and_then(|size| {
+            rustix::fs::fsetxattr(to, name, &value[..size], rustix::fs::XattrFlags::empty())
+        });
+        match copied {
+            Err(error) if name == xattrs::ACCESS_LIST.as_bytes() && error != Errno::NODATA => {
+                return Err(error);
+            }
+            _ => {}
         }
     }
+    Ok(())
 }
 
-fn write_in_place(path: &Path, place: &Place<'_>, new: &NewFile<'_>) -> Result<(), Fault> {
+fn write_in_place(
+    path: &Path,
+    place: &Place<'_>,
+    new: &NewFile<'_>,
+    former: Option<&Xattrs>,
+) -> Result<Lost, Fault> {
     let failed = |error: std::io::Error| Fault::io("rewrite in place (it is a mount point)", path, error);
     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = rustix::fs::openat(&place.directory, place.name, flags, Mode::empty());
@@ -250,8 +310,8 @@ fn write_in_place(path: &Path, place: &Place<'_>, new: &NewFile<'_>) -> Result<(
     let mut write = || {
         file.write_all(new.content)?;
         file.set_len(new.content.len() as u64)?;
-        own(&file, new.owner, new.mode)?;
-        file.sync_all()
+        let lost = furnish(&file, new.owner, new.mode, former)?;
+        file.sync_all().map(|()| lost)
     };
     write().map_err(|error| failed(error).touched())
 }

@@ -90,7 +90,7 @@ impl Fault {
 }
 
 /// The system's words without the `(os error 2)`.
-fn plain(error: &std::io::Error) -> String {
+pub(crate) fn plain(error: &std::io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or(&text);
     let mut letters = text.chars();

@@ -4,8 +4,9 @@
 //! then, it must end in a [`Fault`] and leave nothing half done.
 
 use crate::fault::{Fault, FaultKind};
-use crate::files::{Act, Foreseen, Group, Look, Meta, NewFile, Owner, Special, Touch, User};
+use crate::files::{Act, Foreseen, Former, Group, Look, Meta, NewFile, Owner, Special, Touch, User};
 use crate::process::{Exit, Later, Launch, Live, Processes};
+use crate::xattrs::{Lost, Xattrs};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -89,6 +90,10 @@ impl Look for Faulty<'_> {
         self.call("list")?;
         self.files.list(path)
     }
+    fn xattrs(&self, path: &Path) -> Result<Xattrs, Fault> {
+        self.call("xattrs")?;
+        self.files.xattrs(path)
+    }
     fn user(&self, name: &str) -> Result<Option<User>, Fault> {
         self.call("user")?;
         self.files.user(name)
@@ -127,6 +132,14 @@ impl Touch for Faulty<'_> {
     fn put_link(&self, path: &Path, target: &Path, owner: Owner) -> Result<(), Fault> {
         self.call("put_link")?;
         self.files.put_link(path, target, owner)
+    }
+    fn bring_back(&self, path: &Path, former: &Former<'_>) -> Result<Lost, Fault> {
+        self.call("bring_back")?;
+        self.files.bring_back(path, former)
+    }
+    fn set_xattrs(&self, path: &Path, xattrs: &Xattrs) -> Result<Lost, Fault> {
+        self.call("set_xattrs")?;
+        self.files.set_xattrs(path, xattrs)
     }
     fn set_mode(&self, path: &Path, mode: u32) -> Result<(), Fault> {
         self.call("set_mode")?;

@@ -1,6 +1,7 @@
 //! Looking at files and touching them.
 
 use crate::fault::Fault;
+use crate::xattrs::{Lost, Xattrs};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -104,6 +105,24 @@ pub struct NewFile<'a> {
     pub owner: Owner,
 }
 
+/// Something that stood at a path and comes back, complete with its extended attributes.
+#[derive(Clone, Debug)]
+pub struct Former<'a> {
+    pub body: Body<'a>,
+    /// Links have none.
+    pub mode: u32,
+    pub owner: Owner,
+    pub xattrs: &'a Xattrs,
+}
+
+#[derive(Copy, Clone, Debug)]
+pub enum Body<'a> {
+    File(&'a [u8]),
+    Directory,
+    Link(&'a Path),
+    Special(Special),
+}
+
 /// Everything a check may do. There is no way to write through it.
 ///
 /// A path means what it means to its user: links on the way are followed. Whoever is going to act first asks
@@ -124,6 +143,10 @@ pub trait Look: Send + Sync {
     fn read_link(&self, path: &Path) -> Result<PathBuf, Fault>;
     /// Names in a directory, sorted.
     fn list(&self, path: &Path) -> Result<Vec<std::ffi::OsString>, Fault>;
+    /// Extended attributes of the thing itself. None where a host knows of none.
+    fn xattrs(&self, _path: &Path) -> Result<Xattrs, Fault> {
+        Ok(Xattrs::default())
+    }
     fn user(&self, name: &str) -> Result<Option<User>, Fault>;
     fn group(&self, name: &str) -> Result<Option<Group>, Fault>;
     /// Who we are: what new files belong to when nothing is said.
@@ -162,6 +185,11 @@ pub trait Touch: Look {
     fn make_special(&self, path: &Path, special: Special, mode: u32, owner: Owner) -> Result<(), Fault>;
     /// A link, put in place of whatever link or file was there in one step, complete with its owner.
     fn put_link(&self, path: &Path, target: &Path, owner: Owner) -> Result<(), Fault>;
+    /// Puts back what stood there, under the same rules as what is put or made anew. Where its access list is among what
+    /// could not be put back, it is closed to its group.
+    fn bring_back(&self, path: &Path, former: &Former<'_>) -> Result<Lost, Fault>;
+    /// Of the thing itself, links not followed; those that are not named stay.
+    fn set_xattrs(&self, path: &Path, xattrs: &Xattrs) -> Result<Lost, Fault>;
     fn set_mode(&self, path: &Path, mode: u32) -> Result<(), Fault>;
     /// Of the thing itself, links not followed.
     fn set_owner(&self, path: &Path, owner: Owner) -> Result<(), Fault>;

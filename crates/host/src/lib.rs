@@ -20,9 +20,11 @@ mod noting;
 pub mod overlay;
 pub mod process;
 pub mod real;
+mod xattrs;
 
 pub use fault::{Fault, FaultKind};
-pub use files::{Act, Group, Look, Meta, NewFile, Owner, Sort, Special, Touch, User};
+pub use files::{Act, Body, Former, Group, Look, Meta, NewFile, Owner, Sort, Special, Touch, User};
 pub use missing::Missing;
 pub use noting::Noting;
 pub use process::{Captured, Exit, Later, Launch, Live, Processes, Program, Query, Question};
+pub use xattrs::{Lost, Xattrs};

@@ -5,6 +5,7 @@
 
 use crate::fault::{Fault, FaultKind};
 use crate::files::{Act, Foreseen, Group, Look, Meta, Owner, User};
+use crate::xattrs::Xattrs;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,6 +62,9 @@ impl Look for Missing<'_> {
     }
     fn list(&self, path: &Path) -> Result<Vec<OsString>, Fault> {
         self.surely(self.files.list(path))
+    }
+    fn xattrs(&self, path: &Path) -> Result<Xattrs, Fault> {
+        self.surely(self.files.xattrs(path))
     }
     fn user(&self, name: &str) -> Result<Option<User>, Fault> {
         self.maybe(self.files.user(name))

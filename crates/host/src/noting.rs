@@ -3,7 +3,8 @@
 //! A state that fails half-way need not keep account of what it did before: the files it was given know (S-43).
 
 use crate::fault::Fault;
-use crate::files::{Act, Foreseen, Group, Look, Meta, NewFile, Owner, Special, Touch, User};
+use crate::files::{Act, Foreseen, Former, Group, Look, Meta, NewFile, Owner, Special, Touch, User};
+use crate::xattrs::{Lost, Xattrs};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,6 +55,9 @@ impl Look for Noting<'_> {
     fn list(&self, path: &Path) -> Result<Vec<OsString>, Fault> {
         self.files.list(path)
     }
+    fn xattrs(&self, path: &Path) -> Result<Xattrs, Fault> {
+        self.files.xattrs(path)
+    }
     fn user(&self, name: &str) -> Result<Option<User>, Fault> {
         self.files.user(name)
     }
@@ -86,6 +90,16 @@ impl Touch for Noting<'_> {
     }
     fn put_link(&self, path: &Path, target: &Path, owner: Owner) -> Result<(), Fault> {
         self.note(self.files.put_link(path, target, owner))
+    }
+    fn bring_back(&self, path: &Path, former: &Former<'_>) -> Result<Lost, Fault> {
+        self.note(self.files.bring_back(path, former))
+    }
+    fn set_xattrs(&self, path: &Path, xattrs: &Xattrs) -> Result<Lost, Fault> {
+        let lost = self.files.set_xattrs(path, xattrs)?;
+        if xattrs.names() > lost.len() {
+            self.touched.store(true, Ordering::Relaxed);
+        }
+        Ok(lost)
     }
     fn set_mode(&self, path: &Path, mode: u32) -> Result<(), Fault> {
         self.note(self.files.set_mode(path, mode))

@@ -15,7 +15,10 @@ mod snapshot;
 pub use nothing::Nothing;
 
 use crate::fault::{Fault, FaultKind};
-use crate::files::{Act, Foreseen, Group, Look, Meta, NewFile, Owner, Sort, Special, Touch, User};
+use crate::files::{
+    Act, Body, Foreseen, Former, Group, Look, Meta, NewFile, Owner, Sort, Special, Touch, User,
+};
+use crate::xattrs::{Lost, Xattrs};
 use resolve::{Found, Place};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
@@ -45,12 +48,25 @@ enum Entry {
     },
 }
 
+impl Entry {
+    fn attributes(&self) -> Option<&Attributes> {
+        match self {
+            Entry::Gone => None,
+            Entry::Dir { attributes, .. }
+            | Entry::File { attributes, .. }
+            | Entry::Link { attributes, .. }
+            | Entry::Special { attributes, .. } => Some(attributes),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Attributes {
     mode: u32,
     owner: Owner,
     atime_ns: i128,
     mtime_ns: i128,
+    xattrs: Xattrs,
 }
 
 #[derive(Clone, Debug)]
@@ -155,6 +171,16 @@ impl Overlay {
         Ok(())
     }
 
+    fn xattrs_of(&self, place: &Place, found: Option<&Found>) -> Result<Xattrs, Fault> {
+        match found {
+            Some(Found::Below(_)) => self.below.xattrs(&place.path),
+            Some(Found::Above(entry)) => {
+                Ok(entry.attributes().map(|attributes| attributes.xattrs.clone()).unwrap_or_default())
+            }
+            None => Ok(Xattrs::default()),
+        }
+    }
+
     fn names_in(&self, place: &Place) -> Result<Vec<OsString>, Fault> {
         let opaque = matches!(&place.found, Some(Found::Above(Entry::Dir { opaque: true, .. })));
         let mut names: BTreeSet<OsString> = BTreeSet::new();
@@ -191,12 +217,12 @@ fn now_ns() -> i128 {
 impl Attributes {
     fn new(mode: u32, owner: Owner) -> Attributes {
         let now = now_ns();
-        Attributes { mode, owner, atime_ns: now, mtime_ns: now }
+        Attributes { mode, owner, atime_ns: now, mtime_ns: now, xattrs: Xattrs::default() }
     }
 
-    fn of(meta: &Meta) -> Attributes {
+    fn of(meta: &Meta, xattrs: Xattrs) -> Attributes {
         let owner = Owner { uid: meta.uid, gid: meta.gid };
-        Attributes { mode: meta.mode, owner, atime_ns: meta.atime_ns, mtime_ns: meta.mtime_ns }
+        Attributes { mode: meta.mode, owner, atime_ns: meta.atime_ns, mtime_ns: meta.mtime_ns, xattrs }
     }
 
     fn meta(&self, sort: Sort, size: u64) -> Meta {
@@ -287,6 +313,14 @@ impl Look for Overlay {
         }
     }
 
+    fn xattrs(&self, path: &Path) -> Result<Xattrs, Fault> {
+        if self.untouched() {
+            return self.below.xattrs(path);
+        }
+        let (place, found) = self.existing("read the extended attributes of", path)?;
+        self.xattrs_of(&place, Some(&found))
+    }
+
     fn user(&self, name: &str) -> Result<Option<User>, Fault> {
         let foreseen = self.written().users.get(name).cloned();
         foreseen.map_or_else(|| self.below.user(name), |user| Ok(Some(user)))
@@ -342,7 +376,8 @@ impl Touch for Overlay {
         if place.sort() == Some(Sort::Directory) {
             return Err(in_the_way("write", path, "a directory is in the way"));
         }
-        let attributes = Attributes::new(file.mode, file.owner);
+        let xattrs = self.xattrs_of(&place, place.found.as_ref())?.carried();
+        let attributes = Attributes { xattrs, ..Attributes::new(file.mode, file.owner) };
         self.put(&place, Entry::File { attributes, content: Content::Own(file.content.into()) });
         Ok(())
     }
@@ -366,12 +401,34 @@ impl Touch for Overlay {
         Ok(())
     }
 
+    fn bring_back(&self, path: &Path, former: &Former<'_>) -> Result<Lost, Fault> {
+        let Former { body, mode, owner, xattrs } = *former;
+        match body {
+            Body::File(content) => self.put_file(path, &NewFile { content, mode, owner })?,
+            Body::Directory => self.make_directory(path, mode, owner)?,
+            Body::Link(target) => self.put_link(path, target, owner)?,
+            Body::Special(special) => self.make_special(path, special, mode, owner)?,
+        }
+        self.set_xattrs(path, xattrs)
+    }
+
+    fn set_xattrs(&self, path: &Path, xattrs: &Xattrs) -> Result<Lost, Fault> {
+        let mut lost = Lost::new();
+        self.change("set the extended attributes of", path, |attributes| {
+            lost = attributes.xattrs.extend(xattrs);
+        })?;
+        Ok(lost)
+    }
+
     fn set_mode(&self, path: &Path, mode: u32) -> Result<(), Fault> {
         self.change("set the mode of", path, |attributes| attributes.mode = mode)
     }
 
     fn set_owner(&self, path: &Path, owner: Owner) -> Result<(), Fault> {
-        self.change("set the owner of", path, |attributes| attributes.owner = owner)
+        self.change("set the owner of", path, |attributes| {
+            attributes.owner = owner;
+            attributes.xattrs.drop_rights();
+        })
     }
 
     fn set_times(&self, path: &Path, atime_ns: i128, mtime_ns: i128) -> Result<(), Fault> {

@@ -4,7 +4,8 @@ use crate::accounts::Accounts;
 use crate::anchor;
 use crate::atomic;
 use crate::fault::{Fault, FaultKind};
-use crate::files::{Act, Group, Look, Meta, NewFile, Owner, Sort, Special, Touch, User};
+use crate::files::{Act, Body, Former, Group, Look, Meta, NewFile, Owner, Sort, Special, Touch, User};
+use crate::xattrs::{self, Lost, Xattrs};
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -227,6 +228,20 @@ impl Look for Real {
         Ok(names)
     }
 
+    fn xattrs(&self, path: &Path) -> Result<Xattrs, Fault> {
+        let failed = |error| self.failed("read the extended attributes of", path, error);
+        let held = self.open(path, OFlags::PATH | OFlags::NOFOLLOW).map_err(failed)?;
+        match xattrs::of(&held, self.me) {
+            // No /proc: what can be opened can be asked all the same.
+            Err(Errno::BADF) => match self.open(path, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK) {
+                Ok(opened) => xattrs::of(&opened, self.me).map_err(failed),
+                Err(Errno::LOOP | Errno::NXIO) => Ok(Xattrs::default()),
+                Err(error) => Err(failed(error)),
+            },
+            found => found.map_err(failed),
+        }
+    }
+
     fn user(&self, name: &str) -> Result<Option<User>, Fault> {
         self.accounts.user(name)
     }
@@ -275,19 +290,36 @@ impl Touch for Real {
     }
 
     fn put_file(&self, path: &Path, file: &NewFile<'_>) -> Result<(), Fault> {
-        atomic::put_file(path, file)
+        atomic::put_file(path, file, None).map(drop)
     }
 
     fn make_directory(&self, path: &Path, mode: u32, owner: Owner) -> Result<(), Fault> {
-        atomic::make_directory(path, mode, owner)
+        atomic::make_directory(path, mode, owner, None).map(drop)
     }
 
     fn make_special(&self, path: &Path, special: Special, mode: u32, owner: Owner) -> Result<(), Fault> {
-        atomic::make_special(path, special, mode, owner)
+        atomic::make_special(path, special, mode, owner, None).map(drop)
     }
 
     fn put_link(&self, path: &Path, target: &Path, owner: Owner) -> Result<(), Fault> {
-        atomic::put_link(path, target, (owner != self.me).then_some(owner))
+        let owner = (owner != self.me).then_some(owner);
+        atomic::put_link(path, target, owner, &Xattrs::default()).map(drop)
+    }
+
+    fn bring_back(&self, path: &Path, former: &Former<'_>) -> Result<Lost, Fault> {
+        let Former { body, mode, owner, xattrs } = *former;
+        match body {
+            Body::File(content) => atomic::put_file(path, &NewFile { content, mode, owner }, Some(xattrs)),
+            Body::Directory => atomic::make_directory(path, mode, owner, Some(xattrs)),
+            Body::Link(target) => atomic::put_link(path, target, (owner != self.me).then_some(owner), xattrs),
+            Body::Special(special) => atomic::make_special(path, special, mode, owner, Some(xattrs)),
+        }
+    }
+
+    fn set_xattrs(&self, path: &Path, xattrs: &Xattrs) -> Result<Lost, Fault> {
+        let held = anchor::open(path, OFlags::PATH | OFlags::NOFOLLOW);
+        let held = held.map_err(|error| anchor::failed("set the extended attributes of", path, error))?;
+        Ok(xattrs::set(&held, xattrs))
     }
 
     /// Through a descriptor that is not opened for anything: a link must never be followed here, and opening

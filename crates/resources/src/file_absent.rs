@@ -16,6 +16,8 @@ use zester_model::outcome::Details;
 /// What one removal may hold, so that it fits into the journal and can be undone.
 const ENTRIES_MAX: usize = 50_000;
 const BYTES_MAX: u64 = FILE_BYTES_MAX;
+/// Extended attributes stand in the record itself.
+const XATTRS_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Directories that no machine lives without. Removing one is a mistake in the state, whatever it says.
 const NEVER: [&str; 28] = [
     "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/opt", "/proc", "/root",
@@ -39,7 +41,8 @@ pub struct Drift {
 }
 
 fn step(look: &dyn Look, path: &Path, meta: &Meta) -> Result<Step, Fault> {
-    Ok(Step { path: path.to_path_buf(), before: Standing::of(look, path, meta)?, after: Standing::Absent })
+    let before = Standing::of(look, path, meta)?;
+    Step::new(path.to_path_buf(), before, Standing::Absent).with_xattrs(look)
 }
 
 fn is_never_removed(path: &Path) -> bool {
@@ -50,6 +53,7 @@ fn is_never_removed(path: &Path) -> bool {
 struct Budget {
     entries: usize,
     bytes: u64,
+    xattrs: u64,
 }
 
 impl Budget {
@@ -61,14 +65,23 @@ impl Budget {
         if self.entries <= ENTRIES_MAX && self.bytes <= BYTES_MAX {
             return Ok(());
         }
-        let message = format!(
-            "{} holds more than {ENTRIES_MAX} entries or {} MiB, which is too much to be kept for a revert",
-            root.display(),
-            BYTES_MAX >> 20
-        );
-        let hint = "if it need not come back, remove it with `cmd.run: rm -rf …`";
-        Err(Fault::new(FaultKind::Unsupported, message).hint(hint))
+        Err(too_much(root, &format!("{ENTRIES_MAX} entries or {} MiB", BYTES_MAX >> 20)))
     }
+
+    fn spend_xattrs(&mut self, root: &Path, step: &Step) -> Result<(), Fault> {
+        self.xattrs = self.xattrs.saturating_add(step.xattrs.bytes());
+        if self.xattrs <= XATTRS_BYTES_MAX {
+            return Ok(());
+        }
+        Err(too_much(root, &format!("{} MiB of extended attributes", XATTRS_BYTES_MAX >> 20)))
+    }
+}
+
+fn too_much(root: &Path, what: &str) -> Fault {
+    let message =
+        format!("{} holds more than {what}, which is too much to be kept for a revert", root.display());
+    let hint = "if it need not come back, remove it with `cmd.run: rm -rf …`";
+    Fault::new(FaultKind::Unsupported, message).hint(hint)
 }
 
 impl Absent {
@@ -83,10 +96,12 @@ impl Absent {
             let message = format!("{} leads to {}, which is never removed", self.path.display(), top.display());
             return Err(Fault::new(FaultKind::Unsupported, message));
         }
-        let mut budget = Budget { entries: 0, bytes: 0 };
+        let mut budget = Budget { entries: 0, bytes: 0, xattrs: 0 };
         budget.spend(top, &meta)?;
         look.may(top, Act::Put)?;
-        let mut steps = vec![step(look, top, &meta)?];
+        let first = step(look, top, &meta)?;
+        budget.spend_xattrs(top, &first)?;
+        let mut steps = vec![first];
         if meta.sort == Sort::Directory {
             let mut writable = PathBuf::new();
             tree::walk(look, top, &mut |look, path, meta| {
@@ -95,7 +110,9 @@ impl Absent {
                     look.may(path, Act::Put)?;
                     writable = path.parent().map(Path::to_path_buf).unwrap_or_default();
                 }
-                steps.push(step(look, path, meta)?);
+                let step = step(look, path, meta)?;
+                budget.spend_xattrs(top, &step)?;
+                steps.push(step);
                 Ok(())
             })?;
         }
@@ -122,15 +139,13 @@ impl Absent {
         }
         let mut details = Details::new();
         details.insert("removed".into(), drift.steps.len().into());
-        let lost: Vec<String> = drift
+        let lost: Vec<(String, String)> = drift
             .steps
             .iter()
-            .filter(|step| !step.before.restorable())
-            .map(|step| step.path.display().to_string())
+            .filter_map(|step| step.unrestorable().map(|why| (step.path.display().to_string(), why)))
             .collect();
-        for path in lost.iter().take(SHOWN_MAX) {
-            diff.push_str(&format!("no revert can bring back {path}: it is a socket\n"));
-        }
+        diff.extend(lost.iter().take(SHOWN_MAX).map(|(_, why)| why.as_str()));
+        let lost: Vec<String> = lost.into_iter().map(|(path, _)| path).collect();
         if !lost.is_empty() {
             details.insert("unrestorable".into(), lost.into());
         }
@@ -143,9 +158,11 @@ impl Resource for Absent {
     const PRIMARY: &'static str = "path";
     const DOC: &'static str = "Removes a file, a link, or a directory with all that is inside.
 
-All of it is kept until the removal is reverted or forgotten: content, modes, owners, links, pipes and devices. Hard links
-come back as separate files. A socket is made by whoever listens on it and cannot be brought back: the dry run and the
-result name it, and a revert restores everything else and then fails until it is there again (`--force` gives it up).
+All of it is kept until the removal is reverted or forgotten: content, modes, owners, access lists, file capabilities,
+labels and other extended attributes, links, pipes and devices. Hard links come back as separate files. A socket is made by
+whoever listens on it and cannot be brought back: the dry run and the result name it, and a revert restores everything else
+and then fails until it is there again (`--force` gives it up). So it is with an extended attribute that cannot be kept or
+put back; without its access list a file comes back closed to its group.
 The directories that a machine lives by (`/`, `/etc`, `/usr` …) are refused.
 
 ```yaml
@@ -200,7 +217,9 @@ The directories that a machine lives by (`/`, `/etc`, `/usr` …) are refused.
         let mut lost: Vec<(&Path, Fault)> = Vec::new();
         for step in &undo.steps {
             // Parents come before children: nothing can be put into a directory that did not come back.
-            if lost.last().is_some_and(|(above, _)| step.path.starts_with(above)) {
+            // One that lacks an attribute did (the only thing that is not supported of a directory).
+            let above = lost.last().filter(|(_, fault)| fault.kind != FaultKind::Unsupported);
+            if above.is_some_and(|(above, _)| step.path.starts_with(above)) {
                 continue;
             }
             match step.revert(cx) {
@@ -257,6 +276,11 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
             json!({ "path": "/t" }),
             Promise::Converges,
             "d /t 0755\nd /t/sub 0700\nf /t/sub/file 0600 text\nf /t/one 0644 one\nl /t/link /t/sub\nd /t/empty 0711\np /t/pipe 0620",
+        ),
+        case(
+            json!({ "path": "/t" }),
+            Promise::Converges,
+            "d /t 0750\nf /t/f 0640 text\np /t/pipe 0620\nx /t system.posix_acl_default list\nx /t/f user.note text\nx /t/f system.posix_acl_access list\nx /t/pipe security.selinux label",
         ),
         case(json!({ "path": "/l/f" }), Promise::Converges, "d /d 0755\nf /d/f 0604 text\nl /l d"),
     ]

@@ -110,7 +110,7 @@ impl Directory {
         let mode = self.mode.map_or(DIRECTORY_MODE, |mode| mode.0);
         let made = made::missing_parents(look, &path, self.makedirs, DIRECTORY_MODE, owner)?;
         look.may(&path, Act::Put)?;
-        let step = Step { path, before: Standing::Absent, after: Standing::directory(mode, owner) };
+        let step = Step::new(path, Standing::Absent, Standing::directory(mode, owner));
         Ok(Drift { steps: vec![step], made, joined: false })
     }
 
@@ -148,7 +148,7 @@ impl Directory {
             })
         };
         let (before, after) = (standing(present, meta.mode)?, standing(owner, wanted)?);
-        Ok(Some(Step { path: path.to_path_buf(), before, after }))
+        Ok(Some(Step::new(path.to_path_buf(), before, after)))
     }
 
     /// Acts. Where another state made a directory of ours meanwhile, the record of what was really done comes
@@ -156,14 +156,14 @@ impl Directory {
     fn act(drift: &Drift, touch: &dyn Touch) -> Result<Option<Drift>, Fault> {
         let made = made::make_all(touch, &drift.made)?;
         let mut joined = None;
-        for Step { path, before, after } in &drift.steps {
+        for Step { path, before, after, .. } in &drift.steps {
             let owner = after.owner().unwrap_or_else(|| touch.me());
             match (before, after) {
                 (Standing::Absent, Standing::Directory { mode, .. }) => {
                     if let Some(meta) = made::make_or_join(touch, path, *mode, owner)? {
                         let before = Standing::of(touch, path, &meta)?;
                         set_attributes(touch, path, &before, owner, Some(*mode))?;
-                        joined = Some(Step { path: path.clone(), before, after: after.clone() });
+                        joined = Some(Step::new(path.clone(), before, after.clone()));
                     }
                 }
                 _ => set_attributes(touch, path, before, owner, after.mode())?,

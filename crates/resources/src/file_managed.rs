@@ -15,7 +15,9 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zester_host::digest::sha256_hex;
 use zester_host::overlay::Overlay;
-use zester_host::{Act, Fault, FaultKind, Look, Meta, NewFile, Owner, Sort, Touch};
+use zester_host::{
+    Act, Body, Fault, FaultKind, Former, Look, Meta, NewFile, Owner, Sort, Touch, Xattrs,
+};
 use zester_model::limits::FILE_BYTES_MAX;
 use zester_model::outcome::Details;
 
@@ -171,7 +173,7 @@ impl Managed {
         if let Standing::Link { target, .. } = &before {
             diff.insert_str(0, &format!("replaces the link to {}\n", target.display()));
         }
-        let step = Step { path, before, after };
+        let step = Step::new(path, before, after).with_xattrs(cx.look)?;
         Ok(Drift { step, backup: None, made, content: Some(content), diff })
     }
 
@@ -215,7 +217,9 @@ impl Managed {
         let before = Standing::file(&present, meta.mode, owner_now);
         let after = Standing::file(content.as_ref().unwrap_or(&present), mode, owner);
         let backup = content.as_ref().map_or(Ok(None), |_| self.backup_of(cx.look, &path, &before))?;
-        Ok(Some(Drift { step: Step { path, before, after }, backup, made: Vec::new(), content, diff }))
+        let step = Step::new(path, before, after).with_xattrs(cx.look)?;
+        diff.extend(step.unrestorable());
+        Ok(Some(Drift { step, backup, made: Vec::new(), content, diff }))
     }
 
     /// The copy that is to stand beside a file that is replaced, and what it takes the place of.
@@ -231,7 +235,10 @@ impl Managed {
             let message = format!("{} is in the way of the backup: it is not a file", path.display());
             return Err(Fault::new(FaultKind::InTheWay, message));
         }
-        Ok((!before.same(replaced)).then(|| Step { path, before, after: replaced.clone() }))
+        if before.same(replaced) {
+            return Ok(None);
+        }
+        Step::new(path, before, replaced.clone()).with_xattrs(look).map(Some)
     }
 
     fn content_diff(&self, path: &Path, before: Option<&[u8]>, after: &[u8]) -> String {
@@ -248,7 +255,7 @@ impl Managed {
     /// Returns the directories that it made on the way.
     fn act(&self, drift: &Drift, touch: &dyn Touch) -> Result<Vec<Made>, Fault> {
         let made = made::make_all(touch, &drift.made)?;
-        let Step { path, before, after } = &drift.step;
+        let Step { path, before, after, .. } = &drift.step;
         let Standing::File { mode, uid, gid, .. } = after else { return Ok(made) };
         let owner = Owner { uid: *uid, gid: *gid };
         match &drift.content {
@@ -269,6 +276,9 @@ impl Managed {
         if let Some(backup) = &drift.backup {
             details.insert("backup".into(), backup.path.display().to_string().into());
         }
+        if drift.step.unrestorable().is_some() {
+            details.insert("unrestorable".into(), vec![drift.step.path.display().to_string()].into());
+        }
         details
     }
 }
@@ -281,7 +291,28 @@ fn back_up(drift: &Drift, touch: &dyn Touch) -> Result<(), Fault> {
     if sha256_hex(&content) != *sha256 {
         return Err(changed_meanwhile(&drift.step.path));
     }
-    touch.put_file(path, &NewFile { content: &content, mode: *mode, owner: Owner { uid: *uid, gid: *gid } })
+    let new = NewFile { content: &content, mode: *mode, owner: Owner { uid: *uid, gid: *gid } };
+    put_beside(touch, path, &new, drift)
+}
+
+/// Beside the file, what belongs to its place holds as well: whom its access list keeps out is not to read a copy.
+fn put_beside(touch: &dyn Touch, path: &Path, new: &NewFile<'_>, drift: &Drift) -> Result<(), Fault> {
+    let xattrs = match drift.step.before {
+        Standing::File { .. } => drift.step.xattrs.carried(),
+        _ => Xattrs::default(),
+    };
+    if xattrs.is_empty() {
+        return touch.put_file(path, new);
+    }
+    let NewFile { content, mode, owner } = *new;
+    let former = Former { body: Body::File(content), mode, owner, xattrs: &xattrs };
+    let lost = touch.bring_back(path, &former)?;
+    if !xattrs.has_access_list() || xattrs.list_in_force(&lost) {
+        return Ok(());
+    }
+    let place = drift.step.path.display();
+    let message = format!("{} cannot get the access list of {place}", path.display());
+    Err(Fault::new(FaultKind::Unsupported, message).touched())
 }
 
 fn refuse_other_sorts(path: &Path, present: Option<&Meta>) -> Result<(), Fault> {

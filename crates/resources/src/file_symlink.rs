@@ -64,7 +64,8 @@ impl Symlink {
             _ => Vec::new(),
         };
         look.may(&path, Act::Put)?;
-        Ok(Some(Drift { step: Step { path, before, after }, made }))
+        let step = Step::new(path, before, after).with_xattrs(look)?;
+        Ok(Some(Drift { step, made }))
     }
 
     fn refuse_what_is_in_the_way(
@@ -94,7 +95,7 @@ impl Symlink {
     /// Acts, and returns the directories that it made on the way.
     fn act(drift: &Drift, touch: &dyn Touch) -> Result<Vec<Made>, Fault> {
         let made = made::make_all(touch, &drift.made)?;
-        let Step { path, before, after } = &drift.step;
+        let Step { path, before, after, .. } = &drift.step;
         let Standing::Link { target, uid, gid } = after else { return Ok(made) };
         let owner = Owner { uid: *uid, gid: *gid };
         match before {

@@ -93,7 +93,7 @@ impl Touched {
         }
         cx.look.may(path, Act::Attributes)?;
         let standing = Standing::at_attributes(cx.look, path)?;
-        let step = Step { path: path.to_path_buf(), before: standing.clone(), after: standing };
+        let step = Step::new(path.to_path_buf(), standing.clone(), standing);
         Ok(Some(Drift { step, times: Some((before, after)), made: Vec::new() }))
     }
 
@@ -108,13 +108,13 @@ impl Touched {
             let wanted = Times { atime_ns: given(self.atime), mtime_ns: given(self.mtime) };
             (wanted, wanted)
         });
-        Ok(Drift { step: Step { path, before: Standing::Absent, after }, times, made })
+        Ok(Drift { step: Step::new(path, Standing::Absent, after), times, made })
     }
 
     /// Acts, and returns the directories that it made on the way.
     fn act(drift: &Drift, touch: &dyn Touch) -> Result<Vec<Made>, Fault> {
         let made = made::make_all(touch, &drift.made)?;
-        let Step { path, before, after } = &drift.step;
+        let Step { path, before, after, .. } = &drift.step;
         if *before == Standing::Absent
             && let Standing::File { mode, .. } = after
         {

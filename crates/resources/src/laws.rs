@@ -24,7 +24,9 @@ use zester_host::digest::sha256_hex;
 use zester_host::faulty::{Faulty, Plan};
 use zester_host::overlay::Overlay;
 use zester_host::process::fake::Scripted;
-use zester_host::{Fault, FaultKind, Group, Look, NewFile, Owner, Processes, Query, Special, Touch, User};
+use zester_host::{
+    Fault, FaultKind, Group, Look, NewFile, Owner, Processes, Query, Special, Touch, User, Xattrs,
+};
 use zester_model::node::Node;
 use zester_model::outcome::Details;
 use zester_model::program::Param;
@@ -87,7 +89,7 @@ pub fn bind_json(kind: &str, params: &Json) -> Result<Box<dyn Bound>, Vec<zester
 }
 
 /// Furnishes a machine, one thing a line: `f PATH MODE CONTENT`, `d PATH MODE`, `l PATH TARGET`, `p PATH MODE` for a
-/// pipe. There are
+/// pipe, `x PATH NAME VALUE` for an extended attribute. There are
 /// `/tmp`, the user `web` (33) and its group; no command is known.
 pub fn furnish(host: &Arc<Overlay>, things: &str) -> Arc<dyn Processes> {
     host.foresee_user(User { name: "web".into(), uid: 33, gid: 33, home: "/srv".into() });
@@ -105,6 +107,10 @@ pub fn furnish(host: &Arc<Overlay>, things: &str) -> Arc<dyn Processes> {
             ["d", path, _] => host.make_directory(path.as_ref(), mode(), owner),
             ["p", path, _] => host.make_special(path.as_ref(), Special::Pipe, mode(), owner),
             ["l", path, target] => host.put_link(path.as_ref(), target.as_ref(), owner),
+            ["x", path, name, value] => {
+                let xattrs = Xattrs::default().with(name, value.as_bytes());
+                host.set_xattrs(path.as_ref(), &xattrs).map(drop)
+            }
             other => panic!("cannot furnish with {other:?}"),
         };
         made.unwrap_or_else(|fault| panic!("cannot furnish with {thing}: {fault}"));

@@ -10,7 +10,7 @@ use crate::tree;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zester_host::digest::sha256_hex;
-use zester_host::{Fault, FaultKind, Look, Meta, NewFile, Owner, Sort, Special, Touch};
+use zester_host::{Body, Fault, FaultKind, Former, Look, Lost, Meta, Owner, Sort, Special, Touch, Xattrs};
 use zester_model::limits::FILE_BYTES_MAX;
 use zester_model::outcome::Details;
 
@@ -64,6 +64,9 @@ pub(crate) struct Step {
     pub(crate) path: PathBuf,
     pub(crate) before: Standing,
     pub(crate) after: Standing,
+    /// Extended attributes of what stood there, where it goes or gets other content.
+    #[serde(default, skip_serializing_if = "Xattrs::is_empty")]
+    pub(crate) xattrs: Xattrs,
 }
 
 impl Standing {
@@ -144,6 +147,19 @@ impl Standing {
         }
     }
 
+    /// What a revert leaves when it cannot put the access list back, or was killed before it did.
+    fn without_list(&self, xattrs: &Xattrs) -> Standing {
+        let mut closed = self.clone();
+        if let Standing::File { mode, .. }
+        | Standing::Directory { mode, .. }
+        | Standing::Special { mode, .. }
+        | Standing::Attributes { mode, .. } = &mut closed
+        {
+            *mode = xattrs.mode_without_list(*mode);
+        }
+        closed
+    }
+
     /// Sort and content are those of one of the two, and so is every attribute: a change that stopped
     /// half-way.
     fn is_between(&self, before: &Standing, after: &Standing) -> bool {
@@ -202,6 +218,29 @@ impl Standing {
 }
 
 impl Step {
+    pub(crate) fn new(path: PathBuf, before: Standing, after: Standing) -> Step {
+        Step { path, before, after, xattrs: Xattrs::default() }
+    }
+
+    /// Looks for extended attributes too.
+    pub(crate) fn with_xattrs(mut self, look: &dyn Look) -> Result<Step, Fault> {
+        if self.before != Standing::Absent && self.before.restorable() {
+            self.xattrs = look.xattrs(&self.path)?;
+        }
+        Ok(self)
+    }
+
+    /// What no revert can bring back, in a sentence.
+    pub(crate) fn unrestorable(&self) -> Option<String> {
+        let path = self.path.display();
+        if !self.before.restorable() {
+            return Some(format!("no revert can bring back {path}: it is a socket\n"));
+        }
+        let names: Vec<&str> = self.xattrs.unkept().collect();
+        (!names.is_empty())
+            .then(|| format!("no revert can bring back {} of {path}: it cannot be kept\n", names.join(", ")))
+    }
+
     /// Brings back what stood there. `Ok(None)`: it does already. Touches nothing that somebody changed
     /// since, but by force.
     pub(crate) fn revert(&self, cx: &Reverting<'_>) -> Result<Option<String>, Fault> {
@@ -219,10 +258,12 @@ impl Step {
             Standing::Attributes { .. } => Standing::at_attributes(cx.touch, &self.path)?,
             _ => Standing::at(cx.touch, &self.path)?,
         };
-        if now.same(&self.before) {
+        if now.same(&self.before) && self.lacking(cx.touch)?.is_empty() {
             return Ok(None);
         }
-        let ours = now.same(&self.after) || now.is_between(&self.before, &self.after);
+        let ours = now.same(&self.after)
+            || now.is_between(&self.before, &self.after)
+            || now.same(&self.before.without_list(&self.xattrs));
         if !ours && !cx.force {
             let path = self.path.display();
             let message = format!(
@@ -232,8 +273,19 @@ impl Step {
             );
             return Err(Fault::new(FaultKind::ChangedSince, message).hint("`--force` overwrites it"));
         }
-        self.restore(&now, cx)?;
+        let lost = self.restore(&now, cx)?;
         let path = self.path.display();
+        if !lost.is_empty() {
+            let names: Vec<&str> = lost.keys().map(String::as_str).collect();
+            if cx.force {
+                return Ok(Some(format!("restored {path} without its {}", names.join(", "))));
+            }
+            let closed = self.xattrs.has_access_list() && !self.xattrs.list_in_force(&lost);
+            let closed = if closed { "; it is closed to its group" } else { "" };
+            let whys: Vec<String> = lost.iter().map(|(name, why)| format!("{name} ({why})")).collect();
+            let message = format!("restored {path}, but not its {}{closed}", whys.join(", "));
+            return Err(Fault::new(FaultKind::Unsupported, message).hint("`--force` gives it up"));
+        }
         Ok(Some(if self.before == Standing::Absent {
             format!("removed {path}")
         } else {
@@ -271,59 +323,91 @@ impl Step {
         format!("{}: {} → {}\n", self.path.display(), self.before.words(), self.after.words())
     }
 
-    fn restore(&self, now: &Standing, cx: &Reverting<'_>) -> Result<(), Fault> {
+    /// What of the extended attributes is not there.
+    fn lacking(&self, look: &dyn Look) -> Result<Xattrs, Fault> {
+        if self.xattrs.is_empty() {
+            return Ok(Xattrs::default());
+        }
+        Ok(self.xattrs.lacking(&look.xattrs(&self.path)?))
+    }
+
+    /// Makes it anew, as it was.
+    fn bring_back(&self, touch: &dyn Touch, body: Body<'_>) -> Result<Lost, Fault> {
+        let (mode, owner) = (self.before.mode().unwrap_or(0), self.before.owner());
+        let owner = owner.unwrap_or_else(|| touch.me());
+        touch.bring_back(&self.path, &Former { body, mode, owner, xattrs: &self.xattrs })
+    }
+
+    /// The thing itself is there: it gets its owner, mode and extended attributes. Until its access list is in force it
+    /// is closed to its group, and giving it away takes its capabilities, so they come last.
+    fn settle(&self, touch: &dyn Touch, now: &Standing) -> Result<Lost, Fault> {
+        let (mode, path) = (self.before.mode(), self.path.as_path());
+        let owner = self.before.owner().unwrap_or_else(|| touch.me());
+        let first = self.lacking(touch)?;
+        let closed = mode.map(|mode| first.mode_without_list(mode));
+        set_attributes(touch, path, now, owner, closed)?;
+        let lacking = self.lacking(touch)?;
+        if lacking.is_empty() {
+            return Ok(Lost::new());
+        }
+        let lost = touch.set_xattrs(path, &lacking)?;
+        if first.list_in_force(&lost)
+            && let Some(mode) = mode
+        {
+            touch.set_mode(path, mode)?;
+        }
+        Ok(lost)
+    }
+
+    fn restore(&self, now: &Standing, cx: &Reverting<'_>) -> Result<Lost, Fault> {
         let (touch, path) = (cx.touch, self.path.as_path());
         let same_sort = std::mem::discriminant(now) == std::mem::discriminant(&self.before);
         match &self.before {
-            Standing::Absent => remove(touch, path, now),
-            Standing::File { sha256, mode, uid, gid, kept } => {
-                let owner = Owner { uid: *uid, gid: *gid };
+            Standing::Absent => remove(touch, path, now).map(|()| Lost::new()),
+            Standing::File { sha256, kept, .. } => {
                 if matches!(now, Standing::File { sha256: present, .. } if present == sha256) {
-                    return set_attributes(touch, path, now, owner, Some(*mode));
+                    return self.settle(touch, now);
                 }
                 let kept = kept.as_ref().ok_or_else(|| lost(path))?;
                 let content = cx.vault.fetch(kept)?;
                 if matches!(now, Standing::Directory { .. }) {
                     remove(touch, path, now)?;
                 }
-                touch.put_file(path, &NewFile { content: &content, mode: *mode, owner })
+                self.bring_back(touch, Body::File(&content))
             }
-            Standing::Directory { mode, uid, gid } => {
-                let owner = Owner { uid: *uid, gid: *gid };
+            Standing::Directory { .. } => {
                 if same_sort {
-                    return set_attributes(touch, path, now, owner, Some(*mode));
+                    return self.settle(touch, now);
                 }
                 remove(touch, path, now)?;
-                touch.make_directory(path, *mode, owner)
+                self.bring_back(touch, Body::Directory)
             }
-            Standing::Link { target, uid, gid } => {
-                let owner = Owner { uid: *uid, gid: *gid };
+            Standing::Link { target, .. } => {
                 if matches!(now, Standing::Link { target: present, .. } if present == target) {
-                    return touch.set_owner(path, owner);
+                    return self.settle(touch, now);
                 }
                 if matches!(now, Standing::Directory { .. }) {
                     remove(touch, path, now)?;
                 }
-                touch.put_link(path, target, owner)
+                self.bring_back(touch, Body::Link(target))
             }
-            Standing::Attributes { mode, uid, gid } => {
+            Standing::Attributes { .. } => {
                 if !same_sort {
                     return Err(lost(path));
                 }
-                set_attributes(touch, path, now, Owner { uid: *uid, gid: *gid }, Some(*mode))
+                self.settle(touch, now)
             }
             Standing::Special { what: Special::Socket, .. } => {
                 let message = format!("{} was a socket, which cannot be restored", path.display());
                 let hint = "restart what listens there and revert again; `--force` gives it up";
                 Err(Fault::new(FaultKind::Unsupported, message).hint(hint))
             }
-            Standing::Special { what, mode, uid, gid } => {
-                let owner = Owner { uid: *uid, gid: *gid };
+            Standing::Special { what, .. } => {
                 if matches!(now, Standing::Special { what: present, .. } if present == what) {
-                    return set_attributes(touch, path, now, owner, Some(*mode));
+                    return self.settle(touch, now);
                 }
                 remove(touch, path, now)?;
-                touch.make_special(path, *what, *mode, owner)
+                self.bring_back(touch, Body::Special(*what))
             }
         }
     }

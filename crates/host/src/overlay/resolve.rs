@@ -60,7 +60,7 @@ impl Found {
             Found::Above(entry) => return Ok(entry),
             Found::Below(meta) => meta,
         };
-        let attributes = Attributes::of(&meta);
+        let attributes = Attributes::of(&meta, below.xattrs(path)?);
         Ok(match meta.sort {
             Sort::Directory => Entry::Dir { attributes, opaque: false },
             Sort::File => Entry::File { attributes, content: Content::Below(path.to_path_buf(), meta.size) },

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 impl Overlay {
-    /// Everything below `/`, one line a path: sort, mode, owner, and content or target. Times are left out,
+    /// Everything below `/`, one line a path: sort, mode, owner, extended attributes, and content or target. Times are left out,
     /// because putting a file back sets them anew. Meant for small hosts: it reads them whole.
     pub fn snapshot(&self) -> Result<BTreeMap<PathBuf, String>, Fault> {
         let mut lines = BTreeMap::new();
@@ -24,7 +24,12 @@ impl Overlay {
             Sort::Directory => "directory".to_string(),
             Sort::Special(special) => special.article().to_string(),
         };
-        lines.insert(path.to_path_buf(), format!("{what} {:04o} {}:{}", meta.mode, meta.uid, meta.gid));
+        let xattrs = self.xattrs(path)?;
+        let besides = if xattrs.is_empty() { String::new() } else { format!(" {xattrs:?}") };
+        lines.insert(
+            path.to_path_buf(),
+            format!("{what}{besides} {:04o} {}:{}", meta.mode, meta.uid, meta.gid),
+        );
         if meta.sort == Sort::Directory {
             for name in self.list(path)? {
                 self.describe(&path.join(name), lines)?;

@@ -1,6 +1,6 @@
 //! Trying new content before it is put in place: `check_cmd` (S-43).
 
-use super::{Drift, Managed};
+use super::{Drift, Managed, put_beside};
 use crate::made::Made;
 use crate::resource::Applying;
 use crate::standing::{Standing, Step};
@@ -24,12 +24,13 @@ impl Managed {
         let new = NewFile { content: &content, mode: *mode, owner: Owner { uid: *uid, gid: *gid } };
         let candidate = candidate(path);
         let made = make_missing(cx.scratch, &drift.made)?;
-        let passed = match cx.scratch.put_file(&candidate, &new) {
+        let passed = match put_beside(cx.scratch, &candidate, &new, drift) {
             Ok(()) => {
                 let passed = proof.pass(&candidate).await;
                 let removed = cx.scratch.remove_file(&candidate);
                 passed.map_err(|fault| Fault { touched: removed.is_err(), ..fault }).and(removed)
             }
+            Err(fault) if fault.touched => cx.scratch.remove_file(&candidate).and(Err(fault)),
             Err(fault) => Err(fault),
         };
         let unmade = made.iter().rev().try_for_each(|path| cx.scratch.remove_directory(path));

@@ -18,6 +18,16 @@ pub(crate) fn cases() -> Vec<Case> {
         case(json!({ "path": "/f", "content": "new" }), Promise::Converges, "f /f 0604 old"),
         case(json!({ "path": "/f", "content": "old" }), Promise::Clean, "f /f 0604 old"),
         case(
+            json!({ "path": "/f", "content": "new", "mode": "0600", "user": "web", "backup": true }),
+            Promise::Converges,
+            "f /f 0640 old\nx /f user.note text\nx /f security.capability rights\nx /f system.posix_acl_access list",
+        ),
+        case(
+            json!({ "path": "/f", "mode": "0600", "user": "web" }),
+            Promise::Converges,
+            "f /f 0640 old\nx /f user.note text\nx /f security.capability rights",
+        ),
+        case(
             json!({ "path": "/f", "content": "new", "mode": "0600", "user": "web" }),
             Promise::Converges,
             "f /f 0604 old",

@@ -12,6 +12,7 @@ mod links;
 mod race;
 mod special;
 mod umask;
+mod xattrs;
 
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
