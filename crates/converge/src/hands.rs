@@ -7,6 +7,7 @@ mod appended;
 mod asks;
 mod check_cmd;
 mod foresight;
+mod started;
 
 use crate::drive::{Hands, Observer, Report};
 use crate::inputs::Shelf;
@@ -157,7 +158,7 @@ impl StateHands {
         let attributes = &state.attributes;
         self.foresight.take_unsure(node);
         let mut unsure = false;
-        if !self.answers_fit(&attributes.asks)? {
+        if !self.answers_fit(node, &attributes.asks, &mut unsure)? {
             return Ok(false);
         }
         for (command, wanted) in attributes

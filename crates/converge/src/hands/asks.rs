@@ -1,33 +1,48 @@
 //! Guards that ask a function instead of the shell (S-47): `onlyif: [{fun: file.file_exists, args: [/etc/x]}]`.
 
 use super::StateHands;
+use super::started::Started;
 use crate::functions::{self, Access, Arguments, Place};
 use crate::settings::walk;
 use serde_json::Value as Json;
 use std::time::Duration;
 use zester_engine::NodeId;
-use zester_host::{Fault, FaultKind};
+use zester_host::{Fault, FaultKind, Look, Missing, Processes};
 use zester_model::program::FunctionGuard;
 
 impl StateHands {
-    /// Whether every function answers what its guard wants.
-    pub(super) fn answers_fit(&self, asks: &[FunctionGuard]) -> Result<bool, Fault> {
+    /// Whether every function answers what its guard wants. `unsure` is set where nobody can know yet: what was looked for
+    /// in vain may come with an earlier state of this dry run (S-44).
+    pub(super) fn answers_fit(
+        &self,
+        node: NodeId,
+        asks: &[FunctionGuard],
+        unsure: &mut bool,
+    ) -> Result<bool, Fault> {
         for ask in asks {
-            if truth(&self.answer(ask)?) != ask.wanted {
+            // As the machine would be by then (S-30).
+            let look = Missing::new(self.look());
+            let processes = Started::new(self.machine.processes.as_ref());
+            let answer = self.answer(ask, &look, &processes);
+            let found = answer.as_ref().is_ok_and(truth);
+            let lacking = look.missed() && !found || processes.lacked_program();
+            if lacking && self.cause(node).is_some() || processes.lacked_place() && self.overlay.is_some() {
+                *unsure = true;
+            } else if truth(&answer?) != ask.wanted {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    fn answer(&self, ask: &FunctionGuard) -> Result<Json, Fault> {
+    fn answer(&self, ask: &FunctionGuard, look: &dyn Look, processes: &dyn Processes) -> Result<Json, Fault> {
         let name = &ask.function;
         let fault = |why: String| Fault::new(FaultKind::Unsupported, format!("the guard `{name}`: {why}"));
         let function = functions::find(name).filter(|function| function.access <= Access::Command);
         let function = function.ok_or_else(|| fault("there is no such function".into()))?;
         let place = Place {
-            look: self.machine.files.as_ref(),
-            processes: self.machine.processes.as_ref(),
+            look,
+            processes,
             handle: &self.machine.handle,
             facts: &self.plan.inputs.facts,
             settings: &self.plan.inputs.settings,
@@ -67,8 +82,120 @@ fn truth(value: &Json) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::deadline::Deadline;
+    use crate::drive::Quiet;
+    use crate::inputs::Request;
+    use crate::machine::Machine;
+    use crate::plan::Plan;
+    use crate::run::{Options, run};
     use serde_json::json;
+    use std::path::Path;
+    use std::sync::Arc;
+    use tokio_util::sync::CancellationToken;
+    use zester_model::outcome::{Mode, RunResult};
     use zester_rule::rule;
+
+    /// A run of one file; `@T@` is a directory of the test.
+    async fn ran(at: &Path, states: &str, mode: Mode) -> RunResult {
+        std::fs::create_dir_all(at.join("states")).unwrap();
+        let states = states.replace("@T@", &at.display().to_string());
+        std::fs::write(at.join("states/c.zy"), states).unwrap();
+        let machine = Machine {
+            files: Arc::new(zester_host::real::Real::new()),
+            processes: Arc::new(zester_host::process::Runner::new()),
+            handle: tokio::runtime::Handle::current(),
+        };
+        let request = Request {
+            references: vec!["c".into()],
+            states: Some(at.join("states")),
+            settings: None,
+            facts: None,
+            id: Some("here".into()),
+            ordered: false,
+            access: Access::Command,
+        };
+        let options = Options {
+            mode,
+            data_dir: at.join("data"),
+            concurrency: 1,
+            deadline: Deadline::none(),
+            no_wait: true,
+            force: false,
+            run: None,
+        };
+        let cancel = CancellationToken::new();
+        let plan = tokio::task::block_in_place(|| Plan::make(&request, &machine, &cancel)).unwrap();
+        run(Some(Arc::new(plan)), &options, &machine, Arc::new(Quiet), &cancel).await.unwrap()
+    }
+
+    fn told(result: &RunResult, state: &str) -> (bool, bool, String) {
+        let state = &result.states[state];
+        (state.changed, state.unknown(), state.error.clone())
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    #[rule("S-30")]
+    async fn s30_a_function_guard_sees_what_an_earlier_state_would_do() {
+        let temp = tempfile::tempdir().unwrap();
+        let states = "
+a:
+  file.managed: [{path: @T@/dir/f}, {content: yes}, {makedirs: true}]
+there:
+  test.succeed_with_changes: [{onlyif: [{fun: file.file_exists, args: [@T@/dir/f]}]}, {require: [{file: a}]}]
+read:
+  test.succeed_with_changes: [{onlyif: [{fun: file.read, args: [@T@/dir/f]}]}, {require: [{file: a}]}]
+inside:
+  test.succeed_with_changes:
+    - onlyif: [{fun: cmd.run_stdout, args: [pwd], cwd: @T@/dir}]
+    - require: [{file: a}]
+not there:
+  test.succeed_with_changes: [{unless: [{fun: file.path_exists, args: [@T@/dir]}]}, {require: [{file: a}]}]
+nowhere:
+  test.succeed_with_changes: [{onlyif: [{fun: file.path_exists, args: [@T@/no]}]}, {require: [{file: a}]}]
+";
+        for mode in [Mode::Check, Mode::Apply] {
+            let result = ran(temp.path(), states, mode).await;
+            for (id, changed) in
+                [("there", true), ("read", true), ("inside", true), ("not there", false), ("nowhere", false)]
+            {
+                let name = format!("test.succeed_with_changes:{id}");
+                assert_eq!(told(&result, &name), (changed, false, String::new()), "{mode:?} {id}");
+            }
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    #[rule("S-44")]
+    async fn s44_what_a_function_guard_misses_behind_an_unforeseen_act_is_unknown() {
+        let temp = tempfile::tempdir().unwrap();
+        let states = "
+install:
+  cmd.run: [{command: echo x > @T@/f && touch @T@/done}, {creates: @T@/done}]
+there:
+  test.succeed_with_changes: [{onlyif: [{fun: file.file_exists, args: [@T@/f]}]}, {require: [{cmd: install}]}]
+read:
+  test.succeed_with_changes: [{onlyif: [{fun: file.read, args: [@T@/f]}]}, {require: [{cmd: install}]}]
+not there:
+  test.succeed_with_changes: [{unless: [{fun: file.file_exists, args: [@T@/f]}]}, {require: [{cmd: install}]}]
+program:
+  test.succeed_with_changes: [{unless: [{fun: cmd.retcode, args: [@T@/tool]}]}, {require: [{cmd: install}]}]
+shell:
+  test.succeed_with_changes: [{onlyif: [{fun: cmd.has_exec, args: [sh]}]}, {require: [{cmd: install}]}]
+";
+        let result = ran(temp.path(), states, Mode::Check).await;
+        for (id, unknown) in
+            [("there", true), ("read", true), ("not there", true), ("program", true), ("shell", false)]
+        {
+            let name = format!("test.succeed_with_changes:{id}");
+            assert_eq!(told(&result, &name), (true, unknown, String::new()), "{id}");
+        }
+        for made in ["f", "done"] {
+            std::fs::write(temp.path().join(made), "x").unwrap();
+        }
+        let result = ran(temp.path(), states, Mode::Check).await;
+        assert_eq!(result.unknown, 0);
+        assert!(!result.states["test.succeed_with_changes:not there"].changed);
+    }
 
     #[test]
     #[rule("S-47")]
