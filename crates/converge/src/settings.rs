@@ -104,8 +104,10 @@ fn files_in(directory: &Path) -> Result<Vec<String>, Error> {
         let path = entry.map_err(fail)?.path();
         let ending = path.extension().and_then(|end| end.to_str()).unwrap_or_default();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        // `is_dir` follows links, and what cannot be looked at is for the reader to complain about.
-        if ["zy", "sls", "yaml", "yml", "json"].contains(&ending) && !path.is_dir() {
+        // `is_dir` follows links, and what cannot be looked at is for the reader to complain about. A hidden file is an
+        // editor's (`.#x.zy`).
+        let meant = ["zy", "sls", "yaml", "yml", "json"].contains(&ending) && !name.starts_with('.');
+        if meant && !path.is_dir() {
             names.push(name.into_owned());
         }
     }
@@ -169,6 +171,7 @@ mod tests {
             ("s/more/other.sls", "never: true\n"),
             ("s/30.json", "{\"json\": 1}"),
             ("s/notes.txt", "no: setting\n"),
+            ("s/.#20-b.yaml", "somebody@host.4711:1\n"),
         ];
         assert_eq!(of(&files, "s"), Ok(json!({"a": 2, "deep": true, "os": "Debian", "json": 1})));
         assert_eq!(of(&files, "s/10-a.zy"), Ok(json!({"a": 1, "deep": true})));
