@@ -174,7 +174,9 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
         let unreadable =
             |why: String| vec![Problem::new(Kind::Reference, format!("cannot read `{path}`: {why}"))];
         let text = self.inputs.tree.read(path).map_err(unreadable)?;
-        let text: Arc<str> = text.ok_or_else(|| unreadable("it does not exist".into()))?.into();
+        let text = text.ok_or_else(|| unreadable("it does not exist".into()))?;
+        // Some editors begin a file with a mark of its encoding; the first line is what follows it.
+        let text: Arc<str> = text.strip_prefix('\u{feff}').unwrap_or(&text).into();
         let file = self.sources.add(&self.renderer.shown(path), text.clone());
         let passes = renderer::passes(&text, file).map_err(|problem| vec![problem])?;
         let root = self.compose(path, file, &text, passes != Passes::Plain)?;

@@ -49,7 +49,11 @@ pub fn settings(inputs: &Inputs<'_>, files: &SettingsFiles) -> Result<Json, (Sou
                 continue;
             };
             for (key, value) in entries.iter().filter(|(key, _)| key.as_text() != Some("include")) {
-                let name = key.as_text().unwrap_or_default().to_string();
+                let Some(name) = key.as_text().map(str::to_string) else {
+                    let message = format!("a setting needs a name, not {}", key.describe());
+                    problems.push(Problem::new(Kind::Settings, message).at(key.span));
+                    continue;
+                };
                 merge(&mut merged, Json::Object(Map::from_iter([(name, value.to_json())])));
             }
         }

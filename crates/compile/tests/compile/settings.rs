@@ -48,6 +48,20 @@ fn s48_a_top_file_of_either_name_assigns_by_target() {
 
 #[test]
 #[rule("S-48")]
+fn s48_a_setting_without_a_name_is_an_error() {
+    let told = these(&[("a.zy", "x: 1\n~: 2\n")], &["a.zy"]).unwrap_err();
+    assert_eq!(told, ["settings/a.zy:2:1: a setting needs a name, not nothing"]);
+}
+
+#[test]
+#[rule("S-47")]
+fn s47_the_first_line_counts_behind_a_mark_of_the_encoding() {
+    let tree = [("a.zy", "\u{feff}#!yaml\nx: '{{ plain }}'\n")];
+    assert_eq!(these(&tree, &["a.zy"]), Ok(json!({"x": "{{ plain }}"})));
+}
+
+#[test]
+#[rule("S-48")]
 fn s48_include_is_followed_and_is_no_setting() {
     let tree = [
         ("top.zy", "'*': [app]\n"),
