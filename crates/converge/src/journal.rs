@@ -25,7 +25,7 @@ mod unconfirmed;
 mod vault;
 
 pub use log::Undo;
-pub use pending::Debt;
+pub use pending::{Debt, Origin};
 pub use record::{Ended, Intent, Record, Started};
 pub use run_graph::RunGraph;
 pub use vault::ObjectVault;
@@ -53,8 +53,8 @@ pub type Owed = BTreeMap<String, Debt>;
 pub struct Duty {
     pub watcher: String,
     pub changed: String,
-    /// What the run was asked for that brought them together.
-    pub scope: Option<String>,
+    /// The run that brought them together.
+    pub origin: Origin,
 }
 
 /// The journal of one data dir. Whoever holds the run lock may write to it.
@@ -72,6 +72,8 @@ struct Inner {
     scope: String,
     /// What the log begins with, should there be one.
     graph: Option<Arc<Graph>>,
+    /// The object that holds it, once there is a log.
+    graph_name: Option<String>,
     writer: Option<Arc<Writer>>,
     pending: Pending,
     unconfirmed: Unconfirmed,
@@ -102,7 +104,8 @@ impl Journal {
         }
         let vault = Arc::new(ObjectVault::new(directory.join("objects"), disk.clone()));
         let (run_id, scope) = (run_id.to_string(), String::new());
-        let inner = Inner { run_id, scope, graph: None, writer: None, pending, unconfirmed };
+        let inner =
+            Inner { run_id, scope, graph: None, graph_name: None, writer: None, pending, unconfirmed };
         Ok(Journal { directory, disk, vault, state: Mutex::new(inner), _lock: None })
     }
 
@@ -193,7 +196,7 @@ impl Journal {
         for duty in duties {
             let known = inner.pending.all().get(&duty.watcher);
             if !known.is_some_and(|debt| debt.changed.contains(&duty.changed)) {
-                inner.pending.owe(&duty.watcher, [duty.changed.clone()], duty.scope.as_deref());
+                inner.pending.owe(&duty.watcher, [duty.changed.clone()], &duty.origin);
                 new.push(duty);
             }
         }
@@ -213,17 +216,13 @@ impl Journal {
         if dirty { inner.pending.save(&self.disk) } else { Ok(()) }
     }
 
-    /// Gives a debt to others, or to nobody.
+    /// Gives a debt to others.
     pub fn pass_on(&self, watcher: &str, heirs: &[String]) -> Result<(), Error> {
         let mut inner = self.lock();
-        let Some(debt) = inner.pending.all().get(watcher).cloned() else { return Ok(()) };
-        for heir in heirs {
-            for scope in &debt.scopes {
-                inner.pending.owe(heir, debt.changed.iter().cloned(), Some(scope));
-            }
+        match inner.pending.pass_on(watcher, heirs) {
+            true => inner.pending.save(&self.disk),
+            false => Ok(()),
         }
-        inner.pending.settle(watcher);
-        inner.pending.save(&self.disk)
     }
 
     /// Ends the run by itself: what is settled and what it still owes is noted, its log is closed. If the first cannot be
@@ -253,9 +252,10 @@ impl Journal {
         for watcher in settled {
             dirty |= inner.pending.settle(&watcher);
         }
+        let scope = Some(inner.scope.clone()).filter(|scope| !scope.is_empty());
+        let origin = Origin { scope, graph: inner.graph_name.clone() };
         for (watcher, changed) in owed {
-            let scope = Some(inner.scope.as_str()).filter(|scope| !scope.is_empty());
-            dirty |= inner.pending.owe(&watcher, changed, scope);
+            dirty |= inner.pending.owe(&watcher, changed, &origin);
         }
         if dirty { inner.pending.save(&self.disk) } else { Ok(()) }
     }
@@ -284,6 +284,7 @@ impl Journal {
         let graph = inner.graph.as_ref().map(|graph| self.keep_graph(graph)).transpose()?;
         let writer = Arc::new(Writer::create(&self.directory, &inner.run_id, self.disk.clone())?);
         inner.writer = Some(writer.clone());
+        inner.graph_name = graph.clone();
         writer.append(&Record::Started(Started { scope: inner.scope.clone(), graph }))?;
         Ok(writer)
     }
@@ -316,7 +317,7 @@ impl Glance {
         if !is_readable(&directory)? {
             return Ok(Glance::default());
         }
-        let Debts { owed, unconfirmed } = Debts::read(data_dir)?;
+        let Debts { owed, unconfirmed, .. } = Debts::read(data_dir)?;
         let runs = log::list(&directory)?.into_iter().map(|log| log.run_id).collect();
         Ok(Glance { owed, unconfirmed, undos: undos_in(&directory)?, runs })
     }
@@ -329,6 +330,7 @@ pub struct Debts {
     pub owed: Owed,
     /// States whose last `check_cmd` did not pass.
     pub unconfirmed: BTreeSet<String>,
+    pub vault: Option<Arc<ObjectVault>>,
 }
 
 impl Debts {
@@ -343,7 +345,9 @@ impl Debts {
             unconfirmed.learn(file.unconfirmed()?);
             pending.take_over(file)?;
         }
-        Ok(Debts { owed: pending.all().clone(), unconfirmed: unconfirmed.all().clone() })
+        let vault = ObjectVault::new(directory.join("objects"), Arc::new(Disk::real()));
+        let (owed, unconfirmed) = (pending.all().clone(), unconfirmed.all().clone());
+        Ok(Debts { owed, unconfirmed, vault: Some(Arc::new(vault)) })
     }
 }
 
@@ -355,6 +359,16 @@ pub fn is_undoable(data_dir: &DataDir, run_id: &str) -> Result<bool, Error> {
     }
     let log = log::list(&directory)?.into_iter().find(|log| log.run_id == run_id);
     log.map_or(Ok(false), |log| Ok(!log.undos()?.is_empty()))
+}
+
+/// The states of the runs that a debt comes from; `None` where that cannot be told any more.
+pub fn states_beside(vault: &ObjectVault, debt: &Debt) -> Option<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    for graph in &debt.graphs {
+        let graph: RunGraph = serde_json::from_slice(&vault.fetch(graph).ok()?).ok()?;
+        names.extend(graph.names().map(str::to_string));
+    }
+    (!debt.graphs.is_empty()).then_some(names)
 }
 
 fn undos_in(directory: &std::path::Path) -> Result<Vec<Undo>, Error> {

@@ -1,7 +1,7 @@
 //! Refreshes between runs (S-39) and after a revert (S-59): who is owed one, who inherits a debt, who is settled.
 
 use crate::drive::{Driven, Observer};
-use crate::journal::{Duty, Owed};
+use crate::journal::{Debt, Duty, Owed};
 use crate::plan::Plan;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -10,8 +10,8 @@ use zester_engine::{Force, Graph, NodeId};
 use zester_model::outcome::{SkipReason, StateResult};
 use zester_model::requisite::EdgeKind;
 
-/// A debt whose watcher this plan does not hold any more, though it is asked for the same as the run that made the debt:
-/// renamed or taken out. Those who watch the same states now inherit it; where nobody does, it is dropped.
+/// A debt whose watcher this plan does not hold any more, though it is asked for the same as the run that made the debt,
+/// and which of its states the watcher is now.
 pub struct Inherited {
     pub watcher: String,
     pub heirs: Vec<String>,
@@ -20,42 +20,45 @@ pub struct Inherited {
 impl Inherited {
     pub fn words(&self) -> String {
         let Inherited { watcher, heirs } = self;
-        match heirs.as_slice() {
-            [] => format!("{watcher} is gone, and with it the refresh that was owed to it"),
-            heirs => {
-                format!("{watcher} is gone; the refresh that was owed to it goes to {}", heirs.join(", "))
-            }
-        }
+        format!("{watcher} is gone; the refresh that was owed to it goes to {}", heirs.join(", "))
     }
 }
 
-/// Who inherits what in a run of this plan; `owed` is changed to say so.
-pub fn inherit(plan: &Plan, owed: &mut Owed) -> Vec<Inherited> {
+/// Who inherits what in a run of this plan; `owed` is changed to say so. Heirs watch all that the watcher is owed for, and
+/// were not there beside it (`beside` tells who was): it was renamed. Where there is none it may be in another file by
+/// now, so its debt stays.
+pub fn inherit(
+    plan: &Plan,
+    owed: &mut Owed,
+    beside: impl Fn(&Debt) -> Option<BTreeSet<String>>,
+) -> Vec<Inherited> {
     if owed.is_empty() {
         return Vec::new();
     }
     let scope = plan.scope();
-    let graph = &plan.graph;
-    let nodes = by_name(graph);
-    let gone: Vec<String> = owed
+    let nodes = by_name(&plan.graph);
+    let absent = owed
         .iter()
-        .filter(|(watcher, debt)| debt.scopes.contains(&scope) && !nodes.contains_key(watcher.as_str()))
-        .map(|(watcher, _)| watcher.clone())
-        .collect();
+        .filter(|(watcher, debt)| debt.scopes.contains(&scope) && !nodes.contains_key(watcher.as_str()));
     let mut inherited = Vec::new();
-    for watcher in gone {
-        let Some(debt) = owed.remove(&watcher) else { continue };
-        let changed = debt.changed.iter().filter_map(|state| nodes.get(state.as_str()));
-        let heirs: BTreeSet<String> = changed
-            .flat_map(|node| graph.watchers(*node))
-            .map(|watcher| graph.name(watcher).to_string())
-            .collect();
-        for heir in &heirs {
-            let theirs = owed.entry(heir.clone()).or_default();
-            theirs.changed.extend(debt.changed.iter().cloned());
-            theirs.scopes.extend(debt.scopes.iter().cloned());
+    for (watcher, debt) in absent {
+        let Some(beside) = beside(debt) else { continue };
+        let mut watching = debt.changed.iter().map(|state| {
+            let watchers = watchers_of(&plan.graph, nodes.get(state.as_str()));
+            watchers.into_iter().collect::<BTreeSet<String>>()
+        });
+        let first = watching.next().unwrap_or_default();
+        let heirs = watching.fold(first, |all, watchers| &all & &watchers);
+        let heirs: Vec<String> = heirs.into_iter().filter(|heir| !beside.contains(heir)).collect();
+        if !heirs.is_empty() {
+            inherited.push(Inherited { watcher: watcher.clone(), heirs });
         }
-        inherited.push(Inherited { watcher, heirs: heirs.into_iter().collect() });
+    }
+    for Inherited { watcher, heirs } in &inherited {
+        let Some(debt) = owed.remove(watcher) else { continue };
+        for heir in heirs {
+            owed.entry(heir.clone()).or_default().add(&debt);
+        }
     }
     inherited
 }

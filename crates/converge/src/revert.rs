@@ -2,7 +2,7 @@
 
 use crate::drive::{Hands, Report};
 use crate::error::Error;
-use crate::journal::{Duty, Intent, Journal, Undo};
+use crate::journal::{Duty, Intent, Journal, Origin, Undo};
 use crate::machine::Machine;
 use crate::plan::Plan;
 use indexmap::IndexMap;
@@ -76,7 +76,7 @@ impl Selection {
             let duty = |watcher: &String| Duty {
                 watcher: watcher.clone(),
                 changed: undo.intent.state.clone(),
-                scope: undo.scope.clone(),
+                origin: Origin { scope: undo.scope.clone(), graph: undo.graph.clone() },
             };
             undo.intent.watchers.iter().map(duty).collect::<Vec<_>>()
         };

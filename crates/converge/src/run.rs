@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::hands::{StateHands, mutates};
 use crate::history::{self, Summary};
 use crate::inputs::Shelf;
-use crate::journal::{Debts, Journal};
+use crate::journal::{self, Debt, Debts, Journal};
 use crate::lock::{Note, RunLock};
 use crate::machine::Machine;
 use crate::plan::Plan;
@@ -248,16 +248,17 @@ struct Scene<'a> {
 
 impl Scene<'_> {
     async fn apply(&self, plan: Arc<Plan>, journal: Option<Arc<Journal>>) -> Result<Ran, Error> {
-        let (mut owed, unconfirmed) = match &journal {
-            Some(journal) => (journal.owed(), Default::default()),
+        let (mut owed, unconfirmed, vault) = match &journal {
+            Some(journal) => (journal.owed(), Default::default(), Some(journal.vault().clone())),
             // A dry run shows what is owed and what is not in place, without taking the lock.
             None => {
                 let data_dir = DataDir::existing(&self.options.data_dir)?;
                 let debts = data_dir.as_ref().map(Debts::read).transpose()?.unwrap_or_default();
-                (debts.owed, debts.unconfirmed)
+                (debts.owed, debts.unconfirmed, debts.vault)
             }
         };
-        for inherited in refresh::inherit(&plan, &mut owed) {
+        let beside = |debt: &Debt| vault.as_ref().and_then(|vault| journal::states_beside(vault, debt));
+        for inherited in refresh::inherit(&plan, &mut owed, beside) {
             if let Some(journal) = &journal {
                 self.observer.notice(&inherited.words());
                 journal.pass_on(&inherited.watcher, &inherited.heirs)?;
@@ -400,7 +401,7 @@ impl Scene<'_> {
         }
         let part = Arc::new(plan.refreshing(&next)?);
         let graph = part.graph.clone();
-        journal.describe(&plan.scope(), &graph);
+        journal.describe(&plan.scope(), &plan.graph);
         let explaining = Arc::new(Explaining::new(self.observer.clone(), &part, refreshes));
         let (journal, none) = (Some(journal.clone()), BTreeSet::new());
         let hands = self.hands(part, graph.clone(), journal, none, explaining.clone());

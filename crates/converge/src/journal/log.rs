@@ -1,5 +1,6 @@
 //! The log of one run: append-only, a checksum a line. A line that is not whole is passed over, those after it are read.
 
+use super::pending::Origin;
 use super::record::{Ended, Intent, Record, Started};
 use crate::disk::{Disk, cut_torn_end, open_append};
 use crate::error::Error;
@@ -160,13 +161,14 @@ impl LogFile {
         Ok(undos.flat_map(|undo| undo.intent.objects.into_iter().chain(undo.graph)).collect())
     }
 
-    /// What was asked for when this run began, as far as the log says.
-    pub fn scope(&self) -> Result<Option<String>, Error> {
+    /// The run of this log, as far as it says.
+    pub fn origin(&self) -> Result<Origin, Error> {
         let mut records = self.records()?.into_iter();
-        Ok(records.find_map(|record| match record {
-            Record::Started(Started { scope, .. }) => Some(scope),
+        let started = records.find_map(|record| match record {
+            Record::Started(Started { scope, graph }) => Some(Origin { scope: Some(scope), graph }),
             _ => None,
-        }))
+        });
+        Ok(started.unwrap_or_default())
     }
 
     /// Marks a run that was cut off as read. A torn last line goes, so that what is appended later can be read.

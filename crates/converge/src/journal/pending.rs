@@ -14,8 +14,20 @@ pub struct Debt {
     /// The states that changed.
     pub changed: BTreeSet<String>,
     /// What the runs that owe it were asked for. A later run of the same that does not hold the watcher any more tells
-    /// that it is gone.
+    /// that it was renamed, moved elsewhere or taken out.
     pub scopes: BTreeSet<String>,
+    /// The objects that hold the graphs of those runs: a state in one of them is not the watcher under a new name.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub graphs: BTreeSet<String>,
+}
+
+/// The run that a debt comes from, as far as it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Origin {
+    /// What it was asked for.
+    pub scope: Option<String>,
+    /// The object that holds its graph.
+    pub graph: Option<String>,
 }
 
 /// Earlier versions wrote only what changed.
@@ -27,15 +39,25 @@ enum Written {
         changed: BTreeSet<String>,
         #[serde(default)]
         scopes: BTreeSet<String>,
+        #[serde(default)]
+        graphs: BTreeSet<String>,
     },
 }
 
 impl From<Written> for Debt {
     fn from(written: Written) -> Debt {
         match written {
-            Written::Changed(changed) => Debt { changed, scopes: BTreeSet::new() },
-            Written::Debt { changed, scopes } => Debt { changed, scopes },
+            Written::Changed(changed) => Debt { changed, ..Debt::default() },
+            Written::Debt { changed, scopes, graphs } => Debt { changed, scopes, graphs },
         }
+    }
+}
+
+impl Debt {
+    pub fn add(&mut self, other: &Debt) {
+        self.changed.extend(other.changed.iter().cloned());
+        self.scopes.extend(other.scopes.iter().cloned());
+        self.graphs.extend(other.graphs.iter().cloned());
     }
 }
 
@@ -66,24 +88,29 @@ impl Pending {
     }
 
     /// Whether this was news.
-    pub fn owe(
-        &mut self,
-        watcher: &str,
-        changed: impl IntoIterator<Item = String>,
-        scope: Option<&str>,
-    ) -> bool {
+    pub fn owe(&mut self, watcher: &str, changed: impl IntoIterator<Item = String>, origin: &Origin) -> bool {
         let debt = self.owed.entry(watcher.to_string()).or_default();
-        let before = (debt.changed.len(), debt.scopes.len());
+        let before = debt.clone();
         debt.changed.extend(changed);
-        debt.scopes.extend(scope.map(str::to_string));
-        before != (debt.changed.len(), debt.scopes.len())
+        debt.scopes.extend(origin.scope.clone());
+        debt.graphs.extend(origin.graph.clone());
+        before != *debt
+    }
+
+    /// Gives a debt to others; whether there was one.
+    pub fn pass_on(&mut self, watcher: &str, heirs: &[String]) -> bool {
+        let Some(debt) = self.owed.remove(watcher) else { return false };
+        for heir in heirs {
+            self.owed.entry(heir.clone()).or_default().add(&debt);
+        }
+        true
     }
 
     /// What a run that was cut off owes; whether that was news.
     pub fn take_over(&mut self, cut: &LogFile) -> Result<bool, Error> {
-        let (scope, mut news) = (cut.scope()?, false);
+        let (origin, mut news) = (cut.origin()?, false);
         for (watcher, changed) in cut.owed()? {
-            news |= self.owe(&watcher, changed, scope.as_deref());
+            news |= self.owe(&watcher, changed, &origin);
         }
         Ok(news)
     }

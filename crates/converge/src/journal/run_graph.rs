@@ -37,6 +37,11 @@ impl RunGraph {
         RunGraph { states: graph.ranked().iter().map(state).collect() }
     }
 
+    /// Its states.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.states.iter().map(|Node(name, ..)| name.as_str())
+    }
+
     /// What each of `chosen` waits for among `chosen`, by their indexes, whatever lies between: the states that did
     /// nothing are gone from the graph, the paths through them are not. A path with an order edge only sequences.
     pub fn among(&self, chosen: &[&str]) -> Vec<Vec<(usize, EdgeKind)>> {

@@ -479,7 +479,11 @@ fn s59_a_debt_that_was_taken_on_is_excused_and_an_older_one_is_not() {
     let place = place();
     let journal = Journal::open(&place.dir, "r1").unwrap();
     journal.finish([], [("service".to_string(), vec!["conf".to_string()])]).unwrap();
-    let duty = |changed: &str| Duty { watcher: "service".into(), changed: changed.into(), scope: None };
+    let duty = |changed: &str| Duty {
+        watcher: "service".into(),
+        changed: changed.into(),
+        origin: Origin::default(),
+    };
     let new = journal.owe(vec![duty("conf"), duty("other")]).unwrap();
     assert_eq!(new, [duty("other")]);
     journal.excuse(&new).unwrap();

@@ -64,6 +64,10 @@ impl Place {
         fs::write(self.path(name), text.replace("@T@", &self.temp.path().display().to_string())).unwrap();
     }
 
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
     fn data_dir(&self) -> DataDir {
         DataDir::open(&self.path("data")).unwrap()
     }
@@ -313,4 +317,57 @@ async fn s47_splay_adds_some_of_its_time_to_the_pause_between_tries() {
     assert!(drawn.len() > 1 && drawn.iter().all(|pause| *pause <= Duration::from_secs(8)), "{drawn:?}");
     assert!(drawn.last() > Some(&Duration::from_secs(1)), "{drawn:?}");
     assert_eq!(hands.splay(NodeId(1)), Duration::ZERO);
+}
+
+/// The configuration changes, something fails, and the restart depends on both.
+const OWING: &str = "conf:\n  file.managed: [{path: @T@/conf}, {content: v1}]\n\
+    gate:\n  cmd.run: [{command: test -e @T@/open}, {require: [{file: conf}]}]\n\
+    reload:\n  cmd.run: [{command: echo reload >> @T@/log}, {refresh_only: true}, {watch: [{file: conf}]}]\n";
+const RESTART: &str = "restart:\n  cmd.run: [{command: echo restart >> @T@/log}, {refresh_only: true}, \
+    {watch: [{file: conf}]}, {require: [{cmd: gate}]}]\n";
+
+/// `reload` ran, `restart` is owed.
+async fn owing() -> Place {
+    let place = Place::with(&[("m1", &format!("{OWING}{RESTART}"))]);
+    assert!(!place.apply("m1").await.success);
+    assert_eq!(place.who_is_owed(), ["cmd.run:restart"]);
+    assert_eq!(place.read("log"), "reload\n");
+    place.write("open", "");
+    place
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("S-39")]
+async fn s39_a_watcher_that_moved_to_another_file_is_refreshed_there() {
+    let place = owing().await;
+    place.write("states/m1.zy", OWING);
+    place.write("states/m2.zy", &format!("include: [m1]\n{RESTART}"));
+    assert!(place.apply("m1").await.success);
+    // Who watched beside it is not it under a new name.
+    assert_eq!((place.who_is_owed(), place.read("log")), (vec!["cmd.run:restart".into()], "reload\n".into()));
+    assert!(place.apply("m2").await.success);
+    assert_eq!((place.who_is_owed(), place.read("log")), (vec![], "reload\nrestart\n".into()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("S-39")]
+async fn s39_a_watcher_that_was_renamed_inherits_and_its_fellow_does_not() {
+    let place = owing().await;
+    let renamed = RESTART.replace("restart:", "again:");
+    place.write("states/m1.zy", &format!("{OWING}{renamed}"));
+    assert!(place.apply("m1").await.success);
+    assert_eq!((place.who_is_owed(), place.read("log")), (vec![], "reload\nrestart\n".into()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("S-39")]
+async fn s39_who_watches_only_a_part_of_what_changed_is_no_heir() {
+    let two = OWING.replace("conf:\n", "more:\n  file.managed: [{path: @T@/more}, {content: v1}]\nconf:\n");
+    let both = RESTART.replace("watch: [{file: conf}]", "watch: [{file: conf}, {file: more}]");
+    let place = Place::with(&[("m1", &format!("{two}{both}"))]);
+    assert!(!place.apply("m1").await.success);
+    place.write("open", "");
+    place.write("states/m1.zy", &format!("{two}{}", RESTART.replace("restart:", "other:")));
+    assert!(place.apply("m1").await.success);
+    assert_eq!((place.who_is_owed(), place.read("log")), (vec!["cmd.run:restart".into()], "reload\n".into()));
 }
