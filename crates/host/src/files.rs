@@ -95,6 +95,8 @@ pub enum Act {
     Attributes,
     /// Give it away.
     Owner(Owner),
+    /// Let it belong to them from the start: something new.
+    New(Owner),
 }
 
 /// A file to be put in place in one step, complete with mode and owner.

@@ -337,7 +337,8 @@ impl Look for Overlay {
 
     /// What an earlier state of the rehearsal would make or change is ours by then.
     fn may(&self, path: &Path, act: Act) -> Result<(), Fault> {
-        if self.untouched() {
+        // Whom we may give things to does not depend on what is foreseen.
+        if self.untouched() || matches!(act, Act::New(_)) {
             return self.below.may(path, act);
         }
         for above in path.ancestors().skip(usize::from(act == Act::Put)) {

@@ -107,10 +107,7 @@ impl Real {
     fn may_own(&self, path: &Path, owner: Option<Owner>) -> Result<(), Fault> {
         let Ok(there) = rustix::fs::lstat(path) else { return Ok(()) };
         let ours = self.me.uid == 0 || self.me.uid == there.st_uid;
-        let member = |gid: u32| {
-            let groups = rustix::process::getgroups().unwrap_or_default();
-            gid == there.st_gid || gid == self.me.gid || groups.iter().any(|group| group.as_raw() == gid)
-        };
+        let member = |gid: u32| gid == there.st_gid || self.is_member(gid);
         let given =
             owner.is_none_or(|owner| self.me.uid == 0 || (owner.uid == there.st_uid && member(owner.gid)));
         if !ours || !given {
@@ -118,6 +115,22 @@ impl Real {
             return Err(Fault::io(doing, path, Errno::PERM.into()));
         }
         self.unless_fixed("change", path, &there)
+    }
+
+    /// What is new is ours, and its group is ours or that of its directory (the setgid bit).
+    fn may_give(&self, path: &Path, owner: Owner) -> Result<(), Fault> {
+        let above = path.ancestors().skip(1).find_map(|above| rustix::fs::stat(above).ok());
+        let passed_on = above.filter(|above| above.st_mode & Mode::SGID.as_raw_mode() != 0);
+        let member = self.is_member(owner.gid) || passed_on.is_some_and(|above| above.st_gid == owner.gid);
+        if self.me.uid == 0 || (owner.uid == self.me.uid && member) {
+            return Ok(());
+        }
+        Err(Fault::io("set the owner of", path, Errno::PERM.into()))
+    }
+
+    fn is_member(&self, gid: u32) -> bool {
+        let groups = rustix::process::getgroups().unwrap_or_default();
+        gid == self.me.gid || groups.iter().any(|group| group.as_raw() == gid)
     }
 
     /// A read-only file system, or a file that may not change (`chattr +i`).
@@ -259,6 +272,7 @@ impl Look for Real {
             Act::Put => self.may_put(path),
             Act::Attributes => self.may_own(path, None),
             Act::Owner(owner) => self.may_own(path, Some(owner)),
+            Act::New(owner) => self.may_give(path, owner),
         }
     }
 }
@@ -365,5 +379,28 @@ impl Touch for Real {
 
     fn sweep(&self, path: &Path) -> Result<(), Fault> {
         atomic::sweep(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zester_rule::rule;
+
+    #[test]
+    #[rule("S-30")]
+    fn s30_only_root_makes_something_new_for_others() {
+        let temp = tempfile::tempdir().unwrap();
+        let me = Owner { uid: 4242, gid: 4243 };
+        let host = Real { me, ..Real::new() };
+        let may = |owner: Owner| host.may_give(&temp.path().join("new"), owner).is_ok();
+        assert!(may(me));
+        assert!(!may(Owner { uid: 0, ..me }) && !may(Owner { gid: 4244, ..me }));
+        let root = Real { me: Owner { uid: 0, gid: 0 }, ..Real::new() };
+        root.may_give(&temp.path().join("new"), me).unwrap();
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o2755);
+        std::fs::set_permissions(temp.path(), open).unwrap();
+        let gid = std::os::unix::fs::MetadataExt::gid(&std::fs::metadata(temp.path()).unwrap());
+        assert!(may(Owner { gid, ..me }), "the setgid bit of the directory gives it its group");
     }
 }

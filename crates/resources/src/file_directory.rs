@@ -109,7 +109,7 @@ impl Directory {
         let owner = ownership::wanted(look, self.user.as_deref(), self.group.as_deref(), None)?;
         let mode = self.mode.map_or(DIRECTORY_MODE, |mode| mode.0);
         let made = made::missing_parents(look, &path, self.makedirs, DIRECTORY_MODE, owner)?;
-        look.may(&path, Act::Put)?;
+        ownership::may_put(look, &path, owner)?;
         let step = Step::new(path, Standing::Absent, Standing::directory(mode, owner));
         Ok(Drift { steps: vec![step], made, joined: false })
     }

@@ -165,7 +165,7 @@ impl Managed {
         let mode = self.mode.map_or(FILE_MODE, |mode| mode.0);
         let dir_mode = self.dir_mode.map_or(DIRECTORY_MODE, |mode| mode.0);
         let made = made::missing_parents(cx.look, &path, self.makedirs, dir_mode, owner)?;
-        cx.look.may(&path, Act::Put)?;
+        ownership::may_put(cx.look, &path, owner)?;
         let mut diff = self.content_diff(&path, None, &content);
         let after = Standing::file(&content, mode, owner);
         // Nothing, or a link that is not to be followed.
@@ -206,14 +206,11 @@ impl Managed {
         if owner != owner_now {
             diff.push_str(&format!("owner: {}:{} → {}:{}\n", meta.uid, meta.gid, owner.uid, owner.gid));
         }
-        cx.look.may(
-            &path,
-            match &content {
-                Some(_) => Act::Put,
-                None if owner == owner_now => Act::Attributes,
-                None => Act::Owner(owner),
-            },
-        )?;
+        match &content {
+            Some(_) => ownership::may_put(cx.look, &path, owner)?,
+            None if owner == owner_now => cx.look.may(&path, Act::Attributes)?,
+            None => cx.look.may(&path, Act::Owner(owner))?,
+        }
         let before = Standing::file(&present, meta.mode, owner_now);
         let after = Standing::file(content.as_ref().unwrap_or(&present), mode, owner);
         let backup = content.as_ref().map_or(Ok(None), |_| self.backup_of(cx.look, &path, &before))?;
@@ -237,6 +234,9 @@ impl Managed {
         }
         if before.same(replaced) {
             return Ok(None);
+        }
+        if let Some(owner) = replaced.owner() {
+            ownership::may_put(look, &path, owner)?;
         }
         Step::new(path, before, replaced.clone()).with_xattrs(look).map(Some)
     }

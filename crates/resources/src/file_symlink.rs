@@ -63,7 +63,11 @@ impl Symlink {
             Standing::Absent => made::missing_parents(look, &path, self.makedirs, DIRECTORY_MODE, owner)?,
             _ => Vec::new(),
         };
-        look.may(&path, Act::Put)?;
+        let points_there = matches!(&before, Standing::Link { target, .. } if *target == Path::new(&self.target));
+        match points_there {
+            true => look.may(&path, Act::Owner(owner))?,
+            false => ownership::may_put(look, &path, owner)?,
+        }
         let step = Step::new(path, before, after).with_xattrs(look)?;
         Ok(Some(Drift { step, made }))
     }

@@ -1,6 +1,7 @@
 //! Who a file is to belong to, out of the names that a state gives.
 
-use zester_host::{Fault, FaultKind, Look, Owner};
+use std::path::Path;
+use zester_host::{Act, Fault, FaultKind, Look, Owner};
 
 fn number(name: &str) -> Option<u32> {
     name.parse().ok()
@@ -27,6 +28,12 @@ pub(crate) fn wanted(
         };
     }
     Ok(owner)
+}
+
+/// A fault where it is known beforehand that nothing that is to belong to them can be put here.
+pub(crate) fn may_put(look: &dyn Look, path: &Path, owner: Owner) -> Result<(), Fault> {
+    look.may(path, Act::Put)?;
+    look.may(path, Act::New(owner))
 }
 
 fn unknown(what: &str, name: &str) -> Fault {
