@@ -33,7 +33,7 @@ const PREFIX: &str = ".zester-";
 /// What is put back where it `former`ly stood has the extended attributes that it had.
 pub(crate) fn put_file(path: &Path, new: &NewFile<'_>, former: Option<&Xattrs>) -> Result<Lost, Fault> {
     let failed = |doing: &str, error: Errno| anchor::failed(doing, path, error);
-    let place = beside(path, OFlags::RDONLY)?;
+    let place = beside_to_sync(path)?;
     let temp = Temp::of(&place);
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let closed = Mode::from_raw_mode(0o600);
@@ -64,7 +64,7 @@ pub(crate) fn put_link(
     owner: Option<Owner>,
     former: &Xattrs,
 ) -> Result<Lost, Fault> {
-    let place = beside(path, OFlags::RDONLY)?;
+    let place = beside_to_sync(path)?;
     let temp = Temp::of(&place);
     let made = temp.make(|name| rustix::fs::symlinkat(target, &place.directory, name));
     made.map_err(|error| anchor::failed("create the link", path, error))?;
@@ -161,6 +161,14 @@ fn beside(path: &Path, access: OFlags) -> Result<Place<'_>, Fault> {
         return Err(Fault::new(FaultKind::InTheWay, "`/` is a directory and cannot be replaced"));
     }
     anchor::hold(path, access).map_err(|error| anchor::failed("create a temp file beside", path, error))
+}
+
+/// The same, held so that it can be synced, where we may read it: who may only write in it can do without.
+fn beside_to_sync(path: &Path) -> Result<Place<'_>, Fault> {
+    match anchor::hold(path, OFlags::RDONLY) {
+        Ok(place) if path.parent().is_some() => Ok(place),
+        _ => beside(path, OFlags::PATH),
+    }
 }
 
 /// The one name under which a place is prepared, held alone; what is left under it goes at the end.
@@ -321,6 +329,8 @@ fn sync_directory(path: &Path, directory: &OwnedFd) -> Result<(), Fault> {
     match rustix::fs::fsync(directory.as_fd()) {
         // Some file systems (9p, FUSE) cannot sync a directory; they never could promise more.
         Ok(()) | Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
+        // It may not be read, and is held by its path alone.
+        Err(Errno::BADF) => Ok(()),
         Err(error) => Err(Fault::io("sync the directory of", path, error.into())),
     }
 }

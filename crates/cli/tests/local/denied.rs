@@ -148,3 +148,29 @@ fn s39_a_dry_run_that_cannot_read_what_is_owed_fails() {
         assert!(done.stderr.contains("is unknown") && done.stderr.contains("--data-dir"), "{}", done.stderr);
     }
 }
+
+#[test]
+#[rule("S-30")]
+fn s30_a_directory_that_can_only_be_written_takes_what_the_dry_run_promised() {
+    if !rustix::process::geteuid().is_root() {
+        skip!("only root can become another user");
+    }
+    let scratch = Scratch::with(
+        r#"
+file:
+  file.managed: [{path: "@T@/d/new"}, {content: x}]
+link:
+  file.symlink: [{path: "@T@/d/l"}, {target: x}]
+"#,
+    );
+    scratch.write("d/g", "old");
+    std::fs::set_permissions(scratch.path("d"), std::fs::Permissions::from_mode(0o333)).unwrap();
+    give_data_to_nobody(&scratch);
+    for mode in ["check", "apply"] {
+        let done: crate::scratch::Done =
+            as_nobody(&scratch, &["--format", "json", mode, "c"]).output().unwrap().into();
+        let result = done.json();
+        assert_eq!((&result["failed"], &result["changed"]), (&0.into(), &2.into()), "{mode}: {result}");
+    }
+    assert_eq!(scratch.read("d/new").unwrap(), "x");
+}
