@@ -21,7 +21,7 @@ pub(super) fn appended(command: &str, path: &str) -> Result<String, Fault> {
     };
     let shown = command.trim_end();
     let message = format!("check_cmd `{shown}` cannot be given the path of the new file: {why}");
-    let hint = "the path is appended; end it in a command, as in `visudo -cf`";
+    let hint = "the path is appended, so end it like `visudo -cf`";
     Err(Fault::new(FaultKind::Unsupported, message).hint(hint))
 }
 

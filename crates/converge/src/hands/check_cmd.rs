@@ -92,7 +92,7 @@ impl StateHands {
         if exit.code == Some(0) {
             return Ok(());
         }
-        let message = format!("check_cmd `{shown}` did not exit 0{}", said(&exit));
+        let message = format!("check_cmd `{}` did not exit 0{}", shown.trim_end(), said(&exit));
         Err(Fault::new(FaultKind::CommandFailed, message))
     }
 }
