@@ -20,9 +20,34 @@ const BYTES_MAX: u64 = FILE_BYTES_MAX;
 const XATTRS_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Directories that no machine lives without. Removing one is a mistake in the state, whatever it says.
 const NEVER: [&str; 28] = [
-    "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/opt", "/proc", "/root",
-    "/run", "/sbin", "/srv", "/sys", "/tmp", "/usr", "/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64",
-    "/usr/libexec", "/usr/local", "/usr/sbin", "/usr/share", "/var", "/var/lib",
+    "/",
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/home",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/opt",
+    "/proc",
+    "/root",
+    "/run",
+    "/sbin",
+    "/srv",
+    "/sys",
+    "/tmp",
+    "/usr",
+    "/usr/bin",
+    "/usr/lib",
+    "/usr/lib32",
+    "/usr/lib64",
+    "/usr/libexec",
+    "/usr/local",
+    "/usr/sbin",
+    "/usr/share",
+    "/var",
+    "/var/lib",
 ];
 const SHOWN_MAX: usize = 100;
 
@@ -93,7 +118,8 @@ impl Absent {
     fn look_at(&self, look: &dyn Look, top: &Path) -> Result<Option<Drift>, Fault> {
         let Some(meta) = look.stat(top)? else { return Ok(None) };
         if is_never_removed(top) {
-            let message = format!("{} leads to {}, which is never removed", self.path.display(), top.display());
+            let message =
+                format!("{} leads to {}, which is never removed", self.path.display(), top.display());
             return Err(Fault::new(FaultKind::Unsupported, message));
         }
         let mut budget = Budget { entries: 0, bytes: 0, xattrs: 0 };

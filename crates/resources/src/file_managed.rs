@@ -15,9 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zester_host::digest::sha256_hex;
 use zester_host::overlay::Overlay;
-use zester_host::{
-    Act, Body, Fault, FaultKind, Former, Look, Meta, NewFile, Owner, Sort, Touch, Xattrs,
-};
+use zester_host::{Act, Body, Fault, FaultKind, Former, Look, Meta, NewFile, Owner, Sort, Touch, Xattrs};
 use zester_model::limits::FILE_BYTES_MAX;
 use zester_model::outcome::Details;
 

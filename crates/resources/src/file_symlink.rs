@@ -63,7 +63,8 @@ impl Symlink {
             Standing::Absent => made::missing_parents(look, &path, self.makedirs, DIRECTORY_MODE, owner)?,
             _ => Vec::new(),
         };
-        let points_there = matches!(&before, Standing::Link { target, .. } if *target == Path::new(&self.target));
+        let points_there =
+            matches!(&before, Standing::Link { target, .. } if *target == Path::new(&self.target));
         match points_there {
             true => look.may(&path, Act::Owner(owner))?,
             false => ownership::may_put(look, &path, owner)?,
