@@ -262,31 +262,6 @@ The directories that a machine lives by (`/`, `/etc`, `/usr` …) are refused.
 }
 
 #[cfg(test)]
-mod tests {
-    use crate::file_managed::Bench;
-    use crate::laws::bind_json;
-    use serde_json::json;
-    use zester_rule::rule;
-
-    #[tokio::test]
-    #[rule("S-31")]
-    async fn s31_a_link_leads_no_removal_to_what_a_machine_lives_by() {
-        let things = "d /srv 0755\nd /srv/app 0755\nd /d 0755\nd /usr 0755\nd /usr/sbin 0755";
-        let bench = Bench::of("file.absent", things);
-        bench.host.put_link("/d/root".as_ref(), "/".as_ref(), bench.host.me()).unwrap();
-        for (path, leads_to) in [("/d/root/srv", "/srv"), ("/d/root/d/root/usr/sbin", "/usr/sbin")] {
-            let bound = bind_json("file.absent", &json!({ "path": path })).ok().unwrap();
-            let fault = bench.check(&*bound).await.err().expect(path);
-            assert_eq!(fault.message, format!("{path} leads to {leads_to}, which is never removed"));
-        }
-        for path in ["/usr/sbin", "/usr/share", "/usr/local"] {
-            assert!(bind_json("file.absent", &json!({ "path": path })).is_err(), "{path}");
-        }
-        bench.apply(json!({ "path": "/d/root/srv/app" })).await;
-    }
-}
-
-#[cfg(test)]
 pub(crate) fn cases() -> Vec<crate::laws::Case> {
     use crate::laws::{Case, Promise, furnish};
     use serde_json::json;
@@ -310,4 +285,29 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
         ),
         case(json!({ "path": "/l/f" }), Promise::Converges, "d /d 0755\nf /d/f 0604 text\nl /l d"),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::file_managed::Bench;
+    use crate::laws::bind_json;
+    use serde_json::json;
+    use zester_rule::rule;
+
+    #[tokio::test]
+    #[rule("S-31")]
+    async fn s31_a_link_leads_no_removal_to_what_a_machine_lives_by() {
+        let things = "d /srv 0755\nd /srv/app 0755\nd /d 0755\nd /usr 0755\nd /usr/sbin 0755";
+        let bench = Bench::of("file.absent", things);
+        bench.host.put_link("/d/root".as_ref(), "/".as_ref(), bench.host.me()).unwrap();
+        for (path, leads_to) in [("/d/root/srv", "/srv"), ("/d/root/d/root/usr/sbin", "/usr/sbin")] {
+            let bound = bind_json("file.absent", &json!({ "path": path })).ok().unwrap();
+            let fault = bench.check(&*bound).await.err().expect(path);
+            assert_eq!(fault.message, format!("{path} leads to {leads_to}, which is never removed"));
+        }
+        for path in ["/usr/sbin", "/usr/share", "/usr/local"] {
+            assert!(bind_json("file.absent", &json!({ "path": path })).is_err(), "{path}");
+        }
+        bench.apply(json!({ "path": "/d/root/srv/app" })).await;
+    }
 }

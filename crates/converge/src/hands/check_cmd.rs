@@ -31,8 +31,8 @@ impl StateHands {
 
     /// A dry run says what an apply would be refused for: commands that cannot be given a path.
     pub(super) fn refuse_check_cmd(state: &State, bound: &dyn Bound) -> Result<(), Fault> {
-        let commands = state.attributes.check_cmd.iter().filter(|_| bound.proved_first());
-        commands.map(|command| appended(command, "FILE").map(drop)).collect()
+        let mut commands = state.attributes.check_cmd.iter().filter(|_| bound.proved_first());
+        commands.try_for_each(|command| appended(command, "FILE").map(drop))
     }
 
     /// Nothing differs, and yet it is not in place: its `check_cmd` did not pass the last time.
