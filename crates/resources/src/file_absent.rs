@@ -248,7 +248,7 @@ The directories that a machine lives by (`/`, `/etc`, `/usr` …) are refused.
             if above.is_some_and(|(above, _)| step.path.starts_with(above)) {
                 continue;
             }
-            match step.revert(cx) {
+            match step.revert_here(cx) {
                 Ok(line) => lines.extend(line),
                 Err(_) if cx.force && !step.before.restorable() => {}
                 Err(fault) => lost.push((&step.path, fault)),

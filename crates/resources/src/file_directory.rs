@@ -199,7 +199,6 @@ impl Directory {
 
 impl Drift {
     fn revert_step(&self, step: &Step, cx: &Reverting<'_>) -> Result<Option<String>, Fault> {
-        let step = step.anew(cx)?;
         match cx.touch.stat(&step.path)? {
             None if self.joined => Ok(None),
             _ if step.before != Standing::Absent => step.revert_attributes(cx),
@@ -209,7 +208,7 @@ impl Drift {
                 let message = format!("{} is not empty: {inside}", step.path.display());
                 Err(Fault::new(FaultKind::ChangedSince, message).hint("empty it first"))
             }
-            _ => step.revert(cx),
+            _ => step.revert_here(cx),
         }
     }
 }

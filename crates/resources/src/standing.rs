@@ -252,7 +252,8 @@ impl Step {
         Ok(Step { path: tree::settled_anew(cx.touch, &self.path)?, ..self.clone() })
     }
 
-    fn revert_here(&self, cx: &Reverting<'_>) -> Result<Option<String>, Fault> {
+    /// Undoes it at the very path of the record, through no link: what lies inside a tree was reached through none.
+    pub(crate) fn revert_here(&self, cx: &Reverting<'_>) -> Result<Option<String>, Fault> {
         cx.touch.sweep(&self.path)?;
         let now = match self.before {
             Standing::Attributes { .. } => Standing::at_attributes(cx.touch, &self.path)?,
@@ -298,7 +299,7 @@ impl Step {
     pub(crate) fn revert_attributes(&self, cx: &Reverting<'_>) -> Result<Option<String>, Fault> {
         let now = Standing::at_attributes(cx.touch, &self.path)?;
         if std::mem::discriminant(&now) == std::mem::discriminant(&self.before) {
-            return self.revert(cx);
+            return self.revert_here(cx);
         }
         let path = self.path.display();
         match (cx.force, &now) {
