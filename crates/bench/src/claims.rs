@@ -81,7 +81,7 @@ impl Bench<'_> {
             "no-op apply of 1,000 file.managed / bare loop",
             ours.wall_ms / bare.wall_ms,
             "x",
-            5.0,
+            3.0,
             notes,
         );
         Ok(())
