@@ -60,6 +60,10 @@ pub enum Event {
     PersistFailed { ret: Box<Return> },
     /// A peel announces that it (re)connected.
     Connected { peel: PeelId },
+    /// The heartbeat of a peel ended: it stopped, or was not heard for as long as a heartbeat lives.
+    Gone { peel: PeelId },
+    /// What was sent may be lost: whoever neither acked nor returned gets the work once more.
+    AskAgain,
     /// Somebody wants it stopped. `seen`: it came as an event of the job, so that it is published already.
     Cancel { by: String, seen: bool },
     /// This master stops (J-12).
@@ -164,6 +168,8 @@ impl Event {
             Event::Persisted { .. } => "persisted",
             Event::PersistFailed { .. } => "persist failed",
             Event::Connected { .. } => "connected",
+            Event::Gone { .. } => "gone",
+            Event::AskAgain => "ask again",
             Event::Cancel { .. } => "cancel",
             Event::Detach => "detach",
             Event::Superseded => "superseded",

@@ -19,6 +19,7 @@ pub mod messages;
 mod owner;
 pub mod peel;
 pub mod queue;
+mod refusals;
 pub mod retry;
 pub mod scan;
 pub mod status;

@@ -8,3 +8,5 @@ pub const BESIDE_MAX: usize = 64;
 pub const OUTBOX_MAX: usize = 4_096;
 /// Dispatches one peel remembers.
 pub const LEDGER_MAX: usize = 100_000;
+/// Refusals that one peel repeats for copies of a request; beyond it the oldest are forgotten.
+pub const REFUSALS_MAX: usize = 4_096;

@@ -170,6 +170,10 @@ impl Owner {
             (stage, Event::Connected { peel }) if !matches!(stage, Stage::Fresh(_)) => {
                 self.connected(peel, now, &mut out);
             }
+            (stage, Event::Gone { peel }) if !matches!(stage, Stage::Fresh(_)) => {
+                self.targets.went(&peel, self.patience(), now);
+            }
+            (stage, Event::AskAgain) if !matches!(stage, Stage::Fresh(_)) => self.ask_again(now, &mut out),
             (stage, Event::Cancel { by, seen }) if !matches!(stage, Stage::Fresh(_)) => {
                 self.cancel(by, seen, now, &mut out);
             }
@@ -389,7 +393,7 @@ impl Owner {
     }
 
     fn learn(&mut self, history: History, now: UnixMillis, out: &mut Vec<Command>) {
-        history.acks.iter().for_each(|peel| self.targets.ack(peel));
+        history.acks.iter().for_each(|peel| self.targets.acked_before(peel));
         for ret in history.returns {
             // What the disk had is met again here; only what is new is worth a note elsewhere.
             if !self.targets.has_returned(&ret.peel) {
@@ -436,11 +440,18 @@ impl Owner {
         self.settle(now, out);
         if self.stage == Stage::Watching && self.resend_at.is_some_and(|at| now >= at) {
             self.resend_at = None;
-            // Not `send_exec`: asking once more does not prolong how long the absent are waited for.
-            let peels = self.targets.silent();
-            if !peels.is_empty() {
-                out.push(Command::SendExec { peels, budget: self.job.deadline().since(now) });
-            }
+            self.ask_again(now, out);
+        }
+    }
+
+    /// Asks the silent once more. That does not prolong how long the absent are waited for.
+    fn ask_again(&mut self, now: UnixMillis, out: &mut Vec<Command>) {
+        if self.stage != Stage::Watching || now >= self.job.deadline() {
+            return;
+        }
+        let peels = self.targets.silent();
+        if !peels.is_empty() {
+            out.push(Command::SendExec { peels, budget: self.job.deadline().since(now) });
         }
     }
 

@@ -17,6 +17,7 @@ use crate::command::{Failed, Illegal};
 use crate::dedup::{Decision, Dispatch, Entry, Ledger, Refused, Standing};
 use crate::limits::OUTBOX_MAX;
 use crate::queue::{Lane, Queue};
+use crate::refusals::{Refusal, Refusals};
 use crate::timing::Timing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,6 +25,9 @@ use zester_wire::{Cause, ExecRequest, Jid, PeelId, Return, UnixMillis};
 
 pub const BUSY: &str = "peel busy: execution queue full";
 pub const BUSY_OUTBOX: &str = "peel busy: too many returns wait for a master";
+pub const BUSY_LEDGER: &str = "peel busy: it remembers as many executions as it can";
+pub const UNWRITTEN: &str =
+    "refused: the peel cannot write to its disk, and starts nothing that is not written down";
 pub const INTERRUPTED: &str = "interrupted: the peel restarted";
 pub const DEADLINE: &str = "canceled by the deadline";
 pub const CANCELED: &str = "canceled";
@@ -98,6 +102,7 @@ pub struct Peel {
     returning: BTreeSet<Dispatch>,
     outbox: BTreeMap<Dispatch, Waiting>,
     interrupted: Vec<Dispatch>,
+    refusals: Refusals,
 }
 
 impl Peel {
@@ -113,12 +118,18 @@ impl Peel {
             returning: BTreeSet::new(),
             outbox: BTreeMap::new(),
             interrupted: Vec::new(),
+            refusals: Refusals::default(),
         }
     }
 
     /// Executions that run or wait, for the heartbeat.
     pub fn busy(&self) -> usize {
         self.queue.len()
+    }
+
+    /// The jobs that it runs or has queued, for the heartbeat (J-11). Direct requests belong to no job.
+    pub fn executions(&self) -> impl Iterator<Item = &Dispatch> {
+        self.works.iter().filter(|(_, work)| !work.request.direct).map(|(dispatch, _)| dispatch)
     }
 
     /// Returns that no master has yet, for the heartbeat.
@@ -223,6 +234,9 @@ impl Peel {
 
     fn exec(&mut self, request: Box<ExecRequest>, signed: UnixMillis, now: Moment, out: &mut Vec<Command>) {
         let dispatch = Dispatch { jid: request.jid.clone(), epoch: request.dispatch_epoch };
+        if let Some(Refusal { cause, why }) = self.refusals.get(&dispatch).cloned() {
+            return self.refuse(&request, cause, &why, now, out);
+        }
         match self.ledger.decide(&request, signed, now.wall, &self.timing) {
             Decision::Accept => self.accept(dispatch, request, signed, now, out),
             Decision::AckAgain => {
@@ -245,12 +259,14 @@ impl Peel {
                 let why = format!(
                     "refused: by this machine's clock the request ran out {late} s ago; compare the clocks of peel and master"
                 );
-                self.refuse(&request, Cause::Expired, &why, now, out);
+                self.refuse_for_good(&request, Cause::Expired, &why, now, out);
             }
             Decision::Refuse(Refused::Seen) => {
                 self.refuse(&request, Cause::Refused, "refused: this request was seen before", now, out);
             }
-            Decision::Refuse(Refused::Full) => self.refuse(&request, Cause::Busy, BUSY, now, out),
+            Decision::Refuse(Refused::Full) => {
+                self.refuse_for_good(&request, Cause::Busy, BUSY_LEDGER, now, out);
+            }
         }
     }
 
@@ -263,7 +279,7 @@ impl Peel {
         out: &mut Vec<Command>,
     ) {
         if self.outbox.len() + self.works.len() + self.returning.len() >= OUTBOX_MAX {
-            return self.refuse(&request, Cause::Busy, BUSY_OUTBOX, now, out);
+            return self.refuse_for_good(&request, Cause::Busy, BUSY_OUTBOX, now, out);
         }
         let keep_until = signed.max(now.wall).plus(request.budget).plus(self.timing.dedup_margin);
         let direct = request.direct;
@@ -292,13 +308,12 @@ impl Peel {
     ) {
         let Some(work) = self.works.get_mut(&dispatch) else { return };
         if result.is_err() {
-            // It may have been executed once only if that is on disk. This life remembers that it said no.
+            // What is not on disk is not executed: after a crash nobody would know of it.
             let request = work.request.clone();
             self.queue.leave(&dispatch);
             self.works.remove(&dispatch);
-            self.ledger.set(&dispatch, Standing::Canceled);
-            let why = "refused: the ledger of executions cannot be written";
-            return self.refuse(&request, Cause::Refused, why, now, out);
+            self.ledger.remove(&dispatch);
+            return self.refuse_for_good(&request, Cause::Refused, UNWRITTEN, now, out);
         }
         work.phase = Phase::Waiting;
         let ahead = work.ahead;
@@ -449,6 +464,20 @@ impl Peel {
         if !dispatches.is_empty() {
             out.push(Command::Forget { dispatches });
         }
+    }
+
+    /// Says no, and says the same to every copy of the request: a master that has the refusal counts it as the answer.
+    fn refuse_for_good(
+        &mut self,
+        request: &ExecRequest,
+        cause: Cause,
+        why: &str,
+        now: Moment,
+        out: &mut Vec<Command>,
+    ) {
+        let dispatch = Dispatch { jid: request.jid.clone(), epoch: request.dispatch_epoch };
+        self.refusals.insert(dispatch, Refusal { cause, why: why.into() });
+        self.refuse(request, cause, why, now, out);
     }
 
     /// Says no without taking it on.

@@ -15,11 +15,11 @@ struct Answer {
 
 #[derive(Clone, Debug, Default)]
 struct Target {
-    /// It had no heartbeat when the work went out.
+    /// It has no heartbeat: none when the work went out, or none any more.
     absent: bool,
     acked: bool,
     unreachable: bool,
-    /// Since when it owes an ack; none before the work went out.
+    /// Since when a sign of it is awaited: since the work went out, or since its heartbeat ended.
     asked: Option<UnixMillis>,
     answer: Option<Answer>,
 }
@@ -70,8 +70,14 @@ impl Targets {
         }
     }
 
-    /// An ack overrides "unreachable" (J-8).
+    /// An ack overrides "unreachable" (J-8), and is a sign of life.
     pub fn ack(&mut self, peel: &PeelId) {
+        self.acked_before(peel);
+        self.is_present(peel);
+    }
+
+    /// An ack that the stream kept says that the peel had the work, not that it is there now.
+    pub fn acked_before(&mut self, peel: &PeelId) {
         if let Some(target) = self.all.get_mut(peel) {
             target.acked = true;
             self.awaited += usize::from(target.return_to_life());
@@ -110,18 +116,26 @@ impl Targets {
         }
     }
 
-    /// A peel that came (back) and may never have got the work is a target like any other again (J-6).
+    /// A peel that came (back) is a target like any other again (J-6). Tells whether it may never have got the work.
     pub fn came_back(&mut self, peel: &PeelId) -> bool {
-        match self.all.get_mut(peel) {
-            Some(target) if target.is_silent() => {
-                self.awaited += usize::from(target.return_to_life());
-                true
-            }
-            _ => false,
-        }
+        let Some(target) = self.all.get_mut(peel) else { return false };
+        target.absent = false;
+        self.awaited += usize::from(target.return_to_life());
+        target.is_silent()
     }
 
-    /// A heartbeat seen before the work went out.
+    /// The heartbeat of a peel ended: it is waited for that long, as if it had had none when the work went out (J-8).
+    pub fn went(&mut self, peel: &PeelId, patience: Duration, now: UnixMillis) {
+        let Some(target) = self.all.get_mut(peel).filter(|target| target.answer.is_none()) else { return };
+        if std::mem::replace(&mut target.absent, true) || target.asked.is_none() {
+            return;
+        }
+        target.asked = Some(now);
+        let at = now.plus(patience);
+        self.give_up_at = Some(self.give_up_at.map_or(at, |sooner| sooner.min(at)));
+    }
+
+    /// A sign of life.
     pub fn is_present(&mut self, peel: &PeelId) {
         if let Some(target) = self.all.get_mut(peel) {
             target.absent = false;
@@ -147,7 +161,7 @@ impl Targets {
             return;
         }
         self.give_up_at = None;
-        for target in self.all.values_mut().filter(|target| target.absent && target.is_silent()) {
+        for target in self.all.values_mut().filter(|target| target.absent && target.is_awaited()) {
             match target.asked.map(|asked| asked.plus(patience)) {
                 Some(at) if now >= at => {
                     self.awaited -= usize::from(target.is_awaited());
@@ -194,7 +208,7 @@ impl Targets {
             Some(answer) if answer.interrupted => Some(Missing::Interrupted),
             Some(answer) if !answer.counts => Some(Missing::Running),
             Some(_) => None,
-            None if target.unreachable => Some(Missing::Unreachable),
+            None if target.unreachable || target.absent => Some(Missing::Unreachable),
             None if target.acked => Some(Missing::Running),
             None => Some(Missing::NeverAcked),
         };

@@ -222,6 +222,72 @@ fn j8_an_ack_or_a_return_overrides_unreachable() {
 }
 
 #[test]
+#[rule("J-6", "J-8")]
+fn j8_a_target_that_came_back_is_awaited_like_any_other() {
+    let mut watched = Watched::dispatched(1, 60, &[1]);
+    watched.now = at(3_000);
+    assert_eq!(sent_to(&watched.send(Event::Connected { peel: peel(1) })), [peel(1)]);
+    watched.tick(30_000);
+    assert_eq!(watched.owner.state(), "watching");
+    watched.now = at(31_000);
+    watched.ret(1, true);
+    watched.ended(JobStatus::Complete);
+}
+
+#[test]
+#[rule("J-8", "J-17")]
+fn j8_a_target_whose_heartbeat_ends_under_the_job_is_unreachable_soon_after() {
+    let mut watched = Watched::dispatched(2, 600, &[]);
+    watched.ack(1);
+    watched.ack(2);
+    watched.ret(1, true);
+    watched.now = at(40_000);
+    watched.send(Event::Gone { peel: peel(2) });
+    watched.tick(49_999);
+    assert_eq!(watched.owner.state(), "watching");
+    watched.tick(50_000);
+    watched.ended(JobStatus::Partial);
+    assert_eq!(watched.record.as_ref().unwrap().missing[&peel(2)], Missing::Unreachable);
+}
+
+#[test]
+#[rule("J-8", "J-17")]
+fn j17_a_target_that_is_offline_at_the_deadline_was_not_running() {
+    let mut watched = Watched::dispatched(1, 60, &[]);
+    watched.ack(1);
+    watched.now = at(55_000);
+    watched.send(Event::Gone { peel: peel(1) });
+    watched.tick(60_000);
+    watched.ended(JobStatus::Timeout);
+    assert_eq!(watched.record.as_ref().unwrap().missing[&peel(1)], Missing::Unreachable);
+}
+
+#[test]
+#[rule("J-8")]
+fn j8_a_heartbeat_that_resumes_in_time_changes_nothing() {
+    let mut watched = Watched::dispatched(1, 600, &[]);
+    watched.ack(1);
+    watched.now = at(40_000);
+    watched.send(Event::Gone { peel: peel(1) });
+    watched.now = at(45_000);
+    assert!(watched.send(Event::Connected { peel: peel(1) }).is_empty());
+    watched.tick(300_000);
+    assert_eq!(watched.owner.state(), "watching");
+    watched.ret(1, true);
+    watched.ended(JobStatus::Complete);
+}
+
+#[test]
+#[rule("J-6", "J-8")]
+fn j6_asking_again_does_not_prolong_how_long_the_absent_are_awaited() {
+    let mut watched = Watched::dispatched(1, 60, &[1]);
+    watched.now = at(9_000);
+    assert_eq!(sent_to(&watched.send(Event::AskAgain)), [peel(1)]);
+    watched.tick(10_000);
+    watched.ended(JobStatus::Timeout);
+}
+
+#[test]
 #[rule("J-8")]
 fn j8_a_target_with_a_heartbeat_is_awaited_to_the_deadline() {
     let mut watched = Watched::dispatched(1, 60, &[]);

@@ -7,7 +7,7 @@ mod fleet;
 use fleet::{T0, job, peel, ret};
 use std::time::Duration;
 use zester_jobs::dedup::{Decision, Dispatch, Entry, Ledger, Refused, Standing};
-use zester_jobs::peel::{BUSY, Command, DEADLINE, Event, INTERRUPTED, Moment, Note};
+use zester_jobs::peel::{BUSY, BUSY_OUTBOX, Command, DEADLINE, Event, INTERRUPTED, Moment, Note};
 use zester_jobs::{Failed, Peel, Timing, messages};
 use zester_rule::rule;
 use zester_wire::*;
@@ -116,8 +116,53 @@ fn j7_what_cannot_be_written_is_not_executed() {
     let out = peel.step(failed, now(1)).unwrap();
     assert_eq!(names(&out), ["send unstored"]);
     assert_eq!(returns(&out[0]).cause, Cause::Refused);
-    assert_eq!(names(&peel.step(exec(1), now(2)).unwrap()), ["send unstored"]);
+    // The disk has room again: a copy of the request gets the same answer.
+    let again = peel.step(exec(1), now(2)).unwrap();
+    assert_eq!(returns(&again[0]).error, returns(&out[0]).error);
+    assert_eq!((names(&again), returns(&again[0]).cause), (vec!["send unstored"], Cause::Refused));
     assert_eq!(peel.busy(), 0);
+}
+
+#[test]
+#[rule("J-7", "J-15")]
+fn j7_a_refusal_is_remembered_whatever_its_reason() {
+    let refused_at = |peel: &mut Peel, millis| {
+        let out = peel.step(exec(9), now(millis)).unwrap();
+        assert_eq!(names(&out), ["send unstored"]);
+        (returns(&out[0]).cause, returns(&out[0]).error.clone())
+    };
+    // Out of time by a clock that is set right later.
+    let mut peel = working();
+    let first = refused_at(&mut peel, 60_001);
+    assert_eq!((first.0, refused_at(&mut peel, 5)), (Cause::Expired, first));
+    // No room for a return, and then there is.
+    let waiting = |number: u64| Entry {
+        dispatch: Dispatch { jid: jid(200), epoch: number },
+        standing: Standing::Returned { delivered: false },
+        keep_until: UnixMillis(T0 + 100_000),
+        direct: false,
+    };
+    let mut peel = Peel::new(fleet::peel(1), Timing::default());
+    peel.step(Event::Start { entries: (0..4_096).map(waiting).collect() }, now(0)).unwrap();
+    let first = refused_at(&mut peel, 1);
+    assert_eq!(first, (Cause::Busy, BUSY_OUTBOX.into()));
+    for number in 0..100 {
+        peel.step(Event::Delivered { dispatch: waiting(number).dispatch }, now(2)).unwrap();
+    }
+    assert_eq!(refused_at(&mut peel, 3), first);
+    assert_eq!(names(&peel.step(exec(10), now(3)).unwrap()), ["store entry"]);
+}
+
+#[test]
+#[rule("J-11")]
+fn j11_a_peel_names_the_jobs_it_works_on() {
+    let mut peel = running(1);
+    peel.step(exec(2), now(0)).unwrap();
+    let direct = ExecRequest { direct: true, ..request(3, "state.apply") };
+    peel.step(Event::Exec { request: Box::new(direct), signed: UnixMillis(T0) }, now(0)).unwrap();
+    assert_eq!(peel.executions().cloned().collect::<Vec<_>>(), [dispatch(1), dispatch(2)]);
+    peel.step(finished(1, true), now(1)).unwrap();
+    assert_eq!(peel.executions().cloned().collect::<Vec<_>>(), [dispatch(2)]);
 }
 
 #[test]

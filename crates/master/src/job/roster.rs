@@ -25,6 +25,8 @@ pub enum Mail {
         seen: bool,
     },
     Connected(PeelId),
+    /// Its heartbeat ended.
+    Gone(PeelId),
     /// A client asks for the same jid.
     Asked(Box<Asker>),
 }
@@ -102,6 +104,13 @@ impl Roster {
     pub fn connected(&self, peel: &PeelId) {
         for handle in self.read().values().filter(|handle| handle.targets.contains(peel)) {
             handle.leave(Mail::Connected(peel.clone()));
+        }
+    }
+
+    /// Tells every job that asked this peel that its heartbeat ended.
+    pub fn gone(&self, peel: &PeelId) {
+        for handle in self.read().values().filter(|handle| handle.targets.contains(peel)) {
+            handle.leave(Mail::Gone(peel.clone()));
         }
     }
 

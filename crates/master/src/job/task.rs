@@ -190,6 +190,7 @@ impl Task {
             Mail::Return(ret) => self.step(Event::Return(ret)).await,
             Mail::Cancel { by, seen } => self.step(Event::Cancel { by, seen }).await,
             Mail::Connected(peel) => self.step(Event::Connected { peel }).await,
+            Mail::Gone(peel) => self.step(Event::Gone { peel }).await,
             Mail::Asked(asker) => self.asked(*asker).await,
         }
     }
@@ -266,20 +267,13 @@ impl Task {
         }
         match self.owner.state() {
             // What we sent may be lost like what was sent to us. Peels that have it answer with what they stored.
-            "watching" => self.ask_the_silent().await,
+            "watching" => self.step(Event::AskAgain).await,
             // Before that, nothing was sent; and an adopter reads the stream by itself, but perhaps too early.
             "done" | "detached" | "lost" => self.catch_up_again = false,
             _ => self.catch_up_again = true,
         }
         if std::mem::take(&mut self.catch_up_again) {
             self.catch_up_at = Some(Instant::now() + CATCH_UP_AGAIN);
-        }
-    }
-
-    async fn ask_the_silent(&mut self) {
-        let targets: Vec<PeelId> = self.owner.job().targets.clone();
-        for peel in targets {
-            self.step(Event::Connected { peel }).await;
         }
     }
 
