@@ -42,8 +42,6 @@ pub enum Event {
     Record(Written),
     /// Answers [`Command::MarkActive`]. A key that is there already is as good as a new one.
     Marked(Result<(), Failed>),
-    /// Answers [`Command::Subscribe`], once the server has it.
-    Subscribed(Result<(), Failed>),
     /// Answers [`Command::PublishDispatch`].
     Announced(Result<(), Failed>),
     /// Answers [`Command::LoadReturns`].
@@ -78,7 +76,10 @@ pub enum Event {
     Tick,
 }
 
-/// What is to be done outside, in this order. What is answered says so; at most one of those but [`Command::Persist`] is
+/// What is to be done outside, in this order. Whoever carries it out listens to acks, returns and cancels of the job, and to
+/// connecting peels, before it begins.
+///
+///  What is answered says so; at most one of those but [`Command::Persist`] is
 /// open at a time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
@@ -88,8 +89,6 @@ pub enum Command {
     WriteRecord { job: Box<Job>, revision: u64 },
     /// Create `active.<jid>`. Answered.
     MarkActive,
-    /// Listen to acks, returns and cancels of the job, and to connecting peels. Answered.
-    Subscribe,
     /// Publish the dispatch event. Answered.
     PublishDispatch,
     /// The job runs, or has ended: tell the client its jid.
@@ -115,7 +114,7 @@ pub enum Command {
     EmitFinalized,
     /// Purge `active.<jid>`. Answered.
     PurgeActive,
-    /// Nothing more will be asked for, late returns excepted; the subscriptions may go.
+    /// Nothing more will be asked for, late returns excepted.
     Stop,
     /// For logs and counters.
     Note(Note),
@@ -159,7 +158,6 @@ impl Event {
             Event::Begin { .. } => "begin",
             Event::Record(_) => "record",
             Event::Marked(_) => "marked",
-            Event::Subscribed(_) => "subscribed",
             Event::Announced(_) => "announced",
             Event::Loaded(_) => "loaded",
             Event::Replayed(_) => "replayed",

@@ -1,13 +1,14 @@
 //! One job at the master that owns it.
 //!
 //! ```text
-//! dispatch: fresh -> claiming -> marking -> subscribing -> announcing -> starting -> watching
-//! adopt:    fresh -> adopting -> loading -> replaying -> subscribing -> replaying -> watching      (it was running)
-//!           fresh -> adopting -> recalling -> marking -> …                               (it was still claimed)
+//! dispatch: fresh -> claiming -> marking -> announcing -> starting -> watching
+//! adopt:    fresh -> adopting -> loading -> replaying -> watching         (it was running)
+//!           fresh -> adopting -> recalling -> marking -> …                (it was still claimed)
 //! end:      watching -> checking -> flushing -> finalizing -> reporting -> purging -> done
 //! ```
 //!
-//! The order of the first line is J-2: what is still `claimed` was never published. Recalling asks
+//! The order of the first line is J-2: what is still `claimed` was never published. Its master listens to acks, returns and
+//! cancels of all jobs before it begins one, so that replaying the stream once leaves no gap. Recalling asks
 //! whether a claim that was left behind was canceled meanwhile. Checking is for a job that ends without
 //! all returns: the stream is read once more, because a return that it kept may not have reached this master. Flushing
 //! waits until every return that came is on disk, and only then the terminal status is written, by compare-and-set; whoever finds another owner there
@@ -141,17 +142,14 @@ impl Owner {
                 Event::Record(written),
             ) => self.written(written, now, &mut out),
             (Stage::Marking, Event::Marked(result)) => self.answered(result, now, &mut out),
-            (Stage::Subscribing { .. }, Event::Subscribed(result)) => self.answered(result, now, &mut out),
             (Stage::Announcing, Event::Announced(result)) => self.answered(result, now, &mut out),
             (Stage::Reporting, Event::Emitted(result)) => self.answered(result, now, &mut out),
             (Stage::Purging, Event::Purged(result)) => self.answered(result, now, &mut out),
             (Stage::Loading, Event::Loaded(result)) => self.loaded(result, now, &mut out),
-            (Stage::Replaying { again }, Event::Replayed(result)) => {
-                self.replayed(again, result, now, &mut out);
-            }
+            (Stage::Replaying, Event::Replayed(result)) => self.replayed(result, now, &mut out),
             (Stage::Recalling, Event::Replayed(result)) => self.recalled(result, now, &mut out),
             (Stage::Checking, Event::Replayed(result)) => self.checked(result, now, &mut out),
-            (_, Event::Loaded(_) | Event::Replayed(_) | Event::Subscribed(_)) if self.left_open => {
+            (_, Event::Loaded(_) | Event::Replayed(_)) if self.left_open => {
                 self.left_open = false;
             }
             (stage, Event::Ack { peel, dispatch_epoch }) if !matches!(stage, Stage::Fresh(_)) => {
@@ -222,10 +220,9 @@ impl Owner {
             Stage::Claiming => out.push(Command::CreateRecord(Box::new(self.job.clone()))),
             Stage::Starting | Stage::Adopting | Stage::Finalizing => out.push(write()),
             Stage::Marking => out.push(Command::MarkActive),
-            Stage::Subscribing { .. } => out.push(Command::Subscribe),
             Stage::Announcing => out.push(Command::PublishDispatch),
             Stage::Loading => out.push(Command::LoadReturns),
-            Stage::Recalling | Stage::Replaying { .. } | Stage::Checking => out.push(Command::Replay),
+            Stage::Recalling | Stage::Replaying | Stage::Checking => out.push(Command::Replay),
             Stage::Reporting => out.push(Command::EmitFinalized),
             Stage::Purging => out.push(Command::PurgeActive),
             Stage::Done | Stage::Detached | Stage::Lost => out.push(Command::Stop),
@@ -249,9 +246,7 @@ impl Owner {
             return self.fail(now);
         }
         match self.stage {
-            Stage::Marking => self.go_on(Stage::Subscribing { adopted: false }, now, out),
-            Stage::Subscribing { adopted: false } => self.go_on(Stage::Announcing, now, out),
-            Stage::Subscribing { adopted: true } => self.enter(Stage::Replaying { again: true }, out),
+            Stage::Marking => self.go_on(Stage::Announcing, now, out),
             Stage::Announcing => {
                 self.job.status = JobStatus::Running;
                 self.job.updated = now;
@@ -348,21 +343,12 @@ impl Owner {
         for ret in returns.iter().filter(|ret| ret.dispatch_epoch == self.job.dispatch_epoch) {
             self.targets.take(ret);
         }
-        self.enter(Stage::Replaying { again: false }, out);
+        self.enter(Stage::Replaying, out);
     }
 
-    fn replayed(
-        &mut self,
-        again: bool,
-        result: Result<History, Failed>,
-        now: UnixMillis,
-        out: &mut Vec<Command>,
-    ) {
+    fn replayed(&mut self, result: Result<History, Failed>, now: UnixMillis, out: &mut Vec<Command>) {
         let Ok(history) = result else { return self.fail(now) };
         self.learn(history, now, out);
-        if !again {
-            return self.enter(Stage::Subscribing { adopted: true }, out);
-        }
         self.enter(Stage::Watching, out);
         self.accept(out);
         if self.canceled.is_some() {
@@ -459,13 +445,7 @@ impl Owner {
         self.retry_at = None;
         let out_of_time = self.canceled.is_some() || now >= self.job.deadline();
         match self.stage {
-            Stage::Recalling
-            | Stage::Marking
-            | Stage::Subscribing { adopted: false }
-            | Stage::Announcing
-            | Stage::Starting
-                if out_of_time =>
-            {
+            Stage::Recalling | Stage::Marking | Stage::Announcing | Stage::Starting if out_of_time => {
                 self.end(now, out);
             }
             // Returns may have come since the last look; the end that is written is of the latest.

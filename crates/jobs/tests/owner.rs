@@ -15,7 +15,7 @@ use zester_wire::*;
 #[rule("J-2")]
 fn j2_the_order_of_a_dispatch() {
     let watched = Watched::dispatched(2, 60, &[]);
-    let order = ["create", "mark", "subscribe", "announce", "running", "accept", "status", "exec"];
+    let order = ["create", "mark", "announce", "running", "accept", "status", "exec"];
     assert_eq!(names(&watched.log), order);
     let Command::CreateRecord(job) = &watched.log[0] else { panic!() };
     assert_eq!(job.status, JobStatus::Claimed);
@@ -28,7 +28,6 @@ fn j2_nothing_is_published_before_the_record_says_running() {
     owner.step(Event::Begin { absent: Default::default() }, at(0)).unwrap();
     owner.step(Event::Record(Written::Done { revision: 1 }), at(1)).unwrap();
     owner.step(Event::Marked(Ok(())), at(2)).unwrap();
-    owner.step(Event::Subscribed(Ok(())), at(3)).unwrap();
     let running = owner.step(Event::Announced(Ok(())), at(4)).unwrap();
     assert_eq!(names(&running), ["running"]);
     // The answer is lost, the write is not: the next try finds it and goes on.
@@ -76,11 +75,8 @@ fn j3_our_own_claim_is_resumed_with_fresh_time() {
     let mut watched = Watched::new(Owner::resume(claimed, 4, Timing::default()));
     watched.now = at(100_000);
     let out = watched.begin(&[]);
-    assert_eq!(
-        names(&out),
-        ["replay", "mark", "subscribe", "announce", "running", "accept", "status", "exec"]
-    );
-    assert!(matches!(&out[4], Command::WriteRecord { revision: 4, .. }));
+    assert_eq!(names(&out), ["replay", "mark", "announce", "running", "accept", "status", "exec"]);
+    assert!(matches!(&out[3], Command::WriteRecord { revision: 4, .. }));
     assert_eq!(watched.owner.job().deadline, at(160_000));
 }
 
@@ -335,7 +331,6 @@ fn j9_ten_thousand_returns_are_taken_one_by_one() {
     answer(Event::Begin { absent: absent.iter().copied().map(peel).collect() });
     answer(Event::Record(Written::Done { revision: 1 }));
     answer(Event::Marked(Ok(())));
-    answer(Event::Subscribed(Ok(())));
     answer(Event::Announced(Ok(())));
     answer(Event::Record(Written::Done { revision: 2 }));
     let mut last = Vec::new();
@@ -516,18 +511,16 @@ fn adopted(record: Job, now: u64, prepare: impl FnOnce(&mut Watched)) -> Watched
 
 #[test]
 #[rule("J-13")]
-fn j13_an_adopter_reads_replays_twice_and_asks_the_silent() {
+fn j13_an_adopter_loads_replays_what_it_could_not_hear_and_asks_the_silent() {
     let watched = adopted(orphan(4, JobStatus::Running), 20_000, |watched| {
         watched.loaded = vec![ret(1, 1, true)];
-        watched.history = vec![
-            History { acks: vec![peel(2)], returns: vec![ret(1, 1, true)], canceled: None },
-            History { acks: vec![], returns: vec![ret(3, 1, true)], canceled: None },
-        ];
+        watched.history = vec![History {
+            acks: vec![peel(2)],
+            returns: vec![ret(1, 1, true), ret(3, 1, true)],
+            canceled: None,
+        }];
     });
-    assert_eq!(
-        names(&watched.log),
-        ["running", "load", "replay", "subscribe", "replay", "persist", "accept", "exec"]
-    );
+    assert_eq!(names(&watched.log), ["running", "load", "replay", "persist", "accept", "exec"]);
     assert_eq!(sent_to(&watched.log), [peel(4)]);
     let job = watched.owner.job();
     assert_eq!(
@@ -578,7 +571,7 @@ fn j13_an_adopted_job_that_was_canceled_ends_canceled() {
 #[rule("J-13")]
 fn j13_a_claimed_orphan_is_dispatched_afresh_in_what_time_is_left() {
     let watched = adopted(orphan(1, JobStatus::Claimed), 20_000, |_| {});
-    let order = ["claimed", "replay", "mark", "subscribe", "announce", "running", "accept", "status", "exec"];
+    let order = ["claimed", "replay", "mark", "announce", "running", "accept", "status", "exec"];
     assert_eq!(names(&watched.log), order);
     assert_eq!((watched.owner.job().epoch, watched.owner.job().dispatch_epoch), (2, 2));
     let late = adopted(orphan(1, JobStatus::Claimed), 70_000, |_| {});

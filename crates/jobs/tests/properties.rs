@@ -29,8 +29,7 @@ fn any_event() -> impl Strategy<Value = Event> {
                 Event::Record(Written::Conflict { found: good.then(|| (Box::new(found), 9)) })
             }
             5 => Event::Marked(result),
-            6 => Event::Subscribed(result),
-            7 => Event::Announced(result),
+            6 | 7 => Event::Announced(result),
             8 => Event::Loaded(Ok(vec![returned])),
             9 => {
                 Event::Replayed(Ok(History { acks: vec![peel(1)], returns: vec![returned], canceled: None }))

@@ -25,14 +25,20 @@ pub struct Router {
 impl Router {
     pub async fn listen(core: Arc<Core>) -> Router {
         let events = core.link.bus().events();
-        Router {
+        let router = Router {
             acks: subscribe(&core, subject::ALL_ACKS, &Listen::alone(ROUTER_QUEUE)).await,
             returns: subscribe(&core, subject::ALL_RETURNS, &Listen::alone(ROUTER_QUEUE)).await,
             cancels: subscribe(&core, subject::ALL_CANCELS, &Listen::alone(ROUTER_QUEUE)).await,
             events,
             strays: Strays::new(core.clone()),
             core,
+        };
+        // Jobs begin once the server has all three.
+        while let Err(error) = router.core.link.bus().flush().await {
+            tracing::warn!("cannot listen to the peels: {error}");
+            sleep(BUS_PAUSE).await;
         }
+        router
     }
 
     /// Ends when the bus is closed.

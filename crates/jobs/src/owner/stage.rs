@@ -13,13 +13,12 @@ pub(super) enum Stage {
     Fresh(Path),
     Claiming,
     Marking,
-    Subscribing { adopted: bool },
     Announcing,
     Starting,
     Adopting,
     Recalling,
     Loading,
-    Replaying { again: bool },
+    Replaying,
     Watching,
     Detaching,
     Checking,
@@ -38,13 +37,12 @@ impl Stage {
             Stage::Fresh(_) => "fresh",
             Stage::Claiming => "claiming",
             Stage::Marking => "marking",
-            Stage::Subscribing { .. } => "subscribing",
             Stage::Announcing => "announcing",
             Stage::Starting => "starting",
             Stage::Adopting => "adopting",
             Stage::Recalling => "recalling",
             Stage::Loading => "loading",
-            Stage::Replaying { .. } => "replaying",
+            Stage::Replaying => "replaying",
             Stage::Watching => "watching",
             Stage::Detaching => "detaching",
             Stage::Checking => "checking",
@@ -70,13 +68,7 @@ impl Stage {
 
     /// An adopter still learns what happened before it.
     pub fn reads_history(self) -> bool {
-        matches!(
-            self,
-            Stage::Recalling
-                | Stage::Loading
-                | Stage::Replaying { .. }
-                | Stage::Subscribing { adopted: true }
-        )
+        matches!(self, Stage::Recalling | Stage::Loading | Stage::Replaying)
     }
 
     /// The work may be with the peels, and the end is not decided.
@@ -84,8 +76,7 @@ impl Stage {
         matches!(
             self,
             Stage::Loading
-                | Stage::Replaying { .. }
-                | Stage::Subscribing { adopted: true }
+                | Stage::Replaying
                 | Stage::Watching
                 | Stage::Detaching
                 | Stage::Checking

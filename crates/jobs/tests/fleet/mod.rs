@@ -137,7 +137,6 @@ impl Watched {
                 Event::Record(Written::Done { revision: self.revision })
             }
             Command::MarkActive => Event::Marked(Ok(())),
-            Command::Subscribe => Event::Subscribed(Ok(())),
             Command::PublishDispatch => Event::Announced(Ok(())),
             Command::LoadReturns => Event::Loaded(Ok(self.loaded.clone())),
             Command::Replay => {
@@ -191,7 +190,6 @@ pub fn names(commands: &[Command]) -> Vec<&'static str> {
             Command::CreateRecord(_) => "create",
             Command::WriteRecord { job, .. } => job.status.as_str(),
             Command::MarkActive => "mark",
-            Command::Subscribe => "subscribe",
             Command::PublishDispatch => "announce",
             Command::Accept => "accept",
             Command::Existing { .. } => "existing",

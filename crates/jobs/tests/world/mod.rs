@@ -38,7 +38,6 @@ pub enum Message {
 pub struct Seat {
     pub owner: Option<Owner>,
     todo: VecDeque<Command>,
-    listens: bool,
     canceled: bool,
     /// Returns that this owner took before the end.
     arrived: BTreeSet<PeelId>,
@@ -71,13 +70,7 @@ pub struct World {
 
 impl World {
     pub fn new(seed: u64, peels: usize) -> World {
-        let seat = || Seat {
-            owner: None,
-            todo: VecDeque::new(),
-            listens: false,
-            canceled: false,
-            arrived: BTreeSet::new(),
-        };
+        let seat = || Seat { owner: None, todo: VecDeque::new(), canceled: false, arrived: BTreeSet::new() };
         let mut world = World {
             dice: Dice::new(seed),
             now: UnixMillis(T0),
@@ -104,7 +97,7 @@ impl World {
     /// A master takes the job up.
     fn sit(&mut self, seat: usize, owner: Owner) {
         let (todo, arrived) = (VecDeque::new(), BTreeSet::new());
-        self.seats[seat] = Seat { owner: Some(owner), todo, listens: false, canceled: false, arrived };
+        self.seats[seat] = Seat { owner: Some(owner), todo, canceled: false, arrived };
         let absent = (1..=self.nodes.len()).map(peel).filter(|_| self.dice.roll(4) == 0).collect();
         self.tell(seat, Event::Begin { absent });
     }
@@ -153,7 +146,7 @@ impl World {
             self.canceled_by = Some("bob".into());
             self.send_cancel(&record, &record.targets.clone());
             for seat in 0..self.seats.len() {
-                if self.seats[seat].listens && self.dice.roll(2) == 0 {
+                if self.seats[seat].owner.is_some() && self.dice.roll(2) == 0 {
                     self.seats[seat].canceled = true;
                     self.tell(seat, Event::Cancel { by: "bob".into(), seen: true });
                 }
@@ -181,10 +174,6 @@ impl World {
             Command::MarkActive => {
                 self.active = true;
                 Some(Event::Marked(said(done)))
-            }
-            Command::Subscribe => {
-                self.seats[seat].listens = true;
-                Some(Event::Subscribed(said(done)))
             }
             Command::PublishDispatch => Some(Event::Announced(said(done))),
             Command::SendExec { peels, budget } => {
@@ -420,7 +409,7 @@ impl World {
     }
 
     fn hearers(&mut self, deaf: bool) -> Vec<usize> {
-        let seats = (0..self.seats.len()).filter(|seat| self.seats[*seat].listens);
+        let seats = (0..self.seats.len()).filter(|seat| self.seats[*seat].owner.is_some());
         let hears: Vec<usize> = seats.collect();
         hears.into_iter().filter(|_| !deaf || self.dice.roll(3) > 0).collect()
     }

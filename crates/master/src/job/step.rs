@@ -17,7 +17,6 @@ pub enum Step {
     Create(Box<Job>),
     Write { job: Box<Job>, revision: u64 },
     MarkActive(JobEvent),
-    Flush,
     Announce(JobEvent),
     Exec { request: Box<ExecRequest>, peels: Vec<PeelId> },
     Cancel { cancel: zester_wire::Cancel, peels: Vec<PeelId> },
@@ -49,9 +48,6 @@ pub async fn carry_out(link: Link, step: Step) -> Ended {
                 other => other.map(|_| ()),
             };
             Ended::Answer(Event::Marked(settled(marked)))
-        }
-        Step::Flush => {
-            Ended::Answer(Event::Subscribed(settled(link.bus().flush().await.map_err(Error::from))))
         }
         Step::Announce(event) => Ended::Answer(Event::Announced(settled(announce(&link, event).await))),
         Step::Exec { request, peels } => {

@@ -311,7 +311,6 @@ impl Task {
             Command::CreateRecord(job) => self.steps.push_back(Step::Create(job)),
             Command::WriteRecord { job, revision } => self.steps.push_back(Step::Write { job, revision }),
             Command::MarkActive => self.steps.push_back(Step::MarkActive(mark(job, now))),
-            Command::Subscribe => self.steps.push_back(Step::Flush),
             Command::PublishDispatch => {
                 self.steps.push_back(Step::Announce(messages::dispatch_event(job, now)));
             }
