@@ -3,11 +3,11 @@
 use crate::exit::Exit;
 use serde_json::Value as Json;
 use std::sync::Arc;
-pub use zester_converge::document::problems as problems_document;
+pub use zester_converge::document::diagnostics as problems_document;
 use zester_converge::plan::Plan;
 use zester_converge::{Error, document};
+use zester_model::diagnostic::Diagnostic;
 use zester_model::outcome::RunResult;
-use zester_model::problem::Problem;
 use zester_model::source::Sources;
 
 /// The answer of a command, before anybody decided how it looks.
@@ -20,7 +20,7 @@ pub enum Answer {
     /// Text in every format: a picture, a script, a page.
     Text(String),
     /// Problems that `lint` found; `checked` says in how much.
-    Problems { problems: Vec<Problem>, sources: Box<Sources>, checked: usize },
+    Diagnostics { diagnostics: Vec<Diagnostic>, sources: Box<Sources>, checked: usize },
 }
 
 /// Why there is no answer.

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use zester_converge::Error;
+use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::node::{Mismatch, Node};
-use zester_model::problem::{Kind, Problem};
 use zester_model::source::{FileId, Sources};
 
 mod timing;
@@ -80,8 +80,9 @@ impl Config {
 /// `timing.ack_window=2s`: a dot goes deeper, the value is read as in a file.
 fn read_set(set: &str) -> Result<Config, String> {
     let (key, value) = set.split_once('=').ok_or("write KEY=VALUE")?;
-    let value = zester_compile::parse_yaml(FileId(0), value)
-        .map_err(|problems| problems.first().map_or_else(String::new, |problem| problem.message.clone()))?;
+    let value = zester_compile::parse_yaml(FileId(0), value).map_err(|diagnostics| {
+        diagnostics.first().map_or_else(String::new, |diagnostic| diagnostic.message.clone())
+    })?;
     let span = value.span;
     let node = key
         .split('.')
@@ -107,14 +108,14 @@ fn parse(name: &str, text: &str) -> Result<Config, Error> {
         true => Ok(Config::default()),
         false => node.read().map_err(|mismatch| vec![misfit(mismatch)]),
     });
-    read.map_err(|problems| Error::Problems { problems, sources: Box::new(sources) })
+    read.map_err(|diagnostics| Error::Diagnostics { diagnostics, sources: Box::new(sources) })
 }
 
-fn misfit(mismatch: Mismatch) -> Problem {
-    let problem = Problem::new(Kind::Config, mismatch.message).maybe_hint(mismatch.hint);
+fn misfit(mismatch: Mismatch) -> Diagnostic {
+    let diagnostic = Diagnostic::new(Kind::Config, mismatch.message).maybe_hint(mismatch.hint);
     match mismatch.span {
-        Some(span) => problem.at(span),
-        None => problem,
+        Some(span) => diagnostic.at(span),
+        None => diagnostic,
     }
 }
 
@@ -160,13 +161,14 @@ mod tests {
 
     /// Where each problem of a file stands, what it is, and what to write instead.
     fn told(text: &str) -> Vec<String> {
-        let Err(Error::Problems { problems, sources }) = parse("c.yaml", text) else {
+        let Err(Error::Diagnostics { diagnostics, sources }) = parse("c.yaml", text) else {
             panic!("{text:?} is read")
         };
-        let place = |problem: &Problem| problem.span.map(|span| sources.place(span)).unwrap_or_default();
-        problems
+        let place =
+            |diagnostic: &Diagnostic| diagnostic.span.map(|span| sources.place(span)).unwrap_or_default();
+        diagnostics
             .iter()
-            .map(|problem| format!("{}: {}", place(problem), problem.report(&sources).message))
+            .map(|diagnostic| format!("{}: {}", place(diagnostic), diagnostic.report(&sources).message))
             .collect()
     }
 

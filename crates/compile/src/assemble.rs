@@ -1,18 +1,18 @@
 //! From files to a program: declares, extends, expands, checks keys, and resolves requisites.
 
 use crate::declare::{self, Declared, Draft, Item, Place};
+use crate::diagnostics::Diagnostics;
 use crate::exclude::{self, Excluded};
 use crate::load::{File, Loaded};
-use crate::problems::Problems;
 use crate::requisite::{self, Relation, Target};
 use crate::target::{Found, Index};
 use crate::{Inputs, attributes, extend, names, ordered, salt_words};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use zester_model::catalog::{Catalog, Kind};
+use zester_model::diagnostic::{Diagnostic, Kind as ProblemKind};
 use zester_model::name::StateName;
 use zester_model::node::Node;
-use zester_model::problem::{Kind as ProblemKind, Problem};
 use zester_model::program::{Attributes, Edge, Param, Program, State};
 use zester_model::requisite::EdgeKind;
 use zester_model::source::{Sources, Span};
@@ -34,33 +34,33 @@ struct Wanted {
 pub fn assemble(inputs: &Inputs<'_>, loaded: &mut Loaded) -> Program {
     let catalog = inputs.catalog;
     // What a file that could not be read would have declared must not be reported as missing.
-    let Loaded { files, sources, problems, complete } = loaded;
+    let Loaded { files, sources, diagnostics, complete } = loaded;
     let (files, sources, complete) = (&*files, &*sources, *complete);
     let mut declared = Declared::default();
     for (index, file) in files.iter().enumerate() {
-        declare::declare(&Place { catalog, file, index }, &mut declared, problems);
+        declare::declare(&Place { catalog, file, index }, &mut declared, diagnostics);
     }
     let mut drafts = declared.drafts;
-    let mut unknown_extensions = Problems::default();
+    let mut unknown_extensions = Diagnostics::default();
     extend::apply(&mut drafts, declared.extensions, catalog, &mut unknown_extensions);
     if complete {
-        problems.extend(unknown_extensions.finish());
+        diagnostics.extend(unknown_extensions.finish());
     }
-    let drafts = names::expand(drafts, catalog, problems);
-    let mut unknown_exclusions = Problems::default();
+    let drafts = names::expand(drafts, catalog, diagnostics);
+    let mut unknown_exclusions = Diagnostics::default();
     let (mut drafts, excluded) = exclude::apply(drafts, &declared.exclusions, files, &mut unknown_exclusions);
     if complete {
-        problems.extend(unknown_exclusions.finish());
+        diagnostics.extend(unknown_exclusions.finish());
     }
     for draft in drafts.iter_mut().filter(|draft| !draft.broken) {
-        declare::check_kind(draft, catalog, problems);
+        declare::check_kind(draft, catalog, diagnostics);
     }
-    duplicates(&mut drafts, problems);
+    duplicates(&mut drafts, diagnostics);
     let view = View { catalog, files, sources, excluded: &excluded, complete };
-    use_others(&mut drafts, &view, problems);
-    let (mut states, wanted) = check_all(&drafts, catalog, problems);
-    known_functions(&states, inputs, problems);
-    resolve(&drafts, &mut states, wanted, &view, problems);
+    use_others(&mut drafts, &view, diagnostics);
+    let (mut states, wanted) = check_all(&drafts, catalog, diagnostics);
+    known_functions(&states, inputs, diagnostics);
+    resolve(&drafts, &mut states, wanted, &view, diagnostics);
     states.iter_mut().for_each(once);
     ordered::chain(&drafts, &mut states);
     Program { states }
@@ -95,22 +95,24 @@ fn named_at(draft: &Draft) -> Span {
 }
 
 /// S-24: the second of two states with one name is reported and left out.
-fn duplicates(drafts: &mut [Draft], problems: &mut Problems) {
+fn duplicates(drafts: &mut [Draft], diagnostics: &mut Diagnostics) {
     let mut seen: HashMap<(Arc<str>, Arc<str>), Span> = HashMap::with_capacity(drafts.len());
     for draft in drafts {
         let key = (draft.kind.clone(), draft.id.clone());
         match seen.get(&key) {
             // The id stands twice in its file, which was reported there.
             Some(first)
-                if first.file == draft.span.file && problems.has_key_twice(&draft.declared, first.file) =>
+                if first.file == draft.span.file
+                    && diagnostics.has_key_twice(&draft.declared, first.file) =>
             {
                 draft.broken = true;
             }
             Some(first) => {
                 let message = format!("dag: duplicate state \"{}\"", full_name(draft));
-                let problem = Problem::new(ProblemKind::Dag, message).at(named_at(draft));
-                let problem = problem.hint("give one of them another id, or change the first with `extend`");
-                problems.push(problem.label(*first, "first declared here"));
+                let diagnostic = Diagnostic::new(ProblemKind::Dag, message).at(named_at(draft));
+                let diagnostic =
+                    diagnostic.hint("give one of them another id, or change the first with `extend`");
+                diagnostics.push(diagnostic.label(*first, "first declared here"));
                 draft.broken = true;
             }
             None => {
@@ -121,7 +123,7 @@ fn duplicates(drafts: &mut [Draft], problems: &mut Problems) {
 }
 
 /// `use` (S-41): parameters of the target that the state does not set itself.
-fn use_others(drafts: &mut [Draft], view: &View<'_>, problems: &mut Problems) {
+fn use_others(drafts: &mut [Draft], view: &View<'_>, diagnostics: &mut Diagnostics) {
     let is_use = |item: &Item| matches!(requisite::relation(&item.key), Some((Relation::Use, _)));
     if !drafts.iter().any(|draft| draft.items.iter().any(is_use)) {
         return;
@@ -131,11 +133,11 @@ fn use_others(drafts: &mut [Draft], view: &View<'_>, problems: &mut Problems) {
     for (at, draft) in drafts.iter().enumerate() {
         for item in draft.items.iter().filter(|item| is_use(item)) {
             let inverse = &*item.key == "use_in";
-            for (target, span) in requisite::targets(&item.key, &item.value, problems) {
+            for (target, span) in requisite::targets(&item.key, &item.value, diagnostics) {
                 match index.resolve(&target, view.path(draft)) {
                     Found::States(found) if inverse => copies.extend(found.iter().map(|other| (*other, at))),
                     Found::States(found) => copies.extend(found.iter().map(|other| (at, *other))),
-                    found => report(&found, drafts, (draft, span), view, problems),
+                    found => report(&found, drafts, (draft, span), view, diagnostics),
                 }
             }
         }
@@ -157,7 +159,11 @@ fn use_others(drafts: &mut [Draft], view: &View<'_>, problems: &mut Problems) {
 }
 
 /// Sorts every item of every draft into parameters, attributes and requisites.
-fn check_all(drafts: &[Draft], catalog: &Catalog, problems: &mut Problems) -> (Vec<State>, Vec<Wanted>) {
+fn check_all(
+    drafts: &[Draft],
+    catalog: &Catalog,
+    diagnostics: &mut Diagnostics,
+) -> (Vec<State>, Vec<Wanted>) {
     let mut wanted = Vec::new();
     let mut states = Vec::with_capacity(drafts.len());
     for (index, draft) in drafts.iter().enumerate() {
@@ -172,15 +178,15 @@ fn check_all(drafts: &[Draft], catalog: &Catalog, problems: &mut Problems) -> (V
             broken: true,
         };
         if let Some(kind) = catalog.get(&draft.kind).filter(|_| !draft.broken) {
-            let before = problems.count();
+            let before = diagnostics.count();
             for item in &draft.items {
-                if let Err(problem) = sort(item, index, kind, &mut state, &mut wanted, problems) {
-                    problems.push(problem);
+                if let Err(diagnostic) = sort(item, index, kind, &mut state, &mut wanted, diagnostics) {
+                    diagnostics.push(diagnostic);
                 }
             }
             // What is missing may be what was misspelt.
-            let misspelt = problems.count() > before;
-            state.broken = !fill(draft, kind, &mut state, (!misspelt).then_some(problems));
+            let misspelt = diagnostics.count() > before;
+            state.broken = !fill(draft, kind, &mut state, (!misspelt).then_some(diagnostics));
         }
         states.push(state);
     }
@@ -188,17 +194,17 @@ fn check_all(drafts: &[Draft], catalog: &Catalog, problems: &mut Problems) -> (V
 }
 
 /// Functions that guards ask must exist: that one does not would show only when the state runs.
-fn known_functions(states: &[State], inputs: &Inputs<'_>, problems: &mut Problems) {
+fn known_functions(states: &[State], inputs: &Inputs<'_>, diagnostics: &mut Diagnostics) {
     let mut asks = states.iter().flat_map(|state| &state.attributes.asks).peekable();
     if asks.peek().is_none() {
         return;
     }
     let known = inputs.functions.names();
     for ask in asks.filter(|ask| !known.contains(&ask.function)) {
-        let problem =
-            Problem::new(ProblemKind::State, format!("unknown function `{}`", ask.function)).at(ask.at);
+        let diagnostic =
+            Diagnostic::new(ProblemKind::State, format!("unknown function `{}`", ask.function)).at(ask.at);
         let hint = did_you_mean(&ask.function, known.iter().map(String::as_str));
-        problems.push(problem.maybe_hint(hint).note("`zester doc` lists the functions"));
+        diagnostics.push(diagnostic.maybe_hint(hint).note("`zester doc` lists the functions"));
     }
 }
 
@@ -208,11 +214,11 @@ fn sort(
     kind: &Kind,
     state: &mut State,
     wanted: &mut Vec<Wanted>,
-    problems: &mut Problems,
-) -> Result<(), Problem> {
+    diagnostics: &mut Diagnostics,
+) -> Result<(), Diagnostic> {
     if let Some((relation, inverse)) = requisite::relation(&item.key) {
         if relation != Relation::Use {
-            for (target, at) in requisite::targets(&item.key, &item.value, problems) {
+            for (target, at) in requisite::targets(&item.key, &item.value, diagnostics) {
                 wanted.push(Wanted { from: index, relation, inverse, target, at });
             }
         }
@@ -231,15 +237,15 @@ fn sort(
     if let Some(first) = state.params.iter().find(|param| param.name == name) {
         let also = if *item.key == *name { String::new() } else { format!(" (`{}`)", item.key) };
         let message = format!("`{name}`{also} is given twice");
-        let problem = Problem::new(ProblemKind::State, message).at(item.at);
-        return Err(problem.label(first.key, "first given here"));
+        let diagnostic = Diagnostic::new(ProblemKind::State, message).at(item.at);
+        return Err(diagnostic.label(first.key, "first given here"));
     }
     let (word, value) = (item.key.clone(), item.value.clone());
     state.params.push(Param { name: name.to_string(), word, key: item.at, value });
     Ok(())
 }
 
-fn unknown_parameter(item: &Item, kind: &Kind) -> Problem {
+fn unknown_parameter(item: &Item, kind: &Kind) -> Diagnostic {
     let own =
         kind.parameters.iter().flat_map(|it| std::iter::once(it.name).chain(it.aliases.iter().copied()));
     let generic = words::ATTRIBUTES.iter().map(|attribute| attribute.word);
@@ -248,14 +254,14 @@ fn unknown_parameter(item: &Item, kind: &Kind) -> Problem {
         .map(str::to_string)
         .or_else(|| did_you_mean(&item.key, own.clone()))
         .or_else(|| did_you_mean(&item.key, generic));
-    Problem::new(ProblemKind::State, format!("unknown parameter `{}` of {}", item.key, kind.name))
+    Diagnostic::new(ProblemKind::State, format!("unknown parameter `{}` of {}", item.key, kind.name))
         .at(item.at)
         .maybe_hint(hint)
         .note(format!("`zester doc {}` lists the parameters", kind.name))
 }
 
 /// Gives the primary parameter its default, the id, and reports what is required and missing. Whether all is there.
-fn fill(draft: &Draft, kind: &Kind, state: &mut State, mut problems: Option<&mut Problems>) -> bool {
+fn fill(draft: &Draft, kind: &Kind, state: &mut State, mut diagnostics: Option<&mut Diagnostics>) -> bool {
     let has = |state: &State, name: &str| state.params.iter().any(|param| param.name == name);
     // `module.run` in its dotted form names its target in a key of its own.
     let dotted = kind.open && state.params.iter().any(|param| param.name.contains('.'));
@@ -268,9 +274,9 @@ fn fill(draft: &Draft, kind: &Kind, state: &mut State, mut problems: Option<&mut
         if !has(state, parameter.name) {
             whole = false;
             let message = format!("{} needs `{}`", kind.name, parameter.name);
-            let problem = Problem::new(ProblemKind::State, message).at(draft.span);
-            if let Some(problems) = &mut problems {
-                problems.push(problem.note(format!("`zester doc {}` lists the parameters", kind.name)));
+            let diagnostic = Diagnostic::new(ProblemKind::State, message).at(draft.span);
+            if let Some(diagnostics) = &mut diagnostics {
+                diagnostics.push(diagnostic.note(format!("`zester doc {}` lists the parameters", kind.name)));
             }
         }
     }
@@ -282,7 +288,7 @@ fn resolve(
     states: &mut [State],
     wanted: Vec<Wanted>,
     view: &View<'_>,
-    problems: &mut Problems,
+    diagnostics: &mut Diagnostics,
 ) {
     let index = view.index(drafts);
     for want in wanted {
@@ -297,7 +303,7 @@ fn resolve(
                     }
                 }
             }
-            found => report(&found, drafts, (draft, want.at), view, problems),
+            found => report(&found, drafts, (draft, want.at), view, diagnostics),
         }
     }
 }
@@ -340,7 +346,7 @@ fn report(
     drafts: &[Draft],
     (draft, at): (&Draft, Span),
     view: &View<'_>,
-    problems: &mut Problems,
+    diagnostics: &mut Diagnostics,
 ) {
     match found {
         Found::States(_) | Found::Broken => {}
@@ -351,29 +357,29 @@ fn report(
                 .map(|it| format!("\"{}\"", full_name(it)))
                 .collect();
             let message = format!("dag: state \"{}\" requires one of {}", full_name(draft), names.join(", "));
-            let mut problem =
-                Problem::new(ProblemKind::Dag, message).at(at).hint("name the one that is meant");
+            let mut diagnostic =
+                Diagnostic::new(ProblemKind::Dag, message).at(at).hint("name the one that is meant");
             for other in several.iter().take(4).filter_map(|at| drafts.get(*at)) {
-                problem = problem.label(other.span, format!("{} is declared here", full_name(other)));
+                diagnostic = diagnostic.label(other.span, format!("{} is declared here", full_name(other)));
             }
-            problems.push(problem);
+            diagnostics.push(diagnostic);
         }
         Found::Unknown(_) if !view.complete => {}
         Found::Unknown(name) if view.excluded.iter().any(|it| it.is(name)) => {
             let message =
                 format!("dag: state \"{}\" requires \"{name}\", which is excluded", full_name(draft));
-            let mut problem = Problem::new(ProblemKind::Dag, message).at(at);
+            let mut diagnostic = Diagnostic::new(ProblemKind::Dag, message).at(at);
             for excluded in view.excluded.iter().filter(|it| it.is(name)).take(1) {
-                problem = problem.label(excluded.at, "excluded here");
+                diagnostic = diagnostic.label(excluded.at, "excluded here");
             }
-            problems.push(problem);
+            diagnostics.push(diagnostic);
         }
         Found::Unknown(name) => {
             let message = format!("dag: state \"{}\" requires unknown state \"{name}\"", full_name(draft));
-            let problem = Problem::new(ProblemKind::Dag, message).at(at);
-            let suggest = drafts.len() < SUGGEST_FREELY_BELOW || problems.is_empty();
-            let near = if suggest && !problems.is_full() { near(name, drafts) } else { Vec::new() };
-            problems.push(suggestion(problem, &near, view));
+            let diagnostic = Diagnostic::new(ProblemKind::Dag, message).at(at);
+            let suggest = drafts.len() < SUGGEST_FREELY_BELOW || diagnostics.is_empty();
+            let near = if suggest && !diagnostics.is_full() { near(name, drafts) } else { Vec::new() };
+            diagnostics.push(suggestion(diagnostic, &near, view));
         }
     }
 }
@@ -393,17 +399,17 @@ fn near<'d>(name: &str, drafts: &'d [Draft]) -> Vec<&'d Draft> {
     found
 }
 
-fn suggestion(mut problem: Problem, near: &[&Draft], view: &View<'_>) -> Problem {
+fn suggestion(mut diagnostic: Diagnostic, near: &[&Draft], view: &View<'_>) -> Diagnostic {
     let names: Vec<String> = near
         .iter()
         .map(|draft| format!("`{}` ({})", full_name(draft), view.sources.place(draft.span)))
         .collect();
     if let Some((last, rest)) = names.split_last() {
         let list = if rest.is_empty() { last.clone() } else { format!("{} or {last}", rest.join(", ")) };
-        problem = problem.hint(format!("did you mean {list}?"));
+        diagnostic = diagnostic.hint(format!("did you mean {list}?"));
     }
     for draft in near {
-        problem = problem.label(draft.span, format!("{} is declared here", full_name(draft)));
+        diagnostic = diagnostic.label(draft.span, format!("{} is declared here", full_name(draft)));
     }
-    problem
+    diagnostic
 }

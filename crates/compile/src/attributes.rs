@@ -3,10 +3,10 @@
 
 use crate::declare::Item;
 use std::time::Duration;
+use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::duration;
 use zester_model::limits;
-use zester_model::node::{Meaning, Mismatch, Node, Scalar, Value};
-use zester_model::problem::{Kind, Problem};
+use zester_model::node::{Mismatch, Node, Scalar, ScalarType, Value};
 use zester_model::program::{Attributes, FunctionGuard, Retry};
 use zester_model::suggest::did_you_mean;
 use zester_model::words;
@@ -33,12 +33,12 @@ const UNSUPPORTED: [(&str, &str); 7] = [
     ("runas_password", "commands change to a user without a password: remove it"),
 ];
 
-fn wrong(node: &Node, message: String) -> Problem {
-    Problem::new(Kind::State, message).at(node.span)
+fn wrong(node: &Node, message: String) -> Diagnostic {
+    Diagnostic::new(Kind::State, message).at(node.span)
 }
 
 /// Reads an item if it is an attribute; `None` hands it back.
-pub fn read(item: &Item, attributes: &mut Attributes) -> Option<Result<(), Problem>> {
+pub fn read(item: &Item, attributes: &mut Attributes) -> Option<Result<(), Diagnostic>> {
     let value = &item.value;
     Some(match &*item.key {
         "onlyif" => guards(item, true, attributes),
@@ -50,12 +50,12 @@ pub fn read(item: &Item, attributes: &mut Attributes) -> Option<Result<(), Probl
         "retry" => retry(value, attributes),
         key => {
             let (_, instead) = UNSUPPORTED.iter().find(|(name, _)| *name == key)?;
-            Err(Problem::new(Kind::State, format!("`{key}` is not supported")).at(item.at).hint(*instead))
+            Err(Diagnostic::new(Kind::State, format!("`{key}` is not supported")).at(item.at).hint(*instead))
         }
     })
 }
 
-fn boolean(item: &Item) -> Result<bool, Problem> {
+fn boolean(item: &Item) -> Result<bool, Diagnostic> {
     item.value.read::<bool>().map_err(|mismatch| {
         wrong(&item.value, format!("`{}`: {}", item.key, mismatch.message)).maybe_hint(mismatch.hint)
     })
@@ -66,12 +66,12 @@ fn entries(item: &Item) -> &[Node] {
     item.value.as_list().unwrap_or(std::slice::from_ref(&item.value))
 }
 
-fn commands(item: &Item) -> Result<Vec<String>, Problem> {
+fn commands(item: &Item) -> Result<Vec<String>, Diagnostic> {
     entries(item).iter().map(|node| command(&item.key, node)).collect()
 }
 
 /// Shell commands, and functions with their arguments (S-47).
-fn guards(item: &Item, wanted: bool, attributes: &mut Attributes) -> Result<(), Problem> {
+fn guards(item: &Item, wanted: bool, attributes: &mut Attributes) -> Result<(), Diagnostic> {
     for node in entries(item) {
         match node.as_map() {
             Some(map) if map.iter().any(|(key, _)| key.as_text() == Some("fun")) => {
@@ -87,7 +87,7 @@ fn guards(item: &Item, wanted: bool, attributes: &mut Attributes) -> Result<(), 
 }
 
 /// `{fun: mod.fn, args: […], get_return: key, …}`: what is no such key is an argument by its name.
-fn function(key: &str, node: &Node, map: &[(Node, Node)], wanted: bool) -> Result<FunctionGuard, Problem> {
+fn function(key: &str, node: &Node, map: &[(Node, Node)], wanted: bool) -> Result<FunctionGuard, Diagnostic> {
     let mut guard = FunctionGuard {
         function: String::new(),
         args: Vec::new(),
@@ -118,11 +118,11 @@ fn entries_of(value: &Node) -> &[Node] {
     value.as_list().unwrap_or(std::slice::from_ref(value))
 }
 
-fn command(key: &str, node: &Node) -> Result<String, Problem> {
+fn command(key: &str, node: &Node) -> Result<String, Diagnostic> {
     match &node.value {
         // `onlyif: true` reads as a truth value, and `true` is a command that says the same.
-        Value::Scalar(Scalar { meaning: Meaning::Bool(value), .. }) => Ok(value.to_string()),
-        Value::Scalar(scalar) if scalar.meaning != Meaning::Null && !scalar.text.trim().is_empty() => {
+        Value::Scalar(Scalar { meaning: ScalarType::Bool(value), .. }) => Ok(value.to_string()),
+        Value::Scalar(scalar) if scalar.meaning != ScalarType::Null && !scalar.text.trim().is_empty() => {
             Ok(scalar.text.to_string())
         }
         Value::Map(_) => {
@@ -136,13 +136,13 @@ fn command(key: &str, node: &Node) -> Result<String, Problem> {
     }
 }
 
-fn order(value: &Node) -> Result<i64, Problem> {
+fn order(value: &Node) -> Result<i64, Diagnostic> {
     match &value.value {
         Value::Scalar(scalar) => match (&*scalar.text, scalar.meaning) {
             ("first", _) => Some(ORDER_FIRST),
             ("last", _) => Some(ORDER_LAST),
-            (_, Meaning::Int(order)) => Some(order),
-            (text, Meaning::Text) => text.parse().ok(),
+            (_, ScalarType::Int(order)) => Some(order),
+            (text, ScalarType::Text) => text.parse().ok(),
             _ => None,
         },
         _ => None,
@@ -154,11 +154,11 @@ fn order(value: &Node) -> Result<i64, Problem> {
 }
 
 /// `retry: N`, `retry: true`, or Salt's map. Tries are counted as S-18 says: more tries after the first.
-fn retry(value: &Node, attributes: &mut Attributes) -> Result<(), Problem> {
+fn retry(value: &Node, attributes: &mut Attributes) -> Result<(), Diagnostic> {
     let mut retry =
         Retry { attempts: limits::RETRY_ATTEMPTS_DEFAULT, interval: limits::RETRY_INTERVAL_DEFAULT };
     let pairs: Vec<&(Node, Node)> = match &value.value {
-        Value::Scalar(Scalar { meaning: Meaning::Bool(wanted), .. }) => {
+        Value::Scalar(Scalar { meaning: ScalarType::Bool(wanted), .. }) => {
             attributes.retry = wanted.then_some(retry);
             return Ok(());
         }
@@ -185,9 +185,9 @@ fn retry(value: &Node, attributes: &mut Attributes) -> Result<(), Problem> {
                 // Until it succeeds is what a retry is.
                 Ok(true) => {}
                 _ => {
-                    let problem =
+                    let diagnostic =
                         wrong(value, format!("`until` of `retry` is true, not {}", value.describe()));
-                    return Err(problem.hint("remove it: a state is tried again exactly when it failed"));
+                    return Err(diagnostic.hint("remove it: a state is tried again exactly when it failed"));
                 }
             },
             name => {
@@ -203,7 +203,7 @@ fn retry(value: &Node, attributes: &mut Attributes) -> Result<(), Problem> {
     Ok(())
 }
 
-fn attempts(value: &Node) -> Result<u32, Problem> {
+fn attempts(value: &Node) -> Result<u32, Diagnostic> {
     let number = value.read::<i64>().ok().and_then(|number| u32::try_from(number).ok());
     number.filter(|number| *number <= limits::RETRY_ATTEMPTS_MAX).ok_or_else(|| {
         let most = limits::RETRY_ATTEMPTS_MAX;
@@ -212,7 +212,7 @@ fn attempts(value: &Node) -> Result<u32, Problem> {
     })
 }
 
-fn pause(key: &str, value: &Node) -> Result<Duration, Problem> {
+fn pause(key: &str, value: &Node) -> Result<Duration, Diagnostic> {
     match value.as_text() {
         Some(text) => duration::parse(text).map_err(|sentence| {
             let Mismatch { message, hint, .. } = Mismatch::with_advice(&sentence);

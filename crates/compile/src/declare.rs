@@ -1,15 +1,15 @@
 //! From a file's nodes to drafts: one for each `module.function` under an id, with its items as they were written.
 
+use crate::diagnostics::Diagnostics;
 use crate::exclude::{self, Exclusion};
 use crate::load::File;
 use crate::manifest;
-use crate::problems::Problems;
 use crate::requisite::relation;
 use std::collections::HashSet;
 use std::sync::Arc;
 use zester_model::catalog::{Catalog, Kind as CatalogKind};
+use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::node::{Node, Value};
-use zester_model::problem::{Kind, Problem};
 use zester_model::source::Span;
 use zester_model::suggest::did_you_mean;
 
@@ -89,57 +89,63 @@ impl Place<'_> {
     }
 }
 
-fn wrong(at: Span, message: String) -> Problem {
-    Problem::new(Kind::State, message).at(at)
+fn wrong(at: Span, message: String) -> Diagnostic {
+    Diagnostic::new(Kind::State, message).at(at)
 }
 
 /// Declares the states of one file.
-pub fn declare(place: &Place<'_>, declared: &mut Declared, problems: &mut Problems) {
+pub fn declare(place: &Place<'_>, declared: &mut Declared, diagnostics: &mut Diagnostics) {
     let root = &place.file.root;
     match &root.value {
         _ if root.is_null() => {}
         Value::Map(entries) => {
             for (key, value) in entries.iter() {
-                top_level(place, key, value, declared, problems);
+                top_level(place, key, value, declared, diagnostics);
             }
         }
-        Value::List(items) => manifest::declare(place, items, declared, problems),
+        Value::List(items) => manifest::declare(place, items, declared, diagnostics),
         Value::Scalar(_) => {
             let message = format!("a state file holds states, not {}", root.describe());
-            problems.push(wrong(root.span, message).hint("write `id:`, and below it `module.function:`"));
+            diagnostics.push(wrong(root.span, message).hint("write `id:`, and below it `module.function:`"));
         }
     }
 }
 
-fn top_level(place: &Place<'_>, key: &Node, value: &Node, declared: &mut Declared, problems: &mut Problems) {
+fn top_level(
+    place: &Place<'_>,
+    key: &Node,
+    value: &Node,
+    declared: &mut Declared,
+    diagnostics: &mut Diagnostics,
+) {
     match key.as_text() {
         Some("include") => {}
-        Some("exclude") => exclude::read(place, value, declared, problems),
-        Some("extend") => extensions(place, value, declared, problems),
+        Some("exclude") => exclude::read(place, value, declared, diagnostics),
+        Some("extend") => extensions(place, value, declared, diagnostics),
         Some(id) => {
-            for draft in states(place, id, key.span, value, problems) {
+            for draft in states(place, id, key.span, value, diagnostics) {
                 declared.drafts.push(draft);
             }
         }
-        None => problems.push(wrong(key.span, "a state needs an id".into())),
+        None => diagnostics.push(wrong(key.span, "a state needs an id".into())),
     }
 }
 
 /// The states under one id: a map of `module.function`, or the short form `id: module.function`.
-fn states(place: &Place<'_>, id: &str, at: Span, value: &Node, problems: &mut Problems) -> Vec<Draft> {
+fn states(place: &Place<'_>, id: &str, at: Span, value: &Node, diagnostics: &mut Diagnostics) -> Vec<Draft> {
     match &value.value {
         Value::Map(entries) => {
             let mut drafts = Vec::new();
             for (kind, items) in entries.iter() {
                 let Some(name) = kind.as_text() else {
-                    problems.push(wrong(kind.span, "a state needs a `module.function`".into()));
+                    diagnostics.push(wrong(kind.span, "a state needs a `module.function`".into()));
                     continue;
                 };
                 // Editors and generators leave marks like `__sls__`; Salt passes over them.
                 if name.starts_with("__") {
                     continue;
                 }
-                let (name, items) = function(name, items, place.catalog, problems);
+                let (name, items) = function(name, items, place.catalog, diagnostics);
                 drafts.push(place.draft(id, &name, kind.span, items));
             }
             drafts
@@ -148,13 +154,13 @@ fn states(place: &Place<'_>, id: &str, at: Span, value: &Node, problems: &mut Pr
             vec![place.draft(id, value.as_text().unwrap_or_default(), value.span, Vec::new())]
         }
         _ => {
-            let mut problem = wrong(at, format!("`{id}` holds no state, but {}", value.describe()));
+            let mut diagnostic = wrong(at, format!("`{id}` holds no state, but {}", value.describe()));
             if place.catalog.get(id).is_some() {
-                problem = problem.hint(format!("a state needs an id above `{id}`"));
+                diagnostic = diagnostic.hint(format!("a state needs an id above `{id}`"));
             } else {
-                problem = problem.hint("write `module.function:` below it, as in `file.managed:`");
+                diagnostic = diagnostic.hint("write `module.function:` below it, as in `file.managed:`");
             }
-            problems.push(problem);
+            diagnostics.push(diagnostic);
             // It stays as a name, so that what requires it makes no second error.
             vec![Draft { broken: true, ..place.draft(id, "", at, Vec::new()) }]
         }
@@ -162,9 +168,14 @@ fn states(place: &Place<'_>, id: &str, at: Span, value: &Node, problems: &mut Pr
 }
 
 /// The kind and items of one state. Salt's old form names the function among the items: `pkg: [installed]`.
-fn function(name: &str, value: &Node, catalog: &Catalog, problems: &mut Problems) -> (String, Vec<Item>) {
+fn function(
+    name: &str,
+    value: &Node,
+    catalog: &Catalog,
+    diagnostics: &mut Diagnostics,
+) -> (String, Vec<Item>) {
     if name.contains('.') {
-        return (name.to_string(), items(value, problems));
+        return (name.to_string(), items(value, diagnostics));
     }
     let list = value.as_list().unwrap_or(std::slice::from_ref(value));
     let full = |node: &Node| node.as_text().map(|function| format!("{name}.{function}"));
@@ -177,58 +188,61 @@ fn function(name: &str, value: &Node, catalog: &Catalog, problems: &mut Problems
                 .filter(|(index, _)| *index != at)
                 .map(|(_, node)| node.clone())
                 .collect();
-            (kind, items(&Node::list(value.span, rest), problems))
+            (kind, items(&Node::list(value.span, rest), diagnostics))
         }
-        None => (name.to_string(), items(value, problems)),
+        None => (name.to_string(), items(value, diagnostics)),
     }
 }
 
 /// The items of a state, in all forms of S-1: a list of maps, a map, an empty list, nothing.
-pub fn items(value: &Node, problems: &mut Problems) -> Vec<Item> {
+pub fn items(value: &Node, diagnostics: &mut Diagnostics) -> Vec<Item> {
     let mut found = Vec::new();
     match &value.value {
-        Value::Map(entries) => entries.iter().for_each(|(key, value)| item(key, value, &mut found, problems)),
+        Value::Map(entries) => {
+            entries.iter().for_each(|(key, value)| item(key, value, &mut found, diagnostics))
+        }
         Value::List(list) => {
             for node in list.iter() {
                 match node.as_map() {
                     Some(entries) => {
-                        entries.iter().for_each(|(key, value)| item(key, value, &mut found, problems));
+                        entries.iter().for_each(|(key, value)| item(key, value, &mut found, diagnostics));
                     }
-                    None => problems.push(loose(node)),
+                    None => diagnostics.push(loose(node)),
                 }
             }
         }
         Value::Scalar(_) if value.is_null() => {}
-        Value::Scalar(_) => problems.push(loose(value)),
+        Value::Scalar(_) => diagnostics.push(loose(value)),
     }
     found
 }
 
-fn item(key: &Node, value: &Node, found: &mut Vec<Item>, problems: &mut Problems) {
+fn item(key: &Node, value: &Node, found: &mut Vec<Item>, diagnostics: &mut Diagnostics) {
     match key.as_text() {
         Some(name) => found.push(Item { key: name.into(), at: key.span, value: value.clone() }),
-        None => problems.push(wrong(key.span, "a parameter needs a name".into())),
+        None => diagnostics.push(wrong(key.span, "a parameter needs a name".into())),
     }
 }
 
-fn loose(node: &Node) -> Problem {
-    let problem = wrong(node.span, format!("expected `name: value`, found {}", node.describe()));
+fn loose(node: &Node) -> Diagnostic {
+    let diagnostic = wrong(node.span, format!("expected `name: value`, found {}", node.describe()));
     match node.as_text().and_then(|text| text.split_once(':')) {
-        Some((name, _)) if !name.contains(' ') => problem.hint("put a blank behind the colon"),
-        _ => problem,
+        Some((name, _)) if !name.contains(' ') => diagnostic.hint("put a blank behind the colon"),
+        _ => diagnostic,
     }
 }
 
-fn extensions(place: &Place<'_>, value: &Node, declared: &mut Declared, problems: &mut Problems) {
+fn extensions(place: &Place<'_>, value: &Node, declared: &mut Declared, diagnostics: &mut Diagnostics) {
     let Some(entries) = value.as_map() else {
         if !value.is_null() {
-            problems.push(wrong(value.span, format!("`extend` holds states, not {}", value.describe())));
+            diagnostics.push(wrong(value.span, format!("`extend` holds states, not {}", value.describe())));
         }
         return;
     };
     for (key, value) in entries {
         let Some(id) = key.as_text() else { continue };
-        for draft in states(place, id, key.span, value, problems).into_iter().filter(|draft| !draft.broken) {
+        for draft in states(place, id, key.span, value, diagnostics).into_iter().filter(|draft| !draft.broken)
+        {
             declared.extensions.push(Extension {
                 id: draft.id,
                 kind: draft.kind,
@@ -240,12 +254,12 @@ fn extensions(place: &Place<'_>, value: &Node, declared: &mut Declared, problems
 }
 
 /// Reports a draft whose kind nobody knows.
-pub fn check_kind(draft: &mut Draft, catalog: &Catalog, problems: &mut Problems) {
+pub fn check_kind(draft: &mut Draft, catalog: &Catalog, diagnostics: &mut Diagnostics) {
     if catalog.get(&draft.kind).is_some() {
         return;
     }
     draft.broken = true;
-    let problem = wrong(draft.span, format!("unknown module `{}`", draft.kind));
+    let diagnostic = wrong(draft.span, format!("unknown module `{}`", draft.kind));
     let functions: Vec<&str> = match draft.kind.contains('.') {
         true => Vec::new(),
         false => {
@@ -253,7 +267,7 @@ pub fn check_kind(draft: &mut Draft, catalog: &Catalog, problems: &mut Problems)
             catalog.names().filter(|name| name.starts_with(&prefix)).take(6).collect()
         }
     };
-    problems.push(match functions.is_empty() {
+    diagnostics.push(match functions.is_empty() {
         true => {
             let hint = did_you_mean(&draft.kind, catalog.names());
             let module = draft.kind.split('.').next().unwrap_or_default();
@@ -263,8 +277,8 @@ pub fn check_kind(draft: &mut Draft, catalog: &Catalog, problems: &mut Problems)
                 true => format!("`zester doc {module}` lists its functions"),
                 false => "`zester doc` lists the modules".to_string(),
             };
-            problem.maybe_hint(hint).note(note)
+            diagnostic.maybe_hint(hint).note(note)
         }
-        false => problem.hint(format!("name a function: {}", functions.join(", "))),
+        false => diagnostic.hint(format!("name a function: {}", functions.join(", "))),
     });
 }

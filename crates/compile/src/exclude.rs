@@ -1,11 +1,11 @@
 //! `exclude:` (S-47): takes states and files out again, after everything was loaded and extended.
 
 use crate::declare::{Declared, Draft, Place};
+use crate::diagnostics::Diagnostics;
 use crate::load::File;
-use crate::problems::Problems;
 use crate::target::file_name;
+use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::node::Node;
-use zester_model::problem::{Kind, Problem};
 use zester_model::source::Span;
 use zester_model::suggest::did_you_mean;
 
@@ -44,7 +44,7 @@ impl Excluded {
 }
 
 /// Reads the entries of one file.
-pub fn read(place: &Place<'_>, value: &Node, declared: &mut Declared, problems: &mut Problems) {
+pub fn read(place: &Place<'_>, value: &Node, declared: &mut Declared, diagnostics: &mut Diagnostics) {
     let full = |reference: &str| file_name(reference, &place.file.path);
     let entries = value.as_list().unwrap_or(std::slice::from_ref(value));
     for node in entries.iter().filter(|node| !node.is_null()) {
@@ -58,8 +58,8 @@ pub fn read(place: &Place<'_>, value: &Node, declared: &mut Declared, problems: 
             (None, Some(text)) => What::Either(full(text), text.to_string()),
             _ => {
                 let message = format!("`exclude` lists states and files, not {}", node.describe());
-                let problem = Problem::new(Kind::State, message).at(node.span);
-                problems.push(problem.hint("write `- sls: web.tls` or `- id: nginx`"));
+                let diagnostic = Diagnostic::new(Kind::State, message).at(node.span);
+                diagnostics.push(diagnostic.hint("write `- sls: web.tls` or `- id: nginx`"));
                 continue;
             }
         };
@@ -72,7 +72,7 @@ pub fn apply(
     drafts: Vec<Draft>,
     exclusions: &[Exclusion],
     files: &[File],
-    problems: &mut Problems,
+    diagnostics: &mut Diagnostics,
 ) -> (Vec<Draft>, Vec<Excluded>) {
     if exclusions.is_empty() {
         return (drafts, Vec::new());
@@ -86,7 +86,7 @@ pub fn apply(
             What::Id(id) | What::Either(_, id) if drafts.iter().any(|draft| goes_by(draft, id)) => {
                 of_id.push((id, exclusion.at));
             }
-            what => problems.push(unknown(what, exclusion.at, &drafts, files)),
+            what => diagnostics.push(unknown(what, exclusion.at, &drafts, files)),
         }
     }
     let reason = |draft: &Draft| {
@@ -107,7 +107,7 @@ fn goes_by(draft: &Draft, id: &str) -> bool {
     *draft.id == *id || *draft.declared == *id
 }
 
-fn unknown(what: &What, at: Span, drafts: &[Draft], files: &[File]) -> Problem {
+fn unknown(what: &What, at: Span, drafts: &[Draft], files: &[File]) -> Diagnostic {
     let ids = drafts.iter().map(|draft| &*draft.id);
     let names = files.iter().map(|file| &*file.sls);
     let (message, hint) = match what {
@@ -120,5 +120,5 @@ fn unknown(what: &What, at: Span, drafts: &[Draft], files: &[File]) -> Problem {
             did_you_mean(text, ids.chain(names)),
         ),
     };
-    Problem::new(Kind::Dag, message).at(at).maybe_hint(hint)
+    Diagnostic::new(Kind::Dag, message).at(at).maybe_hint(hint)
 }

@@ -1,13 +1,18 @@
 //! `extend:` (S-5): requisite lists grow, every other key is replaced.
 
 use crate::declare::{Draft, Extension, lay_over};
-use crate::problems::Problems;
+use crate::diagnostics::Diagnostics;
 use std::collections::HashMap;
 use zester_model::catalog::Catalog;
-use zester_model::problem::{Kind, Problem};
+use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::suggest::did_you_mean;
 
-pub fn apply(drafts: &mut [Draft], extensions: Vec<Extension>, catalog: &Catalog, problems: &mut Problems) {
+pub fn apply(
+    drafts: &mut [Draft],
+    extensions: Vec<Extension>,
+    catalog: &Catalog,
+    diagnostics: &mut Diagnostics,
+) {
     if extensions.is_empty() {
         return;
     }
@@ -28,7 +33,7 @@ pub fn apply(drafts: &mut [Draft], extensions: Vec<Extension>, catalog: &Catalog
                 .iter()
                 .filter_map(|at| drafts.get(*at))
                 .any(|it| catalog.get(&it.kind).is_none()) => {}
-            None => problems.push(unknown(drafts, candidates, &extension)),
+            None => diagnostics.push(unknown(drafts, candidates, &extension)),
         }
     }
 }
@@ -47,9 +52,9 @@ fn find(drafts: &[Draft], candidates: &[usize], kind: &str) -> Option<usize> {
     same_module.next().copied().filter(|_| same_module.next().is_none())
 }
 
-fn unknown(drafts: &[Draft], candidates: &[usize], extension: &Extension) -> Problem {
+fn unknown(drafts: &[Draft], candidates: &[usize], extension: &Extension) -> Diagnostic {
     let message = format!("extend of unknown state \"{}:{}\"", extension.kind, extension.id);
-    let problem = Problem::new(Kind::Dag, message).at(extension.span);
+    let diagnostic = Diagnostic::new(Kind::Dag, message).at(extension.span);
     let hint = match candidates.is_empty() {
         true => did_you_mean(&extension.id, drafts.iter().map(|draft| &*draft.id)),
         false => {
@@ -58,6 +63,6 @@ fn unknown(drafts: &[Draft], candidates: &[usize], extension: &Extension) -> Pro
                 .or_else(|| Some(format!("`{}` is a {}", extension.id, kinds.collect::<Vec<_>>().join(", "))))
         }
     };
-    let extended = problem.maybe_hint(hint);
+    let extended = diagnostic.maybe_hint(hint);
     extended.note("`extend` changes states of this file and of those that it includes")
 }

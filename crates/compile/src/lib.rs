@@ -8,12 +8,13 @@
 //! ```
 //!
 //! The crate is pure: files, facts, settings and functions come in through [`Inputs`], and everything that is wrong
-//! with them goes out as [`Problem`]s with the user's own line and column, all of one run at once. The only clock is
+//! with them goes out as [`Diagnostic`]s with the user's own line and column, all of one run at once. The only clock is
 //! the one that bounds rendering; the only thread is the one that renders.
 
 mod assemble;
 mod attributes;
 mod declare;
+mod diagnostics;
 mod exclude;
 mod extend;
 mod lint;
@@ -22,7 +23,6 @@ mod manifest;
 mod names;
 mod ordered;
 mod position;
-mod problems;
 mod reference;
 mod renderer;
 pub mod requisite;
@@ -40,8 +40,8 @@ use serde_json::Value as Json;
 use std::sync::Arc;
 use template::{Surroundings, with_renderer};
 use zester_model::catalog::Catalog;
+use zester_model::diagnostic::Diagnostic;
 use zester_model::node::Node;
-use zester_model::problem::Problem;
 use zester_model::program::Program;
 use zester_model::source::{FileId, Sources};
 
@@ -123,7 +123,7 @@ pub enum Ask {
 pub struct Compiled {
     pub program: Program,
     pub sources: Sources,
-    pub problems: Vec<Problem>,
+    pub diagnostics: Vec<Diagnostic>,
 }
 
 /// Compiles states.
@@ -139,9 +139,9 @@ pub fn compile(inputs: &Inputs<'_>, ask: &Ask) -> Compiled {
         }
         let mut loaded = loader.finish();
         let program = assemble::assemble(inputs, &mut loaded);
-        let load::Loaded { sources, problems, .. } = loaded;
-        let problems = problems.finish();
-        Compiled { program, sources, problems }
+        let load::Loaded { sources, diagnostics, .. } = loaded;
+        let diagnostics = diagnostics.finish();
+        Compiled { program, sources, diagnostics }
     })
 }
 
@@ -154,7 +154,7 @@ pub fn render(
     name: &str,
     text: &str,
     context: &serde_json::Map<String, Json>,
-) -> Result<String, (Sources, Vec<Problem>)> {
+) -> Result<String, (Sources, Vec<Diagnostic>)> {
     let text: Arc<str> = text.into();
     with_renderer(inputs.surroundings(), |renderer| {
         let mut sources = Sources::default();
@@ -164,13 +164,13 @@ pub fn render(
         variables.extend(context.clone());
         match renderer.render(&mut sources, (&path, file), &text, variables) {
             Ok(rendered) => Ok(rendered.text),
-            Err(problems) => Err((sources, problems)),
+            Err(diagnostics) => Err((sources, diagnostics)),
         }
     })
 }
 
 /// Reads a YAML text that is no template.
-pub fn parse_yaml(file: FileId, text: &str) -> Result<Node, Vec<Problem>> {
+pub fn parse_yaml(file: FileId, text: &str) -> Result<Node, Vec<Diagnostic>> {
     yaml::compose(text, &mut position::Positions::plain(file, text))
 }
 

@@ -2,13 +2,13 @@
 
 use crate::Compiled;
 use std::collections::HashMap;
-use zester_model::node::{Meaning, Node, Value};
-use zester_model::problem::{Kind, Problem};
+use zester_model::diagnostic::{Diagnostic, Kind};
+use zester_model::node::{Node, ScalarType, Value};
 use zester_model::program::State;
 use zester_model::source::{Sources, Span};
 
 /// Everything worth saying about a compiled program.
-pub fn lint(compiled: &Compiled) -> Vec<Problem> {
+pub fn lint(compiled: &Compiled) -> Vec<Diagnostic> {
     let mut advice = Vec::new();
     unconnected(compiled, &mut advice);
     for state in &compiled.program.states {
@@ -21,12 +21,12 @@ pub fn lint(compiled: &Compiled) -> Vec<Problem> {
     advice
 }
 
-fn advise(at: Span, message: String) -> Problem {
-    Problem::new(Kind::Lint, message).at(at)
+fn advise(at: Span, message: String) -> Diagnostic {
+    Diagnostic::new(Kind::Lint, message).at(at)
 }
 
 /// pkg, file and service states of one id that nothing connects run at the same time.
-fn unconnected(compiled: &Compiled, advice: &mut Vec<Problem>) {
+fn unconnected(compiled: &Compiled, advice: &mut Vec<Diagnostic>) {
     const STEPS: [&str; 3] = ["pkg", "file", "service"];
     let states = &compiled.program.states;
     let mut by_id: HashMap<(&str, &str), Vec<usize>> = HashMap::new();
@@ -64,7 +64,7 @@ fn letter_at(span: Span, sources: &Sources) -> Option<char> {
     sources.get(span.file)?.line(span.line).chars().nth(span.column.saturating_sub(1) as usize)
 }
 
-fn truth_as_id(state: &State, sources: &Sources, advice: &mut Vec<Problem>) {
+fn truth_as_id(state: &State, sources: &Sources, advice: &mut Vec<Diagnostic>) {
     let id = state.name.id();
     let truth = ["yes", "no", "on", "off", "true", "false"].contains(&id.to_lowercase().as_str());
     let line = sources.get(state.span.file).map_or("", |file| file.line(state.span.line.saturating_sub(1)));
@@ -81,7 +81,7 @@ struct Place<'a> {
     sources: &'a Sources,
 }
 
-fn scalars(node: &Node, place: &Place<'_>, advice: &mut Vec<Problem>) {
+fn scalars(node: &Node, place: &Place<'_>, advice: &mut Vec<Diagnostic>) {
     match &node.value {
         Value::List(items) => items.iter().for_each(|item| scalars(item, place, advice)),
         Value::Map(entries) => entries.iter().for_each(|(_, value)| scalars(value, place, advice)),
@@ -90,12 +90,12 @@ fn scalars(node: &Node, place: &Place<'_>, advice: &mut Vec<Problem>) {
             let mode = ["mode", "umask", "perms"].iter().any(|word| place.name.contains(word));
             let octal =
                 text.len() > 1 && text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
-            if matches!(scalar.meaning, Meaning::Int(_)) && octal && !mode {
+            if matches!(scalar.meaning, ScalarType::Int(_)) && octal && !mode {
                 let message = format!("`{text}` reads as the number {}", text.trim_start_matches('0'));
                 advice.push(advise(node.span, message).hint("put it in quotes if it is a text"));
             }
             let quoted = matches!(letter_at(node.span, place.sources), Some('"' | '\''));
-            if scalar.meaning == Meaning::Text && sexagesimal(text) && !quoted {
+            if scalar.meaning == ScalarType::Text && sexagesimal(text) && !quoted {
                 let message = format!("`{text}` is a number to base 60 for other YAML readers");
                 advice.push(advise(node.span, message).hint("put it in quotes"));
             }

@@ -1,6 +1,6 @@
 //! Reads, renders and composes files, and follows their includes depth-first, each file once (S-5).
 
-use crate::problems::Problems;
+use crate::diagnostics::Diagnostics;
 use crate::reference::{self, directory_of, name_of};
 use crate::renderer::{self, Passes};
 use crate::template::Renderer;
@@ -8,9 +8,9 @@ use crate::{Inputs, yaml};
 use serde_json::Value as Json;
 use std::collections::HashSet;
 use std::sync::Arc;
+use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::limits;
 use zester_model::node::{Node, Value};
-use zester_model::problem::{Kind, Problem};
 use zester_model::source::{FileId, Sources, Span};
 
 /// One file, ready to be declared or merged.
@@ -29,7 +29,7 @@ pub struct File {
 pub struct Loaded {
     pub files: Vec<File>,
     pub sources: Sources,
-    pub problems: Problems,
+    pub diagnostics: Diagnostics,
     /// Every file that was wanted is there: what they do not declare, nobody does.
     pub complete: bool,
 }
@@ -38,7 +38,7 @@ pub struct Loader<'a, 'scope, 'env> {
     inputs: &'a Inputs<'env>,
     renderer: &'a Renderer<'scope, 'env>,
     pub sources: Sources,
-    pub problems: Problems,
+    pub diagnostics: Diagnostics,
     files: Vec<File>,
     complete: bool,
     /// Every path that was begun.
@@ -76,7 +76,7 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
             inputs,
             renderer,
             sources: Sources::default(),
-            problems: Problems::default(),
+            diagnostics: Diagnostics::default(),
             files: Vec::new(),
             complete: true,
             seen: HashSet::new(),
@@ -84,8 +84,8 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
     }
 
     pub fn finish(self) -> Loaded {
-        let Loader { files, sources, problems, complete, .. } = self;
-        Loaded { files, sources, problems, complete }
+        let Loader { files, sources, diagnostics, complete, .. } = self;
+        Loaded { files, sources, diagnostics, complete }
     }
 
     /// Loads references and everything they include.
@@ -105,11 +105,11 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
     }
 
     /// Notes why a file is missing.
-    fn fail(&mut self, problem: Problem, at: Option<Span>) {
+    fn fail(&mut self, diagnostic: Diagnostic, at: Option<Span>) {
         self.complete = false;
-        self.problems.push(match at {
-            Some(span) => problem.at(span),
-            None => problem,
+        self.diagnostics.push(match at {
+            Some(span) => diagnostic.at(span),
+            None => diagnostic,
         });
     }
 
@@ -117,8 +117,8 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
         match reference::find(self.inputs.tree, reference, from) {
             Ok(path) => Some(path),
             Err(failure) => {
-                let problem = Problem::new(Kind::Reference, failure.message).maybe_hint(failure.hint);
-                self.fail(problem, at);
+                let diagnostic = Diagnostic::new(Kind::Reference, failure.message).maybe_hint(failure.hint);
+                self.fail(diagnostic, at);
                 None
             }
         }
@@ -151,7 +151,7 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
         }
         if self.seen.len() > limits::FILES_MAX {
             let message = format!("more than {} files", limits::FILES_MAX);
-            return self.fail(Problem::new(Kind::Reference, message), at);
+            return self.fail(Diagnostic::new(Kind::Reference, message), at);
         }
         match self.read(&path) {
             Ok((root, ordered)) => {
@@ -160,25 +160,25 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
                 let file = File { sls, path, root, ordered, includes: Vec::new() };
                 stack.push(Frame { file, includes });
             }
-            Err(problems) => {
-                for problem in problems {
-                    let at = problem.span.or(at);
-                    self.fail(problem, at);
+            Err(diagnostics) => {
+                for diagnostic in diagnostics {
+                    let at = diagnostic.span.or(at);
+                    self.fail(diagnostic, at);
                 }
             }
         }
     }
 
     /// Reads, renders and composes one file.
-    pub fn read(&mut self, path: &str) -> Result<(Node, bool), Vec<Problem>> {
+    pub fn read(&mut self, path: &str) -> Result<(Node, bool), Vec<Diagnostic>> {
         let unreadable =
-            |why: String| vec![Problem::new(Kind::Reference, format!("cannot read `{path}`: {why}"))];
+            |why: String| vec![Diagnostic::new(Kind::Reference, format!("cannot read `{path}`: {why}"))];
         let text = self.inputs.tree.read(path).map_err(unreadable)?;
         let text = text.ok_or_else(|| unreadable("it does not exist".into()))?;
         // Some editors begin a file with a mark of its encoding; the first line is what follows it.
         let text: Arc<str> = text.strip_prefix('\u{feff}').unwrap_or(&text).into();
         let file = self.sources.add(&self.renderer.shown(path), text.clone());
-        let passes = renderer::passes(&text, file).map_err(|problem| vec![problem])?;
+        let passes = renderer::passes(&text, file).map_err(|diagnostic| vec![diagnostic])?;
         let root = self.compose(path, file, &text, passes != Passes::Plain)?;
         Ok((root, passes == Passes::Ordered || self.inputs.ordered))
     }
@@ -189,7 +189,7 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
         file: FileId,
         text: &Arc<str>,
         template: bool,
-    ) -> Result<Node, Vec<Problem>> {
+    ) -> Result<Node, Vec<Diagnostic>> {
         let composed = match template && crate::template::is_template(text) {
             false => yaml::compose_all(text, &mut crate::position::Positions::plain(file, text)),
             true => {
@@ -200,11 +200,11 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
         };
         match composed {
             // A key that stands twice hides nothing else that is wrong.
-            (Some(root), problems) => {
-                self.problems.extend(problems);
+            (Some(root), diagnostics) => {
+                self.diagnostics.extend(diagnostics);
                 Ok(root)
             }
-            (None, problems) => Err(problems),
+            (None, diagnostics) => Err(diagnostics),
         }
     }
 
@@ -226,7 +226,7 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
                     Some(text) => found.push((text.to_string(), item.span)),
                     None => {
                         let message = format!("`include` lists references, not {}", item.describe());
-                        self.problems.push(Problem::new(Kind::Reference, message).at(item.span));
+                        self.diagnostics.push(Diagnostic::new(Kind::Reference, message).at(item.span));
                     }
                 }
             }

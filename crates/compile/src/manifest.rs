@@ -1,33 +1,33 @@
 //! Ordered manifests (S-38): a list at the top of a file, of `- <type>: …` with named entries.
 
 use crate::declare::{Declared, Draft, Item, Place, items};
+use crate::diagnostics::Diagnostics;
 use crate::exclude;
-use crate::problems::Problems;
 use zester_model::catalog::Catalog;
+use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::node::{Node, Value};
-use zester_model::problem::{Kind, Problem};
 use zester_model::source::Span;
 use zester_model::suggest::did_you_mean;
 use zester_model::words::MANIFEST_TYPES as TYPES;
 
-fn wrong(at: Span, message: String) -> Problem {
-    Problem::new(Kind::State, message).at(at)
+fn wrong(at: Span, message: String) -> Diagnostic {
+    Diagnostic::new(Kind::State, message).at(at)
 }
 
 /// Declares the states of a manifest, in the order of the list.
-pub fn declare(place: &Place<'_>, list: &[Node], declared: &mut Declared, problems: &mut Problems) {
+pub fn declare(place: &Place<'_>, list: &[Node], declared: &mut Declared, diagnostics: &mut Diagnostics) {
     for node in list {
         let Some(entries) = node.as_map() else {
             let message = format!("an ordered manifest lists `- type:` entries, not {}", node.describe());
-            problems.push(wrong(node.span, message));
+            diagnostics.push(wrong(node.span, message));
             continue;
         };
         for (kind, value) in entries {
             match kind.as_text() {
                 Some("include") => {}
-                Some("exclude") => exclude::read(place, value, declared, problems),
-                Some(name) => resources(place, name, kind.span, value, declared, problems),
-                None => problems.push(wrong(kind.span, "an entry needs a type".into())),
+                Some("exclude") => exclude::read(place, value, declared, diagnostics),
+                Some(name) => resources(place, name, kind.span, value, declared, diagnostics),
+                None => diagnostics.push(wrong(kind.span, "an entry needs a type".into())),
             }
         }
     }
@@ -40,7 +40,7 @@ fn resources(
     at: Span,
     value: &Node,
     declared: &mut Declared,
-    problems: &mut Problems,
+    diagnostics: &mut Diagnostics,
 ) {
     let nodes = match &value.value {
         Value::List(list) => list.as_slice(),
@@ -53,23 +53,35 @@ fn resources(
                 for (name, properties) in entries.iter() {
                     match name.as_text() {
                         Some(id) => {
-                            declared.drafts.push(state(place, kind, (id, name.span), properties, problems));
+                            declared.drafts.push(state(
+                                place,
+                                kind,
+                                (id, name.span),
+                                properties,
+                                diagnostics,
+                            ));
                         }
-                        None => problems.push(wrong(name.span, "an entry needs a name".into())),
+                        None => diagnostics.push(wrong(name.span, "an entry needs a name".into())),
                     }
                 }
             }
             Value::Scalar(_) if !node.is_null() => {
                 let id = node.as_text().unwrap_or_default();
-                declared.drafts.push(state(place, kind, (id, node.span), &Node::null(node.span), problems));
+                declared.drafts.push(state(
+                    place,
+                    kind,
+                    (id, node.span),
+                    &Node::null(node.span),
+                    diagnostics,
+                ));
             }
-            _ => problems.push(wrong(at, format!("`{kind}` names nothing"))),
+            _ => diagnostics.push(wrong(at, format!("`{kind}` names nothing"))),
         }
     }
     if !TYPES.contains(&kind) && place.catalog.get(kind).is_none() {
         let known = TYPES.into_iter().chain(place.catalog.names());
         let hint = did_you_mean(kind, known);
-        problems.push(wrong(at, format!("unknown type `{kind}`")).hint(
+        diagnostics.push(wrong(at, format!("unknown type `{kind}`")).hint(
             hint.unwrap_or_else(|| format!("the types are {}, and any `module.function`", TYPES.join(", "))),
         ));
         declared.drafts.iter_mut().skip(first).for_each(|draft| draft.broken = true);
@@ -81,14 +93,14 @@ fn state(
     kind: &str,
     (id, at): (&str, Span),
     properties: &Node,
-    problems: &mut Problems,
+    diagnostics: &mut Diagnostics,
 ) -> Draft {
-    let mut items = items(properties, problems);
+    let mut items = items(properties, diagnostics);
     let ensure = items.iter().position(|item| &*item.key == "ensure").map(|index| items.remove(index));
     let (kind, broken) = match function(kind, ensure.as_ref(), &mut items, place.catalog) {
         Ok(kind) => (kind, false),
-        Err(problem) => {
-            problems.push(problem);
+        Err(diagnostic) => {
+            diagnostics.push(diagnostic);
             (kind.to_string(), true)
         }
     };
@@ -104,7 +116,7 @@ fn function(
     ensure: Option<&Item>,
     items: &mut Vec<Item>,
     catalog: &Catalog,
-) -> Result<String, Problem> {
+) -> Result<String, Diagnostic> {
     let wanted = ensure.and_then(|item| item.value.as_text());
     let first_known = |names: [&str; 2]| {
         let known = names.iter().find(|name| catalog.get(name).is_some());

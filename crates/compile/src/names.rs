@@ -1,25 +1,26 @@
 //! `names:` (S-7): one declaration becomes a state per name.
 
 use crate::declare::{Draft, Item, items, lay_over};
-use crate::problems::Problems;
+use crate::diagnostics::Diagnostics;
 use zester_model::catalog::Catalog;
+use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::limits;
 use zester_model::node::Node;
-use zester_model::problem::{Kind, Problem};
 use zester_model::source::Span;
 
-pub fn expand(drafts: Vec<Draft>, catalog: &Catalog, problems: &mut Problems) -> Vec<Draft> {
+pub fn expand(drafts: Vec<Draft>, catalog: &Catalog, diagnostics: &mut Diagnostics) -> Vec<Draft> {
     let mut expanded = Vec::with_capacity(drafts.len());
     for mut draft in drafts {
         match draft.items.iter().position(|item| &*item.key == "names") {
             None => expanded.push(draft),
             Some(index) => {
                 let names = draft.items.remove(index);
-                each(draft, &names, catalog, &mut expanded, problems);
+                each(draft, &names, catalog, &mut expanded, diagnostics);
             }
         }
         if expanded.len() > limits::STATES_MAX {
-            problems.push(Problem::new(Kind::State, format!("more than {} states", limits::STATES_MAX)));
+            diagnostics
+                .push(Diagnostic::new(Kind::State, format!("more than {} states", limits::STATES_MAX)));
             expanded.truncate(limits::STATES_MAX);
             break;
         }
@@ -27,14 +28,21 @@ pub fn expand(drafts: Vec<Draft>, catalog: &Catalog, problems: &mut Problems) ->
     expanded
 }
 
-fn each(draft: Draft, names: &Item, catalog: &Catalog, expanded: &mut Vec<Draft>, problems: &mut Problems) {
+fn each(
+    draft: Draft,
+    names: &Item,
+    catalog: &Catalog,
+    expanded: &mut Vec<Draft>,
+    diagnostics: &mut Diagnostics,
+) {
     let kind = catalog.get(&draft.kind);
     let primary = kind.map_or("name", |kind| kind.primary);
     let is_primary =
         |item: &&Item| &*item.key == "name" || kind.is_some_and(|kind| kind.meaning(&item.key) == primary);
     if let Some(clash) = draft.items.iter().find(is_primary) {
         let message = format!("`{}` and `names` cannot stand together", clash.key);
-        problems.push(Problem::new(Kind::State, message).at(clash.at).label(names.at, "`names` is here"));
+        diagnostics
+            .push(Diagnostic::new(Kind::State, message).at(clash.at).label(names.at, "`names` is here"));
         return;
     }
     let list = match names.value.as_list() {
@@ -42,7 +50,7 @@ fn each(draft: Draft, names: &Item, catalog: &Catalog, expanded: &mut Vec<Draft>
         None => std::slice::from_ref(&names.value),
     };
     for entry in list {
-        if let Some((name, at, own)) = name_of(entry, problems) {
+        if let Some((name, at, own)) = name_of(entry, diagnostics) {
             let mut state = draft.clone();
             state.id = name.into();
             lay_over(&mut state.items, own, kind);
@@ -53,18 +61,18 @@ fn each(draft: Draft, names: &Item, catalog: &Catalog, expanded: &mut Vec<Draft>
 }
 
 /// A name, or a one-key map of a name with what differs for it.
-fn name_of<'a>(entry: &'a Node, problems: &mut Problems) -> Option<(&'a str, Span, Vec<Item>)> {
+fn name_of<'a>(entry: &'a Node, diagnostics: &mut Diagnostics) -> Option<(&'a str, Span, Vec<Item>)> {
     if let Some(text) = entry.as_text() {
         return Some((text, entry.span, Vec::new()));
     }
     match entry.as_map() {
         Some([(name, own)]) if name.as_text().is_some() => {
-            Some((name.as_text().unwrap_or_default(), name.span, items(own, problems)))
+            Some((name.as_text().unwrap_or_default(), name.span, items(own, diagnostics)))
         }
         _ => {
             let message =
                 format!("`names` lists names, or a name with its own parameters, not {}", entry.describe());
-            problems.push(Problem::new(Kind::State, message).at(entry.span));
+            diagnostics.push(Diagnostic::new(Kind::State, message).at(entry.span));
             None
         }
     }

@@ -1,6 +1,6 @@
 //! The first line of a file chooses the passes it goes through (S-47): `#!jinja|yaml`, `#!yaml`, `#!ordered`.
 
-use zester_model::problem::{Kind, Problem};
+use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::source::{FileId, Span};
 
 /// What the first line of a file asks for.
@@ -29,7 +29,7 @@ const ADVICE: [(&str, &str); 10] = [
 ];
 
 /// Reads the first line. `Err` names the renderer that there is none of.
-pub fn passes(text: &str, file: FileId) -> Result<Passes, Problem> {
+pub fn passes(text: &str, file: FileId) -> Result<Passes, Diagnostic> {
     let first = text.lines().next().unwrap_or_default().trim_end();
     // `#!/usr/bin/…` is for the kernel.
     let Some(line) = first.strip_prefix("#!").filter(|line| !line.starts_with('/')) else {
@@ -44,14 +44,14 @@ pub fn passes(text: &str, file: FileId) -> Result<Passes, Problem> {
     }
     let place = Span { len: first.chars().count() as u32, ..Span::start_of(file) };
     let unknown = names.iter().find(|name| !["jinja", "yaml"].contains(name));
-    let problem = match unknown {
-        Some(name) => Problem::new(Kind::Template, format!("unknown renderer `{name}`")),
-        None => Problem::new(Kind::Template, format!("`{}` cannot follow each other", names.join("|"))),
+    let diagnostic = match unknown {
+        Some(name) => Diagnostic::new(Kind::Template, format!("unknown renderer `{name}`")),
+        None => Diagnostic::new(Kind::Template, format!("`{}` cannot follow each other", names.join("|"))),
     };
     let advice = unknown.and_then(|name| ADVICE.iter().find(|(known, _)| known == name));
     let hint = advice
         .map_or("a file is `#!jinja|yaml` (or says nothing), `#!yaml` or `#!ordered`", |(_, hint)| hint);
-    Err(problem.at(place).hint(hint))
+    Err(diagnostic.at(place).hint(hint))
 }
 
 #[cfg(test)]
@@ -60,7 +60,7 @@ mod tests {
     use zester_rule::rule;
 
     fn of(text: &str) -> Result<Passes, String> {
-        passes(text, FileId(0)).map_err(|problem| problem.message)
+        passes(text, FileId(0)).map_err(|diagnostic| diagnostic.message)
     }
 
     #[test]
@@ -80,13 +80,13 @@ mod tests {
         for (line, name) in
             [("#!yaml|gpg", "gpg"), ("#!jinja|yaml|gpg", "gpg"), ("#!py", "py"), ("#!toml", "toml")]
         {
-            let problem = passes(&format!("{line}\na: 1\n"), FileId(0)).unwrap_err();
-            assert_eq!(problem.message, format!("unknown renderer `{name}`"), "{line}");
+            let diagnostic = passes(&format!("{line}\na: 1\n"), FileId(0)).unwrap_err();
+            assert_eq!(diagnostic.message, format!("unknown renderer `{name}`"), "{line}");
             assert_eq!(
-                problem.span.map(|span| (span.line, span.column, span.len)),
+                diagnostic.span.map(|span| (span.line, span.column, span.len)),
                 Some((1, 1, line.len() as u32))
             );
-            assert!(problem.hint.is_some());
+            assert!(diagnostic.hint.is_some());
         }
         assert_eq!(of("#!yaml|jinja\n"), Err("`yaml|jinja` cannot follow each other".into()));
     }

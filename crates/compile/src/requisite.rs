@@ -1,8 +1,8 @@
 //! The requisite keys and the targets they name, as written.
 
-use crate::problems::Problems;
+use crate::diagnostics::Diagnostics;
+use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::node::{Node, Value};
-use zester_model::problem::{Kind, Problem};
 use zester_model::source::Span;
 use zester_model::words;
 
@@ -43,7 +43,7 @@ pub fn parse_target(text: &str) -> Target {
 }
 
 /// Reads the targets of one requisite: a list, a map, or a single one.
-pub fn targets(key: &str, value: &Node, problems: &mut Problems) -> Vec<(Target, Span)> {
+pub fn targets(key: &str, value: &Node, diagnostics: &mut Diagnostics) -> Vec<(Target, Span)> {
     let mut found = Vec::new();
     let nodes = match &value.value {
         Value::List(items) => items.as_slice(),
@@ -62,18 +62,18 @@ pub fn targets(key: &str, value: &Node, problems: &mut Problems) -> Vec<(Target,
                                 Target { module: Some(name.to_string()), id: text.to_string(), whole: None };
                             found.push((target, id.span));
                         }
-                        _ => problems.push(not_a_target(key, node)),
+                        _ => diagnostics.push(not_a_target(key, node)),
                     }
                 }
             }
-            Value::List(_) => problems.push(not_a_target(key, node)),
+            Value::List(_) => diagnostics.push(not_a_target(key, node)),
         }
     }
     found
 }
 
-fn not_a_target(key: &str, node: &Node) -> Problem {
-    Problem::new(Kind::State, format!("`{key}` names states, not {}", node.describe()))
+fn not_a_target(key: &str, node: &Node) -> Diagnostic {
+    Diagnostic::new(Kind::State, format!("`{key}` names states, not {}", node.describe()))
         .at(node.span)
         .hint("write `- module.function:id` or `- module: id`")
 }

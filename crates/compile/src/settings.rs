@@ -5,7 +5,7 @@ use crate::load::{Loaded, Loader};
 use crate::template::with_renderer;
 use crate::top::{self, Purpose};
 use serde_json::{Map, Value as Json};
-use zester_model::problem::{Kind, Problem};
+use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::source::Sources;
 
 /// Which files the settings are made of.
@@ -30,7 +30,7 @@ pub fn merge(base: &mut Json, over: Json) {
 }
 
 /// Reads settings. A file lies over those that it includes, a later one over an earlier one.
-pub fn settings(inputs: &Inputs<'_>, files: &SettingsFiles) -> Result<Json, (Sources, Vec<Problem>)> {
+pub fn settings(inputs: &Inputs<'_>, files: &SettingsFiles) -> Result<Json, (Sources, Vec<Diagnostic>)> {
     with_renderer(inputs.surroundings(), |renderer| {
         let mut loader = Loader::new(inputs, renderer);
         match files {
@@ -40,26 +40,26 @@ pub fn settings(inputs: &Inputs<'_>, files: &SettingsFiles) -> Result<Json, (Sou
             }
             SettingsFiles::These(paths) => loader.load_files(paths),
         }
-        let Loaded { files, sources, mut problems, .. } = loader.finish();
+        let Loaded { files, sources, mut diagnostics, .. } = loader.finish();
         let mut merged = Json::Object(Map::new());
         for root in files.iter().map(|file| &file.root).filter(|root| !root.is_null()) {
             let Some(entries) = root.as_map() else {
                 let message = format!("settings must be a map of names to values, not {}", root.describe());
-                problems.push(Problem::new(Kind::Settings, message).at(root.span));
+                diagnostics.push(Diagnostic::new(Kind::Settings, message).at(root.span));
                 continue;
             };
             for (key, value) in entries.iter().filter(|(key, _)| key.as_text() != Some("include")) {
                 let Some(name) = key.as_text().map(str::to_string) else {
                     let message = format!("a setting needs a name, not {}", key.describe());
-                    problems.push(Problem::new(Kind::Settings, message).at(key.span));
+                    diagnostics.push(Diagnostic::new(Kind::Settings, message).at(key.span));
                     continue;
                 };
                 merge(&mut merged, Json::Object(Map::from_iter([(name, value.to_json())])));
             }
         }
-        match problems.is_empty() {
+        match diagnostics.is_empty() {
             true => Ok(merged),
-            false => Err((sources, problems.finish())),
+            false => Err((sources, diagnostics.finish())),
         }
     })
 }

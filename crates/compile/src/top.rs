@@ -2,8 +2,8 @@
 
 use crate::load::Loader;
 use crate::{Inputs, Tree};
+use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::node::Node;
-use zester_model::problem::{Kind, Problem};
 use zester_model::source::Span;
 use zester_model::target::{Subject, Target};
 
@@ -24,20 +24,20 @@ pub fn references(
     let Some(path) = find(inputs.tree, loader) else { return Vec::new() };
     let root = match loader.read(path) {
         Ok((root, _)) => root,
-        Err(problems) => {
-            loader.problems.extend(problems);
+        Err(diagnostics) => {
+            loader.diagnostics.extend(diagnostics);
             return Vec::new();
         }
     };
     let mut found: Vec<(String, Option<Span>)> = Vec::new();
-    let mut problems = Vec::new();
-    for (target, list) in entries(&root, &mut problems) {
-        let (method, references) = split(list, &mut problems);
-        let parsed = parse(target, method, &mut problems);
+    let mut diagnostics = Vec::new();
+    for (target, list) in entries(&root, &mut diagnostics) {
+        let (method, references) = split(list, &mut diagnostics);
+        let parsed = parse(target, method, &mut diagnostics);
         if purpose == Purpose::Settings && parsed.as_ref().is_some_and(Target::needs_settings) {
             let message = "settings cannot be assigned by settings: there are none yet";
-            let problem = Problem::new(Kind::Target, message).at(target.span);
-            problems.push(problem.hint("use the id of the machine or its facts, such as `G@role:web`"));
+            let diagnostic = Diagnostic::new(Kind::Target, message).at(target.span);
+            diagnostics.push(diagnostic.hint("use the id of the machine or its facts, such as `G@role:web`"));
             continue;
         }
         match parsed {
@@ -51,7 +51,7 @@ pub fn references(
             _ => {}
         }
     }
-    loader.problems.extend(problems);
+    loader.diagnostics.extend(diagnostics);
     found
 }
 
@@ -60,26 +60,26 @@ fn find(tree: &dyn Tree, loader: &mut Loader<'_, '_, '_>) -> Option<&'static str
         (true, false) => Some("top.zy"),
         (false, true) => Some("top.sls"),
         (true, true) => {
-            let problem = Problem::new(Kind::Reference, "both `top.zy` and `top.sls` exist");
-            loader.problems.push(problem.hint("keep one of them"));
+            let diagnostic = Diagnostic::new(Kind::Reference, "both `top.zy` and `top.sls` exist");
+            loader.diagnostics.push(diagnostic.hint("keep one of them"));
             None
         }
         (false, false) => {
             let message = format!("there is no `top.zy` in the {}", tree.called());
-            let problem = Problem::new(Kind::Reference, message);
-            loader.problems.push(problem.hint("name what to apply, or write `top.zy`"));
+            let diagnostic = Diagnostic::new(Kind::Reference, message);
+            loader.diagnostics.push(diagnostic.hint("name what to apply, or write `top.zy`"));
             None
         }
     }
 }
 
 /// Pairs of target and references; a level `base:` above them is passed through.
-fn entries<'n>(root: &'n Node, problems: &mut Vec<Problem>) -> Vec<(&'n Node, &'n Node)> {
+fn entries<'n>(root: &'n Node, diagnostics: &mut Vec<Diagnostic>) -> Vec<(&'n Node, &'n Node)> {
     let mut found = Vec::new();
-    let wrong = |node: &Node, message: String| Problem::new(Kind::State, message).at(node.span);
+    let wrong = |node: &Node, message: String| Diagnostic::new(Kind::State, message).at(node.span);
     let Some(map) = root.as_map() else {
         if !root.is_null() {
-            problems.push(wrong(
+            diagnostics.push(wrong(
                 root,
                 format!("`top.zy` maps targets to references; it holds {}", root.describe()),
             ));
@@ -91,11 +91,11 @@ fn entries<'n>(root: &'n Node, problems: &mut Vec<Problem>) -> Vec<(&'n Node, &'
             (Some("base"), Some(inner)) => found.extend(inner.iter().map(|(key, value)| (key, value))),
             (Some(name), Some(_)) => {
                 let message = format!("unknown environment `{name}`");
-                problems.push(
+                diagnostics.push(
                     wrong(key, message).hint("there is one environment, `base`; its level may be left out"),
                 );
             }
-            (None, _) => problems.push(wrong(key, "a target is missing".into())),
+            (None, _) => diagnostics.push(wrong(key, "a target is missing".into())),
             _ => found.push((key, value)),
         }
     }
@@ -103,7 +103,7 @@ fn entries<'n>(root: &'n Node, problems: &mut Vec<Problem>) -> Vec<(&'n Node, &'
 }
 
 /// The references of an entry, and Salt's `- match: grain`.
-fn split<'n>(list: &'n Node, problems: &mut Vec<Problem>) -> (Option<&'n Node>, Vec<(String, Span)>) {
+fn split<'n>(list: &'n Node, diagnostics: &mut Vec<Diagnostic>) -> (Option<&'n Node>, Vec<(String, Span)>) {
     let mut method = None;
     let mut references = Vec::new();
     let items = list.as_list().unwrap_or(std::slice::from_ref(list));
@@ -113,14 +113,14 @@ fn split<'n>(list: &'n Node, problems: &mut Vec<Problem>) -> (Option<&'n Node>, 
             (_, Some([(key, value)])) if key.as_text() == Some("match") => method = Some(value),
             _ => {
                 let message = format!("expected a reference, found {}", item.describe());
-                problems.push(Problem::new(Kind::State, message).at(item.span));
+                diagnostics.push(Diagnostic::new(Kind::State, message).at(item.span));
             }
         }
     }
     (method, references)
 }
 
-fn parse(target: &Node, method: Option<&Node>, problems: &mut Vec<Problem>) -> Option<Target> {
+fn parse(target: &Node, method: Option<&Node>, diagnostics: &mut Vec<Diagnostic>) -> Option<Target> {
     let text = target.as_text().unwrap_or_default();
     let expression = match method.map(|node| node.as_text().unwrap_or_default()) {
         None | Some("glob" | "compound") => text.to_string(),
@@ -130,8 +130,8 @@ fn parse(target: &Node, method: Option<&Node>, problems: &mut Vec<Problem>) -> O
         Some("list") => format!("L@{text}"),
         Some(other) => {
             let at = method.map_or(target.span, |node| node.span);
-            let problem = Problem::new(Kind::Target, format!("unknown match `{other}`")).at(at);
-            problems.push(problem.hint("write a target expression, such as `G@os:Debian and web*`"));
+            let diagnostic = Diagnostic::new(Kind::Target, format!("unknown match `{other}`")).at(at);
+            diagnostics.push(diagnostic.hint("write a target expression, such as `G@os:Debian and web*`"));
             return None;
         }
     };
@@ -146,7 +146,7 @@ fn parse(target: &Node, method: Option<&Node>, problems: &mut Vec<Problem>) -> O
                 span.column += before as u32 + u32::from(quoted);
                 span.len = 1;
             }
-            problems.push(Problem::new(Kind::Target, error.message).at(span).maybe_hint(error.hint));
+            diagnostics.push(Diagnostic::new(Kind::Target, error.message).at(span).maybe_hint(error.hint));
             None
         }
     }

@@ -8,7 +8,7 @@
 use crate::plan::Resources;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
-use zester_model::problem::{Kind, Problem};
+use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::program::{Edge, Program, State};
 use zester_model::requisite::EdgeKind;
 use zester_model::source::Sources;
@@ -18,11 +18,11 @@ use zester_resources::claims::{Claims, Owned, Thing};
 #[derive(Default)]
 pub struct Arranged {
     /// States that contradict each other: nothing may run.
-    pub problems: Vec<Problem>,
+    pub diagnostics: Vec<Diagnostic>,
     /// States of Salt files that contradict each other, and how that was taken: told at every run.
-    pub warnings: Vec<Problem>,
+    pub warnings: Vec<Diagnostic>,
     /// What is seldom meant, for `lint`.
-    pub advice: Vec<Problem>,
+    pub advice: Vec<Diagnostic>,
 }
 
 /// Adds the `auto` edges to the program, and says which states contradict each other. `bound` runs in step with the
@@ -211,7 +211,7 @@ fn one_owner(
             (Some(aspect), false) => {
                 let message = contradiction(thing, aspect, other, state);
                 let hint = "keep one of them, or say with a requisite which comes first";
-                arranged.problems.push(pair(Kind::State, message, state, other).hint(hint));
+                arranged.diagnostics.push(pair(Kind::State, message, state, other).hint(hint));
             }
         }
     }
@@ -225,8 +225,8 @@ fn contradiction(thing: &Thing, aspect: &str, first: &State, second: &State) -> 
     format!("{} and {} want different things of {thing}{what}", first.name, second.name)
 }
 
-fn pair(kind: Kind, message: String, state: &State, other: &State) -> Problem {
-    Problem::new(kind, message).at(state.span).label(other.span, "the other is declared here")
+fn pair(kind: Kind, message: String, state: &State, other: &State) -> Diagnostic {
+    Diagnostic::new(kind, message).at(state.span).label(other.span, "the other is declared here")
 }
 
 /// Whether a state comes from a file that is read as Salt reads it.

@@ -4,14 +4,14 @@
 use crate::error::Error;
 use crate::plan::Plan;
 use serde_json::{Value as Json, json};
+use zester_model::diagnostic::{Diagnostic, Report};
 use zester_model::outcome::{RunResult, StateResult};
-use zester_model::problem::{Problem, Report};
 use zester_model::source::Sources;
 
 /// The error document of C-3.
 pub fn of_error(error: &Error) -> Json {
     match error {
-        Error::Problems { problems: found, sources } => problems(found, sources),
+        Error::Diagnostics { diagnostics: found, sources } => diagnostics(found, sources),
         other => {
             let error = json!({
                 "kind": "infrastructure", "message": other.to_string(),
@@ -23,8 +23,8 @@ pub fn of_error(error: &Error) -> Json {
 }
 
 /// `{"error": the first, "errors": all}`; `lint` prints the same.
-pub fn problems(problems: &[Problem], sources: &Sources) -> Json {
-    let reports: Vec<Report> = problems.iter().map(|problem| problem.report(sources)).collect();
+pub fn diagnostics(diagnostics: &[Diagnostic], sources: &Sources) -> Json {
+    let reports: Vec<Report> = diagnostics.iter().map(|diagnostic| diagnostic.report(sources)).collect();
     json!({ "error": reports.first(), "errors": reports })
 }
 
@@ -46,14 +46,14 @@ pub fn graph(plan: &Plan) -> Json {
 
 /// An error in one sentence: of several problems the first, with its place.
 pub fn error_sentence(error: &Error) -> String {
-    let Error::Problems { problems, sources } = error else { return error.to_string() };
-    let Some(first) = problems.first() else { return error.to_string() };
+    let Error::Diagnostics { diagnostics, sources } = error else { return error.to_string() };
+    let Some(first) = diagnostics.first() else { return error.to_string() };
     let message = first.report(sources).message;
     let placed = match first.span {
         Some(span) => format!("{}: {message}", sources.place(span)),
         None => message,
     };
-    match problems.len() {
+    match diagnostics.len() {
         1 => placed,
         count => format!("{placed} (the first of {count} problems)"),
     }

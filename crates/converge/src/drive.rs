@@ -15,7 +15,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use zester_engine::{Command, Event, Failed, Force, Graph, NodeId, Outcome, Run};
 use zester_host::Fault;
-use zester_host::process::Later;
+use zester_host::process::BoxFuture;
 use zester_model::outcome::{Details, Mode, SkipReason, StateResult};
 
 /// The words of S-16 for a guard that said no.
@@ -39,7 +39,7 @@ impl Report {
 
 /// Carries out one command of the machine for one node.
 pub trait Hands: Send + Sync + 'static {
-    fn carry_out(self: Arc<Self>, command: Command) -> Later<'static, Report>;
+    fn carry_out(self: Arc<Self>, command: Command) -> BoxFuture<'static, Report>;
     /// A node ended: the place to settle what depends on it.
     fn ended(&self, run: &Run, node: NodeId, outcome: Outcome);
 }
@@ -358,7 +358,7 @@ mod tests {
     struct Buggy;
 
     impl Hands for Buggy {
-        fn carry_out(self: Arc<Self>, command: Command) -> Later<'static, Report> {
+        fn carry_out(self: Arc<Self>, command: Command) -> BoxFuture<'static, Report> {
             Box::pin(async move {
                 match command {
                     Command::Apply { node: NodeId(0), .. } => panic!("index 7 of 3"),
@@ -422,7 +422,7 @@ mod tests {
     }
 
     impl Hands for Hanging {
-        fn carry_out(self: Arc<Self>, command: Command) -> Later<'static, Report> {
+        fn carry_out(self: Arc<Self>, command: Command) -> BoxFuture<'static, Report> {
             Box::pin(async move {
                 if matches!(command, Command::Apply { node: NodeId(0), .. }) {
                     let until = self.until.lock().unwrap().take();

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
-use zester_model::problem::Problem;
+use zester_model::diagnostic::Diagnostic;
 use zester_model::source::Sources;
 
 #[derive(Debug)]
 pub enum Error {
     /// What the user wrote does not compile; every problem is here.
-    Problems { problems: Vec<Problem>, sources: Box<Sources> },
+    Diagnostics { diagnostics: Vec<Diagnostic>, sources: Box<Sources> },
     /// Another run holds the data dir and we were told not to wait.
     Locked { holder: String },
     /// We were told to stop before anything ran.
@@ -33,7 +33,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Problems { problems, .. } => write!(out, "{} problems", problems.len()),
+            Error::Diagnostics { diagnostics, .. } => write!(out, "{} problems", diagnostics.len()),
             Error::Locked { holder } => write!(out, "another run is under way: {holder}"),
             Error::Canceled => out.write_str("canceled"),
             Error::TimedOut { after, waiting_for } if waiting_for.is_empty() => {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 use std::path::Path;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
-use zester_host::{Exit, Launch, Look, Processes};
+use zester_host::{Exit, HostRead, Launch, Processes};
 use zester_model::limits;
 use zester_model::suggest::did_you_mean;
 
@@ -20,7 +20,7 @@ pub enum Access {
 
 /// Everything a function may ask.
 pub struct Place<'a> {
-    pub look: &'a dyn Look,
+    pub look: &'a dyn HostRead,
     pub processes: &'a dyn Processes,
     pub handle: &'a Handle,
     pub facts: &'a Json,

@@ -21,8 +21,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 use zester_engine::{Command, Force, Graph, NodeId, Outcome, Run};
 use zester_host::overlay::Overlay;
-use zester_host::process::Later;
-use zester_host::{Exit, Fault, FaultKind, Launch, Live, Look, Missing, Noting, Query};
+use zester_host::process::BoxFuture;
+use zester_host::{Exit, Fault, FaultKind, HostRead, Launch, Missing, Noting, OutputSink, Query};
 use zester_model::limits;
 use zester_model::outcome::Mode;
 use zester_model::program::State;
@@ -60,7 +60,7 @@ pub enum Due {
 }
 
 impl Hands for StateHands {
-    fn carry_out(self: Arc<Self>, command: Command) -> Later<'static, Report> {
+    fn carry_out(self: Arc<Self>, command: Command) -> BoxFuture<'static, Report> {
         Box::pin(async move {
             match command {
                 Command::Probe { node, target, forced } => self.probe(node, target, forced.as_ref()).await,
@@ -107,14 +107,19 @@ impl StateHands {
         found.ok_or_else(|| Fault::new(FaultKind::Unsupported, "the run names a state that does not exist"))
     }
 
-    fn look(&self) -> &dyn Look {
+    fn look(&self) -> &dyn HostRead {
         match &self.overlay {
             Some(overlay) => overlay.as_ref(),
             None => self.machine.files.as_ref(),
         }
     }
 
-    fn checking<'a>(&'a self, look: &'a dyn Look, forced: Option<&Force>, rehearsal: bool) -> Checking<'a> {
+    fn checking<'a>(
+        &'a self,
+        look: &'a dyn HostRead,
+        forced: Option<&Force>,
+        rehearsal: bool,
+    ) -> Checking<'a> {
         let forced = forced.map(|force| match force {
             Force::Watch { .. } | Force::PendingRefresh => Forced::Watch,
             Force::Prereq { .. } => Forced::Prereq,
@@ -315,9 +320,9 @@ impl StateHands {
 
     async fn act(&self, state: &State, bound: &dyn Bound, drift: &Drift) -> Result<Change, Fault> {
         let (observer, name) = (self.observer.clone(), state.name.clone());
-        let live: Live = Arc::new(move |line| observer.output(name.as_str(), line));
+        let live: OutputSink = Arc::new(move |line| observer.output(name.as_str(), line));
         let (observer, name) = (self.observer.clone(), state.name.clone());
-        let log: Live = Arc::new(move |line| observer.notice(&format!("{name}: {}", line.trim_end())));
+        let log: OutputSink = Arc::new(move |line| observer.notice(&format!("{name}: {}", line.trim_end())));
         let files = Noting::new(self.machine.files.as_ref());
         let first = bound.proved_first() && !state.attributes.check_cmd.is_empty();
         let proof = first.then_some(CheckCmd { hands: self, state, bound });

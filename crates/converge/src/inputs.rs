@@ -244,7 +244,7 @@ fn facts_with(
         let mut sources = Sources::default();
         let file = sources.add(&path.display().to_string(), text.as_str());
         let node = zester_compile::parse_yaml(file, &text)
-            .map_err(|problems| Error::Problems { problems, sources: Box::new(sources) })?;
+            .map_err(|diagnostics| Error::Diagnostics { diagnostics, sources: Box::new(sources) })?;
         if node.as_map().is_none() {
             return Err(Error::other(format!("{} must hold a map of facts", path.display())));
         }
@@ -257,7 +257,9 @@ fn facts_with(
 pub fn yaml(text: &str) -> Result<Json, String> {
     match zester_compile::parse_yaml(FileId(0), text) {
         Ok(node) => Ok(node.to_json()),
-        Err(problems) => Err(problems.first().map(|problem| problem.message.clone()).unwrap_or_default()),
+        Err(diagnostics) => {
+            Err(diagnostics.first().map(|diagnostic| diagnostic.message.clone()).unwrap_or_default())
+        }
     }
 }
 
@@ -286,12 +288,12 @@ impl StateFiles for Shelf {
                 zester_compile::render(inputs, name, text, context)
             })
         });
-        rendered.map_err(|(sources, problems)| {
-            let lines: Vec<String> = problems
+        rendered.map_err(|(sources, diagnostics)| {
+            let lines: Vec<String> = diagnostics
                 .iter()
-                .map(|problem| match problem.span {
-                    Some(span) => format!("{}: {}", sources.place(span), problem.report(&sources).message),
-                    None => problem.report(&sources).message,
+                .map(|diagnostic| match diagnostic.span {
+                    Some(span) => format!("{}: {}", sources.place(span), diagnostic.report(&sources).message),
+                    None => diagnostic.report(&sources).message,
                 })
                 .collect();
             Fault::new(FaultKind::Unsupported, lines.join("; "))

@@ -7,12 +7,12 @@ use crate::plan::Plan;
 use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
 use zester_compile::{Ask, Compiled};
+use zester_model::diagnostic::Diagnostic;
 use zester_model::limits;
-use zester_model::problem::Problem;
 use zester_model::source::Sources;
 
 pub struct Found {
-    pub problems: Vec<Problem>,
+    pub diagnostics: Vec<Diagnostic>,
     pub sources: Sources,
     /// How many files were compiled.
     pub checked: usize,
@@ -37,37 +37,40 @@ pub fn tree(
             "there is no state file below {root}: nothing ends in .zy or .sls"
         )));
     }
-    let mut found = Found { problems: Vec::new(), sources: Sources::default(), checked: asks.len() };
+    let mut found = Found { diagnostics: Vec::new(), sources: Sources::default(), checked: asks.len() };
     for reference in asks {
         let ask = if reference == "top.zy" { Ask::Highstate } else { Ask::References(vec![reference]) };
         let compiled = inputs.with(machine, cancel, |lent| zester_compile::compile(lent, &ask));
         let advice = zester_compile::lint(&compiled);
         let again = Compiled {
-            problems: compiled.problems,
+            diagnostics: compiled.diagnostics,
             sources: compiled.sources.clone(),
             program: compiled.program,
         };
-        let mut problems = Plan::problems(again);
-        problems.extend(advice);
-        found.adopt(problems, &compiled.sources);
+        let mut diagnostics = Plan::diagnostics(again);
+        diagnostics.extend(advice);
+        found.adopt(diagnostics, &compiled.sources);
     }
-    found.problems.sort_by_key(|problem| problem.span.map(|span| (span.file, span.line, span.column)));
-    found.problems.truncate(limits::PROBLEMS_MAX);
+    found
+        .diagnostics
+        .sort_by_key(|diagnostic| diagnostic.span.map(|span| (span.file, span.line, span.column)));
+    found.diagnostics.truncate(limits::DIAGNOSTICS_MAX);
     Ok(found)
 }
 
 impl Found {
     /// Takes over the problems of one compile; a file that several include is reported once.
-    fn adopt(&mut self, problems: Vec<Problem>, from: &Sources) {
-        for mut problem in problems {
-            let spans = problem.span.iter_mut().chain(problem.labels.iter_mut().map(|label| &mut label.span));
+    fn adopt(&mut self, diagnostics: Vec<Diagnostic>, from: &Sources) {
+        for mut diagnostic in diagnostics {
+            let spans =
+                diagnostic.span.iter_mut().chain(diagnostic.labels.iter_mut().map(|label| &mut label.span));
             for span in spans {
                 if let Some(file) = from.get(span.file) {
                     span.file = self.sources.add(&file.path, file.text.clone());
                 }
             }
-            if !self.problems.contains(&problem) {
-                self.problems.push(problem);
+            if !self.diagnostics.contains(&diagnostic) {
+                self.diagnostics.push(diagnostic);
             }
         }
     }

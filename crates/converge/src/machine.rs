@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 use tokio::runtime::Handle;
-use zester_host::{Processes, Touch};
+use zester_host::{HostWrite, Processes};
 
 #[derive(Clone)]
 pub struct Machine {
-    pub files: Arc<dyn Touch>,
+    pub files: Arc<dyn HostWrite>,
     pub processes: Arc<dyn Processes>,
     pub handle: Handle,
 }

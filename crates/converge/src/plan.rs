@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use zester_compile::Compiled;
 use zester_engine::Cycle;
 use zester_engine::{BuildError, Graph, NodeId, NodeSpec};
+use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::limits;
-use zester_model::problem::{Kind, Problem};
 use zester_model::program::{Edge, Program, State};
 use zester_model::source::Sources;
 use zester_resources::Bound;
@@ -34,7 +34,7 @@ pub struct Plan {
     /// What was asked for, in words.
     pub asked: String,
     /// What is seldom meant and runs all the same: told at every run.
-    pub warnings: Vec<Problem>,
+    pub warnings: Vec<Diagnostic>,
 }
 
 impl Plan {
@@ -49,19 +49,19 @@ impl Plan {
 
     /// Binds and graphs what the compiler made; its problems and ours come back together.
     pub fn from_compiled(inputs: Inputs, compiled: Compiled, asked: String) -> Result<Plan, Error> {
-        let Compiled { mut program, sources, problems } = compiled;
-        match bind_and_graph(&mut program, &sources, problems) {
+        let Compiled { mut program, sources, diagnostics } = compiled;
+        match bind_and_graph(&mut program, &sources, diagnostics) {
             Ok(Joined { bound, graph, warnings, .. }) => {
                 let (inputs, graph) = (Arc::new(inputs), Arc::new(graph));
                 Ok(Plan { inputs, program, sources, bound, graph, part_of: None, asked, warnings })
             }
-            Err(problems) => Err(Error::Problems { problems, sources: Box::new(sources) }),
+            Err(diagnostics) => Err(Error::Diagnostics { diagnostics, sources: Box::new(sources) }),
         }
     }
 
     /// Every problem of a compile, those of types and of the graph included; where there is none, what is seldom meant.
-    pub fn problems(mut compiled: Compiled) -> Vec<Problem> {
-        let joined = bind_and_graph(&mut compiled.program, &compiled.sources, compiled.problems);
+    pub fn diagnostics(mut compiled: Compiled) -> Vec<Diagnostic> {
+        let joined = bind_and_graph(&mut compiled.program, &compiled.sources, compiled.diagnostics);
         joined.map_or_else(|found| found, |joined| [joined.warnings, joined.advice].concat())
     }
 
@@ -130,39 +130,39 @@ impl Plan {
 pub(crate) struct Joined {
     bound: Vec<Arc<dyn Bound>>,
     pub(crate) graph: Graph,
-    warnings: Vec<Problem>,
-    advice: Vec<Problem>,
+    warnings: Vec<Diagnostic>,
+    advice: Vec<Diagnostic>,
 }
 
 pub(crate) fn bind_and_graph(
     program: &mut Program,
     sources: &Sources,
-    mut problems: Vec<Problem>,
-) -> Result<Joined, Vec<Problem>> {
-    let bound: Resources = program.states.iter().map(|state| bind(state, &mut problems)).collect();
+    mut diagnostics: Vec<Diagnostic>,
+) -> Result<Joined, Vec<Diagnostic>> {
+    let bound: Resources = program.states.iter().map(|state| bind(state, &mut diagnostics)).collect();
     let arranged = arrange(program, &bound, sources);
-    problems.extend(arranged.problems);
+    diagnostics.extend(arranged.diagnostics);
     match Graph::build(specs(program, &Owed::new())) {
-        Ok(graph) if problems.is_empty() => {
+        Ok(graph) if diagnostics.is_empty() => {
             let bound = bound.into_iter().flatten().collect();
             Ok(Joined { bound, graph, warnings: arranged.warnings, advice: arranged.advice })
         }
         other => {
-            problems.extend(other.err().map(|error| graph_problem(&error, program)));
-            in_reading_order(&mut problems);
-            Err(problems)
+            diagnostics.extend(other.err().map(|error| graph_diagnostic(&error, program)));
+            in_reading_order(&mut diagnostics);
+            Err(diagnostics)
         }
     }
 }
 
-fn bind(state: &State, problems: &mut Vec<Problem>) -> Option<Arc<dyn Bound>> {
+fn bind(state: &State, diagnostics: &mut Vec<Diagnostic>) -> Option<Arc<dyn Bound>> {
     if state.broken {
         return None;
     }
     match zester_resources::bind(state.name.kind(), &state.params, state.span) {
         Ok(resource) => Some(Arc::from(resource)),
         Err(found) => {
-            problems.extend(found);
+            diagnostics.extend(found);
             None
         }
     }
@@ -184,23 +184,23 @@ fn specs(program: &Program, owed: &Owed) -> Vec<NodeSpec> {
 }
 
 /// By file and line, so that a reader walks through each file once; what has no place comes first.
-fn in_reading_order(problems: &mut Vec<Problem>) {
-    problems.sort_by_key(|problem| problem.span.map(|span| (span.file, span.line, span.column)));
-    problems.dedup();
-    problems.truncate(limits::PROBLEMS_MAX);
+fn in_reading_order(diagnostics: &mut Vec<Diagnostic>) {
+    diagnostics.sort_by_key(|diagnostic| diagnostic.span.map(|span| (span.file, span.line, span.column)));
+    diagnostics.dedup();
+    diagnostics.truncate(limits::DIAGNOSTICS_MAX);
 }
 
-fn graph_problem(error: &BuildError, program: &Program) -> Problem {
+fn graph_diagnostic(error: &BuildError, program: &Program) -> Diagnostic {
     match error {
-        BuildError::Cycle(cycle) => cycle_problem(cycle, program),
-        other => Problem::new(Kind::Dag, other.to_string()),
+        BuildError::Cycle(cycle) => cycle_diagnostic(cycle, program),
+        other => Diagnostic::new(Kind::Dag, other.to_string()),
     }
 }
 
 /// Every state of the cycle with its place, and which requisite leads on (S-25).
-fn cycle_problem(cycle: &Cycle, program: &Program) -> Problem {
+fn cycle_diagnostic(cycle: &Cycle, program: &Program) -> Diagnostic {
     let name = |index: &usize| program.states.get(*index).map_or("?", |state| state.name.as_str());
-    let mut problem = Problem::new(Kind::Dag, cycle.to_string());
+    let mut diagnostic = Diagnostic::new(Kind::Dag, cycle.to_string());
     for pair in cycle.path.windows(2) {
         let [from, to] = pair else { continue };
         let Some(state) = program.states.get(*from) else { continue };
@@ -210,12 +210,12 @@ fn cycle_problem(cycle: &Cycle, program: &Program) -> Problem {
             kind => format!("has `{kind}` on"),
         };
         let text = format!("{} {verb} {}", state.name, name(to));
-        if problem.span.is_none() {
-            problem = problem.at(edge.span).hint(text);
+        if diagnostic.span.is_none() {
+            diagnostic = diagnostic.at(edge.span).hint(text);
         } else {
-            problem = problem.label(edge.span, text);
+            diagnostic = diagnostic.label(edge.span, text);
         }
     }
     let path: Vec<&str> = cycle.path.iter().map(name).collect();
-    problem.note(path.join(" -> "))
+    diagnostic.note(path.join(" -> "))
 }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 use zester_engine::{Command, Graph, NodeId, NodeSpec, Outcome, Run};
-use zester_host::process::Later;
+use zester_host::process::BoxFuture;
 use zester_host::{Fault, FaultKind, Noting};
 use zester_model::name::StateName;
 use zester_model::requisite::EdgeKind;
@@ -108,7 +108,7 @@ pub struct RevertHands {
 }
 
 impl Hands for RevertHands {
-    fn carry_out(self: Arc<Self>, command: Command) -> Later<'static, Report> {
+    fn carry_out(self: Arc<Self>, command: Command) -> BoxFuture<'static, Report> {
         Box::pin(async move {
             match command {
                 Command::Revert(node) => self.revert(node).await,

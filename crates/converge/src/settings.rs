@@ -61,7 +61,7 @@ fn load(tree: &dyn Tree, root: &Path, files: &SettingsFiles, reading: &Reading<'
         ordered: false,
     };
     zester_compile::settings(&inputs, files)
-        .map_err(|(sources, problems)| Error::Problems { problems, sources: Box::new(sources) })
+        .map_err(|(sources, diagnostics)| Error::Diagnostics { diagnostics, sources: Box::new(sources) })
 }
 
 /// One file that the user named, whatever it is (a link, a pipe), and the directory beside it for what it includes.
@@ -150,12 +150,12 @@ mod tests {
         let reading = Reading { facts: &json!({"os": "Debian"}), functions: &NoFunctions, id: "web-1" };
         let root = temp.path().display().to_string();
         read(&temp.path().join(named), &reading).map_err(|error| match error {
-            Error::Problems { problems, sources } => {
-                let line = |problem: &zester_model::problem::Problem| {
-                    let place = problem.span.map(|span| sources.place(span)).unwrap_or_default();
-                    format!("{}: {}", place.replace(&root, ""), problem.message)
+            Error::Diagnostics { diagnostics, sources } => {
+                let line = |diagnostic: &zester_model::diagnostic::Diagnostic| {
+                    let place = diagnostic.span.map(|span| sources.place(span)).unwrap_or_default();
+                    format!("{}: {}", place.replace(&root, ""), diagnostic.message)
                 };
-                problems.iter().map(line).collect()
+                diagnostics.iter().map(line).collect()
             }
             other => vec![other.to_string()],
         })

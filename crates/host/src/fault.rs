@@ -60,7 +60,7 @@ impl Fault {
         self
     }
 
-    /// Something was done before it failed. Writing files through a `Touch` is noticed by itself; who acts by commands
+    /// Something was done before it failed. Writing files through a `HostWrite` is noticed by itself; who acts by commands
     /// says so.
     pub fn touched(mut self) -> Fault {
         self.touched = true;

@@ -4,8 +4,8 @@
 //! then, it must end in a [`Fault`] and leave nothing half done.
 
 use crate::fault::{Fault, FaultKind};
-use crate::files::{Act, Foreseen, Former, Group, Look, Meta, NewFile, Owner, Special, Touch, User};
-use crate::process::{Exit, Later, Launch, Live, Processes};
+use crate::files::{Act, Foreseen, Former, Group, HostRead, HostWrite, Meta, NewFile, Owner, Special, User};
+use crate::process::{BoxFuture, Exit, Launch, OutputSink, Processes};
 use crate::xattrs::{Lost, Xattrs};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub enum Plan {
 
 /// Wraps files and processes, counts the calls to both and makes some fail.
 pub struct Faulty<'a> {
-    files: &'a dyn Touch,
+    files: &'a dyn HostWrite,
     processes: &'a dyn Processes,
     plan: Plan,
     calls: AtomicUsize,
@@ -33,7 +33,7 @@ pub struct Faulty<'a> {
 }
 
 impl<'a> Faulty<'a> {
-    pub fn new(files: &'a dyn Touch, processes: &'a dyn Processes, plan: Plan) -> Faulty<'a> {
+    pub fn new(files: &'a dyn HostWrite, processes: &'a dyn Processes, plan: Plan) -> Faulty<'a> {
         Faulty { files, processes, plan, calls: AtomicUsize::new(0), failed: AtomicUsize::new(0) }
     }
 
@@ -62,8 +62,8 @@ impl<'a> Faulty<'a> {
     }
 }
 
-impl Look for Faulty<'_> {
-    fn without_links(&self) -> &dyn Look {
+impl HostRead for Faulty<'_> {
+    fn without_links(&self) -> &dyn HostRead {
         self
     }
     fn real_path(&self, path: &Path) -> Result<PathBuf, Fault> {
@@ -113,8 +113,8 @@ impl Look for Faulty<'_> {
     }
 }
 
-impl Touch for Faulty<'_> {
-    fn acting(&self) -> &dyn Touch {
+impl HostWrite for Faulty<'_> {
+    fn acting(&self) -> &dyn HostWrite {
         self
     }
     fn make_special(&self, path: &Path, special: Special, mode: u32, owner: Owner) -> Result<(), Fault> {
@@ -176,9 +176,9 @@ impl Processes for Faulty<'_> {
     fn run<'b>(
         &'b self,
         launch: &'b Launch,
-        live: Option<Live>,
+        live: Option<OutputSink>,
         cancel: &'b CancellationToken,
-    ) -> Later<'b, Result<Exit, Fault>> {
+    ) -> BoxFuture<'b, Result<Exit, Fault>> {
         match self.call("run") {
             Ok(()) => self.processes.run(launch, live, cancel),
             Err(fault) => Box::pin(std::future::ready(Err(fault))),

@@ -128,11 +128,11 @@ pub enum Body<'a> {
 /// Everything a check may do. There is no way to write through it.
 ///
 /// A path means what it means to its user: links on the way are followed. Whoever is going to act first asks
-/// for the [`real_path`](Look::real_path), and from then on looks [`without_links`](Look::without_links).
-pub trait Look: Send + Sync {
+/// for the [`real_path`](HostRead::real_path), and from then on looks [`without_links`](HostRead::without_links).
+pub trait HostRead: Send + Sync {
     /// The same machine, seen without following a link inside any path: what can be put in the place of a
     /// directory after it was looked at is a fault here. Links at the end of a path are not followed either.
-    fn without_links(&self) -> &dyn Look;
+    fn without_links(&self) -> &dyn HostRead;
     /// The path with the links inside it followed, and its last name left as it is. What is missing stays as
     /// it is written.
     fn real_path(&self, path: &Path) -> Result<PathBuf, Fault>;
@@ -176,9 +176,9 @@ pub trait Look: Send + Sync {
 
 /// Everything an apply may do. Each call is whole or did not happen, and none leads through a link: paths are
 /// real paths here.
-pub trait Touch: Look {
+pub trait HostWrite: HostRead {
     /// The same machine for whoever acts, who looks without links as well.
-    fn acting(&self) -> &dyn Touch;
+    fn acting(&self) -> &dyn HostWrite;
     /// Temp file beside it, owner, mode, fsync, rename, fsync of the directory.
     fn put_file(&self, path: &Path, file: &NewFile<'_>) -> Result<(), Fault>;
     /// Complete with mode and owner; fails where something is already.

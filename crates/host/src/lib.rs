@@ -1,7 +1,7 @@
 //! The only door to the operating system.
 //!
-//! A resource never calls `std::fs` or starts a process by itself. It gets a [`Look`], which cannot write, to
-//! check with, and a [`Touch`], which can, to apply with: a dry run is a type, not a flag. Commands go
+//! A resource never calls `std::fs` or starts a process by itself. It gets a [`HostRead`], which cannot write, to
+//! check with, and a [`HostWrite`], which can, to apply with: a dry run is a type, not a flag. Commands go
 //! through [`Processes`], the questions of a check through [`Query`], which can start nothing else.
 //!
 //! Four hosts implement the files half: [`real::Real`] is this machine; [`overlay::Overlay`] keeps writes in
@@ -23,8 +23,8 @@ pub mod real;
 mod xattrs;
 
 pub use fault::{Fault, FaultKind};
-pub use files::{Act, Body, Former, Group, Look, Meta, NewFile, Owner, Sort, Special, Touch, User};
+pub use files::{Act, Body, Former, Group, HostRead, HostWrite, Meta, NewFile, Owner, Sort, Special, User};
 pub use missing::Missing;
 pub use noting::Noting;
-pub use process::{Captured, Exit, Later, Launch, Live, Processes, Program, Query, Question};
+pub use process::{BoxFuture, Captured, Exit, Launch, OutputSink, Processes, Program, Query, Question};
 pub use xattrs::{Lost, Xattrs};

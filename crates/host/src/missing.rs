@@ -4,7 +4,7 @@
 //! that it does not know, whatever the check made of it (S-44).
 
 use crate::fault::{Fault, FaultKind};
-use crate::files::{Act, Foreseen, Group, Look, Meta, Owner, User};
+use crate::files::{Act, Foreseen, Group, HostRead, Meta, Owner, User};
 use crate::xattrs::Xattrs;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Files, and whether one that was asked for is missing.
 pub struct Missing<'a> {
-    files: &'a dyn Look,
+    files: &'a dyn HostRead,
     missed: AtomicBool,
 }
 
 impl<'a> Missing<'a> {
-    pub fn new(files: &'a dyn Look) -> Missing<'a> {
+    pub fn new(files: &'a dyn HostRead) -> Missing<'a> {
         Missing { files, missed: AtomicBool::new(false) }
     }
 
@@ -41,8 +41,8 @@ impl<'a> Missing<'a> {
     }
 }
 
-impl Look for Missing<'_> {
-    fn without_links(&self) -> &dyn Look {
+impl HostRead for Missing<'_> {
+    fn without_links(&self) -> &dyn HostRead {
         self.files.without_links()
     }
     fn real_path(&self, path: &Path) -> Result<PathBuf, Fault> {

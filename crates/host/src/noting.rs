@@ -3,7 +3,7 @@
 //! A state that fails half-way need not keep account of what it did before: the files it was given know (S-43).
 
 use crate::fault::Fault;
-use crate::files::{Act, Foreseen, Former, Group, Look, Meta, NewFile, Owner, Special, Touch, User};
+use crate::files::{Act, Foreseen, Former, Group, HostRead, HostWrite, Meta, NewFile, Owner, Special, User};
 use crate::xattrs::{Lost, Xattrs};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Files, and whether one of them was touched. A call that failed did not happen.
 pub struct Noting<'a> {
-    files: &'a dyn Touch,
+    files: &'a dyn HostWrite,
     touched: AtomicBool,
 }
 
 impl<'a> Noting<'a> {
     /// For whoever acts.
-    pub fn new(files: &'a dyn Touch) -> Noting<'a> {
+    pub fn new(files: &'a dyn HostWrite) -> Noting<'a> {
         Noting { files: files.acting(), touched: AtomicBool::new(false) }
     }
 
@@ -33,8 +33,8 @@ impl<'a> Noting<'a> {
     }
 }
 
-impl Look for Noting<'_> {
-    fn without_links(&self) -> &dyn Look {
+impl HostRead for Noting<'_> {
+    fn without_links(&self) -> &dyn HostRead {
         self
     }
     fn real_path(&self, path: &Path) -> Result<PathBuf, Fault> {
@@ -75,8 +75,8 @@ impl Look for Noting<'_> {
     }
 }
 
-impl Touch for Noting<'_> {
-    fn acting(&self) -> &dyn Touch {
+impl HostWrite for Noting<'_> {
+    fn acting(&self) -> &dyn HostWrite {
         self
     }
     fn make_special(&self, path: &Path, special: Special, mode: u32, owner: Owner) -> Result<(), Fault> {

@@ -16,7 +16,7 @@ pub use nothing::Nothing;
 
 use crate::fault::{Fault, FaultKind};
 use crate::files::{
-    Act, Body, Foreseen, Former, Group, Look, Meta, NewFile, Owner, Sort, Special, Touch, User,
+    Act, Body, Foreseen, Former, Group, HostRead, HostWrite, Meta, NewFile, Owner, Sort, Special, User,
 };
 use crate::xattrs::{Lost, Xattrs};
 use resolve::{Found, Place};
@@ -86,12 +86,12 @@ struct Written {
 
 /// Copy-on-write above another host.
 pub struct Overlay {
-    below: Arc<dyn Look>,
+    below: Arc<dyn HostRead>,
     written: Mutex<Written>,
 }
 
 impl Overlay {
-    pub fn above(below: Arc<dyn Look>) -> Overlay {
+    pub fn above(below: Arc<dyn HostRead>) -> Overlay {
         Overlay { below, written: Mutex::new(Written::default()) }
     }
 
@@ -238,9 +238,9 @@ impl Attributes {
     }
 }
 
-impl Look for Overlay {
+impl HostRead for Overlay {
     /// Nobody changes it but those who are given it.
-    fn without_links(&self) -> &dyn Look {
+    fn without_links(&self) -> &dyn HostRead {
         self
     }
 
@@ -357,8 +357,8 @@ impl Look for Overlay {
     }
 }
 
-impl Touch for Overlay {
-    fn acting(&self) -> &dyn Touch {
+impl HostWrite for Overlay {
+    fn acting(&self) -> &dyn HostWrite {
         self
     }
 

@@ -115,10 +115,10 @@ pub struct Exit {
 }
 
 /// Takes each line of output as it comes, for the log and the live view.
-pub type Live = Arc<dyn Fn(&str) + Send + Sync>;
+pub type OutputSink = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// A future that may be moved between threads.
-pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Runs commands. A command waits without holding a thread.
 pub trait Processes: Send + Sync {
@@ -128,13 +128,13 @@ pub trait Processes: Send + Sync {
     fn run<'a>(
         &'a self,
         launch: &'a Launch,
-        live: Option<Live>,
+        live: Option<OutputSink>,
         cancel: &'a CancellationToken,
-    ) -> Later<'a, Result<Exit, Fault>>;
+    ) -> BoxFuture<'a, Result<Exit, Fault>>;
 
     /// For the end of a cancelled run, after every `run` has come back: ends what slipped out of its
     /// command's tree, and returns the processes that could not be ended. See [`tree`].
-    fn kill_everything(&self) -> Later<'_, Vec<u32>> {
+    fn kill_everything(&self) -> BoxFuture<'_, Vec<u32>> {
         Box::pin(std::future::ready(Vec::new()))
     }
 }

@@ -4,7 +4,9 @@ use crate::accounts::Accounts;
 use crate::anchor;
 use crate::atomic;
 use crate::fault::{Fault, FaultKind};
-use crate::files::{Act, Body, Former, Group, Look, Meta, NewFile, Owner, Sort, Special, Touch, User};
+use crate::files::{
+    Act, Body, Former, Group, HostRead, HostWrite, Meta, NewFile, Owner, Sort, Special, User,
+};
 use crate::xattrs::{self, Lost, Xattrs};
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps};
 use rustix::io::Errno;
@@ -153,8 +155,8 @@ impl Real {
     }
 }
 
-impl Look for Real {
-    fn without_links(&self) -> &dyn Look {
+impl HostRead for Real {
+    fn without_links(&self) -> &dyn HostRead {
         self.acting()
     }
 
@@ -298,8 +300,8 @@ fn at(
         .map_err(|error| anchor::failed(doing, path, error))
 }
 
-impl Touch for Real {
-    fn acting(&self) -> &dyn Touch {
+impl HostWrite for Real {
+    fn acting(&self) -> &dyn HostWrite {
         self.acting()
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use zester_host::process::Runner;
-use zester_host::{Exit, Fault, FaultKind, Launch, Live, Processes};
+use zester_host::{Exit, Fault, FaultKind, Launch, OutputSink, Processes};
 use zester_rule::rule;
 
 async fn run(launch: Launch) -> Result<Exit, Fault> {
@@ -118,7 +118,7 @@ async fn x5_a_script_that_is_still_open_for_writing_starts_as_soon_as_it_is_not(
 async fn x1_lines_can_be_watched_while_it_runs() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&seen);
-    let live: Live =
+    let live: OutputSink =
         Arc::new(move |line: &str| sink.lock().unwrap().push((line.to_string(), Instant::now())));
     let launch = Launch::shell("echo one; sleep 0.3; echo two >&2; printf three");
     Runner::new().run(&launch, Some(live), &CancellationToken::new()).await.unwrap();

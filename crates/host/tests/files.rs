@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zester_host::overlay::Overlay;
 use zester_host::real::Real;
-use zester_host::{FaultKind, Look, NewFile, Sort, Touch};
+use zester_host::{FaultKind, HostRead, HostWrite, NewFile, Sort};
 use zester_rule::rule;
 
 const LIMIT: u64 = 1 << 20;
 
-fn file<'a>(host: &dyn Touch, content: &'a str, mode: u32) -> NewFile<'a> {
+fn file<'a>(host: &dyn HostWrite, content: &'a str, mode: u32) -> NewFile<'a> {
     NewFile { content: content.as_bytes(), mode, owner: host.me() }
 }
 
 /// Runs a check on a real directory, on an overlay above a real directory, and on an empty machine in memory.
-fn everywhere(check: impl Fn(&dyn Touch, &Path)) {
+fn everywhere(check: impl Fn(&dyn HostWrite, &Path)) {
     let real = tempfile::tempdir().unwrap();
     check(&Real::new(), real.path());
     let below = tempfile::tempdir().unwrap();

@@ -4,12 +4,12 @@
 //! clock and knows no runtime, so every other crate may speak in its terms.
 
 pub mod catalog;
+pub mod diagnostic;
 pub mod duration;
 pub mod limits;
 pub mod name;
 pub mod node;
 pub mod outcome;
-pub mod problem;
 pub mod program;
 pub mod requisite;
 pub mod source;

@@ -26,7 +26,7 @@ pub const FILES_MAX: usize = 10_000;
 /// States of one compiled program.
 pub const STATES_MAX: usize = 1_000_000;
 /// Problems reported by one compile; the rest is counted.
-pub const PROBLEMS_MAX: usize = 100;
+pub const DIAGNOSTICS_MAX: usize = 100;
 
 /// States that run at once inside a level when nothing else is said.
 pub const CONCURRENCY_DEFAULT: usize = 4096;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// What a plain scalar means by YAML's (1.1, as Salt reads it) rules. Quoted scalars are always text.
 #[derive(Copy, Clone, Debug, PartialEq)]
-pub enum Meaning {
+pub enum ScalarType {
     Null,
     Bool(bool),
     Int(i64),
@@ -24,7 +24,7 @@ pub enum Meaning {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scalar {
     pub text: Arc<str>,
-    pub meaning: Meaning,
+    pub meaning: ScalarType,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -44,11 +44,11 @@ pub struct Node {
 
 impl Node {
     pub fn text(span: Span, text: impl Into<Arc<str>>) -> Node {
-        Node { span, value: Value::Scalar(Scalar { text: text.into(), meaning: Meaning::Text }) }
+        Node { span, value: Value::Scalar(Scalar { text: text.into(), meaning: ScalarType::Text }) }
     }
 
     pub fn null(span: Span) -> Node {
-        Node { span, value: Value::Scalar(Scalar { text: "".into(), meaning: Meaning::Null }) }
+        Node { span, value: Value::Scalar(Scalar { text: "".into(), meaning: ScalarType::Null }) }
     }
 
     pub fn list(span: Span, items: Vec<Node>) -> Node {
@@ -60,13 +60,13 @@ impl Node {
     }
 
     pub fn is_null(&self) -> bool {
-        matches!(&self.value, Value::Scalar(scalar) if scalar.meaning == Meaning::Null)
+        matches!(&self.value, Value::Scalar(scalar) if scalar.meaning == ScalarType::Null)
     }
 
     /// The letters of a scalar that is not null.
     pub fn as_text(&self) -> Option<&str> {
         match &self.value {
-            Value::Scalar(scalar) if scalar.meaning != Meaning::Null => Some(&scalar.text),
+            Value::Scalar(scalar) if scalar.meaning != ScalarType::Null => Some(&scalar.text),
             _ => None,
         }
     }
@@ -91,10 +91,10 @@ impl Node {
             Value::List(_) => "a list".into(),
             Value::Map(_) => "a map".into(),
             Value::Scalar(scalar) => match scalar.meaning {
-                Meaning::Null => "nothing".into(),
-                Meaning::Bool(_) => format!("`{}`", scalar.text),
-                Meaning::Int(_) | Meaning::Float(_) => format!("the number {}", scalar.text),
-                Meaning::Text => format!("the text `{}`", scalar.text),
+                ScalarType::Null => "nothing".into(),
+                ScalarType::Bool(_) => format!("`{}`", scalar.text),
+                ScalarType::Int(_) | ScalarType::Float(_) => format!("the number {}", scalar.text),
+                ScalarType::Text => format!("the text `{}`", scalar.text),
             },
         }
     }
@@ -110,11 +110,11 @@ impl Node {
                     .collect(),
             ),
             Value::Scalar(scalar) => match scalar.meaning {
-                Meaning::Null => Json::Null,
-                Meaning::Bool(value) => value.into(),
-                Meaning::Int(value) => value.into(),
-                Meaning::Float(value) => value.into(),
-                Meaning::Text => Json::String(scalar.text.to_string()),
+                ScalarType::Null => Json::Null,
+                ScalarType::Bool(value) => value.into(),
+                ScalarType::Int(value) => value.into(),
+                ScalarType::Float(value) => value.into(),
+                ScalarType::Text => Json::String(scalar.text.to_string()),
             },
         }
     }
@@ -125,15 +125,15 @@ impl Node {
         let scalar = |text: String, meaning| Value::Scalar(Scalar { text: text.into(), meaning });
         let value = match json {
             Json::Null => return Node::null(span),
-            Json::Bool(value) => scalar(value.to_string(), Meaning::Bool(*value)),
+            Json::Bool(value) => scalar(value.to_string(), ScalarType::Bool(*value)),
             Json::Number(number) => {
-                let meaning = number.as_i64().map(Meaning::Int);
+                let meaning = number.as_i64().map(ScalarType::Int);
                 scalar(
                     number.to_string(),
-                    meaning.unwrap_or(Meaning::Float(number.as_f64().unwrap_or(f64::NAN))),
+                    meaning.unwrap_or(ScalarType::Float(number.as_f64().unwrap_or(f64::NAN))),
                 )
             }
-            Json::String(text) => scalar(text.clone(), Meaning::Text),
+            Json::String(text) => scalar(text.clone(), ScalarType::Text),
             Json::Array(items) => {
                 Value::List(Arc::new(items.iter().map(|item| Node::from_json(span, item)).collect()))
             }
@@ -237,11 +237,11 @@ impl<'de> Deserializer<'de> for &'de Node {
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
         let read = match &self.value {
             Value::Scalar(scalar) => match scalar.meaning {
-                Meaning::Null => visitor.visit_unit(),
-                Meaning::Bool(value) => visitor.visit_bool(value),
-                Meaning::Int(value) => visitor.visit_i64(value),
-                Meaning::Float(value) => visitor.visit_f64(value),
-                Meaning::Text => visitor.visit_borrowed_str(&scalar.text),
+                ScalarType::Null => visitor.visit_unit(),
+                ScalarType::Bool(value) => visitor.visit_bool(value),
+                ScalarType::Int(value) => visitor.visit_i64(value),
+                ScalarType::Float(value) => visitor.visit_f64(value),
+                ScalarType::Text => visitor.visit_borrowed_str(&scalar.text),
             },
             Value::List(items) => visitor.visit_seq(Items { rest: items.iter() }),
             Value::Map(entries) => visitor.visit_map(Entries { rest: entries.iter(), value: None }),
@@ -251,8 +251,8 @@ impl<'de> Deserializer<'de> for &'de Node {
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
         let value = match &self.value {
-            Value::Scalar(Scalar { meaning: Meaning::Bool(value), .. }) => Some(*value),
-            Value::Scalar(Scalar { text, meaning: Meaning::Text }) => {
+            Value::Scalar(Scalar { meaning: ScalarType::Bool(value), .. }) => Some(*value),
+            Value::Scalar(Scalar { text, meaning: ScalarType::Text }) => {
                 match text.to_ascii_lowercase().as_str() {
                     "true" | "yes" | "on" => Some(true),
                     "false" | "no" | "off" => Some(false),
@@ -269,8 +269,8 @@ impl<'de> Deserializer<'de> for &'de Node {
 
     fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
         let value = match &self.value {
-            Value::Scalar(Scalar { meaning: Meaning::Int(value), .. }) => Some(*value),
-            Value::Scalar(Scalar { text, meaning: Meaning::Text }) => text.trim().parse().ok(),
+            Value::Scalar(Scalar { meaning: ScalarType::Int(value), .. }) => Some(*value),
+            Value::Scalar(Scalar { text, meaning: ScalarType::Text }) => text.trim().parse().ok(),
             _ => None,
         };
         match value {
@@ -281,8 +281,8 @@ impl<'de> Deserializer<'de> for &'de Node {
 
     fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
         let value = match &self.value {
-            Value::Scalar(Scalar { meaning: Meaning::Int(value), .. }) => Some(*value as f64),
-            Value::Scalar(Scalar { meaning: Meaning::Float(value), .. }) => Some(*value),
+            Value::Scalar(Scalar { meaning: ScalarType::Int(value), .. }) => Some(*value as f64),
+            Value::Scalar(Scalar { meaning: ScalarType::Float(value), .. }) => Some(*value),
             _ => None,
         };
         match value {

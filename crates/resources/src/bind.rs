@@ -3,15 +3,15 @@
 use crate::resource::Resource;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor, value::StrDeserializer};
 use std::cell::Cell;
-use zester_model::node::{Meaning, Mismatch, Node, Scalar, Value};
-use zester_model::problem::{Kind, Problem};
+use zester_model::diagnostic::{Diagnostic, Kind};
+use zester_model::node::{Mismatch, Node, Scalar, ScalarType, Value};
 use zester_model::program::Param;
 use zester_model::source::Span;
 
 /// Reads a resource, or says everything that is wrong with its parameters.
-pub(crate) fn read<R: Resource>(params: &[Param], at: Span) -> Result<R, Vec<Problem>> {
-    let mut problems = Vec::new();
-    let mut params = prepared::<R>(params, &mut problems);
+pub(crate) fn read<R: Resource>(params: &[Param], at: Span) -> Result<R, Vec<Diagnostic>> {
+    let mut diagnostics = Vec::new();
+    let mut params = prepared::<R>(params, &mut diagnostics);
     let mut dropped: Vec<String> = Vec::new();
     loop {
         let source = Params { params: &params, current: Cell::new(None) };
@@ -20,8 +20,8 @@ pub(crate) fn read<R: Resource>(params: &[Param], at: Span) -> Result<R, Vec<Pro
                 for param in params.iter().filter(|param| *param.word != *param.name) {
                     read.spelled(&param.name, &param.word);
                 }
-                problems.extend(invalid_values(&read, &params, at));
-                return if problems.is_empty() { Ok(read) } else { Err(problems) };
+                diagnostics.extend(invalid_values(&read, &params, at));
+                return if diagnostics.is_empty() { Ok(read) } else { Err(diagnostics) };
             }
             Err(mismatch) => mismatch,
         };
@@ -29,43 +29,46 @@ pub(crate) fn read<R: Resource>(params: &[Param], at: Span) -> Result<R, Vec<Pro
         match source.current.get() {
             Some(index) => {
                 let param = params.remove(index);
-                problems.push(at_parameter::<R>(&param, mismatch));
+                diagnostics.push(at_parameter::<R>(&param, mismatch));
                 dropped.push(param.name);
             }
             None => {
                 if !dropped.iter().any(|name| mismatch.message.contains(&format!("`{name}`"))) {
-                    problems
-                        .push(Problem::new(Kind::State, format!("{}: {}", R::KIND, mismatch.message)).at(at));
+                    diagnostics.push(
+                        Diagnostic::new(Kind::State, format!("{}: {}", R::KIND, mismatch.message)).at(at),
+                    );
                 }
-                return Err(problems);
+                return Err(diagnostics);
             }
         }
     }
 }
 
-fn at_parameter<R: Resource>(param: &Param, mismatch: Mismatch) -> Problem {
+fn at_parameter<R: Resource>(param: &Param, mismatch: Mismatch) -> Diagnostic {
     let message = format!("`{}` of {}: {}", param.name, R::KIND, mismatch.message);
-    Problem::new(Kind::State, message).at(mismatch.span.unwrap_or(param.value.span)).maybe_hint(mismatch.hint)
+    Diagnostic::new(Kind::State, message)
+        .at(mismatch.span.unwrap_or(param.value.span))
+        .maybe_hint(mismatch.hint)
 }
 
-fn invalid_values<R: Resource>(read: &R, params: &[Param], at: Span) -> Vec<Problem> {
-    let problem = |invalid: crate::resource::Invalid| {
+fn invalid_values<R: Resource>(read: &R, params: &[Param], at: Span) -> Vec<Diagnostic> {
+    let diagnostic = |invalid: crate::resource::Invalid| {
         let Mismatch { message, hint, .. } = Mismatch::with_advice(&invalid.message);
         let param = params.iter().find(|param| param.name == invalid.parameter);
         // Of a list, the item that the message quotes is meant.
         let quoted = |item: &&Node| item.as_text().is_some_and(|text| message.contains(&format!("`{text}`")));
         let item = param.and_then(|param| param.value.as_list()?.iter().find(quoted));
         let span = item.map(|item| item.span).or(param.map(|param| param.value.span)).unwrap_or(at);
-        Problem::new(Kind::State, format!("`{}` of {}: {message}", invalid.parameter, R::KIND))
+        Diagnostic::new(Kind::State, format!("`{}` of {}: {message}", invalid.parameter, R::KIND))
             .at(span)
             .maybe_hint(hint)
             .maybe_hint(invalid.hint)
     };
-    read.validate().into_iter().map(problem).collect()
+    read.validate().into_iter().map(diagnostic).collect()
 }
 
 /// Under their own names, without those that say nothing, lists and texts in their usual form.
-fn prepared<R: Resource>(params: &[Param], problems: &mut Vec<Problem>) -> Vec<Param> {
+fn prepared<R: Resource>(params: &[Param], diagnostics: &mut Vec<Diagnostic>) -> Vec<Param> {
     let mut found: Vec<Param> = Vec::new();
     for param in params.iter().filter(|param| !param.value.is_null()) {
         let mut param = param.clone();
@@ -77,7 +80,8 @@ fn prepared<R: Resource>(params: &[Param], problems: &mut Vec<Problem>) -> Vec<P
         }
         if let Some(first) = found.iter().find(|other| other.name == param.name) {
             let message = format!("`{}` of {} is given twice", param.name, R::KIND);
-            problems.push(Problem::new(Kind::State, message).at(param.key).label(first.key, "first here"));
+            diagnostics
+                .push(Diagnostic::new(Kind::State, message).at(param.key).label(first.key, "first here"));
             continue;
         }
         if R::LISTS.contains(&param.name.as_str()) && param.value.as_list().is_none() {
@@ -97,7 +101,7 @@ fn prepared<R: Resource>(params: &[Param], problems: &mut Vec<Problem>) -> Vec<P
 fn joined(node: &Node) -> Option<Node> {
     let lines: Option<Vec<&str>> = node.as_list()?.iter().map(Node::as_text).collect();
     let text: String = lines?.iter().flat_map(|line| [line, "\n"]).collect();
-    let value = Value::Scalar(Scalar { text: text.into(), meaning: Meaning::Text });
+    let value = Value::Scalar(Scalar { text: text.into(), meaning: ScalarType::Text });
     Some(Node { span: node.span, value })
 }
 

@@ -8,9 +8,9 @@ use serde_json::Value as Json;
 use std::any::Any;
 use std::sync::OnceLock;
 use zester_host::overlay::Overlay;
-use zester_host::{Fault, FaultKind, Later, Look, Noting};
+use zester_host::{BoxFuture, Fault, FaultKind, HostRead, Noting};
 use zester_model::catalog::Kind;
-use zester_model::problem::Problem;
+use zester_model::diagnostic::Diagnostic;
 use zester_model::program::Param;
 use zester_model::source::Span;
 
@@ -43,12 +43,12 @@ pub trait Bound: Send + Sync {
     fn proved_first(&self) -> bool;
     /// Whether acting has effects that nobody can foresee in full.
     fn unforeseen(&self) -> bool;
-    fn check<'a>(&'a self, cx: &'a Checking<'a>) -> Later<'a, Result<Option<Drift>, Fault>>;
+    fn check<'a>(&'a self, cx: &'a Checking<'a>) -> BoxFuture<'a, Result<Option<Drift>, Fault>>;
     fn explain(&self, drift: &Drift, done: bool) -> Explanation;
-    fn preserve(&self, drift: &mut Drift, look: &dyn Look, vault: &dyn Vault) -> Result<(), Fault>;
+    fn preserve(&self, drift: &mut Drift, look: &dyn HostRead, vault: &dyn Vault) -> Result<(), Fault>;
     /// What the journal keeps, for [`crate::revert`].
     fn undo_record(&self, drift: &Drift) -> Result<Json, Fault>;
-    fn apply<'a>(&'a self, drift: &'a Drift, cx: &'a Applying<'a>) -> Later<'a, Result<Change, Fault>>;
+    fn apply<'a>(&'a self, drift: &'a Drift, cx: &'a Applying<'a>) -> BoxFuture<'a, Result<Change, Fault>>;
     fn foresee(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault>;
     fn guard_setting(&self) -> GuardSetting;
     fn claims(&self) -> Claims;
@@ -74,7 +74,7 @@ impl<R: Resource> Bound for Typed<R> {
         R::UNFORESEEN
     }
 
-    fn check<'a>(&'a self, cx: &'a Checking<'a>) -> Later<'a, Result<Option<Drift>, Fault>> {
+    fn check<'a>(&'a self, cx: &'a Checking<'a>) -> BoxFuture<'a, Result<Option<Drift>, Fault>> {
         Box::pin(async move { Ok(self.0.check(cx).await?.map(Drift::new)) })
     }
 
@@ -82,7 +82,7 @@ impl<R: Resource> Bound for Typed<R> {
         drift.get().map(|drift| self.0.explain(drift, done)).unwrap_or_default()
     }
 
-    fn preserve(&self, drift: &mut Drift, look: &dyn Look, vault: &dyn Vault) -> Result<(), Fault> {
+    fn preserve(&self, drift: &mut Drift, look: &dyn HostRead, vault: &dyn Vault) -> Result<(), Fault> {
         self.0.preserve(drift.get_mut()?, look.without_links(), vault)
     }
 
@@ -92,7 +92,7 @@ impl<R: Resource> Bound for Typed<R> {
         })
     }
 
-    fn apply<'a>(&'a self, drift: &'a Drift, cx: &'a Applying<'a>) -> Later<'a, Result<Change, Fault>> {
+    fn apply<'a>(&'a self, drift: &'a Drift, cx: &'a Applying<'a>) -> BoxFuture<'a, Result<Change, Fault>> {
         Box::pin(async move {
             if cx.cancel.is_cancelled() {
                 return Err(Fault::canceled());
@@ -123,8 +123,8 @@ impl<R: Resource> Bound for Typed<R> {
     }
 }
 
-pub(crate) type Bind = fn(&[Param], Span) -> Result<Box<dyn Bound>, Vec<Problem>>;
-pub(crate) type Revert = for<'a> fn(&'a Json, &'a Reverting<'a>) -> Later<'a, Result<Change, Fault>>;
+pub(crate) type Bind = fn(&[Param], Span) -> Result<Box<dyn Bound>, Vec<Diagnostic>>;
+pub(crate) type Revert = for<'a> fn(&'a Json, &'a Reverting<'a>) -> BoxFuture<'a, Result<Change, Fault>>;
 
 /// A registered kind.
 pub(crate) struct Entry {
@@ -150,7 +150,10 @@ impl Entry {
     }
 }
 
-fn revert_record<'a, R: Resource>(undo: &'a Json, cx: &'a Reverting<'a>) -> Later<'a, Result<Change, Fault>> {
+fn revert_record<'a, R: Resource>(
+    undo: &'a Json,
+    cx: &'a Reverting<'a>,
+) -> BoxFuture<'a, Result<Change, Fault>> {
     Box::pin(async move {
         if cx.cancel.is_cancelled() {
             return Err(Fault::canceled());

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use zester_host::overlay::Overlay;
-use zester_host::{Fault, Launch, Look, NewFile, Processes, Program, Touch};
+use zester_host::{Fault, HostRead, HostWrite, Launch, NewFile, Processes, Program};
 use zester_model::outcome::Details;
 
 /// A command, and when it is to run.
@@ -103,7 +103,7 @@ impl Exec {
     }
 
     /// There is a `creates`, and all of it exists.
-    fn created(&self, look: &dyn Look) -> Result<bool, Fault> {
+    fn created(&self, look: &dyn HostRead) -> Result<bool, Fault> {
         for path in self.creates() {
             if look.stat_followed(&path)?.is_none() {
                 return Ok(false);
@@ -237,8 +237,8 @@ impl Exec {
         if self.umask.is_some_and(|umask| umask.0 > 0o777) {
             refuse("umask", "a umask has three octal digits at most".to_string());
         }
-        if let Some(problem) = self.source.as_deref().and_then(crate::params::outside_states) {
-            refuse("source", problem);
+        if let Some(diagnostic) = self.source.as_deref().and_then(crate::params::outside_states) {
+            refuse("source", diagnostic);
         }
         let of_scripts = [("source", self.source.is_some()), ("template", self.template.is_some())];
         for (parameter, given) in of_scripts {

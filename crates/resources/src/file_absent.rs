@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zester_host::overlay::Overlay;
-use zester_host::{Act, Fault, FaultKind, Look, Meta, Sort, Touch};
+use zester_host::{Act, Fault, FaultKind, HostRead, HostWrite, Meta, Sort};
 use zester_model::limits::FILE_BYTES_MAX;
 use zester_model::outcome::Details;
 
@@ -65,7 +65,7 @@ pub struct Drift {
     steps: Vec<Step>,
 }
 
-fn step(look: &dyn Look, path: &Path, meta: &Meta) -> Result<Step, Fault> {
+fn step(look: &dyn HostRead, path: &Path, meta: &Meta) -> Result<Step, Fault> {
     let before = Standing::of(look, path, meta)?;
     Step::new(path.to_path_buf(), before, Standing::Absent).with_xattrs(look)
 }
@@ -110,12 +110,12 @@ fn too_much(root: &Path, what: &str) -> Fault {
 }
 
 impl Absent {
-    fn look(&self, look: &dyn Look) -> Result<Option<Drift>, Fault> {
+    fn look(&self, look: &dyn HostRead) -> Result<Option<Drift>, Fault> {
         tree::settled(look, &self.path, |path| self.look_at(look, path))
     }
 
     /// Asked again for the place that the links inside the path lead to.
-    fn look_at(&self, look: &dyn Look, top: &Path) -> Result<Option<Drift>, Fault> {
+    fn look_at(&self, look: &dyn HostRead, top: &Path) -> Result<Option<Drift>, Fault> {
         let Some(meta) = look.stat(top)? else { return Ok(None) };
         if is_never_removed(top) {
             let message =
@@ -145,7 +145,7 @@ impl Absent {
         Ok(Some(Drift { steps }))
     }
 
-    fn act(drift: &Drift, touch: &dyn Touch) -> Result<(), Fault> {
+    fn act(drift: &Drift, touch: &dyn HostWrite) -> Result<(), Fault> {
         for Step { path, before, .. } in drift.steps.iter().rev() {
             match before {
                 Standing::Directory { .. } => touch.remove_directory(path)?,
@@ -221,7 +221,7 @@ The directories that a machine lives by (`/`, `/etc`, `/usr` …) are refused.
         Absent::explanation(drift, done)
     }
 
-    fn preserve(&self, drift: &mut Drift, look: &dyn Look, vault: &dyn Vault) -> Result<(), Fault> {
+    fn preserve(&self, drift: &mut Drift, look: &dyn HostRead, vault: &dyn Vault) -> Result<(), Fault> {
         for Step { path, before, .. } in &mut drift.steps {
             before.keep(path, look, vault)?;
         }

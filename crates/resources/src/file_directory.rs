@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use zester_host::overlay::Overlay;
-use zester_host::{Act, Fault, FaultKind, Look, Meta, Owner, Sort, Touch};
+use zester_host::{Act, Fault, FaultKind, HostRead, HostWrite, Meta, Owner, Sort};
 use zester_model::outcome::Details;
 
 const DIRECTORY_MODE: u32 = 0o755;
@@ -66,7 +66,7 @@ pub struct Drift {
 }
 
 impl Directory {
-    fn look(&self, look: &dyn Look) -> Result<Option<Drift>, Fault> {
+    fn look(&self, look: &dyn HostRead) -> Result<Option<Drift>, Fault> {
         // A link to a directory is a directory for whoever uses it.
         let path = tree::behind_links(look, &self.path)?;
         if path != *self.path.0 && look.stat(&path)?.is_none() {
@@ -76,7 +76,7 @@ impl Directory {
         tree::settled(look, &path, |path| self.look_at(look, path))
     }
 
-    fn look_at(&self, look: &dyn Look, path: &Path) -> Result<Option<Drift>, Fault> {
+    fn look_at(&self, look: &dyn HostRead, path: &Path) -> Result<Option<Drift>, Fault> {
         let Some(meta) = look.stat(path)? else {
             return self.new_directory(look, path).map(Some);
         };
@@ -104,7 +104,7 @@ impl Directory {
         Ok((!steps.is_empty()).then_some(Drift { steps, made: Vec::new(), joined: false }))
     }
 
-    fn new_directory(&self, look: &dyn Look, path: &Path) -> Result<Drift, Fault> {
+    fn new_directory(&self, look: &dyn HostRead, path: &Path) -> Result<Drift, Fault> {
         let path = path.to_path_buf();
         let owner = ownership::wanted(look, self.user.as_deref(), self.group.as_deref(), None)?;
         let mode = self.mode.map_or(DIRECTORY_MODE, |mode| mode.0);
@@ -117,7 +117,7 @@ impl Directory {
     /// What differs at one path, as far as user, group and mode are managed there.
     fn step(
         &self,
-        look: &dyn Look,
+        look: &dyn HostRead,
         path: &Path,
         meta: &Meta,
         managed: [bool; 3],
@@ -153,7 +153,7 @@ impl Directory {
 
     /// Acts. Where another state made a directory of ours meanwhile, the record of what was really done comes
     /// back: what it made is its own to remove.
-    fn act(drift: &Drift, touch: &dyn Touch) -> Result<Option<Drift>, Fault> {
+    fn act(drift: &Drift, touch: &dyn HostWrite) -> Result<Option<Drift>, Fault> {
         let made = made::make_all(touch, &drift.made)?;
         let mut joined = None;
         for Step { path, before, after, .. } in &drift.steps {

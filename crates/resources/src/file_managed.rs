@@ -15,7 +15,9 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zester_host::digest::sha256_hex;
 use zester_host::overlay::Overlay;
-use zester_host::{Act, Body, Fault, FaultKind, Former, Look, Meta, NewFile, Owner, Sort, Touch, Xattrs};
+use zester_host::{
+    Act, Body, Fault, FaultKind, Former, HostRead, HostWrite, Meta, NewFile, Owner, Sort, Xattrs,
+};
 use zester_model::limits::FILE_BYTES_MAX;
 use zester_model::outcome::Details;
 
@@ -218,7 +220,12 @@ impl Managed {
     }
 
     /// The copy that is to stand beside a file that is replaced, and what it takes the place of.
-    fn backup_of(&self, look: &dyn Look, path: &Path, replaced: &Standing) -> Result<Option<Step>, Fault> {
+    fn backup_of(
+        &self,
+        look: &dyn HostRead,
+        path: &Path,
+        replaced: &Standing,
+    ) -> Result<Option<Step>, Fault> {
         let Some(Backup(suffix)) = self.backup.as_ref().filter(|backup| !backup.0.is_empty()) else {
             return Ok(None);
         };
@@ -251,7 +258,7 @@ impl Managed {
 
     /// Acts on the drift; the same for the machine and for a rehearsal.
     /// Returns the directories that it made on the way.
-    fn act(&self, drift: &Drift, touch: &dyn Touch) -> Result<Vec<Made>, Fault> {
+    fn act(&self, drift: &Drift, touch: &dyn HostWrite) -> Result<Vec<Made>, Fault> {
         let made = made::make_all(touch, &drift.made)?;
         let Step { path, before, after, .. } = &drift.step;
         let Standing::File { mode, uid, gid, .. } = after else { return Ok(made) };
@@ -281,7 +288,7 @@ impl Managed {
     }
 }
 
-fn back_up(drift: &Drift, touch: &dyn Touch) -> Result<(), Fault> {
+fn back_up(drift: &Drift, touch: &dyn HostWrite) -> Result<(), Fault> {
     let Some(Step { path, after: Standing::File { sha256, mode, uid, gid, .. }, .. }) = &drift.backup else {
         return Ok(());
     };
@@ -294,7 +301,7 @@ fn back_up(drift: &Drift, touch: &dyn Touch) -> Result<(), Fault> {
 }
 
 /// Beside the file, what belongs to its place holds as well: whom its access list keeps out is not to read a copy.
-fn put_beside(touch: &dyn Touch, path: &Path, new: &NewFile<'_>, drift: &Drift) -> Result<(), Fault> {
+fn put_beside(touch: &dyn HostWrite, path: &Path, new: &NewFile<'_>, drift: &Drift) -> Result<(), Fault> {
     let xattrs = match drift.step.before {
         Standing::File { .. } => drift.step.xattrs.carried(),
         _ => Xattrs::default(),
@@ -395,7 +402,7 @@ impl Resource for Managed {
         Explanation { diff: drift.diff.clone(), details: self.details(drift) }
     }
 
-    fn preserve(&self, drift: &mut Drift, look: &dyn Look, vault: &dyn Vault) -> Result<(), Fault> {
+    fn preserve(&self, drift: &mut Drift, look: &dyn HostRead, vault: &dyn Vault) -> Result<(), Fault> {
         if drift.content.is_none() {
             return Ok(());
         }

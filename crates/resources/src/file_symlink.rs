@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zester_host::overlay::Overlay;
-use zester_host::{Act, Fault, FaultKind, Look, Owner, Touch};
+use zester_host::{Act, Fault, FaultKind, HostRead, HostWrite, Owner};
 
 const DIRECTORY_MODE: u32 = 0o755;
 
@@ -45,11 +45,11 @@ pub struct Drift {
 }
 
 impl Symlink {
-    fn look(&self, look: &dyn Look) -> Result<Option<Drift>, Fault> {
+    fn look(&self, look: &dyn HostRead) -> Result<Option<Drift>, Fault> {
         tree::settled(look, &self.path, |path| self.look_at(look, path))
     }
 
-    fn look_at(&self, look: &dyn Look, path: &Path) -> Result<Option<Drift>, Fault> {
+    fn look_at(&self, look: &dyn HostRead, path: &Path) -> Result<Option<Drift>, Fault> {
         let path = path.to_path_buf();
         let before = Standing::at(look, &path)?;
         let present = before.owner().filter(|_| matches!(before, Standing::Link { .. }));
@@ -75,7 +75,7 @@ impl Symlink {
 
     fn refuse_what_is_in_the_way(
         &self,
-        look: &dyn Look,
+        look: &dyn HostRead,
         path: &Path,
         before: &Standing,
     ) -> Result<(), Fault> {
@@ -98,7 +98,7 @@ impl Symlink {
     }
 
     /// Acts, and returns the directories that it made on the way.
-    fn act(drift: &Drift, touch: &dyn Touch) -> Result<Vec<Made>, Fault> {
+    fn act(drift: &Drift, touch: &dyn HostWrite) -> Result<Vec<Made>, Fault> {
         let made = made::make_all(touch, &drift.made)?;
         let Step { path, before, after, .. } = &drift.step;
         let Standing::Link { target, uid, gid } = after else { return Ok(made) };
@@ -164,7 +164,7 @@ is given.
         Symlink::explanation(drift)
     }
 
-    fn preserve(&self, drift: &mut Drift, look: &dyn Look, vault: &dyn Vault) -> Result<(), Fault> {
+    fn preserve(&self, drift: &mut Drift, look: &dyn HostRead, vault: &dyn Vault) -> Result<(), Fault> {
         let Step { path, before, .. } = &mut drift.step;
         before.keep(path, look, vault)
     }

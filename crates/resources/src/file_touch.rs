@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use zester_host::overlay::Overlay;
-use zester_host::{Act, Fault, Look, Meta, NewFile, Sort, Touch};
+use zester_host::{Act, Fault, HostRead, HostWrite, Meta, NewFile, Sort};
 
 const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
@@ -60,7 +60,7 @@ fn clamped(nanos: i128) -> i64 {
     nanos.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
 }
 
-fn now(look: &dyn Look) -> i64 {
+fn now(look: &dyn HostRead) -> i64 {
     clamped(look.now_ns())
 }
 
@@ -97,7 +97,7 @@ impl Touched {
         Ok(Some(Drift { step, times: Some((before, after)), made: Vec::new() }))
     }
 
-    fn new_file(&self, look: &dyn Look, path: &Path) -> Result<Drift, Fault> {
+    fn new_file(&self, look: &dyn HostRead, path: &Path) -> Result<Drift, Fault> {
         let path = path.to_path_buf();
         let owner = look.me();
         let made = made::missing_parents(look, &path, self.makedirs, DIRECTORY_MODE, owner)?;
@@ -112,7 +112,7 @@ impl Touched {
     }
 
     /// Acts, and returns the directories that it made on the way.
-    fn act(drift: &Drift, touch: &dyn Touch) -> Result<Vec<Made>, Fault> {
+    fn act(drift: &Drift, touch: &dyn HostWrite) -> Result<Vec<Made>, Fault> {
         let made = made::make_all(touch, &drift.made)?;
         let Step { path, before, after, .. } = &drift.step;
         if *before == Standing::Absent

@@ -25,7 +25,7 @@ use zester_host::faulty::{Faulty, Plan};
 use zester_host::overlay::Overlay;
 use zester_host::process::fake::Scripted;
 use zester_host::{
-    Fault, FaultKind, Group, Look, NewFile, Owner, Processes, Query, Special, Touch, User, Xattrs,
+    Fault, FaultKind, Group, HostRead, HostWrite, NewFile, Owner, Processes, Query, Special, User, Xattrs,
 };
 use zester_model::node::Node;
 use zester_model::outcome::Details;
@@ -69,7 +69,7 @@ impl Case {
     fn bound(&self) -> Box<dyn Bound> {
         match bind_json(self.kind, &self.params) {
             Ok(bound) => bound,
-            Err(problems) => panic!("{}: the case does not bind: {problems:?}", self.kind),
+            Err(diagnostics) => panic!("{}: the case does not bind: {diagnostics:?}", self.kind),
         }
     }
 
@@ -81,7 +81,10 @@ impl Case {
 }
 
 /// Binds parameters given as JSON, as tests write them.
-pub fn bind_json(kind: &str, params: &Json) -> Result<Box<dyn Bound>, Vec<zester_model::problem::Problem>> {
+pub fn bind_json(
+    kind: &str,
+    params: &Json,
+) -> Result<Box<dyn Bound>, Vec<zester_model::diagnostic::Diagnostic>> {
     let span = Span::start_of(FileId(0));
     let object = params.as_object().cloned().unwrap_or_default();
     let params = object.iter().map(|(name, value)| Param::new(name, span, Node::from_json(span, value)));
@@ -183,7 +186,7 @@ impl Machine {
     async fn check(
         &self,
         bound: &dyn Bound,
-        look: &dyn Look,
+        look: &dyn HostRead,
         query: &dyn Processes,
     ) -> Result<Option<Drift>, Fault> {
         let cancel = CancellationToken::new();
@@ -195,8 +198,8 @@ impl Machine {
     async fn run(
         &self,
         bound: &dyn Bound,
-        touch: &dyn Touch,
-        look: &dyn Look,
+        touch: &dyn HostWrite,
+        look: &dyn HostRead,
         processes: &dyn Processes,
     ) -> Went {
         let mut drift = match self.check(bound, look, processes).await {
@@ -227,7 +230,7 @@ impl Machine {
         &self,
         kind: &str,
         record: &Json,
-        touch: &dyn Touch,
+        touch: &dyn HostWrite,
         processes: &dyn Processes,
     ) -> Result<Change, Fault> {
         let cancel = CancellationToken::new();

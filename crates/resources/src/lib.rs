@@ -31,8 +31,8 @@ pub use resource::{
 pub use schema::{schema, schema_once};
 
 use bound::Entry;
-use zester_host::{Fault, FaultKind, Later};
-use zester_model::problem::{self, Problem};
+use zester_host::{BoxFuture, Fault, FaultKind};
+use zester_model::diagnostic::{self, Diagnostic};
 use zester_model::program::Param;
 use zester_model::source::Span;
 use zester_model::suggest::did_you_mean;
@@ -83,11 +83,11 @@ fn entry(kind: &str) -> Option<&'static Entry> {
 }
 
 /// Gives the parameters of one state their types. All that is wrong with them comes back at once.
-pub fn bind(kind: &str, params: &[Param], at: Span) -> Result<Box<dyn Bound>, Vec<Problem>> {
+pub fn bind(kind: &str, params: &[Param], at: Span) -> Result<Box<dyn Bound>, Vec<Diagnostic>> {
     let Some(entry) = entry(kind) else {
         let hint = did_you_mean(kind, bound::entries().iter().map(|entry| entry.kind));
-        let problem = Problem::new(problem::Kind::State, format!("unknown module `{kind}`"));
-        return Err(vec![problem.at(at).maybe_hint(hint)]);
+        let diagnostic = Diagnostic::new(diagnostic::Kind::State, format!("unknown module `{kind}`"));
+        return Err(vec![diagnostic.at(at).maybe_hint(hint)]);
     };
     (entry.bind)(params, at)
 }
@@ -97,7 +97,7 @@ pub fn revert<'a>(
     kind: &'a str,
     undo: &'a serde_json::Value,
     cx: &'a Reverting<'a>,
-) -> Later<'a, Result<Change, Fault>> {
+) -> BoxFuture<'a, Result<Change, Fault>> {
     match entry(kind) {
         Some(entry) => (entry.revert)(undo, cx),
         None => {

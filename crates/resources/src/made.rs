@@ -5,7 +5,7 @@ use crate::resource::Reverting;
 use crate::tree;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use zester_host::{Fault, FaultKind, Look, Meta, Owner, Sort, Touch};
+use zester_host::{Fault, FaultKind, HostRead, HostWrite, Meta, Owner, Sort};
 
 /// A directory that is missing and will be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,7 +19,7 @@ pub(crate) struct Made {
 
 /// The missing parents of a path, top first. Without `makedirs` a missing parent is a fault.
 pub(crate) fn missing_parents(
-    look: &dyn Look,
+    look: &dyn HostRead,
     path: &Path,
     makedirs: bool,
     mode: u32,
@@ -56,7 +56,7 @@ pub(crate) fn missing_parents(
 
 /// Makes what is still missing, and returns that: another state of the same level may have been faster, and then
 /// the directory is its own to remove.
-pub(crate) fn make_all(touch: &dyn Touch, missing: &[Made]) -> Result<Vec<Made>, Fault> {
+pub(crate) fn make_all(touch: &dyn HostWrite, missing: &[Made]) -> Result<Vec<Made>, Fault> {
     let mut made = Vec::new();
     for directory in missing {
         let owner = Owner { uid: directory.uid, gid: directory.gid };
@@ -82,7 +82,7 @@ pub(crate) fn undo_of<D: Serialize>(
 
 /// Makes a directory. Where somebody was faster with one, that one is as good, and is returned.
 pub(crate) fn make_or_join(
-    touch: &dyn Touch,
+    touch: &dyn HostWrite,
     path: &Path,
     mode: u32,
     owner: Owner,
@@ -139,8 +139,8 @@ mod tests {
     /// The machine, where another state makes a directory between two glances at it.
     struct Between(Overlay);
 
-    impl Look for Between {
-        fn without_links(&self) -> &dyn Look {
+    impl HostRead for Between {
+        fn without_links(&self) -> &dyn HostRead {
             self
         }
         fn real_path(&self, path: &Path) -> Result<PathBuf, Fault> {

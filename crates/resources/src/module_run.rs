@@ -6,9 +6,9 @@ use crate::resource::{Applying, Change, Checking, Explanation, GuardSetting, Rev
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 use zester_host::overlay::Overlay;
-use zester_host::{Fault, FaultKind, Later, Look};
+use zester_host::{BoxFuture, Fault, FaultKind, HostRead};
 use zester_model::catalog::{Kind, Parameter};
-use zester_model::problem::{self, Problem};
+use zester_model::diagnostic::{self, Diagnostic};
 use zester_model::program::Param;
 use zester_model::source::Span;
 use zester_model::suggest::did_you_mean;
@@ -52,19 +52,19 @@ impl Bound for Delegate {
     fn unforeseen(&self) -> bool {
         self.0.unforeseen()
     }
-    fn check<'a>(&'a self, cx: &'a Checking<'a>) -> Later<'a, Result<Option<Drift>, Fault>> {
+    fn check<'a>(&'a self, cx: &'a Checking<'a>) -> BoxFuture<'a, Result<Option<Drift>, Fault>> {
         self.0.check(cx)
     }
     fn explain(&self, drift: &Drift, done: bool) -> Explanation {
         self.0.explain(drift, done)
     }
-    fn preserve(&self, drift: &mut Drift, look: &dyn Look, vault: &dyn Vault) -> Result<(), Fault> {
+    fn preserve(&self, drift: &mut Drift, look: &dyn HostRead, vault: &dyn Vault) -> Result<(), Fault> {
         self.0.preserve(drift, look, vault)
     }
     fn undo_record(&self, drift: &Drift) -> Result<Json, Fault> {
         Ok(self.record(self.0.undo_record(drift)?))
     }
-    fn apply<'a>(&'a self, drift: &'a Drift, cx: &'a Applying<'a>) -> Later<'a, Result<Change, Fault>> {
+    fn apply<'a>(&'a self, drift: &'a Drift, cx: &'a Applying<'a>) -> BoxFuture<'a, Result<Change, Fault>> {
         Box::pin(async move {
             match self.0.apply(drift, cx).await {
                 Ok(change) => Ok(Change { undo: change.undo.map(|undo| self.record(undo)), ..change }),
@@ -126,11 +126,11 @@ fn schema() -> Json {
     })
 }
 
-fn wrong(message: impl Into<String>, at: Span) -> Problem {
-    Problem::new(problem::Kind::State, format!("{KIND}: {}", message.into())).at(at)
+fn wrong(message: impl Into<String>, at: Span) -> Diagnostic {
+    Diagnostic::new(diagnostic::Kind::State, format!("{KIND}: {}", message.into())).at(at)
 }
 
-fn bind(params: &[Param], at: Span) -> Result<Box<dyn Bound>, Vec<Problem>> {
+fn bind(params: &[Param], at: Span) -> Result<Box<dyn Bound>, Vec<Diagnostic>> {
     let dotted: Vec<&Param> = params.iter().filter(|param| param.name.contains('.')).collect();
     let name = params.iter().find(|param| param.name == "name");
     let (kind, place, inner) = match (dotted.as_slice(), name) {
@@ -157,7 +157,7 @@ fn bind(params: &[Param], at: Span) -> Result<Box<dyn Bound>, Vec<Problem>> {
 
 /// The parameters below a dotted key. What is its primary parameter defaults to the state id, which came as
 /// `name`.
-fn below(call: &Param, id: Option<&Param>) -> Result<Vec<Param>, Vec<Problem>> {
+fn below(call: &Param, id: Option<&Param>) -> Result<Vec<Param>, Vec<Diagnostic>> {
     let pairs: Vec<_> = match (call.value.as_map(), call.value.as_list()) {
         (Some(map), _) => map.iter().collect(),
         (None, Some(list)) => {
@@ -194,7 +194,7 @@ fn beside(params: &[Param]) -> Vec<Param> {
     renamed.collect()
 }
 
-fn revert<'a>(undo: &'a Json, cx: &'a Reverting<'a>) -> Later<'a, Result<Change, Fault>> {
+fn revert<'a>(undo: &'a Json, cx: &'a Reverting<'a>) -> BoxFuture<'a, Result<Change, Fault>> {
     Box::pin(async move {
         let record: Record = serde::Deserialize::deserialize(undo).map_err(|error| {
             Fault::new(FaultKind::Unsupported, format!("the undo record of {KIND} cannot be read: {error}"))
@@ -231,8 +231,11 @@ mod tests {
     #[rule("S-20")]
     fn s20_no_item_below_a_module_is_ignored() {
         let params = json!({ "name": "x", "file.touch": ["makedirs", { "path": "/flag" }] });
-        let problems = crate::laws::bind_json(KIND, &params).err().unwrap();
-        assert_eq!(problems[0].message, "module.run: parameters are `key: value`, not the text `makedirs`");
+        let diagnostics = crate::laws::bind_json(KIND, &params).err().unwrap();
+        assert_eq!(
+            diagnostics[0].message,
+            "module.run: parameters are `key: value`, not the text `makedirs`"
+        );
         let params = json!({ "name": "x", "file.touch": [{ "makedirs": true }, { "path": "/flag" }] });
         assert!(crate::laws::bind_json(KIND, &params).is_ok());
     }

@@ -1,7 +1,7 @@
 //! Who a file is to belong to, out of the names that a state gives.
 
 use std::path::Path;
-use zester_host::{Act, Fault, FaultKind, Look, Owner};
+use zester_host::{Act, Fault, FaultKind, HostRead, Owner};
 
 fn number(name: &str) -> Option<u32> {
     name.parse().ok()
@@ -9,7 +9,7 @@ fn number(name: &str) -> Option<u32> {
 
 /// The owner that a state wants: what it names, else what is there already, else us.
 pub(crate) fn wanted(
-    look: &dyn Look,
+    look: &dyn HostRead,
     user: Option<&str>,
     group: Option<&str>,
     present: Option<Owner>,
@@ -31,7 +31,7 @@ pub(crate) fn wanted(
 }
 
 /// A fault where it is known beforehand that nothing that is to belong to them can be put here.
-pub(crate) fn may_put(look: &dyn Look, path: &Path, owner: Owner) -> Result<(), Fault> {
+pub(crate) fn may_put(look: &dyn HostRead, path: &Path, owner: Owner) -> Result<(), Fault> {
     look.may(path, Act::Put)?;
     look.may(path, Act::New(owner))
 }

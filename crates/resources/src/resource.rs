@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use zester_host::overlay::Overlay;
-use zester_host::{Fault, Later, Live, Look, Processes, Query, Touch};
+use zester_host::{BoxFuture, Fault, HostRead, HostWrite, OutputSink, Processes, Query};
 use zester_model::outcome::Details;
 
 /// Why a state is to act whatever it finds (S-14).
@@ -37,7 +37,7 @@ pub trait StateFiles: Send + Sync {
 
 /// What a check may use. Nothing in it can change the machine.
 pub struct Checking<'a> {
-    pub look: &'a dyn Look,
+    pub look: &'a dyn HostRead,
     /// For the questions that only a program can answer (`dpkg-query`), and for nothing else.
     pub query: Query<'a>,
     pub files: &'a dyn StateFiles,
@@ -52,23 +52,23 @@ pub struct Checking<'a> {
 /// `touch` before it fails is noticed by itself; whoever acts by commands says so with [`Fault::touched`] or
 /// [`Fault::having_done`] (S-43).
 pub struct Applying<'a> {
-    pub touch: &'a dyn Touch,
+    pub touch: &'a dyn HostWrite,
     /// For what is gone again before the apply ends, and so alters nothing.
-    pub scratch: &'a dyn Touch,
+    pub scratch: &'a dyn HostWrite,
     pub processes: &'a dyn Processes,
     pub cancel: &'a CancellationToken,
     /// The state's `check_cmd`, where its kind is [`Resource::PROVED_FIRST`].
     pub proof: Option<&'a dyn Proof>,
     /// Takes each line of output while a command runs, for whoever watches.
-    pub live: Option<Live>,
+    pub live: Option<OutputSink>,
     /// Takes each line that is to be logged.
-    pub log: Option<Live>,
+    pub log: Option<OutputSink>,
 }
 
 impl<'a> Applying<'a> {
     /// Nobody watches.
     pub fn new(
-        touch: &'a dyn Touch,
+        touch: &'a dyn HostWrite,
         processes: &'a dyn Processes,
         cancel: &'a CancellationToken,
     ) -> Applying<'a> {
@@ -76,7 +76,7 @@ impl<'a> Applying<'a> {
     }
 
     /// Where the output of a command goes while it runs; `logged` by the user's wish.
-    pub fn output(&self, logged: bool) -> Option<Live> {
+    pub fn output(&self, logged: bool) -> Option<OutputSink> {
         match (self.live.clone(), self.log.clone().filter(|_| logged)) {
             (Some(live), Some(log)) => Some(Arc::new(move |line: &str| {
                 live(line);
@@ -90,12 +90,12 @@ impl<'a> Applying<'a> {
 /// The `check_cmd` of a state, for kinds that have it pass before anything is put in place (S-43).
 pub trait Proof: Send + Sync {
     /// Runs every command with the path of the candidate appended. The fault names the one that did not pass.
-    fn pass<'a>(&'a self, candidate: &'a Path) -> Later<'a, Result<(), Fault>>;
+    fn pass<'a>(&'a self, candidate: &'a Path) -> BoxFuture<'a, Result<(), Fault>>;
 }
 
 /// What a revert may use.
 pub struct Reverting<'a> {
-    pub touch: &'a dyn Touch,
+    pub touch: &'a dyn HostWrite,
     pub processes: &'a dyn Processes,
     pub vault: &'a dyn Vault,
     pub cancel: &'a CancellationToken,
@@ -211,7 +211,12 @@ pub trait Resource: DeserializeOwned + schemars::JsonSchema + Send + Sync + Size
     fn explain(&self, drift: &Self::Drift, done: bool) -> Explanation;
 
     /// Saves what apply is about to destroy.
-    fn preserve(&self, _drift: &mut Self::Drift, _look: &dyn Look, _vault: &dyn Vault) -> Result<(), Fault> {
+    fn preserve(
+        &self,
+        _drift: &mut Self::Drift,
+        _look: &dyn HostRead,
+        _vault: &dyn Vault,
+    ) -> Result<(), Fault> {
         Ok(())
     }
 

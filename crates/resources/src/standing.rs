@@ -10,7 +10,9 @@ use crate::tree;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zester_host::digest::sha256_hex;
-use zester_host::{Body, Fault, FaultKind, Former, Look, Lost, Meta, Owner, Sort, Special, Touch, Xattrs};
+use zester_host::{
+    Body, Fault, FaultKind, Former, HostRead, HostWrite, Lost, Meta, Owner, Sort, Special, Xattrs,
+};
 use zester_model::limits::FILE_BYTES_MAX;
 use zester_model::outcome::Details;
 
@@ -79,14 +81,14 @@ impl Standing {
     }
 
     /// Looks; a file is read to know its content by its hash.
-    pub(crate) fn at(look: &dyn Look, path: &Path) -> Result<Standing, Fault> {
+    pub(crate) fn at(look: &dyn HostRead, path: &Path) -> Result<Standing, Fault> {
         match look.stat(path)? {
             None => Ok(Standing::Absent),
             Some(meta) => Standing::of(look, path, &meta),
         }
     }
 
-    pub(crate) fn of(look: &dyn Look, path: &Path, meta: &Meta) -> Result<Standing, Fault> {
+    pub(crate) fn of(look: &dyn HostRead, path: &Path, meta: &Meta) -> Result<Standing, Fault> {
         let owner = Owner { uid: meta.uid, gid: meta.gid };
         Ok(match meta.sort {
             Sort::File => Standing::file(&look.read(path, FILE_BYTES_MAX)?, meta.mode, owner),
@@ -101,7 +103,7 @@ impl Standing {
     }
 
     /// Looks without reading: a file is known by its attributes alone.
-    pub(crate) fn at_attributes(look: &dyn Look, path: &Path) -> Result<Standing, Fault> {
+    pub(crate) fn at_attributes(look: &dyn HostRead, path: &Path) -> Result<Standing, Fault> {
         match look.stat(path)? {
             Some(meta) if meta.sort == Sort::File => {
                 Ok(Standing::attributes(meta.mode, Owner { uid: meta.uid, gid: meta.gid }))
@@ -186,7 +188,7 @@ impl Standing {
     }
 
     /// Puts the content of a file into the vault, if it is still the content that was seen.
-    pub(crate) fn keep(&mut self, path: &Path, look: &dyn Look, vault: &dyn Vault) -> Result<(), Fault> {
+    pub(crate) fn keep(&mut self, path: &Path, look: &dyn HostRead, vault: &dyn Vault) -> Result<(), Fault> {
         let Standing::File { sha256, kept, .. } = self else { return Ok(()) };
         let content = look.read(path, FILE_BYTES_MAX)?;
         if sha256_hex(&content) != *sha256 {
@@ -223,7 +225,7 @@ impl Step {
     }
 
     /// Looks for extended attributes too.
-    pub(crate) fn with_xattrs(mut self, look: &dyn Look) -> Result<Step, Fault> {
+    pub(crate) fn with_xattrs(mut self, look: &dyn HostRead) -> Result<Step, Fault> {
         if self.before != Standing::Absent && self.before.restorable() {
             self.xattrs = look.xattrs(&self.path)?;
         }
@@ -325,7 +327,7 @@ impl Step {
     }
 
     /// What of the extended attributes is not there.
-    fn lacking(&self, look: &dyn Look) -> Result<Xattrs, Fault> {
+    fn lacking(&self, look: &dyn HostRead) -> Result<Xattrs, Fault> {
         if self.xattrs.is_empty() {
             return Ok(Xattrs::default());
         }
@@ -333,7 +335,7 @@ impl Step {
     }
 
     /// Makes it anew, as it was.
-    fn bring_back(&self, touch: &dyn Touch, body: Body<'_>) -> Result<Lost, Fault> {
+    fn bring_back(&self, touch: &dyn HostWrite, body: Body<'_>) -> Result<Lost, Fault> {
         let (mode, owner) = (self.before.mode().unwrap_or(0), self.before.owner());
         let owner = owner.unwrap_or_else(|| touch.me());
         touch.bring_back(&self.path, &Former { body, mode, owner, xattrs: &self.xattrs })
@@ -341,7 +343,7 @@ impl Step {
 
     /// The thing itself is there: it gets its owner, mode and extended attributes. Until its access list is in force it
     /// is closed to its group, and giving it away takes its capabilities, so they come last.
-    fn settle(&self, touch: &dyn Touch, now: &Standing) -> Result<Lost, Fault> {
+    fn settle(&self, touch: &dyn HostWrite, now: &Standing) -> Result<Lost, Fault> {
         let (mode, path) = (self.before.mode(), self.path.as_path());
         let owner = self.before.owner().unwrap_or_else(|| touch.me());
         let first = self.lacking(touch)?;
@@ -441,7 +443,7 @@ fn lost(path: &Path) -> Fault {
     Fault::new(FaultKind::NotFound, format!("the former content of {} was not kept", path.display()))
 }
 
-fn remove(touch: &dyn Touch, path: &Path, now: &Standing) -> Result<(), Fault> {
+fn remove(touch: &dyn HostWrite, path: &Path, now: &Standing) -> Result<(), Fault> {
     match now {
         Standing::Absent => Ok(()),
         Standing::Directory { .. } => touch.remove_directory(path),
@@ -454,7 +456,7 @@ fn remove(touch: &dyn Touch, path: &Path, now: &Standing) -> Result<(), Fault> {
 
 /// Owner before mode, because changing the owner clears the setuid bit; each only if it differs.
 pub(crate) fn set_attributes(
-    touch: &dyn Touch,
+    touch: &dyn HostWrite,
     path: &Path,
     now: &Standing,
     owner: Owner,

@@ -103,13 +103,13 @@ fn every_example_of_a_manual_page_binds() {
     }
 }
 
-fn problems(kind: &str, params: serde_json::Value) -> Vec<String> {
-    let problems = bind_json(kind, &params).err().unwrap_or_default();
-    let words = |problem: zester_model::problem::Problem| match problem.hint {
-        Some(hint) => format!("{} [{hint}]", problem.message),
-        None => problem.message,
+fn diagnostics(kind: &str, params: serde_json::Value) -> Vec<String> {
+    let diagnostics = bind_json(kind, &params).err().unwrap_or_default();
+    let words = |diagnostic: zester_model::diagnostic::Diagnostic| match diagnostic.hint {
+        Some(hint) => format!("{} [{hint}]", diagnostic.message),
+        None => diagnostic.message,
     };
-    problems.into_iter().map(words).collect()
+    diagnostics.into_iter().map(words).collect()
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn problems(kind: &str, params: serde_json::Value) -> Vec<String> {
 fn s3_all_wrong_parameters_are_reported_at_once_each_by_its_name() {
     let params = json!({ "path": "relative", "mode": "0999", "makedirs": "maybe", "replace": [] });
     assert_eq!(
-        problems("file.managed", params),
+        diagnostics("file.managed", params),
         [
             "`path` of file.managed: `relative` is not an absolute path [it begins with `/`]",
             "`mode` of file.managed: `0999` is not a mode [write octal digits like `0644`]",
@@ -130,7 +130,7 @@ fn s3_all_wrong_parameters_are_reported_at_once_each_by_its_name() {
 #[test]
 #[rule("S-3")]
 fn s3_a_missing_and_an_unknown_parameter_are_named() {
-    assert_eq!(problems("file.symlink", json!({ "path": "/x" })), ["file.symlink: `target` is missing"]);
+    assert_eq!(diagnostics("file.symlink", json!({ "path": "/x" })), ["file.symlink: `target` is missing"]);
     let unknown = bind_json("file.managed", &json!({ "path": "/x", "contnet": "y" })).err().unwrap();
     assert_eq!(unknown[0].message, "`contnet` of file.managed: unknown key `contnet`");
     assert!(unknown[0].hint.as_ref().unwrap().contains("content"));
@@ -142,7 +142,7 @@ fn s2_name_and_aliases_mean_the_parameter_itself() {
     assert!(
         bind_json("file.managed", &json!({ "name": "/x", "contents": ["a", "b"], "owner": "root" })).is_ok()
     );
-    let twice = problems("file.managed", json!({ "name": "/x", "path": "/y" }));
+    let twice = diagnostics("file.managed", json!({ "name": "/x", "path": "/y" }));
     assert_eq!(twice, ["`path` of file.managed is given twice"]);
 }
 
@@ -157,11 +157,14 @@ fn s3_an_unknown_module_suggests_the_nearest() {
 #[rule("S-20")]
 fn s20_module_run_names_what_is_wrong_with_its_call() {
     assert_eq!(
-        problems("module.run", json!({ "name": "no.such" })),
+        diagnostics("module.run", json!({ "name": "no.such" })),
         ["module.run: unknown module `no.such`"]
     );
-    assert_eq!(problems("module.run", json!({ "name": "module.run" })), ["module.run: it cannot run itself"]);
-    assert_eq!(problems("module.run", json!({ "name": "cmd.run" })), ["cmd.run: `command` is missing"]);
+    assert_eq!(
+        diagnostics("module.run", json!({ "name": "module.run" })),
+        ["module.run: it cannot run itself"]
+    );
+    assert_eq!(diagnostics("module.run", json!({ "name": "cmd.run" })), ["cmd.run: `command` is missing"]);
 }
 
 #[test]
@@ -187,12 +190,12 @@ fn the_schema_knows_every_kind_with_parameters_aliases_and_words() {
 #[rule("S-4")]
 fn s4_a_source_that_leaves_the_states_directory_is_refused_where_it_stands() {
     let at = |kind: &str, source: serde_json::Value| {
-        problems(kind, json!({ "path": "/x", "source": source })).join(" / ")
+        diagnostics(kind, json!({ "path": "/x", "source": source })).join(" / ")
     };
     for source in ["salt://../x", "zester://a/../../x", "../x", "salt:///etc/x", "a/../b"] {
         let found = at("file.managed", json!(source));
         assert!(found.contains(&format!("`{source}` leaves the states directory")), "{found}");
-        let script = problems("cmd.script", json!({ "command": "x", "source": source })).join(" / ");
+        let script = diagnostics("cmd.script", json!({ "command": "x", "source": source })).join(" / ");
         assert!(script.contains("leaves the states directory"), "{script}");
     }
     for source in ["salt://a..b/x", "/srv/../x", "web/x"] {
@@ -239,7 +242,7 @@ impl Resource for Letter {
     }
 }
 
-fn letter(params: &[Param]) -> Result<Letter, Vec<Problem>> {
+fn letter(params: &[Param]) -> Result<Letter, Vec<Diagnostic>> {
     bind::read(params, Span::start_of(FileId(0)))
 }
 
@@ -261,6 +264,6 @@ fn s47_a_kind_is_told_which_of_two_names_was_written() {
 #[test]
 #[rule("S-2")]
 fn s2_two_names_of_one_parameter_are_that_parameter_twice() {
-    let problems = letter(&[param("text"), param("signed_text")]).unwrap_err();
-    assert_eq!(problems[0].message, "`text` of letter.sent is given twice");
+    let diagnostics = letter(&[param("text"), param("signed_text")]).unwrap_err();
+    assert_eq!(diagnostics[0].message, "`text` of letter.sent is given twice");
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
-use zester_host::{Fault, FaultKind, Look, Meta, Sort};
+use zester_host::{Fault, FaultKind, HostRead, Meta, Sort};
 
 /// Directories inside directories; deeper is surely a mistake, and the stack is not endless.
 const DEPTH_MAX: usize = 256;
@@ -14,7 +14,7 @@ const LINKS_MAX: usize = 40;
 /// Looks at a path as its user names it. Where something differs, it is looked at again behind all links
 /// inside the path, because only that place will be acted on.
 pub(crate) fn settled<T>(
-    look: &dyn Look,
+    look: &dyn HostRead,
     path: &Path,
     at: impl Fn(&Path) -> Result<Option<T>, Fault>,
 ) -> Result<Option<T>, Fault> {
@@ -24,7 +24,7 @@ pub(crate) fn settled<T>(
 
 /// A path out of a record, as it has to be acted on now: since then a directory on the way may have been moved, and a
 /// link left in its place.
-pub(crate) fn settled_anew(look: &dyn Look, path: &Path) -> Result<PathBuf, Fault> {
+pub(crate) fn settled_anew(look: &dyn HostRead, path: &Path) -> Result<PathBuf, Fault> {
     if look.real_path(path)? == path {
         return Ok(path.to_path_buf());
     }
@@ -37,7 +37,7 @@ pub(crate) fn settled_anew(look: &dyn Look, path: &Path) -> Result<PathBuf, Faul
 }
 
 /// The thing itself behind a path, if a link stands there; the path itself otherwise.
-pub(crate) fn behind_links(look: &dyn Look, path: &Path) -> Result<PathBuf, Fault> {
+pub(crate) fn behind_links(look: &dyn HostRead, path: &Path) -> Result<PathBuf, Fault> {
     match look.stat(path)? {
         Some(meta) if meta.sort == Sort::Link => followed(look, path, true),
         _ => Ok(path.to_path_buf()),
@@ -58,7 +58,7 @@ enum Ahead {
 ///
 /// Where root acts, a link that another user made is followed only to what belongs to that user. Otherwise
 /// whoever owns a directory could lead root to any place of the machine: `~/.ssh` to `/root/.ssh`.
-fn followed(look: &dyn Look, path: &Path, last: bool) -> Result<PathBuf, Fault> {
+fn followed(look: &dyn HostRead, path: &Path, last: bool) -> Result<PathBuf, Fault> {
     let root = look.me().uid == 0;
     let mut ahead: VecDeque<Ahead> = names(path).collect();
     let mut here = PathBuf::from("/");
@@ -107,7 +107,7 @@ fn names(path: &Path) -> impl DoubleEndedIterator<Item = Ahead> + '_ {
 
 /// Theirs is what belongs to them, and a file in a directory that does; of what is missing, the nearest directory
 /// counts.
-fn refuse_strange_ground(look: &dyn Look, here: &Path, link: &Path, uid: u32) -> Result<(), Fault> {
+fn refuse_strange_ground(look: &dyn HostRead, here: &Path, link: &Path, uid: u32) -> Result<(), Fault> {
     for above in here.ancestors() {
         match look.stat(above)? {
             Some(meta) if meta.uid == uid => return Ok(()),
@@ -125,15 +125,20 @@ fn refuse_strange_ground(look: &dyn Look, here: &Path, link: &Path, uid: u32) ->
 }
 
 /// Called for one thing, with the host to look at it through.
-type Visit<'a> = dyn FnMut(&dyn Look, &Path, &Meta) -> Result<(), Fault> + 'a;
+type Visit<'a> = dyn FnMut(&dyn HostRead, &Path, &Meta) -> Result<(), Fault> + 'a;
 
 /// Calls for everything inside, parents before children. No link is followed, not even one that takes the place
 /// of a directory meanwhile: what is inside may be somebody else's.
-pub(crate) fn walk(look: &dyn Look, directory: &Path, visit: &mut Visit<'_>) -> Result<(), Fault> {
+pub(crate) fn walk(look: &dyn HostRead, directory: &Path, visit: &mut Visit<'_>) -> Result<(), Fault> {
     walk_down(look.without_links(), &look.real_path(directory)?, visit, 0)
 }
 
-fn walk_down(look: &dyn Look, directory: &Path, visit: &mut Visit<'_>, depth: usize) -> Result<(), Fault> {
+fn walk_down(
+    look: &dyn HostRead,
+    directory: &Path,
+    visit: &mut Visit<'_>,
+    depth: usize,
+) -> Result<(), Fault> {
     if depth > DEPTH_MAX {
         let message = format!("{} is more than {DEPTH_MAX} directories deep", directory.display());
         return Err(Fault::new(FaultKind::Unsupported, message));

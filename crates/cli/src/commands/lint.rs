@@ -30,11 +30,11 @@ pub fn run(args: Lint, app: &mut App) -> answer::Result {
         inputs.states = Some(directory.clone());
     }
     let request = app.request(Vec::new(), &inputs, Access::ReadOnly);
-    let Found { problems, sources, checked } = app.blocking(move |machine, cancel| {
+    let Found { diagnostics, sources, checked } = app.blocking(move |machine, cancel| {
         let files: Vec<&Path> = args.paths.iter().map(PathBuf::as_path).collect();
         lint::tree(&request, &files, machine, cancel)
     })?;
-    let broken = problems.iter().any(|problem| problem.kind != zester_model::problem::Kind::Lint);
+    let broken = diagnostics.iter().any(|diagnostic| diagnostic.kind != zester_model::diagnostic::Kind::Lint);
     let exit = if broken { Exit::Usage } else { Exit::Good };
-    Ok((Answer::Problems { problems, sources: Box::new(sources), checked }, exit))
+    Ok((Answer::Diagnostics { diagnostics, sources: Box::new(sources), checked }, exit))
 }

@@ -8,7 +8,7 @@ use zester_client::{Client, Work};
 use zester_converge::call::{self, Asked};
 use zester_converge::words::{Given, Words};
 use zester_link::Link;
-use zester_model::problem::{Kind, Problem};
+use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::source::{Sources, Span};
 use zester_model::target::Target;
 use zester_wire::job::TIMEOUT_DEFAULT;
@@ -49,8 +49,9 @@ pub fn target(expression: &str) -> Result<Target, Failure> {
         let before = expression.get(..error.offset).unwrap_or(expression);
         let column = u32::try_from(before.chars().count()).unwrap_or(u32::MAX).saturating_add(1);
         let span = Span::new(file, 1, column, 1);
-        let problem = Problem::new(Kind::Target, error.message).at(span).maybe_hint(error.hint);
-        zester_converge::Error::Problems { problems: vec![problem], sources: Box::new(sources) }.into()
+        let diagnostic = Diagnostic::new(Kind::Target, error.message).at(span).maybe_hint(error.hint);
+        zester_converge::Error::Diagnostics { diagnostics: vec![diagnostic], sources: Box::new(sources) }
+            .into()
     })
 }
 

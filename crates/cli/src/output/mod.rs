@@ -1,6 +1,7 @@
 //! The one place that prints.
 
 pub mod control;
+pub mod diagnostics;
 pub mod fleet_live;
 pub mod fleet_text;
 pub mod job_text;
@@ -8,7 +9,6 @@ pub mod live;
 pub mod manual;
 pub mod paint;
 pub mod picture;
-pub mod problems;
 pub mod run_text;
 mod screen;
 
@@ -84,8 +84,8 @@ impl Output {
             Answer::Run { result, .. } => self.document(result),
             Answer::Document { json, .. } => self.document(json),
             Answer::Text(text) => Some(text.clone()),
-            Answer::Problems { problems, sources, .. } => {
-                self.document(&problems_document(problems, sources))
+            Answer::Diagnostics { diagnostics, sources, .. } => {
+                self.document(&problems_document(diagnostics, sources))
             }
         };
         match (document, answer) {
@@ -94,8 +94,8 @@ impl Output {
                 to_stdout(&run_text::ending(&result, plan.as_deref(), undoable, self.paint))
             }
             (None, Answer::Document { text, .. } | Answer::Text(text)) => to_stdout(&text),
-            (None, Answer::Problems { problems, sources, checked }) => {
-                to_stdout(&problems::lint_text(&problems, &sources, checked, self.paint))
+            (None, Answer::Diagnostics { diagnostics, sources, checked }) => {
+                to_stdout(&diagnostics::lint_text(&diagnostics, &sources, checked, self.paint))
             }
         }
         self.settle(exit)
@@ -131,10 +131,13 @@ impl Output {
     fn failure_text(&self, failure: &Failure) -> String {
         let paint = self.paint_stderr();
         match &failure.error {
-            Error::Problems { problems, sources } => {
-                let count = problems.len();
+            Error::Diagnostics { diagnostics, sources } => {
+                let count = diagnostics.len();
                 let noun = if count == 1 { "error" } else { "errors" };
-                format!("{}\n{count} {noun}; nothing was run\n", problems::text(problems, sources, paint))
+                format!(
+                    "{}\n{count} {noun}; nothing was run\n",
+                    diagnostics::text(diagnostics, sources, paint)
+                )
             }
             error => format!("{} {error}\n", paint.red("error:")),
         }

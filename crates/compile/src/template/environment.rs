@@ -21,8 +21,8 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::limits;
-use zester_model::problem::{Kind, Problem};
 use zester_model::source::{FileId, Span};
 
 /// See `mutable::GROWTH_MAX`. Only what is touched is ever taken from the machine.
@@ -228,14 +228,14 @@ pub fn syntax() -> SyntaxConfig {
 }
 
 /// Reads data that a template loads; what is wrong with it has places in its text.
-fn read_data(format: &str, text: &str) -> Result<serde_json::Value, Vec<Problem>> {
+fn read_data(format: &str, text: &str) -> Result<serde_json::Value, Vec<Diagnostic>> {
     match format {
         "text" => Ok(text.into()),
         "json" => serde_json::from_str(text).map_err(|error| {
             let sentence = error.to_string();
             let reason = sentence.split(" at line ").next().unwrap_or_default();
             let place = Span::new(FileId(0), error.line() as u32, error.column() as u32, 1);
-            vec![Problem::new(Kind::Yaml, format!("not JSON: {reason}")).at(place)]
+            vec![Diagnostic::new(Kind::Yaml, format!("not JSON: {reason}")).at(place)]
         }),
         _ => crate::yaml::compose(text, &mut Positions::plain(FileId(0), text)).map(|node| node.to_json()),
     }
@@ -243,10 +243,10 @@ fn read_data(format: &str, text: &str) -> Result<serde_json::Value, Vec<Problem>
 
 /// Reads data that stands in a template.
 pub fn load(format: &str, text: &str) -> Result<Value, Error> {
-    read_data(format, text).map(|json| Value::from(Serde(json))).map_err(|problems| {
-        let first = problems.first();
-        let message = first.map_or_else(|| "not YAML".to_string(), |problem| problem.message.clone());
-        let place = first.and_then(|problem| problem.span);
+    read_data(format, text).map(|json| Value::from(Serde(json))).map_err(|diagnostics| {
+        let first = diagnostics.first();
+        let message = first.map_or_else(|| "not YAML".to_string(), |diagnostic| diagnostic.message.clone());
+        let place = first.and_then(|diagnostic| diagnostic.span);
         let place = place.map(|span| format!(" (line {}, column {})", span.line, span.column));
         Error::new(ErrorKind::InvalidOperation, format!("{message}{}", place.unwrap_or_default()))
     })
@@ -258,7 +258,7 @@ pub struct Unreadable {
     pub path: String,
     pub text: Arc<str>,
     /// Their spans are places of this text, whatever file they name.
-    pub problems: Vec<Problem>,
+    pub diagnostics: Vec<Diagnostic>,
 }
 
 /// What the world outside gives to templates.
@@ -398,10 +398,10 @@ fn own_functions(env: &mut Environment<'static>, shared: &Arc<Shared>, maker: &M
                         shared.remember_keys(&json);
                         Ok(Value::from(Serde(json)))
                     }
-                    Err(problems) => {
+                    Err(diagnostics) => {
                         let error =
                             Error::new(ErrorKind::InvalidOperation, format!("`{path}` cannot be read"));
-                        *open(&shared.unreadable) = Some(Unreadable { path, text, problems });
+                        *open(&shared.unreadable) = Some(Unreadable { path, text, diagnostics });
                         Err(error)
                     }
                 },

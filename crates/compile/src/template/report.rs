@@ -6,8 +6,8 @@ use super::statements::unclosed;
 use crate::position::span_at;
 use minijinja::{Error, ErrorKind};
 use std::sync::Arc;
+use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::limits;
-use zester_model::problem::{Kind, Problem};
 use zester_model::source::{FileId, Span};
 use zester_model::suggest::did_you_mean;
 
@@ -96,7 +96,7 @@ fn innermost(error: &Error) -> &Error {
 }
 
 /// Turns an error of the engine into a problem.
-pub fn explain(error: &Failure, view: &View<'_>) -> Problem {
+pub fn explain(error: &Failure, view: &View<'_>) -> Diagnostic {
     let place = error.name.as_deref().and_then(|name| view.template(name));
     let range = error.range.clone();
     let span = match (&place, &range) {
@@ -108,7 +108,7 @@ pub fn explain(error: &Failure, view: &View<'_>) -> Problem {
     };
     let bound = view.shared.budget.check().err().and_then(|error| error.detail().map(str::to_string));
     if let Some(message) = bound {
-        return Problem::new(Kind::Template, message).at(span).note("templates are bounded; see `limits`");
+        return Diagnostic::new(Kind::Template, message).at(span).note("templates are bounded; see `limits`");
     }
     let detail = error.detail.as_str();
     // An operation on nothing, or a call of it: it is the nothing that is wrong.
@@ -127,24 +127,25 @@ pub fn explain(error: &Failure, view: &View<'_>) -> Problem {
             let name = name.or_else(|| written.clone().filter(|text| is_path(text)));
             match (name, written) {
                 (None, Some(text)) if !text.contains('\n') && text.chars().count() <= SHOWN_LETTERS_MAX => {
-                    let problem = Problem::new(Kind::Template, format!("`{}` is undefined", text.trim()));
-                    problem.at(span)
+                    let diagnostic =
+                        Diagnostic::new(Kind::Template, format!("`{}` is undefined", text.trim()));
+                    diagnostic.at(span)
                 }
                 (name, _) => undefined(name.as_deref(), place.as_ref(), view).at(span),
             }
         }
         ErrorKind::OutOfFuel => {
             let message = format!("the template takes more than {} steps", limits::RENDER_STEPS_MAX);
-            Problem::new(Kind::Template, message).at(span)
+            Diagnostic::new(Kind::Template, message).at(span)
         }
         ErrorKind::TemplateNotFound => {
             let plain = detail.replace(UNMARKED, "").replace("\\u{1}", "");
             let name = plain.split(['\'', '"']).nth(1).filter(|_| !plain.contains('`'));
             let called = view.around.tree.called();
             let message = name.map(|name| format!("there is no file `{name}` in the {called}"));
-            Problem::new(Kind::Reference, message.unwrap_or(plain)).at(span)
+            Diagnostic::new(Kind::Reference, message.unwrap_or(plain)).at(span)
         }
-        ErrorKind::SyntaxError => syntax_problem(detail, span, place.as_ref()),
+        ErrorKind::SyntaxError => syntax_diagnostic(detail, span, place.as_ref()),
         // A method of nothing: it is the nothing that is wrong.
         ErrorKind::UnknownMethod if detail.starts_with("undefined has no method") => {
             let name = quoted(detail).map(str::to_string).or_else(|| {
@@ -199,9 +200,9 @@ fn is_path(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.[]'\"".contains(&byte))
 }
 
-fn undefined(name: Option<&str>, place: Option<&(Arc<Loaded>, FileId)>, view: &View<'_>) -> Problem {
+fn undefined(name: Option<&str>, place: Option<&(Arc<Loaded>, FileId)>, view: &View<'_>) -> Diagnostic {
     let Some(name) = name else {
-        return Problem::new(Kind::Template, "a value is undefined");
+        return Diagnostic::new(Kind::Template, "a value is undefined");
     };
     let (root, rest) = match name.find(['.', '[']) {
         Some(at) => (&name[..at], &name[at..]),
@@ -214,28 +215,28 @@ fn undefined(name: Option<&str>, place: Option<&(Arc<Loaded>, FileId)>, view: &V
     let known = || NAMES.iter().copied().chain(given.clone());
     if rest.is_empty() || !known().any(|known| known == root) {
         // Of `grain.os` it is `grain` that nobody knows.
-        let problem = Problem::new(Kind::Template, format!("`{root}` is undefined"));
+        let diagnostic = Diagnostic::new(Kind::Template, format!("`{root}` is undefined"));
         let near = did_you_mean(root, known().filter(|name| *name != root));
-        return problem.maybe_hint(near.or_else(|| view.any_name(root)));
+        return diagnostic.maybe_hint(near.or_else(|| view.any_name(root)));
     }
-    let problem = Problem::new(Kind::Template, format!("`{name}` is undefined"));
+    let diagnostic = Diagnostic::new(Kind::Template, format!("`{name}` is undefined"));
     let separators = ['.', '[', ']', '\'', '"'];
     let keys: Vec<&str> = rest.split(separators).filter(|key| !key.is_empty()).collect();
     let data = match root {
         "facts" | "grains" => view.around.facts,
         "settings" | "pillar" => view.around.settings,
         // A map of the template's own: the nearest key of any that there is.
-        _ => return problem.maybe_hint(keys.last().and_then(|key| view.any_key(key))),
+        _ => return diagnostic.maybe_hint(keys.last().and_then(|key| view.any_key(key))),
     };
-    let Some((wrong, before)) = keys.split_last() else { return problem };
+    let Some((wrong, before)) = keys.split_last() else { return diagnostic };
     let map = before.iter().try_fold(data, |map, key| map.get(key)).and_then(|map| map.as_object());
     let near = map.and_then(|map| did_you_mean(wrong, map.keys().map(String::as_str)));
     let default = format!("give it a default: `{root}.get('{}', …)`", keys.join(":"));
-    problem.hint(near.unwrap_or(default))
+    diagnostic.hint(near.unwrap_or(default))
 }
 
 /// A `{{`, `{%` or `{#` that runs to the end of the file.
-fn unclosed_sign(detail: &str, span: Span, place: Option<&(Arc<Loaded>, FileId)>) -> Option<Problem> {
+fn unclosed_sign(detail: &str, span: Span, place: Option<&(Arc<Loaded>, FileId)>) -> Option<Diagnostic> {
     let signs = [("{{", "}}", "variable block"), ("{#", "#}", "comment"), ("{%", "%}", "block")];
     let (sign, close, _) = signs.into_iter().find(|(_, _, what)| {
         let open = format!("unexpected end of input, expected end of {what}");
@@ -245,28 +246,30 @@ fn unclosed_sign(detail: &str, span: Span, place: Option<&(Arc<Loaded>, FileId)>
         let at = loaded.text.rfind(sign)?;
         Some(span_at(*file, &loaded.text, at..at + sign.len()))
     });
-    let problem = Problem::new(Kind::Template, format!("`{sign}` is never closed"));
-    Some(problem.at(found.unwrap_or(span)).hint(format!("add `{close}` behind it")))
+    let diagnostic = Diagnostic::new(Kind::Template, format!("`{sign}` is never closed"));
+    Some(diagnostic.at(found.unwrap_or(span)).hint(format!("add `{close}` behind it")))
 }
 
-fn syntax_problem(detail: &str, span: Span, place: Option<&(Arc<Loaded>, FileId)>) -> Problem {
+fn syntax_diagnostic(detail: &str, span: Span, place: Option<&(Arc<Loaded>, FileId)>) -> Diagnostic {
     let ends = detail.contains("unexpected end of input") || detail.contains("unexpected end of raw");
     if let Some((loaded, file)) = place.filter(|_| ends)
         && let Some((word, range)) = unclosed(&loaded.text, &syntax())
     {
         let message = format!("`{{% {word} %}}` is never closed");
-        return Problem::new(Kind::Template, message)
+        return Diagnostic::new(Kind::Template, message)
             .at(span_at(*file, &loaded.text, range))
             .hint(format!("add `{{% end{word} %}}`"));
     }
-    if let Some(problem) = unclosed_sign(detail, span, place) {
-        return problem;
+    if let Some(diagnostic) = unclosed_sign(detail, span, place) {
+        return diagnostic;
     }
     let message = match detail.strip_prefix("unknown statement ") {
         Some(name) if name.starts_with("end") || matches!(name, "elif" | "else") => {
             let opens = name.strip_prefix("end").unwrap_or("if");
             let message = format!("`{{% {name} %}}` has no `{{% {opens} %}}` above it");
-            return Problem::new(Kind::Template, message).at(span).hint("remove it, or add what it closes");
+            return Diagnostic::new(Kind::Template, message)
+                .at(span)
+                .hint("remove it, or add what it closes");
         }
         Some(name) => {
             let known = [
@@ -304,36 +307,36 @@ fn syntax_problem(detail: &str, span: Span, place: Option<&(Arc<Loaded>, FileId)
                 "continue",
             ];
             let hint = did_you_mean(name, known);
-            let problem = Problem::new(Kind::Template, format!("unknown statement `{name}`"));
-            return problem.at(span).maybe_hint(hint);
+            let diagnostic = Diagnostic::new(Kind::Template, format!("unknown statement `{name}`"));
+            return diagnostic.at(span).maybe_hint(hint);
         }
         None => format!("template syntax: {detail}"),
     };
-    Problem::new(Kind::Template, message).at(span)
+    Diagnostic::new(Kind::Template, message).at(span)
 }
 
-fn other(error: &Failure, detail: &str) -> Problem {
+fn other(error: &Failure, detail: &str) -> Diagnostic {
     let hidden = |name: &str| name.starts_with('_');
     match error.kind {
         ErrorKind::UnknownFilter => {
             let name = detail.split_whitespace().nth(1).unwrap_or(detail);
-            let problem = Problem::new(Kind::Template, format!("unknown filter `{name}`"));
-            problem.maybe_hint(did_you_mean(name, FILTERS.iter().copied().filter(|name| !hidden(name))))
+            let diagnostic = Diagnostic::new(Kind::Template, format!("unknown filter `{name}`"));
+            diagnostic.maybe_hint(did_you_mean(name, FILTERS.iter().copied().filter(|name| !hidden(name))))
         }
-        ErrorKind::UnknownMethod => Problem::new(Kind::Template, format!("unknown method: {detail}")),
+        ErrorKind::UnknownMethod => Diagnostic::new(Kind::Template, format!("unknown method: {detail}")),
         ErrorKind::UnknownFunction if detail.starts_with("unknown function") => {
             let (message, hint) = detail.split_once("; ").unwrap_or((detail, ""));
-            let problem = Problem::new(Kind::Template, message);
-            problem.maybe_hint((!hint.is_empty()).then(|| hint.to_string()))
+            let diagnostic = Diagnostic::new(Kind::Template, message);
+            diagnostic.maybe_hint((!hint.is_empty()).then(|| hint.to_string()))
         }
-        ErrorKind::UnknownFunction => Problem::new(Kind::Template, format!("unknown function: {detail}")),
-        kind if detail.is_empty() => Problem::new(Kind::Template, kind.to_string()),
+        ErrorKind::UnknownFunction => Diagnostic::new(Kind::Template, format!("unknown function: {detail}")),
+        kind if detail.is_empty() => Diagnostic::new(Kind::Template, kind.to_string()),
         // The engine's bound on includes and macros is not one of ours.
         _ if detail.contains("recursion limit") => {
             let message = format!("templates nest more than {} levels deep", limits::RENDER_DEPTH_MAX);
-            Problem::new(Kind::Template, message)
+            Diagnostic::new(Kind::Template, message)
         }
-        _ => Problem::new(Kind::Template, detail.to_string()),
+        _ => Diagnostic::new(Kind::Template, detail.to_string()),
     }
 }
 

@@ -17,8 +17,8 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, PoisonError};
 use std::thread::{Builder, Scope};
+use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::limits;
-use zester_model::problem::{Kind, Problem};
 use zester_model::source::{FileId, Sources};
 
 pub type Reply<T> = SyncSender<T>;
@@ -126,12 +126,12 @@ impl<'scope, 'env> Renderer<'scope, 'env> {
         (name, file): (&str, FileId),
         text: &Arc<str>,
         context: serde_json::Map<String, Json>,
-    ) -> Result<Rendered, Vec<Problem>> {
+    ) -> Result<Rendered, Vec<Diagnostic>> {
         if !is_template(text) {
             let piece = Piece { at: 0, file, offset: 0, len: text.len(), verbatim: true };
             return Ok(Rendered { text: text.to_string(), pieces: vec![piece] });
         }
-        self.start().map_err(|problem| vec![problem.at(zester_model::source::Span::start_of(file))])?;
+        self.start().map_err(|diagnostic| vec![diagnostic.at(zester_model::source::Span::start_of(file))])?;
         let live = self.live.borrow();
         let Some(live) = live.as_ref() else { return Err(Vec::new()) };
         live.shared.learn(name, text.clone());
@@ -170,27 +170,27 @@ impl<'scope, 'env> Renderer<'scope, 'env> {
                     context: &known,
                     around: &self.surroundings,
                 };
-                let problem = report::explain(&error, &view);
+                let diagnostic = report::explain(&error, &view);
                 Err(match live.shared.take_unreadable() {
-                    Some(data) => self.imported(sources, data, &problem),
-                    None => vec![problem],
+                    Some(data) => self.imported(sources, data, &diagnostic),
+                    None => vec![diagnostic],
                 })
             }
         }
     }
 
     /// The problems of imported data, where they stand, with the statement that imports it.
-    fn imported(&self, sources: &mut Sources, data: Unreadable, at: &Problem) -> Vec<Problem> {
+    fn imported(&self, sources: &mut Sources, data: Unreadable, at: &Diagnostic) -> Vec<Diagnostic> {
         let file = sources.add(&self.shown(&data.path), data.text);
-        let moved = |mut problem: Problem| {
-            let labels = problem.labels.iter_mut().map(|label| &mut label.span);
-            problem.span.iter_mut().chain(labels).for_each(|span| span.file = file);
+        let moved = |mut diagnostic: Diagnostic| {
+            let labels = diagnostic.labels.iter_mut().map(|label| &mut label.span);
+            diagnostic.span.iter_mut().chain(labels).for_each(|span| span.file = file);
             match at.span {
-                Some(span) => problem.label(span, "imported here"),
-                None => problem,
+                Some(span) => diagnostic.label(span, "imported here"),
+                None => diagnostic,
             }
         };
-        data.problems.into_iter().map(moved).collect()
+        data.diagnostics.into_iter().map(moved).collect()
     }
 
     /// Gives every newly loaded template its entry in `sources`.
@@ -203,7 +203,7 @@ impl<'scope, 'env> Renderer<'scope, 'env> {
         }
     }
 
-    fn start(&self) -> Result<(), Problem> {
+    fn start(&self) -> Result<(), Diagnostic> {
         let mut live = self.live.borrow_mut();
         if live.is_some() {
             return Ok(());
@@ -221,7 +221,7 @@ impl<'scope, 'env> Renderer<'scope, 'env> {
         let thread = Builder::new().name("render".into()).stack_size(environment::STACK_BYTES);
         let started = thread.spawn_scoped(self.scope, move || work(&job_list, &requests, &theirs, outside));
         started.map_err(|error| {
-            Problem::new(Kind::Template, format!("cannot start a thread to render templates: {error}"))
+            Diagnostic::new(Kind::Template, format!("cannot start a thread to render templates: {error}"))
         })?;
         *live = Some(Live { jobs, requests: request_list, shared });
         Ok(())

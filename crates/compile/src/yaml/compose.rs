@@ -9,9 +9,9 @@ use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Tag};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
+use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::limits;
-use zester_model::node::{Meaning, Node, Scalar, Value};
-use zester_model::problem::{Kind, Problem};
+use zester_model::node::{Node, Scalar, ScalarType, Value};
 use zester_model::source::Span;
 
 /// From how many entries on a map looks for duplicate keys with a table.
@@ -20,16 +20,16 @@ const TABLE_FROM: usize = 12;
 const KEY_LETTERS_MAX: usize = 64 * 1024;
 
 /// Composes the one document of a text. An empty text is null.
-pub fn compose(text: &str, positions: &mut Positions<'_>) -> Result<Node, Vec<Problem>> {
+pub fn compose(text: &str, positions: &mut Positions<'_>) -> Result<Node, Vec<Diagnostic>> {
     match compose_all(text, positions) {
-        (Some(node), problems) if problems.is_empty() => Ok(node),
-        (_, problems) => Err(problems),
+        (Some(node), diagnostics) if diagnostics.is_empty() => Ok(node),
+        (_, diagnostics) => Err(diagnostics),
     }
 }
 
 /// The same, with the document also where keys stand twice: of those inside it the first counts, of those at its top
 /// both do, so that whoever goes on sees all of it.
-pub fn compose_all(text: &str, positions: &mut Positions<'_>) -> (Option<Node>, Vec<Problem>) {
+pub fn compose_all(text: &str, positions: &mut Positions<'_>) -> (Option<Node>, Vec<Diagnostic>) {
     let options = granit_parser::options! {
         emit_comments: false,
         simple_key_max_lookahead: KEY_LETTERS_MAX,
@@ -44,20 +44,20 @@ pub fn compose_all(text: &str, positions: &mut Positions<'_>) -> (Option<Node>, 
         root: None,
         nodes: 0,
         documents: 0,
-        problems: Vec::new(),
+        diagnostics: Vec::new(),
     };
     for event in Parser::new_from_str_with_options(text, options) {
         let step = match event {
             Ok((event, span)) => composer.take(event, &span),
             Err(error) => Err(composer.explain(&error)),
         };
-        if let Err(problem) = step {
-            composer.problems.push(problem);
-            return (None, composer.problems);
+        if let Err(diagnostic) = step {
+            composer.diagnostics.push(diagnostic);
+            return (None, composer.diagnostics);
         }
     }
-    let Composer { root, problems, positions, .. } = composer;
-    (Some(root.unwrap_or_else(|| Node::null(positions.span(0, 1)))), problems)
+    let Composer { root, diagnostics, positions, .. } = composer;
+    (Some(root.unwrap_or_else(|| Node::null(positions.span(0, 1)))), diagnostics)
 }
 
 /// A finished node with what an alias to it would add.
@@ -91,18 +91,18 @@ struct Composer<'a, 'p, 'l> {
     root: Option<Node>,
     nodes: usize,
     documents: usize,
-    problems: Vec<Problem>,
+    diagnostics: Vec<Diagnostic>,
 }
 
 impl Composer<'_, '_, '_> {
-    fn take(&mut self, event: Event<'_>, span: &granit_parser::Span) -> Result<(), Problem> {
+    fn take(&mut self, event: Event<'_>, span: &granit_parser::Span) -> Result<(), Diagnostic> {
         match event {
             Event::DocumentStart(..) => {
                 self.documents += 1;
                 if self.documents > 1 {
-                    let problem = Problem::new(Kind::Yaml, "a second document begins here");
+                    let diagnostic = Diagnostic::new(Kind::Yaml, "a second document begins here");
                     let at = self.place(span);
-                    return Err(problem.at(at).hint("a file holds one document; remove the `---`"));
+                    return Err(diagnostic.at(at).hint("a file holds one document; remove the `---`"));
                 }
                 Ok(())
             }
@@ -120,7 +120,7 @@ impl Composer<'_, '_, '_> {
             Event::Alias(id) => {
                 let at = self.place(span);
                 let Some(mut built) = self.anchors.get(&id).cloned() else {
-                    return Err(Problem::new(Kind::Yaml, "an alias stands inside what it names").at(at));
+                    return Err(Diagnostic::new(Kind::Yaml, "an alias stands inside what it names").at(at));
                 };
                 built.node.span = at;
                 if self.stack.len() + built.depth > limits::YAML_DEPTH_MAX {
@@ -149,15 +149,15 @@ impl Composer<'_, '_, '_> {
         text: Cow<'_, str>,
         style: ScalarStyle,
         tag: Option<Cow<'_, Tag>>,
-    ) -> Result<Node, Problem> {
+    ) -> Result<Node, Diagnostic> {
         let plain = style == ScalarStyle::Plain;
         let found = match tag.as_deref() {
             None if plain => meaning(&text),
-            None => Meaning::Text,
+            None => ScalarType::Text,
             Some(tag) => match tag.core_suffix() {
-                Some("str" | "binary" | "timestamp") => Meaning::Text,
+                Some("str" | "binary" | "timestamp") => ScalarType::Text,
                 Some(_) => meaning(&text),
-                None if tag.suffix().is_empty() => Meaning::Text,
+                None if tag.suffix().is_empty() => ScalarType::Text,
                 None => return Err(unknown_tag(tag, at)),
             },
         };
@@ -170,7 +170,7 @@ impl Composer<'_, '_, '_> {
         anchor: usize,
         tag: Option<Cow<'_, Tag>>,
         content: Content,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), Diagnostic> {
         let at = self.place(span);
         if let Some(tag) = tag.filter(|tag| tag.core_suffix().is_none() && !tag.suffix().is_empty()) {
             // The event begins behind the tag.
@@ -187,7 +187,7 @@ impl Composer<'_, '_, '_> {
         Ok(())
     }
 
-    fn close(&mut self) -> Result<(), Problem> {
+    fn close(&mut self) -> Result<(), Diagnostic> {
         let Some(open) = self.stack.pop() else { return Ok(()) };
         let node = match open.content {
             Content::List(items) => Node::list(open.span, items),
@@ -203,7 +203,7 @@ impl Composer<'_, '_, '_> {
         self.finish(Built { node, weight: open.weight, depth: open.depth + 1 }, open.anchor)
     }
 
-    fn finish(&mut self, built: Built, anchor: usize) -> Result<(), Problem> {
+    fn finish(&mut self, built: Built, anchor: usize) -> Result<(), Diagnostic> {
         let Built { node, weight, depth } = built;
         self.nodes += 1;
         if anchor != 0 {
@@ -218,7 +218,7 @@ impl Composer<'_, '_, '_> {
         if open.weight > limits::YAML_NODES_MAX {
             let message =
                 format!("more than {} values, aliases counted as often as used", limits::YAML_NODES_MAX);
-            return Err(Problem::new(Kind::Yaml, message).at(node.span));
+            return Err(Diagnostic::new(Kind::Yaml, message).at(node.span));
         }
         match &mut open.content {
             Content::List(items) => items.push(node),
@@ -239,7 +239,7 @@ impl Composer<'_, '_, '_> {
             for (index, (key, _)) in entries.iter().enumerate() {
                 let before = entries.get(..index).unwrap_or(&[]);
                 if let Some((first, _)) = before.iter().find(|(other, _)| letters(other) == letters(key)) {
-                    self.problems.push(duplicate(first, key));
+                    self.diagnostics.push(duplicate(first, key));
                     again.push(index);
                 }
             }
@@ -249,7 +249,7 @@ impl Composer<'_, '_, '_> {
         for (index, (key, _)) in entries.iter().enumerate() {
             match seen.get(letters(key)) {
                 Some(first) => {
-                    self.problems.push(duplicate(first, key));
+                    self.diagnostics.push(duplicate(first, key));
                     again.push(index);
                 }
                 None => {
@@ -261,7 +261,7 @@ impl Composer<'_, '_, '_> {
     }
 
     /// Says what is wrong in words for whoever wrote the file.
-    fn explain(&mut self, error: &ScanError) -> Problem {
+    fn explain(&mut self, error: &ScanError) -> Diagnostic {
         let at = error.marker().byte_offset().unwrap_or(self.text.len()).min(self.text.len());
         let span = self.positions.span(at, 1);
         let before = self.text.get(..at).unwrap_or("");
@@ -278,42 +278,48 @@ impl Composer<'_, '_, '_> {
             let start = at - line.len();
             let tab_at = line.find('\t').map_or(at, |offset| start + offset);
             let span = self.positions.span(tab_at, 1);
-            return Problem::new(Kind::Yaml, "a tab cannot indent YAML")
+            return Diagnostic::new(Kind::Yaml, "a tab cannot indent YAML")
                 .at(span)
                 .hint("replace it by spaces");
         }
         if let Some(opening) = open_quote(error.kind(), self.text, at) {
             let span = self.positions.span(opening, 1);
-            return Problem::new(Kind::Yaml, "a quote is never closed").at(span).hint("it opens here");
+            return Diagnostic::new(Kind::Yaml, "a quote is never closed").at(span).hint("it opens here");
         }
-        let problem = Problem::new(Kind::Yaml, format!("not YAML: {}", error.info())).at(span);
+        let diagnostic = Diagnostic::new(Kind::Yaml, format!("not YAML: {}", error.info())).at(span);
         let whole_line = format!("{line}{}", after.lines().next().unwrap_or(""));
         match error.kind() {
             ErrorKind::RecursionLimitExceeded => too_deep(span),
             ErrorKind::MappingValueNotAllowed if self.positions.is_from_a_tag(at) => {
-                problem.hint("what it yields holds `: `: put quotes around the whole value")
+                diagnostic.hint("what it yields holds `: `: put quotes around the whole value")
             }
-            ErrorKind::MappingValueNotAllowed => problem
+            ErrorKind::MappingValueNotAllowed => diagnostic
                 .hint("a value that holds `: ` needs quotes, or the line above is indented differently"),
             ErrorKind::UnclosedFlowCollection { open } => {
                 let open = *open;
-                Problem::new(Kind::Yaml, format!("a `{open}` is never closed")).at(span).hint("it opens here")
+                Diagnostic::new(Kind::Yaml, format!("a `{open}` is never closed"))
+                    .at(span)
+                    .hint("it opens here")
             }
             ErrorKind::ExpectedBlockMappingKey => {
-                Problem::new(Kind::Yaml, "this line is indented differently from its neighbours")
+                Diagnostic::new(Kind::Yaml, "this line is indented differently from its neighbours")
                     .at(span)
                     .hint("line it up with the keys above it")
             }
-            ErrorKind::InvalidColonPlacement => problem.hint("is a `[`, a `{` or a quote above still open?"),
-            ErrorKind::UnknownAnchor => problem.hint("this alias names an anchor that no line above defines"),
-            _ if whole_line.contains("{{") => problem.hint("a value that begins with `{{` needs quotes"),
+            ErrorKind::InvalidColonPlacement => {
+                diagnostic.hint("is a `[`, a `{` or a quote above still open?")
+            }
+            ErrorKind::UnknownAnchor => {
+                diagnostic.hint("this alias names an anchor that no line above defines")
+            }
+            _ if whole_line.contains("{{") => diagnostic.hint("a value that begins with `{{` needs quotes"),
             _ if whole_line.contains(": %") || whole_line.contains("- %") => {
-                problem.hint("a value that begins with `%` needs quotes")
+                diagnostic.hint("a value that begins with `%` needs quotes")
             }
             _ if whole_line.contains(": @") || whole_line.contains(": `") => {
-                problem.hint("a value that begins with this character needs quotes")
+                diagnostic.hint("a value that begins with this character needs quotes")
             }
-            _ => problem,
+            _ => diagnostic,
         }
     }
 }
@@ -344,29 +350,29 @@ fn is_merge(key: &Node) -> bool {
     key.as_text() == Some("<<")
 }
 
-fn duplicate(first: &Node, second: &Node) -> Problem {
-    Problem::new(Kind::Yaml, format!("duplicate key `{}`", letters(second)))
+fn duplicate(first: &Node, second: &Node) -> Diagnostic {
+    Diagnostic::new(Kind::Yaml, format!("duplicate key `{}`", letters(second)))
         .at(second.span)
         .hint("rename it, or join the two")
         .label(first.span, "first defined here")
 }
 
-fn complex_key(node: &Node) -> Problem {
-    Problem::new(Kind::Yaml, format!("{} cannot be a key", node.describe()))
+fn complex_key(node: &Node) -> Diagnostic {
+    Diagnostic::new(Kind::Yaml, format!("{} cannot be a key", node.describe()))
         .at(node.span)
         .hint("a value that begins with `{` or `[` needs quotes")
 }
 
-fn unknown_tag(tag: &Tag, at: Span) -> Problem {
-    Problem::new(Kind::Yaml, format!("unknown tag `{}`", tag.original())).at(at).hint("remove it")
+fn unknown_tag(tag: &Tag, at: Span) -> Diagnostic {
+    Diagnostic::new(Kind::Yaml, format!("unknown tag `{}`", tag.original())).at(at).hint("remove it")
 }
 
-fn too_deep(at: Span) -> Problem {
-    Problem::new(Kind::Yaml, format!("nested more than {} levels deep", limits::YAML_DEPTH_MAX)).at(at)
+fn too_deep(at: Span) -> Diagnostic {
+    Diagnostic::new(Kind::Yaml, format!("nested more than {} levels deep", limits::YAML_DEPTH_MAX)).at(at)
 }
 
 /// Puts merged keys before the own ones, which win; of several merges the first wins.
-fn merged(own: Vec<(Node, Node)>, merges: Vec<(Span, Node)>) -> Result<Vec<(Node, Node)>, Problem> {
+fn merged(own: Vec<(Node, Node)>, merges: Vec<(Span, Node)>) -> Result<Vec<(Node, Node)>, Diagnostic> {
     if merges.is_empty() {
         return Ok(own);
     }
@@ -381,7 +387,7 @@ fn merged(own: Vec<(Node, Node)>, merges: Vec<(Span, Node)>) -> Result<Vec<(Node
         };
         if maps.is_empty() || maps.iter().any(|map| map.as_map().is_none()) {
             let message = format!("`<<` merges a map or a list of maps, not {}", source.describe());
-            return Err(Problem::new(Kind::Yaml, message).at(at));
+            return Err(Diagnostic::new(Kind::Yaml, message).at(at));
         }
         for (key, value) in maps.iter().flat_map(|map| map.as_map().unwrap_or(&[])) {
             if taken.insert(letters(key).to_string()) {

@@ -5,7 +5,7 @@
 
 use super::scalar::meaning;
 use serde_json::Value as Json;
-use zester_model::node::Meaning;
+use zester_model::node::ScalarType;
 
 /// On one line: `{a: [1, "x: y"]}`.
 pub fn flow(value: &Json) -> String {
@@ -159,7 +159,7 @@ fn stands_plain(text: &str, in_flow: bool) -> bool {
     // What PyYAML reads as a time, a date, or a truth value of the older kind.
     let number_like = (first.is_ascii_digit() || "+-.".contains(first)) && text.chars().all(alike);
     let word_like = matches!(text, "y" | "Y" | "n" | "N" | "=" | "<<");
-    meaning(text) == Meaning::Text
+    meaning(text) == ScalarType::Text
         && !number_like
         && !word_like
         && !"-?:,[]{}#&*!|>'\"%@` ".contains(first)
@@ -203,7 +203,7 @@ mod tests {
     fn read(text: &str) -> Json {
         match crate::parse_yaml(FileId(0), text) {
             Ok(node) => node.to_json(),
-            Err(problems) => panic!("{problems:?}:\n{text}"),
+            Err(diagnostics) => panic!("{diagnostics:?}:\n{text}"),
         }
     }
 

@@ -1,39 +1,39 @@
 //! What a plain scalar means: YAML 1.1 as PyYAML and Salt read it, without its sexagesimal numbers and dates.
 
-use zester_model::node::Meaning;
+use zester_model::node::ScalarType;
 
 /// Resolves a plain (unquoted) scalar.
 ///
 /// `0644` is the number 644, as in Salt: whoever wants a mode reads the letters. `1:30` and dates stay text: a port
 /// mapping read as 90 helps nobody.
-pub fn meaning(text: &str) -> Meaning {
+pub fn meaning(text: &str) -> ScalarType {
     // Nearly every scalar is a word or a path: their first letter settles it without any further look.
     match text.as_bytes().first() {
-        None => Meaning::Null,
+        None => ScalarType::Null,
         Some(b'~' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'y' | b'Y' | b'o' | b'O') => word(text),
         Some(b'0'..=b'9' | b'+' | b'-' | b'.') => number(text),
-        Some(_) => Meaning::Text,
+        Some(_) => ScalarType::Text,
     }
 }
 
-fn word(text: &str) -> Meaning {
+fn word(text: &str) -> ScalarType {
     match text {
-        "~" | "null" | "Null" | "NULL" => Meaning::Null,
-        "true" | "True" | "TRUE" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" => Meaning::Bool(true),
-        "false" | "False" | "FALSE" | "no" | "No" | "NO" | "off" | "Off" | "OFF" => Meaning::Bool(false),
-        _ => Meaning::Text,
+        "~" | "null" | "Null" | "NULL" => ScalarType::Null,
+        "true" | "True" | "TRUE" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" => ScalarType::Bool(true),
+        "false" | "False" | "FALSE" | "no" | "No" | "NO" | "off" | "Off" | "OFF" => ScalarType::Bool(false),
+        _ => ScalarType::Text,
     }
 }
 
-fn number(text: &str) -> Meaning {
+fn number(text: &str) -> ScalarType {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let sign = if text.starts_with('-') { "-" } else { "" };
     if let Some(whole) = integer(sign, unsigned) {
-        return Meaning::Int(whole);
+        return ScalarType::Int(whole);
     }
     match float(sign, unsigned) {
-        Some(value) => Meaning::Float(value),
-        None => Meaning::Text,
+        Some(value) => ScalarType::Float(value),
+        None => ScalarType::Text,
     }
 }
 
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     #[rule("S-9")]
     fn s9_plain_scalars_mean_what_salt_reads() {
-        use Meaning::{Bool, Float, Int, Null, Text};
+        use ScalarType::{Bool, Float, Int, Null, Text};
         let table = [
             ("", Null),
             ("~", Null),

@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use zester_compile::{Ask, Compiled, Functions, Inputs, Tree, compile};
 use zester_model::catalog::Catalog;
-use zester_model::problem::Problem;
+use zester_model::diagnostic::Diagnostic;
 use zester_model::program::State;
 use zester_model::source::{FileId, Sources};
 
@@ -75,7 +75,7 @@ pub fn run(tree: &Files, ask: &Ask, ordered: bool) -> Compiled {
         ordered,
     };
     let compiled = compile(&inputs, ask);
-    if compiled.problems.is_empty() && binds(&compiled) {
+    if compiled.diagnostics.is_empty() && binds(&compiled) {
         fits_the_schema(&compiled);
     }
     compiled
@@ -112,27 +112,27 @@ pub fn one(text: &str) -> Compiled {
 
 /// `states/c.zy:3:5: message [hint] {label}`, one line a problem.
 pub fn texts(compiled: &Compiled) -> Vec<String> {
-    compiled.problems.iter().map(|problem| text(compiled, problem)).collect()
+    compiled.diagnostics.iter().map(|diagnostic| text(compiled, diagnostic)).collect()
 }
 
-pub fn text(compiled: &Compiled, problem: &Problem) -> String {
-    text_in(&compiled.sources, problem)
+pub fn text(compiled: &Compiled, diagnostic: &Diagnostic) -> String {
+    text_in(&compiled.sources, diagnostic)
 }
 
-pub fn text_in(sources: &Sources, problem: &Problem) -> String {
-    let mut line = problem.span.map(|span| format!("{}: ", sources.place(span))).unwrap_or_default();
-    line.push_str(&problem.message);
-    if let Some(hint) = &problem.hint {
+pub fn text_in(sources: &Sources, diagnostic: &Diagnostic) -> String {
+    let mut line = diagnostic.span.map(|span| format!("{}: ", sources.place(span))).unwrap_or_default();
+    line.push_str(&diagnostic.message);
+    if let Some(hint) = &diagnostic.hint {
         line.push_str(&format!(" [{hint}]"));
     }
-    for label in &problem.labels {
+    for label in &diagnostic.labels {
         line.push_str(&format!(" {{{} {}}}", sources.place(label.span), label.text));
     }
     line
 }
 
 /// The one problem of a file.
-pub fn problem(source: &str) -> String {
+pub fn diagnostic(source: &str) -> String {
     let compiled = one(source);
     let found = texts(&compiled);
     assert_eq!(found.len(), 1, "{found:#?}");

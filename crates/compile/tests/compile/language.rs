@@ -32,15 +32,15 @@ fn s1_the_old_forms_of_salt_work() {
 #[rule("S-1")]
 fn s1_what_holds_no_state_is_refused() {
     assert_eq!(
-        problem("x: 5\n"),
+        diagnostic("x: 5\n"),
         "states/c.zy:1:1: `x` holds no state, but the number 5 [write `module.function:` below it, as in `file.managed:`]"
     );
     assert_eq!(
-        problem("file.managed:\n  - path: /x\n"),
+        diagnostic("file.managed:\n  - path: /x\n"),
         "states/c.zy:1:1: `file.managed` holds no state, but a list [a state needs an id above `file.managed`]"
     );
     assert_eq!(
-        problem("just a text\n"),
+        diagnostic("just a text\n"),
         "states/c.zy:1:1: a state file holds states, not the text `just a text` [write `id:`, and below it `module.function:`]"
     );
     assert_eq!(names(&one("")), Vec::<String>::new());
@@ -62,10 +62,10 @@ fn s2_the_primary_parameter_defaults_to_the_id_and_name_is_its_alias() {
 #[rule("S-3")]
 fn s3_an_unknown_module_suggests_the_nearest() {
     assert_eq!(
-        problem("ok:\n  test.nop: []\nbad:\n  file.manged:\n    - path: /x\n"),
+        diagnostic("ok:\n  test.nop: []\nbad:\n  file.manged:\n    - path: /x\n"),
         "states/c.zy:4:3: unknown module `file.manged` [did you mean `file.managed`?]"
     );
-    assert!(problem("x:\n  pkg: []\n").contains("[name a function: pkg.installed, pkg.removed]"));
+    assert!(diagnostic("x:\n  pkg: []\n").contains("[name a function: pkg.installed, pkg.removed]"));
 }
 
 #[test]
@@ -76,20 +76,20 @@ fn s3_an_unknown_parameter_suggests_the_nearest() {
         texts(&compiled),
         ["states/c.zy:4:7: unknown parameter `contnet` of file.managed [did you mean `content`?]"]
     );
-    assert_eq!(compiled.problems[0].notes, ["`zester doc file.managed` lists the parameters"]);
-    assert!(problem("x:\n  test.nop:\n    - requier: []\n").ends_with("[did you mean `require`?]"));
+    assert_eq!(compiled.diagnostics[0].notes, ["`zester doc file.managed` lists the parameters"]);
+    assert!(diagnostic("x:\n  test.nop:\n    - requier: []\n").ends_with("[did you mean `require`?]"));
 }
 
 #[test]
 #[rule("S-3")]
 fn s3_a_missing_or_repeated_parameter_is_an_error() {
-    assert_eq!(problem("/x:\n  file.symlink: []\n"), "states/c.zy:2:3: file.symlink needs `target`");
+    assert_eq!(diagnostic("/x:\n  file.symlink: []\n"), "states/c.zy:2:3: file.symlink needs `target`");
     assert_eq!(
-        problem("x:\n  cmd.run:\n    - env: {A: b}\n    - environment: {C: d}\n"),
+        diagnostic("x:\n  cmd.run:\n    - env: {A: b}\n    - environment: {C: d}\n"),
         "states/c.zy:4:7: `environment` is given twice {states/c.zy:3:7 first given here}"
     );
     assert_eq!(
-        problem("x:\n  file.managed:\n    - path: /a\n    - name: /b\n"),
+        diagnostic("x:\n  file.managed:\n    - path: /a\n    - name: /b\n"),
         "states/c.zy:4:7: `path` (`name`) is given twice {states/c.zy:3:7 first given here}"
     );
 }
@@ -124,7 +124,7 @@ fn s3_all_problems_of_all_files_are_collected() {
 #[rule("S-3")]
 fn s3_a_loose_item_says_what_is_missing() {
     assert_eq!(
-        problem("x:\n  file.managed:\n    - path:/x\n"),
+        diagnostic("x:\n  file.managed:\n    - path:/x\n"),
         "states/c.zy:3:7: expected `name: value`, found the text `path:/x` [put a blank behind the colon]"
     );
 }
@@ -277,7 +277,7 @@ fn s7_names_and_use_take_any_name_of_a_parameter() {
 #[rule("S-5")]
 fn s5_extending_an_unknown_state_is_an_error() {
     assert_eq!(
-        problem("extend:\n  nobod:\n    test.nop: []\nnobody:\n  test.nop: []\n"),
+        diagnostic("extend:\n  nobod:\n    test.nop: []\nnobody:\n  test.nop: []\n"),
         "states/c.zy:3:5: extend of unknown state \"test.nop:nobod\" [did you mean `nobody`?]"
     );
 }
@@ -293,7 +293,7 @@ fn s6_the_same_name_twice_is_an_error_with_both_places() {
         ]
     );
     assert_eq!(
-        problem("x:\n  cmd.run: []\nx:\n  cmd.run: []\n"),
+        diagnostic("x:\n  cmd.run: []\nx:\n  cmd.run: []\n"),
         "states/c.zy:3:1: duplicate key `x` [rename it, or join the two] {states/c.zy:1:1 first defined here}"
     );
     let several = one("x:\n  cmd.run: []\n  test.nop: []\n");
@@ -311,11 +311,11 @@ fn s7_names_makes_a_state_of_each_name() {
     assert_eq!(param(&compiled, "file.managed:/b", "path"), json!("/b"));
     assert_eq!(edges(&compiled, "test.nop:after"), ["require file.managed:/b", "require file.managed:/a"]);
     assert_eq!(
-        problem("x:\n  pkg.installed:\n    - name: a\n    - names: [b]\n"),
+        diagnostic("x:\n  pkg.installed:\n    - name: a\n    - names: [b]\n"),
         "states/c.zy:3:7: `name` and `names` cannot stand together {states/c.zy:4:7 `names` is here}"
     );
     assert_eq!(
-        problem("x:\n  pkg.installed:\n    - names: [b, b]\n"),
+        diagnostic("x:\n  pkg.installed:\n    - names: [b, b]\n"),
         "states/c.zy:3:18: dag: duplicate state \"pkg.installed:b\" [give one of them another id, or change the first with `extend`] {states/c.zy:3:15 first declared here}"
     );
 }
@@ -363,20 +363,20 @@ fn s9_yaml_habits_of_salt_files_work() {
     assert_eq!(param(&compiled, "file.managed:one", "makedirs"), json!(true));
     state(&compiled, "test.nop:three");
     assert_eq!(
-        problem("x:\n\ttest.nop: []\n"),
+        diagnostic("x:\n\ttest.nop: []\n"),
         "states/c.zy:2:1: a tab cannot indent YAML [replace it by spaces]"
     );
     assert_eq!(
-        problem("x:\n  cmd.run:\n    - name: \"echo\ny:\n  test.nop: []\n"),
+        diagnostic("x:\n  cmd.run:\n    - name: \"echo\ny:\n  test.nop: []\n"),
         "states/c.zy:3:13: a quote is never closed [it opens here]"
     );
-    assert_eq!(problem("x:\n  test.nop: [\n"), "states/c.zy:2:13: a `[` is never closed [it opens here]");
-    assert_eq!(problem("x: !foo\n  test.nop: []\n"), "states/c.zy:1:4: unknown tag `!foo` [remove it]");
+    assert_eq!(diagnostic("x:\n  test.nop: [\n"), "states/c.zy:2:13: a `[` is never closed [it opens here]");
+    assert_eq!(diagnostic("x: !foo\n  test.nop: []\n"), "states/c.zy:1:4: unknown tag `!foo` [remove it]");
     assert_eq!(
-        problem("x:\n  test.nop: [*nope]\n").split(" [").next(),
+        diagnostic("x:\n  test.nop: [*nope]\n").split(" [").next(),
         Some("states/c.zy:2:14: not YAML: while parsing node, found unknown anchor")
     );
-    assert!(problem("a: 1\n---\nb: 2\n").starts_with("states/c.zy:2:1: a second document begins here"));
+    assert!(diagnostic("a: 1\n---\nb: 2\n").starts_with("states/c.zy:2:1: a second document begins here"));
 }
 
 #[test]
@@ -387,11 +387,11 @@ fn s9_aliases_are_bounded() {
         let items = vec![format!("*a{}", level - 1); 10].join(", ");
         bomb.push_str(&format!("a{level}: &a{level} [{items}]\n"));
     }
-    assert!(problem(&bomb).contains("aliases counted as often as used"));
-    assert!(problem("x: &a [*a]\n").contains("an alias stands inside what it names"));
-    assert!(problem(&"[".repeat(100_000)).contains("nested more than 128 levels deep"));
+    assert!(diagnostic(&bomb).contains("aliases counted as often as used"));
+    assert!(diagnostic("x: &a [*a]\n").contains("an alias stands inside what it names"));
+    assert!(diagnostic(&"[".repeat(100_000)).contains("nested more than 128 levels deep"));
     let deep: String = (0..4_000).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect();
-    assert!(problem(&deep).contains("nested more than 128 levels deep"));
+    assert!(diagnostic(&deep).contains("nested more than 128 levels deep"));
 }
 
 #[test]
@@ -403,12 +403,12 @@ fn s16_guards_take_a_command_or_a_list() {
     assert_eq!(attributes.onlyif, ["test -f /x"]);
     assert_eq!(attributes.unless, ["a", "b c"]);
     assert_eq!(attributes.check_cmd, ["true"]);
-    assert!(problem("x:\n  test.nop:\n    - check_cmd: [{fun: test.echo}]\n").contains("not a map"));
+    assert!(diagnostic("x:\n  test.nop:\n    - check_cmd: [{fun: test.echo}]\n").contains("not a map"));
     assert!(
-        problem("x:\n  test.nop:\n    - onlyif: [{name: x}]\n")
+        diagnostic("x:\n  test.nop:\n    - onlyif: [{name: x}]\n")
             .contains("not a map [write the command, or `fun:")
     );
-    assert!(problem("x:\n  test.nop:\n    - onlyif:\n").starts_with("states/c.zy:3:"));
+    assert!(diagnostic("x:\n  test.nop:\n    - onlyif:\n").starts_with("states/c.zy:3:"));
 }
 
 #[test]
@@ -419,7 +419,7 @@ fn s17_order_is_a_number_first_or_last() {
     };
     assert_eq!((order("first"), order("last"), order("-5")), (-1_000_000, 1_000_000, -5));
     assert_eq!(
-        problem("x:\n  test.nop:\n    - order: soon\n"),
+        diagnostic("x:\n  test.nop:\n    - order: soon\n"),
         "states/c.zy:3:14: `order` takes a number, not the text `soon` [write a number, `first` or `last`]"
     );
 }
@@ -449,7 +449,7 @@ fn s18_retry_is_a_number_or_a_map() {
         ("-1", "the tries of `retry`"),
         ("5000", "the tries of `retry`"),
     ] {
-        let found = problem(&format!("x:\n  test.nop: [{{retry: {value}}}]\n"));
+        let found = diagnostic(&format!("x:\n  test.nop: [{{retry: {value}}}]\n"));
         assert!(found.contains(why), "{value}: {found}");
     }
 }
@@ -491,7 +491,7 @@ fn s47_a_guard_may_ask_a_function() {
         ]
     );
     assert_eq!(
-        problem("x:\n  test.nop:\n    - onlyif:\n      - fun: test.ech\n"),
+        diagnostic("x:\n  test.nop:\n    - onlyif:\n      - fun: test.ech\n"),
         "states/c.zy:4:14: unknown function `test.ech` [did you mean `test.echo`?]"
     );
 }
@@ -573,7 +573,7 @@ fn s6_a_duplicate_key_hides_nothing_else_that_is_wrong() {
 #[rule("S-19")]
 fn s19_failhard_is_true_or_false() {
     assert!(state(&one("x:\n  test.nop: [{failhard: yes}]\n"), "test.nop:x").attributes.failhard);
-    assert!(problem("x:\n  test.nop: [{failhard: 5}]\n").contains("`failhard`: expected true or false"));
+    assert!(diagnostic("x:\n  test.nop: [{failhard: 5}]\n").contains("`failhard`: expected true or false"));
 }
 
 #[test]
@@ -612,20 +612,20 @@ fn s38_manifests_are_ordered_and_ensure_decides_the_kind() {
     assert_eq!(edges(&compiled, "cmd.run:also"), ["order exec.run:run it"]);
     assert_eq!(param(&compiled, "pkg.installed:git", "version"), json!("2.1"));
     assert!(
-        problem("- file: {/x: {ensure: maybe}}\n")
+        diagnostic("- file: {/x: {ensure: maybe}}\n")
             .contains("`ensure` of file is one of present, absent, directory")
     );
     // What `ensure` stands for may be a kind that there is not.
-    assert!(problem("- service: {nginx: {ensure: stopped}}\n").contains("unknown module `service.dead`"));
+    assert!(diagnostic("- service: {nginx: {ensure: stopped}}\n").contains("unknown module `service.dead`"));
     assert_eq!(
-        problem("- widget: {x: {}}\n"),
+        diagnostic("- widget: {x: {}}\n"),
         "states/c.zy:1:3: unknown type `widget` [the types are exec, file, package, service, and any `module.function`]"
     );
     assert_eq!(
-        problem("- fiel:\n    - /x:\n"),
+        diagnostic("- fiel:\n    - /x:\n"),
         "states/c.zy:1:3: unknown type `fiel` [did you mean `file`?]"
     );
-    assert!(problem("- 5\n").contains("an ordered manifest lists `- type:` entries, not the number 5"));
+    assert!(diagnostic("- 5\n").contains("an ordered manifest lists `- type:` entries, not the number 5"));
 }
 
 #[test]
@@ -643,7 +643,7 @@ fn s40_ordered_files_run_top_to_bottom_unless_a_requisite_says_otherwise() {
     assert_eq!(edges(&back, "test.nop:c"), ["order test.nop:a"]);
     let flag = run(&files(&[("c.zy", &text[10..])]), &Ask::References(vec!["c".into()]), true);
     assert_eq!(edges(&flag, "test.nop:b"), ["order test.nop:a"]);
-    assert!(problem("#!py\n").contains("unknown renderer `py`"));
+    assert!(diagnostic("#!py\n").contains("unknown renderer `py`"));
 }
 
 #[test]
@@ -684,7 +684,7 @@ fn s40_lint_points_out_what_nothing_orders() {
     let advice = |text: &str| {
         let compiled = one(text);
         assert_eq!(texts(&compiled), Vec::<String>::new());
-        lint(&compiled).iter().map(|problem| self::text(&compiled, problem)).collect::<Vec<_>>()
+        lint(&compiled).iter().map(|diagnostic| self::text(&compiled, diagnostic)).collect::<Vec<_>>()
     };
     let loose = advice("/x:\n  pkg.installed: []\n  file.touch: []\n");
     assert_eq!(loose.len(), 1);

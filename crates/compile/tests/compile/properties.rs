@@ -114,8 +114,8 @@ proptest! {
     #[rule("S-9")]
     fn s9_the_composer_never_panics(text in dense(), other in ".{0,60}") {
         for text in [&text, &other] {
-            if let Err(problems) = parse_yaml(FileId(0), text) {
-                prop_assert!(problems.iter().all(|problem| problem.span.is_some()));
+            if let Err(diagnostics) = parse_yaml(FileId(0), text) {
+                prop_assert!(diagnostics.iter().all(|diagnostic| diagnostic.span.is_some()));
             }
         }
     }
@@ -128,7 +128,7 @@ proptest! {
         let count = compiled.program.states.len();
         for state in &compiled.program.states {
             prop_assert!(state.edges.iter().all(|edge| edge.target < count));
-            prop_assert!(!state.broken || !compiled.problems.is_empty());
+            prop_assert!(!state.broken || !compiled.diagnostics.is_empty());
         }
     }
 

@@ -147,19 +147,19 @@ fn s11_sls_means_what_that_file_includes_as_well() {
 fn s23_an_unknown_target_names_both_states_and_suggests_with_a_place() {
     let text = "deploy_config:\n  file.managed: []\nstart_nginx:\n  cmd.run:\n    - require:\n      - file.managed:deploy_confg\n";
     assert_eq!(
-        problem(text),
+        diagnostic(text),
         "states/c.zy:6:9: dag: state \"cmd.run:start_nginx\" requires unknown state \"file.managed:deploy_confg\" [did you mean `file.managed:deploy_config` (states/c.zy:2:3)?] {states/c.zy:2:3 file.managed:deploy_config is declared here}"
     );
     assert!(
-        problem(&text.replace("file.managed:deploy_confg", "file: deploy_confg"))
+        diagnostic(&text.replace("file.managed:deploy_confg", "file: deploy_confg"))
             .contains("requires unknown state \"file.managed:deploy_confg\"")
     );
     assert!(
-        problem("x:\n  test.nop:\n    - require: [file.touch: y]\n")
+        diagnostic("x:\n  test.nop:\n    - require: [file.touch: y]\n")
             .contains("unknown state \"file.touch:y\"")
     );
     assert!(
-        problem("x:\n  test.nop:\n    - require_in: [widget: y]\n").contains("unknown state \"widget:y\"")
+        diagnostic("x:\n  test.nop:\n    - require_in: [widget: y]\n").contains("unknown state \"widget:y\"")
     );
 }
 
@@ -167,15 +167,15 @@ fn s23_an_unknown_target_names_both_states_and_suggests_with_a_place() {
 #[rule("S-23")]
 fn s23_a_broken_state_makes_no_further_noise() {
     assert!(
-        problem("bad:\n  file.manged: []\nx:\n  test.nop:\n    - require: [file: bad, bad]\n")
+        diagnostic("bad:\n  file.manged: []\nx:\n  test.nop:\n    - require: [file: bad, bad]\n")
             .contains("unknown module")
     );
     assert!(
-        problem("include: [gone]\nx:\n  test.nop:\n    - require: [file: there]\n")
+        diagnostic("include: [gone]\nx:\n  test.nop:\n    - require: [file: there]\n")
             .contains("no file for `gone`")
     );
     assert_eq!(
-        problem("x:\n  test.nop:\n    - require:\n      - [a]\n"),
+        diagnostic("x:\n  test.nop:\n    - require:\n      - [a]\n"),
         "states/c.zy:4:9: `require` names states, not a list [write `- module.function:id` or `- module: id`]"
     );
 }
@@ -189,10 +189,10 @@ fn s3_an_unknown_kind_makes_one_error_whatever_requires_it() {
         "bad:\n  file.manged:\n    - path: /etc/x\nx:\n  test.nop:\n    - require: [file: /etc/x]\n";
     let extended = "bad:\n  file.manged: []\nextend:\n  bad:\n    file.managed:\n      - content: x\n";
     for text in [format!("{bad}{uses}"), by_path.to_string(), extended.to_string()] {
-        let found = problem(&text);
+        let found = diagnostic(&text);
         assert!(found.contains("unknown module `file.manged` [did you mean `file.managed`?]"), "{found}");
     }
-    assert!(problem("x: 5\ny:\n  test.nop: [{require: [x]}]\n").contains("`x` holds no state"));
+    assert!(diagnostic("x: 5\ny:\n  test.nop: [{require: [x]}]\n").contains("`x` holds no state"));
 }
 
 #[test]
@@ -225,10 +225,10 @@ fn s41_use_copies_what_is_not_set() {
 #[rule("S-41")]
 fn s41_what_salt_has_and_we_have_not_is_never_ignored() {
     for key in ["fire_event", "parallel", "aggregate", "reload_modules", "reload_grains", "reload_pillar"] {
-        let found = problem(&format!("x:\n  test.nop:\n    - {key}: true\n"));
+        let found = diagnostic(&format!("x:\n  test.nop:\n    - {key}: true\n"));
         assert!(found.starts_with(&format!("states/c.zy:3:7: `{key}` is not supported [")), "{found}");
     }
-    assert!(problem("x:\n  test.nop: [{fire_event: true}]\n").contains("there are no events yet"));
+    assert!(diagnostic("x:\n  test.nop: [{fire_event: true}]\n").contains("there are no events yet"));
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn s23_a_mistake_in_a_loop_is_reported_once_and_counted() {
             "states/c.zy:5:15: dag: state \"test.nop:s0\" requires unknown state \"file.managed:nope\""
         ]
     );
-    assert_eq!(compiled.problems[1].notes, ["the same for 49 more states from this line"]);
+    assert_eq!(compiled.diagnostics[1].notes, ["the same for 49 more states from this line"]);
     let two = one("x:\n  test.nop:\n    - a: 1\n    - b: 2\n");
     assert_eq!(texts(&two).len(), 2);
 }

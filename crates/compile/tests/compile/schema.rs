@@ -118,8 +118,9 @@ fn refused(text: &str) -> Option<String> {
         ordered: false,
     };
     let rendered = render(&inputs, "c.zy", text, &serde_json::Map::new());
-    let rendered = rendered.unwrap_or_else(|(_, problems)| panic!("{problems:?}\n{text}"));
-    let node = parse_yaml(FileId(0), &rendered).unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));
+    let rendered = rendered.unwrap_or_else(|(_, diagnostics)| panic!("{diagnostics:?}\n{text}"));
+    let node =
+        parse_yaml(FileId(0), &rendered).unwrap_or_else(|diagnostics| panic!("{diagnostics:?}\n{text}"));
     misfit(zester_resources::schema_once(), &node.to_json())
 }
 
@@ -190,7 +191,7 @@ fn s3_the_schema_takes_every_tree_of_the_conformance_cases() {
             let states = tree.iter().filter(|(path, _)| path.ends_with(".zy") || path.ends_with(".sls"));
             for (path, _) in states.filter(|(path, _)| !path.starts_with("top.")) {
                 // What compiles is held against the schema there.
-                tried += usize::from(asked(&tree, path).problems.is_empty());
+                tried += usize::from(asked(&tree, path).diagnostics.is_empty());
             }
         }
     }

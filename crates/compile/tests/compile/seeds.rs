@@ -45,7 +45,7 @@ fn s38_every_complete_state_file_of_seed_001_compiles() {
 #[rule("S-38")]
 fn s38_an_example_that_names_a_state_it_does_not_show_compiles_with_that_state_added() {
     let watch = seed("001_watch.zy");
-    assert!(problem(&watch).contains("requires unknown state \"pkg.installed:install_nginx\""));
+    assert!(diagnostic(&watch).contains("requires unknown state \"pkg.installed:install_nginx\""));
     let compiled = one(&format!("install_nginx:\n  pkg.installed:\n    - name: nginx\n{watch}"));
     assert_eq!(edges(&compiled, "cmd.run:restart_nginx"), ["watch file.managed:deploy_config"]);
     assert!(

@@ -18,8 +18,9 @@ fn read(list: &[(&str, &str)], which: &SettingsFiles) -> Result<Json, Vec<String
         id: "web-01",
         ordered: false,
     };
-    settings(&inputs, which)
-        .map_err(|(sources, problems)| problems.iter().map(|problem| text_in(&sources, problem)).collect())
+    settings(&inputs, which).map_err(|(sources, diagnostics)| {
+        diagnostics.iter().map(|diagnostic| text_in(&sources, diagnostic)).collect()
+    })
 }
 
 fn assigned(list: &[(&str, &str)]) -> Result<Json, Vec<String>> {

@@ -18,11 +18,11 @@ fn rendered_with(list: &[(&str, &str)], text: &str) -> Result<String, String> {
         id: "web-01",
         ordered: false,
     };
-    render(&inputs, "dir/t.jinja", text, &serde_json::Map::new()).map_err(|(sources, problems)| {
-        let problem = &problems[0];
-        let place = problem.span.map(|span| sources.place(span)).unwrap_or_default();
-        let hint = problem.hint.as_ref().map(|hint| format!(" [{hint}]")).unwrap_or_default();
-        format!("{place}: {}{hint}", problem.message)
+    render(&inputs, "dir/t.jinja", text, &serde_json::Map::new()).map_err(|(sources, diagnostics)| {
+        let diagnostic = &diagnostics[0];
+        let place = diagnostic.span.map(|span| sources.place(span)).unwrap_or_default();
+        let hint = diagnostic.hint.as_ref().map(|hint| format!(" [{hint}]")).unwrap_or_default();
+        format!("{place}: {}{hint}", diagnostic.message)
     })
 }
 
@@ -455,10 +455,10 @@ fn c7_included_templates_keep_their_own_positions() {
 #[rule("C-7")]
 fn c7_yaml_errors_in_rendered_text_point_at_the_source() {
     assert_eq!(
-        problem("{% set x = 1 %}\na:\n  test.nop: []\na:\n  test.nop: []\n"),
+        diagnostic("{% set x = 1 %}\na:\n  test.nop: []\na:\n  test.nop: []\n"),
         "states/c.zy:4:1: duplicate key `a` [rename it, or join the two] {states/c.zy:2:1 first defined here}"
     );
-    assert!(problem("{% if true %}\na: b: c\n{% endif %}\n").starts_with("states/c.zy:2:5: not YAML"));
+    assert!(diagnostic("{% if true %}\na: b: c\n{% endif %}\n").starts_with("states/c.zy:2:5: not YAML"));
 }
 
 #[test]
@@ -504,7 +504,7 @@ fn s10_context_lies_over_the_usual_variables_and_settings_files_keep_positions()
     let text = render(&inputs, "x", "{{ port }}{% do list %}", context.as_object().unwrap());
     assert!(text.is_err());
     let text = render(&inputs, "x", "{{ port }}{{ list[0] }}\n", context.as_object().unwrap());
-    assert_eq!(text.map_err(|(_, problems)| problems), Ok("811\n".into()));
+    assert_eq!(text.map_err(|(_, diagnostics)| diagnostics), Ok("811\n".into()));
 }
 
 /// What goes wrong when `c.zy` is compiled with another file beside it.

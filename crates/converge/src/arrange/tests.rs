@@ -47,15 +47,15 @@ fn compiled_from(tree: &dyn Tree, asked: &[&str]) -> Compiled {
 
 /// Problems if there are any, else advice; one sentence each.
 fn said(path: &str, text: &str) -> Vec<String> {
-    Plan::problems(compiled(path, text)).iter().map(|problem| problem.message.clone()).collect()
+    Plan::diagnostics(compiled(path, text)).iter().map(|diagnostic| diagnostic.message.clone()).collect()
 }
 
 /// `a<b` for each auto edge: b waits for a. Ids only.
 fn auto(text: &str) -> Vec<String> {
     let mut compiled = compiled("c.zy", text);
-    let problems = compiled.problems.clone();
-    let joined = crate::plan::bind_and_graph(&mut compiled.program, &compiled.sources, problems);
-    let graph = joined.unwrap_or_else(|problems| panic!("{problems:?}")).graph;
+    let diagnostics = compiled.diagnostics.clone();
+    let joined = crate::plan::bind_and_graph(&mut compiled.program, &compiled.sources, diagnostics);
+    let graph = joined.unwrap_or_else(|diagnostics| panic!("{diagnostics:?}")).graph;
     let edges =
         graph.ranked().iter().flat_map(|node| graph.needs(*node).iter().map(move |edge| (node, edge)));
     let mut found: Vec<String> = edges
@@ -142,9 +142,9 @@ q: {pkg.removed: [{name: curl}]}
             "pkg.installed:p and pkg.removed:q want different things of the package curl",
         ]
     );
-    let problems = Plan::problems(compiled("c.zy", text));
-    assert_eq!(problems[0].span.map(|span| span.line), Some(3));
-    assert_eq!(problems[0].labels.iter().map(|label| label.span.line).collect::<Vec<_>>(), [2]);
+    let diagnostics = Plan::diagnostics(compiled("c.zy", text));
+    assert_eq!(diagnostics[0].span.map(|span| span.line), Some(3));
+    assert_eq!(diagnostics[0].labels.iter().map(|label| label.span.line).collect::<Vec<_>>(), [2]);
 }
 
 #[test]
@@ -155,9 +155,9 @@ a: {file.managed: [{path: /etc/motd}, {content: A}]}
 between: {test.nop: [{require: [{file: a}]}]}
 b: {file.absent: [{path: /etc/motd}, {onfail: [{test: between}]}]}
 ";
-    let found = Plan::problems(compiled("c.zy", text));
+    let found = Plan::diagnostics(compiled("c.zy", text));
     assert_eq!(found.len(), 1, "{found:?}");
-    assert_eq!(found[0].kind, zester_model::problem::Kind::Lint);
+    assert_eq!(found[0].kind, zester_model::diagnostic::Kind::Lint);
     assert!(found[0].message.contains("want different things of /etc/motd"), "{found:?}");
 }
 
@@ -187,9 +187,9 @@ fn s57_in_a_salt_file_they_run_as_declared_with_a_warning() {
 z: {file.managed: [{path: /etc/motd}, {content: A}]}
 a: {file.managed: [{path: /etc/motd}, {content: B}]}
 ";
-    let found = Plan::problems(compiled("c.sls", text));
+    let found = Plan::diagnostics(compiled("c.sls", text));
     assert_eq!(found.len(), 1, "{found:?}");
-    assert_eq!(found[0].kind, zester_model::problem::Kind::Lint);
+    assert_eq!(found[0].kind, zester_model::diagnostic::Kind::Lint);
     assert!(found[0].hint.as_deref().is_some_and(|hint| hint.contains("as declared")), "{found:?}");
     assert_eq!(said("c.zy", text).len(), 1);
 }
@@ -208,9 +208,9 @@ fn s57_between_a_salt_file_and_one_of_ours_it_is_an_error() {
         }
     }
     for asked in [["ours.zy", "salt.sls"], ["salt.sls", "ours.zy"]] {
-        let found = Plan::problems(compiled_from(&Two, &asked));
+        let found = Plan::diagnostics(compiled_from(&Two, &asked));
         assert_eq!(found.len(), 1, "{found:?}");
-        assert_ne!(found[0].kind, zester_model::problem::Kind::Lint, "{found:?}");
+        assert_ne!(found[0].kind, zester_model::diagnostic::Kind::Lint, "{found:?}");
         assert!(found[0].message.contains("want different things of /etc/motd"), "{found:?}");
     }
 }

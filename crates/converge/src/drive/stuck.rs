@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use zester_host::process::Later;
+use zester_host::process::BoxFuture;
 
 /// How long states have to end after a cancel: longer than a command that has to be killed needs (S-32).
 pub(super) const GRACE: Duration = Duration::from_secs(7);
@@ -56,7 +56,7 @@ impl Pulse {
 
 /// A task with a pulse.
 pub(super) struct Watched<T> {
-    pub(super) work: Later<'static, T>,
+    pub(super) work: BoxFuture<'static, T>,
     pub(super) pulse: Pulse,
 }
 

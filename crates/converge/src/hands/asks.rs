@@ -7,7 +7,7 @@ use crate::settings::walk;
 use serde_json::Value as Json;
 use std::time::Duration;
 use zester_engine::NodeId;
-use zester_host::{Fault, FaultKind, Look, Missing, Processes};
+use zester_host::{Fault, FaultKind, HostRead, Missing, Processes};
 use zester_model::program::FunctionGuard;
 
 impl StateHands {
@@ -35,7 +35,12 @@ impl StateHands {
         Ok(true)
     }
 
-    fn answer(&self, ask: &FunctionGuard, look: &dyn Look, processes: &dyn Processes) -> Result<Json, Fault> {
+    fn answer(
+        &self,
+        ask: &FunctionGuard,
+        look: &dyn HostRead,
+        processes: &dyn Processes,
+    ) -> Result<Json, Fault> {
         let name = &ask.function;
         let fault = |why: String| Fault::new(FaultKind::Unsupported, format!("the guard `{name}`: {why}"));
         let function = functions::find(name).filter(|function| function.access <= Access::Command);

@@ -9,7 +9,7 @@ use super::appended::appended;
 use crate::journal::Journal;
 use std::path::Path;
 use zester_engine::{NodeId, Outcome};
-use zester_host::process::Later;
+use zester_host::process::BoxFuture;
 use zester_host::{Exit, Fault, FaultKind};
 use zester_model::limits::STDERR_TAIL_LINES;
 use zester_model::outcome::Details;
@@ -128,7 +128,7 @@ pub(super) struct CheckCmd<'a> {
 }
 
 impl Proof for CheckCmd<'_> {
-    fn pass<'a>(&'a self, candidate: &'a Path) -> Later<'a, Result<(), Fault>> {
+    fn pass<'a>(&'a self, candidate: &'a Path) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(async move {
             let path = words::quoted(&candidate.to_string_lossy());
             for command in &self.state.attributes.check_cmd {

@@ -6,8 +6,8 @@
 use super::NO_SUCH_PROGRAM;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio_util::sync::CancellationToken;
-use zester_host::process::Later;
-use zester_host::{Exit, Fault, FaultKind, Launch, Live, Processes};
+use zester_host::process::BoxFuture;
+use zester_host::{Exit, Fault, FaultKind, Launch, OutputSink, Processes};
 
 pub(super) struct Started<'a> {
     processes: &'a dyn Processes,
@@ -35,9 +35,9 @@ impl Processes for Started<'_> {
     fn run<'a>(
         &'a self,
         launch: &'a Launch,
-        live: Option<Live>,
+        live: Option<OutputSink>,
         cancel: &'a CancellationToken,
-    ) -> Later<'a, Result<Exit, Fault>> {
+    ) -> BoxFuture<'a, Result<Exit, Fault>> {
         Box::pin(async move {
             let ended = self.processes.run(launch, live, cancel).await;
             match &ended {

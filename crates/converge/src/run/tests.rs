@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use zester_engine::NodeId;
 use zester_host::process::fake::{Scripted, command_line, exit};
-use zester_host::{NewFile, Owner, Touch};
+use zester_host::{HostWrite, NewFile, Owner};
 use zester_rule::rule;
 
 /// How long a test waits for something that must come.

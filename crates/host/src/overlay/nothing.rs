@@ -1,7 +1,7 @@
 //! A machine with nothing on it: the ground that tests stand on.
 
 use crate::fault::Fault;
-use crate::files::{Group, Look, Meta, Owner, Sort, User};
+use crate::files::{Group, HostRead, Meta, Owner, Sort, User};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -12,8 +12,8 @@ fn missing(doing: &str, path: &Path) -> Fault {
     Fault::io(doing, path, std::io::ErrorKind::NotFound.into())
 }
 
-impl Look for Nothing {
-    fn without_links(&self) -> &dyn Look {
+impl HostRead for Nothing {
+    fn without_links(&self) -> &dyn HostRead {
         self
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Attributes, Content, Entry};
 use crate::fault::{Fault, FaultKind};
-use crate::files::{Look, Meta, Sort};
+use crate::files::{HostRead, Meta, Sort};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
@@ -55,7 +55,7 @@ impl Found {
         }
     }
 
-    pub(super) fn into_entry(self, below: &dyn Look, path: &Path) -> Result<Entry, Fault> {
+    pub(super) fn into_entry(self, below: &dyn HostRead, path: &Path) -> Result<Entry, Fault> {
         let meta = match self {
             Found::Above(entry) => return Ok(entry),
             Found::Below(meta) => meta,
@@ -73,7 +73,7 @@ impl Found {
 type Entries = BTreeMap<PathBuf, Entry>;
 
 /// What stands at a path whose links are all followed.
-fn find(below: &dyn Look, entries: &Entries, path: &Path) -> Result<Option<Found>, Fault> {
+fn find(below: &dyn HostRead, entries: &Entries, path: &Path) -> Result<Option<Found>, Fault> {
     match entries.get(path) {
         Some(Entry::Gone) => return Ok(None),
         Some(entry) => return Ok(Some(Found::Above(entry.clone()))),
@@ -102,7 +102,7 @@ fn steps(path: &Path) -> impl DoubleEndedIterator<Item = OsString> + '_ {
 /// Walks a path. `None` where a parent is missing or is no directory; a [`Place`] with nothing found where
 /// only the last name is missing.
 pub(super) fn resolve(
-    below: &dyn Look,
+    below: &dyn HostRead,
     entries: &Entries,
     path: &Path,
     follow: bool,

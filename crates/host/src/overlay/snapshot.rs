@@ -3,7 +3,7 @@
 use super::{Overlay, Sort};
 use crate::digest::sha256_hex;
 use crate::fault::Fault;
-use crate::files::Look;
+use crate::files::HostRead;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

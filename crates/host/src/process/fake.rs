@@ -1,6 +1,6 @@
 //! Commands that answer from a script: recorded output of real tools, for tests of what shells out.
 
-use super::{Captured, Exit, Later, Launch, Live, Processes, Program};
+use super::{BoxFuture, Captured, Exit, Launch, OutputSink, Processes, Program};
 use crate::fault::{Fault, FaultKind};
 use std::sync::{Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
@@ -63,9 +63,9 @@ impl Processes for Scripted {
     fn run<'a>(
         &'a self,
         launch: &'a Launch,
-        live: Option<Live>,
+        live: Option<OutputSink>,
         _cancel: &'a CancellationToken,
-    ) -> Later<'a, Result<Exit, Fault>> {
+    ) -> BoxFuture<'a, Result<Exit, Fault>> {
         let line = command_line(launch);
         self.ran.lock().unwrap_or_else(PoisonError::into_inner).push(line.clone());
         let answer = self.rules.iter().find_map(|rule| rule(launch));

@@ -1,6 +1,6 @@
 //! What a command writes: the head and the tail are kept, every line can be watched.
 
-use super::{Captured, Launch, Live};
+use super::{Captured, Launch, OutputSink};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -73,7 +73,7 @@ fn after_cut(bytes: &[u8]) -> &[u8] {
 
 /// Cuts a stream into lines for those who watch.
 struct Lines {
-    live: Live,
+    live: OutputSink,
     begun: Vec<u8>,
 }
 
@@ -102,7 +102,7 @@ struct Stream<R> {
 }
 
 impl<R: AsyncRead + Unpin> Stream<R> {
-    fn new(pipe: Option<R>, kept: usize, live: Option<&Live>) -> Stream<R> {
+    fn new(pipe: Option<R>, kept: usize, live: Option<&OutputSink>) -> Stream<R> {
         let lines = live.map(|live| Lines { live: Arc::clone(live), begun: Vec::new() });
         Stream { pipe, buffer: Vec::new(), keeper: Keeper::new(kept), lines }
     }
@@ -141,7 +141,7 @@ pub(super) struct Pump {
 }
 
 impl Pump {
-    pub(super) fn new(child: &mut Child, launch: &Launch, live: Option<&Live>) -> Pump {
+    pub(super) fn new(child: &mut Child, launch: &Launch, live: Option<&OutputSink>) -> Pump {
         let stdin = child.stdin.take().zip(launch.stdin.as_deref());
         let stdin = stdin.map(|(pipe, bytes)| (pipe, bytes.to_vec(), 0));
         Pump {
@@ -239,7 +239,7 @@ mod tests {
     fn lines_come_whole_however_the_stream_is_cut() {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&seen);
-        let live: Live = Arc::new(move |line: &str| sink.lock().unwrap().push(line.to_string()));
+        let live: OutputSink = Arc::new(move |line: &str| sink.lock().unwrap().push(line.to_string()));
         let mut lines = Lines { live, begun: Vec::new() };
         for piece in ["on", "e\ntw", "o\n\nthree"] {
             lines.take(piece.as_bytes());

@@ -4,7 +4,7 @@ use super::commands::{Commands, Running};
 use super::descriptors::Descriptors;
 use super::output::Pump;
 use super::table::{MARK, Table, ticks_now};
-use super::{Exit, Later, Launch, Live, Processes, reaper, spawn, tree};
+use super::{BoxFuture, Exit, Launch, OutputSink, Processes, reaper, spawn, tree};
 use crate::fault::{Fault, FaultKind};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -128,7 +128,7 @@ impl Runner {
     async fn carry_out(
         &self,
         launch: &Launch,
-        live: Option<Live>,
+        live: Option<OutputSink>,
         cancel: &CancellationToken,
     ) -> Result<Exit, Fault> {
         let shared = &self.shared;
@@ -183,13 +183,13 @@ impl Processes for Runner {
     fn run<'a>(
         &'a self,
         launch: &'a Launch,
-        live: Option<Live>,
+        live: Option<OutputSink>,
         cancel: &'a CancellationToken,
-    ) -> Later<'a, Result<Exit, Fault>> {
+    ) -> BoxFuture<'a, Result<Exit, Fault>> {
         Box::pin(self.carry_out(launch, live, cancel))
     }
 
-    fn kill_everything(&self) -> Later<'_, Vec<u32>> {
+    fn kill_everything(&self) -> BoxFuture<'_, Vec<u32>> {
         Box::pin(tree::end_strays(&self.shared))
     }
 }

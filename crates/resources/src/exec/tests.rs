@@ -8,7 +8,7 @@ use zester_host::overlay::Overlay;
 use zester_host::process::Runner;
 use zester_host::process::fake::{Scripted, exit};
 use zester_host::real::Real;
-use zester_host::{Fault, FaultKind, Look, NewFile, Query, Touch};
+use zester_host::{Fault, FaultKind, HostRead, HostWrite, NewFile, Query};
 use zester_rule::rule;
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -43,7 +43,7 @@ struct Asked {
 
 /// Checks and applies on this machine. `Ok(None)`: nothing to do.
 async fn run_as(kind: &str, params: Json, asked: Asked) -> Result<Option<Change>, Fault> {
-    let bound = bind_json(kind, &params).unwrap_or_else(|problems| panic!("{problems:?}"));
+    let bound = bind_json(kind, &params).unwrap_or_else(|diagnostics| panic!("{diagnostics:?}"));
     let (host, runner) = (Real::new(), Runner::new());
     let checking = Checking {
         look: &host,
@@ -215,9 +215,10 @@ fn x5_bad_values_are_refused_with_the_reason() {
         (json!({ "command": "x", "returns": [-1] }), "-1"),
         (json!({ "command": "x", "source": "salt://x" }), "cmd.script"),
     ] {
-        let problems = bind_json("exec.run", &params).err().unwrap_or_default();
-        let words = problems.iter().map(|problem| format!("{} {:?}", problem.message, problem.hint));
-        assert!(words.into_iter().any(|words| words.contains(part)), "{params}: {problems:?}");
+        let diagnostics = bind_json("exec.run", &params).err().unwrap_or_default();
+        let words =
+            diagnostics.iter().map(|diagnostic| format!("{} {:?}", diagnostic.message, diagnostic.hint));
+        assert!(words.into_iter().any(|words| words.contains(part)), "{params}: {diagnostics:?}");
     }
     for environment in
         [json!(["A=1", "B=x=y"]), json!({ "A": 1, "B": "x=y" }), json!([{ "A": 1 }, { "B": "x=y" }])]

@@ -7,7 +7,7 @@ use crate::standing::{Standing, Step};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use zester_host::digest::sha256_hex;
-use zester_host::{Fault, NewFile, Owner, Touch};
+use zester_host::{Fault, HostWrite, NewFile, Owner};
 use zester_model::limits::FILE_BYTES_MAX;
 
 impl Managed {
@@ -47,7 +47,7 @@ fn candidate(path: &Path) -> PathBuf {
 }
 
 /// Removes the candidate that a killed run left, and what it left of one that was not whole yet.
-pub(super) fn sweep(touch: &dyn Touch, path: &Path) -> Result<(), Fault> {
+pub(super) fn sweep(touch: &dyn HostWrite, path: &Path) -> Result<(), Fault> {
     let candidate = candidate(path);
     touch.sweep(&candidate)?;
     match touch.stat(&candidate)? {
@@ -57,7 +57,7 @@ pub(super) fn sweep(touch: &dyn Touch, path: &Path) -> Result<(), Fault> {
 }
 
 /// The directories that the candidate needs, as far as they were not there.
-fn make_missing(touch: &dyn Touch, wanted: &[Made]) -> Result<Vec<PathBuf>, Fault> {
+fn make_missing(touch: &dyn HostWrite, wanted: &[Made]) -> Result<Vec<PathBuf>, Fault> {
     let mut made = Vec::new();
     for directory in wanted {
         if touch.stat_followed(&directory.path)?.is_some() {

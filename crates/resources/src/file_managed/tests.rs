@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use zester_host::overlay::Overlay;
 use zester_host::process::fake::Scripted;
-use zester_host::{Fault, FaultKind, NewFile, Query, Sort, Touch};
+use zester_host::{Fault, FaultKind, HostWrite, NewFile, Query, Sort};
 use zester_rule::rule;
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -85,7 +85,7 @@ pub(crate) fn cases() -> Vec<Case> {
 /// A machine, a vault, and the state under test.
 pub(crate) struct Bench {
     kind: &'static str,
-    pub(crate) host: Arc<dyn Touch>,
+    pub(crate) host: Arc<dyn HostWrite>,
     vault: MemoryVault,
     processes: Scripted,
     cancel: CancellationToken,
@@ -103,7 +103,7 @@ impl Bench {
         Bench::on(kind, host)
     }
 
-    pub(crate) fn on(kind: &'static str, host: Arc<dyn Touch>) -> Bench {
+    pub(crate) fn on(kind: &'static str, host: Arc<dyn HostWrite>) -> Bench {
         Bench {
             kind,
             host,
@@ -128,7 +128,7 @@ impl Bench {
 
     /// Applies and returns the diff and the undo record.
     pub(crate) async fn apply(&self, params: Json) -> (String, Json) {
-        let bound = bind_json(self.kind, &params).unwrap_or_else(|problems| panic!("{problems:?}"));
+        let bound = bind_json(self.kind, &params).unwrap_or_else(|diagnostics| panic!("{diagnostics:?}"));
         let mut drift = self.check(&*bound).await.unwrap().expect("something to do");
         bound.preserve(&mut drift, &*self.host, &self.vault).unwrap();
         let record = bound.undo_record(&drift).unwrap();
@@ -274,7 +274,7 @@ async fn s31_a_candidate_that_was_half_written_goes_with_the_revert() {
 fn s57_what_makes_another_file_is_another_intent() {
     let claims = |mut params: Json| {
         params["path"] = "/f".into();
-        bind_json("file.managed", &params).unwrap_or_else(|problems| panic!("{problems:?}")).claims()
+        bind_json("file.managed", &params).unwrap_or_else(|diagnostics| panic!("{diagnostics:?}")).claims()
     };
     let differ = |one: Json, other: Json| claims(one).owned[0].disagrees(&claims(other).owned[0]);
     for (one, other, aspect) in [

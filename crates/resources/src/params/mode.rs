@@ -16,11 +16,11 @@ super::from_text!(Mode, "mode like `0644`", |text| {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zester_model::node::{Meaning, Node, Scalar, Value};
+    use zester_model::node::{Node, Scalar, ScalarType, Value};
     use zester_model::source::{FileId, Span};
     use zester_rule::rule;
 
-    fn read(text: &str, meaning: Meaning) -> Result<Mode, String> {
+    fn read(text: &str, meaning: ScalarType) -> Result<Mode, String> {
         let span = Span::start_of(FileId(0));
         let node = Node { span, value: Value::Scalar(Scalar { text: text.into(), meaning }) };
         node.read().map_err(|mismatch| mismatch.message)
@@ -29,17 +29,17 @@ mod tests {
     #[test]
     #[rule("S-9")]
     fn s9_a_mode_means_the_same_quoted_and_plain() {
-        assert_eq!(read("0644", Meaning::Int(420)), Ok(Mode(0o644)));
-        assert_eq!(read("0644", Meaning::Text), Ok(Mode(0o644)));
-        assert_eq!(read("640", Meaning::Int(640)), Ok(Mode(0o640)));
-        assert_eq!(read("0o1777", Meaning::Text), Ok(Mode(0o1777)));
+        assert_eq!(read("0644", ScalarType::Int(420)), Ok(Mode(0o644)));
+        assert_eq!(read("0644", ScalarType::Text), Ok(Mode(0o644)));
+        assert_eq!(read("640", ScalarType::Int(640)), Ok(Mode(0o640)));
+        assert_eq!(read("0o1777", ScalarType::Text), Ok(Mode(0o1777)));
     }
 
     #[test]
     #[rule("S-3")]
     fn s3_what_is_no_mode_is_refused() {
         for text in ["0999", "rw-r--r--", "", "10000", "-1", "+644"] {
-            assert!(read(text, Meaning::Text).is_err_and(|why| why.contains("is not a mode")), "{text}");
+            assert!(read(text, ScalarType::Text).is_err_and(|why| why.contains("is not a mode")), "{text}");
         }
     }
 }

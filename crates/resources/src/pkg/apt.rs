@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::path::Path;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
-use zester_host::{Exit, Fault, FaultKind, Launch, Look, Query, Question};
+use zester_host::{Exit, Fault, FaultKind, HostRead, Launch, Query, Question};
 use zester_model::limits::{FILE_BYTES_MAX, STDERR_TAIL_LINES};
 use zester_model::outcome::Details;
 
@@ -75,7 +75,7 @@ pub(crate) async fn installed(
 }
 
 /// Everything that is installed, from dpkg's own book.
-fn all_installed(look: &dyn Look) -> Result<Installed, Fault> {
+fn all_installed(look: &dyn HostRead) -> Result<Installed, Fault> {
     let book = look.read(&look.real_path(Path::new(BOOK))?, FILE_BYTES_MAX)?;
     Ok(book::parse_book(&String::from_utf8_lossy(&book)))
 }
@@ -129,7 +129,7 @@ fn parse_removed(text: &str) -> Vec<String> {
 }
 
 /// Whether apt knows of any packages at all.
-pub(crate) fn has_lists(look: &dyn Look) -> Result<bool, Fault> {
+pub(crate) fn has_lists(look: &dyn HostRead) -> Result<bool, Fault> {
     if look.stat_followed(Path::new(LISTS))?.is_none() {
         return Ok(false);
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use zester_host::overlay::Overlay;
 use zester_host::process::fake::{Scripted, command_line, exit};
-use zester_host::{Exit, Look, NewFile, Owner, Processes, Touch};
+use zester_host::{Exit, HostRead, HostWrite, NewFile, Owner, Processes};
 
 /// By the names of apt: `libhello`, `libhello:i386`.
 type Book = BTreeMap<String, String>;

@@ -9,7 +9,9 @@ use zester_host::overlay::Overlay;
 use zester_host::process::Runner;
 use zester_host::process::fake::{Scripted, exit};
 use zester_host::real::Real;
-use zester_host::{Exit, Fault, FaultKind, Later, Launch, Live, Look, NewFile, Processes, Query, Touch};
+use zester_host::{
+    BoxFuture, Exit, Fault, FaultKind, HostRead, HostWrite, Launch, NewFile, OutputSink, Processes, Query,
+};
 use zester_rule::rule;
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -31,14 +33,15 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 struct Bench<'a> {
-    host: &'a dyn Touch,
+    host: &'a dyn HostWrite,
     processes: &'a dyn Processes,
     cancel: CancellationToken,
 }
 
 impl Bench<'_> {
     async fn apply(&self, params: Json) -> Result<Option<(Change, Json)>, Fault> {
-        let bound = bind_json("pkg.installed", &params).unwrap_or_else(|problems| panic!("{problems:?}"));
+        let bound =
+            bind_json("pkg.installed", &params).unwrap_or_else(|diagnostics| panic!("{diagnostics:?}"));
         let cx = Checking {
             look: self.host,
             query: Query::through(self.processes),
@@ -128,9 +131,9 @@ impl Processes for Ending<'_> {
     fn run<'b>(
         &'b self,
         launch: &'b Launch,
-        live: Option<Live>,
+        live: Option<OutputSink>,
         cancel: &'b CancellationToken,
-    ) -> Later<'b, Result<Exit, Fault>> {
+    ) -> BoxFuture<'b, Result<Exit, Fault>> {
         Box::pin(async move {
             let exit = self.0.run(launch, live, cancel).await?;
             Ok(if launch.uninterruptible { (self.1)(exit) } else { exit })
@@ -192,7 +195,7 @@ fn s3_names_that_could_be_options_are_refused() {
 
 fn looked<'a>(
     processes: &'a dyn Processes,
-    look: &'a dyn Look,
+    look: &'a dyn HostRead,
     cancel: &'a CancellationToken,
 ) -> Checking<'a> {
     let query = Query::through(processes);

@@ -95,7 +95,7 @@ impl Bench {
 }
 
 fn bind(kind: &str, params: Json) -> Box<dyn Bound> {
-    bind_json(kind, &params).unwrap_or_else(|problems| panic!("{problems:?}"))
+    bind_json(kind, &params).unwrap_or_else(|diagnostics| panic!("{diagnostics:?}"))
 }
 
 /// Everything below a directory: sort and mode, owner, and content or target.

@@ -68,9 +68,10 @@ impl Rendered {
         let rendered = read(&self.path, &Reading { facts, functions: &functions, id: peel.as_str() });
         rendered.unwrap_or_else(|error| {
             let why = match &error {
-                zester_converge::Error::Problems { problems, sources } => {
-                    problems.first().map(|problem| problem.report(sources).message).unwrap_or_default()
-                }
+                zester_converge::Error::Diagnostics { diagnostics, sources } => diagnostics
+                    .first()
+                    .map(|diagnostic| diagnostic.report(sources).message)
+                    .unwrap_or_default(),
                 other => other.to_string(),
             };
             tracing::warn!(%peel, "its settings cannot be read and count as empty: {why}");

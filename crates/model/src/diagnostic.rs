@@ -36,7 +36,7 @@ pub struct Label {
 
 /// One problem: a sentence, the place it points at, and what to do about it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Problem {
+pub struct Diagnostic {
     pub kind: Kind,
     /// One sentence, lower case, no full stop, without the hint.
     pub message: String,
@@ -48,9 +48,9 @@ pub struct Problem {
     pub notes: Vec<String>,
 }
 
-impl Problem {
-    pub fn new(kind: Kind, message: impl Into<String>) -> Problem {
-        Problem {
+impl Diagnostic {
+    pub fn new(kind: Kind, message: impl Into<String>) -> Diagnostic {
+        Diagnostic {
             kind,
             message: message.into(),
             span: None,
@@ -60,30 +60,30 @@ impl Problem {
         }
     }
 
-    pub fn at(mut self, span: Span) -> Problem {
+    pub fn at(mut self, span: Span) -> Diagnostic {
         self.span = Some(span);
         self
     }
 
-    pub fn hint(mut self, hint: impl Into<String>) -> Problem {
+    pub fn hint(mut self, hint: impl Into<String>) -> Diagnostic {
         self.hint = Some(hint.into());
         self
     }
 
     /// Adds a hint where there is one.
-    pub fn maybe_hint(mut self, hint: Option<String>) -> Problem {
+    pub fn maybe_hint(mut self, hint: Option<String>) -> Diagnostic {
         if hint.is_some() {
             self.hint = hint;
         }
         self
     }
 
-    pub fn label(mut self, span: Span, text: impl Into<String>) -> Problem {
+    pub fn label(mut self, span: Span, text: impl Into<String>) -> Diagnostic {
         self.labels.push(Label { span, text: text.into() });
         self
     }
 
-    pub fn note(mut self, note: impl Into<String>) -> Problem {
+    pub fn note(mut self, note: impl Into<String>) -> Diagnostic {
         self.notes.push(note.into());
         self
     }

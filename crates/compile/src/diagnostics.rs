@@ -1,26 +1,26 @@
 //! The problems of one compile, up to a bound, each line of the user's once.
 
+use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::limits;
-use zester_model::problem::{Kind, Problem};
 use zester_model::source::FileId;
 
 #[derive(Debug, Default)]
-pub struct Problems {
+pub struct Diagnostics {
     list: Vec<Found>,
     more: usize,
 }
 
 #[derive(Debug)]
 struct Found {
-    problem: Problem,
+    diagnostic: Diagnostic,
     /// How often it came again: a loop or `names` makes many states of one line.
     again: usize,
 }
 
 impl Found {
     /// Whether this is the same mistake: of the graph, also when it concerns another state of the same line.
-    fn is(&self, other: &Problem) -> bool {
-        let here = &self.problem;
+    fn is(&self, other: &Diagnostic) -> bool {
+        let here = &self.diagnostic;
         let place = here.span.is_some()
             && here.span == other.span
             && here.kind == other.kind
@@ -29,30 +29,30 @@ impl Found {
     }
 }
 
-impl Problems {
-    pub fn push(&mut self, problem: Problem) {
-        if let Some(known) = self.list.iter_mut().find(|known| known.is(&problem)) {
+impl Diagnostics {
+    pub fn push(&mut self, diagnostic: Diagnostic) {
+        if let Some(known) = self.list.iter_mut().find(|known| known.is(&diagnostic)) {
             known.again += 1;
-        } else if self.list.len() >= limits::PROBLEMS_MAX {
+        } else if self.list.len() >= limits::DIAGNOSTICS_MAX {
             self.more += 1;
         } else {
-            self.list.push(Found { problem, again: 0 });
+            self.list.push(Found { diagnostic, again: 0 });
         }
     }
 
-    pub fn extend(&mut self, problems: Vec<Problem>) {
-        problems.into_iter().for_each(|problem| self.push(problem));
+    pub fn extend(&mut self, diagnostics: Vec<Diagnostic>) {
+        diagnostics.into_iter().for_each(|diagnostic| self.push(diagnostic));
     }
 
     /// Whether looking for further details (suggestions) still pays.
     pub fn is_full(&self) -> bool {
-        self.list.len() >= limits::PROBLEMS_MAX
+        self.list.len() >= limits::DIAGNOSTICS_MAX
     }
 
     /// Whether a file was told that it has a key twice.
     pub fn has_key_twice(&self, key: &str, file: FileId) -> bool {
         let message = format!("duplicate key `{key}`");
-        let told = self.list.iter().map(|found| &found.problem);
+        let told = self.list.iter().map(|found| &found.diagnostic);
         told.filter(|it| it.kind == Kind::Yaml && it.message == message)
             .any(|it| it.span.is_some_and(|at| at.file == file))
     }
@@ -66,20 +66,20 @@ impl Problems {
         self.list.iter().map(|found| 1 + found.again).sum::<usize>() + self.more
     }
 
-    pub fn finish(self) -> Vec<Problem> {
-        let mut list: Vec<Problem> = self.list.into_iter().map(noted).collect();
+    pub fn finish(self) -> Vec<Diagnostic> {
+        let mut list: Vec<Diagnostic> = self.list.into_iter().map(noted).collect();
         if self.more > 0 {
             let kind = list.last().map_or(Kind::State, |last| last.kind);
-            list.push(Problem::new(kind, format!("and {} more problems", self.more)));
+            list.push(Diagnostic::new(kind, format!("and {} more problems", self.more)));
         }
         list
     }
 }
 
-fn noted(found: Found) -> Problem {
+fn noted(found: Found) -> Diagnostic {
     match found.again {
-        0 => found.problem,
-        1 => found.problem.note("the same for 1 more state from this line"),
-        again => found.problem.note(format!("the same for {again} more states from this line")),
+        0 => found.diagnostic,
+        1 => found.diagnostic.note("the same for 1 more state from this line"),
+        again => found.diagnostic.note(format!("the same for {again} more states from this line")),
     }
 }

@@ -3,37 +3,37 @@
 use super::paint::Paint;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use std::ops::Range;
-use zester_model::problem::{Kind, Problem};
+use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::source::{SourceFile, Sources, Span};
 
 /// How many lines of a file are handed to the renderer around what it points at.
 const CONTEXT_LINES: usize = 1;
 
 /// All problems, one after the other.
-pub fn text(problems: &[Problem], sources: &Sources, paint: Paint) -> String {
-    let shown: Vec<String> = problems.iter().map(|problem| one(problem, sources, paint)).collect();
+pub fn text(diagnostics: &[Diagnostic], sources: &Sources, paint: Paint) -> String {
+    let shown: Vec<String> = diagnostics.iter().map(|diagnostic| one(diagnostic, sources, paint)).collect();
     shown.join("\n")
 }
 
 /// What `lint` says at its end.
-pub fn lint_text(problems: &[Problem], sources: &Sources, checked: usize, paint: Paint) -> String {
-    let errors = problems.iter().filter(|problem| problem.kind != Kind::Lint).count();
+pub fn lint_text(diagnostics: &[Diagnostic], sources: &Sources, checked: usize, paint: Paint) -> String {
+    let errors = diagnostics.iter().filter(|diagnostic| diagnostic.kind != Kind::Lint).count();
     let files = if checked == 1 { "1 file".to_string() } else { format!("{checked} files") };
-    let advice = problems.len() - errors;
+    let advice = diagnostics.len() - errors;
     let summary = match (errors, advice) {
         (0, 0) => format!("{} {files}, no problems", paint.green("✓")),
         _ => format!("{files}: {errors} {}, {advice} advice", if errors == 1 { "error" } else { "errors" }),
     };
-    match problems {
+    match diagnostics {
         [] => format!("{summary}\n"),
-        _ => format!("{}\n{summary}\n", text(problems, sources, paint)),
+        _ => format!("{}\n{summary}\n", text(diagnostics, sources, paint)),
     }
 }
 
-fn one(problem: &Problem, sources: &Sources, paint: Paint) -> String {
-    let level = if problem.kind == Kind::Lint { Level::WARNING } else { Level::ERROR };
-    let mut group = Group::with_title(level.primary_title(problem.message.as_str()));
-    for piece in pieces(problem, sources) {
+fn one(diagnostic: &Diagnostic, sources: &Sources, paint: Paint) -> String {
+    let level = if diagnostic.kind == Kind::Lint { Level::WARNING } else { Level::ERROR };
+    let mut group = Group::with_title(level.primary_title(diagnostic.message.as_str()));
+    for piece in pieces(diagnostic, sources) {
         let mut snippet =
             Snippet::source(piece.text).line_start(piece.first_line).path(piece.path).fold(true);
         for mark in piece.marks {
@@ -42,11 +42,11 @@ fn one(problem: &Problem, sources: &Sources, paint: Paint) -> String {
         }
         group = group.element(snippet);
     }
-    let under_caret = problem.span.is_some_and(|span| sources.get(span.file).is_some());
-    if let (Some(hint), false) = (&problem.hint, under_caret) {
+    let under_caret = diagnostic.span.is_some_and(|span| sources.get(span.file).is_some());
+    if let (Some(hint), false) = (&diagnostic.hint, under_caret) {
         group = group.element(Level::HELP.message(hint.as_str()));
     }
-    for note in &problem.notes {
+    for note in &diagnostic.notes {
         group = group.element(Level::NOTE.no_name().message(note.as_str()));
     }
     let renderer = if paint.is_on() { Renderer::styled() } else { Renderer::plain() };
@@ -74,9 +74,9 @@ struct Piece {
 }
 
 /// What to show of each file: the lines that are pointed at and what lies between them; the primary file first.
-fn pieces(problem: &Problem, sources: &Sources) -> Vec<Piece> {
-    let primary = problem.span.map(|span| Pointer { span, label: problem.hint.clone(), primary: true });
-    let labels = problem.labels.iter().map(|label| Pointer {
+fn pieces(diagnostic: &Diagnostic, sources: &Sources) -> Vec<Piece> {
+    let primary = diagnostic.span.map(|span| Pointer { span, label: diagnostic.hint.clone(), primary: true });
+    let labels = diagnostic.labels.iter().map(|label| Pointer {
         span: label.span,
         label: Some(label.text.clone()),
         primary: false,
