@@ -10,6 +10,10 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a silent connection is probed. Two probes without an answer end it.
 pub const PING_INTERVAL: Duration = Duration::from_secs(10);
+/// After so long a client of the memory bus notices that its line is silent, as the probes would.
+pub const SILENCE_NOTICED: Duration = Duration::from_secs(25);
+/// The memory bus answers no direct get from further back.
+pub const STALE_MAX: Duration = Duration::from_secs(10);
 /// The longest pause between two tries to reconnect.
 pub const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(4);
 /// The first pause between two tries to reconnect; it doubles.

@@ -19,6 +19,16 @@ struct Inner {
     closed: bool,
 }
 
+impl Inner {
+    fn count_missed(&mut self) {
+        if let Some(Delivery::Missed(count)) = self.waiting.back_mut() {
+            *count += 1;
+        } else {
+            self.waiting.push_back(Delivery::Missed(1));
+        }
+    }
+}
+
 /// The writing side.
 #[derive(Clone)]
 pub(crate) struct Queue {
@@ -48,14 +58,19 @@ impl Queue {
         if room {
             inner.messages += 1;
             inner.waiting.push_back(Delivery::Message(message));
-        } else if let Some(Delivery::Missed(count)) = inner.waiting.back_mut() {
-            *count += 1;
         } else {
-            inner.waiting.push_back(Delivery::Missed(1));
+            inner.count_missed();
         }
         drop(inner);
         self.changed.notify_one();
         room
+    }
+
+    /// A message that finds no room, whatever waits. Says so.
+    pub fn miss(&self) -> bool {
+        self.lock().count_missed();
+        self.changed.notify_one();
+        false
     }
 
     /// What waits is still delivered; then the subscription ends.

@@ -1,19 +1,21 @@
 //! One connection to the memory bus.
 
 use super::faults::{Leg, SERVER};
-use super::net::{Client, Listener, Net, State};
-use super::shelf::Shelf;
+use super::net::Net;
+use super::state::{Client, Listener, State};
+use super::store::MemoryStore;
+use super::watch::Follower;
 use crate::error::{Error, Kind};
 use crate::event::{Event, Events, Teller};
-use crate::limits::ANSWER_TIMEOUT;
-use crate::message::{Entry, Info, Message, Page, Record, Seen, Sequence, Stored, Usage};
+use crate::limits::{ANSWER_TIMEOUT, STALE_MAX};
+use crate::message::{Entry, Info, Message, Page, Record, Sequence, Stored, Usage};
 use crate::pattern::{check_name, check_pattern, check_subject, key_of, stream_of, subject_of};
 use crate::queue::{Delivery, Queue};
 use crate::storage::{Found, Store, compare};
 use crate::subscription::{Listen, OnDrop, Subscription, Watch};
 use crate::{Answer, Bus, Bytes};
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 /// A client of a [`Net`].
@@ -30,7 +32,7 @@ impl Memory {
         let teller = Teller::new();
         let mut state = net.lock();
         let number = state.number();
-        state.clients.insert(number, Client { name: name.into(), cut: false, teller: teller.clone() });
+        state.clients.insert(number, Client::new(name, teller.clone()));
         drop(state);
         Memory { net, name: name.into(), number, teller, closed: CancellationToken::new() }
     }
@@ -57,50 +59,49 @@ impl Memory {
         }
     }
 
-    /// Carries a question to the server and the answer back. Either may be lost, and the caller cannot tell which.
-    async fn at_server<T>(
+    /// Carries a question to the server and the answer back. Either may be lost, and the caller cannot tell which. What is
+    /// under way arrives whether or not anybody still waits: a write that timed out may be done later.
+    async fn at_server<T: Send + 'static>(
         &self,
         what: &str,
         size: usize,
-        act: impl FnOnce(&mut State, Duration) -> Result<T, Error>,
+        act: impl FnOnce(&Net, &mut State, Duration) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         self.ready(what, size)?;
+        let start = self.net.timer.now();
+        let (told, answer) = oneshot::channel();
+        {
+            let mut state = self.net.lock();
+            let fate = state.fate(Leg { from: &self.name, to: SERVER, subject: what });
+            if let Some(delay) = fate.first() {
+                let arrival = move |net: &Net, state: &mut State, now| {
+                    // Whoever gave up meanwhile is not told.
+                    let _unheard = told.send(act(net, state, now));
+                };
+                self.net.carry(&mut state, self.number, *delay, Box::new(arrival));
+            }
+        }
         let call = async {
-            let start = self.net.clock.now();
-            self.travel(Leg { from: &self.name, to: SERVER, subject: what }, start).await?;
-            let Some(answer) = self.act(act) else { return self.give_up(what, start).await };
-            self.net.tell_change();
-            self.travel(Leg { from: SERVER, to: &self.name, subject: what }, start).await?;
-            if !self.net.lock().is_connected(self.number) {
-                return self.give_up(what, start).await;
+            let Ok(answer) = answer.await else { return std::future::pending().await };
+            let fate = self.net.lock().fate(Leg { from: SERVER, to: &self.name, subject: what });
+            match fate.first() {
+                None => return std::future::pending().await,
+                Some(delay) if delay.is_zero() => {}
+                Some(delay) => self.net.timer.sleep_until(self.net.timer.now() + *delay).await,
+            }
+            if !self.net.lock().is_reached(self.number) {
+                return std::future::pending().await;
             }
             answer
         };
-        self.until_closed(call).await
-    }
-
-    /// None when the connection was lost on the way.
-    fn act<T>(&self, act: impl FnOnce(&mut State, Duration) -> T) -> Option<T> {
-        let mut state = self.net.lock();
-        state.is_connected(self.number).then(|| act(&mut state, self.net.clock.now()))
-    }
-
-    async fn travel(&self, leg: Leg<'_>, start: Duration) -> Result<(), Error> {
-        let fate = self.net.lock().fate(leg);
-        match fate.first() {
-            None => self.give_up(leg.subject, start).await,
-            Some(delay) if delay.is_zero() => Ok(()),
-            Some(delay) => {
-                self.net.clock.sleep_until(self.net.clock.now() + *delay).await;
-                Ok(())
+        let in_time = async {
+            tokio::select! {
+                biased;
+                answer = call => answer,
+                () = self.net.timer.sleep_until(start + ANSWER_TIMEOUT) => Err(Error::timeout(what)),
             }
-        }
-    }
-
-    /// Waits as long as a client waits for an answer that will not come.
-    async fn give_up<T>(&self, what: &str, start: Duration) -> Result<T, Error> {
-        self.net.clock.sleep_until(start + ANSWER_TIMEOUT).await;
-        Err(Error::timeout(what))
+        };
+        self.until_closed(in_time).await
     }
 
     async fn write(
@@ -124,23 +125,36 @@ impl Memory {
         expected: Option<Sequence>,
     ) -> Result<Stored, Error> {
         let message = Message { subject: subject.into(), reply: None, payload: payload.clone() };
-        let size = payload.len();
-        self.at_server(subject, size, |state, now| {
-            let stored = state.keep(subject, payload, id, expected, now);
-            self.net.send(state, &self.name, &message);
+        let (size, name, id) = (payload.len(), self.name.clone(), id.map(str::to_string));
+        self.at_server(subject, size, move |net, state, now| {
+            let stored = state.keep(&message.subject, payload, id.as_deref(), expected, now);
+            // Whoever listens hears it, kept or not.
+            net.send(state, &name, &message);
             stored
         })
         .await
     }
 
-    /// Asks one bucket or stream something.
-    async fn at_shelf<T>(
+    /// Asks the leader of one bucket or stream something.
+    async fn at_store<T: Send + 'static>(
         &self,
         stream: &str,
         missing: Kind,
-        act: impl FnOnce(&mut Shelf) -> Result<T, Error>,
+        act: impl FnOnce(&mut MemoryStore, Duration) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        self.at_server(stream, 0, |state, now| act(state.shelf(stream, missing, now)?)).await
+        let name = stream.to_string();
+        self.at_server(stream, 0, move |_, state, now| act(state.store(&name, missing, now)?, now)).await
+    }
+
+    /// Asks any server that has a bucket or stream for the last message of a subject. It may be behind.
+    async fn direct_get(&self, stream: &str, subject: &str) -> Result<Option<Record>, Error> {
+        let (client, name, wanted) = (self.name.clone(), stream.to_string(), subject.to_string());
+        self.at_server(stream, 0, move |_, state, now| {
+            let lag = state.faults.lag(&client, &name).min(STALE_MAX);
+            let store = state.replica(&name, Kind::Unavailable, now)?;
+            Ok(store.last_at(&wanted, now.saturating_sub(lag)).cloned())
+        })
+        .await
     }
 
     async fn ask(&self, subject: &str, payload: Bytes, timeout: Duration) -> Result<Message, Error> {
@@ -150,14 +164,23 @@ impl Memory {
         let inbox = format!("_INBOX.{}", self.net.lock().number());
         let listening = self.add_listener(&inbox, None, queue.clone());
         let message = Message { subject: subject.into(), reply: Some(inbox), payload };
-        let heard = self.net.send(&mut self.net.lock(), &self.name, &message);
-        if heard == 0 {
-            return Err(Error::new(Kind::NoResponders, format!("{subject}: no responders")));
-        }
-        let deadline = self.net.clock.sleep_until(self.net.clock.now() + timeout);
+        let (told, heard) = oneshot::channel();
+        let name = self.name.clone();
+        let arrival = move |net: &Net, state: &mut State, _: Duration| {
+            let _unheard = told.send(net.send(state, &name, &message));
+        };
+        self.net.carry(&mut self.net.lock(), self.number, Duration::ZERO, Box::new(arrival));
+        let nobody = async {
+            match heard.await {
+                Ok(0) => {}
+                _ => std::future::pending().await,
+            }
+        };
+        let deadline = self.net.timer.sleep_until(self.net.timer.now() + timeout);
         let answer = async {
             tokio::select! {
                 biased;
+                () = nobody => Err(Error::new(Kind::NoResponders, format!("{subject}: no responders"))),
                 answer = queue.next() => match answer {
                     Some(Delivery::Message(message)) => Ok(message),
                     _ => Err(Error::closed()),
@@ -182,8 +205,8 @@ impl Memory {
         check_name(bucket)?;
         check_pattern(pattern)?;
         let stream = stream_of(bucket);
-        self.at_shelf(&stream, Kind::Unavailable, |shelf| {
-            shelf.consumers += 1;
+        self.at_store(&stream, Kind::Unavailable, |store, _| {
+            store.consumers += 1;
             Ok(())
         })
         .await?;
@@ -202,8 +225,9 @@ impl Memory {
         let net = self.net.clone();
         let end = OnDrop::new(move || {
             task.abort();
-            if let Some(shelf) = net.lock().shelves.get_mut(&stream) {
-                shelf.consumers -= 1;
+            if let Some(store) = net.lock().stores.get_mut(&stream) {
+                // A store that was made again meanwhile knows of no watch.
+                store.consumers = store.consumers.saturating_sub(1);
             }
         });
         Ok(Watch::new(receiver, end))
@@ -225,57 +249,7 @@ impl Drop for Memory {
     }
 }
 
-/// Tells a watch what changes.
-struct Follower {
-    net: Net,
-    client: u64,
-    bucket: String,
-    filter: String,
-    after: Sequence,
-}
-
-impl Follower {
-    async fn follow(mut self, sender: mpsc::Sender<Result<Seen, Error>>) {
-        let mut changes = self.net.changes();
-        let mut current = false;
-        loop {
-            changes.mark_unchanged();
-            let Some(news) = self.news() else {
-                if changes.changed().await.is_err() {
-                    return;
-                }
-                continue;
-            };
-            for entry in news {
-                self.after = entry.revision;
-                if sender.send(Ok(Seen::Entry(entry))).await.is_err() {
-                    return;
-                }
-            }
-            if !current && sender.send(Ok(Seen::Current)).await.is_err() {
-                return;
-            }
-            current = true;
-            if changes.changed().await.is_err() {
-                return;
-            }
-        }
-    }
-
-    /// None without a connection.
-    fn news(&self) -> Option<Vec<Entry>> {
-        let now = self.net.clock.now();
-        let mut state = self.net.lock();
-        if !state.is_connected(self.client) {
-            return None;
-        }
-        let shelf = state.shelf(&stream_of(&self.bucket), Kind::Unavailable, now).ok()?;
-        let records = shelf.since(&self.filter, self.after);
-        Some(records.into_iter().filter_map(|record| entry_of(&self.bucket, record)).collect())
-    }
-}
-
-fn entry_of(bucket: &str, record: Record) -> Option<Entry> {
+pub(super) fn entry_of(bucket: &str, record: Record) -> Option<Entry> {
     let key = key_of(bucket, &record.subject)?.to_string();
     Some(Entry { key, value: record.payload, revision: record.sequence, at: record.at })
 }
@@ -299,16 +273,18 @@ impl Bus for Memory {
         Box::pin(async move {
             check_subject(subject)?;
             self.ready(subject, payload.len())?;
-            let message = Message { subject: subject.into(), reply: None, payload: payload.clone() };
-            let now = self.net.clock.now();
+            let message = Message { subject: subject.into(), reply: None, payload };
+            let name = self.name.clone();
             let mut state = self.net.lock();
-            let to_server = state.fate(Leg { from: &self.name, to: SERVER, subject });
-            if !to_server.is_empty() {
-                // A stream keeps what it listens to, asked or not; nobody waits to hear of it.
-                let _unasked = state.keep(subject, payload, None, None, now);
-                self.net.tell_change();
-            }
-            self.net.send(&mut state, &self.name, &message);
+            let kept = !state.fate(Leg { from: &self.name, to: SERVER, subject }).is_empty();
+            let arrival = move |net: &Net, state: &mut State, now: Duration| {
+                if kept {
+                    // A stream keeps what it listens to, asked or not; nobody waits to hear of it.
+                    let _unasked = state.keep(&message.subject, message.payload.clone(), None, None, now);
+                }
+                net.send(state, &name, &message);
+            };
+            self.net.carry(&mut state, self.number, Duration::ZERO, Box::new(arrival));
             Ok(())
         })
     }
@@ -348,10 +324,8 @@ impl Bus for Memory {
         Box::pin(async move {
             check_name(bucket)?;
             check_subject(key)?;
-            let stream = stream_of(bucket);
-            let act = |shelf: &mut Shelf| Ok(shelf.last_of(&subject_of(bucket, key)).cloned());
-            let found = self.at_shelf(&stream, Kind::Unavailable, act);
-            Ok(found.await?.and_then(|record| entry_of(bucket, record)))
+            let found = self.direct_get(&stream_of(bucket), &subject_of(bucket, key)).await?;
+            Ok(found.and_then(|record| entry_of(bucket, record)))
         })
     }
 
@@ -377,9 +351,9 @@ impl Bus for Memory {
         Box::pin(async move {
             check_name(bucket)?;
             check_subject(key)?;
-            let stream = stream_of(bucket);
-            let act = |shelf: &mut Shelf| shelf.purge(&subject_of(bucket, key), expected);
-            self.at_shelf(&stream, Kind::Missing, act).await
+            let subject = subject_of(bucket, key);
+            let act = move |store: &mut MemoryStore, now| store.purge(&subject, expected, now);
+            self.at_store(&stream_of(bucket), Kind::Missing, act).await
         })
     }
 
@@ -389,7 +363,7 @@ impl Bus for Memory {
             check_pattern(pattern)?;
             let stream = stream_of(bucket);
             let filter = subject_of(bucket, pattern);
-            let found = self.at_shelf(&stream, Kind::Missing, |shelf| Ok(shelf.subjects(&filter)));
+            let found = self.at_store(&stream, Kind::Missing, move |store, _| Ok(store.subjects(&filter)));
             let subjects = found.await?;
             Ok(subjects.iter().filter_map(|subject| key_of(bucket, subject)).map(str::to_string).collect())
         })
@@ -415,13 +389,13 @@ impl Bus for Memory {
     fn ensure<'a>(&'a self, store: &'a Store, replicas: usize) -> Answer<'a, Found> {
         Box::pin(async move {
             store.check()?;
-            let name = store.stream_name();
-            self.at_server(&name, 0, |state, _| {
-                if let Some(shelf) = state.shelves.get(&name) {
-                    let found = shelf.store.settings(shelf.replicas);
-                    return Ok(Found::Existing(compare(store, store.settings(replicas), found)));
+            let (name, wanted) = (store.stream_name(), store.clone());
+            self.at_server(&store.stream_name(), 0, move |_, state, _| {
+                if let Some(existing) = state.stores.get(&name) {
+                    let found = existing.config.settings(existing.replicas);
+                    return Ok(Found::Existing(compare(&wanted, wanted.settings(replicas), found)));
                 }
-                state.shelves.insert(name.clone(), Shelf::new(store.clone(), replicas));
+                state.stores.insert(name, MemoryStore::new(wanted, replicas));
                 Ok(Found::Created)
             })
             .await
@@ -430,12 +404,12 @@ impl Bus for Memory {
 
     fn usage<'a>(&'a self, store: &'a Store) -> Answer<'a, Usage> {
         Box::pin(async move {
-            self.at_shelf(&store.stream_name(), Kind::Missing, |shelf| Ok(shelf.usage())).await
+            self.at_store(&store.stream_name(), Kind::Missing, |store, _| Ok(store.usage())).await
         })
     }
 
     fn flush(&self) -> Answer<'_, ()> {
-        Box::pin(self.at_server("a round trip", 0, |_, _| Ok(())))
+        Box::pin(self.at_server("a round trip", 0, |_, _, _| Ok(())))
     }
 
     fn close(&self) -> Answer<'_, ()> {
@@ -450,6 +424,7 @@ impl Memory {
     async fn replay_of(&self, stream: &str, pattern: &str, from: Sequence) -> Result<Page<Record>, Error> {
         check_name(stream)?;
         check_pattern(pattern)?;
-        self.at_shelf(stream, Kind::Missing, |shelf| Ok(shelf.page(pattern, from))).await
+        let pattern = pattern.to_string();
+        self.at_store(stream, Kind::Missing, move |store, _| Ok(store.page(&pattern, from))).await
     }
 }

@@ -20,6 +20,30 @@ pub type Fate = Vec<Duration>;
 /// Decides the fate of messages. Asked in a fixed order, so a seed is enough to repeat a run.
 pub trait Faults: Send {
     fn fate(&mut self, leg: Leg<'_>) -> Fate;
+
+    /// How far behind the server is that answers a direct get of this client. Reads of the leader are never behind.
+    fn lag(&mut self, _client: &str, _stream: &str) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Whether a subscription of this client has no room for a message.
+    fn overflows(&mut self, _leg: Leg<'_>) -> bool {
+        false
+    }
+
+    /// What becomes of the news of a watch.
+    fn watch(&mut self, _client: &str, _bucket: &str) -> WatchFate {
+        WatchFate::OnTime
+    }
+}
+
+/// What becomes of the news of a watch.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum WatchFate {
+    OnTime,
+    Late(Duration),
+    /// The watch ends with an error, and whoever wants to see more watches again.
+    Ends,
 }
 
 /// Everything arrives, once, at once.

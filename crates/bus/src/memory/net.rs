@@ -1,18 +1,13 @@
-//! The server side of the memory bus: who is connected, who listens, what is kept and what is under way.
+//! The server of the memory bus, and what can be done to it.
 
 use super::client::Memory;
-use super::clock::Clock;
-use super::faults::{Fate, Faults, Leg, Perfect};
-use super::shelf::Shelf;
-use crate::error::{Error, Kind};
-use crate::event::{Event, Teller};
-use crate::limits::PAYLOAD_DEFAULT;
-use crate::message::{Message, Sequence, Stored};
-use crate::pattern::matches;
-use crate::queue::Queue;
-use bytes::Bytes;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use super::faults::Faults;
+use super::state::{Arrival, Cargo, Line, State};
+use super::store::MemoryStore;
+use super::timer::Timer;
+use crate::event::Event;
+use crate::limits::SILENCE_NOTICED;
+use crate::message::Message;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -20,69 +15,16 @@ use tokio::sync::watch;
 /// A bus in memory that any number of clients connect to.
 #[derive(Clone)]
 pub struct Net {
-    pub(super) clock: Arc<dyn Clock>,
+    pub(super) timer: Arc<dyn Timer>,
     state: Arc<Mutex<State>>,
     /// Counts what happened, for those who wait for a change.
     changed: Arc<watch::Sender<u64>>,
 }
 
-pub(super) struct Client {
-    pub name: String,
-    pub cut: bool,
-    pub teller: Teller,
-}
-
-pub(super) struct Listener {
-    pub client: u64,
-    pub pattern: String,
-    pub group: Option<String>,
-    pub queue: Queue,
-    /// Whether the last message found room, so that falling behind is told once.
-    pub keeping_up: bool,
-}
-
-/// A message on its way.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Flight {
-    due: Duration,
-    order: u64,
-}
-
-pub(super) struct State {
-    faults: Box<dyn Faults>,
-    pub clients: BTreeMap<u64, Client>,
-    listeners: BTreeMap<u64, Listener>,
-    /// Listeners on one subject, so that a fleet of them costs nothing to those on others.
-    exact: BTreeMap<String, BTreeSet<u64>>,
-    wild: BTreeSet<u64>,
-    pub shelves: BTreeMap<String, Shelf>,
-    flights: BinaryHeap<Reverse<Flight>>,
-    cargo: BTreeMap<u64, (u64, Message)>,
-    next: u64,
-    turn: usize,
-    pub down: bool,
-    pub max_payload: usize,
-    pub servers: usize,
-}
-
 impl Net {
-    pub fn new(clock: Arc<dyn Clock>) -> Net {
-        let state = State {
-            faults: Box::new(Perfect),
-            clients: BTreeMap::new(),
-            listeners: BTreeMap::new(),
-            exact: BTreeMap::new(),
-            wild: BTreeSet::new(),
-            shelves: BTreeMap::new(),
-            flights: BinaryHeap::new(),
-            cargo: BTreeMap::new(),
-            next: 0,
-            turn: 0,
-            down: false,
-            max_payload: PAYLOAD_DEFAULT,
-            servers: 1,
-        };
-        Net { clock, state: Arc::new(Mutex::new(state)), changed: Arc::new(watch::Sender::new(0)) }
+    pub fn new(timer: Arc<dyn Timer>) -> Net {
+        let state = Arc::new(Mutex::new(State::new()));
+        Net { timer, state, changed: Arc::new(watch::Sender::new(0)) }
     }
 
     /// Connects under a name, which is what faults know it by.
@@ -99,27 +41,81 @@ impl Net {
         self.lock().max_payload = bytes;
     }
 
-    /// Takes the connection from every client of that name.
+    /// Takes the connection from every client of that name. They know it at once.
     pub fn cut(&self, name: &str) {
-        self.set_cut(name, true);
-    }
-
-    /// Gives it back. What was sent to it meanwhile is lost.
-    pub fn heal(&self, name: &str) {
-        self.set_cut(name, false);
-    }
-
-    fn set_cut(&self, name: &str, cut: bool) {
         let mut state = self.lock();
-        let down = state.down;
-        for client in state.clients.values_mut().filter(|client| client.name == name && client.cut != cut) {
-            client.cut = cut;
-            if !down {
-                client.teller.tell(if cut { Event::Disconnected } else { Event::Reconnected });
+        self.named(&state, name).into_iter().for_each(|number| state.cut(number));
+        drop(state);
+        self.tell_change();
+    }
+
+    /// Nothing passes between the server and the clients of that name, and neither side knows. Whoever is healed before it
+    /// noticed has lost nothing, and what it had given up is done after all. A client notices after a while; then what it
+    /// sent meanwhile is lost, or sent again on the next connection if it `keeps_unsent`.
+    pub fn silence(&self, name: &str, keeps_unsent: bool) {
+        let mut state = self.lock();
+        for number in self.named(&state, name) {
+            self.silence_one(&mut state, number, keeps_unsent);
+        }
+    }
+
+    fn silence_one(&self, state: &mut State, number: u64, keeps_unsent: bool) {
+        let Some(client) = state.clients.get_mut(&number).filter(|client| client.line == Line::Up) else {
+            return;
+        };
+        client.line = Line::Silent;
+        client.keeps_unsent = keeps_unsent;
+        client.silences += 1;
+        let silence = client.silences;
+        let noticed = self.timer.sleep_until(self.timer.now() + SILENCE_NOTICED);
+        let net = self.clone();
+        tokio::spawn(async move {
+            noticed.await;
+            let mut state = net.lock();
+            let same =
+                |client: &super::state::Client| client.line == Line::Silent && client.silences == silence;
+            if state.clients.get(&number).is_some_and(same) {
+                state.cut(number);
             }
+            drop(state);
+            net.tell_change();
+        });
+    }
+
+    /// The server stops for a while, as under SIGSTOP: every line is silent.
+    pub fn freeze(&self) {
+        let mut state = self.lock();
+        let all: Vec<u64> = state.clients.keys().copied().collect();
+        all.into_iter().for_each(|number| self.silence_one(&mut state, number, true));
+    }
+
+    pub fn thaw(&self) {
+        let mut state = self.lock();
+        let all: Vec<u64> = state.clients.keys().copied().collect();
+        all.into_iter().for_each(|number| self.heal_one(&mut state, number));
+        drop(state);
+        self.tell_change();
+    }
+
+    /// Gives the connection back. What was sent to a client that was cut off is lost.
+    pub fn heal(&self, name: &str) {
+        let mut state = self.lock();
+        for number in self.named(&state, name) {
+            self.heal_one(&mut state, number);
         }
         drop(state);
         self.tell_change();
+    }
+
+    fn heal_one(&self, state: &mut State, number: u64) {
+        for arrival in state.heal(number) {
+            self.arrive(state, number, arrival);
+        }
+    }
+
+    fn named(&self, state: &State, name: &str) -> Vec<u64> {
+        let named = state.clients.iter().filter(|(_, client)| client.name == name);
+        named.map(|(number, _)| *number).collect()
     }
 
     /// Ends the server: what is stored stays, what is under way is lost.
@@ -127,8 +123,7 @@ impl Net {
         let mut state = self.lock();
         if !state.down {
             state.down = true;
-            state.flights.clear();
-            state.cargo.clear();
+            state.lose_all();
             state.tell_connected(&Event::Disconnected);
         }
         drop(state);
@@ -145,6 +140,36 @@ impl Net {
         self.tell_change();
     }
 
+    /// A stream, by its name, takes nothing more than it holds now; or as much as it was made for.
+    pub fn set_full(&self, stream: &str, full: bool) {
+        let now = self.timer.now();
+        if let Some(store) = self.lock().stores.get_mut(stream) {
+            store.expire(now);
+            store.set_full(full);
+        }
+    }
+
+    /// The disk of the server is full: nothing is kept any more.
+    pub fn set_disk_full(&self, full: bool) {
+        self.lock().disk_full = full;
+    }
+
+    /// A stream, by its name, has no leader: it takes and tells nothing, but a direct get is answered.
+    pub fn set_led(&self, stream: &str, led: bool) {
+        if let Some(store) = self.lock().stores.get_mut(stream) {
+            store.set_led(led);
+        }
+        self.tell_change();
+    }
+
+    /// A stream, by its name, is removed and made again: what it held is gone, and it counts from one.
+    pub fn recreate(&self, stream: &str) {
+        if let Some(store) = self.lock().stores.get_mut(stream) {
+            *store = MemoryStore::new(store.config.clone(), store.replicas);
+        }
+        self.tell_change();
+    }
+
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
@@ -156,172 +181,56 @@ impl Net {
     /// The state as of now, with everything delivered that is due.
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.deliver_due(self.clock.now());
+        let now = self.timer.now();
+        while let Some(cargo) = state.arrived(now) {
+            match cargo {
+                Cargo::ToListener(listener, message) => state.deliver(listener, message),
+                Cargo::ToServer(client, arrival) => self.arrive(&mut state, client, arrival),
+            }
+        }
         state
+    }
+
+    /// Carries something to the server.
+    pub(super) fn carry(&self, state: &mut State, client: u64, delay: Duration, arrival: Arrival) {
+        if delay.is_zero() {
+            self.arrive(state, client, arrival);
+        } else {
+            self.delay(state, delay, Cargo::ToServer(client, arrival));
+        }
+    }
+
+    fn arrive(&self, state: &mut State, client: u64, arrival: Arrival) {
+        if let Some(arrival) = state.passes(client, arrival) {
+            arrival(self, state, self.timer.now());
+            self.tell_change();
+        }
     }
 
     /// Sends a message to its listeners. How many of them there are says whether anybody listens; the fate of each is its own.
     pub(super) fn send(&self, state: &mut State, from: &str, message: &Message) -> usize {
-        let now = self.clock.now();
         let listeners = state.listeners_of(&message.subject);
         for number in &listeners {
-            let fate = state.fate_between(from, *number, &message.subject);
-            for delay in fate {
+            for delay in state.fate_between(from, *number, &message.subject) {
                 if delay.is_zero() {
                     state.deliver(*number, message.clone());
                 } else {
-                    self.delay(state, now + delay, *number, message.clone());
+                    self.delay(state, delay, Cargo::ToListener(*number, message.clone()));
                 }
             }
         }
         listeners.len()
     }
 
-    fn delay(&self, state: &mut State, due: Duration, listener: u64, message: Message) {
-        let order = state.number();
-        state.flights.push(Reverse(Flight { due, order }));
-        state.cargo.insert(order, (listener, message));
-        let sleep = self.clock.sleep_until(due);
+    fn delay(&self, state: &mut State, delay: Duration, cargo: Cargo) {
+        let due = self.timer.now() + delay;
+        state.put_under_way(due, cargo);
+        let sleep = self.timer.sleep_until(due);
         let net = self.clone();
         tokio::spawn(async move {
             sleep.await;
             // Taking the lock delivers what is due.
             drop(net.lock());
         });
-    }
-}
-
-impl State {
-    pub fn number(&mut self) -> u64 {
-        self.next += 1;
-        self.next
-    }
-
-    pub fn is_connected(&self, client: u64) -> bool {
-        !self.down && self.clients.get(&client).is_some_and(|client| !client.cut)
-    }
-
-    pub fn fate(&mut self, leg: Leg<'_>) -> Fate {
-        self.faults.fate(leg)
-    }
-
-    fn fate_between(&mut self, from: &str, listener: u64, subject: &str) -> Fate {
-        let client = self.listeners.get(&listener).and_then(|listener| self.clients.get(&listener.client));
-        let Some(to) = client.map(|client| client.name.clone()) else { return Vec::new() };
-        self.faults.fate(Leg { from, to: &to, subject })
-    }
-
-    pub fn listen(&mut self, listener: Listener) -> u64 {
-        let number = self.number();
-        if listener.pattern.contains(['*', '>']) {
-            self.wild.insert(number);
-        } else {
-            self.exact.entry(listener.pattern.clone()).or_default().insert(number);
-        }
-        self.listeners.insert(number, listener);
-        number
-    }
-
-    pub fn forget(&mut self, number: u64) {
-        let Some(listener) = self.listeners.remove(&number) else { return };
-        self.wild.remove(&number);
-        if let Some(numbers) = self.exact.get_mut(&listener.pattern) {
-            numbers.remove(&number);
-            if numbers.is_empty() {
-                self.exact.remove(&listener.pattern);
-            }
-        }
-    }
-
-    /// Ends everything that a client listens to.
-    pub fn close(&mut self, client: u64) {
-        self.clients.remove(&client);
-        let numbers: Vec<u64> = self
-            .listeners
-            .iter()
-            .filter(|(_, one)| one.client == client)
-            .map(|(number, _)| *number)
-            .collect();
-        for number in numbers {
-            if let Some(listener) = self.listeners.get(&number) {
-                listener.queue.close();
-            }
-            self.forget(number);
-        }
-    }
-
-    /// Who gets a message: everyone who listens alone, and one of each queue group in turn.
-    fn listeners_of(&mut self, subject: &str) -> Vec<u64> {
-        let exact = self.exact.get(subject).into_iter().flatten();
-        let mut chosen = Vec::new();
-        let mut groups: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
-        for number in exact.chain(&self.wild) {
-            let Some(listener) = self.listeners.get(number) else { continue };
-            if !self.is_connected(listener.client) || !matches(&listener.pattern, subject) {
-                continue;
-            }
-            match &listener.group {
-                None => chosen.push(*number),
-                Some(group) => groups.entry(group).or_default().push(*number),
-            }
-        }
-        for members in groups.values() {
-            chosen.extend(members.get(self.turn % members.len().max(1)));
-        }
-        self.turn = self.turn.wrapping_add(1);
-        chosen.sort_unstable();
-        chosen
-    }
-
-    fn deliver(&mut self, number: u64, message: Message) {
-        let Some(listener) = self.listeners.get_mut(&number) else { return };
-        let client = self.clients.get(&listener.client).filter(|client| !client.cut && !self.down);
-        let Some(client) = client else { return };
-        let room = listener.queue.push(message);
-        if listener.keeping_up && !room {
-            client.teller.tell(Event::SlowConsumer);
-        }
-        listener.keeping_up = room;
-    }
-
-    fn deliver_due(&mut self, now: Duration) {
-        while let Some(Reverse(first)) = self.flights.peek()
-            && first.due <= now
-        {
-            let order = first.order;
-            self.flights.pop();
-            if let Some((listener, message)) = self.cargo.remove(&order) {
-                self.deliver(listener, message);
-            }
-        }
-    }
-
-    fn tell_connected(&self, event: &Event) {
-        for client in self.clients.values().filter(|client| !client.cut) {
-            client.teller.tell(event.clone());
-        }
-    }
-
-    /// Keeps a message on the stream that takes its subject.
-    pub fn keep(
-        &mut self,
-        subject: &str,
-        payload: Bytes,
-        id: Option<&str>,
-        expected: Option<Sequence>,
-        now: Duration,
-    ) -> Result<Stored, Error> {
-        let shelf = self.shelves.values_mut().find(|shelf| shelf.takes(subject));
-        let shelf = shelf.ok_or_else(|| Error::unavailable(subject))?;
-        shelf.expire(now);
-        shelf.append(subject, payload, id, expected, now)
-    }
-
-    /// A stream by its name; `missing` is what a server says of one that is not there.
-    pub fn shelf(&mut self, stream: &str, missing: Kind, now: Duration) -> Result<&mut Shelf, Error> {
-        let none = || Error::new(missing, format!("{stream}: no such stream or bucket"));
-        let shelf = self.shelves.get_mut(stream).ok_or_else(none)?;
-        shelf.expire(now);
-        Ok(shelf)
     }
 }

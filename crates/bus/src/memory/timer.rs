@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// Where the memory bus gets its time from.
-pub trait Clock: Send + Sync {
+pub trait Timer: Send + Sync {
     /// Time since 1970, or since whatever the clock counts from.
     fn now(&self) -> Duration;
 
@@ -29,7 +29,7 @@ impl TokioClock {
     }
 }
 
-impl Clock for TokioClock {
+impl Timer for TokioClock {
     fn now(&self) -> Duration {
         self.start.elapsed()
     }
@@ -83,7 +83,7 @@ impl ManualClock {
     }
 }
 
-impl Clock for ManualClock {
+impl Timer for ManualClock {
     fn now(&self) -> Duration {
         self.lock().now
     }

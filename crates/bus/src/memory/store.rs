@@ -1,7 +1,7 @@
 //! One stream or bucket in memory.
 
 use crate::error::{Error, Kind};
-use crate::limits::{DUPLICATE_WINDOW_DEFAULT, PAGE_BYTES_MAX, PAGE_MESSAGES_MAX};
+use crate::limits::{DUPLICATE_WINDOW_DEFAULT, PAGE_BYTES_MAX, PAGE_MESSAGES_MAX, STALE_MAX};
 use crate::message::{Page, Record, Sequence, Stored, Usage};
 use crate::pattern::{fixed_part, matches};
 use crate::storage::{Store, WhenFull};
@@ -9,8 +9,8 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
-pub struct Shelf {
-    pub store: Store,
+pub struct MemoryStore {
+    pub config: Store,
     pub replicas: usize,
     /// Watches that are alive.
     pub consumers: usize,
@@ -20,12 +20,23 @@ pub struct Shelf {
     bytes: u64,
     ids: HashMap<String, Sequence>,
     ids_by_age: VecDeque<(Duration, String)>,
+    /// It takes no more bytes than this, though it was made for more.
+    full_at: Option<u64>,
+    led: bool,
+    /// What stood under a subject before it was written, for reads that are behind.
+    past: VecDeque<Past>,
 }
 
-impl Shelf {
-    pub fn new(store: Store, replicas: usize) -> Shelf {
-        Shelf {
-            store,
+struct Past {
+    until: Duration,
+    subject: String,
+    record: Option<Record>,
+}
+
+impl MemoryStore {
+    pub fn new(config: Store, replicas: usize) -> MemoryStore {
+        MemoryStore {
+            config,
             replicas,
             consumers: 0,
             records: BTreeMap::new(),
@@ -34,16 +45,32 @@ impl Shelf {
             bytes: 0,
             ids: HashMap::new(),
             ids_by_age: VecDeque::new(),
+            full_at: None,
+            led: true,
+            past: VecDeque::new(),
         }
     }
 
     pub fn takes(&self, subject: &str) -> bool {
-        self.store.subjects.iter().any(|pattern| matches(pattern, subject))
+        self.config.subjects.iter().any(|pattern| matches(pattern, subject))
+    }
+
+    pub fn set_full(&mut self, full: bool) {
+        self.full_at = full.then_some(self.bytes);
+    }
+
+    pub fn set_led(&mut self, led: bool) {
+        self.led = led;
+    }
+
+    /// Fails while there is no leader.
+    pub fn led(&self) -> Result<(), Error> {
+        if self.led { Ok(()) } else { Err(Error::unavailable(&self.config.name)) }
     }
 
     /// Forgets what is too old. Everything else here sees only what this has left.
     pub fn expire(&mut self, now: Duration) {
-        if let Some(age) = self.store.max_age {
+        if let Some(age) = self.config.max_age {
             while let Some((sequence, record)) = self.records.first_key_value()
                 && Duration::from_millis(record.at) + age <= now
             {
@@ -51,8 +78,13 @@ impl Shelf {
                 self.remove(sequence);
             }
         }
-        let window = self.store.duplicate_window.unwrap_or(DUPLICATE_WINDOW_DEFAULT);
-        let window = self.store.max_age.map_or(window, |age| window.min(age));
+        while let Some(past) = self.past.front()
+            && past.until + STALE_MAX <= now
+        {
+            self.past.pop_front();
+        }
+        let window = self.config.duplicate_window.unwrap_or(DUPLICATE_WINDOW_DEFAULT);
+        let window = self.config.max_age.map_or(window, |age| window.min(age));
         while let Some((at, _)) = self.ids_by_age.front()
             && *at + window <= now
         {
@@ -70,7 +102,7 @@ impl Shelf {
         expected: Option<Sequence>,
         now: Duration,
     ) -> Result<Stored, Error> {
-        let stored = |sequence, duplicate| Stored { stream: self.store.stream_name(), sequence, duplicate };
+        let stored = |sequence, duplicate| Stored { stream: self.config.stream_name(), sequence, duplicate };
         if let Some(sequence) = id.and_then(|id| self.ids.get(id)) {
             return Ok(stored(*sequence, true));
         }
@@ -80,7 +112,9 @@ impl Shelf {
             return Err(Error::new(Kind::Conflict, what));
         }
         let answer = stored(self.last + 1, false);
-        self.make_room(subject, &payload)?;
+        self.check_room(subject, &payload)?;
+        self.note_past(subject, now);
+        self.make_room(subject, &payload);
         self.last += 1;
         if let Some(id) = id {
             self.ids.insert(id.into(), self.last);
@@ -94,26 +128,59 @@ impl Shelf {
         Ok(answer)
     }
 
-    fn make_room(&mut self, subject: &str, payload: &Bytes) -> Result<(), Error> {
-        let limit = usize::try_from(self.store.max_message_bytes).unwrap_or(usize::MAX);
+    /// What the server checks before it touches anything: a refused write leaves the old value.
+    fn check_room(&self, subject: &str, payload: &Bytes) -> Result<(), Error> {
+        let limit = usize::try_from(self.config.max_message_bytes).unwrap_or(usize::MAX);
         if payload.len() > limit {
             return Err(Error::too_large(subject, payload.len(), limit));
         }
-        if let Some(limit) = self.store.per_subject {
+        if self.config.when_full == WhenFull::DropOldest && self.full_at.is_none() {
+            return Ok(());
+        }
+        // A key that is at its limit gives up its oldest value. The server lets a write through that needs less than that
+        // gives back.
+        let replaced = self.config.per_subject.and_then(|limit| self.of_subject(subject, limit));
+        let freed = replaced.and_then(|sequence| self.records.get(&sequence));
+        let freed = freed.map_or(0, |record| size(&record.subject, &record.payload));
+        let size = size(subject, payload);
+        let max_bytes = self.full_at.unwrap_or(self.config.max_bytes);
+        let too_many = self.config.max_messages.is_some_and(|most| self.records.len() as u64 >= most);
+        if (too_many && replaced.is_none()) || (self.bytes + size > max_bytes && size >= freed) {
+            return Err(Error::new(Kind::Full, format!("{} is full", self.config.name)));
+        }
+        Ok(())
+    }
+
+    /// Removes what gives way.
+    fn make_room(&mut self, subject: &str, payload: &Bytes) {
+        if let Some(limit) = self.config.per_subject {
             while let Some(first) = self.of_subject(subject, limit) {
                 self.remove(first);
             }
         }
-        let size = size(subject, payload);
-        let messages = self.store.max_messages.unwrap_or(u64::MAX);
-        while self.bytes + size > self.store.max_bytes || self.records.len() as u64 >= messages {
-            let oldest = self.records.keys().next().copied();
-            match (self.store.when_full, oldest) {
-                (WhenFull::DropOldest, Some(oldest)) => self.remove(oldest),
-                _ => return Err(Error::new(Kind::Full, format!("{} is full", self.store.name))),
-            }
+        if self.config.when_full == WhenFull::Refuse {
+            return;
         }
-        Ok(())
+        let size = size(subject, payload);
+        let messages = self.config.max_messages.unwrap_or(u64::MAX);
+        while self.bytes + size > self.config.max_bytes || self.records.len() as u64 >= messages {
+            let Some(oldest) = self.records.keys().next().copied() else { return };
+            self.remove(oldest);
+        }
+    }
+
+    fn note_past(&mut self, subject: &str, now: Duration) {
+        let record = self.last_of(subject).cloned();
+        self.past.push_back(Past { until: now, subject: subject.into(), record });
+    }
+
+    /// What stood under a subject at a moment: what a server answers that lags behind.
+    pub fn last_at(&self, subject: &str, moment: Duration) -> Option<&Record> {
+        let later = self.past.iter().find(|past| past.until > moment && past.subject == subject);
+        match later {
+            Some(past) => past.record.as_ref(),
+            None => self.last_of(subject),
+        }
     }
 
     /// The oldest of a subject that has reached its limit.
@@ -137,13 +204,14 @@ impl Shelf {
         self.records.get(self.by_subject.get(subject)?.last()?)
     }
 
-    pub fn purge(&mut self, subject: &str, expected: Option<Sequence>) -> Result<(), Error> {
+    pub fn purge(&mut self, subject: &str, expected: Option<Sequence>, now: Duration) -> Result<(), Error> {
         let found = self.last_of(subject).map(|record| record.sequence);
         if expected.is_some() && expected != found {
             let what = format!("{subject}: its revision is not the expected one");
             return Err(Error::new(Kind::Conflict, what));
         }
         let sequences = self.by_subject.get(subject).cloned().unwrap_or_default();
+        self.note_past(subject, now);
         sequences.into_iter().for_each(|sequence| self.remove(sequence));
         Ok(())
     }
