@@ -12,9 +12,10 @@
 //! - Nothing is lost in silence. A subscription is bounded and says how many messages it dropped, and where.
 //!
 //! What a peel uses (`publish`, `publish_stored`, `request`, `subscribe`, `get`, `put`, `create`, `update`) makes no JetStream
-//! consumer, and names the key in the subject, so that grants can name keys. `keys`, `scan`, `replay`, `watch`, `purge` and
-//! `ensure` are for masters and operators.
+//! consumer, and names the key in the subject, so that grants can name keys. `keys`, `scan`, `replay`, `watch`, `purge`,
+//! `ensure` and durable readers are for masters and operators.
 
+mod durable;
 mod error;
 mod event;
 pub mod limits;
@@ -26,6 +27,7 @@ mod queue;
 pub mod storage;
 mod subscription;
 
+pub use durable::{Acknowledge, DurableReader, Taken};
 pub use error::{Error, Kind};
 pub use event::{Event, Events};
 pub use message::{Entry, Info, Message, Page, Record, Seen, Sequence, Stored, Usage};
@@ -98,6 +100,15 @@ pub trait Bus: Send + Sync {
 
     /// What a stream keeps of a pattern in the order it came, page by page. Begin with 0. Leaves no consumer behind.
     fn replay<'a>(&'a self, stream: &'a str, pattern: &'a str, from: Sequence) -> Answer<'a, Page<Record>>;
+
+    /// Makes a durable reader unless there is one of that name. Costs one consumer, however many share it.
+    fn ensure_reader<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, ()>;
+
+    /// Takes up to so many messages of a durable reader; waits that long for the first. Each must be acknowledged.
+    fn take<'a>(&'a self, reader: &'a DurableReader, count: usize, wait: Duration) -> Answer<'a, Vec<Taken>>;
+
+    /// Says what is to become of a message that was taken. If this is lost, the message comes again.
+    fn acknowledge<'a>(&'a self, taken: &'a Taken, what: Acknowledge) -> Answer<'a, ()>;
 
     /// Tells the entries of a pattern and what is written to them later, across reconnects. Costs a consumer: only masters
     /// watch. `capacity` is how far the telling may run ahead of the reader.

@@ -10,6 +10,7 @@
 //! leader or be made again; a direct get may be behind, a watch late, a subscription too slow.
 
 mod client;
+mod durable;
 mod faults;
 mod net;
 mod state;

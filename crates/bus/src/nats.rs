@@ -2,6 +2,7 @@
 
 mod connect;
 mod core;
+mod durable;
 mod fault;
 mod kv;
 mod read;
@@ -13,6 +14,7 @@ pub use connect::{Credentials, Options, connect};
 /// Whom the client names when it logs, for whoever wants to hear less of it.
 pub const CLIENT_LOGS: &str = "async_nats";
 
+use crate::durable::{Acknowledge, DurableReader, Taken};
 use crate::error::Error;
 use crate::event::{Events, Teller};
 use crate::message::{Entry, Info, Message, Page, Record, Sequence, Stored, Usage};
@@ -139,6 +141,18 @@ impl Bus for Nats {
 
     fn replay<'a>(&'a self, stream: &'a str, pattern: &'a str, from: Sequence) -> Answer<'a, Page<Record>> {
         Box::pin(self.connected(self.read(stream, pattern, from)))
+    }
+
+    fn ensure_reader<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, ()> {
+        Box::pin(self.connected(self.ensure_durable(reader)))
+    }
+
+    fn take<'a>(&'a self, reader: &'a DurableReader, count: usize, wait: Duration) -> Answer<'a, Vec<Taken>> {
+        Box::pin(self.connected(self.take_durable(reader, count, wait)))
+    }
+
+    fn acknowledge<'a>(&'a self, taken: &'a Taken, what: Acknowledge) -> Answer<'a, ()> {
+        Box::pin(self.connected(self.acknowledge(taken, what)))
     }
 
     fn watch<'a>(&'a self, bucket: &'a str, pattern: &'a str, capacity: usize) -> Answer<'a, Watch> {

@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use zester_bus::storage::JOB_EVENTS;
 use zester_bus::{
-    Answer, Bus, Bytes, Entry, Events, Found, Info, Listen, Message, Page, Record, Sequence, Store, Stored,
-    Subscription, Usage, Watch,
+    Acknowledge, Answer, Bus, Bytes, DurableReader, Entry, Events, Found, Info, Listen, Message, Page,
+    Record, Sequence, Store, Stored, Subscription, Taken, Usage, Watch,
 };
 use zester_wire::{Bucket, Envelope, Jid, Job, JobStatus, PeelCommand, decode};
 
@@ -185,6 +185,18 @@ impl Bus for Meddler {
 
     fn replay<'a>(&'a self, stream: &'a str, pattern: &'a str, from: Sequence) -> Answer<'a, Page<Record>> {
         Box::pin(self.read_history(stream, pattern, from))
+    }
+
+    fn ensure_reader<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, ()> {
+        self.bus.ensure_reader(reader)
+    }
+
+    fn take<'a>(&'a self, reader: &'a DurableReader, count: usize, wait: Duration) -> Answer<'a, Vec<Taken>> {
+        self.bus.take(reader, count, wait)
+    }
+
+    fn acknowledge<'a>(&'a self, taken: &'a Taken, what: Acknowledge) -> Answer<'a, ()> {
+        self.bus.acknowledge(taken, what)
     }
 
     fn watch<'a>(&'a self, bucket: &'a str, pattern: &'a str, capacity: usize) -> Answer<'a, Watch> {

@@ -5,6 +5,7 @@ use super::net::Net;
 use super::state::{Client, Listener, State};
 use super::store::MemoryStore;
 use super::watch::Follower;
+use crate::durable::{Acknowledge, DurableReader, Taken};
 use crate::error::{Error, Kind};
 use crate::event::{Event, Events, Teller};
 use crate::limits::{ANSWER_TIMEOUT, STALE_MAX};
@@ -20,9 +21,9 @@ use tokio_util::sync::CancellationToken;
 
 /// A client of a [`Net`].
 pub struct Memory {
-    net: Net,
-    name: String,
-    number: u64,
+    pub(super) net: Net,
+    pub(super) name: String,
+    pub(super) number: u64,
     teller: Teller,
     closed: CancellationToken,
 }
@@ -38,7 +39,7 @@ impl Memory {
     }
 
     /// Fails where the real client would: closed, without a connection, or with more than the server takes.
-    fn ready(&self, what: &str, size: usize) -> Result<(), Error> {
+    pub(super) fn ready(&self, what: &str, size: usize) -> Result<(), Error> {
         if self.closed.is_cancelled() {
             return Err(Error::closed());
         }
@@ -52,7 +53,10 @@ impl Memory {
         Ok(())
     }
 
-    async fn until_closed<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    pub(super) async fn until_closed<T>(
+        &self,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
         match self.closed.run_until_cancelled(call).await {
             Some(answer) => answer,
             None => Err(Error::closed()),
@@ -136,7 +140,7 @@ impl Memory {
     }
 
     /// Asks the leader of one bucket or stream something.
-    async fn at_store<T: Send + 'static>(
+    pub(super) async fn at_store<T: Send + 'static>(
         &self,
         stream: &str,
         missing: Kind,
@@ -380,6 +384,18 @@ impl Bus for Memory {
 
     fn replay<'a>(&'a self, stream: &'a str, pattern: &'a str, from: Sequence) -> Answer<'a, Page<Record>> {
         Box::pin(self.replay_of(stream, pattern, from))
+    }
+
+    fn ensure_reader<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, ()> {
+        Box::pin(self.ensure_durable(reader))
+    }
+
+    fn take<'a>(&'a self, reader: &'a DurableReader, count: usize, wait: Duration) -> Answer<'a, Vec<Taken>> {
+        Box::pin(self.take_durable(reader, count, wait))
+    }
+
+    fn acknowledge<'a>(&'a self, taken: &'a Taken, what: Acknowledge) -> Answer<'a, ()> {
+        Box::pin(async move { self.acknowledge_taken(taken, what) })
     }
 
     fn watch<'a>(&'a self, bucket: &'a str, pattern: &'a str, capacity: usize) -> Answer<'a, Watch> {

@@ -1,5 +1,6 @@
 //! One stream or bucket in memory.
 
+use super::durable::Reader;
 use crate::error::{Error, Kind};
 use crate::limits::{DUPLICATE_WINDOW_DEFAULT, PAGE_BYTES_MAX, PAGE_MESSAGES_MAX, STALE_MAX};
 use crate::message::{Page, Record, Sequence, Stored, Usage};
@@ -25,6 +26,8 @@ pub struct MemoryStore {
     led: bool,
     /// What stood under a subject before it was written, for reads that are behind.
     past: VecDeque<Past>,
+    /// Durable readers by name.
+    pub readers: BTreeMap<String, Reader>,
 }
 
 struct Past {
@@ -48,6 +51,7 @@ impl MemoryStore {
             full_at: None,
             led: true,
             past: VecDeque::new(),
+            readers: BTreeMap::new(),
         }
     }
 
@@ -245,6 +249,20 @@ impl MemoryStore {
         Page { items, next: None }
     }
 
+    pub fn last(&self) -> Sequence {
+        self.last
+    }
+
+    pub fn get(&self, sequence: Sequence) -> Option<&Record> {
+        self.records.get(&sequence)
+    }
+
+    /// The first messages of a pattern from a place on.
+    pub fn first(&self, pattern: &str, from: Sequence, count: usize) -> Vec<Record> {
+        let fits = self.records.range(from..).filter(|(_, record)| matches(pattern, &record.subject));
+        fits.take(count).map(|(_, record)| record.clone()).collect()
+    }
+
     /// The last value of each subject that was written after a place, oldest first.
     pub fn since(&self, pattern: &str, after: Sequence) -> Vec<Record> {
         let lasts: BTreeSet<Sequence> =
@@ -253,7 +271,11 @@ impl MemoryStore {
     }
 
     pub fn usage(&self) -> Usage {
-        Usage { messages: self.records.len() as u64, bytes: self.bytes, consumers: self.consumers }
+        Usage {
+            messages: self.records.len() as u64,
+            bytes: self.bytes,
+            consumers: self.consumers + self.readers.len(),
+        }
     }
 }
 

@@ -26,6 +26,8 @@ use serde_json::{Value, json};
 /// A message as it came, with the headers that only this module's friends look at.
 pub(super) struct Read {
     pub record: Record,
+    /// How often a consumer gave it.
+    pub deliveries: u64,
     headers: Option<HeaderMap>,
 }
 
@@ -118,7 +120,7 @@ impl Nats {
                 sequence: message.sequence,
                 at: millis(message.time),
             };
-            items.push(Read { record, headers: Some(message.headers) });
+            items.push(Read { record, deliveries: 1, headers: Some(message.headers) });
         }
         Ok(Part { items, more: true })
     }
@@ -224,14 +226,15 @@ impl Nats {
         Ok(batch)
     }
 
-    fn read_of(&self, stream: &str, message: async_nats::Message) -> Result<Read, Error> {
+    pub(super) fn read_of(&self, stream: &str, message: async_nats::Message) -> Result<Read, Error> {
         let message = async_nats::jetstream::Message { message, context: self.jetstream.clone() };
         let info = message.info().map_err(|error| Error::because(Kind::Other, stream, error))?;
         let (sequence, at) = (info.stream_sequence, millis(info.published));
+        let deliveries = u64::try_from(info.delivered).unwrap_or(1);
         let message = message.message;
         let subject = message.subject.into_string();
         let record = Record { subject, payload: message.payload, sequence, at };
-        Ok(Read { record, headers: message.headers })
+        Ok(Read { record, deliveries, headers: message.headers })
     }
 }
 
@@ -255,6 +258,7 @@ mod tests {
     fn part(sequences: &[Sequence], more: bool) -> Part {
         let read = |sequence: &Sequence| Read {
             record: Record { subject: "a".into(), payload: Bytes::new(), sequence: *sequence, at: 0 },
+            deliveries: 1,
             headers: None,
         };
         Part { items: sequences.iter().map(read).collect(), more }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bench;
+mod durable;
 mod keys;
 mod life;
 mod messages;
@@ -55,6 +56,12 @@ laws! {
     streams::what_no_stream_takes_is_unavailable,
     streams::a_full_stream_drops_its_oldest_and_a_full_bucket_refuses,
     streams::a_client_that_listens_and_gets_holds_no_consumer,
+    durable::what_came_while_nobody_read_is_given_and_acked_once,
+    durable::readers_of_one_name_share_the_messages,
+    durable::what_is_not_acknowledged_comes_again,
+    durable::a_durable_reader_waits_for_what_comes,
+    durable::no_more_are_given_than_may_be_unacked,
+    durable::a_durable_reader_lives_through_a_crash,
     watches::a_watch_tells_what_is_there_and_what_comes,
     watches::a_watch_of_nothing_is_current_at_once,
     watches::a_watch_lives_through_a_crash,
