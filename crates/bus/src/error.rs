@@ -16,6 +16,8 @@ pub enum Kind {
     NoResponders,
     /// No stream or bucket answers: it does not exist, or has no leader now.
     Unavailable,
+    /// The server has no JetStream: it keeps nothing for anybody.
+    Off,
     /// The server knows no stream or bucket of that name. During an election it may say so of one that exists.
     Missing,
     /// A key exists that must not, or its revision is not the expected one.
@@ -35,7 +37,10 @@ pub enum Kind {
 impl Kind {
     /// Whether the same call may succeed later.
     pub fn retryable(self) -> bool {
-        matches!(self, Kind::Disconnected | Kind::Timeout | Kind::NoResponders | Kind::Unavailable)
+        matches!(
+            self,
+            Kind::Disconnected | Kind::Timeout | Kind::NoResponders | Kind::Unavailable | Kind::Off
+        )
     }
 }
 
@@ -80,6 +85,10 @@ impl Error {
         Error::new(Kind::Unavailable, format!("{what}: no stream or bucket answers"))
     }
 
+    pub(crate) fn off() -> Error {
+        Error::new(Kind::Off, "JetStream is off on the nats-server")
+    }
+
     pub(crate) fn too_large(what: &str, size: usize, limit: usize) -> Error {
         Error::new(Kind::TooLarge, format!("{what}: {size} bytes, the limit is {limit}"))
     }
@@ -103,7 +112,7 @@ mod tests {
 
     #[test]
     fn only_what_may_pass_by_itself_is_retryable() {
-        let retryable = [Kind::Disconnected, Kind::Timeout, Kind::NoResponders, Kind::Unavailable];
+        let retryable = [Kind::Disconnected, Kind::Timeout, Kind::NoResponders, Kind::Unavailable, Kind::Off];
         let final_ones = [
             Kind::Closed,
             Kind::Missing,

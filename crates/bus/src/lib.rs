@@ -110,6 +110,10 @@ pub trait Bus: Send + Sync {
     /// Says what is to become of a message that was taken. If this is lost, the message comes again.
     fn acknowledge<'a>(&'a self, taken: &'a Taken, what: Acknowledge) -> Answer<'a, ()>;
 
+    /// The newest message that a stream keeps of one subject, read without a consumer. On a cluster any server that has the
+    /// stream answers, which may lag.
+    fn last<'a>(&'a self, stream: &'a str, subject: &'a str) -> Answer<'a, Option<Record>>;
+
     /// Tells the entries of a pattern and what is written to them later, across reconnects. Costs a consumer: only masters
     /// watch. `capacity` is how far the telling may run ahead of the reader.
     fn watch<'a>(&'a self, bucket: &'a str, pattern: &'a str, capacity: usize) -> Answer<'a, Watch>;

@@ -155,6 +155,10 @@ impl Bus for Nats {
         Box::pin(self.connected(self.acknowledge(taken, what)))
     }
 
+    fn last<'a>(&'a self, stream: &'a str, subject: &'a str) -> Answer<'a, Option<Record>> {
+        Box::pin(self.connected(self.last_of(stream, subject)))
+    }
+
     fn watch<'a>(&'a self, bucket: &'a str, pattern: &'a str, capacity: usize) -> Answer<'a, Watch> {
         Box::pin(self.connected(self.kv_watch(bucket, pattern, capacity)))
     }

@@ -5,8 +5,11 @@ use crate::error::Error;
 use crate::limits::{ANSWER_WAIT, ASK_PAUSE};
 use tokio::time::Instant;
 use zester_bus::Kind;
-use zester_wire::{AdminReply, AdminRequest, DispatchReply, PeelId};
+use zester_wire::{AdminReply, AdminRequest, Bucket, DispatchReply, PeelId};
 use zester_wire::{Message, Refusal, ResolveReply, ResolveRequest, Subject, VERSION};
+
+/// What is said where the stores work and nobody listens.
+pub(crate) const NONE_CONNECTED: &str = "none is connected";
 
 /// Replies that may say no.
 pub(crate) trait Reply: Message {
@@ -48,7 +51,7 @@ impl Client {
                     }
                     Some(refusal) => refusal.message.clone(),
                 },
-                Err(error) if error.bus_kind() == Some(Kind::NoResponders) => "none is connected".to_string(),
+                Err(error) if error.bus_kind() == Some(Kind::NoResponders) => self.why_no_master().await?,
                 Err(error) if error.retryable() => error.to_string(),
                 Err(error) => return Err(error.into()),
             };
@@ -56,6 +59,17 @@ impl Client {
                 return Err(Error::NoMaster { waited: self.patience, last });
             }
             tokio::time::sleep(ASK_PAUSE).await;
+        }
+    }
+
+    /// Why nobody answers for the masters. One that cannot keep anything is connected and yet does not listen.
+    async fn why_no_master(&self) -> Result<String, Error> {
+        let jobs = zester_bus::storage::table().into_iter().find(|store| store.name == Bucket::Jobs.as_str());
+        let Some(jobs) = jobs else { return Ok(NONE_CONNECTED.to_string()) };
+        match self.link.bus().usage(&jobs).await {
+            Err(error) if error.kind() == Kind::Off => Err(error.into()),
+            Err(error) if error.kind().retryable() => Ok(format!("the bucket `jobs` does not work: {error}")),
+            _ => Ok(NONE_CONNECTED.to_string()),
         }
     }
 

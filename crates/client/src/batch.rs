@@ -53,9 +53,9 @@ pub enum Step {
     Run(Vec<PeelId>),
     /// All have had their turn.
     Done,
-    /// Too many did not succeed; these had no turn.
+    /// Too many did not succeed; these are not asked.
     Stopped {
-        left: Vec<PeelId>,
+        not_asked: Vec<PeelId>,
     },
 }
 
@@ -65,7 +65,7 @@ pub struct Plan {
     left: Vec<PeelId>,
     size: usize,
     failed: usize,
-    /// So many may fail; one more stops the rest.
+    /// So many that did not succeed stop the rest.
     max_fail: usize,
 }
 
@@ -80,8 +80,8 @@ impl Plan {
         if self.left.is_empty() {
             return Step::Done;
         }
-        if self.failed > self.max_fail {
-            return Step::Stopped { left: std::mem::take(&mut self.left) };
+        if self.failed >= self.max_fail {
+            return Step::Stopped { not_asked: std::mem::take(&mut self.left) };
         }
         let size = self.size.min(self.left.len());
         Step::Run(self.left.drain(..size).collect())
@@ -134,14 +134,18 @@ mod tests {
     }
 
     #[test]
-    fn more_failures_than_allowed_stop_the_rest() {
-        let mut plan = Plan::new(peels(6), Size::Count(2), Some(1));
+    fn as_many_failures_as_max_fail_stop_the_rest() {
+        let mut plan = Plan::new(peels(6), Size::Count(2), Some(2));
         assert!(matches!(plan.next_step(), Step::Run(_)));
         plan.ended(1);
         assert!(matches!(plan.next_step(), Step::Run(_)));
         plan.ended(1);
-        assert_eq!(plan.next_step(), Step::Stopped { left: peels(6)[4..].to_vec() });
+        assert_eq!(plan.next_step(), Step::Stopped { not_asked: peels(6)[4..].to_vec() });
         assert_eq!(plan.next_step(), Step::Done);
+        let mut plan = Plan::new(peels(2), Size::Count(1), Some(1));
+        assert!(matches!(plan.next_step(), Step::Run(_)));
+        plan.ended(1);
+        assert_eq!(plan.next_step(), Step::Stopped { not_asked: peels(2)[1..].to_vec() });
     }
 
     #[test]

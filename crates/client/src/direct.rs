@@ -1,4 +1,4 @@
-//! Past the masters (J-21): targets from the facts, a request to each peel, the reply is the return. No record, no ack.
+//! Past the masters (J-21): exact ids, or targets from the facts; a request to each peel, the reply is the return. No record, no ack.
 
 use crate::client::Client;
 use crate::error::Error;
@@ -51,22 +51,32 @@ impl Direct {
 }
 
 impl Client {
-    /// Which peels an expression names, by the facts alone.
-    pub async fn resolve_by_facts(&self, expression: &str) -> Result<Vec<PeelId>, Error> {
+    /// Which peels an expression names, without a master. Ids that are written out are taken at their word, so they need
+    /// no JetStream; anything else is looked up in the facts.
+    pub async fn resolve_direct(&self, expression: &str) -> Result<Vec<PeelId>, Error> {
         let target = Target::parse(expression).map_err(Error::Target)?;
         if target.needs_settings() {
             return Err(Error::NeedsMaster);
+        }
+        if let Some(ids) = target.exact_ids() {
+            let ids = ids.into_iter().map(|id| PeelId::parse(id).map_err(|_| Error::NoSuchPeel(id.into())));
+            return ids.collect();
         }
         let nothing = Value::Object(Map::new());
         let fits = |id: &PeelId, facts: &Value| {
             target.matches(&Matched { id: id.as_str(), facts, settings: &nothing })
         };
-        let peels = self.peels().await?.into_iter().map(|peel| (peel.id, Value::Object(peel.facts)));
+        let peels = self
+            .peels()
+            .await
+            .map_err(|why| Error::NeedsFacts(Box::new(why)))?
+            .into_iter()
+            .map(|peel| (peel.id, Value::Object(peel.facts)));
         Ok(peels.filter(|(id, facts)| fits(id, facts)).map(|(id, _)| id).collect())
     }
 
     pub async fn direct(&self, expression: &str, work: &Work) -> Result<Direct, Error> {
-        let targets = self.resolve_by_facts(expression).await?;
+        let targets = self.resolve_direct(expression).await?;
         Ok(self.direct_to(targets, work))
     }
 

@@ -1,5 +1,6 @@
 //! Why an operator got no answer.
 
+use crate::ask::NONE_CONNECTED;
 use std::fmt;
 use std::time::Duration;
 use zester_bus::Kind;
@@ -28,6 +29,8 @@ pub enum Error {
     NoSuchPeel(String),
     /// `I@` needs settings, which only masters have.
     NeedsMaster,
+    /// Without a master only exact ids can be asked while the facts cannot be read.
+    NeedsFacts(Box<Error>),
     Bus(zester_link::Error),
 }
 
@@ -35,9 +38,13 @@ impl fmt::Display for Error {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::NoMaster { waited, last } => {
+                let start = match last.as_str() {
+                    NONE_CONNECTED => "start one with `zester master run`, or ",
+                    _ => "",
+                };
                 write!(
                     out,
-                    "no master answered within {} s: {last}; start one with `zester master run`, or bypass the masters with --direct",
+                    "no master answered within {} s: {last}; {start}bypass the masters with --direct",
                     waited.as_secs()
                 )
             }
@@ -58,8 +65,18 @@ impl fmt::Display for Error {
             Error::NeedsMaster => {
                 write!(out, "`I@` asks for settings, which only a master has; leave out --direct")
             }
+            Error::NeedsFacts(why) => write!(
+                out,
+                "a target that is not an exact id needs the facts of the peels, which cannot be read: {why}; name the peels instead: L@web-01,web-02"
+            ),
             Error::Bus(error) => match error.bus_kind() {
-                Some(Kind::Unavailable) => write!(out, "{error}; is JetStream on in the nats-server?"),
+                Some(Kind::Off) => write!(
+                    out,
+                    "{error}, and without it there are no jobs: start it with -js or a `jetstream` block; --direct reaches peels by their exact ids"
+                ),
+                Some(Kind::Unavailable) => {
+                    write!(out, "{error}: it has no leader, or no master has made it yet")
+                }
                 Some(Kind::Missing) => {
                     write!(out, "{error}; the first master makes what is missing: `zester master run`")
                 }

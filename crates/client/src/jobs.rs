@@ -5,8 +5,7 @@ use crate::error::Error;
 use crate::limits::{CANDIDATES_NAMED, REACTIONS_LISTED, READS_IN_FLIGHT};
 use futures_util::StreamExt;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
-use zester_wire::{AdminReply, AdminRequest, Bucket, Jid, Job, Key, PeelId, RefusalKind, RetryPart, Return};
+use zester_wire::{AdminReply, AdminRequest, Bucket, Jid, Job, Key, RefusalKind, RetryPart};
 
 /// What a kill did.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,12 +90,6 @@ impl Client {
         }
         jobs.sort_by(|a, b| (Reverse(a.created), &b.jid).cmp(&(Reverse(b.created), &a.jid)));
         Ok(jobs)
-    }
-
-    /// Every stored return of a job.
-    pub async fn returns(&self, jid: &Jid) -> Result<BTreeMap<PeelId, Return>, Error> {
-        let returns = self.link.returns_of(jid).await?;
-        Ok(returns.into_iter().map(|ret| (ret.peel.clone(), ret)).collect())
     }
 
     /// Stops a job, wherever it runs (J-11).

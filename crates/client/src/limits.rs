@@ -25,7 +25,11 @@ pub const DIRECT_IN_FLIGHT: usize = 256;
 pub const DIRECT_GRACE: Duration = Duration::from_secs(2);
 
 /// Records that are read at once.
-pub const READS_IN_FLIGHT: usize = 16;
+pub const READS_IN_FLIGHT: usize = 64;
+/// How often returns are read that the record counts and the server that was asked does not have yet.
+pub const LAG_READS: usize = 10;
+/// Between two such reads.
+pub const LAG_PAUSE: Duration = Duration::from_millis(200);
 /// Jobs of reactions that a listing looks at. Their ids do not sort by time.
 pub const REACTIONS_LISTED: usize = 1_000;
 /// Jobs that are named when a prefix fits several.

@@ -73,6 +73,22 @@ impl Client {
         Ok(peels.into_values().collect())
     }
 
+    /// Which of these no peel has: neither facts nor a heartbeat. Costs the server no consumer.
+    pub async fn unknown(&self, ids: Vec<PeelId>) -> Result<Vec<PeelId>, Error> {
+        let known = |id: PeelId| async move {
+            Ok(self.has(&Key::Facts(id.clone())).await? || self.has(&Key::Peel(id)).await?)
+        };
+        let found = self.each(ids, known).await?;
+        let mut unknown: Vec<PeelId> =
+            found.into_iter().filter_map(|(id, known)| (!known).then_some(id)).collect();
+        unknown.sort_unstable();
+        Ok(unknown)
+    }
+
+    async fn has(&self, key: &Key) -> Result<bool, Error> {
+        Ok(self.link.bus().get(key.bucket().as_str(), &key.to_string()).await?.is_some())
+    }
+
     pub async fn peel(&self, id: &PeelId) -> Result<Peel, Error> {
         let facts = self.link.get::<FactsRecord>(&Key::Facts(id.clone())).await?;
         let heartbeat = self.link.get::<PeelHeartbeat>(&Key::Peel(id.clone())).await?;

@@ -60,6 +60,13 @@ impl Link {
             .map_err(|bad| zester_bus::Error::new(zester_bus::Kind::Invalid, bad.to_string()).into())
     }
 
+    /// About this long: up to a quarter less or more, so that many who wait alike do not all act at once.
+    pub fn jittered(&self, about: Duration) -> Duration {
+        let [low, high, ..] = self.dice.roll();
+        let share = f64::from(u16::from_le_bytes([low, high])) / f64::from(u16::MAX);
+        about.mul_f64(0.75 + 0.5 * share)
+    }
+
     /// A random message id, as most messages need (see [`MessageId`]).
     pub fn new_message_id(&self) -> Result<MessageId, Error> {
         let token = self.new_token()?;

@@ -111,6 +111,16 @@ impl Target {
         ids
     }
 
+    /// The ids that are meant, where the expression says them: ids and lists, joined with `or`. None where peels must be
+    /// known to decide.
+    pub fn exact_ids(&self) -> Option<Vec<&str>> {
+        let mut ids: Vec<&str> = Vec::new();
+        let exact = self.expression.add_exact(&mut ids);
+        ids.sort_unstable();
+        ids.dedup();
+        exact.then_some(ids)
+    }
+
     /// Whether settings decide: they must be rendered first, which only a master can.
     pub fn needs_settings(&self) -> bool {
         self.expression.needs_settings()
@@ -136,6 +146,22 @@ impl Expression {
             Expression::All(parts) | Expression::Any(parts) => parts.iter().all(Expression::by_id_only),
             Expression::Id(_) => true,
             Expression::Data { .. } => false,
+        }
+    }
+
+    /// Whether all of it are ids, which then are added.
+    fn add_exact<'a>(&'a self, ids: &mut Vec<&'a str>) -> bool {
+        match self {
+            Expression::Any(parts) => parts.iter().all(|part| part.add_exact(ids)),
+            Expression::Id(IdTest::Exact(id)) => {
+                ids.push(id);
+                true
+            }
+            Expression::Id(IdTest::List(list)) => {
+                ids.extend(list.iter().map(String::as_str));
+                true
+            }
+            _ => false,
         }
     }
 

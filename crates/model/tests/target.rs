@@ -399,3 +399,35 @@ proptest! {
         }
     }
 }
+
+#[test]
+#[rule("J-21")]
+fn j21_exact_ids_are_known_without_asking_anybody() {
+    for (text, ids) in [
+        ("web-01", Some(vec!["web-01"])),
+        ("L@web-02,web-01", Some(vec!["web-01", "web-02"])),
+        ("(web-01 or L@db-1,web-01)", Some(vec!["db-1", "web-01"])),
+        ("web*", None),
+        ("*", None),
+        ("web-01 and G@os:Debian", None),
+        ("not web-01", None),
+        ("L@a,b or E@c", None),
+    ] {
+        assert_eq!(Target::parse(text).unwrap().exact_ids(), ids, "{text}");
+    }
+}
+
+#[test]
+#[rule("D-8")]
+fn d8_a_list_without_its_letter_and_a_foreign_not_get_a_hint() {
+    for (text, offset, hint) in [
+        ("peel-1,peel-2", 6, "a list of ids is `L@peel-1,peel-2`"),
+        ("web* and a,b", 10, "a list of ids is `L@a,b`"),
+        ("web*,db*", 4, "write `web* or db*`"),
+        ("!peel-1", 0, "write `not peel-1`"),
+        ("web* and !db*", 9, "write `not db*`"),
+    ] {
+        let error = Target::parse(text).unwrap_err();
+        assert_eq!((error.offset, error.hint.as_deref()), (offset, Some(hint)), "{text}: {error}");
+    }
+}

@@ -199,6 +199,10 @@ impl Bus for Meddler {
         self.bus.acknowledge(taken, what)
     }
 
+    fn last<'a>(&'a self, stream: &'a str, subject: &'a str) -> Answer<'a, Option<Record>> {
+        self.bus.last(stream, subject)
+    }
+
     fn watch<'a>(&'a self, bucket: &'a str, pattern: &'a str, capacity: usize) -> Answer<'a, Watch> {
         self.bus.watch(bucket, pattern, capacity)
     }

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use zester_bus::memory::{Net, TokioClock};
 use zester_bus::{Bus, storage};
-use zester_client::{Client, Error, Happening};
+use zester_client::{Client, Error, JobUpdate};
 use zester_link::Link;
 use zester_wire::{Bucket, DispatchRequest, Jid, PeelId, RefusalKind, UnixMillis, VERSION};
 
@@ -219,8 +219,8 @@ impl World {
             };
             journal.lock().accepted.insert(jid.clone(), Instant::now());
             // A client that is cut off may give up; one that is told how it ended is told the truth.
-            while let Ok(Some(happening)) = follow.next().await {
-                if let Happening::Ended(ended) = happening
+            while let Ok(Some(update)) = follow.next().await {
+                if let JobUpdate::Ended(ended) = update
                     && ended.finished
                 {
                     journal.lock().told.insert(jid.clone(), ended.job.status);

@@ -21,6 +21,7 @@ pub struct Node {
     binary: PathBuf,
     dir: TempDir,
     pub port: Port,
+    jetstream: bool,
     child: Option<Child>,
 }
 
@@ -29,16 +30,24 @@ impl Node {
     pub fn new(binary: &Path, config: &str) -> Node {
         let dir = tempfile::Builder::new().prefix("zester-nats-").tempdir();
         let dir = dir.unwrap_or_else(|error| panic!("no directory for a server: {error}"));
+        let store = format!("jetstream {{ store_dir: \"{}\" }}\n", dir.path().join("store").display());
+        Node::in_dir(binary, dir, &format!("{store}{config}"), true)
+    }
+
+    /// One that keeps nothing.
+    pub fn without_jetstream(binary: &Path) -> Node {
+        let dir = tempfile::Builder::new().prefix("zester-nats-").tempdir();
+        let dir = dir.unwrap_or_else(|error| panic!("no directory for a server: {error}"));
+        Node::in_dir(binary, dir, "", false)
+    }
+
+    fn in_dir(binary: &Path, dir: TempDir, config: &str, jetstream: bool) -> Node {
         let port = Port::claim();
-        let text = format!(
-            "listen: \"127.0.0.1:{}\"\njetstream {{ store_dir: \"{}\" }}\n{config}\n",
-            port.number,
-            dir.path().join("store").display()
-        );
+        let text = format!("listen: \"127.0.0.1:{}\"\n{config}\n", port.number);
         if let Err(error) = std::fs::write(dir.path().join("server.conf"), text) {
             panic!("the config of a server: {error}");
         }
-        Node { binary: binary.into(), dir, port, child: None }
+        Node { binary: binary.into(), dir, port, jetstream, child: None }
     }
 
     pub fn url(&self) -> String {
@@ -64,9 +73,9 @@ impl Node {
         self.child = Some(child.unwrap_or_else(|error| panic!("{}: {error}", self.binary.display())));
     }
 
-    /// Waits until the server greets with JetStream on.
+    /// Waits until the server greets, with JetStream on where it has it.
     pub fn wait_ready(&mut self) {
-        let number = self.port.number;
+        let (number, jetstream) = (self.port.number, self.jetstream);
         let log = self.log();
         let Some(child) = self.child.as_mut() else { panic!("the server is not running") };
         wait_for("a greeting of nats-server", READY, || {
@@ -74,7 +83,7 @@ impl Node {
                 let said = std::fs::read_to_string(&log).unwrap_or_default();
                 panic!("nats-server ended with {status}:\n{said}");
             }
-            greeting(number).filter(|info| info["jetstream"] == true)
+            greeting(number).filter(|info| !jetstream || info["jetstream"] == true)
         });
     }
 

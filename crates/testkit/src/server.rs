@@ -20,6 +20,14 @@ impl Server {
         Server::run(&binary::find(), config)
     }
 
+    /// A server that keeps nothing: messages only.
+    pub fn start_without_jetstream() -> Server {
+        let mut node = Node::without_jetstream(&binary::find());
+        node.spawn();
+        node.wait_ready();
+        Server { node }
+    }
+
     fn run(binary: &Path, config: &str) -> Server {
         let mut node = Node::new(binary, config);
         node.spawn();

@@ -4,7 +4,7 @@ use super::up::Up;
 use crate::report::Report;
 use serde_json::json;
 use tokio::time::Instant;
-use zester_client::{Client, Happening};
+use zester_client::{Client, JobUpdate};
 use zester_wire::job::TIMEOUT_DEFAULT;
 use zester_wire::{DispatchRequest, PeelId, VERSION};
 
@@ -30,8 +30,8 @@ async fn run(client: &Client, count: usize) -> Result<(), String> {
         let mut follow =
             client.dispatch(ping(client, "peel-1")?).await.map_err(|error| error.to_string())?.follow;
         let mut good = false;
-        while let Some(happening) = follow.next().await.map_err(|error| error.to_string())? {
-            if let Happening::Ended(ended) = happening {
+        while let Some(update) = follow.next().await.map_err(|error| error.to_string())? {
+            if let JobUpdate::Ended(ended) = update {
                 good = ended.returns.values().any(|ret| ret.success);
             }
         }

@@ -398,6 +398,14 @@ impl Bus for Memory {
         Box::pin(async move { self.acknowledge_taken(taken, what) })
     }
 
+    fn last<'a>(&'a self, stream: &'a str, subject: &'a str) -> Answer<'a, Option<Record>> {
+        Box::pin(async move {
+            check_name(stream)?;
+            check_subject(subject)?;
+            self.direct_get(stream, subject).await
+        })
+    }
+
     fn watch<'a>(&'a self, bucket: &'a str, pattern: &'a str, capacity: usize) -> Answer<'a, Watch> {
         Box::pin(self.follow(bucket, pattern, capacity))
     }

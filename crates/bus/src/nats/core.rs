@@ -99,7 +99,7 @@ impl Nats {
             .map_err(|error| Error::because(Kind::Invalid, format!("{verb}: not a request"), error))?;
         let request = Request::new().payload(body.into());
         let answer = self.client.send_request(format!("$JS.API.{verb}"), request).await;
-        let answer = answer.map_err(|error| fault::of_storage(verb, error))?;
+        let answer = answer.map_err(|error| fault::of_api(verb, error))?;
         fault::parse(verb, &answer.payload)
     }
 

@@ -25,6 +25,14 @@ pub fn of_storage(what: &str, error: RequestError) -> Error {
     }
 }
 
+/// The same for questions to JetStream itself, which every server that has it answers.
+pub fn of_api(verb: &str, error: RequestError) -> Error {
+    match error.kind() {
+        RequestErrorKind::NoResponders => Error::off(),
+        _ => of_request(verb, error),
+    }
+}
+
 pub fn of_publish(what: &str, error: PublishError) -> Error {
     let kind = match error.kind() {
         PublishErrorKind::MaxPayloadExceeded => Kind::TooLarge,

@@ -1,10 +1,11 @@
 //! Keys. By hand on the subjects of a bucket rather than by the client's store: that one asks for the whole bucket first,
 //! which a peel may not, cannot make a bucket on the oldest server we run on, and marks removed keys instead of removing them.
 
+use super::read::Read;
 use super::{Nats, fault};
 use crate::error::{Error, Kind};
 use crate::limits::KEYS_MAX;
-use crate::message::{Entry, Page, Sequence};
+use crate::message::{Entry, Page, Record, Sequence};
 use crate::pattern::{check_name, check_pattern, check_subject, key_of, stream_of, subject_of};
 use async_nats::{HeaderMap, Request, StatusCode};
 use bytes::Bytes;
@@ -46,10 +47,25 @@ impl Nats {
 
     async fn kv_raw(&self, bucket: &str, key: &str) -> Result<Option<Raw>, Error> {
         check_key(bucket, key)?;
-        let subject = subject_of(bucket, key);
-        let asked = format!("$JS.API.DIRECT.GET.{}.{subject}", stream_of(bucket));
+        let read = self.direct_get(&stream_of(bucket), &subject_of(bucket, key)).await?;
+        Ok(read.map(|read| {
+            let is_marker = read.has_header(OPERATION);
+            let Record { payload: value, sequence: revision, at, .. } = read.record;
+            Raw { entry: Entry { key: key.into(), value, revision, at }, is_marker }
+        }))
+    }
+
+    pub(super) async fn last_of(&self, stream: &str, subject: &str) -> Result<Option<Record>, Error> {
+        check_name(stream)?;
+        check_subject(subject)?;
+        Ok(self.direct_get(stream, subject).await?.map(|read| read.record))
+    }
+
+    /// The newest message of a subject. It is named in the subject of the request, so that grants can name keys.
+    async fn direct_get(&self, stream: &str, subject: &str) -> Result<Option<Read>, Error> {
+        let asked = format!("$JS.API.DIRECT.GET.{stream}.{subject}");
         let answer = self.client.send_request(asked, Request::new()).await;
-        let answer = answer.map_err(|error| fault::of_storage(&subject, error))?;
+        let answer = answer.map_err(|error| fault::of_storage(subject, error))?;
         match answer.status {
             None | Some(StatusCode::OK) => {}
             Some(StatusCode::NOT_FOUND) => return Ok(None),
@@ -65,9 +81,9 @@ impl Nats {
         let (Some(revision), Some(at)) = (revision, at) else {
             return Err(Error::new(Kind::Other, format!("{subject}: the answer has no revision or time")));
         };
-        let is_marker = header(OPERATION).is_some();
-        let entry = Entry { key: key.into(), value: answer.payload, revision, at: millis(at) };
-        Ok(Some(Raw { entry, is_marker }))
+        let record =
+            Record { subject: subject.into(), payload: answer.payload, sequence: revision, at: millis(at) };
+        Ok(Some(Read::new(record, headers)))
     }
 
     pub(super) async fn kv_write(

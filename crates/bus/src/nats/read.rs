@@ -32,6 +32,10 @@ pub(super) struct Read {
 }
 
 impl Read {
+    pub fn new(record: Record, headers: HeaderMap) -> Read {
+        Read { record, headers: Some(headers) }
+    }
+
     pub fn has_header(&self, name: &str) -> bool {
         self.headers.as_ref().is_some_and(|headers| headers.get(name).is_some())
     }

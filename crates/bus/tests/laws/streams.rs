@@ -69,6 +69,20 @@ pub async fn a_replay_may_cross_the_subjects_of_a_stream(bench: Bench) {
     assert_eq!(bus.usage(&store).await.unwrap().consumers, 0);
 }
 
+pub async fn the_newest_message_of_a_subject_is_read_without_a_consumer(bench: Bench) {
+    let (bus, store) = stream(&bench).await;
+    for (subject, text) in [("job.x.ack.a", "1"), ("job.x.ack.a", "2"), ("job.x.ack.b", "3")] {
+        bus.publish_stored(subject, bytes(text), None).await.unwrap();
+    }
+    let newest = bus.last("job-events", "job.x.ack.a").await.unwrap().unwrap();
+    assert_eq!((newest.subject.as_str(), &newest.payload, newest.sequence), ("job.x.ack.a", &bytes("2"), 2));
+    assert_eq!(bus.replay("job-events", "job.x.ack.a", 0).await.unwrap().items[1], newest);
+    assert_eq!(bus.last("job-events", "job.x.ack.none").await.unwrap(), None);
+    assert_eq!(kind(bus.last("job-events", "job.x.ack.*").await), Some(Kind::Invalid));
+    assert!(kind(bus.last("no-such-stream", "job.x.ack.a").await).is_some_and(Kind::retryable));
+    assert_eq!(bus.usage(&store).await.unwrap().consumers, 0);
+}
+
 pub async fn a_long_replay_comes_in_pages(bench: Bench) {
     let (bus, store) = stream(&bench).await;
     let count = PAGE_MESSAGES_MAX * 2 + 10;

@@ -7,7 +7,7 @@ use crate::fleet::ask;
 use std::time::Duration;
 use tokio::time::Instant;
 use zester_bus::storage;
-use zester_client::{Client, Happening};
+use zester_client::{Client, JobUpdate};
 use zester_converge::words::Words;
 
 /// Times that all are asked; the median counts.
@@ -76,15 +76,15 @@ async fn ping(client: &Client, peels: u32) -> Result<Round, Failure> {
     let asked = client.dispatch(ask::request(client.link(), &work, "*", Vec::new())).await;
     let mut follow = asked.map_err(fail)?.follow;
     let mut round = Round { missing: peels, ..Round::default() };
-    while let Some(happening) = follow.next().await.map_err(fail)? {
-        match happening {
-            Happening::Return(_) => round.last_return = began.elapsed(),
-            Happening::Ended(ended) => {
+    while let Some(update) = follow.next().await.map_err(fail)? {
+        match update {
+            JobUpdate::Return(_) => round.last_return = began.elapsed(),
+            JobUpdate::Ended(ended) => {
                 let good = ended.returns.values().filter(|ret| ret.counts() && ret.success).count();
                 round.missing = peels.saturating_sub(u32::try_from(good).unwrap_or(u32::MAX));
                 round.ended = began.elapsed();
             }
-            Happening::Ack { .. } | Happening::Progress(_) => {}
+            JobUpdate::Ack { .. } | JobUpdate::Progress(_) => {}
         }
     }
     Ok(round)

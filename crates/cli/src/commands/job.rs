@@ -151,13 +151,13 @@ fn document(job: &Record) -> Json {
 }
 
 async fn show(job: &Record, app: &App, client: &Client) -> answer::Result {
-    let returns = client.returns(&job.jid).await.map_err(client_failure)?;
+    let returns = client.returns(job).await.map_err(client_failure)?;
     let missing = client.missing(job, &returns).await.map_err(client_failure)?;
     let mut document = document(job);
     if let Some(map) = document.as_object_mut() {
         let told: Map<String, Json> = returns
             .iter()
-            .map(|(peel, ret)| (peel.to_string(), serde_json::to_value(ret).unwrap_or_default()))
+            .map(|(peel, ret)| (peel.to_string(), serde_json::to_value(&**ret).unwrap_or_default()))
             .collect();
         map.insert("returns".into(), Json::Object(told));
         map.insert("missing".into(), json!(missing));

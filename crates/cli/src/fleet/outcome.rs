@@ -3,7 +3,7 @@
 use crate::exit::Exit;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
-use zester_client::Ended;
+use zester_client::{Ended, Returns};
 use zester_jobs::status::{self, Tally};
 use zester_wire::{Cause, Jid, JobStatus, Missing, PeelId, Return};
 
@@ -99,6 +99,8 @@ pub struct Outcome {
     pub recorded: bool,
     /// The user left before the end: nothing is known of the rest.
     pub left: bool,
+    /// Targets of batches that never began.
+    pub not_asked: Vec<PeelId>,
 }
 
 impl Outcome {
@@ -125,6 +127,7 @@ impl Outcome {
             failed: job.status == JobStatus::Failed,
             recorded: true,
             left: false,
+            not_asked: Vec::new(),
         }
     }
 
@@ -139,13 +142,14 @@ impl Outcome {
             failed: false,
             recorded: false,
             left: false,
+            not_asked: Vec::new(),
         };
         outcome.judge();
         outcome
     }
 
     /// What is known so far of a job whose view was left.
-    pub fn so_far(jid: Jid, targets: &[PeelId], returns: &BTreeMap<PeelId, Return>) -> Outcome {
+    pub fn so_far(jid: Jid, targets: &[PeelId], returns: &Returns) -> Outcome {
         let verdict = |peel: &PeelId| match returns.get(peel) {
             Some(ret) => Verdict::of_return(ret),
             None => Verdict::without(Standing::Missing, "not awaited: the view was left"),
@@ -159,6 +163,7 @@ impl Outcome {
             failed: false,
             recorded: true,
             left: true,
+            not_asked: Vec::new(),
         }
     }
 
@@ -206,7 +211,7 @@ impl Outcome {
         self.peels.len() - self.count(Standing::Success)
     }
 
-    /// The document of C-2; `jids` only where there were batches.
+    /// The document of C-2; `jids` only where there were batches, `not_asked` only where some never began.
     pub fn document(&self, batched: bool) -> Json {
         let peels: Map<String, Json> =
             self.peels.iter().map(|(peel, verdict)| (peel.to_string(), verdict.document())).collect();
@@ -215,6 +220,9 @@ impl Outcome {
         if batched && let Some(map) = document.as_object_mut() {
             let jids: Vec<&str> = self.jids.iter().map(Jid::as_str).collect();
             map.insert("jids".into(), json!(jids));
+            if !self.not_asked.is_empty() {
+                map.insert("not_asked".into(), json!(self.not_asked));
+            }
         }
         document
     }
@@ -309,6 +317,18 @@ mod tests {
         outcome.add_unknown(vec![peel("nosuch")]);
         assert_eq!((outcome.status.as_str(), outcome.exit().code()), ("partial", 3));
         assert_eq!(outcome.document(false)["peels"]["nosuch"]["status"], "missing");
+    }
+
+    #[test]
+    #[rule("C-3")]
+    fn c3_a_peel_that_was_never_asked_is_not_missing() {
+        let stopped = Outcome { not_asked: vec![peel("later")], ..outcome(&[Standing::Failed]) };
+        assert_eq!((stopped.status.as_str(), stopped.exit().code()), ("failed", 2));
+        let document = stopped.document(true);
+        assert_eq!(
+            (&document["not_asked"], document["peels"].as_object().unwrap().len()),
+            (&json!(["later"]), 1)
+        );
     }
 
     #[test]

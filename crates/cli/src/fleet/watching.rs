@@ -6,10 +6,9 @@ use crate::exit::Exit;
 use crate::fleet::outcome::Outcome;
 use crate::output::fleet_live::View;
 use crate::signals::{self, Listener};
-use std::collections::BTreeMap;
 use std::io::IsTerminal;
-use zester_client::{Client, Ended, Follow, Happening};
-use zester_wire::{Jid, PeelId, Return};
+use zester_client::{Client, Ended, Follow, JobUpdate, Returns};
+use zester_wire::{Jid, PeelId};
 
 /// How watching ended.
 pub enum Watched {
@@ -40,10 +39,10 @@ pub async fn watch(
     signals: &mut Listener,
 ) -> Result<Watched, Failure> {
     let jid = follow.jid().clone();
-    let mut returns: BTreeMap<PeelId, Return> = BTreeMap::new();
+    let mut returns = Returns::new();
     let mut killed = None;
     loop {
-        let happening = tokio::select! {
+        let update = tokio::select! {
             biased;
             exit = signals.next() => {
                 view.pause();
@@ -63,16 +62,16 @@ pub async fn watch(
                     }
                 }
             }
-            happening = follow.next() => happening.map_err(client_failure)?,
+            update = follow.next() => update.map_err(client_failure)?,
         };
-        match happening {
-            Some(Happening::Ack { peel, ahead }) => view.acked(&peel, ahead),
-            Some(Happening::Progress(progress)) => view.progress(&progress),
-            Some(Happening::Return(ret)) => {
+        match update {
+            Some(JobUpdate::Ack { peel, ahead }) => view.acked(&peel, ahead),
+            Some(JobUpdate::Progress(progress)) => view.progress(&progress),
+            Some(JobUpdate::Return(ret)) => {
                 view.returned(&ret);
-                returns.insert(ret.peel.clone(), *ret);
+                returns.insert(ret.peel.clone(), ret);
             }
-            Some(Happening::Ended(ended)) => {
+            Some(JobUpdate::Ended(ended)) => {
                 view.pause();
                 let outcome = outcome_of(client, &ended).await?;
                 return Ok(match killed {

@@ -5,8 +5,8 @@ use super::{duration_words, fleet_text};
 use crate::fleet::outcome::{Verdict, missing_words};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use zester_client::Peel;
-use zester_wire::{Job, JobStatus, Missing, PeelId, Return, UnixMillis};
+use zester_client::{Peel, Returns};
+use zester_wire::{Job, JobStatus, Missing, PeelId, UnixMillis};
 
 /// `3m 20s ago`
 pub fn ago(moment: UnixMillis, now: UnixMillis) -> String {
@@ -64,7 +64,7 @@ pub fn list(jobs: &[Job], now: UnixMillis, paint: Paint) -> String {
 /// One job: what it is, and for each peel where it stands (J-17).
 pub fn show(
     job: &Job,
-    returns: &BTreeMap<PeelId, Return>,
+    returns: &Returns,
     missing: &BTreeMap<PeelId, Missing>,
     now: UnixMillis,
     paint: Paint,

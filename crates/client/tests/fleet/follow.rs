@@ -3,30 +3,31 @@
 use crate::world::*;
 use std::time::Duration;
 use tokio::time::Instant;
-use zester_client::{Ended, Error, Follow, Happening, limits};
+use zester_client::{Ended, Error, Follow, JobUpdate, limits};
+use zester_rule::rule;
 use zester_wire::*;
 
-async fn all(mut follow: Follow) -> Vec<Happening> {
-    let mut happenings = Vec::new();
-    while let Some(happening) = follow.next().await.unwrap() {
-        happenings.push(happening);
+async fn all(mut follow: Follow) -> Vec<JobUpdate> {
+    let mut updates = Vec::new();
+    while let Some(update) = follow.next().await.unwrap() {
+        updates.push(update);
     }
-    happenings
+    updates
 }
 
-fn words(happenings: &[Happening]) -> Vec<String> {
-    let word = |happening: &Happening| match happening {
-        Happening::Ack { peel, ahead } => format!("ack {peel} {ahead}"),
-        Happening::Progress(progress) => format!("progress {} {}", progress.peel, progress.seq),
-        Happening::Return(ret) => format!("return {}", ret.peel),
-        Happening::Ended(ended) => format!("ended {}", ended.job.status.as_str()),
+fn words(updates: &[JobUpdate]) -> Vec<String> {
+    let word = |update: &JobUpdate| match update {
+        JobUpdate::Ack { peel, ahead } => format!("ack {peel} {ahead}"),
+        JobUpdate::Progress(progress) => format!("progress {} {}", progress.peel, progress.seq),
+        JobUpdate::Return(ret) => format!("return {}", ret.peel),
+        JobUpdate::Ended(ended) => format!("ended {}", ended.job.status.as_str()),
     };
-    happenings.iter().map(word).collect()
+    updates.iter().map(word).collect()
 }
 
-fn end(happenings: &[Happening]) -> &Ended {
-    match happenings.last() {
-        Some(Happening::Ended(ended)) => ended,
+fn end(updates: &[JobUpdate]) -> &Ended {
+    match updates.last() {
+        Some(JobUpdate::Ended(ended)) => ended,
         other => panic!("{other:?}"),
     }
 }
@@ -69,12 +70,12 @@ async fn everything_is_told_once_as_it_happens_and_the_buckets_have_the_last_wor
         .await;
     let began = Instant::now();
     let dispatched = world.client.dispatch(world.request("test.ping")).await.unwrap();
-    let happenings = all(dispatched.follow).await;
+    let updates = all(dispatched.follow).await;
     assert_eq!(
-        words(&happenings),
+        words(&updates),
         ["ack web-1 0", "ack web-2 3", "progress web-1 1", "return web-1", "return web-2", "ended complete"]
     );
-    assert_eq!(end(&happenings).returns.len(), 2);
+    assert_eq!(end(&updates).returns.len(), 2);
     assert!(began.elapsed() < limits::POLL_INTERVAL, "an event ends it, not a poll");
 }
 
@@ -105,9 +106,9 @@ async fn a_job_that_nobody_finishes_is_given_up_after_its_deadline_and_a_failove
         .await;
     let began = Instant::now();
     let dispatched = world.client.dispatch(world.request("test.ping")).await.unwrap();
-    let happenings = all(dispatched.follow).await;
-    assert!(!end(&happenings).finished);
-    assert_eq!(words(&happenings), ["return web-1", "ended running"]);
+    let updates = all(dispatched.follow).await;
+    assert!(!end(&updates).finished);
+    assert_eq!(words(&updates), ["return web-1", "ended running"]);
     assert!(began.elapsed() >= Duration::from_secs(60) + limits::FINISH_GRACE);
     assert!(began.elapsed() < Duration::from_secs(65) + limits::FINISH_GRACE);
 }
@@ -121,8 +122,8 @@ async fn a_watch_tells_what_happened_before_it_began() {
     send_ack(link, &ack(&jid, "web-2", 1)).await;
     send_return(link, &ret(&jid, "web-1")).await;
     let mut follow = world.client.follow(&jid).await.unwrap();
-    assert!(matches!(follow.next().await.unwrap(), Some(Happening::Ack { ahead: 1, .. })));
-    assert!(matches!(follow.next().await.unwrap(), Some(Happening::Return(_))));
+    assert!(matches!(follow.next().await.unwrap(), Some(JobUpdate::Ack { ahead: 1, .. })));
+    assert!(matches!(follow.next().await.unwrap(), Some(JobUpdate::Return(_))));
     record.status = JobStatus::Canceled;
     put_job(link, &record).await;
     assert_eq!(words(&all(follow).await), ["ended canceled"]);
@@ -144,8 +145,44 @@ async fn a_watch_goes_on_across_a_lost_connection() {
     record.status = JobStatus::Partial;
     put_job(link, &record).await;
     world.net.heal("operator");
-    let happenings = telling.join_next().await.unwrap().unwrap();
-    assert_eq!(words(&happenings), ["return web-1", "ended partial"]);
+    let updates = telling.join_next().await.unwrap().unwrap();
+    assert_eq!(words(&updates), ["return web-1", "ended partial"]);
+}
+
+/// A server that lags answers with less than the record counts.
+#[tokio::test(start_paused = true)]
+#[rule("J-30")]
+async fn j30_returns_that_the_record_counts_are_read_until_they_are_there() {
+    let world = world().await;
+    let (link, jid) = (world.other.clone(), world.other.new_jid());
+    let record =
+        Job { return_count: 2, ..job(&link, &jid, &["web-1", "web-2", "web-3"], JobStatus::Partial) };
+    put_job(&link, &record).await;
+    put_return(&link, &ret(&jid, "web-1")).await;
+    let follow = world.client.follow(&jid).await.unwrap();
+    let mut lagging = tokio::task::JoinSet::new();
+    lagging.spawn(async move {
+        tokio::time::sleep(limits::LAG_PAUSE * 3).await;
+        put_return(&link, &ret(&jid, "web-2")).await;
+    });
+    assert_eq!(words(&all(follow).await), ["return web-1", "return web-2", "ended partial"]);
+}
+
+/// What the record calls missing is missing, whatever was received: a late return counts once it is stored.
+#[tokio::test(start_paused = true)]
+async fn the_record_has_the_last_word_on_who_returned() {
+    let world = world().await;
+    let (link, jid) = (&world.other, world.other.new_jid());
+    let mut record = job(link, &jid, &["web-1"], JobStatus::Running);
+    put_job(link, &record).await;
+    send_return(link, &ret(&jid, "web-1")).await;
+    let mut follow = world.client.follow(&jid).await.unwrap();
+    assert!(matches!(follow.next().await.unwrap(), Some(JobUpdate::Return(_))));
+    record.status = JobStatus::Timeout;
+    record.missing = std::collections::BTreeMap::from([(peel("web-1"), Missing::Running)]);
+    put_job(link, &record).await;
+    let updates = all(follow).await;
+    assert_eq!((words(&updates), end(&updates).returns.len()), (vec!["ended timeout".to_string()], 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -79,7 +79,7 @@ async fn j9_a_late_return_corrects_who_is_missing() {
     record.missing = BTreeMap::from([(peel("late"), Missing::Running), (peel("never"), Missing::NeverAcked)]);
     let late = Return { late: true, ..ret(&jid, "late") };
     put_return(link, &late).await;
-    let returns = world.client.returns(&jid).await.unwrap();
+    let returns = world.client.returns(&record).await.unwrap();
     let missing = world.client.missing(&record, &returns).await.unwrap();
     assert_eq!(missing, BTreeMap::from([(peel("never"), Missing::NeverAcked)]));
 }

@@ -265,10 +265,38 @@ fn id_glob(word: &str, offset: usize) -> Parsed<IdTest> {
     if word == "*" {
         return Ok(IdTest::Every);
     }
-    match glob::is_glob(word) {
-        true => parse_glob(word, offset).map(IdTest::Glob),
-        false => Ok(IdTest::Exact(word.to_string())),
+    // No id has a comma or begins with `!`, so whoever writes one means something else.
+    if let Some(negated) = word.strip_prefix('!') {
+        let hint =
+            if negated.is_empty() { "write `not`".to_string() } else { format!("write `not {negated}`") };
+        return Err(error(offset, "no id begins with `!`").with_hint(hint));
     }
+    let test = match glob::is_glob(word) {
+        true => IdTest::Glob(parse_glob(word, offset)?),
+        false => IdTest::Exact(word.to_string()),
+    };
+    if let Some(comma) = comma_outside_brackets(word) {
+        let told = error(offset + comma, "no id has a comma");
+        let ids: Vec<&str> = word.split(',').filter(|id| !id.is_empty()).collect();
+        return Err(match ids.iter().any(|id| glob::is_glob(id)) {
+            true => told.with_hint(format!("write `{}`", ids.join(" or "))),
+            false => told.with_hint(format!("a list of ids is `L@{}`", ids.join(","))),
+        });
+    }
+    Ok(test)
+}
+
+/// `[a,b]` is a set of a glob, where a comma is a character like any other.
+fn comma_outside_brackets(word: &str) -> Option<usize> {
+    let mut in_brackets = false;
+    word.char_indices().find_map(|(place, character)| {
+        match character {
+            '[' => in_brackets = true,
+            ']' => in_brackets = false,
+            _ => {}
+        }
+        (character == ',' && !in_brackets).then_some(place)
+    })
 }
 
 fn parse_glob(pattern: &str, offset: usize) -> Parsed<Glob> {

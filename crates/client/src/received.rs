@@ -1,0 +1,128 @@
+//! What peels have sent of a job, read peel by peel and without a consumer (J-30): thousands may look at once.
+//!
+//! A read is answered by any server that has the stream, which may lag. Whoever knows that there is more asks again.
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::limits::{LAG_PAUSE, LAG_READS, READS_IN_FLIGHT};
+use futures_util::StreamExt;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use zester_bus::storage::JOB_EVENTS;
+use zester_wire::envelope::Addressed;
+use zester_wire::{Ack, Jid, Job, Key, Missing, PeelHeartbeat, PeelId, Return, Subject};
+
+/// The returns of a job by peel.
+pub type Returns = BTreeMap<PeelId, Arc<Return>>;
+
+/// How far a peel is with a job, by what it sent.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Received {
+    Nothing,
+    Ack(Ack),
+    Return(Box<Return>),
+}
+
+impl Client {
+    /// Every stored return of a job.
+    pub async fn returns(&self, job: &Job) -> Result<Returns, Error> {
+        let mut returns = Returns::new();
+        self.read_returns(job, &job.targets, &mut returns).await?;
+        Ok(returns)
+    }
+
+    /// Adds the stored returns of these peels. The record says how many there are, so a server that lags is asked again.
+    pub(crate) async fn read_returns(
+        &self,
+        job: &Job,
+        peels: &[PeelId],
+        returns: &mut Returns,
+    ) -> Result<(), Error> {
+        for reads in 1..=LAG_READS {
+            let unread = peels.iter().filter(|peel| !returns.contains_key(*peel)).cloned();
+            let unread: Vec<PeelId> = unread.collect();
+            let found = self.each(unread, |peel| self.stored_return(&job.jid, peel)).await?;
+            returns.extend(found.into_iter().filter_map(|(peel, ret)| Some((peel, Arc::new(ret?)))));
+            let counted = returns.values().filter(|ret| !ret.late).count() as u64;
+            if !job.status.is_terminal() || counted >= job.return_count || reads == LAG_READS {
+                break;
+            }
+            tokio::time::sleep(LAG_PAUSE).await;
+        }
+        Ok(())
+    }
+
+    async fn stored_return(&self, jid: &Jid, peel: PeelId) -> Result<Option<Return>, Error> {
+        let found = self.link.get::<Return>(&Key::Return(jid.clone(), peel.clone())).await?;
+        // The key decides whose it is.
+        Ok(found.map(|found| found.value).filter(|ret| ret.jid == *jid && ret.peel == peel))
+    }
+
+    /// What these peels have sent so far, whether or not a master has stored it yet.
+    pub(crate) async fn received(
+        &self,
+        jid: &Jid,
+        peels: Vec<PeelId>,
+    ) -> Result<Vec<(PeelId, Received)>, Error> {
+        self.each(peels, |peel| self.received_of(jid, peel)).await
+    }
+
+    async fn received_of(&self, jid: &Jid, peel: PeelId) -> Result<Received, Error> {
+        let returned = Subject::JobReturn { jid: jid.clone(), peel: peel.clone() };
+        if let Some(ret) = self.newest::<Return>(&returned).await? {
+            return Ok(Received::Return(Box::new(ret)));
+        }
+        let acked = Subject::JobAck { jid: jid.clone(), peel };
+        Ok(self.newest::<Ack>(&acked).await?.map_or(Received::Nothing, Received::Ack))
+    }
+
+    async fn newest<T: Addressed>(&self, subject: &Subject) -> Result<Option<T>, Error> {
+        let record = self.link.bus().last(JOB_EVENTS, &subject.to_string()).await?;
+        let opened = record.and_then(|record| self.link.open_addressed::<T>(subject, &record.payload));
+        Ok(opened.map(|opened| opened.message))
+    }
+
+    /// Why each target has no usable return. Of a job that is over the record says so; of one that runs it is found out.
+    pub async fn missing(&self, job: &Job, returns: &Returns) -> Result<BTreeMap<PeelId, Missing>, Error> {
+        if job.status.is_terminal() {
+            // A late return corrects the record.
+            let late = |peel: &PeelId| returns.get(peel).is_some_and(|ret| ret.late && ret.counts());
+            let missing = job.missing.iter().filter(|(peel, _)| !late(peel));
+            return Ok(missing.map(|(peel, why)| (peel.clone(), *why)).collect());
+        }
+        let silent = job.targets.iter().filter(|peel| !returns.contains_key(*peel)).cloned().collect();
+        let why = |peel| async move {
+            Ok(match self.received_of(&job.jid, PeelId::clone(&peel)).await? {
+                Received::Return(_) => None,
+                Received::Ack(_) => Some(Missing::Running),
+                Received::Nothing => match self.link.get::<PeelHeartbeat>(&Key::Peel(peel)).await? {
+                    Some(_) => Some(Missing::NeverAcked),
+                    None => Some(Missing::Unreachable),
+                },
+            })
+        };
+        let found = self.each(silent, why).await?;
+        Ok(found.into_iter().filter_map(|(peel, why)| Some((peel, why?))).collect())
+    }
+
+    /// Reads something of each peel, so many at once.
+    pub(crate) async fn each<T, Read>(
+        &self,
+        peels: Vec<PeelId>,
+        read: impl Fn(PeelId) -> Read,
+    ) -> Result<Vec<(PeelId, T)>, Error>
+    where
+        Read: Future<Output = Result<T, Error>>,
+    {
+        let reads = peels.into_iter().map(|peel| {
+            let reading = read(peel.clone());
+            async move { Ok::<_, Error>((peel, reading.await?)) }
+        });
+        let mut reads = futures_util::stream::iter(reads).buffer_unordered(READS_IN_FLIGHT);
+        let mut found = Vec::new();
+        while let Some(read) = reads.next().await {
+            found.push(read?);
+        }
+        Ok(found)
+    }
+}
