@@ -175,3 +175,16 @@ pub fn timeout(text: &str) -> Result<Duration, String> {
         some => Ok(some),
     }
 }
+
+pub fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count @ 1..) => Ok(count),
+        Ok(0) => Err("it must be at least 1".to_string()),
+        _ => Err("it is not a number".to_string()),
+    }
+}
+
+/// A word that may stand in the name of a file.
+pub fn name(text: &str) -> Result<String, String> {
+    zester_wire::Token::parse(text).map(|token| token.as_str().to_string()).map_err(|bad| bad.to_string())
+}

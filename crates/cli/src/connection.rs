@@ -51,12 +51,16 @@ impl Servers {
 
     /// The addresses without what is secret in them.
     pub fn shown(&self) -> String {
-        let bare = |url: &String| match (url.split_once("://"), url.rsplit_once('@')) {
-            (Some((scheme, _)), Some((_, host))) => format!("{scheme}://{host}"),
-            (None, Some((_, host))) => host.to_string(),
-            _ => url.clone(),
-        };
-        self.urls.iter().map(bare).collect::<Vec<_>>().join(", ")
+        self.urls.iter().map(|url| without_secrets(url)).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// An address without its token or password.
+pub fn without_secrets(url: &str) -> String {
+    match (url.split_once("://"), url.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://{host}"),
+        (None, Some((_, host))) => host.to_string(),
+        _ => url.to_string(),
     }
 }
 

@@ -6,7 +6,7 @@ pub mod server;
 use crate::answer::Failure;
 use crate::app::App;
 use crate::commands::up::Up;
-use crate::up_url;
+use crate::up_url::{Claim, Refused};
 use child::Child;
 use serde_json::{Value as Json, json};
 use std::path::{Path, PathBuf};
@@ -42,7 +42,10 @@ pub struct Fleet {
     peels: Vec<Child>,
     master: Option<Child>,
     server: Option<Child>,
-    left: Option<up_url::Left>,
+    /// That this is the only one of its name; none where the user has no directory for it.
+    claim: Option<Claim>,
+    /// Other terminals find the address by themselves.
+    is_found: bool,
     url: String,
     count: u16,
     states: Option<PathBuf>,
@@ -59,6 +62,14 @@ impl Fleet {
         let nats_server = server::find().map_err(Failure::usage)?;
         let binary = std::env::current_exe()
             .map_err(|error| Failure::usage(format!("cannot find this very program: {error}")))?;
+        let claim = match Claim::take(args.name.as_deref()) {
+            Ok(claim) => Some(claim),
+            Err(Refused::Runs { pid, url }) => return Err(runs(&pid, url, args.name.as_deref())),
+            Err(Refused::Io(error)) => {
+                app.output.notice(&format!("other terminals need the export line: {error}"));
+                None
+            }
+        };
         let place = match &args.data_dir {
             Some(path) => {
                 zester_converge::data_dir::DataDir::open(path)?;
@@ -75,7 +86,8 @@ impl Fleet {
             peels: Vec::new(),
             master: None,
             server: None,
-            left: None,
+            claim,
+            is_found: false,
             url: String::new(),
             count: args.peels,
             states: absolute(&args.states.clone().or(app.config.states.clone()), "states")?,
@@ -106,9 +118,11 @@ impl Fleet {
         }
         self.online(&client, usize::from(self.count)).await?;
         let _closed = client.link().bus().close().await;
-        match up_url::leave(&self.url) {
-            Ok(left) => self.left = Some(left),
-            Err(error) => app.output.notice(&format!("other terminals need the export line: {error}")),
+        if let Some(claim) = &mut self.claim {
+            match claim.publish(&self.url) {
+                Ok(is_found) => self.is_found = is_found,
+                Err(error) => app.output.notice(&format!("other terminals need the export line: {error}")),
+            }
         }
         Ok(())
     }
@@ -178,10 +192,10 @@ impl Fleet {
 
     /// In order: who needs the others goes first.
     pub async fn take_down(&mut self) {
-        self.left = None;
         child::stop(&mut self.peels).await;
         child::stop(self.master.as_mut_slice()).await;
         child::stop(self.server.as_mut_slice()).await;
+        self.claim = None;
         // A directory that the user named stays.
         if let Place::Own(temp) = &self.place {
             let _gone = std::fs::remove_dir_all(temp.path());
@@ -196,18 +210,72 @@ impl Fleet {
     pub fn text(&self) -> String {
         let count = self.count;
         let noun = if count == 1 { "peel" } else { "peels" };
-        let states = match &self.states {
-            Some(_) => "  zester '*' state.apply --test\n",
-            None => "  zester '*' file.managed /tmp/hello content=hi --test\n",
+        let states = match self.states.as_deref().and_then(something_to_apply) {
+            Some(reference) => format!("  zester '*' state.apply {reference}--test\n"),
+            None => "  zester '*' file.managed /tmp/hello content=hi --test\n".to_string(),
         };
-        let known = match self.left {
-            Some(_) => "in another terminal:",
-            None => "in another terminal, after the export line:",
+        let known = match self.is_found {
+            true => "in another terminal:",
+            false => "in another terminal, after the export line:",
         };
         format!(
             "a fleet of {count} {noun} is up; Ctrl-C takes it down\n\n{known}\n\n  zester '*' test.ping\n  zester peel-1 cmd.run 'uname -a'\n{states}  zester peel list\n  zester job list\n\nas another user, or for other programs:\n\n  export ZESTER_NATS_URL={}\n\nlogs: {}/*.log\n",
             self.url,
             self.place.path().display()
         )
+    }
+}
+
+/// Says who has the name, and what to do about it.
+fn runs(pid: &str, url: Option<String>, name: Option<&str>) -> Failure {
+    let address = match url {
+        Some(url) => crate::connection::without_secrets(&url),
+        None => "its address is in its own terminal".to_string(),
+    };
+    let (which, beside) = match name {
+        Some(name) => (format!("a `zester up --name {name}`"), "another --name"),
+        None => ("a `zester up` of yours".to_string(), "--name NAME"),
+    };
+    Failure::usage(format!(
+        "{which} runs already (pid {pid}, {address}); use it, stop it with `kill {pid}`, or start this one beside it with {beside}"
+    ))
+}
+
+/// What `state.apply` can be shown with: nothing more where there is a top file, else the first reference.
+fn something_to_apply(states: &Path) -> Option<String> {
+    if ["top.zy", "top.sls"].iter().any(|top| states.join(top).is_file()) {
+        return Some(String::new());
+    }
+    let entries = std::fs::read_dir(states).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    let reference = |path: PathBuf| {
+        let is_file =
+            path.is_file() && path.extension().is_some_and(|ending| ending == "zy" || ending == "sls");
+        let is_tree = path.join("init.zy").is_file();
+        let name = path.file_stem()?.to_str()?.to_string();
+        let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+        ((is_file || is_tree) && plain).then_some(name)
+    };
+    entries.filter_map(reference).min().map(|name| format!("{name} "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_there_is_suggested() {
+        let temp = tempfile::tempdir().unwrap();
+        let suggested = || something_to_apply(temp.path());
+        assert_eq!(suggested(), None);
+        std::fs::write(temp.path().join("notes.txt"), "").unwrap();
+        std::fs::create_dir(temp.path().join("empty")).unwrap();
+        assert_eq!(suggested(), None);
+        std::fs::write(temp.path().join("web.zy"), "").unwrap();
+        assert_eq!(suggested().as_deref(), Some("web "));
+        std::fs::create_dir(temp.path().join("db")).unwrap();
+        std::fs::write(temp.path().join("db/init.zy"), "").unwrap();
+        assert_eq!(suggested().as_deref(), Some("db "));
+        std::fs::write(temp.path().join("top.zy"), "").unwrap();
+        assert_eq!(suggested().as_deref(), Some(""));
     }
 }

@@ -59,6 +59,7 @@ impl Asked {
         if let Some(name) = words.twice() {
             return Err(format!("{function}: `{name}` is given twice"));
         }
+        let words = with_bare_word(function, words);
         if OF_TREES.contains(&function) {
             return of_trees(function, words, test);
         }
@@ -132,6 +133,37 @@ fn of_trees(function: &str, mut words: Words, test: bool) -> Result<Asked, Strin
         }
         _ => Ok(Asked::Apply { references, test }),
     }
+}
+
+/// `cmd.run 'LANG=C date'`, `test.echo a=b`: where the bare word is missing, the one `k=v` whose name is no parameter, and
+/// looks like none, is that word.
+pub fn with_bare_word(function: &str, mut words: Words) -> Words {
+    let kind = zester_resources::catalog().get(function);
+    let mut names: Vec<&str> = ATTRIBUTES.iter().map(|attribute| attribute.word).collect();
+    names.extend(["test", "names"]);
+    let missing = match (kind, functions::find(function)) {
+        (Some(kind), _) => {
+            let own = kind.parameters.iter();
+            names.extend(own.flat_map(|one| std::iter::once(one.name).chain(one.aliases.iter().copied())));
+            // Only a command may look like `k=v`; a path or a package that does is more likely a mistake.
+            kind.primary == "command" && check_words(kind, &words).is_err()
+        }
+        (None, Some(function)) => {
+            names.extend(function.takes.iter().map(|takes| takes.name));
+            let first = function.takes.iter().find(|takes| takes.required && !takes.by_name);
+            first.is_some_and(|first| first.text && words.named.iter().all(|(key, _)| key != first.name))
+        }
+        (None, None) => false,
+    };
+    let is_strange = |key: &str| !names.contains(&key) && did_you_mean(key, names.iter().copied()).is_none();
+    let mut strange = words.named.iter().enumerate().filter(|(_, (key, _))| is_strange(key));
+    if let (true, true, Some((place, _)), None) =
+        (missing, words.positional.is_empty(), strange.next(), strange.next())
+    {
+        let (key, value) = words.named.remove(place);
+        words.positional.push(Given::Letters(format!("{key}={}", value.shown())));
+    }
+    words
 }
 
 /// One bare word at most, and none missing.
@@ -368,10 +400,25 @@ mod tests {
 
     #[test]
     #[rule("C-12")]
-    fn c12_a_command_that_looks_like_a_parameter_is_told_as_such() {
-        let told = asked("cmd.run", &["A=b; echo $A"], false).unwrap_err();
-        assert!(told.contains("read as the parameter `A`"), "{told}");
-        assert!(told.contains("command='A=b; echo $A'"), "{told}");
+    fn c12_a_command_that_looks_like_a_parameter_is_the_command() {
+        for line in [&["A=b; echo $A"][..], &["LANG=C date", "cwd=/"]] {
+            let Ok(Asked::State { words, .. }) = asked("cmd.run", line, false) else { panic!("{line:?}") };
+            assert_eq!(words.positional, [Given::Letters(line[0].into())]);
+            assert_eq!(words.named.len(), line.len() - 1);
+        }
+        let Ok(Asked::Function { arguments, .. }) = asked("test.echo", &["a=b"], false) else { panic!() };
+        assert_eq!((arguments.positional, arguments.named.len()), (vec![json!("a=b")], 0));
+        // A slip is no command, and neither are two, nor one beside the command.
+        for (function, line, wanted) in [
+            ("cmd.run", &["comand=ls"][..], "its command is missing"),
+            ("cmd.run", &["A=b", "B=c"], "its command is missing"),
+            ("cmd.shell", &["cdw=/"], "did you mean `cwd`?"),
+            ("test.echo", &["hello", "a=b"], "there is no parameter `a`"),
+            ("file.managed", &["A=b"], "write path='A=b'"),
+        ] {
+            let told = asked(function, line, false).unwrap_err();
+            assert!(told.contains(wanted), "{told}");
+        }
     }
 
     #[test]

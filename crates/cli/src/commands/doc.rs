@@ -3,8 +3,9 @@
 use crate::answer::{self, Answer, Failure};
 use crate::app::App;
 use crate::exit::Exit;
-use crate::output::manual;
+use crate::output::{manual, wrap};
 use serde_json::json;
+use std::io::IsTerminal;
 use zester_converge::functions::{self, FUNCTIONS};
 use zester_model::catalog::Kind;
 use zester_model::suggest::did_you_mean;
@@ -58,7 +59,17 @@ pub fn run(args: Doc, app: &mut App) -> answer::Result {
         });
         Answer::Document { json, text: manual::index(&kinds, &functions, paint) }
     };
-    Ok((answer, Exit::Good))
+    Ok((for_a_terminal(answer), Exit::Good))
+}
+
+/// What goes to a file or a pager keeps its lines.
+fn for_a_terminal(answer: Answer) -> Answer {
+    match answer {
+        Answer::Document { json, text } if std::io::stdout().is_terminal() => {
+            Answer::Document { json, text: wrap::wrap(&text, wrap::WIDTH) }
+        }
+        answer => answer,
+    }
 }
 
 fn page(kind: &Kind) -> serde_json::Value {

@@ -48,8 +48,8 @@ pub struct OnFleet {
     /// So many peels at a time, or a share of them; the next batch begins when the last has ended
     #[arg(long, value_name = "N|P%")]
     pub batch: Option<Size>,
-    /// With --batch: begin no further batch once more than N peels have not succeeded
-    #[arg(long, value_name = "N", requires = "batch")]
+    /// With --batch: begin no further batch once N peels have not succeeded
+    #[arg(long, value_name = "N", requires = "batch", value_parser = crate::arguments::at_least_one)]
     pub max_fail: Option<usize>,
     /// Print the job id and leave; `zester job watch` shows the rest
     #[arg(long = "async", conflicts_with_all = ["batch", "direct"])]
@@ -72,7 +72,7 @@ struct Call<'a> {
     work: Work,
     target: String,
     /// Names in lists of the target that no peel has.
-    nobody: Vec<PeelId>,
+    unknown: Vec<PeelId>,
 }
 
 pub fn run(args: OnFleet, app: &mut App) -> answer::Result {
@@ -83,10 +83,12 @@ pub fn run(args: OnFleet, app: &mut App) -> answer::Result {
     app.block_on(async move {
         let client = args.connect.client(app).await?;
         ask::check_words(app, &client, &args.function, words, args.test).await?;
-        let nobody = ask::nobody(app, &client, &target).await;
+        // Without a master nothing is read before the peels are asked: the stores may not answer.
+        let listed = if args.direct { Vec::new() } else { ask::listed(&target) };
+        let unknown = ask::unknown(app, &client, listed).await;
         let target = args.target.clone();
         let signals = app.signals.listen();
-        let mut call = Call { app, client: client.clone(), signals, work, target, nobody };
+        let mut call = Call { app, client: client.clone(), signals, work, target, unknown };
         let answer = call.run(&args).await;
         // What is left to send is little, and nobody is left to tell that it failed.
         let _closed = client.link().bus().close().await;
@@ -100,19 +102,33 @@ impl Call<'_> {
         let (mut outcome, exit) = match (&args.batch, args.direct) {
             (Some(size), direct) => self.batches(*size, args.max_fail, direct).await?,
             (None, true) => {
-                let targets = self.client.resolve_by_facts(&self.target).await.map_err(client_failure)?;
+                let targets = self.client.resolve_direct(&self.target).await.map_err(client_failure)?;
                 if targets.is_empty() {
-                    return Err(Failure::usage(format!("no peel matches `{}`", self.target)));
+                    return Err(self.no_match());
                 }
                 self.direct(targets, "").await?
             }
             (None, false) if args.detach => return self.detached().await,
             (None, false) => self.job(Vec::new(), "").await?,
         };
-        outcome.add_unknown(std::mem::take(&mut self.nobody));
+        if args.direct {
+            // Whether there is such a peel at all can be said only now, and only where the facts can be read.
+            let silent =
+                outcome.peels.iter().filter(|(_, verdict)| verdict.standing == Standing::Unreachable);
+            let silent = silent.map(|(peel, _)| peel.clone()).collect();
+            self.unknown = ask::unknown(self.app, &self.client, silent).await;
+            if self.unknown.len() == outcome.peels.len() {
+                return Err(self.no_match());
+            }
+        }
+        outcome.add_unknown(std::mem::take(&mut self.unknown));
         let text = fleet_text::ending(&outcome, Some(began.elapsed()), self.app.output.paint());
         let json = outcome.document(args.batch.is_some());
         Ok((Answer::Document { json, text }, exit.unwrap_or_else(|| outcome.exit())))
+    }
+
+    fn no_match(&self) -> Failure {
+        Failure::usage(format!("no peel matches `{}`", self.target))
     }
 
     async fn dispatch(&mut self, targets: Vec<PeelId>) -> Result<zester_client::Dispatched, Failure> {
@@ -192,12 +208,12 @@ impl Call<'_> {
         direct: bool,
     ) -> Result<(Outcome, Option<Exit>), Failure> {
         let targets = match direct {
-            true => self.client.resolve_by_facts(&self.target).await,
+            true => self.client.resolve_direct(&self.target).await,
             false => self.client.resolve(&self.target).await,
         };
         let targets = targets.map_err(client_failure)?;
         if targets.is_empty() {
-            return Err(Failure::usage(format!("no peel matches `{}`", self.target)));
+            return Err(self.no_match());
         }
         let mut plan = Plan::new(targets, size, max_fail);
         let count = plan.batches_left();
@@ -206,18 +222,9 @@ impl Call<'_> {
             let batch = match plan.next_step() {
                 Step::Run(batch) => batch,
                 Step::Done => break,
-                Step::Stopped { left } => {
-                    let why = "not started: too many peels did not succeed";
-                    self.app
-                        .output
-                        .notice(&format!("{} peels were not asked: too many did not succeed", left.len()));
+                Step::Stopped { not_asked } => {
                     if let Some(all) = &mut all {
-                        let never =
-                            left.into_iter().map(|peel| (peel, Verdict::without(Standing::Missing, why)));
-                        all.peels.extend(never);
-                        // No job has them, so there is none to retry.
-                        all.recorded = false;
-                        all.judge();
+                        all.not_asked = not_asked;
                     }
                     break;
                 }

@@ -18,6 +18,11 @@ use zester_wire::{DispatchRequest, PeelId, VERSION};
 const APPLY_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 const HIGHSTATE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
+/// How long it may take to find out which names nobody has: the call itself does not depend on it.
+const UNKNOWN_WAIT: Duration = Duration::from_secs(3);
+/// Unknown names that one notice says.
+const UNKNOWN_NAMED: usize = 20;
+
 /// Refuses what nobody can do, before every peel of the fleet says so. A peel of another release may know more than we
 /// do, so then it is asked.
 pub async fn check_words(
@@ -55,20 +60,26 @@ pub fn target(expression: &str) -> Result<Target, Failure> {
     })
 }
 
-/// Names in the lists of a target that no peel has, told and given back.
-pub async fn nobody(app: &App, client: &Client, target: &Target) -> Vec<PeelId> {
-    let listed = target.listed();
-    if listed.is_empty() {
+/// The ids in the lists of a target: whoever lists one believes that it exists.
+pub fn listed(target: &Target) -> Vec<PeelId> {
+    target.listed().into_iter().filter_map(|name| PeelId::parse(name).ok()).collect()
+}
+
+/// Which of these no peel has, said and given back. Where that cannot be found out, none: whoever is asked for the work
+/// then says what is wrong.
+pub async fn unknown(app: &App, client: &Client, ids: Vec<PeelId>) -> Vec<PeelId> {
+    if ids.is_empty() {
         return Vec::new();
     }
-    // Who cannot be asked now is asked for the work, and tells then what is wrong.
-    let Ok(peels) = client.peels().await else { return Vec::new() };
-    let unknown: Vec<&str> =
-        listed.into_iter().filter(|name| !peels.iter().any(|peel| peel.id.as_str() == *name)).collect();
+    let Ok(Ok(unknown)) = tokio::time::timeout(UNKNOWN_WAIT, client.unknown(ids)).await else {
+        return Vec::new();
+    };
     if !unknown.is_empty() {
-        app.output.notice(&format!("no peel is called {}", unknown.join(", ")));
+        let names: Vec<&str> = unknown.iter().take(UNKNOWN_NAMED).map(PeelId::as_str).collect();
+        let more = if unknown.len() > UNKNOWN_NAMED { ", …" } else { "" };
+        app.output.notice(&format!("no peel is called {}{more}", names.join(", ")));
     }
-    unknown.into_iter().filter_map(|name| PeelId::parse(name).ok()).collect()
+    unknown
 }
 
 /// `MOD.FN ID k=v …`, with the timeout that belongs to it. Words travel as they were typed (C-15).
@@ -78,6 +89,7 @@ pub fn work(function: &str, words: &Words, test: bool, timeout: Option<Duration>
     if let Some(name) = words.twice() {
         return Err(format!("{function}: `{name}` is given twice"));
     }
+    let words = call::with_bare_word(function, words);
     let mut bare = words.positional.iter();
     let state_id = bare.next().map(Given::shown).unwrap_or_default();
     let highstate = function == "state.highstate" || (function == "state.apply" && state_id.is_empty());

@@ -15,6 +15,8 @@ const ID_WIDTH_MAX: usize = 40;
 const SUMMARY_WIDTH: usize = 22;
 /// An answer up to this long stands on the peel's own line.
 const SHORT_ANSWER: usize = 60;
+/// What a command printed stands behind the time up to this long: a line fits in 80 columns with a short id.
+const SHORT_OUTPUT: usize = 32;
 /// Lines of an error that are printed under a peel; JSON has all of it.
 const ERROR_LINES_SHOWN: usize = 12;
 /// Peels that are named in the summary of those without a return.
@@ -58,7 +60,7 @@ pub fn peel(id: &PeelId, verdict: &Verdict, states: bool, width: usize, paint: P
         " {mark} {:<width$}  {summary:<SUMMARY_WIDTH$} {}  {}",
         id.as_str(),
         paint.dim(&format!("{time:>6}")),
-        paint.red(&said.error)
+        if said.error.is_empty() { said.output } else { paint.red(&said.error) }
     );
     let mut out = line.trim_end().to_string() + "\n";
     for line in said.below {
@@ -72,6 +74,8 @@ pub fn peel(id: &PeelId, verdict: &Verdict, states: bool, width: usize, paint: P
 struct Said {
     summary: String,
     error: String,
+    /// What a command printed, where it fits on the line.
+    output: String,
     below: Vec<String>,
 }
 
@@ -132,7 +136,7 @@ fn show_output(result: &RunResult, said: &mut Said) {
     let lines: Vec<&str> = texts.flat_map(str::lines).collect();
     match lines.as_slice() {
         [] => {}
-        [one] if result.failed == 0 && one.chars().count() <= SHORT_ANSWER => said.summary = one.to_string(),
+        [one] if result.failed == 0 && one.chars().count() <= SHORT_OUTPUT => said.output = one.to_string(),
         _ if result.failed > 0 && !said.below.is_empty() => {}
         lines => said.below.extend(lines.iter().map(|line| line.to_string())),
     }
@@ -199,6 +203,13 @@ pub fn ending(outcome: &Outcome, took: Option<Duration>, paint: Paint) -> String
         let _infallible = writeln!(out, "{}", paint.red("the job was canceled before its end"));
     } else if !outcome.reason.is_empty() {
         let _infallible = writeln!(out, "{}", paint.red(&outcome.reason));
+    }
+    match outcome.not_asked.len() {
+        0 => {}
+        count => {
+            let text = format!("{count} not asked: --max-fail was reached");
+            let _infallible = writeln!(out, "{}", paint.yellow(&text));
+        }
     }
     out.push_str(&absent(outcome, paint));
     out
@@ -284,7 +295,10 @@ mod tests {
 
     #[test]
     fn what_a_command_printed_is_the_answer() {
-        assert!(line(run(1, "", "Linux web-01\n"), "", false).contains("Linux web-01 "));
+        let text = line(run(1, "", "Linux web-01\n"), "", false);
+        assert_eq!(text, " ✓ web-01    changed                  2.1s  Linux web-01\n");
+        let text = line(run(1, "", &"x".repeat(50)), "", false);
+        assert_eq!(text, format!(" ✓ web-01    changed                  2.1s\n     {}\n", "x".repeat(50)));
         let text = line(run(1, "", "one\ntwo\n"), "", false);
         assert!(text.ends_with("\n     one\n     two\n"), "{text}");
         let text = line(json!({"a": 1, "b": [2]}), "", false);

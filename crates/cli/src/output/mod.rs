@@ -11,6 +11,7 @@ pub mod paint;
 pub mod picture;
 pub mod run_text;
 mod screen;
+pub mod wrap;
 
 use crate::answer::{Answer, Failure, problems_document};
 use crate::arguments::Format;

@@ -43,3 +43,21 @@ fn what_up_started_ends_with_it_even_when_it_is_killed() {
     }
     std::fs::remove_dir_all(&up.directory).unwrap();
 }
+
+#[test]
+fn a_second_up_says_that_one_runs_and_one_with_a_name_lives_beside_it() {
+    let up = up(1, &[("web", "x:\n  test.nop: []\n")]);
+    let second = up.zester(&["up", "--peels", "1"]).exits(1);
+    let host = up.url.rsplit_once('@').unwrap().1;
+    for wanted in [format!("pid {}", up.process.id()), format!("nats://{host}"), "--name".to_string()] {
+        assert!(second.stderr.contains(&wanted), "{wanted}: {}", second.stderr);
+    }
+    assert!(!second.stderr.contains('@'), "no token: {}", second.stderr);
+
+    let mut named = up.beside("b", 1);
+    assert_ne!(named.url, up.url);
+    assert!(up.zester(&["up", "--name", "b"]).exits(1).stderr.contains("--name b"));
+    up.json(&["peel-1", "test.ping", "--nats", &named.url], 0);
+    assert_eq!(named.take_down(), Some(0));
+    assert_eq!(up.json(&["*", "test.ping"], 0)["peels"].as_object().unwrap().len(), 1);
+}

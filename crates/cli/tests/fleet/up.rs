@@ -4,6 +4,7 @@ use serde_json::Value as Json;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 use zester_testkit::wait_for;
 
@@ -20,7 +21,9 @@ const TIMINGS: &[&str] = &[
 ];
 
 pub struct Up {
-    temp: tempfile::TempDir,
+    temp: Arc<tempfile::TempDir>,
+    /// What it says beside its answer.
+    log: PathBuf,
     pub process: Child,
     pub directory: PathBuf,
     pub url: String,
@@ -65,23 +68,29 @@ pub fn up(peels: usize, states: &[(&str, &str)]) -> Up {
         let text = text.replace("@T@", &temp.path().display().to_string());
         std::fs::write(temp.path().join(format!("states/{name}.zy")), text).unwrap();
     }
-    let log = std::fs::File::create(temp.path().join("up.err")).unwrap();
+    start(Arc::new(temp), peels, None)
+}
+
+fn start(temp: Arc<tempfile::TempDir>, peels: usize, name: Option<&str>) -> Up {
+    let log = temp.path().join(format!("up{}.err", name.unwrap_or_default()));
     let mut command = zester(temp.path());
     command.args(["up", "--format", "json", "--peels", &peels.to_string()]);
+    command.args(name.iter().flat_map(|name| ["--name", name]));
     for timing in TIMINGS {
         command.args(["--set", timing]);
     }
-    let mut process = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+    let said = std::fs::File::create(&log).unwrap();
+    let mut process = command.stdout(Stdio::piped()).stderr(said).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let said: Json = serde_json::from_str(&line).unwrap_or_else(|error| {
-        let why = std::fs::read_to_string(temp.path().join("up.err")).unwrap_or_default();
+        let why = std::fs::read_to_string(&log).unwrap_or_default();
         panic!("up did not come up ({error}): {line:?} {why}")
     });
     assert_eq!(said["peels"].as_array().unwrap().len(), peels);
     let directory = PathBuf::from(said["directory"].as_str().unwrap());
     let url = said["url"].as_str().unwrap().to_string();
-    Up { temp, process, directory, url }
+    Up { temp, log, process, directory, url }
 }
 
 /// The binary, with directories of its own and nothing of the environment.
@@ -101,7 +110,12 @@ impl Up {
     }
 
     pub fn said(&self) -> String {
-        std::fs::read_to_string(self.path("up.err")).unwrap_or_default()
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Another fleet of the same user, under a name.
+    pub fn beside(&self, name: &str, peels: usize) -> Up {
+        start(self.temp.clone(), peels, Some(name))
     }
 
     pub fn command(&self, words: &[&str]) -> Command {

@@ -26,7 +26,9 @@ fn s45_c12_c15_words_on_the_fleet_are_read_as_on_one_machine() {
         (&["peel-1", "state.revert", "t", "--test"], "state.revert has no dry run"),
         (&["peel-1", "cmd.shell", &touch, "--test"], "cmd.shell has no dry run"),
         (&["peel-1", "cmd.run"], "its command is missing"),
-        (&["peel-1", "cmd.run", &format!("A=b; {touch}")], "read as the parameter `A`"),
+        (&["peel-1", "cmd.run", &format!("comand={touch}")], "its command is missing"),
+        (&["peel-1,peel-2", "test.ping"], "a list of ids is `L@peel-1,peel-2`"),
+        (&["!peel-1", "test.ping"], "write `not peel-1`"),
         (&["peel-1", "test.echo", "a", "b"], "`b` is one word too many"),
         (&["", "test.ping"], "the target is empty"),
     ] {
@@ -41,6 +43,13 @@ fn s45_c12_c15_words_on_the_fleet_are_read_as_on_one_machine() {
             assert_eq!(std::fs::read_to_string(up.path("x")).unwrap(), letters, "{direct:?}");
         }
         assert_eq!(up.json(&["peel-1", "test.echo", letters], 0)["peels"]["peel-1"]["return"], letters);
+    }
+    for direct in [&[][..], &["--direct"]] {
+        let told = up.json(&[&["peel-1", "test.echo", "a=b"][..], direct].concat(), 0);
+        assert_eq!(told["peels"]["peel-1"]["return"], "a=b");
+        let ran = up.json(&[&["peel-1", "cmd.run", "FOO=bar env"][..], direct].concat(), 0);
+        let printed = &ran["peels"]["peel-1"]["return"]["states"]["cmd.run:FOO=bar env"]["details"]["stdout"];
+        assert!(printed.as_str().is_some_and(|text| text.contains("FOO=bar\n")), "{ran}");
     }
     let guarded = up.json(&["peel-1", "cmd.run", "true", "onlyif=[ -d / ]", "timeout=5"], 0);
     assert_eq!(guarded["peels"]["peel-1"]["return"]["changed"], 1, "a guard is a command: {guarded}");

@@ -106,8 +106,8 @@ fn c12_a_call_without_its_primary_parameter_runs_nothing() {
         ),
         (&["call", "cmd.run", ""], "its command is missing"),
         (&["call", "file.managed", "content=x"], "its path is missing"),
-        (&["call", "cmd.run", "A=b; touch @T@/ran"], "write command='A=b; touch @T@/ran'"),
-        (&["call", "cmd.shell", "A=b; touch @T@/ran"], "write cmd='A=b; touch @T@/ran'"),
+        (&["call", "cmd.run", "comand=touch @T@/ran"], "its command is missing"),
+        (&["call", "cmd.shell", "cdm=touch @T@/ran"], "did you mean `cmd`"),
         (&["call", "cmd.shell", "touch @T@/ran", "more"], "`more` is one word too many"),
         (&["call", "test.echo", "a", "b"], "`b` is one word too many"),
         (&["call", "state.highstate", "c"], "takes no reference"),
@@ -118,8 +118,12 @@ fn c12_a_call_without_its_primary_parameter_runs_nothing() {
         assert!(done.stderr.contains(&scratch.fill(wanted)), "{words:?}: {}", done.stderr);
         assert!(!scratch.path("ran").exists(), "{words:?}");
     }
-    let told = scratch.zester(&["call", "cmd.run", "command=A=b; echo $A"]);
-    assert!(told.stdout.contains("\n     b\n"), "{}", told.stdout);
+    for command in ["command=A=b; echo $A", "A=b; echo $A"] {
+        let told = scratch.zester(&["call", "cmd.run", command]);
+        assert!(told.stdout.contains("\n     b\n"), "{}", told.stdout);
+    }
+    assert_eq!(scratch.json(&["call", "cmd.shell", "A=b; echo $A"]), "b");
+    assert_eq!(scratch.json(&["call", "test.echo", "a=b"]), "a=b");
 }
 
 #[test]

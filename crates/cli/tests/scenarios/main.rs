@@ -14,6 +14,7 @@ mod daemon;
 mod failover;
 mod fleet;
 mod garbage;
+mod no_store;
 mod peel_restart;
 mod proxy;
 mod server_restart;
