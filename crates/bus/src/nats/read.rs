@@ -33,7 +33,7 @@ pub(super) struct Read {
 
 impl Read {
     pub fn new(record: Record, headers: HeaderMap) -> Read {
-        Read { record, headers: Some(headers) }
+        Read { record, deliveries: 1, headers: Some(headers) }
     }
 
     pub fn has_header(&self, name: &str) -> bool {
