@@ -72,6 +72,10 @@ pub trait Bus: Send + Sync {
     /// The value of a key, read without a consumer. On a cluster any server that has the bucket answers, which may lag.
     fn get<'a>(&'a self, bucket: &'a str, key: &'a str) -> Answer<'a, Option<Entry>>;
 
+    /// The value of a key as the leader of the bucket has it: never older than the last write that was answered. Costs the
+    /// leader more than [`Bus::get`]: for what decides who owns something.
+    fn get_latest<'a>(&'a self, bucket: &'a str, key: &'a str) -> Answer<'a, Option<Entry>>;
+
     /// Writes a key, whatever it was.
     fn put<'a>(&'a self, bucket: &'a str, key: &'a str, value: Bytes) -> Answer<'a, Sequence>;
 
@@ -90,6 +94,9 @@ pub trait Bus: Send + Sync {
     /// Removes a key without a trace. With an expected revision it is removed only if that is still the current one, else
     /// [`Kind::Conflict`]; that holds for buckets that keep one value a key.
     fn purge<'a>(&'a self, bucket: &'a str, key: &'a str, expected: Option<Sequence>) -> Answer<'a, ()>;
+
+    /// Removes all keys of a pattern without a trace.
+    fn purge_all<'a>(&'a self, bucket: &'a str, pattern: &'a str) -> Answer<'a, ()>;
 
     /// The keys of a pattern (`active.*`, `>`), sorted, without their values and without a consumer.
     fn keys<'a>(&'a self, bucket: &'a str, pattern: &'a str) -> Answer<'a, Vec<String>>;

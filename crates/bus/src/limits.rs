@@ -58,7 +58,7 @@ pub const REPLICAS_MAX: usize = 3;
 /// How long jobs, returns and events are kept.
 pub const HISTORY_AGE: Duration = DAY.saturating_mul(7);
 /// A master that has not written its heartbeat for so long is gone.
-pub const MASTER_HEARTBEAT_TTL: Duration = Duration::from_secs(15);
+pub const MASTER_HEARTBEAT_TTL: Duration = Duration::from_secs(6);
 /// A peel that has not written its heartbeat for so long is not reachable.
 pub const PEEL_HEARTBEAT_TTL: Duration = Duration::from_secs(30);
 /// A lease that was not renewed for so long is free.

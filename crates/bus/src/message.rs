@@ -76,5 +76,14 @@ pub struct Info {
 pub struct Usage {
     pub messages: u64,
     pub bytes: u64,
+    /// How many bytes it may hold; none where it has no limit.
+    pub limit: Option<u64>,
     pub consumers: usize,
+}
+
+impl Usage {
+    /// How full it is, in percent.
+    pub fn percent(&self) -> u64 {
+        self.limit.map_or(0, |limit| self.bytes.saturating_mul(100) / limit.max(1))
+    }
 }

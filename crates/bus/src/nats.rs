@@ -109,6 +109,10 @@ impl Bus for Nats {
         Box::pin(self.connected(self.kv_get(bucket, key)))
     }
 
+    fn get_latest<'a>(&'a self, bucket: &'a str, key: &'a str) -> Answer<'a, Option<Entry>> {
+        Box::pin(self.connected(self.kv_get_latest(bucket, key)))
+    }
+
     fn put<'a>(&'a self, bucket: &'a str, key: &'a str, value: Bytes) -> Answer<'a, Sequence> {
         Box::pin(self.connected(self.kv_write(bucket, key, value, None)))
     }
@@ -129,6 +133,10 @@ impl Bus for Nats {
 
     fn purge<'a>(&'a self, bucket: &'a str, key: &'a str, expected: Option<Sequence>) -> Answer<'a, ()> {
         Box::pin(self.connected(self.kv_purge(bucket, key, expected)))
+    }
+
+    fn purge_all<'a>(&'a self, bucket: &'a str, pattern: &'a str) -> Answer<'a, ()> {
+        Box::pin(self.connected(self.kv_purge_all(bucket, pattern)))
     }
 
     fn keys<'a>(&'a self, bucket: &'a str, pattern: &'a str) -> Answer<'a, Vec<String>> {

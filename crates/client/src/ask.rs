@@ -3,10 +3,11 @@
 use crate::client::Client;
 use crate::error::Error;
 use crate::limits::{ANSWER_WAIT, ASK_PAUSE};
+use std::time::Duration;
 use tokio::time::Instant;
 use zester_bus::Kind;
-use zester_wire::{AdminReply, AdminRequest, Bucket, DispatchReply, PeelId};
-use zester_wire::{Message, Refusal, ResolveReply, ResolveRequest, Subject, VERSION};
+use zester_wire::{AdminReply, AdminRequest, Bucket, DispatchReply, Jid, Job, Key, PeelId};
+use zester_wire::{Message, Refusal, RefusalKind, ResolveReply, ResolveRequest, Subject, VERSION};
 
 /// What is said where the stores work and nobody listens.
 pub(crate) const NONE_CONNECTED: &str = "none is connected";
@@ -73,11 +74,66 @@ impl Client {
         }
     }
 
+    /// Asks for a job, with how long this client still waits (J-28). Some when a master grants it; none when the record shows that
+    /// one has it although its answer never came. An error but [`Error::InDoubt`] means that nothing runs and nothing will.
+    pub(crate) async fn ask_for_job<Q: Message, A: Reply>(
+        &self,
+        subject: &Subject,
+        jid: &Jid,
+        question: impl Fn(Duration) -> Q,
+    ) -> Result<Option<A>, Error> {
+        let end = Instant::now() + self.patience;
+        // Whether some master may have the request, or a claim, and has not said what became of it.
+        let mut in_doubt = false;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let asked = question(left);
+            let last = match self.link.request::<Q, A>(subject, &asked, ANSWER_WAIT.min(left)).await {
+                Ok(reply) => match reply.refusal() {
+                    None => return Ok(Some(reply)),
+                    // Its end is recorded, whoever else was asked.
+                    Some(refusal) if refusal.kind == RefusalKind::NeverRan => {
+                        return Err(Error::Refused(refusal.clone()));
+                    }
+                    Some(refusal) if !refusal.kind.is_retryable() && !in_doubt => {
+                        return Err(Error::Refused(refusal.clone()));
+                    }
+                    Some(refusal) => {
+                        in_doubt |= refusal.kind == RefusalKind::ClaimPending;
+                        refusal.message.clone()
+                    }
+                },
+                // Nobody got it this time.
+                Err(error) if error.bus_kind() == Some(Kind::NoResponders) => {
+                    match self.why_no_master().await {
+                        Ok(why) => why,
+                        Err(error) if in_doubt => error.to_string(),
+                        Err(error) => return Err(error),
+                    }
+                }
+                Err(error) => {
+                    in_doubt = true;
+                    error.to_string()
+                }
+            };
+            if Instant::now() + ASK_PAUSE < end {
+                tokio::time::sleep(ASK_PAUSE).await;
+                continue;
+            }
+            if !in_doubt {
+                return Err(Error::NoMaster { waited: self.patience, last });
+            }
+            // By now no master claims it any more. What was claimed in time stands in the record, as its leader has it.
+            tokio::time::sleep_until(end).await;
+            return match self.link.get_latest::<Job>(&Key::Job(jid.clone())).await {
+                Ok(Some(_)) => Ok(None),
+                Ok(None) | Err(_) => Err(Error::InDoubt { jid: jid.clone(), last }),
+            };
+        }
+    }
+
     pub(crate) async fn ask_admin(&self, request: &AdminRequest) -> Result<AdminReply, Error> {
-        let verb = request.verb().unwrap_or_default();
-        let verb = zester_wire::Token::parse(verb)
-            .map_err(|bad| zester_bus::Error::new(Kind::Invalid, bad.to_string()))?;
-        self.ask(&Subject::Admin { verb }, request).await
+        self.ask(&admin_subject(request)?, request).await
     }
 
     /// Which peels an expression names now, as a master knows them.
@@ -86,4 +142,10 @@ impl Client {
         let reply: ResolveReply = self.ask(&Subject::TargetResolve, &request).await?;
         Ok(reply.peels)
     }
+}
+
+pub(crate) fn admin_subject(request: &AdminRequest) -> Result<Subject, Error> {
+    let verb = zester_wire::Token::parse(request.verb().unwrap_or_default())
+        .map_err(|bad| zester_bus::Error::new(Kind::Invalid, bad.to_string()))?;
+    Ok(Subject::Admin { verb })
 }

@@ -20,11 +20,13 @@ impl Client {
         let mut follow = Follow::begin(self, &request.jid).await?;
         let timeout =
             if request.timeout.is_zero() { zester_wire::job::TIMEOUT_DEFAULT } else { request.timeout };
-        let reply: DispatchReply = self.ask(&Subject::Dispatch, &request).await?;
-        let targets = match reply.targets.is_empty() {
-            false => reply.targets,
+        let question = |wait| DispatchRequest { wait: Some(wait), ..request.clone() };
+        let reply: Option<DispatchReply> =
+            self.ask_for_job(&Subject::Dispatch, &request.jid, question).await?;
+        let targets = match reply.map(|reply| reply.targets).filter(|targets| !targets.is_empty()) {
+            Some(targets) => targets,
             // A jid that was known already is answered without its targets by some masters.
-            true => self.job_of(&request.jid).await?.map(|job| job.targets).unwrap_or_default(),
+            None => self.job_of(&request.jid).await?.map(|job| job.targets).unwrap_or_default(),
         };
         follow.expect(BTreeSet::from_iter(targets.iter().cloned()), timeout);
         Ok(Dispatched { jid: request.jid, targets, follow })

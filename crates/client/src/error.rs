@@ -9,9 +9,14 @@ use zester_wire::{Jid, Refusal};
 
 #[derive(Debug)]
 pub enum Error {
-    /// No master answered in time. What was asked may still have happened: the same question again is safe.
+    /// No master took it in time. Of a job that was asked for: nothing runs, and nothing will (J-28).
     NoMaster {
         waited: Duration,
+        last: String,
+    },
+    /// Some master may have the job and has not said so: whether it runs is not known (J-28).
+    InDoubt {
+        jid: Jid,
         last: String,
     },
     /// A master said no.
@@ -48,6 +53,10 @@ impl fmt::Display for Error {
                     waited.as_secs()
                 )
             }
+            Error::InDoubt { jid, last } => write!(
+                out,
+                "it is not known whether job {jid} will run: {last}; `zester job show {jid}` tells once the bus answers"
+            ),
             Error::Refused(refusal) if refusal.hint.is_empty() => write!(out, "{}", refusal.message),
             Error::Refused(refusal) => write!(out, "{}; {}", refusal.message, refusal.hint),
             Error::Target(error) => error.fmt(out),

@@ -1,5 +1,6 @@
 //! Jobs as the buckets have them, and what is asked about one.
 
+use crate::ask::admin_subject;
 use crate::client::Client;
 use crate::error::Error;
 use crate::limits::{CANDIDATES_NAMED, REACTIONS_LISTED, READS_IN_FLIGHT};
@@ -110,9 +111,16 @@ impl Client {
     /// The same work again, to a part of its targets, as a new job (J-18).
     pub async fn retry(&self, jid: &Jid, part: RetryPart, user: &str) -> Result<Retried, Error> {
         let new_jid = self.link.new_jid();
-        let request =
-            AdminRequest::Retry { jid: jid.clone(), new_jid: new_jid.clone(), part, user: user.to_string() };
-        let reply = self.ask_admin(&request).await?;
-        Ok(Retried { jid: reply.jid.unwrap_or(new_jid), message: reply.message })
+        let request = |wait| AdminRequest::Retry {
+            jid: jid.clone(),
+            new_jid: new_jid.clone(),
+            part,
+            user: user.to_string(),
+            wait: Some(wait),
+        };
+        let subject = admin_subject(&request(self.patience))?;
+        let reply: Option<AdminReply> = self.ask_for_job(&subject, &new_jid, request).await?;
+        let message = reply.map_or_else(|| "asked again".into(), |reply| reply.message);
+        Ok(Retried { jid: new_jid, message })
     }
 }

@@ -13,9 +13,9 @@ pub const ASK_PAUSE: Duration = Duration::from_millis(250);
 pub const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// How soon the record is read again when an event says that the job is over and the record does not yet.
 pub const POLL_SOON: Duration = Duration::from_millis(200);
-/// How long after its deadline a job is still followed. A failover takes up to two scans of 20 s and the 15 s that a dead
-/// master's heartbeat lives; after that nobody will finish the job.
-pub const FINISH_GRACE: Duration = Duration::from_secs(90);
+/// How long after its deadline a job is still followed. A failover takes up to two looks of 3 s and the 6 s that a dead master's
+/// heartbeat lives, and a cluster may elect a leader meanwhile; after that nobody will finish the job.
+pub const FINISH_GRACE: Duration = Duration::from_secs(60);
 /// Messages of a followed job that may wait. What is dropped beyond is read from the stream instead.
 pub const FOLLOW_QUEUE: usize = 16_384;
 

@@ -6,6 +6,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -58,14 +59,15 @@ impl Health {
     }
 
     /// Several such numbers under one name, told apart by a label.
-    pub fn watch_each(
+    pub fn watch_each<L: Into<Cow<'static, str>>>(
         &self,
         name: &'static str,
         help: &'static str,
         label: &'static str,
-        look: impl Fn() -> Vec<(&'static str, u64)> + Send + Sync + 'static,
+        look: impl Fn() -> Vec<(L, u64)> + Send + Sync + 'static,
     ) {
-        let look = Box::new(look);
+        let look =
+            Box::new(move || look().into_iter().map(|(label, number)| (label.into(), number)).collect());
         self.registry().register_collector(Box::new(LookedEach { name, help, label, look }));
     }
 
@@ -128,7 +130,7 @@ struct LookedEach {
     name: &'static str,
     help: &'static str,
     label: &'static str,
-    look: Box<dyn Fn() -> Vec<(&'static str, u64)> + Send + Sync>,
+    look: Box<dyn Fn() -> Vec<(Cow<'static, str>, u64)> + Send + Sync>,
 }
 
 impl fmt::Debug for LookedEach {
@@ -142,7 +144,7 @@ impl Collector for LookedEach {
         let mut metric = encoder.encode_descriptor(self.name, self.help, None, MetricType::Gauge)?;
         for (label, number) in (self.look)() {
             let value = ConstGauge::new(i64::try_from(number).unwrap_or(i64::MAX));
-            value.encode(metric.encode_family(&[(self.label, label)])?)?;
+            value.encode(metric.encode_family(&[(self.label, label.as_ref())])?)?;
         }
         Ok(())
     }

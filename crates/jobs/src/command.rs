@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
-use zester_wire::{Job, PeelId, Return};
+use zester_wire::{Job, PeelId, Refusal, Return};
 
 /// A step outside that failed and may succeed later. Its words are the driver's.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,19 @@ pub enum Written {
     },
     /// Nobody knows whether it was written: a lost answer is not a lost write.
     Failed,
+    /// It was not written: the store is full, has no leader, or takes no record of that size. The words are for whoever asked.
+    Refused(Refusal),
+}
+
+/// What a cancel met (J-11).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum CancelEffect {
+    /// The job ends because of it, or of one before; so many peels had not returned.
+    Stopping { peels: usize },
+    /// The job was ending by itself; its status is not written yet.
+    Ending,
+    /// The job was over.
+    Over,
 }
 
 /// What the stream `job-events` tells of one job.
@@ -62,8 +75,8 @@ pub enum Event {
     Gone { peel: PeelId },
     /// What was sent may be lost: whoever neither acked nor returned gets the work once more.
     AskAgain,
-    /// Somebody wants it stopped. `seen`: it came as an event of the job, so that it is published already.
-    Cancel { by: String, seen: bool },
+    /// Somebody wants it stopped, and the stream has the event that says so. Answered by [`Command::CancelTaken`].
+    Cancel { by: String },
     /// This master stops (J-12).
     Detach,
     /// Another master owns the job.
@@ -77,9 +90,7 @@ pub enum Event {
 }
 
 /// What is to be done outside, in this order. Whoever carries it out listens to acks, returns and cancels of the job, and to
-/// connecting peels, before it begins.
-///
-///  What is answered says so; at most one of those but [`Command::Persist`] is
+/// connecting peels, before it begins. What is answered says so; at most one of those but [`Command::Persist`] is
 /// open at a time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
@@ -93,6 +104,8 @@ pub enum Command {
     PublishDispatch,
     /// The job runs, or has ended: tell the client its jid.
     Accept,
+    /// The job does not run and never will: tell the client why.
+    Refuse(Refusal),
     /// The jid is taken: judge it by [`crate::intake::judge`].
     Existing { job: Box<Job>, revision: u64 },
     /// Send the work to these, with what is left of the time. Not answered: acks are.
@@ -104,8 +117,8 @@ pub enum Command {
     /// Create `<jid>.<peel>` in `job-returns`, off the receive path. A key that is there already is as good as a new one:
     /// the first return stands. Wait that long first. Answered.
     Persist { ret: Box<Return>, pause: Duration },
-    /// Publish the cancel event of the job.
-    PublishCancel { by: String },
+    /// What a cancel met, for whoever asked for it.
+    CancelTaken(CancelEffect),
     /// Send a cancel to these.
     SendCancel { peels: Vec<PeelId> },
     /// Publish the status event, for whoever watches.
@@ -131,8 +144,6 @@ pub enum Note {
     Duplicate(PeelId),
     /// A message before anything was sent.
     TooEarly(PeelId),
-    /// A cancel of a job that is over (J-11).
-    AlreadyOver,
     /// Another master owns the job: this one writes nothing more (J-10).
     Superseded,
 }

@@ -14,19 +14,21 @@
 pub mod command;
 pub mod dedup;
 pub mod intake;
-mod limits;
+pub mod limits;
 pub mod messages;
 mod owner;
 pub mod peel;
 pub mod queue;
+pub mod reap;
 mod refusals;
 pub mod retry;
 pub mod scan;
 pub mod status;
+pub mod stores;
 mod targets;
 mod timing;
 
-pub use command::{Command, Event, Failed, History, Illegal, Note, Written};
-pub use owner::{Owner, Unadoptable};
+pub use command::{CancelEffect, Command, Event, Failed, History, Illegal, Note, Written};
+pub use owner::{End, Owner, Stage, Unadoptable};
 pub use peel::Peel;
 pub use timing::Timing;

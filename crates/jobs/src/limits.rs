@@ -1,5 +1,7 @@
 //! The bounds of the machines.
 
+use std::time::Duration;
+
 /// Mutating executions that wait on one peel (J-15).
 pub const QUEUE_MAX: usize = 64;
 /// Read-only executions that run at once on one peel.
@@ -10,3 +12,16 @@ pub const OUTBOX_MAX: usize = 4_096;
 pub const LEDGER_MAX: usize = 100_000;
 /// Refusals that one peel repeats for copies of a request; beyond it the oldest are forgotten.
 pub const REFUSALS_MAX: usize = 4_096;
+
+/// From here on `readyz` says how full a store is (J-23).
+pub const STORE_NEARLY_FULL_PERCENT: u64 = 85;
+/// From here on no job is claimed: what is left is for the ends of those that run.
+pub const STORE_FULL_PERCENT: u64 = 95;
+/// Longer than a cluster takes to elect a leader: 5 to 9 s were measured.
+pub const ELECTION_MAX: Duration = Duration::from_secs(10);
+/// Old records are removed from here on …
+pub const REAP_ABOVE_PERCENT: u64 = 80;
+/// … until the store is as full as this.
+pub const REAP_TO_PERCENT: u64 = 70;
+/// A job that ended so short ago is not removed: somebody may still read how it ended.
+pub const REAP_MIN_AGE: Duration = Duration::from_secs(30);

@@ -5,8 +5,8 @@ use serde_json::{Map, json};
 use std::time::Duration;
 use zester_wire::lifecycle::CANCELED_BY_USER;
 use zester_wire::{
-    BadName, Cancel, Event, EventSubject, ExecRequest, Job, JobEvent, JobEventKind, Return, Subject, Tag,
-    UnixMillis, VERSION,
+    BadName, Cancel, Event, EventSubject, ExecRequest, Jid, Job, JobEvent, JobEventKind, Return, Subject,
+    Tag, UnixMillis, VERSION,
 };
 
 /// What the peels get. `budget` is what [`crate::Command::SendExec`] says.
@@ -57,9 +57,9 @@ pub fn status_event(job: &Job, now: UnixMillis) -> JobEvent {
     JobEvent { v: VERSION, jid: job.jid.clone(), ts: now, event }
 }
 
-pub fn cancel_event(job: &Job, by: &str, now: UnixMillis) -> JobEvent {
+pub fn cancel_event(jid: &Jid, by: &str, now: UnixMillis) -> JobEvent {
     let event = JobEventKind::Canceled { data: CANCELED_BY_USER.into(), by: by.into() };
-    JobEvent { v: VERSION, jid: job.jid.clone(), ts: now, event }
+    JobEvent { v: VERSION, jid: jid.clone(), ts: now, event }
 }
 
 /// `job/<jid>/finalized` of origin `_master` (J-19). The id follows from the job, so that one told twice is one.

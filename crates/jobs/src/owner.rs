@@ -1,10 +1,11 @@
 //! One job at the master that owns it.
 //!
 //! ```text
-//! dispatch: fresh -> claiming -> marking -> announcing -> starting -> watching
-//! adopt:    fresh -> adopting -> loading -> replaying -> watching         (it was running)
-//!           fresh -> adopting -> recalling -> marking -> …                (it was still claimed)
+//! dispatch: new -> claiming -> marking -> announcing -> starting -> watching
+//! adopt:    new -> adopting -> loading -> replaying -> watching         (it was running)
+//!           new -> adopting -> recalling -> marking -> …                (it was still claimed)
 //! end:      watching -> checking -> flushing -> finalizing -> reporting -> purging -> done
+//! too late: claiming -> withdrawing -> reporting -> …
 //! ```
 //!
 //! The order of the first line is J-2: what is still `claimed` was never published. Its master listens to acks, returns and
@@ -14,17 +15,25 @@
 //! waits until every return that came is on disk, and only then the terminal status is written, by compare-and-set; whoever finds another owner there
 //! writes nothing more. A step that fails is tried again after a pause; a lost answer is resolved by what the next try
 //! finds.
+//!
+//! Until it is recorded as running a job may only begin while its client waits (J-28): later it is ended as never run. A claim
+//! whose answer was lost may be there, or come yet; withdrawing writes a terminal record under the same key, by create or by
+//! compare-and-set, so that whichever comes second finds the other.
 
 mod stage;
 
-use self::stage::{Path, Stage};
-use crate::command::{Command, Event, Failed, History, Illegal, Note, Written};
+use self::stage::Path;
+pub use self::stage::{End, Stage};
+use crate::command::{CancelEffect, Command, Event, Failed, History, Illegal, Note, Written};
 use crate::status;
 use crate::targets::Targets;
 use crate::timing::Timing;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use zester_wire::{Job, JobStatus, MasterId, PeelId, Return, UnixMillis};
+use zester_wire::{Job, JobStatus, MasterId, PeelId, Refusal, RefusalKind, Return, UnixMillis};
+
+/// Why a job that was never sent ended.
+const NEVER_RAN: &str = "it never ran: it could not be recorded in the time that its client waited";
 
 /// A record that must be left alone: a newer release wrote its status.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -41,16 +50,8 @@ pub struct Owner {
     timing: Timing,
     /// Returns on their way to the disk.
     unpersisted: usize,
+    /// In whose name it was canceled.
     canceled: Option<String>,
-    /// Canceled before all had returned.
-    cut_short: bool,
-    accepted: bool,
-    /// A stop came while history was being read, and the answer is still to come.
-    left_open: bool,
-    /// The stop came when everything that had happened was known.
-    knows_all: bool,
-    /// The stream was read this very moment.
-    up_to_date: bool,
     /// When the step that failed is tried again.
     retry_at: Option<UnixMillis>,
     /// When silent targets are asked once more (J-6).
@@ -64,9 +65,10 @@ impl Owner {
         Owner::new(Path::Dispatch, fresh, 0, timing)
     }
 
-    /// This master's own record that is still `claimed`, for a client that asks again (J-3). Its time begins anew.
-    pub fn resume(job: Job, revision: u64, timing: Timing) -> Owner {
-        Owner::new(Path::Resume, job, revision, timing)
+    /// This master's own record that is still `claimed`, for a client that asks again (J-3) and waits until `claim_until`. Its
+    /// time begins anew.
+    pub fn resume(job: Job, revision: u64, claim_until: UnixMillis, timing: Timing) -> Owner {
+        Owner::new(Path::Resume, Job { claim_until, ..job }, revision, timing)
     }
 
     /// The job of a master that is dead, as read from the bucket (J-13, J-14).
@@ -87,18 +89,13 @@ impl Owner {
 
     fn new(path: Path, job: Job, revision: u64, timing: Timing) -> Owner {
         Owner {
-            stage: Stage::Fresh(path),
+            stage: Stage::New(path),
             targets: Targets::new(&job.targets),
             job,
             revision,
             timing,
             unpersisted: 0,
             canceled: None,
-            cut_short: false,
-            accepted: false,
-            left_open: false,
-            knows_all: false,
-            up_to_date: false,
             retry_at: None,
             resend_at: None,
         }
@@ -109,8 +106,8 @@ impl Owner {
         &self.job
     }
 
-    pub fn state(&self) -> &'static str {
-        self.stage.name()
+    pub fn stage(&self) -> Stage {
+        self.stage
     }
 
     /// Whether nothing is left to do here. Late returns may still come.
@@ -131,14 +128,18 @@ impl Owner {
     pub fn step(&mut self, event: Event, now: UnixMillis) -> Result<Vec<Command>, Illegal> {
         let mut out = Vec::new();
         match (self.stage, event) {
-            (Stage::Fresh(path), Event::Begin { absent }) => self.begin(path, &absent, now, &mut out),
+            (Stage::New(path), Event::Begin { absent }) => self.begin(path, &absent, now, &mut out),
             // Whoever is gone lets the answers to what it asked, and everything else, pass by.
             (stage, event) if stage.is_gone() && !matches!(event, Event::Begin { .. }) => {}
             (Stage::Done, Event::Superseded) => {}
-            (stage, Event::Superseded) if !matches!(stage, Stage::Fresh(_)) => self.lose(&mut out),
-            (stage, Event::Tick) if !matches!(stage, Stage::Fresh(_)) => self.tick(now, &mut out),
+            (stage, Event::Superseded) if !matches!(stage, Stage::New(_)) => self.lose(&mut out),
+            (stage, Event::Tick) if !matches!(stage, Stage::New(_)) => self.tick(now, &mut out),
             (
-                Stage::Claiming | Stage::Starting | Stage::Adopting | Stage::Finalizing,
+                Stage::Claiming { .. }
+                | Stage::Withdrawing
+                | Stage::Starting
+                | Stage::Adopting
+                | Stage::Finalizing(_),
                 Event::Record(written),
             ) => self.written(written, now, &mut out),
             (Stage::Marking, Event::Marked(result)) => self.answered(result, now, &mut out),
@@ -149,33 +150,38 @@ impl Owner {
             (Stage::Replaying, Event::Replayed(result)) => self.replayed(result, now, &mut out),
             (Stage::Recalling, Event::Replayed(result)) => self.recalled(result, now, &mut out),
             (Stage::Checking, Event::Replayed(result)) => self.checked(result, now, &mut out),
-            (_, Event::Loaded(_) | Event::Replayed(_)) if self.left_open => {
-                self.left_open = false;
+            (Stage::Detaching { answer_due: true, informed }, Event::Loaded(_) | Event::Replayed(_)) => {
+                self.stage = Stage::Detaching { answer_due: false, informed };
             }
-            (stage, Event::Ack { peel, dispatch_epoch }) if !matches!(stage, Stage::Fresh(_)) => {
+            // Asked for before the last return came, which ended the job in the middle of a stop.
+            (
+                Stage::Flushing(_) | Stage::Finalizing(_) | Stage::Reporting | Stage::Purging | Stage::Done,
+                Event::Loaded(_) | Event::Replayed(_),
+            ) => {}
+            (stage, Event::Ack { peel, dispatch_epoch }) if !matches!(stage, Stage::New(_)) => {
                 self.acked(peel, dispatch_epoch, &mut out);
             }
-            (stage, Event::Return(ret)) if !matches!(stage, Stage::Fresh(_)) => {
+            (stage, Event::Return(ret)) if !matches!(stage, Stage::New(_)) => {
                 self.returned(*ret, now, &mut out);
             }
             (_, Event::Persisted { .. }) if self.unpersisted > 0 => {
                 self.unpersisted -= 1;
-                self.settle(now, &mut out);
+                self.advance(now, false, &mut out);
             }
             (_, Event::PersistFailed { ret }) if self.unpersisted > 0 => {
                 out.push(Command::Persist { ret, pause: self.timing.retry_pause });
             }
-            (stage, Event::Connected { peel }) if !matches!(stage, Stage::Fresh(_)) => {
+            (stage, Event::Connected { peel }) if !matches!(stage, Stage::New(_)) => {
                 self.connected(peel, now, &mut out);
             }
-            (stage, Event::Gone { peel }) if !matches!(stage, Stage::Fresh(_)) => {
+            (stage, Event::Gone { peel }) if !matches!(stage, Stage::New(_)) => {
                 self.targets.went(&peel, self.patience(), now);
             }
-            (stage, Event::AskAgain) if !matches!(stage, Stage::Fresh(_)) => self.ask_again(now, &mut out),
-            (stage, Event::Cancel { by, seen }) if !matches!(stage, Stage::Fresh(_)) => {
-                self.cancel(by, seen, now, &mut out);
+            (stage, Event::AskAgain) if !matches!(stage, Stage::New(_)) => self.ask_again(now, &mut out),
+            (stage, Event::Cancel { by }) if !matches!(stage, Stage::New(_)) => {
+                self.cancel(by, now, &mut out);
             }
-            (stage, Event::Detach) if !matches!(stage, Stage::Fresh(_)) => self.detach(now, &mut out),
+            (stage, Event::Detach) if !matches!(stage, Stage::New(_)) => self.detach(now, &mut out),
             (stage, event) => return Err(Illegal { state: stage.name(), event: event.name() }),
         }
         Ok(out)
@@ -189,7 +195,12 @@ impl Owner {
                 (self.job.created, self.job.updated) = (now, now);
                 self.job.deadline = now.plus(self.job.timeout());
                 (self.job.return_count, self.job.success_count) = (0, 0);
-                self.enter(Stage::Claiming, out);
+                if self.is_too_late(now) {
+                    let why = "the request came when its client no longer waited";
+                    out.push(Command::Refuse(Refusal::new(RefusalKind::NeverRan, why)));
+                    return self.enter(Stage::Lost, out);
+                }
+                self.enter(Stage::Claiming { unsure: false }, out);
             }
             Path::Resume => {
                 self.job.deadline = now.plus(self.job.timeout());
@@ -203,7 +214,7 @@ impl Owner {
                 self.job.reason =
                     format!("given up: its owner was lost more than {} times", self.timing.reclaims_max);
                 self.job.updated = now;
-                self.enter(Stage::Finalizing, out);
+                self.enter(Stage::Finalizing(End::GivenUp), out);
             }
             Path::Adopt => {
                 self.job.updated = now;
@@ -217,8 +228,10 @@ impl Owner {
     fn ask(&self, out: &mut Vec<Command>) {
         let write = || Command::WriteRecord { job: Box::new(self.job.clone()), revision: self.revision };
         match self.stage {
-            Stage::Claiming => out.push(Command::CreateRecord(Box::new(self.job.clone()))),
-            Stage::Starting | Stage::Adopting | Stage::Finalizing => out.push(write()),
+            Stage::Claiming { .. } | Stage::Withdrawing => {
+                out.push(Command::CreateRecord(Box::new(self.job.clone())));
+            }
+            Stage::Starting | Stage::Adopting | Stage::Finalizing(_) => out.push(write()),
             Stage::Marking => out.push(Command::MarkActive),
             Stage::Announcing => out.push(Command::PublishDispatch),
             Stage::Loading => out.push(Command::LoadReturns),
@@ -226,7 +239,7 @@ impl Owner {
             Stage::Reporting => out.push(Command::EmitFinalized),
             Stage::Purging => out.push(Command::PurgeActive),
             Stage::Done | Stage::Detached | Stage::Lost => out.push(Command::Stop),
-            Stage::Fresh(_) | Stage::Watching | Stage::Detaching | Stage::Flushing => {}
+            Stage::New(_) | Stage::Watching | Stage::Detaching { .. } | Stage::Flushing(_) => {}
         }
     }
 
@@ -260,15 +273,44 @@ impl Owner {
 
     /// The next step of a dispatch, unless the job must end before it went out.
     fn go_on(&mut self, stage: Stage, now: UnixMillis, out: &mut Vec<Command>) {
-        if self.canceled.is_some() || now >= self.job.deadline() {
-            return self.end(now, out);
+        match self.must_not_begin(now) {
+            true => self.end_unsent(now, out),
+            false => self.enter(stage, out),
         }
-        self.enter(stage, out);
+    }
+
+    /// Whether a job that is not recorded as running must not get there any more.
+    fn must_not_begin(&self, now: UnixMillis) -> bool {
+        self.canceled.is_some() || now >= self.job.deadline() || self.is_too_late(now)
+    }
+
+    /// Whether the client no longer waits to hear that the job runs (J-28).
+    fn is_too_late(&self, now: UnixMillis) -> bool {
+        !self.job.claim_until.is_zero() && now >= self.job.claim_until
+    }
+
+    /// Ends a job that nobody was sent. Its record says at most `running`, and no request followed.
+    fn end_unsent(&mut self, now: UnixMillis, out: &mut Vec<Command>) {
+        self.job.status = JobStatus::Claimed;
+        let end = match self.canceled.is_none() && now < self.job.deadline() {
+            true => End::NeverRan,
+            false => End::NotSent { cut_short: self.canceled.is_some() },
+        };
+        self.flush(end, now, out);
     }
 
     fn written(&mut self, written: Written, now: UnixMillis, out: &mut Vec<Command>) {
         match written {
-            Written::Failed => self.fail(now),
+            // Nothing was written, and nothing is left to find out: whoever asked hears it at once.
+            Written::Refused(refusal) if self.stage == (Stage::Claiming { unsure: false }) => {
+                out.push(Command::Refuse(refusal));
+                self.enter(Stage::Lost, out);
+            }
+            Written::Failed if matches!(self.stage, Stage::Claiming { .. }) => {
+                self.stage = Stage::Claiming { unsure: true };
+                self.fail(now);
+            }
+            Written::Failed | Written::Refused(_) => self.fail(now),
             Written::Done { revision } => {
                 self.revision = revision;
                 self.has_written(now, out);
@@ -282,31 +324,40 @@ impl Owner {
 
     fn has_written(&mut self, now: UnixMillis, out: &mut Vec<Command>) {
         match self.stage {
-            Stage::Claiming => self.go_on(Stage::Marking, now, out),
+            Stage::Claiming { .. } => self.go_on(Stage::Marking, now, out),
             Stage::Adopting if self.job.status == JobStatus::Claimed => self.enter(Stage::Recalling, out),
             Stage::Adopting => self.enter(Stage::Loading, out),
+            Stage::Starting if self.must_not_begin(now) => self.end_unsent(now, out),
             Stage::Starting => {
-                self.accept(out);
-                if self.canceled.is_some() || now >= self.job.deadline() {
-                    return self.end(now, out);
-                }
+                out.push(Command::Accept);
                 self.enter(Stage::Watching, out);
                 out.push(Command::PublishStatus);
                 self.send_to_silent(now, out);
             }
-            Stage::Finalizing => {
-                self.accept(out);
-                out.push(Command::PublishStatus);
-                self.enter(Stage::Reporting, out);
-            }
+            Stage::Withdrawing => self.has_ended(End::NeverRan, out),
+            Stage::Finalizing(end) => self.has_ended(end, out),
             _ => {}
         }
+    }
+
+    /// The terminal status is written: whoever still waits is told.
+    fn has_ended(&mut self, end: End, out: &mut Vec<Command>) {
+        match end {
+            End::Ran { .. } => {}
+            End::NotSent { .. } | End::GivenUp => out.push(Command::Accept),
+            End::NeverRan => {
+                out.push(Command::Refuse(Refusal::new(RefusalKind::NeverRan, self.job.reason.clone())));
+            }
+        }
+        out.push(Command::PublishStatus);
+        self.enter(Stage::Reporting, out);
     }
 
     /// Somebody wrote in between: this master with an answer that was lost, or another that owns the job now.
     fn conflicted(&mut self, found: Job, revision: u64, now: UnixMillis, out: &mut Vec<Command>) {
         let mine = found.owner == self.job.owner && found.epoch == self.job.epoch;
-        if self.stage == Stage::Claiming && !(mine && found.created == self.job.created) {
+        let claims = matches!(self.stage, Stage::Claiming { .. } | Stage::Withdrawing);
+        if claims && !(mine && found.created == self.job.created) {
             out.push(Command::Existing { job: Box::new(found), revision });
             return self.lose(out);
         }
@@ -320,16 +371,14 @@ impl Owner {
         } else if found.status.is_terminal() {
             // An earlier try got through with what was known then. A terminal status never changes.
             self.job = found;
-            self.stage = Stage::Finalizing;
-            self.has_written(now, out);
+            match self.stage {
+                Stage::Finalizing(end) => self.has_ended(end, out),
+                _ => self.has_ended(End::NotSent { cut_short: false }, out),
+            }
+        } else if self.stage == Stage::Withdrawing {
+            self.enter(Stage::Finalizing(End::NeverRan), out);
         } else {
             self.ask(out);
-        }
-    }
-
-    fn accept(&mut self, out: &mut Vec<Command>) {
-        if !std::mem::replace(&mut self.accepted, true) {
-            out.push(Command::Accept);
         }
     }
 
@@ -350,13 +399,11 @@ impl Owner {
         let Ok(history) = result else { return self.fail(now) };
         self.learn(history, now, out);
         self.enter(Stage::Watching, out);
-        self.accept(out);
+        out.push(Command::Accept);
         if self.canceled.is_some() {
             self.send_cancel(out);
         }
-        self.up_to_date = true;
-        self.settle(now, out);
-        self.up_to_date = false;
+        self.advance(now, true, out);
         if self.stage == Stage::Watching {
             self.send_to_silent(now, out);
         }
@@ -375,7 +422,7 @@ impl Owner {
     fn checked(&mut self, result: Result<History, Failed>, now: UnixMillis, out: &mut Vec<Command>) {
         let Ok(history) = result else { return self.fail(now) };
         self.learn(history, now, out);
-        self.flush(now, out);
+        self.flush(End::Ran { cut_short: self.is_cut_short() }, now, out);
     }
 
     fn learn(&mut self, history: History, now: UnixMillis, out: &mut Vec<Command>) {
@@ -423,7 +470,7 @@ impl Owner {
         if self.stage != Stage::Watching {
             return;
         }
-        self.settle(now, out);
+        self.advance(now, false, out);
         if self.stage == Stage::Watching && self.resend_at.is_some_and(|at| now >= at) {
             self.resend_at = None;
             self.ask_again(now, out);
@@ -443,18 +490,28 @@ impl Owner {
 
     fn retry(&mut self, now: UnixMillis, out: &mut Vec<Command>) {
         self.retry_at = None;
-        let out_of_time = self.canceled.is_some() || now >= self.job.deadline();
         match self.stage {
-            Stage::Recalling | Stage::Marking | Stage::Announcing | Stage::Starting if out_of_time => {
-                self.end(now, out);
+            Stage::Claiming { .. } if self.must_not_begin(now) => self.withdraw(now, out),
+            Stage::Recalling | Stage::Marking | Stage::Announcing | Stage::Starting
+                if self.must_not_begin(now) =>
+            {
+                self.end_unsent(now, out);
             }
             // Returns may have come since the last look; the end that is written is of the latest.
-            Stage::Finalizing if !self.targets.all_returned() && !self.is_given_up() => {
+            Stage::Finalizing(End::Ran { .. }) if !self.targets.all_returned() => {
                 self.enter(Stage::Checking, out);
             }
-            // Also a claim whose time is over: an earlier try may have been written, and must not be left behind.
             _ => self.ask(out),
         }
+    }
+
+    /// Takes the place of a claim that may have been written.
+    fn withdraw(&mut self, now: UnixMillis, out: &mut Vec<Command>) {
+        self.job.status = JobStatus::Failed;
+        self.job.reason = NEVER_RAN.into();
+        self.job.missing = self.targets.missing();
+        self.job.updated = now;
+        self.enter(Stage::Withdrawing, out);
     }
 
     /// It changed owners too often (J-13).
@@ -491,7 +548,7 @@ impl Owner {
         }
         self.unpersisted += 1;
         out.push(Command::Persist { ret: Box::new(Return { late, ..ret }), pause: Duration::ZERO });
-        self.settle(now, out);
+        self.advance(now, false, out);
     }
 
     fn connected(&mut self, peel: PeelId, now: UnixMillis, out: &mut Vec<Command>) {
@@ -509,23 +566,28 @@ impl Owner {
         }
     }
 
-    fn cancel(&mut self, by: String, seen: bool, now: UnixMillis, out: &mut Vec<Command>) {
-        if self.stage.is_over() || matches!(self.stage, Stage::Checking | Stage::Flushing) {
-            return out.push(Command::Note(Note::AlreadyOver));
-        }
-        if self.canceled.is_some() {
+    /// Takes a cancel that the stream has, and says what is true then (J-11).
+    fn cancel(&mut self, by: String, now: UnixMillis, out: &mut Vec<Command>) {
+        let effect = match self.stage {
+            stage if stage.is_written() => CancelEffect::Over,
+            // Its end is under way. Whoever still works is told to stop all the same.
+            Stage::Checking | Stage::Flushing(_) if self.canceled.is_none() => {
+                self.send_cancel(out);
+                CancelEffect::Ending
+            }
+            stage if stage.is_over() && self.canceled.is_none() => CancelEffect::Ending,
+            _ => CancelEffect::Stopping { peels: self.targets.without_return().len() },
+        };
+        out.push(Command::CancelTaken(effect));
+        if self.canceled.is_some() || !matches!(effect, CancelEffect::Stopping { .. }) {
             return;
         }
-        self.canceled = Some(by.clone());
-        if !seen {
-            out.push(Command::PublishCancel { by });
-        }
+        self.canceled = Some(by);
         if self.stage.is_out() {
             self.send_cancel(out);
         }
         match self.stage {
-            Stage::Watching => self.end(now, out),
-            Stage::Detaching if self.knows_all => self.end(now, out),
+            Stage::Watching | Stage::Detaching { informed: true, .. } => self.end(now, false, out),
             // The step that is open is answered first; what follows, or who adopts the job, sees the cancel.
             _ => {}
         }
@@ -534,62 +596,71 @@ impl Owner {
     /// A stop of the master leaves the job to the next (J-12), except where nothing is left to wait for.
     fn detach(&mut self, now: UnixMillis, out: &mut Vec<Command>) {
         match self.stage {
-            Stage::Checking | Stage::Flushing | Stage::Finalizing | Stage::Reporting => {}
-            Stage::Purging | Stage::Done | Stage::Detaching => {}
+            Stage::Checking | Stage::Flushing(_) | Stage::Finalizing(_) | Stage::Reporting => {}
+            Stage::Withdrawing | Stage::Purging | Stage::Done | Stage::Detaching { .. } => {}
             stage => {
-                self.left_open = stage.reads_history() && self.retry_at.is_none();
-                self.knows_all = stage == Stage::Watching;
-                self.stage = Stage::Detaching;
+                let answer_due = stage.reads_history() && self.retry_at.is_none();
+                self.stage = Stage::Detaching { answer_due, informed: stage == Stage::Watching };
                 self.retry_at = None;
-                self.settle(now, out);
+                self.advance(now, false, out);
             }
         }
     }
 
-    /// Goes on as far as it can with what is known.
-    fn settle(&mut self, now: UnixMillis, out: &mut Vec<Command>) {
+    /// Goes on as far as it can with what is known. `up_to_date`: the stream was read this very moment.
+    fn advance(&mut self, now: UnixMillis, up_to_date: bool, out: &mut Vec<Command>) {
         match self.stage {
             Stage::Watching => {
                 self.targets.give_up_absent(self.patience(), now);
                 let over = self.canceled.is_some() || now >= self.job.deadline() || self.targets.is_settled();
                 if over {
-                    self.end(now, out);
+                    self.end(now, up_to_date, out);
                 }
             }
-            Stage::Detaching if self.job.status == JobStatus::Running && self.targets.all_returned() => {
-                self.end(now, out);
+            Stage::Detaching { .. }
+                if self.job.status == JobStatus::Running && self.targets.all_returned() =>
+            {
+                self.end(now, up_to_date, out);
             }
-            Stage::Detaching if self.unpersisted == 0 => self.enter(Stage::Detached, out),
-            Stage::Flushing if self.unpersisted == 0 => self.finalize(now, out),
+            Stage::Detaching { .. } if self.unpersisted == 0 => self.enter(Stage::Detached, out),
+            Stage::Flushing(end) if self.unpersisted == 0 => self.finalize(end, now, out),
             _ => {}
         }
     }
 
-    fn end(&mut self, now: UnixMillis, out: &mut Vec<Command>) {
-        let may_have_missed = self.job.status == JobStatus::Running && !self.up_to_date;
-        if may_have_missed && !self.targets.all_returned() {
+    /// Ends a job that ran. What the stream kept and did not reach this master is looked for first.
+    fn end(&mut self, now: UnixMillis, up_to_date: bool, out: &mut Vec<Command>) {
+        if !up_to_date && !self.targets.all_returned() {
             return self.enter(Stage::Checking, out);
         }
-        self.flush(now, out);
+        self.flush(End::Ran { cut_short: self.is_cut_short() }, now, out);
     }
 
-    fn flush(&mut self, now: UnixMillis, out: &mut Vec<Command>) {
-        let unfinished = !self.targets.all_returned() || self.targets.any_canceled();
-        self.cut_short = self.canceled.is_some() && unfinished;
-        self.enter(Stage::Flushing, out);
-        self.settle(now, out);
+    /// Canceled before all had returned.
+    fn is_cut_short(&self) -> bool {
+        self.canceled.is_some() && (!self.targets.all_returned() || self.targets.any_canceled())
     }
 
-    fn finalize(&mut self, now: UnixMillis, out: &mut Vec<Command>) {
-        let tally = self.targets.tally(self.cut_short);
+    fn flush(&mut self, end: End, now: UnixMillis, out: &mut Vec<Command>) {
+        self.enter(Stage::Flushing(end), out);
+        self.advance(now, false, out);
+    }
+
+    fn finalize(&mut self, end: End, now: UnixMillis, out: &mut Vec<Command>) {
+        let cut_short = matches!(end, End::Ran { cut_short: true } | End::NotSent { cut_short: true });
+        let tally = self.targets.tally(cut_short);
         self.job.status = status::conclude(tally);
         self.job.return_count = tally.returned;
         self.job.success_count = tally.succeeded;
         self.job.missing = self.targets.missing();
         self.job.updated = now;
-        if let Some(by) = self.canceled.as_ref().filter(|_| self.cut_short) {
+        if let Some(by) = self.canceled.as_ref().filter(|_| cut_short) {
             self.job.reason = format!("canceled by {by}");
         }
-        self.enter(Stage::Finalizing, out);
+        if end == End::NeverRan {
+            self.job.status = JobStatus::Failed;
+            self.job.reason = NEVER_RAN.into();
+        }
+        self.enter(Stage::Finalizing(end), out);
     }
 }

@@ -39,9 +39,9 @@ impl Default for Timing {
     fn default() -> Timing {
         let seconds = Duration::from_secs;
         Timing {
-            master_heartbeat: seconds(5),
-            master_ttl: seconds(15),
-            orphan_scan: seconds(20),
+            master_heartbeat: seconds(2),
+            master_ttl: seconds(6),
+            orphan_scan: seconds(3),
             orphan_misses: 2,
             ack_window: seconds(5),
             unreachable_grace: seconds(5),

@@ -6,6 +6,7 @@ mod fleet;
 
 use fleet::{jid, job, master, peel, ret, ret_of};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 use zester_jobs::intake::{Verdict, judge, may_cancel};
 use zester_jobs::scan::Scan;
 use zester_jobs::{Timing, retry};
@@ -79,6 +80,36 @@ fn j13_an_owner_missing_in_two_scans_running_is_dead() {
     scan.observe(&me, &active, &beats, &timing);
     scan.observe(&me, &active, &BTreeSet::from([alive, dead]), &timing);
     assert!(scan.observe(&me, &active, &beats, &timing).is_empty());
+}
+
+#[test]
+#[rule("J-13")]
+fn j13_a_job_of_a_live_owner_that_nobody_works_on_is_an_orphan_after_two_looks() {
+    let me = master("m1");
+    let beats = BTreeSet::from([me.clone()]);
+    let timing = Timing::default();
+    let (mine, other) = ((jid(), me.clone()), (Jid::new(UnixMillis(fleet::T0), [3; 16]), me.clone()));
+    let mut scan = Scan::default();
+    assert!(scan.observe(&me, &[mine.clone()], &beats, &timing).is_empty(), "it may just be starting");
+    assert_eq!(scan.observe(&me, &[mine.clone(), other], &beats, &timing), [jid()]);
+    assert!(!scan.is_dead(&me, &timing), "its other jobs are well");
+    // It had a task in between, or a look in between failed.
+    let mut scan = Scan::default();
+    scan.observe(&me, &[mine.clone()], &beats, &timing);
+    scan.observe(&me, &[], &beats, &timing);
+    assert!(scan.observe(&me, &[mine.clone()], &beats, &timing).is_empty());
+    scan.skip();
+    assert!(scan.observe(&me, &[mine], &beats, &timing).is_empty());
+}
+
+#[test]
+#[rule("J-13")]
+fn j13_by_default_a_job_is_taken_over_within_twelve_seconds() {
+    let timing = Timing::default();
+    // The key lives on for what was left of it, and then has to be missed by two looks.
+    let longest = timing.master_ttl + timing.orphan_scan * timing.orphan_misses;
+    assert!(longest <= Duration::from_secs(12), "{longest:?}");
+    assert!(timing.master_heartbeat * 3 <= timing.master_ttl, "one lost beat is no death");
 }
 
 #[test]

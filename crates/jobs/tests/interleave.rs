@@ -129,7 +129,7 @@ fn j20_every_order_of_a_handful_of_events() {
         Event::Return(Box::new(ret(1, 1, true))),
         Event::Return(Box::new(ret(1, 1, false))),
         Event::Return(Box::new(ret_of(2, 1, Cause::Finished))),
-        Event::Cancel { by: "alice".into(), seen: false },
+        Event::Cancel { by: "alice".into() },
         Event::Connected { peel: peel(2) },
         Event::Tick,
     ];

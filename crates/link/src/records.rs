@@ -21,6 +21,12 @@ impl Link {
         entry.map(|entry| self.record(&entry)).transpose()
     }
 
+    /// As the leader of the bucket has it: for what decides who owns something (J-13).
+    pub async fn get_latest<T: Message>(&self, key: &Key) -> Result<Option<Found<T>>, Error> {
+        let entry = self.bus().get_latest(key.bucket().as_str(), &key.to_string()).await?;
+        entry.map(|entry| self.record(&entry)).transpose()
+    }
+
     /// Reads a record from an entry of a scan or a watch.
     pub fn record<T: Message>(&self, entry: &Entry) -> Result<Found<T>, Error> {
         let value = unseal(&entry.value)?.message;

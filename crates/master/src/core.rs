@@ -1,9 +1,11 @@
 //! What all parts of one master share.
 
+use crate::heartbeat::Beats;
 use crate::index::Index;
 use crate::job::{Roster, Start};
 use crate::limits::SUSPECTS_MAX;
 use crate::metrics::Metrics;
+use crate::stores::StoreHealth;
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,7 +29,9 @@ pub struct Core {
     pub starts: mpsc::Sender<Start>,
     /// Jobs let go: the master stops (J-12).
     pub detach: CancellationToken,
-    pub suspicion: Suspicion,
+    pub suspects: Suspects,
+    pub stores: StoreHealth,
+    pub beats: Beats,
     /// How far the stream of job events was when this master last wrote to it; 0 before it did. What came while it was away
     /// stands behind that.
     pub stream_at: AtomicU64,
@@ -44,7 +48,7 @@ impl Core {
 
 /// What the scans found out, for those who judge a single job.
 #[derive(Default)]
-pub struct Suspicion {
+pub struct Suspects {
     dead: Mutex<BTreeSet<MasterId>>,
     /// Claims that a client asked for, or that stood there when this master started. Perhaps they have no `active.<jid>`,
     /// and no scan finds them.
@@ -53,7 +57,7 @@ pub struct Suspicion {
     broken: Mutex<BTreeSet<Jid>>,
 }
 
-impl Suspicion {
+impl Suspects {
     pub fn is_dead(&self, owner: &MasterId) -> bool {
         lock(&self.dead).contains(owner)
     }
@@ -103,9 +107,9 @@ mod tests {
     #[rule("J-13")]
     fn j13_a_job_whose_task_broke_is_handed_to_the_next_scan_once() {
         let jid = Jid::new(UnixMillis(1_800_000_000_000), [7; 16]);
-        let suspicion = Suspicion::default();
-        suspicion.broke(&jid);
-        assert_eq!(suspicion.take_broken(), BTreeSet::from([jid]));
-        assert!(suspicion.take_broken().is_empty());
+        let suspects = Suspects::default();
+        suspects.broke(&jid);
+        assert_eq!(suspects.take_broken(), BTreeSet::from([jid]));
+        assert!(suspects.take_broken().is_empty());
     }
 }

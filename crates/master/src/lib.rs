@@ -10,11 +10,13 @@ pub mod index;
 mod job;
 pub mod limits;
 mod metrics;
+mod reaper;
 mod router;
 mod run;
 mod scan;
 mod services;
 mod start;
+mod stores;
 mod strays;
 
 pub use index::Index;

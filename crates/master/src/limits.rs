@@ -52,6 +52,13 @@ pub const RELIST: Duration = Duration::from_secs(600);
 /// How long rendered settings of a peel are good for targeting.
 pub const SETTINGS_FRESH: Duration = Duration::from_secs(5);
 
+/// How often the stores are looked at.
+pub const STORES_LOOK: Duration = Duration::from_secs(2);
+/// How often the holder of the lease looks whether old jobs must make room.
+pub const REAP_EVERY: Duration = Duration::from_secs(3);
+/// How long a kill waits for the job itself to say what became of it.
+pub const KILL_WAIT: Duration = Duration::from_secs(2);
+
 /// Records that a scan reads at once.
 pub const SCAN_IN_FLIGHT: usize = 16;
 /// Claims without `active.<jid>` that a scan looks at, because clients asked for them.

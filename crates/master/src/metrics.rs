@@ -57,6 +57,10 @@ pub fn register(core: &Arc<Core>, health: &Health) {
     health.watch("zester_jobs_active", "Jobs under way at this master", look(|core| core.roster.len()));
     health.watch("zester_peels_known", "Peels in the index", look(|core| core.index.len()));
     health.watch("zester_peels_online", "Peels with a heartbeat", look(|core| core.index.online_count()));
+    let look = Arc::downgrade(core);
+    health.watch_each("zester_store_used_percent", "How full each store is", "store", move || {
+        look.upgrade().map(|core| core.stores.percents()).unwrap_or_default()
+    });
     let dropped = core.link.dropped().clone();
     health.watch_each("zester_messages_dropped", "Messages that were not read", "reason", move || {
         dropped.by_reason()

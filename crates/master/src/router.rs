@@ -125,7 +125,7 @@ impl Router {
             return;
         };
         if let JobEventKind::Canceled { by, .. } = opened.message.event {
-            let _of_another = self.core.roster.leave(&opened.message.jid, Mail::Cancel { by, seen: true });
+            let _of_another = self.core.roster.leave(&opened.message.jid, Mail::Cancel { by, answer: None });
         }
     }
 }

@@ -1,15 +1,17 @@
 //! Start, life and stop of a master.
 
-use crate::core::{Core, Suspicion};
-use crate::heartbeat;
+use crate::core::{Core, Suspects};
+use crate::heartbeat::{self, Beats};
 use crate::index::{Index, Keeper};
 use crate::job::{Roster, Start};
 use crate::limits::{DETACH_LIMIT, INDEX_POLL, INDEX_WAIT, REQUESTS_END_LIMIT, STARTS_WAITING};
 use crate::metrics::{self, Metrics};
+use crate::reaper::Reaper;
 use crate::router::Router;
 use crate::scan::Scanner;
 use crate::services::Services;
 use crate::start::{self, Stores};
+use crate::stores::{self, StoreHealth};
 use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::Arc;
@@ -78,6 +80,8 @@ pub async fn run(
     }
     let (starts, started) = mpsc::channel(STARTS_WAITING);
     let core = Arc::new(Core {
+        stores: StoreHealth::new(&link),
+        beats: Beats::default(),
         index: Arc::new(Index::new(setup.timing.peel_ttl, setup.settings)),
         link,
         id: setup.id,
@@ -88,7 +92,7 @@ pub async fn run(
         health: health.clone(),
         starts,
         detach: CancellationToken::new(),
-        suspicion: Suspicion::default(),
+        suspects: Suspects::default(),
         stream_at: AtomicU64::new(0),
     });
     metrics::register(&core, &health);
@@ -119,6 +123,9 @@ impl Master {
             self.actors.spawn(router.run());
             services.spawn(serve(core.clone(), services_end.clone()));
             self.actors.spawn(Scanner::new(core.clone()).run());
+            self.actors.spawn(stores::run(core.clone()));
+            let reaper = Reaper::new(core.clone()).map_err(|bad| Error(bad.to_string()))?;
+            self.actors.spawn(reaper.run());
             self.work(&mut services, &stop).await?;
         }
         // First nothing new, then every job is let go, then nobody is here any more.

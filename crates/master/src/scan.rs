@@ -6,7 +6,7 @@ use crate::limits::SCAN_IN_FLIGHT;
 use futures_util::stream::{self, StreamExt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use tokio::time::sleep;
+use tokio::time::{MissedTickBehavior, interval};
 use zester_bus::Entry;
 use zester_health::State;
 use zester_jobs::Owner;
@@ -23,6 +23,10 @@ pub struct Scanner {
     scan: Scan,
     /// Keys `active.<jid>` that had no record when they were last seen.
     bare: BTreeSet<Jid>,
+    /// Masters that had a heartbeat at the last look.
+    masters: BTreeSet<MasterId>,
+    /// Whether all claims without a mark are among the suspects.
+    all_known: bool,
 }
 
 /// One complete look.
@@ -36,41 +40,52 @@ struct View {
 
 impl Scanner {
     pub fn new(core: Arc<Core>) -> Scanner {
-        Scanner { core, scan: Scan::default(), bare: BTreeSet::new() }
+        Scanner {
+            core,
+            scan: Scan::default(),
+            bare: BTreeSet::new(),
+            masters: BTreeSet::new(),
+            all_known: false,
+        }
     }
 
     /// Ends only with its task.
     pub async fn run(mut self) {
-        let mut all_known = false;
+        // Looks are counted from one beginning to the next, however long each takes.
+        let mut looks = interval(self.core.timing.orphan_scan);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            if !all_known {
-                all_known = self.find_unmarked().await.is_ok();
+            looks.tick().await;
+            if !self.all_known {
+                self.all_known = self.find_unmarked().await.is_ok();
             }
             match self.look().await {
+                // A bus on which nobody could write a heartbeat: everybody looks dead.
+                Ok(_) if !self.core.beats.are_steady(self.core.timing.master_ttl) => self.scan.skip(),
                 Ok(view) => {
                     self.core.health.set("jobs", State::Up);
                     self.act(view).await;
                 }
                 // It counts for nothing: a bus that answers half of a question must not kill a master.
                 Err(error) => {
+                    self.scan.skip();
                     self.core.metrics.scan_failures.inc();
                     let why = format!("the scan for orphans failed: {error}");
                     tracing::warn!("{why}");
                     self.core.health.set("jobs", State::Degraded(why));
                 }
             }
-            sleep(self.core.timing.orphan_scan).await;
         }
     }
 
     /// A claim whose owner died before it was marked active is found by no scan, and by nobody once its client has gone. So
-    /// every master looks through all records once, when it starts.
+    /// every master looks through all records when it starts, and when another has gone.
     async fn find_unmarked(&self) -> Result<(), Error> {
         let link = &self.core.link;
         let note = |entry: &Entry| {
             let Ok(found) = link.record::<Job>(entry) else { return };
             if matches!(found.value.status, JobStatus::Pending | JobStatus::Claimed) {
-                self.core.suspicion.suspect(&found.value.jid);
+                self.core.suspects.suspect(&found.value.jid);
             }
         };
         link.each_entry(Bucket::Jobs, ALL_RECORDS, note).await
@@ -86,11 +101,11 @@ impl Scanner {
                 _ => None,
             })
             .collect();
-        let suspects = core.suspicion.suspects();
+        let suspects = core.suspects.suspects();
         let wanted = marked.iter().cloned().chain(suspects).collect::<BTreeSet<Jid>>();
         let wanted = wanted.into_iter().filter(|jid| !core.roster.contains(jid));
         let reads = wanted.map(|jid| async move {
-            let found = core.link.get::<Job>(&Key::Job(jid.clone())).await;
+            let found = core.link.get_latest::<Job>(&Key::Job(jid.clone())).await;
             (jid, found)
         });
         let mut reads = stream::iter(reads).buffered(SCAN_IN_FLIGHT);
@@ -103,7 +118,7 @@ impl Scanner {
                 Ok(None) if marked.contains(&jid) => {
                     view.bare.insert(jid);
                 }
-                Ok(None) => core.suspicion.forget(&jid),
+                Ok(None) => core.suspects.forget(&jid),
                 // One record that nobody can read must not keep all others from being adopted.
                 Err(Error::Decode(error)) => tracing::warn!(%jid, "a job record cannot be read: {error}"),
                 Err(error) => return Err(error),
@@ -118,23 +133,25 @@ impl Scanner {
 
     async fn act(&mut self, mut view: View) {
         let core = self.core.clone();
+        self.all_known &= self.masters.is_subset(&view.heartbeats);
+        self.masters = view.heartbeats.clone();
         let owners: Vec<(Jid, MasterId)> =
             view.jobs.iter().map(|(jid, found)| (jid.clone(), found.value.owner.clone())).collect();
         let mut orphans = self.scan.observe(&core.id, &owners, &view.heartbeats, &core.timing);
-        orphans.extend(core.suspicion.take_broken());
+        orphans.extend(core.suspects.take_broken());
         let dead =
             owners.iter().map(|(_, owner)| owner).filter(|owner| self.scan.is_dead(owner, &core.timing));
-        core.suspicion.set_dead(dead.cloned().collect());
+        core.suspects.set_dead(dead.cloned().collect());
         for (jid, found) in &view.jobs {
             let job = &found.value;
             // What is marked is found by every scan from here on.
             if job.status.is_terminal() || view.marked.contains(jid) {
-                core.suspicion.forget(jid);
+                core.suspects.forget(jid);
             }
         }
         for jid in orphans {
             let Some(found) = view.jobs.remove(&jid) else { continue };
-            core.suspicion.forget(&jid);
+            core.suspects.forget(&jid);
             match Owner::adopt(found.value, found.revision, core.id.clone(), core.timing.clone()) {
                 Ok(owner) => {
                     if let Err(unstarted) = job::start(&core, owner, true, None).await {

@@ -47,6 +47,15 @@ async fn connected(events: &mut Events) {
     std::future::pending().await
 }
 
+/// Everything that a fleet with this timing keeps on the bus.
+pub fn table(timing: &Timing) -> Vec<Store> {
+    table_with(Ttls {
+        master_heartbeat: timing.master_ttl,
+        peel_heartbeat: timing.peel_ttl,
+        lease: timing.lease_ttl,
+    })
+}
+
 /// What must be there.
 pub struct Stores {
     table: Vec<Store>,
@@ -55,12 +64,7 @@ pub struct Stores {
 
 impl Stores {
     pub fn new(timing: &Timing, replicas: Option<usize>) -> Stores {
-        let ttls = Ttls {
-            master_heartbeat: timing.master_ttl,
-            peel_heartbeat: timing.peel_ttl,
-            lease: timing.lease_ttl,
-        };
-        Stores { table: table_with(ttls), replicas }
+        Stores { table: table(timing), replicas }
     }
 
     async fn ensure(&self, link: &Link) -> Result<Report, zester_bus::Error> {

@@ -145,6 +145,10 @@ impl Bus for Meddler {
         self.bus.get(bucket, key)
     }
 
+    fn get_latest<'a>(&'a self, bucket: &'a str, key: &'a str) -> Answer<'a, Option<Entry>> {
+        self.bus.get_latest(bucket, key)
+    }
+
     fn put<'a>(&'a self, bucket: &'a str, key: &'a str, value: Bytes) -> Answer<'a, Sequence> {
         self.bus.put(bucket, key, value)
     }
@@ -173,6 +177,10 @@ impl Bus for Meddler {
 
     fn purge<'a>(&'a self, bucket: &'a str, key: &'a str, expected: Option<Sequence>) -> Answer<'a, ()> {
         self.bus.purge(bucket, key, expected)
+    }
+
+    fn purge_all<'a>(&'a self, bucket: &'a str, pattern: &'a str) -> Answer<'a, ()> {
+        self.bus.purge_all(bucket, pattern)
     }
 
     fn keys<'a>(&'a self, bucket: &'a str, pattern: &'a str) -> Answer<'a, Vec<String>> {

@@ -206,13 +206,14 @@ impl World {
             metadata: serde_json::Map::new(),
             positionals: Vec::new(),
             test: false,
+            wait: None,
         };
         let client = self.client(&format!("c{number}"));
         let journal = self.ground.journal.clone();
         self.clients.spawn(async move {
             let mut follow = match client.dispatch(request).await {
                 Ok(dispatched) => dispatched.follow,
-                Err(Error::Refused(refusal)) if refusal.kind != RefusalKind::NoTargets => {
+                Err(Error::Refused(refusal)) if !is_final(refusal.kind) => {
                     return journal.wrong("J-3: a request is not refused for good", refusal.message);
                 }
                 Err(_) => return,
@@ -254,4 +255,9 @@ impl World {
             }
         }
     }
+}
+
+/// Refusals that say that nothing ran and nothing will.
+fn is_final(kind: RefusalKind) -> bool {
+    matches!(kind, RefusalKind::NoTargets | RefusalKind::CannotWrite | RefusalKind::NeverRan)
 }

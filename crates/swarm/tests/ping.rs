@@ -55,6 +55,7 @@ fn ping(link: &Link) -> DispatchRequest {
         metadata: Default::default(),
         positionals: Vec::new(),
         test: false,
+        wait: None,
     }
 }
 

@@ -7,7 +7,7 @@ use crate::codec::Message;
 use crate::job::{Job, is_false};
 use crate::name::{Jid, PeelId};
 use crate::refusal::Refusal;
-use crate::time::millis;
+use crate::time::{millis, optional_millis};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::time::Duration;
@@ -38,6 +38,10 @@ pub struct DispatchRequest {
     pub positionals: Vec<Value>,
     #[serde(default, skip_serializing_if = "is_false")]
     pub test: bool,
+    /// How long the client still waits for an answer when it sends this. A master that has not claimed the job by then, on its
+    /// own clock from receipt, drops it (J-28). A span, because clocks differ. None: an older client, which says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "optional_millis")]
+    pub wait: Option<Duration>,
 }
 
 impl Message for DispatchRequest {

@@ -134,6 +134,10 @@ pub struct Job {
     /// The operator's request as it came, envelope and all: peels may demand it (I-8), and adopters must have it too.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "serde_bytes")]
     pub request: Vec<u8>,
+    /// Until when its client waits to hear that it runs, on the claiming master's clock. One that is still `claimed` after that
+    /// is ended as never run, whoever finds it (J-28). Zero: nobody said.
+    #[serde(default, skip_serializing_if = "UnixMillis::is_zero_ref")]
+    pub claim_until: UnixMillis,
     /// Keys of newer releases. Masters of two releases write one record by turns; the older must not lose what it does
     /// not know.
     #[serde(flatten)]

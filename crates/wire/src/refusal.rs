@@ -20,6 +20,11 @@ pub enum RefusalKind {
     Invalid,
     /// Storage or bus failed; ask again.
     Unavailable,
+    /// A store takes no writes and will not soon: it is full, or has had no leader for longer than an election takes.
+    /// Nothing was claimed, and nothing will run (J-28).
+    CannotWrite,
+    /// The job was claimed, did not run, and never will.
+    NeverRan,
     #[serde(other)]
     Unknown,
 }

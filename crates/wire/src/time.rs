@@ -13,6 +13,10 @@ impl UnixMillis {
         self.0 == 0
     }
 
+    pub(crate) fn is_zero_ref(&self) -> bool {
+        self.is_zero()
+    }
+
     /// Saturates: a timeout of ten thousand years is "never", not a wrap to the past.
     pub fn plus(self, span: Duration) -> UnixMillis {
         UnixMillis(self.0.saturating_add(as_millis(span)))
@@ -40,6 +44,20 @@ pub(crate) mod millis {
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
         u64::deserialize(deserializer).map(Duration::from_millis)
+    }
+}
+
+/// The same for a span that may be missing.
+pub(crate) mod optional_millis {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::time::Duration;
+
+    pub fn serialize<S: Serializer>(span: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+        span.map(super::as_millis).serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::<u64>::deserialize(deserializer)?.map(Duration::from_millis))
     }
 }
 

@@ -57,5 +57,6 @@ pub fn ping(client: &Client, peel: &str) -> Result<DispatchRequest, String> {
         metadata: Default::default(),
         positionals: Vec::new(),
         test: false,
+        wait: None,
     })
 }

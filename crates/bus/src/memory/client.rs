@@ -333,6 +333,17 @@ impl Bus for Memory {
         })
     }
 
+    fn get_latest<'a>(&'a self, bucket: &'a str, key: &'a str) -> Answer<'a, Option<Entry>> {
+        Box::pin(async move {
+            check_name(bucket)?;
+            check_subject(key)?;
+            let subject = subject_of(bucket, key);
+            let act = move |store: &mut MemoryStore, _| Ok(store.last_of(&subject).cloned());
+            let found = self.at_store(&stream_of(bucket), Kind::Missing, act).await?;
+            Ok(found.and_then(|record| entry_of(bucket, record)))
+        })
+    }
+
     fn put<'a>(&'a self, bucket: &'a str, key: &'a str, value: Bytes) -> Answer<'a, Sequence> {
         Box::pin(self.write(bucket, key, value, None))
     }
@@ -357,6 +368,18 @@ impl Bus for Memory {
             check_subject(key)?;
             let subject = subject_of(bucket, key);
             let act = move |store: &mut MemoryStore, now| store.purge(&subject, expected, now);
+            self.at_store(&stream_of(bucket), Kind::Missing, act).await
+        })
+    }
+
+    fn purge_all<'a>(&'a self, bucket: &'a str, pattern: &'a str) -> Answer<'a, ()> {
+        Box::pin(async move {
+            check_name(bucket)?;
+            check_pattern(pattern)?;
+            let filter = subject_of(bucket, pattern);
+            let act = move |store: &mut MemoryStore, now| {
+                store.subjects(&filter).iter().try_for_each(|subject| store.purge(subject, None, now))
+            };
             self.at_store(&stream_of(bucket), Kind::Missing, act).await
         })
     }

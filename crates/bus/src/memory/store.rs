@@ -274,6 +274,7 @@ impl MemoryStore {
         Usage {
             messages: self.records.len() as u64,
             bytes: self.bytes,
+            limit: Some(self.config.max_bytes),
             consumers: self.consumers + self.readers.len(),
         }
     }

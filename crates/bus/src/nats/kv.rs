@@ -2,12 +2,16 @@
 //! which a peel may not, cannot make a bucket on the oldest server we run on, and marks removed keys instead of removing them.
 
 use super::read::Read;
-use super::{Nats, fault};
+use super::{Nats, core, fault};
 use crate::error::{Error, Kind};
 use crate::limits::KEYS_MAX;
 use crate::message::{Entry, Page, Record, Sequence};
 use crate::pattern::{check_name, check_pattern, check_subject, key_of, stream_of, subject_of};
+use async_nats::jetstream::ErrorCode;
+use async_nats::jetstream::response::Response;
 use async_nats::{HeaderMap, Request, StatusCode};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::json;
@@ -19,6 +23,21 @@ const OPERATION: &str = "KV-Operation";
 struct Raw {
     entry: Entry,
     is_marker: bool,
+}
+
+#[derive(Deserialize)]
+struct Gotten {
+    message: GottenMessage,
+}
+
+#[derive(Deserialize)]
+struct GottenMessage {
+    seq: Sequence,
+    time: String,
+    #[serde(default)]
+    hdrs: String,
+    #[serde(default)]
+    data: String,
 }
 
 #[derive(Deserialize)]
@@ -86,6 +105,26 @@ impl Nats {
         Ok(Some(Read::new(record, headers)))
     }
 
+    /// Only the leader of a stream answers this one; replicas answer direct gets.
+    pub(super) async fn kv_get_latest(&self, bucket: &str, key: &str) -> Result<Option<Entry>, Error> {
+        check_key(bucket, key)?;
+        let subject = subject_of(bucket, key);
+        let verb = format!("STREAM.MSG.GET.{}", stream_of(bucket));
+        let message = match self.api_raw::<Gotten>(&verb, &json!({ "last_by_subj": subject })).await? {
+            Response::Ok(gotten) => gotten.message,
+            Response::Err { error } if core::is(&error, ErrorCode::NO_MESSAGE_FOUND) => return Ok(None),
+            Response::Err { error } => return Err(fault::of_server(&subject, error)),
+        };
+        let bad = |what: &str| Error::new(Kind::Other, format!("{subject}: the answer has no {what}"));
+        let decoded = |text: &str| BASE64.decode(text).map_err(|_| bad("readable value"));
+        if String::from_utf8_lossy(&decoded(&message.hdrs)?).contains(OPERATION) {
+            return Ok(None);
+        }
+        let at = async_nats::datetime::parse_rfc3339(&message.time).map_err(|_| bad("time"))?;
+        let value = decoded(&message.data)?.into();
+        Ok(Some(Entry { key: key.into(), value, revision: message.seq, at: millis(at) }))
+    }
+
     pub(super) async fn kv_write(
         &self,
         bucket: &str,
@@ -133,6 +172,14 @@ impl Nats {
                 format!("{subject}: its revision is not the expected one"),
             ));
         }
+        Ok(())
+    }
+
+    pub(super) async fn kv_purge_all(&self, bucket: &str, pattern: &str) -> Result<(), Error> {
+        check_name(bucket)?;
+        check_pattern(pattern)?;
+        let body = json!({ "filter": subject_of(bucket, pattern) });
+        let _done: Purged = self.api(&format!("STREAM.PURGE.{}", stream_of(bucket)), &body).await?;
         Ok(())
     }
 

@@ -39,7 +39,8 @@ impl Nats {
     pub(super) async fn store_usage(&self, store: &Store) -> Result<Usage, Error> {
         let info: Info = self.api(&format!("STREAM.INFO.{}", store.stream_name()), &json!({})).await?;
         let state = info.state;
-        Ok(Usage { messages: state.messages, bytes: state.bytes, consumers: state.consumer_count })
+        let limit = u64::try_from(info.config.max_bytes).ok().filter(|limit| *limit > 0);
+        Ok(Usage { messages: state.messages, bytes: state.bytes, limit, consumers: state.consumer_count })
     }
 }
 

@@ -47,6 +47,33 @@ pub async fn of_many_creates_one_wins(bench: Bench) {
     assert_eq!(won, 1);
 }
 
+pub async fn the_latest_value_is_what_was_written_last(bench: Bench) {
+    let bus = bench.connect("one").await;
+    let store = bucket(&*bus, "jobs").await;
+    assert_eq!(bus.get_latest("jobs", "a").await.unwrap(), None);
+    bus.put("jobs", "a", bytes("1")).await.unwrap();
+    let revision = bus.put("jobs", "a", bytes("\0\u{ff} 2")).await.unwrap();
+    let entry = bus.get_latest("jobs", "a").await.unwrap().unwrap();
+    assert_eq!((entry.key.as_str(), &entry.value), ("a", &bytes("\0\u{ff} 2")));
+    assert_eq!(entry, bus.get("jobs", "a").await.unwrap().unwrap());
+    assert_eq!(entry.revision, revision);
+    bus.purge("jobs", "a", None).await.unwrap();
+    assert_eq!(bus.get_latest("jobs", "a").await.unwrap(), None);
+    assert!(bus.get_latest("nowhere", "a").await.is_err(), "a bucket that is not there is no missing key");
+    assert_eq!(bus.usage(&store).await.unwrap().limit, Some(store.max_bytes));
+}
+
+pub async fn all_keys_of_a_pattern_are_purged_at_once(bench: Bench) {
+    let bus = bench.connect("one").await;
+    bucket(&*bus, "job-returns").await;
+    for key in ["a.p1", "a.p2", "b.p1"] {
+        bus.put("job-returns", key, bytes("x")).await.unwrap();
+    }
+    bus.purge_all("job-returns", "a.*").await.unwrap();
+    assert_eq!(bus.keys("job-returns", ">").await.unwrap(), ["b.p1"]);
+    bus.purge_all("job-returns", "a.*").await.unwrap();
+}
+
 pub async fn a_purged_key_is_gone_from_get_and_listing(bench: Bench) {
     let bus = bench.connect("one").await;
     let store = bucket(&*bus, "jobs").await;

@@ -44,6 +44,8 @@ laws! {
     keys::of_many_creates_one_wins,
     keys::a_purged_key_is_gone_from_get_and_listing,
     keys::a_purge_with_a_stale_revision_loses,
+    keys::the_latest_value_is_what_was_written_last,
+    keys::all_keys_of_a_pattern_are_purged_at_once,
     keys::keys_are_listed_by_pattern,
     keys::a_scan_gives_the_entries_of_a_pattern,
     keys::a_value_expires,

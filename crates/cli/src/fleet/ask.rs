@@ -124,6 +124,7 @@ pub fn request(link: &Link, work: &Work, expression: &str, targets: Vec<PeelId>)
         metadata: Map::new(),
         positionals: work.positionals.clone(),
         test: work.test,
+        wait: None,
     }
 }
 

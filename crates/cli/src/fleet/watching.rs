@@ -107,7 +107,12 @@ async fn wants_kill(app: &App, jid: &Jid, exit: Exit, signals: &mut Listener) ->
     }
 }
 
-/// What keeps a client from its answer is usage or infrastructure: exit code 1.
+/// What keeps a client from its answer is usage or infrastructure: exit code 1, which also says that nothing ran and nothing will
+/// (J-28). Where that is not known, it is as with a target that did not return.
 pub fn client_failure(error: zester_client::Error) -> Failure {
-    Failure::usage(error.to_string())
+    let failure = Failure::usage(error.to_string());
+    match error {
+        zester_client::Error::InDoubt { .. } => Failure { exit: Exit::Missing, ..failure },
+        _ => failure,
+    }
 }

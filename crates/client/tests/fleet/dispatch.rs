@@ -56,6 +56,90 @@ async fn a_final_refusal_is_told_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-28")]
+async fn j28_every_question_says_how_long_its_client_still_waits() {
+    let mut world = world().await;
+    let waits: Arc<Mutex<Vec<Duration>>> = Arc::default();
+    let seen = waits.clone();
+    world
+        .serve("zester.dispatch", move |_, question: DispatchRequest| {
+            seen.lock().unwrap().push(question.wait.unwrap());
+            async { None::<DispatchReply> }
+        })
+        .await;
+    let began = Instant::now();
+    let jid = world.request("test.ping").jid;
+    let request = DispatchRequest { jid: jid.clone(), ..world.request("test.ping") };
+    let error = world.client.dispatch(request).await.err().unwrap();
+    // They were asked and said nothing: one may have it. That is what is said, and how to find out.
+    assert!(matches!(&error, Error::InDoubt { .. }), "{error}");
+    assert!(error.to_string().contains(&format!("`zester job show {jid}`")), "{error}");
+    assert!(began.elapsed() >= limits::PATIENCE);
+    let waits = waits.lock().unwrap().clone();
+    assert_eq!(waits[0], limits::PATIENCE);
+    assert!(waits.len() > 1 && waits.is_sorted_by(|a, b| a > b), "{waits:?}");
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-28")]
+async fn j28_a_job_whose_answer_was_lost_is_found_by_its_record() {
+    let mut world = world().await;
+    world.serve("zester.dispatch", |_, _: DispatchRequest| async { None::<DispatchReply> }).await;
+    let request = world.request("test.ping");
+    let job = job(world.client.link(), &request.jid, &["web-1"], JobStatus::Running);
+    world.client.link().put(&Key::Job(job.jid.clone()), &job).await.unwrap();
+    let dispatched = world.client.dispatch(request).await.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(dispatched.targets, [peel("web-1")]);
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-28")]
+async fn j28_what_every_master_refused_or_nobody_heard_did_not_run() {
+    let mut world = world().await;
+    let nobody = world.client.dispatch(world.request("test.ping")).await.err().unwrap();
+    assert!(matches!(&nobody, Error::NoMaster { .. }), "{nobody}");
+    world
+        .serve("zester.dispatch", |_, _: DispatchRequest| async {
+            let refusal = Refusal::new(RefusalKind::CannotWrite, "jobs is 97 % full");
+            Some(DispatchReply { v: 1, jid: None, targets: Vec::new(), error: Some(refusal) })
+        })
+        .await;
+    let began = Instant::now();
+    let refused = world.client.dispatch(world.request("test.ping")).await.err().unwrap();
+    assert!(
+        matches!(&refused, Error::Refused(refusal) if refusal.message == "jobs is 97 % full"),
+        "{refused}"
+    );
+    assert!(began.elapsed() < Duration::from_secs(1), "it is told at once");
+}
+
+/// One that did not answer may have it, whatever the next one says.
+#[tokio::test(start_paused = true)]
+#[rule("J-28")]
+async fn j28_a_refusal_after_silence_leaves_it_in_doubt() {
+    let mut world = world().await;
+    let turn: Arc<Mutex<u32>> = Arc::default();
+    world
+        .serve("zester.dispatch", move |_, _: DispatchRequest| {
+            let mut turn = turn.lock().unwrap();
+            *turn += 1;
+            let silent = *turn == 1;
+            async move {
+                let refusal = Refusal::new(RefusalKind::NoTargets, "no peel matches");
+                (!silent).then_some(DispatchReply {
+                    v: 1,
+                    jid: None,
+                    targets: Vec::new(),
+                    error: Some(refusal),
+                })
+            }
+        })
+        .await;
+    let error = world.client.dispatch(world.request("test.ping")).await.err().unwrap();
+    assert!(matches!(&error, Error::InDoubt { .. }), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_a_master_the_patience_ends_and_says_so() {
     let world = world().await;
     let began = Instant::now();

@@ -76,6 +76,7 @@ impl World {
             metadata: Map::new(),
             positionals: Vec::new(),
             test: false,
+            wait: None,
         }
     }
 }
@@ -112,6 +113,7 @@ pub fn job(link: &Link, jid: &Jid, targets: &[&str], status: JobStatus) -> Job {
         reason: String::new(),
         missing: BTreeMap::new(),
         request: Vec::new(),
+        claim_until: UnixMillis(0),
         rest: BTreeMap::new(),
     }
 }

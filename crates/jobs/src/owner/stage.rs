@@ -2,16 +2,35 @@
 
 /// How the job came to this master.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Path {
+pub enum Path {
     Dispatch,
     Resume,
     Adopt,
 }
 
+/// How a job ends.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    Fresh(Path),
-    Claiming,
+pub enum End {
+    /// It ran, and its status follows from the returns. `cut_short`: it was canceled before all had returned.
+    Ran { cut_short: bool },
+    /// It was canceled, or its time was over, before it was sent to anybody.
+    NotSent { cut_short: bool },
+    /// It was not recorded as running while its client waited, so it must not run any more (J-28).
+    NeverRan,
+    /// It changed owners too often (J-13).
+    GivenUp,
+}
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Stage {
+    New(Path),
+    /// `unsure`: the answer to a create was lost, so that the record may be there, or may yet come.
+    Claiming {
+        unsure: bool,
+    },
+    /// The client no longer waits, and nobody knows whether the claim was written: a terminal record takes its place, so that a
+    /// write that arrives late loses.
+    Withdrawing,
     Marking,
     Announcing,
     Starting,
@@ -20,10 +39,14 @@ pub(super) enum Stage {
     Loading,
     Replaying,
     Watching,
-    Detaching,
+    /// The master stops. `answer_due`: the answer to a read is still to come. `informed`: all that had happened was known.
+    Detaching {
+        answer_due: bool,
+        informed: bool,
+    },
     Checking,
-    Flushing,
-    Finalizing,
+    Flushing(End),
+    Finalizing(End),
     Reporting,
     Purging,
     Done,
@@ -32,10 +55,12 @@ pub(super) enum Stage {
 }
 
 impl Stage {
+    /// For logs.
     pub fn name(self) -> &'static str {
         match self {
-            Stage::Fresh(_) => "fresh",
-            Stage::Claiming => "claiming",
+            Stage::New(_) => "new",
+            Stage::Claiming { .. } => "claiming",
+            Stage::Withdrawing => "withdrawing",
             Stage::Marking => "marking",
             Stage::Announcing => "announcing",
             Stage::Starting => "starting",
@@ -44,10 +69,10 @@ impl Stage {
             Stage::Loading => "loading",
             Stage::Replaying => "replaying",
             Stage::Watching => "watching",
-            Stage::Detaching => "detaching",
+            Stage::Detaching { .. } => "detaching",
             Stage::Checking => "checking",
-            Stage::Flushing => "flushing",
-            Stage::Finalizing => "finalizing",
+            Stage::Flushing(_) => "flushing",
+            Stage::Finalizing(_) => "finalizing",
             Stage::Reporting => "reporting",
             Stage::Purging => "purging",
             Stage::Done => "done",
@@ -63,24 +88,32 @@ impl Stage {
 
     /// The end is decided.
     pub fn is_over(self) -> bool {
-        matches!(self, Stage::Finalizing | Stage::Reporting | Stage::Purging | Stage::Done)
+        matches!(
+            self,
+            Stage::Withdrawing | Stage::Finalizing(_) | Stage::Reporting | Stage::Purging | Stage::Done
+        )
+    }
+
+    /// The end is written.
+    pub(super) fn is_written(self) -> bool {
+        matches!(self, Stage::Reporting | Stage::Purging | Stage::Done)
     }
 
     /// An adopter still learns what happened before it.
-    pub fn reads_history(self) -> bool {
+    pub(super) fn reads_history(self) -> bool {
         matches!(self, Stage::Recalling | Stage::Loading | Stage::Replaying)
     }
 
     /// The work may be with the peels, and the end is not decided.
-    pub fn is_out(self) -> bool {
+    pub(super) fn is_out(self) -> bool {
         matches!(
             self,
             Stage::Loading
                 | Stage::Replaying
                 | Stage::Watching
-                | Stage::Detaching
+                | Stage::Detaching { .. }
                 | Stage::Checking
-                | Stage::Flushing
+                | Stage::Flushing(_)
         )
     }
 }

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use zester_jobs::{Command, Event, History, Owner, Timing, Written};
+use zester_jobs::{Command, Event, History, Owner, Stage, Timing, Written};
 use zester_wire::*;
 
 pub const T0: u64 = 1_700_000_000_000;
@@ -54,6 +54,7 @@ pub fn job(peels: usize, timeout_s: u64) -> Job {
         reason: String::new(),
         missing: BTreeMap::new(),
         request: Vec::new(),
+        claim_until: UnixMillis(0),
         rest: BTreeMap::new(),
     }
 }
@@ -172,12 +173,12 @@ impl Watched {
     }
 
     pub fn cancel(&mut self) -> Vec<Command> {
-        self.send(Event::Cancel { by: "alice".into(), seen: false })
+        self.send(Event::Cancel { by: "alice".into() })
     }
 
     #[track_caller]
     pub fn ended(&self, status: JobStatus) {
-        assert_eq!(self.owner.state(), "done");
+        assert_eq!(self.owner.stage(), Stage::Done);
         assert_eq!(self.record.as_ref().map(|job| job.status), Some(status));
     }
 }
@@ -197,7 +198,8 @@ pub fn names(commands: &[Command]) -> Vec<&'static str> {
             Command::LoadReturns => "load",
             Command::Replay => "replay",
             Command::Persist { .. } => "persist",
-            Command::PublishCancel { .. } => "publish cancel",
+            Command::Refuse(_) => "refuse",
+            Command::CancelTaken(_) => "taken",
             Command::SendCancel { .. } => "send cancel",
             Command::PublishStatus => "status",
             Command::EmitFinalized => "emit",

@@ -140,7 +140,9 @@ impl World {
         let watching = self.seats[seat].owner.as_ref().is_some_and(|owner| !owner.is_finished());
         if watching {
             self.seats[seat].canceled = true;
-            self.tell(seat, Event::Cancel { by: "alice".into(), seen: false });
+            // Whoever asks for it has the stream keep it first.
+            self.canceled_by = Some("alice".into());
+            self.tell(seat, Event::Cancel { by: "alice".into() });
         } else if let Some((record, _)) = self.record.clone().filter(|(job, _)| !job.status.is_terminal()) {
             // A master that does not own it publishes the cancel; the owner sees it.
             self.canceled_by = Some("bob".into());
@@ -148,7 +150,7 @@ impl World {
             for seat in 0..self.seats.len() {
                 if self.seats[seat].owner.is_some() && self.dice.roll(2) == 0 {
                     self.seats[seat].canceled = true;
-                    self.tell(seat, Event::Cancel { by: "bob".into(), seen: true });
+                    self.tell(seat, Event::Cancel { by: "bob".into() });
                 }
             }
         }
@@ -195,10 +197,6 @@ impl World {
                 Some(Event::Persisted { peel })
             }
             Command::Persist { ret, .. } => Some(Event::PersistFailed { ret }),
-            Command::PublishCancel { by } => {
-                self.canceled_by = Some(by);
-                None
-            }
             Command::SendCancel { peels } => {
                 self.send_cancel(&job, &peels);
                 None
@@ -209,6 +207,8 @@ impl World {
                 Some(Event::Purged(said(done)))
             }
             Command::Accept
+            | Command::Refuse(_)
+            | Command::CancelTaken(_)
             | Command::Existing { .. }
             | Command::PublishStatus
             | Command::Stop

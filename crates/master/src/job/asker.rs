@@ -1,7 +1,8 @@
 //! Whoever waits to hear that a job was accepted.
 
 use crate::core::Core;
-use zester_wire::{AdminReply, DispatchReply, DispatchRequest, Jid, PeelId, Refusal, RefusalKind, VERSION};
+use zester_wire::{AdminReply, DispatchReply, DispatchRequest, Jid, PeelId, Refusal, RefusalKind};
+use zester_wire::{UnixMillis, VERSION};
 
 /// What the client wants to hear: its words differ by what it asked.
 #[derive(Clone, Debug)]
@@ -15,17 +16,30 @@ enum Form {
 #[derive(Clone, Debug)]
 pub struct Asker {
     pub request: DispatchRequest,
+    /// Until when it waits, on our clock; zero if it did not say (J-28).
+    pub claim_until: UnixMillis,
     reply: Option<String>,
     form: Form,
 }
 
 impl Asker {
-    pub fn dispatch(request: DispatchRequest, reply: Option<String>) -> Asker {
-        Asker { request, reply, form: Form::Dispatch }
+    /// Who asked at `received`.
+    pub fn dispatch(request: DispatchRequest, reply: Option<String>, received: UnixMillis) -> Asker {
+        Asker::new(request, reply, received, Form::Dispatch)
     }
 
-    pub fn retry(request: DispatchRequest, reply: Option<String>, sentence: String) -> Asker {
-        Asker { request, reply, form: Form::Admin(sentence) }
+    pub fn retry(
+        request: DispatchRequest,
+        reply: Option<String>,
+        received: UnixMillis,
+        sentence: String,
+    ) -> Asker {
+        Asker::new(request, reply, received, Form::Admin(sentence))
+    }
+
+    fn new(request: DispatchRequest, reply: Option<String>, received: UnixMillis, form: Form) -> Asker {
+        let claim_until = request.wait.map_or(UnixMillis(0), |wait| received.plus(wait));
+        Asker { request, claim_until, reply, form }
     }
 
     pub async fn accept(self, core: &Core, jid: &Jid, targets: &[PeelId]) {

@@ -8,8 +8,8 @@ use crate::core::Core;
 use crate::limits::{JOB_INBOX, JOBS_MAX};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use tokio::sync::{Notify, mpsc};
-use zester_jobs::Owner;
+use tokio::sync::{Notify, mpsc, oneshot};
+use zester_jobs::{CancelEffect, Owner};
 use zester_wire::{Jid, PeelId, Return};
 
 /// What a job is told.
@@ -20,9 +20,10 @@ pub enum Mail {
         dispatch_epoch: u64,
     },
     Return(Box<Return>),
+    /// The stream has the event of it. Whoever asked for it hears what it met.
     Cancel {
         by: String,
-        seen: bool,
+        answer: Option<oneshot::Sender<CancelEffect>>,
     },
     Connected(PeelId),
     /// Its heartbeat ended.
@@ -40,10 +41,6 @@ pub struct Handle {
 }
 
 impl Handle {
-    pub fn target_count(&self) -> usize {
-        self.targets.len()
-    }
-
     /// Leaves a message; one that finds no room is found again in the stream.
     pub fn leave(&self, mail: Mail) {
         if self.inbox.try_send(mail).is_err() {

@@ -1,13 +1,16 @@
 //! Carrying out one command of the machine. Each is a future of its own, so that messages are taken meanwhile.
 
 use super::history::replay;
+use crate::core::Core;
 use crate::limits::SENDS_AT_A_TIME;
+use std::sync::Arc;
 use std::time::Duration;
 use zester_bus::Kind;
 use zester_jobs::{Event, Failed, Written};
 use zester_link::{Error, Link};
 use zester_wire::{
-    ExecRequest, Job, JobEvent, Key, MessageId, PeelCommand, PeelId, Return, Subject, VERSION,
+    ExecRequest, Job, JobEvent, Key, MessageId, PeelCommand, PeelId, Refusal, RefusalKind, Return, Subject,
+    VERSION,
 };
 use zester_wire::{Jid, UnixMillis};
 
@@ -33,14 +36,13 @@ pub enum Ended {
     Answer(Event),
     /// Sent to all but these.
     Sent { unsent: Vec<PeelId> },
-    /// The record can never be written: too large. The words are for the client.
-    Hopeless(String),
 }
 
-pub async fn carry_out(link: Link, step: Step) -> Ended {
+pub async fn carry_out(core: Arc<Core>, step: Step) -> Ended {
+    let link = core.link.clone();
     match step {
-        Step::Create(job) => create(&link, &job).await,
-        Step::Write { job, revision } => Ended::Answer(Event::Record(write(&link, *job, revision).await)),
+        Step::Create(job) => Ended::Answer(Event::Record(create(&core, &job).await)),
+        Step::Write { job, revision } => Ended::Answer(Event::Record(write(&core, *job, revision).await)),
         Step::MarkActive(mark) => {
             let marked = link.create(&Key::Active(mark.jid.clone()), &mark).await;
             let marked = match marked {
@@ -83,43 +85,50 @@ fn settled(result: Result<(), Error>) -> Result<(), Failed> {
     result.map_err(|error| log("take a step of a job", &error))
 }
 
-async fn create(link: &Link, job: &Job) -> Ended {
+async fn create(core: &Core, job: &Job) -> Written {
     let key = Key::Job(job.jid.clone());
-    let written = match link.create(&key, job).await {
-        Ok(revision) => Written::Done { revision },
-        Err(error) if error.is_conflict() => found(link, &key).await,
-        Err(error) if is_too_large(&error) => return Ended::Hopeless(error.to_string()),
-        Err(error) => failed(&error),
-    };
-    Ended::Answer(Event::Record(written))
+    written(core, &key, core.link.create(&key, job).await).await
 }
 
-async fn write(link: &Link, job: Job, revision: u64) -> Written {
+async fn write(core: &Core, job: Job, revision: u64) -> Written {
     let key = Key::Job(job.jid.clone());
-    let mut result = link.update(&key, &job, revision).await;
+    let mut result = core.link.update(&key, &job, revision).await;
     if result.as_ref().is_err_and(is_too_large) {
         // Who is missing can be told from the returns; that the job ended cannot be told otherwise.
         let shorter = Job { missing: Default::default(), ..job };
-        result = link.update(&key, &shorter, revision).await;
+        result = core.link.update(&key, &shorter, revision).await;
     }
-    match result {
-        Ok(revision) => Written::Done { revision },
-        Err(error) if error.is_conflict() => found(link, &key).await,
-        Err(error) => failed(&error),
+    written(core, &key, result).await
+}
+
+/// How a write of a record ended. Only what certainly was not written is refused; silence is no answer.
+async fn written(core: &Core, key: &Key, result: Result<u64, Error>) -> Written {
+    let error = match result {
+        Ok(revision) => return Written::Done { revision },
+        Err(error) => error,
+    };
+    if error.is_conflict() {
+        // From the leader: a stale value here would have an owner take its own job for another's (J-13).
+        return match core.link.get_latest::<Job>(key).await {
+            Ok(found) => {
+                Written::Conflict { found: found.map(|found| (Box::new(found.value), found.revision)) }
+            }
+            Err(error) => failed(&error),
+        };
+    }
+    if is_too_large(&error) {
+        let why = format!("the job cannot be recorded: {error}");
+        return Written::Refused(Refusal::new(RefusalKind::Invalid, why));
+    }
+    match core.stores.refused(key.bucket().as_str(), &error) {
+        Some(refusal) => Written::Refused(refusal),
+        None => failed(&error),
     }
 }
 
 fn failed(error: &Error) -> Written {
     log("write the record", error);
     Written::Failed
-}
-
-/// What stands there instead. A record that cannot be read is no answer.
-async fn found(link: &Link, key: &Key) -> Written {
-    match link.get::<Job>(key).await {
-        Ok(found) => Written::Conflict { found: found.map(|found| (Box::new(found.value), found.revision)) },
-        Err(error) => failed(&error),
-    }
 }
 
 fn is_too_large(error: &Error) -> bool {

@@ -14,12 +14,12 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 use zester_jobs::intake::{Verdict, judge};
-use zester_jobs::{Command, Event, History, Note, Owner, messages};
+use zester_jobs::{CancelEffect, Command, Event, History, Note, Owner, Stage, messages};
 use zester_link::{Anchor, Error};
-use zester_wire::{Jid, Job, JobEvent, PeelId, Return, Subject};
+use zester_wire::{Jid, Job, JobEvent, Refusal, Return, Subject};
 
 type Reading = BoxFuture<'static, Result<History, Error>>;
 
@@ -32,6 +32,8 @@ pub struct Task {
     /// Clients that wait to hear that the job was accepted.
     askers: Vec<Asker>,
     accepted: bool,
+    /// Who wait to hear what their cancel met.
+    killers: Vec<oneshot::Sender<CancelEffect>>,
     /// It came from a master that died.
     adopted: bool,
     counted: bool,
@@ -66,6 +68,7 @@ impl Task {
             missed,
             askers: asker.into_iter().map(|asker| *asker).collect(),
             accepted: false,
+            killers: Vec::new(),
             adopted,
             counted: false,
             steps: VecDeque::new(),
@@ -170,7 +173,7 @@ impl Task {
         if self.step.is_none()
             && let Some(step) = self.steps.pop_front()
         {
-            self.step = Some(Box::pin(carry_out(link.clone(), step)));
+            self.step = Some(Box::pin(carry_out(self.core.clone(), step)));
         }
         if self.telling.is_none()
             && let Some((subject, event)) = self.tells.pop_front()
@@ -188,7 +191,10 @@ impl Task {
         match mail {
             Mail::Ack { peel, dispatch_epoch } => self.step(Event::Ack { peel, dispatch_epoch }).await,
             Mail::Return(ret) => self.step(Event::Return(ret)).await,
-            Mail::Cancel { by, seen } => self.step(Event::Cancel { by, seen }).await,
+            Mail::Cancel { by, answer } => {
+                self.killers.extend(answer);
+                self.step(Event::Cancel { by }).await;
+            }
             Mail::Connected(peel) => self.step(Event::Connected { peel }).await,
             Mail::Gone(peel) => self.step(Event::Gone { peel }).await,
             Mail::Asked(asker) => self.asked(*asker).await,
@@ -219,16 +225,6 @@ impl Task {
             Ended::Sent { .. } => {
                 // They will be asked again, after the stream told whether they have it.
                 self.catch_up_at = Some(Instant::now() + self.core.timing.retry_pause);
-            }
-            Ended::Hopeless(why) => {
-                tracing::warn!(jid = %self.owner.job().jid, "the job cannot be recorded: {why}");
-                for asker in std::mem::take(&mut self.askers) {
-                    let kind = zester_wire::RefusalKind::Invalid;
-                    let refusal =
-                        zester_wire::Refusal::new(kind, format!("the job cannot be recorded: {why}"));
-                    asker.refuse(&self.core, refusal).await;
-                }
-                self.step(Event::Superseded).await;
             }
         }
     }
@@ -263,13 +259,13 @@ impl Task {
             self.step(Event::Return(Box::new(ret))).await;
         }
         if let Some(by) = history.canceled {
-            self.step(Event::Cancel { by, seen: true }).await;
+            self.step(Event::Cancel { by }).await;
         }
-        match self.owner.state() {
+        match self.owner.stage() {
             // What we sent may be lost like what was sent to us. Peels that have it answer with what they stored.
-            "watching" => self.step(Event::AskAgain).await,
+            Stage::Watching => self.step(Event::AskAgain).await,
             // Before that, nothing was sent; and an adopter reads the stream by itself, but perhaps too early.
-            "done" | "detached" | "lost" => self.catch_up_again = false,
+            Stage::Done | Stage::Detached | Stage::Lost => self.catch_up_again = false,
             _ => self.catch_up_again = true,
         }
         if std::mem::take(&mut self.catch_up_again) {
@@ -335,9 +331,12 @@ impl Task {
                 self.steps.push_back(Step::Replay { jid, dispatch_epoch });
             }
             Command::Persist { ret, pause } => self.unwritten.push_back((ret, pause)),
-            Command::PublishCancel { by } => {
-                let event = messages::cancel_event(job, &by, now);
-                self.tell(Subject::JobCancel { jid: event.jid.clone() }, event);
+            Command::Refuse(refusal) => self.refuse(&refusal).await,
+            Command::CancelTaken(effect) => {
+                for killer in self.killers.drain(..) {
+                    // Who has gone needs no answer.
+                    let _gone = killer.send(effect);
+                }
             }
             Command::SendCancel { peels } => {
                 let cancel = messages::cancel(job);
@@ -373,6 +372,13 @@ impl Task {
         }
     }
 
+    async fn refuse(&mut self, refusal: &Refusal) {
+        tracing::warn!(jid = %self.owner.job().jid, "a job was refused: {refusal}");
+        for asker in std::mem::take(&mut self.askers) {
+            asker.refuse(&self.core, refusal.clone()).await;
+        }
+    }
+
     /// A job counts once it runs here.
     fn count(&mut self) {
         if std::mem::replace(&mut self.counted, true) {
@@ -393,11 +399,11 @@ impl Task {
         let Some(asker) = self.askers.first() else {
             return Some(Event::Superseded);
         };
-        let verdict = judge(&job, &asker.request, &core.id, core.suspicion.is_dead(&job.owner));
+        let verdict = judge(&job, &asker.request, &core.id, core.suspects.is_dead(&job.owner));
         let timing = core.timing.clone();
         match verdict {
             Verdict::Resume => {
-                self.owner = Owner::resume(job, revision, timing);
+                self.owner = Owner::resume(job, revision, asker.claim_until, timing);
             }
             Verdict::Adopt => match Owner::adopt(job, revision, core.id.clone(), timing) {
                 Ok(owner) => {
@@ -414,7 +420,7 @@ impl Task {
             }
             Verdict::Refuse(refusal) => {
                 if refusal.kind == zester_wire::RefusalKind::ClaimPending {
-                    core.suspicion.suspect(&job.jid);
+                    core.suspects.suspect(&job.jid);
                 }
                 for asker in std::mem::take(&mut self.askers) {
                     asker.refuse(&core, refusal.clone()).await;
@@ -429,7 +435,7 @@ impl Task {
 
     fn stopped(&mut self) {
         let job = self.owner.job();
-        if self.owner.state() == "done" {
+        if self.owner.stage() == Stage::Done {
             self.core.metrics.finalized(job.status);
             tracing::info!(jid = %job.jid, status = job.status.as_str(), "the job is over");
         }
@@ -449,7 +455,7 @@ struct Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.core.suspicion.broke(&self.jid);
+            self.core.suspects.broke(&self.jid);
         }
         self.core.roster.remove(&self.jid);
     }

@@ -2,13 +2,17 @@
 
 use super::dispatch;
 use crate::core::Core;
-use crate::job::{Asker, Mail};
+use crate::job::{Asker, Handle, Mail};
+use crate::limits::KILL_WAIT;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 use zester_bus::Message;
+use zester_bus::storage::JOB_EVENTS;
 use zester_jobs::intake::may_cancel;
-use zester_jobs::{messages, retry};
+use zester_jobs::{CancelEffect, messages, retry};
 use zester_link::Error;
 use zester_wire::{
     AdminReply, AdminRequest, DispatchRequest, Jid, Job, Key, PeelCommand, Refusal, RefusalKind, RetryPart,
@@ -19,6 +23,7 @@ use zester_wire::{
 const KNOWN: &str = "known are kill and retry";
 
 pub async fn handle(core: Arc<Core>, message: Message) {
+    let received = core.link.now();
     let Some(subject) = core.link.subject_of(&message) else { return };
     let opened = core.link.open::<AdminRequest>(&message.subject, &message.payload);
     let Some(opened) = opened else { return };
@@ -37,13 +42,15 @@ pub async fn handle(core: Arc<Core>, message: Message) {
             let message = AdminReply { v: VERSION, message, jid: Some(jid), error };
             core.answer(reply.as_deref(), &message).await;
         }
-        AdminRequest::Retry { jid, new_jid, part, user } => {
+        AdminRequest::Retry { jid, new_jid, part, user, wait } => {
             match again(&core, &jid, new_jid, part, user).await {
                 Ok(request) => {
+                    let request = DispatchRequest { wait, ..request };
                     let count = request.targets.len();
                     let peels = if count == 1 { "peel" } else { "peels" };
                     let sentence = format!("asked {count} {peels} again");
-                    dispatch::begin(&core, Asker::retry(request, reply, sentence), opened.envelope).await;
+                    let asker = Asker::retry(request, reply, received, sentence);
+                    dispatch::begin(&core, asker, opened.envelope).await;
                 }
                 Err(refusal) => refuse(&core, reply.as_deref(), refusal).await,
             }
@@ -71,34 +78,65 @@ fn unavailable(error: &Error) -> Refusal {
     Refusal::new(RefusalKind::Unavailable, format!("the bus failed: {error}; ask again"))
 }
 
-/// What was done, in a sentence.
+/// Cancels a job, and says in a sentence what is true once the stream has the cancel (J-11): whoever owns the job then, or adopts
+/// it later, hears of it, also if this master dies on the answer.
 async fn kill(core: &Core, jid: &Jid, by: String) -> Result<String, Refusal> {
-    let found = core.link.get::<Job>(&Key::Job(jid.clone())).await.map_err(|error| unavailable(&error))?;
-    let job = found.map(|found| found.value);
+    let job = record(core, jid).await?;
     if let Some(job) = &job {
-        may_cancel(job).map_err(|refusal| Refusal {
-            message: format!("{}; nothing was changed", refusal.message),
-            ..refusal
-        })?;
+        must_not_be_over(job)?;
+    } else if !core.roster.contains(jid) {
+        return Err(Refusal::new(RefusalKind::NoSuchJob, format!("there is no job {jid}")));
     }
-    if let Some(handle) = core.roster.get(jid) {
-        let count = handle.target_count();
-        if handle.hand(Mail::Cancel { by: by.clone(), seen: false }).await.is_ok() {
-            return Ok(told(count));
-        }
-    }
-    match job {
-        Some(job) => kill_for_another(core, &job, &by).await,
-        None => Err(Refusal::new(RefusalKind::NoSuchJob, format!("there is no job {jid}"))),
+    let event = messages::cancel_event(jid, &by, core.link.now());
+    let id = core.link.new_message_id().map_err(|error| unavailable(&error))?;
+    let subject = Subject::JobCancel { jid: jid.clone() };
+    core.link.publish_stored(&subject, &id, &event).await.map_err(|error| {
+        let refused = core.stores.refused(JOB_EVENTS, &error);
+        refused.unwrap_or_else(|| unavailable(&error))
+    })?;
+    let effect = match core.roster.get(jid) {
+        Some(handle) => heard_by(&handle, by).await,
+        None => None,
+    };
+    match effect {
+        Some(CancelEffect::Stopping { peels }) => Ok(told(peels)),
+        Some(CancelEffect::Ending) => Ok("the job is ending already; nobody waits for more returns".into()),
+        // Another master owns it, or it ended here a moment ago: the record says which.
+        Some(CancelEffect::Over) | None => match record(core, jid).await? {
+            Some(job) => {
+                must_not_be_over(&job)?;
+                tell_peels(core, &job).await
+            }
+            None => Err(Refusal::new(RefusalKind::NoSuchJob, format!("there is no job {jid}"))),
+        },
     }
 }
 
-/// The owner sees the event, also one that adopts the job later; the peels need not wait for it.
-async fn kill_for_another(core: &Core, job: &Job, by: &str) -> Result<String, Refusal> {
-    let event = messages::cancel_event(job, by, core.link.now());
-    let id = core.link.new_message_id().map_err(|error| unavailable(&error))?;
-    let subject = Subject::JobCancel { jid: job.jid.clone() };
-    core.link.publish_stored(&subject, &id, &event).await.map_err(|error| unavailable(&error))?;
+/// As the leader has it: whether a job is over decides what its operator is told.
+async fn record(core: &Core, jid: &Jid) -> Result<Option<Job>, Refusal> {
+    let found = core.link.get_latest::<Job>(&Key::Job(jid.clone())).await;
+    Ok(found.map_err(|error| unavailable(&error))?.map(|found| found.value))
+}
+
+fn must_not_be_over(job: &Job) -> Result<(), Refusal> {
+    may_cancel(job).map_err(|refusal| Refusal {
+        message: format!("{}; nothing was changed", refusal.message),
+        ..refusal
+    })
+}
+
+/// What the job itself says; none if its task here has gone, or is too busy to answer.
+async fn heard_by(handle: &Handle, by: String) -> Option<CancelEffect> {
+    let (answer, effect) = oneshot::channel();
+    let heard = async {
+        handle.hand(Mail::Cancel { by, answer: Some(answer) }).await.ok()?;
+        effect.await.ok()
+    };
+    timeout(KILL_WAIT, heard).await.ok().flatten()
+}
+
+/// The owner sees the event; the peels need not wait for it.
+async fn tell_peels(core: &Core, job: &Job) -> Result<String, Refusal> {
     let command = PeelCommand::Cancel(messages::cancel(job));
     let mut count = 0;
     for peel in &job.targets {
@@ -153,5 +191,6 @@ async fn again(
         metadata,
         positionals: job.positionals,
         test: job.test,
+        wait: None,
     })
 }

@@ -11,8 +11,9 @@ use zester_jobs::Owner;
 use zester_wire::{DispatchRequest, Job, JobStatus, PeelId, Refusal, RefusalKind, UnixMillis, VERSION};
 
 pub async fn handle(core: Arc<Core>, message: Message) {
+    let received = core.link.now();
     let Some(opened) = core.link.open::<DispatchRequest>(&message.subject, &message.payload) else { return };
-    begin(&core, Asker::dispatch(opened.message, message.reply), opened.envelope).await;
+    begin(&core, Asker::dispatch(opened.message, message.reply, received), opened.envelope).await;
 }
 
 /// Starts what was asked for, or says why not.
@@ -25,7 +26,11 @@ pub async fn begin(core: &Arc<Core>, asker: Asker, envelope: Vec<u8>) {
         Ok(targets) => targets,
         Err(refusal) => return asker.refuse(core, refusal).await,
     };
-    let job = job_of(core, &asker.request, targets, envelope);
+    // A store that is known to take nothing is not tried: so it is certain that nothing was written (J-28).
+    if let Some(refusal) = core.stores.refusal() {
+        return asker.refuse(core, refusal).await;
+    }
+    let job = Job { claim_until: asker.claim_until, ..job_of(core, &asker.request, targets, envelope) };
     let owner = Owner::dispatch(job, core.id.clone(), core.timing.clone());
     match job::start(core, owner, false, Some(asker)).await {
         Ok(()) => {}
@@ -111,6 +116,7 @@ fn job_of(core: &Core, request: &DispatchRequest, targets: Vec<PeelId>, envelope
         reason: String::new(),
         missing: BTreeMap::new(),
         request: envelope,
+        claim_until: UnixMillis(0),
         rest: BTreeMap::new(),
     }
 }

@@ -34,6 +34,7 @@ fn record(request: &DispatchRequest, owner: &MasterId, status: JobStatus, now: U
         reason: String::new(),
         missing: BTreeMap::new(),
         request: Vec::new(),
+        claim_until: UnixMillis(0),
         rest: BTreeMap::new(),
     }
 }

@@ -145,6 +145,7 @@ impl Fleet {
             metadata: Map::new(),
             positionals: Vec::new(),
             test: false,
+            wait: None,
         }
     }
 

@@ -27,7 +27,7 @@ async fn j11_the_owner_cancels() {
     fleet.stored_eventually(&jid, "db-1").await;
     let mut heard = fleet.link.bus().subscribe(subject::ALL_CANCELS, Listen::alone(8)).await.unwrap();
     let reply = fleet.kill(&jid).await;
-    assert_eq!((reply.message.as_str(), reply.error), ("told 2 peels to stop", None));
+    assert_eq!((reply.message.as_str(), reply.error), ("told 1 peel to stop", None));
     let PeelCommand::Cancel(cancel) = web.command().await else { panic!("not a cancel") };
     assert_eq!((cancel.jid, cancel.dispatch_epoch), (jid.clone(), 1));
     let Some(Delivery::Message(message)) = heard.next().await else { panic!("nothing was heard") };
@@ -91,7 +91,7 @@ async fn j11_there_may_be_no_such_job() {
 
 async fn retry(fleet: &Fleet, jid: &Jid, part: RetryPart) -> AdminReply {
     let (jid, new_jid) = (jid.clone(), fleet.link.new_jid());
-    fleet.admin(&AdminRequest::Retry { jid, new_jid, part, user: "ann".into() }).await
+    fleet.admin(&AdminRequest::Retry { jid, new_jid, part, user: "ann".into(), wait: None }).await
 }
 
 #[tokio::test(start_paused = true)]

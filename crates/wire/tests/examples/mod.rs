@@ -57,6 +57,7 @@ pub fn job() -> Job {
         reason: "the deadline passed".into(),
         missing: BTreeMap::from([(PeelId::parse("web-02").unwrap(), Missing::Running)]),
         request: vec![1, 2, 255],
+        claim_until: UnixMillis(0),
         rest: BTreeMap::new(),
     }
 }
@@ -112,6 +113,7 @@ pub fn dispatch_request() -> DispatchRequest {
         metadata: job.metadata,
         positionals: job.positionals,
         test: job.test,
+        wait: None,
     }
 }
 
@@ -134,6 +136,7 @@ pub fn envelope() -> Envelope {
 pub fn each(visit: &mut impl Visit) {
     visit.one("envelope", envelope());
     visit.one("job", job());
+    visit.one("job_claim", Job { claim_until: UnixMillis(1_700_000_015_000), ..job() });
     visit.one("command_exec", PeelCommand::Exec(exec()));
     let cancel = Cancel { v: 1, jid: jid(), dispatch_epoch: 1, reason: "cancelled by user".into() };
     visit.one("command_cancel", PeelCommand::Cancel(cancel));
@@ -209,13 +212,22 @@ fn presence(visit: &mut impl Visit) {
 fn requests(visit: &mut impl Visit) {
     let (user, error) = (String::from("alice"), Some(refusal()));
     visit.one("dispatch_request", dispatch_request());
+    let wait = Some(Duration::from_secs(15));
+    visit.one("dispatch_request_wait", DispatchRequest { wait, ..dispatch_request() });
     let reply = DispatchReply { v: 1, jid: Some(jid()), targets: vec![peel()], error: error.clone() };
     visit.one("dispatch_reply", reply);
     let kill = AdminRequest::Kill { jid: jid(), user: user.clone(), reason: "cancelled by user".into() };
     visit.one("admin_kill", kill);
     let new_jid = Jid::parse(OTHER_JID).unwrap();
-    let retry = AdminRequest::Retry { jid: jid(), new_jid, part: RetryPart::Missing, user: user.clone() };
-    visit.one("admin_retry", retry);
+    let retry = |wait| AdminRequest::Retry {
+        jid: jid(),
+        new_jid: new_jid.clone(),
+        part: RetryPart::Missing,
+        user: user.clone(),
+        wait,
+    };
+    visit.one("admin_retry", retry(None));
+    visit.one("admin_retry_wait", retry(wait));
     visit.one("admin_publish", AdminRequest::Publish { allow_empty: true, user });
     let reply = AdminReply { v: 1, message: "done".into(), jid: Some(jid()), error: error.clone() };
     visit.one("admin_reply", reply);

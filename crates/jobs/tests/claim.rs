@@ -1,0 +1,171 @@
+//! A job begins while its client waits, or never (J-28), and a store that takes nothing is told of at once (J-23).
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod fleet;
+
+use fleet::*;
+use zester_jobs::{Command, Event, Failed, Owner, Stage, Timing, Written};
+use zester_rule::rule;
+use zester_wire::*;
+
+const WAIT_MS: u64 = 15_000;
+
+fn waited_for() -> Owner {
+    let job = Job { claim_until: at(WAIT_MS), ..job(2, 600) };
+    let mut owner = Owner::dispatch(job, master("m1"), Timing::default());
+    let out = owner.step(Event::Begin { absent: Default::default() }, at(0)).unwrap();
+    assert_eq!(names(&out), ["create"]);
+    owner
+}
+
+fn refused(kind: RefusalKind) -> Event {
+    Event::Record(Written::Refused(Refusal::new(kind, "jobs is full")))
+}
+
+fn claimed() -> Box<Job> {
+    let job = waited_for().job().clone();
+    assert_eq!(job.status, JobStatus::Claimed);
+    Box::new(job)
+}
+
+#[track_caller]
+fn ends_as_never_run(out: &[Command], revision: u64) {
+    let [Command::WriteRecord { job, revision: found }] = out else { panic!("{out:?}") };
+    assert_eq!((job.status, *found), (JobStatus::Failed, revision));
+    assert!(job.reason.starts_with("it never ran"), "{}", job.reason);
+}
+
+/// Everything that could reach a peel.
+fn sends(out: &[Command]) -> bool {
+    out.iter().any(|command| matches!(command, Command::SendExec { .. } | Command::PublishDispatch))
+}
+
+#[test]
+#[rule("J-28", "J-23")]
+fn j28_a_store_that_refuses_the_claim_is_told_of_at_once() {
+    let mut owner = waited_for();
+    let out = owner.step(refused(RefusalKind::CannotWrite), at(10)).unwrap();
+    assert_eq!(names(&out), ["refuse", "stop"]);
+    assert!(matches!(&out[0], Command::Refuse(refusal) if refusal.message == "jobs is full"));
+    assert_eq!((owner.stage(), owner.next_wake()), (Stage::Lost, None));
+}
+
+#[test]
+#[rule("J-28")]
+fn j28_a_request_that_is_older_than_its_client_waits_is_dropped() {
+    let job = Job { claim_until: at(WAIT_MS), ..job(2, 600) };
+    let mut owner = Owner::dispatch(job, master("m1"), Timing::default());
+    let out = owner.step(Event::Begin { absent: Default::default() }, at(WAIT_MS)).unwrap();
+    assert_eq!(names(&out), ["refuse", "stop"]);
+}
+
+#[test]
+#[rule("J-28")]
+fn j28_a_claim_that_is_written_too_late_never_runs() {
+    let mut owner = waited_for();
+    let out = owner.step(Event::Record(Written::Done { revision: 3 }), at(WAIT_MS)).unwrap();
+    ends_as_never_run(&out, 3);
+    let out = owner.step(Event::Record(Written::Done { revision: 4 }), at(WAIT_MS + 1)).unwrap();
+    assert_eq!(names(&out), ["refuse", "status", "emit"]);
+    assert!(matches!(&out[0], Command::Refuse(refusal) if refusal.kind == RefusalKind::NeverRan));
+}
+
+/// The answer was lost, and the write comes when nobody waits any more: whichever is second finds the other.
+#[test]
+#[rule("J-28")]
+fn j28_a_claim_in_doubt_is_replaced_by_its_end() {
+    let mut owner = waited_for();
+    owner.step(Event::Record(Written::Failed), at(5_000)).unwrap();
+    assert_eq!(names(&owner.step(Event::Tick, at(6_000)).unwrap()), ["create"]);
+    // What is refused now says nothing of the first try.
+    assert!(owner.step(refused(RefusalKind::CannotWrite), at(6_001)).unwrap().is_empty());
+    let out = owner.step(Event::Tick, at(WAIT_MS)).unwrap();
+    let [Command::CreateRecord(end)] = &out[..] else { panic!("{out:?}") };
+    assert_eq!((end.status, owner.stage()), (JobStatus::Failed, Stage::Withdrawing));
+    let mut other = owner.clone();
+    // Nothing had been written: from here on a late claim meets a record that is over.
+    let out = owner.step(Event::Record(Written::Done { revision: 8 }), at(WAIT_MS + 5)).unwrap();
+    assert_eq!(names(&out), ["refuse", "status", "emit"]);
+    // It had been.
+    let found = Some((claimed(), 7));
+    let out = other.step(Event::Record(Written::Conflict { found }), at(WAIT_MS + 5)).unwrap();
+    ends_as_never_run(&out, 7);
+    assert!(!sends(&out));
+}
+
+#[test]
+#[rule("J-28")]
+fn j28_a_claim_that_cannot_go_on_ends_when_its_client_has_gone() {
+    // Each step of a dispatch fails for as long as the client waits.
+    type Answer = fn() -> Event;
+    let steps: [(Answer, Answer); 3] = [
+        (|| Event::Marked(Ok(())), || Event::Marked(Err(Failed))),
+        (|| Event::Announced(Ok(())), || Event::Announced(Err(Failed))),
+        (|| Event::Record(Written::Done { revision: 2 }), || Event::Record(Written::Failed)),
+    ];
+    for failing in 0..steps.len() {
+        let mut owner = waited_for();
+        owner.step(Event::Record(Written::Done { revision: 1 }), at(1)).unwrap();
+        for (done, _) in &steps[..failing] {
+            owner.step(done(), at(2)).unwrap();
+        }
+        let mut now = 3;
+        let mut out = owner.step(steps[failing].1(), at(now)).unwrap();
+        while out.is_empty() || now < WAIT_MS {
+            now += 1_000;
+            out = owner.step(Event::Tick, at(now)).unwrap();
+            assert!(!sends(&out) || failing == 1, "{failing}: {out:?}");
+            if now < WAIT_MS {
+                owner.step(steps[failing].1(), at(now)).unwrap();
+            }
+        }
+        ends_as_never_run(&out, 1);
+    }
+}
+
+#[test]
+#[rule("J-28")]
+fn j28_whoever_finds_a_claim_whose_client_has_gone_ends_it() {
+    let adopt = |now: u64| {
+        let owner = Owner::adopt(*claimed(), 5, master("m2"), Timing::default()).unwrap();
+        let mut watched = Watched::new(owner);
+        watched.now = at(now);
+        watched.begin(&[]);
+        watched
+    };
+    let late = adopt(WAIT_MS);
+    late.ended(JobStatus::Failed);
+    assert!(!sends(&late.log), "{:?}", late.log);
+    // While the client waits it is dispatched afresh (J-13).
+    assert_eq!(adopt(WAIT_MS - 1_000).owner.stage(), Stage::Watching);
+}
+
+#[test]
+#[rule("J-23")]
+fn j23_an_end_that_is_refused_is_written_when_there_is_room() {
+    let mut watched = Watched::dispatched(1, 60, &[]);
+    let owner = &mut watched.owner;
+    owner.step(Event::Return(Box::new(ret(1, 1, true))), at(5)).unwrap();
+    let out = owner.step(Event::Persisted { peel: peel(1) }, at(6)).unwrap();
+    assert_eq!(names(&out), ["complete"]);
+    assert!(owner.step(refused(RefusalKind::CannotWrite), at(7)).unwrap().is_empty());
+    assert_eq!(names(&owner.step(Event::Tick, at(1_007)).unwrap()), ["complete"]);
+    let out = owner.step(Event::Record(Written::Done { revision: 9 }), at(1_008)).unwrap();
+    assert_eq!(names(&out), ["status", "emit"]);
+}
+
+#[test]
+#[rule("J-28")]
+fn j28_a_job_that_runs_outlives_the_wait_of_its_client() {
+    let mut watched = Watched::new(Owner::dispatch(
+        Job { claim_until: at(WAIT_MS), ..job(1, 600) },
+        master("m1"),
+        Timing::default(),
+    ));
+    watched.begin(&[]);
+    watched.tick(WAIT_MS + 60_000);
+    assert_eq!(watched.owner.stage(), Stage::Watching);
+    watched.ret(1, true);
+    watched.ended(JobStatus::Complete);
+}

@@ -1,0 +1,103 @@
+//! Looks after the stores: how full they are, whether somebody answers for them, and what writes to them met (J-23, J-29).
+
+use crate::core::Core;
+use crate::limits::STORES_LOOK;
+use crate::start;
+use futures_util::future::join_all;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::time::sleep;
+use zester_bus::storage::WhenFull;
+use zester_bus::{Kind, Store};
+use zester_health::State;
+use zester_jobs::stores::{Readiness, Stores, Trouble};
+use zester_link::{Anchor, Error, Link};
+use zester_wire::{Refusal, UnixMillis};
+
+/// What is known of the stores, for whoever is about to write.
+pub struct StoreHealth {
+    stores: Mutex<Stores>,
+    /// Spans are of time that really passed, whatever somebody does to the clock.
+    clock: Anchor,
+}
+
+impl StoreHealth {
+    pub fn new(link: &Link) -> StoreHealth {
+        StoreHealth { stores: Mutex::default(), clock: Anchor::new(link.now()) }
+    }
+
+    /// Why no job may begin now.
+    pub fn refusal(&self) -> Option<Refusal> {
+        self.lock().refusal(self.now())
+    }
+
+    /// A write to a store failed. Says what to tell whoever wanted it, where it is certain that nothing was written.
+    pub fn refused(&self, store: &str, error: &Error) -> Option<Refusal> {
+        let trouble = match error.bus_kind()? {
+            Kind::Full => Trouble::Full,
+            Kind::Unavailable | Kind::NoResponders => Trouble::NoLeader,
+            _ => return None,
+        };
+        Some(self.lock().refused(store, trouble, self.now()))
+    }
+
+    pub fn wrote(&self, store: &str) {
+        self.lock().wrote(store);
+    }
+
+    pub fn percents(&self) -> Vec<(String, u64)> {
+        self.lock().percents().map(|(store, percent)| (store.to_string(), percent)).collect()
+    }
+
+    fn now(&self) -> UnixMillis {
+        self.clock.now()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Stores> {
+        self.stores.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Looks at all stores, again and again. Ends only with its task.
+pub async fn run(core: Arc<Core>) {
+    let table = start::table(&core.timing);
+    let mut told = Readiness::Ready;
+    loop {
+        join_all(table.iter().map(|store| look(&core, store))).await;
+        let readiness = core.stores.lock().readiness(core.stores.now());
+        tell(&mut told, &readiness);
+        core.health.set(
+            "stores",
+            match readiness {
+                Readiness::Ready => State::Up,
+                Readiness::Degraded(why) => State::Degraded(why),
+                Readiness::Down(why) => State::Down(why),
+            },
+        );
+        sleep(STORES_LOOK).await;
+    }
+}
+
+async fn look(core: &Core, store: &Store) {
+    let usage = core.link.bus().usage(store).await;
+    let mut stores = core.stores.lock();
+    match usage {
+        Ok(usage) => stores.looked(&store.name, usage.percent(), store.when_full == WhenFull::Refuse),
+        // Without a connection nothing is known of a store; the bus itself is told to be down.
+        Err(error) if matches!(error.kind(), Kind::Disconnected | Kind::Closed) => {}
+        Err(error) => {
+            let certain = matches!(error.kind(), Kind::Unavailable | Kind::NoResponders);
+            stores.unanswered(&store.name, certain, core.stores.now());
+        }
+    }
+}
+
+/// Once when it begins, and once when it is over; what it says then changes with every look.
+fn tell(told: &mut Readiness, now: &Readiness) {
+    let same = std::mem::discriminant(told) == std::mem::discriminant(now);
+    match now {
+        _ if same => {}
+        Readiness::Ready => tracing::info!("all stores work again"),
+        Readiness::Degraded(why) | Readiness::Down(why) => tracing::warn!("{why}"),
+    }
+    *told = now.clone();
+}
