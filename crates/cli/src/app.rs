@@ -14,13 +14,13 @@ use tokio_util::sync::CancellationToken;
 use zester_converge::Error;
 use zester_converge::data_dir::DataDir;
 use zester_converge::deadline::Deadline;
-use zester_converge::drive::Observer;
 use zester_converge::functions::Access;
-use zester_converge::inputs::Request;
+use zester_converge::inputs::CompileRequest;
 use zester_converge::journal;
-use zester_converge::machine::Machine;
+use zester_converge::local_host::LocalHost;
 use zester_converge::plan::Plan;
 use zester_converge::run::{self, Options};
+use zester_converge::run_loop::Observer;
 use zester_host::process::Runner;
 use zester_model::limits;
 use zester_model::outcome::{Mode, RunResult};
@@ -30,7 +30,7 @@ pub struct App {
     pub config: Config,
     runtime: tokio::runtime::Runtime,
     runner: Runner,
-    pub machine: Machine,
+    pub local_host: LocalHost,
     pub signals: Signals,
     /// Fires at the first signal, and when the time is over.
     pub cancel: CancellationToken,
@@ -77,7 +77,7 @@ impl App {
             Err(error) => return Err((output, Failure::usage(format!("cannot start the runtime: {error}")))),
         };
         let runner = Runner::new();
-        let machine = Machine {
+        let local_host = LocalHost {
             files: Arc::new(zester_host::real::Real::new()),
             processes: Arc::new(runner.clone()),
             handle: runtime.handle().clone(),
@@ -85,7 +85,7 @@ impl App {
         let (sets, config_file) = (global.set.clone(), global.config.clone());
         let cancel = signals.token().clone();
         let deadline = Deadline::none();
-        Ok(App { output, config, runtime, runner, machine, signals, cancel, deadline, sets, config_file })
+        Ok(App { output, config, runtime, runner, local_host, signals, cancel, deadline, sets, config_file })
     }
 
     fn dispatch(&mut self, command: Command) -> answer::Result {
@@ -137,11 +137,11 @@ impl App {
     /// started, and then the command, even if a read hangs (S-46).
     pub fn blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Machine, &CancellationToken) -> Result<T, Error> + Send + 'static,
+        work: impl FnOnce(&LocalHost, &CancellationToken) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Failure> {
         let _attending = self.signals.attend();
-        let (machine, cancel) = (self.machine.clone(), self.cancel.clone());
-        let working = self.runtime.spawn_blocking(move || work(&machine, &cancel));
+        let (local_host, cancel) = (self.local_host.clone(), self.cancel.clone());
+        let working = self.runtime.spawn_blocking(move || work(&local_host, &cancel));
         self.runtime.block_on(async {
             let done = tokio::select! {
                 biased;
@@ -172,9 +172,9 @@ impl App {
     }
 
     /// Inputs of the command line over those of the configuration.
-    pub fn request(&self, references: Vec<String>, inputs: &Inputs, access: Access) -> Request {
+    pub fn request(&self, references: Vec<String>, inputs: &Inputs, access: Access) -> CompileRequest {
         let config = &self.config;
-        Request {
+        CompileRequest {
             references,
             states: inputs.states.clone().or_else(|| config.states.clone()),
             settings: inputs.settings.clone().or_else(|| config.settings.clone()),
@@ -187,12 +187,12 @@ impl App {
 
     pub fn data_dir(&self, inputs: &Inputs) -> Result<PathBuf, Error> {
         let named = inputs.data_dir.clone().or_else(|| self.config.data_dir.clone());
-        named.map_or_else(|| config::default_data_dir(self.machine.files.me().uid == 0), Ok)
+        named.map_or_else(|| config::default_data_dir(self.local_host.files.me().uid == 0), Ok)
     }
 
-    pub fn plan(&self, request: &Request) -> Result<Plan, Failure> {
+    pub fn plan(&self, request: &CompileRequest) -> Result<Plan, Failure> {
         let request = request.clone();
-        let plan = self.blocking(move |machine, cancel| Plan::make(&request, machine, cancel))?;
+        let plan = self.blocking(move |local_host, cancel| Plan::make(&request, local_host, cancel))?;
         for warning in &plan.inputs.warnings {
             self.output.notice(warning);
         }
@@ -230,7 +230,7 @@ impl App {
         let _attending = self.signals.attend();
         let told = observer.clone();
         self.signals.tell_by(Some(Arc::new(move |text: &str| told.notice(text))));
-        let ran = self.drive(plan.clone(), options.clone(), observer.clone());
+        let ran = self.run_loop(plan.clone(), options.clone(), observer.clone());
         self.signals.tell_by(None);
         observer.finish();
         let result = match ran {
@@ -258,13 +258,13 @@ impl App {
     }
 
     /// Waits for a run, which works on threads of its own.
-    fn drive(
+    fn run_loop(
         &self,
         plan: Option<Arc<Plan>>,
         options: Options,
         observer: Arc<live::View>,
     ) -> Result<RunResult, Error> {
-        self.runtime.block_on(run::run(plan, &options, &self.machine, observer, &self.cancel))
+        self.runtime.block_on(run::run(plan, &options, &self.local_host, observer, &self.cancel))
     }
 
     pub fn format(&self) -> Format {

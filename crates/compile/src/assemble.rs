@@ -4,13 +4,13 @@ use crate::declare::{self, Declared, Draft, Item, Place};
 use crate::diagnostics::Diagnostics;
 use crate::exclude::{self, Excluded};
 use crate::load::{File, Loaded};
-use crate::requisite::{self, Relation, Target};
-use crate::target::{Found, Index};
+use crate::requisite::{self, Relation, RequisiteTarget};
+use crate::target::{Index, ResolvedTarget};
 use crate::{Inputs, attributes, extend, names, ordered, salt_words};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use zester_model::catalog::{Catalog, Kind};
-use zester_model::diagnostic::{Diagnostic, Kind as ProblemKind};
+use zester_model::diagnostic::{Diagnostic, Kind as DiagnosticKind};
 use zester_model::name::StateName;
 use zester_model::node::Node;
 use zester_model::program::{Attributes, Edge, Param, Program, State};
@@ -27,7 +27,7 @@ struct Wanted {
     from: usize,
     relation: Relation,
     inverse: bool,
-    target: Target,
+    target: RequisiteTarget,
     at: Span,
 }
 
@@ -109,7 +109,7 @@ fn duplicates(drafts: &mut [Draft], diagnostics: &mut Diagnostics) {
             }
             Some(first) => {
                 let message = format!("dag: duplicate state \"{}\"", full_name(draft));
-                let diagnostic = Diagnostic::new(ProblemKind::Dag, message).at(named_at(draft));
+                let diagnostic = Diagnostic::new(DiagnosticKind::Dag, message).at(named_at(draft));
                 let diagnostic =
                     diagnostic.hint("give one of them another id, or change the first with `extend`");
                 diagnostics.push(diagnostic.label(*first, "first declared here"));
@@ -135,8 +135,10 @@ fn use_others(drafts: &mut [Draft], view: &View<'_>, diagnostics: &mut Diagnosti
             let inverse = &*item.key == "use_in";
             for (target, span) in requisite::targets(&item.key, &item.value, diagnostics) {
                 match index.resolve(&target, view.path(draft)) {
-                    Found::States(found) if inverse => copies.extend(found.iter().map(|other| (*other, at))),
-                    Found::States(found) => copies.extend(found.iter().map(|other| (at, *other))),
+                    ResolvedTarget::States(found) if inverse => {
+                        copies.extend(found.iter().map(|other| (*other, at)))
+                    }
+                    ResolvedTarget::States(found) => copies.extend(found.iter().map(|other| (at, *other))),
                     found => report(&found, drafts, (draft, span), view, diagnostics),
                 }
             }
@@ -202,7 +204,7 @@ fn known_functions(states: &[State], inputs: &Inputs<'_>, diagnostics: &mut Diag
     let known = inputs.functions.names();
     for ask in asks.filter(|ask| !known.contains(&ask.function)) {
         let diagnostic =
-            Diagnostic::new(ProblemKind::State, format!("unknown function `{}`", ask.function)).at(ask.at);
+            Diagnostic::new(DiagnosticKind::State, format!("unknown function `{}`", ask.function)).at(ask.at);
         let hint = did_you_mean(&ask.function, known.iter().map(String::as_str));
         diagnostics.push(diagnostic.maybe_hint(hint).note("`zester doc` lists the functions"));
     }
@@ -237,7 +239,7 @@ fn sort(
     if let Some(first) = state.params.iter().find(|param| param.name == name) {
         let also = if *item.key == *name { String::new() } else { format!(" (`{}`)", item.key) };
         let message = format!("`{name}`{also} is given twice");
-        let diagnostic = Diagnostic::new(ProblemKind::State, message).at(item.at);
+        let diagnostic = Diagnostic::new(DiagnosticKind::State, message).at(item.at);
         return Err(diagnostic.label(first.key, "first given here"));
     }
     let (word, value) = (item.key.clone(), item.value.clone());
@@ -254,7 +256,7 @@ fn unknown_parameter(item: &Item, kind: &Kind) -> Diagnostic {
         .map(str::to_string)
         .or_else(|| did_you_mean(&item.key, own.clone()))
         .or_else(|| did_you_mean(&item.key, generic));
-    Diagnostic::new(ProblemKind::State, format!("unknown parameter `{}` of {}", item.key, kind.name))
+    Diagnostic::new(DiagnosticKind::State, format!("unknown parameter `{}` of {}", item.key, kind.name))
         .at(item.at)
         .maybe_hint(hint)
         .note(format!("`zester doc {}` lists the parameters", kind.name))
@@ -274,7 +276,7 @@ fn fill(draft: &Draft, kind: &Kind, state: &mut State, mut diagnostics: Option<&
         if !has(state, parameter.name) {
             whole = false;
             let message = format!("{} needs `{}`", kind.name, parameter.name);
-            let diagnostic = Diagnostic::new(ProblemKind::State, message).at(draft.span);
+            let diagnostic = Diagnostic::new(DiagnosticKind::State, message).at(draft.span);
             if let Some(diagnostics) = &mut diagnostics {
                 diagnostics.push(diagnostic.note(format!("`zester doc {}` lists the parameters", kind.name)));
             }
@@ -294,7 +296,7 @@ fn resolve(
     for want in wanted {
         let Some(draft) = drafts.get(want.from) else { continue };
         match index.resolve(&want.target, view.path(draft)) {
-            Found::States(found) => {
+            ResolvedTarget::States(found) => {
                 let file = want.target.module.as_deref() == Some("sls");
                 for other in found {
                     // "Every state of that file" does not mean the one that says so.
@@ -342,15 +344,15 @@ fn once(state: &mut State) {
 
 /// Reports a target that is not exactly what a requisite needs.
 fn report(
-    found: &Found,
+    found: &ResolvedTarget,
     drafts: &[Draft],
     (draft, at): (&Draft, Span),
     view: &View<'_>,
     diagnostics: &mut Diagnostics,
 ) {
     match found {
-        Found::States(_) | Found::Broken => {}
-        Found::Ambiguous(several) => {
+        ResolvedTarget::States(_) | ResolvedTarget::Broken => {}
+        ResolvedTarget::Ambiguous(several) => {
             let names: Vec<String> = several
                 .iter()
                 .filter_map(|at| drafts.get(*at))
@@ -358,25 +360,25 @@ fn report(
                 .collect();
             let message = format!("dag: state \"{}\" requires one of {}", full_name(draft), names.join(", "));
             let mut diagnostic =
-                Diagnostic::new(ProblemKind::Dag, message).at(at).hint("name the one that is meant");
+                Diagnostic::new(DiagnosticKind::Dag, message).at(at).hint("name the one that is meant");
             for other in several.iter().take(4).filter_map(|at| drafts.get(*at)) {
                 diagnostic = diagnostic.label(other.span, format!("{} is declared here", full_name(other)));
             }
             diagnostics.push(diagnostic);
         }
-        Found::Unknown(_) if !view.complete => {}
-        Found::Unknown(name) if view.excluded.iter().any(|it| it.is(name)) => {
+        ResolvedTarget::Unknown(_) if !view.complete => {}
+        ResolvedTarget::Unknown(name) if view.excluded.iter().any(|it| it.is(name)) => {
             let message =
                 format!("dag: state \"{}\" requires \"{name}\", which is excluded", full_name(draft));
-            let mut diagnostic = Diagnostic::new(ProblemKind::Dag, message).at(at);
+            let mut diagnostic = Diagnostic::new(DiagnosticKind::Dag, message).at(at);
             for excluded in view.excluded.iter().filter(|it| it.is(name)).take(1) {
                 diagnostic = diagnostic.label(excluded.at, "excluded here");
             }
             diagnostics.push(diagnostic);
         }
-        Found::Unknown(name) => {
+        ResolvedTarget::Unknown(name) => {
             let message = format!("dag: state \"{}\" requires unknown state \"{name}\"", full_name(draft));
-            let diagnostic = Diagnostic::new(ProblemKind::Dag, message).at(at);
+            let diagnostic = Diagnostic::new(DiagnosticKind::Dag, message).at(at);
             let suggest = drafts.len() < SUGGEST_FREELY_BELOW || diagnostics.is_empty();
             let near = if suggest && !diagnostics.is_full() { near(name, drafts) } else { Vec::new() };
             diagnostics.push(suggestion(diagnostic, &near, view));

@@ -6,18 +6,18 @@ use zester_model::source::FileId;
 
 #[derive(Debug, Default)]
 pub struct Diagnostics {
-    list: Vec<Found>,
+    list: Vec<Counted>,
     more: usize,
 }
 
 #[derive(Debug)]
-struct Found {
+struct Counted {
     diagnostic: Diagnostic,
     /// How often it came again: a loop or `names` makes many states of one line.
     again: usize,
 }
 
-impl Found {
+impl Counted {
     /// Whether this is the same mistake: of the graph, also when it concerns another state of the same line.
     fn is(&self, other: &Diagnostic) -> bool {
         let here = &self.diagnostic;
@@ -36,7 +36,7 @@ impl Diagnostics {
         } else if self.list.len() >= limits::DIAGNOSTICS_MAX {
             self.more += 1;
         } else {
-            self.list.push(Found { diagnostic, again: 0 });
+            self.list.push(Counted { diagnostic, again: 0 });
         }
     }
 
@@ -76,7 +76,7 @@ impl Diagnostics {
     }
 }
 
-fn noted(found: Found) -> Diagnostic {
+fn noted(found: Counted) -> Diagnostic {
     match found.again {
         0 => found.diagnostic,
         1 => found.diagnostic.note("the same for 1 more state from this line"),

@@ -15,7 +15,7 @@ pub fn relation(key: &str) -> Option<(Relation, bool)> {
 
 /// A target as written: with its module or without.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Target {
+pub struct RequisiteTarget {
     /// `file`, `file.managed`, `sls`; `None` for a bare id.
     pub module: Option<String>,
     pub id: String,
@@ -29,21 +29,21 @@ fn is_name(text: &str) -> bool {
 }
 
 /// Reads `module.function:id`, `type#id` or a bare id.
-pub fn parse_target(text: &str) -> Target {
+pub fn parse_target(text: &str) -> RequisiteTarget {
     let whole = Some(text.to_string());
     for separator in ['#', ':'] {
         if let Some((module, id)) = text.split_once(separator)
             && is_name(module)
             && !id.trim().is_empty()
         {
-            return Target { module: Some(module.to_string()), id: id.trim().to_string(), whole };
+            return RequisiteTarget { module: Some(module.to_string()), id: id.trim().to_string(), whole };
         }
     }
-    Target { module: None, id: text.to_string(), whole }
+    RequisiteTarget { module: None, id: text.to_string(), whole }
 }
 
 /// Reads the targets of one requisite: a list, a map, or a single one.
-pub fn targets(key: &str, value: &Node, diagnostics: &mut Diagnostics) -> Vec<(Target, Span)> {
+pub fn targets(key: &str, value: &Node, diagnostics: &mut Diagnostics) -> Vec<(RequisiteTarget, Span)> {
     let mut found = Vec::new();
     let nodes = match &value.value {
         Value::List(items) => items.as_slice(),
@@ -58,8 +58,11 @@ pub fn targets(key: &str, value: &Node, diagnostics: &mut Diagnostics) -> Vec<(T
                 for (module, id) in entries.iter() {
                     match (module.as_text(), id.as_text()) {
                         (Some(name), Some(text)) => {
-                            let target =
-                                Target { module: Some(name.to_string()), id: text.to_string(), whole: None };
+                            let target = RequisiteTarget {
+                                module: Some(name.to_string()),
+                                id: text.to_string(),
+                                whole: None,
+                            };
                             found.push((target, id.span));
                         }
                         _ => diagnostics.push(not_a_target(key, node)),

@@ -4,7 +4,7 @@ use crate::declare::Draft;
 use crate::exclude::Excluded;
 use crate::load::File;
 use crate::reference::{directory_of, name_of};
-use crate::requisite::Target;
+use crate::requisite::RequisiteTarget;
 use std::collections::{HashMap, HashSet};
 use zester_model::catalog::Catalog;
 
@@ -38,7 +38,7 @@ pub struct Index<'d> {
 
 /// What a target turned out to be.
 #[derive(Debug, PartialEq)]
-pub enum Found {
+pub enum ResolvedTarget {
     States(Vec<usize>),
     /// Several, of which only one can be meant.
     Ambiguous(Vec<usize>),
@@ -116,15 +116,15 @@ impl<'d> Index<'d> {
     }
 
     /// Resolves a target that the state at `from` (declared in `path`) names.
-    pub fn resolve(&self, target: &Target, path: &str) -> Found {
+    pub fn resolve(&self, target: &RequisiteTarget, path: &str) -> ResolvedTarget {
         match target.module.as_deref() {
             Some("sls") => self.file(&target.id, path),
             Some(module) => {
                 let found = self.typed(module, &target.id);
                 match (&found, &target.whole) {
                     // `echo a:b` may be an id as it stands.
-                    (Found::Unknown(_), Some(whole)) => match self.bare(whole) {
-                        Found::Unknown(_) => found,
+                    (ResolvedTarget::Unknown(_), Some(whole)) => match self.bare(whole) {
+                        ResolvedTarget::Unknown(_) => found,
                         other => other,
                     },
                     _ => found,
@@ -134,14 +134,14 @@ impl<'d> Index<'d> {
         }
     }
 
-    fn file(&self, reference: &str, path: &str) -> Found {
+    fn file(&self, reference: &str, path: &str) -> ResolvedTarget {
         let full = file_name(reference, path);
         match self.by_sls.get(full.as_str()) {
             Some(named) if named.iter().any(|file| self.emptied.contains(file)) => {
-                Found::Unknown(format!("sls:{full}"))
+                ResolvedTarget::Unknown(format!("sls:{full}"))
             }
-            Some(named) => Found::States(self.states_of(named, path)),
-            None => Found::Unknown(format!("sls:{reference}")),
+            Some(named) => ResolvedTarget::States(self.states_of(named, path)),
+            None => ResolvedTarget::Unknown(format!("sls:{reference}")),
         }
     }
 
@@ -179,19 +179,19 @@ impl<'d> Index<'d> {
         (among(&self.by_primary), false)
     }
 
-    fn verdict(&self, (states, group): (Vec<usize>, bool)) -> Option<Found> {
+    fn verdict(&self, (states, group): (Vec<usize>, bool)) -> Option<ResolvedTarget> {
         let sound: Vec<usize> =
             states.iter().filter(|at| self.draft(**at).is_some_and(|draft| !draft.broken)).copied().collect();
         match (states.len(), sound.len()) {
             (0, _) => None,
-            (_, 0) => Some(Found::Broken),
-            (_, 1) => Some(Found::States(sound)),
-            _ if group => Some(Found::States(sound)),
-            _ => Some(Found::Ambiguous(sound)),
+            (_, 0) => Some(ResolvedTarget::Broken),
+            (_, 1) => Some(ResolvedTarget::States(sound)),
+            _ if group => Some(ResolvedTarget::States(sound)),
+            _ => Some(ResolvedTarget::Ambiguous(sound)),
         }
     }
 
-    fn typed(&self, module: &str, id: &str) -> Found {
+    fn typed(&self, module: &str, id: &str) -> ResolvedTarget {
         let default = SHORTHAND.iter().find(|(short, _)| *short == module).map(|(_, full)| *full);
         let exact = default.unwrap_or(module);
         if let Some(found) = self.verdict(self.named(id, |kind| kind == exact)) {
@@ -204,18 +204,18 @@ impl<'d> Index<'d> {
                 return found;
             }
         }
-        self.broken(id).unwrap_or_else(|| Found::Unknown(format!("{exact}:{id}")))
+        self.broken(id).unwrap_or_else(|| ResolvedTarget::Unknown(format!("{exact}:{id}")))
     }
 
-    fn bare(&self, id: &str) -> Found {
+    fn bare(&self, id: &str) -> ResolvedTarget {
         let found = self.verdict(self.named(id, |_| true));
-        found.unwrap_or_else(|| Found::Unknown(id.to_string()))
+        found.unwrap_or_else(|| ResolvedTarget::Unknown(id.to_string()))
     }
 
     /// A state of that name whose kind was wrong might be the one that was meant.
-    fn broken(&self, id: &str) -> Option<Found> {
+    fn broken(&self, id: &str) -> Option<ResolvedTarget> {
         let (states, _) = self.named(id, |_| true);
         let broken = |at: &usize| self.draft(*at).is_some_and(|draft| draft.broken);
-        states.iter().any(broken).then_some(Found::Broken)
+        states.iter().any(broken).then_some(ResolvedTarget::Broken)
     }
 }

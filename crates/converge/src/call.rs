@@ -5,10 +5,10 @@
 
 use crate::error::Error;
 use crate::functions::{self, Access, Arguments, FUNCTIONS, Function};
-use crate::inputs::{Inputs, Request};
-use crate::machine::Machine;
+use crate::inputs::{CompileRequest, Inputs};
+use crate::local_host::LocalHost;
 use crate::plan::Plan;
-use crate::words::{Given, Wanted, Words, given_value, quoted, truth};
+use crate::raw_arguments::{ParameterShape, RawArguments, RawValue, given_value, quoted, truth};
 use std::fmt::Write;
 use tokio_util::sync::CancellationToken;
 use zester_compile::{Ask, Tree};
@@ -41,7 +41,7 @@ pub enum Asked {
     /// One state.
     State {
         kind: &'static Kind,
-        words: Words,
+        words: RawArguments,
         test: bool,
     },
     Function {
@@ -54,7 +54,7 @@ pub enum Asked {
 
 impl Asked {
     /// Reads the words. `test` tells whether a dry run was asked for beside them.
-    pub fn read(function: &str, mut words: Words, test: bool) -> Result<Asked, String> {
+    pub fn read(function: &str, mut words: RawArguments, test: bool) -> Result<Asked, String> {
         let test = dry_run(test, words.take("test"))?;
         if let Some(name) = words.twice() {
             return Err(format!("{function}: `{name}` is given twice"));
@@ -78,7 +78,7 @@ impl Asked {
 }
 
 /// Whether it is a dry run: `--test` and `test=True` are the same (C-5), and nothing takes either back (S-45).
-pub fn dry_run(flag: bool, words: Vec<Given>) -> Result<bool, String> {
+pub fn dry_run(flag: bool, words: Vec<RawValue>) -> Result<bool, String> {
     let mut test = flag;
     let mut denied = false;
     for word in words {
@@ -97,7 +97,7 @@ pub fn dry_run(flag: bool, words: Vec<Given>) -> Result<bool, String> {
     }
 }
 
-fn of_trees(function: &str, mut words: Words, test: bool) -> Result<Asked, String> {
+fn of_trees(function: &str, mut words: RawArguments, test: bool) -> Result<Asked, String> {
     let is_revert = function == "state.revert";
     let (run, force) = match is_revert {
         true => (words.take("run").pop(), words.take("force")),
@@ -112,7 +112,7 @@ fn of_trees(function: &str, mut words: Words, test: bool) -> Result<Asked, Strin
             false => format!("{function} takes references, and test=; `{key_value}` is none of them"),
         });
     }
-    let references: Vec<String> = words.positional.iter().map(Given::shown).collect();
+    let references: Vec<String> = words.positional.iter().map(RawValue::shown).collect();
     match function {
         "state.highstate" if !references.is_empty() => Err(format!(
             "state.highstate takes no reference; `zester … state.apply {}` does",
@@ -137,7 +137,7 @@ fn of_trees(function: &str, mut words: Words, test: bool) -> Result<Asked, Strin
 
 /// `cmd.run 'LANG=C date'`, `test.echo a=b`: where the bare word is missing, the one `k=v` whose name is no parameter, and
 /// looks like none, is that word.
-pub fn with_bare_word(function: &str, mut words: Words) -> Words {
+pub fn with_bare_word(function: &str, mut words: RawArguments) -> RawArguments {
     let kind = zester_resources::catalog().get(function);
     let mut names: Vec<&str> = ATTRIBUTES.iter().map(|attribute| attribute.word).collect();
     names.extend(["test", "names"]);
@@ -161,13 +161,13 @@ pub fn with_bare_word(function: &str, mut words: Words) -> Words {
         (missing, words.positional.is_empty(), strange.next(), strange.next())
     {
         let (key, value) = words.named.remove(place);
-        words.positional.push(Given::Letters(format!("{key}={}", value.shown())));
+        words.positional.push(RawValue::Letters(format!("{key}={}", value.shown())));
     }
     words
 }
 
 /// One bare word at most, and none missing.
-fn check_words(kind: &Kind, words: &Words) -> Result<(), String> {
+fn check_words(kind: &Kind, words: &RawArguments) -> Result<(), String> {
     let Kind { name, primary, .. } = kind;
     if let Some(extra) = words.positional.get(1) {
         let extra = extra.shown();
@@ -196,9 +196,9 @@ fn check_words(kind: &Kind, words: &Words) -> Result<(), String> {
 }
 
 /// The words as a function takes them: a text keeps its letters, anything else is read (C-15).
-fn arguments(function: &Function, words: &Words) -> Arguments {
-    let read = |word: &Given, text: bool| match word {
-        Given::Letters(letters) if text => letters.as_str().into(),
+fn arguments(function: &Function, words: &RawArguments) -> Arguments {
+    let read = |word: &RawValue, text: bool| match word {
+        RawValue::Letters(letters) if text => letters.as_str().into(),
         word => given_value(word),
     };
     let ordered = function.takes.iter().filter(|takes| !takes.by_name).map(|takes| takes.text);
@@ -213,15 +213,15 @@ fn arguments(function: &Function, words: &Words) -> Arguments {
 /// A plan of one state, written down as a small state file so that every rule and every message is the same.
 pub fn plan(
     kind: &Kind,
-    words: &Words,
-    request: &Request,
-    machine: &Machine,
+    words: &RawArguments,
+    request: &CompileRequest,
+    local_host: &LocalHost,
     cancel: &CancellationToken,
 ) -> Result<Plan, Error> {
     let text = source(kind, words)?;
-    let inputs = surroundings(request, machine, cancel)?;
+    let inputs = surroundings(request, local_host, cancel)?;
     let tree = OneFile { text };
-    let mut compiled = inputs.with(machine, cancel, |lent| {
+    let mut compiled = inputs.with(local_host, cancel, |lent| {
         let lent = zester_compile::Inputs { tree: &tree, tree_name: "", ..*lent };
         zester_compile::compile(&lent, &Ask::References(vec![format!("{SHOWN}.zy")]))
     });
@@ -231,20 +231,20 @@ pub fn plan(
 
 /// Facts, settings and the states dir, which need not exist for one function.
 pub fn surroundings(
-    request: &Request,
-    machine: &Machine,
+    request: &CompileRequest,
+    local_host: &LocalHost,
     cancel: &CancellationToken,
 ) -> Result<Inputs, Error> {
-    let here = Request { references: Vec::new(), ..request.clone() };
+    let here = CompileRequest { references: Vec::new(), ..request.clone() };
     match &here.states {
-        Some(_) => Inputs::gather(&here, machine, cancel),
-        None => Inputs::gather_anywhere(&here, machine, cancel),
+        Some(_) => Inputs::gather(&here, local_host, cancel),
+        None => Inputs::gather_anywhere(&here, local_host, cancel),
     }
 }
 
-fn source(kind: &Kind, words: &Words) -> Result<String, Error> {
+fn source(kind: &Kind, words: &RawArguments) -> Result<String, Error> {
     let fail = |_| Error::other("the call could not be written down");
-    let id = words.positional.first().map_or_else(|| kind.name.to_string(), Given::shown);
+    let id = words.positional.first().map_or_else(|| kind.name.to_string(), RawValue::shown);
     // The user's words are never a template, whatever stands in them: the first line leaves Jinja out (S-47).
     let mut text = format!("#!yaml\n{}:\n  {}:\n", quoted(&id), kind.name);
     for (key, value) in &words.named {
@@ -257,16 +257,16 @@ fn source(kind: &Kind, words: &Words) -> Result<String, Error> {
 }
 
 /// What a key takes. What is no parameter is an attribute of every state.
-fn wanted(kind: &Kind, key: &str) -> Wanted {
+fn wanted(kind: &Kind, key: &str) -> ParameterShape {
     if let Some(parameter) = kind.parameter(key) {
-        return Wanted { text: parameter.text, collects: parameter.collects };
+        return ParameterShape { text: parameter.text, collects: parameter.collects };
     }
     let attribute = ATTRIBUTES.iter().find(|attribute| attribute.word == key);
     match attribute.map(|attribute| attribute.takes) {
         // `[ -f /etc/x ]` is a command and no list.
-        Some(Takes::Commands | Takes::Guards) => Wanted { text: true, collects: false },
-        Some(Takes::Names) => Wanted { text: true, collects: true },
-        _ => Wanted { text: false, collects: true },
+        Some(Takes::Commands | Takes::Guards) => ParameterShape { text: true, collects: false },
+        Some(Takes::Names) => ParameterShape { text: true, collects: true },
+        _ => ParameterShape { text: false, collects: true },
     }
 }
 
@@ -294,8 +294,8 @@ mod tests {
     use std::sync::Arc;
     use zester_rule::rule;
 
-    fn words(line: &[&str]) -> Words {
-        Words::parse(&line.iter().map(|word| word.to_string()).collect::<Vec<_>>())
+    fn words(line: &[&str]) -> RawArguments {
+        RawArguments::parse(&line.iter().map(|word| word.to_string()).collect::<Vec<_>>())
     }
 
     fn asked(function: &str, line: &[&str], test: bool) -> Result<Asked, String> {
@@ -403,7 +403,7 @@ mod tests {
     fn c12_a_command_that_looks_like_a_parameter_is_the_command() {
         for line in [&["A=b; echo $A"][..], &["LANG=C date", "cwd=/"]] {
             let Ok(Asked::State { words, .. }) = asked("cmd.run", line, false) else { panic!("{line:?}") };
-            assert_eq!(words.positional, [Given::Letters(line[0].into())]);
+            assert_eq!(words.positional, [RawValue::Letters(line[0].into())]);
             assert_eq!(words.named.len(), line.len() - 1);
         }
         let Ok(Asked::Function { arguments, .. }) = asked("test.echo", &["a=b"], false) else { panic!() };
@@ -433,12 +433,12 @@ mod tests {
     /// The plan of one state, made in an empty place.
     async fn planned(kind: &str, line: &[&str]) -> Plan {
         let temp = tempfile::tempdir().unwrap();
-        let machine = Machine {
+        let local_host = LocalHost {
             files: Arc::new(zester_host::real::Real::new()),
             processes: Arc::new(zester_host::process::Runner::new()),
             handle: tokio::runtime::Handle::current(),
         };
-        let request = Request {
+        let request = CompileRequest {
             references: Vec::new(),
             states: Some(temp.path().to_path_buf()),
             settings: None,
@@ -449,7 +449,7 @@ mod tests {
         };
         let kind = zester_resources::catalog().get(kind).unwrap();
         let cancel = CancellationToken::new();
-        let made = tokio::task::block_in_place(|| plan(kind, &words(line), &request, &machine, &cancel));
+        let made = tokio::task::block_in_place(|| plan(kind, &words(line), &request, &local_host, &cancel));
         made.unwrap()
     }
 

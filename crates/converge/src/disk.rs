@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 /// The two calls that a full or dying disk refuses.
-pub trait Door: Send + Sync {
+pub trait DiskCalls: Send + Sync {
     fn write(&self, mut file: &File, bytes: &[u8]) -> io::Result<()> {
         file.write_all(bytes)
     }
@@ -20,14 +20,14 @@ pub trait Door: Send + Sync {
 
 /// The disk itself.
 struct Real;
-impl Door for Real {}
+impl DiskCalls for Real {}
 
 /// The disk under one journal.
 ///
 /// A sync that failed is final: the kernel may have dropped what it could not write and forgotten about it, so that a
 /// second sync succeeds and says nothing about the first. From then on nothing is called safe any more.
 pub struct Disk {
-    door: Box<dyn Door>,
+    door: Box<dyn DiskCalls>,
     failed: OnceLock<String>,
 }
 
@@ -36,7 +36,7 @@ impl Disk {
         Disk::behind(Box::new(Real))
     }
 
-    pub fn behind(door: Box<dyn Door>) -> Disk {
+    pub fn behind(door: Box<dyn DiskCalls>) -> Disk {
         Disk { door, failed: OnceLock::new() }
     }
 

@@ -1,7 +1,7 @@
 //! Running the executables of the custom facts: bounded in time and output, nothing of them left behind, and ended with
 //! the run that asked for facts (S-46).
 
-use crate::machine::Machine;
+use crate::local_host::LocalHost;
 use std::path::Path;
 use tokio_util::sync::CancellationToken;
 use zester_facts::Bounds;
@@ -11,7 +11,7 @@ use zester_host::{Exit, Launch};
 pub fn run(
     path: &Path,
     bounds: Bounds,
-    machine: &Machine,
+    local_host: &LocalHost,
     cancel: &CancellationToken,
 ) -> Result<String, String> {
     let launch = Launch {
@@ -21,9 +21,9 @@ pub fn run(
         leaves_nothing: true,
         ..Launch::argv([path.display().to_string()])
     };
-    let exit = machine
+    let exit = local_host
         .handle
-        .block_on(machine.processes.run(&launch, None, cancel))
+        .block_on(local_host.processes.run(&launch, None, cancel))
         .map_err(|fault| format!("cannot be started: {}", fault.message))?;
     if exit.canceled {
         return Err("was ended with the run".to_string());
@@ -85,12 +85,12 @@ mod tests {
             let body = body.replace("@T@", &self.dir.path().display().to_string());
             std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-            let machine = Machine {
+            let local_host = LocalHost {
                 files: Arc::new(zester_host::real::Real::new()),
                 processes: Arc::new(Runner::new()),
                 handle: self.runtime.handle().clone(),
             };
-            run(&path, Bounds { time, output_bytes: 1000 }, &machine, &self.cancel)
+            run(&path, Bounds { time, output_bytes: 1000 }, &local_host, &self.cancel)
         }
 
         /// Whether the process whose number a script left is still there.

@@ -2,7 +2,7 @@
 
 use crate::data_dir::DataDir;
 use crate::error::Error;
-use crate::journal::{Debt, Journal};
+use crate::journal::{Journal, PendingRefresh};
 use crate::lock::{Note, RunLock};
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,7 +15,7 @@ use zester_model::suggest::did_you_mean;
 pub struct Dropped {
     pub state: String,
     /// The refresh that it was owed.
-    pub debt: Option<Debt>,
+    pub refresh: Option<PendingRefresh>,
     /// It was listed as not in place, because its `check_cmd` did not pass.
     pub unconfirmed: bool,
 }
@@ -42,10 +42,10 @@ pub async fn forget(
 
 fn drop_all(data_dir: &DataDir, states: &[String]) -> Result<Vec<Dropped>, Error> {
     let journal = Journal::open(data_dir, "")?;
-    let (owed, unconfirmed) = (journal.owed(), journal.unconfirmed());
-    let is_listed = |state: &String| owed.contains_key(state) || unconfirmed.contains(state);
+    let (pending, unconfirmed) = (journal.pending(), journal.unconfirmed());
+    let is_listed = |state: &String| pending.contains_key(state) || unconfirmed.contains(state);
     if let Some(state) = states.iter().find(|state| !is_listed(state)) {
-        let hint = did_you_mean(state, owed.keys().chain(&unconfirmed).map(String::as_str));
+        let hint = did_you_mean(state, pending.keys().chain(&unconfirmed).map(String::as_str));
         let hint = hint.unwrap_or("`zester status` lists what is pending".into());
         return Err(Error::other(format!(
             "{state} is neither owed a refresh nor listed as not in place; {hint}"
@@ -55,8 +55,8 @@ fn drop_all(data_dir: &DataDir, states: &[String]) -> Result<Vec<Dropped>, Error
     for state in states.iter().collect::<BTreeSet<_>>() {
         journal.refreshed(state)?;
         journal.set_unconfirmed(state, false)?;
-        let (debt, unconfirmed) = (owed.get(state).cloned(), unconfirmed.contains(state));
-        dropped.push(Dropped { state: state.clone(), debt, unconfirmed });
+        let (refresh, unconfirmed) = (pending.get(state).cloned(), unconfirmed.contains(state));
+        dropped.push(Dropped { state: state.clone(), refresh, unconfirmed });
     }
     Ok(dropped)
 }
@@ -72,8 +72,8 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let dir = DataDir::open(temp.path()).unwrap();
         let journal = Journal::open(&dir, "r1").unwrap();
-        let owed = |watcher: &str| (watcher.to_string(), vec!["file.managed:conf".to_string()]);
-        journal.finish([], [owed("cmd.run:old"), owed("cmd.run:kept")]).unwrap();
+        let pending = |watcher: &str| (watcher.to_string(), vec!["file.managed:conf".to_string()]);
+        journal.finish([], [pending("cmd.run:old"), pending("cmd.run:kept")]).unwrap();
         drop(journal);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let never = CancellationToken::new();
@@ -84,7 +84,7 @@ mod tests {
         let wrong = forget(&["cmd.run:old", "cmd.run:kep"]).unwrap_err().to_string();
         assert!(wrong.contains("cmd.run:kep is neither owed") && wrong.contains("`cmd.run:kept`"), "{wrong}");
         assert_eq!(forget(&["cmd.run:old"]).unwrap()[0].state, "cmd.run:old");
-        let left: Vec<String> = Journal::open(&dir, "r2").unwrap().owed().into_keys().collect();
+        let left: Vec<String> = Journal::open(&dir, "r2").unwrap().pending().into_keys().collect();
         assert_eq!(left, ["cmd.run:kept"]);
     }
 
@@ -102,10 +102,10 @@ mod tests {
         let never = CancellationToken::new();
         let twice = ["cmd.run:old".to_string(), "cmd.run:old".to_string()];
         let dropped = runtime.block_on(forget(&dir, &twice, &never)).unwrap();
-        let told: Vec<_> = dropped.iter().map(|one| (one.debt.is_some(), one.unconfirmed)).collect();
+        let told: Vec<_> = dropped.iter().map(|one| (one.refresh.is_some(), one.unconfirmed)).collect();
         assert_eq!(told, [(true, true)]);
         let journal = Journal::open(&dir, "r2").unwrap();
-        assert!(journal.owed().is_empty());
+        assert!(journal.pending().is_empty());
         assert_eq!(journal.unconfirmed().into_iter().collect::<Vec<_>>(), ["cmd.run:kept"]);
     }
 }

@@ -19,8 +19,8 @@ pub enum Access {
 }
 
 /// Everything a function may ask.
-pub struct Place<'a> {
-    pub look: &'a dyn HostRead,
+pub struct CallContext<'a> {
+    pub host: &'a dyn HostRead,
     pub processes: &'a dyn Processes,
     pub handle: &'a Handle,
     pub facts: &'a Json,
@@ -88,7 +88,7 @@ const COMMAND: &[Takes] = &[
     by_name("output_loglevel", true),
 ];
 
-type Call = fn(&Place<'_>, &Arguments) -> Result<Json, String>;
+type Call = fn(&CallContext<'_>, &Arguments) -> Result<Json, String>;
 
 /// One execution function.
 #[derive(Debug)]
@@ -104,7 +104,7 @@ pub struct Function {
 
 impl Function {
     /// Answers, if the arguments are such as it takes.
-    pub fn answer(&self, place: &Place<'_>, arguments: &Arguments) -> Result<Json, String> {
+    pub fn answer(&self, place: &CallContext<'_>, arguments: &Arguments) -> Result<Json, String> {
         self.check(arguments)?;
         (self.call)(place, arguments)
     }
@@ -218,13 +218,13 @@ pub static FUNCTIONS: &[Function] = &[
         "file.directory_exists",
         &[text("path")],
         "file.directory_exists PATH: whether a directory is there",
-        |place, args| exists(place, args, |sort| sort == zester_host::files::Sort::Directory),
+        |place, args| exists(place, args, |sort| sort == zester_host::files::FileKind::Directory),
     ),
     read_only(
         "file.file_exists",
         &[text("path")],
         "file.file_exists PATH: whether a file is there",
-        |place, args| exists(place, args, |sort| sort == zester_host::files::Sort::File),
+        |place, args| exists(place, args, |sort| sort == zester_host::files::FileKind::File),
     ),
     read_only(
         "file.path_exists",
@@ -235,7 +235,7 @@ pub static FUNCTIONS: &[Function] = &[
     read_only("file.read", &[text("path")], "file.read PATH: the text of a file", |place, args| {
         let path = args.text(0, "path")?;
         let bytes = place
-            .look
+            .host
             .read(Path::new(&path), limits::RENDER_VALUE_BYTES_MAX as u64)
             .map_err(|fault| fault.to_string())?;
         String::from_utf8(bytes).map(Json::String).map_err(|_| format!("{path} is not UTF-8 text"))
@@ -289,25 +289,25 @@ fn lookup(root: &Json, args: &Arguments) -> Result<Json, String> {
 }
 
 fn exists(
-    place: &Place<'_>,
+    place: &CallContext<'_>,
     args: &Arguments,
-    fits: fn(zester_host::files::Sort) -> bool,
+    fits: fn(zester_host::files::FileKind) -> bool,
 ) -> Result<Json, String> {
     let path = args.text(0, "path")?;
-    let found = place.look.stat_followed(Path::new(&path)).map_err(|fault| fault.to_string())?;
-    Ok(json!(found.is_some_and(|meta| fits(meta.sort))))
+    let found = place.host.stat_followed(Path::new(&path)).map_err(|fault| fault.to_string())?;
+    Ok(json!(found.is_some_and(|meta| fits(meta.kind))))
 }
 
-fn find_program(place: &Place<'_>, name: &str) -> Option<String> {
+fn find_program(place: &CallContext<'_>, name: &str) -> Option<String> {
     let path = std::env::var("PATH").unwrap_or_default();
     path.split(':').filter(|dir| !dir.is_empty()).map(|dir| Path::new(dir).join(name)).find_map(|candidate| {
-        let meta = place.look.stat_followed(&candidate).ok()??;
-        (meta.sort == zester_host::files::Sort::File && meta.mode & 0o111 != 0)
+        let meta = place.host.stat_followed(&candidate).ok()??;
+        (meta.kind == zester_host::files::FileKind::File && meta.mode & 0o111 != 0)
             .then(|| candidate.display().to_string())
     })
 }
 
-fn run(place: &Place<'_>, args: &Arguments) -> Result<Exit, String> {
+fn run(place: &CallContext<'_>, args: &Arguments) -> Result<Exit, String> {
     let mut launch = Launch::shell(args.text(0, "cmd")?);
     launch.cwd = args.named.get("cwd").and_then(Json::as_str).map(Into::into);
     launch.user = args.named.get("runas").and_then(Json::as_str).map(str::to_string);
@@ -335,7 +335,7 @@ fn trimmed(output: &str) -> &str {
 
 /// The functions as templates call them.
 pub struct TemplateFunctions<'a> {
-    pub place: Place<'a>,
+    pub place: CallContext<'a>,
     pub allowed: Access,
 }
 

@@ -2,8 +2,8 @@
 
 use crate::error::Error;
 use crate::fact_programs;
-use crate::functions::{Access, Place, TemplateFunctions};
-use crate::machine::Machine;
+use crate::functions::{Access, CallContext, TemplateFunctions};
+use crate::local_host::LocalHost;
 use crate::settings;
 use crate::tree::DirTree;
 use serde_json::{Map, Value as Json};
@@ -14,7 +14,7 @@ use zester_compile::Ask;
 use zester_host::{Fault, FaultKind};
 use zester_model::outcome::Details;
 use zester_model::source::{FileId, Sources};
-use zester_resources::resource::StateFiles;
+use zester_resources::resource::StateFileSource;
 
 /// Where states are when nothing says otherwise and there is no `./states` (C-9).
 const STATES_DIR: &str = "/srv/zester/states";
@@ -24,7 +24,7 @@ const FACTS_DIR: &str = "/etc/zester/facts.d";
 
 /// What the user asked for, before anything was read.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct CompileRequest {
     /// Empty: the highstate.
     pub references: Vec<String>,
     pub states: Option<PathBuf>,
@@ -53,35 +53,39 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    pub fn gather(request: &Request, machine: &Machine, cancel: &CancellationToken) -> Result<Inputs, Error> {
+    pub fn gather(
+        request: &CompileRequest,
+        local_host: &LocalHost,
+        cancel: &CancellationToken,
+    ) -> Result<Inputs, Error> {
         let (root, ask) = locate(&request.references, request.states.as_deref())?;
-        Inputs::gather_in(root, ask, request, machine, cancel)
+        Inputs::gather_in(root, ask, request, local_host, cancel)
     }
 
     /// For one function, which needs no states dir.
     pub fn gather_anywhere(
-        request: &Request,
-        machine: &Machine,
+        request: &CompileRequest,
+        local_host: &LocalHost,
         cancel: &CancellationToken,
     ) -> Result<Inputs, Error> {
         let (root, ask) = locate(&[], None).unwrap_or_else(|_| (PathBuf::from("."), Ask::Highstate));
-        Inputs::gather_in(root, ask, request, machine, cancel)
+        Inputs::gather_in(root, ask, request, local_host, cancel)
     }
 
     fn gather_in(
         root: PathBuf,
         ask: Ask,
-        request: &Request,
-        machine: &Machine,
+        request: &CompileRequest,
+        local_host: &LocalHost,
         cancel: &CancellationToken,
     ) -> Result<Inputs, Error> {
         let id = request.id.clone().unwrap_or_else(default_id);
-        let (facts, warnings) = facts(&id, request.facts.as_deref(), machine, cancel)?;
+        let (facts, warnings) = facts(&id, request.facts.as_deref(), local_host, cancel)?;
         let none = Json::Object(Map::new());
-        let place = Place {
-            look: machine.files.as_ref(),
-            processes: machine.processes.as_ref(),
-            handle: &machine.handle,
+        let place = CallContext {
+            host: local_host.files.as_ref(),
+            processes: local_host.processes.as_ref(),
+            handle: &local_host.handle,
             facts: &facts,
             settings: &none,
             cancel,
@@ -108,14 +112,14 @@ impl Inputs {
     /// Lends everything to the compiler.
     pub fn with<T>(
         &self,
-        machine: &Machine,
+        local_host: &LocalHost,
         cancel: &CancellationToken,
         work: impl FnOnce(&zester_compile::Inputs<'_>) -> T,
     ) -> T {
-        let place = Place {
-            look: machine.files.as_ref(),
-            processes: machine.processes.as_ref(),
-            handle: &machine.handle,
+        let place = CallContext {
+            host: local_host.files.as_ref(),
+            processes: local_host.processes.as_ref(),
+            handle: &local_host.handle,
             facts: &self.facts,
             settings: &self.settings,
             cancel,
@@ -218,10 +222,10 @@ fn settings_path(given: Option<&Path>, root: &Path) -> Option<PathBuf> {
 pub fn facts(
     id: &str,
     over: Option<&Path>,
-    machine: &Machine,
+    local_host: &LocalHost,
     cancel: &CancellationToken,
 ) -> Result<(Json, Vec<String>), Error> {
-    facts_with(Path::new(FACTS_DIR), id, over, machine, cancel)
+    facts_with(Path::new(FACTS_DIR), id, over, local_host, cancel)
 }
 
 /// The same with the custom facts of this directory.
@@ -229,11 +233,11 @@ fn facts_with(
     custom: &Path,
     id: &str,
     over: Option<&Path>,
-    machine: &Machine,
+    local_host: &LocalHost,
     cancel: &CancellationToken,
 ) -> Result<(Json, Vec<String>), Error> {
     let parse = |text: &str| yaml(text);
-    let run = |path: &Path, bounds| fact_programs::run(path, bounds, machine, cancel);
+    let run = |path: &Path, bounds| fact_programs::run(path, bounds, local_host, cancel);
     let collected = zester_facts::collect(id, custom.is_dir().then_some(custom), &parse, &run);
     if cancel.is_cancelled() {
         return Err(Error::Canceled);
@@ -270,13 +274,13 @@ fn shown(root: &Path) -> String {
 }
 
 /// Files and templates of the states dir for the resources of a run.
-pub struct Shelf {
+pub struct StateFiles {
     pub inputs: Arc<Inputs>,
-    pub machine: Machine,
+    pub local_host: LocalHost,
     pub cancel: CancellationToken,
 }
 
-impl StateFiles for Shelf {
+impl StateFileSource for StateFiles {
     fn read(&self, uri: &str) -> Result<Vec<u8>, Fault> {
         self.inputs.tree.read_bytes(uri)
     }
@@ -284,7 +288,7 @@ impl StateFiles for Shelf {
     fn render(&self, name: &str, text: &str, context: &Details) -> Result<String, Fault> {
         // A template may call a command, which waits on the runtime we stand on.
         let rendered = tokio::task::block_in_place(|| {
-            self.inputs.with(&self.machine, &self.cancel, |inputs| {
+            self.inputs.with(&self.local_host, &self.cancel, |inputs| {
                 zester_compile::render(inputs, name, text, context)
             })
         });
@@ -345,7 +349,7 @@ mod tests {
             std::fs::write(custom.join(name), format!("#!/bin/sh\n{body}\n")).unwrap();
             std::fs::set_permissions(custom.join(name), std::fs::Permissions::from_mode(0o755)).unwrap();
         }
-        let machine = Machine {
+        let local_host = LocalHost {
             files: Arc::new(zester_host::real::Real::new()),
             processes: Arc::new(zester_host::process::Runner::new()),
             handle: tokio::runtime::Handle::current(),
@@ -361,7 +365,7 @@ mod tests {
             canceler.cancel();
             std::fs::write(go, "").unwrap();
         });
-        let told = tokio::task::block_in_place(|| facts_with(&custom, "here", None, &machine, &cancel));
+        let told = tokio::task::block_in_place(|| facts_with(&custom, "here", None, &local_host, &cancel));
         canceling.join().unwrap();
         assert!(matches!(told, Err(Error::Canceled)));
         assert!(temp.path().join("begun").exists());

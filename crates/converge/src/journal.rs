@@ -17,25 +17,25 @@
 //!
 //! A run that changes nothing writes nothing here.
 
+mod blob_store;
 mod log;
-mod pending;
+mod pending_refresh;
 mod record;
 mod run_graph;
 mod unconfirmed;
-mod vault;
 
+pub use blob_store::FileBlobStore;
 pub use log::Undo;
-pub use pending::{Debt, Origin};
+pub use pending_refresh::{Origin, PendingRefresh};
 pub use record::{Ended, Intent, Record, Started};
 pub use run_graph::RunGraph;
-pub use vault::ObjectVault;
 
 use crate::data_dir::{DataDir, is_readable};
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::lock::RunLock;
 use log::{LogFile, Writer};
-use pending::Pending;
+use pending_refresh::Pending;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
@@ -43,14 +43,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use unconfirmed::Unconfirmed;
 use zester_engine::Graph;
 use zester_model::limits;
-use zester_resources::resource::Vault;
+use zester_resources::resource::BlobStore;
 
 /// Who is owed a refresh, and why.
-pub type Owed = BTreeMap<String, Debt>;
+pub type PendingRefreshes = BTreeMap<String, PendingRefresh>;
 
 /// A refresh that one state is owed by the change of another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Duty {
+pub struct RefreshCause {
     pub watcher: String,
     pub changed: String,
     /// The run that brought them together.
@@ -61,7 +61,7 @@ pub struct Duty {
 pub struct Journal {
     directory: PathBuf,
     disk: Arc<Disk>,
-    vault: Arc<ObjectVault>,
+    blobs: Arc<FileBlobStore>,
     state: Mutex<Inner>,
     /// Whoever still works for the run keeps the next one away.
     _lock: Option<Arc<RunLock>>,
@@ -97,16 +97,16 @@ impl Journal {
             if unconfirmed.learn(cut.unconfirmed()?) {
                 unconfirmed.save(&disk)?;
             }
-            if pending.take_over(cut)? {
+            if pending.recover(cut)? {
                 pending.save(&disk)?;
             }
             cut.close(&disk)?;
         }
-        let vault = Arc::new(ObjectVault::new(directory.join("objects"), disk.clone()));
+        let blobs = Arc::new(FileBlobStore::new(directory.join("objects"), disk.clone()));
         let (run_id, scope) = (run_id.to_string(), String::new());
         let inner =
             Inner { run_id, scope, graph: None, graph_name: None, writer: None, pending, unconfirmed };
-        Ok(Journal { directory, disk, vault, state: Mutex::new(inner), _lock: None })
+        Ok(Journal { directory, disk, blobs, state: Mutex::new(inner), _lock: None })
     }
 
     /// Keeps the lock as long as anybody has this journal: a task that was given up may come back and go on.
@@ -127,8 +127,8 @@ impl Journal {
         self.lock().writer.as_ref().map_or(Ok(()), |writer| writer.usable())
     }
 
-    pub fn vault(&self) -> &Arc<ObjectVault> {
-        &self.vault
+    pub fn blobs(&self) -> &Arc<FileBlobStore> {
+        &self.blobs
     }
 
     /// Makes room and opens the log of this run, before anything is kept for it: making room removes every before-image
@@ -174,30 +174,30 @@ impl Journal {
     }
 
     /// The refreshes that earlier runs still owe.
-    pub fn owed(&self) -> Owed {
+    pub fn pending(&self) -> PendingRefreshes {
         self.lock().pending.all().clone()
     }
 
     /// The watcher got to run, or need not: nothing is owed to it any more. Whether something was.
     pub fn refreshed(&self, watcher: &str) -> Result<bool, Error> {
         let mut inner = self.lock();
-        let owed = inner.pending.settle(watcher);
-        if owed {
+        let pending = inner.pending.clear(watcher);
+        if pending {
             inner.pending.save(&self.disk)?;
         }
-        Ok(owed)
+        Ok(pending)
     }
 
     /// Takes debts on before what they are for comes about. Returns those that were not owed before, for
-    /// [`Journal::excuse`].
-    pub fn owe(&self, duties: Vec<Duty>) -> Result<Vec<Duty>, Error> {
+    /// [`Journal::withdraw`].
+    pub fn add_pending(&self, causes: Vec<RefreshCause>) -> Result<Vec<RefreshCause>, Error> {
         let mut inner = self.lock();
         let mut new = Vec::new();
-        for duty in duties {
-            let known = inner.pending.all().get(&duty.watcher);
-            if !known.is_some_and(|debt| debt.changed.contains(&duty.changed)) {
-                inner.pending.owe(&duty.watcher, [duty.changed.clone()], &duty.origin);
-                new.push(duty);
+        for cause in causes {
+            let known = inner.pending.all().get(&cause.watcher);
+            if !known.is_some_and(|refresh| refresh.changed.contains(&cause.changed)) {
+                inner.pending.add_pending(&cause.watcher, [cause.changed.clone()], &cause.origin);
+                new.push(cause);
             }
         }
         if !new.is_empty() {
@@ -207,19 +207,19 @@ impl Journal {
     }
 
     /// Takes debts back whose cause did not come about.
-    pub fn excuse<'a>(&self, duties: impl IntoIterator<Item = &'a Duty>) -> Result<(), Error> {
+    pub fn withdraw<'a>(&self, causes: impl IntoIterator<Item = &'a RefreshCause>) -> Result<(), Error> {
         let mut inner = self.lock();
         let mut dirty = false;
-        for duty in duties {
-            dirty |= inner.pending.excuse(&duty.watcher, &duty.changed);
+        for cause in causes {
+            dirty |= inner.pending.withdraw(&cause.watcher, &cause.changed);
         }
         if dirty { inner.pending.save(&self.disk) } else { Ok(()) }
     }
 
     /// Gives a debt to others.
-    pub fn pass_on(&self, watcher: &str, heirs: &[String]) -> Result<(), Error> {
+    pub fn transfer(&self, watcher: &str, successors: &[String]) -> Result<(), Error> {
         let mut inner = self.lock();
-        match inner.pending.pass_on(watcher, heirs) {
+        match inner.pending.transfer(watcher, successors) {
             true => inner.pending.save(&self.disk),
             false => Ok(()),
         }
@@ -229,10 +229,10 @@ impl Journal {
     /// done the log stays open, and the next run reads from it who is owed.
     pub fn finish(
         &self,
-        settled: impl IntoIterator<Item = String>,
-        owed: impl IntoIterator<Item = (String, Vec<String>)>,
+        cleared: impl IntoIterator<Item = String>,
+        pending: impl IntoIterator<Item = (String, Vec<String>)>,
     ) -> Result<(), Error> {
-        self.leave(settled, owed)?;
+        self.leave(cleared, pending)?;
         match self.lock().writer.take() {
             Some(writer) => writer.close(),
             None => Ok(()),
@@ -243,19 +243,19 @@ impl Journal {
     /// that of a run that was cut off.
     pub fn leave(
         &self,
-        settled: impl IntoIterator<Item = String>,
-        owed: impl IntoIterator<Item = (String, Vec<String>)>,
+        cleared: impl IntoIterator<Item = String>,
+        pending: impl IntoIterator<Item = (String, Vec<String>)>,
     ) -> Result<(), Error> {
         let mut inner = self.lock();
         let inner = &mut *inner;
         let mut dirty = false;
-        for watcher in settled {
-            dirty |= inner.pending.settle(&watcher);
+        for watcher in cleared {
+            dirty |= inner.pending.clear(&watcher);
         }
         let scope = Some(inner.scope.clone()).filter(|scope| !scope.is_empty());
         let origin = Origin { scope, graph: inner.graph_name.clone() };
-        for (watcher, changed) in owed {
-            dirty |= inner.pending.owe(&watcher, changed, &origin);
+        for (watcher, changed) in pending {
+            dirty |= inner.pending.add_pending(&watcher, changed, &origin);
         }
         if dirty { inner.pending.save(&self.disk) } else { Ok(()) }
     }
@@ -265,7 +265,7 @@ impl Journal {
         let Some(name) = &undo.graph else { return Ok(None) };
         let unread =
             |why: String| Error::other(format!("the graph of run {} cannot be read: {why}", undo.run_id));
-        let text = self.vault.fetch(name).map_err(|fault| unread(fault.message))?;
+        let text = self.blobs.fetch(name).map_err(|fault| unread(fault.message))?;
         serde_json::from_slice(&text).map(Some).map_err(|error| unread(error.to_string()))
     }
 
@@ -280,7 +280,7 @@ impl Journal {
             return Ok(writer.clone());
         }
         // Only a run that adds something has to make room for it.
-        make_room(&log::list(&self.directory)?, &self.vault)?;
+        make_room(&log::list(&self.directory)?, &self.blobs)?;
         let graph = inner.graph.as_ref().map(|graph| self.keep_graph(graph)).transpose()?;
         let writer = Arc::new(Writer::create(&self.directory, &inner.run_id, self.disk.clone())?);
         inner.writer = Some(writer.clone());
@@ -292,7 +292,7 @@ impl Journal {
     fn keep_graph(&self, graph: &Graph) -> Result<String, Error> {
         let text =
             serde_json::to_vec(&RunGraph::of(graph)).map_err(|error| Error::other(error.to_string()))?;
-        self.vault.keep(&text).map_err(|fault| Error::other(fault.message))
+        self.blobs.keep(&text).map_err(|fault| Error::other(fault.message))
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -302,8 +302,8 @@ impl Journal {
 
 /// What `zester status` shows, read without the lock and without changing anything.
 #[derive(Default)]
-pub struct Glance {
-    pub owed: Owed,
+pub struct JournalSnapshot {
+    pub pending: PendingRefreshes,
     /// States whose last `check_cmd` did not pass.
     pub unconfirmed: BTreeSet<String>,
     pub undos: Vec<Undo>,
@@ -311,43 +311,43 @@ pub struct Glance {
     pub runs: Vec<String>,
 }
 
-impl Glance {
-    pub fn read(data_dir: &DataDir) -> Result<Glance, Error> {
+impl JournalSnapshot {
+    pub fn read(data_dir: &DataDir) -> Result<JournalSnapshot, Error> {
         let directory = data_dir.path("journal");
         if !is_readable(&directory)? {
-            return Ok(Glance::default());
+            return Ok(JournalSnapshot::default());
         }
-        let Debts { owed, unconfirmed, .. } = Debts::read(data_dir)?;
+        let PendingWork { pending, unconfirmed, .. } = PendingWork::read(data_dir)?;
         let runs = log::list(&directory)?.into_iter().map(|log| log.run_id).collect();
-        Ok(Glance { owed, unconfirmed, undos: undos_in(&directory)?, runs })
+        Ok(JournalSnapshot { pending, unconfirmed, undos: undos_in(&directory)?, runs })
     }
 }
 
 /// What earlier runs left for the next to do, read without the lock and without the undo records: those grow with all that
 /// was ever done, and a dry run does not need them.
 #[derive(Default)]
-pub struct Debts {
-    pub owed: Owed,
+pub struct PendingWork {
+    pub pending: PendingRefreshes,
     /// States whose last `check_cmd` did not pass.
     pub unconfirmed: BTreeSet<String>,
-    pub vault: Option<Arc<ObjectVault>>,
+    pub blobs: Option<Arc<FileBlobStore>>,
 }
 
-impl Debts {
-    pub fn read(data_dir: &DataDir) -> Result<Debts, Error> {
+impl PendingWork {
+    pub fn read(data_dir: &DataDir) -> Result<PendingWork, Error> {
         let directory = data_dir.path("journal");
         if !is_readable(&directory)? {
-            return Ok(Debts::default());
+            return Ok(PendingWork::default());
         }
         let mut pending = Pending::read(&directory)?;
         let mut unconfirmed = Unconfirmed::read(&directory)?;
         for file in log::list(&directory)?.iter().filter(|file| file.open) {
             unconfirmed.learn(file.unconfirmed()?);
-            pending.take_over(file)?;
+            pending.recover(file)?;
         }
-        let vault = ObjectVault::new(directory.join("objects"), Arc::new(Disk::real()));
-        let (owed, unconfirmed) = (pending.all().clone(), unconfirmed.all().clone());
-        Ok(Debts { owed, unconfirmed, vault: Some(Arc::new(vault)) })
+        let blobs = FileBlobStore::new(directory.join("objects"), Arc::new(Disk::real()));
+        let (pending, unconfirmed) = (pending.all().clone(), unconfirmed.all().clone());
+        Ok(PendingWork { pending, unconfirmed, blobs: Some(Arc::new(blobs)) })
     }
 }
 
@@ -362,13 +362,13 @@ pub fn is_undoable(data_dir: &DataDir, run_id: &str) -> Result<bool, Error> {
 }
 
 /// The states of the runs that a debt comes from; `None` where that cannot be told any more.
-pub fn states_beside(vault: &ObjectVault, debt: &Debt) -> Option<BTreeSet<String>> {
+pub fn states_beside(blobs: &FileBlobStore, refresh: &PendingRefresh) -> Option<BTreeSet<String>> {
     let mut names = BTreeSet::new();
-    for graph in &debt.graphs {
-        let graph: RunGraph = serde_json::from_slice(&vault.fetch(graph).ok()?).ok()?;
+    for graph in &refresh.graphs {
+        let graph: RunGraph = serde_json::from_slice(&blobs.fetch(graph).ok()?).ok()?;
         names.extend(graph.names().map(str::to_string));
     }
-    (!debt.graphs.is_empty()).then_some(names)
+    (!refresh.graphs.is_empty()).then_some(names)
 }
 
 fn undos_in(directory: &std::path::Path) -> Result<Vec<Undo>, Error> {
@@ -392,20 +392,20 @@ fn make_private(directory: &std::path::Path) -> Result<(), Error> {
 }
 
 /// The oldest runs give way when the journal holds too many of them or too many bytes.
-fn make_room(logs: &[LogFile], vault: &ObjectVault) -> Result<(), Error> {
-    shrink(logs, vault, limits::JOURNAL_RUNS_MAX, limits::JOURNAL_BYTES_MAX)
+fn make_room(logs: &[LogFile], blobs: &FileBlobStore) -> Result<(), Error> {
+    shrink(logs, blobs, limits::JOURNAL_RUNS_MAX, limits::JOURNAL_BYTES_MAX)
 }
 
-fn shrink(logs: &[LogFile], vault: &ObjectVault, runs_max: usize, bytes_max: u64) -> Result<(), Error> {
+fn shrink(logs: &[LogFile], blobs: &FileBlobStore, runs_max: usize, bytes_max: u64) -> Result<(), Error> {
     let mut kept: Vec<&LogFile> = logs.iter().collect();
-    let mut bytes = vault.bytes()?;
+    let mut bytes = blobs.bytes()?;
     while (kept.len() > runs_max || bytes > bytes_max) && !kept.is_empty() {
         kept.remove(0).remove()?;
         let mut needed = BTreeSet::new();
         for log in &kept {
             needed.extend(log.objects()?);
         }
-        bytes = vault.keep_only(&needed)?;
+        bytes = blobs.keep_only(&needed)?;
     }
     Ok(())
 }

@@ -1,35 +1,35 @@
 //! A run on this machine: compile, bind, graph, drive, journal, report.
 //!
 //! This crate joins the pure halves (compiler, engine) with the hands (resources, host). It is what `zester apply` and,
-//! later, every peel run states with. [`plan`] turns what was asked for into states that can run; [`drive`] carries the
+//! later, every peel run states with. [`plan`] turns what was asked for into states that can run; [`run_loop`] carries the
 //! commands of the engine's machine out and its events back; [`journal`] makes both survive a crash.
 
-pub mod arrange;
 pub mod call;
 pub mod data_dir;
 pub mod deadline;
 mod disk;
 pub mod document;
-pub mod drive;
 pub mod error;
+pub mod executor;
 mod fact_programs;
 pub mod forget;
 pub mod functions;
-pub mod hands;
 pub mod history;
+pub mod implicit_order;
 pub mod inputs;
 pub mod journal;
 pub mod lint;
+pub mod local_host;
 pub mod lock;
-pub mod machine;
 pub mod plan;
 pub mod pool;
+pub mod raw_arguments;
 mod refresh;
 pub mod revert;
 pub mod run;
+pub mod run_loop;
 pub mod settings;
 pub mod tree;
 pub mod which_run;
-pub mod words;
 
 pub use error::Error;

@@ -1,8 +1,8 @@
 //! Compiling a whole tree to find every problem in it.
 
 use crate::error::Error;
-use crate::inputs::{Inputs, Request};
-use crate::machine::Machine;
+use crate::inputs::{CompileRequest, Inputs};
+use crate::local_host::LocalHost;
 use crate::plan::Plan;
 use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
@@ -11,7 +11,7 @@ use zester_model::diagnostic::Diagnostic;
 use zester_model::limits;
 use zester_model::source::Sources;
 
-pub struct Found {
+pub struct LintReport {
     pub diagnostics: Vec<Diagnostic>,
     pub sources: Sources,
     /// How many files were compiled.
@@ -20,13 +20,14 @@ pub struct Found {
 
 /// Compiles each file of the states dir (or each of `files`) on its own, with what it includes.
 pub fn tree(
-    request: &Request,
+    request: &CompileRequest,
     files: &[&Path],
-    machine: &Machine,
+    local_host: &LocalHost,
     cancel: &CancellationToken,
-) -> Result<Found, Error> {
+) -> Result<LintReport, Error> {
     let named = files.iter().filter(|path| !path.is_dir()).map(|path| path.display().to_string()).collect();
-    let inputs = Inputs::gather(&Request { references: named, ..request.clone() }, machine, cancel)?;
+    let inputs =
+        Inputs::gather(&CompileRequest { references: named, ..request.clone() }, local_host, cancel)?;
     let asks = match &inputs.ask {
         Ask::References(named) => named.clone(),
         Ask::Highstate => all_files(inputs.tree.root())?,
@@ -37,10 +38,10 @@ pub fn tree(
             "there is no state file below {root}: nothing ends in .zy or .sls"
         )));
     }
-    let mut found = Found { diagnostics: Vec::new(), sources: Sources::default(), checked: asks.len() };
+    let mut found = LintReport { diagnostics: Vec::new(), sources: Sources::default(), checked: asks.len() };
     for reference in asks {
         let ask = if reference == "top.zy" { Ask::Highstate } else { Ask::References(vec![reference]) };
-        let compiled = inputs.with(machine, cancel, |lent| zester_compile::compile(lent, &ask));
+        let compiled = inputs.with(local_host, cancel, |lent| zester_compile::compile(lent, &ask));
         let advice = zester_compile::lint(&compiled);
         let again = Compiled {
             diagnostics: compiled.diagnostics,
@@ -58,7 +59,7 @@ pub fn tree(
     Ok(found)
 }
 
-impl Found {
+impl LintReport {
     /// Takes over the problems of one compile; a file that several include is reported once.
     fn adopt(&mut self, diagnostics: Vec<Diagnostic>, from: &Sources) {
         for mut diagnostic in diagnostics {

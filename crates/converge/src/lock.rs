@@ -5,8 +5,8 @@
 //! begins and taken out when it ends. A note in a file that nobody has locked is therefore of a run that was killed.
 
 use crate::data_dir::DataDir;
-use crate::drive::mode_word;
 use crate::error::Error;
+use crate::run_loop::mode_word;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};

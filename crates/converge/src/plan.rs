@@ -2,11 +2,11 @@
 //!
 //! All problems of all stages are reported together; a plan exists only when there are none.
 
-use crate::arrange::arrange;
 use crate::error::Error;
-use crate::inputs::{Inputs, Request};
-use crate::journal::{Debt, Owed};
-use crate::machine::Machine;
+use crate::implicit_order::add_implicit_order;
+use crate::inputs::{CompileRequest, Inputs};
+use crate::journal::{PendingRefresh, PendingRefreshes};
+use crate::local_host::LocalHost;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -39,9 +39,13 @@ pub struct Plan {
 
 impl Plan {
     /// Reads, compiles, binds. Blocks: templates may run commands.
-    pub fn make(request: &Request, machine: &Machine, cancel: &CancellationToken) -> Result<Plan, Error> {
-        let inputs = Inputs::gather(request, machine, cancel)?;
-        let compiled = inputs.with(machine, cancel, |lent| zester_compile::compile(lent, &inputs.ask));
+    pub fn make(
+        request: &CompileRequest,
+        local_host: &LocalHost,
+        cancel: &CancellationToken,
+    ) -> Result<Plan, Error> {
+        let inputs = Inputs::gather(request, local_host, cancel)?;
+        let compiled = inputs.with(local_host, cancel, |lent| zester_compile::compile(lent, &inputs.ask));
         let asked =
             if request.references.is_empty() { "highstate".into() } else { request.references.join(" ") };
         Plan::from_compiled(inputs, compiled, asked)
@@ -87,8 +91,10 @@ impl Plan {
         let states = kept.iter().filter_map(|at| self.program.states.get(*at)).map(among).collect();
         let bound = kept.iter().filter_map(|at| self.bound.get(*at)).cloned().collect();
         let program = Program { states };
-        let owed = program.states.iter().map(|state| (state.name.to_string(), Debt::default())).collect();
-        let graph = Graph::build(specs(&program, &owed)).map_err(|error| Error::other(error.to_string()))?;
+        let pending =
+            program.states.iter().map(|state| (state.name.to_string(), PendingRefresh::default())).collect();
+        let graph =
+            Graph::build(specs(&program, &pending)).map_err(|error| Error::other(error.to_string()))?;
         Ok(Plan {
             inputs: self.inputs.clone(),
             program,
@@ -116,12 +122,12 @@ impl Plan {
     }
 
     /// The graph of this run, with what earlier runs still owe.
-    pub fn graph_owing(&self, owed: &Owed) -> Result<Arc<Graph>, Error> {
-        if owed.is_empty() {
+    pub fn graph_with_pending(&self, pending: &PendingRefreshes) -> Result<Arc<Graph>, Error> {
+        if pending.is_empty() {
             return Ok(self.graph.clone());
         }
         let graph =
-            Graph::build(specs(&self.program, owed)).map_err(|error| Error::other(error.to_string()))?;
+            Graph::build(specs(&self.program, pending)).map_err(|error| Error::other(error.to_string()))?;
         Ok(Arc::new(graph))
     }
 }
@@ -140,12 +146,12 @@ pub(crate) fn bind_and_graph(
     mut diagnostics: Vec<Diagnostic>,
 ) -> Result<Joined, Vec<Diagnostic>> {
     let bound: Resources = program.states.iter().map(|state| bind(state, &mut diagnostics)).collect();
-    let arranged = arrange(program, &bound, sources);
-    diagnostics.extend(arranged.diagnostics);
-    match Graph::build(specs(program, &Owed::new())) {
+    let implicit = add_implicit_order(program, &bound, sources);
+    diagnostics.extend(implicit.diagnostics);
+    match Graph::build(specs(program, &PendingRefreshes::new())) {
         Ok(graph) if diagnostics.is_empty() => {
             let bound = bound.into_iter().flatten().collect();
-            Ok(Joined { bound, graph, warnings: arranged.warnings, advice: arranged.advice })
+            Ok(Joined { bound, graph, warnings: implicit.warnings, advice: implicit.advice })
         }
         other => {
             diagnostics.extend(other.err().map(|error| graph_diagnostic(&error, program)));
@@ -169,7 +175,7 @@ fn bind(state: &State, diagnostics: &mut Vec<Diagnostic>) -> Option<Arc<dyn Boun
 }
 
 /// What the engine has to know of each state.
-fn specs(program: &Program, owed: &Owed) -> Vec<NodeSpec> {
+fn specs(program: &Program, pending: &PendingRefreshes) -> Vec<NodeSpec> {
     let spec = |state: &State| NodeSpec {
         name: state.name.clone(),
         order: state.attributes.order,
@@ -178,7 +184,7 @@ fn specs(program: &Program, owed: &Owed) -> Vec<NodeSpec> {
         guarded: state.attributes.is_guarded(),
         edges: state.edges.iter().map(|edge| (edge.target, edge.kind)).collect(),
         prereq: state.prereq.clone(),
-        refresh_pending: owed.contains_key(state.name.as_str()),
+        refresh_pending: pending.contains_key(state.name.as_str()),
     };
     program.states.iter().map(spec).collect()
 }

@@ -5,7 +5,7 @@
 //! wait without a thread here as everywhere.
 //!
 //! The loop of a run lives beside its tasks, because a thousand small checks then cost few wake-ups. Should a cancel find
-//! every thread stuck, the loop is carried on by whoever waits for the run, and ends it (see [`crate::drive`]).
+//! every thread stuck, the loop is carried on by whoever waits for the run, and ends it (see [`crate::run_loop`]).
 
 use crate::error::Error;
 use std::future::Future;
@@ -54,7 +54,7 @@ impl Pool {
                     Ok(panic) => std::panic::resume_unwind(panic),
                     Err(error) => Err(Error::other(format!("the run ended unexpectedly: {error}"))),
                 }),
-                () = stuck(runtime, cancel) => {}
+                () = hung(runtime, cancel) => {}
             }
             if let Some(work) = shared.take() {
                 return carry_on(work).await;
@@ -72,7 +72,7 @@ impl Drop for Pool {
 }
 
 /// Returns when the run is cancelled and no thread of the pool takes up anything.
-async fn stuck(runtime: &Runtime, cancel: &CancellationToken) {
+async fn hung(runtime: &Runtime, cancel: &CancellationToken) {
     cancel.cancelled().await;
     while tokio::time::timeout(ANSWERS_WITHIN, runtime.spawn(async {})).await.is_ok() {
         tokio::time::sleep(ANSWERS_WITHIN).await;

@@ -1,8 +1,8 @@
 //! Refreshes between runs (S-39) and after a revert (S-59): who is owed one, who inherits a debt, who is settled.
 
-use crate::drive::{Driven, Observer};
-use crate::journal::{Debt, Duty, Owed};
+use crate::journal::{PendingRefresh, PendingRefreshes, RefreshCause};
 use crate::plan::Plan;
+use crate::run_loop::{LoopEnd, Observer};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,66 +12,67 @@ use zester_model::requisite::EdgeKind;
 
 /// A debt whose watcher this plan does not hold any more, though it is asked for the same as the run that made the debt,
 /// and which of its states the watcher is now.
-pub struct Inherited {
+pub struct HandOver {
     pub watcher: String,
-    pub heirs: Vec<String>,
+    pub successors: Vec<String>,
 }
 
-impl Inherited {
+impl HandOver {
     pub fn words(&self) -> String {
-        let Inherited { watcher, heirs } = self;
-        format!("{watcher} is gone; the refresh that was owed to it goes to {}", heirs.join(", "))
+        let HandOver { watcher, successors } = self;
+        format!("{watcher} is gone; the refresh that was owed to it goes to {}", successors.join(", "))
     }
 }
 
-/// Who inherits what in a run of this plan; `owed` is changed to say so. Heirs watch all that the watcher is owed for, and
+/// Who inherits what in a run of this plan; `pending` is changed to say so. Heirs watch all that the watcher is owed for, and
 /// were not there beside it (`beside` tells who was): it was renamed. Where there is none it may be in another file by
 /// now, so its debt stays.
-pub fn inherit(
+pub fn hand_over(
     plan: &Plan,
-    owed: &mut Owed,
-    beside: impl Fn(&Debt) -> Option<BTreeSet<String>>,
-) -> Vec<Inherited> {
-    if owed.is_empty() {
+    pending: &mut PendingRefreshes,
+    beside: impl Fn(&PendingRefresh) -> Option<BTreeSet<String>>,
+) -> Vec<HandOver> {
+    if pending.is_empty() {
         return Vec::new();
     }
     let scope = plan.scope();
     let nodes = by_name(&plan.graph);
-    let absent = owed
-        .iter()
-        .filter(|(watcher, debt)| debt.scopes.contains(&scope) && !nodes.contains_key(watcher.as_str()));
-    let mut inherited = Vec::new();
-    for (watcher, debt) in absent {
-        let Some(beside) = beside(debt) else { continue };
-        let mut watching = debt.changed.iter().map(|state| {
+    let absent = pending.iter().filter(|(watcher, refresh)| {
+        refresh.scopes.contains(&scope) && !nodes.contains_key(watcher.as_str())
+    });
+    let mut handed_over = Vec::new();
+    for (watcher, refresh) in absent {
+        let Some(beside) = beside(refresh) else { continue };
+        let mut watching = refresh.changed.iter().map(|state| {
             let watchers = watchers_of(&plan.graph, nodes.get(state.as_str()));
             watchers.into_iter().collect::<BTreeSet<String>>()
         });
         let first = watching.next().unwrap_or_default();
-        let heirs = watching.fold(first, |all, watchers| &all & &watchers);
-        let heirs: Vec<String> = heirs.into_iter().filter(|heir| !beside.contains(heir)).collect();
-        if !heirs.is_empty() {
-            inherited.push(Inherited { watcher: watcher.clone(), heirs });
+        let successors = watching.fold(first, |all, watchers| &all & &watchers);
+        let successors: Vec<String> =
+            successors.into_iter().filter(|successor| !beside.contains(successor)).collect();
+        if !successors.is_empty() {
+            handed_over.push(HandOver { watcher: watcher.clone(), successors });
         }
     }
-    for Inherited { watcher, heirs } in &inherited {
-        let Some(debt) = owed.remove(watcher) else { continue };
-        for heir in heirs {
-            owed.entry(heir.clone()).or_default().add(&debt);
+    for HandOver { watcher, successors } in &handed_over {
+        let Some(refresh) = pending.remove(watcher) else { continue };
+        for successor in successors {
+            pending.entry(successor.clone()).or_default().add(&refresh);
         }
     }
-    inherited
+    handed_over
 }
 
 /// Who is still owed a refresh, and by the change of what. Debts of earlier runs are on disk already.
-pub fn owed(driven: &Driven) -> Vec<(String, Vec<String>)> {
-    let graph = driven.run.graph();
+pub fn pending(ended_loop: &LoopEnd) -> Vec<(String, Vec<String>)> {
+    let graph = ended_loop.run.graph();
     let name = |node: NodeId| graph.name(node).to_string();
-    driven
+    ended_loop
         .run
-        .owed_refresh()
+        .pending_refreshes()
         .into_iter()
-        .filter_map(|node| match driven.run.forced(node) {
+        .filter_map(|node| match ended_loop.run.forced(node) {
             Some(Force::Watch { changed }) => Some((name(node), changed.into_iter().map(name).collect())),
             _ => None,
         })
@@ -79,10 +80,13 @@ pub fn owed(driven: &Driven) -> Vec<(String, Vec<String>)> {
 }
 
 /// Who came with a debt and owes nothing any more: it ran, or a condition of its own said that it need not.
-pub fn settled(driven: &Driven, owed: &Owed) -> Vec<String> {
-    let graph = driven.run.graph();
-    let nodes = graph.ranked().iter().filter(|node| owed.contains_key(graph.name(**node).as_str()));
-    nodes.filter(|node| !driven.run.owes_refresh(**node)).map(|node| graph.name(*node).to_string()).collect()
+pub fn cleared(ended_loop: &LoopEnd, pending: &PendingRefreshes) -> Vec<String> {
+    let graph = ended_loop.run.graph();
+    let nodes = graph.ranked().iter().filter(|node| pending.contains_key(graph.name(**node).as_str()));
+    nodes
+        .filter(|node| !ended_loop.run.has_pending_refresh(**node))
+        .map(|node| graph.name(*node).to_string())
+        .collect()
 }
 
 /// What a revert still has to tell the watchers of what it changed.
@@ -90,27 +94,27 @@ pub struct Refreshes {
     /// For each watcher, the states that changed.
     due: BTreeMap<String, BTreeSet<String>>,
     tried: HashSet<String>,
-    settled: HashSet<String>,
+    cleared: HashSet<String>,
 }
 
 impl Refreshes {
     /// Of duties that were taken on before the revert: those whose state changed, or may have.
-    pub fn after(taken: &[Duty], results: &[StateResult]) -> Refreshes {
+    pub fn after(taken: &[RefreshCause], results: &[StateResult]) -> Refreshes {
         let altered: HashSet<&str> = results
             .iter()
             .filter(|result| result.changed || touched(result))
             .map(|result| result.name.as_str())
             .collect();
         let mut due: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for duty in taken.iter().filter(|duty| altered.contains(duty.changed.as_str())) {
-            due.entry(duty.watcher.clone()).or_default().insert(duty.changed.clone());
+        for cause in taken.iter().filter(|cause| altered.contains(cause.changed.as_str())) {
+            due.entry(cause.watcher.clone()).or_default().insert(cause.changed.clone());
         }
-        Refreshes { due, tried: HashSet::new(), settled: HashSet::new() }
+        Refreshes { due, tried: HashSet::new(), cleared: HashSet::new() }
     }
 
     /// Whether the cause of a duty came about.
-    pub fn hold(&self, duty: &Duty) -> bool {
-        self.due.get(&duty.watcher).is_some_and(|changed| changed.contains(&duty.changed))
+    pub fn hold(&self, cause: &RefreshCause) -> bool {
+        self.due.get(&cause.watcher).is_some_and(|changed| changed.contains(&cause.changed))
     }
 
     /// The actions of the plan that can be run now, by their index: nothing that they need has failed, and their own
@@ -137,7 +141,7 @@ impl Refreshes {
         for result in results {
             self.tried.insert(result.name.clone());
             if !result.failed() && !blocked(result) {
-                self.settled.insert(result.name.clone());
+                self.cleared.insert(result.name.clone());
             }
             if !result.changed && !touched(result) {
                 continue;
@@ -150,7 +154,7 @@ impl Refreshes {
 
     /// Watchers that did not get their refresh here, and what changed.
     pub fn left(&self) -> Vec<(String, Vec<String>)> {
-        let left = self.due.iter().filter(|(watcher, _)| !self.settled.contains(*watcher));
+        let left = self.due.iter().filter(|(watcher, _)| !self.cleared.contains(*watcher));
         left.map(|(watcher, changed)| (watcher.clone(), changed.iter().cloned().collect())).collect()
     }
 }
@@ -192,12 +196,12 @@ fn conditions_met(plan: &Plan, at: usize, results: &HashMap<&str, &StateResult>)
 }
 
 /// Keeps quiet about states that may yet run in this revert.
-pub struct Withholding {
+pub struct MutedObserver {
     pub inner: Arc<dyn Observer>,
     pub names: HashSet<String>,
 }
 
-impl Observer for Withholding {
+impl Observer for MutedObserver {
     fn level(&self, level: usize, states: usize) {
         self.inner.level(level, states);
     }
@@ -224,10 +228,10 @@ impl Observer for Withholding {
 }
 
 /// The actions of a plan that a revert may come to run, directly or one after the other.
-pub fn candidates(plan: &Plan, duties: &[Duty]) -> HashSet<String> {
+pub fn candidates(plan: &Plan, causes: &[RefreshCause]) -> HashSet<String> {
     let nodes = by_name(&plan.graph);
     let mut found: HashSet<String> = HashSet::new();
-    let mut rest: Vec<String> = duties.iter().map(|duty| duty.watcher.clone()).collect();
+    let mut rest: Vec<String> = causes.iter().map(|cause| cause.watcher.clone()).collect();
     while let Some(watcher) = rest.pop() {
         let node = nodes.get(watcher.as_str());
         let bound = node.and_then(|node| plan.bound.get(node.index()));
@@ -239,18 +243,18 @@ pub fn candidates(plan: &Plan, duties: &[Duty]) -> HashSet<String> {
 }
 
 /// Tells of each state that runs after a revert which reverts made it run.
-pub struct Explaining {
+pub struct ForcedByObserver {
     inner: Arc<dyn Observer>,
     because: BTreeMap<String, Vec<String>>,
     /// What ended, as it was told.
     ended: Mutex<Vec<StateResult>>,
 }
 
-impl Explaining {
-    pub fn new(inner: Arc<dyn Observer>, part: &Plan, refreshes: &Refreshes) -> Explaining {
+impl ForcedByObserver {
+    pub fn new(inner: Arc<dyn Observer>, part: &Plan, refreshes: &Refreshes) -> ForcedByObserver {
         let names = part.program.states.iter().map(|state| state.name.to_string());
         let because = names.map(|name| (name.clone(), refreshes.because_of(&name))).collect();
-        Explaining { inner, because, ended: Mutex::default() }
+        ForcedByObserver { inner, because, ended: Mutex::default() }
     }
 
     pub fn told(&self) -> Vec<StateResult> {
@@ -258,7 +262,7 @@ impl Explaining {
     }
 }
 
-impl Observer for Explaining {
+impl Observer for ForcedByObserver {
     fn level(&self, level: usize, states: usize) {
         self.inner.level(level, states);
     }

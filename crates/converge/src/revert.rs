@@ -1,20 +1,20 @@
 //! Undoing what apply did here before, as recorded (S-31).
 
-use crate::drive::{Hands, Report};
 use crate::error::Error;
-use crate::journal::{Duty, Intent, Journal, Origin, Undo};
-use crate::machine::Machine;
+use crate::journal::{Intent, Journal, Origin, RefreshCause, Undo};
+use crate::local_host::LocalHost;
 use crate::plan::Plan;
+use crate::run_loop::{Executor, Report};
 use indexmap::IndexMap;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 use zester_engine::{Command, Graph, NodeId, NodeSpec, Outcome, Run};
 use zester_host::process::BoxFuture;
-use zester_host::{Fault, FaultKind, Noting};
+use zester_host::{ChangeTracker, Fault, FaultKind};
 use zester_model::name::StateName;
 use zester_model::requisite::EdgeKind;
-use zester_resources::resource::{LeftDirectories, Reverting};
+use zester_resources::resource::{LeftDirs, Reverting};
 
 /// Said of a state that apply has left alone.
 pub const NOTHING: &str = "nothing to revert";
@@ -71,19 +71,19 @@ impl Selection {
     }
 
     /// Who is to be refreshed if these reverts change something.
-    pub fn duties(&self) -> Vec<Duty> {
+    pub fn causes(&self) -> Vec<RefreshCause> {
         let of = |undo: &Undo| {
-            let duty = |watcher: &String| Duty {
+            let cause = |watcher: &String| RefreshCause {
                 watcher: watcher.clone(),
                 changed: undo.intent.state.clone(),
                 origin: Origin { scope: undo.scope.clone(), graph: undo.graph.clone() },
             };
-            undo.intent.watchers.iter().map(duty).collect::<Vec<_>>()
+            undo.intent.watchers.iter().map(cause).collect::<Vec<_>>()
         };
-        let mut duties: Vec<Duty> = self.undos.values().flatten().flat_map(of).collect();
-        duties.sort();
-        duties.dedup();
-        duties
+        let mut causes: Vec<RefreshCause> = self.undos.values().flatten().flat_map(of).collect();
+        causes.sort();
+        causes.dedup();
+        causes
     }
 }
 
@@ -96,19 +96,19 @@ fn direct_edges(by_state: &IndexMap<String, Vec<Undo>>) -> Vec<Vec<(usize, EdgeK
     by_state.values().map(of).collect()
 }
 
-pub struct RevertHands {
+pub struct RevertExecutor {
     pub undos: HashMap<NodeId, Vec<Undo>>,
-    pub machine: Machine,
+    pub local_host: LocalHost,
     pub journal: Arc<Journal>,
     pub cancel: CancellationToken,
     pub force: bool,
-    pub left: LeftDirectories,
+    pub left: LeftDirs,
     /// Reverts that were done and could not be noted.
     pub unnoted: Mutex<Vec<String>>,
 }
 
-impl Hands for RevertHands {
-    fn carry_out(self: Arc<Self>, command: Command) -> BoxFuture<'static, Report> {
+impl Executor for RevertExecutor {
+    fn execute(self: Arc<Self>, command: Command) -> BoxFuture<'static, Report> {
         Box::pin(async move {
             match command {
                 Command::Revert(node) => self.revert(node).await,
@@ -127,16 +127,17 @@ impl Hands for RevertHands {
     fn ended(&self, _: &Run, _: NodeId, _: Outcome) {}
 }
 
-impl RevertHands {
+impl RevertExecutor {
     async fn revert(&self, node: NodeId) -> Report {
         let Some(undos) = self.undos.get(&node) else {
             return Report { diff: NOTHING.into(), ..Report::plain(Ok(false)) };
         };
-        let (files, canceled_before) = (Noting::new(self.machine.files.as_ref()), self.cancel.is_cancelled());
+        let (files, canceled_before) =
+            (ChangeTracker::new(self.local_host.files.as_ref()), self.cancel.is_cancelled());
         let reverting = Reverting {
-            touch: &files,
-            processes: self.machine.processes.as_ref(),
-            vault: self.journal.vault().as_ref(),
+            host: &files,
+            processes: self.local_host.processes.as_ref(),
+            blobs: self.journal.blobs().as_ref(),
             cancel: &self.cancel,
             force: self.force,
             left: &self.left,

@@ -2,18 +2,18 @@
 
 use crate::data_dir::DataDir;
 use crate::deadline::Deadline;
-use crate::drive::{Observer, drive};
 use crate::error::Error;
-use crate::hands::{StateHands, mutates};
+use crate::executor::{StateExecutor, mutates};
 use crate::history::{self, Summary};
-use crate::inputs::Shelf;
-use crate::journal::{self, Debt, Debts, Journal};
+use crate::inputs::StateFiles;
+use crate::journal::{self, Journal, PendingRefresh, PendingWork};
+use crate::local_host::LocalHost;
 use crate::lock::{Note, RunLock};
-use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::pool::Pool;
-use crate::refresh::{self, Explaining, Refreshes, Withholding};
-use crate::revert::{NOTHING, RevertHands, Selection};
+use crate::refresh::{self, ForcedByObserver, MutedObserver, Refreshes};
+use crate::revert::{NOTHING, RevertExecutor, Selection};
+use crate::run_loop::{Observer, run_to_end};
 use crate::which_run;
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -51,19 +51,19 @@ fn new_run_id() -> String {
 pub async fn run(
     plan: Option<Arc<Plan>>,
     options: &Options,
-    machine: &Machine,
+    local_host: &LocalHost,
     observer: Arc<dyn Observer>,
     cancel: &CancellationToken,
 ) -> Result<RunResult, Error> {
-    let (options, machine, token) = (options.clone(), machine.clone(), cancel.clone());
-    let work = async move { run_here(plan, &options, &machine, observer, &token).await };
+    let (options, local_host, token) = (options.clone(), local_host.clone(), cancel.clone());
+    let work = async move { run_here(plan, &options, &local_host, observer, &token).await };
     Pool::start()?.carry(work, cancel).await
 }
 
 async fn run_here(
     plan: Option<Arc<Plan>>,
     options: &Options,
-    machine: &Machine,
+    local_host: &LocalHost,
     observer: Arc<dyn Observer>,
     cancel: &CancellationToken,
 ) -> Result<RunResult, Error> {
@@ -82,7 +82,7 @@ async fn run_here(
     let (mode, pid) = (options.mode, std::process::id());
     let mut note = Note { run_id: new_run_id(), mode, asked, pid, started_at: now() };
     let held = match mutates(mode) {
-        true => Some(Held::take(&options, &note, observer.as_ref(), cancel).await?),
+        true => Some(LockedJournal::take(&options, &note, observer.as_ref(), cancel).await?),
         false => None,
     };
     let journal = held.as_ref().map(|held| held.journal.clone());
@@ -94,10 +94,10 @@ async fn run_here(
     };
     let ran = async {
         options.run = chosen?;
-        let scene = Scene { options: &options, machine, observer: observer.clone(), cancel };
+        let context = RunContext { options: &options, local_host, observer: observer.clone(), cancel };
         match (mode, plan, journal) {
-            (Mode::Revert, plan, Some(journal)) => scene.revert(plan, journal).await,
-            (Mode::Apply | Mode::Check, Some(plan), journal) => scene.apply(plan, journal).await,
+            (Mode::Revert, plan, Some(journal)) => context.revert(plan, journal).await,
+            (Mode::Apply | Mode::Check, Some(plan), journal) => context.apply(plan, journal).await,
             _ => Err(Error::other("there is nothing to run")),
         }
     };
@@ -110,7 +110,7 @@ async fn run_here(
     };
     if ran.canceled {
         let left: Vec<String> =
-            machine.processes.kill_everything().await.iter().map(u32::to_string).collect();
+            local_host.processes.kill_everything().await.iter().map(u32::to_string).collect();
         if !left.is_empty() {
             observer.notice(&format!("these processes could not be ended: {}", left.join(", ")));
         }
@@ -125,8 +125,8 @@ async fn run_here(
     if let Some(held) = held {
         // Whatever cannot be written: what was done is told.
         let written = match ran.given_up {
-            true => held.journal.leave(ran.settled, ran.owed),
-            false => held.journal.finish(ran.settled, ran.owed),
+            true => held.journal.leave(ran.cleared, ran.pending),
+            false => held.journal.finish(ran.cleared, ran.pending),
         };
         if let Err(error) = written {
             troubles.push(unwritten(&error));
@@ -169,19 +169,19 @@ fn with_whole_id(options: &Options) -> Result<Options, Error> {
 }
 
 /// What a mutating run holds while it lasts.
-struct Held {
+struct LockedJournal {
     data_dir: DataDir,
     lock: Arc<RunLock>,
     journal: Arc<Journal>,
 }
 
-impl Held {
+impl LockedJournal {
     async fn take(
         options: &Options,
         note: &Note,
         observer: &dyn Observer,
         cancel: &CancellationToken,
-    ) -> Result<Held, Error> {
+    ) -> Result<LockedJournal, Error> {
         let data_dir = DataDir::open(&options.data_dir)?;
         let holder = Mutex::new(String::new());
         let waiting = |who: &str| {
@@ -205,7 +205,7 @@ impl Held {
             Ok(journal) => {
                 let lock = Arc::new(lock);
                 let journal = Arc::new(journal.under(lock.clone()));
-                Ok(Held { data_dir, lock, journal })
+                Ok(LockedJournal { data_dir, lock, journal })
             }
             Err(error) => {
                 lock.release();
@@ -225,128 +225,131 @@ impl Held {
 }
 
 /// What states did, and what is to be written down about it.
-struct Ran {
+struct RunEnd {
     states: Vec<StateResult>,
     canceled: bool,
     /// Somebody hangs and may still be at work.
     given_up: bool,
     /// Watchers that are owed nothing any more.
-    settled: Vec<String>,
+    cleared: Vec<String>,
     /// Watchers that are owed a refresh, and by the change of what.
-    owed: Vec<(String, Vec<String>)>,
+    pending: Vec<(String, Vec<String>)>,
     /// What went wrong beside the states.
     troubles: Vec<String>,
 }
 
 /// What every part of a run works with.
-struct Scene<'a> {
+struct RunContext<'a> {
     options: &'a Options,
-    machine: &'a Machine,
+    local_host: &'a LocalHost,
     observer: Arc<dyn Observer>,
     cancel: &'a CancellationToken,
 }
 
-impl Scene<'_> {
-    async fn apply(&self, plan: Arc<Plan>, journal: Option<Arc<Journal>>) -> Result<Ran, Error> {
-        let (mut owed, unconfirmed, vault) = match &journal {
-            Some(journal) => (journal.owed(), Default::default(), Some(journal.vault().clone())),
+impl RunContext<'_> {
+    async fn apply(&self, plan: Arc<Plan>, journal: Option<Arc<Journal>>) -> Result<RunEnd, Error> {
+        let (mut pending, unconfirmed, blobs) = match &journal {
+            Some(journal) => (journal.pending(), Default::default(), Some(journal.blobs().clone())),
             // A dry run shows what is owed and what is not in place, without taking the lock.
             None => {
                 let data_dir = DataDir::existing(&self.options.data_dir)?;
-                let debts = data_dir.as_ref().map(Debts::read).transpose()?.unwrap_or_default();
-                (debts.owed, debts.unconfirmed, debts.vault)
+                let pending_work = data_dir.as_ref().map(PendingWork::read).transpose()?.unwrap_or_default();
+                (pending_work.pending, pending_work.unconfirmed, pending_work.blobs)
             }
         };
-        let beside = |debt: &Debt| vault.as_ref().and_then(|vault| journal::states_beside(vault, debt));
-        for inherited in refresh::inherit(&plan, &mut owed, beside) {
+        let beside = |refresh: &PendingRefresh| {
+            blobs.as_ref().and_then(|blobs| journal::states_beside(blobs, refresh))
+        };
+        for handed_over in refresh::hand_over(&plan, &mut pending, beside) {
             if let Some(journal) = &journal {
-                self.observer.notice(&inherited.words());
-                journal.pass_on(&inherited.watcher, &inherited.heirs)?;
+                self.observer.notice(&handed_over.words());
+                journal.transfer(&handed_over.watcher, &handed_over.successors)?;
             }
         }
-        let graph = plan.graph_owing(&owed)?;
+        let graph = plan.graph_with_pending(&pending)?;
         if let Some(journal) = &journal {
             journal.describe(&plan.scope(), &graph);
         }
-        let hands = self.hands(plan, graph.clone(), journal, unconfirmed, self.observer.clone());
+        let executor = self.executor(plan, graph.clone(), journal, unconfirmed, self.observer.clone());
         let run = Run::new(graph, self.options.mode, self.options.concurrency);
-        let driven = drive(run, hands, self.observer.as_ref(), self.cancel).await?;
-        Ok(Ran {
-            canceled: driven.run.is_canceled(),
-            given_up: driven.given_up,
-            settled: refresh::settled(&driven, &owed),
-            owed: refresh::owed(&driven),
-            states: driven.states,
+        let ended_loop = run_to_end(run, executor, self.observer.as_ref(), self.cancel).await?;
+        Ok(RunEnd {
+            canceled: ended_loop.run.is_canceled(),
+            given_up: ended_loop.given_up,
+            cleared: refresh::cleared(&ended_loop, &pending),
+            pending: refresh::pending(&ended_loop),
+            states: ended_loop.states,
             troubles: Vec::new(),
         })
     }
 
-    fn hands(
+    fn executor(
         &self,
         plan: Arc<Plan>,
         graph: Arc<Graph>,
         journal: Option<Arc<Journal>>,
         unconfirmed: BTreeSet<String>,
         observer: Arc<dyn Observer>,
-    ) -> Arc<StateHands> {
-        let machine = self.machine.clone();
+    ) -> Arc<StateExecutor> {
+        let local_host = self.local_host.clone();
         let overlay =
-            (self.options.mode == Mode::Check).then(|| Arc::new(Overlay::above(machine.files.clone())));
-        Arc::new(StateHands {
+            (self.options.mode == Mode::Check).then(|| Arc::new(Overlay::over(local_host.files.clone())));
+        Arc::new(StateExecutor {
             graph,
-            shelf: Shelf {
+            state_files: StateFiles {
                 inputs: plan.inputs.clone(),
-                machine: machine.clone(),
+                local_host: local_host.clone(),
                 cancel: self.cancel.clone(),
             },
             plan,
-            machine,
+            local_host,
             overlay,
             journal,
             cancel: self.cancel.clone(),
             observer,
             due: Mutex::new(HashMap::new()),
             unconfirmed,
-            foresight: Default::default(),
+            unknowns: Default::default(),
         })
     }
 
-    async fn revert(&self, plan: Option<Arc<Plan>>, journal: Arc<Journal>) -> Result<Ran, Error> {
-        let Scene { options, machine, observer, cancel } = self;
+    async fn revert(&self, plan: Option<Arc<Plan>>, journal: Arc<Journal>) -> Result<RunEnd, Error> {
+        let RunContext { options, local_host, observer, cancel } = self;
         let selection = match (&plan, &options.run) {
             (Some(plan), run) => Selection::of_plan(plan, &journal, run.as_deref())?,
             (None, Some(run)) => Selection::of_run(&journal, run, options.force)?,
             (None, None) => return Err(Error::other("there is nothing to revert")),
         };
         // Owed before it is done, as everywhere: a revert that is killed has told nobody.
-        let duties = selection.duties();
-        let taken_on = journal.owe(duties.clone())?;
-        let hands = Arc::new(RevertHands {
+        let causes = selection.causes();
+        let taken_on = journal.add_pending(causes.clone())?;
+        let executor = Arc::new(RevertExecutor {
             undos: selection.undos,
-            machine: (*machine).clone(),
+            local_host: (*local_host).clone(),
             journal: journal.clone(),
             cancel: (*cancel).clone(),
             force: options.force,
             left: Default::default(),
             unnoted: Mutex::default(),
         });
-        let names = plan.as_deref().map(|plan| refresh::candidates(plan, &duties)).unwrap_or_default();
-        let quiet = Withholding { inner: observer.clone(), names };
+        let names = plan.as_deref().map(|plan| refresh::candidates(plan, &causes)).unwrap_or_default();
+        let quiet = MutedObserver { inner: observer.clone(), names };
         let machine_run = Run::new(selection.graph, Mode::Revert, options.concurrency);
-        let driven = drive(machine_run, hands.clone(), &quiet, cancel).await?;
-        let (canceled, given_up) = (driven.run.is_canceled(), driven.given_up);
+        let ended_loop = run_to_end(machine_run, executor.clone(), &quiet, cancel).await?;
+        let (canceled, given_up) = (ended_loop.run.is_canceled(), ended_loop.given_up);
         // From here on something may have been done: whatever goes wrong is told beside it.
-        let mut troubles = std::mem::take(&mut *hands.unnoted.lock().unwrap_or_else(PoisonError::into_inner));
-        let refreshes = Refreshes::after(&duties, &driven.states);
-        if let Err(error) = journal.excuse(taken_on.iter().filter(|duty| !refreshes.hold(duty))) {
+        let mut troubles =
+            std::mem::take(&mut *executor.unnoted.lock().unwrap_or_else(PoisonError::into_inner));
+        let refreshes = Refreshes::after(&causes, &ended_loop.states);
+        if let Err(error) = journal.withdraw(taken_on.iter().filter(|cause| !refreshes.hold(cause))) {
             troubles.push(unwritten(&error));
         }
-        let mut ran = Ran {
-            states: driven.states,
+        let mut ran = RunEnd {
+            states: ended_loop.states,
             canceled,
             given_up,
-            settled: Vec::new(),
-            owed: Vec::new(),
+            cleared: Vec::new(),
+            pending: Vec::new(),
             troubles,
         };
         self.refresh(&mut ran, refreshes, plan.as_deref(), journal).await;
@@ -361,7 +364,7 @@ impl Scene<'_> {
     /// Runs the actions that watch what a revert changed (S-59), and those that watch them; tells who is still owed.
     async fn refresh(
         &self,
-        ran: &mut Ran,
+        ran: &mut RunEnd,
         mut refreshes: Refreshes,
         plan: Option<&Plan>,
         journal: Arc<Journal>,
@@ -381,14 +384,14 @@ impl Scene<'_> {
             self.observer.notice(&format!(
                 "{watcher} is owed a refresh, because {because} changed; the next run that holds it gives it"
             ));
-            ran.owed.push((watcher, changed));
+            ran.pending.push((watcher, changed));
         }
     }
 
     /// Runs the actions whose turn it is; whether there were any.
     async fn refresh_next(
         &self,
-        ran: &mut Ran,
+        ran: &mut RunEnd,
         refreshes: &mut Refreshes,
         plan: &Plan,
         journal: &Arc<Journal>,
@@ -402,13 +405,13 @@ impl Scene<'_> {
         let part = Arc::new(plan.refreshing(&next)?);
         let graph = part.graph.clone();
         journal.describe(&plan.scope(), &plan.graph);
-        let explaining = Arc::new(Explaining::new(self.observer.clone(), &part, refreshes));
+        let explaining = Arc::new(ForcedByObserver::new(self.observer.clone(), &part, refreshes));
         let (journal, none) = (Some(journal.clone()), BTreeSet::new());
-        let hands = self.hands(part, graph.clone(), journal, none, explaining.clone());
+        let executor = self.executor(part, graph.clone(), journal, none, explaining.clone());
         let run = Run::new(graph, Mode::Apply, self.options.concurrency);
-        let driven = drive(run, hands, explaining.as_ref(), self.cancel).await?;
-        ran.canceled = driven.run.is_canceled();
-        ran.given_up |= driven.given_up;
+        let ended_loop = run_to_end(run, executor, explaining.as_ref(), self.cancel).await?;
+        ran.canceled = ended_loop.run.is_canceled();
+        ran.given_up |= ended_loop.given_up;
         let results = explaining.told();
         refreshes.ran(plan, &results);
         for result in results {

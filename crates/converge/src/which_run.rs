@@ -3,7 +3,7 @@
 use crate::data_dir::DataDir;
 use crate::error::Error;
 use crate::history;
-use crate::journal::Glance;
+use crate::journal::JournalSnapshot;
 use zester_model::suggest::did_you_mean;
 
 /// Runs named in an answer to somebody who named none of them.
@@ -11,10 +11,10 @@ const RUNS_NAMED: usize = 3;
 
 /// The run of that id, or the only one that begins so.
 pub fn named(data_dir: &DataDir, given: &str) -> Result<String, Error> {
-    let glance = Glance::read(data_dir)?;
+    let snapshot = JournalSnapshot::read(data_dir)?;
     let listed = history::with_current(data_dir, usize::MAX)?;
     // Newest first: what the journal can undo, then what is only remembered.
-    let mut known: Vec<String> = glance.runs.into_iter().rev().collect();
+    let mut known: Vec<String> = snapshot.runs.into_iter().rev().collect();
     let fresh: Vec<String> =
         listed.into_iter().map(|run| run.run_id).filter(|id| !known.contains(id)).collect();
     known.extend(fresh);
@@ -23,7 +23,7 @@ pub fn named(data_dir: &DataDir, given: &str) -> Result<String, Error> {
     match fitting.as_slice() {
         [one] => Ok(one.to_string()),
         _ if known.iter().any(|id| id == given) => Ok(given.to_string()),
-        [] => Err(Error::other(unknown(given, &glance.undos, &known))),
+        [] => Err(Error::other(unknown(given, &snapshot.undos, &known))),
         many => {
             let named: Vec<&str> = many.iter().take(RUNS_NAMED).map(|id| id.as_str()).collect();
             let more = if many.len() > RUNS_NAMED { " …" } else { "" };
@@ -37,7 +37,7 @@ pub fn named(data_dir: &DataDir, given: &str) -> Result<String, Error> {
 
 /// The last run that can be undone.
 pub fn newest(data_dir: &DataDir) -> Result<String, Error> {
-    let newest = Glance::read(data_dir)?.undos.into_iter().next().map(|undo| undo.run_id);
+    let newest = JournalSnapshot::read(data_dir)?.undos.into_iter().next().map(|undo| undo.run_id);
     newest.ok_or_else(|| Error::other("nothing was applied here that could be reverted"))
 }
 

@@ -12,14 +12,14 @@ use tokio_util::sync::CancellationToken;
 use zester_converge::Error;
 use zester_converge::data_dir::DataDir;
 use zester_converge::deadline::Deadline;
-use zester_converge::drive::Quiet;
 use zester_converge::functions::Access;
-use zester_converge::inputs::Request;
-use zester_converge::journal::Glance;
+use zester_converge::inputs::CompileRequest;
+use zester_converge::journal::JournalSnapshot;
+use zester_converge::local_host::LocalHost;
 use zester_converge::lock::{Note, RunLock};
-use zester_converge::machine::Machine;
 use zester_converge::plan::Plan;
 use zester_converge::run::{self, Options};
+use zester_converge::run_loop::Quiet;
 use zester_model::outcome::{Mode, RunResult};
 use zester_rule::rule;
 
@@ -29,21 +29,21 @@ const O_NONBLOCK: i32 = 0o4000;
 /// A tree `c` in a directory of its own, and what runs of it left.
 struct Scratch {
     temp: tempfile::TempDir,
-    machine: Machine,
+    local_host: LocalHost,
     cancel: CancellationToken,
 }
 
 impl Scratch {
     /// `@T@` stands for the directory.
     fn with(states: &str) -> Scratch {
-        let machine = Machine {
+        let local_host = LocalHost {
             files: Arc::new(zester_host::real::Real::new()),
             processes: Arc::new(zester_host::process::Runner::new()),
             handle: tokio::runtime::Handle::current(),
         };
         let temp = tempfile::tempdir().unwrap();
         fs::create_dir(temp.path().join("states")).unwrap();
-        let scratch = Scratch { temp, machine, cancel: CancellationToken::new() };
+        let scratch = Scratch { temp, local_host, cancel: CancellationToken::new() };
         scratch.write(states);
         scratch
     }
@@ -58,7 +58,7 @@ impl Scratch {
     }
 
     async fn run(&self, mode: Mode) -> Result<RunResult, Error> {
-        let request = Request {
+        let request = CompileRequest {
             references: vec!["c".into()],
             states: Some(self.path("states")),
             settings: None,
@@ -67,7 +67,7 @@ impl Scratch {
             ordered: false,
             access: Access::Command,
         };
-        let plan = tokio::task::block_in_place(|| Plan::make(&request, &self.machine, &self.cancel))?;
+        let plan = tokio::task::block_in_place(|| Plan::make(&request, &self.local_host, &self.cancel))?;
         let options = Options {
             mode,
             data_dir: self.path("data"),
@@ -77,7 +77,7 @@ impl Scratch {
             force: false,
             run: None,
         };
-        run::run(Some(Arc::new(plan)), &options, &self.machine, Arc::new(Quiet), &self.cancel).await
+        run::run(Some(Arc::new(plan)), &options, &self.local_host, Arc::new(Quiet), &self.cancel).await
     }
 
     fn data_dir(&self) -> DataDir {
@@ -85,7 +85,7 @@ impl Scratch {
     }
 
     fn unconfirmed(&self) -> Vec<String> {
-        Glance::read(&self.data_dir()).unwrap().unconfirmed.into_iter().collect()
+        JournalSnapshot::read(&self.data_dir()).unwrap().unconfirmed.into_iter().collect()
     }
 }
 

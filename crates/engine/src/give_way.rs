@@ -1,8 +1,8 @@
 //! What obviously comes first gives way to what the user said: an `auto` edge that would close a cycle is left out (S-58).
 
 use crate::adjacency::Adjacency;
+use crate::components::components;
 use crate::graph::Edge;
-use crate::knots::knots;
 use std::collections::HashSet;
 use zester_model::requisite::EdgeKind;
 
@@ -12,9 +12,9 @@ const WEIGHED_MAX: usize = 4_096;
 /// The edges without the `auto` ones that close a cycle. Those are weighed in the order of the nodes, so the same ones
 /// stay every time. Only an edge inside a knot can close one: what merely lies before or behind is never in doubt.
 pub(crate) fn without_closing(needs: &Adjacency<Edge>) -> Adjacency<Edge> {
-    let knots = knots(needs);
+    let components = components(needs);
     let in_doubt = |from: usize, edge: &Edge| {
-        edge.kind == EdgeKind::Auto && knots.get(from) == knots.get(edge.node.index())
+        edge.kind == EdgeKind::Auto && components.get(from) == components.get(edge.node.index())
     };
     let mut kept: Vec<Vec<Edge>> = (0..needs.len())
         .map(|node| needs.of(node).iter().filter(|edge| !in_doubt(node, edge)).copied().collect())
@@ -23,7 +23,7 @@ pub(crate) fn without_closing(needs: &Adjacency<Edge>) -> Adjacency<Edge> {
         needs.of(node).iter().filter(move |edge| in_doubt(node, edge)).map(move |edge| (node, *edge))
     });
     for (node, edge) in doubtful.take(WEIGHED_MAX) {
-        if !reaches(&kept, edge.node.index(), node, &knots) {
+        if !reaches(&kept, edge.node.index(), node, &components) {
             kept[node].push(edge);
         }
     }
@@ -31,7 +31,7 @@ pub(crate) fn without_closing(needs: &Adjacency<Edge>) -> Adjacency<Edge> {
 }
 
 /// Whether `from` waits for `to`, directly or not. Both are of one knot, and so is every way between them.
-fn reaches(needs: &[Vec<Edge>], from: usize, to: usize, knots: &[u32]) -> bool {
+fn reaches(needs: &[Vec<Edge>], from: usize, to: usize, components: &[u32]) -> bool {
     let mut seen = HashSet::new();
     let mut rest = vec![from];
     while let Some(node) = rest.pop() {
@@ -41,7 +41,7 @@ fn reaches(needs: &[Vec<Edge>], from: usize, to: usize, knots: &[u32]) -> bool {
         if !seen.insert(node) {
             continue;
         }
-        let inside = |next: &usize| knots[*next] == knots[to] && !seen.contains(next);
+        let inside = |next: &usize| components[*next] == components[to] && !seen.contains(next);
         rest.extend(needs[node].iter().map(|edge| edge.node.index()).filter(inside));
     }
     false

@@ -8,11 +8,11 @@
 
 mod adjacency;
 mod command;
+mod components;
 mod cycle;
 mod gate;
 mod give_way;
 mod graph;
-mod knots;
 mod levels;
 mod outcome;
 mod revert;

@@ -32,7 +32,7 @@ enum Stage {
 
 /// Where a try of a node begins.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Entry {
+enum TryStart {
     Guard,
     Check,
     Revert,
@@ -49,7 +49,7 @@ enum Phase {
     Applying,
     Reverting,
     /// For its next try, which begins there.
-    Waiting(Entry),
+    Waiting(TryStart),
     Ended(Outcome),
 }
 
@@ -149,10 +149,10 @@ impl Run {
                 self.checked(node, result, &mut out);
             }
             (State::Node(Phase::Applying), Event::Applied { node, result }) => {
-                self.acted(node, result, Entry::Check, &mut out);
+                self.acted(node, result, TryStart::Check, &mut out);
             }
             (State::Node(Phase::Reverting), Event::Reverted { node, result }) => {
-                self.acted(node, result, Entry::Revert, &mut out);
+                self.acted(node, result, TryStart::Revert, &mut out);
             }
             (State::Node(Phase::Waiting(entry)), Event::Waited { node }) => {
                 self.begin_try(node, entry, &mut out);
@@ -226,12 +226,12 @@ impl Run {
     /// after it had touched something (S-43), or came with a refresh pending, and have not run to a successful end. A
     /// condition that was evaluated and not met (guard, `onchanges`, `onfail`, `prereq`) settles the debt, for the state
     /// itself said that it need not run. Check and revert neither make nor settle debts.
-    pub fn owed_refresh(&self) -> Vec<NodeId> {
-        self.graph.ranked().iter().copied().filter(|node| self.owes_refresh(*node)).collect()
+    pub fn pending_refreshes(&self) -> Vec<NodeId> {
+        self.graph.ranked().iter().copied().filter(|node| self.has_pending_refresh(*node)).collect()
     }
 
-    /// Whether one node is among [`Run::owed_refresh`].
-    pub fn owes_refresh(&self, node: NodeId) -> bool {
+    /// Whether one node is among [`Run::pending_refreshes`].
+    pub fn has_pending_refresh(&self, node: NodeId) -> bool {
         if !self.graph.contains(node) {
             return false;
         }
@@ -239,8 +239,8 @@ impl Run {
         if self.mode != Mode::Apply {
             return pending;
         }
-        let settled = self.outcome(node).is_some_and(|outcome| !outcome.blocks());
-        !settled && (pending || !self.watched_changes(node).is_empty())
+        let cleared = self.outcome(node).is_some_and(|outcome| !outcome.blocks());
+        !cleared && (pending || !self.watched_changes(node).is_empty())
     }
 
     fn met_by(&self, event: &Event) -> State {
@@ -317,7 +317,7 @@ impl Run {
         }
         self.in_flight += 1;
         match (self.mode, self.graph.prereq(node).is_empty()) {
-            (Mode::Revert, _) => self.begin_try(node, Entry::Revert, out),
+            (Mode::Revert, _) => self.begin_try(node, TryStart::Revert, out),
             (Mode::Apply | Mode::Check, false) => {
                 self.gates.insert(node, Gate::of(&self.graph, node));
                 self.ask_gate(node, out);
@@ -366,19 +366,19 @@ impl Run {
     }
 
     fn pass_gate(&mut self, node: NodeId, out: &mut Vec<Command>) {
-        let entry = if self.graph.node(node).guarded { Entry::Guard } else { Entry::Check };
+        let entry = if self.graph.node(node).guarded { TryStart::Guard } else { TryStart::Check };
         self.begin_try(node, entry, out);
     }
 
-    fn begin_try(&mut self, node: NodeId, entry: Entry, out: &mut Vec<Command>) {
+    fn begin_try(&mut self, node: NodeId, entry: TryStart, out: &mut Vec<Command>) {
         self.nodes[node.index()].attempts += 1;
         match entry {
-            Entry::Guard => {
+            TryStart::Guard => {
                 self.nodes[node.index()].phase = Phase::Guarding;
                 out.push(Command::Guard(node));
             }
-            Entry::Check => self.check(node, out),
-            Entry::Revert => {
+            TryStart::Check => self.check(node, out),
+            TryStart::Revert => {
                 self.nodes[node.index()].phase = Phase::Reverting;
                 out.push(Command::Revert(node));
             }
@@ -395,7 +395,7 @@ impl Run {
             Ok(false) => self.end(node, Outcome::GuardUnmet, out),
             Ok(true) if self.canceled => self.interrupt(node, out),
             Ok(true) => self.check(node, out),
-            Err(failed) => self.fail(node, failed, Entry::Guard, out),
+            Err(failed) => self.fail(node, failed, TryStart::Guard, out),
         }
     }
 
@@ -408,11 +408,11 @@ impl Run {
                 out.push(Command::Apply { node, forced: self.forced(node) });
             }
             Ok(false) => self.succeed(node, false, out),
-            Err(failed) => self.fail(node, failed, Entry::Check, out),
+            Err(failed) => self.fail(node, failed, TryStart::Check, out),
         }
     }
 
-    fn acted(&mut self, node: NodeId, result: Result<bool, Failed>, again: Entry, out: &mut Vec<Command>) {
+    fn acted(&mut self, node: NodeId, result: Result<bool, Failed>, again: TryStart, out: &mut Vec<Command>) {
         match result {
             Ok(changed) => self.succeed(node, changed, out),
             Err(failed) => self.fail(node, failed, again, out),
@@ -431,7 +431,7 @@ impl Run {
     }
 
     /// Waits for another try while there is one left (S-18). Guards that answered are not asked again.
-    fn fail(&mut self, node: NodeId, failed: Failed, again: Entry, out: &mut Vec<Command>) {
+    fn fail(&mut self, node: NodeId, failed: Failed, again: TryStart, out: &mut Vec<Command>) {
         let progress = &mut self.nodes[node.index()];
         progress.touched |= failed.touched;
         let (attempt, touched) = (progress.attempts, progress.touched);

@@ -441,7 +441,7 @@ fn check_trace(world: &World, concurrency: usize) {
 
 /// S-39, from the ends alone.
 fn check_debts(world: &World, specs: &[NodeSpec]) {
-    let owed: Vec<usize> = (0..specs.len())
+    let pending: Vec<usize> = (0..specs.len())
         .filter(|node| {
             let watches = |(target, kind): &(usize, EdgeKind)| {
                 matches!(kind, EdgeKind::Watch | EdgeKind::WatchAny) && world.outcome(*target).altered()
@@ -461,9 +461,9 @@ fn check_debts(world: &World, specs: &[NodeSpec]) {
             }
         })
         .collect();
-    let mut said: Vec<usize> = world.run.owed_refresh().iter().map(|node| node.index()).collect();
+    let mut said: Vec<usize> = world.run.pending_refreshes().iter().map(|node| node.index()).collect();
     said.sort_unstable();
-    assert_eq!(said, owed);
+    assert_eq!(said, pending);
 }
 
 /// S-15: who declares a prereq also waits for what its target waits for; from the end of each chain, where that is no

@@ -381,12 +381,12 @@ fn s39_who_watches_a_change_and_did_not_get_to_run_is_owed_a_refresh() {
         (with("old_debt_paid", |spec| spec.refresh_pending = true), Script::new(YES, YES)),
     ];
     let world = play(nodes.clone(), Mode::Apply);
-    assert_eq!(world.run.owed_refresh(), ids(&[2, 3, 7]));
+    assert_eq!(world.run.pending_refreshes(), ids(&[2, 3, 7]));
     let watchers: Vec<NodeId> = world.run.graph().watchers(A).collect();
     assert_eq!(watchers, ids(&[2, 3, 4, 5, 6]));
     for mode in [Mode::Check, Mode::Revert] {
-        let owed = play(nodes.clone(), mode).run.owed_refresh();
-        assert_eq!(owed.len(), 2, "{mode:?} neither makes nor settles debts");
+        let pending = play(nodes.clone(), mode).run.pending_refreshes();
+        assert_eq!(pending.len(), 2, "{mode:?} neither makes nor settles debts");
     }
 }
 
@@ -401,23 +401,23 @@ fn s39_a_canceled_watcher_is_owed_its_refresh() {
     let mut world = World::new(specs, scripts, Mode::Apply, 5);
     world.send(Event::Start);
     world.send(Event::Checked { node: A, result: YES });
-    assert!(world.run.owed_refresh().is_empty());
+    assert!(world.run.pending_refreshes().is_empty());
     world.send(Event::Cancel);
     world.send(Event::Applied { node: A, result: YES });
     assert!(world.run.is_finished());
-    assert_eq!(world.run.owed_refresh(), ids(&[1]));
+    assert_eq!(world.run.pending_refreshes(), ids(&[1]));
 }
 
 #[test]
 #[rule("S-43")]
 fn s43_who_watches_a_failure_that_touched_something_is_owed_a_refresh() {
     let watcher = || with("w", |spec| spec.edges = vec![(0, EdgeKind::Watch)]);
-    for (reply, owed) in [(HURT, ids(&[1])), (ERR, vec![])] {
+    for (reply, pending) in [(HURT, ids(&[1])), (ERR, vec![])] {
         let nodes = vec![(spec("a"), Script::new(YES, reply)), (watcher(), Script::new(YES, YES))];
         let world = play(nodes, Mode::Apply);
         let blocked = skipped(SkipReason::RequireFailed);
         assert_eq!((world.outcome(0).failed(), world.outcome(1)), (true, blocked));
-        assert_eq!(world.run.owed_refresh(), owed);
+        assert_eq!(world.run.pending_refreshes(), pending);
     }
 }
 
@@ -461,7 +461,7 @@ fn s43_a_wait_that_is_canceled_remembers_what_its_tries_touched() {
     world.send(Event::Applied { node: A, result: HURT });
     world.send(Event::Cancel);
     assert_eq!(world.outcome(0), Outcome::Interrupted { touched: true });
-    assert_eq!(world.run.owed_refresh(), ids(&[1]));
+    assert_eq!(world.run.pending_refreshes(), ids(&[1]));
 }
 
 #[test]

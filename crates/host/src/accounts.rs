@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const REMEMBERED: Duration = Duration::from_secs(2);
-const BOOKS: [&str; 3] = ["/etc/passwd", "/etc/group", "/etc/nsswitch.conf"];
+const ACCOUNT_FILES: [&str; 3] = ["/etc/passwd", "/etc/group", "/etc/nsswitch.conf"];
 
 /// Commands of this process that have ended.
 static ENDED: AtomicU64 = AtomicU64::new(0);
@@ -29,7 +29,7 @@ pub(crate) fn a_command_ended() {
 struct Stamp {
     ended: u64,
     /// Inode, size, and times of the last change of each.
-    books: [Option<(u64, u64, i64, i64)>; BOOKS.len()],
+    account_files: [Option<(u64, u64, i64, i64)>; ACCOUNT_FILES.len()],
 }
 
 impl Stamp {
@@ -38,7 +38,7 @@ impl Stamp {
             let meta = std::fs::metadata(path).ok()?;
             Some((meta.ino(), meta.size(), meta.ctime(), meta.ctime_nsec()))
         };
-        Stamp { ended: ENDED.load(Ordering::SeqCst), books: BOOKS.map(of) }
+        Stamp { ended: ENDED.load(Ordering::SeqCst), account_files: ACCOUNT_FILES.map(of) }
     }
 }
 

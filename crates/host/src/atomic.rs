@@ -2,7 +2,7 @@
 //!
 //! The order is what makes it safe: a temp file beside the target with mode 0600, content, the extended
 //! attributes that belong to the place (SELinux label, ACL), owner, mode, fsync, rename, fsync of the
-//! directory, all of it in a directory that is held open (see [`crate::anchor`]). A reader sees the old file
+//! directory, all of it in a directory that is held open (see [`crate::no_follow`]). A reader sees the old file
 //! or the new one, complete with owner and mode, and a crash leaves one of the two. On any error the temp file
 //! is removed.
 //!
@@ -11,10 +11,10 @@
 //! followed, so a name that somebody prepared gains them nothing. Directories, links, pipes and devices come
 //! about the same way.
 
-use crate::anchor::{self, Place};
 use crate::digest::sha256_hex;
 use crate::fault::{Fault, FaultKind};
 use crate::files::{NewFile, Owner, Special};
+use crate::no_follow::{self, Parent};
 use crate::xattrs::{self, Lost, Xattrs};
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Uid};
 use rustix::io::Errno;
@@ -30,9 +30,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// What temp files of ours are called, so that a human who finds one after a power cut knows whose it is.
 const PREFIX: &str = ".zester-";
 
-/// What is put back where it `former`ly stood has the extended attributes that it had.
-pub(crate) fn put_file(path: &Path, new: &NewFile<'_>, former: Option<&Xattrs>) -> Result<Lost, Fault> {
-    let failed = |doing: &str, error: Errno| anchor::failed(doing, path, error);
+/// What is put back where it `image`ly stood has the extended attributes that it had.
+pub(crate) fn put_file(path: &Path, new: &NewFile<'_>, image: Option<&Xattrs>) -> Result<Lost, Fault> {
+    let failed = |doing: &str, error: Errno| no_follow::failed(doing, path, error);
     let place = beside_to_sync(path)?;
     let temp = Temp::of(&place);
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -40,18 +40,18 @@ pub(crate) fn put_file(path: &Path, new: &NewFile<'_>, former: Option<&Xattrs>) 
     let made = temp.make(|name| rustix::fs::openat(&place.directory, name, flags, closed));
     let mut file = File::from(made.map_err(|error| failed("create a temp file beside", error))?);
     file.write_all(new.content).map_err(|error| Fault::io("write", path, error))?;
-    if former.is_some() {
+    if image.is_some() {
         let stripped = xattrs::strip_inherited(|name| rustix::fs::fremovexattr(&file, name));
         stripped.map_err(|error| failed("set owner and mode of", error))?;
     }
     copy_attributes(&place, &file).map_err(|error| failed("carry over the access list of", error))?;
-    let lost = furnish(&file, new.owner, new.mode, former);
+    let lost = furnish(&file, new.owner, new.mode, image);
     let lost = lost.map_err(|error| failed("set owner and mode of", error))?;
     file.sync_all().map_err(|error| Fault::io("write", path, error))?;
     match temp.replace() {
         Ok(()) => sync_directory(path, &place.directory).map(|()| lost).map_err(Fault::touched),
         // A bind-mounted file, as containers have for /etc/hosts: it cannot be replaced, only rewritten.
-        Err(Errno::BUSY) => write_in_place(path, &place, new, former),
+        Err(Errno::BUSY) => write_in_place(path, &place, new, image),
         Err(error) => Err(failed("put in place", error)),
     }
 }
@@ -62,19 +62,19 @@ pub(crate) fn put_link(
     path: &Path,
     target: &Path,
     owner: Option<Owner>,
-    former: &Xattrs,
+    image: &Xattrs,
 ) -> Result<Lost, Fault> {
     let place = beside_to_sync(path)?;
     let temp = Temp::of(&place);
     let made = temp.make(|name| rustix::fs::symlinkat(target, &place.directory, name));
-    made.map_err(|error| anchor::failed("create the link", path, error))?;
+    made.map_err(|error| no_follow::failed("create the link", path, error))?;
     let owned = owner.map_or(Ok(()), |owner| chown(&place.directory, &temp.name, owner));
-    let furnished = owned.and_then(|()| match former.is_empty() {
+    let furnished = owned.and_then(|()| match image.is_empty() {
         true => Ok(Lost::new()),
-        false => Ok(xattrs::set(&held(&place.directory, &temp.name)?, former)),
+        false => Ok(xattrs::set(&held(&place.directory, &temp.name)?, image)),
     });
     let moved = furnished.and_then(|lost| temp.replace().map(|()| lost));
-    let lost = moved.map_err(|error| anchor::failed("put in place the link", path, error))?;
+    let lost = moved.map_err(|error| no_follow::failed("put in place the link", path, error))?;
     sync_directory(path, &place.directory).map(|()| lost).map_err(Fault::touched)
 }
 
@@ -83,9 +83,9 @@ pub(crate) fn make_directory(
     path: &Path,
     mode: u32,
     owner: Owner,
-    former: Option<&Xattrs>,
+    image: Option<&Xattrs>,
 ) -> Result<Lost, Fault> {
-    let failed = |error: Errno| anchor::failed("create the directory", path, error);
+    let failed = |error: Errno| no_follow::failed("create the directory", path, error);
     let place = beside(path, OFlags::PATH)?;
     let temp = Temp::of(&place);
     let lost = Cell::new(Lost::new());
@@ -93,10 +93,10 @@ pub(crate) fn make_directory(
         rustix::fs::mkdirat(&place.directory, name, Mode::from_raw_mode(0o700))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let made = File::from(rustix::fs::openat(&place.directory, name, flags, Mode::empty())?);
-        if former.is_some() {
+        if image.is_some() {
             xattrs::strip_inherited(|name| rustix::fs::fremovexattr(&made, name))?;
         }
-        lost.set(furnish(&made, owner, mode, former)?);
+        lost.set(furnish(&made, owner, mode, image)?);
         Ok(())
     };
     temp.make_new(furnished, AtFlags::REMOVEDIR).map_err(failed)?;
@@ -109,9 +109,9 @@ pub(crate) fn make_special(
     special: Special,
     mode: u32,
     owner: Owner,
-    former: Option<&Xattrs>,
+    image: Option<&Xattrs>,
 ) -> Result<Lost, Fault> {
-    let failed = |error: Errno| anchor::failed(&format!("create {}", special.article()), path, error);
+    let failed = |error: Errno| no_follow::failed(&format!("create {}", special.article()), path, error);
     let (sort, device) = match special {
         Special::Pipe => (FileType::Fifo, 0),
         Special::Block { major, minor } => (FileType::BlockDevice, rustix::fs::makedev(major, minor)),
@@ -126,12 +126,12 @@ pub(crate) fn make_special(
         rustix::fs::mknodat(&place.directory, name, sort, closed, device)?;
         let held = held(&place.directory, name)?;
         chown(&place.directory, name, owner)?;
-        let Some(former) = former else { return anchor::set_mode(&held, mode) };
-        xattrs::strip_inherited(|name| rustix::fs::removexattr(anchor::magic(&held), name))?;
-        anchor::set_mode(&held, former.mode_without_list(mode))?;
-        let unset = xattrs::set(&held, former);
-        if former.list_in_force(&unset) {
-            anchor::set_mode(&held, mode)?;
+        let Some(image) = image else { return no_follow::set_mode(&held, mode) };
+        xattrs::strip_inherited(|name| rustix::fs::removexattr(no_follow::proc_fd_path(&held), name))?;
+        no_follow::set_mode(&held, image.mode_without_list(mode))?;
+        let unset = xattrs::set(&held, image);
+        if image.list_in_force(&unset) {
+            no_follow::set_mode(&held, mode)?;
         }
         lost.set(unset);
         Ok(())
@@ -148,24 +148,25 @@ fn held(directory: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
 
 /// Removes what a put at this path left behind when it was killed.
 pub(crate) fn sweep(path: &Path) -> Result<(), Fault> {
-    let failed = |error: Errno| anchor::failed("remove what was left beside", path, error);
-    match anchor::hold(path, OFlags::PATH) {
+    let failed = |error: Errno| no_follow::failed("remove what was left beside", path, error);
+    match no_follow::open_parent(path, OFlags::PATH) {
         Ok(place) => Temp::of(&place).sweep().map_err(failed),
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
         Err(error) => Err(failed(error)),
     }
 }
 
-fn beside(path: &Path, access: OFlags) -> Result<Place<'_>, Fault> {
+fn beside(path: &Path, access: OFlags) -> Result<Parent<'_>, Fault> {
     if path.parent().is_none() {
         return Err(Fault::new(FaultKind::InTheWay, "`/` is a directory and cannot be replaced"));
     }
-    anchor::hold(path, access).map_err(|error| anchor::failed("create a temp file beside", path, error))
+    no_follow::open_parent(path, access)
+        .map_err(|error| no_follow::failed("create a temp file beside", path, error))
 }
 
 /// The same, held so that it can be synced, where we may read it: who may only write in it can do without.
-fn beside_to_sync(path: &Path) -> Result<Place<'_>, Fault> {
-    match anchor::hold(path, OFlags::RDONLY) {
+fn beside_to_sync(path: &Path) -> Result<Parent<'_>, Fault> {
+    match no_follow::open_parent(path, OFlags::RDONLY) {
         Ok(place) if path.parent().is_some() => Ok(place),
         _ => beside(path, OFlags::PATH),
     }
@@ -173,7 +174,7 @@ fn beside_to_sync(path: &Path) -> Result<Place<'_>, Fault> {
 
 /// The one name under which a place is prepared, held alone; what is left under it goes at the end.
 struct Temp<'a> {
-    place: &'a Place<'a>,
+    place: &'a Parent<'a>,
     name: std::ffi::OsString,
     /// Something of ours may stand under it.
     begun: Cell<bool>,
@@ -181,7 +182,7 @@ struct Temp<'a> {
 }
 
 impl<'a> Temp<'a> {
-    fn of(place: &'a Place<'a>) -> Temp<'a> {
+    fn of(place: &'a Parent<'a>) -> Temp<'a> {
         let digest = sha256_hex(place.name.as_bytes());
         let name = format!("{PREFIX}{}", digest.get(..16).unwrap_or(&digest));
         let alone = alone(&name);
@@ -272,9 +273,9 @@ fn own(file: &File, owner: Owner, mode: u32) -> rustix::io::Result<()> {
 }
 
 /// Owner, mode, and what it had besides.
-fn furnish(file: &File, owner: Owner, mode: u32, former: Option<&Xattrs>) -> rustix::io::Result<Lost> {
-    own(file, owner, former.map_or(mode, |former| former.mode_without_list(mode)))?;
-    xattrs::put_back(file, mode, former)
+fn furnish(file: &File, owner: Owner, mode: u32, image: Option<&Xattrs>) -> rustix::io::Result<Lost> {
+    own(file, owner, image.map_or(mode, |image| image.mode_without_list(mode)))?;
+    xattrs::put_back(file, mode, image)
 }
 
 /// Of the name itself, links not followed.
@@ -285,9 +286,9 @@ pub(crate) fn chown(directory: &OwnedFd, name: &OsStr, owner: Owner) -> rustix::
 
 /// Best effort: many file systems have none, and a label that may not be copied (another namespace) must not
 /// stop the write. An access list must: without it the mode means something else.
-fn copy_attributes(from: &Place<'_>, to: &File) -> rustix::io::Result<()> {
+fn copy_attributes(from: &Parent<'_>, to: &File) -> rustix::io::Result<()> {
     let Ok(held) = held(&from.directory, from.name) else { return Ok(()) };
-    let held = anchor::magic(&held);
+    let held = no_follow::proc_fd_path(&held);
     let mut names = [0_u8; 65_536];
     let Ok(length) = rustix::fs::listxattr(&*held, &mut names[..]) else { return Ok(()) };
     for name in names[..length].split(|byte| *byte == 0).filter(|name| xattrs::carried(name)) {
@@ -307,9 +308,9 @@ fn copy_attributes(from: &Place<'_>, to: &File) -> rustix::io::Result<()> {
 
 fn write_in_place(
     path: &Path,
-    place: &Place<'_>,
+    place: &Parent<'_>,
     new: &NewFile<'_>,
-    former: Option<&Xattrs>,
+    image: Option<&Xattrs>,
 ) -> Result<Lost, Fault> {
     let failed = |error: std::io::Error| Fault::io("rewrite in place (it is a mount point)", path, error);
     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -318,7 +319,7 @@ fn write_in_place(
     let mut write = || {
         file.write_all(new.content)?;
         file.set_len(new.content.len() as u64)?;
-        let lost = furnish(&file, new.owner, new.mode, former)?;
+        let lost = furnish(&file, new.owner, new.mode, image)?;
         file.sync_all().map(|()| lost)
     };
     write().map_err(|error| failed(error).touched())
@@ -336,22 +337,22 @@ fn sync_directory(path: &Path, directory: &OwnedFd) -> Result<(), Fault> {
 }
 
 /// What sort of thing `stat` says it is.
-pub(crate) fn sort_of(stat: &rustix::fs::Stat) -> crate::files::Sort {
-    use crate::files::Sort;
+pub(crate) fn kind_of(stat: &rustix::fs::Stat) -> crate::files::FileKind {
+    use crate::files::FileKind;
     let device = || (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
     match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => Sort::File,
-        FileType::Directory => Sort::Directory,
-        FileType::Symlink => Sort::Link,
-        FileType::Fifo => Sort::Special(Special::Pipe),
+        FileType::RegularFile => FileKind::File,
+        FileType::Directory => FileKind::Directory,
+        FileType::Symlink => FileKind::Link,
+        FileType::Fifo => FileKind::Special(Special::Pipe),
         FileType::BlockDevice => {
             let (major, minor) = device();
-            Sort::Special(Special::Block { major, minor })
+            FileKind::Special(Special::Block { major, minor })
         }
         FileType::CharacterDevice => {
             let (major, minor) = device();
-            Sort::Special(Special::Character { major, minor })
+            FileKind::Special(Special::Character { major, minor })
         }
-        _ => Sort::Special(Special::Socket),
+        _ => FileKind::Special(Special::Socket),
     }
 }

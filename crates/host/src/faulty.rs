@@ -4,7 +4,9 @@
 //! then, it must end in a [`Fault`] and leave nothing half done.
 
 use crate::fault::{Fault, FaultKind};
-use crate::files::{Act, Foreseen, Former, Group, HostRead, HostWrite, Meta, NewFile, Owner, Special, User};
+use crate::files::{
+    Act, BeforeImage, Group, HostRead, HostWrite, Meta, NewFile, Owner, PredictedPackage, Special, User,
+};
 use crate::process::{BoxFuture, Exit, Launch, OutputSink, Processes};
 use crate::xattrs::{Lost, Xattrs};
 use std::ffi::OsString;
@@ -16,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
     /// Only counts.
-    Nothing,
+    EmptyHost,
     /// This call fails, all others work.
     Once(usize),
     /// This call and all after it fail: what a crash or a power cut looks like from the disk.
@@ -50,7 +52,7 @@ impl<'a> Faulty<'a> {
     fn call(&self, name: &str) -> Result<(), Fault> {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         let fails = match self.plan {
-            Plan::Nothing => false,
+            Plan::EmptyHost => false,
             Plan::Once(chosen) => number == chosen,
             Plan::From(chosen) => number >= chosen,
         };
@@ -108,8 +110,8 @@ impl HostRead for Faulty<'_> {
     fn may(&self, path: &Path, act: Act) -> Result<(), Fault> {
         self.files.may(path, act)
     }
-    fn package_foreseen(&self, name: &str) -> Option<Foreseen> {
-        self.files.package_foreseen(name)
+    fn predicted_package(&self, name: &str) -> Option<PredictedPackage> {
+        self.files.predicted_package(name)
     }
 }
 
@@ -133,9 +135,9 @@ impl HostWrite for Faulty<'_> {
         self.call("put_link")?;
         self.files.put_link(path, target, owner)
     }
-    fn bring_back(&self, path: &Path, former: &Former<'_>) -> Result<Lost, Fault> {
+    fn restore(&self, path: &Path, image: &BeforeImage<'_>) -> Result<Lost, Fault> {
         self.call("bring_back")?;
-        self.files.bring_back(path, former)
+        self.files.restore(path, image)
     }
     fn set_xattrs(&self, path: &Path, xattrs: &Xattrs) -> Result<Lost, Fault> {
         self.call("set_xattrs")?;

@@ -5,9 +5,9 @@ use crate::xattrs::{Lost, Xattrs};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// What sort of thing a path is.
+/// What kind of file a path is.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Sort {
+pub enum FileKind {
     File,
     Directory,
     Link,
@@ -47,7 +47,7 @@ impl Special {
 /// What `lstat` tells, as far as states care.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meta {
-    pub sort: Sort,
+    pub kind: FileKind,
     /// Permission bits, `0o7777` at most.
     pub mode: u32,
     pub uid: u32,
@@ -80,7 +80,7 @@ pub struct Group {
 
 /// What a rehearsal knows about a package before any package manager does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Foreseen {
+pub enum PredictedPackage {
     /// Would be installed, with its version where that is known.
     Installed(Option<String>),
     Removed,
@@ -109,7 +109,7 @@ pub struct NewFile<'a> {
 
 /// Something that stood at a path and comes back, complete with its extended attributes.
 #[derive(Clone, Debug)]
-pub struct Former<'a> {
+pub struct BeforeImage<'a> {
     pub body: Body<'a>,
     /// Links have none.
     pub mode: u32,
@@ -169,7 +169,7 @@ pub trait HostRead: Send + Sync {
     }
     /// The version of a package that an earlier state of a rehearsal would install; the real machine foresees
     /// nothing.
-    fn package_foreseen(&self, _name: &str) -> Option<Foreseen> {
+    fn predicted_package(&self, _name: &str) -> Option<PredictedPackage> {
         None
     }
 }
@@ -189,7 +189,7 @@ pub trait HostWrite: HostRead {
     fn put_link(&self, path: &Path, target: &Path, owner: Owner) -> Result<(), Fault>;
     /// Puts back what stood there, under the same rules as what is put or made anew. Where its access list is among what
     /// could not be put back, it is closed to its group.
-    fn bring_back(&self, path: &Path, former: &Former<'_>) -> Result<Lost, Fault>;
+    fn restore(&self, path: &Path, image: &BeforeImage<'_>) -> Result<Lost, Fault>;
     /// Of the thing itself, links not followed; those that are not named stay.
     fn set_xattrs(&self, path: &Path, xattrs: &Xattrs) -> Result<Lost, Fault>;
     fn set_mode(&self, path: &Path, mode: u32) -> Result<(), Fault>;

@@ -6,25 +6,27 @@
 //!
 //! Four hosts implement the files half: [`real::Real`] is this machine; [`overlay::Overlay`] keeps writes in
 //! memory above any other host, which serves a rehearsal (S-30) and the tests alike; [`faulty::Faulty`] makes
-//! one chosen call fail; [`Noting`] remembers whether anything was changed through it.
+//! one chosen call fail; [`ChangeTracker`] remembers whether anything was changed through it.
 
 mod accounts;
-mod anchor;
 mod atomic;
+mod change_tracker;
 pub mod digest;
 pub mod fault;
 pub mod faulty;
 pub mod files;
-mod missing;
-mod noting;
+mod miss_tracker;
+mod no_follow;
 pub mod overlay;
 pub mod process;
 pub mod real;
 mod xattrs;
 
+pub use change_tracker::ChangeTracker;
 pub use fault::{Fault, FaultKind};
-pub use files::{Act, Body, Former, Group, HostRead, HostWrite, Meta, NewFile, Owner, Sort, Special, User};
-pub use missing::Missing;
-pub use noting::Noting;
+pub use files::{
+    Act, BeforeImage, Body, FileKind, Group, HostRead, HostWrite, Meta, NewFile, Owner, Special, User,
+};
+pub use miss_tracker::MissTracker;
 pub use process::{BoxFuture, Captured, Exit, Launch, OutputSink, Processes, Program, Query, Question};
 pub use xattrs::{Lost, Xattrs};

@@ -2,24 +2,25 @@
 //!
 //! It serves two ends with one implementation. In a rehearsal it lies above the real machine and collects
 //! what the states would do, so that what an earlier state would create counts as there (S-30). In tests it
-//! lies above [`Nothing`] and is a whole machine of its own, with [`Overlay::snapshot`] to compare before and
+//! lies above [`EmptyHost`] and is a whole machine of its own, with [`Overlay::snapshot`] to compare before and
 //! after.
 //!
 //! Paths mean what they mean on Linux: parents must exist and be directories, links are followed inside a
 //! path, a directory that is not empty cannot be removed.
 
-mod nothing;
+mod empty_host;
 mod resolve;
 mod snapshot;
 
-pub use nothing::Nothing;
+pub use empty_host::EmptyHost;
 
 use crate::fault::{Fault, FaultKind};
 use crate::files::{
-    Act, Body, Foreseen, Former, Group, HostRead, HostWrite, Meta, NewFile, Owner, Sort, Special, User,
+    Act, BeforeImage, Body, FileKind, Group, HostRead, HostWrite, Meta, NewFile, Owner, PredictedPackage,
+    Special, User,
 };
 use crate::xattrs::{Lost, Xattrs};
-use resolve::{Found, Place};
+use resolve::{Layer, Place};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -27,8 +28,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What the overlay holds in place of what lies below it.
 #[derive(Clone, Debug)]
-enum Entry {
-    Gone,
+enum UpperEntry {
+    Whiteout,
     /// `opaque`: nothing of the host below shows through, because the directory is a new one.
     Dir {
         attributes: Attributes,
@@ -48,14 +49,14 @@ enum Entry {
     },
 }
 
-impl Entry {
+impl UpperEntry {
     fn attributes(&self) -> Option<&Attributes> {
         match self {
-            Entry::Gone => None,
-            Entry::Dir { attributes, .. }
-            | Entry::File { attributes, .. }
-            | Entry::Link { attributes, .. }
-            | Entry::Special { attributes, .. } => Some(attributes),
+            UpperEntry::Whiteout => None,
+            UpperEntry::Dir { attributes, .. }
+            | UpperEntry::File { attributes, .. }
+            | UpperEntry::Link { attributes, .. }
+            | UpperEntry::Special { attributes, .. } => Some(attributes),
         }
     }
 }
@@ -73,48 +74,50 @@ struct Attributes {
 enum Content {
     Own(Arc<[u8]>),
     /// Still the file of the host below, under its path there: a changed mode copies no content.
-    Below(PathBuf, u64),
+    Lower(PathBuf, u64),
 }
 
 #[derive(Default)]
 struct Written {
-    entries: BTreeMap<PathBuf, Entry>,
+    entries: BTreeMap<PathBuf, UpperEntry>,
     users: HashMap<String, User>,
     groups: HashMap<String, Group>,
-    packages: HashMap<String, Foreseen>,
+    packages: HashMap<String, PredictedPackage>,
 }
 
 /// Copy-on-write above another host.
 pub struct Overlay {
-    below: Arc<dyn HostRead>,
+    lower: Arc<dyn HostRead>,
     written: Mutex<Written>,
 }
 
 impl Overlay {
-    pub fn above(below: Arc<dyn HostRead>) -> Overlay {
-        Overlay { below, written: Mutex::new(Written::default()) }
+    pub fn over(lower: Arc<dyn HostRead>) -> Overlay {
+        Overlay { lower, written: Mutex::new(Written::default()) }
     }
 
     /// A machine with an empty `/` that belongs to root, who runs it.
     pub fn empty() -> Overlay {
-        Overlay::above(Arc::new(Nothing))
+        Overlay::over(Arc::new(EmptyHost))
     }
 
-    pub fn foresee_user(&self, user: User) {
+    pub fn predict_user(&self, user: User) {
         self.written().users.insert(user.name.clone(), user);
     }
 
-    pub fn foresee_group(&self, group: Group) {
+    pub fn predict_group(&self, group: Group) {
         self.written().groups.insert(group.name.clone(), group);
     }
 
     /// Notes that a package would be installed (with a version, where one is known).
-    pub fn foresee_package(&self, name: &str, version: Option<&str>) {
-        self.written().packages.insert(name.to_string(), Foreseen::Installed(version.map(str::to_string)));
+    pub fn predict_package(&self, name: &str, version: Option<&str>) {
+        self.written()
+            .packages
+            .insert(name.to_string(), PredictedPackage::Installed(version.map(str::to_string)));
     }
 
-    pub fn foresee_package_removed(&self, name: &str) {
-        self.written().packages.insert(name.to_string(), Foreseen::Removed);
+    pub fn predict_package_removed(&self, name: &str) {
+        self.written().packages.insert(name.to_string(), PredictedPackage::Removed);
     }
 
     fn written(&self) -> MutexGuard<'_, Written> {
@@ -127,21 +130,21 @@ impl Overlay {
         self.written().entries.is_empty()
     }
 
-    fn put(&self, place: &Place, entry: Entry) {
+    fn put(&self, place: &Place, entry: UpperEntry) {
         self.written().entries.insert(place.path.clone(), entry);
     }
 
     /// Where a new thing may be put: the parent is there and a directory.
     fn place(&self, doing: &str, path: &Path) -> Result<Place, Fault> {
         let written = self.written();
-        let place = resolve::resolve(&*self.below, &written.entries, path, false)?;
+        let place = resolve::resolve(&*self.lower, &written.entries, path, false)?;
         match &place {
             Some(place) => Ok(place.clone()),
             None => Err(Fault::io(doing, path, std::io::ErrorKind::NotFound.into())),
         }
     }
 
-    fn existing(&self, doing: &str, path: &Path) -> Result<(Place, Found), Fault> {
+    fn existing(&self, doing: &str, path: &Path) -> Result<(Place, Layer), Fault> {
         let place = self.place(doing, path)?;
         match place.found.clone() {
             Some(found) => Ok((place, found)),
@@ -151,19 +154,19 @@ impl Overlay {
 
     fn find(&self, path: &Path, follow: bool) -> Result<Option<Place>, Fault> {
         let written = self.written();
-        resolve::resolve(&*self.below, &written.entries, path, follow)
+        resolve::resolve(&*self.lower, &written.entries, path, follow)
     }
 
     /// Copies what is there into the overlay with other attributes.
     fn change(&self, doing: &str, path: &Path, edit: impl FnOnce(&mut Attributes)) -> Result<(), Fault> {
         let (place, found) = self.existing(doing, path)?;
-        let mut entry = found.into_entry(&*self.below, &place.path)?;
+        let mut entry = found.into_entry(&*self.lower, &place.path)?;
         match &mut entry {
-            Entry::Gone => {}
-            Entry::Dir { attributes, .. }
-            | Entry::File { attributes, .. }
-            | Entry::Link { attributes, .. }
-            | Entry::Special { attributes, .. } => {
+            UpperEntry::Whiteout => {}
+            UpperEntry::Dir { attributes, .. }
+            | UpperEntry::File { attributes, .. }
+            | UpperEntry::Link { attributes, .. }
+            | UpperEntry::Special { attributes, .. } => {
                 edit(attributes);
             }
         }
@@ -171,10 +174,10 @@ impl Overlay {
         Ok(())
     }
 
-    fn xattrs_of(&self, place: &Place, found: Option<&Found>) -> Result<Xattrs, Fault> {
+    fn xattrs_of(&self, place: &Place, found: Option<&Layer>) -> Result<Xattrs, Fault> {
         match found {
-            Some(Found::Below(_)) => self.below.xattrs(&place.path),
-            Some(Found::Above(entry)) => {
+            Some(Layer::Lower(_)) => self.lower.xattrs(&place.path),
+            Some(Layer::Upper(entry)) => {
                 Ok(entry.attributes().map(|attributes| attributes.xattrs.clone()).unwrap_or_default())
             }
             None => Ok(Xattrs::default()),
@@ -182,10 +185,10 @@ impl Overlay {
     }
 
     fn names_in(&self, place: &Place) -> Result<Vec<OsString>, Fault> {
-        let opaque = matches!(&place.found, Some(Found::Above(Entry::Dir { opaque: true, .. })));
+        let opaque = matches!(&place.found, Some(Layer::Upper(UpperEntry::Dir { opaque: true, .. })));
         let mut names: BTreeSet<OsString> = BTreeSet::new();
         if !opaque {
-            names.extend(self.below.list(&place.path)?);
+            names.extend(self.lower.list(&place.path)?);
         }
         let written = self.written();
         for (path, entry) in written.entries.range(place.path.clone()..) {
@@ -197,7 +200,7 @@ impl Overlay {
             }
             let Some(name) = path.file_name() else { continue };
             match entry {
-                Entry::Gone => names.remove(name),
+                UpperEntry::Whiteout => names.remove(name),
                 _ => names.insert(name.to_os_string()),
             };
         }
@@ -225,9 +228,9 @@ impl Attributes {
         Attributes { mode: meta.mode, owner, atime_ns: meta.atime_ns, mtime_ns: meta.mtime_ns, xattrs }
     }
 
-    fn meta(&self, sort: Sort, size: u64) -> Meta {
+    fn meta(&self, kind: FileKind, size: u64) -> Meta {
         Meta {
-            sort,
+            kind,
             mode: self.mode,
             uid: self.owner.uid,
             gid: self.owner.gid,
@@ -246,11 +249,11 @@ impl HostRead for Overlay {
 
     fn real_path(&self, path: &Path) -> Result<PathBuf, Fault> {
         if self.untouched() {
-            return self.below.real_path(path);
+            return self.lower.real_path(path);
         }
-        for above in path.ancestors().skip(1) {
-            if let Some(Place { path: real, found: Some(_) }) = self.find(above, true)? {
-                return Ok(path.strip_prefix(above).map_or(real.clone(), |rest| real.join(rest)));
+        for ancestor in path.ancestors().skip(1) {
+            if let Some(Place { path: real, found: Some(_) }) = self.find(ancestor, true)? {
+                return Ok(path.strip_prefix(ancestor).map_or(real.clone(), |rest| real.join(rest)));
             }
         }
         Ok(path.to_path_buf())
@@ -258,36 +261,36 @@ impl HostRead for Overlay {
 
     fn stat(&self, path: &Path) -> Result<Option<Meta>, Fault> {
         if self.untouched() {
-            return self.below.stat(path);
+            return self.lower.stat(path);
         }
         Ok(self.find(path, false)?.and_then(|place| place.found).map(|found| found.meta()))
     }
 
     fn stat_followed(&self, path: &Path) -> Result<Option<Meta>, Fault> {
         if self.untouched() {
-            return self.below.stat_followed(path);
+            return self.lower.stat_followed(path);
         }
         Ok(self.find(path, true)?.and_then(|place| place.found).map(|found| found.meta()))
     }
 
     fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, Fault> {
         if self.untouched() {
-            return self.below.read(path, limit);
+            return self.lower.read(path, limit);
         }
         let place = self.find(path, true)?;
         let missing = || Fault::io("read", path, std::io::ErrorKind::NotFound.into());
         let place = place.ok_or_else(missing)?;
         match place.found.ok_or_else(missing)? {
-            Found::Above(Entry::File { content: Content::Own(content), .. }) => {
+            Layer::Upper(UpperEntry::File { content: Content::Own(content), .. }) => {
                 if content.len() as u64 > limit {
                     return Err(crate::real::too_large(path, limit));
                 }
                 Ok(content.to_vec())
             }
-            Found::Above(Entry::File { content: Content::Below(below, _), .. }) => {
-                self.below.read(&below, limit)
+            Layer::Upper(UpperEntry::File { content: Content::Lower(lower, _), .. }) => {
+                self.lower.read(&lower, limit)
             }
-            Found::Below(meta) if meta.sort == Sort::File => self.below.read(&place.path, limit),
+            Layer::Lower(meta) if meta.kind == FileKind::File => self.lower.read(&place.path, limit),
             _ => Err(in_the_way("read", path, "it is not a file")),
         }
     }
@@ -295,19 +298,19 @@ impl HostRead for Overlay {
     fn read_link(&self, path: &Path) -> Result<PathBuf, Fault> {
         let (place, found) = self.existing("read the link", path)?;
         match found {
-            Found::Above(Entry::Link { target, .. }) => Ok(target),
-            Found::Below(_) => self.below.read_link(&place.path),
-            Found::Above(_) => Err(in_the_way("read the link", path, "it is not a link")),
+            Layer::Upper(UpperEntry::Link { target, .. }) => Ok(target),
+            Layer::Lower(_) => self.lower.read_link(&place.path),
+            Layer::Upper(_) => Err(in_the_way("read the link", path, "it is not a link")),
         }
     }
 
     fn list(&self, path: &Path) -> Result<Vec<OsString>, Fault> {
         if self.untouched() {
-            return self.below.list(path);
+            return self.lower.list(path);
         }
         let place = self.find(path, true)?;
         match place.filter(|place| place.found.is_some()) {
-            Some(place) if place.sort() == Some(Sort::Directory) => self.names_in(&place),
+            Some(place) if place.kind() == Some(FileKind::Directory) => self.names_in(&place),
             Some(_) => Err(in_the_way("list", path, "not a directory")),
             None => Err(Fault::io("list", path, std::io::ErrorKind::NotFound.into())),
         }
@@ -315,45 +318,45 @@ impl HostRead for Overlay {
 
     fn xattrs(&self, path: &Path) -> Result<Xattrs, Fault> {
         if self.untouched() {
-            return self.below.xattrs(path);
+            return self.lower.xattrs(path);
         }
         let (place, found) = self.existing("read the extended attributes of", path)?;
         self.xattrs_of(&place, Some(&found))
     }
 
     fn user(&self, name: &str) -> Result<Option<User>, Fault> {
-        let foreseen = self.written().users.get(name).cloned();
-        foreseen.map_or_else(|| self.below.user(name), |user| Ok(Some(user)))
+        let predicted = self.written().users.get(name).cloned();
+        predicted.map_or_else(|| self.lower.user(name), |user| Ok(Some(user)))
     }
 
     fn group(&self, name: &str) -> Result<Option<Group>, Fault> {
-        let foreseen = self.written().groups.get(name).cloned();
-        foreseen.map_or_else(|| self.below.group(name), |group| Ok(Some(group)))
+        let predicted = self.written().groups.get(name).cloned();
+        predicted.map_or_else(|| self.lower.group(name), |group| Ok(Some(group)))
     }
 
     fn me(&self) -> Owner {
-        self.below.me()
+        self.lower.me()
     }
 
     /// What an earlier state of the rehearsal would make or change is ours by then.
     fn may(&self, path: &Path, act: Act) -> Result<(), Fault> {
         // Whom we may give things to does not depend on what is foreseen.
         if self.untouched() || matches!(act, Act::New(_)) {
-            return self.below.may(path, act);
+            return self.lower.may(path, act);
         }
-        for above in path.ancestors().skip(usize::from(act == Act::Put)) {
-            match self.find(above, true)?.and_then(|place| place.found) {
-                Some(Found::Above(_)) => return Ok(()),
-                Some(Found::Below(_)) => return self.below.may(path, act),
+        for ancestor in path.ancestors().skip(usize::from(act == Act::Put)) {
+            match self.find(ancestor, true)?.and_then(|place| place.found) {
+                Some(Layer::Upper(_)) => return Ok(()),
+                Some(Layer::Lower(_)) => return self.lower.may(path, act),
                 None => {}
             }
         }
         Ok(())
     }
 
-    fn package_foreseen(&self, name: &str) -> Option<Foreseen> {
-        let foreseen = self.written().packages.get(name).cloned();
-        foreseen.or_else(|| self.below.package_foreseen(name))
+    fn predicted_package(&self, name: &str) -> Option<PredictedPackage> {
+        let predicted = self.written().packages.get(name).cloned();
+        predicted.or_else(|| self.lower.predicted_package(name))
     }
 }
 
@@ -368,18 +371,18 @@ impl HostWrite for Overlay {
         if place.found.is_some() {
             return Err(in_the_way(&doing, path, "file exists"));
         }
-        self.put(&place, Entry::Special { attributes: Attributes::new(mode, owner), special });
+        self.put(&place, UpperEntry::Special { attributes: Attributes::new(mode, owner), special });
         Ok(())
     }
 
     fn put_file(&self, path: &Path, file: &NewFile<'_>) -> Result<(), Fault> {
         let place = self.place("write", path)?;
-        if place.sort() == Some(Sort::Directory) {
+        if place.kind() == Some(FileKind::Directory) {
             return Err(in_the_way("write", path, "a directory is in the way"));
         }
         let xattrs = self.xattrs_of(&place, place.found.as_ref())?.carried();
         let attributes = Attributes { xattrs, ..Attributes::new(file.mode, file.owner) };
-        self.put(&place, Entry::File { attributes, content: Content::Own(file.content.into()) });
+        self.put(&place, UpperEntry::File { attributes, content: Content::Own(file.content.into()) });
         Ok(())
     }
 
@@ -388,22 +391,22 @@ impl HostWrite for Overlay {
         if place.found.is_some() {
             return Err(in_the_way("create the directory", path, "file exists"));
         }
-        self.put(&place, Entry::Dir { attributes: Attributes::new(mode, owner), opaque: true });
+        self.put(&place, UpperEntry::Dir { attributes: Attributes::new(mode, owner), opaque: true });
         Ok(())
     }
 
     fn put_link(&self, path: &Path, target: &Path, owner: Owner) -> Result<(), Fault> {
         let place = self.place("create the link", path)?;
-        if place.sort() == Some(Sort::Directory) {
+        if place.kind() == Some(FileKind::Directory) {
             return Err(in_the_way("create the link", path, "a directory is in the way"));
         }
         let attributes = Attributes::new(0o777, owner);
-        self.put(&place, Entry::Link { attributes, target: target.to_path_buf() });
+        self.put(&place, UpperEntry::Link { attributes, target: target.to_path_buf() });
         Ok(())
     }
 
-    fn bring_back(&self, path: &Path, former: &Former<'_>) -> Result<Lost, Fault> {
-        let Former { body, mode, owner, xattrs } = *former;
+    fn restore(&self, path: &Path, image: &BeforeImage<'_>) -> Result<Lost, Fault> {
+        let BeforeImage { body, mode, owner, xattrs } = *image;
         match body {
             Body::File(content) => self.put_file(path, &NewFile { content, mode, owner })?,
             Body::Directory => self.make_directory(path, mode, owner)?,
@@ -441,22 +444,22 @@ impl HostWrite for Overlay {
 
     fn remove_file(&self, path: &Path) -> Result<(), Fault> {
         let (place, _) = self.existing("remove", path)?;
-        if place.sort() == Some(Sort::Directory) {
+        if place.kind() == Some(FileKind::Directory) {
             return Err(in_the_way("remove", path, "is a directory"));
         }
-        self.put(&place, Entry::Gone);
+        self.put(&place, UpperEntry::Whiteout);
         Ok(())
     }
 
     fn remove_directory(&self, path: &Path) -> Result<(), Fault> {
         let (place, _) = self.existing("remove the directory", path)?;
-        if place.sort() != Some(Sort::Directory) {
+        if place.kind() != Some(FileKind::Directory) {
             return Err(in_the_way("remove the directory", path, "not a directory"));
         }
         if !self.names_in(&place)?.is_empty() {
             return Err(in_the_way("remove the directory", path, "directory not empty"));
         }
-        self.put(&place, Entry::Gone);
+        self.put(&place, UpperEntry::Whiteout);
         Ok(())
     }
 
@@ -474,19 +477,19 @@ impl HostWrite for Overlay {
         if target.path.starts_with(&place.path) {
             return Err(in_the_way("move to", to, "it lies inside what is moved"));
         }
-        let names = match place.sort() {
-            Some(Sort::Directory) => self.names_in(&place)?,
+        let names = match place.kind() {
+            Some(FileKind::Directory) => self.names_in(&place)?,
             _ => Vec::new(),
         };
-        let mut entry = found.into_entry(&*self.below, &place.path)?;
-        if let Entry::Dir { opaque, .. } = &mut entry {
+        let mut entry = found.into_entry(&*self.lower, &place.path)?;
+        if let UpperEntry::Dir { opaque, .. } = &mut entry {
             *opaque = true;
         }
         self.put(&target, entry);
         for name in names {
             self.rename(&from.join(&name), &to.join(&name))?;
         }
-        self.put(&place, Entry::Gone);
+        self.put(&place, UpperEntry::Whiteout);
         Ok(())
     }
 }

@@ -1,12 +1,12 @@
 //! This machine's files.
 
 use crate::accounts::Accounts;
-use crate::anchor;
 use crate::atomic;
 use crate::fault::{Fault, FaultKind};
 use crate::files::{
-    Act, Body, Former, Group, HostRead, HostWrite, Meta, NewFile, Owner, Sort, Special, User,
+    Act, BeforeImage, Body, FileKind, Group, HostRead, HostWrite, Meta, NewFile, Owner, Special, User,
 };
+use crate::no_follow;
 use crate::xattrs::{self, Lost, Xattrs};
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps};
 use rustix::io::Errno;
@@ -52,7 +52,7 @@ impl Real {
     fn open(&self, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
         match self.follows() {
             true => rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty()),
-            false => anchor::open(path, flags),
+            false => no_follow::open(path, flags),
         }
     }
 }
@@ -60,7 +60,7 @@ impl Real {
 fn meta_of(stat: &rustix::fs::Stat) -> Meta {
     let nanos = |seconds: i64, rest: u64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
     Meta {
-        sort: atomic::sort_of(stat),
+        kind: atomic::kind_of(stat),
         mode: stat.st_mode & 0o7777,
         uid: stat.st_uid,
         gid: stat.st_gid,
@@ -79,7 +79,7 @@ impl Real {
     fn failed(&self, doing: &str, path: &Path, error: Errno) -> Fault {
         match self.follows() {
             true => Fault::io(doing, path, error.into()),
-            false => anchor::failed(doing, path, error),
+            false => no_follow::failed(doing, path, error),
         }
     }
 }
@@ -137,7 +137,7 @@ impl Real {
 
     /// A read-only file system, or a file that may not change (`chattr +i`).
     fn unless_fixed(&self, doing: &str, path: &Path, there: &rustix::fs::Stat) -> Result<(), Fault> {
-        if !matches!(atomic::sort_of(there), Sort::File | Sort::Directory) {
+        if !matches!(atomic::kind_of(there), FileKind::File | FileKind::Directory) {
             return Ok(());
         }
         match self.access(path, Access::WRITE_OK) {
@@ -162,7 +162,7 @@ impl HostRead for Real {
 
     fn real_path(&self, path: &Path) -> Result<PathBuf, Fault> {
         let plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
-        if plain && anchor::hold(path, OFlags::PATH).is_ok() {
+        if plain && no_follow::open_parent(path, OFlags::PATH).is_ok() {
             return Ok(path.to_path_buf());
         }
         for above in path.ancestors().skip(1) {
@@ -178,7 +178,7 @@ impl HostRead for Real {
     fn stat(&self, path: &Path) -> Result<Option<Meta>, Fault> {
         let found = match self.follows() {
             true => rustix::fs::lstat(path),
-            false => anchor::hold(path, OFlags::PATH).and_then(|place| {
+            false => no_follow::open_parent(path, OFlags::PATH).and_then(|place| {
                 rustix::fs::statat(&place.directory, place.name, AtFlags::SYMLINK_NOFOLLOW)
             }),
         };
@@ -202,7 +202,7 @@ impl HostRead for Real {
         let opened = self.open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY);
         let mut file = File::from(opened.map_err(|error| self.failed("read", path, error))?);
         let stat = rustix::fs::fstat(&file).map_err(|error| Fault::io("read", path, error.into()))?;
-        if atomic::sort_of(&stat) != Sort::File {
+        if atomic::kind_of(&stat) != FileKind::File {
             return Err(Fault::new(
                 FaultKind::InTheWay,
                 format!("cannot read {}: it is not a file", path.display()),
@@ -222,9 +222,9 @@ impl HostRead for Real {
         if self.follows() {
             return std::fs::read_link(path).map_err(|error| Fault::io("read the link", path, error));
         }
-        let read = anchor::hold(path, OFlags::PATH)
+        let read = no_follow::open_parent(path, OFlags::PATH)
             .and_then(|place| rustix::fs::readlinkat(&place.directory, place.name, Vec::new()));
-        let target = read.map_err(|error| anchor::failed("read the link", path, error))?;
+        let target = read.map_err(|error| no_follow::failed("read the link", path, error))?;
         Ok(PathBuf::from(OsStr::from_bytes(target.as_bytes())))
     }
 
@@ -295,9 +295,9 @@ fn at(
     path: &Path,
     work: impl FnOnce(&OwnedFd, &OsStr) -> rustix::io::Result<()>,
 ) -> Result<(), Fault> {
-    let held = anchor::hold(path, OFlags::PATH);
+    let held = no_follow::open_parent(path, OFlags::PATH);
     held.and_then(|place| work(&place.directory, place.name))
-        .map_err(|error| anchor::failed(doing, path, error))
+        .map_err(|error| no_follow::failed(doing, path, error))
 }
 
 impl HostWrite for Real {
@@ -322,8 +322,8 @@ impl HostWrite for Real {
         atomic::put_link(path, target, owner, &Xattrs::default()).map(drop)
     }
 
-    fn bring_back(&self, path: &Path, former: &Former<'_>) -> Result<Lost, Fault> {
-        let Former { body, mode, owner, xattrs } = *former;
+    fn restore(&self, path: &Path, image: &BeforeImage<'_>) -> Result<Lost, Fault> {
+        let BeforeImage { body, mode, owner, xattrs } = *image;
         match body {
             Body::File(content) => atomic::put_file(path, &NewFile { content, mode, owner }, Some(xattrs)),
             Body::Directory => atomic::make_directory(path, mode, owner, Some(xattrs)),
@@ -333,8 +333,8 @@ impl HostWrite for Real {
     }
 
     fn set_xattrs(&self, path: &Path, xattrs: &Xattrs) -> Result<Lost, Fault> {
-        let held = anchor::open(path, OFlags::PATH | OFlags::NOFOLLOW);
-        let held = held.map_err(|error| anchor::failed("set the extended attributes of", path, error))?;
+        let held = no_follow::open(path, OFlags::PATH | OFlags::NOFOLLOW);
+        let held = held.map_err(|error| no_follow::failed("set the extended attributes of", path, error))?;
         Ok(xattrs::set(&held, xattrs))
     }
 
@@ -344,10 +344,10 @@ impl HostWrite for Real {
         at("set the mode of", path, |directory, name| {
             let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let held = rustix::fs::openat(directory, name, flags, Mode::empty())?;
-            if atomic::sort_of(&rustix::fs::fstat(&held)?) == Sort::Link {
+            if atomic::kind_of(&rustix::fs::fstat(&held)?) == FileKind::Link {
                 return Err(Errno::LOOP);
             }
-            anchor::set_mode(&held, mode)
+            no_follow::set_mode(&held, mode)
         })
     }
 
@@ -374,7 +374,7 @@ impl HostWrite for Real {
 
     fn rename(&self, from: &Path, to: &Path) -> Result<(), Fault> {
         at(&format!("move {} to", from.display()), to, |directory, name| {
-            let place = anchor::hold(from, OFlags::PATH)?;
+            let place = no_follow::open_parent(from, OFlags::PATH)?;
             rustix::fs::renameat_with(&place.directory, place.name, directory, name, RenameFlags::NOREPLACE)
         })
     }

@@ -4,8 +4,8 @@
 //! file that lost its list and kept its mode is open to whom it was closed. So a thing comes back closed to its group
 //! first, then with its list, and only then with its mode.
 
-use crate::anchor;
 use crate::files::Owner;
+use crate::no_follow;
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -175,15 +175,15 @@ impl Xattrs {
 
 /// Those of whatever is held, opened for reading or not at all.
 pub(crate) fn of(held: &OwnedFd, me: Owner) -> rustix::io::Result<Xattrs> {
-    let magic = anchor::magic(held);
+    let proc_fd_path = no_follow::proc_fd_path(held);
     read(
         me,
-        |names| match rustix::fs::listxattr(&*magic, &mut *names) {
+        |names| match rustix::fs::listxattr(&*proc_fd_path, &mut *names) {
             // Without /proc it takes a descriptor that is open.
             Err(Errno::NOENT) => rustix::fs::flistxattr(held, names),
             listed => listed,
         },
-        |name, value| match rustix::fs::getxattr(&*magic, name, &mut *value) {
+        |name, value| match rustix::fs::getxattr(&*proc_fd_path, name, &mut *value) {
             Err(Errno::NOENT) => rustix::fs::fgetxattr(held, name, value),
             got => got,
         },
@@ -234,16 +234,16 @@ fn read(
 
 /// Sets them on whatever is held.
 pub(crate) fn set(held: &OwnedFd, xattrs: &Xattrs) -> Lost {
-    let magic = anchor::magic(held);
-    xattrs.set(|name, value| rustix::fs::setxattr(&*magic, name, value, XattrFlags::empty()))
+    let proc_fd_path = no_follow::proc_fd_path(held);
+    xattrs.set(|name, value| rustix::fs::setxattr(&*proc_fd_path, name, value, XattrFlags::empty()))
 }
 
 /// Sets them on a new file or directory that has its owner and its [mode without a
 /// list](Xattrs::mode_without_list), and then its mode.
-pub(crate) fn put_back(file: &File, mode: u32, former: Option<&Xattrs>) -> rustix::io::Result<Lost> {
-    let Some(former) = former else { return Ok(Lost::new()) };
-    let lost = former.set(|name, value| rustix::fs::fsetxattr(file, name, value, XattrFlags::empty()));
-    if former.list_in_force(&lost) {
+pub(crate) fn put_back(file: &File, mode: u32, image: Option<&Xattrs>) -> rustix::io::Result<Lost> {
+    let Some(image) = image else { return Ok(Lost::new()) };
+    let lost = image.set(|name, value| rustix::fs::fsetxattr(file, name, value, XattrFlags::empty()));
+    if image.list_in_force(&lost) {
         rustix::fs::fchmod(file, rustix::fs::Mode::from_raw_mode(mode))?;
     }
     Ok(lost)

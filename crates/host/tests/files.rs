@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zester_host::overlay::Overlay;
 use zester_host::real::Real;
-use zester_host::{FaultKind, HostRead, HostWrite, NewFile, Sort};
+use zester_host::{FaultKind, FileKind, HostRead, HostWrite, NewFile};
 use zester_rule::rule;
 
 const LIMIT: u64 = 1 << 20;
@@ -21,7 +21,7 @@ fn everywhere(check: impl Fn(&dyn HostWrite, &Path)) {
     let real = tempfile::tempdir().unwrap();
     check(&Real::new(), real.path());
     let below = tempfile::tempdir().unwrap();
-    check(&Overlay::above(Arc::new(Real::new())), below.path());
+    check(&Overlay::over(Arc::new(Real::new())), below.path());
     assert_eq!(std::fs::read_dir(below.path()).unwrap().count(), 0, "an overlay writes nothing below");
     let memory = Overlay::empty();
     memory.make_directory("/t".as_ref(), 0o755, memory.me()).unwrap();
@@ -36,7 +36,7 @@ fn a_file_is_put_with_its_content_mode_and_owner() {
         host.put_file(&path, &file(host, "one", 0o640)).unwrap();
         host.put_file(&path, &file(host, "two", 0o4711)).unwrap();
         let meta = host.stat(&path).unwrap().unwrap();
-        assert_eq!((meta.sort, meta.mode, meta.size, meta.uid), (Sort::File, 0o4711, 3, host.me().uid));
+        assert_eq!((meta.kind, meta.mode, meta.size, meta.uid), (FileKind::File, 0o4711, 3, host.me().uid));
         assert_eq!(host.read(&path, LIMIT).unwrap(), b"two");
         assert_eq!(host.read(&path, 2).unwrap_err().kind, FaultKind::Unsupported);
         assert_eq!(host.list(dir).unwrap(), ["f"]);
@@ -66,8 +66,8 @@ fn links_are_followed_inside_a_path_and_at_its_end_only_when_asked() {
         host.put_link(&dir.join("gone"), "nowhere".as_ref(), host.me()).unwrap();
         assert_eq!(host.read(&dir.join("l/f"), LIMIT).unwrap(), b"inside");
         assert_eq!(host.read(&dir.join("m"), LIMIT).unwrap(), b"inside");
-        assert_eq!(host.stat(&dir.join("l")).unwrap().unwrap().sort, Sort::Link);
-        assert_eq!(host.stat_followed(&dir.join("l")).unwrap().unwrap().sort, Sort::Directory);
+        assert_eq!(host.stat(&dir.join("l")).unwrap().unwrap().kind, FileKind::Link);
+        assert_eq!(host.stat_followed(&dir.join("l")).unwrap().unwrap().kind, FileKind::Directory);
         assert_eq!(host.stat_followed(&dir.join("gone")).unwrap(), None);
         assert_eq!(host.read_link(&dir.join("l")).unwrap(), Path::new("d"));
         assert_eq!(host.list(&dir.join("l")).unwrap(), ["f"]);
@@ -124,7 +124,7 @@ fn mode_and_times_are_set_on_the_thing_itself() {
         assert_eq!((meta.mode, meta.mtime_ns, meta.atime_ns), (0o751, 2_000_000_001, 1_500_000_000));
         host.put_link(&dir.join("l"), "f".as_ref(), host.me()).unwrap();
         host.set_owner(&dir.join("l"), host.me()).unwrap();
-        assert_eq!(host.stat(&dir.join("l")).unwrap().unwrap().sort, Sort::Link);
+        assert_eq!(host.stat(&dir.join("l")).unwrap().unwrap().kind, FileKind::Link);
     });
 }
 
@@ -136,7 +136,7 @@ fn s30_an_overlay_hides_and_shows_what_lies_below() {
     std::fs::create_dir(path("d")).unwrap();
     std::fs::write(path("d/below"), "below").unwrap();
     std::os::unix::fs::symlink("d", path("l")).unwrap();
-    let host = Overlay::above(Arc::new(Real::new()));
+    let host = Overlay::over(Arc::new(Real::new()));
     assert_eq!(host.read(&path("l/below"), LIMIT).unwrap(), b"below");
     host.put_file(&path("l/above"), &file(&host, "above", 0o644)).unwrap();
     assert_eq!(host.list(&path("d")).unwrap(), ["above", "below"]);
@@ -185,7 +185,7 @@ fn what_is_no_file_is_not_read_and_does_not_hang() {
     let pipe = dir.path().join("pipe");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::from_bits_truncate(0o600)).unwrap();
     let host = Real::new();
-    assert_eq!(host.stat(&pipe).unwrap().unwrap().sort, Sort::Special(zester_host::Special::Pipe));
+    assert_eq!(host.stat(&pipe).unwrap().unwrap().kind, FileKind::Special(zester_host::Special::Pipe));
     assert_eq!(host.read(&pipe, LIMIT).unwrap_err().kind, FaultKind::InTheWay);
 }
 

@@ -3,12 +3,14 @@
 use crate::bind;
 use crate::catalog;
 use crate::claims::Claims;
-use crate::resource::{Applying, Change, Checking, Explanation, GuardSetting, Resource, Reverting, Vault};
+use crate::resource::{
+    Applying, BlobStore, Change, Checking, Explanation, GuardSetting, Resource, Reverting,
+};
 use serde_json::Value as Json;
 use std::any::Any;
 use std::sync::OnceLock;
 use zester_host::overlay::Overlay;
-use zester_host::{BoxFuture, Fault, FaultKind, HostRead, Noting};
+use zester_host::{BoxFuture, ChangeTracker, Fault, FaultKind, HostRead};
 use zester_model::catalog::Kind;
 use zester_model::diagnostic::Diagnostic;
 use zester_model::program::Param;
@@ -40,16 +42,21 @@ pub trait Bound: Send + Sync {
     fn kind(&self) -> &'static str;
     fn undoable(&self) -> bool;
     /// Whether its `check_cmd` passes before the change instead of after it.
-    fn proved_first(&self) -> bool;
+    fn check_cmd_first(&self) -> bool;
     /// Whether acting has effects that nobody can foresee in full.
-    fn unforeseen(&self) -> bool;
+    fn unpredictable(&self) -> bool;
     fn check<'a>(&'a self, cx: &'a Checking<'a>) -> BoxFuture<'a, Result<Option<Drift>, Fault>>;
     fn explain(&self, drift: &Drift, done: bool) -> Explanation;
-    fn preserve(&self, drift: &mut Drift, look: &dyn HostRead, vault: &dyn Vault) -> Result<(), Fault>;
+    fn save_before_image(
+        &self,
+        drift: &mut Drift,
+        host: &dyn HostRead,
+        blobs: &dyn BlobStore,
+    ) -> Result<(), Fault>;
     /// What the journal keeps, for [`crate::revert`].
     fn undo_record(&self, drift: &Drift) -> Result<Json, Fault>;
     fn apply<'a>(&'a self, drift: &'a Drift, cx: &'a Applying<'a>) -> BoxFuture<'a, Result<Change, Fault>>;
-    fn foresee(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault>;
+    fn predict(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault>;
     fn guard_setting(&self) -> GuardSetting;
     fn claims(&self) -> Claims;
 }
@@ -66,12 +73,12 @@ impl<R: Resource> Bound for Typed<R> {
         R::UNDOABLE
     }
 
-    fn proved_first(&self) -> bool {
-        R::PROVED_FIRST
+    fn check_cmd_first(&self) -> bool {
+        R::CHECK_CMD_FIRST
     }
 
-    fn unforeseen(&self) -> bool {
-        R::UNFORESEEN
+    fn unpredictable(&self) -> bool {
+        R::UNPREDICTABLE
     }
 
     fn check<'a>(&'a self, cx: &'a Checking<'a>) -> BoxFuture<'a, Result<Option<Drift>, Fault>> {
@@ -82,8 +89,13 @@ impl<R: Resource> Bound for Typed<R> {
         drift.get().map(|drift| self.0.explain(drift, done)).unwrap_or_default()
     }
 
-    fn preserve(&self, drift: &mut Drift, look: &dyn HostRead, vault: &dyn Vault) -> Result<(), Fault> {
-        self.0.preserve(drift.get_mut()?, look.without_links(), vault)
+    fn save_before_image(
+        &self,
+        drift: &mut Drift,
+        host: &dyn HostRead,
+        blobs: &dyn BlobStore,
+    ) -> Result<(), Fault> {
+        self.0.save_before_image(drift.get_mut()?, host.without_links(), blobs)
     }
 
     fn undo_record(&self, drift: &Drift) -> Result<Json, Fault> {
@@ -98,11 +110,11 @@ impl<R: Resource> Bound for Typed<R> {
                 return Err(Fault::canceled());
             }
             let cx = Applying {
-                touch: cx.touch.acting(),
+                host: cx.host.acting(),
                 scratch: cx.scratch.acting(),
                 processes: cx.processes,
                 cancel: cx.cancel,
-                proof: cx.proof,
+                candidate_check: cx.candidate_check,
                 live: cx.live.clone(),
                 log: cx.log.clone(),
             };
@@ -110,8 +122,8 @@ impl<R: Resource> Bound for Typed<R> {
         })
     }
 
-    fn foresee(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
-        self.0.foresee(drift.get()?, overlay)
+    fn predict(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
+        self.0.predict(drift.get()?, overlay)
     }
 
     fn guard_setting(&self) -> GuardSetting {
@@ -127,7 +139,7 @@ pub(crate) type Bind = fn(&[Param], Span) -> Result<Box<dyn Bound>, Vec<Diagnost
 pub(crate) type Revert = for<'a> fn(&'a Json, &'a Reverting<'a>) -> BoxFuture<'a, Result<Change, Fault>>;
 
 /// A registered kind.
-pub(crate) struct Entry {
+pub(crate) struct KindEntry {
     pub(crate) kind: &'static str,
     pub(crate) bind: Bind,
     pub(crate) revert: Revert,
@@ -136,9 +148,9 @@ pub(crate) struct Entry {
     pub(crate) schema: fn() -> Json,
 }
 
-impl Entry {
-    pub(crate) fn of<R: Resource>() -> Entry {
-        Entry {
+impl KindEntry {
+    pub(crate) fn of<R: Resource>() -> KindEntry {
+        KindEntry {
             kind: R::KIND,
             bind: |params, at| {
                 bind::read::<R>(params, at).map(|read| Box::new(Typed(read)) as Box<dyn Bound>)
@@ -164,15 +176,15 @@ fn revert_record<'a, R: Resource>(
                 format!("the undo record of {} cannot be read: {error}", R::KIND),
             )
         })?;
-        let noting = Noting::new(cx.touch);
-        let cx = Reverting { touch: &noting, ..*cx };
+        let tracker = ChangeTracker::new(cx.host);
+        let cx = Reverting { host: &tracker, ..*cx };
         let reverted = R::revert(&undo, &cx).await;
-        reverted.map_err(|fault| Fault { touched: fault.touched || noting.touched(), ..fault })
+        reverted.map_err(|fault| Fault { touched: fault.touched || tracker.touched(), ..fault })
     })
 }
 
 /// Every registered kind, made once.
-pub(crate) fn entries() -> &'static [Entry] {
-    static MADE: OnceLock<Vec<Entry>> = OnceLock::new();
+pub(crate) fn entries() -> &'static [KindEntry] {
+    static MADE: OnceLock<Vec<KindEntry>> = OnceLock::new();
     MADE.get_or_init(|| crate::ENTRIES.iter().map(|make| make()).collect())
 }

@@ -9,39 +9,39 @@ use std::path::{Component, Path, PathBuf};
 
 /// Something of the machine that one state can decide about as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Thing {
+pub enum ManagedItem {
     Path(PathBuf),
     Package(String),
     User(String),
     Group(String),
 }
 
-impl fmt::Display for Thing {
+impl fmt::Display for ManagedItem {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Thing::Path(path) => write!(out, "{}", path.display()),
-            Thing::Package(name) => write!(out, "the package {name}"),
-            Thing::User(name) => write!(out, "the user {name}"),
-            Thing::Group(name) => write!(out, "the group {name}"),
+            ManagedItem::Path(path) => write!(out, "{}", path.display()),
+            ManagedItem::Package(name) => write!(out, "the package {name}"),
+            ManagedItem::User(name) => write!(out, "the user {name}"),
+            ManagedItem::Group(name) => write!(out, "the group {name}"),
         }
     }
 }
 
 /// A thing, and what is wanted of it: aspect → value. What is not named may be any way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owned {
-    pub thing: Thing,
+pub struct Claim {
+    pub item: ManagedItem,
     intent: BTreeMap<&'static str, String>,
 }
 
-impl Owned {
+impl Claim {
     /// `is`: what the thing is to be: a file, absent, installed.
-    pub(crate) fn new(thing: Thing, is: &'static str) -> Owned {
-        Owned { thing, intent: BTreeMap::from([("is", is.to_string())]) }
+    pub(crate) fn new(item: ManagedItem, is: &'static str) -> Claim {
+        Claim { item, intent: BTreeMap::from([("is", is.to_string())]) }
     }
 
     /// One more aspect, where the state says something about it.
-    pub(crate) fn with(mut self, aspect: &'static str, value: Option<impl fmt::Debug>) -> Owned {
+    pub(crate) fn with(mut self, aspect: &'static str, value: Option<impl fmt::Debug>) -> Claim {
         if let Some(value) = value {
             self.intent.insert(aspect, format!("{value:?}"));
         }
@@ -49,7 +49,7 @@ impl Owned {
     }
 
     /// The first aspect in which two states want different things.
-    pub fn disagrees(&self, other: &Owned) -> Option<&'static str> {
+    pub fn disagrees(&self, other: &Claim) -> Option<&'static str> {
         let differs = |(aspect, value): &(&&'static str, &String)| {
             other.intent.get(**aspect).is_some_and(|theirs| theirs != *value)
         };
@@ -60,26 +60,26 @@ impl Owned {
 /// What one state has to do with the things of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims {
-    pub owned: Vec<Owned>,
+    pub owned: Vec<Claim>,
     /// Users and groups that it names and that must be there first.
-    pub accounts: Vec<Thing>,
+    pub accounts: Vec<ManagedItem>,
     /// `makedirs`: missing parents are made, like this.
     pub makes_parents: Option<String>,
 }
 
 impl Claims {
     /// A state that decides about one path, however it is spelt.
-    pub(crate) fn path(path: &Path, is: &'static str) -> Owned {
-        Owned::new(Thing::Path(as_meant(path)), is)
+    pub(crate) fn path(path: &Path, is: &'static str) -> Claim {
+        Claim::new(ManagedItem::Path(as_meant(path)), is)
     }
 
-    pub(crate) fn of(owned: Owned) -> Claims {
+    pub(crate) fn of(owned: Claim) -> Claims {
         Claims { owned: vec![owned], ..Claims::default() }
     }
 
     pub(crate) fn accounts(mut self, user: Option<&str>, group: Option<&str>) -> Claims {
-        self.accounts.extend(user.map(|name| Thing::User(name.to_string())));
-        self.accounts.extend(group.map(|name| Thing::Group(name.to_string())));
+        self.accounts.extend(user.map(|name| ManagedItem::User(name.to_string())));
+        self.accounts.extend(group.map(|name| ManagedItem::Group(name.to_string())));
         self
     }
 
@@ -111,10 +111,10 @@ mod tests {
     #[test]
     #[rule("S-57")]
     fn s57_one_path_is_one_thing_however_it_is_spelt() {
-        let thing = |path: &str| Claims::path(Path::new(path), "a file").thing;
+        let item = |path: &str| Claims::path(Path::new(path), "a file").item;
         for spelt in ["/d/y", "/d/../d/y", "//d//./y", "/d/y/", "/../d/x/../y"] {
-            assert_eq!(thing(spelt), Thing::Path("/d/y".into()), "{spelt}");
+            assert_eq!(item(spelt), ManagedItem::Path("/d/y".into()), "{spelt}");
         }
-        assert_eq!(thing("/.."), Thing::Path("/".into()));
+        assert_eq!(item("/.."), ManagedItem::Path("/".into()));
     }
 }

@@ -1,14 +1,14 @@
 //! `exec.run`, `cmd.run`, `cmd.wait`, `cmd.script`: run a command. One implementation, four names.
 
-mod flavour;
 mod judge;
 mod script;
+mod variant;
 
-pub use flavour::{CmdRun, CmdScript, CmdWait, ExecRun};
+pub use variant::{CmdRun, CmdScript, CmdWait, ExecRun};
 
 use crate::params::{Absolute, Environment, Mode, Time};
 use crate::resource::{Applying, Change, Checking, Explanation, Forced, GuardSetting, Invalid};
-use crate::words;
+use crate::shell_words;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -88,12 +88,16 @@ pub struct Drift {
 
 impl Exec {
     /// X-1, after the guards: triggered, else `creates`, else `refresh_only`.
-    async fn decide(&self, cx: &Checking<'_>, flavour: &flavour::Traits) -> Result<Option<Drift>, Fault> {
-        let waits = self.refresh_only || flavour.refresh_only;
-        if cx.forced.is_none() && (waits || self.created(cx.look)?) {
+    async fn decide(
+        &self,
+        cx: &Checking<'_>,
+        variant: &variant::VariantSpec,
+    ) -> Result<Option<Drift>, Fault> {
+        let waits = self.refresh_only || variant.refresh_only;
+        if cx.forced.is_none() && (waits || self.created(cx.host)?) {
             return Ok(None);
         }
-        let script = if flavour.script { Some(self.script(cx)?) } else { None };
+        let script = if variant.script { Some(self.script(cx)?) } else { None };
         Ok(Some(Drift { via_subscribe: cx.forced == Some(Forced::Watch), script }))
     }
 
@@ -103,9 +107,9 @@ impl Exec {
     }
 
     /// There is a `creates`, and all of it exists.
-    fn created(&self, look: &dyn HostRead) -> Result<bool, Fault> {
+    fn created(&self, host: &dyn HostRead) -> Result<bool, Fault> {
         for path in self.creates() {
-            if look.stat_followed(&path)?.is_none() {
+            if host.stat_followed(&path)?.is_none() {
                 return Ok(false);
             }
         }
@@ -122,7 +126,7 @@ impl Exec {
 
     /// The command as a user would type it.
     fn shown(&self) -> String {
-        let args = self.args.iter().flatten().map(|word| words::quoted(word));
+        let args = self.args.iter().flatten().map(|word| shell_words::quoted(word));
         std::iter::once(self.command.clone()).chain(args).collect::<Vec<_>>().join(" ")
     }
 
@@ -133,7 +137,7 @@ impl Exec {
         }
         match provider {
             Provider::Shell => Ok(Program::Shell(self.command.clone())),
-            Provider::Posix => words::split(&self.command).map(Program::Argv),
+            Provider::Posix => shell_words::split(&self.command).map(Program::Argv),
         }
     }
 
@@ -154,9 +158,9 @@ impl Exec {
         &self,
         drift: &Drift,
         cx: &Applying<'_>,
-        flavour: &flavour::Traits,
+        variant: &variant::VariantSpec,
     ) -> Result<Change, Fault> {
-        let provider = self.provider.unwrap_or(flavour.provider);
+        let provider = self.provider.unwrap_or(variant.provider);
         let exit = match &drift.script {
             Some(script) => self.run_script(script, cx).await?,
             None => {
@@ -165,7 +169,7 @@ impl Exec {
             }
         };
         let details = judge::details(self.shown(), &exit);
-        let created = self.created(cx.touch)?;
+        let created = self.created(cx.host)?;
         match judge::judge(&exit, &self.returns, created, self.timeout.map(|time| time.0)) {
             Ok(()) => Ok(Change { changed: true, diff: self.explain(drift, true).diff, details, undo: None }),
             // It ran: what it did until then only its author knows.
@@ -183,7 +187,7 @@ impl Exec {
     }
 
     /// What the command promises to create counts as there for later states of a rehearsal.
-    fn foresee(&self, overlay: &Overlay) -> Result<(), Fault> {
+    fn predict(&self, overlay: &Overlay) -> Result<(), Fault> {
         let mode = 0o644;
         for path in self.creates() {
             let parent = path.parent().unwrap_or(&path);
@@ -191,7 +195,7 @@ impl Exec {
             if !there
                 && overlay
                     .stat_followed(parent)?
-                    .is_some_and(|meta| meta.sort == zester_host::Sort::Directory)
+                    .is_some_and(|meta| meta.kind == zester_host::FileKind::Directory)
             {
                 overlay.put_file(&path, &NewFile { content: &[], mode, owner: overlay.me() })?;
             }
@@ -199,17 +203,17 @@ impl Exec {
         Ok(())
     }
 
-    fn validate(&self, flavour: &flavour::Traits) -> Vec<Invalid> {
+    fn validate(&self, variant: &variant::VariantSpec) -> Vec<Invalid> {
         let mut invalid = Vec::new();
         let mut refuse =
             |parameter, message: String| invalid.push(Invalid { parameter, message, hint: None });
-        let provider = self.provider.unwrap_or(flavour.provider);
+        let provider = self.provider.unwrap_or(variant.provider);
         if self.command.trim().is_empty() {
             refuse("command", "the command is empty".to_string());
         } else if self.command.contains('\0') {
             refuse("command", "a command cannot hold a NUL character".to_string());
-        } else if self.args.is_none() && (provider == Provider::Posix || flavour.script) {
-            match words::split(&self.command) {
+        } else if self.args.is_none() && (provider == Provider::Posix || variant.script) {
+            match shell_words::split(&self.command) {
                 Err(why) => refuse("command", why),
                 Ok(split) if split.first().is_none_or(String::is_empty) => {
                     refuse("command", "the command is empty".to_string());
@@ -242,7 +246,7 @@ impl Exec {
         }
         let of_scripts = [("source", self.source.is_some()), ("template", self.template.is_some())];
         for (parameter, given) in of_scripts {
-            if given && !flavour.script {
+            if given && !variant.script {
                 refuse(parameter, "only `cmd.script` has it".to_string());
             }
         }

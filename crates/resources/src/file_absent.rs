@@ -2,14 +2,14 @@
 
 use crate::claims::Claims;
 use crate::params::Absolute;
-use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting, Vault};
-use crate::standing::{Standing, Step, unrestored};
+use crate::path_state::{PathChange, PathState, unrestored};
+use crate::resource::{Applying, BlobStore, Change, Checking, Explanation, Invalid, Resource, Reverting};
 use crate::tree;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zester_host::overlay::Overlay;
-use zester_host::{Act, Fault, FaultKind, HostRead, HostWrite, Meta, Sort};
+use zester_host::{Act, Fault, FaultKind, FileKind, HostRead, HostWrite, Meta};
 use zester_model::limits::FILE_BYTES_MAX;
 use zester_model::outcome::Details;
 
@@ -62,12 +62,12 @@ pub struct Absent {
 /// Everything that goes, parents before children.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Drift {
-    steps: Vec<Step>,
+    steps: Vec<PathChange>,
 }
 
-fn step(look: &dyn HostRead, path: &Path, meta: &Meta) -> Result<Step, Fault> {
-    let before = Standing::of(look, path, meta)?;
-    Step::new(path.to_path_buf(), before, Standing::Absent).with_xattrs(look)
+fn step(host: &dyn HostRead, path: &Path, meta: &Meta) -> Result<PathChange, Fault> {
+    let before = PathState::of(host, path, meta)?;
+    PathChange::new(path.to_path_buf(), before, PathState::Absent).with_xattrs(host)
 }
 
 fn is_never_removed(path: &Path) -> bool {
@@ -84,7 +84,7 @@ struct Budget {
 impl Budget {
     fn spend(&mut self, root: &Path, meta: &Meta) -> Result<(), Fault> {
         self.entries += 1;
-        if meta.sort == Sort::File {
+        if meta.kind == FileKind::File {
             self.bytes = self.bytes.saturating_add(meta.size);
         }
         if self.entries <= ENTRIES_MAX && self.bytes <= BYTES_MAX {
@@ -93,7 +93,7 @@ impl Budget {
         Err(too_much(root, &format!("{ENTRIES_MAX} entries or {} MiB", BYTES_MAX >> 20)))
     }
 
-    fn spend_xattrs(&mut self, root: &Path, step: &Step) -> Result<(), Fault> {
+    fn spend_xattrs(&mut self, root: &Path, step: &PathChange) -> Result<(), Fault> {
         self.xattrs = self.xattrs.saturating_add(step.xattrs.bytes());
         if self.xattrs <= XATTRS_BYTES_MAX {
             return Ok(());
@@ -110,13 +110,13 @@ fn too_much(root: &Path, what: &str) -> Fault {
 }
 
 impl Absent {
-    fn look(&self, look: &dyn HostRead) -> Result<Option<Drift>, Fault> {
-        tree::settled(look, &self.path, |path| self.look_at(look, path))
+    fn host(&self, host: &dyn HostRead) -> Result<Option<Drift>, Fault> {
+        tree::real_path_now(host, &self.path, |path| self.inspect(host, path))
     }
 
     /// Asked again for the place that the links inside the path lead to.
-    fn look_at(&self, look: &dyn HostRead, top: &Path) -> Result<Option<Drift>, Fault> {
-        let Some(meta) = look.stat(top)? else { return Ok(None) };
+    fn inspect(&self, host: &dyn HostRead, top: &Path) -> Result<Option<Drift>, Fault> {
+        let Some(meta) = host.stat(top)? else { return Ok(None) };
         if is_never_removed(top) {
             let message =
                 format!("{} leads to {}, which is never removed", self.path.display(), top.display());
@@ -124,19 +124,19 @@ impl Absent {
         }
         let mut budget = Budget { entries: 0, bytes: 0, xattrs: 0 };
         budget.spend(top, &meta)?;
-        look.may(top, Act::Put)?;
-        let first = step(look, top, &meta)?;
+        host.may(top, Act::Put)?;
+        let first = step(host, top, &meta)?;
         budget.spend_xattrs(top, &first)?;
         let mut steps = vec![first];
-        if meta.sort == Sort::Directory {
+        if meta.kind == FileKind::Directory {
             let mut writable = PathBuf::new();
-            tree::walk(look, top, &mut |look, path, meta| {
+            tree::walk(host, top, &mut |host, path, meta| {
                 budget.spend(top, meta)?;
                 if path.parent() != Some(&writable) {
-                    look.may(path, Act::Put)?;
+                    host.may(path, Act::Put)?;
                     writable = path.parent().map(Path::to_path_buf).unwrap_or_default();
                 }
-                let step = step(look, path, meta)?;
+                let step = step(host, path, meta)?;
                 budget.spend_xattrs(top, &step)?;
                 steps.push(step);
                 Ok(())
@@ -145,11 +145,11 @@ impl Absent {
         Ok(Some(Drift { steps }))
     }
 
-    fn act(drift: &Drift, touch: &dyn HostWrite) -> Result<(), Fault> {
-        for Step { path, before, .. } in drift.steps.iter().rev() {
+    fn act(drift: &Drift, host: &dyn HostWrite) -> Result<(), Fault> {
+        for PathChange { path, before, .. } in drift.steps.iter().rev() {
             match before {
-                Standing::Directory { .. } => touch.remove_directory(path)?,
-                _ => touch.remove_file(path)?,
+                PathState::Directory { .. } => host.remove_directory(path)?,
+                _ => host.remove_file(path)?,
             }
         }
         Ok(())
@@ -214,27 +214,32 @@ The directories that a machine lives by (`/`, `/etc`, `/usr` …) are refused.
     }
 
     async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-        self.look(cx.look)
+        self.host(cx.host)
     }
 
     fn explain(&self, drift: &Drift, done: bool) -> Explanation {
         Absent::explanation(drift, done)
     }
 
-    fn preserve(&self, drift: &mut Drift, look: &dyn HostRead, vault: &dyn Vault) -> Result<(), Fault> {
-        for Step { path, before, .. } in &mut drift.steps {
-            before.keep(path, look, vault)?;
+    fn save_before_image(
+        &self,
+        drift: &mut Drift,
+        host: &dyn HostRead,
+        blobs: &dyn BlobStore,
+    ) -> Result<(), Fault> {
+        for PathChange { path, before, .. } in &mut drift.steps {
+            before.keep(path, host, blobs)?;
         }
         Ok(())
     }
 
     async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
-        Absent::act(drift, cx.touch)?;
+        Absent::act(drift, cx.host)?;
         let Explanation { diff, details } = Absent::explanation(drift, true);
         Ok(Change { changed: true, diff, details, undo: None })
     }
 
-    fn foresee(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
+    fn predict(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
         Absent::act(drift, overlay)
     }
 

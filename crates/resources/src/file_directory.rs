@@ -1,17 +1,17 @@
 //! `file.directory`: a directory with the mode and owner that the state says.
 
 use crate::claims::Claims;
-use crate::made::{self, Made};
+use crate::created_dirs::{self, CreatedDir};
 use crate::ownership;
 use crate::params::{Absolute, Mode};
+use crate::path_state::{PathChange, PathState, set_attributes, unrestored};
 use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting};
-use crate::standing::{Standing, Step, set_attributes, unrestored};
 use crate::tree;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use zester_host::overlay::Overlay;
-use zester_host::{Act, Fault, FaultKind, HostRead, HostWrite, Meta, Owner, Sort};
+use zester_host::{Act, Fault, FaultKind, FileKind, HostRead, HostWrite, Meta, Owner};
 use zester_model::outcome::Details;
 
 const DIRECTORY_MODE: u32 = 0o755;
@@ -56,42 +56,42 @@ enum Recurse {
 /// What differs, path by path.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Drift {
-    steps: Vec<Step>,
+    steps: Vec<PathChange>,
     /// Parent directories that are made first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    made: Vec<Made>,
+    made: Vec<CreatedDir>,
     /// Somebody else made the directory while we were about to; it is theirs to remove.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     joined: bool,
 }
 
 impl Directory {
-    fn look(&self, look: &dyn HostRead) -> Result<Option<Drift>, Fault> {
+    fn host(&self, host: &dyn HostRead) -> Result<Option<Drift>, Fault> {
         // A link to a directory is a directory for whoever uses it.
-        let path = tree::behind_links(look, &self.path)?;
-        if path != *self.path.0 && look.stat(&path)?.is_none() {
+        let path = tree::behind_links(host, &self.path)?;
+        if path != *self.path.0 && host.stat(&path)?.is_none() {
             let message = format!("{} is a link that leads nowhere", self.path.display());
             return Err(Fault::new(FaultKind::InTheWay, message));
         }
-        tree::settled(look, &path, |path| self.look_at(look, path))
+        tree::real_path_now(host, &path, |path| self.inspect(host, path))
     }
 
-    fn look_at(&self, look: &dyn HostRead, path: &Path) -> Result<Option<Drift>, Fault> {
-        let Some(meta) = look.stat(path)? else {
-            return self.new_directory(look, path).map(Some);
+    fn inspect(&self, host: &dyn HostRead, path: &Path) -> Result<Option<Drift>, Fault> {
+        let Some(meta) = host.stat(path)? else {
+            return self.new_directory(host, path).map(Some);
         };
-        if meta.sort != Sort::Directory {
+        if meta.kind != FileKind::Directory {
             let message = format!("{} is not a directory", path.display());
             let hint = "remove it in a `file.absent` state first, if it may go";
             return Err(Fault::new(FaultKind::InTheWay, message).hint(hint));
         }
-        let mut steps: Vec<Step> = Vec::new();
-        steps.extend(self.step(look, path, &meta, [true; 3])?);
+        let mut steps: Vec<PathChange> = Vec::new();
+        steps.extend(self.step(host, path, &meta, [true; 3])?);
         if !self.recurse.is_empty() {
             let passed =
                 [Recurse::User, Recurse::Group, Recurse::Mode].map(|what| self.recurse.contains(&what));
-            tree::walk(look, path, &mut |look, inside, meta| {
-                steps.extend(self.step(look, inside, meta, passed)?);
+            tree::walk(host, path, &mut |host, inside, meta| {
+                steps.extend(self.step(host, inside, meta, passed)?);
                 if steps.len() > STEPS_MAX {
                     let message =
                         format!("more than {STEPS_MAX} paths differ inside {}", self.path.display());
@@ -104,69 +104,69 @@ impl Directory {
         Ok((!steps.is_empty()).then_some(Drift { steps, made: Vec::new(), joined: false }))
     }
 
-    fn new_directory(&self, look: &dyn HostRead, path: &Path) -> Result<Drift, Fault> {
+    fn new_directory(&self, host: &dyn HostRead, path: &Path) -> Result<Drift, Fault> {
         let path = path.to_path_buf();
-        let owner = ownership::wanted(look, self.user.as_deref(), self.group.as_deref(), None)?;
+        let owner = ownership::wanted(host, self.user.as_deref(), self.group.as_deref(), None)?;
         let mode = self.mode.map_or(DIRECTORY_MODE, |mode| mode.0);
-        let made = made::missing_parents(look, &path, self.makedirs, DIRECTORY_MODE, owner)?;
-        ownership::may_put(look, &path, owner)?;
-        let step = Step::new(path, Standing::Absent, Standing::directory(mode, owner));
+        let made = created_dirs::missing_parents(host, &path, self.makedirs, DIRECTORY_MODE, owner)?;
+        ownership::may_put(host, &path, owner)?;
+        let step = PathChange::new(path, PathState::Absent, PathState::directory(mode, owner));
         Ok(Drift { steps: vec![step], made, joined: false })
     }
 
     /// What differs at one path, as far as user, group and mode are managed there.
     fn step(
         &self,
-        look: &dyn HostRead,
+        host: &dyn HostRead,
         path: &Path,
         meta: &Meta,
         managed: [bool; 3],
-    ) -> Result<Option<Step>, Fault> {
+    ) -> Result<Option<PathChange>, Fault> {
         let [user, group, mode] = managed;
         let present = Owner { uid: meta.uid, gid: meta.gid };
         let user = self.user.as_deref().filter(|_| user);
         let group = self.group.as_deref().filter(|_| group);
-        let owner = ownership::wanted(look, user, group, Some(present))?;
-        let wanted = match meta.sort {
-            Sort::Directory => self.mode,
-            Sort::File => self.file_mode,
-            Sort::Link | Sort::Special(_) => None,
+        let owner = ownership::wanted(host, user, group, Some(present))?;
+        let wanted = match meta.kind {
+            FileKind::Directory => self.mode,
+            FileKind::File => self.file_mode,
+            FileKind::Link | FileKind::Special(_) => None,
         };
         let wanted = wanted.filter(|_| mode).map_or(meta.mode, |mode| mode.0);
-        if matches!(meta.sort, Sort::Special(_)) || (owner == present && wanted == meta.mode) {
+        if matches!(meta.kind, FileKind::Special(_)) || (owner == present && wanted == meta.mode) {
             return Ok(None);
         }
-        look.may(path, if owner == present { Act::Attributes } else { Act::Owner(owner) })?;
+        host.may(path, if owner == present { Act::Attributes } else { Act::Owner(owner) })?;
         // The content does not change and may be large: it is left out of the record on both sides.
-        let standing = |owner: Owner, mode: u32| -> Result<Standing, Fault> {
-            Ok(match meta.sort {
-                Sort::Directory => Standing::directory(mode, owner),
-                Sort::Link => {
-                    Standing::Link { target: look.read_link(path)?, uid: owner.uid, gid: owner.gid }
+        let path_state = |owner: Owner, mode: u32| -> Result<PathState, Fault> {
+            Ok(match meta.kind {
+                FileKind::Directory => PathState::directory(mode, owner),
+                FileKind::Link => {
+                    PathState::Link { target: host.read_link(path)?, uid: owner.uid, gid: owner.gid }
                 }
-                Sort::File | Sort::Special(_) => Standing::attributes(mode, owner),
+                FileKind::File | FileKind::Special(_) => PathState::attributes(mode, owner),
             })
         };
-        let (before, after) = (standing(present, meta.mode)?, standing(owner, wanted)?);
-        Ok(Some(Step::new(path.to_path_buf(), before, after)))
+        let (before, after) = (path_state(present, meta.mode)?, path_state(owner, wanted)?);
+        Ok(Some(PathChange::new(path.to_path_buf(), before, after)))
     }
 
     /// Acts. Where another state made a directory of ours meanwhile, the record of what was really done comes
     /// back: what it made is its own to remove.
-    fn act(drift: &Drift, touch: &dyn HostWrite) -> Result<Option<Drift>, Fault> {
-        let made = made::make_all(touch, &drift.made)?;
+    fn act(drift: &Drift, host: &dyn HostWrite) -> Result<Option<Drift>, Fault> {
+        let made = created_dirs::make_all(host, &drift.made)?;
         let mut joined = None;
-        for Step { path, before, after, .. } in &drift.steps {
-            let owner = after.owner().unwrap_or_else(|| touch.me());
+        for PathChange { path, before, after, .. } in &drift.steps {
+            let owner = after.owner().unwrap_or_else(|| host.me());
             match (before, after) {
-                (Standing::Absent, Standing::Directory { mode, .. }) => {
-                    if let Some(meta) = made::make_or_join(touch, path, *mode, owner)? {
-                        let before = Standing::of(touch, path, &meta)?;
-                        set_attributes(touch, path, &before, owner, Some(*mode))?;
-                        joined = Some(Step::new(path.clone(), before, after.clone()));
+                (PathState::Absent, PathState::Directory { mode, .. }) => {
+                    if let Some(meta) = created_dirs::make_or_join(host, path, *mode, owner)? {
+                        let before = PathState::of(host, path, &meta)?;
+                        set_attributes(host, path, &before, owner, Some(*mode))?;
+                        joined = Some(PathChange::new(path.clone(), before, after.clone()));
                     }
                 }
-                _ => set_attributes(touch, path, before, owner, after.mode())?,
+                _ => set_attributes(host, path, before, owner, after.mode())?,
             }
         }
         if joined.is_none() && made.len() == drift.made.len() {
@@ -190,7 +190,7 @@ impl Directory {
             diff.push_str(&format!("[... {} more ...]\n", drift.steps.len() - SHOWN_MAX));
         }
         let mut details = Details::new();
-        let created = drift.steps.first().is_some_and(|step| step.before == Standing::Absent);
+        let created = drift.steps.first().is_some_and(|step| step.before == PathState::Absent);
         details.insert("created".into(), created.into());
         details.insert("paths_changed".into(), drift.steps.len().into());
         Explanation { diff, details }
@@ -198,13 +198,13 @@ impl Directory {
 }
 
 impl Drift {
-    fn revert_step(&self, step: &Step, cx: &Reverting<'_>) -> Result<Option<String>, Fault> {
-        match cx.touch.stat(&step.path)? {
+    fn revert_step(&self, step: &PathChange, cx: &Reverting<'_>) -> Result<Option<String>, Fault> {
+        match cx.host.stat(&step.path)? {
             None if self.joined => Ok(None),
-            _ if step.before != Standing::Absent => step.revert_attributes(cx),
+            _ if step.before != PathState::Absent => step.revert_attributes(cx),
             // Made by us, used by others since: what they put inside is not ours to remove.
-            Some(meta) if meta.sort == Sort::Directory && !cx.touch.list(&step.path)?.is_empty() => {
-                let inside = some_of(&cx.touch.list(&step.path)?);
+            Some(meta) if meta.kind == FileKind::Directory && !cx.host.list(&step.path)?.is_empty() => {
+                let inside = some_of(&cx.host.list(&step.path)?);
                 let message = format!("{} is not empty: {inside}", step.path.display());
                 Err(Fault::new(FaultKind::ChangedSince, message).hint("empty it first"))
             }
@@ -259,7 +259,7 @@ followed. A revert removes a directory that was created here only if it is empty
     }
 
     async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-        self.look(cx.look)
+        self.host(cx.host)
     }
 
     fn explain(&self, drift: &Drift, _done: bool) -> Explanation {
@@ -267,13 +267,13 @@ followed. A revert removes a directory that was created here only if it is empty
     }
 
     async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
-        let done = Directory::act(drift, cx.touch)?;
+        let done = Directory::act(drift, cx.host)?;
         let Explanation { diff, details } = Directory::explanation(drift);
         let undo = done.and_then(|done| serde_json::to_value(done).ok());
         Ok(Change { changed: true, diff, details, undo })
     }
 
-    fn foresee(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
+    fn predict(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
         Directory::act(drift, overlay).map(drop)
     }
 
@@ -287,7 +287,7 @@ followed. A revert removes a directory that was created here only if it is empty
             }
         }
         if let Some(top) = undo.steps.first() {
-            lines.append(&mut made::unmake_all(&top.path, &undo.made, cx)?);
+            lines.append(&mut created_dirs::unmake_all(&top.path, &undo.made, cx)?);
         }
         match unrestored(lost, undo.steps.len()) {
             None => Ok(Change { changed: !lines.is_empty(), diff: lines.join("\n"), ..Change::default() }),

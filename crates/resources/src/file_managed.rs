@@ -1,22 +1,22 @@
 //! `file.managed`: a file with the content, mode and owner that the state says.
 
+mod candidate_check;
 mod content;
-mod proof;
 
 use crate::claims::Claims;
-use crate::made::{self, Made};
+use crate::created_dirs::{self, CreatedDir};
 use crate::ownership;
 use crate::params::{Absolute, Mode};
-use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting, Vault};
-use crate::standing::{Standing, Step, changed_meanwhile, set_attributes};
-use crate::{diff, tree, words};
+use crate::path_state::{PathChange, PathState, changed_meanwhile, set_attributes};
+use crate::resource::{Applying, BlobStore, Change, Checking, Explanation, Invalid, Resource, Reverting};
+use crate::{diff, shell_words, tree};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zester_host::digest::sha256_hex;
 use zester_host::overlay::Overlay;
 use zester_host::{
-    Act, Body, Fault, FaultKind, Former, HostRead, HostWrite, Meta, NewFile, Owner, Sort, Xattrs,
+    Act, BeforeImage, Body, Fault, FaultKind, FileKind, HostRead, HostWrite, Meta, NewFile, Owner, Xattrs,
 };
 use zester_model::limits::FILE_BYTES_MAX;
 use zester_model::outcome::Details;
@@ -111,13 +111,13 @@ crate::params::from_text!(Backup, "true, false or a suffix", |text| match text {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Drift {
     #[serde(flatten)]
-    step: Step,
+    step: PathChange,
     /// The copy that `backup` puts beside it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    backup: Option<Step>,
+    backup: Option<PathChange>,
     /// Parent directories that are made first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    made: Vec<Made>,
+    made: Vec<CreatedDir>,
     /// What is to be written; `None` where only attributes change.
     #[serde(skip)]
     content: Option<Vec<u8>>,
@@ -126,16 +126,16 @@ pub struct Drift {
 }
 
 impl Managed {
-    fn look(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-        tree::settled(cx.look, &self.path, |path| self.look_at(cx, path))
+    fn host(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
+        tree::real_path_now(cx.host, &self.path, |path| self.inspect(cx, path))
     }
 
-    fn look_at(&self, cx: &Checking<'_>, path: &Path) -> Result<Option<Drift>, Fault> {
-        let present = cx.look.stat(path)?;
-        let is_link = present.as_ref().is_some_and(|meta| meta.sort == Sort::Link);
+    fn inspect(&self, cx: &Checking<'_>, path: &Path) -> Result<Option<Drift>, Fault> {
+        let present = cx.host.stat(path)?;
+        let is_link = present.as_ref().is_some_and(|meta| meta.kind == FileKind::Link);
         if is_link && self.follow_symlinks {
-            let behind = tree::behind_links(cx.look, path)?;
-            return tree::settled(cx.look, &behind, |path| self.look_at(cx, path));
+            let behind = tree::behind_links(cx.host, path)?;
+            return tree::real_path_now(cx.host, &behind, |path| self.inspect(cx, path));
         }
         if is_link && !self.replace {
             return Ok(None);
@@ -148,7 +148,7 @@ impl Managed {
         let wanted = if present.is_some() && !self.replace { None } else { self.wanted_content(cx)? };
         let owner_now =
             present.as_ref().filter(|_| !is_link).map(|meta| Owner { uid: meta.uid, gid: meta.gid });
-        let owner = ownership::wanted(cx.look, self.user.as_deref(), self.group.as_deref(), owner_now)?;
+        let owner = ownership::wanted(cx.host, self.user.as_deref(), self.group.as_deref(), owner_now)?;
         match present.filter(|_| !is_link) {
             None => self.new_file(cx, path, wanted.unwrap_or_default(), owner).map(Some),
             Some(meta) => self.existing_file(cx, path, wanted, &meta, owner),
@@ -164,16 +164,16 @@ impl Managed {
     ) -> Result<Drift, Fault> {
         let mode = self.mode.map_or(FILE_MODE, |mode| mode.0);
         let dir_mode = self.dir_mode.map_or(DIRECTORY_MODE, |mode| mode.0);
-        let made = made::missing_parents(cx.look, &path, self.makedirs, dir_mode, owner)?;
-        ownership::may_put(cx.look, &path, owner)?;
+        let made = created_dirs::missing_parents(cx.host, &path, self.makedirs, dir_mode, owner)?;
+        ownership::may_put(cx.host, &path, owner)?;
         let mut diff = self.content_diff(&path, None, &content);
-        let after = Standing::file(&content, mode, owner);
+        let after = PathState::file(&content, mode, owner);
         // Nothing, or a link that is not to be followed.
-        let before = Standing::at(cx.look, &path)?;
-        if let Standing::Link { target, .. } = &before {
+        let before = PathState::at(cx.host, &path)?;
+        if let PathState::Link { target, .. } = &before {
             diff.insert_str(0, &format!("replaces the link to {}\n", target.display()));
         }
-        let step = Step::new(path, before, after).with_xattrs(cx.look)?;
+        let step = PathChange::new(path, before, after).with_xattrs(cx.host)?;
         Ok(Drift { step, backup: None, made, content: Some(content), diff })
     }
 
@@ -191,7 +191,7 @@ impl Managed {
         if wanted.is_none() && !attributes_differ {
             return Ok(None);
         }
-        let present = cx.look.read(&path, FILE_BYTES_MAX)?;
+        let present = cx.host.read(&path, FILE_BYTES_MAX)?;
         let content = wanted.filter(|wanted| *wanted != present);
         if content.is_none() && !attributes_differ {
             return Ok(None);
@@ -207,14 +207,14 @@ impl Managed {
             diff.push_str(&format!("owner: {}:{} → {}:{}\n", meta.uid, meta.gid, owner.uid, owner.gid));
         }
         match &content {
-            Some(_) => ownership::may_put(cx.look, &path, owner)?,
-            None if owner == owner_now => cx.look.may(&path, Act::Attributes)?,
-            None => cx.look.may(&path, Act::Owner(owner))?,
+            Some(_) => ownership::may_put(cx.host, &path, owner)?,
+            None if owner == owner_now => cx.host.may(&path, Act::Attributes)?,
+            None => cx.host.may(&path, Act::Owner(owner))?,
         }
-        let before = Standing::file(&present, meta.mode, owner_now);
-        let after = Standing::file(content.as_ref().unwrap_or(&present), mode, owner);
-        let backup = content.as_ref().map_or(Ok(None), |_| self.backup_of(cx.look, &path, &before))?;
-        let step = Step::new(path, before, after).with_xattrs(cx.look)?;
+        let before = PathState::file(&present, meta.mode, owner_now);
+        let after = PathState::file(content.as_ref().unwrap_or(&present), mode, owner);
+        let backup = content.as_ref().map_or(Ok(None), |_| self.backup_of(cx.host, &path, &before))?;
+        let step = PathChange::new(path, before, after).with_xattrs(cx.host)?;
         diff.extend(step.unrestorable());
         Ok(Some(Drift { step, backup, made: Vec::new(), content, diff }))
     }
@@ -222,18 +222,18 @@ impl Managed {
     /// The copy that is to stand beside a file that is replaced, and what it takes the place of.
     fn backup_of(
         &self,
-        look: &dyn HostRead,
+        host: &dyn HostRead,
         path: &Path,
-        replaced: &Standing,
-    ) -> Result<Option<Step>, Fault> {
+        replaced: &PathState,
+    ) -> Result<Option<PathChange>, Fault> {
         let Some(Backup(suffix)) = self.backup.as_ref().filter(|backup| !backup.0.is_empty()) else {
             return Ok(None);
         };
         let mut name = path.as_os_str().to_os_string();
         name.push(suffix);
         let path = PathBuf::from(name);
-        let before = Standing::at(look, &path)?;
-        if matches!(before, Standing::Directory { .. } | Standing::Special { .. }) {
+        let before = PathState::at(host, &path)?;
+        if matches!(before, PathState::Directory { .. } | PathState::Special { .. }) {
             let message = format!("{} is in the way of the backup: it is not a file", path.display());
             return Err(Fault::new(FaultKind::InTheWay, message));
         }
@@ -241,9 +241,9 @@ impl Managed {
             return Ok(None);
         }
         if let Some(owner) = replaced.owner() {
-            ownership::may_put(look, &path, owner)?;
+            ownership::may_put(host, &path, owner)?;
         }
-        Step::new(path, before, replaced.clone()).with_xattrs(look).map(Some)
+        PathChange::new(path, before, replaced.clone()).with_xattrs(host).map(Some)
     }
 
     fn content_diff(&self, path: &Path, before: Option<&[u8]>, after: &[u8]) -> String {
@@ -258,16 +258,16 @@ impl Managed {
 
     /// Acts on the drift; the same for the machine and for a rehearsal.
     /// Returns the directories that it made on the way.
-    fn act(&self, drift: &Drift, touch: &dyn HostWrite) -> Result<Vec<Made>, Fault> {
-        let made = made::make_all(touch, &drift.made)?;
-        let Step { path, before, after, .. } = &drift.step;
-        let Standing::File { mode, uid, gid, .. } = after else { return Ok(made) };
+    fn act(&self, drift: &Drift, host: &dyn HostWrite) -> Result<Vec<CreatedDir>, Fault> {
+        let made = created_dirs::make_all(host, &drift.made)?;
+        let PathChange { path, before, after, .. } = &drift.step;
+        let PathState::File { mode, uid, gid, .. } = after else { return Ok(made) };
         let owner = Owner { uid: *uid, gid: *gid };
         match &drift.content {
-            None => set_attributes(touch, path, before, owner, Some(*mode))?,
+            None => set_attributes(host, path, before, owner, Some(*mode))?,
             Some(content) => {
-                back_up(drift, touch)?;
-                touch.put_file(path, &NewFile { content, mode: *mode, owner })?;
+                back_up(drift, host)?;
+                host.put_file(path, &NewFile { content, mode: *mode, owner })?;
             }
         }
         Ok(made)
@@ -276,7 +276,7 @@ impl Managed {
     fn details(&self, drift: &Drift) -> Details {
         let mut details = Details::new();
         details.insert("path".into(), drift.step.path.display().to_string().into());
-        let created = matches!(drift.step.before, Standing::Absent | Standing::Link { .. });
+        let created = matches!(drift.step.before, PathState::Absent | PathState::Link { .. });
         details.insert("created".into(), created.into());
         if let Some(backup) = &drift.backup {
             details.insert("backup".into(), backup.path.display().to_string().into());
@@ -288,30 +288,31 @@ impl Managed {
     }
 }
 
-fn back_up(drift: &Drift, touch: &dyn HostWrite) -> Result<(), Fault> {
-    let Some(Step { path, after: Standing::File { sha256, mode, uid, gid, .. }, .. }) = &drift.backup else {
+fn back_up(drift: &Drift, host: &dyn HostWrite) -> Result<(), Fault> {
+    let Some(PathChange { path, after: PathState::File { sha256, mode, uid, gid, .. }, .. }) = &drift.backup
+    else {
         return Ok(());
     };
-    let content = touch.read(&drift.step.path, FILE_BYTES_MAX)?;
+    let content = host.read(&drift.step.path, FILE_BYTES_MAX)?;
     if sha256_hex(&content) != *sha256 {
         return Err(changed_meanwhile(&drift.step.path));
     }
     let new = NewFile { content: &content, mode: *mode, owner: Owner { uid: *uid, gid: *gid } };
-    put_beside(touch, path, &new, drift)
+    put_beside(host, path, &new, drift)
 }
 
 /// Beside the file, what belongs to its place holds as well: whom its access list keeps out is not to read a copy.
-fn put_beside(touch: &dyn HostWrite, path: &Path, new: &NewFile<'_>, drift: &Drift) -> Result<(), Fault> {
+fn put_beside(host: &dyn HostWrite, path: &Path, new: &NewFile<'_>, drift: &Drift) -> Result<(), Fault> {
     let xattrs = match drift.step.before {
-        Standing::File { .. } => drift.step.xattrs.carried(),
+        PathState::File { .. } => drift.step.xattrs.carried(),
         _ => Xattrs::default(),
     };
     if xattrs.is_empty() {
-        return touch.put_file(path, new);
+        return host.put_file(path, new);
     }
     let NewFile { content, mode, owner } = *new;
-    let former = Former { body: Body::File(content), mode, owner, xattrs: &xattrs };
-    let lost = touch.bring_back(path, &former)?;
+    let image = BeforeImage { body: Body::File(content), mode, owner, xattrs: &xattrs };
+    let lost = host.restore(path, &image)?;
     if !xattrs.has_access_list() || xattrs.list_in_force(&lost) {
         return Ok(());
     }
@@ -322,10 +323,12 @@ fn put_beside(touch: &dyn HostWrite, path: &Path, new: &NewFile<'_>, drift: &Dri
 
 fn refuse_other_sorts(path: &Path, present: Option<&Meta>) -> Result<(), Fault> {
     let place = path.display();
-    let (what, hint) = match present.map(|meta| meta.sort) {
-        None | Some(Sort::File | Sort::Link) => return Ok(()),
-        Some(Sort::Directory) => ("a directory", "remove it in a `file.absent` state first, if it may go"),
-        Some(Sort::Special(what)) => (what.article(), "only files can be managed"),
+    let (what, hint) = match present.map(|meta| meta.kind) {
+        None | Some(FileKind::File | FileKind::Link) => return Ok(()),
+        Some(FileKind::Directory) => {
+            ("a directory", "remove it in a `file.absent` state first, if it may go")
+        }
+        Some(FileKind::Special(what)) => (what.article(), "only files can be managed"),
     };
     Err(Fault::new(FaultKind::InTheWay, format!("{place} is {what}, not a file")).hint(hint))
 }
@@ -335,7 +338,7 @@ impl Resource for Managed {
     const PRIMARY: &'static str = "path";
     const DOC: &'static str = include_str!("file_managed/manual.md");
     const UNDOABLE: bool = true;
-    const PROVED_FIRST: bool = true;
+    const CHECK_CMD_FIRST: bool = true;
     const ALIASES: &'static [(&'static str, &'static [&'static str])] = &[
         ("content", &["contents", "text"]),
         ("user", &["owner"]),
@@ -371,7 +374,7 @@ impl Resource for Managed {
             if remote {
                 let hint = format!(
                     "fetch it with `cmd.run: curl -fsSLo FILE {}` and `creates`",
-                    words::quoted(source)
+                    shell_words::quoted(source)
                 );
                 let message = format!("`{source}` cannot be a source");
                 invalid.push(Invalid { parameter: "source", message, hint: Some(hint) });
@@ -395,41 +398,46 @@ impl Resource for Managed {
     }
 
     async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-        self.look(cx)
+        self.host(cx)
     }
 
     fn explain(&self, drift: &Drift, _done: bool) -> Explanation {
         Explanation { diff: drift.diff.clone(), details: self.details(drift) }
     }
 
-    fn preserve(&self, drift: &mut Drift, look: &dyn HostRead, vault: &dyn Vault) -> Result<(), Fault> {
+    fn save_before_image(
+        &self,
+        drift: &mut Drift,
+        host: &dyn HostRead,
+        blobs: &dyn BlobStore,
+    ) -> Result<(), Fault> {
         if drift.content.is_none() {
             return Ok(());
         }
-        for Step { path, before, .. } in [&mut drift.step].into_iter().chain(&mut drift.backup) {
-            before.keep(path, look, vault)?;
+        for PathChange { path, before, .. } in [&mut drift.step].into_iter().chain(&mut drift.backup) {
+            before.keep(path, host, blobs)?;
         }
         Ok(())
     }
 
     async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
         self.prove(drift, cx).await?;
-        let made = self.act(drift, cx.touch)?;
-        let undo = made::undo_of(&drift.made, made, |made| Drift { made, ..drift.clone() });
+        let made = self.act(drift, cx.host)?;
+        let undo = created_dirs::undo_of(&drift.made, made, |made| Drift { made, ..drift.clone() });
         Ok(Change { changed: true, diff: drift.diff.clone(), details: self.details(drift), undo })
     }
 
-    fn foresee(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
+    fn predict(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
         self.act(drift, overlay).map(drop)
     }
 
     async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
-        proof::sweep(cx.touch, &undo.step.anew(cx)?.path)?;
+        candidate_check::sweep(cx.host, &undo.step.at_current_path(cx)?.path)?;
         let mut lines: Vec<String> = undo.step.revert(cx)?.into_iter().collect();
         if let Some(backup) = &undo.backup {
             lines.extend(backup.revert(cx)?);
         }
-        lines.append(&mut made::unmake_all(&undo.step.path, &undo.made, cx)?);
+        lines.append(&mut created_dirs::unmake_all(&undo.step.path, &undo.made, cx)?);
         Ok(Change { changed: !lines.is_empty(), diff: lines.join("\n"), ..Change::default() })
     }
 }

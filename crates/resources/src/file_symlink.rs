@@ -1,11 +1,11 @@
 //! `file.symlink`: a symbolic link that points where the state says.
 
 use crate::claims::Claims;
-use crate::made::{self, Made};
+use crate::created_dirs::{self, CreatedDir};
 use crate::ownership;
 use crate::params::{Absolute, Mode};
-use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting, Vault};
-use crate::standing::{Standing, Step};
+use crate::path_state::{PathChange, PathState};
+use crate::resource::{Applying, BlobStore, Change, Checking, Explanation, Invalid, Resource, Reverting};
 use crate::tree;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -39,55 +39,57 @@ pub struct Symlink {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Drift {
     #[serde(flatten)]
-    step: Step,
+    step: PathChange,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    made: Vec<Made>,
+    made: Vec<CreatedDir>,
 }
 
 impl Symlink {
-    fn look(&self, look: &dyn HostRead) -> Result<Option<Drift>, Fault> {
-        tree::settled(look, &self.path, |path| self.look_at(look, path))
+    fn host(&self, host: &dyn HostRead) -> Result<Option<Drift>, Fault> {
+        tree::real_path_now(host, &self.path, |path| self.inspect(host, path))
     }
 
-    fn look_at(&self, look: &dyn HostRead, path: &Path) -> Result<Option<Drift>, Fault> {
+    fn inspect(&self, host: &dyn HostRead, path: &Path) -> Result<Option<Drift>, Fault> {
         let path = path.to_path_buf();
-        let before = Standing::at(look, &path)?;
-        let present = before.owner().filter(|_| matches!(before, Standing::Link { .. }));
-        let owner = ownership::wanted(look, self.user.as_deref(), self.group.as_deref(), present)?;
-        let after = Standing::Link { target: PathBuf::from(&self.target), uid: owner.uid, gid: owner.gid };
+        let before = PathState::at(host, &path)?;
+        let present = before.owner().filter(|_| matches!(before, PathState::Link { .. }));
+        let owner = ownership::wanted(host, self.user.as_deref(), self.group.as_deref(), present)?;
+        let after = PathState::Link { target: PathBuf::from(&self.target), uid: owner.uid, gid: owner.gid };
         if before.same(&after) {
             return Ok(None);
         }
-        self.refuse_what_is_in_the_way(look, &path, &before)?;
+        self.refuse_what_is_in_the_way(host, &path, &before)?;
         let made = match before {
-            Standing::Absent => made::missing_parents(look, &path, self.makedirs, DIRECTORY_MODE, owner)?,
+            PathState::Absent => {
+                created_dirs::missing_parents(host, &path, self.makedirs, DIRECTORY_MODE, owner)?
+            }
             _ => Vec::new(),
         };
         let points_there =
-            matches!(&before, Standing::Link { target, .. } if *target == Path::new(&self.target));
+            matches!(&before, PathState::Link { target, .. } if *target == Path::new(&self.target));
         match points_there {
-            true => look.may(&path, Act::Owner(owner))?,
-            false => ownership::may_put(look, &path, owner)?,
+            true => host.may(&path, Act::Owner(owner))?,
+            false => ownership::may_put(host, &path, owner)?,
         }
-        let step = Step::new(path, before, after).with_xattrs(look)?;
+        let step = PathChange::new(path, before, after).with_xattrs(host)?;
         Ok(Some(Drift { step, made }))
     }
 
     fn refuse_what_is_in_the_way(
         &self,
-        look: &dyn HostRead,
+        host: &dyn HostRead,
         path: &Path,
-        before: &Standing,
+        before: &PathState,
     ) -> Result<(), Fault> {
         let what = match before {
-            Standing::Absent | Standing::Link { .. } => return Ok(()),
-            Standing::File { .. } if self.force => return Ok(()),
-            Standing::Directory { .. } if self.force && look.list(path)?.is_empty() => return Ok(()),
-            Standing::File { .. } => "a file",
-            Standing::Directory { .. } if self.force => "a directory that is not empty",
-            Standing::Directory { .. } => "a directory",
-            Standing::Attributes { .. } => "a file",
-            Standing::Special { what, .. } => what.article(),
+            PathState::Absent | PathState::Link { .. } => return Ok(()),
+            PathState::File { .. } if self.force => return Ok(()),
+            PathState::Directory { .. } if self.force && host.list(path)?.is_empty() => return Ok(()),
+            PathState::File { .. } => "a file",
+            PathState::Directory { .. } if self.force => "a directory that is not empty",
+            PathState::Directory { .. } => "a directory",
+            PathState::Attributes { .. } => "a file",
+            PathState::Special { what, .. } => what.article(),
         };
         let hint = if self.force {
             "empty or remove it first"
@@ -98,18 +100,18 @@ impl Symlink {
     }
 
     /// Acts, and returns the directories that it made on the way.
-    fn act(drift: &Drift, touch: &dyn HostWrite) -> Result<Vec<Made>, Fault> {
-        let made = made::make_all(touch, &drift.made)?;
-        let Step { path, before, after, .. } = &drift.step;
-        let Standing::Link { target, uid, gid } = after else { return Ok(made) };
+    fn act(drift: &Drift, host: &dyn HostWrite) -> Result<Vec<CreatedDir>, Fault> {
+        let made = created_dirs::make_all(host, &drift.made)?;
+        let PathChange { path, before, after, .. } = &drift.step;
+        let PathState::Link { target, uid, gid } = after else { return Ok(made) };
         let owner = Owner { uid: *uid, gid: *gid };
         match before {
-            Standing::Link { target: present, .. } if present == target => touch.set_owner(path, owner)?,
-            Standing::Directory { .. } => {
-                touch.remove_directory(path)?;
-                touch.put_link(path, target, owner)?;
+            PathState::Link { target: present, .. } if present == target => host.set_owner(path, owner)?,
+            PathState::Directory { .. } => {
+                host.remove_directory(path)?;
+                host.put_link(path, target, owner)?;
             }
-            _ => touch.put_link(path, target, owner)?,
+            _ => host.put_link(path, target, owner)?,
         }
         Ok(made)
     }
@@ -157,31 +159,36 @@ is given.
     }
 
     async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-        self.look(cx.look)
+        self.host(cx.host)
     }
 
     fn explain(&self, drift: &Drift, _done: bool) -> Explanation {
         Symlink::explanation(drift)
     }
 
-    fn preserve(&self, drift: &mut Drift, look: &dyn HostRead, vault: &dyn Vault) -> Result<(), Fault> {
-        let Step { path, before, .. } = &mut drift.step;
-        before.keep(path, look, vault)
+    fn save_before_image(
+        &self,
+        drift: &mut Drift,
+        host: &dyn HostRead,
+        blobs: &dyn BlobStore,
+    ) -> Result<(), Fault> {
+        let PathChange { path, before, .. } = &mut drift.step;
+        before.keep(path, host, blobs)
     }
 
     async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
-        let made = Symlink::act(drift, cx.touch)?;
-        let undo = made::undo_of(&drift.made, made, |made| Drift { made, ..drift.clone() });
+        let made = Symlink::act(drift, cx.host)?;
+        let undo = created_dirs::undo_of(&drift.made, made, |made| Drift { made, ..drift.clone() });
         Ok(Change { changed: true, diff: Symlink::explanation(drift).diff, undo, ..Change::default() })
     }
 
-    fn foresee(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
+    fn predict(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
         Symlink::act(drift, overlay).map(drop)
     }
 
     async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
         let mut lines: Vec<String> = undo.step.revert(cx)?.into_iter().collect();
-        lines.append(&mut made::unmake_all(&undo.step.path, &undo.made, cx)?);
+        lines.append(&mut created_dirs::unmake_all(&undo.step.path, &undo.made, cx)?);
         Ok(Change { changed: !lines.is_empty(), diff: lines.join("\n"), ..Change::default() })
     }
 }

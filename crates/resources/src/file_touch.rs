@@ -1,16 +1,16 @@
-//! `file.touch`: a file that exists, with the times that the state says.
+//! `file.host`: a file that exists, with the times that the state says.
 
 use crate::claims::Claims;
-use crate::made::{self, Made};
+use crate::created_dirs::{self, CreatedDir};
 use crate::params::{Absolute, Mode};
+use crate::path_state::{PathChange, PathState};
 use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting};
-use crate::standing::{Standing, Step};
 use crate::tree;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use zester_host::overlay::Overlay;
-use zester_host::{Act, Fault, HostRead, HostWrite, Meta, NewFile, Sort};
+use zester_host::{Act, Fault, FileKind, HostRead, HostWrite, Meta, NewFile};
 
 const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
@@ -44,12 +44,12 @@ struct Times {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Drift {
     #[serde(flatten)]
-    step: Step,
+    step: PathChange,
     /// The times before and after, where they are set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     times: Option<(Times, Times)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    made: Vec<Made>,
+    made: Vec<CreatedDir>,
 }
 
 fn nanos(seconds: f64) -> i64 {
@@ -60,8 +60,8 @@ fn clamped(nanos: i128) -> i64 {
     nanos.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
 }
 
-fn now(look: &dyn HostRead) -> i64 {
-    clamped(look.now_ns())
+fn now(host: &dyn HostRead) -> i64 {
+    clamped(host.now_ns())
 }
 
 impl Times {
@@ -71,18 +71,18 @@ impl Times {
 }
 
 impl Touched {
-    fn look(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-        let path = tree::behind_links(cx.look, &self.path)?;
-        tree::settled(cx.look, &path, |path| self.look_at(cx, path))
+    fn host(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
+        let path = tree::behind_links(cx.host, &self.path)?;
+        tree::real_path_now(cx.host, &path, |path| self.inspect(cx, path))
     }
 
-    fn look_at(&self, cx: &Checking<'_>, path: &Path) -> Result<Option<Drift>, Fault> {
-        let Some(meta) = cx.look.stat(path)? else {
-            return self.new_file(cx.look, path).map(Some);
+    fn inspect(&self, cx: &Checking<'_>, path: &Path) -> Result<Option<Drift>, Fault> {
+        let Some(meta) = cx.host.stat(path)? else {
+            return self.new_file(cx.host, path).map(Some);
         };
         let before = Times::of(&meta);
         // Touched again when a watched state changed; otherwise only the times that are given matter.
-        let default = |present: i64| if cx.forced.is_some() { now(cx.look) } else { present };
+        let default = |present: i64| if cx.forced.is_some() { now(cx.host) } else { present };
         let after = Times {
             atime_ns: self.atime.map_or_else(|| default(before.atime_ns), nanos),
             mtime_ns: self.mtime.map_or_else(|| default(before.mtime_ns), nanos),
@@ -91,37 +91,37 @@ impl Touched {
         if before.mtime_ns == after.mtime_ns && (self.atime.is_none() || before.atime_ns == after.atime_ns) {
             return Ok(None);
         }
-        cx.look.may(path, Act::Attributes)?;
-        let standing = Standing::at_attributes(cx.look, path)?;
-        let step = Step::new(path.to_path_buf(), standing.clone(), standing);
+        cx.host.may(path, Act::Attributes)?;
+        let path_state = PathState::at_attributes(cx.host, path)?;
+        let step = PathChange::new(path.to_path_buf(), path_state.clone(), path_state);
         Ok(Some(Drift { step, times: Some((before, after)), made: Vec::new() }))
     }
 
-    fn new_file(&self, look: &dyn HostRead, path: &Path) -> Result<Drift, Fault> {
+    fn new_file(&self, host: &dyn HostRead, path: &Path) -> Result<Drift, Fault> {
         let path = path.to_path_buf();
-        let owner = look.me();
-        let made = made::missing_parents(look, &path, self.makedirs, DIRECTORY_MODE, owner)?;
-        look.may(&path, Act::Put)?;
-        let after = Standing::file(&[], FILE_MODE, owner);
+        let owner = host.me();
+        let made = created_dirs::missing_parents(host, &path, self.makedirs, DIRECTORY_MODE, owner)?;
+        host.may(&path, Act::Put)?;
+        let after = PathState::file(&[], FILE_MODE, owner);
         let times = (self.atime.is_some() || self.mtime.is_some()).then(|| {
-            let given = |time: Option<f64>| time.map_or_else(|| now(look), nanos);
+            let given = |time: Option<f64>| time.map_or_else(|| now(host), nanos);
             let wanted = Times { atime_ns: given(self.atime), mtime_ns: given(self.mtime) };
             (wanted, wanted)
         });
-        Ok(Drift { step: Step::new(path, Standing::Absent, after), times, made })
+        Ok(Drift { step: PathChange::new(path, PathState::Absent, after), times, made })
     }
 
     /// Acts, and returns the directories that it made on the way.
-    fn act(drift: &Drift, touch: &dyn HostWrite) -> Result<Vec<Made>, Fault> {
-        let made = made::make_all(touch, &drift.made)?;
-        let Step { path, before, after, .. } = &drift.step;
-        if *before == Standing::Absent
-            && let Standing::File { mode, .. } = after
+    fn act(drift: &Drift, host: &dyn HostWrite) -> Result<Vec<CreatedDir>, Fault> {
+        let made = created_dirs::make_all(host, &drift.made)?;
+        let PathChange { path, before, after, .. } = &drift.step;
+        if *before == PathState::Absent
+            && let PathState::File { mode, .. } = after
         {
-            touch.put_file(path, &NewFile { content: &[], mode: *mode, owner: touch.me() })?;
+            host.put_file(path, &NewFile { content: &[], mode: *mode, owner: host.me() })?;
         }
         if let Some((_, after)) = &drift.times {
-            touch.set_times(path, after.atime_ns.into(), after.mtime_ns.into())?;
+            host.set_times(path, after.atime_ns.into(), after.mtime_ns.into())?;
         }
         Ok(made)
     }
@@ -129,7 +129,7 @@ impl Touched {
     fn explanation(drift: &Drift) -> Explanation {
         let path = drift.step.path.display();
         let diff = match drift.step.before {
-            Standing::Absent => format!("new empty file {path}\n"),
+            PathState::Absent => format!("new empty file {path}\n"),
             _ => format!("times of {path} set\n"),
         };
         Explanation { diff, ..Explanation::default() }
@@ -170,7 +170,7 @@ state that it watches has changed, it is touched anew.
     }
 
     async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-        self.look(cx)
+        self.host(cx)
     }
 
     fn explain(&self, drift: &Drift, _done: bool) -> Explanation {
@@ -178,29 +178,29 @@ state that it watches has changed, it is touched anew.
     }
 
     async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
-        let made = Touched::act(drift, cx.touch)?;
-        let undo = made::undo_of(&drift.made, made, |made| Drift { made, ..drift.clone() });
+        let made = Touched::act(drift, cx.host)?;
+        let undo = created_dirs::undo_of(&drift.made, made, |made| Drift { made, ..drift.clone() });
         Ok(Change { changed: true, diff: Touched::explanation(drift).diff, undo, ..Change::default() })
     }
 
-    fn foresee(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
+    fn predict(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
         Touched::act(drift, overlay).map(drop)
     }
 
     async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
         let mut lines: Vec<String> = undo.step.revert(cx)?.into_iter().collect();
-        if undo.step.before != Standing::Absent
+        if undo.step.before != PathState::Absent
             && let Some((before, after)) = &undo.times
         {
-            let path = &undo.step.anew(cx)?.path;
-            let present = cx.touch.stat(path)?.filter(|meta| !matches!(meta.sort, Sort::Special(_)));
+            let path = &undo.step.at_current_path(cx)?.path;
+            let present = cx.host.stat(path)?.filter(|meta| !matches!(meta.kind, FileKind::Special(_)));
             // Changed since: its times are somebody else's now, and worth nothing to us.
             if present.is_some_and(|meta| Times::of(&meta).mtime_ns == after.mtime_ns) && before != after {
-                cx.touch.set_times(path, before.atime_ns.into(), before.mtime_ns.into())?;
+                cx.host.set_times(path, before.atime_ns.into(), before.mtime_ns.into())?;
                 lines.push(format!("restored the times of {}", path.display()));
             }
         }
-        lines.append(&mut made::unmake_all(&undo.step.path, &undo.made, cx)?);
+        lines.append(&mut created_dirs::unmake_all(&undo.step.path, &undo.made, cx)?);
         Ok(Change { changed: !lines.is_empty(), diff: lines.join("\n"), ..Change::default() })
     }
 }

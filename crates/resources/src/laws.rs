@@ -14,7 +14,7 @@
 #![allow(clippy::panic, clippy::expect_used, reason = "test support: a broken law has to stop the test")]
 
 use crate::bound::{Bound, Drift};
-use crate::resource::{Applying, Change, Checking, Reverting, StateFiles, Vault};
+use crate::resource::{Applying, BlobStore, Change, Checking, Reverting, StateFileSource};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -76,7 +76,7 @@ impl Case {
     fn machine(&self) -> Machine {
         let files = Arc::new(Overlay::empty());
         let processes = (self.world)(&files);
-        Machine { files, processes, vault: MemoryVault::default() }
+        Machine { files, processes, blobs: MemoryBlobStore::default() }
     }
 }
 
@@ -95,12 +95,12 @@ pub fn bind_json(
 /// pipe, `x PATH NAME VALUE` for an extended attribute. There are
 /// `/tmp`, the user `web` (33) and its group; no command is known.
 pub fn furnish(host: &Arc<Overlay>, things: &str) -> Arc<dyn Processes> {
-    host.foresee_user(User { name: "web".into(), uid: 33, gid: 33, home: "/srv".into() });
-    host.foresee_group(Group { name: "web".into(), gid: 33 });
+    host.predict_user(User { name: "web".into(), uid: 33, gid: 33, home: "/srv".into() });
+    host.predict_group(Group { name: "web".into(), gid: 33 });
     let owner = Owner { uid: 7, gid: 8 };
     host.make_directory("/tmp".as_ref(), 0o1777, Owner { uid: 0, gid: 0 }).expect("nothing is there");
-    for thing in things.lines() {
-        let words: Vec<&str> = thing.splitn(4, ' ').collect();
+    for item in things.lines() {
+        let words: Vec<&str> = item.splitn(4, ' ').collect();
         let mode = || u32::from_str_radix(words.get(2).copied().unwrap_or("644"), 8).expect("octal digits");
         let made = match words.as_slice() {
             ["f", path, _, content] => {
@@ -116,16 +116,16 @@ pub fn furnish(host: &Arc<Overlay>, things: &str) -> Arc<dyn Processes> {
             }
             other => panic!("cannot furnish with {other:?}"),
         };
-        made.unwrap_or_else(|fault| panic!("cannot furnish with {thing}: {fault}"));
+        made.unwrap_or_else(|fault| panic!("cannot furnish with {item}: {fault}"));
     }
     Arc::new(Scripted::new())
 }
 
 /// A vault in memory.
 #[derive(Default)]
-pub struct MemoryVault(Mutex<HashMap<String, Vec<u8>>>);
+pub struct MemoryBlobStore(Mutex<HashMap<String, Vec<u8>>>);
 
-impl Vault for MemoryVault {
+impl BlobStore for MemoryBlobStore {
     fn keep(&self, content: &[u8]) -> Result<String, Fault> {
         let name = sha256_hex(content);
         self.0.lock().expect("no panic holds it").insert(name.clone(), content.to_vec());
@@ -141,7 +141,7 @@ impl Vault for MemoryVault {
 /// State files of a test: `run.sh` is a script, everything else is missing. Templates render to themselves.
 pub struct FewFiles;
 
-impl StateFiles for FewFiles {
+impl StateFileSource for FewFiles {
     fn read(&self, uri: &str) -> Result<Vec<u8>, Fault> {
         match uri.rsplit('/').next() {
             Some("run.sh") => Ok(b"#!/bin/sh\ntrue\n".to_vec()),
@@ -167,7 +167,7 @@ type Snapshot = BTreeMap<PathBuf, String>;
 struct Machine {
     files: Arc<Overlay>,
     processes: Arc<dyn Processes>,
-    vault: MemoryVault,
+    blobs: MemoryBlobStore,
 }
 
 /// What became of check, preserve and apply on a host that may fail.
@@ -186,33 +186,33 @@ impl Machine {
     async fn check(
         &self,
         bound: &dyn Bound,
-        look: &dyn HostRead,
+        host: &dyn HostRead,
         query: &dyn Processes,
     ) -> Result<Option<Drift>, Fault> {
         let cancel = CancellationToken::new();
         let query = Query::through(query);
-        let cx = Checking { look, query, files: &FewFiles, forced: None, rehearsal: false, cancel: &cancel };
+        let cx = Checking { host, query, files: &FewFiles, forced: None, dry_run: false, cancel: &cancel };
         bound.check(&cx).await
     }
 
     async fn run(
         &self,
         bound: &dyn Bound,
-        touch: &dyn HostWrite,
-        look: &dyn HostRead,
+        host: &dyn HostWrite,
+        reads: &dyn HostRead,
         processes: &dyn Processes,
     ) -> Went {
-        let mut drift = match self.check(bound, look, processes).await {
+        let mut drift = match self.check(bound, reads, processes).await {
             Ok(Some(drift)) => drift,
             Ok(None) => return Went::Clean,
             Err(_) => return Went::Failed(None),
         };
-        if bound.preserve(&mut drift, look, &self.vault).is_err() {
+        if bound.save_before_image(&mut drift, reads, &self.blobs).is_err() {
             return Went::Failed(None);
         }
         let record = bound.undo_record(&drift).expect("a drift can be recorded");
         let cancel = CancellationToken::new();
-        let cx = Applying::new(touch, processes, &cancel);
+        let cx = Applying::new(host, processes, &cancel);
         match bound.apply(&drift, &cx).await {
             Ok(change) => {
                 let record = change.undo.clone().unwrap_or(record);
@@ -230,13 +230,13 @@ impl Machine {
         &self,
         kind: &str,
         record: &Json,
-        touch: &dyn HostWrite,
+        host: &dyn HostWrite,
         processes: &dyn Processes,
     ) -> Result<Change, Fault> {
         let cancel = CancellationToken::new();
         let left = Default::default();
-        let vault = &self.vault;
-        let cx = Reverting { touch, processes, vault, cancel: &cancel, force: false, left: &left };
+        let blobs = &self.blobs;
+        let cx = Reverting { host, processes, blobs, cancel: &cancel, force: false, left: &left };
         crate::revert(kind, record, &cx).await
     }
 
@@ -257,7 +257,7 @@ pub fn hold(case: &Case) {
             Promise::Acts => acts(case).await,
             Promise::Converges => {
                 converges_and_reverts(case).await;
-                rehearses_truly(case).await;
+                dry_run_is_true(case).await;
                 never_happened(case).await;
             }
         }
@@ -323,15 +323,15 @@ async fn converges_and_reverts(case: &Case) {
     assert_eq!(machine.snapshot(), before);
 }
 
-async fn rehearses_truly(case: &Case) {
+async fn dry_run_is_true(case: &Case) {
     let machine = case.machine();
     let bound = case.bound();
     let drift = machine.check(&*bound, &*machine.files, &*machine.processes).await;
     let drift = drift.ok().flatten().expect("a case that converges has something to do");
     let below = Arc::clone(&machine.files);
-    let overlay = Overlay::above(below);
+    let overlay = Overlay::over(below);
     let before = machine.snapshot();
-    bound.foresee(&drift, &overlay).unwrap_or_else(|fault| panic!("{}: foresee failed: {fault}", case.kind));
+    bound.predict(&drift, &overlay).unwrap_or_else(|fault| panic!("{}: foresee failed: {fault}", case.kind));
     assert_eq!(machine.snapshot(), before, "{}: a rehearsal wrote to the machine", case.kind);
     let clean = machine.check(&*bound, &overlay, &*machine.processes).await;
     assert!(matches!(clean, Ok(None)), "{}: check is not clean after its rehearsal", case.kind);
@@ -339,11 +339,16 @@ async fn rehearses_truly(case: &Case) {
     let applied = matches!(machine.run_well(&*bound).await, Went::Applied(..));
     assert!(applied, "{}: apply did not succeed", case.kind);
     let words = "the rehearsal did not end up as the machine did";
-    assert_eq!(without_books(rehearsed), without_books(machine.snapshot()), "{}: {words}", case.kind);
+    assert_eq!(
+        without_status_file(rehearsed),
+        without_status_file(machine.snapshot()),
+        "{}: {words}",
+        case.kind
+    );
 }
 
 /// What a package manager writes down by itself; a rehearsal notes packages by name instead.
-fn without_books(mut snapshot: Snapshot) -> Snapshot {
+fn without_status_file(mut snapshot: Snapshot) -> Snapshot {
     snapshot.retain(|path, _| !path.starts_with("/var/lib/dpkg"));
     snapshot
 }
@@ -356,7 +361,7 @@ async fn never_happened(case: &Case) {
     }
     let drift = machine.check(&*bound, &*machine.files, &*machine.processes).await;
     let mut drift = drift.ok().flatten().expect("a case that converges has something to do");
-    bound.preserve(&mut drift, &*machine.files, &machine.vault).expect("what is there can be kept");
+    bound.save_before_image(&mut drift, &*machine.files, &machine.blobs).expect("what is there can be kept");
     let record = bound.undo_record(&drift).expect("a drift can be recorded");
     let before = machine.snapshot();
     let change = machine.revert_well(case.kind, &record).await;
@@ -369,7 +374,7 @@ async fn survives_faults(case: &Case) {
     let (before, after, calls) = {
         let machine = case.machine();
         let before = machine.snapshot();
-        let host = Faulty::new(&*machine.files, &*machine.processes, Plan::Nothing);
+        let host = Faulty::new(&*machine.files, &*machine.processes, Plan::EmptyHost);
         machine.run(&*case.bound(), &host, &host, &host).await;
         (before, machine.snapshot(), host.calls())
     };

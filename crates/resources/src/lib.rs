@@ -12,25 +12,25 @@ pub mod resource;
 pub mod schema;
 
 mod bind;
+mod created_dirs;
 mod diff;
-mod made;
 mod ownership;
 mod params;
+mod path_state;
 mod path_text;
 mod pkg;
-mod standing;
+pub mod shell_words;
 mod tree;
-pub mod words;
 
 pub use bound::{Bound, Drift};
 pub use catalog::catalog;
 pub use resource::{
-    Applying, Change, Checking, Explanation, Forced, GuardSetting, Invalid, Resource, Reverting, StateFiles,
-    Vault,
+    Applying, BlobStore, Change, Checking, Explanation, Forced, GuardSetting, Invalid, Resource, Reverting,
+    StateFileSource,
 };
 pub use schema::{schema, schema_once};
 
-use bound::Entry;
+use bound::KindEntry;
 use zester_host::{BoxFuture, Fault, FaultKind};
 use zester_model::diagnostic::{self, Diagnostic};
 use zester_model::program::Param;
@@ -43,7 +43,7 @@ macro_rules! resources {
         $(pub mod $file;)+
 
         /// Every kind, in the order of the documentation.
-        pub(crate) static ENTRIES: &[fn() -> Entry] = &[$($($entry),+),+];
+        pub(crate) static ENTRIES: &[fn() -> KindEntry] = &[$($($entry),+),+];
 
         /// The files that define kinds, with the cases that the laws are tried on.
         #[cfg(test)]
@@ -63,22 +63,22 @@ macro_rules! resources {
 }
 
 resources! {
-    exec: Entry::of::<exec::ExecRun>, Entry::of::<exec::CmdRun>, Entry::of::<exec::CmdWait>, Entry::of::<exec::CmdScript>;
-    file_managed: Entry::of::<file_managed::Managed>;
-    file_directory: Entry::of::<file_directory::Directory>;
-    file_symlink: Entry::of::<file_symlink::Symlink>;
-    file_touch: Entry::of::<file_touch::Touched>;
-    file_absent: Entry::of::<file_absent::Absent>;
-    pkg_installed: Entry::of::<pkg_installed::Installed>;
-    pkg_removed: Entry::of::<pkg_removed::Removed>;
+    exec: KindEntry::of::<exec::ExecRun>, KindEntry::of::<exec::CmdRun>, KindEntry::of::<exec::CmdWait>, KindEntry::of::<exec::CmdScript>;
+    file_managed: KindEntry::of::<file_managed::Managed>;
+    file_directory: KindEntry::of::<file_directory::Directory>;
+    file_symlink: KindEntry::of::<file_symlink::Symlink>;
+    file_touch: KindEntry::of::<file_touch::Touched>;
+    file_absent: KindEntry::of::<file_absent::Absent>;
+    pkg_installed: KindEntry::of::<pkg_installed::Installed>;
+    pkg_removed: KindEntry::of::<pkg_removed::Removed>;
     module_run: module_run::entry;
-    test_states: Entry::of::<test_states::Nop>, Entry::of::<test_states::SucceedWithoutChanges>,
-        Entry::of::<test_states::Ping>, Entry::of::<test_states::SucceedWithChanges>,
-        Entry::of::<test_states::FailWithoutChanges>, Entry::of::<test_states::FailWithChanges>,
-        Entry::of::<test_states::Configurable>, Entry::of::<test_states::Sleep>;
+    test_states: KindEntry::of::<test_states::Nop>, KindEntry::of::<test_states::SucceedWithoutChanges>,
+        KindEntry::of::<test_states::Ping>, KindEntry::of::<test_states::SucceedWithChanges>,
+        KindEntry::of::<test_states::FailWithoutChanges>, KindEntry::of::<test_states::FailWithChanges>,
+        KindEntry::of::<test_states::Configurable>, KindEntry::of::<test_states::Sleep>;
 }
 
-fn entry(kind: &str) -> Option<&'static Entry> {
+fn entry(kind: &str) -> Option<&'static KindEntry> {
     bound::entries().iter().find(|entry| entry.kind == kind)
 }
 

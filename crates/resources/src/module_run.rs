@@ -1,8 +1,8 @@
 //! `module.run`: another kind, called by its name (S-20).
 
-use crate::bound::{Bound, Drift, Entry, entries};
+use crate::bound::{Bound, Drift, KindEntry, entries};
 use crate::claims::Claims;
-use crate::resource::{Applying, Change, Checking, Explanation, GuardSetting, Reverting, Vault};
+use crate::resource::{Applying, BlobStore, Change, Checking, Explanation, GuardSetting, Reverting};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 use zester_host::overlay::Overlay;
@@ -46,11 +46,11 @@ impl Bound for Delegate {
     fn undoable(&self) -> bool {
         self.0.undoable()
     }
-    fn proved_first(&self) -> bool {
-        self.0.proved_first()
+    fn check_cmd_first(&self) -> bool {
+        self.0.check_cmd_first()
     }
-    fn unforeseen(&self) -> bool {
-        self.0.unforeseen()
+    fn unpredictable(&self) -> bool {
+        self.0.unpredictable()
     }
     fn check<'a>(&'a self, cx: &'a Checking<'a>) -> BoxFuture<'a, Result<Option<Drift>, Fault>> {
         self.0.check(cx)
@@ -58,8 +58,13 @@ impl Bound for Delegate {
     fn explain(&self, drift: &Drift, done: bool) -> Explanation {
         self.0.explain(drift, done)
     }
-    fn preserve(&self, drift: &mut Drift, look: &dyn HostRead, vault: &dyn Vault) -> Result<(), Fault> {
-        self.0.preserve(drift, look, vault)
+    fn save_before_image(
+        &self,
+        drift: &mut Drift,
+        host: &dyn HostRead,
+        blobs: &dyn BlobStore,
+    ) -> Result<(), Fault> {
+        self.0.save_before_image(drift, host, blobs)
     }
     fn undo_record(&self, drift: &Drift) -> Result<Json, Fault> {
         Ok(self.record(self.0.undo_record(drift)?))
@@ -75,8 +80,8 @@ impl Bound for Delegate {
             }
         })
     }
-    fn foresee(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
-        self.0.foresee(drift, overlay)
+    fn predict(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
+        self.0.predict(drift, overlay)
     }
     fn guard_setting(&self) -> GuardSetting {
         self.0.guard_setting()
@@ -92,8 +97,8 @@ impl Delegate {
     }
 }
 
-pub(crate) fn entry() -> Entry {
-    Entry { kind: KIND, bind, revert, describe, schema }
+pub(crate) fn entry() -> KindEntry {
+    KindEntry { kind: KIND, bind, revert, describe, schema }
 }
 
 fn describe() -> Kind {

@@ -9,20 +9,20 @@ fn number(name: &str) -> Option<u32> {
 
 /// The owner that a state wants: what it names, else what is there already, else us.
 pub(crate) fn wanted(
-    look: &dyn HostRead,
+    host: &dyn HostRead,
     user: Option<&str>,
     group: Option<&str>,
     present: Option<Owner>,
 ) -> Result<Owner, Fault> {
-    let mut owner = present.unwrap_or_else(|| look.me());
+    let mut owner = present.unwrap_or_else(|| host.me());
     if let Some(name) = user {
-        owner.uid = match look.user(name)? {
+        owner.uid = match host.user(name)? {
             Some(user) => user.uid,
             None => number(name).ok_or_else(|| unknown("user", name))?,
         };
     }
     if let Some(name) = group {
-        owner.gid = match look.group(name)? {
+        owner.gid = match host.group(name)? {
             Some(group) => group.gid,
             None => number(name).ok_or_else(|| unknown("group", name))?,
         };
@@ -31,9 +31,9 @@ pub(crate) fn wanted(
 }
 
 /// A fault where it is known beforehand that nothing that is to belong to them can be put here.
-pub(crate) fn may_put(look: &dyn HostRead, path: &Path, owner: Owner) -> Result<(), Fault> {
-    look.may(path, Act::Put)?;
-    look.may(path, Act::New(owner))
+pub(crate) fn may_put(host: &dyn HostRead, path: &Path, owner: Owner) -> Result<(), Fault> {
+    host.may(path, Act::Put)?;
+    host.may(path, Act::New(owner))
 }
 
 fn unknown(what: &str, name: &str) -> Fault {

@@ -2,9 +2,9 @@
 //! them.
 
 pub(crate) mod apt;
-pub(crate) mod book;
 #[cfg(test)]
 pub(crate) mod fake_apt;
+pub(crate) mod installed_packages;
 pub(crate) mod wanted;
 
 use crate::resource::Invalid;

@@ -1,8 +1,8 @@
 //! `pkg.installed`: packages that are installed, in the version that the state says.
 
-use crate::claims::{Claims, Owned, Thing};
-use crate::pkg::apt::{self, Turn};
-use crate::pkg::book::bare;
+use crate::claims::{Claim, Claims, ManagedItem};
+use crate::pkg::apt::{self, AptSession};
+use crate::pkg::installed_packages::bare;
 use crate::pkg::wanted::{Wanted, WantedList};
 use crate::pkg::{asked_for, refuse_odd_names};
 use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting};
@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use zester_host::files::Foreseen;
+use zester_host::files::PredictedPackage;
 use zester_host::overlay::Overlay;
 use zester_host::{Fault, FaultKind, Query};
 use zester_model::outcome::Details;
@@ -104,17 +104,19 @@ impl Installed {
     fn may_come(&self, cx: &Checking<'_>) -> Result<bool, Fault> {
         match self.refresh {
             Some(refresh) => Ok(refresh),
-            None => Ok(!cx.rehearsal || !apt::has_lists(cx.look)?),
+            None => Ok(!cx.dry_run || !apt::has_lists(cx.host)?),
         }
     }
 
-    async fn look(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
+    async fn host(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
         let asked = self.asked();
         let names: Vec<String> = asked.iter().map(|wanted| wanted.name.clone()).collect();
         let present = apt::installed(cx.query, &names, cx.cancel).await?;
-        let there = |wanted: &Wanted| match cx.look.package_foreseen(&present.key(&wanted.name)) {
-            Some(Foreseen::Installed(version)) => version.is_none_or(|version| wanted.accepts(&version)),
-            Some(Foreseen::Removed) => false,
+        let there = |wanted: &Wanted| match cx.host.predicted_package(&present.key(&wanted.name)) {
+            Some(PredictedPackage::Installed(version)) => {
+                version.is_none_or(|version| wanted.accepts(&version))
+            }
+            Some(PredictedPackage::Removed) => false,
             None => present.get(&wanted.name).is_some_and(|version| wanted.accepts(version)),
         };
         let mut missing: Vec<Wanted> = asked.into_iter().filter(|wanted| !there(wanted)).collect();
@@ -134,11 +136,11 @@ impl Installed {
                     let name = &wanted.name;
                     let planned = plan.iter().any(|planned| bare(&planned.name) == bare(name));
                     let elsewhere = present.foreign(name).any(|(_, version)| wanted.accepts(version));
-                    let settled = !planned && !present.contains(name) && elsewhere;
-                    if settled {
+                    let real_path_now = !planned && !present.contains(name) && elsewhere;
+                    if real_path_now {
                         moves.remove(name);
                     }
-                    !settled
+                    !real_path_now
                 });
                 if missing.is_empty() {
                     return Ok(None);
@@ -159,11 +161,11 @@ impl Installed {
     }
 
     async fn install(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Drift, Fault> {
-        let mut turn = Turn::take(cx).await?;
-        let before = turn.installed()?;
+        let mut session = AptSession::take(cx).await?;
+        let before = session.installed()?;
         let words: Vec<String> = drift.asked.iter().map(Wanted::argument).collect();
-        let ended = turn.install(&self.options(&drift.asked), &words, self.refresh).await;
-        let after = turn.installed()?;
+        let ended = session.install(&self.options(&drift.asked), &words, self.refresh).await;
+        let after = session.installed()?;
         let names: BTreeSet<&String> = before.versions().keys().chain(after.versions().keys()).collect();
         let mut moves = BTreeMap::new();
         for name in names {
@@ -173,11 +175,11 @@ impl Installed {
             }
         }
         let done = Drift { asked: drift.asked.clone(), moves };
-        let failed = |fault: Fault| turn.failed(fault, !done.moves.is_empty(), done.details(), &done);
+        let failed = |fault: Fault| session.failed(fault, !done.moves.is_empty(), done.details(), &done);
         if let Err(fault) = ended {
             return Err(failed(fault));
         }
-        if turn.canceled {
+        if session.canceled {
             return Err(failed(Fault::canceled()));
         }
         let met = |wanted: &&Wanted| {
@@ -220,7 +222,7 @@ hello:
 ```
 ";
     const UNDOABLE: bool = true;
-    const UNFORESEEN: bool = true;
+    const UNPREDICTABLE: bool = true;
     const LISTS: &'static [&'static str] = &[];
     type Drift = Drift;
 
@@ -241,13 +243,13 @@ hello:
 
     fn claims(&self) -> Claims {
         let owned = self.asked().into_iter().map(|wanted| {
-            Owned::new(Thing::Package(wanted.name), "installed").with("version", wanted.version)
+            Claim::new(ManagedItem::Package(wanted.name), "installed").with("version", wanted.version)
         });
         Claims { owned: owned.collect(), ..Claims::default() }
     }
 
     async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-        self.look(cx).await
+        self.host(cx).await
     }
 
     fn explain(&self, drift: &Drift, _done: bool) -> Explanation {
@@ -260,12 +262,12 @@ hello:
         Ok(Change { changed: !done.moves.is_empty(), diff: done.words(), details: done.details(), undo })
     }
 
-    fn foresee(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
+    fn predict(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
         for (name, moved) in &drift.moves {
-            overlay.foresee_package(name, moved.new.as_deref());
+            overlay.predict_package(name, moved.new.as_deref());
         }
         for wanted in &drift.asked {
-            overlay.foresee_package(
+            overlay.predict_package(
                 &wanted.name,
                 wanted.version.as_deref().filter(|version| !version.ends_with('*')),
             );
@@ -274,10 +276,10 @@ hello:
     }
 
     async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
-        let applying = Applying::new(cx.touch, cx.processes, cx.cancel);
+        let applying = Applying::new(cx.host, cx.processes, cx.cancel);
         let newly = undo.newly();
-        let mut turn = Turn::take(&applying).await?;
-        let before = turn.installed()?;
+        let mut session = AptSession::take(&applying).await?;
+        let before = session.installed()?;
         let ours: Vec<String> = newly.into_iter().filter(|name| before.contains(name)).collect();
         if ours.is_empty() {
             return Ok(Change::default());
@@ -285,7 +287,7 @@ hello:
         if !cx.force {
             refuse_if_needed_by_others(&ours, cx).await?;
         }
-        turn.remove(&ours).await?;
+        session.remove(&ours).await?;
         let lines: Vec<String> = ours.iter().map(|name| format!("{name}: removed")).collect();
         let mut details = Details::new();
         details.insert("removed".into(), json!(ours));

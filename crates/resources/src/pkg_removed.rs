@@ -1,8 +1,8 @@
 //! `pkg.removed`: packages that are not installed.
 
-use crate::claims::{Claims, Owned, Thing};
-use crate::pkg::apt::{self, Turn};
-use crate::pkg::book::bare;
+use crate::claims::{Claim, Claims, ManagedItem};
+use crate::pkg::apt::{self, AptSession};
+use crate::pkg::installed_packages::bare;
 use crate::pkg::wanted::{Wanted, WantedList};
 use crate::pkg::{asked_for, refuse_odd_names};
 use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting};
@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
-use zester_host::files::Foreseen;
+use zester_host::files::PredictedPackage;
 use zester_host::overlay::Overlay;
 use zester_host::{Fault, FaultKind};
 use zester_model::outcome::Details;
@@ -47,19 +47,19 @@ impl Drift {
 }
 
 impl Removed {
-    async fn look(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
+    async fn host(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
         let names: Vec<String> =
             asked_for(&self.name, self.pkgs.as_ref(), None).into_iter().map(|one| one.name).collect();
         let present = apt::installed(cx.query, &names, cx.cancel).await?;
         let mut asked = Vec::new();
         let mut gone: BTreeMap<String, String> = BTreeMap::new();
-        let mut foreseen = false;
+        let mut predicted = false;
         for name in names {
             let key = present.key(&name);
-            let version = match cx.look.package_foreseen(&key) {
-                Some(Foreseen::Removed) => continue,
-                Some(Foreseen::Installed(version)) => {
-                    foreseen = true;
+            let version = match cx.host.predicted_package(&key) {
+                Some(PredictedPackage::Removed) => continue,
+                Some(PredictedPackage::Installed(version)) => {
+                    predicted = true;
                     Some(version.unwrap_or_else(|| "?".into()))
                 }
                 None => present.get(&name).cloned(),
@@ -84,7 +84,7 @@ impl Removed {
             }
             Err(fault) if apt::is_interrupted(&fault) => {}
             // It would only come in this very rehearsal.
-            Err(fault) if fault.kind == FaultKind::NotFound && foreseen => {}
+            Err(fault) if fault.kind == FaultKind::NotFound && predicted => {}
             Err(fault) => return Err(fault),
         }
         Ok(Some(Drift { asked, gone }))
@@ -105,7 +105,7 @@ telnet:
 ```
 ";
     const UNDOABLE: bool = true;
-    const UNFORESEEN: bool = true;
+    const UNPREDICTABLE: bool = true;
     type Drift = Drift;
 
     fn validate(&self) -> Vec<Invalid> {
@@ -115,12 +115,12 @@ telnet:
 
     fn claims(&self) -> Claims {
         let asked = asked_for(&self.name, self.pkgs.as_ref(), None).into_iter();
-        let owned = asked.map(|wanted| Owned::new(Thing::Package(wanted.name), "removed"));
+        let owned = asked.map(|wanted| Claim::new(ManagedItem::Package(wanted.name), "removed"));
         Claims { owned: owned.collect(), ..Claims::default() }
     }
 
     async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-        self.look(cx).await
+        self.host(cx).await
     }
 
     fn explain(&self, drift: &Drift, _done: bool) -> Explanation {
@@ -128,33 +128,33 @@ telnet:
     }
 
     async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
-        let mut turn = Turn::take(cx).await?;
-        let before = turn.installed()?;
-        let ended = turn.remove(&drift.asked).await;
-        let after = turn.installed()?;
+        let mut session = AptSession::take(cx).await?;
+        let before = session.installed()?;
+        let ended = session.remove(&drift.asked).await;
+        let after = session.installed()?;
         let gone = before.versions().iter().filter(|(name, _)| !after.contains(name));
         let gone = gone.map(|(name, version)| (name.clone(), version.clone())).collect();
         let done = Drift { asked: drift.asked.clone(), gone };
-        let failed = |fault: Fault| turn.failed(fault, !done.gone.is_empty(), done.details(), &done);
+        let failed = |fault: Fault| session.failed(fault, !done.gone.is_empty(), done.details(), &done);
         if let Err(fault) = ended {
             return Err(failed(fault));
         }
-        if turn.canceled {
+        if session.canceled {
             return Err(failed(Fault::canceled()));
         }
         let undo = serde_json::to_value(&done).ok();
         Ok(Change { changed: !done.gone.is_empty(), diff: done.words(), details: done.details(), undo })
     }
 
-    fn foresee(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
-        drift.gone.keys().chain(&drift.asked).for_each(|name| overlay.foresee_package_removed(name));
+    fn predict(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
+        drift.gone.keys().chain(&drift.asked).for_each(|name| overlay.predict_package_removed(name));
         Ok(())
     }
 
     async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
-        let applying = Applying::new(cx.touch, cx.processes, cx.cancel);
-        let mut turn = Turn::take(&applying).await?;
-        let present = turn.installed()?;
+        let applying = Applying::new(cx.host, cx.processes, cx.cancel);
+        let mut session = AptSession::take(&applying).await?;
+        let present = session.installed()?;
         let missing = undo.gone.iter().filter(|(name, _)| !present.contains(name));
         let missing: Vec<Wanted> = missing
             .map(|(name, version)| Wanted { name: name.clone(), version: Some(version.clone()) })
@@ -163,7 +163,7 @@ telnet:
             return Ok(Change::default());
         }
         let words: Vec<String> = missing.iter().map(Wanted::argument).collect();
-        turn.install(&["--no-install-recommends"], &words, None).await?;
+        session.install(&["--no-install-recommends"], &words, None).await?;
         let lines: Vec<String> = words.iter().map(|word| format!("{word}: installed again")).collect();
         Ok(Change { changed: true, diff: lines.join("\n"), ..Change::default() })
     }

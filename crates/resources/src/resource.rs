@@ -1,7 +1,7 @@
 //! The contract of a resource: look, explain, act, undo.
 //!
 //! The flow of one state is always the same. `check` looks at the machine and returns a *drift*: what
-//! differs, enough to explain it, to apply it and to undo it. A dry run stops there. Otherwise `preserve`
+//! differs, enough to explain it, to apply it and to undo it. A dry run stops there. Otherwise `save_before_image`
 //! saves what apply would destroy, the drift is written to the journal, `apply` acts on exactly that drift,
 //! and one day `revert` may get it back. Because check and apply share the drift, they cannot disagree.
 
@@ -26,7 +26,7 @@ pub enum Forced {
 }
 
 /// Files of the states dir and templates, as far as a resource may ask for them.
-pub trait StateFiles: Send + Sync {
+pub trait StateFileSource: Send + Sync {
     /// Content behind `salt://…`, `zester://…` or a path below the states dir.
     fn read(&self, uri: &str) -> Result<Vec<u8>, Fault>;
     /// Renders a Jinja template with facts, settings and the given context.
@@ -37,28 +37,28 @@ pub trait StateFiles: Send + Sync {
 
 /// What a check may use. Nothing in it can change the machine.
 pub struct Checking<'a> {
-    pub look: &'a dyn HostRead,
+    pub host: &'a dyn HostRead,
     /// For the questions that only a program can answer (`dpkg-query`), and for nothing else.
     pub query: Query<'a>,
-    pub files: &'a dyn StateFiles,
+    pub files: &'a dyn StateFileSource,
     pub forced: Option<Forced>,
     /// A rehearsal: what only acting can reveal (a missing `cwd`, program or user of a command) is no failure
     /// yet (S-30).
-    pub rehearsal: bool,
+    pub dry_run: bool,
     pub cancel: &'a CancellationToken,
 }
 
 /// What an apply may use. Paths are real ones here: nothing in it follows a link inside a path. What it alters through
-/// `touch` before it fails is noticed by itself; whoever acts by commands says so with [`Fault::touched`] or
+/// `host` before it fails is noticed by itself; whoever acts by commands says so with [`Fault::touched`] or
 /// [`Fault::having_done`] (S-43).
 pub struct Applying<'a> {
-    pub touch: &'a dyn HostWrite,
+    pub host: &'a dyn HostWrite,
     /// For what is gone again before the apply ends, and so alters nothing.
     pub scratch: &'a dyn HostWrite,
     pub processes: &'a dyn Processes,
     pub cancel: &'a CancellationToken,
-    /// The state's `check_cmd`, where its kind is [`Resource::PROVED_FIRST`].
-    pub proof: Option<&'a dyn Proof>,
+    /// The state's `check_cmd`, where its kind is [`Resource::CHECK_CMD_FIRST`].
+    pub candidate_check: Option<&'a dyn CandidateCheck>,
     /// Takes each line of output while a command runs, for whoever watches.
     pub live: Option<OutputSink>,
     /// Takes each line that is to be logged.
@@ -68,11 +68,11 @@ pub struct Applying<'a> {
 impl<'a> Applying<'a> {
     /// Nobody watches.
     pub fn new(
-        touch: &'a dyn HostWrite,
+        host: &'a dyn HostWrite,
         processes: &'a dyn Processes,
         cancel: &'a CancellationToken,
     ) -> Applying<'a> {
-        Applying { touch, scratch: touch, processes, cancel, proof: None, live: None, log: None }
+        Applying { host, scratch: host, processes, cancel, candidate_check: None, live: None, log: None }
     }
 
     /// Where the output of a command goes while it runs; `logged` by the user's wish.
@@ -88,29 +88,29 @@ impl<'a> Applying<'a> {
 }
 
 /// The `check_cmd` of a state, for kinds that have it pass before anything is put in place (S-43).
-pub trait Proof: Send + Sync {
+pub trait CandidateCheck: Send + Sync {
     /// Runs every command with the path of the candidate appended. The fault names the one that did not pass.
     fn pass<'a>(&'a self, candidate: &'a Path) -> BoxFuture<'a, Result<(), Fault>>;
 }
 
 /// What a revert may use.
 pub struct Reverting<'a> {
-    pub touch: &'a dyn HostWrite,
+    pub host: &'a dyn HostWrite,
     pub processes: &'a dyn Processes,
-    pub vault: &'a dyn Vault,
+    pub blobs: &'a dyn BlobStore,
     pub cancel: &'a CancellationToken,
     /// Overwrite what somebody changed since (`--force`).
     pub force: bool,
     /// Shared by all states of the revert.
-    pub left: &'a LeftDirectories,
+    pub left: &'a LeftDirs,
 }
 
 /// Directories that `makedirs` made and that were not empty when the state that made them was reverted: whoever takes
 /// the last thing out of one removes it.
 #[derive(Debug, Default)]
-pub struct LeftDirectories(std::sync::Mutex<std::collections::BTreeSet<std::path::PathBuf>>);
+pub struct LeftDirs(std::sync::Mutex<std::collections::BTreeSet<std::path::PathBuf>>);
 
-impl LeftDirectories {
+impl LeftDirs {
     pub(crate) fn add(&self, path: &std::path::Path) {
         self.lock().insert(path.to_path_buf());
     }
@@ -129,7 +129,7 @@ impl LeftDirectories {
 }
 
 /// Keeps before-images, by the hash of their content.
-pub trait Vault: Send + Sync {
+pub trait BlobStore: Send + Sync {
     /// Saves content durably and returns its name.
     fn keep(&self, content: &[u8]) -> Result<String, Fault>;
     fn fetch(&self, name: &str) -> Result<Vec<u8>, Fault>;
@@ -176,9 +176,9 @@ pub trait Resource: DeserializeOwned + schemars::JsonSchema + Send + Sync + Size
     const UNDOABLE: bool;
     /// Its `check_cmd` gets what is about to be put in place and must pass before it is. That of all other kinds runs
     /// after the change (S-43).
-    const PROVED_FIRST: bool = false;
+    const CHECK_CMD_FIRST: bool = false;
     /// Acting has effects that nobody can foresee in full: a package, a command (S-44).
-    const UNFORESEEN: bool = false;
+    const UNPREDICTABLE: bool = false;
     /// Other names of parameters: what users of the field write for them.
     const ALIASES: &'static [(&'static str, &'static [&'static str])] = &[];
     /// Parameters that take a list, where a single value stands for a list of one.
@@ -211,11 +211,11 @@ pub trait Resource: DeserializeOwned + schemars::JsonSchema + Send + Sync + Size
     fn explain(&self, drift: &Self::Drift, done: bool) -> Explanation;
 
     /// Saves what apply is about to destroy.
-    fn preserve(
+    fn save_before_image(
         &self,
         _drift: &mut Self::Drift,
         _look: &dyn HostRead,
-        _vault: &dyn Vault,
+        _vault: &dyn BlobStore,
     ) -> Result<(), Fault> {
         Ok(())
     }
@@ -228,7 +228,7 @@ pub trait Resource: DeserializeOwned + schemars::JsonSchema + Send + Sync + Size
     ) -> impl Future<Output = Result<Change, Fault>> + Send;
 
     /// Makes the effects visible to the later checks of a rehearsal.
-    fn foresee(&self, _drift: &Self::Drift, _overlay: &Overlay) -> Result<(), Fault> {
+    fn predict(&self, _drift: &Self::Drift, _overlay: &Overlay) -> Result<(), Fault> {
         Ok(())
     }
 

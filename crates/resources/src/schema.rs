@@ -1,7 +1,7 @@
 //! The state language as a JSON Schema: every kind, its parameters, requisites and attributes, in every form that the
 //! compiler takes. The words come from the compiler's own table.
 
-use crate::bound::{Entry, entries};
+use crate::bound::{KindEntry, entries};
 use crate::catalog;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
@@ -182,7 +182,7 @@ fn kind(name: &str) -> Json {
 }
 
 /// What a state of one kind may carry.
-fn parameters(entry: &Entry) -> Json {
+fn parameters(entry: &KindEntry) -> Json {
     let known = catalog::catalog().get(entry.kind);
     let mut properties: Map<String, Json> = Map::new();
     for (name, parameter) in (entry.schema)()["properties"].as_object().into_iter().flatten() {

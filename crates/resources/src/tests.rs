@@ -34,7 +34,7 @@ fn every_file_that_defines_a_kind_is_registered() {
     {
         let name = file.file_stem().unwrap().to_str().unwrap().to_string();
         let text = text_of_room(&file);
-        let defines = ["Resource for ", "fn entry() -> Entry"].iter().any(|mark| text.contains(mark));
+        let defines = ["Resource for ", "fn entry() -> KindEntry"].iter().any(|mark| text.contains(mark));
         if defines && name != "tests" {
             defining.insert(name);
         }

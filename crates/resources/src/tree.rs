@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
-use zester_host::{Fault, FaultKind, HostRead, Meta, Sort};
+use zester_host::{Fault, FaultKind, FileKind, HostRead, Meta};
 
 /// Directories inside directories; deeper is surely a mistake, and the stack is not endless.
 const DEPTH_MAX: usize = 256;
@@ -13,22 +13,22 @@ const LINKS_MAX: usize = 40;
 
 /// Looks at a path as its user names it. Where something differs, it is looked at again behind all links
 /// inside the path, because only that place will be acted on.
-pub(crate) fn settled<T>(
-    look: &dyn HostRead,
+pub(crate) fn real_path_now<T>(
+    host: &dyn HostRead,
     path: &Path,
     at: impl Fn(&Path) -> Result<Option<T>, Fault>,
 ) -> Result<Option<T>, Fault> {
     let Some(found) = at(path)? else { return Ok(None) };
-    if look.real_path(path)? == path { Ok(Some(found)) } else { at(&followed(look, path, false)?) }
+    if host.real_path(path)? == path { Ok(Some(found)) } else { at(&followed(host, path, false)?) }
 }
 
 /// A path out of a record, as it has to be acted on now: since then a directory on the way may have been moved, and a
 /// link left in its place.
-pub(crate) fn settled_anew(look: &dyn HostRead, path: &Path) -> Result<PathBuf, Fault> {
-    if look.real_path(path)? == path {
+pub(crate) fn resolve_again(host: &dyn HostRead, path: &Path) -> Result<PathBuf, Fault> {
+    if host.real_path(path)? == path {
         return Ok(path.to_path_buf());
     }
-    followed(look, path, false).map_err(|fault| match fault.kind {
+    followed(host, path, false).map_err(|fault| match fault.kind {
         FaultKind::InTheWay => fault.hint(
             "root does not follow it; put the directory back, or give the link to root, and revert again",
         ),
@@ -37,9 +37,9 @@ pub(crate) fn settled_anew(look: &dyn HostRead, path: &Path) -> Result<PathBuf, 
 }
 
 /// The thing itself behind a path, if a link stands there; the path itself otherwise.
-pub(crate) fn behind_links(look: &dyn HostRead, path: &Path) -> Result<PathBuf, Fault> {
-    match look.stat(path)? {
-        Some(meta) if meta.sort == Sort::Link => followed(look, path, true),
+pub(crate) fn behind_links(host: &dyn HostRead, path: &Path) -> Result<PathBuf, Fault> {
+    match host.stat(path)? {
+        Some(meta) if meta.kind == FileKind::Link => followed(host, path, true),
         _ => Ok(path.to_path_buf()),
     }
 }
@@ -58,15 +58,15 @@ enum Ahead {
 ///
 /// Where root acts, a link that another user made is followed only to what belongs to that user. Otherwise
 /// whoever owns a directory could lead root to any place of the machine: `~/.ssh` to `/root/.ssh`.
-fn followed(look: &dyn HostRead, path: &Path, last: bool) -> Result<PathBuf, Fault> {
-    let root = look.me().uid == 0;
+fn followed(host: &dyn HostRead, path: &Path, last: bool) -> Result<PathBuf, Fault> {
+    let root = host.me().uid == 0;
     let mut ahead: VecDeque<Ahead> = names(path).collect();
     let mut here = PathBuf::from("/");
     let mut links = 0;
     while let Some(next) = ahead.pop_front() {
         let name = match next {
             Ahead::EndOfLink { link, uid } => {
-                refuse_strange_ground(look, &here, &link, uid)?;
+                refuse_strange_ground(host, &here, &link, uid)?;
                 continue;
             }
             Ahead::Name(name) if name == ".." => {
@@ -77,14 +77,15 @@ fn followed(look: &dyn HostRead, path: &Path, last: bool) -> Result<PathBuf, Fau
         };
         here.push(name);
         let at_end = !ahead.iter().any(|next| matches!(next, Ahead::Name(_)));
-        let Some(meta) = look.stat(&here)?.filter(|meta| meta.sort == Sort::Link && (last || !at_end)) else {
+        let Some(meta) = host.stat(&here)?.filter(|meta| meta.kind == FileKind::Link && (last || !at_end))
+        else {
             continue;
         };
         links += 1;
         if links > LINKS_MAX {
             return Err(Fault::new(FaultKind::Io, format!("too many links behind {}", path.display())));
         }
-        let target = look.read_link(&here)?;
+        let target = host.read_link(&here)?;
         if root && meta.uid != 0 {
             ahead.push_front(Ahead::EndOfLink { link: here.clone(), uid: meta.uid });
         }
@@ -107,11 +108,11 @@ fn names(path: &Path) -> impl DoubleEndedIterator<Item = Ahead> + '_ {
 
 /// Theirs is what belongs to them, and a file in a directory that does; of what is missing, the nearest directory
 /// counts.
-fn refuse_strange_ground(look: &dyn HostRead, here: &Path, link: &Path, uid: u32) -> Result<(), Fault> {
+fn refuse_strange_ground(host: &dyn HostRead, here: &Path, link: &Path, uid: u32) -> Result<(), Fault> {
     for above in here.ancestors() {
-        match look.stat(above)? {
+        match host.stat(above)? {
             Some(meta) if meta.uid == uid => return Ok(()),
-            Some(meta) if meta.sort == Sort::Directory => break,
+            Some(meta) if meta.kind == FileKind::Directory => break,
             Some(_) | None => {}
         }
     }
@@ -129,12 +130,12 @@ type Visit<'a> = dyn FnMut(&dyn HostRead, &Path, &Meta) -> Result<(), Fault> + '
 
 /// Calls for everything inside, parents before children. No link is followed, not even one that takes the place
 /// of a directory meanwhile: what is inside may be somebody else's.
-pub(crate) fn walk(look: &dyn HostRead, directory: &Path, visit: &mut Visit<'_>) -> Result<(), Fault> {
-    walk_down(look.without_links(), &look.real_path(directory)?, visit, 0)
+pub(crate) fn walk(host: &dyn HostRead, directory: &Path, visit: &mut Visit<'_>) -> Result<(), Fault> {
+    walk_down(host.without_links(), &host.real_path(directory)?, visit, 0)
 }
 
 fn walk_down(
-    look: &dyn HostRead,
+    host: &dyn HostRead,
     directory: &Path,
     visit: &mut Visit<'_>,
     depth: usize,
@@ -143,13 +144,13 @@ fn walk_down(
         let message = format!("{} is more than {DEPTH_MAX} directories deep", directory.display());
         return Err(Fault::new(FaultKind::Unsupported, message));
     }
-    for name in look.list(directory)? {
+    for name in host.list(directory)? {
         let path = directory.join(name);
         // It may have gone since it was listed.
-        let Some(meta) = look.stat(&path)? else { continue };
-        visit(look, &path, &meta)?;
-        if meta.sort == Sort::Directory {
-            walk_down(look, &path, visit, depth + 1)?;
+        let Some(meta) = host.stat(&path)? else { continue };
+        visit(host, &path, &meta)?;
+        if meta.kind == FileKind::Directory {
+            walk_down(host, &path, visit, depth + 1)?;
         }
     }
     Ok(())

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use zester_bus::storage;
 use zester_client::{Client, JobUpdate};
-use zester_converge::words::Words;
+use zester_converge::raw_arguments::RawArguments;
 
 /// Times that all are asked; the median counts.
 const ROUNDS: usize = 3;
@@ -70,8 +70,8 @@ struct Round {
 
 async fn ping(client: &Client, peels: u32) -> Result<Round, Failure> {
     let fail = |error: zester_client::Error| Failure::usage(format!("test.ping of all: {error}"));
-    let work =
-        ask::work("test.ping", &Words::default(), false, Some(PING_TIMEOUT)).map_err(Failure::usage)?;
+    let work = ask::work("test.ping", &RawArguments::default(), false, Some(PING_TIMEOUT))
+        .map_err(Failure::usage)?;
     let began = Instant::now();
     let asked = client.dispatch(ask::request(client.link(), &work, "*", Vec::new())).await;
     let mut follow = asked.map_err(fail)?.follow;

@@ -5,7 +5,7 @@ use crate::app::App;
 use crate::arguments::{Inputs, Running};
 use zester_converge::call::dry_run;
 use zester_converge::functions::Access;
-use zester_converge::words::{Given, Words};
+use zester_converge::raw_arguments::{RawArguments, RawValue};
 use zester_model::outcome::Mode;
 
 /// Converge this machine
@@ -35,8 +35,8 @@ pub fn run(args: Apply, app: &mut App) -> answer::Result {
 
 /// References, and what stands behind each `test=`: Salt's habit (C-5) is `zester apply web test=True`. Any other `k=v`
 /// means something that nobody would do.
-pub fn apart(command: &str, words: Vec<String>) -> Result<(Vec<String>, Vec<Given>), Failure> {
-    let mut named = Words::parse(&words);
+pub fn apart(command: &str, words: Vec<String>) -> Result<(Vec<String>, Vec<RawValue>), Failure> {
+    let mut named = RawArguments::parse(&words);
     let tests = named.take("test");
     if let Some((key, value)) = named.named.first() {
         let also = if command == "check" { " and nothing else" } else { ", and --test" };
@@ -45,12 +45,12 @@ pub fn apart(command: &str, words: Vec<String>) -> Result<(Vec<String>, Vec<Give
             value.shown()
         )));
     }
-    Ok((named.positional.iter().map(Given::shown).collect(), tests))
+    Ok((named.positional.iter().map(RawValue::shown).collect(), tests))
 }
 
 /// For commands that have no dry run: words that are references and nothing else.
 pub fn only_references(command: &str, words: &[String]) -> Result<(), Failure> {
-    match Words::parse(words).named.first() {
+    match RawArguments::parse(words).named.first() {
         Some((key, value)) => Err(Failure::usage(format!(
             "`{key}={}` is no reference; {command} takes references and nothing else",
             value.shown()

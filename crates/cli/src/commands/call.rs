@@ -7,8 +7,8 @@ use crate::commands::{apply, graph, revert};
 use crate::exit::Exit;
 use zester_converge::Error;
 use zester_converge::call::{self, Asked};
-use zester_converge::functions::{Access, Place};
-use zester_converge::words::Words;
+use zester_converge::functions::{Access, CallContext};
+use zester_converge::raw_arguments::RawArguments;
 use zester_model::outcome::Mode;
 
 /// Run one function on this machine
@@ -34,7 +34,7 @@ pub struct Call {
 
 pub fn run(args: Call, app: &mut App) -> answer::Result {
     let Call { function, words, test, running, inputs } = args;
-    match Asked::read(&function, Words::parse(&words), test).map_err(Failure::usage)? {
+    match Asked::read(&function, RawArguments::parse(&words), test).map_err(Failure::usage)? {
         Asked::Apply { references, test } => apply::converge(references, test, &running, &inputs, app),
         Asked::Revert { references, run, force } => {
             revert::run(revert::Revert { references, run, force, running, inputs }, app)
@@ -42,19 +42,19 @@ pub fn run(args: Call, app: &mut App) -> answer::Result {
         Asked::Graph { references } => graph::run(graph::Graph { references, run: None, inputs }, app),
         Asked::State { kind, words, test } => {
             let request = app.request(Vec::new(), &inputs, Access::Command);
-            let plan =
-                app.blocking(move |machine, cancel| call::plan(kind, &words, &request, machine, cancel))?;
+            let plan = app
+                .blocking(move |local_host, cancel| call::plan(kind, &words, &request, local_host, cancel))?;
             let mode = if test { Mode::Check } else { Mode::Apply };
             app.execute_showing(Some(plan), &app.options(mode, &inputs, &running)?, true)
         }
         Asked::Function { function, arguments } => {
             let request = app.request(Vec::new(), &inputs, Access::Command);
-            let json = app.blocking(move |machine, cancel| {
-                let around = call::surroundings(&request, machine, cancel)?;
-                let place = Place {
-                    look: machine.files.as_ref(),
-                    processes: machine.processes.as_ref(),
-                    handle: &machine.handle,
+            let json = app.blocking(move |local_host, cancel| {
+                let around = call::surroundings(&request, local_host, cancel)?;
+                let place = CallContext {
+                    host: local_host.files.as_ref(),
+                    processes: local_host.processes.as_ref(),
+                    handle: &local_host.handle,
                     facts: &around.facts,
                     settings: &around.settings,
                     cancel,

@@ -5,7 +5,7 @@ use crate::app::App;
 use crate::arguments::{Inputs, Running};
 use crate::commands::apply;
 use zester_converge::call::dry_run;
-use zester_converge::words::truth;
+use zester_converge::raw_arguments::truth;
 
 /// Show what apply would change, and change nothing
 ///

@@ -6,7 +6,7 @@ use crate::arguments::Inputs;
 use crate::exit::Exit;
 use std::path::{Path, PathBuf};
 use zester_converge::functions::Access;
-use zester_converge::lint::{self, Found};
+use zester_converge::lint::{self, LintReport};
 
 /// Compile everything and report every problem with its position
 ///
@@ -30,9 +30,9 @@ pub fn run(args: Lint, app: &mut App) -> answer::Result {
         inputs.states = Some(directory.clone());
     }
     let request = app.request(Vec::new(), &inputs, Access::ReadOnly);
-    let Found { diagnostics, sources, checked } = app.blocking(move |machine, cancel| {
+    let LintReport { diagnostics, sources, checked } = app.blocking(move |local_host, cancel| {
         let files: Vec<&Path> = args.paths.iter().map(PathBuf::as_path).collect();
-        lint::tree(&request, &files, machine, cancel)
+        lint::tree(&request, &files, local_host, cancel)
     })?;
     let broken = diagnostics.iter().any(|diagnostic| diagnostic.kind != zester_model::diagnostic::Kind::Lint);
     let exit = if broken { Exit::Usage } else { Exit::Good };

@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use zester_client::batch::{Plan, Size, Step};
 use zester_client::{Client, Direct, Work};
-use zester_converge::words::Words;
+use zester_converge::raw_arguments::RawArguments;
 use zester_wire::PeelId;
 
 /// Run a function on the fleet
@@ -77,7 +77,7 @@ struct Call<'a> {
 
 pub fn run(args: OnFleet, app: &mut App) -> answer::Result {
     let target = ask::target(&args.target)?;
-    let words = Words::parse(&args.words);
+    let words = RawArguments::parse(&args.words);
     let work = ask::work(&args.function, &words, args.test, args.timeout).map_err(Failure::usage)?;
     let app = &*app;
     app.block_on(async move {

@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 use zester_converge::data_dir::DataDir;
-use zester_converge::drive::mode_word;
 use zester_converge::forget::{self, Dropped};
 use zester_converge::history::{self, Stage, Summary};
-use zester_converge::journal::Glance;
+use zester_converge::journal::JournalSnapshot;
+use zester_converge::run_loop::mode_word;
 
 /// States of one run that are named as what revert could undo; JSON has all of them.
 const REVERTIBLE_SHOWN: usize = 10;
@@ -47,28 +47,29 @@ pub fn run(args: Status, app: &mut App) -> answer::Result {
         return Ok((Answer::Document { json, text }, Exit::Good));
     };
     // In this order: a run that begins in between is in neither.
-    let glance = Glance::read(&data_dir)?;
+    let snapshot = JournalSnapshot::read(&data_dir)?;
     let runs = history::with_current(&data_dir, args.last)?;
-    let unlisted = history::unlisted(&data_dir, &runs, &glance.runs, args.last)?;
-    let revertible: Vec<_> = revertible(&glance)
+    let unlisted = history::unlisted(&data_dir, &runs, &snapshot.runs, args.last)?;
+    let revertible: Vec<_> = revertible(&snapshot)
         .into_iter()
         .map(|(run_id, state)| json!({ "run_id": run_id, "state": state }))
         .collect();
-    let owed: BTreeMap<_, _> = glance.owed.iter().map(|(watcher, debt)| (watcher, &debt.changed)).collect();
-    let unconfirmed = &glance.unconfirmed;
+    let pending: BTreeMap<_, _> =
+        snapshot.pending.iter().map(|(watcher, refresh)| (watcher, &refresh.changed)).collect();
+    let unconfirmed = &snapshot.unconfirmed;
     let json = json!({
-        "runs": runs, "unlisted_runs": unlisted, "pending_refreshes": owed, "unconfirmed": unconfirmed, "revertible": revertible,
+        "runs": runs, "unlisted_runs": unlisted, "pending_refreshes": pending, "unconfirmed": unconfirmed, "revertible": revertible,
     });
-    Ok((Answer::Document { json, text: text(&runs, &unlisted, &glance)? }, Exit::Good))
+    Ok((Answer::Document { json, text: text(&runs, &unlisted, &snapshot)? }, Exit::Good))
 }
 
 fn forgotten(states: &[String], data_dir: &DataDir, app: &App) -> answer::Result {
     let forgetting = forget::forget(data_dir, states, &app.cancel);
     let dropped = app.block_on(async { forgetting.await.map_err(Failure::from) })?;
     let mut text = String::new();
-    for Dropped { state, debt, unconfirmed } in &dropped {
-        if let Some(debt) = debt {
-            let changed: Vec<&str> = debt.changed.iter().map(String::as_str).collect();
+    for Dropped { state, refresh, unconfirmed } in &dropped {
+        if let Some(refresh) = refresh {
+            let changed: Vec<&str> = refresh.changed.iter().map(String::as_str).collect();
             let because = changed.join(", ");
             text += &format!("{state} is owed nothing any more (it was, because of {because})\n");
         }
@@ -76,17 +77,17 @@ fn forgotten(states: &[String], data_dir: &DataDir, app: &App) -> answer::Result
             text += &format!("{state} is not listed any more as not in place\n");
         }
     }
-    let debts: BTreeMap<_, _> =
-        dropped.iter().filter_map(|one| Some((&one.state, &one.debt.as_ref()?.changed))).collect();
+    let pending_work: BTreeMap<_, _> =
+        dropped.iter().filter_map(|one| Some((&one.state, &one.refresh.as_ref()?.changed))).collect();
     let unconfirmed: Vec<_> = dropped.iter().filter(|one| one.unconfirmed).map(|one| &one.state).collect();
-    let json = json!({ "forgotten": { "pending_refreshes": debts, "unconfirmed": unconfirmed } });
+    let json = json!({ "forgotten": { "pending_refreshes": pending_work, "unconfirmed": unconfirmed } });
     Ok((Answer::Document { json, text }, Exit::Good))
 }
 
 /// Run and state of each thing that can be undone, newest first; a state that was retried once.
-fn revertible(glance: &Glance) -> Vec<(&str, &str)> {
+fn revertible(snapshot: &JournalSnapshot) -> Vec<(&str, &str)> {
     let mut all: Vec<(&str, &str)> = Vec::new();
-    for undo in &glance.undos {
+    for undo in &snapshot.undos {
         let one = (undo.run_id.as_str(), undo.intent.state.as_str());
         let of_this_run = all.iter().rev().take_while(|(run_id, _)| *run_id == one.0);
         if !of_this_run.into_iter().any(|known| *known == one) {
@@ -96,7 +97,7 @@ fn revertible(glance: &Glance) -> Vec<(&str, &str)> {
     all
 }
 
-fn text(runs: &[Summary], unlisted: &[String], glance: &Glance) -> Result<String, Failure> {
+fn text(runs: &[Summary], unlisted: &[String], snapshot: &JournalSnapshot) -> Result<String, Failure> {
     let mut out = String::new();
     let wrote = (|| {
         writeln!(out, "last runs")?;
@@ -114,33 +115,33 @@ fn text(runs: &[Summary], unlisted: &[String], glance: &Glance) -> Result<String
             }
         }
         writeln!(out, "\npending refreshes")?;
-        if glance.owed.is_empty() {
+        if snapshot.pending.is_empty() {
             writeln!(out, "  none")?;
         }
-        for (watcher, debt) in &glance.owed {
-            let changed: Vec<String> = debt.changed.iter().map(|state| one_line(state)).collect();
+        for (watcher, refresh) in &snapshot.pending {
+            let changed: Vec<String> = refresh.changed.iter().map(|state| one_line(state)).collect();
             let watcher = one_line(watcher);
             writeln!(out, "  {watcher}  because of {}", changed.join(", "))?;
         }
-        if !glance.owed.is_empty() {
+        if !snapshot.pending.is_empty() {
             writeln!(out, "  The next run that holds one of these runs it. If none ever will:")?;
             writeln!(out, "  zester status --forget STATE")?;
         }
-        if !glance.unconfirmed.is_empty() {
+        if !snapshot.unconfirmed.is_empty() {
             writeln!(out, "\nnot in place: check_cmd did not pass")?;
         }
-        for state in &glance.unconfirmed {
+        for state in &snapshot.unconfirmed {
             writeln!(out, "  {state}")?;
         }
-        if !glance.unconfirmed.is_empty() {
+        if !snapshot.unconfirmed.is_empty() {
             writeln!(out, "  The next run that holds one of these asks again. If none ever will:")?;
             writeln!(out, "  zester status --forget STATE")?;
         }
         writeln!(out, "\nrevert could undo")?;
-        if glance.undos.is_empty() {
+        if snapshot.undos.is_empty() {
             writeln!(out, "  nothing")?;
         }
-        let revertible = revertible(glance);
+        let revertible = revertible(snapshot);
         for of_run in revertible.chunk_by(|one, next| one.0 == next.0) {
             if let Some((run_id, _)) = of_run.first() {
                 writeln!(out, "  zester revert --run {run_id}")?;

@@ -49,7 +49,7 @@ pub struct MasterRun {
 pub fn run(args: MasterRun, app: &App) -> answer::Result {
     let name = args.id.clone().or(app.config.id.clone()).unwrap_or_else(default_id);
     let settings: Arc<dyn SettingsOf> = match args.settings.clone().or(app.config.settings.clone()) {
-        Some(path) => Arc::new(Rendered::new(path, app.machine.clone())),
+        Some(path) => Arc::new(Rendered::new(path, app.local_host.clone())),
         None => Arc::new(NoSettings),
     };
     app.block_on(daemon::live(app, &args.flags, |life: Life| async {

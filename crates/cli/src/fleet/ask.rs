@@ -6,7 +6,7 @@ use serde_json::Map;
 use std::time::Duration;
 use zester_client::{Client, Work};
 use zester_converge::call::{self, Asked};
-use zester_converge::words::{Given, Words};
+use zester_converge::raw_arguments::{RawArguments, RawValue};
 use zester_link::Link;
 use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::source::{Sources, Span};
@@ -29,7 +29,7 @@ pub async fn check_words(
     app: &App,
     client: &Client,
     function: &str,
-    words: Words,
+    words: RawArguments,
     test: bool,
 ) -> Result<(), Failure> {
     let why = match Asked::read(function, words, test) {
@@ -83,7 +83,12 @@ pub async fn unknown(app: &App, client: &Client, ids: Vec<PeelId>) -> Vec<PeelId
 }
 
 /// `MOD.FN ID k=v …`, with the timeout that belongs to it. Words travel as they were typed (C-15).
-pub fn work(function: &str, words: &Words, test: bool, timeout: Option<Duration>) -> Result<Work, String> {
+pub fn work(
+    function: &str,
+    words: &RawArguments,
+    test: bool,
+    timeout: Option<Duration>,
+) -> Result<Work, String> {
     let mut words = words.clone();
     let test = call::dry_run(test, words.take("test"))?;
     if let Some(name) = words.twice() {
@@ -91,7 +96,7 @@ pub fn work(function: &str, words: &Words, test: bool, timeout: Option<Duration>
     }
     let words = call::with_bare_word(function, words);
     let mut bare = words.positional.iter();
-    let state_id = bare.next().map(Given::shown).unwrap_or_default();
+    let state_id = bare.next().map(RawValue::shown).unwrap_or_default();
     let highstate = function == "state.highstate" || (function == "state.apply" && state_id.is_empty());
     let usual = match function {
         _ if highstate => HIGHSTATE_TIMEOUT,
@@ -101,7 +106,7 @@ pub fn work(function: &str, words: &Words, test: bool, timeout: Option<Duration>
     Ok(Work {
         function: function.to_string(),
         state_id,
-        positionals: bare.map(Given::to_wire).collect(),
+        positionals: bare.map(RawValue::to_wire).collect(),
         args: words.named.iter().map(|(key, value)| (key.clone(), value.to_wire())).collect(),
         test,
         timeout: timeout.unwrap_or(usual),
@@ -152,7 +157,7 @@ mod tests {
     use zester_rule::rule;
 
     fn work(function: &str, line: &[&str], timeout: Option<Duration>) -> Result<Work, String> {
-        let words = Words::parse(&line.iter().map(|word| word.to_string()).collect::<Vec<_>>());
+        let words = RawArguments::parse(&line.iter().map(|word| word.to_string()).collect::<Vec<_>>());
         super::work(function, &words, false, timeout)
     }
 
@@ -211,7 +216,7 @@ mod tests {
         for line in [&["web", "test=Ture"][..], &["web", "test=true", "test=false"]] {
             assert!(work("state.apply", line, None).is_err(), "{line:?}");
         }
-        let denied = Words::parse(&["test=False".to_string()]);
+        let denied = RawArguments::parse(&["test=False".to_string()]);
         assert!(super::work("state.apply", &denied, true, None).is_err());
     }
 

@@ -13,8 +13,8 @@ use std::collections::HashMap;
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use zester_converge::drive::Observer;
 use zester_converge::plan::Plan;
+use zester_converge::run_loop::Observer;
 use zester_model::outcome::{Mode, StateResult};
 
 /// Spinners on the screen at once; the rest is counted in one line.

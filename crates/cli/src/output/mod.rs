@@ -99,7 +99,7 @@ impl Output {
                 to_stdout(&diagnostics::lint_text(&diagnostics, &sources, checked, self.paint))
             }
         }
-        self.settle(exit)
+        self.exit_for(exit)
     }
 
     /// One object of a stream: a line of JSON, or a document of YAML (C-1). Nothing for people.
@@ -119,12 +119,12 @@ impl Output {
             Some(text) => write_out(&text),
             None => to_stderr(&self.failure_text(failure)),
         }
-        self.settle(failure.exit)
+        self.exit_for(failure.exit)
     }
 
     /// The exit code is the run's, whatever could be printed; but what was good and could not be told is a failure
     /// (C-13).
-    fn settle(&self, exit: Exit) -> Exit {
+    fn exit_for(&self, exit: Exit) -> Exit {
         let lost = LOST.lock().unwrap_or_else(PoisonError::into_inner).take();
         after(lost.map_or(Ok(()), Err), exit)
     }

@@ -9,7 +9,7 @@ use super::functions::{Data, Salt, World};
 use super::mutable::Maker;
 use super::origin::{self, Spots};
 use super::rewrite::{Pass, Rewritten};
-use super::serve::{Reply, Request};
+use super::serve::{RenderRequest, Reply};
 use super::{filters, formula_filters, methods, statements};
 use crate::position::Positions;
 use minijinja::machinery::parse;
@@ -70,7 +70,7 @@ pub struct Shared {
     by_name: Mutex<HashMap<String, usize>>,
     /// Texts that need not be read.
     known: Mutex<HashMap<String, Arc<str>>>,
-    requests: SyncSender<Request>,
+    requests: SyncSender<RenderRequest>,
     /// Why the last import of data failed.
     unreadable: Mutex<Option<Unreadable>>,
     /// Keys of imported data, to suggest from.
@@ -86,7 +86,7 @@ fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    pub fn new(requests: SyncSender<Request>, called: &'static str) -> Shared {
+    pub fn new(requests: SyncSender<RenderRequest>, called: &'static str) -> Shared {
         Shared {
             budget: Arc::new(Budget::new()),
             spots: Spots::default(),
@@ -149,7 +149,7 @@ impl Shared {
     }
 
     /// Asks the compiling thread and waits.
-    fn ask<T>(&self, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, String> {
+    fn ask<T>(&self, request: impl FnOnce(Reply<T>) -> RenderRequest) -> Result<T, String> {
         let (reply, answer) = std::sync::mpsc::sync_channel(1);
         let gone = |_| "the compile has ended".to_string();
         self.requests.send(request(reply)).map_err(|_| "the compile has ended".to_string())?;
@@ -166,8 +166,10 @@ impl Shared {
             return Ok(Some(text.clone()));
         }
         let unreadable = |why: String| format!("cannot read `{name}`: {why}");
-        let text: Option<Arc<str>> =
-            self.ask(|reply| Request::Read(name.to_string(), reply))?.map_err(unreadable)?.map(Arc::from);
+        let text: Option<Arc<str>> = self
+            .ask(|reply| RenderRequest::Read(name.to_string(), reply))?
+            .map_err(unreadable)?
+            .map(Arc::from);
         if let Some(text) = &text {
             self.learn(name, text.clone());
         }
@@ -436,7 +438,8 @@ fn globals(env: &mut Environment<'static>, shared: &Arc<Shared>, outside: Outsid
         names: outside.names,
         ask: Box::new(move |name, args, named| {
             let begun = std::time::Instant::now();
-            let answer = asked.ask(|reply| Request::Call { name: name.to_string(), args, named, reply });
+            let answer =
+                asked.ask(|reply| RenderRequest::Call { name: name.to_string(), args, named, reply });
             asked.budget.forgive(begun.elapsed());
             answer?
         }),

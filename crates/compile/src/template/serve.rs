@@ -24,7 +24,7 @@ use zester_model::source::{FileId, Sources};
 pub type Reply<T> = SyncSender<T>;
 
 /// What the rendering thread says to the compiling one.
-pub enum Request {
+pub enum RenderRequest {
     Read(String, Reply<Result<Option<String>, String>>),
     Call {
         name: String,
@@ -86,16 +86,16 @@ pub fn is_template(text: &str) -> bool {
 pub struct Renderer<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     surroundings: Surroundings<'env>,
-    live: RefCell<Option<Live>>,
+    live: RefCell<Option<RenderThread>>,
     /// The entries in the caller's sources of what was rendered itself, by name.
     rendered: RefCell<HashMap<String, FileId>>,
     /// The entries of all templates loaded, by their index.
     files: RefCell<Vec<FileId>>,
 }
 
-struct Live {
+struct RenderThread {
     jobs: SyncSender<Job>,
-    requests: Receiver<Request>,
+    requests: Receiver<RenderRequest>,
     shared: Arc<Shared>,
 }
 
@@ -194,7 +194,7 @@ impl<'scope, 'env> Renderer<'scope, 'env> {
     }
 
     /// Gives every newly loaded template its entry in `sources`.
-    fn note_files(&self, sources: &mut Sources, live: &Live) {
+    fn note_files(&self, sources: &mut Sources, live: &RenderThread) {
         let mut files = self.files.borrow_mut();
         let rendered = self.rendered.borrow();
         for loaded in live.shared.since(files.len()) {
@@ -223,14 +223,14 @@ impl<'scope, 'env> Renderer<'scope, 'env> {
         started.map_err(|error| {
             Diagnostic::new(Kind::Template, format!("cannot start a thread to render templates: {error}"))
         })?;
-        *live = Some(Live { jobs, requests: request_list, shared });
+        *live = Some(RenderThread { jobs, requests: request_list, shared });
         Ok(())
     }
 
     /// Hands a job over and serves what it asks for until it is done.
     fn run(
         &self,
-        live: &Live,
+        live: &RenderThread,
         name: String,
         context: serde_json::Map<String, Json>,
     ) -> Result<String, Failure> {
@@ -238,14 +238,14 @@ impl<'scope, 'env> Renderer<'scope, 'env> {
         live.jobs.send(Job { name, context }).map_err(|_| gone())?;
         loop {
             match live.requests.recv() {
-                Ok(Request::Read(path, reply)) => {
+                Ok(RenderRequest::Read(path, reply)) => {
                     // A renderer that no longer listens has failed already and will say so.
                     let _ = reply.send(self.surroundings.tree.read(&path));
                 }
-                Ok(Request::Call { name, args, named, reply }) => {
+                Ok(RenderRequest::Call { name, args, named, reply }) => {
                     let _ = reply.send(self.surroundings.functions.call(&name, args, named));
                 }
-                Ok(Request::Done(outcome)) => return outcome,
+                Ok(RenderRequest::Done(outcome)) => return outcome,
                 Err(_) => return Err(gone()),
             }
         }
@@ -253,7 +253,7 @@ impl<'scope, 'env> Renderer<'scope, 'env> {
 }
 
 /// The rendering thread: one job after the other until nobody sends any more.
-fn work(jobs: &Receiver<Job>, requests: &SyncSender<Request>, shared: &Arc<Shared>, outside: Outside) {
+fn work(jobs: &Receiver<Job>, requests: &SyncSender<RenderRequest>, shared: &Arc<Shared>, outside: Outside) {
     let maker = Maker::new(shared.budget.clone());
     let mut env = environment::build(shared, &maker, outside);
     for job in jobs {
@@ -265,7 +265,7 @@ fn work(jobs: &Receiver<Job>, requests: &SyncSender<Request>, shared: &Arc<Share
             .unwrap_or_else(|_| Err(Failure::plain("the template engine failed on this template")));
         // The next job of this name may bring another text.
         env.remove_template(&job.name);
-        if requests.send(Request::Done(outcome)).is_err() {
+        if requests.send(RenderRequest::Done(outcome)).is_err() {
             return;
         }
     }

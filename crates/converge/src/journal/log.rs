@@ -1,6 +1,6 @@
 //! The log of one run: append-only, a checksum a line. A line that is not whole is passed over, those after it are read.
 
-use super::pending::Origin;
+use super::pending_refresh::Origin;
 use super::record::{Ended, Intent, Record, Started};
 use crate::disk::{Disk, cut_torn_end, open_append};
 use crate::error::Error;
@@ -63,8 +63,8 @@ impl LogFile {
     }
 
     /// Who is owed a refresh by this run: watchers of what changed (or may have), less those that ran.
-    pub fn owed(&self) -> Result<BTreeMap<String, Vec<String>>, Error> {
-        let mut owed: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    pub fn pending(&self) -> Result<BTreeMap<String, Vec<String>>, Error> {
+        let mut pending: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut watchers: BTreeMap<String, Vec<String>> = BTreeMap::new();
         // A later try that finds nothing left to do takes nothing back of what an earlier one altered (S-43).
         let mut altered: BTreeSet<String> = BTreeSet::new();
@@ -72,7 +72,7 @@ impl LogFile {
             match record {
                 Record::Intent(intent) => {
                     for watcher in &intent.watchers {
-                        owed.entry(watcher.clone()).or_default().push(intent.state.clone());
+                        pending.entry(watcher.clone()).or_default().push(intent.state.clone());
                     }
                     watchers.insert(intent.state.clone(), intent.watchers);
                 }
@@ -82,20 +82,20 @@ impl LogFile {
                     }
                     if !altered.contains(&ended.state) {
                         for watcher in watchers.get(&ended.state).into_iter().flatten() {
-                            if let Some(changed) = owed.get_mut(watcher) {
+                            if let Some(changed) = pending.get_mut(watcher) {
                                 changed.retain(|state| *state != ended.state);
                             }
                         }
                     }
                     if !ended.failed {
-                        owed.remove(&ended.state);
+                        pending.remove(&ended.state);
                     }
                 }
                 Record::Started(_) | Record::Reverted { .. } => {}
             }
         }
-        owed.retain(|_, changed| !changed.is_empty());
-        Ok(owed)
+        pending.retain(|_, changed| !changed.is_empty());
+        Ok(pending)
     }
 
     /// Which states this run left in place or not, by their `check_cmd` (S-43): one that was cut off before it passed has

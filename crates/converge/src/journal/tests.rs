@@ -1,22 +1,22 @@
 //! The journal's promises, crash by crash.
 
 use super::*;
-use crate::disk::Door;
+use crate::disk::DiskCalls;
 use serde_json::json;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use zester_resources::resource::Vault;
+use zester_resources::resource::BlobStore;
 use zester_rule::rule;
 
-struct Place {
+struct Fixture {
     _temp: tempfile::TempDir,
     dir: DataDir,
 }
 
-fn place() -> Place {
+fn place() -> Fixture {
     let temp = tempfile::tempdir().unwrap();
     let dir = DataDir::open(temp.path()).unwrap();
-    Place { _temp: temp, dir }
+    Fixture { _temp: temp, dir }
 }
 
 fn intent(state: &str, watchers: &[&str]) -> Intent {
@@ -36,8 +36,8 @@ fn ended(state: &str, changed: bool, failed: bool) -> Ended {
     Ended { state: state.into(), changed, failed, ..Ended::default() }
 }
 
-fn owed(journal: &Journal) -> Vec<String> {
-    journal.owed().keys().cloned().collect()
+fn pending(journal: &Journal) -> Vec<String> {
+    journal.pending().keys().cloned().collect()
 }
 
 fn undone(journal: &Journal) -> Vec<(String, String)> {
@@ -107,14 +107,14 @@ fn s39_a_run_cut_off_after_the_change_owes_the_refresh() {
         }
         drop(killed);
         let next = Journal::open(&place.dir, "r2").unwrap();
-        assert_eq!(owed(&next), ["service"]);
+        assert_eq!(pending(&next), ["service"]);
         drop(next);
         assert_eq!(
-            owed(&Journal::open(&place.dir, "r3").unwrap()),
+            pending(&Journal::open(&place.dir, "r3").unwrap()),
             ["service"],
             "it stays owed until it is given"
         );
-        assert_eq!(Glance::read(&place.dir).unwrap().owed.len(), 1);
+        assert_eq!(JournalSnapshot::read(&place.dir).unwrap().pending.len(), 1);
     }
 }
 
@@ -130,7 +130,7 @@ fn s39_nothing_is_owed_for_an_apply_that_changed_nothing_or_whose_watcher_ran() 
     killed.announce(intent("restart", &[])).unwrap();
     killed.ended(ended("restart", true, false)).unwrap();
     drop(killed);
-    assert_eq!(owed(&Journal::open(&place.dir, "r2").unwrap()), Vec::<String>::new());
+    assert_eq!(pending(&Journal::open(&place.dir, "r2").unwrap()), Vec::<String>::new());
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn s43_a_failure_that_touched_something_owes_the_refresh_whatever_a_later_try_fi
         (vec![touched(), ended("conf", false, false)], 1),
         (vec![ended("conf", false, true), touched(), ended("conf", false, true)], 1),
     ];
-    for (ends, owing) in tries {
+    for (ends, with_pending) in tries {
         let place = place();
         let killed = Journal::open(&place.dir, "r1").unwrap();
         for end in ends {
@@ -151,7 +151,7 @@ fn s43_a_failure_that_touched_something_owes_the_refresh_whatever_a_later_try_fi
             killed.ended(end).unwrap();
         }
         drop(killed);
-        assert_eq!(owed(&Journal::open(&place.dir, "r2").unwrap()).len(), owing);
+        assert_eq!(pending(&Journal::open(&place.dir, "r2").unwrap()).len(), with_pending);
     }
 }
 
@@ -180,7 +180,7 @@ fn s43_what_was_cut_off_before_its_check_cmd_passed_is_unconfirmed_until_it_has(
             killed.ended(end).unwrap();
         }
         drop(killed);
-        assert_eq!(Glance::read(&place.dir).unwrap().unconfirmed.contains("conf"), expected);
+        assert_eq!(JournalSnapshot::read(&place.dir).unwrap().unconfirmed.contains("conf"), expected);
         let next = Journal::open(&place.dir, "r2").unwrap();
         assert_eq!(next.is_unconfirmed("conf"), expected);
         next.set_unconfirmed("conf", false).unwrap();
@@ -200,9 +200,9 @@ fn s32_who_is_late_writes_to_the_log_of_its_own_run() {
     journal.ended(late).unwrap();
     drop(journal);
     let next = Journal::open(&place.dir, "r2").unwrap();
-    assert_eq!(owed(&next), ["service"]);
+    assert_eq!(pending(&next), ["service"]);
     assert!(next.is_unconfirmed("conf"));
-    assert_eq!(Glance::read(&place.dir).unwrap().runs, ["r1"], "one log");
+    assert_eq!(JournalSnapshot::read(&place.dir).unwrap().runs, ["r1"], "one log");
 }
 
 #[test]
@@ -213,10 +213,10 @@ fn s39_a_refresh_is_settled_by_the_watcher_alone() {
     journal.finish([], [("service".to_string(), vec!["conf".to_string()])]).unwrap();
     let next = Journal::open(&place.dir, "r2").unwrap();
     next.refreshed("somebody else").unwrap();
-    assert_eq!(owed(&next), ["service"]);
+    assert_eq!(pending(&next), ["service"]);
     next.refreshed("service").unwrap();
     drop(next);
-    assert_eq!(owed(&Journal::open(&place.dir, "r3").unwrap()), Vec::<String>::new());
+    assert_eq!(pending(&Journal::open(&place.dir, "r3").unwrap()), Vec::<String>::new());
 }
 
 #[test]
@@ -245,11 +245,11 @@ fn s31_a_torn_last_line_is_forgotten_and_later_records_can_be_read() {
 fn before_images_come_back_whole_or_not_at_all() {
     let place = place();
     let journal = Journal::open(&place.dir, "r1").unwrap();
-    let name = journal.vault().keep(b"old content").unwrap();
-    assert_eq!(journal.vault().fetch(&name).unwrap(), b"old content");
+    let name = journal.blobs().keep(b"old content").unwrap();
+    assert_eq!(journal.blobs().fetch(&name).unwrap(), b"old content");
     fs::write(place.dir.path("journal").join("objects").join(&name), b"rotten").unwrap();
-    assert!(journal.vault().fetch(&name).unwrap_err().message.contains("damaged"));
-    assert!(journal.vault().fetch("../pending").is_err());
+    assert!(journal.blobs().fetch(&name).unwrap_err().message.contains("damaged"));
+    assert!(journal.blobs().fetch("../pending").is_err());
 }
 
 #[test]
@@ -257,17 +257,17 @@ fn the_oldest_runs_give_way_and_their_before_images_with_them() {
     let place = place();
     for run in 0..3 {
         let journal = Journal::open(&place.dir, &format!("r{run}")).unwrap();
-        let object = journal.vault().keep(format!("before {run}").as_bytes()).unwrap();
+        let object = journal.blobs().keep(format!("before {run}").as_bytes()).unwrap();
         journal.announce(Intent { objects: vec![object], ..intent("a", &[]) }).unwrap();
         journal.finish([], []).unwrap();
     }
     let directory = place.dir.path("journal");
-    let vault = ObjectVault::new(directory.join("objects"), Arc::new(Disk::real()));
+    let blobs = FileBlobStore::new(directory.join("objects"), Arc::new(Disk::real()));
     let logs = log::list(&directory).unwrap();
-    shrink(&logs, &vault, 2, u64::MAX).unwrap();
+    shrink(&logs, &blobs, 2, u64::MAX).unwrap();
     let runs: Vec<_> = undos_in(&directory).unwrap().into_iter().map(|undo| undo.run_id).collect();
     assert_eq!(runs, ["r2", "r1"]);
-    assert_eq!(vault.bytes().unwrap(), 16, "two images of eight bytes are left");
+    assert_eq!(blobs.bytes().unwrap(), 16, "two images of eight bytes are left");
 }
 
 #[test]
@@ -280,10 +280,10 @@ fn s31_making_room_spares_what_this_run_keeps() {
         fs::write(directory.join(format!("{sequence:06}-old{sequence}.log")), "").unwrap();
     }
     journal.begin().unwrap();
-    let object = journal.vault().keep(b"before").unwrap();
+    let object = journal.blobs().keep(b"before").unwrap();
     journal.announce(Intent { objects: vec![object.clone()], ..intent("a", &[]) }).unwrap();
     assert_eq!(log::list(&directory).unwrap().len(), limits::JOURNAL_RUNS_MAX + 1, "one old run gave way");
-    assert_eq!(journal.vault().fetch(&object).unwrap(), b"before");
+    assert_eq!(journal.blobs().fetch(&object).unwrap(), b"before");
 }
 
 #[test]
@@ -310,7 +310,7 @@ struct Dying {
     full: Arc<AtomicBool>,
 }
 
-impl Door for Dying {
+impl DiskCalls for Dying {
     fn write(&self, mut file: &fs::File, bytes: &[u8]) -> io::Result<()> {
         if self.full.load(Ordering::SeqCst) {
             // As a full disk does it: as much as fits, then the refusal.
@@ -346,7 +346,7 @@ fn s31_a_sync_that_failed_is_final() {
         assert!(error.contains("cannot be trusted any more"), "{error}");
     }
     assert!(journal.usable().is_err(), "an action that leaves nothing to undo must not run either");
-    assert!(journal.vault().keep(b"before").is_err());
+    assert!(journal.blobs().keep(b"before").is_err());
     assert!(journal.finish([], []).is_err());
     drop(journal);
     let next = Journal::open(&place.dir, "r2").unwrap();
@@ -378,12 +378,12 @@ fn s39_a_full_disk_at_the_end_of_a_run_loses_neither_undo_nor_refresh() {
     journal.announce(intent("conf", &["service"])).unwrap();
     journal.ended(ended("conf", true, false)).unwrap();
     dying.full.store(true, Ordering::SeqCst);
-    let owing = [("service".to_string(), vec!["conf".to_string()])];
-    assert!(journal.finish([], owing).is_err());
+    let with_pending = [("service".to_string(), vec!["conf".to_string()])];
+    assert!(journal.finish([], with_pending).is_err());
     drop(journal);
-    assert_eq!(Glance::read(&place.dir).unwrap().owed.len(), 1);
+    assert_eq!(JournalSnapshot::read(&place.dir).unwrap().pending.len(), 1);
     let next = Journal::open(&place.dir, "r2").unwrap();
-    assert_eq!(owed(&next), ["service"]);
+    assert_eq!(pending(&next), ["service"]);
     assert_eq!(undone(&next), [("r1".into(), "conf".into())]);
 }
 
@@ -458,7 +458,7 @@ fn s31_the_graph_of_a_run_is_kept_once_however_often_it_runs() {
     assert_eq!(journal.graph_of(&undos[0]).unwrap(), Some(RunGraph::of(&graph)));
     assert_eq!(undos[0].scope.as_deref(), Some("web"));
     let logs = log::list(&place.dir.path("journal")).unwrap();
-    shrink(&logs, journal.vault(), 1, u64::MAX).unwrap();
+    shrink(&logs, journal.blobs(), 1, u64::MAX).unwrap();
     assert!(journal.graph_of(&undos[0]).is_ok(), "making room spares the graph of a run that stays");
 }
 
@@ -469,8 +469,8 @@ fn s39_debts_that_an_earlier_version_wrote_are_read() {
     fs::create_dir_all(place.dir.path("journal/objects")).unwrap();
     fs::write(place.dir.path("journal/pending"), r#"{"service": ["conf"]}"#).unwrap();
     let journal = Journal::open(&place.dir, "r1").unwrap();
-    assert_eq!(owed(&journal), ["service"]);
-    assert!(journal.owed()["service"].changed.contains("conf"));
+    assert_eq!(pending(&journal), ["service"]);
+    assert!(journal.pending()["service"].changed.contains("conf"));
 }
 
 #[test]
@@ -479,17 +479,17 @@ fn s59_a_debt_that_was_taken_on_is_excused_and_an_older_one_is_not() {
     let place = place();
     let journal = Journal::open(&place.dir, "r1").unwrap();
     journal.finish([], [("service".to_string(), vec!["conf".to_string()])]).unwrap();
-    let duty = |changed: &str| Duty {
+    let cause = |changed: &str| RefreshCause {
         watcher: "service".into(),
         changed: changed.into(),
         origin: Origin::default(),
     };
-    let new = journal.owe(vec![duty("conf"), duty("other")]).unwrap();
-    assert_eq!(new, [duty("other")]);
-    journal.excuse(&new).unwrap();
+    let new = journal.add_pending(vec![cause("conf"), cause("other")]).unwrap();
+    assert_eq!(new, [cause("other")]);
+    journal.withdraw(&new).unwrap();
     drop(journal);
     let journal = Journal::open(&place.dir, "r2").unwrap();
-    assert_eq!(journal.owed()["service"].changed.iter().collect::<Vec<_>>(), ["conf"]);
+    assert_eq!(journal.pending()["service"].changed.iter().collect::<Vec<_>>(), ["conf"]);
 }
 
 #[test]
@@ -498,6 +498,6 @@ fn s29_a_dry_run_reads_no_log_of_a_run_that_ended() {
     let place = place();
     drop(Journal::open(&place.dir, "r1").unwrap());
     fs::create_dir(place.dir.path("journal").join("000001-old.log")).unwrap();
-    assert!(Glance::read(&place.dir).is_err(), "a log that cannot be read");
-    assert!(Debts::read(&place.dir).unwrap().owed.is_empty(), "nobody asked for it");
+    assert!(JournalSnapshot::read(&place.dir).is_err(), "a log that cannot be read");
+    assert!(PendingWork::read(&place.dir).unwrap().pending.is_empty(), "nobody asked for it");
 }

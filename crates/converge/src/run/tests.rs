@@ -1,9 +1,9 @@
 use super::*;
-use crate::disk::{Disk, Door};
-use crate::drive::Quiet;
+use crate::disk::{Disk, DiskCalls};
 use crate::functions::Access;
-use crate::inputs::Request;
-use crate::journal::Owed;
+use crate::inputs::CompileRequest;
+use crate::journal::PendingRefreshes;
+use crate::run_loop::Quiet;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Refuses one sync and takes all that follow.
 struct FailsOnce(AtomicUsize);
 
-impl Door for FailsOnce {
+impl DiskCalls for FailsOnce {
     fn sync(&self, file: &File) -> io::Result<()> {
         match self.0.fetch_sub(1, Ordering::SeqCst) {
             0 => Err(io::Error::other("the disk is dying")),
@@ -34,22 +34,22 @@ fn dying_after(syncs: usize) -> Disk {
 }
 
 /// A states dir, a data dir, and a place for what the states make.
-struct Place {
+struct Fixture {
     temp: tempfile::TempDir,
-    machine: Machine,
+    local_host: LocalHost,
 }
 
-impl Place {
+impl Fixture {
     /// `@T@` in a text stands for the directory of everything.
-    fn with(files: &[(&str, &str)]) -> Place {
+    fn with(files: &[(&str, &str)]) -> Fixture {
         let temp = tempfile::tempdir().unwrap();
         fs::create_dir(temp.path().join("states")).unwrap();
-        let machine = Machine {
+        let local_host = LocalHost {
             files: Arc::new(zester_host::real::Real::new()),
             processes: Arc::new(zester_host::process::Runner::new()),
             handle: tokio::runtime::Handle::current(),
         };
-        let place = Place { temp, machine };
+        let place = Fixture { temp, local_host };
         for (name, text) in files {
             place.write(&format!("states/{name}.zy"), text);
         }
@@ -72,16 +72,16 @@ impl Place {
         DataDir::open(&self.path("data")).unwrap()
     }
 
-    fn owed(&self) -> Owed {
-        Debts::read(&self.data_dir()).unwrap().owed
+    fn pending(&self) -> PendingRefreshes {
+        PendingWork::read(&self.data_dir()).unwrap().pending
     }
 
     fn who_is_owed(&self) -> Vec<String> {
-        self.owed().into_keys().collect()
+        self.pending().into_keys().collect()
     }
 
     fn plan(&self, reference: &str) -> Arc<Plan> {
-        let request = Request {
+        let request = CompileRequest {
             references: vec![reference.into()],
             states: Some(self.path("states")),
             settings: None,
@@ -91,7 +91,7 @@ impl Place {
             access: Access::Command,
         };
         let cancel = CancellationToken::new();
-        Arc::new(tokio::task::block_in_place(|| Plan::make(&request, &self.machine, &cancel)).unwrap())
+        Arc::new(tokio::task::block_in_place(|| Plan::make(&request, &self.local_host, &cancel)).unwrap())
     }
 
     fn options(&self, mode: Mode) -> Options {
@@ -114,9 +114,9 @@ impl Place {
         observer: Arc<dyn Observer>,
     ) -> tokio::task::JoinHandle<RunResult> {
         let plan = reference.map(|reference| self.plan(reference));
-        let (options, machine) = (self.options(mode), self.machine.clone());
+        let (options, local_host) = (self.options(mode), self.local_host.clone());
         tokio::spawn(async move {
-            run(plan, &options, &machine, observer, &CancellationToken::new()).await.unwrap()
+            run(plan, &options, &local_host, observer, &CancellationToken::new()).await.unwrap()
         })
     }
 
@@ -137,7 +137,7 @@ async fn until_there(path: &Path) {
 #[tokio::test(flavor = "multi_thread")]
 #[rule("S-31")]
 async fn s31_nothing_runs_any_more_once_the_journal_cannot_be_trusted() {
-    let place = Place::with(&[(
+    let place = Fixture::with(&[(
         "c",
         "a:\n  file.managed: [{path: @T@/a}, {content: x}]\n\
          b:\n  file.managed: [{path: @T@/b}, {content: x}, {order: 1}]\n\
@@ -146,9 +146,13 @@ async fn s31_nothing_runs_any_more_once_the_journal_cannot_be_trusted() {
     // The graph and its directory, the new log, the first intent; then the disk begins to die.
     let journal = Arc::new(Journal::open_on(dying_after(4), &place.data_dir(), "r1").unwrap());
     let (options, cancel) = (place.options(Mode::Apply), CancellationToken::new());
-    let scene =
-        Scene { options: &options, machine: &place.machine, observer: Arc::new(Quiet), cancel: &cancel };
-    let ran = scene.apply(place.plan("c"), Some(journal)).await.unwrap();
+    let context = RunContext {
+        options: &options,
+        local_host: &place.local_host,
+        observer: Arc::new(Quiet),
+        cancel: &cancel,
+    };
+    let ran = context.apply(place.plan("c"), Some(journal)).await.unwrap();
     let there: Vec<bool> = ["a", "b", "c"].iter().map(|name| place.path(name).exists()).collect();
     assert_eq!(there, [true, false, false]);
     let errors: Vec<&str> = ran.states.iter().map(|state| state.error.as_str()).collect();
@@ -159,7 +163,7 @@ async fn s31_nothing_runs_any_more_once_the_journal_cannot_be_trusted() {
 #[tokio::test(flavor = "multi_thread")]
 #[rule("S-31", "S-59")]
 async fn s31_a_revert_tells_what_it_did_when_the_journal_fails_behind_it() {
-    let place = Place::with(&[(
+    let place = Fixture::with(&[(
         "c",
         "a:\n  file.managed: [{path: @T@/a}, {content: x}]\n\
          b:\n  file.managed: [{path: @T@/b}, {content: x}]\n\
@@ -170,14 +174,18 @@ async fn s31_a_revert_tells_what_it_did_when_the_journal_fails_behind_it() {
     // The debts that the revert takes on, and their directory; then the disk begins to die.
     let journal = Arc::new(Journal::open_on(dying_after(2), &place.data_dir(), "r2").unwrap());
     let (options, cancel) = (place.options(Mode::Revert), CancellationToken::new());
-    let scene =
-        Scene { options: &options, machine: &place.machine, observer: Arc::new(Quiet), cancel: &cancel };
-    let ran = scene.revert(Some(place.plan("c")), journal).await.unwrap();
+    let context = RunContext {
+        options: &options,
+        local_host: &place.local_host,
+        observer: Arc::new(Quiet),
+        cancel: &cancel,
+    };
+    let ran = context.revert(Some(place.plan("c")), journal).await.unwrap();
     assert!(!place.path("a").exists());
     let of = |name: &str| ran.states.iter().find(|state| state.name == name).unwrap();
     assert!(of("file.managed:a").changed && of("file.managed:b").failed());
     assert!(ran.troubles.iter().any(|trouble| trouble.contains("the disk is dying")), "{:?}", ran.troubles);
-    assert_eq!(ran.owed, [("cmd.run:w".to_string(), vec!["file.managed:a".to_string()])]);
+    assert_eq!(ran.pending, [("cmd.run:w".to_string(), vec!["file.managed:a".to_string()])]);
 }
 
 /// A command that says that it has begun and waits to be let go.
@@ -187,7 +195,7 @@ const WAITS: &str =
 #[tokio::test(flavor = "multi_thread")]
 #[rule("S-39", "S-59")]
 async fn s39_a_revert_owes_the_next_of_a_chain_before_it_runs() {
-    let place = Place::with(&[(
+    let place = Fixture::with(&[(
         "c",
         &"a:\n  file.managed: [{path: @T@/a}, {content: x}]\n\
           w1:\n  cmd.run: [{command: echo w1 >> @T@/log}, {refresh_only: true}, {watch: [{file: a}]}]\n\
@@ -201,11 +209,11 @@ async fn s39_a_revert_owes_the_next_of_a_chain_before_it_runs() {
     let reverting = place.start(Mode::Revert, Some("c"), Arc::new(Quiet));
     until_there(&place.path("begun")).await;
     // What the next run would find, were this one killed here.
-    let owed = place.owed();
+    let pending = place.pending();
     place.write("go", "");
     assert!(reverting.await.unwrap().success);
-    assert_eq!(owed.keys().collect::<Vec<_>>(), ["cmd.run:w2"]);
-    assert_eq!(owed["cmd.run:w2"].changed.iter().collect::<Vec<_>>(), ["cmd.run:w1"]);
+    assert_eq!(pending.keys().collect::<Vec<_>>(), ["cmd.run:w2"]);
+    assert_eq!(pending["cmd.run:w2"].changed.iter().collect::<Vec<_>>(), ["cmd.run:w1"]);
     assert_eq!(place.who_is_owed(), [""; 0]);
 }
 
@@ -224,7 +232,7 @@ impl Observer for Waiting {
 #[tokio::test(flavor = "multi_thread")]
 #[rule("S-31", "S-42")]
 async fn s31_a_bare_revert_undoes_the_run_that_it_waited_for() {
-    let place = Place::with(&[
+    let place = Fixture::with(&[
         ("va", "a:\n  file.managed: [{path: @T@/a}, {content: x}]\n"),
         (
             "vb",
@@ -250,11 +258,11 @@ async fn s31_a_bare_revert_undoes_the_run_that_it_waited_for() {
 #[tokio::test(flavor = "multi_thread")]
 #[rule("S-31")]
 async fn s31_a_bare_revert_of_nothing_says_so_and_lets_go_of_the_lock() {
-    let place = Place::with(&[("c", "a:\n  file.managed: [{path: @T@/a}, {content: x}]\n")]);
+    let place = Fixture::with(&[("c", "a:\n  file.managed: [{path: @T@/a}, {content: x}]\n")]);
     let options = Options { no_wait: true, ..place.options(Mode::Revert) };
     for _ in 0..2 {
         let cancel = CancellationToken::new();
-        let told = run(None, &options, &place.machine, Arc::new(Quiet), &cancel).await.unwrap_err();
+        let told = run(None, &options, &place.local_host, Arc::new(Quiet), &cancel).await.unwrap_err();
         assert_eq!(told.to_string(), "nothing was applied here that could be reverted");
     }
     assert!(crate::lock::last_holder(&place.data_dir()).unwrap().is_none());
@@ -279,8 +287,8 @@ async fn s44_what_a_package_may_bring_or_take_is_unknown_and_not_missing() {
                 _ => return None,
             }))
         });
-        let mut place = Place::with(&[("c", &states)]);
-        place.machine = in_memory(apt);
+        let mut place = Fixture::with(&[("c", &states)]);
+        place.local_host = in_memory(apt);
         let ran = place.start(Mode::Check, Some("c"), Arc::new(Quiet)).await.unwrap();
         let told: Vec<_> =
             ran.states.values().map(|state| (&state.error, state.details.get("unknown"))).collect();
@@ -290,16 +298,16 @@ async fn s44_what_a_package_may_bring_or_take_is_unknown_and_not_missing() {
 }
 
 /// A machine with next to nothing on it, where these programs answer.
-fn in_memory(programs: Scripted) -> Machine {
+fn in_memory(programs: Scripted) -> LocalHost {
     let files = Overlay::empty();
     let owner = Owner { uid: 0, gid: 0 };
     for path in ["/srv", "/var", "/var/lib", "/var/lib/dpkg", "/var/lib/dpkg/updates"] {
         files.make_directory(path.as_ref(), 0o755, owner).unwrap();
     }
-    let book = NewFile { content: b"", mode: 0o644, owner };
-    files.put_file("/var/lib/dpkg/status".as_ref(), &book).unwrap();
+    let installed_packages = NewFile { content: b"", mode: 0o644, owner };
+    files.put_file("/var/lib/dpkg/status".as_ref(), &installed_packages).unwrap();
     let (files, processes) = (Arc::new(files), Arc::new(programs));
-    Machine { files, processes, handle: tokio::runtime::Handle::current() }
+    LocalHost { files, processes, handle: tokio::runtime::Handle::current() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -307,28 +315,32 @@ fn in_memory(programs: Scripted) -> Machine {
 async fn s47_splay_adds_some_of_its_time_to_the_pause_between_tries() {
     let states =
         "some: {test.nop: [{retry: {attempts: 3, interval: 1, splay: 8}}]}\nnone: {test.nop: [{retry: 3}]}\n";
-    let place = Place::with(&[("c", states)]);
+    let place = Fixture::with(&[("c", states)]);
     let (plan, options, cancel) = (place.plan("c"), place.options(Mode::Apply), CancellationToken::new());
     let observer: Arc<dyn Observer> = Arc::new(Quiet);
-    let scene =
-        Scene { options: &options, machine: &place.machine, observer: observer.clone(), cancel: &cancel };
-    let hands = scene.hands(plan.clone(), plan.graph.clone(), None, Default::default(), observer);
-    let drawn: BTreeSet<Duration> = (0..64).map(|_| hands.splay(NodeId(0))).collect();
+    let context = RunContext {
+        options: &options,
+        local_host: &place.local_host,
+        observer: observer.clone(),
+        cancel: &cancel,
+    };
+    let executor = context.executor(plan.clone(), plan.graph.clone(), None, Default::default(), observer);
+    let drawn: BTreeSet<Duration> = (0..64).map(|_| executor.splay(NodeId(0))).collect();
     assert!(drawn.len() > 1 && drawn.iter().all(|pause| *pause <= Duration::from_secs(8)), "{drawn:?}");
     assert!(drawn.last() > Some(&Duration::from_secs(1)), "{drawn:?}");
-    assert_eq!(hands.splay(NodeId(1)), Duration::ZERO);
+    assert_eq!(executor.splay(NodeId(1)), Duration::ZERO);
 }
 
 /// The configuration changes, something fails, and the restart depends on both.
-const OWING: &str = "conf:\n  file.managed: [{path: @T@/conf}, {content: v1}]\n\
+const WITH_PENDING: &str = "conf:\n  file.managed: [{path: @T@/conf}, {content: v1}]\n\
     gate:\n  cmd.run: [{command: test -e @T@/open}, {require: [{file: conf}]}]\n\
     reload:\n  cmd.run: [{command: echo reload >> @T@/log}, {refresh_only: true}, {watch: [{file: conf}]}]\n";
 const RESTART: &str = "restart:\n  cmd.run: [{command: echo restart >> @T@/log}, {refresh_only: true}, \
     {watch: [{file: conf}]}, {require: [{cmd: gate}]}]\n";
 
 /// `reload` ran, `restart` is owed.
-async fn owing() -> Place {
-    let place = Place::with(&[("m1", &format!("{OWING}{RESTART}"))]);
+async fn with_pending() -> Fixture {
+    let place = Fixture::with(&[("m1", &format!("{WITH_PENDING}{RESTART}"))]);
     assert!(!place.apply("m1").await.success);
     assert_eq!(place.who_is_owed(), ["cmd.run:restart"]);
     assert_eq!(place.read("log"), "reload\n");
@@ -339,8 +351,8 @@ async fn owing() -> Place {
 #[tokio::test(flavor = "multi_thread")]
 #[rule("S-39")]
 async fn s39_a_watcher_that_moved_to_another_file_is_refreshed_there() {
-    let place = owing().await;
-    place.write("states/m1.zy", OWING);
+    let place = with_pending().await;
+    place.write("states/m1.zy", WITH_PENDING);
     place.write("states/m2.zy", &format!("include: [m1]\n{RESTART}"));
     assert!(place.apply("m1").await.success);
     // Who watched beside it is not it under a new name.
@@ -352,9 +364,9 @@ async fn s39_a_watcher_that_moved_to_another_file_is_refreshed_there() {
 #[tokio::test(flavor = "multi_thread")]
 #[rule("S-39")]
 async fn s39_a_watcher_that_was_renamed_inherits_and_its_fellow_does_not() {
-    let place = owing().await;
+    let place = with_pending().await;
     let renamed = RESTART.replace("restart:", "again:");
-    place.write("states/m1.zy", &format!("{OWING}{renamed}"));
+    place.write("states/m1.zy", &format!("{WITH_PENDING}{renamed}"));
     assert!(place.apply("m1").await.success);
     assert_eq!((place.who_is_owed(), place.read("log")), (vec![], "reload\nrestart\n".into()));
 }
@@ -362,9 +374,10 @@ async fn s39_a_watcher_that_was_renamed_inherits_and_its_fellow_does_not() {
 #[tokio::test(flavor = "multi_thread")]
 #[rule("S-39")]
 async fn s39_who_watches_only_a_part_of_what_changed_is_no_heir() {
-    let two = OWING.replace("conf:\n", "more:\n  file.managed: [{path: @T@/more}, {content: v1}]\nconf:\n");
+    let two =
+        WITH_PENDING.replace("conf:\n", "more:\n  file.managed: [{path: @T@/more}, {content: v1}]\nconf:\n");
     let both = RESTART.replace("watch: [{file: conf}]", "watch: [{file: conf}, {file: more}]");
-    let place = Place::with(&[("m1", &format!("{two}{both}"))]);
+    let place = Fixture::with(&[("m1", &format!("{two}{both}"))]);
     assert!(!place.apply("m1").await.success);
     place.write("open", "");
     place.write("states/m1.zy", &format!("{two}{}", RESTART.replace("restart:", "other:")));

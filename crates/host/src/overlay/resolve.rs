@@ -1,8 +1,8 @@
 //! Where a path leads when some of it lies in the overlay and some below.
 
-use super::{Attributes, Content, Entry};
+use super::{Attributes, Content, UpperEntry};
 use crate::fault::{Fault, FaultKind};
-use crate::files::{HostRead, Meta, Sort};
+use crate::files::{FileKind, HostRead, Meta};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
@@ -12,83 +12,90 @@ const LINKS_MAX: usize = 40;
 
 /// Something that is there.
 #[derive(Clone, Debug)]
-pub(super) enum Found {
-    Above(Entry),
-    Below(Meta),
+pub(super) enum Layer {
+    Upper(UpperEntry),
+    Lower(Meta),
 }
 
 /// A path with all links in it followed, and what stands there. Its parent is there and a directory.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) path: PathBuf,
-    pub(super) found: Option<Found>,
+    pub(super) found: Option<Layer>,
 }
 
 impl Place {
-    pub(super) fn sort(&self) -> Option<Sort> {
-        self.found.as_ref().map(|found| found.meta().sort)
+    pub(super) fn kind(&self) -> Option<FileKind> {
+        self.found.as_ref().map(|found| found.meta().kind)
     }
 }
 
-impl Found {
+impl Layer {
     pub(super) fn meta(&self) -> Meta {
         match self {
-            Found::Below(meta) => meta.clone(),
-            Found::Above(Entry::Dir { attributes, .. }) => attributes.meta(Sort::Directory, 0),
-            Found::Above(Entry::Link { attributes, target }) => {
-                attributes.meta(Sort::Link, target.as_os_str().len() as u64)
+            Layer::Lower(meta) => meta.clone(),
+            Layer::Upper(UpperEntry::Dir { attributes, .. }) => attributes.meta(FileKind::Directory, 0),
+            Layer::Upper(UpperEntry::Link { attributes, target }) => {
+                attributes.meta(FileKind::Link, target.as_os_str().len() as u64)
             }
-            Found::Above(Entry::File { attributes, content }) => {
+            Layer::Upper(UpperEntry::File { attributes, content }) => {
                 let size = match content {
                     Content::Own(bytes) => bytes.len() as u64,
-                    Content::Below(_, size) => *size,
+                    Content::Lower(_, size) => *size,
                 };
-                attributes.meta(Sort::File, size)
+                attributes.meta(FileKind::File, size)
             }
-            Found::Above(Entry::Special { attributes, special }) => {
-                attributes.meta(Sort::Special(*special), 0)
+            Layer::Upper(UpperEntry::Special { attributes, special }) => {
+                attributes.meta(FileKind::Special(*special), 0)
             }
             // `find` never hands these out; a harmless answer keeps this free of panics.
-            Found::Above(Entry::Gone) => {
-                Attributes::new(0, crate::files::Owner { uid: 0, gid: 0 }).meta(Sort::File, 0)
+            Layer::Upper(UpperEntry::Whiteout) => {
+                Attributes::new(0, crate::files::Owner { uid: 0, gid: 0 }).meta(FileKind::File, 0)
             }
         }
     }
 
-    pub(super) fn into_entry(self, below: &dyn HostRead, path: &Path) -> Result<Entry, Fault> {
+    pub(super) fn into_entry(self, lower: &dyn HostRead, path: &Path) -> Result<UpperEntry, Fault> {
         let meta = match self {
-            Found::Above(entry) => return Ok(entry),
-            Found::Below(meta) => meta,
+            Layer::Upper(entry) => return Ok(entry),
+            Layer::Lower(meta) => meta,
         };
-        let attributes = Attributes::of(&meta, below.xattrs(path)?);
-        Ok(match meta.sort {
-            Sort::Directory => Entry::Dir { attributes, opaque: false },
-            Sort::File => Entry::File { attributes, content: Content::Below(path.to_path_buf(), meta.size) },
-            Sort::Link => Entry::Link { attributes, target: below.read_link(path)? },
-            Sort::Special(special) => Entry::Special { attributes, special },
+        let attributes = Attributes::of(&meta, lower.xattrs(path)?);
+        Ok(match meta.kind {
+            FileKind::Directory => UpperEntry::Dir { attributes, opaque: false },
+            FileKind::File => {
+                UpperEntry::File { attributes, content: Content::Lower(path.to_path_buf(), meta.size) }
+            }
+            FileKind::Link => UpperEntry::Link { attributes, target: lower.read_link(path)? },
+            FileKind::Special(special) => UpperEntry::Special { attributes, special },
         })
     }
 }
 
-type Entries = BTreeMap<PathBuf, Entry>;
+type Entries = BTreeMap<PathBuf, UpperEntry>;
 
 /// What stands at a path whose links are all followed.
-fn find(below: &dyn HostRead, entries: &Entries, path: &Path) -> Result<Option<Found>, Fault> {
+fn find(lower: &dyn HostRead, entries: &Entries, path: &Path) -> Result<Option<Layer>, Fault> {
     match entries.get(path) {
-        Some(Entry::Gone) => return Ok(None),
-        Some(entry) => return Ok(Some(Found::Above(entry.clone()))),
+        Some(UpperEntry::Whiteout) => return Ok(None),
+        Some(entry) => return Ok(Some(Layer::Upper(entry.clone()))),
         None => {}
     }
-    let hidden = path.ancestors().skip(1).any(|above| {
+    let hidden = path.ancestors().skip(1).any(|ancestor| {
         matches!(
-            entries.get(above),
-            Some(Entry::Gone | Entry::Dir { opaque: true, .. } | Entry::File { .. } | Entry::Special { .. })
+            entries.get(ancestor),
+            Some(
+                UpperEntry::Whiteout
+                    | UpperEntry::Dir { opaque: true, .. }
+                    | UpperEntry::File { .. }
+                    | UpperEntry::Special { .. }
+            )
         )
     });
     if hidden {
         return Ok(None);
     }
-    Ok(below.stat(path)?.map(Found::Below))
+    Ok(lower.stat(path)?.map(Layer::Lower))
 }
 
 fn steps(path: &Path) -> impl DoubleEndedIterator<Item = OsString> + '_ {
@@ -102,7 +109,7 @@ fn steps(path: &Path) -> impl DoubleEndedIterator<Item = OsString> + '_ {
 /// Walks a path. `None` where a parent is missing or is no directory; a [`Place`] with nothing found where
 /// only the last name is missing.
 pub(super) fn resolve(
-    below: &dyn HostRead,
+    lower: &dyn HostRead,
     entries: &Entries,
     path: &Path,
     follow: bool,
@@ -117,10 +124,10 @@ pub(super) fn resolve(
         }
         let next = here.join(&step);
         let last = rest.is_empty();
-        let found = find(below, entries, &next)?;
-        let sort = found.as_ref().map(|found| found.meta().sort);
-        match sort {
-            Some(Sort::Link) if !last || follow => {
+        let found = find(lower, entries, &next)?;
+        let kind = found.as_ref().map(|found| found.meta().kind);
+        match kind {
+            Some(FileKind::Link) if !last || follow => {
                 links += 1;
                 if links > LINKS_MAX {
                     let message =
@@ -128,8 +135,8 @@ pub(super) fn resolve(
                     return Err(Fault::new(FaultKind::Io, message));
                 }
                 let target = match found {
-                    Some(Found::Above(Entry::Link { target, .. })) => target,
-                    _ => below.read_link(&next)?,
+                    Some(Layer::Upper(UpperEntry::Link { target, .. })) => target,
+                    _ => lower.read_link(&next)?,
                 };
                 if target.is_absolute() {
                     here = PathBuf::from("/");
@@ -139,10 +146,10 @@ pub(super) fn resolve(
                 }
             }
             _ if last => return Ok(Some(Place { path: next, found })),
-            Some(Sort::Directory) => here = next,
+            Some(FileKind::Directory) => here = next,
             _ => return Ok(None),
         }
     }
-    let found = find(below, entries, &here)?;
+    let found = find(lower, entries, &here)?;
     Ok(Some(Place { path: here, found }))
 }

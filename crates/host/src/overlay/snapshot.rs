@@ -1,6 +1,6 @@
 //! The whole of an overlay as one comparable value.
 
-use super::{Overlay, Sort};
+use super::{FileKind, Overlay};
 use crate::digest::sha256_hex;
 use crate::fault::Fault;
 use crate::files::HostRead;
@@ -18,11 +18,11 @@ impl Overlay {
 
     fn describe(&self, path: &Path, lines: &mut BTreeMap<PathBuf, String>) -> Result<(), Fault> {
         let Some(meta) = self.stat(path)? else { return Ok(()) };
-        let what = match meta.sort {
-            Sort::File => format!("file {}", sha256_hex(&self.read(path, u64::MAX - 1)?)),
-            Sort::Link => format!("link {}", self.read_link(path)?.display()),
-            Sort::Directory => "directory".to_string(),
-            Sort::Special(special) => special.article().to_string(),
+        let what = match meta.kind {
+            FileKind::File => format!("file {}", sha256_hex(&self.read(path, u64::MAX - 1)?)),
+            FileKind::Link => format!("link {}", self.read_link(path)?.display()),
+            FileKind::Directory => "directory".to_string(),
+            FileKind::Special(special) => special.article().to_string(),
         };
         let xattrs = self.xattrs(path)?;
         let besides = if xattrs.is_empty() { String::new() } else { format!(" {xattrs:?}") };
@@ -30,7 +30,7 @@ impl Overlay {
             path.to_path_buf(),
             format!("{what}{besides} {:04o} {}:{}", meta.mode, meta.uid, meta.gid),
         );
-        if meta.sort == Sort::Directory {
+        if meta.kind == FileKind::Directory {
             for name in self.list(path)? {
                 self.describe(&path.join(name), lines)?;
             }

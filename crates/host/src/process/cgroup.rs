@@ -9,20 +9,20 @@ use std::path::{Path, PathBuf};
 
 const PREFIX: &str = "zester-";
 
-pub(super) struct Cage {
+pub(super) struct KillCgroup {
     directory: PathBuf,
 }
 
-impl Cage {
+impl KillCgroup {
     /// `None` where control groups of version 2 are missing or not ours to write.
-    pub(super) fn new(name: &str) -> Option<Cage> {
+    pub(super) fn new(name: &str) -> Option<KillCgroup> {
         let home = home()?;
         sweep(&home);
         let directory = home.join(format!("{PREFIX}{name}"));
         std::fs::create_dir(&directory).ok()?;
-        let cage = Cage { directory };
+        let cgroup = KillCgroup { directory };
         // Kernels before 5.14 have no such file; signals alone must do there.
-        cage.directory.join("cgroup.kill").exists().then_some(cage)
+        cgroup.directory.join("cgroup.kill").exists().then_some(cgroup)
     }
 
     /// Moves a process in; it may be gone by now.
@@ -46,7 +46,7 @@ impl Cage {
     }
 }
 
-impl Drop for Cage {
+impl Drop for KillCgroup {
     fn drop(&mut self) {
         // What cannot be removed now is swept by the next kill.
         self.remove();

@@ -105,7 +105,7 @@ impl Commands {
     }
 
     /// Born while a command lived that was killed. Without a mark, that is all that can be said of an orphan.
-    pub(super) fn born_of_a_killed_one(&self, tick: u64) -> bool {
+    pub(super) fn born_under_killed_command(&self, tick: u64) -> bool {
         let state = self.state();
         state.killed.values().any(|(start, end)| *start <= tick && end.is_none_or(|end| tick <= end))
     }
@@ -115,7 +115,7 @@ impl Commands {
     }
 
     /// Surely no direct child of ours: everybody who was spawned is entered, and this one is not.
-    pub(super) fn is_stranger(&self, pid: u32) -> bool {
+    pub(super) fn is_not_our_child(&self, pid: u32) -> bool {
         self.spawning.load(Ordering::SeqCst) == 0 && !self.state().running.contains_key(&pid)
     }
 

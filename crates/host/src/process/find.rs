@@ -18,7 +18,7 @@ pub(super) fn search_path(path: Option<&str>, environment: &[(String, String)]) 
 
 enum Candidate {
     Runs,
-    Missing,
+    MissTracker,
     NotExecutable,
 }
 
@@ -27,7 +27,7 @@ fn judge(file: &Path) -> Candidate {
         Ok(meta) if meta.is_dir() => Candidate::NotExecutable,
         Ok(_) if rustix::fs::access(file, Access::EXEC_OK).is_ok() => Candidate::Runs,
         Ok(_) => Candidate::NotExecutable,
-        Err(_) => Candidate::Missing,
+        Err(_) => Candidate::MissTracker,
     }
 }
 
@@ -38,7 +38,9 @@ pub(super) fn find(word: &str, path: &str, cwd: Option<&Path>) -> Result<PathBuf
         let file = cwd.map_or_else(|| PathBuf::from(word), |cwd| cwd.join(word));
         return match judge(&file) {
             Candidate::Runs => Ok(file),
-            Candidate::Missing => Err(Fault::new(FaultKind::NotFound, format!("program `{word}` not found"))),
+            Candidate::MissTracker => {
+                Err(Fault::new(FaultKind::NotFound, format!("program `{word}` not found")))
+            }
             Candidate::NotExecutable => Err(not_executable(&file)),
         };
     }
@@ -51,7 +53,7 @@ pub(super) fn find(word: &str, path: &str, cwd: Option<&Path>) -> Result<PathBuf
         match judge(&file) {
             Candidate::Runs => return Ok(file),
             Candidate::NotExecutable if !file.is_dir() => refused = refused.or(Some(file)),
-            Candidate::NotExecutable | Candidate::Missing => {}
+            Candidate::NotExecutable | Candidate::MissTracker => {}
         }
     }
     match refused {

@@ -11,16 +11,16 @@ const READ_AT_ONCE: usize = 8 * 1024;
 const LINE_MAX: usize = 16 * 1024;
 
 /// Keeps the first and the last half of the bound, however much goes through.
-struct Keeper {
+struct HeadAndTail {
     half: usize,
     head: Vec<u8>,
     tail: VecDeque<u8>,
     total: u64,
 }
 
-impl Keeper {
-    fn new(kept: usize) -> Keeper {
-        Keeper { half: kept / 2, head: Vec::new(), tail: VecDeque::new(), total: 0 }
+impl HeadAndTail {
+    fn new(kept: usize) -> HeadAndTail {
+        HeadAndTail { half: kept / 2, head: Vec::new(), tail: VecDeque::new(), total: 0 }
     }
 
     fn take(&mut self, bytes: &[u8]) {
@@ -97,14 +97,14 @@ impl Lines {
 struct Stream<R> {
     pipe: Option<R>,
     buffer: Vec<u8>,
-    keeper: Keeper,
+    keeper: HeadAndTail,
     lines: Option<Lines>,
 }
 
 impl<R: AsyncRead + Unpin> Stream<R> {
     fn new(pipe: Option<R>, kept: usize, live: Option<&OutputSink>) -> Stream<R> {
         let lines = live.map(|live| Lines { live: Arc::clone(live), begun: Vec::new() });
-        Stream { pipe, buffer: Vec::new(), keeper: Keeper::new(kept), lines }
+        Stream { pipe, buffer: Vec::new(), keeper: HeadAndTail::new(kept), lines }
     }
 
     /// Takes what is there, or waits for it. Never ends once the pipe is at its end.
@@ -189,7 +189,7 @@ mod tests {
     use zester_rule::rule;
 
     fn kept(chunks: &[&[u8]]) -> Captured {
-        let mut keeper = Keeper::new(OUTPUT_BYTES_KEPT);
+        let mut keeper = HeadAndTail::new(OUTPUT_BYTES_KEPT);
         chunks.iter().for_each(|chunk| keeper.take(chunk));
         keeper.finish()
     }
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     #[rule("X-7")]
     fn x7_huge_output_keeps_head_and_tail_and_says_what_is_missing() {
-        let mut keeper = Keeper::new(OUTPUT_BYTES_KEPT);
+        let mut keeper = HeadAndTail::new(OUTPUT_BYTES_KEPT);
         keeper.take(b"BEGIN");
         for _ in 0..1000 {
             keeper.take(&[b'a'; 4096]);

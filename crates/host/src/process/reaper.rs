@@ -33,31 +33,31 @@ fn peek() -> Peek {
 
 /// Waits for one dead process, if it is an adopted one: not started by us, and not in our own group, where
 /// children live that other code of this process started without us.
-pub(super) fn bury(shared: &Shared, pid: u32) -> bool {
+pub(super) fn reap(shared: &Shared, pid: u32) -> bool {
     let adopted =
         table::read(pid, u64::MAX).is_some_and(|dead| dead.zombie && dead.group != shared.own_group);
-    if !adopted || !shared.commands.is_stranger(pid) {
+    if !adopted || !shared.commands.is_not_our_child(pid) {
         return false;
     }
     waitpid(Pid::from_raw(pid as i32), Some(WaitPidFlag::WNOHANG)).is_ok()
 }
 
 /// Buries all that can be seen. Returns whether children remain.
-fn bury_all(shared: &Shared) -> bool {
+fn reap_all(shared: &Shared) -> bool {
     loop {
         match peek() {
             Peek::NoChildren => return false,
             Peek::NothingDead => return true,
-            Peek::Dead(pid) if bury(shared, pid) => {}
+            Peek::Dead(pid) if reap(shared, pid) => {}
             // Tokio's own, about to be taken.
             Peek::Dead(_) => return true,
         }
     }
 }
 
-struct Resting<'a>(&'a Shared);
+struct ClearOnDrop<'a>(&'a Shared);
 
-impl Drop for Resting<'_> {
+impl Drop for ClearOnDrop<'_> {
     fn drop(&mut self) {
         self.0.reaping.store(false, Ordering::SeqCst);
     }
@@ -65,16 +65,16 @@ impl Drop for Resting<'_> {
 
 /// Called when a command has ended: one system call, unless something was left behind.
 pub(super) fn after_command(shared: &Arc<Shared>) {
-    if !bury_all(shared) || shared.reaping.swap(true, Ordering::SeqCst) {
+    if !reap_all(shared) || shared.reaping.swap(true, Ordering::SeqCst) {
         return;
     }
     let shared = Arc::clone(shared);
     tokio::spawn(async move {
         // Also when the runtime ends under us: the next command starts a new reaper.
-        let _resting = Resting(&shared);
+        let _clear = ClearOnDrop(&shared);
         loop {
             tokio::time::sleep(INTERVAL).await;
-            if !bury_all(&shared) {
+            if !reap_all(&shared) {
                 return;
             }
         }

@@ -122,7 +122,7 @@ impl Runner {
         while shared.in_flight() > 0 {
             tokio::time::sleep(STOP_PAUSE).await;
         }
-        tree::end_strays(shared).await
+        tree::end_escaped(shared).await
     }
 
     async fn carry_out(
@@ -160,19 +160,19 @@ impl Runner {
         let pid = child.id().unwrap_or_default();
         shared.commands.enter(id, pid, start, launch.uninterruptible);
         drop(spawning);
-        let mut leash = Leash { shared, pid, let_go: launch.uninterruptible };
+        let mut kill_on_drop = KillOnDrop { shared, pid, disarmed: launch.uninterruptible };
         let mut pump = Pump::new(&mut child, launch, live.as_ref());
-        let ended = attend(shared, launch, pid, &mut child, &mut pump, cancel).await;
+        let ended = wait_or_kill(shared, launch, pid, &mut child, &mut pump, cancel).await;
         if launch.leaves_nothing
             && let Some(running) = shared.commands.get(pid)
         {
             tree::end_command(shared, &running).await;
         }
-        leash.let_go = true;
+        kill_on_drop.disarmed = true;
         // What the child wrote last may still be on its way; what it left running may hold the pipes for
         // ever.
         let _ = tokio::time::timeout(OUTPUT_DRAIN, pump.run()).await;
-        drop(leash);
+        drop(kill_on_drop);
         drop(child);
         reaper::after_command(shared);
         Ok(ended.into_exit(pid, pump))
@@ -190,20 +190,20 @@ impl Processes for Runner {
     }
 
     fn kill_everything(&self) -> BoxFuture<'_, Vec<u32>> {
-        Box::pin(tree::end_strays(&self.shared))
+        Box::pin(tree::end_escaped(&self.shared))
     }
 }
 
 /// A run that is dropped before its end takes its processes along.
-struct Leash<'a> {
+struct KillOnDrop<'a> {
     shared: &'a Shared,
     pid: u32,
-    let_go: bool,
+    disarmed: bool,
 }
 
-impl Drop for Leash<'_> {
+impl Drop for KillOnDrop<'_> {
     fn drop(&mut self) {
-        if !self.let_go
+        if !self.disarmed
             && let Some(running) = self.shared.commands.get(self.pid)
         {
             tree::kill_now(self.shared, &running);
@@ -246,7 +246,7 @@ async fn pass(timeout: Option<Duration>) {
 
 /// Carries output until the child ends, the time is up or somebody cancels; in the last two cases ends the
 /// tree first.
-async fn attend(
+async fn wait_or_kill(
     shared: &Shared,
     launch: &Launch,
     pid: u32,

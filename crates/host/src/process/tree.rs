@@ -33,7 +33,7 @@
 //! commands launched as uninterruptible. A process that was started elsewhere on request (`systemd-run`,
 //! `at`, `docker run`) is a child of that service and not of ours.
 
-use super::cgroup::Cage;
+use super::cgroup::KillCgroup;
 use super::commands::Running;
 use super::reaper;
 use super::runner::Shared;
@@ -48,7 +48,7 @@ const KILL_WAIT_MAX: Duration = Duration::from_secs(10);
 /// How often an emptied control group is tried to be removed before the next kill has to.
 const REMOVE_TRIES: usize = 10;
 /// How often a process in a hurry looks for what is left of a command.
-const LOOKS_MAX: usize = 50;
+const SCANS_MAX: usize = 50;
 const PAUSE_FIRST: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
@@ -64,11 +64,11 @@ pub(super) fn signal(key: Key, signal: Signal) {
 }
 
 /// The tree of one command, or all strays, as found in one snapshot.
-trait Quarry: Sync {
+trait ProcessSet: Sync {
     fn roots(&self, snapshot: &Snapshot, shared: &Shared) -> Vec<Key>;
 }
 
-impl Quarry for Running {
+impl ProcessSet for Running {
     fn roots(&self, snapshot: &Snapshot, shared: &Shared) -> Vec<Key> {
         // Another process under the leader's number means that group and session are gone and the numbers
         // mean others.
@@ -97,14 +97,14 @@ fn is_adopted(process: &Process, shared: &Shared) -> bool {
     process.ppid == shared.own_pid
         && process.group != shared.own_group
         && process.start >= shared.born
-        && shared.commands.is_stranger(process.pid)
+        && shared.commands.is_not_our_child(process.pid)
 }
 
 /// Adopted orphans of commands that were killed: by their mark, or for want of one by the time of their
 /// birth.
-struct Strays;
+struct EscapedProcesses;
 
-impl Quarry for Strays {
+impl ProcessSet for EscapedProcesses {
     fn roots(&self, snapshot: &Snapshot, shared: &Shared) -> Vec<Key> {
         let spared = |process: &Process| {
             let ids = process.marks.iter().filter_map(|mark| shared.id_of(mark));
@@ -112,7 +112,7 @@ impl Quarry for Strays {
             match ids.peek() {
                 // A service started by a script that clears its environment (`service x start`) must outlive
                 // the run.
-                None => !shared.commands.born_of_a_killed_one(process.start),
+                None => !shared.commands.born_under_killed_command(process.start),
                 Some(_) => ids.all(|id| !shared.commands.was_killed(id) || shared.commands.is_running(id)),
             }
         };
@@ -123,35 +123,35 @@ impl Quarry for Strays {
 }
 
 /// Whoever was found so far, and the group they are kept in.
-struct Hunt<'a> {
+struct TreeKiller<'a> {
     shared: &'a Shared,
-    quarry: &'a dyn Quarry,
+    processes: &'a dyn ProcessSet,
     known: HashSet<Key>,
-    cage: Option<Cage>,
+    cgroup: Option<KillCgroup>,
 }
 
-impl Hunt<'_> {
+impl TreeKiller<'_> {
     /// Scans, and returns who is alive, new members included; buries adopted ones that died.
     async fn scan(&mut self) -> Vec<Key> {
         let snapshot = self.shared.table.fresh().await;
-        let mut roots = self.quarry.roots(&snapshot, self.shared);
+        let mut roots = self.processes.roots(&snapshot, self.shared);
         roots.extend(self.known.iter().copied());
-        let caged = self.cage.iter().flat_map(Cage::members);
-        roots.extend(caged.filter_map(|pid| snapshot.get(pid)).map(Process::key));
+        let in_cgroup = self.cgroup.iter().flat_map(KillCgroup::members);
+        roots.extend(in_cgroup.filter_map(|pid| snapshot.get(pid)).map(Process::key));
         let found = snapshot.with_descendants(roots);
         let mut alive = Vec::new();
         for key in found {
             let Some(process) = snapshot.get(key.0) else { continue };
             if process.zombie {
                 if process.ppid == self.shared.own_pid {
-                    reaper::bury(self.shared, process.pid);
+                    reaper::reap(self.shared, process.pid);
                 }
                 continue;
             }
             if self.known.insert(key)
-                && let Some(cage) = &self.cage
+                && let Some(cgroup) = &self.cgroup
             {
-                cage.take(key.0);
+                cgroup.take(key.0);
             }
             alive.push(key);
         }
@@ -160,9 +160,9 @@ impl Hunt<'_> {
 
     /// Signals everybody until nobody is left or the time is up; each process once per signal, but SIGKILL
     /// always.
-    async fn press(&mut self, with: Signal, within: Duration) -> Vec<Key> {
+    async fn signal_until_gone(&mut self, with: Signal, within: Duration) -> Vec<Key> {
         let deadline = Instant::now() + within;
-        let mut told: HashSet<Key> = HashSet::new();
+        let mut signalled: HashSet<Key> = HashSet::new();
         let mut pause = PAUSE_FIRST;
         let mut quiet = false;
         loop {
@@ -172,12 +172,12 @@ impl Hunt<'_> {
             }
             quiet = alive.is_empty();
             if with == Signal::KILL
-                && let Some(cage) = &self.cage
+                && let Some(cgroup) = &self.cgroup
             {
-                cage.kill();
+                cgroup.kill();
             }
             for key in &alive {
-                if told.insert(*key) || with == Signal::KILL {
+                if signalled.insert(*key) || with == Signal::KILL {
                     signal(*key, with);
                 }
             }
@@ -192,13 +192,13 @@ impl Hunt<'_> {
 
     /// SIGTERM, grace, SIGKILL. Returns whom even that did not end.
     async fn end(mut self) -> Vec<u32> {
-        let mut left = self.press(Signal::TERM, KILL_GRACE).await;
+        let mut left = self.signal_until_gone(Signal::TERM, KILL_GRACE).await;
         if !left.is_empty() {
-            left = self.press(Signal::KILL, KILL_WAIT_MAX).await;
+            left = self.signal_until_gone(Signal::KILL, KILL_WAIT_MAX).await;
         }
-        if let Some(cage) = &self.cage {
+        if let Some(cgroup) = &self.cgroup {
             for _ in 0..REMOVE_TRIES {
-                if cage.remove() {
+                if cgroup.remove() {
                     break;
                 }
                 tokio::time::sleep(PAUSE_FIRST).await;
@@ -211,17 +211,17 @@ impl Hunt<'_> {
 /// Ends the tree of a running command.
 pub(super) async fn end_command(shared: &Shared, command: &Running) -> Vec<u32> {
     shared.commands.note_killed(command);
-    let cage = Cage::new(&shared.mark(command.id));
+    let cgroup = KillCgroup::new(&shared.mark(command.id));
     // Nobody is told to end before all are known: a parent that dies first would cut the trail to a child
     // without a mark.
-    let survivors = Hunt { shared, quarry: command, known: HashSet::new(), cage }.end().await;
+    let survivors = TreeKiller { shared, processes: command, known: HashSet::new(), cgroup }.end().await;
     shared.commands.note_kill_ended(command.id);
     survivors
 }
 
 /// Ends what slipped out of every command's tree.
-pub(super) async fn end_strays(shared: &Shared) -> Vec<u32> {
-    Hunt { shared, quarry: &Strays, known: HashSet::new(), cage: None }.end().await
+pub(super) async fn end_escaped(shared: &Shared) -> Vec<u32> {
+    TreeKiller { shared, processes: &EscapedProcesses, known: HashSet::new(), cgroup: None }.end().await
 }
 
 /// For a run that is dropped in the middle (a panic, a runtime that ends, a second Ctrl-C): no time for manners. A shell
@@ -229,7 +229,7 @@ pub(super) async fn end_strays(shared: &Shared) -> Vec<u32> {
 pub(super) fn kill_now(shared: &Shared, command: &Running) {
     shared.commands.note_killed(command);
     let mut quiet = 0;
-    for _ in 0..LOOKS_MAX {
+    for _ in 0..SCANS_MAX {
         let snapshot = Snapshot::take(shared.born);
         let found = snapshot.with_descendants(command.roots(&snapshot, shared));
         let alive = |key: &Key| snapshot.get(key.0).is_some_and(|process| !process.zombie);

@@ -11,12 +11,12 @@ use tokio_util::sync::CancellationToken;
 use zester_converge::call::{self, Asked};
 use zester_converge::data_dir::DataDir;
 use zester_converge::deadline::Deadline;
-use zester_converge::drive::Observer;
-use zester_converge::functions::{Access, Arguments, Function, Place};
-use zester_converge::inputs::{self, Request};
-use zester_converge::machine::Machine;
+use zester_converge::functions::{Access, Arguments, CallContext, Function};
+use zester_converge::inputs::{self, CompileRequest};
+use zester_converge::local_host::LocalHost;
 use zester_converge::plan::Plan;
-use zester_converge::words::Words;
+use zester_converge::raw_arguments::RawArguments;
+use zester_converge::run_loop::Observer;
 use zester_converge::{Error, document, run};
 use zester_host::process::{Runner, kill_leftovers};
 use zester_jobs::queue::Lane;
@@ -41,7 +41,7 @@ pub struct Options {
 #[derive(Clone)]
 pub struct Local {
     options: Arc<Options>,
-    machine: Machine,
+    local_host: LocalHost,
     lives: Arc<Lives>,
 }
 
@@ -59,17 +59,17 @@ impl Local {
         let runner = Runner::new();
         let lives = Arc::new(Lives::begin(&options.data_dir, runner.life())?);
         let files = Arc::new(zester_host::real::Real::new());
-        let machine = Machine { files, processes: Arc::new(runner), handle };
-        Ok(Local { options: Arc::new(options), machine, lives })
+        let local_host = LocalHost { files, processes: Arc::new(runner), handle };
+        Ok(Local { options: Arc::new(options), local_host, lives })
     }
 
-    async fn carry_out(
+    async fn run_request(
         &self,
         request: ExecRequest,
         tell: Tell,
         cancel: CancellationToken,
     ) -> Result<Answer, Error> {
-        let words = Words::of_values(first_word(&request), &request.positionals, &request.args);
+        let words = RawArguments::of_values(first_word(&request), &request.positionals, &request.args);
         match Asked::read(&request.function, words, request.test).map_err(Error::Other)? {
             Asked::Apply { references, test } => {
                 let plan = self.plan(references, Access::Command, &cancel).await?;
@@ -98,13 +98,13 @@ impl Local {
         cancel: &CancellationToken,
     ) -> Result<Plan, Error> {
         let request = self.request(references, access);
-        self.blocking(cancel, move |machine, cancel| Plan::make(&request, machine, cancel)).await
+        self.blocking(cancel, move |local_host, cancel| Plan::make(&request, local_host, cancel)).await
     }
 
     async fn one_state(
         &self,
         kind: &'static Kind,
-        words: Words,
+        words: RawArguments,
         mode: Mode,
         tell: Tell,
         cancel: &CancellationToken,
@@ -112,8 +112,8 @@ impl Local {
         let asked = self.request_of_one(kind.name);
         // What only looks must not wait for a run that has the lock (J-15): checked, it does all that it can do.
         let beside = Lane::of(kind.name) == Lane::ReadOnly;
-        let plan =
-            self.blocking(cancel, move |machine, cancel| call::plan(kind, &words, &asked, machine, cancel));
+        let plan = self
+            .blocking(cancel, move |local_host, cancel| call::plan(kind, &words, &asked, local_host, cancel));
         let plan = plan.await?;
         let options = self.run_options(if beside { Mode::Check } else { mode });
         let mut answer = self.run(Some(plan), options, tell, cancel).await?;
@@ -130,12 +130,12 @@ impl Local {
         cancel: &CancellationToken,
     ) -> Result<Answer, Error> {
         let asked = self.request_of_one(function.name);
-        let call = move |machine: &Machine, cancel: &CancellationToken| {
-            let around = call::surroundings(&asked, machine, cancel)?;
-            let place = Place {
-                look: machine.files.as_ref(),
-                processes: machine.processes.as_ref(),
-                handle: &machine.handle,
+        let call = move |local_host: &LocalHost, cancel: &CancellationToken| {
+            let around = call::surroundings(&asked, local_host, cancel)?;
+            let place = CallContext {
+                host: local_host.files.as_ref(),
+                processes: local_host.processes.as_ref(),
+                handle: &local_host.handle,
                 facts: &around.facts,
                 settings: &around.settings,
                 cancel,
@@ -171,18 +171,18 @@ impl Local {
     ) -> Result<Answer, Error> {
         let total = plan.as_ref().map_or(0, |plan| plan.graph.len() as u64);
         let observer = Arc::new(Telling { total, tell });
-        let result = run::run(plan.map(Arc::new), &options, &self.machine, observer, cancel).await?;
+        let result = run::run(plan.map(Arc::new), &options, &self.local_host, observer, cancel).await?;
         Ok(Answer::Run(Box::new(result)))
     }
 
-    fn request(&self, references: Vec<String>, access: Access) -> Request {
+    fn request(&self, references: Vec<String>, access: Access) -> CompileRequest {
         let Options { id, states, settings, facts, .. } = self.options.as_ref().clone();
-        Request { references, states, settings, facts, id: Some(id), ordered: false, access }
+        CompileRequest { references, states, settings, facts, id: Some(id), ordered: false, access }
     }
 
     /// For one function, which needs no states directory: a machine that has none yet must answer a ping all the same. What
     /// only looks, and not at the settings, does without those too.
-    fn request_of_one(&self, function: &str) -> Request {
+    fn request_of_one(&self, function: &str) -> CompileRequest {
         let mut request = self.request(Vec::new(), Access::Command);
         request.states = request.states.filter(|states| states.is_dir());
         if Lane::of(function) == Lane::ReadOnly && !function.starts_with("settings.") {
@@ -208,11 +208,11 @@ impl Local {
     async fn blocking<T: Send + 'static>(
         &self,
         cancel: &CancellationToken,
-        work: impl FnOnce(&Machine, &CancellationToken) -> Result<T, Error> + Send + 'static,
+        work: impl FnOnce(&LocalHost, &CancellationToken) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        let (machine, cancel) = (self.machine.clone(), cancel.child_token());
+        let (local_host, cancel) = (self.local_host.clone(), cancel.child_token());
         let _ends_with_us = cancel.clone().drop_guard();
-        match tokio::task::spawn_blocking(move || work(&machine, &cancel)).await {
+        match tokio::task::spawn_blocking(move || work(&local_host, &cancel)).await {
             Ok(result) => result,
             Err(error) => match error.try_into_panic() {
                 // It is this job's panic, and told as such.
@@ -226,7 +226,7 @@ impl Local {
 impl Work for Local {
     fn execute(&self, request: ExecRequest, tell: Tell, cancel: CancellationToken) -> Later<'_, Outcome> {
         Box::pin(async move {
-            let answer = self.carry_out(request, tell, cancel.clone()).await;
+            let answer = self.run_request(request, tell, cancel.clone()).await;
             outcome(answer, cancel.is_cancelled())
         })
     }
@@ -247,8 +247,8 @@ impl Work for Local {
         let options = self.options.clone();
         Box::pin(async move {
             let never = CancellationToken::new();
-            let gather = move |machine: &Machine, cancel: &CancellationToken| {
-                inputs::facts(&options.id, options.facts.as_deref(), machine, cancel)
+            let gather = move |local_host: &LocalHost, cancel: &CancellationToken| {
+                inputs::facts(&options.id, options.facts.as_deref(), local_host, cancel)
             };
             match self.blocking(&never, gather).await {
                 Ok((Value::Object(facts), warnings)) => {

@@ -2,7 +2,7 @@
 
 use super::Exec;
 use crate::resource::{Applying, Checking};
-use crate::words;
+use crate::shell_words;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -19,10 +19,10 @@ pub(super) enum Template {
 impl Exec {
     /// The content of the script, rendered if asked for.
     pub(super) fn script(&self, cx: &Checking<'_>) -> Result<Vec<u8>, Fault> {
-        let first = || words::split(&self.command).ok().and_then(|split| split.into_iter().next());
+        let first = || shell_words::split(&self.command).ok().and_then(|split| split.into_iter().next());
         let source = self.source.clone().or_else(first).unwrap_or_default();
         let content = match source.starts_with('/') {
-            true => cx.look.read(source.as_ref(), zester_model::limits::FILE_BYTES_MAX)?,
+            true => cx.host.read(source.as_ref(), zester_model::limits::FILE_BYTES_MAX)?,
             // No other state puts a file among the states.
             false => {
                 cx.files.read(&source).map_err(|fault| Fault { kind: FaultKind::Unsupported, ..fault })?
@@ -39,16 +39,16 @@ impl Exec {
     /// The script is put beside other temp files for as long as it runs, readable only for whom it runs as.
     pub(super) async fn run_script(&self, script: &[u8], cx: &Applying<'_>) -> Result<Exit, Fault> {
         let owner = match &self.runas {
-            None => cx.touch.me(),
+            None => cx.host.me(),
             Some(name) => {
-                let user = cx.touch.user(name)?;
+                let user = cx.host.user(name)?;
                 let unknown = || Fault::new(FaultKind::NotFound, format!("user `{name}` does not exist"));
                 let user = user.ok_or_else(unknown)?;
                 Owner { uid: user.uid, gid: user.gid }
             }
         };
-        let path = cx.touch.real_path(&unused_path(cx.touch.temp_dir()))?;
-        cx.touch.put_file(&path, &NewFile { content: script, mode: 0o700, owner })?;
+        let path = cx.host.real_path(&unused_path(cx.host.temp_dir()))?;
+        cx.host.put_file(&path, &NewFile { content: script, mode: 0o700, owner })?;
         let mut argv = Vec::new();
         if !script.starts_with(b"#!") {
             argv.push("/bin/sh".to_string());
@@ -57,7 +57,7 @@ impl Exec {
         argv.extend(self.script_arguments());
         let launch = self.launch(Program::Argv(argv));
         let ended = self.run(&launch, cx.processes, cx).await;
-        let removed = cx.touch.remove_file(&path);
+        let removed = cx.host.remove_file(&path);
         let exit = ended?;
         removed.map(|()| exit)
     }
@@ -65,7 +65,7 @@ impl Exec {
     fn script_arguments(&self) -> Vec<String> {
         match &self.args {
             Some(args) => args.clone(),
-            None => words::split(&self.command).unwrap_or_default().into_iter().skip(1).collect(),
+            None => shell_words::split(&self.command).unwrap_or_default().into_iter().skip(1).collect(),
         }
     }
 }

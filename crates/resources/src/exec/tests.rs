@@ -46,11 +46,11 @@ async fn run_as(kind: &str, params: Json, asked: Asked) -> Result<Option<Change>
     let bound = bind_json(kind, &params).unwrap_or_else(|diagnostics| panic!("{diagnostics:?}"));
     let (host, runner) = (Real::new(), Runner::new());
     let checking = Checking {
-        look: &host,
+        host: &host,
         query: Query::through(&runner),
         files: &FewFiles,
         forced: asked.forced,
-        rehearsal: false,
+        dry_run: false,
         cancel: &asked.cancel,
     };
     let Some(drift) = bound.check(&checking).await? else { return Ok(None) };
@@ -128,11 +128,11 @@ async fn x3_a_dry_run_says_what_it_would_do() {
         (Some(Forced::Watch), "Would have executed via subscribe"),
     ] {
         let cx = Checking {
-            look: &host,
+            host: &host,
             query: Query::through(&runner),
             files: &FewFiles,
             forced,
-            rehearsal: true,
+            dry_run: true,
             cancel: &cancel,
         };
         let drift = bound.check(&cx).await.unwrap().unwrap();

@@ -75,7 +75,7 @@ impl Managed {
             let path = source.strip_prefix("file://").unwrap_or(source);
             let local = path.starts_with('/');
             let read = match local {
-                true => cx.look.read(Path::new(path), FILE_BYTES_MAX),
+                true => cx.host.read(Path::new(path), FILE_BYTES_MAX),
                 false => cx.files.read(source),
             };
             match read {

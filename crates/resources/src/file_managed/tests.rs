@@ -1,4 +1,4 @@
-use crate::laws::{Case, FewFiles, MemoryVault, Promise, bind_json, furnish};
+use crate::laws::{Case, FewFiles, MemoryBlobStore, Promise, bind_json, furnish};
 use crate::resource::{Applying, Checking, Reverting};
 use crate::{Bound, Drift};
 use serde_json::{Value as Json, json};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use zester_host::overlay::Overlay;
 use zester_host::process::fake::Scripted;
-use zester_host::{Fault, FaultKind, HostWrite, NewFile, Query, Sort};
+use zester_host::{Fault, FaultKind, FileKind, HostWrite, NewFile, Query};
 use zester_rule::rule;
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -86,10 +86,10 @@ pub(crate) fn cases() -> Vec<Case> {
 pub(crate) struct Bench {
     kind: &'static str,
     pub(crate) host: Arc<dyn HostWrite>,
-    vault: MemoryVault,
+    blobs: MemoryBlobStore,
     processes: Scripted,
     cancel: CancellationToken,
-    left: crate::resource::LeftDirectories,
+    left: crate::resource::LeftDirs,
 }
 
 impl Bench {
@@ -107,7 +107,7 @@ impl Bench {
         Bench {
             kind,
             host,
-            vault: MemoryVault::default(),
+            blobs: MemoryBlobStore::default(),
             processes: Scripted::new(),
             cancel: CancellationToken::new(),
             left: Default::default(),
@@ -116,11 +116,11 @@ impl Bench {
 
     pub(crate) async fn check(&self, bound: &dyn Bound) -> Result<Option<Drift>, Fault> {
         let cx = Checking {
-            look: &*self.host,
+            host: &*self.host,
             query: Query::through(&self.processes),
             files: &FewFiles,
             forced: None,
-            rehearsal: false,
+            dry_run: false,
             cancel: &self.cancel,
         };
         bound.check(&cx).await
@@ -130,7 +130,7 @@ impl Bench {
     pub(crate) async fn apply(&self, params: Json) -> (String, Json) {
         let bound = bind_json(self.kind, &params).unwrap_or_else(|diagnostics| panic!("{diagnostics:?}"));
         let mut drift = self.check(&*bound).await.unwrap().expect("something to do");
-        bound.preserve(&mut drift, &*self.host, &self.vault).unwrap();
+        bound.save_before_image(&mut drift, &*self.host, &self.blobs).unwrap();
         let record = bound.undo_record(&drift).unwrap();
         let cx = Applying::new(&*self.host, &self.processes, &self.cancel);
         (bound.apply(&drift, &cx).await.unwrap().diff, record)
@@ -138,9 +138,9 @@ impl Bench {
 
     pub(crate) async fn revert(&self, record: &Json, force: bool) -> Result<bool, Fault> {
         let cx = Reverting {
-            touch: &*self.host,
+            host: &*self.host,
             processes: &self.processes,
-            vault: &self.vault,
+            blobs: &self.blobs,
             cancel: &self.cancel,
             force,
             left: &self.left,
@@ -328,7 +328,7 @@ async fn s47_a_link_is_followed_unless_the_state_says_otherwise() {
     let bench = Bench::new("f /f 0604 old\nl /l f");
     let (_, record) = bench.apply(json!({ "path": "/l", "content": "new" })).await;
     assert_eq!(bench.content("/f"), "new");
-    assert_eq!(bench.host.stat("/l".as_ref()).unwrap().unwrap().sort, Sort::Link);
+    assert_eq!(bench.host.stat("/l".as_ref()).unwrap().unwrap().kind, FileKind::Link);
     bench.revert(&record, false).await.unwrap();
     assert_eq!(bench.content("/f"), "old");
     let (diff, record) =

@@ -4,7 +4,7 @@
 //! time in this process, and waits for the lock of others. One that was cut by a crash is repaired before
 //! anything else.
 
-use crate::pkg::book::{self, Installed};
+use crate::pkg::installed_packages::{self, Installed};
 use crate::resource::Applying;
 use serde::Serialize;
 use std::path::Path;
@@ -20,12 +20,12 @@ const LOCK_WAIT: &str = "DPkg::Lock::Timeout=600";
 /// Where apt keeps what it knows of packages; without any it knows nothing, as in a fresh container.
 const LISTS: &str = "/var/lib/apt/lists";
 /// What dpkg knows to be installed.
-const BOOK: &str = "/var/lib/dpkg/status";
+const DPKG_STATUS: &str = "/var/lib/dpkg/status";
 /// Where an interrupted dpkg leaves its unfinished work.
 const UPDATES: &str = "/var/lib/dpkg/updates";
 
 /// Two of them would only wait for each other's lock, and report what the other did as their own.
-static TURN: Mutex<()> = Mutex::const_new(());
+static APT_LOCK: Mutex<()> = Mutex::const_new(());
 
 /// One line of what apt is going to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,20 +64,20 @@ pub(crate) async fn installed(
     names: &[String],
     cancel: &CancellationToken,
 ) -> Result<Installed, Fault> {
-    let names: Vec<String> = names.iter().cloned().chain([book::NATIVE.to_string()]).collect();
+    let names: Vec<String> = names.iter().cloned().chain([installed_packages::NATIVE.to_string()]).collect();
     let question = Question::Packages { format: FORMAT, names: &names };
     let exit = query.ask(question, cancel).await.map_err(no_apt)?;
     // It exits with 1 when one of the names is unknown, which is an answer too.
     match exit.code {
-        Some(0 | 1) => Ok(book::parse_answer(&exit.stdout.text)),
+        Some(0 | 1) => Ok(installed_packages::parse_dpkg_query(&exit.stdout.text)),
         _ => Err(failed("dpkg-query", &exit)),
     }
 }
 
 /// Everything that is installed, from dpkg's own book.
-fn all_installed(look: &dyn HostRead) -> Result<Installed, Fault> {
-    let book = look.read(&look.real_path(Path::new(BOOK))?, FILE_BYTES_MAX)?;
-    Ok(book::parse_book(&String::from_utf8_lossy(&book)))
+fn all_installed(host: &dyn HostRead) -> Result<Installed, Fault> {
+    let installed_packages = host.read(&host.real_path(Path::new(DPKG_STATUS))?, FILE_BYTES_MAX)?;
+    Ok(installed_packages::parse_dpkg_status(&String::from_utf8_lossy(&installed_packages)))
 }
 
 /// What apt would do, without doing it. Its refusal is a fault: `NotFound` for what it does not know, which may
@@ -129,11 +129,11 @@ fn parse_removed(text: &str) -> Vec<String> {
 }
 
 /// Whether apt knows of any packages at all.
-pub(crate) fn has_lists(look: &dyn HostRead) -> Result<bool, Fault> {
-    if look.stat_followed(Path::new(LISTS))?.is_none() {
+pub(crate) fn has_lists(host: &dyn HostRead) -> Result<bool, Fault> {
+    if host.stat_followed(Path::new(LISTS))?.is_none() {
         return Ok(false);
     }
-    let names = look.list(Path::new(LISTS))?;
+    let names = host.list(Path::new(LISTS))?;
     Ok(names.iter().any(|name| name.to_string_lossy().contains("_Packages")))
 }
 
@@ -178,28 +178,28 @@ fn failed(program: &str, exit: &Exit) -> Fault {
 }
 
 /// A turn at the package manager: nobody else of this process has one meanwhile.
-pub(crate) struct Turn<'a> {
+pub(crate) struct AptSession<'a> {
     cx: &'a Applying<'a>,
     /// A cancel came while a transaction ran; it was let finish.
     pub(crate) canceled: bool,
     _held: tokio::sync::MutexGuard<'static, ()>,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> AptSession<'a> {
     /// Waits for its turn, and repairs what an interrupted dpkg left.
-    pub(crate) async fn take(cx: &'a Applying<'a>) -> Result<Turn<'a>, Fault> {
+    pub(crate) async fn take(cx: &'a Applying<'a>) -> Result<AptSession<'a>, Fault> {
         let held = tokio::select! {
-            held = TURN.lock() => held,
+            held = APT_LOCK.lock() => held,
             () = cx.cancel.cancelled() => return Err(Fault::canceled()),
         };
-        let mut turn = Turn { cx, canceled: false, _held: held };
-        turn.repair().await?;
-        Ok(turn)
+        let mut session = AptSession { cx, canceled: false, _held: held };
+        session.repair().await?;
+        Ok(session)
     }
 
     async fn repair(&mut self) -> Result<(), Fault> {
-        let updates = self.cx.touch.real_path(Path::new(UPDATES))?;
-        let begun = self.cx.touch.stat(&updates)?.is_some() && !self.cx.touch.list(&updates)?.is_empty();
+        let updates = self.cx.host.real_path(Path::new(UPDATES))?;
+        let begun = self.cx.host.stat(&updates)?.is_some() && !self.cx.host.list(&updates)?.is_empty();
         if begun {
             let launch = quiet(
                 ["dpkg", "--force-confdef", "--force-confold", "--configure", "-a"]
@@ -259,7 +259,7 @@ impl<'a> Turn<'a> {
     }
 
     pub(crate) fn installed(&self) -> Result<Installed, Fault> {
-        all_installed(self.cx.touch)
+        all_installed(self.cx.host)
     }
 
     /// A turn that did not go well, with what it changed all the same: a transaction that a cancel let finish, or one

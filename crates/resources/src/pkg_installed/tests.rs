@@ -1,4 +1,4 @@
-use crate::laws::{Case, FewFiles, MemoryVault, Promise, bind_json};
+use crate::laws::{Case, FewFiles, MemoryBlobStore, Promise, bind_json};
 use crate::pkg::fake_apt::fake_apt;
 use crate::resource::{Applying, Change, Checking, Reverting};
 use serde_json::{Value as Json, json};
@@ -43,11 +43,11 @@ impl Bench<'_> {
         let bound =
             bind_json("pkg.installed", &params).unwrap_or_else(|diagnostics| panic!("{diagnostics:?}"));
         let cx = Checking {
-            look: self.host,
+            host: self.host,
             query: Query::through(self.processes),
             files: &FewFiles,
             forced: None,
-            rehearsal: false,
+            dry_run: false,
             cancel: &self.cancel,
         };
         let Some(drift) = bound.check(&cx).await? else { return Ok(None) };
@@ -58,11 +58,11 @@ impl Bench<'_> {
     }
 
     async fn revert(&self, record: &Json) -> Result<Change, Fault> {
-        let vault = MemoryVault::default();
+        let blobs = MemoryBlobStore::default();
         let cx = Reverting {
-            touch: self.host,
+            host: self.host,
             processes: self.processes,
-            vault: &vault,
+            blobs: &blobs,
             cancel: &self.cancel,
             force: false,
             left: &Default::default(),
@@ -80,8 +80,12 @@ async fn s31_a_package_that_was_there_before_is_never_removed() {
     let (change, record) = bench.apply(json!({ "name": "hello" })).await.unwrap().unwrap();
     assert_eq!(change.diff, "hello: new, 2.10\n");
     bench.revert(&record).await.unwrap();
-    let book = String::from_utf8(host.read("/var/lib/dpkg/status".as_ref(), 10_000).unwrap()).unwrap();
-    assert!(book.contains("Package: libhello") && !book.contains("Package: hello"), "{book}");
+    let installed_packages =
+        String::from_utf8(host.read("/var/lib/dpkg/status".as_ref(), 10_000).unwrap()).unwrap();
+    assert!(
+        installed_packages.contains("Package: libhello") && !installed_packages.contains("Package: hello"),
+        "{installed_packages}"
+    );
 }
 
 #[tokio::test]
@@ -94,8 +98,12 @@ async fn s31_a_package_of_another_architecture_is_a_change_and_is_reverted_alone
     assert_eq!((change.changed, change.diff.as_str()), (true, "libhello:i386: new, 1\n"));
     assert!(bench.apply(json!({ "name": "libhello:i386" })).await.unwrap().is_none());
     assert!(bench.revert(&record).await.unwrap().changed);
-    let book = String::from_utf8(host.read("/var/lib/dpkg/status".as_ref(), 10_000).unwrap()).unwrap();
-    assert!(book.contains("Package: libhello") && !book.contains("i386"), "{book}");
+    let installed_packages =
+        String::from_utf8(host.read("/var/lib/dpkg/status".as_ref(), 10_000).unwrap()).unwrap();
+    assert!(
+        installed_packages.contains("Package: libhello") && !installed_packages.contains("i386"),
+        "{installed_packages}"
+    );
 }
 
 #[tokio::test]
@@ -195,11 +203,11 @@ fn s3_names_that_could_be_options_are_refused() {
 
 fn looked<'a>(
     processes: &'a dyn Processes,
-    look: &'a dyn HostRead,
+    host: &'a dyn HostRead,
     cancel: &'a CancellationToken,
 ) -> Checking<'a> {
     let query = Query::through(processes);
-    Checking { look, query, files: &FewFiles, forced: None, rehearsal: true, cancel }
+    Checking { host, query, files: &FewFiles, forced: None, dry_run: true, cancel }
 }
 
 /// What apt-get 2.6.1 printed on a Debian 12.

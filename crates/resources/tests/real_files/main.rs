@@ -22,27 +22,27 @@ use tokio_util::sync::CancellationToken;
 use zester_host::process::fake::Scripted;
 use zester_host::real::Real;
 use zester_host::{Fault, Query};
-use zester_resources::laws::{FewFiles, MemoryVault, bind_json};
-use zester_resources::resource::LeftDirectories;
+use zester_resources::laws::{FewFiles, MemoryBlobStore, bind_json};
+use zester_resources::resource::LeftDirs;
 use zester_resources::{Applying, Bound, Change, Checking, Drift, Reverting};
 
 /// This machine, and a vault in memory.
 struct Bench {
     host: Real,
-    vault: MemoryVault,
+    blobs: MemoryBlobStore,
     processes: Scripted,
     cancel: CancellationToken,
-    left: LeftDirectories,
+    left: LeftDirs,
 }
 
 impl Bench {
     fn new() -> Bench {
         Bench {
             host: Real::new(),
-            vault: MemoryVault::default(),
+            blobs: MemoryBlobStore::default(),
             processes: Scripted::new(),
             cancel: CancellationToken::new(),
-            left: LeftDirectories::default(),
+            left: LeftDirs::default(),
         }
     }
 
@@ -52,11 +52,11 @@ impl Bench {
 
     fn check(&self, bound: &dyn Bound) -> Result<Option<Drift>, Fault> {
         let cx = Checking {
-            look: &self.host,
+            host: &self.host,
             query: Query::through(&self.processes),
             files: &FewFiles,
             forced: None,
-            rehearsal: false,
+            dry_run: false,
             cancel: &self.cancel,
         };
         self.block_on(bound.check(&cx))
@@ -64,7 +64,7 @@ impl Bench {
 
     /// Keeps and acts on what a check found; the record comes back whatever happens.
     fn act(&self, bound: &dyn Bound, mut drift: Drift) -> (Result<Change, Fault>, Option<Json>) {
-        if let Err(fault) = bound.preserve(&mut drift, &self.host, &self.vault) {
+        if let Err(fault) = bound.save_before_image(&mut drift, &self.host, &self.blobs) {
             return (Err(fault), None);
         }
         let record = bound.undo_record(&drift).unwrap();
@@ -83,9 +83,9 @@ impl Bench {
 
     fn revert(&self, kind: &str, record: &Json, force: bool) -> Result<Change, Fault> {
         let cx = Reverting {
-            touch: &self.host,
+            host: &self.host,
             processes: &self.processes,
-            vault: &self.vault,
+            blobs: &self.blobs,
             cancel: &self.cancel,
             force,
             left: &self.left,

@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use zester_converge::functions::{Access, Place, TemplateFunctions};
-use zester_converge::machine::Machine;
+use zester_converge::functions::{Access, CallContext, TemplateFunctions};
+use zester_converge::local_host::LocalHost;
 use zester_converge::settings::{Reading, read};
 use zester_master::SettingsOf;
 use zester_wire::PeelId;
@@ -22,13 +22,13 @@ const KEPT_MAX: usize = 20_000;
 
 pub struct Rendered {
     path: PathBuf,
-    machine: Machine,
+    local_host: LocalHost,
     never: CancellationToken,
-    shelf: Mutex<Shelf>,
+    cache: Mutex<SettingsCache>,
 }
 
 #[derive(Default)]
-struct Shelf {
+struct SettingsCache {
     looked: Option<Instant>,
     /// When the newest file was changed, and how many there are.
     stamp: Option<(SystemTime, usize)>,
@@ -36,30 +36,30 @@ struct Shelf {
 }
 
 impl Rendered {
-    pub fn new(path: PathBuf, machine: Machine) -> Rendered {
-        Rendered { path, machine, never: CancellationToken::new(), shelf: Mutex::default() }
+    pub fn new(path: PathBuf, local_host: LocalHost) -> Rendered {
+        Rendered { path, local_host, never: CancellationToken::new(), cache: Mutex::default() }
     }
 
     /// Forgets everything when the files have changed.
-    fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        let mut shelf = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
-        if shelf.looked.is_none_or(|looked| looked.elapsed() >= LOOK_EVERY) {
+    fn cache(&self) -> MutexGuard<'_, SettingsCache> {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if cache.looked.is_none_or(|looked| looked.elapsed() >= LOOK_EVERY) {
             let stamp = stamp(&self.path);
-            if stamp != shelf.stamp {
-                shelf.peels.clear();
-                shelf.stamp = stamp;
+            if stamp != cache.stamp {
+                cache.peels.clear();
+                cache.stamp = stamp;
             }
-            shelf.looked = Some(Instant::now());
+            cache.looked = Some(Instant::now());
         }
-        shelf
+        cache
     }
 
     fn render(&self, peel: &PeelId, facts: &Value) -> Value {
         let none = Value::Object(Map::new());
-        let place = Place {
-            look: self.machine.files.as_ref(),
-            processes: self.machine.processes.as_ref(),
-            handle: &self.machine.handle,
+        let place = CallContext {
+            host: self.local_host.files.as_ref(),
+            processes: self.local_host.processes.as_ref(),
+            handle: &self.local_host.handle,
             facts,
             settings: &none,
             cancel: &self.never,
@@ -82,17 +82,17 @@ impl Rendered {
 
 impl SettingsOf for Rendered {
     fn settings(&self, peel: &PeelId, facts: &Value) -> Value {
-        if let Some((of, settings)) = self.shelf().peels.get(peel)
+        if let Some((of, settings)) = self.cache().peels.get(peel)
             && of == facts
         {
             return settings.clone();
         }
         let settings = self.render(peel, facts);
-        let mut shelf = self.shelf();
-        if shelf.peels.len() >= KEPT_MAX {
-            shelf.peels.clear();
+        let mut cache = self.cache();
+        if cache.peels.len() >= KEPT_MAX {
+            cache.peels.clear();
         }
-        shelf.peels.insert(peel.clone(), (facts.clone(), settings.clone()));
+        cache.peels.insert(peel.clone(), (facts.clone(), settings.clone()));
         settings
     }
 }
@@ -124,12 +124,12 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let file = temp.path().join("a.zy");
         std::fs::write(&file, "role: {{ grains.role }}\n").unwrap();
-        let machine = Machine {
+        let local_host = LocalHost {
             files: Arc::new(zester_host::real::Real::new()),
             processes: Arc::new(zester_host::process::Runner::new()),
             handle: tokio::runtime::Handle::current(),
         };
-        let rendered = Rendered::new(temp.path().to_path_buf(), machine);
+        let rendered = Rendered::new(temp.path().to_path_buf(), local_host);
         let peel = PeelId::parse("web-1").unwrap();
         assert_eq!(rendered.settings(&peel, &json!({"role": "db"})), json!({"role": "db"}));
         assert_eq!(rendered.settings(&peel, &json!({"role": "web"})), json!({"role": "web"}));

@@ -44,7 +44,7 @@ pub fn svg(picture: &Picture) -> String {
     let _ = writeln!(out, "<rect class=\"ground\" width=\"{width:.0}\" height=\"{height:.0}\"/>");
     out.push_str(&heading);
     let _ = writeln!(out, "<g transform=\"translate({MARGIN} {top})\">");
-    scene(&mut out, picture, &labels, &layout);
+    draw_body(&mut out, picture, &labels, &layout);
     out.push_str("</g>\n</svg>\n");
     out
 }
@@ -59,7 +59,7 @@ pub fn bare(picture: &Picture) -> (String, Layout) {
     }
     let mut out = String::new();
     open(&mut out, picture, &census, (layout.width, layout.height));
-    scene(&mut out, picture, &labels, &layout);
+    draw_body(&mut out, picture, &labels, &layout);
     out.push_str("</svg>\n");
     (out, layout)
 }
@@ -97,7 +97,7 @@ fn open(out: &mut String, picture: &Picture, census: &Census, (width, height): (
     out.push_str("</defs>\n");
 }
 
-fn scene(out: &mut String, picture: &Picture, labels: &[Label], layout: &Layout) {
+fn draw_body(out: &mut String, picture: &Picture, labels: &[Label], layout: &Layout) {
     out.push_str("<g class=\"levels\">\n");
     for band in &layout.bands {
         level(out, band);

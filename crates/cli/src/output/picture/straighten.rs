@@ -25,7 +25,7 @@ pub fn middles(layers: &Layers) -> Vec<f64> {
         let last = layers.columns.len().saturating_sub(1);
         for step in 0..=last {
             if let Some(column) = layers.columns.get(if forward { step } else { last - step }) {
-                settle(layers, column, &mut middle, (both || forward, both || !forward));
+                place_column(layers, column, &mut middle, (both || forward, both || !forward));
             }
         }
     }
@@ -70,7 +70,7 @@ struct Block {
 /// Moves the slots of one column as near to their neighbours as their order allows.
 ///
 /// This is a regression under the order of the column, solved by pooling neighbours that want to pass each other.
-fn settle(layers: &Layers, column: &[usize], middle: &mut [f64], sides: (bool, bool)) {
+fn place_column(layers: &Layers, column: &[usize], middle: &mut [f64], sides: (bool, bool)) {
     let offsets = offsets(layers, column);
     let mut blocks: Vec<Block> = Vec::new();
     for (slot, offset) in column.iter().zip(&offsets) {

@@ -3,22 +3,24 @@
 //! A state that fails half-way need not keep account of what it did before: the files it was given know (S-43).
 
 use crate::fault::Fault;
-use crate::files::{Act, Foreseen, Former, Group, HostRead, HostWrite, Meta, NewFile, Owner, Special, User};
+use crate::files::{
+    Act, BeforeImage, Group, HostRead, HostWrite, Meta, NewFile, Owner, PredictedPackage, Special, User,
+};
 use crate::xattrs::{Lost, Xattrs};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Files, and whether one of them was touched. A call that failed did not happen.
-pub struct Noting<'a> {
+pub struct ChangeTracker<'a> {
     files: &'a dyn HostWrite,
     touched: AtomicBool,
 }
 
-impl<'a> Noting<'a> {
+impl<'a> ChangeTracker<'a> {
     /// For whoever acts.
-    pub fn new(files: &'a dyn HostWrite) -> Noting<'a> {
-        Noting { files: files.acting(), touched: AtomicBool::new(false) }
+    pub fn new(files: &'a dyn HostWrite) -> ChangeTracker<'a> {
+        ChangeTracker { files: files.acting(), touched: AtomicBool::new(false) }
     }
 
     pub fn touched(&self) -> bool {
@@ -33,7 +35,7 @@ impl<'a> Noting<'a> {
     }
 }
 
-impl HostRead for Noting<'_> {
+impl HostRead for ChangeTracker<'_> {
     fn without_links(&self) -> &dyn HostRead {
         self
     }
@@ -70,12 +72,12 @@ impl HostRead for Noting<'_> {
     fn may(&self, path: &Path, act: Act) -> Result<(), Fault> {
         self.files.may(path, act)
     }
-    fn package_foreseen(&self, name: &str) -> Option<Foreseen> {
-        self.files.package_foreseen(name)
+    fn predicted_package(&self, name: &str) -> Option<PredictedPackage> {
+        self.files.predicted_package(name)
     }
 }
 
-impl HostWrite for Noting<'_> {
+impl HostWrite for ChangeTracker<'_> {
     fn acting(&self) -> &dyn HostWrite {
         self
     }
@@ -91,8 +93,8 @@ impl HostWrite for Noting<'_> {
     fn put_link(&self, path: &Path, target: &Path, owner: Owner) -> Result<(), Fault> {
         self.note(self.files.put_link(path, target, owner))
     }
-    fn bring_back(&self, path: &Path, former: &Former<'_>) -> Result<Lost, Fault> {
-        self.note(self.files.bring_back(path, former))
+    fn restore(&self, path: &Path, image: &BeforeImage<'_>) -> Result<Lost, Fault> {
+        self.note(self.files.restore(path, image))
     }
     fn set_xattrs(&self, path: &Path, xattrs: &Xattrs) -> Result<Lost, Fault> {
         let lost = self.files.set_xattrs(path, xattrs)?;
@@ -135,11 +137,11 @@ mod tests {
     #[rule("S-43")]
     fn s43_looking_and_failing_touch_nothing() {
         let files = Overlay::empty();
-        let noting = Noting::new(&files);
-        assert!(noting.stat("/x".as_ref()).unwrap().is_none());
-        assert!(noting.remove_file("/x".as_ref()).is_err());
-        assert!(!noting.touched());
-        noting.make_directory("/x".as_ref(), 0o755, files.me()).unwrap();
-        assert!(noting.touched());
+        let tracker = ChangeTracker::new(&files);
+        assert!(tracker.stat("/x".as_ref()).unwrap().is_none());
+        assert!(tracker.remove_file("/x".as_ref()).is_err());
+        assert!(!tracker.touched());
+        tracker.make_directory("/x".as_ref(), 0o755, files.me()).unwrap();
+        assert!(tracker.touched());
     }
 }

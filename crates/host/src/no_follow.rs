@@ -13,17 +13,17 @@ use std::path::{Component, Path};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A directory that is held open, and a name in it.
-pub(crate) struct Place<'a> {
+pub(crate) struct Parent<'a> {
     pub(crate) directory: OwnedFd,
     pub(crate) name: &'a OsStr,
 }
 
 /// Holds the directory of a path; `access` is `PATH`, or `RDONLY` for who is going to sync it.
-pub(crate) fn hold(path: &Path, access: OFlags) -> rustix::io::Result<Place<'_>> {
+pub(crate) fn open_parent(path: &Path, access: OFlags) -> rustix::io::Result<Parent<'_>> {
     let access = access | OFlags::DIRECTORY;
     match (path.parent(), path.file_name()) {
-        (Some(parent), Some(name)) => Ok(Place { directory: open(parent, access)?, name }),
-        _ => Ok(Place { directory: open(path, access)?, name: OsStr::new(".") }),
+        (Some(parent), Some(name)) => Ok(Parent { directory: open(parent, access)?, name }),
+        _ => Ok(Parent { directory: open(path, access)?, name: OsStr::new(".") }),
     }
 }
 
@@ -84,11 +84,11 @@ pub(crate) fn failed(doing: &str, path: &Path, error: Errno) -> Fault {
 
 /// Sets the mode of whatever a descriptor holds, also of what cannot be opened for reading.
 pub(crate) fn set_mode(held: &OwnedFd, mode: u32) -> rustix::io::Result<()> {
-    rustix::fs::chmod(magic(held), Mode::from_raw_mode(mode))
+    rustix::fs::chmod(proc_fd_path(held), Mode::from_raw_mode(mode))
 }
 
 /// The name by which the kernel knows a descriptor: it leads to the held thing, whatever its path is now.
-pub(crate) fn magic(held: &impl AsRawFd) -> String {
+pub(crate) fn proc_fd_path(held: &impl AsRawFd) -> String {
     format!("/proc/self/fd/{}", held.as_raw_fd())
 }
 

@@ -65,7 +65,7 @@ pub(crate) fn bare(name: &str) -> &str {
 }
 
 /// What dpkg writes down for itself.
-pub(super) fn parse_book(text: &str) -> Installed {
+pub(super) fn parse_dpkg_status(text: &str) -> Installed {
     let mut entries = Vec::new();
     for paragraph in text.split("\n\n") {
         let field = |name: &str| paragraph.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
@@ -79,7 +79,7 @@ pub(super) fn parse_book(text: &str) -> Installed {
 }
 
 /// What `dpkg-query` answers in the form of [`super::apt`].
-pub(super) fn parse_answer(text: &str) -> Installed {
+pub(super) fn parse_dpkg_query(text: &str) -> Installed {
     let mut entries = Vec::new();
     for line in text.lines() {
         let fields: Vec<&str> = line.split('\t').collect();
@@ -103,14 +103,14 @@ mod tests {
     #[test]
     fn only_what_is_installed_counts_not_what_left_its_configuration() {
         let text = "ii \tbash\tamd64\t5.2\nrc \told\tamd64\t1\niU \tunpacked\tamd64\t1\nhi \theld\tall\t2\nun \tnever\t\t\n";
-        assert_eq!(names(&parse_answer(text)), ["bash", "held"]);
+        assert_eq!(names(&parse_dpkg_query(text)), ["bash", "held"]);
     }
 
     #[test]
     fn another_architecture_is_another_package() {
         let text =
             "ii \tlibc6\tamd64\t2.36\nii \tlibc6\ti386\t2.35\nii \tdpkg\tamd64\t1.21\nii \twine32\ti386\t8\n";
-        let found = parse_answer(text);
+        let found = parse_dpkg_query(text);
         assert_eq!(names(&found), ["dpkg", "libc6", "libc6:i386", "wine32:i386"]);
         let version = |asked: &str| found.get(asked).map(String::as_str);
         assert_eq!((version("libc6"), version("libc6:amd64")), (Some("2.36"), Some("2.36")));
@@ -124,6 +124,6 @@ mod tests {
         let text = "Package: bash\nEssential: yes\nStatus: install ok installed\nArchitecture: amd64\nVersion: 5.2\n\
                     Description: shell\n Package: not this\n\nPackage: old\nStatus: deinstall ok config-files\n\
                     Architecture: amd64\nVersion: 1\n\n";
-        assert_eq!(parse_book(text), Installed::of(&[("bash", "amd64", "5.2")]));
+        assert_eq!(parse_dpkg_status(text), Installed::of(&[("bash", "amd64", "5.2")]));
     }
 }

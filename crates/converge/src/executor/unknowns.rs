@@ -3,8 +3,8 @@
 //! A package, a command or a script does things that nobody can foresee in full. Once one of them would act, what a
 //! state of a later level does not find may be there by then: that state is *unknown*, neither failed nor unchanged.
 
-use super::StateHands;
-use crate::drive::Report;
+use super::StateExecutor;
+use crate::run_loop::Report;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use zester_engine::{Graph, NodeId};
@@ -12,16 +12,16 @@ use zester_host::{Fault, FaultKind};
 
 /// What a dry run has come to know of its own limits.
 #[derive(Default)]
-pub struct Foresight {
+pub struct Unknowns {
     /// States that would act, with effects that nobody can foresee in full; by level, then node.
     acting: Mutex<BTreeSet<(usize, NodeId)>>,
     /// States whose guard could not be answered, and because of whom.
     unsure: Mutex<HashMap<NodeId, NodeId>>,
 }
 
-impl Foresight {
+impl Unknowns {
     /// This state would act, and only then will be known what it does.
-    pub(super) fn acts(&self, graph: &Graph, node: NodeId) {
+    pub(super) fn will_act(&self, graph: &Graph, node: NodeId) {
         lock(&self.acting).insert((graph.level_of(node), node));
     }
 
@@ -68,10 +68,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl StateHands {
+impl StateExecutor {
     /// Whose effects may bring what this state misses, in a dry run.
     pub(super) fn cause(&self, node: NodeId) -> Option<NodeId> {
-        self.overlay.as_ref().and_then(|_| self.foresight.cause(&self.graph, node))
+        self.overlay.as_ref().and_then(|_| self.unknowns.cause(&self.graph, node))
     }
 
     /// A check that failed: unknown, where what is missing may come. What is in the way may go only by the work of
@@ -79,7 +79,7 @@ impl StateHands {
     pub(super) fn failed_check(&self, node: NodeId, fault: Fault) -> Report {
         let cause = match fault.kind {
             FaultKind::NotFound => self.cause(node),
-            FaultKind::InTheWay if self.overlay.is_some() => self.foresight.awaited(&self.graph, node),
+            FaultKind::InTheWay if self.overlay.is_some() => self.unknowns.awaited(&self.graph, node),
             _ => None,
         };
         match cause {

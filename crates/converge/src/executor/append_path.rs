@@ -13,7 +13,7 @@ const RESERVED: [&str; 16] = [
 ];
 
 /// `command` with `path` (quoted for the shell) as one more argument of its last command.
-pub(super) fn appended(command: &str, path: &str) -> Result<String, Fault> {
+pub(super) fn append_path(command: &str, path: &str) -> Result<String, Fault> {
     let why = match Reader::default().read(command) {
         Ok(Some(end)) => return Ok(format!("{} {path}", command.get(..end).unwrap_or(command))),
         Ok(None) => "it does not end in a command that could take it",
@@ -164,8 +164,8 @@ mod tests {
         std::fs::write(&file, format!("#!/bin/sh\ntouch '{}/executed'\n", dir.path().display())).unwrap();
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&file, open).unwrap();
-        let path = zester_resources::words::quoted(file.to_str().unwrap());
-        let text = appended(command, &path).map_err(|fault| fault.message)?;
+        let path = zester_resources::shell_words::quoted(file.to_str().unwrap());
+        let text = append_path(command, &path).map_err(|fault| fault.message)?;
         let shell = std::process::Command::new("sh").args(["-c", &text]).current_dir(dir.path()).output();
         assert!(!dir.path().join("executed").exists(), "{command:?} ran the file: {text:?}");
         let said = String::from_utf8(shell.unwrap().stdout).unwrap();

@@ -1,18 +1,18 @@
 //! A machine with nothing on it: the ground that tests stand on.
 
 use crate::fault::Fault;
-use crate::files::{Group, HostRead, Meta, Owner, Sort, User};
+use crate::files::{FileKind, Group, HostRead, Meta, Owner, User};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// An empty `/` that belongs to root; the only user is root.
-pub struct Nothing;
+pub struct EmptyHost;
 
 fn missing(doing: &str, path: &Path) -> Fault {
     Fault::io(doing, path, std::io::ErrorKind::NotFound.into())
 }
 
-impl HostRead for Nothing {
+impl HostRead for EmptyHost {
     fn without_links(&self) -> &dyn HostRead {
         self
     }
@@ -22,8 +22,15 @@ impl HostRead for Nothing {
     }
 
     fn stat(&self, path: &Path) -> Result<Option<Meta>, Fault> {
-        let root =
-            Meta { sort: Sort::Directory, mode: 0o755, uid: 0, gid: 0, size: 0, mtime_ns: 0, atime_ns: 0 };
+        let root = Meta {
+            kind: FileKind::Directory,
+            mode: 0o755,
+            uid: 0,
+            gid: 0,
+            size: 0,
+            mtime_ns: 0,
+            atime_ns: 0,
+        };
         Ok((path == Path::new("/")).then_some(root))
     }
 

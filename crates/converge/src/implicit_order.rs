@@ -12,11 +12,11 @@ use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::program::{Edge, Program, State};
 use zester_model::requisite::EdgeKind;
 use zester_model::source::Sources;
-use zester_resources::claims::{Claims, Owned, Thing};
+use zester_resources::claims::{Claim, Claims, ManagedItem};
 
 /// What came of it beside the edges.
 #[derive(Default)]
-pub struct Arranged {
+pub struct ImplicitOrder {
     /// States that contradict each other: nothing may run.
     pub diagnostics: Vec<Diagnostic>,
     /// States of Salt files that contradict each other, and how that was taken: told at every run.
@@ -27,35 +27,35 @@ pub struct Arranged {
 
 /// Adds the `auto` edges to the program, and says which states contradict each other. `bound` runs in step with the
 /// states; those that could not be bound claim nothing.
-pub fn arrange(program: &mut Program, bound: &Resources, sources: &Sources) -> Arranged {
+pub fn add_implicit_order(program: &mut Program, bound: &Resources, sources: &Sources) -> ImplicitOrder {
     let claims: Vec<Claims> =
         bound.iter().map(|state| state.as_ref().map(|state| state.claims()).unwrap_or_default()).collect();
     let owners = Owners::of(&claims);
-    let mut arranged = Arranged::default();
-    let mut wishes = Wishes::default();
-    for thing in &owners.shared {
-        let holders = owners.holders(thing);
-        one_owner(program, sources, thing, holders, &mut wishes, &mut arranged);
+    let mut implicit = ImplicitOrder::default();
+    let mut added = ImplicitEdges::default();
+    for item in &owners.shared {
+        let holders = owners.holders(item);
+        one_owner(program, sources, item, holders, &mut added, &mut implicit);
     }
-    let makers = Makers::of(&claims, &owners);
+    let makers = DirMakers::of(&claims, &owners);
     for (state, claims) in claims.iter().enumerate() {
         if program.states.get(state).is_some_and(|state| state.attributes.auto_order) {
-            after_its_ground(state, claims, &owners, &makers, &mut wishes);
+            after_parents_and_accounts(state, claims, &owners, &makers, &mut added);
         }
     }
-    wishes.grant(program);
-    arranged
+    added.add_to(program);
+    implicit
 }
 
 /// A state that decides about a thing, and what it wants of it.
-type Holder<'a> = (usize, &'a Owned);
+type Holder<'a> = (usize, &'a Claim);
 
 /// Which states decide about each thing, as declared. Paths stand apart: each is asked for with all that lie above it.
 struct Owners<'a> {
     by_path: HashMap<&'a Path, Vec<Holder<'a>>>,
-    by_thing: HashMap<&'a Thing, Vec<Holder<'a>>>,
+    by_thing: HashMap<&'a ManagedItem, Vec<Holder<'a>>>,
     /// The things that several decide about, in the order in which they are declared for the second time.
-    shared: Vec<&'a Thing>,
+    shared: Vec<&'a ManagedItem>,
 }
 
 impl<'a> Owners<'a> {
@@ -63,9 +63,9 @@ impl<'a> Owners<'a> {
         let mut owners = Owners { by_path: HashMap::new(), by_thing: HashMap::new(), shared: Vec::new() };
         for (state, claims) in claims.iter().enumerate() {
             for owned in &claims.owned {
-                let holders = match &owned.thing {
-                    Thing::Path(path) => owners.by_path.entry(path).or_default(),
-                    thing => owners.by_thing.entry(thing).or_default(),
+                let holders = match &owned.item {
+                    ManagedItem::Path(path) => owners.by_path.entry(path).or_default(),
+                    item => owners.by_thing.entry(item).or_default(),
                 };
                 // `pkgs` may name one package twice.
                 if holders.last().is_some_and(|(last, _)| *last == state) {
@@ -73,17 +73,17 @@ impl<'a> Owners<'a> {
                 }
                 holders.push((state, owned));
                 if holders.len() == 2 {
-                    owners.shared.push(&owned.thing);
+                    owners.shared.push(&owned.item);
                 }
             }
         }
         owners
     }
 
-    fn holders(&self, thing: &Thing) -> &[Holder<'a>] {
-        match thing {
-            Thing::Path(path) => self.of_path(path),
-            thing => self.by_thing.get(thing).map_or(&[], Vec::as_slice),
+    fn holders(&self, item: &ManagedItem) -> &[Holder<'a>] {
+        match item {
+            ManagedItem::Path(path) => self.of_path(path),
+            item => self.by_thing.get(item).map_or(&[], Vec::as_slice),
         }
     }
 
@@ -94,32 +94,32 @@ impl<'a> Owners<'a> {
 
 /// The directories that no state decides about and that `makedirs` makes on the way: for each, how it would look, and the
 /// first state that would make it so.
-struct Makers<'a> {
+struct DirMakers<'a> {
     by_path: HashMap<&'a Path, Vec<(&'a str, usize)>>,
 }
 
-impl<'a> Makers<'a> {
-    fn of(claims: &'a [Claims], owners: &Owners<'_>) -> Makers<'a> {
+impl<'a> DirMakers<'a> {
+    fn of(claims: &'a [Claims], owners: &Owners<'_>) -> DirMakers<'a> {
         let mut by_path: HashMap<&Path, Vec<(&str, usize)>> = HashMap::new();
         for (state, claims) in claims.iter().enumerate() {
             let Some(how) = &claims.makes_parents else { continue };
             for path in claims.owned.iter().filter_map(path_of) {
                 for parent in unowned_parents(path, owners) {
                     let looks = by_path.entry(parent).or_default();
-                    if !looks.iter().any(|(look, _)| look == how) {
+                    if !looks.iter().any(|(host, _)| host == how) {
                         looks.push((how, state));
                     }
                 }
             }
         }
-        Makers { by_path }
+        DirMakers { by_path }
     }
 
     /// Whom a state waits for that makes this directory as well, but would have it look otherwise: the first of those
     /// that come before it. So it is not chance what a shared directory looks like.
     fn before(&self, parent: &Path, how: &str) -> Option<usize> {
         let looks = self.by_path.get(parent)?;
-        let own = looks.iter().position(|(look, _)| *look == how)?;
+        let own = looks.iter().position(|(host, _)| *host == how)?;
         looks.get(own.checked_sub(1)?).map(|(_, state)| *state)
     }
 
@@ -128,9 +128,9 @@ impl<'a> Makers<'a> {
     }
 }
 
-fn path_of(owned: &Owned) -> Option<&Path> {
-    match &owned.thing {
-        Thing::Path(path) => Some(path),
+fn path_of(owned: &Claim) -> Option<&Path> {
+    match &owned.item {
+        ManagedItem::Path(path) => Some(path),
         _ => None,
     }
 }
@@ -144,27 +144,27 @@ fn unowned_parents<'a>(path: &'a Path, owners: &Owners<'_>) -> impl Iterator<Ite
 
 /// S-58: after the states of its nearest directory, its user and its group, and after whoever makes its directory on the
 /// way.
-fn after_its_ground(
+fn after_parents_and_accounts(
     state: usize,
     claims: &Claims,
     owners: &Owners<'_>,
-    makers: &Makers<'_>,
-    wishes: &mut Wishes,
+    makers: &DirMakers<'_>,
+    added: &mut ImplicitEdges,
 ) {
     for account in &claims.accounts {
-        wishes.all(state, owners.holders(account));
+        added.all(state, owners.holders(account));
     }
     for path in claims.owned.iter().filter_map(path_of) {
         let nearest = path.ancestors().skip(1).map(|parent| owners.of_path(parent)).find(|at| !at.is_empty());
-        wishes.all(state, nearest.unwrap_or_default());
+        added.all(state, nearest.unwrap_or_default());
         match &claims.makes_parents {
             Some(how) => {
                 let others = unowned_parents(path, owners).filter_map(|parent| makers.before(parent, how));
-                others.for_each(|other| wishes.one(state, other));
+                others.for_each(|other| added.one(state, other));
             }
             None => {
                 let maker = path.parent().and_then(|parent| makers.first(parent));
-                maker.into_iter().for_each(|other| wishes.one(state, other));
+                maker.into_iter().for_each(|other| added.one(state, other));
             }
         }
     }
@@ -174,15 +174,15 @@ fn after_its_ground(
 fn one_owner(
     program: &Program,
     sources: &Sources,
-    thing: &Thing,
+    item: &ManagedItem,
     holders: &[Holder<'_>],
-    wishes: &mut Wishes,
-    arranged: &mut Arranged,
+    added: &mut ImplicitEdges,
+    implicit: &mut ImplicitOrder,
 ) {
     for (at, (later, owned)) in holders.iter().enumerate() {
         let earlier = holders.get(..at).unwrap_or_default();
         let Some((before, _)) = earlier.last() else { continue };
-        wishes.one(*later, *before);
+        added.one(*later, *before);
         let disagreeing = earlier.iter().find_map(|(state, other)| Some((*state, owned.disagrees(other)?)));
         let (first, aspect) = match disagreeing {
             Some((state, aspect)) => (state, Some(aspect)),
@@ -194,35 +194,35 @@ fn one_owner(
         let ordered = waits_for(program, *later, first) || waits_for(program, first, *later);
         match (aspect, ordered) {
             (None, _) => {
-                let message = format!("{} and {} both decide about {thing}", other.name, state.name);
-                arranged.advice.push(pair(Kind::Lint, message, state, other).hint("keep one of them"));
+                let message = format!("{} and {} both decide about {item}", other.name, state.name);
+                implicit.advice.push(pair(Kind::Lint, message, state, other).hint("keep one of them"));
             }
             (Some(aspect), true) => {
-                let message = contradiction(thing, aspect, other, state);
+                let message = contradiction(item, aspect, other, state);
                 let hint =
                     "a requisite orders them, so every run does both: keep one of them if that is not meant";
-                arranged.advice.push(pair(Kind::Lint, message, state, other).hint(hint));
+                implicit.advice.push(pair(Kind::Lint, message, state, other).hint(hint));
             }
             (Some(aspect), false) if salted(state, sources) && salted(other, sources) => {
-                let message = contradiction(thing, aspect, other, state);
+                let message = contradiction(item, aspect, other, state);
                 let hint = "they run as declared, so the later one wins: keep one of them";
-                arranged.warnings.push(pair(Kind::Lint, message, state, other).hint(hint));
+                implicit.warnings.push(pair(Kind::Lint, message, state, other).hint(hint));
             }
             (Some(aspect), false) => {
-                let message = contradiction(thing, aspect, other, state);
+                let message = contradiction(item, aspect, other, state);
                 let hint = "keep one of them, or say with a requisite which comes first";
-                arranged.diagnostics.push(pair(Kind::State, message, state, other).hint(hint));
+                implicit.diagnostics.push(pair(Kind::State, message, state, other).hint(hint));
             }
         }
     }
 }
 
-fn contradiction(thing: &Thing, aspect: &str, first: &State, second: &State) -> String {
+fn contradiction(item: &ManagedItem, aspect: &str, first: &State, second: &State) -> String {
     let what = match aspect {
         "is" => String::new(),
         aspect => format!(" ({aspect})"),
     };
-    format!("{} and {} want different things of {thing}{what}", first.name, second.name)
+    format!("{} and {} want different things of {item}{what}", first.name, second.name)
 }
 
 fn pair(kind: Kind, message: String, state: &State, other: &State) -> Diagnostic {
@@ -254,9 +254,9 @@ fn waits_for(program: &Program, state: usize, other: usize) -> bool {
 
 /// The edges to add: who waits for whom.
 #[derive(Default)]
-struct Wishes(BTreeSet<(usize, usize)>);
+struct ImplicitEdges(BTreeSet<(usize, usize)>);
 
-impl Wishes {
+impl ImplicitEdges {
     fn one(&mut self, state: usize, before: usize) {
         if state != before {
             self.0.insert((state, before));
@@ -268,7 +268,7 @@ impl Wishes {
     }
 
     /// Where the user orders two states himself, nothing is added.
-    fn grant(self, program: &mut Program) {
+    fn add_to(self, program: &mut Program) {
         for (state, target) in self.0 {
             let Some(state) = program.states.get_mut(state) else { continue };
             if !state.edges.iter().any(|edge| edge.target == target) {

@@ -9,15 +9,15 @@ use tokio_util::sync::CancellationToken;
 use zester_host::process::BoxFuture;
 use zester_host::{Exit, Fault, FaultKind, Launch, OutputSink, Processes};
 
-pub(super) struct Started<'a> {
+pub(super) struct LaunchTracker<'a> {
     processes: &'a dyn Processes,
     no_program: AtomicBool,
     no_place: AtomicBool,
 }
 
-impl<'a> Started<'a> {
-    pub(super) fn new(processes: &'a dyn Processes) -> Started<'a> {
-        Started { processes, no_program: AtomicBool::new(false), no_place: AtomicBool::new(false) }
+impl<'a> LaunchTracker<'a> {
+    pub(super) fn new(processes: &'a dyn Processes) -> LaunchTracker<'a> {
+        LaunchTracker { processes, no_program: AtomicBool::new(false), no_place: AtomicBool::new(false) }
     }
 
     /// The shell found no such program.
@@ -31,7 +31,7 @@ impl<'a> Started<'a> {
     }
 }
 
-impl Processes for Started<'_> {
+impl Processes for LaunchTracker<'_> {
     fn run<'a>(
         &'a self,
         launch: &'a Launch,

@@ -5,7 +5,7 @@ use tokio::runtime::Handle;
 use zester_host::{HostWrite, Processes};
 
 #[derive(Clone)]
-pub struct Machine {
+pub struct LocalHost {
     pub files: Arc<dyn HostWrite>,
     pub processes: Arc<dyn Processes>,
     pub handle: Handle,

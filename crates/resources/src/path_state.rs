@@ -5,13 +5,13 @@
 //! mode not yet), or somebody else has been here since.
 
 use crate::path_text;
-use crate::resource::{Reverting, Vault};
+use crate::resource::{BlobStore, Reverting};
 use crate::tree;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zester_host::digest::sha256_hex;
 use zester_host::{
-    Body, Fault, FaultKind, Former, HostRead, HostWrite, Lost, Meta, Owner, Sort, Special, Xattrs,
+    BeforeImage, Body, Fault, FaultKind, FileKind, HostRead, HostWrite, Lost, Meta, Owner, Special, Xattrs,
 };
 use zester_model::limits::FILE_BYTES_MAX;
 use zester_model::outcome::Details;
@@ -22,7 +22,7 @@ const NAMED_MAX: usize = 5;
 /// One thing in the file system, without its children.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "sort", rename_all = "snake_case")]
-pub(crate) enum Standing {
+pub(crate) enum PathState {
     Absent,
     File {
         sha256: String,
@@ -61,67 +61,69 @@ pub(crate) enum Standing {
 
 /// What a journal record knows of one path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Step {
+pub(crate) struct PathChange {
     #[serde(with = "path_text")]
     pub(crate) path: PathBuf,
-    pub(crate) before: Standing,
-    pub(crate) after: Standing,
+    pub(crate) before: PathState,
+    pub(crate) after: PathState,
     /// Extended attributes of what stood there, where it goes or gets other content.
     #[serde(default, skip_serializing_if = "Xattrs::is_empty")]
     pub(crate) xattrs: Xattrs,
 }
 
-impl Standing {
-    pub(crate) fn file(content: &[u8], mode: u32, owner: Owner) -> Standing {
-        Standing::File { sha256: sha256_hex(content), mode, uid: owner.uid, gid: owner.gid, kept: None }
+impl PathState {
+    pub(crate) fn file(content: &[u8], mode: u32, owner: Owner) -> PathState {
+        PathState::File { sha256: sha256_hex(content), mode, uid: owner.uid, gid: owner.gid, kept: None }
     }
 
-    pub(crate) fn directory(mode: u32, owner: Owner) -> Standing {
-        Standing::Directory { mode, uid: owner.uid, gid: owner.gid }
+    pub(crate) fn directory(mode: u32, owner: Owner) -> PathState {
+        PathState::Directory { mode, uid: owner.uid, gid: owner.gid }
     }
 
     /// Looks; a file is read to know its content by its hash.
-    pub(crate) fn at(look: &dyn HostRead, path: &Path) -> Result<Standing, Fault> {
-        match look.stat(path)? {
-            None => Ok(Standing::Absent),
-            Some(meta) => Standing::of(look, path, &meta),
+    pub(crate) fn at(host: &dyn HostRead, path: &Path) -> Result<PathState, Fault> {
+        match host.stat(path)? {
+            None => Ok(PathState::Absent),
+            Some(meta) => PathState::of(host, path, &meta),
         }
     }
 
-    pub(crate) fn of(look: &dyn HostRead, path: &Path, meta: &Meta) -> Result<Standing, Fault> {
+    pub(crate) fn of(host: &dyn HostRead, path: &Path, meta: &Meta) -> Result<PathState, Fault> {
         let owner = Owner { uid: meta.uid, gid: meta.gid };
-        Ok(match meta.sort {
-            Sort::File => Standing::file(&look.read(path, FILE_BYTES_MAX)?, meta.mode, owner),
-            Sort::Directory => Standing::directory(meta.mode, owner),
-            Sort::Link => Standing::Link { target: look.read_link(path)?, uid: meta.uid, gid: meta.gid },
-            Sort::Special(what) => Standing::Special { what, mode: meta.mode, uid: meta.uid, gid: meta.gid },
+        Ok(match meta.kind {
+            FileKind::File => PathState::file(&host.read(path, FILE_BYTES_MAX)?, meta.mode, owner),
+            FileKind::Directory => PathState::directory(meta.mode, owner),
+            FileKind::Link => PathState::Link { target: host.read_link(path)?, uid: meta.uid, gid: meta.gid },
+            FileKind::Special(what) => {
+                PathState::Special { what, mode: meta.mode, uid: meta.uid, gid: meta.gid }
+            }
         })
     }
 
-    pub(crate) fn attributes(mode: u32, owner: Owner) -> Standing {
-        Standing::Attributes { mode, uid: owner.uid, gid: owner.gid }
+    pub(crate) fn attributes(mode: u32, owner: Owner) -> PathState {
+        PathState::Attributes { mode, uid: owner.uid, gid: owner.gid }
     }
 
     /// Looks without reading: a file is known by its attributes alone.
-    pub(crate) fn at_attributes(look: &dyn HostRead, path: &Path) -> Result<Standing, Fault> {
-        match look.stat(path)? {
-            Some(meta) if meta.sort == Sort::File => {
-                Ok(Standing::attributes(meta.mode, Owner { uid: meta.uid, gid: meta.gid }))
+    pub(crate) fn at_attributes(host: &dyn HostRead, path: &Path) -> Result<PathState, Fault> {
+        match host.stat(path)? {
+            Some(meta) if meta.kind == FileKind::File => {
+                Ok(PathState::attributes(meta.mode, Owner { uid: meta.uid, gid: meta.gid }))
             }
-            Some(meta) => Standing::of(look, path, &meta),
-            None => Ok(Standing::Absent),
+            Some(meta) => PathState::of(host, path, &meta),
+            None => Ok(PathState::Absent),
         }
     }
 
     /// The same thing, wherever its content may be kept.
-    pub(crate) fn same(&self, other: &Standing) -> bool {
-        let bare = |standing: &Standing| match standing.clone() {
-            Standing::File { sha256, mode, uid, gid, .. } => {
-                Standing::File { sha256, mode, uid, gid, kept: None }
+    pub(crate) fn same(&self, other: &PathState) -> bool {
+        let bare = |path_state: &PathState| match path_state.clone() {
+            PathState::File { sha256, mode, uid, gid, .. } => {
+                PathState::File { sha256, mode, uid, gid, kept: None }
             }
             // Whoever listens there made it as it likes.
-            Standing::Special { what: Special::Socket, .. } => {
-                Standing::Special { what: Special::Socket, mode: 0, uid: 0, gid: 0 }
+            PathState::Special { what: Special::Socket, .. } => {
+                PathState::Special { what: Special::Socket, mode: 0, uid: 0, gid: 0 }
             }
             other => other,
         };
@@ -130,32 +132,32 @@ impl Standing {
 
     pub(crate) fn owner(&self) -> Option<Owner> {
         match self {
-            Standing::Attributes { uid, gid, .. } => Some(Owner { uid: *uid, gid: *gid }),
-            Standing::File { uid, gid, .. }
-            | Standing::Directory { uid, gid, .. }
-            | Standing::Special { uid, gid, .. }
-            | Standing::Link { uid, gid, .. } => Some(Owner { uid: *uid, gid: *gid }),
-            Standing::Absent => None,
+            PathState::Attributes { uid, gid, .. } => Some(Owner { uid: *uid, gid: *gid }),
+            PathState::File { uid, gid, .. }
+            | PathState::Directory { uid, gid, .. }
+            | PathState::Special { uid, gid, .. }
+            | PathState::Link { uid, gid, .. } => Some(Owner { uid: *uid, gid: *gid }),
+            PathState::Absent => None,
         }
     }
 
     pub(crate) fn mode(&self) -> Option<u32> {
         match self {
-            Standing::File { mode, .. }
-            | Standing::Directory { mode, .. }
-            | Standing::Special { mode, .. }
-            | Standing::Attributes { mode, .. } => Some(*mode),
-            Standing::Absent | Standing::Link { .. } => None,
+            PathState::File { mode, .. }
+            | PathState::Directory { mode, .. }
+            | PathState::Special { mode, .. }
+            | PathState::Attributes { mode, .. } => Some(*mode),
+            PathState::Absent | PathState::Link { .. } => None,
         }
     }
 
     /// What a revert leaves when it cannot put the access list back, or was killed before it did.
-    fn without_list(&self, xattrs: &Xattrs) -> Standing {
+    fn without_list(&self, xattrs: &Xattrs) -> PathState {
         let mut closed = self.clone();
-        if let Standing::File { mode, .. }
-        | Standing::Directory { mode, .. }
-        | Standing::Special { mode, .. }
-        | Standing::Attributes { mode, .. } = &mut closed
+        if let PathState::File { mode, .. }
+        | PathState::Directory { mode, .. }
+        | PathState::Special { mode, .. }
+        | PathState::Attributes { mode, .. } = &mut closed
         {
             *mode = xattrs.mode_without_list(*mode);
         }
@@ -164,17 +166,17 @@ impl Standing {
 
     /// Sort and content are those of one of the two, and so is every attribute: a change that stopped
     /// half-way.
-    fn is_between(&self, before: &Standing, after: &Standing) -> bool {
-        let core = |left: &Standing, right: &Standing| match (left, right) {
-            (Standing::File { sha256: left, .. }, Standing::File { sha256: right, .. }) => left == right,
-            (Standing::Directory { .. }, Standing::Directory { .. }) => true,
-            (Standing::Attributes { .. }, Standing::Attributes { .. }) => true,
-            (Standing::Link { target: left, .. }, Standing::Link { target: right, .. }) => left == right,
-            (Standing::Special { what: left, .. }, Standing::Special { what: right, .. }) => left == right,
+    fn is_between(&self, before: &PathState, after: &PathState) -> bool {
+        let core = |left: &PathState, right: &PathState| match (left, right) {
+            (PathState::File { sha256: left, .. }, PathState::File { sha256: right, .. }) => left == right,
+            (PathState::Directory { .. }, PathState::Directory { .. }) => true,
+            (PathState::Attributes { .. }, PathState::Attributes { .. }) => true,
+            (PathState::Link { target: left, .. }, PathState::Link { target: right, .. }) => left == right,
+            (PathState::Special { what: left, .. }, PathState::Special { what: right, .. }) => left == right,
             _ => false,
         };
         // A directory cannot be replaced in one step: for a moment nothing is there.
-        if *self == Standing::Absent && matches!(before, Standing::Directory { .. }) {
+        if *self == PathState::Absent && matches!(before, PathState::Directory { .. }) {
             return true;
         }
         let ends = [before, after];
@@ -188,26 +190,31 @@ impl Standing {
     }
 
     /// Puts the content of a file into the vault, if it is still the content that was seen.
-    pub(crate) fn keep(&mut self, path: &Path, look: &dyn HostRead, vault: &dyn Vault) -> Result<(), Fault> {
-        let Standing::File { sha256, kept, .. } = self else { return Ok(()) };
-        let content = look.read(path, FILE_BYTES_MAX)?;
+    pub(crate) fn keep(
+        &mut self,
+        path: &Path,
+        host: &dyn HostRead,
+        blobs: &dyn BlobStore,
+    ) -> Result<(), Fault> {
+        let PathState::File { sha256, kept, .. } = self else { return Ok(()) };
+        let content = host.read(path, FILE_BYTES_MAX)?;
         if sha256_hex(&content) != *sha256 {
             return Err(changed_meanwhile(path));
         }
-        *kept = Some(vault.keep(&content)?);
+        *kept = Some(blobs.keep(&content)?);
         Ok(())
     }
 
     fn words(&self) -> String {
         match self {
-            Standing::Absent => "nothing".to_string(),
-            Standing::File { sha256, mode, uid, gid, .. } => {
+            PathState::Absent => "nothing".to_string(),
+            PathState::File { sha256, mode, uid, gid, .. } => {
                 format!("a file {mode:04o} {uid}:{gid} with content {}", &sha256[..sha256.len().min(12)])
             }
-            Standing::Directory { mode, uid, gid } => format!("a directory {mode:04o} {uid}:{gid}"),
-            Standing::Link { target, uid, gid } => format!("a link to {} {uid}:{gid}", target.display()),
-            Standing::Attributes { mode, uid, gid } => format!("a file {mode:04o} {uid}:{gid}"),
-            Standing::Special { what, mode, uid, gid } => {
+            PathState::Directory { mode, uid, gid } => format!("a directory {mode:04o} {uid}:{gid}"),
+            PathState::Link { target, uid, gid } => format!("a link to {} {uid}:{gid}", target.display()),
+            PathState::Attributes { mode, uid, gid } => format!("a file {mode:04o} {uid}:{gid}"),
+            PathState::Special { what, mode, uid, gid } => {
                 format!("{} {mode:04o} {uid}:{gid}", what.article())
             }
         }
@@ -215,19 +222,19 @@ impl Standing {
 
     /// Whether it can be put back once it is gone. A socket is made by whoever listens on it.
     pub(crate) fn restorable(&self) -> bool {
-        !matches!(self, Standing::Special { what: Special::Socket, .. })
+        !matches!(self, PathState::Special { what: Special::Socket, .. })
     }
 }
 
-impl Step {
-    pub(crate) fn new(path: PathBuf, before: Standing, after: Standing) -> Step {
-        Step { path, before, after, xattrs: Xattrs::default() }
+impl PathChange {
+    pub(crate) fn new(path: PathBuf, before: PathState, after: PathState) -> PathChange {
+        PathChange { path, before, after, xattrs: Xattrs::default() }
     }
 
     /// Looks for extended attributes too.
-    pub(crate) fn with_xattrs(mut self, look: &dyn HostRead) -> Result<Step, Fault> {
-        if self.before != Standing::Absent && self.before.restorable() {
-            self.xattrs = look.xattrs(&self.path)?;
+    pub(crate) fn with_xattrs(mut self, host: &dyn HostRead) -> Result<PathChange, Fault> {
+        if self.before != PathState::Absent && self.before.restorable() {
+            self.xattrs = host.xattrs(&self.path)?;
         }
         Ok(self)
     }
@@ -246,22 +253,22 @@ impl Step {
     /// Brings back what stood there. `Ok(None)`: it does already. Touches nothing that somebody changed
     /// since, but by force.
     pub(crate) fn revert(&self, cx: &Reverting<'_>) -> Result<Option<String>, Fault> {
-        self.anew(cx)?.revert_here(cx)
+        self.at_current_path(cx)?.revert_here(cx)
     }
 
     /// The same step, at the place that its path leads to now.
-    pub(crate) fn anew(&self, cx: &Reverting<'_>) -> Result<Step, Fault> {
-        Ok(Step { path: tree::settled_anew(cx.touch, &self.path)?, ..self.clone() })
+    pub(crate) fn at_current_path(&self, cx: &Reverting<'_>) -> Result<PathChange, Fault> {
+        Ok(PathChange { path: tree::resolve_again(cx.host, &self.path)?, ..self.clone() })
     }
 
     /// Undoes it at the very path of the record, through no link: what lies inside a tree was reached through none.
     pub(crate) fn revert_here(&self, cx: &Reverting<'_>) -> Result<Option<String>, Fault> {
-        cx.touch.sweep(&self.path)?;
+        cx.host.sweep(&self.path)?;
         let now = match self.before {
-            Standing::Attributes { .. } => Standing::at_attributes(cx.touch, &self.path)?,
-            _ => Standing::at(cx.touch, &self.path)?,
+            PathState::Attributes { .. } => PathState::at_attributes(cx.host, &self.path)?,
+            _ => PathState::at(cx.host, &self.path)?,
         };
-        if now.same(&self.before) && self.lacking(cx.touch)?.is_empty() {
+        if now.same(&self.before) && self.lacking(cx.host)?.is_empty() {
             return Ok(None);
         }
         let ours = now.same(&self.after)
@@ -289,7 +296,7 @@ impl Step {
             let message = format!("restored {path}, but not its {}{closed}", whys.join(", "));
             return Err(Fault::new(FaultKind::Unsupported, message).hint("`--force` gives it up"));
         }
-        Ok(Some(if self.before == Standing::Absent {
+        Ok(Some(if self.before == PathState::Absent {
             format!("removed {path}")
         } else {
             format!("restored {path}")
@@ -299,14 +306,14 @@ impl Step {
     /// The same for what was there before and only got another owner or mode. What is gone since has none to get back,
     /// and force gives it up.
     pub(crate) fn revert_attributes(&self, cx: &Reverting<'_>) -> Result<Option<String>, Fault> {
-        let now = Standing::at_attributes(cx.touch, &self.path)?;
+        let now = PathState::at_attributes(cx.host, &self.path)?;
         if std::mem::discriminant(&now) == std::mem::discriminant(&self.before) {
             return self.revert_here(cx);
         }
         let path = self.path.display();
         match (cx.force, &now) {
             (true, _) => Ok(Some(format!("gave up {path}: it is {} now", now.words()))),
-            (false, Standing::Absent) => {
+            (false, PathState::Absent) => {
                 let message = format!("{path} is gone: its owner and mode cannot be restored");
                 Err(Fault::new(FaultKind::ChangedSince, message).hint("`--force` gives it up"))
             }
@@ -327,90 +334,90 @@ impl Step {
     }
 
     /// What of the extended attributes is not there.
-    fn lacking(&self, look: &dyn HostRead) -> Result<Xattrs, Fault> {
+    fn lacking(&self, host: &dyn HostRead) -> Result<Xattrs, Fault> {
         if self.xattrs.is_empty() {
             return Ok(Xattrs::default());
         }
-        Ok(self.xattrs.lacking(&look.xattrs(&self.path)?))
+        Ok(self.xattrs.lacking(&host.xattrs(&self.path)?))
     }
 
     /// Makes it anew, as it was.
-    fn bring_back(&self, touch: &dyn HostWrite, body: Body<'_>) -> Result<Lost, Fault> {
+    fn recreate(&self, host: &dyn HostWrite, body: Body<'_>) -> Result<Lost, Fault> {
         let (mode, owner) = (self.before.mode().unwrap_or(0), self.before.owner());
-        let owner = owner.unwrap_or_else(|| touch.me());
-        touch.bring_back(&self.path, &Former { body, mode, owner, xattrs: &self.xattrs })
+        let owner = owner.unwrap_or_else(|| host.me());
+        host.restore(&self.path, &BeforeImage { body, mode, owner, xattrs: &self.xattrs })
     }
 
     /// The thing itself is there: it gets its owner, mode and extended attributes. Until its access list is in force it
     /// is closed to its group, and giving it away takes its capabilities, so they come last.
-    fn settle(&self, touch: &dyn HostWrite, now: &Standing) -> Result<Lost, Fault> {
+    fn set_attributes_back(&self, host: &dyn HostWrite, now: &PathState) -> Result<Lost, Fault> {
         let (mode, path) = (self.before.mode(), self.path.as_path());
-        let owner = self.before.owner().unwrap_or_else(|| touch.me());
-        let first = self.lacking(touch)?;
+        let owner = self.before.owner().unwrap_or_else(|| host.me());
+        let first = self.lacking(host)?;
         let closed = mode.map(|mode| first.mode_without_list(mode));
-        set_attributes(touch, path, now, owner, closed)?;
-        let lacking = self.lacking(touch)?;
+        set_attributes(host, path, now, owner, closed)?;
+        let lacking = self.lacking(host)?;
         if lacking.is_empty() {
             return Ok(Lost::new());
         }
-        let lost = touch.set_xattrs(path, &lacking)?;
+        let lost = host.set_xattrs(path, &lacking)?;
         if first.list_in_force(&lost)
             && let Some(mode) = mode
         {
-            touch.set_mode(path, mode)?;
+            host.set_mode(path, mode)?;
         }
         Ok(lost)
     }
 
-    fn restore(&self, now: &Standing, cx: &Reverting<'_>) -> Result<Lost, Fault> {
-        let (touch, path) = (cx.touch, self.path.as_path());
+    fn restore(&self, now: &PathState, cx: &Reverting<'_>) -> Result<Lost, Fault> {
+        let (host, path) = (cx.host, self.path.as_path());
         let same_sort = std::mem::discriminant(now) == std::mem::discriminant(&self.before);
         match &self.before {
-            Standing::Absent => remove(touch, path, now).map(|()| Lost::new()),
-            Standing::File { sha256, kept, .. } => {
-                if matches!(now, Standing::File { sha256: present, .. } if present == sha256) {
-                    return self.settle(touch, now);
+            PathState::Absent => remove(host, path, now).map(|()| Lost::new()),
+            PathState::File { sha256, kept, .. } => {
+                if matches!(now, PathState::File { sha256: present, .. } if present == sha256) {
+                    return self.set_attributes_back(host, now);
                 }
                 let kept = kept.as_ref().ok_or_else(|| lost(path))?;
-                let content = cx.vault.fetch(kept)?;
-                if matches!(now, Standing::Directory { .. }) {
-                    remove(touch, path, now)?;
+                let content = cx.blobs.fetch(kept)?;
+                if matches!(now, PathState::Directory { .. }) {
+                    remove(host, path, now)?;
                 }
-                self.bring_back(touch, Body::File(&content))
+                self.recreate(host, Body::File(&content))
             }
-            Standing::Directory { .. } => {
+            PathState::Directory { .. } => {
                 if same_sort {
-                    return self.settle(touch, now);
+                    return self.set_attributes_back(host, now);
                 }
-                remove(touch, path, now)?;
-                self.bring_back(touch, Body::Directory)
+                remove(host, path, now)?;
+                self.recreate(host, Body::Directory)
             }
-            Standing::Link { target, .. } => {
-                if matches!(now, Standing::Link { target: present, .. } if present == target) {
-                    return self.settle(touch, now);
+            PathState::Link { target, .. } => {
+                if matches!(now, PathState::Link { target: present, .. } if present == target) {
+                    return self.set_attributes_back(host, now);
                 }
-                if matches!(now, Standing::Directory { .. }) {
-                    remove(touch, path, now)?;
+                if matches!(now, PathState::Directory { .. }) {
+                    remove(host, path, now)?;
                 }
-                self.bring_back(touch, Body::Link(target))
+                self.recreate(host, Body::Link(target))
             }
-            Standing::Attributes { .. } => {
+            PathState::Attributes { .. } => {
                 if !same_sort {
                     return Err(lost(path));
                 }
-                self.settle(touch, now)
+                self.set_attributes_back(host, now)
             }
-            Standing::Special { what: Special::Socket, .. } => {
+            PathState::Special { what: Special::Socket, .. } => {
                 let message = format!("{} was a socket, which cannot be restored", path.display());
                 let hint = "restart what listens there and revert again; `--force` gives it up";
                 Err(Fault::new(FaultKind::Unsupported, message).hint(hint))
             }
-            Standing::Special { what, .. } => {
-                if matches!(now, Standing::Special { what: present, .. } if present == what) {
-                    return self.settle(touch, now);
+            PathState::Special { what, .. } => {
+                if matches!(now, PathState::Special { what: present, .. } if present == what) {
+                    return self.set_attributes_back(host, now);
                 }
-                remove(touch, path, now)?;
-                self.bring_back(touch, Body::Special(*what))
+                remove(host, path, now)?;
+                self.recreate(host, Body::Special(*what))
             }
         }
     }
@@ -443,31 +450,31 @@ fn lost(path: &Path) -> Fault {
     Fault::new(FaultKind::NotFound, format!("the former content of {} was not kept", path.display()))
 }
 
-fn remove(touch: &dyn HostWrite, path: &Path, now: &Standing) -> Result<(), Fault> {
+fn remove(host: &dyn HostWrite, path: &Path, now: &PathState) -> Result<(), Fault> {
     match now {
-        Standing::Absent => Ok(()),
-        Standing::Directory { .. } => touch.remove_directory(path),
-        Standing::File { .. }
-        | Standing::Attributes { .. }
-        | Standing::Link { .. }
-        | Standing::Special { .. } => touch.remove_file(path),
+        PathState::Absent => Ok(()),
+        PathState::Directory { .. } => host.remove_directory(path),
+        PathState::File { .. }
+        | PathState::Attributes { .. }
+        | PathState::Link { .. }
+        | PathState::Special { .. } => host.remove_file(path),
     }
 }
 
 /// Owner before mode, because changing the owner clears the setuid bit; each only if it differs.
 pub(crate) fn set_attributes(
-    touch: &dyn HostWrite,
+    host: &dyn HostWrite,
     path: &Path,
-    now: &Standing,
+    now: &PathState,
     owner: Owner,
     mode: Option<u32>,
 ) -> Result<(), Fault> {
     let chown = now.owner() != Some(owner);
     if chown {
-        touch.set_owner(path, owner)?;
+        host.set_owner(path, owner)?;
     }
     match mode {
-        Some(mode) if chown || now.mode() != Some(mode) => touch.set_mode(path, mode),
+        Some(mode) if chown || now.mode() != Some(mode) => host.set_mode(path, mode),
         _ => Ok(()),
     }
 }

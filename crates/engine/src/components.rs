@@ -7,9 +7,9 @@ const NEW: u32 = u32::MAX;
 
 /// The number of each node's knot. Two nodes share one exactly if each waits for the other, directly or not; a node on
 /// no cycle has one of its own. Looks at each node and each edge once.
-pub(crate) fn knots(needs: &Adjacency<Edge>) -> Vec<u32> {
+pub(crate) fn components(needs: &Adjacency<Edge>) -> Vec<u32> {
     let nodes = needs.len();
-    let mut knot = vec![NEW; nodes];
+    let mut component = vec![NEW; nodes];
     // When a node was first seen, and the earliest node still undecided that it reaches.
     let mut seen = vec![NEW; nodes];
     let mut earliest = vec![NEW; nodes];
@@ -30,7 +30,7 @@ pub(crate) fn knots(needs: &Adjacency<Edge>) -> Vec<u32> {
                 way.push((node, followed + 1));
                 if seen[target] == NEW {
                     way.push((target, 0));
-                } else if knot[target] == NEW {
+                } else if component[target] == NEW {
                     earliest[node] = earliest[node].min(seen[target]);
                 }
                 continue;
@@ -40,7 +40,7 @@ pub(crate) fn knots(needs: &Adjacency<Edge>) -> Vec<u32> {
             }
             if earliest[node] == seen[node] {
                 while let Some(member) = undecided.pop() {
-                    knot[member] = count;
+                    component[member] = count;
                     if member == node {
                         break;
                     }
@@ -49,7 +49,7 @@ pub(crate) fn knots(needs: &Adjacency<Edge>) -> Vec<u32> {
             }
         }
     }
-    knot
+    component
 }
 
 #[cfg(test)]
@@ -83,10 +83,10 @@ mod tests {
                 let own = edges.iter().filter(move |(from, _)| *from == node);
                 own.map(|(_, to)| Edge { node: NodeId(*to as u32), kind: EdgeKind::Auto })
             }));
-            let knots = knots(&needs);
+            let components = components(&needs);
             for (one, other) in pairs() {
                 let mutual = reaches(&edges, one, other) && reaches(&edges, other, one);
-                assert_eq!(knots[one] == knots[other], mutual, "{edges:?}: {one} and {other}");
+                assert_eq!(components[one] == components[other], mutual, "{edges:?}: {one} and {other}");
             }
         }
     }

@@ -11,7 +11,7 @@ use zester_host::Fault;
 use zester_host::overlay::Overlay;
 
 /// What tells the kinds apart.
-pub struct Traits {
+pub struct VariantSpec {
     pub(super) kind: &'static str,
     pub(super) doc: &'static str,
     pub(super) provider: Provider,
@@ -20,16 +20,16 @@ pub struct Traits {
 }
 
 /// One name.
-pub trait Flavour: Send + Sync + 'static {
-    const TRAITS: Traits;
+pub trait ExecVariant: Send + Sync + 'static {
+    const SPEC: VariantSpec;
 }
 
-macro_rules! flavours {
+macro_rules! exec_variants {
     ($($marker:ident $name:ident: $kind:literal, $doc:literal, $provider:ident, $refresh:literal, $script:literal;)+) => {$(
         pub struct $marker;
 
-        impl Flavour for $marker {
-            const TRAITS: Traits = Traits {
+        impl ExecVariant for $marker {
+            const SPEC: VariantSpec = VariantSpec {
                 kind: $kind,
                 doc: include_str!($doc),
                 provider: Provider::$provider,
@@ -38,11 +38,11 @@ macro_rules! flavours {
             };
         }
 
-        pub type $name = Flavoured<$marker>;
+        pub type $name = ExecAs<$marker>;
     )+};
 }
 
-flavours! {
+exec_variants! {
     Posix ExecRun: "exec.run", "exec_run.md", Posix, false, false;
     Shell CmdRun: "cmd.run", "cmd_run.md", Shell, false, false;
     Waiting CmdWait: "cmd.wait", "cmd_wait.md", Shell, true, false;
@@ -50,17 +50,17 @@ flavours! {
 }
 
 /// A command under one of its names.
-pub struct Flavoured<F>(Exec, PhantomData<F>);
+pub struct ExecAs<F>(Exec, PhantomData<F>);
 
-impl<'de, F: Flavour> Deserialize<'de> for Flavoured<F> {
+impl<'de, F: ExecVariant> Deserialize<'de> for ExecAs<F> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Exec::deserialize(deserializer).map(|exec| Flavoured(exec, PhantomData))
+        Exec::deserialize(deserializer).map(|exec| ExecAs(exec, PhantomData))
     }
 }
 
-impl<F: Flavour> JsonSchema for Flavoured<F> {
+impl<F: ExecVariant> JsonSchema for ExecAs<F> {
     fn schema_name() -> Cow<'static, str> {
-        F::TRAITS.kind.into()
+        F::SPEC.kind.into()
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
@@ -68,19 +68,19 @@ impl<F: Flavour> JsonSchema for Flavoured<F> {
         let properties = schema.get_mut("properties").and_then(|properties| properties.as_object_mut());
         if let Some(properties) = properties {
             let others: &[&str] =
-                if F::TRAITS.script { &["provider"] } else { &["source", "template", "context"] };
+                if F::SPEC.script { &["provider"] } else { &["source", "template", "context"] };
             others.iter().for_each(|name| drop(properties.shift_remove(*name)));
         }
         schema
     }
 }
 
-impl<F: Flavour> Resource for Flavoured<F> {
-    const KIND: &'static str = F::TRAITS.kind;
+impl<F: ExecVariant> Resource for ExecAs<F> {
+    const KIND: &'static str = F::SPEC.kind;
     const PRIMARY: &'static str = "command";
-    const DOC: &'static str = F::TRAITS.doc;
+    const DOC: &'static str = F::SPEC.doc;
     const UNDOABLE: bool = false;
-    const UNFORESEEN: bool = true;
+    const UNPREDICTABLE: bool = true;
     const ALIASES: &'static [(&'static str, &'static [&'static str])] = &[
         ("environment", &["env"]),
         ("refresh_only", &["refreshonly"]),
@@ -95,11 +95,11 @@ impl<F: Flavour> Resource for Flavoured<F> {
     }
 
     fn validate(&self) -> Vec<Invalid> {
-        self.0.validate(&F::TRAITS)
+        self.0.validate(&F::SPEC)
     }
 
     async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-        self.0.decide(cx, &F::TRAITS).await
+        self.0.decide(cx, &F::SPEC).await
     }
 
     fn explain(&self, drift: &Drift, done: bool) -> Explanation {
@@ -107,11 +107,11 @@ impl<F: Flavour> Resource for Flavoured<F> {
     }
 
     async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
-        self.0.apply(drift, cx, &F::TRAITS).await
+        self.0.apply(drift, cx, &F::SPEC).await
     }
 
-    fn foresee(&self, _: &Drift, overlay: &Overlay) -> Result<(), Fault> {
-        self.0.foresee(overlay)
+    fn predict(&self, _: &Drift, overlay: &Overlay) -> Result<(), Fault> {
+        self.0.predict(overlay)
     }
 
     async fn revert(_: &Drift, _: &Reverting<'_>) -> Result<Change, Fault> {

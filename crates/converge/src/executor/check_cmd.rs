@@ -1,11 +1,11 @@
 //! `check_cmd`: what must pass before a state counts as in place (S-43).
 //!
-//! A kind that can be tried beforehand (a file) gets the commands as a [`Proof`]. For every other kind they run after the
+//! A kind that can be tried beforehand (a file) gets the commands as a [`CandidateCheck`]. For every other kind they run after the
 //! change. Until they have passed the state is *unconfirmed*: the journal remembers it, and the next try or run asks
 //! again even where nothing differs any more.
 
-use super::StateHands;
-use super::appended::appended;
+use super::StateExecutor;
+use super::append_path::append_path;
 use crate::journal::Journal;
 use std::path::Path;
 use zester_engine::{NodeId, Outcome};
@@ -14,8 +14,8 @@ use zester_host::{Exit, Fault, FaultKind};
 use zester_model::limits::STDERR_TAIL_LINES;
 use zester_model::outcome::Details;
 use zester_model::program::State;
-use zester_resources::resource::{Change, Proof};
-use zester_resources::{Bound, Explanation, words};
+use zester_resources::resource::{CandidateCheck, Change};
+use zester_resources::{Bound, Explanation, shell_words};
 
 /// An apply, and whether the state is in place since, as far as that was found out.
 pub(super) struct Confirmed {
@@ -23,16 +23,16 @@ pub(super) struct Confirmed {
     pub(super) unconfirmed: Option<bool>,
 }
 
-impl StateHands {
+impl StateExecutor {
     /// Whether `check_cmd` has its say after the change.
     pub(super) fn confirms(state: &State, bound: &dyn Bound) -> bool {
-        !state.attributes.check_cmd.is_empty() && !bound.proved_first()
+        !state.attributes.check_cmd.is_empty() && !bound.check_cmd_first()
     }
 
     /// A dry run says what an apply would be refused for: commands that cannot be given a path.
     pub(super) fn refuse_check_cmd(state: &State, bound: &dyn Bound) -> Result<(), Fault> {
-        let mut commands = state.attributes.check_cmd.iter().filter(|_| bound.proved_first());
-        commands.try_for_each(|command| appended(command, "FILE").map(drop))
+        let mut commands = state.attributes.check_cmd.iter().filter(|_| bound.check_cmd_first());
+        commands.try_for_each(|command| append_path(command, "FILE").map(drop))
     }
 
     /// Nothing differs, and yet it is not in place: its `check_cmd` did not pass the last time.
@@ -122,17 +122,17 @@ pub(super) fn explain(done: bool) -> Explanation {
 
 /// The commands of one state, for a kind that has them pass before it puts anything in place.
 pub(super) struct CheckCmd<'a> {
-    pub(super) hands: &'a StateHands,
+    pub(super) executor: &'a StateExecutor,
     pub(super) state: &'a State,
     pub(super) bound: &'a dyn Bound,
 }
 
-impl Proof for CheckCmd<'_> {
+impl CandidateCheck for CheckCmd<'_> {
     fn pass<'a>(&'a self, candidate: &'a Path) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(async move {
-            let path = words::quoted(&candidate.to_string_lossy());
+            let path = shell_words::quoted(&candidate.to_string_lossy());
             for command in &self.state.attributes.check_cmd {
-                self.hands.passes(command, &appended(command, &path)?, self.bound).await?;
+                self.executor.passes(command, &append_path(command, &path)?, self.bound).await?;
             }
             Ok(())
         })

@@ -4,21 +4,21 @@
 //! that it does not know, whatever the check made of it (S-44).
 
 use crate::fault::{Fault, FaultKind};
-use crate::files::{Act, Foreseen, Group, HostRead, Meta, Owner, User};
+use crate::files::{Act, Group, HostRead, Meta, Owner, PredictedPackage, User};
 use crate::xattrs::Xattrs;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Files, and whether one that was asked for is missing.
-pub struct Missing<'a> {
+pub struct MissTracker<'a> {
     files: &'a dyn HostRead,
     missed: AtomicBool,
 }
 
-impl<'a> Missing<'a> {
-    pub fn new(files: &'a dyn HostRead) -> Missing<'a> {
-        Missing { files, missed: AtomicBool::new(false) }
+impl<'a> MissTracker<'a> {
+    pub fn new(files: &'a dyn HostRead) -> MissTracker<'a> {
+        MissTracker { files, missed: AtomicBool::new(false) }
     }
 
     /// A file, directory, user or group was looked for in vain.
@@ -41,7 +41,7 @@ impl<'a> Missing<'a> {
     }
 }
 
-impl HostRead for Missing<'_> {
+impl HostRead for MissTracker<'_> {
     fn without_links(&self) -> &dyn HostRead {
         self.files.without_links()
     }
@@ -78,7 +78,7 @@ impl HostRead for Missing<'_> {
     fn may(&self, path: &Path, act: Act) -> Result<(), Fault> {
         self.files.may(path, act)
     }
-    fn package_foreseen(&self, name: &str) -> Option<Foreseen> {
-        self.files.package_foreseen(name)
+    fn predicted_package(&self, name: &str) -> Option<PredictedPackage> {
+        self.files.predicted_package(name)
     }
 }

@@ -1,9 +1,9 @@
 //! Trying new content before it is put in place: `check_cmd` (S-43).
 
 use super::{Drift, Managed, put_beside};
-use crate::made::Made;
+use crate::created_dirs::CreatedDir;
+use crate::path_state::{PathChange, PathState};
 use crate::resource::Applying;
-use crate::standing::{Standing, Step};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use zester_host::digest::sha256_hex;
@@ -14,9 +14,9 @@ impl Managed {
     /// The candidate stands beside the file, with its mode and owner, for as long as the commands look at it. Whether
     /// they agree or not, nothing of it is left.
     pub(super) async fn prove(&self, drift: &Drift, cx: &Applying<'_>) -> Result<(), Fault> {
-        let Some(proof) = cx.proof else { return Ok(()) };
-        let Step { path, after, .. } = &drift.step;
-        let Standing::File { mode, uid, gid, .. } = after else { return Ok(()) };
+        let Some(candidate_check) = cx.candidate_check else { return Ok(()) };
+        let PathChange { path, after, .. } = &drift.step;
+        let PathState::File { mode, uid, gid, .. } = after else { return Ok(()) };
         let content = match &drift.content {
             Some(content) => Cow::Borrowed(content),
             None => Cow::Owned(cx.scratch.read(path, FILE_BYTES_MAX)?),
@@ -26,7 +26,7 @@ impl Managed {
         let made = make_missing(cx.scratch, &drift.made)?;
         let passed = match put_beside(cx.scratch, &candidate, &new, drift) {
             Ok(()) => {
-                let passed = proof.pass(&candidate).await;
+                let passed = candidate_check.pass(&candidate).await;
                 let removed = cx.scratch.remove_file(&candidate);
                 passed.map_err(|fault| Fault { touched: removed.is_err(), ..fault }).and(removed)
             }
@@ -47,24 +47,24 @@ fn candidate(path: &Path) -> PathBuf {
 }
 
 /// Removes the candidate that a killed run left, and what it left of one that was not whole yet.
-pub(super) fn sweep(touch: &dyn HostWrite, path: &Path) -> Result<(), Fault> {
+pub(super) fn sweep(host: &dyn HostWrite, path: &Path) -> Result<(), Fault> {
     let candidate = candidate(path);
-    touch.sweep(&candidate)?;
-    match touch.stat(&candidate)? {
-        Some(_) => touch.remove_file(&candidate),
+    host.sweep(&candidate)?;
+    match host.stat(&candidate)? {
+        Some(_) => host.remove_file(&candidate),
         None => Ok(()),
     }
 }
 
 /// The directories that the candidate needs, as far as they were not there.
-fn make_missing(touch: &dyn HostWrite, wanted: &[Made]) -> Result<Vec<PathBuf>, Fault> {
+fn make_missing(host: &dyn HostWrite, wanted: &[CreatedDir]) -> Result<Vec<PathBuf>, Fault> {
     let mut made = Vec::new();
     for directory in wanted {
-        if touch.stat_followed(&directory.path)?.is_some() {
+        if host.stat_followed(&directory.path)?.is_some() {
             continue;
         }
         let owner = Owner { uid: directory.uid, gid: directory.gid };
-        touch.make_directory(&directory.path, directory.mode, owner)?;
+        host.make_directory(&directory.path, directory.mode, owner)?;
         made.push(directory.path.clone());
     }
     Ok(made)

@@ -5,11 +5,11 @@ use crate::resource::Reverting;
 use crate::tree;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use zester_host::{Fault, FaultKind, HostRead, HostWrite, Meta, Owner, Sort};
+use zester_host::{Fault, FaultKind, FileKind, HostRead, HostWrite, Meta, Owner};
 
 /// A directory that is missing and will be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Made {
+pub(crate) struct CreatedDir {
     #[serde(with = "path_text")]
     pub(crate) path: PathBuf,
     pub(crate) mode: u32,
@@ -19,16 +19,16 @@ pub(crate) struct Made {
 
 /// The missing parents of a path, top first. Without `makedirs` a missing parent is a fault.
 pub(crate) fn missing_parents(
-    look: &dyn HostRead,
+    host: &dyn HostRead,
     path: &Path,
     makedirs: bool,
     mode: u32,
     owner: Owner,
-) -> Result<Vec<Made>, Fault> {
+) -> Result<Vec<CreatedDir>, Fault> {
     let mut missing = Vec::new();
     for parent in path.ancestors().skip(1) {
-        match look.stat_followed(parent)? {
-            Some(meta) if meta.sort == Sort::Directory => break,
+        match host.stat_followed(parent)? {
+            Some(meta) if meta.kind == FileKind::Directory => break,
             Some(_) => {
                 let message = format!("{} is in the way: it is not a directory", parent.display());
                 return Err(Fault::new(FaultKind::InTheWay, message));
@@ -36,9 +36,9 @@ pub(crate) fn missing_parents(
             None => {}
         }
         // What is there now but was not a moment ago is another state's directory, unless it is a link.
-        match look.stat(parent)?.map(|meta| meta.sort) {
+        match host.stat(parent)?.map(|meta| meta.kind) {
             None => {}
-            Some(Sort::Directory) => break,
+            Some(FileKind::Directory) => break,
             Some(_) => {
                 let message = format!("{} is a link that leads nowhere", parent.display());
                 return Err(Fault::new(FaultKind::InTheWay, message));
@@ -48,7 +48,7 @@ pub(crate) fn missing_parents(
             let message = format!("the directory {} does not exist", parent.display());
             return Err(Fault::new(FaultKind::NotFound, message).hint("`makedirs: true` creates it"));
         }
-        missing.push(Made { path: parent.to_path_buf(), mode, uid: owner.uid, gid: owner.gid });
+        missing.push(CreatedDir { path: parent.to_path_buf(), mode, uid: owner.uid, gid: owner.gid });
     }
     missing.reverse();
     Ok(missing)
@@ -56,11 +56,11 @@ pub(crate) fn missing_parents(
 
 /// Makes what is still missing, and returns that: another state of the same level may have been faster, and then
 /// the directory is its own to remove.
-pub(crate) fn make_all(touch: &dyn HostWrite, missing: &[Made]) -> Result<Vec<Made>, Fault> {
+pub(crate) fn make_all(host: &dyn HostWrite, missing: &[CreatedDir]) -> Result<Vec<CreatedDir>, Fault> {
     let mut made = Vec::new();
     for directory in missing {
         let owner = Owner { uid: directory.uid, gid: directory.gid };
-        if make_or_join(touch, &directory.path, directory.mode, owner)?.is_none() {
+        if make_or_join(host, &directory.path, directory.mode, owner)?.is_none() {
             made.push(directory.clone());
         }
     }
@@ -70,9 +70,9 @@ pub(crate) fn make_all(touch: &dyn HostWrite, missing: &[Made]) -> Result<Vec<Ma
 /// The record of what was really done, where some of the directories were made by others meanwhile; `None` where
 /// all is as it was foretold.
 pub(crate) fn undo_of<D: Serialize>(
-    missing: &[Made],
-    made: Vec<Made>,
-    done: impl FnOnce(Vec<Made>) -> D,
+    missing: &[CreatedDir],
+    made: Vec<CreatedDir>,
+    done: impl FnOnce(Vec<CreatedDir>) -> D,
 ) -> Option<serde_json::Value> {
     if made.len() == missing.len() {
         return None;
@@ -82,37 +82,39 @@ pub(crate) fn undo_of<D: Serialize>(
 
 /// Makes a directory. Where somebody was faster with one, that one is as good, and is returned.
 pub(crate) fn make_or_join(
-    touch: &dyn HostWrite,
+    host: &dyn HostWrite,
     path: &Path,
     mode: u32,
     owner: Owner,
 ) -> Result<Option<Meta>, Fault> {
-    let Err(fault) = touch.make_directory(path, mode, owner) else { return Ok(None) };
-    match touch.stat(path)? {
-        Some(meta) if meta.sort == Sort::Directory => Ok(Some(meta)),
+    let Err(fault) = host.make_directory(path, mode, owner) else { return Ok(None) };
+    match host.stat(path)? {
+        Some(meta) if meta.kind == FileKind::Directory => Ok(Some(meta)),
         _ => Err(fault),
     }
 }
 
 /// Removes those that are empty, deepest first, also such that another state of this revert made above `path` and had to
 /// leave. What somebody put inside keeps its directory.
-pub(crate) fn unmake_all(path: &Path, made: &[Made], cx: &Reverting<'_>) -> Result<Vec<String>, Fault> {
+pub(crate) fn unmake_all(path: &Path, made: &[CreatedDir], cx: &Reverting<'_>) -> Result<Vec<String>, Fault> {
     for directory in made {
         // A process that was killed may have left it under the name that it had before it was whole.
-        cx.touch.sweep(&tree::settled_anew(cx.touch, &directory.path)?)?;
+        cx.host.sweep(&tree::resolve_again(cx.host, &directory.path)?)?;
         cx.left.add(&directory.path);
     }
     let mut removed = Vec::new();
     for recorded in path.ancestors().skip(1).filter(|directory| cx.left.holds(directory)) {
-        let directory = &tree::settled_anew(cx.touch, recorded)?;
+        let directory = &tree::resolve_again(cx.host, recorded)?;
         let is_empty = || -> Result<Option<bool>, Fault> {
-            match cx.touch.stat(directory)? {
-                Some(meta) if meta.sort == Sort::Directory => Ok(Some(cx.touch.list(directory)?.is_empty())),
+            match cx.host.stat(directory)? {
+                Some(meta) if meta.kind == FileKind::Directory => {
+                    Ok(Some(cx.host.list(directory)?.is_empty()))
+                }
                 _ => Ok(None),
             }
         };
         match is_empty() {
-            Ok(Some(true)) => match cx.touch.remove_directory(directory) {
+            Ok(Some(true)) => match cx.host.remove_directory(directory) {
                 Ok(()) => removed.push(format!("removed {}", directory.display())),
                 // Another state may have been faster, or somebody put something inside just now.
                 Err(fault) if matches!(is_empty(), Ok(Some(true))) => return Err(fault),
@@ -180,15 +182,15 @@ mod tests {
         overlay.make_directory(Path::new("/srv"), 0o755, owner).unwrap();
         overlay.make_directory(Path::new("/srv/shared"), 0o755, owner).unwrap();
         overlay.put_link(Path::new("/srv/link"), Path::new("nowhere"), owner).unwrap();
-        let look = Between(overlay);
+        let host = Between(overlay);
         let file = Path::new("/srv/shared/deep/file");
-        let made = missing_parents(&look, file, true, 0o755, owner).unwrap();
+        let made = missing_parents(&host, file, true, 0o755, owner).unwrap();
         assert_eq!(
             made.iter().map(|made| made.path.as_path()).collect::<Vec<_>>(),
             [Path::new("/srv/shared/deep")]
         );
         let file = Path::new("/srv/link/file");
-        let fault = missing_parents(&look, file, true, 0o755, owner).unwrap_err();
+        let fault = missing_parents(&host, file, true, 0o755, owner).unwrap_err();
         assert!(fault.message.contains("a link that leads nowhere"), "{fault}");
     }
 }

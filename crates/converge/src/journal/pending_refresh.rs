@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// Why a watcher is owed a refresh.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Debt {
+pub struct PendingRefresh {
     /// The states that changed.
     pub changed: BTreeSet<String>,
     /// What the runs that owe it were asked for. A later run of the same that does not hold the watcher any more tells
@@ -35,7 +35,7 @@ pub struct Origin {
 #[serde(untagged)]
 enum Written {
     Changed(BTreeSet<String>),
-    Debt {
+    PendingRefresh {
         changed: BTreeSet<String>,
         #[serde(default)]
         scopes: BTreeSet<String>,
@@ -44,17 +44,17 @@ enum Written {
     },
 }
 
-impl From<Written> for Debt {
-    fn from(written: Written) -> Debt {
+impl From<Written> for PendingRefresh {
+    fn from(written: Written) -> PendingRefresh {
         match written {
-            Written::Changed(changed) => Debt { changed, ..Debt::default() },
-            Written::Debt { changed, scopes, graphs } => Debt { changed, scopes, graphs },
+            Written::Changed(changed) => PendingRefresh { changed, ..PendingRefresh::default() },
+            Written::PendingRefresh { changed, scopes, graphs } => PendingRefresh { changed, scopes, graphs },
         }
     }
 }
 
-impl Debt {
-    pub fn add(&mut self, other: &Debt) {
+impl PendingRefresh {
+    pub fn add(&mut self, other: &PendingRefresh) {
         self.changed.extend(other.changed.iter().cloned());
         self.scopes.extend(other.scopes.iter().cloned());
         self.graphs.extend(other.graphs.iter().cloned());
@@ -63,7 +63,7 @@ impl Debt {
 
 pub struct Pending {
     path: PathBuf,
-    owed: BTreeMap<String, Debt>,
+    pending: BTreeMap<String, PendingRefresh>,
 }
 
 impl Pending {
@@ -79,59 +79,65 @@ impl Pending {
             Err(error) if error.kind() == ErrorKind::NotFound => BTreeMap::new(),
             Err(error) => return Err(Error::io("read", &path, error)),
         };
-        let owed = written.into_iter().map(|(watcher, written)| (watcher, written.into())).collect();
-        Ok(Pending { path, owed })
+        let pending = written.into_iter().map(|(watcher, written)| (watcher, written.into())).collect();
+        Ok(Pending { path, pending })
     }
 
-    pub fn all(&self) -> &BTreeMap<String, Debt> {
-        &self.owed
+    pub fn all(&self) -> &BTreeMap<String, PendingRefresh> {
+        &self.pending
     }
 
     /// Whether this was news.
-    pub fn owe(&mut self, watcher: &str, changed: impl IntoIterator<Item = String>, origin: &Origin) -> bool {
-        let debt = self.owed.entry(watcher.to_string()).or_default();
-        let before = debt.clone();
-        debt.changed.extend(changed);
-        debt.scopes.extend(origin.scope.clone());
-        debt.graphs.extend(origin.graph.clone());
-        before != *debt
+    pub fn add_pending(
+        &mut self,
+        watcher: &str,
+        changed: impl IntoIterator<Item = String>,
+        origin: &Origin,
+    ) -> bool {
+        let refresh = self.pending.entry(watcher.to_string()).or_default();
+        let before = refresh.clone();
+        refresh.changed.extend(changed);
+        refresh.scopes.extend(origin.scope.clone());
+        refresh.graphs.extend(origin.graph.clone());
+        before != *refresh
     }
 
     /// Gives a debt to others; whether there was one.
-    pub fn pass_on(&mut self, watcher: &str, heirs: &[String]) -> bool {
-        let Some(debt) = self.owed.remove(watcher) else { return false };
-        for heir in heirs {
-            self.owed.entry(heir.clone()).or_default().add(&debt);
+    pub fn transfer(&mut self, watcher: &str, successors: &[String]) -> bool {
+        let Some(refresh) = self.pending.remove(watcher) else { return false };
+        for successor in successors {
+            self.pending.entry(successor.clone()).or_default().add(&refresh);
         }
         true
     }
 
     /// What a run that was cut off owes; whether that was news.
-    pub fn take_over(&mut self, cut: &LogFile) -> Result<bool, Error> {
+    pub fn recover(&mut self, cut: &LogFile) -> Result<bool, Error> {
         let (origin, mut news) = (cut.origin()?, false);
-        for (watcher, changed) in cut.owed()? {
-            news |= self.owe(&watcher, changed, &origin);
+        for (watcher, changed) in cut.pending()? {
+            news |= self.add_pending(&watcher, changed, &origin);
         }
         Ok(news)
     }
 
     /// Takes back one reason; whether it was one.
-    pub fn excuse(&mut self, watcher: &str, changed: &str) -> bool {
-        let Some(debt) = self.owed.get_mut(watcher) else { return false };
-        let was = debt.changed.remove(changed);
-        if debt.changed.is_empty() {
-            self.owed.remove(watcher);
+    pub fn withdraw(&mut self, watcher: &str, changed: &str) -> bool {
+        let Some(refresh) = self.pending.get_mut(watcher) else { return false };
+        let was = refresh.changed.remove(changed);
+        if refresh.changed.is_empty() {
+            self.pending.remove(watcher);
         }
         was
     }
 
     /// Whether something was owed.
-    pub fn settle(&mut self, watcher: &str) -> bool {
-        self.owed.remove(watcher).is_some()
+    pub fn clear(&mut self, watcher: &str) -> bool {
+        self.pending.remove(watcher).is_some()
     }
 
     pub fn save(&self, disk: &Disk) -> Result<(), Error> {
-        let text = serde_json::to_vec_pretty(&self.owed).map_err(|error| Error::other(error.to_string()))?;
+        let text =
+            serde_json::to_vec_pretty(&self.pending).map_err(|error| Error::other(error.to_string()))?;
         disk.replace(&self.path, &text)
     }
 }

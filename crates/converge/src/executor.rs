@@ -3,41 +3,41 @@
 //! In check mode the resources look through an overlay, so that what an earlier state would create counts as there
 //! (S-30), and nothing they are given can write.
 
-mod appended;
-mod asks;
+mod append_path;
 mod check_cmd;
-mod foresight;
-mod started;
+mod function_guards;
+mod launch_tracker;
+mod unknowns;
 
-use crate::drive::{Hands, Observer, Report};
-use crate::inputs::Shelf;
+use crate::inputs::StateFiles;
 use crate::journal::{Ended, Intent, Journal};
-use crate::machine::Machine;
+use crate::local_host::LocalHost;
 use crate::plan::Plan;
+use crate::run_loop::{Executor, Observer, Report};
 use check_cmd::{CheckCmd, Confirmed};
-use foresight::Foresight;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
+use unknowns::Unknowns;
 use zester_engine::{Command, Force, Graph, NodeId, Outcome, Run};
 use zester_host::overlay::Overlay;
 use zester_host::process::BoxFuture;
-use zester_host::{Exit, Fault, FaultKind, HostRead, Launch, Missing, Noting, OutputSink, Query};
+use zester_host::{ChangeTracker, Exit, Fault, FaultKind, HostRead, Launch, MissTracker, OutputSink, Query};
 use zester_model::limits;
 use zester_model::outcome::Mode;
 use zester_model::program::State;
-use zester_resources::resource::{Applying, Change, Checking, Forced, Proof};
+use zester_resources::resource::{Applying, CandidateCheck, Change, Checking, Forced};
 use zester_resources::{Bound, Drift};
 
 /// How a shell says that there is no such program.
 const NO_SUCH_PROGRAM: i32 = 127;
 
 /// Everything the tasks of one run share.
-pub struct StateHands {
+pub struct StateExecutor {
     pub plan: Arc<Plan>,
     pub graph: Arc<Graph>,
-    pub machine: Machine,
-    pub shelf: Shelf,
+    pub local_host: LocalHost,
+    pub state_files: StateFiles,
     /// In check mode: the machine as it would be.
     pub overlay: Option<Arc<Overlay>>,
     /// In apply mode.
@@ -49,7 +49,7 @@ pub struct StateHands {
     /// In check mode: states whose last `check_cmd` did not pass. An apply asks its journal.
     pub unconfirmed: BTreeSet<String>,
     /// In check mode: whose effects nobody can foresee.
-    pub foresight: Foresight,
+    pub unknowns: Unknowns,
 }
 
 /// What an apply has to do.
@@ -59,8 +59,8 @@ pub enum Due {
     Confirmation,
 }
 
-impl Hands for StateHands {
-    fn carry_out(self: Arc<Self>, command: Command) -> BoxFuture<'static, Report> {
+impl Executor for StateExecutor {
+    fn execute(self: Arc<Self>, command: Command) -> BoxFuture<'static, Report> {
         Box::pin(async move {
             match command {
                 Command::Probe { node, target, forced } => self.probe(node, target, forced.as_ref()).await,
@@ -83,7 +83,7 @@ impl Hands for StateHands {
     fn ended(&self, run: &Run, node: NodeId, outcome: Outcome) {
         let Some(journal) = &self.journal else { return };
         self.forget_check_cmd(journal, node, outcome);
-        if outcome.failed() || run.owes_refresh(node) {
+        if outcome.failed() || run.has_pending_refresh(node) {
             return;
         }
         let name = self.graph.name(node).as_str();
@@ -101,35 +101,30 @@ impl Hands for StateHands {
     }
 }
 
-impl StateHands {
+impl StateExecutor {
     fn parts(&self, node: NodeId) -> Result<(&State, &Arc<dyn Bound>), Fault> {
         let found = self.plan.program.states.get(node.index()).zip(self.plan.bound.get(node.index()));
         found.ok_or_else(|| Fault::new(FaultKind::Unsupported, "the run names a state that does not exist"))
     }
 
-    fn look(&self) -> &dyn HostRead {
+    fn view(&self) -> &dyn HostRead {
         match &self.overlay {
             Some(overlay) => overlay.as_ref(),
-            None => self.machine.files.as_ref(),
+            None => self.local_host.files.as_ref(),
         }
     }
 
-    fn checking<'a>(
-        &'a self,
-        look: &'a dyn HostRead,
-        forced: Option<&Force>,
-        rehearsal: bool,
-    ) -> Checking<'a> {
+    fn checking<'a>(&'a self, host: &'a dyn HostRead, forced: Option<&Force>, dry_run: bool) -> Checking<'a> {
         let forced = forced.map(|force| match force {
             Force::Watch { .. } | Force::PendingRefresh => Forced::Watch,
             Force::Prereq { .. } => Forced::Prereq,
         });
         Checking {
-            look,
-            query: Query::through(self.machine.processes.as_ref()),
-            files: &self.shelf,
+            host,
+            query: Query::through(self.local_host.processes.as_ref()),
+            files: &self.state_files,
             forced,
-            rehearsal,
+            dry_run,
             cancel: &self.cancel,
         }
     }
@@ -142,7 +137,7 @@ impl StateHands {
                 return Ok(false);
             }
             let (state, bound) = self.parts(target)?;
-            match bound.check(&self.checking(self.look(), forced, true)).await {
+            match bound.check(&self.checking(self.view(), forced, true)).await {
                 Ok(found) => Ok(found.is_some() || self.is_unconfirmed(state, bound.as_ref())),
                 Err(fault) if fault.kind == FaultKind::NotFound && self.cause(node).is_some() => Ok(true),
                 Err(fault) => Err(fault),
@@ -161,7 +156,7 @@ impl StateHands {
     async fn guard(&self, node: NodeId) -> Result<bool, Fault> {
         let (state, bound) = self.parts(node)?;
         let attributes = &state.attributes;
-        self.foresight.take_unsure(node);
+        self.unknowns.take_unsure(node);
         let mut unsure = false;
         if !self.answers_fit(node, &attributes.asks, &mut unsure)? {
             return Ok(false);
@@ -183,7 +178,7 @@ impl StateHands {
             }
         }
         if let Some(cause) = self.cause(node).filter(|_| unsure) {
-            self.foresight.unsure(node, cause);
+            self.unknowns.unsure(node, cause);
         }
         Ok(true)
     }
@@ -197,7 +192,7 @@ impl StateHands {
         launch.environment = setting.environment;
         launch.path = setting.path;
         launch.user = setting.user;
-        let exit = self.machine.processes.run(&launch, None, &self.cancel).await;
+        let exit = self.local_host.processes.run(&launch, None, &self.cancel).await;
         match exit {
             Ok(exit) if exit.canceled => Err(Fault::canceled()),
             Ok(exit) if exit.timed_out => {
@@ -216,11 +211,11 @@ impl StateHands {
             Ok(parts) => parts,
             Err(fault) => return Report::plain(Err(fault)),
         };
-        if let Some(cause) = self.foresight.take_unsure(node) {
+        if let Some(cause) = self.unknowns.take_unsure(node) {
             return self.unknown(cause);
         }
-        let look = Missing::new(self.look());
-        let found = bound.check(&self.checking(&look, forced, self.overlay.is_some())).await;
+        let host = MissTracker::new(self.view());
+        let found = bound.check(&self.checking(&host, forced, self.overlay.is_some())).await;
         let due = match found {
             Ok(Some(found)) => match Self::refuse_check_cmd(state, bound.as_ref()) {
                 Ok(()) => Due::Drift(found),
@@ -229,7 +224,7 @@ impl StateHands {
             Ok(None) if self.is_unconfirmed(state, bound.as_ref()) => Due::Confirmation,
             // Found nothing to do because it found nothing: that may be different by then.
             Ok(None) => {
-                return match self.cause(node).filter(|_| look.missed()) {
+                return match self.cause(node).filter(|_| host.missed()) {
                     Some(cause) => self.unknown(cause),
                     None => Report::plain(Ok(false)),
                 };
@@ -250,11 +245,11 @@ impl StateHands {
         let explanation = match due {
             Due::Confirmation => check_cmd::explain(false),
             Due::Drift(found) => {
-                if let Err(fault) = bound.foresee(found, overlay) {
+                if let Err(fault) = bound.predict(found, overlay) {
                     return self.failed_check(node, fault);
                 }
-                if bound.unforeseen() {
-                    self.foresight.acts(&self.graph, node);
+                if bound.unpredictable() {
+                    self.unknowns.will_act(&self.graph, node);
                 }
                 bound.explain(found, false)
             }
@@ -301,7 +296,7 @@ impl StateHands {
         journal.begin().map_err(|error| Fault::new(FaultKind::Io, error.to_string()))?;
         let mut undo = None;
         if let Due::Drift(drift) = due {
-            bound.preserve(drift, self.machine.files.as_ref(), journal.vault().as_ref())?;
+            bound.save_before_image(drift, self.local_host.files.as_ref(), journal.blobs().as_ref())?;
             undo = bound.undoable().then(|| bound.undo_record(drift)).transpose()?;
         }
         let depends_on = self.graph.needs(node).iter().filter(|edge| !edge.kind.only_sequences());
@@ -323,15 +318,17 @@ impl StateHands {
         let live: OutputSink = Arc::new(move |line| observer.output(name.as_str(), line));
         let (observer, name) = (self.observer.clone(), state.name.clone());
         let log: OutputSink = Arc::new(move |line| observer.notice(&format!("{name}: {}", line.trim_end())));
-        let files = Noting::new(self.machine.files.as_ref());
-        let first = bound.proved_first() && !state.attributes.check_cmd.is_empty();
-        let proof = first.then_some(CheckCmd { hands: self, state, bound });
+        let files = ChangeTracker::new(self.local_host.files.as_ref());
+        let first = bound.check_cmd_first() && !state.attributes.check_cmd.is_empty();
+        let candidate_check = first.then_some(CheckCmd { executor: self, state, bound });
         let applying = Applying {
-            scratch: self.machine.files.as_ref(),
-            proof: proof.as_ref().map(|proof| proof as &dyn Proof),
+            scratch: self.local_host.files.as_ref(),
+            candidate_check: candidate_check
+                .as_ref()
+                .map(|candidate_check| candidate_check as &dyn CandidateCheck),
             live: Some(live),
             log: Some(log),
-            ..Applying::new(&files, self.machine.processes.as_ref(), &self.cancel)
+            ..Applying::new(&files, self.local_host.processes.as_ref(), &self.cancel)
         };
         let applied = bound.apply(drift, &applying).await;
         applied.map_err(|fault| Fault { touched: fault.touched || files.touched(), ..fault })

@@ -8,18 +8,18 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zester_host::{Fault, FaultKind};
-use zester_resources::resource::Vault;
+use zester_resources::resource::BlobStore;
 
-pub struct ObjectVault {
+pub struct FileBlobStore {
     directory: PathBuf,
     disk: Arc<Disk>,
     /// Objects that this run knows to survive a power cut.
     safe: Mutex<HashSet<String>>,
 }
 
-impl ObjectVault {
-    pub fn new(directory: PathBuf, disk: Arc<Disk>) -> ObjectVault {
-        ObjectVault { directory, disk, safe: Mutex::default() }
+impl FileBlobStore {
+    pub fn new(directory: PathBuf, disk: Arc<Disk>) -> FileBlobStore {
+        FileBlobStore { directory, disk, safe: Mutex::default() }
     }
 
     /// What all objects take together.
@@ -57,7 +57,7 @@ impl ObjectVault {
     }
 }
 
-impl ObjectVault {
+impl FileBlobStore {
     fn make_safe(&self, name: &str, content: &[u8]) -> Result<(), Error> {
         if self.safe().contains(name) {
             return Ok(());
@@ -82,7 +82,7 @@ fn hash(content: &[u8]) -> String {
     Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-impl Vault for ObjectVault {
+impl BlobStore for FileBlobStore {
     fn keep(&self, content: &[u8]) -> Result<String, Fault> {
         let name = hash(content);
         self.make_safe(&name, content).map_err(|error| Fault::new(FaultKind::Io, error.to_string()))?;

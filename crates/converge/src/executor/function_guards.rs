@@ -1,16 +1,16 @@
 //! Guards that ask a function instead of the shell (S-47): `onlyif: [{fun: file.file_exists, args: [/etc/x]}]`.
 
-use super::StateHands;
-use super::started::Started;
-use crate::functions::{self, Access, Arguments, Place};
+use super::StateExecutor;
+use super::launch_tracker::LaunchTracker;
+use crate::functions::{self, Access, Arguments, CallContext};
 use crate::settings::walk;
 use serde_json::Value as Json;
 use std::time::Duration;
 use zester_engine::NodeId;
-use zester_host::{Fault, FaultKind, HostRead, Missing, Processes};
+use zester_host::{Fault, FaultKind, HostRead, MissTracker, Processes};
 use zester_model::program::FunctionGuard;
 
-impl StateHands {
+impl StateExecutor {
     /// Whether every function answers what its guard wants. `unsure` is set where nobody can know yet: what was looked for
     /// in vain may come with an earlier state of this dry run (S-44).
     pub(super) fn answers_fit(
@@ -21,11 +21,11 @@ impl StateHands {
     ) -> Result<bool, Fault> {
         for ask in asks {
             // As the machine would be by then (S-30).
-            let look = Missing::new(self.look());
-            let processes = Started::new(self.machine.processes.as_ref());
-            let answer = self.answer(ask, &look, &processes);
+            let host = MissTracker::new(self.view());
+            let processes = LaunchTracker::new(self.local_host.processes.as_ref());
+            let answer = self.answer(ask, &host, &processes);
             let found = answer.as_ref().is_ok_and(truth);
-            let lacking = look.missed() && !found || processes.lacked_program();
+            let lacking = host.missed() && !found || processes.lacked_program();
             if lacking && self.cause(node).is_some() || processes.lacked_place() && self.overlay.is_some() {
                 *unsure = true;
             } else if truth(&answer?) != ask.wanted {
@@ -38,17 +38,17 @@ impl StateHands {
     fn answer(
         &self,
         ask: &FunctionGuard,
-        look: &dyn HostRead,
+        host: &dyn HostRead,
         processes: &dyn Processes,
     ) -> Result<Json, Fault> {
         let name = &ask.function;
         let fault = |why: String| Fault::new(FaultKind::Unsupported, format!("the guard `{name}`: {why}"));
         let function = functions::find(name).filter(|function| function.access <= Access::Command);
         let function = function.ok_or_else(|| fault("there is no such function".into()))?;
-        let place = Place {
-            look,
+        let place = CallContext {
+            host,
             processes,
-            handle: &self.machine.handle,
+            handle: &self.local_host.handle,
             facts: &self.plan.inputs.facts,
             settings: &self.plan.inputs.settings,
             cancel: &self.cancel,
@@ -88,11 +88,11 @@ fn truth(value: &Json) -> bool {
 mod tests {
     use super::*;
     use crate::deadline::Deadline;
-    use crate::drive::Quiet;
-    use crate::inputs::Request;
-    use crate::machine::Machine;
+    use crate::inputs::CompileRequest;
+    use crate::local_host::LocalHost;
     use crate::plan::Plan;
     use crate::run::{Options, run};
+    use crate::run_loop::Quiet;
     use serde_json::json;
     use std::path::Path;
     use std::sync::Arc;
@@ -105,12 +105,12 @@ mod tests {
         std::fs::create_dir_all(at.join("states")).unwrap();
         let states = states.replace("@T@", &at.display().to_string());
         std::fs::write(at.join("states/c.zy"), states).unwrap();
-        let machine = Machine {
+        let local_host = LocalHost {
             files: Arc::new(zester_host::real::Real::new()),
             processes: Arc::new(zester_host::process::Runner::new()),
             handle: tokio::runtime::Handle::current(),
         };
-        let request = Request {
+        let request = CompileRequest {
             references: vec!["c".into()],
             states: Some(at.join("states")),
             settings: None,
@@ -129,8 +129,8 @@ mod tests {
             run: None,
         };
         let cancel = CancellationToken::new();
-        let plan = tokio::task::block_in_place(|| Plan::make(&request, &machine, &cancel)).unwrap();
-        run(Some(Arc::new(plan)), &options, &machine, Arc::new(Quiet), &cancel).await.unwrap()
+        let plan = tokio::task::block_in_place(|| Plan::make(&request, &local_host, &cancel)).unwrap();
+        run(Some(Arc::new(plan)), &options, &local_host, Arc::new(Quiet), &cancel).await.unwrap()
     }
 
     fn told(result: &RunResult, state: &str) -> (bool, bool, String) {

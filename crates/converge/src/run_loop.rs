@@ -1,16 +1,16 @@
 //! The loop between the engine's machine and the hands: commands out, events in, results collected.
 //!
-//! Nothing is decided here. The machine says what to do, [`Hands`] do it as tasks, and what they report becomes the next
+//! Nothing is decided here. The machine says what to do, [`Executor`] do it as tasks, and what they report becomes the next
 //! event and a part of that state's result.
 
-mod stuck;
+mod hung;
 
+use hung::{PollTimer, TimedTask};
 use indexmap::IndexMap;
 use serde_json::json;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use stuck::{Pulse, Watched};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use zester_engine::{Command, Event, Failed, Force, Graph, NodeId, Outcome, Run};
@@ -38,8 +38,8 @@ impl Report {
 }
 
 /// Carries out one command of the machine for one node.
-pub trait Hands: Send + Sync + 'static {
-    fn carry_out(self: Arc<Self>, command: Command) -> BoxFuture<'static, Report>;
+pub trait Executor: Send + Sync + 'static {
+    fn execute(self: Arc<Self>, command: Command) -> BoxFuture<'static, Report>;
     /// A node ended: the place to settle what depends on it.
     fn ended(&self, run: &Run, node: NodeId, outcome: Outcome);
 }
@@ -60,7 +60,7 @@ pub struct Quiet;
 impl Observer for Quiet {}
 
 /// What the loop leaves behind.
-pub struct Driven {
+pub struct LoopEnd {
     pub run: Run,
     /// In the order of the run.
     pub states: Vec<StateResult>,
@@ -73,13 +73,13 @@ struct Cell {
     started: Option<Instant>,
 }
 
-struct Loop<'a> {
+struct RunLoop<'a> {
     graph: Arc<Graph>,
-    hands: Arc<dyn Hands>,
+    executor: Arc<dyn Executor>,
     observer: &'a dyn Observer,
     tasks: JoinSet<Report>,
     /// Which command each task carries out, to name the event it answers with, even if it panics.
-    under_way: HashMap<Id, (Command, Pulse)>,
+    under_way: HashMap<Id, (Command, PollTimer)>,
     /// Tasks that hang, each on a thread, and that nobody waits for any more.
     given_up: usize,
     /// Tasks that nobody waits for any more, those included that no thread was left for.
@@ -88,19 +88,19 @@ struct Loop<'a> {
 }
 
 /// Runs the machine to its end.
-pub async fn drive(
+pub async fn run_to_end(
     mut run: Run,
-    hands: Arc<dyn Hands>,
+    executor: Arc<dyn Executor>,
     observer: &dyn Observer,
     cancel: &CancellationToken,
-) -> Result<Driven, crate::Error> {
+) -> Result<LoopEnd, crate::Error> {
     let graph = run.graph().clone();
     let cells = (0..graph.len() as u32)
         .map(|index| Cell { result: blank(&graph, NodeId(index)), started: None })
         .collect();
-    let mut this = Loop {
+    let mut this = RunLoop {
         graph: graph.clone(),
-        hands,
+        executor,
         observer,
         tasks: JoinSet::new(),
         under_way: HashMap::new(),
@@ -111,11 +111,11 @@ pub async fn drive(
     // With as many tasks stuck as there are threads, no other can go on either.
     let threads = tokio::runtime::Handle::current().metrics().num_workers();
     let mut told: Option<Instant> = None;
-    let mut look_again = stuck::LOOKED_AT_EVERY;
+    let mut look_again = hung::LOOKED_AT_EVERY;
     let illegal =
         |error: zester_engine::Illegal| crate::Error::other(format!("the run is confused: {error}"));
     let commands = run.step(Event::Start).map_err(illegal)?;
-    this.carry_out(&run, commands);
+    this.execute(&run, commands);
     while !run.is_finished() {
         let event = tokio::select! {
             biased;
@@ -127,11 +127,11 @@ pub async fn drive(
                 Some(event) => event,
                 None => continue,
             },
-            () = stuck::wait(look_again), if told.is_some() && !this.under_way.is_empty() => {
-                let over = told.is_some_and(|told| told.elapsed() >= stuck::GRACE);
+            () = hung::wait(look_again), if told.is_some() && !this.under_way.is_empty() => {
+                let over = told.is_some_and(|told| told.elapsed() >= hung::GRACE);
                 let given_up = over.then(|| this.give_up(threads)).flatten();
                 // Where one hangs there may be more, and nothing to wait for.
-                look_again = if given_up.is_some() { Duration::ZERO } else { stuck::LOOKED_AT_EVERY };
+                look_again = if given_up.is_some() { Duration::ZERO } else { hung::LOOKED_AT_EVERY };
                 match given_up {
                     Some(event) => event,
                     None => continue,
@@ -140,21 +140,21 @@ pub async fn drive(
             else => return Err(crate::Error::other("the run is stuck: nothing is under way and it has not ended")),
         };
         let commands = run.step(event).map_err(illegal)?;
-        this.carry_out(&run, commands);
+        this.execute(&run, commands);
     }
     let given_up = this.left > 0;
     let mut by_node: IndexMap<usize, StateResult> =
         this.cells.into_iter().map(|cell| cell.result).enumerate().collect();
     let states = graph.ranked().iter().filter_map(|node| by_node.swap_remove(&node.index())).collect();
-    Ok(Driven { run, states, given_up })
+    Ok(LoopEnd { run, states, given_up })
 }
 
 fn blank(graph: &Graph, node: NodeId) -> StateResult {
     StateResult { name: graph.name(node).to_string(), level: graph.level_of(node), ..StateResult::default() }
 }
 
-impl Loop<'_> {
-    fn carry_out(&mut self, run: &Run, commands: Vec<Command>) {
+impl RunLoop<'_> {
+    fn execute(&mut self, run: &Run, commands: Vec<Command>) {
         for command in commands {
             match command {
                 Command::Level(level) => self.observer.level(level, self.graph.level(level).len()),
@@ -185,10 +185,10 @@ impl Loop<'_> {
             }
             self.observer.started(&cell.result.name, doing);
         }
-        let pulse = Pulse::new();
-        let work = self.hands.clone().carry_out(command.clone());
-        let task = self.tasks.spawn(Watched { work, pulse: pulse.clone() });
-        self.under_way.insert(task.id(), (command, pulse));
+        let poll_timer = PollTimer::new();
+        let work = self.executor.clone().execute(command.clone());
+        let task = self.tasks.spawn(TimedTask { work, poll_timer: poll_timer.clone() });
+        self.under_way.insert(task.id(), (command, poll_timer));
     }
 
     fn describe(&self, force: &Force) -> (&'static str, Vec<String>) {
@@ -215,14 +215,14 @@ impl Loop<'_> {
     /// After a cancel and its grace: one task that hangs in a call which does not return. Who watches it is told, for
     /// what it still does nobody will know.
     fn give_up(&mut self, threads: usize) -> Option<Event> {
-        let hanging = self.under_way.values().filter(|(_, pulse)| pulse.hangs()).count();
+        let hanging = self.under_way.values().filter(|(_, poll_timer)| poll_timer.hangs()).count();
         let all = self.given_up + hanging >= threads;
-        let id = *self.under_way.iter().find(|(_, (_, pulse))| all || pulse.hangs())?.0;
-        let (command, pulse) = self.under_way.remove(&id)?;
+        let id = *self.under_way.iter().find(|(_, (_, poll_timer))| all || poll_timer.hangs())?.0;
+        let (command, poll_timer) = self.under_way.remove(&id)?;
         self.left += 1;
         let node = node_of(&command)?;
         let mut fault = Fault::canceled().touched();
-        if pulse.hangs() {
+        if poll_timer.hangs() {
             self.given_up += 1;
             fault.message =
                 "canceled; it could not be interrupted: a call to the system does not return".into();
@@ -308,7 +308,7 @@ impl Loop<'_> {
             result.details.insert("attempts".into(), json!(attempts));
         }
         result.duration_ms = cell.started.map_or(0, |started| started.elapsed().as_millis() as u64);
-        self.hands.ended(run, node, outcome);
+        self.executor.ended(run, node, outcome);
         self.observer.ended(&cell.result);
     }
 }
@@ -357,8 +357,8 @@ mod tests {
     /// The module of the first state has a bug; the others are fine.
     struct Buggy;
 
-    impl Hands for Buggy {
-        fn carry_out(self: Arc<Self>, command: Command) -> BoxFuture<'static, Report> {
+    impl Executor for Buggy {
+        fn execute(self: Arc<Self>, command: Command) -> BoxFuture<'static, Report> {
             Box::pin(async move {
                 match command {
                     Command::Apply { node: NodeId(0), .. } => panic!("index 7 of 3"),
@@ -386,10 +386,10 @@ mod tests {
         .unwrap();
         let run = Run::new(Arc::new(graph), Mode::Apply, 8);
         let cancel = CancellationToken::new();
-        let driven = drive(run, Arc::new(Buggy), &Quiet, &cancel).await.unwrap();
+        let ended_loop = run_to_end(run, Arc::new(Buggy), &Quiet, &cancel).await.unwrap();
         let of = |id: &str| {
             let name = format!("test.nop:{id}");
-            driven.states.iter().find(|state| state.name == name).cloned().unwrap()
+            ended_loop.states.iter().find(|state| state.name == name).cloned().unwrap()
         };
         assert_eq!(of("bug").error, "the module panicked: index 7 of 3; this is a bug in zester");
         assert!(!of("bug").changed);
@@ -410,9 +410,9 @@ mod tests {
     #[rule("S-33", "S-43")]
     async fn s43_where_a_module_panicked_nobody_knows_what_it_did_and_its_watcher_is_owed() {
         let run = Run::new(watched(), Mode::Apply, 8);
-        let driven = drive(run, Arc::new(Buggy), &Quiet, &CancellationToken::new()).await.unwrap();
-        assert_eq!(driven.states[0].details["touched"], true);
-        assert_eq!(driven.run.owed_refresh(), [NodeId(1)]);
+        let ended_loop = run_to_end(run, Arc::new(Buggy), &Quiet, &CancellationToken::new()).await.unwrap();
+        assert_eq!(ended_loop.states[0].details["touched"], true);
+        assert_eq!(ended_loop.run.pending_refreshes(), [NodeId(1)]);
     }
 
     /// The first state hangs in a call that does not return, until its test is over.
@@ -421,8 +421,8 @@ mod tests {
         until: std::sync::Mutex<Option<std::sync::mpsc::Receiver<()>>>,
     }
 
-    impl Hands for Hanging {
-        fn carry_out(self: Arc<Self>, command: Command) -> BoxFuture<'static, Report> {
+    impl Executor for Hanging {
+        fn execute(self: Arc<Self>, command: Command) -> BoxFuture<'static, Report> {
             Box::pin(async move {
                 if matches!(command, Command::Apply { node: NodeId(0), .. }) {
                     let until = self.until.lock().unwrap().take();
@@ -443,12 +443,12 @@ mod tests {
         // Canceled once it hangs.
         let cancel = CancellationToken::new();
         let until = std::sync::Mutex::new(Some(until));
-        let hands = Arc::new(Hanging { begun: cancel.clone(), until });
+        let executor = Arc::new(Hanging { begun: cancel.clone(), until });
         let run = Run::new(watched(), Mode::Apply, 8);
-        let driven = drive(run, hands, &Quiet, &cancel).await.unwrap();
+        let ended_loop = run_to_end(run, executor, &Quiet, &cancel).await.unwrap();
         drop(over);
-        assert_eq!(driven.states[0].details["uninterruptible"], true);
-        assert_eq!(driven.states[0].details["touched"], true);
-        assert_eq!(driven.run.owed_refresh(), [NodeId(1)]);
+        assert_eq!(ended_loop.states[0].details["uninterruptible"], true);
+        assert_eq!(ended_loop.states[0].details["touched"], true);
+        assert_eq!(ended_loop.run.pending_refreshes(), [NodeId(1)]);
     }
 }

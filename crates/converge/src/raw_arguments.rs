@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json};
 
 /// One value.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Given {
+pub enum RawValue {
     /// As it was typed, or a text that came over the bus.
     Letters(String),
     /// A value that somebody has read already: a number, a list.
@@ -17,7 +17,7 @@ pub enum Given {
 
 /// What the parameter takes that a value is for.
 #[derive(Copy, Clone, Debug)]
-pub struct Wanted {
+pub struct ParameterShape {
     pub text: bool,
     /// Lists and maps.
     pub collects: bool,
@@ -25,37 +25,37 @@ pub struct Wanted {
 
 /// `ID k=v k=v`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Words {
-    pub positional: Vec<Given>,
-    pub named: Vec<(String, Given)>,
+pub struct RawArguments {
+    pub positional: Vec<RawValue>,
+    pub named: Vec<(String, RawValue)>,
 }
 
-impl Words {
-    pub fn parse(words: &[String]) -> Words {
-        let mut parsed = Words::default();
+impl RawArguments {
+    pub fn parse(words: &[String]) -> RawArguments {
+        let mut parsed = RawArguments::default();
         for word in words {
             match word.split_once('=').filter(|(key, _)| is_key(key)) {
-                Some((key, value)) => parsed.named.push((key.into(), Given::Letters(value.into()))),
-                None => parsed.positional.push(Given::Letters(word.clone())),
+                Some((key, value)) => parsed.named.push((key.into(), RawValue::Letters(value.into()))),
+                None => parsed.positional.push(RawValue::Letters(word.clone())),
             }
         }
         parsed
     }
 
     /// What came over the bus. The first bare word travels apart from the others.
-    pub fn of_values(word: Option<&str>, more: &[Json], named: &Map<String, Json>) -> Words {
-        let first = word.map(|word| Given::Letters(word.into()));
-        Words {
-            positional: first.into_iter().chain(more.iter().map(Given::of_value)).collect(),
-            named: named.iter().map(|(key, value)| (key.clone(), Given::of_value(value))).collect(),
+    pub fn of_values(word: Option<&str>, more: &[Json], named: &Map<String, Json>) -> RawArguments {
+        let first = word.map(|word| RawValue::Letters(word.into()));
+        RawArguments {
+            positional: first.into_iter().chain(more.iter().map(RawValue::of_value)).collect(),
+            named: named.iter().map(|(key, value)| (key.clone(), RawValue::of_value(value))).collect(),
         }
     }
 
     /// Takes every value of a name out.
-    pub fn take(&mut self, name: &str) -> Vec<Given> {
+    pub fn take(&mut self, name: &str) -> Vec<RawValue> {
         let (taken, left) = std::mem::take(&mut self.named).into_iter().partition(|(key, _)| key == name);
         self.named = left;
-        let taken: Vec<(String, Given)> = taken;
+        let taken: Vec<(String, RawValue)> = taken;
         taken.into_iter().map(|(_, value)| value).collect()
     }
 
@@ -68,36 +68,36 @@ impl Words {
     }
 }
 
-impl Given {
-    fn of_value(value: &Json) -> Given {
+impl RawValue {
+    fn of_value(value: &Json) -> RawValue {
         match value {
-            Json::String(text) => Given::Letters(text.clone()),
-            other => Given::Value(other.clone()),
+            Json::String(text) => RawValue::Letters(text.clone()),
+            other => RawValue::Value(other.clone()),
         }
     }
 
     /// As it travels over the bus.
     pub fn to_wire(&self) -> Json {
         match self {
-            Given::Letters(text) => Json::String(text.clone()),
-            Given::Value(value) => value.clone(),
+            RawValue::Letters(text) => Json::String(text.clone()),
+            RawValue::Value(value) => value.clone(),
         }
     }
 
     /// As a person would write it.
     pub fn shown(&self) -> String {
         match self {
-            Given::Letters(text) => text.clone(),
-            Given::Value(value) => value.to_string(),
+            RawValue::Letters(text) => text.clone(),
+            RawValue::Value(value) => value.to_string(),
         }
     }
 
     /// As it stands in a state file. A parameter that takes no lists and maps gets none, however the letters look, and a
     /// text gets every letter: its quotes, and what would be a comment.
-    pub fn written(&self, Wanted { text, collects }: Wanted) -> String {
+    pub fn written(&self, ParameterShape { text, collects }: ParameterShape) -> String {
         let letters = match self {
-            Given::Letters(letters) => letters,
-            Given::Value(value) => return written(value),
+            RawValue::Letters(letters) => letters,
+            RawValue::Value(value) => return written(value),
         };
         match parse_value(letters) {
             Some(Json::Array(_) | Json::Object(_)) if collects => letters.clone(),
@@ -116,7 +116,7 @@ fn is_key(key: &str) -> bool {
 }
 
 /// true/yes/1/on, false/no/0/off (C-5); `None` for anything else.
-pub fn truth(given: &Given) -> Option<bool> {
+pub fn truth(given: &RawValue) -> Option<bool> {
     match given.shown().to_ascii_lowercase().as_str() {
         "true" | "yes" | "1" | "on" => Some(true),
         "false" | "no" | "0" | "off" => Some(false),
@@ -125,10 +125,10 @@ pub fn truth(given: &Given) -> Option<bool> {
 }
 
 /// The value for whoever takes any: a YAML scalar or flow collection; what is neither is the text itself (C-12).
-pub fn given_value(given: &Given) -> Json {
+pub fn given_value(given: &RawValue) -> Json {
     match given {
-        Given::Letters(letters) => parse_value(letters).unwrap_or_else(|| Json::String(letters.clone())),
-        Given::Value(value) => value.clone(),
+        RawValue::Letters(letters) => parse_value(letters).unwrap_or_else(|| Json::String(letters.clone())),
+        RawValue::Value(value) => value.clone(),
     }
 }
 
@@ -175,8 +175,8 @@ mod tests {
     use serde_json::json;
     use zester_rule::rule;
 
-    fn letters(text: &str) -> Given {
-        Given::Letters(text.into())
+    fn letters(text: &str) -> RawValue {
+        RawValue::Letters(text.into())
     }
 
     #[test]
@@ -212,9 +212,9 @@ mod tests {
             "lines": ["a\n\tb: c # d", "it's \"so\" {{ x }}"],
         });
         let Json::Object(map) = &values else { panic!() };
-        for (key, given) in Words::of_values(None, &[], map).named {
+        for (key, given) in RawArguments::of_values(None, &[], map).named {
             assert_eq!(
-                yaml(&given.written(Wanted { text: false, collects: true })),
+                yaml(&given.written(ParameterShape { text: false, collects: true })),
                 Ok(values[&key].clone()),
                 "{key}"
             );
@@ -225,18 +225,18 @@ mod tests {
     #[rule("C-15")]
     fn c15_letters_survive_the_bus() {
         for text in ["1.10", "007", "0644", "yes", "0x1F", "[main]", "null", " 5 ", "a\nb", "", "'q'"] {
-            let sent = Words::parse(&["/x".into(), format!("content={text}"), text.into()]);
+            let sent = RawArguments::parse(&["/x".into(), format!("content={text}"), text.into()]);
             let named: Map<String, Json> =
                 sent.named.iter().map(|(key, value)| (key.clone(), value.to_wire())).collect();
-            let more: Vec<Json> = sent.positional[1..].iter().map(Given::to_wire).collect();
-            assert_eq!(Words::of_values(Some("/x"), &more, &named), sent, "{text:?}");
+            let more: Vec<Json> = sent.positional[1..].iter().map(RawValue::to_wire).collect();
+            assert_eq!(RawArguments::of_values(Some("/x"), &more, &named), sent, "{text:?}");
         }
     }
 
     #[test]
     #[rule("C-12")]
     fn c12_the_bare_word_is_the_primary_parameter_and_may_hold_an_equals_sign() {
-        let words = Words::parse(&["/etc/x?a=b".into(), "mode=0644".into()]);
+        let words = RawArguments::parse(&["/etc/x?a=b".into(), "mode=0644".into()]);
         assert_eq!(words.positional, [letters("/etc/x?a=b")]);
         assert_eq!(words.named, [("mode".to_string(), letters("0644"))]);
     }
@@ -252,7 +252,7 @@ mod tests {
         for text in ["Ture", "", "2", "y", "tru"] {
             assert_eq!(truth(&letters(text)), None, "{text}");
         }
-        assert_eq!(truth(&Given::Value(json!(true))), Some(true));
-        assert_eq!(truth(&Given::Value(json!(0))), Some(false));
+        assert_eq!(truth(&RawValue::Value(json!(true))), Some(true));
+        assert_eq!(truth(&RawValue::Value(json!(0))), Some(false));
     }
 }

@@ -34,14 +34,14 @@ pub(super) async fn wait(time: Duration) {
 
 /// When a task began the step that it is in; 0 while it sleeps.
 #[derive(Clone)]
-pub(super) struct Pulse {
+pub(super) struct PollTimer {
     born: Instant,
     step: Arc<AtomicU64>,
 }
 
-impl Pulse {
-    pub(super) fn new() -> Pulse {
-        Pulse { born: Instant::now(), step: Arc::new(AtomicU64::new(0)) }
+impl PollTimer {
+    pub(super) fn new() -> PollTimer {
+        PollTimer { born: Instant::now(), step: Arc::new(AtomicU64::new(0)) }
     }
 
     pub(super) fn hangs(&self) -> bool {
@@ -55,18 +55,18 @@ impl Pulse {
 }
 
 /// A task with a pulse.
-pub(super) struct Watched<T> {
+pub(super) struct TimedTask<T> {
     pub(super) work: BoxFuture<'static, T>,
-    pub(super) pulse: Pulse,
+    pub(super) poll_timer: PollTimer,
 }
 
-impl<T> Future for Watched<T> {
+impl<T> Future for TimedTask<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        self.pulse.step.store(self.pulse.now(), Ordering::Relaxed);
+        self.poll_timer.step.store(self.poll_timer.now(), Ordering::Relaxed);
         let polled = self.work.as_mut().poll(cx);
-        self.pulse.step.store(0, Ordering::Relaxed);
+        self.poll_timer.step.store(0, Ordering::Relaxed);
         polled
     }
 }
