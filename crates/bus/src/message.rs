@@ -79,6 +79,8 @@ pub struct Usage {
     /// How many bytes it may hold; none where it has no limit.
     pub limit: Option<u64>,
     pub consumers: usize,
+    /// The sequence of the last message that it ever took.
+    pub last: Sequence,
 }
 
 impl Usage {

@@ -147,6 +147,11 @@ impl Default for Ttls {
     }
 }
 
+/// The stream of what happens to jobs.
+pub fn job_events() -> Store {
+    Store::stream(JOB_EVENTS, subject::JOB_EVENTS, JOB_EVENTS_BYTES_MAX).age(HISTORY_AGE)
+}
+
 /// Everything that a fleet keeps on the bus.
 pub fn table() -> Vec<Store> {
     table_with(Ttls::default())
@@ -156,7 +161,7 @@ pub fn table() -> Vec<Store> {
 pub fn table_with(ttls: Ttls) -> Vec<Store> {
     let bucket = |name: Bucket, bytes| Store::bucket(name.as_str(), bytes);
     vec![
-        Store::stream(JOB_EVENTS, subject::JOB_EVENTS, JOB_EVENTS_BYTES_MAX).age(HISTORY_AGE),
+        job_events(),
         Store {
             max_messages: Some(EVENTS_MESSAGES_MAX),
             duplicate_window: Some(Duration::from_secs(120)),

@@ -1,5 +1,6 @@
 //! What all parts of one master share.
 
+use crate::catch_up::Losses;
 use crate::heartbeat::Beats;
 use crate::index::Index;
 use crate::job::{Roster, Start};
@@ -7,7 +8,6 @@ use crate::limits::SUSPECTS_MAX;
 use crate::metrics::Metrics;
 use crate::stores::StoreHealth;
 use std::collections::BTreeSet;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -32,9 +32,7 @@ pub struct Core {
     pub suspects: Suspects,
     pub stores: StoreHealth,
     pub beats: Beats,
-    /// How far the stream of job events was when this master last wrote to it; 0 before it did. What came while it was away
-    /// stands behind that.
-    pub stream_at: AtomicU64,
+    pub losses: Arc<Losses>,
 }
 
 impl Core {

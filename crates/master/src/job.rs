@@ -4,8 +4,10 @@ mod asker;
 mod history;
 mod roster;
 mod step;
+mod targets;
 mod task;
 mod tell;
 
 pub use asker::Asker;
 pub use roster::{Handle, Mail, Roster, Start, Unstarted, start};
+pub use step::store_return;

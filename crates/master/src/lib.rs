@@ -4,10 +4,12 @@
 //! keeps the index of peels, one that routes what peels send to the jobs, one that scans for orphans, one that answers
 //! operators.
 
+mod catch_up;
 mod core;
 mod heartbeat;
 pub mod index;
 mod job;
+mod late_returns;
 pub mod limits;
 mod metrics;
 mod reaper;
@@ -17,7 +19,6 @@ mod scan;
 mod services;
 mod start;
 mod stores;
-mod strays;
 
 pub use index::Index;
 pub use run::{Error, NoSettings, SettingsOf, Setup, run};

@@ -64,18 +64,35 @@ pub const SCAN_IN_FLIGHT: usize = 16;
 /// Claims without `active.<jid>` that a scan looks at, because clients asked for them.
 pub const SUSPECTS_MAX: usize = 1_024;
 
-/// Jobs that are looked up at once for returns that nobody here waits for.
-pub const STRAYS_IN_FLIGHT: usize = 512;
-/// Jobs that are looked up in one second: a flood of invented job ids costs no more.
-pub const STRAYS_PER_SECOND: u32 = 200;
-/// Returns that may wait for such a look.
-pub const STRAYS_WAITING: usize = 4_096;
-/// Jobs whose last look is remembered.
-pub const STRAYS_KNOWN: usize = 1_024;
-/// How long a look is good for when the job was over, or was none.
-pub const STRAY_FRESH: Duration = Duration::from_secs(30);
-/// When a job that was not over is looked at again for the same returns.
-pub const STRAY_SECOND_LOOK: Duration = Duration::from_secs(2);
+/// How often the end of the stream is noted, from where it is read again after a loss.
+pub const POSITION_EVERY: Duration = Duration::from_secs(5);
+/// Between two pages that are read again: one loss costs the server at most so many pages a second.
+pub const CATCH_UP_PAUSE: Duration = Duration::from_millis(50);
+
+/// Returns that are taken at once to see whether any is late.
+pub const LATE_BATCH: usize = 512;
+/// Batches of them that are under way at once.
+pub const LATE_BATCHES_IN_FLIGHT: usize = 32;
+/// Returns that all masters together may have taken and not yet acknowledged.
+pub const LATE_UNACKED_MAX: usize = 65_536;
+/// How long one question for late returns waits at the server.
+pub const LATE_WAIT: Duration = Duration::from_secs(5);
+/// How long a batch rests before it is looked at, so that the owners of its jobs have written what they heard.
+pub const LATE_REST: Duration = Duration::from_secs(1);
+/// Jobs and returns that are read at once for one batch.
+pub const LATE_LOOKS_IN_FLIGHT: usize = 64;
+/// Jobs that are read in one second: a flood of invented job ids costs no more.
+pub const LATE_LOOKS_PER_SECOND: u32 = 1_000;
+/// How often a return without a job is met before it is let go.
+pub const LATE_MISSING_LOOKS: u64 = 3;
+/// The longest until a return that needs more is met again.
+pub const LATE_AGAIN_MAX: Duration = Duration::from_secs(30);
+/// Jobs that are over and remembered as such.
+pub const LATE_JOBS_KNOWN: usize = 1_024;
+/// How long they are.
+pub const LATE_JOB_FRESH: Duration = Duration::from_secs(30);
+/// At which try a late return that cannot be stored is told of.
+pub const LATE_WARN_AFTER: u64 = 10;
 
 /// The oldest servers without known holes in JetStream: `(minor, patch)` of version 2. Later minors have none.
 pub const SERVER_FLOOR: [(u64, u64); 2] = [(10, 27), (11, 1)];

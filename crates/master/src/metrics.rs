@@ -19,10 +19,11 @@ pub struct Metrics {
     pub adopted: Counter,
     pub returns_stored: Counter,
     pub late_returns: Counter,
-    /// Returns for jobs that are no concern of this master, or too many to look at.
+    /// Returns that met no job, or one that needed them no more.
     pub stray_returns: Counter,
     pub scan_failures: Counter,
     pub catch_ups: Counter,
+    pub catch_up_pages: Counter,
     /// Events that a job could not take: a mistake of ours.
     pub illegal: Counter,
     finalized: Family<Ended, Counter>,
@@ -45,7 +46,8 @@ pub fn register(core: &Arc<Core>, health: &Health) {
         add("zester_returns_late", "Returns written after their job was over", &metrics.late_returns);
         add("zester_returns_stray", "Returns that were left alone", &metrics.stray_returns);
         add("zester_scan_failures", "Scans for orphans that could not read all", &metrics.scan_failures);
-        add("zester_catch_ups", "Times that a job was read again from the stream", &metrics.catch_ups);
+        add("zester_catch_ups", "Times that the stream was read again after a loss", &metrics.catch_ups);
+        add("zester_catch_up_pages", "Pages that were read again from the stream", &metrics.catch_up_pages);
         add("zester_jobs_illegal", "Events that a job could not take; always 0", &metrics.illegal);
         let ended = metrics.finalized.clone();
         registry.register("zester_jobs_finalized", "Jobs that ended, by status", ended);

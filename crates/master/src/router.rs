@@ -1,12 +1,12 @@
 //! Takes acks, returns and cancels of all jobs, and hands each to its job.
 //!
-//! Three subscriptions stand from the start of a master to its end, so no job ever listens too late. What may have been lost
-//! (a full queue, a lost connection) every job reads again from the stream.
+//! Three subscriptions stand from the start of a master to its end, so no job ever listens too late. The subject says whose a
+//! message is: what belongs to the jobs of other masters is not even opened. What may have been lost (a full queue, a lost
+//! connection) is read again from the stream.
 
 use crate::core::Core;
-use crate::job::Mail;
+use crate::job::{Handle, Mail};
 use crate::limits::{BUS_PAUSE, ROUTER_QUEUE};
-use crate::strays::Strays;
 use std::sync::Arc;
 use tokio::time::sleep;
 use zester_bus::{Delivery, Event, Events, Listen, Message, Subscription};
@@ -19,7 +19,6 @@ pub struct Router {
     returns: Subscription,
     cancels: Subscription,
     events: Events,
-    strays: Strays,
 }
 
 impl Router {
@@ -30,7 +29,6 @@ impl Router {
             returns: subscribe(&core, subject::ALL_RETURNS, &Listen::alone(ROUTER_QUEUE)).await,
             cancels: subscribe(&core, subject::ALL_CANCELS, &Listen::alone(ROUTER_QUEUE)).await,
             events,
-            strays: Strays::new(core.clone()),
             core,
         };
         // Jobs begin once the server has all three.
@@ -58,7 +56,6 @@ impl Router {
                     Some(delivery) => self.ack(delivery),
                     None => return,
                 },
-                () = self.strays.next() => {}
                 delivery = self.returns.next() => match delivery {
                     Some(delivery) => self.returned(delivery),
                     None => return,
@@ -67,13 +64,12 @@ impl Router {
         }
     }
 
-    fn connection(&mut self, event: Event) {
+    fn connection(&self, event: Event) {
         let core = &self.core;
         match event {
             Event::Connected | Event::Reconnected => {
                 core.health.set("bus", State::Up);
-                core.roster.missed();
-                self.strays.catch_up();
+                core.losses.disconnected();
             }
             Event::Disconnected => {
                 core.health.set("bus", State::Down("there is no connection to the bus".into()));
@@ -82,50 +78,49 @@ impl Router {
                 if core.link.bus().info().connected {
                     core.health.set("bus", State::Up);
                 }
-                core.roster.missed();
+                // A lost connection may be among them.
+                core.losses.disconnected();
             }
-            Event::SlowConsumer => core.roster.missed(),
+            Event::SlowConsumer => core.losses.dropped(),
             Event::ServerSaid(words) => tracing::warn!("the server said: {words}"),
             Event::Closed => core.health.set("bus", State::Down("the bus is closed".into())),
         }
     }
 
-    /// None where messages were lost, which every job is told.
-    fn message(&self, delivery: Delivery) -> Option<(Subject, Message)> {
-        let message = self.core.link.delivered(delivery);
-        let Some(message) = message else {
-            self.core.roster.missed();
+    /// A message for a job that has its task here; none for any other, and where messages were lost.
+    fn for_a_job(&self, delivery: Delivery) -> Option<(Handle, Subject, Message)> {
+        let Some(message) = self.core.link.delivered(delivery) else {
+            self.core.losses.dropped();
             return None;
         };
-        Some((self.core.link.subject_of(&message)?, message))
+        let subject = self.core.link.subject_of(&message)?;
+        let jid = match &subject {
+            Subject::JobAck { jid, .. } | Subject::JobReturn { jid, .. } | Subject::JobCancel { jid } => jid,
+            _ => return None,
+        };
+        Some((self.core.roster.get(jid)?, subject, message))
     }
 
-    fn ack(&mut self, delivery: Delivery) {
-        let Some((subject, message)) = self.message(delivery) else { return };
+    fn ack(&self, delivery: Delivery) {
+        let Some((handle, subject, message)) = self.for_a_job(delivery) else { return };
         let Some(opened) = self.core.link.open_addressed::<Ack>(&subject, &message.payload) else { return };
-        let Ack { jid, peel, dispatch_epoch, .. } = opened.message;
-        // An ack for a job of another master is no concern of ours.
-        let _of_another = self.core.roster.leave(&jid, Mail::Ack { peel, dispatch_epoch });
+        let Ack { peel, dispatch_epoch, .. } = opened.message;
+        handle.leave(Mail::Ack { peel, dispatch_epoch });
     }
 
-    fn returned(&mut self, delivery: Delivery) {
-        let Some((subject, message)) = self.message(delivery) else { return };
-        let Some(opened) = self.core.link.open_addressed::<Return>(&subject, &message.payload) else {
-            return;
-        };
-        let jid = opened.message.jid.clone();
-        if let Err(Mail::Return(ret)) = self.core.roster.leave(&jid, Mail::Return(Box::new(opened.message))) {
-            self.strays.take(*ret);
-        }
+    fn returned(&self, delivery: Delivery) {
+        let Some((handle, subject, message)) = self.for_a_job(delivery) else { return };
+        let opened = self.core.link.open_addressed::<Return>(&subject, &message.payload);
+        let Some(opened) = opened else { return };
+        handle.leave(Mail::Return(Box::new(opened.message)));
     }
 
-    fn cancel(&mut self, delivery: Delivery) {
-        let Some((subject, message)) = self.message(delivery) else { return };
-        let Some(opened) = self.core.link.open_addressed::<JobEvent>(&subject, &message.payload) else {
-            return;
-        };
+    fn cancel(&self, delivery: Delivery) {
+        let Some((handle, subject, message)) = self.for_a_job(delivery) else { return };
+        let opened = self.core.link.open_addressed::<JobEvent>(&subject, &message.payload);
+        let Some(opened) = opened else { return };
         if let JobEventKind::Canceled { by, .. } = opened.message.event {
-            let _of_another = self.core.roster.leave(&opened.message.jid, Mail::Cancel { by, answer: None });
+            handle.leave(Mail::Cancel { by, answer: None });
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Start, life and stop of a master.
 
+use crate::catch_up::CatchUp;
 use crate::core::{Core, Suspects};
 use crate::heartbeat::{self, Beats};
 use crate::index::{Index, Keeper};
 use crate::job::{Roster, Start};
+use crate::late_returns::LateReturns;
 use crate::limits::{DETACH_LIMIT, INDEX_POLL, INDEX_WAIT, REQUESTS_END_LIMIT, STARTS_WAITING};
 use crate::metrics::{self, Metrics};
 use crate::reaper::Reaper;
@@ -15,7 +17,6 @@ use crate::stores::{self, StoreHealth};
 use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
@@ -93,7 +94,7 @@ pub async fn run(
         starts,
         detach: CancellationToken::new(),
         suspects: Suspects::default(),
-        stream_at: AtomicU64::new(0),
+        losses: Arc::default(),
     });
     metrics::register(&core, &health);
     let mut master = Master { core, started, actors: JoinSet::new(), jobs: JoinSet::new() };
@@ -117,10 +118,13 @@ impl Master {
         let mut heartbeat = JoinSet::new();
         heartbeat.spawn(heartbeat::run(core.clone(), heartbeat_end.clone()));
         self.actors.spawn(Keeper::new(core.clone()).run());
-        let router = stop.run_until_cancelled(Router::listen(core.clone())).await;
+        let listening = async { (Router::listen(core.clone()).await, CatchUp::begin(core.clone()).await) };
+        let listening = stop.run_until_cancelled(listening).await;
         let mut services = JoinSet::new();
-        if let Some(router) = router {
+        if let Some((router, catch_up)) = listening {
             self.actors.spawn(router.run());
+            self.actors.spawn(catch_up.run());
+            self.actors.spawn(LateReturns::new(core.clone()).run());
             services.spawn(serve(core.clone(), services_end.clone()));
             self.actors.spawn(Scanner::new(core.clone()).run());
             self.actors.spawn(stores::run(core.clone()));

@@ -276,6 +276,7 @@ impl MemoryStore {
             bytes: self.bytes,
             limit: Some(self.config.max_bytes),
             consumers: self.consumers + self.readers.len(),
+            last: self.last,
         }
     }
 }

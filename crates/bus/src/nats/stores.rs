@@ -40,7 +40,13 @@ impl Nats {
         let info: Info = self.api(&format!("STREAM.INFO.{}", store.stream_name()), &json!({})).await?;
         let state = info.state;
         let limit = u64::try_from(info.config.max_bytes).ok().filter(|limit| *limit > 0);
-        Ok(Usage { messages: state.messages, bytes: state.bytes, limit, consumers: state.consumer_count })
+        Ok(Usage {
+            messages: state.messages,
+            bytes: state.bytes,
+            limit,
+            consumers: state.consumer_count,
+            last: state.last_sequence,
+        })
     }
 }
 

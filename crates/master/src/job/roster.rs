@@ -1,14 +1,16 @@
 //! Which jobs have a task here, and how messages reach them.
 //!
-//! Sending never waits. A job whose inbox is full is told that it missed something, and reads it again from the stream.
+//! Sending never waits. What finds a full inbox is read again from the stream.
 
 use super::asker::Asker;
+use super::targets::JobTargets;
 use super::task::Task;
+use crate::catch_up::Losses;
 use crate::core::Core;
 use crate::limits::{JOB_INBOX, JOBS_MAX};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use zester_jobs::{CancelEffect, Owner};
 use zester_wire::{Jid, PeelId, Return};
 
@@ -26,6 +28,8 @@ pub enum Mail {
         answer: Option<oneshot::Sender<CancelEffect>>,
     },
     Connected(PeelId),
+    /// What was sent may be lost.
+    AskAgain,
     /// Its heartbeat ended.
     Gone(PeelId),
     /// A client asks for the same jid.
@@ -36,15 +40,19 @@ pub enum Mail {
 #[derive(Clone)]
 pub struct Handle {
     inbox: mpsc::Sender<Mail>,
-    missed: Arc<Notify>,
-    targets: Arc<HashSet<PeelId>>,
+    losses: Arc<Losses>,
+    targets: Arc<JobTargets>,
 }
 
 impl Handle {
+    pub fn targets(&self) -> &Arc<JobTargets> {
+        &self.targets
+    }
+
     /// Leaves a message; one that finds no room is found again in the stream.
     pub fn leave(&self, mail: Mail) {
         if self.inbox.try_send(mail).is_err() {
-            self.missed.notify_one();
+            self.losses.dropped();
         }
     }
 
@@ -86,17 +94,6 @@ impl Roster {
         self.read().contains_key(jid)
     }
 
-    /// Leaves a message for a job. Gives it back if nobody here has the job.
-    pub fn leave(&self, jid: &Jid, mail: Mail) -> Result<(), Mail> {
-        match self.read().get(jid) {
-            Some(handle) => {
-                handle.leave(mail);
-                Ok(())
-            }
-            None => Err(mail),
-        }
-    }
-
     /// Tells every job that asked this peel that it came (back).
     pub fn connected(&self, peel: &PeelId) {
         for handle in self.read().values().filter(|handle| handle.targets.contains(peel)) {
@@ -111,15 +108,14 @@ impl Roster {
         }
     }
 
-    /// Tells every job that messages may be lost.
-    pub fn missed(&self) {
-        self.read().values().for_each(|handle| handle.missed.notify_one());
+    pub fn handles(&self) -> Vec<Handle> {
+        self.read().values().cloned().collect()
     }
 
     /// The record that stands may name other targets than the request would.
-    pub fn retarget(&self, jid: &Jid, targets: &[PeelId]) {
+    pub fn retarget(&self, jid: &Jid, targets: Arc<JobTargets>) {
         if let Some(handle) = self.write().get_mut(jid) {
-            handle.targets = Arc::new(targets.iter().cloned().collect());
+            handle.targets = targets;
         }
     }
 
@@ -149,8 +145,7 @@ pub async fn start(
     }
     let jid = owner.job().jid.clone();
     let (inbox, mail) = mpsc::channel(JOB_INBOX);
-    let missed = Arc::new(Notify::new());
-    let targets = Arc::new(owner.job().targets.iter().cloned().collect());
+    let targets = Arc::new(JobTargets::new(&owner.job().targets));
     {
         let mut jobs = core.roster.write();
         if jobs.contains_key(&jid) {
@@ -159,9 +154,9 @@ pub async fn start(
         if jobs.len() >= JOBS_MAX {
             return Err(Unstarted::TooMany(asker));
         }
-        jobs.insert(jid.clone(), Handle { inbox, missed: missed.clone(), targets });
+        jobs.insert(jid.clone(), Handle { inbox, losses: core.losses.clone(), targets: targets.clone() });
     }
-    let task = Task::new(core.clone(), owner, adopted, mail, missed, asker);
+    let task = Task::new(core.clone(), owner, adopted, mail, targets, asker);
     match core.starts.send(Start { task }).await {
         Ok(()) => Ok(()),
         Err(unsent) => {

@@ -161,21 +161,32 @@ async fn send(link: &Link, command: &PeelCommand, peels: Vec<PeelId>) -> Vec<Pee
     unsent
 }
 
-/// Stores a return, once (J-9). The first stands.
+/// Stores a return, once (J-9): the first stands. Whether it was this one.
+pub async fn store_return(link: &Link, ret: &Return) -> Result<bool, Error> {
+    let key = Key::Return(ret.jid.clone(), ret.peel.clone());
+    let mut result = link.create(&key, ret).await;
+    if let Err(error) = &result
+        && is_too_large(error)
+        && !ret.answer.is_null()
+    {
+        // Its envelope as a record is larger than it was as a message. What it says matters less than that it is there.
+        tracing::warn!(%key, "a return does not fit into its bucket; only how it ended is kept: {error}");
+        let short = Return { answer: serde_json::Value::Null, truncated: true, ..ret.clone() };
+        result = link.create(&key, &short).await;
+    }
+    match result {
+        Ok(_) => Ok(true),
+        Err(error) if error.is_conflict() => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 pub async fn persist(link: Link, ret: Box<Return>, pause: Duration) -> Event {
     if !pause.is_zero() {
         tokio::time::sleep(pause).await;
     }
-    let key = Key::Return(ret.jid.clone(), ret.peel.clone());
-    match link.create(&key, ret.as_ref()).await {
+    match store_return(&link, &ret).await {
         Ok(_) => Event::Persisted { peel: ret.peel },
-        Err(error) if error.is_conflict() => Event::Persisted { peel: ret.peel },
-        Err(error) if is_too_large(&error) && !ret.answer.is_null() => {
-            // Its envelope as a record is larger than it was as a message. What it says matters less than that it is there.
-            tracing::warn!(%key, "a return does not fit into its bucket; only how it ended is kept: {error}");
-            let short = Return { answer: serde_json::Value::Null, truncated: true, ..*ret };
-            Event::PersistFailed { ret: Box::new(short) }
-        }
         Err(error) => {
             log("store a return", &error);
             Event::PersistFailed { ret }

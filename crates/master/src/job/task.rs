@@ -6,29 +6,28 @@
 use super::asker::Asker;
 use super::roster::Mail;
 use super::step::{Ended, Step, carry_out, mark, persist};
-use super::{history, tell};
+use super::targets::JobTargets;
+use super::tell;
 use crate::core::Core;
-use crate::limits::{ASKERS_MAX, CATCH_UP_AGAIN, FINISH_LIMIT, PERSISTS_IN_FLIGHT, TELLS_WAITING};
+use crate::limits::{ASKERS_MAX, FINISH_LIMIT, PERSISTS_IN_FLIGHT, TELLS_WAITING};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 use zester_jobs::intake::{Verdict, judge};
-use zester_jobs::{CancelEffect, Command, Event, History, Note, Owner, Stage, messages};
-use zester_link::{Anchor, Error};
+use zester_jobs::{CancelEffect, Command, Event, Note, Owner, Stage, messages};
+use zester_link::Anchor;
 use zester_wire::{Jid, Job, JobEvent, Refusal, Return, Subject};
-
-type Reading = BoxFuture<'static, Result<History, Error>>;
 
 pub struct Task {
     core: Arc<Core>,
     owner: Owner,
     anchor: Anchor,
     mail: mpsc::Receiver<Mail>,
-    missed: Arc<Notify>,
+    targets: Arc<JobTargets>,
     /// Clients that wait to hear that the job was accepted.
     askers: Vec<Asker>,
     accepted: bool,
@@ -43,11 +42,8 @@ pub struct Task {
     telling: Option<BoxFuture<'static, ()>>,
     unwritten: VecDeque<(Box<Return>, Duration)>,
     writing: FuturesUnordered<BoxFuture<'static, Event>>,
-    /// When the stream is to be read again, because messages may be lost.
-    catch_up_at: Option<Instant>,
-    /// Whether the stream is read once more after that.
-    catch_up_again: bool,
-    catching_up: Option<Reading>,
+    /// When those are asked again who could not be asked.
+    ask_again_at: Option<Instant>,
     detached: bool,
 }
 
@@ -57,7 +53,7 @@ impl Task {
         owner: Owner,
         adopted: bool,
         mail: mpsc::Receiver<Mail>,
-        missed: Arc<Notify>,
+        targets: Arc<JobTargets>,
         asker: Option<Box<Asker>>,
     ) -> Task {
         Task {
@@ -65,7 +61,7 @@ impl Task {
             core,
             owner,
             mail,
-            missed,
+            targets,
             askers: asker.into_iter().map(|asker| *asker).collect(),
             accepted: false,
             killers: Vec::new(),
@@ -77,9 +73,7 @@ impl Task {
             telling: None,
             unwritten: VecDeque::new(),
             writing: FuturesUnordered::new(),
-            catch_up_at: None,
-            catch_up_again: false,
-            catching_up: None,
+            ask_again_at: None,
             detached: false,
         }
     }
@@ -127,14 +121,9 @@ impl Task {
             }
             () = at(wake) => self.step(Event::Tick).await,
             Some(event) = self.writing.next() => self.wrote(event).await,
-            history = open(&mut self.catching_up) => {
-                self.catching_up = None;
-                self.caught_up(history).await;
-            }
-            () = at(self.catch_up_at), if self.catching_up.is_none() => self.catch_up(),
-            () = self.missed.notified() => {
-                self.catch_up_at = Some(Instant::now());
-                self.catch_up_again = true;
+            () = at(self.ask_again_at) => {
+                self.ask_again_at = None;
+                self.step(Event::AskAgain).await;
             }
             () = open(&mut self.telling) => self.telling = None,
             Some(mail) = self.mail.recv() => self.take(mail).await,
@@ -195,6 +184,7 @@ impl Task {
                 self.killers.extend(answer);
                 self.step(Event::Cancel { by }).await;
             }
+            Mail::AskAgain => self.step(Event::AskAgain).await,
             Mail::Connected(peel) => self.step(Event::Connected { peel }).await,
             Mail::Gone(peel) => self.step(Event::Gone { peel }).await,
             Mail::Asked(asker) => self.asked(*asker).await,
@@ -220,57 +210,25 @@ impl Task {
 
     async fn ended(&mut self, ended: Ended) {
         match ended {
-            Ended::Answer(event) => self.step(event).await,
+            Ended::Answer(event) => {
+                if let Event::Loaded(Ok(returns)) = &event {
+                    returns.iter().for_each(|ret| self.targets.set_stored(&ret.peel));
+                }
+                self.step(event).await;
+            }
             Ended::Sent { unsent } if unsent.is_empty() => {}
             Ended::Sent { .. } => {
-                // They will be asked again, after the stream told whether they have it.
-                self.catch_up_at = Some(Instant::now() + self.core.timing.retry_pause);
+                self.ask_again_at = Some(Instant::now() + self.core.timing.retry_pause);
             }
         }
     }
 
     async fn wrote(&mut self, event: Event) {
-        if matches!(event, Event::Persisted { .. }) {
+        if let Event::Persisted { peel } = &event {
+            self.targets.set_stored(peel);
             self.core.metrics.returns_stored.inc();
         }
         self.step(event).await;
-    }
-
-    /// Reads the stream again, where that can tell anything.
-    fn catch_up(&mut self) {
-        self.catch_up_at = None;
-        let job = self.owner.job();
-        let (link, jid, epoch) = (self.core.link.clone(), job.jid.clone(), job.dispatch_epoch);
-        self.core.metrics.catch_ups.inc();
-        self.catching_up = Some(Box::pin(async move { history::replay(&link, &jid, epoch).await }));
-    }
-
-    /// What was known already changes nothing: the machine ignores what it has.
-    async fn caught_up(&mut self, history: Result<History, Error>) {
-        let Ok(history) = history else {
-            self.catch_up_at = Some(Instant::now() + self.core.timing.retry_pause);
-            return;
-        };
-        let dispatch_epoch = self.owner.job().dispatch_epoch;
-        for peel in history.acks {
-            self.step(Event::Ack { peel, dispatch_epoch }).await;
-        }
-        for ret in history.returns {
-            self.step(Event::Return(Box::new(ret))).await;
-        }
-        if let Some(by) = history.canceled {
-            self.step(Event::Cancel { by }).await;
-        }
-        match self.owner.stage() {
-            // What we sent may be lost like what was sent to us. Peels that have it answer with what they stored.
-            Stage::Watching => self.step(Event::AskAgain).await,
-            // Before that, nothing was sent; and an adopter reads the stream by itself, but perhaps too early.
-            Stage::Done | Stage::Detached | Stage::Lost => self.catch_up_again = false,
-            _ => self.catch_up_again = true,
-        }
-        if std::mem::take(&mut self.catch_up_again) {
-            self.catch_up_at = Some(Instant::now() + CATCH_UP_AGAIN);
-        }
     }
 
     /// Tells the machine, and takes note of what it wants.
@@ -429,7 +387,8 @@ impl Task {
             }
         }
         let job = self.owner.job();
-        core.roster.retarget(&job.jid, &job.targets);
+        self.targets = Arc::new(JobTargets::new(&job.targets));
+        core.roster.retarget(&job.jid, self.targets.clone());
         Some(Event::Begin { absent: core.index.absent(&job.targets) })
     }
 

@@ -8,6 +8,7 @@ mod failover;
 mod fleet;
 mod index;
 mod jobs;
+mod late;
 mod limits;
 mod loss;
 mod operators;

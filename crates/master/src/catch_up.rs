@@ -1,0 +1,218 @@
+//! Reads again from the stream what this master may have missed, once for all its jobs.
+//!
+//! Acks, returns and cancels come by subscriptions, which may drop some and lose all while there is no connection. Every few
+//! seconds the end of the stream is noted, and after a loss the stream is read from the last such place on, page by page and not
+//! faster than so many pages a second. What is read is told apart by its subject, and only what belongs to a job of this master
+//! is opened.
+
+use crate::core::Core;
+use crate::job::Mail;
+use crate::limits::{CATCH_UP_AGAIN, CATCH_UP_PAUSE, POSITION_EVERY};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::Notify;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+use zester_bus::storage::{JOB_EVENTS, job_events};
+use zester_bus::{Kind, Record, Sequence};
+use zester_wire::{Ack, JobEvent, JobEventKind, Return, Subject};
+
+/// Where everybody who noticed a loss says so.
+#[derive(Default)]
+pub struct Losses {
+    noticed: Notify,
+    happened: AtomicBool,
+    /// What this master sent may be lost too.
+    sent_too: AtomicBool,
+}
+
+impl Losses {
+    /// Messages to this master were dropped.
+    pub fn dropped(&self) {
+        self.happened.store(true, Ordering::Relaxed);
+        self.noticed.notify_one();
+    }
+
+    /// There was no connection for a while.
+    pub fn disconnected(&self) {
+        self.sent_too.store(true, Ordering::Relaxed);
+        self.dropped();
+    }
+}
+
+/// How far the stream is known. A server may store a message a moment before it delivers it, so a place counts once the next
+/// has been noted and nothing was lost in between.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Position {
+    known: Sequence,
+    noted: Option<Sequence>,
+}
+
+impl Position {
+    /// The stream ends there, and nothing was lost since the last note.
+    fn note(&mut self, last: Sequence) {
+        // A stream that was made again counts from one.
+        if last < self.known {
+            *self = Position::default();
+        }
+        if let Some(noted) = self.noted.replace(last) {
+            self.known = noted;
+        }
+    }
+
+    fn lost(&mut self) {
+        self.noted = None;
+    }
+
+    /// Everything up to there was read from the stream itself.
+    fn read_to(&mut self, last: Sequence) {
+        *self = Position { known: last, noted: None };
+    }
+}
+
+pub struct CatchUp {
+    core: Arc<Core>,
+    position: Position,
+}
+
+impl CatchUp {
+    /// Notes where the stream ends before this master has jobs.
+    pub async fn begin(core: Arc<Core>) -> CatchUp {
+        let mut position = Position::default();
+        loop {
+            match core.link.bus().usage(&job_events()).await {
+                Ok(usage) => {
+                    position.read_to(usage.last);
+                    return CatchUp { core, position };
+                }
+                Err(error) => tracing::warn!("the stream of job events cannot be read: {error}"),
+            }
+            sleep(core.timing.retry_pause).await;
+        }
+    }
+
+    /// Ends when the bus is closed.
+    pub async fn run(mut self) {
+        let mut notes = interval(POSITION_EVERY);
+        notes.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let core = self.core.clone();
+        loop {
+            tokio::select! {
+                biased;
+                () = core.losses.noticed.notified() => {
+                    if !self.catch_up().await {
+                        return;
+                    }
+                }
+                _ = notes.tick() => self.note().await,
+            }
+        }
+    }
+
+    async fn note(&mut self) {
+        let Ok(usage) = self.core.link.bus().usage(&job_events()).await else { return };
+        // A loss that is noticed meanwhile is handled next, from the place that was known before.
+        if !self.core.losses.happened.load(Ordering::Relaxed) {
+            self.position.note(usage.last);
+        }
+    }
+
+    /// Whether the bus is still open.
+    async fn catch_up(&mut self) -> bool {
+        let losses = &self.core.losses;
+        losses.happened.store(false, Ordering::Relaxed);
+        self.position.lost();
+        if self.core.roster.len() == 0 {
+            losses.sent_too.store(false, Ordering::Relaxed);
+            return true;
+        }
+        self.core.metrics.catch_ups.inc();
+        if !self.read().await {
+            return false;
+        }
+        if self.core.losses.sent_too.swap(false, Ordering::Relaxed) {
+            // Peels that have it answer with what they stored.
+            for handle in self.core.roster.handles() {
+                let _ended = handle.hand(Mail::AskAgain).await;
+            }
+        }
+        // A cluster may store a moment later than it delivers.
+        sleep(CATCH_UP_AGAIN).await;
+        self.read().await
+    }
+
+    async fn read(&mut self) -> bool {
+        let mut last = self.position.known;
+        loop {
+            match self.core.link.bus().replay(JOB_EVENTS, ">", last + 1).await {
+                Ok(page) => {
+                    self.core.metrics.catch_up_pages.inc();
+                    for record in &page.items {
+                        self.hand_over(record).await;
+                    }
+                    last = page.items.last().map_or(last, |record| record.sequence);
+                    self.position.read_to(last);
+                    if page.next.is_none() {
+                        return true;
+                    }
+                    sleep(CATCH_UP_PAUSE).await;
+                }
+                Err(error) if error.kind() == Kind::Closed => return false,
+                Err(error) => {
+                    tracing::debug!("the stream cannot be read again now: {error}");
+                    sleep(self.core.timing.retry_pause).await;
+                }
+            }
+        }
+    }
+
+    /// What is known already changes nothing: a job ignores what it has.
+    async fn hand_over(&self, record: &Record) {
+        let link = &self.core.link;
+        let Ok(subject) = Subject::parse(&record.subject) else { return };
+        let jid = match &subject {
+            Subject::JobAck { jid, .. } | Subject::JobReturn { jid, .. } | Subject::JobCancel { jid } => jid,
+            _ => return,
+        };
+        let Some(handle) = self.core.roster.get(jid) else { return };
+        let mail = match &subject {
+            Subject::JobAck { .. } => link.open_addressed::<Ack>(&subject, &record.payload).map(|opened| {
+                Mail::Ack { peel: opened.message.peel, dispatch_epoch: opened.message.dispatch_epoch }
+            }),
+            Subject::JobReturn { .. } => link
+                .open_addressed::<Return>(&subject, &record.payload)
+                .map(|opened| Mail::Return(Box::new(opened.message))),
+            _ => {
+                let opened = link.open_addressed::<JobEvent>(&subject, &record.payload);
+                opened.and_then(|opened| match opened.message.event {
+                    JobEventKind::Canceled { by, .. } => Some(Mail::Cancel { by, answer: None }),
+                    _ => None,
+                })
+            }
+        };
+        if let Some(mail) = mail {
+            // A job that has ended meanwhile needs it no more.
+            let _ended = handle.hand(mail).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_counts_once_the_next_was_noted_without_a_loss() {
+        let mut position = Position::default();
+        position.note(10);
+        assert_eq!(position.known, 0);
+        position.note(20);
+        assert_eq!(position.known, 10);
+        position.lost();
+        position.note(30);
+        assert_eq!(position.known, 10, "what was lost may stand before the 20 that was noted");
+        position.read_to(30);
+        assert_eq!(position.known, 30);
+        position.note(3);
+        assert_eq!(position.known, 0, "a stream that was made again begins anew");
+    }
+}
