@@ -39,22 +39,22 @@ impl FromStr for Rule {
 
 /// Where a rule stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum RuleStatus {
     Built,
     Bench,
     Later,
 }
 
-impl Standing {
-    const ALL: [(&str, Standing); 3] =
-        [("built", Standing::Built), ("bench", Standing::Bench), ("later", Standing::Later)];
+impl RuleStatus {
+    const ALL: [(&str, RuleStatus); 3] =
+        [("built", RuleStatus::Built), ("bench", RuleStatus::Bench), ("later", RuleStatus::Later)];
 
     fn word(self) -> &'static str {
-        Standing::ALL.iter().find(|(_, standing)| *standing == self).map_or("", |(word, _)| word)
+        RuleStatus::ALL.iter().find(|(_, status)| *status == self).map_or("", |(word, _)| word)
     }
 }
 
-type Table = BTreeMap<Rule, Standing>;
+type Table = BTreeMap<Rule, RuleStatus>;
 
 pub fn check(problems: &mut Vec<String>) {
     let table = match read_table(&tree::read(TABLE)) {
@@ -86,8 +86,8 @@ pub fn print() -> ExitCode {
             }
         }
     }
-    for (rule, standing) in &table {
-        println!("{rule} ({})", standing.word());
+    for (rule, status) in &table {
+        println!("{rule} ({})", status.word());
         for test in shown.get(rule).into_iter().flatten() {
             println!("    {test}");
         }
@@ -116,7 +116,7 @@ fn compare(table: &Table, tests: &[stated::Test], problems: &mut Vec<String>) {
             say(format!("{} has {rule} in its name only; say #[rule(\"{rule}\")]", test.name));
         }
     }
-    for (rule, _) in table.iter().filter(|(_, standing)| **standing == Standing::Built) {
+    for (rule, _) in table.iter().filter(|(_, status)| **status == RuleStatus::Built) {
         if !shown.contains(rule) {
             problems.push(format!("{TABLE}: {rule} is built and no test states it (#[rule(\"{rule}\")])"));
         }
@@ -138,12 +138,12 @@ fn read_table(text: &str) -> Result<Table, String> {
     let mut table = Table::new();
     for (family, lists) in &families {
         for (word, ranges) in lists.as_table().into_iter().flatten() {
-            let standing = Standing::ALL.iter().find(|(known, _)| known == word);
-            let (_, standing) = standing.ok_or_else(|| format!("[{family}] has no list {word:?}"))?;
+            let status = RuleStatus::ALL.iter().find(|(known, _)| known == word);
+            let (_, status) = status.ok_or_else(|| format!("[{family}] has no list {word:?}"))?;
             let ranges = ranges.as_array().ok_or_else(|| format!("{word} of [{family}] is no list"))?;
             for range in ranges {
                 for rule in read_range(range.as_str().unwrap_or_default())? {
-                    if table.insert(rule, *standing).is_some() {
+                    if table.insert(rule, *status).is_some() {
                         return Err(format!("{rule} stands there twice"));
                     }
                 }

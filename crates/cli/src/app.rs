@@ -123,7 +123,7 @@ impl App {
 
     /// Waits for what talks to the bus, or for a signal that nobody listens to.
     pub fn block_on<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        let _attending = self.signals.attend();
+        let _stop = self.signals.stop_orderly();
         self.runtime.block_on(async {
             tokio::select! {
                 biased;
@@ -139,7 +139,7 @@ impl App {
         &self,
         work: impl FnOnce(&LocalHost, &CancellationToken) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Failure> {
-        let _attending = self.signals.attend();
+        let _stop = self.signals.stop_orderly();
         let (local_host, cancel) = (self.local_host.clone(), self.cancel.clone());
         let working = self.runtime.spawn_blocking(move || work(&local_host, &cancel));
         self.runtime.block_on(async {
@@ -227,7 +227,7 @@ impl App {
         let plan = plan.map(Arc::new);
         let view = live::View::new(&self.output, plan.clone(), options.mode, show_output);
         let observer: Arc<live::View> = Arc::new(view);
-        let _attending = self.signals.attend();
+        let _stop = self.signals.stop_orderly();
         let told = observer.clone();
         self.signals.tell_by(Some(Arc::new(move |text: &str| told.notice(text))));
         let ran = self.run_loop(plan.clone(), options.clone(), observer.clone());

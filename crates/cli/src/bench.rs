@@ -8,7 +8,7 @@ mod report;
 use crate::answer::{self, Answer, Failure};
 use crate::app::App;
 use crate::commands::bench::{Peels, Swarm};
-use crate::daemon::{self, Flags, Life};
+use crate::daemon::{self, DaemonContext, Flags};
 use crate::exit::Exit;
 use crate::output::to_stdout;
 use crate::signals;
@@ -94,9 +94,9 @@ pub fn swarm(args: &Swarm, app: &mut App) -> answer::Result {
     let timing = app.config.timing.over_defaults();
     // A line for each of thousands of peels would be the largest part of the work.
     let flags = Flags { health: None, log: Some("warn".into()) };
-    app.block_on(daemon::live(app, &flags, |life: Life| async {
+    app.block_on(daemon::run_daemon(app, &flags, |context: DaemonContext| async {
         let connected = || tracing::info!("all are connected");
-        zester_swarm::run(urls, numbers, timing, connected, life.stop)
+        zester_swarm::run(urls, numbers, timing, connected, context.stop)
             .await
             .map_err(|error| Failure::usage(error.to_string()))
     }))

@@ -33,14 +33,14 @@ pub struct Flags {
 }
 
 /// What a daemon is given to live with.
-pub struct Life {
+pub struct DaemonContext {
     pub health: Arc<Health>,
     /// Fires when it should stop in order.
     pub stop: CancellationToken,
 }
 
 /// Runs a daemon: logs first, then health, then its own work until a signal. A second signal ends it at once.
-pub async fn live<F>(app: &App, flags: &Flags, run: impl FnOnce(Life) -> F) -> answer::Result
+pub async fn run_daemon<F>(app: &App, flags: &Flags, run: impl FnOnce(DaemonContext) -> F) -> answer::Result
 where
     F: Future<Output = Result<(), Failure>>,
 {
@@ -58,7 +58,7 @@ where
         // Served to the very end, so that whoever watches sees the stop too.
         beside.spawn(serving.run(CancellationToken::new()));
     }
-    let running = run(Life { health, stop: stop.clone() });
+    let running = run(DaemonContext { health, stop: stop.clone() });
     tokio::pin!(running);
     loop {
         let exit = tokio::select! {

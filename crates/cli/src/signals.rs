@@ -22,7 +22,7 @@ type Notice = Arc<dyn Fn(&str) + Send + Sync>;
 /// What a signal asks for, and whether asking again means to leave at once. A terminal that closes tells us more than
 /// once without meaning it.
 #[derive(Copy, Clone)]
-struct Heard {
+struct SignalAction {
     exit: Exit,
     insists: bool,
 }
@@ -70,7 +70,7 @@ impl Signals {
         std::thread::Builder::new().name("signals".into()).spawn(move || {
             runtime.block_on(async {
                 loop {
-                    theirs.heard(streams.next().await);
+                    theirs.action(streams.next().await);
                 }
             });
         })?;
@@ -92,9 +92,9 @@ impl Signals {
     }
 
     /// For as long as it is held, somebody ends in order when the token fires.
-    pub fn attend(&self) -> Attending {
+    pub fn stop_orderly(&self) -> OrderlyStop {
         self.shared.attending.fetch_add(1, Ordering::SeqCst);
-        Attending(self.clone())
+        OrderlyStop(self.clone())
     }
 
     /// From now on, until it is dropped, whoever holds it is handed each signal and decides what it means.
@@ -109,8 +109,8 @@ impl Signals {
         *lock(&self.shared.notice) = notice;
     }
 
-    fn heard(&self, heard: Heard) {
-        let Heard { exit, insists } = heard;
+    fn action(&self, action: SignalAction) {
+        let SignalAction { exit, insists } = action;
         let shared = &self.shared;
         let first = shared.code.swap(exit.code(), Ordering::SeqCst) == 0;
         if !first && !insists {
@@ -140,9 +140,9 @@ impl Signals {
 }
 
 /// Held by whoever ends in order when the token fires.
-pub struct Attending(Signals);
+pub struct OrderlyStop(Signals);
 
-impl Drop for Attending {
+impl Drop for OrderlyStop {
     fn drop(&mut self) {
         self.0.shared.attending.fetch_sub(1, Ordering::SeqCst);
     }
@@ -188,7 +188,7 @@ impl Streams {
         })
     }
 
-    async fn next(&mut self) -> Heard {
+    async fn next(&mut self) -> SignalAction {
         let hangup = async {
             match &mut self.hangup {
                 Some(hangup) => hangup.recv().await,
@@ -197,9 +197,9 @@ impl Streams {
         };
         tokio::select! {
             biased;
-            Some(()) = self.terminate.recv() => Heard { exit: Exit::Terminated, insists: true },
-            Some(()) = self.interrupt.recv() => Heard { exit: Exit::Interrupted, insists: true },
-            Some(()) = hangup => Heard { exit: Exit::Terminated, insists: false },
+            Some(()) = self.terminate.recv() => SignalAction { exit: Exit::Terminated, insists: true },
+            Some(()) = self.interrupt.recv() => SignalAction { exit: Exit::Interrupted, insists: true },
+            Some(()) = hangup => SignalAction { exit: Exit::Terminated, insists: false },
             else => std::future::pending().await,
         }
     }

@@ -160,7 +160,7 @@ impl Fleet {
             }
             for child in self.peels.iter_mut().chain(&mut self.master).chain(&mut self.server) {
                 if let Some(how) = child.ended() {
-                    return Err(Failure::usage(child.obituary(&how)));
+                    return Err(Failure::usage(child.exit_message(&how)));
                 }
             }
             if Instant::now() >= end {
@@ -180,12 +180,12 @@ impl Fleet {
             tokio::time::sleep(LOOK_PAUSE).await;
             for child in self.peels.iter_mut().chain(&mut self.master) {
                 if let Some(how) = child.ended() {
-                    app.output.notice(&child.obituary(&how));
+                    app.output.notice(&child.exit_message(&how));
                 }
             }
             let server = self.server.as_mut();
             if let Some((server, how)) = server.and_then(|server| server.ended().map(|how| (server, how))) {
-                return Err(Failure::usage(server.obituary(&how)));
+                return Err(Failure::usage(server.exit_message(&how)));
             }
         }
     }

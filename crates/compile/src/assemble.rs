@@ -6,18 +6,18 @@ use crate::exclude::{self, Excluded};
 use crate::load::{File, Loaded};
 use crate::requisite::{self, Relation, RequisiteTarget};
 use crate::target::{Index, ResolvedTarget};
-use crate::{Inputs, attributes, extend, names, ordered, salt_words};
+use crate::{Inputs, attributes, extend, names, ordered, salt_parameters};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use zester_model::catalog::{Catalog, Kind};
 use zester_model::diagnostic::{Diagnostic, Kind as DiagnosticKind};
+use zester_model::keywords;
 use zester_model::name::StateName;
 use zester_model::node::Node;
 use zester_model::program::{Attributes, Edge, Param, Program, State};
 use zester_model::requisite::EdgeKind;
 use zester_model::source::{Sources, Span};
 use zester_model::suggest::{did_you_mean, nearest};
-use zester_model::words;
 
 /// From so many states on, only a few unknown targets get suggestions: each looks at every name.
 const SUGGEST_FREELY_BELOW: usize = 20_000;
@@ -149,8 +149,8 @@ fn use_others(drafts: &mut [Draft], view: &View<'_>, diagnostics: &mut Diagnosti
         let Some(draft) = drafts.get_mut(to) else { continue };
         let Some(kind) = view.catalog.get(&draft.kind) else { continue };
         for item in source.items {
-            let meant = kind.meaning(&item.key);
-            let own = |old: &Item| kind.meaning(&old.key) == meant;
+            let meant = kind.canonical_name(&item.key);
+            let own = |old: &Item| kind.canonical_name(&old.key) == meant;
             let fits = kind.parameter(&item.key).is_some() && meant != kind.primary
                 || attributes::is_one(&item.key) && &*item.key != "names";
             if fits && !draft.items.iter().any(own) {
@@ -235,7 +235,7 @@ fn sort(
     if parameter.is_none() && !kind.open {
         return Err(unknown_parameter(item, kind));
     }
-    let name = kind.meaning(&item.key);
+    let name = kind.canonical_name(&item.key);
     if let Some(first) = state.params.iter().find(|param| param.name == name) {
         let also = if *item.key == *name { String::new() } else { format!(" (`{}`)", item.key) };
         let message = format!("`{name}`{also} is given twice");
@@ -250,9 +250,9 @@ fn sort(
 fn unknown_parameter(item: &Item, kind: &Kind) -> Diagnostic {
     let own =
         kind.parameters.iter().flat_map(|it| std::iter::once(it.name).chain(it.aliases.iter().copied()));
-    let generic = words::ATTRIBUTES.iter().map(|attribute| attribute.word);
-    let generic = generic.chain(words::REQUISITES.iter().map(|requisite| requisite.word));
-    let hint = salt_words::advice(kind.name, &item.key)
+    let generic = keywords::ATTRIBUTES.iter().map(|attribute| attribute.word);
+    let generic = generic.chain(keywords::REQUISITES.iter().map(|requisite| requisite.word));
+    let hint = salt_parameters::advice(kind.name, &item.key)
         .map(str::to_string)
         .or_else(|| did_you_mean(&item.key, own.clone()))
         .or_else(|| did_you_mean(&item.key, generic));

@@ -5,15 +5,15 @@ use crate::declare::Item;
 use std::time::Duration;
 use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::duration;
+use zester_model::keywords;
 use zester_model::limits;
 use zester_model::node::{Mismatch, Node, Scalar, ScalarType, Value};
 use zester_model::program::{Attributes, FunctionGuard, Retry};
 use zester_model::suggest::did_you_mean;
-use zester_model::words;
 
 /// Whether a key is an attribute.
 pub fn is_one(key: &str) -> bool {
-    words::ATTRIBUTES.iter().any(|attribute| attribute.word == key)
+    keywords::ATTRIBUTES.iter().any(|attribute| attribute.word == key)
 }
 
 pub const ORDER_FIRST: i64 = -1_000_000;
@@ -121,8 +121,8 @@ fn entries_of(value: &Node) -> &[Node] {
 fn command(key: &str, node: &Node) -> Result<String, Diagnostic> {
     match &node.value {
         // `onlyif: true` reads as a truth value, and `true` is a command that says the same.
-        Value::Scalar(Scalar { meaning: ScalarType::Bool(value), .. }) => Ok(value.to_string()),
-        Value::Scalar(scalar) if scalar.meaning != ScalarType::Null && !scalar.text.trim().is_empty() => {
+        Value::Scalar(Scalar { scalar_type: ScalarType::Bool(value), .. }) => Ok(value.to_string()),
+        Value::Scalar(scalar) if scalar.scalar_type != ScalarType::Null && !scalar.text.trim().is_empty() => {
             Ok(scalar.text.to_string())
         }
         Value::Map(_) => {
@@ -138,7 +138,7 @@ fn command(key: &str, node: &Node) -> Result<String, Diagnostic> {
 
 fn order(value: &Node) -> Result<i64, Diagnostic> {
     match &value.value {
-        Value::Scalar(scalar) => match (&*scalar.text, scalar.meaning) {
+        Value::Scalar(scalar) => match (&*scalar.text, scalar.scalar_type) {
             ("first", _) => Some(ORDER_FIRST),
             ("last", _) => Some(ORDER_LAST),
             (_, ScalarType::Int(order)) => Some(order),
@@ -158,7 +158,7 @@ fn retry(value: &Node, attributes: &mut Attributes) -> Result<(), Diagnostic> {
     let mut retry =
         Retry { attempts: limits::RETRY_ATTEMPTS_DEFAULT, interval: limits::RETRY_INTERVAL_DEFAULT };
     let pairs: Vec<&(Node, Node)> = match &value.value {
-        Value::Scalar(Scalar { meaning: ScalarType::Bool(wanted), .. }) => {
+        Value::Scalar(Scalar { scalar_type: ScalarType::Bool(wanted), .. }) => {
             attributes.retry = wanted.then_some(retry);
             return Ok(());
         }

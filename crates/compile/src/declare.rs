@@ -24,7 +24,7 @@ pub struct Item {
 /// Lays items over others: what means the same parameter, by whichever of its names, gives way; requisites are added.
 /// What the new ones say twice among themselves stays, for whoever checks them to report.
 pub fn lay_over(items: &mut Vec<Item>, new: Vec<Item>, kind: Option<&CatalogKind>) {
-    let meant = |item: &Item| kind.map_or(&*item.key, |kind| kind.meaning(&item.key)).to_string();
+    let meant = |item: &Item| kind.map_or(&*item.key, |kind| kind.canonical_name(&item.key)).to_string();
     let replaced: HashSet<String> =
         new.iter().filter(|item| relation(&item.key).is_none()).map(meant).collect();
     items.retain(|old| !replaced.contains(&meant(old)));

@@ -26,7 +26,7 @@ mod position;
 mod reference;
 mod renderer;
 pub mod requisite;
-mod salt_words;
+mod salt_parameters;
 mod settings;
 mod target;
 mod template;

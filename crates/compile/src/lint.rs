@@ -90,12 +90,12 @@ fn scalars(node: &Node, place: &Place<'_>, advice: &mut Vec<Diagnostic>) {
             let mode = ["mode", "umask", "perms"].iter().any(|word| place.name.contains(word));
             let octal =
                 text.len() > 1 && text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
-            if matches!(scalar.meaning, ScalarType::Int(_)) && octal && !mode {
+            if matches!(scalar.scalar_type, ScalarType::Int(_)) && octal && !mode {
                 let message = format!("`{text}` reads as the number {}", text.trim_start_matches('0'));
                 advice.push(advise(node.span, message).hint("put it in quotes if it is a text"));
             }
             let quoted = matches!(letter_at(node.span, place.sources), Some('"' | '\''));
-            if scalar.meaning == ScalarType::Text && sexagesimal(text) && !quoted {
+            if scalar.scalar_type == ScalarType::Text && sexagesimal(text) && !quoted {
                 let message = format!("`{text}` is a number to base 60 for other YAML readers");
                 advice.push(advise(node.span, message).hint("put it in quotes"));
             }

@@ -5,10 +5,10 @@ use crate::diagnostics::Diagnostics;
 use crate::exclude;
 use zester_model::catalog::Catalog;
 use zester_model::diagnostic::{Diagnostic, Kind};
+use zester_model::keywords::MANIFEST_TYPES as TYPES;
 use zester_model::node::{Node, Value};
 use zester_model::source::Span;
 use zester_model::suggest::did_you_mean;
-use zester_model::words::MANIFEST_TYPES as TYPES;
 
 fn wrong(at: Span, message: String) -> Diagnostic {
     Diagnostic::new(Kind::State, message).at(at)

@@ -37,8 +37,9 @@ fn each(
 ) {
     let kind = catalog.get(&draft.kind);
     let primary = kind.map_or("name", |kind| kind.primary);
-    let is_primary =
-        |item: &&Item| &*item.key == "name" || kind.is_some_and(|kind| kind.meaning(&item.key) == primary);
+    let is_primary = |item: &&Item| {
+        &*item.key == "name" || kind.is_some_and(|kind| kind.canonical_name(&item.key) == primary)
+    };
     if let Some(clash) = draft.items.iter().find(is_primary) {
         let message = format!("`{}` and `names` cannot stand together", clash.key);
         diagnostics

@@ -2,15 +2,15 @@
 
 use crate::diagnostics::Diagnostics;
 use zester_model::diagnostic::{Diagnostic, Kind};
+use zester_model::keywords;
 use zester_model::node::{Node, Value};
 use zester_model::source::Span;
-use zester_model::words;
 
-pub use zester_model::words::Relation;
+pub use zester_model::keywords::Relation;
 
 /// What a key means, and whether it is an `_in` form; `None` if it is no requisite.
 pub fn relation(key: &str) -> Option<(Relation, bool)> {
-    words::requisite(key).map(|requisite| (requisite.relation, requisite.inverse))
+    keywords::requisite(key).map(|requisite| (requisite.relation, requisite.inverse))
 }
 
 /// A target as written: with its module or without.

@@ -51,7 +51,7 @@ pub enum ResolvedTarget {
 /// The primary parameter of a draft where it is given and differs from the id.
 pub fn primary<'d>(draft: &'d Draft, catalog: &Catalog) -> Option<&'d str> {
     let kind = catalog.get(&draft.kind)?;
-    let given = draft.items.iter().find(|item| kind.meaning(&item.key) == kind.primary);
+    let given = draft.items.iter().find(|item| kind.canonical_name(&item.key) == kind.primary);
     given.and_then(|item| item.value.as_text())
 }
 

@@ -13,8 +13,8 @@ use std::fmt::Write;
 use tokio_util::sync::CancellationToken;
 use zester_compile::{Ask, Tree};
 use zester_model::catalog::Kind;
+use zester_model::keywords::{ATTRIBUTES, Takes};
 use zester_model::suggest::did_you_mean;
-use zester_model::words::{ATTRIBUTES, Takes};
 
 /// What the one file is called in messages.
 const SHOWN: &str = "command line";

@@ -27,7 +27,7 @@ pub struct DataDir {
 
 impl DataDir {
     pub fn open(root: &Path) -> Result<DataDir, Error> {
-        Way::new(root)?.walk()?;
+        PathWalk::new(root)?.walk()?;
         Ok(DataDir { root: root.to_path_buf() })
     }
 
@@ -69,7 +69,7 @@ pub fn replace_file(path: &Path, content: &[u8]) -> Result<(), Error> {
 }
 
 /// From `/` to a data directory, step by step, links by their own owners.
-struct Way<'a> {
+struct PathWalk<'a> {
     root: &'a Path,
     me: u32,
     at: PathBuf,
@@ -77,11 +77,11 @@ struct Way<'a> {
     links: usize,
 }
 
-impl<'a> Way<'a> {
-    fn new(root: &'a Path) -> Result<Way<'a>, Error> {
+impl<'a> PathWalk<'a> {
+    fn new(root: &'a Path) -> Result<PathWalk<'a>, Error> {
         let whole = std::path::absolute(root).map_err(|error| fail("find", root, error))?;
         let me = rustix::process::geteuid().as_raw();
-        let mut way = Way { root, me, at: PathBuf::from("/"), rest: VecDeque::new(), links: 0 };
+        let mut way = PathWalk { root, me, at: PathBuf::from("/"), rest: VecDeque::new(), links: 0 };
         way.go_on(&whole);
         Ok(way)
     }

@@ -1,4 +1,4 @@
-//! The hands of an apply or a check: guards, checks, applies, each as a task.
+//! What executes an apply or a check: guards, checks, applies, each as a task.
 //!
 //! In check mode the resources look through an overlay, so that what an earlier state would create counts as there
 //! (S-30), and nothing they are given can write.
@@ -48,7 +48,7 @@ pub struct StateExecutor {
     pub due: Mutex<HashMap<NodeId, Due>>,
     /// In check mode: states whose last `check_cmd` did not pass. An apply asks its journal.
     pub unconfirmed: BTreeSet<String>,
-    /// In check mode: whose effects nobody can foresee.
+    /// In check mode: whose effects nobody can predict.
     pub unknowns: Unknowns,
 }
 
@@ -79,7 +79,7 @@ impl Executor for StateExecutor {
         })
     }
 
-    /// A watcher that ran is owed nothing any more (S-39).
+    /// A watcher that ran has no pending refresh any more (S-39).
     fn ended(&self, run: &Run, node: NodeId, outcome: Outcome) {
         let Some(journal) = &self.journal else { return };
         self.forget_check_cmd(journal, node, outcome);
@@ -232,7 +232,7 @@ impl StateExecutor {
             Err(fault) => return self.failed_check(node, fault),
         };
         match &self.overlay {
-            Some(overlay) => self.rehearse(node, bound.as_ref(), &due, overlay),
+            Some(overlay) => self.predict(node, bound.as_ref(), &due, overlay),
             None => {
                 self.due.lock().unwrap_or_else(PoisonError::into_inner).insert(node, due);
                 Report::plain(Ok(true))
@@ -241,7 +241,7 @@ impl StateExecutor {
     }
 
     /// Makes what would be done visible to the later checks of a dry run, and says it.
-    fn rehearse(&self, node: NodeId, bound: &dyn Bound, due: &Due, overlay: &Overlay) -> Report {
+    fn predict(&self, node: NodeId, bound: &dyn Bound, due: &Due, overlay: &Overlay) -> Report {
         let explanation = match due {
             Due::Confirmation => check_cmd::explain(false),
             Due::Drift(found) => {

@@ -14,13 +14,13 @@ use zester_model::suggest::did_you_mean;
 #[derive(Debug)]
 pub struct Dropped {
     pub state: String,
-    /// The refresh that it was owed.
+    /// Its pending refresh.
     pub refresh: Option<PendingRefresh>,
     /// It was listed as not in place, because its `check_cmd` did not pass.
     pub unconfirmed: bool,
 }
 
-/// Drops what is owed to each of these states and that it is not in place, or nothing if one of them is not listed.
+/// Drops the pending refresh of each of these states and that it is not in place, or nothing if one of them is not listed.
 pub async fn forget(
     data_dir: &DataDir,
     states: &[String],
@@ -30,7 +30,7 @@ pub async fn forget(
     let asked = "status --forget".to_string();
     // No run of its own: it has no id.
     let note = Note { run_id: String::new(), mode: Mode::Apply, asked, pid: std::process::id(), started_at };
-    // A run under way may be about to give it, or to owe it.
+    // A run under way may be about to run it, or to add it.
     let lock = RunLock::take(data_dir, &note, true, cancel, |_| {}).await?;
     if let Some(killed) = lock.killed.clone() {
         crate::history::add_killed(data_dir, killed)?;
@@ -48,7 +48,7 @@ fn drop_all(data_dir: &DataDir, states: &[String]) -> Result<Vec<Dropped>, Error
         let hint = did_you_mean(state, pending.keys().chain(&unconfirmed).map(String::as_str));
         let hint = hint.unwrap_or("`zester status` lists what is pending".into());
         return Err(Error::other(format!(
-            "{state} is neither owed a refresh nor listed as not in place; {hint}"
+            "{state} has no pending refresh and is not listed as not in place; {hint}"
         )));
     }
     let mut dropped = Vec::new();
@@ -82,7 +82,10 @@ mod tests {
             runtime.block_on(super::forget(&dir, &states, &never))
         };
         let wrong = forget(&["cmd.run:old", "cmd.run:kep"]).unwrap_err().to_string();
-        assert!(wrong.contains("cmd.run:kep is neither owed") && wrong.contains("`cmd.run:kept`"), "{wrong}");
+        assert!(
+            wrong.contains("cmd.run:kep has no pending refresh") && wrong.contains("`cmd.run:kept`"),
+            "{wrong}"
+        );
         assert_eq!(forget(&["cmd.run:old"]).unwrap()[0].state, "cmd.run:old");
         let left: Vec<String> = Journal::open(&dir, "r2").unwrap().pending().into_keys().collect();
         assert_eq!(left, ["cmd.run:kept"]);

@@ -4,7 +4,7 @@
 //! journal/000017-2hPx….open   records of a run that is under way, or was cut off
 //! journal/000016-2hPw….log    records of a run that ended by itself
 //! journal/objects/<sha256>    before-images, and the graphs of runs
-//! journal/pending             refreshes that are still owed (S-39)
+//! journal/pending             pending refreshes (S-39)
 //! journal/unconfirmed         states whose last `check_cmd` did not pass (S-43)
 //! ```
 //!
@@ -45,10 +45,10 @@ use zester_engine::Graph;
 use zester_model::limits;
 use zester_resources::resource::BlobStore;
 
-/// Who is owed a refresh, and why.
+/// Whose refresh is pending, and why.
 pub type PendingRefreshes = BTreeMap<String, PendingRefresh>;
 
-/// A refresh that one state is owed by the change of another.
+/// A refresh of one state that is pending because another changed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RefreshCause {
     pub watcher: String,
@@ -173,12 +173,12 @@ impl Journal {
         log::mark_reverted(&self.disk, undo)
     }
 
-    /// The refreshes that earlier runs still owe.
+    /// The refreshes that earlier runs left pending.
     pub fn pending(&self) -> PendingRefreshes {
         self.lock().pending.all().clone()
     }
 
-    /// The watcher got to run, or need not: nothing is owed to it any more. Whether something was.
+    /// The watcher got to run, or need not: nothing is pending for it any more. Whether something was.
     pub fn refreshed(&self, watcher: &str) -> Result<bool, Error> {
         let mut inner = self.lock();
         let pending = inner.pending.clear(watcher);
@@ -188,7 +188,7 @@ impl Journal {
         Ok(pending)
     }
 
-    /// Takes debts on before what they are for comes about. Returns those that were not owed before, for
+    /// Notes pending refreshes before their cause comes about. Returns those that were not pending before, for
     /// [`Journal::withdraw`].
     pub fn add_pending(&self, causes: Vec<RefreshCause>) -> Result<Vec<RefreshCause>, Error> {
         let mut inner = self.lock();
@@ -206,7 +206,7 @@ impl Journal {
         Ok(new)
     }
 
-    /// Takes debts back whose cause did not come about.
+    /// Withdraws pending refreshes whose cause did not come about.
     pub fn withdraw<'a>(&self, causes: impl IntoIterator<Item = &'a RefreshCause>) -> Result<(), Error> {
         let mut inner = self.lock();
         let mut dirty = false;
@@ -216,7 +216,7 @@ impl Journal {
         if dirty { inner.pending.save(&self.disk) } else { Ok(()) }
     }
 
-    /// Gives a debt to others.
+    /// Moves a pending refresh to others.
     pub fn transfer(&self, watcher: &str, successors: &[String]) -> Result<(), Error> {
         let mut inner = self.lock();
         match inner.pending.transfer(watcher, successors) {
@@ -225,8 +225,8 @@ impl Journal {
         }
     }
 
-    /// Ends the run by itself: what is settled and what it still owes is noted, its log is closed. If the first cannot be
-    /// done the log stays open, and the next run reads from it who is owed.
+    /// Ends the run by itself: what is cleared and what is still pending is noted, its log is closed. If the first cannot be
+    /// done the log stays open, and the next run reads from it what is pending.
     pub fn finish(
         &self,
         cleared: impl IntoIterator<Item = String>,
@@ -361,7 +361,7 @@ pub fn is_undoable(data_dir: &DataDir, run_id: &str) -> Result<bool, Error> {
     log.map_or(Ok(false), |log| Ok(!log.undos()?.is_empty()))
 }
 
-/// The states of the runs that a debt comes from; `None` where that cannot be told any more.
+/// The states of the runs that a pending refresh comes from; `None` where that cannot be told any more.
 pub fn states_beside(blobs: &FileBlobStore, refresh: &PendingRefresh) -> Option<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     for graph in &refresh.graphs {

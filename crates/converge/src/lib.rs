@@ -1,6 +1,6 @@
 //! A run on this machine: compile, bind, graph, drive, journal, report.
 //!
-//! This crate joins the pure halves (compiler, engine) with the hands (resources, host). It is what `zester apply` and,
+//! This crate joins the pure halves (compiler, engine) with what acts (resources, host). It is what `zester apply` and,
 //! later, every peel run states with. [`plan`] turns what was asked for into states that can run; [`run_loop`] carries the
 //! commands of the engine's machine out and its events back; [`journal`] makes both survive a crash.
 

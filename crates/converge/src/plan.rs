@@ -76,7 +76,7 @@ impl Plan {
         format!("{} of {}", self.asked, root.display())
     }
 
-    /// Some of the states, with the requisites between them; all of them are owed a refresh.
+    /// Some of the states, with the requisites between them; all of them with a pending refresh.
     pub fn refreshing(&self, kept: &BTreeSet<usize>) -> Result<Plan, Error> {
         let place: BTreeMap<usize, usize> = kept.iter().enumerate().map(|(new, old)| (*old, new)).collect();
         let among = |state: &State| State {
@@ -107,7 +107,7 @@ impl Plan {
         })
     }
 
-    /// Who watches a state. Those outside of a part are owed their refresh as well.
+    /// Who watches a state. Those outside of a part get their refresh as well.
     pub fn watchers(&self, node: NodeId) -> Vec<String> {
         let (graph, node) = match &self.part_of {
             Some((whole, places)) => (whole, places.get(node.index()).copied()),
@@ -121,7 +121,7 @@ impl Plan {
         self.program.states.get(index)
     }
 
-    /// The graph of this run, with what earlier runs still owe.
+    /// The graph of this run, with what earlier runs left pending.
     pub fn graph_with_pending(&self, pending: &PendingRefreshes) -> Result<Arc<Graph>, Error> {
         if pending.is_empty() {
             return Ok(self.graph.clone());

@@ -1,4 +1,4 @@
-//! Refreshes between runs (S-39) and after a revert (S-59): who is owed one, who inherits a debt, who is settled.
+//! Refreshes between runs (S-39) and after a revert (S-59): which are pending, which move to a renamed watcher, which are cleared.
 
 use crate::journal::{PendingRefresh, PendingRefreshes, RefreshCause};
 use crate::plan::Plan;
@@ -10,7 +10,7 @@ use zester_engine::{Force, Graph, NodeId};
 use zester_model::outcome::{SkipReason, StateResult};
 use zester_model::requisite::EdgeKind;
 
-/// A debt whose watcher this plan does not hold any more, though it is asked for the same as the run that made the debt,
+/// A pending refresh whose watcher this plan does not hold any more, though it is asked for the same as the run that left it,
 /// and which of its states the watcher is now.
 pub struct HandOver {
     pub watcher: String,
@@ -20,13 +20,13 @@ pub struct HandOver {
 impl HandOver {
     pub fn words(&self) -> String {
         let HandOver { watcher, successors } = self;
-        format!("{watcher} is gone; the refresh that was owed to it goes to {}", successors.join(", "))
+        format!("{watcher} is gone; its pending refresh goes to {}", successors.join(", "))
     }
 }
 
-/// Who inherits what in a run of this plan; `pending` is changed to say so. Heirs watch all that the watcher is owed for, and
+/// Who takes what over in a run of this plan; `pending` is changed to say so. Successors watch all that the refresh is pending for, and
 /// were not there beside it (`beside` tells who was): it was renamed. Where there is none it may be in another file by
-/// now, so its debt stays.
+/// now, so its refresh stays pending.
 pub fn hand_over(
     plan: &Plan,
     pending: &mut PendingRefreshes,
@@ -64,7 +64,7 @@ pub fn hand_over(
     handed_over
 }
 
-/// Who is still owed a refresh, and by the change of what. Debts of earlier runs are on disk already.
+/// Whose refresh is still pending, and by the change of what. Those of earlier runs are on disk already.
 pub fn pending(ended_loop: &LoopEnd) -> Vec<(String, Vec<String>)> {
     let graph = ended_loop.run.graph();
     let name = |node: NodeId| graph.name(node).to_string();
@@ -79,7 +79,7 @@ pub fn pending(ended_loop: &LoopEnd) -> Vec<(String, Vec<String>)> {
         .collect()
 }
 
-/// Who came with a debt and owes nothing any more: it ran, or a condition of its own said that it need not.
+/// Whose refresh was pending and is not any more: it ran, or a condition of its own said that it need not.
 pub fn cleared(ended_loop: &LoopEnd, pending: &PendingRefreshes) -> Vec<String> {
     let graph = ended_loop.run.graph();
     let nodes = graph.ranked().iter().filter(|node| pending.contains_key(graph.name(**node).as_str()));
@@ -118,7 +118,7 @@ impl Refreshes {
     }
 
     /// The actions of the plan that can be run now, by their index: nothing that they need has failed, and their own
-    /// conditions are met. What else is due stays owed.
+    /// conditions are met. What else is due stays pending.
     pub fn runnable(&self, plan: &Plan, results: &HashMap<&str, &StateResult>) -> BTreeSet<usize> {
         let ready = |at: &usize| {
             let (Some(state), Some(bound)) = (plan.program.states.get(*at), plan.bound.get(*at)) else {

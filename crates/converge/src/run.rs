@@ -230,9 +230,9 @@ struct RunEnd {
     canceled: bool,
     /// Somebody hangs and may still be at work.
     given_up: bool,
-    /// Watchers that are owed nothing any more.
+    /// Watchers with no pending refresh any more.
     cleared: Vec<String>,
-    /// Watchers that are owed a refresh, and by the change of what.
+    /// Watchers whose refresh is pending, and by the change of what.
     pending: Vec<(String, Vec<String>)>,
     /// What went wrong beside the states.
     troubles: Vec<String>,
@@ -250,7 +250,7 @@ impl RunContext<'_> {
     async fn apply(&self, plan: Arc<Plan>, journal: Option<Arc<Journal>>) -> Result<RunEnd, Error> {
         let (mut pending, unconfirmed, blobs) = match &journal {
             Some(journal) => (journal.pending(), Default::default(), Some(journal.blobs().clone())),
-            // A dry run shows what is owed and what is not in place, without taking the lock.
+            // A dry run shows what is pending and what is not in place, without taking the lock.
             None => {
                 let data_dir = DataDir::existing(&self.options.data_dir)?;
                 let pending_work = data_dir.as_ref().map(PendingWork::read).transpose()?.unwrap_or_default();
@@ -320,7 +320,7 @@ impl RunContext<'_> {
             (None, Some(run)) => Selection::of_run(&journal, run, options.force)?,
             (None, None) => return Err(Error::other("there is nothing to revert")),
         };
-        // Owed before it is done, as everywhere: a revert that is killed has told nobody.
+        // Noted as pending before it is done, as everywhere: a revert that is killed has told nobody.
         let causes = selection.causes();
         let taken_on = journal.add_pending(causes.clone())?;
         let executor = Arc::new(RevertExecutor {
@@ -361,7 +361,7 @@ impl RunContext<'_> {
         Ok(ran)
     }
 
-    /// Runs the actions that watch what a revert changed (S-59), and those that watch them; tells who is still owed.
+    /// Runs the actions that watch what a revert changed (S-59), and those that watch them; says whose refresh is still pending.
     async fn refresh(
         &self,
         ran: &mut RunEnd,
@@ -382,7 +382,7 @@ impl RunContext<'_> {
         for (watcher, changed) in refreshes.left() {
             let because = changed.join(", ");
             self.observer.notice(&format!(
-                "{watcher} is owed a refresh, because {because} changed; the next run that holds it gives it"
+                "{watcher} has a pending refresh, because {because} changed; the next run that holds it runs it"
             ));
             ran.pending.push((watcher, changed));
         }

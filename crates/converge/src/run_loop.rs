@@ -1,4 +1,4 @@
-//! The loop between the engine's machine and the hands: commands out, events in, results collected.
+//! The loop between the engine's state machine and the executor: commands out, events in, results collected.
 //!
 //! Nothing is decided here. The machine says what to do, [`Executor`] do it as tasks, and what they report becomes the next
 //! event and a part of that state's result.
@@ -40,7 +40,7 @@ impl Report {
 /// Carries out one command of the machine for one node.
 pub trait Executor: Send + Sync + 'static {
     fn execute(self: Arc<Self>, command: Command) -> BoxFuture<'static, Report>;
-    /// A node ended: the place to settle what depends on it.
+    /// A node ended: the place to clear what depends on it.
     fn ended(&self, run: &Run, node: NodeId, outcome: Outcome);
 }
 
@@ -56,8 +56,8 @@ pub trait Observer: Send + Sync {
 }
 
 /// Nobody watches.
-pub struct Quiet;
-impl Observer for Quiet {}
+pub struct NoObserver;
+impl Observer for NoObserver {}
 
 /// What the loop leaves behind.
 pub struct LoopEnd {
@@ -112,8 +112,9 @@ pub async fn run_to_end(
     let threads = tokio::runtime::Handle::current().metrics().num_workers();
     let mut told: Option<Instant> = None;
     let mut look_again = hung::LOOKED_AT_EVERY;
-    let illegal =
-        |error: zester_engine::Illegal| crate::Error::other(format!("the run is confused: {error}"));
+    let illegal = |error: zester_engine::IllegalTransition| {
+        crate::Error::other(format!("the run is confused: {error}"))
+    };
     let commands = run.step(Event::Start).map_err(illegal)?;
     this.execute(&run, commands);
     while !run.is_finished() {
@@ -386,7 +387,7 @@ mod tests {
         .unwrap();
         let run = Run::new(Arc::new(graph), Mode::Apply, 8);
         let cancel = CancellationToken::new();
-        let ended_loop = run_to_end(run, Arc::new(Buggy), &Quiet, &cancel).await.unwrap();
+        let ended_loop = run_to_end(run, Arc::new(Buggy), &NoObserver, &cancel).await.unwrap();
         let of = |id: &str| {
             let name = format!("test.nop:{id}");
             ended_loop.states.iter().find(|state| state.name == name).cloned().unwrap()
@@ -410,7 +411,8 @@ mod tests {
     #[rule("S-33", "S-43")]
     async fn s43_where_a_module_panicked_nobody_knows_what_it_did_and_its_watcher_is_owed() {
         let run = Run::new(watched(), Mode::Apply, 8);
-        let ended_loop = run_to_end(run, Arc::new(Buggy), &Quiet, &CancellationToken::new()).await.unwrap();
+        let ended_loop =
+            run_to_end(run, Arc::new(Buggy), &NoObserver, &CancellationToken::new()).await.unwrap();
         assert_eq!(ended_loop.states[0].details["touched"], true);
         assert_eq!(ended_loop.run.pending_refreshes(), [NodeId(1)]);
     }
@@ -445,7 +447,7 @@ mod tests {
         let until = std::sync::Mutex::new(Some(until));
         let executor = Arc::new(Hanging { begun: cancel.clone(), until });
         let run = Run::new(watched(), Mode::Apply, 8);
-        let ended_loop = run_to_end(run, executor, &Quiet, &cancel).await.unwrap();
+        let ended_loop = run_to_end(run, executor, &NoObserver, &cancel).await.unwrap();
         drop(over);
         assert_eq!(ended_loop.states[0].details["uninterruptible"], true);
         assert_eq!(ended_loop.states[0].details["touched"], true);

@@ -19,7 +19,7 @@ use zester_converge::local_host::LocalHost;
 use zester_converge::lock::{Note, RunLock};
 use zester_converge::plan::Plan;
 use zester_converge::run::{self, Options};
-use zester_converge::run_loop::Quiet;
+use zester_converge::run_loop::NoObserver;
 use zester_model::outcome::{Mode, RunResult};
 use zester_rule::rule;
 
@@ -77,7 +77,7 @@ impl Scratch {
             force: false,
             run: None,
         };
-        run::run(Some(Arc::new(plan)), &options, &self.local_host, Arc::new(Quiet), &self.cancel).await
+        run::run(Some(Arc::new(plan)), &options, &self.local_host, Arc::new(NoObserver), &self.cancel).await
     }
 
     fn data_dir(&self) -> DataDir {

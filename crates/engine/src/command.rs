@@ -56,7 +56,7 @@ pub enum Event {
 pub enum Force {
     /// These watched targets changed.
     Watch { changed: Vec<NodeId> },
-    /// An earlier run owes it a refresh (S-39).
+    /// A refresh from an earlier run is pending (S-39).
     PendingRefresh,
     /// This target of its prereq would change.
     Prereq { target: NodeId },
@@ -107,13 +107,13 @@ pub enum Command {
 
 /// An event that the run cannot take in its state. The run is as it was before.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Illegal {
+pub struct IllegalTransition {
     pub state: &'static str,
     pub event: &'static str,
     pub node: Option<NodeId>,
 }
 
-impl fmt::Display for Illegal {
+impl fmt::Display for IllegalTransition {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.node {
             Some(node) => write!(out, "event {} while state #{} is {}", self.event, node.0, self.state),
@@ -122,7 +122,7 @@ impl fmt::Display for Illegal {
     }
 }
 
-impl std::error::Error for Illegal {}
+impl std::error::Error for IllegalTransition {}
 
 impl Event {
     /// Which node it speaks of.

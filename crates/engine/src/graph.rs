@@ -35,7 +35,7 @@ pub struct NodeSpec {
     /// Runs only if one of these would change. The `require` that this puts on each of them is an edge of theirs,
     /// made by the compiler (S-11); that it waits for what they wait for is seen to here (S-15).
     pub prereq: Vec<usize>,
-    /// An earlier run owes it a refresh (S-39).
+    /// A refresh from an earlier run is pending (S-39).
     pub refresh_pending: bool,
 }
 

@@ -20,7 +20,7 @@ mod run;
 mod verdict;
 mod waits;
 
-pub use command::{Command, Event, Failed, Force, Illegal};
+pub use command::{Command, Event, Failed, Force, IllegalTransition};
 pub use cycle::Cycle;
 pub use graph::{BuildError, Edge, Graph, NodeId, NodeSpec};
 pub use outcome::Outcome;

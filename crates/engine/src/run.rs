@@ -12,7 +12,7 @@
 //! other, so every target of a node has ended when the node is judged. A node that waits for its next try keeps its place
 //! among the `concurrency` nodes in flight: with one place, states run strictly one after the other.
 
-use crate::command::{Command, Event, Failed, Force, Illegal};
+use crate::command::{Command, Event, Failed, Force, IllegalTransition};
 use crate::gate::{Gate, Next};
 use crate::graph::{Graph, NodeId};
 use crate::outcome::Outcome;
@@ -131,7 +131,7 @@ impl Run {
     }
 
     /// The only place that decides. This `match` lists every legal transition; anything else changes nothing.
-    pub fn step(&mut self, event: Event) -> Result<Vec<Command>, Illegal> {
+    pub fn step(&mut self, event: Event) -> Result<Vec<Command>, IllegalTransition> {
         let mut out = Vec::new();
         match (self.met_by(&event), event) {
             (State::Run(Stage::Fresh), Event::Start) => self.stage = Stage::Running,
@@ -160,7 +160,11 @@ impl Run {
             // The timer rang while the cancellation that ended the wait was on its way.
             (State::Node(Phase::Ended(Outcome::Interrupted { .. })), Event::Waited { .. }) => {}
             (state, event) => {
-                return Err(Illegal { state: state.name(), event: event.name(), node: event.node() });
+                return Err(IllegalTransition {
+                    state: state.name(),
+                    event: event.name(),
+                    node: event.node(),
+                });
             }
         }
         self.advance(&mut out);
@@ -201,7 +205,7 @@ impl Run {
         self.nodes.get(node.index()).map_or(0, |progress| progress.attempts)
     }
 
-    /// Why a node acts whatever its check finds. A change of what it watches says more than an old debt, and that more
+    /// Why a node acts whatever its check finds. A change of what it watches says more than an old pending refresh, and that more
     /// than a gate.
     pub fn forced(&self, node: NodeId) -> Option<Force> {
         if self.mode == Mode::Revert || !self.graph.contains(node) {
@@ -224,8 +228,8 @@ impl Run {
 
     /// The nodes that must be refreshed by a later run (S-39), as things stand: they watch a node that changed, or failed
     /// after it had touched something (S-43), or came with a refresh pending, and have not run to a successful end. A
-    /// condition that was evaluated and not met (guard, `onchanges`, `onfail`, `prereq`) settles the debt, for the state
-    /// itself said that it need not run. Check and revert neither make nor settle debts.
+    /// condition that was evaluated and not met (guard, `onchanges`, `onfail`, `prereq`) clears the pending refresh, for the state
+    /// itself said that it need not run. Check and revert neither add nor clear pending refreshes.
     pub fn pending_refreshes(&self) -> Vec<NodeId> {
         self.graph.ranked().iter().copied().filter(|node| self.has_pending_refresh(*node)).collect()
     }

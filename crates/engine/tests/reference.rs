@@ -244,7 +244,7 @@ impl Reference<'_> {
         false
     }
 
-    /// S-14: a changed watched target, a debt of an earlier run, or a prereq forces.
+    /// S-14: a changed watched target, a pending refresh of an earlier run, or a prereq forces.
     fn forced(&mut self, node: usize) -> Option<Force> {
         let mut changed = self.targets(node, EdgeKind::Watch);
         changed.extend(self.targets(node, EdgeKind::WatchAny));

@@ -1,4 +1,4 @@
-//! Whole runs: modes, guards, gates, retries, failhard, cancellation, debts, concurrency.
+//! Whole runs: modes, guards, gates, retries, failhard, cancellation, pending refreshes, concurrency.
 
 #![allow(
     clippy::unwrap_used,
@@ -386,7 +386,7 @@ fn s39_who_watches_a_change_and_did_not_get_to_run_is_owed_a_refresh() {
     assert_eq!(watchers, ids(&[2, 3, 4, 5, 6]));
     for mode in [Mode::Check, Mode::Revert] {
         let pending = play(nodes.clone(), mode).run.pending_refreshes();
-        assert_eq!(pending.len(), 2, "{mode:?} neither makes nor settles debts");
+        assert_eq!(pending.len(), 2, "{mode:?} neither adds nor clears pending refreshes");
     }
 }
 

@@ -78,7 +78,7 @@ pub struct Group {
     pub gid: u32,
 }
 
-/// What a rehearsal knows about a package before any package manager does.
+/// What a dry run knows about a package before any package manager does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PredictedPackage {
     /// Would be installed, with its version where that is known.
@@ -167,7 +167,7 @@ pub trait HostRead: Send + Sync {
     fn may(&self, _path: &Path, _act: Act) -> Result<(), Fault> {
         Ok(())
     }
-    /// The version of a package that an earlier state of a rehearsal would install; the real machine foresees
+    /// The version of a package that an earlier state of a dry run would install; the real machine predicts
     /// nothing.
     fn predicted_package(&self, _name: &str) -> Option<PredictedPackage> {
         None

@@ -5,7 +5,7 @@
 //! through [`Processes`], the questions of a check through [`Query`], which can start nothing else.
 //!
 //! Four hosts implement the files half: [`real::Real`] is this machine; [`overlay::Overlay`] keeps writes in
-//! memory above any other host, which serves a rehearsal (S-30) and the tests alike; [`faulty::Faulty`] makes
+//! memory above any other host, which serves a dry run (S-30) and the tests alike; [`faulty::Faulty`] makes
 //! one chosen call fail; [`ChangeTracker`] remembers whether anything was changed through it.
 
 mod accounts;

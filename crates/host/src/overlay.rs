@@ -1,6 +1,6 @@
 //! A host whose writes stay in memory, above any other host.
 //!
-//! It serves two ends with one implementation. In a rehearsal it lies above the real machine and collects
+//! It serves two ends with one implementation. In a dry run it lies over the real machine and collects
 //! what the states would do, so that what an earlier state would create counts as there (S-30). In tests it
 //! lies above [`EmptyHost`] and is a whole machine of its own, with [`Overlay::snapshot`] to compare before and
 //! after.
@@ -338,9 +338,9 @@ impl HostRead for Overlay {
         self.lower.me()
     }
 
-    /// What an earlier state of the rehearsal would make or change is ours by then.
+    /// What an earlier state of the dry run would make or change is ours by then.
     fn may(&self, path: &Path, act: Act) -> Result<(), Fault> {
-        // Whom we may give things to does not depend on what is foreseen.
+        // Whom we may give things to does not depend on what is predicted.
         if self.untouched() || matches!(act, Act::New(_)) {
             return self.lower.may(path, act);
         }

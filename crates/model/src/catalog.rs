@@ -49,7 +49,7 @@ impl Kind {
     }
 
     /// The own name of the parameter that a key means, whichever of its names was written; any other key means itself.
-    pub fn meaning<'k>(&self, key: &'k str) -> &'k str {
+    pub fn canonical_name<'k>(&self, key: &'k str) -> &'k str {
         self.parameter(key).map_or(key, |parameter| parameter.name)
     }
 }

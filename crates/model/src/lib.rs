@@ -6,6 +6,7 @@
 pub mod catalog;
 pub mod diagnostic;
 pub mod duration;
+pub mod keywords;
 pub mod limits;
 pub mod name;
 pub mod node;
@@ -15,4 +16,3 @@ pub mod requisite;
 pub mod source;
 pub mod suggest;
 pub mod target;
-pub mod words;

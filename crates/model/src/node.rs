@@ -24,7 +24,7 @@ pub enum ScalarType {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scalar {
     pub text: Arc<str>,
-    pub meaning: ScalarType,
+    pub scalar_type: ScalarType,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -44,11 +44,11 @@ pub struct Node {
 
 impl Node {
     pub fn text(span: Span, text: impl Into<Arc<str>>) -> Node {
-        Node { span, value: Value::Scalar(Scalar { text: text.into(), meaning: ScalarType::Text }) }
+        Node { span, value: Value::Scalar(Scalar { text: text.into(), scalar_type: ScalarType::Text }) }
     }
 
     pub fn null(span: Span) -> Node {
-        Node { span, value: Value::Scalar(Scalar { text: "".into(), meaning: ScalarType::Null }) }
+        Node { span, value: Value::Scalar(Scalar { text: "".into(), scalar_type: ScalarType::Null }) }
     }
 
     pub fn list(span: Span, items: Vec<Node>) -> Node {
@@ -60,13 +60,13 @@ impl Node {
     }
 
     pub fn is_null(&self) -> bool {
-        matches!(&self.value, Value::Scalar(scalar) if scalar.meaning == ScalarType::Null)
+        matches!(&self.value, Value::Scalar(scalar) if scalar.scalar_type == ScalarType::Null)
     }
 
     /// The letters of a scalar that is not null.
     pub fn as_text(&self) -> Option<&str> {
         match &self.value {
-            Value::Scalar(scalar) if scalar.meaning != ScalarType::Null => Some(&scalar.text),
+            Value::Scalar(scalar) if scalar.scalar_type != ScalarType::Null => Some(&scalar.text),
             _ => None,
         }
     }
@@ -90,7 +90,7 @@ impl Node {
         match &self.value {
             Value::List(_) => "a list".into(),
             Value::Map(_) => "a map".into(),
-            Value::Scalar(scalar) => match scalar.meaning {
+            Value::Scalar(scalar) => match scalar.scalar_type {
                 ScalarType::Null => "nothing".into(),
                 ScalarType::Bool(_) => format!("`{}`", scalar.text),
                 ScalarType::Int(_) | ScalarType::Float(_) => format!("the number {}", scalar.text),
@@ -109,7 +109,7 @@ impl Node {
                     .map(|(key, value)| (key.as_text().unwrap_or_default().to_string(), value.to_json()))
                     .collect(),
             ),
-            Value::Scalar(scalar) => match scalar.meaning {
+            Value::Scalar(scalar) => match scalar.scalar_type {
                 ScalarType::Null => Json::Null,
                 ScalarType::Bool(value) => value.into(),
                 ScalarType::Int(value) => value.into(),
@@ -122,15 +122,15 @@ impl Node {
     /// A node that stands for a JSON value, all of it at one place.
     pub fn from_json(span: Span, json: &serde_json::Value) -> Node {
         use serde_json::Value as Json;
-        let scalar = |text: String, meaning| Value::Scalar(Scalar { text: text.into(), meaning });
+        let scalar = |text: String, scalar_type| Value::Scalar(Scalar { text: text.into(), scalar_type });
         let value = match json {
             Json::Null => return Node::null(span),
             Json::Bool(value) => scalar(value.to_string(), ScalarType::Bool(*value)),
             Json::Number(number) => {
-                let meaning = number.as_i64().map(ScalarType::Int);
+                let scalar_type = number.as_i64().map(ScalarType::Int);
                 scalar(
                     number.to_string(),
-                    meaning.unwrap_or(ScalarType::Float(number.as_f64().unwrap_or(f64::NAN))),
+                    scalar_type.unwrap_or(ScalarType::Float(number.as_f64().unwrap_or(f64::NAN))),
                 )
             }
             Json::String(text) => scalar(text.clone(), ScalarType::Text),
@@ -236,7 +236,7 @@ impl<'de> Deserializer<'de> for &'de Node {
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
         let read = match &self.value {
-            Value::Scalar(scalar) => match scalar.meaning {
+            Value::Scalar(scalar) => match scalar.scalar_type {
                 ScalarType::Null => visitor.visit_unit(),
                 ScalarType::Bool(value) => visitor.visit_bool(value),
                 ScalarType::Int(value) => visitor.visit_i64(value),
@@ -251,8 +251,8 @@ impl<'de> Deserializer<'de> for &'de Node {
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
         let value = match &self.value {
-            Value::Scalar(Scalar { meaning: ScalarType::Bool(value), .. }) => Some(*value),
-            Value::Scalar(Scalar { text, meaning: ScalarType::Text }) => {
+            Value::Scalar(Scalar { scalar_type: ScalarType::Bool(value), .. }) => Some(*value),
+            Value::Scalar(Scalar { text, scalar_type: ScalarType::Text }) => {
                 match text.to_ascii_lowercase().as_str() {
                     "true" | "yes" | "on" => Some(true),
                     "false" | "no" | "off" => Some(false),
@@ -269,8 +269,8 @@ impl<'de> Deserializer<'de> for &'de Node {
 
     fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
         let value = match &self.value {
-            Value::Scalar(Scalar { meaning: ScalarType::Int(value), .. }) => Some(*value),
-            Value::Scalar(Scalar { text, meaning: ScalarType::Text }) => text.trim().parse().ok(),
+            Value::Scalar(Scalar { scalar_type: ScalarType::Int(value), .. }) => Some(*value),
+            Value::Scalar(Scalar { text, scalar_type: ScalarType::Text }) => text.trim().parse().ok(),
             _ => None,
         };
         match value {
@@ -281,8 +281,8 @@ impl<'de> Deserializer<'de> for &'de Node {
 
     fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
         let value = match &self.value {
-            Value::Scalar(Scalar { meaning: ScalarType::Int(value), .. }) => Some(*value as f64),
-            Value::Scalar(Scalar { meaning: ScalarType::Float(value), .. }) => Some(*value),
+            Value::Scalar(Scalar { scalar_type: ScalarType::Int(value), .. }) => Some(*value as f64),
+            Value::Scalar(Scalar { scalar_type: ScalarType::Float(value), .. }) => Some(*value),
             _ => None,
         };
         match value {

@@ -68,7 +68,7 @@ impl StateResult {
         !self.error.is_empty()
     }
 
-    /// A dry run could not foresee what it would do (S-44).
+    /// A dry run could not predict what it would do (S-44).
     pub fn unknown(&self) -> bool {
         self.details.get("unknown").is_some_and(|unknown| *unknown == serde_json::Value::Bool(true))
     }

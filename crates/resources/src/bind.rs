@@ -101,7 +101,7 @@ fn prepared<R: Resource>(params: &[Param], diagnostics: &mut Vec<Diagnostic>) ->
 fn joined(node: &Node) -> Option<Node> {
     let lines: Option<Vec<&str>> = node.as_list()?.iter().map(Node::as_text).collect();
     let text: String = lines?.iter().flat_map(|line| [line, "\n"]).collect();
-    let value = Value::Scalar(Scalar { text: text.into(), meaning: ScalarType::Text });
+    let value = Value::Scalar(Scalar { text: text.into(), scalar_type: ScalarType::Text });
     Some(Node { span: node.span, value })
 }
 

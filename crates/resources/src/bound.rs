@@ -43,7 +43,7 @@ pub trait Bound: Send + Sync {
     fn undoable(&self) -> bool;
     /// Whether its `check_cmd` passes before the change instead of after it.
     fn check_cmd_first(&self) -> bool;
-    /// Whether acting has effects that nobody can foresee in full.
+    /// Whether acting has effects that nobody can predict in full.
     fn unpredictable(&self) -> bool;
     fn check<'a>(&'a self, cx: &'a Checking<'a>) -> BoxFuture<'a, Result<Option<Drift>, Fault>>;
     fn explain(&self, drift: &Drift, done: bool) -> Explanation;

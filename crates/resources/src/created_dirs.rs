@@ -17,6 +17,9 @@ pub(crate) struct CreatedDir {
     pub(crate) gid: u32,
 }
 
+/// Top first.
+pub(crate) type CreatedDirs = Vec<CreatedDir>;
+
 /// The missing parents of a path, top first. Without `makedirs` a missing parent is a fault.
 pub(crate) fn missing_parents(
     host: &dyn HostRead,
@@ -24,7 +27,7 @@ pub(crate) fn missing_parents(
     makedirs: bool,
     mode: u32,
     owner: Owner,
-) -> Result<Vec<CreatedDir>, Fault> {
+) -> Result<CreatedDirs, Fault> {
     let mut missing = Vec::new();
     for parent in path.ancestors().skip(1) {
         match host.stat_followed(parent)? {
@@ -56,7 +59,7 @@ pub(crate) fn missing_parents(
 
 /// Makes what is still missing, and returns that: another state of the same level may have been faster, and then
 /// the directory is its own to remove.
-pub(crate) fn make_all(host: &dyn HostWrite, missing: &[CreatedDir]) -> Result<Vec<CreatedDir>, Fault> {
+pub(crate) fn make_all(host: &dyn HostWrite, missing: &[CreatedDir]) -> Result<CreatedDirs, Fault> {
     let mut made = Vec::new();
     for directory in missing {
         let owner = Owner { uid: directory.uid, gid: directory.gid };
@@ -68,11 +71,11 @@ pub(crate) fn make_all(host: &dyn HostWrite, missing: &[CreatedDir]) -> Result<V
 }
 
 /// The record of what was really done, where some of the directories were made by others meanwhile; `None` where
-/// all is as it was foretold.
+/// all is as it was predicted.
 pub(crate) fn undo_of<D: Serialize>(
     missing: &[CreatedDir],
-    made: Vec<CreatedDir>,
-    done: impl FnOnce(Vec<CreatedDir>) -> D,
+    made: CreatedDirs,
+    done: impl FnOnce(CreatedDirs) -> D,
 ) -> Option<serde_json::Value> {
     if made.len() == missing.len() {
         return None;

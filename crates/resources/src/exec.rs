@@ -186,7 +186,7 @@ impl Exec {
         processes.run(launch, cx.output(self.logoutput), cx.cancel).await
     }
 
-    /// What the command promises to create counts as there for later states of a rehearsal.
+    /// What the command promises to create counts as there for later states of a dry run.
     fn predict(&self, overlay: &Overlay) -> Result<(), Fault> {
         let mode = 0o644;
         for path in self.creates() {

@@ -2,7 +2,8 @@
 
 use crate::claims::Claims;
 use crate::params::Absolute;
-use crate::path_state::{PathChange, PathState, unrestored};
+use crate::path_change::{PathChange, unrestored};
+use crate::path_state::PathState;
 use crate::resource::{Applying, BlobStore, Change, Checking, Explanation, Invalid, Resource, Reverting};
 use crate::tree;
 use schemars::JsonSchema;

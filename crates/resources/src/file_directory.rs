@@ -1,10 +1,11 @@
 //! `file.directory`: a directory with the mode and owner that the state says.
 
 use crate::claims::Claims;
-use crate::created_dirs::{self, CreatedDir};
+use crate::created_dirs::{self, CreatedDirs};
 use crate::ownership;
 use crate::params::{Absolute, Mode};
-use crate::path_state::{PathChange, PathState, set_attributes, unrestored};
+use crate::path_change::{PathChange, set_attributes, unrestored};
+use crate::path_state::PathState;
 use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting};
 use crate::tree;
 use schemars::JsonSchema;
@@ -59,7 +60,7 @@ pub struct Drift {
     steps: Vec<PathChange>,
     /// Parent directories that are made first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    made: Vec<CreatedDir>,
+    made: CreatedDirs,
     /// Somebody else made the directory while we were about to; it is theirs to remove.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     joined: bool,

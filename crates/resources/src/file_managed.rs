@@ -4,10 +4,11 @@ mod candidate_check;
 mod content;
 
 use crate::claims::Claims;
-use crate::created_dirs::{self, CreatedDir};
+use crate::created_dirs::{self, CreatedDirs};
 use crate::ownership;
 use crate::params::{Absolute, Mode};
-use crate::path_state::{PathChange, PathState, changed_meanwhile, set_attributes};
+use crate::path_change::{PathChange, set_attributes};
+use crate::path_state::{PathState, changed_meanwhile};
 use crate::resource::{Applying, BlobStore, Change, Checking, Explanation, Invalid, Resource, Reverting};
 use crate::{diff, shell_words, tree};
 use schemars::JsonSchema;
@@ -117,7 +118,7 @@ pub struct Drift {
     backup: Option<PathChange>,
     /// Parent directories that are made first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    made: Vec<CreatedDir>,
+    made: CreatedDirs,
     /// What is to be written; `None` where only attributes change.
     #[serde(skip)]
     content: Option<Vec<u8>>,
@@ -256,9 +257,9 @@ impl Managed {
         diff::of_content(path, before, after)
     }
 
-    /// Acts on the drift; the same for the machine and for a rehearsal.
+    /// Acts on the drift; the same for the machine and for a dry run.
     /// Returns the directories that it made on the way.
-    fn act(&self, drift: &Drift, host: &dyn HostWrite) -> Result<Vec<CreatedDir>, Fault> {
+    fn act(&self, drift: &Drift, host: &dyn HostWrite) -> Result<CreatedDirs, Fault> {
         let made = created_dirs::make_all(host, &drift.made)?;
         let PathChange { path, before, after, .. } = &drift.step;
         let PathState::File { mode, uid, gid, .. } = after else { return Ok(made) };

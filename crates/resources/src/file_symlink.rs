@@ -1,10 +1,11 @@
 //! `file.symlink`: a symbolic link that points where the state says.
 
 use crate::claims::Claims;
-use crate::created_dirs::{self, CreatedDir};
+use crate::created_dirs::{self, CreatedDirs};
 use crate::ownership;
 use crate::params::{Absolute, Mode};
-use crate::path_state::{PathChange, PathState};
+use crate::path_change::PathChange;
+use crate::path_state::PathState;
 use crate::resource::{Applying, BlobStore, Change, Checking, Explanation, Invalid, Resource, Reverting};
 use crate::tree;
 use schemars::JsonSchema;
@@ -41,7 +42,7 @@ pub struct Drift {
     #[serde(flatten)]
     step: PathChange,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    made: Vec<CreatedDir>,
+    made: CreatedDirs,
 }
 
 impl Symlink {
@@ -100,7 +101,7 @@ impl Symlink {
     }
 
     /// Acts, and returns the directories that it made on the way.
-    fn act(drift: &Drift, host: &dyn HostWrite) -> Result<Vec<CreatedDir>, Fault> {
+    fn act(drift: &Drift, host: &dyn HostWrite) -> Result<CreatedDirs, Fault> {
         let made = created_dirs::make_all(host, &drift.made)?;
         let PathChange { path, before, after, .. } = &drift.step;
         let PathState::Link { target, uid, gid } = after else { return Ok(made) };

@@ -1,9 +1,10 @@
 //! `file.host`: a file that exists, with the times that the state says.
 
 use crate::claims::Claims;
-use crate::created_dirs::{self, CreatedDir};
+use crate::created_dirs::{self, CreatedDirs};
 use crate::params::{Absolute, Mode};
-use crate::path_state::{PathChange, PathState};
+use crate::path_change::PathChange;
+use crate::path_state::PathState;
 use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting};
 use crate::tree;
 use schemars::JsonSchema;
@@ -49,7 +50,7 @@ pub struct Drift {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     times: Option<(Times, Times)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    made: Vec<CreatedDir>,
+    made: CreatedDirs,
 }
 
 fn nanos(seconds: f64) -> i64 {
@@ -112,7 +113,7 @@ impl Touched {
     }
 
     /// Acts, and returns the directories that it made on the way.
-    fn act(drift: &Drift, host: &dyn HostWrite) -> Result<Vec<CreatedDir>, Fault> {
+    fn act(drift: &Drift, host: &dyn HostWrite) -> Result<CreatedDirs, Fault> {
         let made = created_dirs::make_all(host, &drift.made)?;
         let PathChange { path, before, after, .. } = &drift.step;
         if *before == PathState::Absent

@@ -5,7 +5,7 @@
 //!
 //! - check writes nothing;
 //! - after check and apply, check is clean, and a second apply would have nothing to do;
-//! - a rehearsal's overlay ends up as the machine does;
+//! - the overlay of a dry run ends up as the machine does;
 //! - revert brings back bytes, modes and owners, and a second revert changes nothing;
 //! - revert of an intent that never happened changes nothing;
 //! - every single host call made to fail ends in a fault and leaves each file whole, and so does dying at any
@@ -121,7 +121,7 @@ pub fn furnish(host: &Arc<Overlay>, things: &str) -> Arc<dyn Processes> {
     Arc::new(Scripted::new())
 }
 
-/// A vault in memory.
+/// A blob store in memory.
 #[derive(Default)]
 pub struct MemoryBlobStore(Mutex<HashMap<String, Vec<u8>>>);
 
@@ -134,7 +134,7 @@ impl BlobStore for MemoryBlobStore {
 
     fn fetch(&self, name: &str) -> Result<Vec<u8>, Fault> {
         let kept = self.0.lock().expect("no panic holds it").get(name).cloned();
-        kept.ok_or_else(|| Fault::new(FaultKind::NotFound, format!("the vault holds no {name}")))
+        kept.ok_or_else(|| Fault::new(FaultKind::NotFound, format!("the blob store holds no {name}")))
     }
 }
 
@@ -170,7 +170,7 @@ struct Machine {
     blobs: MemoryBlobStore,
 }
 
-/// What became of check, preserve and apply on a host that may fail.
+/// What became of check, save_before_image and apply on a host that may fail.
 enum Went {
     Clean,
     Applied(Change, Json),
@@ -331,23 +331,23 @@ async fn dry_run_is_true(case: &Case) {
     let below = Arc::clone(&machine.files);
     let overlay = Overlay::over(below);
     let before = machine.snapshot();
-    bound.predict(&drift, &overlay).unwrap_or_else(|fault| panic!("{}: foresee failed: {fault}", case.kind));
-    assert_eq!(machine.snapshot(), before, "{}: a rehearsal wrote to the machine", case.kind);
+    bound.predict(&drift, &overlay).unwrap_or_else(|fault| panic!("{}: predict failed: {fault}", case.kind));
+    assert_eq!(machine.snapshot(), before, "{}: a dry run wrote to the machine", case.kind);
     let clean = machine.check(&*bound, &overlay, &*machine.processes).await;
-    assert!(matches!(clean, Ok(None)), "{}: check is not clean after its rehearsal", case.kind);
-    let rehearsed = overlay.snapshot().expect("a machine in memory can be read");
+    assert!(matches!(clean, Ok(None)), "{}: check is not clean after its dry run", case.kind);
+    let predicted = overlay.snapshot().expect("a machine in memory can be read");
     let applied = matches!(machine.run_well(&*bound).await, Went::Applied(..));
     assert!(applied, "{}: apply did not succeed", case.kind);
-    let words = "the rehearsal did not end up as the machine did";
+    let words = "the dry run did not end up as the machine did";
     assert_eq!(
-        without_status_file(rehearsed),
+        without_status_file(predicted),
         without_status_file(machine.snapshot()),
         "{}: {words}",
         case.kind
     );
 }
 
-/// What a package manager writes down by itself; a rehearsal notes packages by name instead.
+/// What a package manager writes down by itself; a dry run notes packages by name instead.
 fn without_status_file(mut snapshot: Snapshot) -> Snapshot {
     snapshot.retain(|path, _| !path.starts_with("/var/lib/dpkg"));
     snapshot

@@ -16,6 +16,7 @@ mod created_dirs;
 mod diff;
 mod ownership;
 mod params;
+mod path_change;
 mod path_state;
 mod path_text;
 mod pkg;

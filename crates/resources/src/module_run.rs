@@ -180,7 +180,7 @@ fn below(call: &Param, id: Option<&Param>) -> Result<Vec<Param>, Vec<Diagnostic>
         params.push(Param::new(key.as_text().unwrap_or_default(), key.span, value.clone()));
     }
     if let (Some(kind), Some(id)) = (crate::catalog::catalog().get(&call.name), id)
-        && !params.iter().any(|param| kind.meaning(&param.name) == kind.primary)
+        && !params.iter().any(|param| kind.canonical_name(&param.name) == kind.primary)
     {
         params.push(Param::new(kind.primary, id.key, id.value.clone()));
     }

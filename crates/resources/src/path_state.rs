@@ -1,23 +1,12 @@
-//! What stands at a path: recorded before a change, and compared before it is undone.
-//!
-//! A step of an undo record says what stood there before and what was left there. That is enough to tell four
-//! things apart: the change never happened (killed before it), it happened, it stopped half-way (owner set,
-//! mode not yet), or somebody else has been here since.
+//! What is at a path: recorded before a change, and compared before it is undone.
 
 use crate::path_text;
-use crate::resource::{BlobStore, Reverting};
-use crate::tree;
+use crate::resource::BlobStore;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zester_host::digest::sha256_hex;
-use zester_host::{
-    BeforeImage, Body, Fault, FaultKind, FileKind, HostRead, HostWrite, Lost, Meta, Owner, Special, Xattrs,
-};
+use zester_host::{Fault, FaultKind, FileKind, HostRead, Meta, Owner, Special, Xattrs};
 use zester_model::limits::FILE_BYTES_MAX;
-use zester_model::outcome::Details;
-
-/// Paths that one sentence names.
-const NAMED_MAX: usize = 5;
 
 /// One thing in the file system, without its children.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +18,7 @@ pub(crate) enum PathState {
         mode: u32,
         uid: u32,
         gid: u32,
-        /// The name of its content in the vault, once it was kept there.
+        /// The name of its content in the blob store, once it was kept there.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kept: Option<String>,
     },
@@ -57,18 +46,6 @@ pub(crate) enum PathState {
         uid: u32,
         gid: u32,
     },
-}
-
-/// What a journal record knows of one path.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct PathChange {
-    #[serde(with = "path_text")]
-    pub(crate) path: PathBuf,
-    pub(crate) before: PathState,
-    pub(crate) after: PathState,
-    /// Extended attributes of what stood there, where it goes or gets other content.
-    #[serde(default, skip_serializing_if = "Xattrs::is_empty")]
-    pub(crate) xattrs: Xattrs,
 }
 
 impl PathState {
@@ -152,7 +129,7 @@ impl PathState {
     }
 
     /// What a revert leaves when it cannot put the access list back, or was killed before it did.
-    fn without_list(&self, xattrs: &Xattrs) -> PathState {
+    pub(crate) fn without_list(&self, xattrs: &Xattrs) -> PathState {
         let mut closed = self.clone();
         if let PathState::File { mode, .. }
         | PathState::Directory { mode, .. }
@@ -166,7 +143,7 @@ impl PathState {
 
     /// Sort and content are those of one of the two, and so is every attribute: a change that stopped
     /// half-way.
-    fn is_between(&self, before: &PathState, after: &PathState) -> bool {
+    pub(crate) fn is_between(&self, before: &PathState, after: &PathState) -> bool {
         let core = |left: &PathState, right: &PathState| match (left, right) {
             (PathState::File { sha256: left, .. }, PathState::File { sha256: right, .. }) => left == right,
             (PathState::Directory { .. }, PathState::Directory { .. }) => true,
@@ -189,7 +166,7 @@ impl PathState {
             })
     }
 
-    /// Puts the content of a file into the vault, if it is still the content that was seen.
+    /// Puts the content of a file into the blob store, if it is still the content that was seen.
     pub(crate) fn keep(
         &mut self,
         path: &Path,
@@ -205,7 +182,7 @@ impl PathState {
         Ok(())
     }
 
-    fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         match self {
             PathState::Absent => "nothing".to_string(),
             PathState::File { sha256, mode, uid, gid, .. } => {
@@ -226,255 +203,7 @@ impl PathState {
     }
 }
 
-impl PathChange {
-    pub(crate) fn new(path: PathBuf, before: PathState, after: PathState) -> PathChange {
-        PathChange { path, before, after, xattrs: Xattrs::default() }
-    }
-
-    /// Looks for extended attributes too.
-    pub(crate) fn with_xattrs(mut self, host: &dyn HostRead) -> Result<PathChange, Fault> {
-        if self.before != PathState::Absent && self.before.restorable() {
-            self.xattrs = host.xattrs(&self.path)?;
-        }
-        Ok(self)
-    }
-
-    /// What no revert can bring back, in a sentence.
-    pub(crate) fn unrestorable(&self) -> Option<String> {
-        let path = self.path.display();
-        if !self.before.restorable() {
-            return Some(format!("no revert can bring back {path}: it is a socket\n"));
-        }
-        let names: Vec<&str> = self.xattrs.unkept().collect();
-        (!names.is_empty())
-            .then(|| format!("no revert can bring back {} of {path}: it cannot be kept\n", names.join(", ")))
-    }
-
-    /// Brings back what stood there. `Ok(None)`: it does already. Touches nothing that somebody changed
-    /// since, but by force.
-    pub(crate) fn revert(&self, cx: &Reverting<'_>) -> Result<Option<String>, Fault> {
-        self.at_current_path(cx)?.revert_here(cx)
-    }
-
-    /// The same step, at the place that its path leads to now.
-    pub(crate) fn at_current_path(&self, cx: &Reverting<'_>) -> Result<PathChange, Fault> {
-        Ok(PathChange { path: tree::resolve_again(cx.host, &self.path)?, ..self.clone() })
-    }
-
-    /// Undoes it at the very path of the record, through no link: what lies inside a tree was reached through none.
-    pub(crate) fn revert_here(&self, cx: &Reverting<'_>) -> Result<Option<String>, Fault> {
-        cx.host.sweep(&self.path)?;
-        let now = match self.before {
-            PathState::Attributes { .. } => PathState::at_attributes(cx.host, &self.path)?,
-            _ => PathState::at(cx.host, &self.path)?,
-        };
-        if now.same(&self.before) && self.lacking(cx.host)?.is_empty() {
-            return Ok(None);
-        }
-        let ours = now.same(&self.after)
-            || now.is_between(&self.before, &self.after)
-            || now.same(&self.before.without_list(&self.xattrs));
-        if !ours && !cx.force {
-            let path = self.path.display();
-            let message = format!(
-                "{path} was changed since: it was left as {}, now it is {}",
-                self.after.words(),
-                now.words()
-            );
-            return Err(Fault::new(FaultKind::ChangedSince, message).hint("`--force` overwrites it"));
-        }
-        let lost = self.restore(&now, cx)?;
-        let path = self.path.display();
-        if !lost.is_empty() {
-            let names: Vec<&str> = lost.keys().map(String::as_str).collect();
-            if cx.force {
-                return Ok(Some(format!("restored {path} without its {}", names.join(", "))));
-            }
-            let closed = self.xattrs.has_access_list() && !self.xattrs.list_in_force(&lost);
-            let closed = if closed { "; it is closed to its group" } else { "" };
-            let whys: Vec<String> = lost.iter().map(|(name, why)| format!("{name} ({why})")).collect();
-            let message = format!("restored {path}, but not its {}{closed}", whys.join(", "));
-            return Err(Fault::new(FaultKind::Unsupported, message).hint("`--force` gives it up"));
-        }
-        Ok(Some(if self.before == PathState::Absent {
-            format!("removed {path}")
-        } else {
-            format!("restored {path}")
-        }))
-    }
-
-    /// The same for what was there before and only got another owner or mode. What is gone since has none to get back,
-    /// and force gives it up.
-    pub(crate) fn revert_attributes(&self, cx: &Reverting<'_>) -> Result<Option<String>, Fault> {
-        let now = PathState::at_attributes(cx.host, &self.path)?;
-        if std::mem::discriminant(&now) == std::mem::discriminant(&self.before) {
-            return self.revert_here(cx);
-        }
-        let path = self.path.display();
-        match (cx.force, &now) {
-            (true, _) => Ok(Some(format!("gave up {path}: it is {} now", now.words()))),
-            (false, PathState::Absent) => {
-                let message = format!("{path} is gone: its owner and mode cannot be restored");
-                Err(Fault::new(FaultKind::ChangedSince, message).hint("`--force` gives it up"))
-            }
-            (false, _) => {
-                let message = format!(
-                    "{path} was changed since: it was left as {}, now it is {}",
-                    self.after.words(),
-                    now.words()
-                );
-                Err(Fault::new(FaultKind::ChangedSince, message).hint("`--force` gives it up"))
-            }
-        }
-    }
-
-    /// What changes at this path, for a diff.
-    pub(crate) fn words(&self) -> String {
-        format!("{}: {} → {}\n", self.path.display(), self.before.words(), self.after.words())
-    }
-
-    /// What of the extended attributes is not there.
-    fn lacking(&self, host: &dyn HostRead) -> Result<Xattrs, Fault> {
-        if self.xattrs.is_empty() {
-            return Ok(Xattrs::default());
-        }
-        Ok(self.xattrs.lacking(&host.xattrs(&self.path)?))
-    }
-
-    /// Makes it anew, as it was.
-    fn recreate(&self, host: &dyn HostWrite, body: Body<'_>) -> Result<Lost, Fault> {
-        let (mode, owner) = (self.before.mode().unwrap_or(0), self.before.owner());
-        let owner = owner.unwrap_or_else(|| host.me());
-        host.restore(&self.path, &BeforeImage { body, mode, owner, xattrs: &self.xattrs })
-    }
-
-    /// The thing itself is there: it gets its owner, mode and extended attributes. Until its access list is in force it
-    /// is closed to its group, and giving it away takes its capabilities, so they come last.
-    fn set_attributes_back(&self, host: &dyn HostWrite, now: &PathState) -> Result<Lost, Fault> {
-        let (mode, path) = (self.before.mode(), self.path.as_path());
-        let owner = self.before.owner().unwrap_or_else(|| host.me());
-        let first = self.lacking(host)?;
-        let closed = mode.map(|mode| first.mode_without_list(mode));
-        set_attributes(host, path, now, owner, closed)?;
-        let lacking = self.lacking(host)?;
-        if lacking.is_empty() {
-            return Ok(Lost::new());
-        }
-        let lost = host.set_xattrs(path, &lacking)?;
-        if first.list_in_force(&lost)
-            && let Some(mode) = mode
-        {
-            host.set_mode(path, mode)?;
-        }
-        Ok(lost)
-    }
-
-    fn restore(&self, now: &PathState, cx: &Reverting<'_>) -> Result<Lost, Fault> {
-        let (host, path) = (cx.host, self.path.as_path());
-        let same_sort = std::mem::discriminant(now) == std::mem::discriminant(&self.before);
-        match &self.before {
-            PathState::Absent => remove(host, path, now).map(|()| Lost::new()),
-            PathState::File { sha256, kept, .. } => {
-                if matches!(now, PathState::File { sha256: present, .. } if present == sha256) {
-                    return self.set_attributes_back(host, now);
-                }
-                let kept = kept.as_ref().ok_or_else(|| lost(path))?;
-                let content = cx.blobs.fetch(kept)?;
-                if matches!(now, PathState::Directory { .. }) {
-                    remove(host, path, now)?;
-                }
-                self.recreate(host, Body::File(&content))
-            }
-            PathState::Directory { .. } => {
-                if same_sort {
-                    return self.set_attributes_back(host, now);
-                }
-                remove(host, path, now)?;
-                self.recreate(host, Body::Directory)
-            }
-            PathState::Link { target, .. } => {
-                if matches!(now, PathState::Link { target: present, .. } if present == target) {
-                    return self.set_attributes_back(host, now);
-                }
-                if matches!(now, PathState::Directory { .. }) {
-                    remove(host, path, now)?;
-                }
-                self.recreate(host, Body::Link(target))
-            }
-            PathState::Attributes { .. } => {
-                if !same_sort {
-                    return Err(lost(path));
-                }
-                self.set_attributes_back(host, now)
-            }
-            PathState::Special { what: Special::Socket, .. } => {
-                let message = format!("{} was a socket, which cannot be restored", path.display());
-                let hint = "restart what listens there and revert again; `--force` gives it up";
-                Err(Fault::new(FaultKind::Unsupported, message).hint(hint))
-            }
-            PathState::Special { what, .. } => {
-                if matches!(now, PathState::Special { what: present, .. } if present == what) {
-                    return self.set_attributes_back(host, now);
-                }
-                remove(host, path, now)?;
-                self.recreate(host, Body::Special(*what))
-            }
-        }
-    }
-}
-
-/// One failure for all that did not come back, by name.
-pub(crate) fn unrestored(mut lost: Vec<(&Path, Fault)>, total: usize) -> Option<Fault> {
-    let mut details = Details::new();
-    let names: Vec<String> = lost.iter().map(|(path, _)| path.display().to_string()).collect();
-    details.insert("unrestored".into(), names.into());
-    if lost.len() < 2 {
-        return lost.pop().map(|(_, fault)| fault.details(details));
-    }
-    let shown: Vec<&str> = lost.iter().take(NAMED_MAX).map(|(_, fault)| fault.message.as_str()).collect();
-    let more = lost.len() - shown.len();
-    let mut message = format!("{} of {total} paths could not be restored: {}", lost.len(), shown.join("; "));
-    if more > 0 {
-        message.push_str(&format!("; and {more} more"));
-    }
-    let (_, first) = lost.swap_remove(0);
-    Some(Fault { message, ..first }.details(details))
-}
-
 pub(crate) fn changed_meanwhile(path: &Path) -> Fault {
     let message = format!("{} changed while it was looked at", path.display());
     Fault::new(FaultKind::ChangedSince, message).hint("run it again")
-}
-
-fn lost(path: &Path) -> Fault {
-    Fault::new(FaultKind::NotFound, format!("the former content of {} was not kept", path.display()))
-}
-
-fn remove(host: &dyn HostWrite, path: &Path, now: &PathState) -> Result<(), Fault> {
-    match now {
-        PathState::Absent => Ok(()),
-        PathState::Directory { .. } => host.remove_directory(path),
-        PathState::File { .. }
-        | PathState::Attributes { .. }
-        | PathState::Link { .. }
-        | PathState::Special { .. } => host.remove_file(path),
-    }
-}
-
-/// Owner before mode, because changing the owner clears the setuid bit; each only if it differs.
-pub(crate) fn set_attributes(
-    host: &dyn HostWrite,
-    path: &Path,
-    now: &PathState,
-    owner: Owner,
-    mode: Option<u32>,
-) -> Result<(), Fault> {
-    let chown = now.owner() != Some(owner);
-    if chown {
-        host.set_owner(path, owner)?;
-    }
-    match mode {
-        Some(mode) if chown || now.mode() != Some(mode) => host.set_mode(path, mode),
-        _ => Ok(()),
-    }
 }

@@ -44,7 +44,7 @@ struct Move {
 pub struct Drift {
     /// What was asked for and is not there.
     asked: Vec<Wanted>,
-    /// Everything that changes, dependencies included, as far as it can be foretold.
+    /// Everything that changes, dependencies included, as far as it can be predicted.
     moves: BTreeMap<String, Move>,
 }
 

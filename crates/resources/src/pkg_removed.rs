@@ -83,7 +83,7 @@ impl Removed {
                 gone.extend(plan.into_iter().filter_map(|planned| Some((planned.name, planned.old?))));
             }
             Err(fault) if apt::is_interrupted(&fault) => {}
-            // It would only come in this very rehearsal.
+            // It would only come in this very dry run.
             Err(fault) if fault.kind == FaultKind::NotFound && predicted => {}
             Err(fault) => return Err(fault),
         }

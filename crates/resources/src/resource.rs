@@ -19,7 +19,7 @@ use zester_model::outcome::Details;
 /// Why a state is to act whatever it finds (S-14).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Forced {
-    /// A state that it watches changed, or a refresh was still owed to it.
+    /// A state that it watches changed, or its refresh was still pending.
     Watch,
     /// It is a prerequisite of something that is about to change.
     Prereq,
@@ -42,7 +42,7 @@ pub struct Checking<'a> {
     pub query: Query<'a>,
     pub files: &'a dyn StateFileSource,
     pub forced: Option<Forced>,
-    /// A rehearsal: what only acting can reveal (a missing `cwd`, program or user of a command) is no failure
+    /// A dry run: what only acting can reveal (a missing `cwd`, program or user of a command) is no failure
     /// yet (S-30).
     pub dry_run: bool,
     pub cancel: &'a CancellationToken,
@@ -177,7 +177,7 @@ pub trait Resource: DeserializeOwned + schemars::JsonSchema + Send + Sync + Size
     /// Its `check_cmd` gets what is about to be put in place and must pass before it is. That of all other kinds runs
     /// after the change (S-43).
     const CHECK_CMD_FIRST: bool = false;
-    /// Acting has effects that nobody can foresee in full: a package, a command (S-44).
+    /// Acting has effects that nobody can predict in full: a package, a command (S-44).
     const UNPREDICTABLE: bool = false;
     /// Other names of parameters: what users of the field write for them.
     const ALIASES: &'static [(&'static str, &'static [&'static str])] = &[];
@@ -227,7 +227,7 @@ pub trait Resource: DeserializeOwned + schemars::JsonSchema + Send + Sync + Size
         cx: &Applying<'_>,
     ) -> impl Future<Output = Result<Change, Fault>> + Send;
 
-    /// Makes the effects visible to the later checks of a rehearsal.
+    /// Makes the effects visible to the later checks of a dry run.
     fn predict(&self, _drift: &Self::Drift, _overlay: &Overlay) -> Result<(), Fault> {
         Ok(())
     }

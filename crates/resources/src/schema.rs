@@ -6,7 +6,7 @@ use crate::catalog;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
-use zester_model::words::{ATTRIBUTES, FILE_KEYS, MANIFEST_TYPES, REQUISITES, Takes};
+use zester_model::keywords::{ATTRIBUTES, FILE_KEYS, MANIFEST_TYPES, REQUISITES, Takes};
 
 /// What the compiler reads as a truth value, also where quotes made it a text.
 const TRUTH: &str = "^([Tt][Rr][Uu][Ee]|[Yy][Ee][Ss]|[Oo][Nn]|[Ff][Aa][Ll][Ss][Ee]|[Nn][Oo]|[Oo][Ff][Ff])$";

@@ -169,7 +169,7 @@ fn s20_module_run_names_what_is_wrong_with_its_call() {
 
 #[test]
 fn the_schema_knows_every_kind_with_parameters_aliases_and_words() {
-    use zester_model::words::{ATTRIBUTES, REQUISITES};
+    use zester_model::keywords::{ATTRIBUTES, REQUISITES};
     let schema = schema();
     let kinds = &schema["$defs"]["parameters"];
     let common = REQUISITES.iter().map(|it| it.word).chain(ATTRIBUTES.iter().map(|it| it.word));

@@ -127,7 +127,7 @@ impl Fleet {
     pub fn all_alive(&mut self) -> Result<(), Failure> {
         for child in self.swarms.iter_mut().chain(&mut self.master).chain(&mut self.server) {
             if let Some(how) = child.ended() {
-                return Err(Failure::usage(child.obituary(&how)));
+                return Err(Failure::usage(child.exit_message(&how)));
             }
         }
         Ok(())

@@ -13,7 +13,7 @@ use zester_model::outcome::Mode;
 /// that run did, even if the state files have changed since. With neither, undoes the last run that can be undone.
 ///
 /// Commands that watch what was reverted run again if the reference holds them; otherwise the next run that holds them
-/// runs them, and `zester status` shows that they are owed it.
+/// runs them, and `zester status` shows it as pending.
 #[derive(clap::Args, Debug)]
 pub struct Revert {
     /// What to revert: `web`, `web.config`, or a path to a state file

@@ -29,7 +29,7 @@ pub struct Status {
     /// How many runs to list
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub last: usize,
-    /// Drop the refresh that is owed to this state, or that it is not in place (may be given several times)
+    /// Drop the pending refresh of this state, or that it is not in place (may be given several times)
     #[arg(long, value_name = "STATE")]
     pub forget: Vec<String>,
     #[command(flatten)]
@@ -71,7 +71,7 @@ fn forgotten(states: &[String], data_dir: &DataDir, app: &App) -> answer::Result
         if let Some(refresh) = refresh {
             let changed: Vec<&str> = refresh.changed.iter().map(String::as_str).collect();
             let because = changed.join(", ");
-            text += &format!("{state} is owed nothing any more (it was, because of {because})\n");
+            text += &format!("{state} has no pending refresh any more (it had one, because of {because})\n");
         }
         if *unconfirmed {
             text += &format!("{state} is not listed any more as not in place\n");

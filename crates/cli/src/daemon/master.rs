@@ -1,6 +1,6 @@
 //! `zester master run`
 
-use super::{Flags, Life};
+use super::{DaemonContext, Flags};
 use crate::answer::{self, Failure};
 use crate::app::App;
 use crate::connection::Connect;
@@ -52,7 +52,7 @@ pub fn run(args: MasterRun, app: &App) -> answer::Result {
         Some(path) => Arc::new(Rendered::new(path, app.local_host.clone())),
         None => Arc::new(NoSettings),
     };
-    app.block_on(daemon::live(app, &args.flags, |life: Life| async {
+    app.block_on(daemon::run_daemon(app, &args.flags, |context: DaemonContext| async {
         let shown = args.connect.servers_of_daemon(app).shown();
         tracing::info!(master = %name, bus = %shown, "starting; envelopes are unsigned");
         let options = args.connect.daemon(app, format!("zester master {name}"), "_INBOX".into())?;
@@ -71,7 +71,7 @@ pub fn run(args: MasterRun, app: &App) -> answer::Result {
         };
         let ended = tokio::select! {
             biased;
-            ended = zester_master::run(link, setup, life.health, life.stop) => ended,
+            ended = zester_master::run(link, setup, context.health, context.stop) => ended,
             () = tell_refusals(bus.events()) => Ok(()),
         };
         let _closed = bus.close().await;

@@ -1,6 +1,6 @@
 //! `zester peel run`
 
-use super::{Flags, Life};
+use super::{DaemonContext, Flags};
 use crate::answer::{self, Failure};
 use crate::app::App;
 use crate::arguments::Inputs;
@@ -56,7 +56,7 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
         .map_err(|bad| Failure::usage(format!("`{name}` is {bad}; name the peel with --id")))?;
     let data_dir = app.data_dir(&Inputs { data_dir: args.data_dir.clone(), ..Inputs::default() })?;
     DataDir::open(&data_dir)?;
-    app.block_on(daemon::live(app, &args.flags, |life: Life| async {
+    app.block_on(daemon::run_daemon(app, &args.flags, |context: DaemonContext| async {
         let shown = args.connect.servers_of_daemon(app).shown();
         tracing::info!(peel = %id, bus = %shown, data = %data_dir.display(), "starting; envelopes are unsigned");
         let store = FileStore::open(&data_dir).map_err(|error| Failure::usage(error.to_string()))?;
@@ -82,7 +82,7 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
             timing: app.config.timing.over_defaults(),
             version: env!("CARGO_PKG_VERSION").to_string(),
         };
-        let ended = zester_peel::run(link, Arc::new(store), Arc::new(work), setup, life.health, life.stop).await;
+        let ended = zester_peel::run(link, Arc::new(store), Arc::new(work), setup, context.health, context.stop).await;
         let _closed = bus.close().await;
         ended.map_err(|error| Failure::usage(error.to_string()))
     }))

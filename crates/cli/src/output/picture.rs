@@ -25,7 +25,7 @@ pub use page::html;
 
 /// What became of a state, as a colour.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum StateOutcome {
     /// No run was given, or the state is not in it.
     Unknown,
     Changed,
@@ -40,7 +40,7 @@ pub struct PictureNode {
     pub level: usize,
     /// `states/web/init.zy:31`
     pub place: String,
-    pub fate: Fate,
+    pub outcome: StateOutcome,
     /// The error, the reason of the skip or the diff of the run, for whoever points at it.
     pub remark: String,
 }
@@ -72,14 +72,14 @@ impl Picture {
             }
             let span = plan.state(node.index()).map(|state| state.span);
             let name = graph.name(*node).to_string();
-            let outcome = result.and_then(|result| result.states.get(&name));
-            let fate = outcome.map_or(Fate::Unknown, |state| match () {
-                () if state.failed() => Fate::Failed,
-                () if state.skipped => Fate::Skipped,
-                () if state.changed => Fate::Changed,
-                () => Fate::Unchanged,
+            let state = result.and_then(|result| result.states.get(&name));
+            let outcome = state.map_or(StateOutcome::Unknown, |state| match () {
+                () if state.failed() => StateOutcome::Failed,
+                () if state.skipped => StateOutcome::Skipped,
+                () if state.changed => StateOutcome::Changed,
+                () => StateOutcome::Unchanged,
             });
-            let remark = outcome.map_or(String::new(), |state| {
+            let remark = state.map_or(String::new(), |state| {
                 [&state.error, &state.skip_reason, &state.diff]
                     .into_iter()
                     .find(|text| !text.is_empty())
@@ -88,7 +88,7 @@ impl Picture {
             });
             let place =
                 span.map_or(String::new(), |span| format!("{}:{}", plan.sources.path(span.file), span.line));
-            nodes.push(PictureNode { name, level: graph.level_of(*node), place, fate, remark });
+            nodes.push(PictureNode { name, level: graph.level_of(*node), place, outcome, remark });
         }
         let at = |index: usize| place_of.get(index).copied().unwrap_or_default();
         let edges = graph
@@ -121,11 +121,11 @@ pub fn text(picture: &Picture, paint: Paint) -> String {
             let _ = writeln!(out, "{}", paint.bold(&format!("level {}", node.level)));
         }
         let name = one_line(&node.name);
-        let name = match node.fate {
-            Fate::Changed => paint.green(&name),
-            Fate::Failed => paint.red(&name),
-            Fate::Skipped => paint.yellow(&name),
-            Fate::Unknown | Fate::Unchanged => name,
+        let name = match node.outcome {
+            StateOutcome::Changed => paint.green(&name),
+            StateOutcome::Failed => paint.red(&name),
+            StateOutcome::Skipped => paint.yellow(&name),
+            StateOutcome::Unknown | StateOutcome::Unchanged => name,
         };
         let _ = writeln!(out, "  {name}  {}", paint.dim(&node.place));
         for edge in needs {
@@ -147,12 +147,12 @@ pub fn dot(picture: &Picture) -> String {
         "digraph zester {\n  rankdir=LR;\n  node [shape=box, style=\"rounded,filled\", fontname=\"sans-serif\", fillcolor=white];\n",
     );
     for node in &picture.nodes {
-        let fill = match node.fate {
-            Fate::Unknown => "white",
-            Fate::Changed => "palegreen",
-            Fate::Unchanged => "gray92",
-            Fate::Failed => "salmon",
-            Fate::Skipped => "khaki",
+        let fill = match node.outcome {
+            StateOutcome::Unknown => "white",
+            StateOutcome::Changed => "palegreen",
+            StateOutcome::Unchanged => "gray92",
+            StateOutcome::Failed => "salmon",
+            StateOutcome::Skipped => "khaki",
         };
         let _ =
             writeln!(out, "  {} [fillcolor={fill}, tooltip={}];", quoted(&node.name), quoted(&node.place));

@@ -96,7 +96,7 @@ fn forced(result: &StateResult, mode: Mode) -> Option<String> {
         "watch" if mode == Mode::Revert => format!("because {} was reverted", by.join(", ")),
         "watch" if mode == Mode::Check => format!("because {} would change", by.join(", ")),
         "watch" => format!("because {} changed", by.join(", ")),
-        "pending_refresh" => "because an earlier run owed it a refresh".to_string(),
+        "pending_refresh" => "because of a pending refresh from an earlier run".to_string(),
         _ => format!("before {} changes", by.join(", ")),
     })
 }

@@ -9,20 +9,20 @@ const DRAWN_PER_SECOND: u8 = 10;
 
 /// Stderr, where a view lives.
 pub fn screen() -> ProgressDrawTarget {
-    ProgressDrawTarget::term_like_with_hz(Box::new(Forgiving(Term::buffered_stderr())), DRAWN_PER_SECOND)
+    ProgressDrawTarget::term_like_with_hz(Box::new(LossyTerm(Term::buffered_stderr())), DRAWN_PER_SECOND)
 }
 
 /// A terminal that may go at any time. What draws on one takes an error for a bug and panics.
 #[derive(Debug)]
-struct Forgiving(Term);
+struct LossyTerm(Term);
 
-impl Forgiving {
-    fn forgive(&self, drawn: io::Result<()>) -> io::Result<()> {
+impl LossyTerm {
+    fn ignore_lost(&self, drawn: io::Result<()>) -> io::Result<()> {
         drawn.or(Ok(()))
     }
 }
 
-impl TermLike for Forgiving {
+impl TermLike for LossyTerm {
     fn width(&self) -> u16 {
         self.0.size().1
     }
@@ -32,34 +32,34 @@ impl TermLike for Forgiving {
     }
 
     fn move_cursor_up(&self, lines: usize) -> io::Result<()> {
-        self.forgive(self.0.move_cursor_up(lines))
+        self.ignore_lost(self.0.move_cursor_up(lines))
     }
 
     fn move_cursor_down(&self, lines: usize) -> io::Result<()> {
-        self.forgive(self.0.move_cursor_down(lines))
+        self.ignore_lost(self.0.move_cursor_down(lines))
     }
 
     fn move_cursor_right(&self, columns: usize) -> io::Result<()> {
-        self.forgive(self.0.move_cursor_right(columns))
+        self.ignore_lost(self.0.move_cursor_right(columns))
     }
 
     fn move_cursor_left(&self, columns: usize) -> io::Result<()> {
-        self.forgive(self.0.move_cursor_left(columns))
+        self.ignore_lost(self.0.move_cursor_left(columns))
     }
 
     fn write_line(&self, text: &str) -> io::Result<()> {
-        self.forgive(self.0.write_line(text))
+        self.ignore_lost(self.0.write_line(text))
     }
 
     fn write_str(&self, text: &str) -> io::Result<()> {
-        self.forgive(self.0.write_str(text))
+        self.ignore_lost(self.0.write_str(text))
     }
 
     fn clear_line(&self) -> io::Result<()> {
-        self.forgive(self.0.clear_line())
+        self.ignore_lost(self.0.clear_line())
     }
 
     fn flush(&self) -> io::Result<()> {
-        self.forgive(self.0.flush())
+        self.ignore_lost(self.0.flush())
     }
 }

@@ -18,7 +18,7 @@ pub struct Child {
     log: PathBuf,
     process: std::process::Child,
     /// Its end was told already.
-    buried: bool,
+    reported: bool,
 }
 
 impl Child {
@@ -47,7 +47,7 @@ impl Child {
         let output = file.try_clone().map_err(|error| error.to_string())?;
         command.stdin(Stdio::null()).stdout(output).stderr(file).process_group(0);
         let process = command.spawn().map_err(|error| format!("cannot start {name}: {error}"))?;
-        Ok(Child { name: name.to_string(), log: log.to_path_buf(), process, buried: false })
+        Ok(Child { name: name.to_string(), log: log.to_path_buf(), process, reported: false })
     }
 
     pub fn name(&self) -> &str {
@@ -60,12 +60,12 @@ impl Child {
 
     /// How it ended, once.
     pub fn ended(&mut self) -> Option<ExitStatus> {
-        let how = self.process.try_wait().ok().flatten().filter(|_| !self.buried)?;
-        self.buried = true;
+        let how = self.process.try_wait().ok().flatten().filter(|_| !self.reported)?;
+        self.reported = true;
         Some(how)
     }
 
-    pub fn obituary(&self, how: &ExitStatus) -> String {
+    pub fn exit_message(&self, how: &ExitStatus) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
         format!("{} ended ({how}): {last}; its log: {}", self.name, self.log.display())

@@ -43,7 +43,7 @@ pub async fn start(binary: &Path, nats_server: &Path, place: &Path) -> Result<(C
             return Ok((child, format!("nats://{token}@127.0.0.1:{port}")));
         }
         if let Some(how) = child.ended() {
-            return Err(child.obituary(&how));
+            return Err(child.exit_message(&how));
         }
         if Instant::now() >= end {
             return Err(format!("nats-server does not answer; its log: {}", log.display()));

@@ -81,8 +81,8 @@ fn s43_what_did_not_pass_is_not_in_place_in_the_next_run_and_its_watchers_are_to
     let status = scratch.json(&["status"]);
     assert_eq!(status["pending_refreshes"]["cmd.run:reload"][0], "file.directory:tree");
     assert_eq!(status["unconfirmed"], serde_json::json!(["file.directory:tree"]));
-    let foreseen = tree(&["check", "c"]);
-    assert_eq!((&foreseen["changed"], &foreseen["details"]["unconfirmed"]), (&true.into(), &true.into()));
+    let predicted = tree(&["check", "c"]);
+    assert_eq!((&predicted["changed"], &predicted["details"]["unconfirmed"]), (&true.into(), &true.into()));
     assert_eq!(lines(&scratch, "asked"), 1, "a dry run asks nothing");
     let again = tree(&["apply", "c"]);
     assert!(again["error"].as_str().unwrap().contains("check_cmd"), "nothing differs, and yet: {again}");
@@ -90,8 +90,8 @@ fn s43_what_did_not_pass_is_not_in_place_in_the_next_run_and_its_watchers_are_to
     scratch.write("fine", "");
     assert_eq!(tree(&["apply", "c"])["changed"], true, "its success is a change");
     assert_eq!((lines(&scratch, "asked"), lines(&scratch, "log")), (3, 1));
-    let settled = scratch.json(&["apply", "c"]);
-    assert_eq!((settled["changed"].as_u64(), lines(&scratch, "asked")), (Some(0), 3), "{settled}");
+    let in_place = scratch.json(&["apply", "c"]);
+    assert_eq!((in_place["changed"].as_u64(), lines(&scratch, "asked")), (Some(0), 3), "{in_place}");
     assert_eq!(scratch.json(&["status"])["pending_refreshes"], serde_json::json!({}));
 }
 
@@ -138,8 +138,8 @@ fn s43_a_kill_while_it_is_asked_leaves_it_unconfirmed() {
     child.kill().unwrap();
     child.wait().unwrap();
     scratch.write("fine", "");
-    let foreseen = scratch.json(&["check", "c"]);
-    assert_eq!(foreseen["states"]["file.directory:tree"]["details"]["unconfirmed"], true, "{foreseen}");
+    let predicted = scratch.json(&["check", "c"]);
+    assert_eq!(predicted["states"]["file.directory:tree"]["details"]["unconfirmed"], true, "{predicted}");
     let result = scratch.json(&["apply", "c"]);
     assert_eq!(result["states"]["file.directory:tree"]["changed"], true, "{result}");
     assert_eq!(lines(&scratch, "log"), 1);

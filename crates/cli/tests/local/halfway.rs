@@ -32,7 +32,7 @@ fn s43_a_file_kind_that_fails_half_way_is_touched_and_its_watcher_is_owed() {
     assert_eq!(state["details"]["touched"], true, "{state}");
     let status = scratch.json(&["status"]);
     assert_eq!(status["pending_refreshes"], json!({"cmd.run:reload": ["file.directory:d"]}));
-    // Nothing is touched any more, and the debt stays.
+    // Nothing is touched any more, and the refresh stays pending.
     let again = scratch.json(&["apply", "c"]);
     assert_eq!(again["states"]["file.directory:d"]["details"].get("touched"), None, "{again}");
     assert_eq!(scratch.json(&["status"])["pending_refreshes"], status["pending_refreshes"]);
@@ -78,8 +78,8 @@ fn s59_a_revert_that_is_killed_half_way_owes_the_refresh() {
     revert.kill().unwrap();
     revert.wait().unwrap();
     let status = scratch.json(&["status"]);
-    let owed = json!({"cmd.run:reload": [format!("file.managed:{last}")]});
-    assert_eq!(status["pending_refreshes"], owed, "{status}");
+    let pending = json!({"cmd.run:reload": [format!("file.managed:{last}")]});
+    assert_eq!(status["pending_refreshes"], pending, "{status}");
     scratch.write("open", "");
     std::fs::remove_file(scratch.path("log")).unwrap();
     let next = scratch.json(&["revert", "c"]);

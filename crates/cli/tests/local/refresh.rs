@@ -36,8 +36,8 @@ fn s39_a_refresh_outlives_a_failure_and_is_given_once() {
     assert_eq!(status["pending_refreshes"]["cmd.run:restart"][0], "file.managed:conf");
 
     scratch.write("open", "");
-    let foreseen = scratch.json(&["check", "c"]);
-    assert_eq!(foreseen["states"]["cmd.run:restart"]["changed"], true, "a dry run shows what is owed");
+    let predicted = scratch.json(&["check", "c"]);
+    assert_eq!(predicted["states"]["cmd.run:restart"]["changed"], true, "a dry run shows what is pending");
     assert_eq!(restarts(&scratch), 0);
     let second = scratch.json(&["apply", "c"]);
     assert_eq!(second["states"]["file.managed:conf"]["changed"], false);
@@ -107,8 +107,8 @@ fn s39_a_failed_refresh_stays_owed() {
     assert_eq!(restarts(&scratch), 3);
 }
 
-/// The restart was owed and then got another name, or a condition, or nobody needs it any more.
-fn owing() -> Scratch {
+/// The restart was pending and then got another name, or a condition, or nobody needs it any more.
+fn with_pending() -> Scratch {
     let scratch = Scratch::with(STATES);
     assert_eq!(scratch.zester(&["apply", "c"]).code, Some(2));
     assert_eq!(scratch.json(&["status"])["pending_refreshes"].as_object().unwrap().len(), 1);
@@ -120,7 +120,7 @@ fn owing() -> Scratch {
 #[rule("S-39")]
 fn s39_a_condition_that_is_not_met_settles_the_debt_on_disk() {
     for condition in ["onchanges: [{test.nop: still}]", "prereq: [{test.nop: still}]"] {
-        let scratch = owing();
+        let scratch = with_pending();
         let text = STATES.replace("    - require: [{cmd: gate}]\n", &format!("    - {condition}\n"));
         scratch.write("states/c.zy", &format!("{text}still:\n  test.nop: []\n"));
         let result = scratch.json(&["apply", "c"]);
@@ -132,10 +132,10 @@ fn s39_a_condition_that_is_not_met_settles_the_debt_on_disk() {
 #[test]
 #[rule("S-39")]
 fn s39_a_watcher_that_was_renamed_inherits_the_debt_and_one_that_is_gone_is_still_listed() {
-    let scratch = owing();
+    let scratch = with_pending();
     scratch.write("states/c.zy", &STATES.replace("restart:", "reload:"));
-    let foreseen = scratch.json(&["check", "c"]);
-    assert_eq!(foreseen["states"]["cmd.run:reload"]["changed"], true, "{foreseen}");
+    let predicted = scratch.json(&["check", "c"]);
+    assert_eq!(predicted["states"]["cmd.run:reload"]["changed"], true, "{predicted}");
     let told = scratch.zester(&["apply", "c"]);
     assert!(
         told.stderr.contains("cmd.run:restart is gone") && told.stderr.contains("cmd.run:reload"),
@@ -145,12 +145,12 @@ fn s39_a_watcher_that_was_renamed_inherits_the_debt_and_one_that_is_gone_is_stil
     assert_eq!(restarts(&scratch), 1);
     assert_eq!(scratch.json(&["status"])["pending_refreshes"], serde_json::json!({}));
 
-    let scratch = owing();
+    let scratch = with_pending();
     scratch.write("states/c.zy", "conf:\n  file.managed: [{path: \"@T@/conf\"}, {content: v1}]\n");
     // It may be in another file by now.
     assert_eq!(scratch.zester(&["apply", "c"]).code, Some(0));
-    let owed = scratch.json(&["status"])["pending_refreshes"].clone();
-    assert_eq!(owed, serde_json::json!({ "cmd.run:restart": ["file.managed:conf"] }));
+    let pending = scratch.json(&["status"])["pending_refreshes"].clone();
+    assert_eq!(pending, serde_json::json!({ "cmd.run:restart": ["file.managed:conf"] }));
     scratch.write("states/d.zy", &format!("include: [c]\n{}", &STATES[STATES.find("gate:").unwrap()..]));
     assert_eq!(scratch.zester(&["apply", "d"]).code, Some(0));
     assert_eq!(restarts(&scratch), 1);
@@ -160,7 +160,7 @@ fn s39_a_watcher_that_was_renamed_inherits_the_debt_and_one_that_is_gone_is_stil
 #[test]
 #[rule("S-39")]
 fn s39_a_debt_can_be_dropped_by_hand() {
-    let scratch = owing();
+    let scratch = with_pending();
     assert!(scratch.zester(&["status"]).stdout.contains("zester status --forget STATE"));
     let wrong = scratch.zester(&["status", "--forget", "cmd.run:restrat"]);
     assert_eq!(wrong.code, Some(1));

@@ -215,8 +215,8 @@ fn s59_a_refresh_that_fails_in_a_revert_stays_owed() {
     let text = WATCHED.replace("echo after >>", "false; test -e @T@/open && echo after >>");
     scratch.write("states/c.zy", &text);
     assert_eq!(scratch.zester(&["revert", "c"]).code, Some(2));
-    let owed = scratch.json(&["status"])["pending_refreshes"].clone();
-    assert_eq!(owed, serde_json::json!({ "cmd.run:after": ["cmd.run:restart"] }));
+    let pending = scratch.json(&["status"])["pending_refreshes"].clone();
+    assert_eq!(pending, serde_json::json!({ "cmd.run:after": ["cmd.run:restart"] }));
     scratch.write("open", "");
     scratch.write(
         "states/after.zy",
@@ -236,10 +236,10 @@ fn s59_who_is_no_part_of_a_revert_is_owed_its_refresh() {
 
     let (scratch, run) = watched();
     let text = scratch.zester(&["revert", "--run", &run]);
-    assert!(text.stderr.contains("cmd.run:restart is owed a refresh"), "{}", text.stderr);
+    assert!(text.stderr.contains("cmd.run:restart has a pending refresh"), "{}", text.stderr);
     assert_eq!((scratch.read("conf").as_deref(), scratch.read("log")), (Some("old"), None));
-    let owed = scratch.json(&["status"])["pending_refreshes"].clone();
-    assert_eq!(owed, serde_json::json!({ "cmd.run:restart": ["file.managed:conf"] }));
+    let pending = scratch.json(&["status"])["pending_refreshes"].clone();
+    assert_eq!(pending, serde_json::json!({ "cmd.run:restart": ["file.managed:conf"] }));
     scratch.json(&["apply", "c"]);
     assert_eq!(scratch.read("log").as_deref(), Some("other\nnew\nafter\n"));
 }

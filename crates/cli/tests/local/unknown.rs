@@ -3,7 +3,7 @@
 use crate::scratch::Scratch;
 use zester_rule::rule;
 
-/// A command stands for whatever nobody can foresee: it makes a directory, a file and a program.
+/// A command stands for whatever nobody can predict: it makes a directory, a file and a program.
 const STATES: &str = r#"
 install:
   cmd.run:

@@ -3,7 +3,7 @@
 //! The stack is our own, never the machine's, so that nesting cannot overflow it. Aliases share what they name: sizes
 //! are counted as if they were expanded, nothing is.
 
-use super::scalar::meaning;
+use super::scalar::scalar_type;
 use crate::position::Positions;
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Tag};
 use std::borrow::Cow;
@@ -152,16 +152,16 @@ impl Composer<'_, '_, '_> {
     ) -> Result<Node, Diagnostic> {
         let plain = style == ScalarStyle::Plain;
         let found = match tag.as_deref() {
-            None if plain => meaning(&text),
+            None if plain => scalar_type(&text),
             None => ScalarType::Text,
             Some(tag) => match tag.core_suffix() {
                 Some("str" | "binary" | "timestamp") => ScalarType::Text,
-                Some(_) => meaning(&text),
+                Some(_) => scalar_type(&text),
                 None if tag.suffix().is_empty() => ScalarType::Text,
                 None => return Err(unknown_tag(tag, at)),
             },
         };
-        Ok(Node { span: at, value: Value::Scalar(Scalar { text: Arc::from(&*text), meaning: found }) })
+        Ok(Node { span: at, value: Value::Scalar(Scalar { text: Arc::from(&*text), scalar_type: found }) })
     }
 
     fn open(

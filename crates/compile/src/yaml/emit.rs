@@ -3,7 +3,7 @@
 //!
 //! Our own, because what serializers for YAML 1.2 leave plain (`yes`, `1e3`, `0o7`) is no text for those who read 1.1.
 
-use super::scalar::meaning;
+use super::scalar::scalar_type;
 use serde_json::Value as Json;
 use zester_model::node::ScalarType;
 
@@ -159,7 +159,7 @@ fn stands_plain(text: &str, in_flow: bool) -> bool {
     // What PyYAML reads as a time, a date, or a truth value of the older kind.
     let number_like = (first.is_ascii_digit() || "+-.".contains(first)) && text.chars().all(alike);
     let word_like = matches!(text, "y" | "Y" | "n" | "N" | "=" | "<<");
-    meaning(text) == ScalarType::Text
+    scalar_type(text) == ScalarType::Text
         && !number_like
         && !word_like
         && !"-?:,[]{}#&*!|>'\"%@` ".contains(first)

@@ -6,7 +6,7 @@ use zester_model::node::ScalarType;
 ///
 /// `0644` is the number 644, as in Salt: whoever wants a mode reads the letters. `1:30` and dates stay text: a port
 /// mapping read as 90 helps nobody.
-pub fn meaning(text: &str) -> ScalarType {
+pub fn scalar_type(text: &str) -> ScalarType {
     // Nearly every scalar is a word or a path: their first letter settles it without any further look.
     match text.as_bytes().first() {
         None => ScalarType::Null,
@@ -141,8 +141,8 @@ mod tests {
             ("0o9", Text),
         ];
         for (text, expected) in table {
-            assert_eq!(meaning(text), expected, "{text:?}");
+            assert_eq!(scalar_type(text), expected, "{text:?}");
         }
-        assert!(matches!(meaning(".nan"), Float(value) if value.is_nan()));
+        assert!(matches!(scalar_type(".nan"), Float(value) if value.is_nan()));
     }
 }

@@ -261,9 +261,9 @@ fn s3_the_schema_refuses_what_the_compiler_refuses() {
 #[rule("S-11")]
 fn s11_the_docs_name_every_word_of_the_table() {
     let page = std::fs::read_to_string(workspace().join("docs/requisites.md")).unwrap();
-    let words = zester_model::words::REQUISITES.iter().map(|it| it.word);
-    let words = words.chain(zester_model::words::ATTRIBUTES.iter().map(|it| it.word));
-    for word in words.chain(zester_model::words::FILE_KEYS.iter().map(|(word, _)| *word)) {
+    let words = zester_model::keywords::REQUISITES.iter().map(|it| it.word);
+    let words = words.chain(zester_model::keywords::ATTRIBUTES.iter().map(|it| it.word));
+    for word in words.chain(zester_model::keywords::FILE_KEYS.iter().map(|(word, _)| *word)) {
         assert!(["`", ":"].iter().any(|end| page.contains(&format!("`{word}{end}"))), "`{word}` is missing");
     }
 }

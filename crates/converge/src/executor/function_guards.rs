@@ -92,7 +92,7 @@ mod tests {
     use crate::local_host::LocalHost;
     use crate::plan::Plan;
     use crate::run::{Options, run};
-    use crate::run_loop::Quiet;
+    use crate::run_loop::NoObserver;
     use serde_json::json;
     use std::path::Path;
     use std::sync::Arc;
@@ -130,7 +130,7 @@ mod tests {
         };
         let cancel = CancellationToken::new();
         let plan = tokio::task::block_in_place(|| Plan::make(&request, &local_host, &cancel)).unwrap();
-        run(Some(Arc::new(plan)), &options, &local_host, Arc::new(Quiet), &cancel).await.unwrap()
+        run(Some(Arc::new(plan)), &options, &local_host, Arc::new(NoObserver), &cancel).await.unwrap()
     }
 
     fn told(result: &RunResult, state: &str) -> (bool, bool, String) {

@@ -1,6 +1,6 @@
 //! What a dry run cannot know, and says so (S-44).
 //!
-//! A package, a command or a script does things that nobody can foresee in full. Once one of them would act, what a
+//! A package, a command or a script does things that nobody can predict in full. Once one of them would act, what a
 //! state of a later level does not find may be there by then: that state is *unknown*, neither failed nor unchanged.
 
 use super::StateExecutor;
@@ -13,7 +13,7 @@ use zester_host::{Fault, FaultKind};
 /// What a dry run has come to know of its own limits.
 #[derive(Default)]
 pub struct Unknowns {
-    /// States that would act, with effects that nobody can foresee in full; by level, then node.
+    /// States that would act, with effects that nobody can predict in full; by level, then node.
     acting: Mutex<BTreeSet<(usize, NodeId)>>,
     /// States whose guard could not be answered, and because of whom.
     unsure: Mutex<HashMap<NodeId, NodeId>>,

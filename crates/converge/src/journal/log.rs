@@ -62,7 +62,7 @@ impl LogFile {
         self.path.parent().unwrap_or(Path::new("."))
     }
 
-    /// Who is owed a refresh by this run: watchers of what changed (or may have), less those that ran.
+    /// Whose refresh this run leaves pending: watchers of what changed (or may have), less those that ran.
     pub fn pending(&self) -> Result<BTreeMap<String, Vec<String>>, Error> {
         let mut pending: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut watchers: BTreeMap<String, Vec<String>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Refreshes that are owed: a small file, replaced whole.
+//! Pending refreshes: a small file, replaced whole.
 
 use super::log::LogFile;
 use crate::disk::Disk;
@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Why a watcher is owed a refresh.
+/// Why a refresh of a watcher is pending.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PendingRefresh {
     /// The states that changed.
     pub changed: BTreeSet<String>,
-    /// What the runs that owe it were asked for. A later run of the same that does not hold the watcher any more tells
+    /// What the runs that left it were asked for. A later run of the same that does not hold the watcher any more tells
     /// that it was renamed, moved elsewhere or taken out.
     pub scopes: BTreeSet<String>,
     /// The objects that hold the graphs of those runs: a state in one of them is not the watcher under a new name.
@@ -21,7 +21,7 @@ pub struct PendingRefresh {
     pub graphs: BTreeSet<String>,
 }
 
-/// The run that a debt comes from, as far as it is known.
+/// The run that a pending refresh comes from, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin {
     /// What it was asked for.
@@ -102,7 +102,7 @@ impl Pending {
         before != *refresh
     }
 
-    /// Gives a debt to others; whether there was one.
+    /// Moves a pending refresh to others; whether there was one.
     pub fn transfer(&mut self, watcher: &str, successors: &[String]) -> bool {
         let Some(refresh) = self.pending.remove(watcher) else { return false };
         for successor in successors {
@@ -111,7 +111,7 @@ impl Pending {
         true
     }
 
-    /// What a run that was cut off owes; whether that was news.
+    /// What a run that was cut off left pending; whether that was news.
     pub fn recover(&mut self, cut: &LogFile) -> Result<bool, Error> {
         let (origin, mut news) = (cut.origin()?, false);
         for (watcher, changed) in cut.pending()? {
@@ -130,7 +130,7 @@ impl Pending {
         was
     }
 
-    /// Whether something was owed.
+    /// Whether something was pending.
     pub fn clear(&mut self, watcher: &str) -> bool {
         self.pending.remove(watcher).is_some()
     }

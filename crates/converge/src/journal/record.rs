@@ -34,7 +34,7 @@ pub struct Intent {
     pub undo: Option<serde_json::Value>,
     /// States it depends on directly: the order of a revert where the graph of the run was not kept.
     pub depends_on: Vec<String>,
-    /// States that are owed a refresh if this one changed.
+    /// States that need a refresh if this one changed.
     pub watchers: Vec<String>,
     /// Before-images that the undo value names.
     pub objects: Vec<String>,

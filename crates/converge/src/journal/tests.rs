@@ -112,7 +112,7 @@ fn s39_a_run_cut_off_after_the_change_owes_the_refresh() {
         assert_eq!(
             pending(&Journal::open(&place.dir, "r3").unwrap()),
             ["service"],
-            "it stays owed until it is given"
+            "it stays pending until it is given"
         );
         assert_eq!(JournalSnapshot::read(&place.dir).unwrap().pending.len(), 1);
     }

@@ -3,7 +3,7 @@ use crate::disk::{Disk, DiskCalls};
 use crate::functions::Access;
 use crate::inputs::CompileRequest;
 use crate::journal::PendingRefreshes;
-use crate::run_loop::Quiet;
+use crate::run_loop::NoObserver;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
@@ -121,7 +121,7 @@ impl Fixture {
     }
 
     async fn apply(&self, reference: &str) -> RunResult {
-        self.start(Mode::Apply, Some(reference), Arc::new(Quiet)).await.unwrap()
+        self.start(Mode::Apply, Some(reference), Arc::new(NoObserver)).await.unwrap()
     }
 }
 
@@ -149,7 +149,7 @@ async fn s31_nothing_runs_any_more_once_the_journal_cannot_be_trusted() {
     let context = RunContext {
         options: &options,
         local_host: &place.local_host,
-        observer: Arc::new(Quiet),
+        observer: Arc::new(NoObserver),
         cancel: &cancel,
     };
     let ran = context.apply(place.plan("c"), Some(journal)).await.unwrap();
@@ -171,13 +171,13 @@ async fn s31_a_revert_tells_what_it_did_when_the_journal_fails_behind_it() {
     )]);
     assert!(place.apply("c").await.success);
     place.write("b", "theirs");
-    // The debts that the revert takes on, and their directory; then the disk begins to die.
+    // The pending refreshes that the revert adds, and their directory; then the disk begins to die.
     let journal = Arc::new(Journal::open_on(dying_after(2), &place.data_dir(), "r2").unwrap());
     let (options, cancel) = (place.options(Mode::Revert), CancellationToken::new());
     let context = RunContext {
         options: &options,
         local_host: &place.local_host,
-        observer: Arc::new(Quiet),
+        observer: Arc::new(NoObserver),
         cancel: &cancel,
     };
     let ran = context.revert(Some(place.plan("c")), journal).await.unwrap();
@@ -206,7 +206,7 @@ async fn s39_a_revert_owes_the_next_of_a_chain_before_it_runs() {
     assert!(place.apply("c").await.success);
     fs::remove_file(place.path("go")).unwrap();
     fs::remove_file(place.path("begun")).unwrap();
-    let reverting = place.start(Mode::Revert, Some("c"), Arc::new(Quiet));
+    let reverting = place.start(Mode::Revert, Some("c"), Arc::new(NoObserver));
     until_there(&place.path("begun")).await;
     // What the next run would find, were this one killed here.
     let pending = place.pending();
@@ -242,7 +242,7 @@ async fn s31_a_bare_revert_undoes_the_run_that_it_waited_for() {
         ),
     ]);
     assert!(place.apply("va").await.success);
-    let applying = place.start(Mode::Apply, Some("vb"), Arc::new(Quiet));
+    let applying = place.start(Mode::Apply, Some("vb"), Arc::new(NoObserver));
     until_there(&place.path("begun")).await;
     let waiting = Arc::new(Waiting::default());
     let reverting = place.start(Mode::Revert, None, waiting.clone());
@@ -262,7 +262,7 @@ async fn s31_a_bare_revert_of_nothing_says_so_and_lets_go_of_the_lock() {
     let options = Options { no_wait: true, ..place.options(Mode::Revert) };
     for _ in 0..2 {
         let cancel = CancellationToken::new();
-        let told = run(None, &options, &place.local_host, Arc::new(Quiet), &cancel).await.unwrap_err();
+        let told = run(None, &options, &place.local_host, Arc::new(NoObserver), &cancel).await.unwrap_err();
         assert_eq!(told.to_string(), "nothing was applied here that could be reverted");
     }
     assert!(crate::lock::last_holder(&place.data_dir()).unwrap().is_none());
@@ -289,7 +289,7 @@ async fn s44_what_a_package_may_bring_or_take_is_unknown_and_not_missing() {
         });
         let mut place = Fixture::with(&[("c", &states)]);
         place.local_host = in_memory(apt);
-        let ran = place.start(Mode::Check, Some("c"), Arc::new(Quiet)).await.unwrap();
+        let ran = place.start(Mode::Check, Some("c"), Arc::new(NoObserver)).await.unwrap();
         let told: Vec<_> =
             ran.states.values().map(|state| (&state.error, state.details.get("unknown"))).collect();
         let (none, unknown) = (String::new(), serde_json::json!(true));
@@ -317,7 +317,7 @@ async fn s47_splay_adds_some_of_its_time_to_the_pause_between_tries() {
         "some: {test.nop: [{retry: {attempts: 3, interval: 1, splay: 8}}]}\nnone: {test.nop: [{retry: 3}]}\n";
     let place = Fixture::with(&[("c", states)]);
     let (plan, options, cancel) = (place.plan("c"), place.options(Mode::Apply), CancellationToken::new());
-    let observer: Arc<dyn Observer> = Arc::new(Quiet);
+    let observer: Arc<dyn Observer> = Arc::new(NoObserver);
     let context = RunContext {
         options: &options,
         local_host: &place.local_host,
@@ -338,7 +338,7 @@ const WITH_PENDING: &str = "conf:\n  file.managed: [{path: @T@/conf}, {content: 
 const RESTART: &str = "restart:\n  cmd.run: [{command: echo restart >> @T@/log}, {refresh_only: true}, \
     {watch: [{file: conf}]}, {require: [{cmd: gate}]}]\n";
 
-/// `reload` ran, `restart` is owed.
+/// `reload` ran, the refresh of `restart` is pending.
 async fn with_pending() -> Fixture {
     let place = Fixture::with(&[("m1", &format!("{WITH_PENDING}{RESTART}"))]);
     assert!(!place.apply("m1").await.success);

@@ -1,4 +1,4 @@
-//! Burying the orphans that we adopted.
+//! Reaping the orphans that we adopted.
 //!
 //! As subreaper we inherit what commands leave in the background. When such a process dies it stays a
 //! zombie until we wait for it. Its number is learned by a peek that takes nothing (`WNOWAIT`), because
@@ -42,7 +42,7 @@ pub(super) fn reap(shared: &Shared, pid: u32) -> bool {
     waitpid(Pid::from_raw(pid as i32), Some(WaitPidFlag::WNOHANG)).is_ok()
 }
 
-/// Buries all that can be seen. Returns whether children remain.
+/// Reaps all that can be seen. Returns whether children remain.
 fn reap_all(shared: &Shared) -> bool {
     loop {
         match peek() {

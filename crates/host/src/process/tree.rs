@@ -131,7 +131,7 @@ struct TreeKiller<'a> {
 }
 
 impl TreeKiller<'_> {
-    /// Scans, and returns who is alive, new members included; buries adopted ones that died.
+    /// Scans, and returns who is alive, new members included; reaps adopted ones that died.
     async fn scan(&mut self) -> Vec<Key> {
         let snapshot = self.shared.table.fresh().await;
         let mut roots = self.processes.roots(&snapshot, self.shared);

@@ -2,7 +2,8 @@
 
 use super::{Drift, Managed, put_beside};
 use crate::created_dirs::CreatedDir;
-use crate::path_state::{PathChange, PathState};
+use crate::path_change::PathChange;
+use crate::path_state::PathState;
 use crate::resource::Applying;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};

@@ -82,7 +82,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// A machine, a vault, and the state under test.
+/// A machine, a blob store, and the state under test.
 pub(crate) struct Bench {
     kind: &'static str,
     pub(crate) host: Arc<dyn HostWrite>,

@@ -20,9 +20,9 @@ mod tests {
     use zester_model::source::{FileId, Span};
     use zester_rule::rule;
 
-    fn read(text: &str, meaning: ScalarType) -> Result<Mode, String> {
+    fn read(text: &str, scalar_type: ScalarType) -> Result<Mode, String> {
         let span = Span::start_of(FileId(0));
-        let node = Node { span, value: Value::Scalar(Scalar { text: text.into(), meaning }) };
+        let node = Node { span, value: Value::Scalar(Scalar { text: text.into(), scalar_type }) };
         node.read().map_err(|mismatch| mismatch.message)
     }
 

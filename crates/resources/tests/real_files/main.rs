@@ -26,7 +26,7 @@ use zester_resources::laws::{FewFiles, MemoryBlobStore, bind_json};
 use zester_resources::resource::LeftDirs;
 use zester_resources::{Applying, Bound, Change, Checking, Drift, Reverting};
 
-/// This machine, and a vault in memory.
+/// This machine, and a blob store in memory.
 struct Bench {
     host: Real,
     blobs: MemoryBlobStore,

@@ -1,7 +1,7 @@
 //! What a picture has in it, for headings and legends.
 
-use super::palette::{FATES, KINDS};
-use super::{Fate, Picture};
+use super::palette::{KINDS, OUTCOMES};
+use super::{Picture, StateOutcome};
 use zester_model::requisite::EdgeKind;
 
 pub struct Census {
@@ -9,7 +9,7 @@ pub struct Census {
     pub levels: usize,
     pub edges: usize,
     /// Those present, in the order of legends.
-    pub fates: Vec<(Fate, usize)>,
+    pub fates: Vec<(StateOutcome, usize)>,
     /// Those present, in the order of legends.
     pub kinds: Vec<EdgeKind>,
 }
@@ -19,12 +19,17 @@ impl Census {
         let mut levels: Vec<usize> = picture.nodes.iter().map(|node| node.level).collect();
         levels.sort_unstable();
         levels.dedup();
-        let with = |fate: Fate| picture.nodes.iter().filter(|node| node.fate == fate).count();
+        let with =
+            |outcome: StateOutcome| picture.nodes.iter().filter(|node| node.outcome == outcome).count();
         Census {
             states: picture.nodes.len(),
             levels: levels.len(),
             edges: picture.edges.len(),
-            fates: FATES.into_iter().map(|fate| (fate, with(fate))).filter(|(_, count)| *count > 0).collect(),
+            fates: OUTCOMES
+                .into_iter()
+                .map(|outcome| (outcome, with(outcome)))
+                .filter(|(_, count)| *count > 0)
+                .collect(),
             kinds: KINDS
                 .into_iter()
                 .filter(|kind| picture.edges.iter().any(|edge| edge.kind == *kind))
@@ -34,7 +39,7 @@ impl Census {
 
     /// Whether any state met its fate; without a run there is nothing to explain about colours.
     pub fn has_run(&self) -> bool {
-        self.fates.iter().any(|(fate, _)| *fate != Fate::Unknown)
+        self.fates.iter().any(|(outcome, _)| *outcome != StateOutcome::Unknown)
     }
 
     /// `25 states, 6 levels, 31 edges`
@@ -51,10 +56,10 @@ pub fn counted(count: usize, noun: &str) -> String {
 }
 
 /// What a legend calls a fate.
-pub fn fate_name(fate: Fate) -> &'static str {
-    match fate {
-        Fate::Unknown => "not in the run",
-        known => super::palette::fate_word(known),
+pub fn outcome_name(outcome: StateOutcome) -> &'static str {
+    match outcome {
+        StateOutcome::Unknown => "not in the run",
+        known => super::palette::outcome_word(known),
     }
 }
 
@@ -67,10 +72,10 @@ mod tests {
     fn only_what_is_present_is_counted() {
         let mut sample = picture(&[0, 0, 1], &[(0, 2)]);
         assert!(!Census::of(&sample).has_run());
-        sample.nodes[1].fate = Fate::Failed;
+        sample.nodes[1].outcome = StateOutcome::Failed;
         let census = Census::of(&sample);
         assert_eq!(census.sentence(), "3 states, 2 levels, 1 edge");
-        assert_eq!(census.fates, [(Fate::Failed, 1), (Fate::Unknown, 2)]);
+        assert_eq!(census.fates, [(StateOutcome::Failed, 1), (StateOutcome::Unknown, 2)]);
         assert_eq!(census.kinds, [EdgeKind::Require]);
         assert!(census.has_run());
     }

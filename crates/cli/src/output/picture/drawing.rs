@@ -4,8 +4,8 @@ use super::census::{self, Census, counted};
 use super::escape::xml;
 use super::label::Label;
 use super::layout::{ARROW, Band, Layout, Point, Rectangle};
-use super::palette::{self, fate_sign, fate_word};
-use super::{Fate, Picture, PictureNode};
+use super::palette::{self, outcome_sign, outcome_word};
+use super::{Picture, PictureNode, StateOutcome};
 use std::fmt::Write;
 
 /// Around everything.
@@ -75,7 +75,7 @@ fn widths(labels: &[Label]) -> Vec<f64> {
 
 fn open(out: &mut String, picture: &Picture, census: &Census, (width, height): (f64, f64)) {
     let (title, sentence) = (xml(&picture.title), census.sentence());
-    let fates: Vec<Fate> = census.fates.iter().map(|(fate, _)| *fate).collect();
+    let fates: Vec<StateOutcome> = census.fates.iter().map(|(outcome, _)| *outcome).collect();
     let _ = write!(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"zester\" width=\"{width:.0}\" height=\"{height:.0}\" \
@@ -157,17 +157,17 @@ fn path(route: &[Point]) -> String {
 
 fn state(out: &mut String, node: &PictureNode, label: &Label, area: &Rectangle) {
     let Rectangle { x, y, width, height } = *area;
-    let fate = fate_word(node.fate);
+    let outcome = outcome_word(node.outcome);
     let mut about = xml(&node.name);
     if !node.place.is_empty() {
         let _ = write!(about, "  {}", xml(&node.place));
     }
-    if node.fate != Fate::Unknown {
-        let _ = write!(about, "  {fate}");
+    if node.outcome != StateOutcome::Unknown {
+        let _ = write!(about, "  {outcome}");
     }
     let _ = write!(
         out,
-        "<g class=\"state f-{fate}\" transform=\"translate({x:.1} {y:.1})\"><title>{about}</title>\
+        "<g class=\"state f-{outcome}\" transform=\"translate({x:.1} {y:.1})\"><title>{about}</title>\
          <rect width=\"{width:.1}\" height=\"{height:.1}\" rx=\"8\"/>"
     );
     if label.kind.is_empty() {
@@ -180,8 +180,8 @@ fn state(out: &mut String, node: &PictureNode, label: &Label, area: &Rectangle) 
             xml(&label.id)
         );
     }
-    if node.fate != Fate::Unknown {
-        let sign = fate_sign(node.fate);
+    if node.outcome != StateOutcome::Unknown {
+        let sign = outcome_sign(node.outcome);
         let _ =
             write!(out, "<path class=\"sign\" transform=\"translate({:.1} 7)\" d=\"{sign}\"/>", width - 20.0);
     }
@@ -202,14 +202,14 @@ fn heading(picture: &Picture, census: &Census, layout: &Layout) -> (String, f64)
     );
     let mut keys: Vec<(f64, String, String)> = Vec::new();
     if census.has_run() {
-        for (fate, count) in &census.fates {
-            let sign = fate_sign(*fate);
-            let word = fate_word(*fate);
+        for (outcome, count) in &census.fates {
+            let sign = outcome_sign(*outcome);
+            let word = outcome_word(*outcome);
             let key = format!(
                 "<g class=\"state f-{word}\"><rect width=\"26\" height=\"16\" y=\"-12\" rx=\"5\"/>\
                  <path class=\"sign\" transform=\"translate(8 -9)\" d=\"{sign}\"/></g>"
             );
-            keys.push((LEGEND_BOX, key, format!("{count} {}", census::fate_name(*fate))));
+            keys.push((LEGEND_BOX, key, format!("{count} {}", census::outcome_name(*outcome))));
         }
     }
     for kind in &census.kinds {
@@ -316,8 +316,8 @@ mod tests {
         sample.edges.push(PictureEdge { from: 0, to: 2, kind: EdgeKind::OnfailAny });
         let without_run = svg(&sample);
         assert_eq!(without_run.matches("class=\"legend\"").count(), 2);
-        sample.nodes[0].fate = Fate::Changed;
-        sample.nodes[2].fate = Fate::Failed;
+        sample.nodes[0].outcome = StateOutcome::Changed;
+        sample.nodes[2].outcome = StateOutcome::Failed;
         let with_run = svg(&sample);
         assert_eq!(with_run.matches("class=\"legend\"").count(), 5);
         assert!(with_run.contains(">1 changed<") && with_run.contains(">1 not in the run<"));

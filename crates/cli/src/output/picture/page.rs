@@ -5,7 +5,7 @@ use super::census::{self, Census};
 use super::drawing::{self, CROSSINGS_NOTE};
 use super::escape::{json_in_script, xml};
 use super::layout::Layout;
-use super::palette::{fate_sign, fate_word};
+use super::palette::{outcome_sign, outcome_word};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -57,8 +57,9 @@ fn header(out: &mut String, title: &str, census: &Census, layout: &Layout) {
          <button id=\"fit\" type=\"button\">fit</button></div>\n<div class=\"legend zester\">",
     );
     if census.has_run() {
-        for (fate, count) in &census.fates {
-            let (word, name, sign) = (fate_word(*fate), census::fate_name(*fate), fate_sign(*fate));
+        for (outcome, count) in &census.fates {
+            let (word, name, sign) =
+                (outcome_word(*outcome), census::outcome_name(*outcome), outcome_sign(*outcome));
             let _ = write!(
                 out,
                 "<button type=\"button\" class=\"fate\" data-fate=\"{word}\" aria-pressed=\"false\">\
@@ -88,7 +89,7 @@ struct StateData<'a> {
     name: &'a str,
     level: usize,
     place: &'a str,
-    fate: &'a str,
+    outcome: &'a str,
     remark: &'a str,
     /// The middle of the box.
     x: f64,
@@ -111,7 +112,7 @@ fn data(picture: &Picture, layout: &Layout) -> String {
                 name: &node.name,
                 level: node.level,
                 place: &node.place,
-                fate: fate_word(node.fate),
+                outcome: outcome_word(node.outcome),
                 remark: &node.remark,
                 x: (area.x + area.width / 2.0).round(),
                 y: (area.y + area.height / 2.0).round(),

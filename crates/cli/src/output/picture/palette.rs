@@ -2,7 +2,7 @@
 //!
 //! Written out as plain rules without variables, because viewers other than browsers do not know those.
 
-use super::Fate;
+use super::StateOutcome;
 use std::fmt::Write;
 use zester_model::requisite::EdgeKind;
 
@@ -17,7 +17,13 @@ const fn shade(light: &'static str, dark: &'static str) -> Shade {
 }
 
 /// Every fate there is, in the order of legends.
-pub const FATES: [Fate; 5] = [Fate::Changed, Fate::Unchanged, Fate::Failed, Fate::Skipped, Fate::Unknown];
+pub const OUTCOMES: [StateOutcome; 5] = [
+    StateOutcome::Changed,
+    StateOutcome::Unchanged,
+    StateOutcome::Failed,
+    StateOutcome::Skipped,
+    StateOutcome::Unknown,
+];
 
 /// Every kind there is, in the order of legends.
 pub const KINDS: [EdgeKind; 11] = [
@@ -34,35 +40,35 @@ pub const KINDS: [EdgeKind; 11] = [
     EdgeKind::Auto,
 ];
 
-pub fn fate_word(fate: Fate) -> &'static str {
-    match fate {
-        Fate::Unknown => "unknown",
-        Fate::Changed => "changed",
-        Fate::Unchanged => "unchanged",
-        Fate::Failed => "failed",
-        Fate::Skipped => "skipped",
+pub fn outcome_word(outcome: StateOutcome) -> &'static str {
+    match outcome {
+        StateOutcome::Unknown => "unknown",
+        StateOutcome::Changed => "changed",
+        StateOutcome::Unchanged => "unchanged",
+        StateOutcome::Failed => "failed",
+        StateOutcome::Skipped => "skipped",
     }
 }
 
 /// A small sign in a field of ten by ten, so that a fate does not hang on its colour alone.
-pub fn fate_sign(fate: Fate) -> &'static str {
-    match fate {
-        Fate::Unknown => "",
-        Fate::Changed => "M1 5.5L4 8.5L9 2",
-        Fate::Unchanged => "M1.5 3.5H8.5M1.5 6.5H8.5",
-        Fate::Failed => "M2 2L8 8M8 2L2 8",
-        Fate::Skipped => "M1 2L5 5L1 8M5 2L9 5L5 8",
+pub fn outcome_sign(outcome: StateOutcome) -> &'static str {
+    match outcome {
+        StateOutcome::Unknown => "",
+        StateOutcome::Changed => "M1 5.5L4 8.5L9 2",
+        StateOutcome::Unchanged => "M1.5 3.5H8.5M1.5 6.5H8.5",
+        StateOutcome::Failed => "M2 2L8 8M8 2L2 8",
+        StateOutcome::Skipped => "M1 2L5 5L1 8M5 2L9 5L5 8",
     }
 }
 
 /// Fill and border of a box.
-fn fate_shades(fate: Fate) -> (Shade, Shade) {
-    match fate {
-        Fate::Unknown => (shade("#ffffff", "#232936"), shade("#8d99ae", "#65728a")),
-        Fate::Changed => (shade("#def5e5", "#16351f"), shade("#2b9a50", "#46b96c")),
-        Fate::Unchanged => (shade("#eceef2", "#272b33"), shade("#a5adba", "#5d6675")),
-        Fate::Failed => (shade("#fde3e3", "#451b1e"), shade("#d23535", "#f06a6a")),
-        Fate::Skipped => (shade("#fdf1cf", "#3d3010"), shade("#c48608", "#dba531")),
+fn outcome_shades(outcome: StateOutcome) -> (Shade, Shade) {
+    match outcome {
+        StateOutcome::Unknown => (shade("#ffffff", "#232936"), shade("#8d99ae", "#65728a")),
+        StateOutcome::Changed => (shade("#def5e5", "#16351f"), shade("#2b9a50", "#46b96c")),
+        StateOutcome::Unchanged => (shade("#eceef2", "#272b33"), shade("#a5adba", "#5d6675")),
+        StateOutcome::Failed => (shade("#fde3e3", "#451b1e"), shade("#d23535", "#f06a6a")),
+        StateOutcome::Skipped => (shade("#fdf1cf", "#3d3010"), shade("#c48608", "#dba531")),
     }
 }
 
@@ -95,7 +101,7 @@ const TEXT: Shade = shade("#1d2330", "#e7eaf0");
 const MUTED: Shade = shade("#626c7c", "#98a2b3");
 
 /// The rules for everything inside a drawing.
-pub fn style(kinds: &[EdgeKind], fates: &[Fate]) -> String {
+pub fn style(kinds: &[EdgeKind], fates: &[StateOutcome]) -> String {
     let mut out = String::from(
         ".zester text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif}\
          .zester .id{font:12px ui-monospace,'SF Mono',Menlo,Consolas,'DejaVu Sans Mono',monospace}\
@@ -116,7 +122,7 @@ pub fn style(kinds: &[EdgeKind], fates: &[Fate]) -> String {
     out
 }
 
-fn colours(out: &mut String, kinds: &[EdgeKind], fates: &[Fate], pick: fn(&Shade) -> &'static str) {
+fn colours(out: &mut String, kinds: &[EdgeKind], fates: &[StateOutcome], pick: fn(&Shade) -> &'static str) {
     let (ground, band, text, muted) = (pick(&GROUND), pick(&BAND), pick(&TEXT), pick(&MUTED));
     let _ = writeln!(
         out,
@@ -129,12 +135,12 @@ fn colours(out: &mut String, kinds: &[EdgeKind], fates: &[Fate], pick: fn(&Shade
         let colour = pick(&colour);
         let _ = writeln!(out, ".zester .k-{kind}{{stroke:{colour}}}.zester .tip-{kind}{{fill:{colour}}}");
     }
-    for fate in fates {
-        let (fill, border) = fate_shades(*fate);
-        let (fate, fill, border) = (fate_word(*fate), pick(&fill), pick(&border));
+    for outcome in fates {
+        let (fill, border) = outcome_shades(*outcome);
+        let (outcome, fill, border) = (outcome_word(*outcome), pick(&fill), pick(&border));
         let _ = writeln!(
             out,
-            ".zester .f-{fate} rect{{fill:{fill};stroke:{border}}}.zester .f-{fate} .sign{{stroke:{border}}}"
+            ".zester .f-{outcome} rect{{fill:{fill};stroke:{border}}}.zester .f-{outcome} .sign{{stroke:{border}}}"
         );
     }
 }
@@ -156,7 +162,7 @@ mod tests {
 
     #[test]
     fn the_style_names_what_is_present_and_nothing_else() {
-        let style = style(&[EdgeKind::Watch], &[Fate::Failed]);
+        let style = style(&[EdgeKind::Watch], &[StateOutcome::Failed]);
         assert!(style.contains(".k-watch{stroke:") && style.contains(".f-failed rect"));
         assert!(!style.contains("k-require") && !style.contains("f-changed"));
         assert!(style.contains("prefers-color-scheme:dark"));

@@ -1,11 +1,17 @@
 //! Pictures for tests.
 
-use super::{Fate, Picture, PictureEdge, PictureNode};
+use super::{Picture, PictureEdge, PictureNode, StateOutcome};
 use zester_model::requisite::EdgeKind;
 
 pub fn node(name: &str, level: usize) -> PictureNode {
     let place = format!("states/web/init.zy:{}", level + 1);
-    PictureNode { name: name.to_string(), level, place, fate: Fate::Unknown, remark: String::new() }
+    PictureNode {
+        name: name.to_string(),
+        level,
+        place,
+        outcome: StateOutcome::Unknown,
+        remark: String::new(),
+    }
 }
 
 /// States at these levels, joined by `require`.
