@@ -22,17 +22,17 @@ const ONLINE_WAIT: Duration = Duration::from_secs(60);
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
 /// Where the fleet keeps its things.
-enum Place {
+enum FleetDir {
     /// Goes with the fleet.
     Own(tempfile::TempDir),
     Given(PathBuf),
 }
 
-impl Place {
+impl FleetDir {
     fn path(&self) -> &Path {
         match self {
-            Place::Own(temp) => temp.path(),
-            Place::Given(path) => path,
+            FleetDir::Own(temp) => temp.path(),
+            FleetDir::Given(path) => path,
         }
     }
 }
@@ -52,7 +52,7 @@ pub struct Fleet {
     settings: Option<PathBuf>,
     binary: PathBuf,
     nats_server: PathBuf,
-    place: Place,
+    place: FleetDir,
 }
 
 impl Fleet {
@@ -73,9 +73,9 @@ impl Fleet {
         let place = match &args.data_dir {
             Some(path) => {
                 zester_converge::data_dir::DataDir::open(path)?;
-                Place::Given(std::path::absolute(path).map_err(fail)?)
+                FleetDir::Given(std::path::absolute(path).map_err(fail)?)
             }
-            None => Place::Own(tempfile::Builder::new().prefix("zester-up-").tempdir().map_err(fail)?),
+            None => FleetDir::Own(tempfile::Builder::new().prefix("zester-up-").tempdir().map_err(fail)?),
         };
         let absolute = |given: &Option<PathBuf>, beside: &str| {
             let beside = PathBuf::from(beside);
@@ -197,7 +197,7 @@ impl Fleet {
         child::stop(self.server.as_mut_slice()).await;
         self.claim = None;
         // A directory that the user named stays.
-        if let Place::Own(temp) = &self.place {
+        if let FleetDir::Own(temp) = &self.place {
             let _gone = std::fs::remove_dir_all(temp.path());
         }
     }

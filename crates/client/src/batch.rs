@@ -6,50 +6,50 @@ use zester_wire::PeelId;
 
 /// How many at a time: a number, or a share of the targets.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Size {
+pub enum BatchSize {
     Count(usize),
     Percent(u8),
 }
 
-impl Size {
+impl BatchSize {
     /// How many of `targets` that is: at least one.
     pub fn of(self, targets: usize) -> usize {
         match self {
-            Size::Count(count) => count.max(1),
+            BatchSize::Count(count) => count.max(1),
             // Up to 100 %, so the product is at most a hundred times what fits in memory.
-            Size::Percent(percent) => (targets.saturating_mul(usize::from(percent)) / 100).max(1),
+            BatchSize::Percent(percent) => (targets.saturating_mul(usize::from(percent)) / 100).max(1),
         }
     }
 }
 
-impl FromStr for Size {
+impl FromStr for BatchSize {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Size, String> {
+    fn from_str(text: &str) -> Result<BatchSize, String> {
         let bad = || format!("`{text}` is no size of a batch; write a number like `5` or a share like `25%`");
         let size = match text.strip_suffix('%') {
-            Some(share) => Size::Percent(share.trim().parse().map_err(|_| bad())?),
-            None => Size::Count(text.trim().parse().map_err(|_| bad())?),
+            Some(share) => BatchSize::Percent(share.trim().parse().map_err(|_| bad())?),
+            None => BatchSize::Count(text.trim().parse().map_err(|_| bad())?),
         };
         match size {
-            Size::Count(0) | Size::Percent(0) | Size::Percent(101..) => Err(bad()),
+            BatchSize::Count(0) | BatchSize::Percent(0) | BatchSize::Percent(101..) => Err(bad()),
             size => Ok(size),
         }
     }
 }
 
-impl fmt::Display for Size {
+impl fmt::Display for BatchSize {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Size::Count(count) => write!(out, "{count}"),
-            Size::Percent(percent) => write!(out, "{percent}%"),
+            BatchSize::Count(count) => write!(out, "{count}"),
+            BatchSize::Percent(percent) => write!(out, "{percent}%"),
         }
     }
 }
 
 /// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum NextBatch {
     Run(Vec<PeelId>),
     /// All have had their turn.
     Done,
@@ -61,7 +61,7 @@ pub enum Step {
 
 /// Hands out one batch after the other until too many peels have not succeeded.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct BatchPlan {
     left: Vec<PeelId>,
     size: usize,
     failed: usize,
@@ -69,22 +69,22 @@ pub struct Plan {
     max_fail: usize,
 }
 
-impl Plan {
-    pub fn new(targets: Vec<PeelId>, size: Size, max_fail: Option<usize>) -> Plan {
+impl BatchPlan {
+    pub fn new(targets: Vec<PeelId>, size: BatchSize, max_fail: Option<usize>) -> BatchPlan {
         let size = size.of(targets.len());
-        Plan { left: targets, size, failed: 0, max_fail: max_fail.unwrap_or(usize::MAX) }
+        BatchPlan { left: targets, size, failed: 0, max_fail: max_fail.unwrap_or(usize::MAX) }
     }
 
     /// The next batch. Ask when the last has ended, and not before.
-    pub fn next_step(&mut self) -> Step {
+    pub fn next_batch(&mut self) -> NextBatch {
         if self.left.is_empty() {
-            return Step::Done;
+            return NextBatch::Done;
         }
         if self.failed >= self.max_fail {
-            return Step::Stopped { not_asked: std::mem::take(&mut self.left) };
+            return NextBatch::Stopped { not_asked: std::mem::take(&mut self.left) };
         }
         let size = self.size.min(self.left.len());
-        Step::Run(self.left.drain(..size).collect())
+        NextBatch::Run(self.left.drain(..size).collect())
     }
 
     /// How many of the batch failed, were unreachable or did not return.
@@ -106,9 +106,9 @@ mod tests {
         (0..count).map(|at| PeelId::parse(&format!("web-{at:02}")).unwrap()).collect()
     }
 
-    fn sizes(mut plan: Plan) -> Vec<usize> {
-        std::iter::from_fn(|| match plan.next_step() {
-            Step::Run(batch) => Some(batch.len()),
+    fn sizes(mut plan: BatchPlan) -> Vec<usize> {
+        std::iter::from_fn(|| match plan.next_batch() {
+            NextBatch::Run(batch) => Some(batch.len()),
             _ => None,
         })
         .collect()
@@ -116,18 +116,18 @@ mod tests {
 
     #[test]
     fn a_batch_is_a_number_or_a_share_and_at_least_one() {
-        assert_eq!(sizes(Plan::new(peels(5), Size::Count(2), None)), [2, 2, 1]);
-        assert_eq!(sizes(Plan::new(peels(10), Size::Percent(25), None)), [2, 2, 2, 2, 2]);
-        assert_eq!(sizes(Plan::new(peels(3), Size::Percent(10), None)), [1, 1, 1]);
-        assert_eq!(sizes(Plan::new(peels(3), Size::Count(100), None)), [3]);
-        assert_eq!(sizes(Plan::new(peels(0), Size::Count(1), None)), [0; 0]);
+        assert_eq!(sizes(BatchPlan::new(peels(5), BatchSize::Count(2), None)), [2, 2, 1]);
+        assert_eq!(sizes(BatchPlan::new(peels(10), BatchSize::Percent(25), None)), [2, 2, 2, 2, 2]);
+        assert_eq!(sizes(BatchPlan::new(peels(3), BatchSize::Percent(10), None)), [1, 1, 1]);
+        assert_eq!(sizes(BatchPlan::new(peels(3), BatchSize::Count(100), None)), [3]);
+        assert_eq!(sizes(BatchPlan::new(peels(0), BatchSize::Count(1), None)), [0; 0]);
     }
 
     #[test]
     fn every_target_has_its_turn_once_and_in_order() {
-        let mut plan = Plan::new(peels(7), Size::Count(3), None);
+        let mut plan = BatchPlan::new(peels(7), BatchSize::Count(3), None);
         let mut all = Vec::new();
-        while let Step::Run(batch) = plan.next_step() {
+        while let NextBatch::Run(batch) = plan.next_batch() {
             all.extend(batch);
         }
         assert_eq!(all, peels(7));
@@ -135,25 +135,25 @@ mod tests {
 
     #[test]
     fn as_many_failures_as_max_fail_stop_the_rest() {
-        let mut plan = Plan::new(peels(6), Size::Count(2), Some(2));
-        assert!(matches!(plan.next_step(), Step::Run(_)));
+        let mut plan = BatchPlan::new(peels(6), BatchSize::Count(2), Some(2));
+        assert!(matches!(plan.next_batch(), NextBatch::Run(_)));
         plan.ended(1);
-        assert!(matches!(plan.next_step(), Step::Run(_)));
+        assert!(matches!(plan.next_batch(), NextBatch::Run(_)));
         plan.ended(1);
-        assert_eq!(plan.next_step(), Step::Stopped { not_asked: peels(6)[4..].to_vec() });
-        assert_eq!(plan.next_step(), Step::Done);
-        let mut plan = Plan::new(peels(2), Size::Count(1), Some(1));
-        assert!(matches!(plan.next_step(), Step::Run(_)));
+        assert_eq!(plan.next_batch(), NextBatch::Stopped { not_asked: peels(6)[4..].to_vec() });
+        assert_eq!(plan.next_batch(), NextBatch::Done);
+        let mut plan = BatchPlan::new(peels(2), BatchSize::Count(1), Some(1));
+        assert!(matches!(plan.next_batch(), NextBatch::Run(_)));
         plan.ended(1);
-        assert_eq!(plan.next_step(), Step::Stopped { not_asked: peels(2)[1..].to_vec() });
+        assert_eq!(plan.next_batch(), NextBatch::Stopped { not_asked: peels(2)[1..].to_vec() });
     }
 
     #[test]
     fn sizes_read_as_users_write_them() {
-        assert_eq!("5".parse(), Ok(Size::Count(5)));
-        assert_eq!("25%".parse(), Ok(Size::Percent(25)));
+        assert_eq!("5".parse(), Ok(BatchSize::Count(5)));
+        assert_eq!("25%".parse(), Ok(BatchSize::Percent(25)));
         for bad in ["", "0", "0%", "101%", "-1", "many", "%", "1.5"] {
-            assert!(bad.parse::<Size>().is_err(), "{bad}");
+            assert!(bad.parse::<BatchSize>().is_err(), "{bad}");
         }
     }
 }

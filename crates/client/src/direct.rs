@@ -16,7 +16,7 @@ const EPOCH: u64 = 1;
 
 /// What to do, without saying where.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Work {
+pub struct FunctionCall {
     pub function: String,
     pub state_id: String,
     pub positionals: Vec<Value>,
@@ -28,24 +28,24 @@ pub struct Work {
 
 /// What became of one request.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
+pub enum DirectReply {
     Return(Box<Return>),
     /// Nobody listens there.
     Unreachable(PeelId),
     /// It got the request, perhaps, and did not answer. In words.
-    Silent(PeelId, String),
+    NoReply(PeelId, String),
 }
 
 /// Requests under way. Dropping it stops listening, not the peels.
 pub struct Direct {
     pub jid: Jid,
     pub targets: Vec<PeelId>,
-    answers: BoxStream<'static, Answer>,
+    answers: BoxStream<'static, DirectReply>,
 }
 
 impl Direct {
     /// The next answer, as they come; none when all have answered or are given up.
-    pub async fn next(&mut self) -> Option<Answer> {
+    pub async fn next(&mut self) -> Option<DirectReply> {
         self.answers.next().await
     }
 }
@@ -75,13 +75,13 @@ impl Client {
         Ok(peels.filter(|(id, facts)| fits(id, facts)).map(|(id, _)| id).collect())
     }
 
-    pub async fn direct(&self, expression: &str, work: &Work) -> Result<Direct, Error> {
+    pub async fn direct(&self, expression: &str, work: &FunctionCall) -> Result<Direct, Error> {
         let targets = self.resolve_direct(expression).await?;
         Ok(self.direct_to(targets, work))
     }
 
     /// The same for peels that are known already.
-    pub fn direct_to(&self, targets: Vec<PeelId>, work: &Work) -> Direct {
+    pub fn direct_to(&self, targets: Vec<PeelId>, work: &FunctionCall) -> Direct {
         let jid = self.link.new_jid();
         let request = ExecRequest {
             v: VERSION,
@@ -107,13 +107,13 @@ impl Client {
         Direct { jid, targets, answers: answers.buffer_unordered(DIRECT_IN_FLIGHT).boxed() }
     }
 
-    async fn ask_peel(&self, peel: PeelId, command: &PeelCommand, patience: Duration) -> Answer {
+    async fn ask_peel(&self, peel: PeelId, command: &PeelCommand, patience: Duration) -> DirectReply {
         let subject = Subject::Command { peel: peel.clone() };
         match self.link.request::<PeelCommand, Return>(&subject, command, patience).await {
-            Ok(ret) if ret.peel == peel => Answer::Return(Box::new(ret)),
-            Ok(_) => Answer::Silent(peel, "the answer names another peel".to_string()),
-            Err(error) if error.bus_kind() == Some(Kind::NoResponders) => Answer::Unreachable(peel),
-            Err(error) => Answer::Silent(peel, error.to_string()),
+            Ok(ret) if ret.peel == peel => DirectReply::Return(Box::new(ret)),
+            Ok(_) => DirectReply::NoReply(peel, "the answer names another peel".to_string()),
+            Err(error) if error.bus_kind() == Some(Kind::NoResponders) => DirectReply::Unreachable(peel),
+            Err(error) => DirectReply::NoReply(peel, error.to_string()),
         }
     }
 }

@@ -21,7 +21,7 @@ mod peels;
 mod received;
 
 pub use client::Client;
-pub use direct::{Answer, Direct, Work};
+pub use direct::{Direct, DirectReply, FunctionCall};
 pub use dispatch::Dispatched;
 pub use error::Error;
 pub use follow::{Ended, Follow, JobUpdate};

@@ -37,18 +37,18 @@ impl Peel {
         }
     }
 
-    fn beats(&mut self, heartbeat: PeelHeartbeat, stored: UnixMillis) {
+    fn apply_heartbeat(&mut self, heartbeat: PeelHeartbeat, stored: UnixMillis) {
         self.online = true;
         self.last_seen = self.last_seen.max(stored);
-        for (known, told) in [(&mut self.os, heartbeat.os), (&mut self.version, heartbeat.version)] {
-            if !told.is_empty() {
-                *known = told;
+        for (known, reported) in [(&mut self.os, heartbeat.os), (&mut self.version, heartbeat.version)] {
+            if !reported.is_empty() {
+                *known = reported;
             }
         }
         (self.busy, self.outbox) = (heartbeat.busy, heartbeat.outbox);
     }
 
-    fn nothing_but(id: PeelId) -> Peel {
+    fn without_records(id: PeelId) -> Peel {
         let (os, version) = (String::new(), String::new());
         let last_seen = UnixMillis::default();
         Peel { id, online: false, last_seen, os, version, busy: 0, outbox: 0, facts: Map::new() }
@@ -66,8 +66,8 @@ impl Client {
         }
         for (key, found) in self.records::<PeelHeartbeat>(Bucket::PeelHeartbeat, ">").await? {
             if let Key::Peel(id) = key {
-                let peel = peels.entry(id.clone()).or_insert_with(|| Peel::nothing_but(id));
-                peel.beats(found.value, found.stored);
+                let peel = peels.entry(id.clone()).or_insert_with(|| Peel::without_records(id));
+                peel.apply_heartbeat(found.value, found.stored);
             }
         }
         Ok(peels.into_values().collect())
@@ -97,10 +97,10 @@ impl Client {
         }
         let mut peel = match facts {
             Some(found) => Peel::of_facts(id.clone(), found.value, found.stored),
-            None => Peel::nothing_but(id.clone()),
+            None => Peel::without_records(id.clone()),
         };
         if let Some(found) = heartbeat {
-            peel.beats(found.value, found.stored);
+            peel.apply_heartbeat(found.value, found.stored);
         }
         Ok(peel)
     }

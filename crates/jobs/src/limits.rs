@@ -4,8 +4,9 @@ use std::time::Duration;
 
 /// Mutating executions that wait on one peel (J-15).
 pub const QUEUE_MAX: usize = 64;
-/// Read-only executions that run at once on one peel.
-pub const BESIDE_MAX: usize = 64;
+/// Read-only executions that run at once on one peel. Many operators may ask at the same moment (J-30), and each answer is
+/// quick.
+pub const BESIDE_MAX: usize = 1_024;
 /// Returns that wait on one peel for a master; beyond it the peel takes nothing new, so that none is ever dropped.
 pub const OUTBOX_MAX: usize = 4_096;
 /// Dispatches one peel remembers.

@@ -5,7 +5,7 @@ use crate::app::App;
 use crate::connection::Connect;
 use crate::exit::Exit;
 use crate::fleet::ask;
-use crate::fleet::outcome::{Outcome, Standing, Verdict};
+use crate::fleet::outcome::{Outcome, PeelResult, PeelStatus};
 use crate::fleet::watching::{self, Watched, client_failure};
 use crate::output::fleet_live::View;
 use crate::output::{fleet_text, to_stdout};
@@ -14,8 +14,8 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
-use zester_client::batch::{Plan, Size, Step};
-use zester_client::{Client, Direct, Work};
+use zester_client::batch::{BatchPlan, BatchSize, NextBatch};
+use zester_client::{Client, Direct, FunctionCall};
 use zester_converge::raw_arguments::RawArguments;
 use zester_wire::PeelId;
 
@@ -47,7 +47,7 @@ pub struct OnFleet {
     pub direct: bool,
     /// So many peels at a time, or a share of them; the next batch begins when the last has ended
     #[arg(long, value_name = "N|P%")]
-    pub batch: Option<Size>,
+    pub batch: Option<BatchSize>,
     /// With --batch: begin no further batch once N peels have not succeeded
     #[arg(long, value_name = "N", requires = "batch", value_parser = crate::arguments::at_least_one)]
     pub max_fail: Option<usize>,
@@ -69,7 +69,7 @@ struct Call<'a> {
     app: &'a App,
     client: Client,
     signals: Listener,
-    work: Work,
+    work: FunctionCall,
     target: String,
     /// Names in lists of the target that no peel has.
     unknown: Vec<PeelId>,
@@ -113,8 +113,7 @@ impl Call<'_> {
         };
         if args.direct {
             // Whether there is such a peel at all can be said only now, and only where the facts can be read.
-            let silent =
-                outcome.peels.iter().filter(|(_, verdict)| verdict.standing == Standing::Unreachable);
+            let silent = outcome.peels.iter().filter(|(_, result)| result.status == PeelStatus::Unreachable);
             let silent = silent.map(|(peel, _)| peel.clone()).collect();
             self.unknown = ask::unknown(self.app, &self.client, silent).await;
             if self.unknown.len() == outcome.peels.len() {
@@ -174,8 +173,8 @@ impl Call<'_> {
         let mut direct: Direct = self.client.direct_to(targets, &self.work);
         self.head(&format!("{before}direct {}", direct.jid), direct.targets.len());
         let mut view = View::new(&self.app.output, &self.work.function, &direct.targets);
-        let unanswered = Verdict::without(Standing::Missing, "not awaited: the view was left");
-        let mut peels: BTreeMap<PeelId, Verdict> =
+        let unanswered = PeelResult::without(PeelStatus::Missing, "not awaited: the view was left");
+        let mut peels: BTreeMap<PeelId, PeelResult> =
             direct.targets.iter().map(|peel| (peel.clone(), unanswered.clone())).collect();
         loop {
             let answer = tokio::select! {
@@ -187,23 +186,25 @@ impl Call<'_> {
                 }
                 answer = direct.next() => answer,
             };
-            use zester_client::Answer as Came;
-            let (peel, verdict) = match answer {
+            use zester_client::DirectReply;
+            let (peel, result) = match answer {
                 None => return Ok((Outcome::of_direct(direct.jid.clone(), peels), None)),
-                Some(Came::Return(ret)) => (ret.peel.clone(), Verdict::of_return(&ret)),
-                Some(Came::Unreachable(peel)) => {
-                    (peel, Verdict::without(Standing::Unreachable, "unreachable"))
+                Some(DirectReply::Return(ret)) => (ret.peel.clone(), PeelResult::of_return(&ret)),
+                Some(DirectReply::Unreachable(peel)) => {
+                    (peel, PeelResult::without(PeelStatus::Unreachable, "unreachable"))
                 }
-                Some(Came::Silent(peel, why)) => (peel, Verdict::without(Standing::Missing, why)),
+                Some(DirectReply::NoReply(peel, why)) => {
+                    (peel, PeelResult::without(PeelStatus::Missing, why))
+                }
             };
-            view.ended(&peel, &verdict);
-            peels.insert(peel, verdict);
+            view.ended(&peel, &result);
+            peels.insert(peel, result);
         }
     }
 
     async fn batches(
         &mut self,
-        size: Size,
+        size: BatchSize,
         max_fail: Option<usize>,
         direct: bool,
     ) -> Result<(Outcome, Option<Exit>), Failure> {
@@ -215,14 +216,14 @@ impl Call<'_> {
         if targets.is_empty() {
             return Err(self.no_match());
         }
-        let mut plan = Plan::new(targets, size, max_fail);
+        let mut plan = BatchPlan::new(targets, size, max_fail);
         let count = plan.batches_left();
         let mut all: Option<Outcome> = None;
         for number in 1.. {
-            let batch = match plan.next_step() {
-                Step::Run(batch) => batch,
-                Step::Done => break,
-                Step::Stopped { not_asked } => {
+            let batch = match plan.next_batch() {
+                NextBatch::Run(batch) => batch,
+                NextBatch::Done => break,
+                NextBatch::Stopped { not_asked } => {
                     if let Some(all) = &mut all {
                         all.not_asked = not_asked;
                     }

@@ -4,7 +4,7 @@ use crate::answer::Failure;
 use crate::app::App;
 use serde_json::Map;
 use std::time::Duration;
-use zester_client::{Client, Work};
+use zester_client::{Client, FunctionCall};
 use zester_converge::call::{self, Asked};
 use zester_converge::raw_arguments::{RawArguments, RawValue};
 use zester_link::Link;
@@ -88,7 +88,7 @@ pub fn work(
     words: &RawArguments,
     test: bool,
     timeout: Option<Duration>,
-) -> Result<Work, String> {
+) -> Result<FunctionCall, String> {
     let mut words = words.clone();
     let test = call::dry_run(test, words.take("test"))?;
     if let Some(name) = words.twice() {
@@ -103,7 +103,7 @@ pub fn work(
         "state.apply" => APPLY_TIMEOUT,
         _ => TIMEOUT_DEFAULT,
     };
-    Ok(Work {
+    Ok(FunctionCall {
         function: function.to_string(),
         state_id,
         positionals: bare.map(RawValue::to_wire).collect(),
@@ -115,7 +115,7 @@ pub fn work(
 }
 
 /// The job that a master is asked for. No targets: those of the expression.
-pub fn request(link: &Link, work: &Work, expression: &str, targets: Vec<PeelId>) -> DispatchRequest {
+pub fn request(link: &Link, work: &FunctionCall, expression: &str, targets: Vec<PeelId>) -> DispatchRequest {
     DispatchRequest {
         v: VERSION,
         jid: link.new_jid(),
@@ -156,7 +156,7 @@ mod tests {
     use serde_json::json;
     use zester_rule::rule;
 
-    fn work(function: &str, line: &[&str], timeout: Option<Duration>) -> Result<Work, String> {
+    fn work(function: &str, line: &[&str], timeout: Option<Duration>) -> Result<FunctionCall, String> {
         let words = RawArguments::parse(&line.iter().map(|word| word.to_string()).collect::<Vec<_>>());
         super::work(function, &words, false, timeout)
     }

@@ -11,7 +11,7 @@ use zester_wire::{Cause, Jid, JobStatus, Missing, PeelId, Return};
 pub const NO_SUCH_PEEL: &str = "no peel is called so";
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum PeelStatus {
     Success,
     Failed,
     Unreachable,
@@ -19,54 +19,54 @@ pub enum Standing {
     Canceled,
 }
 
-impl Standing {
+impl PeelStatus {
     pub fn as_str(self) -> &'static str {
         match self {
-            Standing::Success => "success",
-            Standing::Failed => "failed",
-            Standing::Unreachable => "unreachable",
-            Standing::Missing => "missing",
-            Standing::Canceled => "canceled",
+            PeelStatus::Success => "success",
+            PeelStatus::Failed => "failed",
+            PeelStatus::Unreachable => "unreachable",
+            PeelStatus::Missing => "missing",
+            PeelStatus::Canceled => "canceled",
         }
     }
 }
 
 /// What became of it on one peel.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Verdict {
-    pub standing: Standing,
+pub struct PeelResult {
+    pub status: PeelStatus,
     pub duration_ms: Option<u64>,
     pub error: String,
     pub answer: Json,
 }
 
-impl Verdict {
-    pub fn of_return(ret: &Return) -> Verdict {
-        let standing = match ret.cause {
+impl PeelResult {
+    pub fn of_return(ret: &Return) -> PeelResult {
+        let status = match ret.cause {
             // It counts as not returned (J-5), but what it has is shown.
-            Cause::Deadline => Standing::Missing,
-            _ if ret.success => Standing::Success,
-            _ if ret.canceled => Standing::Canceled,
-            _ => Standing::Failed,
+            Cause::Deadline => PeelStatus::Missing,
+            _ if ret.success => PeelStatus::Success,
+            _ if ret.canceled => PeelStatus::Canceled,
+            _ => PeelStatus::Failed,
         };
         let duration_ms = Some(ret.duration_ms);
-        Verdict { standing, duration_ms, error: ret.error.clone(), answer: ret.answer.clone() }
+        PeelResult { status, duration_ms, error: ret.error.clone(), answer: ret.answer.clone() }
     }
 
     /// No return, and why not.
-    pub fn without(standing: Standing, error: impl Into<String>) -> Verdict {
-        Verdict { standing, duration_ms: None, error: error.into(), answer: Json::Null }
+    pub fn without(status: PeelStatus, error: impl Into<String>) -> PeelResult {
+        PeelResult { status, duration_ms: None, error: error.into(), answer: Json::Null }
     }
 
-    fn of_missing(why: Missing) -> Verdict {
-        let standing = if why == Missing::Unreachable { Standing::Unreachable } else { Standing::Missing };
-        Verdict::without(standing, missing_words(why))
+    fn of_missing(why: Missing) -> PeelResult {
+        let status = if why == Missing::Unreachable { PeelStatus::Unreachable } else { PeelStatus::Missing };
+        PeelResult::without(status, missing_words(why))
     }
 
     pub fn document(&self) -> Json {
         let error = if self.error.is_empty() { Json::Null } else { json!(self.error) };
         json!({
-            "status": self.standing.as_str(), "duration_ms": self.duration_ms,
+            "status": self.status.as_str(), "duration_ms": self.duration_ms,
             "error": error, "return": self.answer,
         })
     }
@@ -90,7 +90,7 @@ pub struct Outcome {
     pub jids: Vec<Jid>,
     pub status: String,
     pub reason: String,
-    pub peels: BTreeMap<PeelId, Verdict>,
+    pub peels: BTreeMap<PeelId, PeelResult>,
     /// Somebody killed it.
     pub killed: bool,
     /// The job itself failed, whatever its peels say.
@@ -108,11 +108,11 @@ impl Outcome {
     pub fn of_job(ended: &Ended, missing: &BTreeMap<PeelId, Missing>) -> Outcome {
         let job = &ended.job;
         let killed = job.status == JobStatus::Canceled;
-        let verdict = |peel: &PeelId| match (ended.returns.get(peel), missing.get(peel)) {
-            (Some(ret), _) => Verdict::of_return(ret),
-            (None, Some(Missing::Unreachable)) => Verdict::of_missing(Missing::Unreachable),
-            (None, _) if killed => Verdict::without(Standing::Canceled, "the job was canceled"),
-            (None, why) => Verdict::of_missing(why.copied().unwrap_or(Missing::NeverAcked)),
+        let result = |peel: &PeelId| match (ended.returns.get(peel), missing.get(peel)) {
+            (Some(ret), _) => PeelResult::of_return(ret),
+            (None, Some(Missing::Unreachable)) => PeelResult::of_missing(Missing::Unreachable),
+            (None, _) if killed => PeelResult::without(PeelStatus::Canceled, "the job was canceled"),
+            (None, why) => PeelResult::of_missing(why.copied().unwrap_or(Missing::NeverAcked)),
         };
         let reason = match ended.finished {
             true => job.reason.clone(),
@@ -122,7 +122,7 @@ impl Outcome {
             jids: vec![job.jid.clone()],
             status: job.status.as_str().to_string(),
             reason,
-            peels: job.targets.iter().map(|peel| (peel.clone(), verdict(peel))).collect(),
+            peels: job.targets.iter().map(|peel| (peel.clone(), result(peel))).collect(),
             killed,
             failed: job.status == JobStatus::Failed,
             recorded: true,
@@ -132,7 +132,7 @@ impl Outcome {
     }
 
     /// Of a call past the masters, where nobody else judges.
-    pub fn of_direct(jid: Jid, peels: BTreeMap<PeelId, Verdict>) -> Outcome {
+    pub fn of_direct(jid: Jid, peels: BTreeMap<PeelId, PeelResult>) -> Outcome {
         let mut outcome = Outcome {
             jids: vec![jid],
             status: String::new(),
@@ -150,15 +150,15 @@ impl Outcome {
 
     /// What is known so far of a job whose view was left.
     pub fn so_far(jid: Jid, targets: &[PeelId], returns: &Returns) -> Outcome {
-        let verdict = |peel: &PeelId| match returns.get(peel) {
-            Some(ret) => Verdict::of_return(ret),
-            None => Verdict::without(Standing::Missing, "not awaited: the view was left"),
+        let result = |peel: &PeelId| match returns.get(peel) {
+            Some(ret) => PeelResult::of_return(ret),
+            None => PeelResult::without(PeelStatus::Missing, "not awaited: the view was left"),
         };
         Outcome {
             jids: vec![jid],
             status: JobStatus::Running.as_str().to_string(),
             reason: String::new(),
-            peels: targets.iter().map(|peel| (peel.clone(), verdict(peel))).collect(),
+            peels: targets.iter().map(|peel| (peel.clone(), result(peel))).collect(),
             killed: false,
             failed: false,
             recorded: true,
@@ -183,7 +183,8 @@ impl Outcome {
         if names.is_empty() {
             return;
         }
-        let unknown = names.into_iter().map(|name| (name, Verdict::without(Standing::Missing, NO_SUCH_PEEL)));
+        let unknown =
+            names.into_iter().map(|name| (name, PeelResult::without(PeelStatus::Missing, NO_SUCH_PEEL)));
         self.peels.extend(unknown);
         if self.status != JobStatus::Running.as_str() {
             self.judge();
@@ -192,29 +193,29 @@ impl Outcome {
 
     /// The status that follows from the peels, by the rules of a job.
     pub fn judge(&mut self) {
-        let returned = self.count(Standing::Success) + self.count(Standing::Failed);
+        let returned = self.count(PeelStatus::Success) + self.count(PeelStatus::Failed);
         let tally = Tally {
             targets: self.peels.len() as u64,
             returned: returned as u64,
-            succeeded: self.count(Standing::Success) as u64,
+            succeeded: self.count(PeelStatus::Success) as u64,
             cut_short: self.killed,
         };
         self.status = status::conclude(tally).as_str().to_string();
     }
 
-    pub fn count(&self, standing: Standing) -> usize {
-        self.peels.values().filter(|verdict| verdict.standing == standing).count()
+    pub fn count(&self, status: PeelStatus) -> usize {
+        self.peels.values().filter(|result| result.status == status).count()
     }
 
     /// Those who did not succeed, whatever the reason.
     pub fn unsuccessful(&self) -> usize {
-        self.peels.len() - self.count(Standing::Success)
+        self.peels.len() - self.count(PeelStatus::Success)
     }
 
     /// The document of C-2; `jids` only where there were batches, `not_asked` only where some never began.
     pub fn document(&self, batched: bool) -> Json {
         let peels: Map<String, Json> =
-            self.peels.iter().map(|(peel, verdict)| (peel.to_string(), verdict.document())).collect();
+            self.peels.iter().map(|(peel, result)| (peel.to_string(), result.document())).collect();
         let jid = self.jids.last().map(Jid::as_str);
         let mut document = json!({ "jid": jid, "status": self.status, "peels": peels });
         if batched && let Some(map) = document.as_object_mut() {
@@ -231,8 +232,8 @@ impl Outcome {
         if self.killed {
             return Exit::Failed;
         }
-        let failed = self.failed || self.count(Standing::Failed) + self.count(Standing::Canceled) > 0;
-        let missing = self.count(Standing::Missing) + self.count(Standing::Unreachable) > 0;
+        let failed = self.failed || self.count(PeelStatus::Failed) + self.count(PeelStatus::Canceled) > 0;
+        let missing = self.count(PeelStatus::Missing) + self.count(PeelStatus::Unreachable) > 0;
         Exit::of_fleet(failed, missing)
     }
 }
@@ -256,17 +257,17 @@ mod tests {
         ret
     }
 
-    fn outcome(standings: &[Standing]) -> Outcome {
-        let verdicts = standings.iter().enumerate();
-        let peels = verdicts.map(|(at, standing)| (peel(&format!("p{at}")), Verdict::without(*standing, "")));
+    fn outcome(statuses: &[PeelStatus]) -> Outcome {
+        let results = statuses.iter().enumerate();
+        let peels = results.map(|(at, status)| (peel(&format!("p{at}")), PeelResult::without(*status, "")));
         Outcome::of_direct(jid(), peels.collect())
     }
 
     #[test]
     #[rule("C-3")]
     fn c3_the_exit_code_says_failed_missing_or_both() {
-        use Standing::{Canceled, Failed, Missing, Success, Unreachable};
-        for (standings, code) in [
+        use PeelStatus::{Canceled, Failed, Missing, Success, Unreachable};
+        for (statuses, code) in [
             (&[Success, Success][..], 0),
             (&[Success, Failed], 2),
             (&[Canceled], 2),
@@ -274,7 +275,7 @@ mod tests {
             (&[Unreachable], 3),
             (&[Failed, Unreachable], 4),
         ] {
-            assert_eq!(outcome(standings).exit().code(), code, "{standings:?}");
+            assert_eq!(outcome(statuses).exit().code(), code, "{statuses:?}");
         }
         let killed = Outcome { killed: true, ..outcome(&[Success, Missing]) };
         assert_eq!(killed.exit().code(), 2, "a job killed by somebody else");
@@ -284,8 +285,8 @@ mod tests {
     #[rule("C-2")]
     fn c2_the_fleet_document_has_exactly_these_keys() {
         let mut outcome = Outcome::of_direct(jid(), BTreeMap::new());
-        outcome.peels.insert(peel("a"), Verdict::of_return(&ret("a", true, Cause::Finished)));
-        outcome.peels.insert(peel("b"), Verdict::of_return(&ret("b", false, Cause::Finished)));
+        outcome.peels.insert(peel("a"), PeelResult::of_return(&ret("a", true, Cause::Finished)));
+        outcome.peels.insert(peel("b"), PeelResult::of_return(&ret("b", false, Cause::Finished)));
         outcome.judge();
         let wanted = json!({
             "jid": jid().as_str(), "status": "failed",
@@ -301,17 +302,17 @@ mod tests {
     #[test]
     #[rule("J-5")]
     fn j5_a_return_cut_off_by_the_deadline_counts_as_missing() {
-        let standing = |success, cause| Verdict::of_return(&ret("a", success, cause)).standing;
-        assert_eq!(standing(false, Cause::Deadline), Standing::Missing);
-        assert_eq!(standing(false, Cause::Canceled), Standing::Canceled);
-        assert_eq!(standing(false, Cause::Interrupted), Standing::Failed);
-        assert_eq!(standing(true, Cause::Finished), Standing::Success);
+        let status = |success, cause| PeelResult::of_return(&ret("a", success, cause)).status;
+        assert_eq!(status(false, Cause::Deadline), PeelStatus::Missing);
+        assert_eq!(status(false, Cause::Canceled), PeelStatus::Canceled);
+        assert_eq!(status(false, Cause::Interrupted), PeelStatus::Failed);
+        assert_eq!(status(true, Cause::Finished), PeelStatus::Success);
     }
 
     #[test]
     #[rule("C-3")]
     fn c3_a_listed_name_that_nobody_has_is_missing() {
-        let mut outcome = outcome(&[Standing::Success]);
+        let mut outcome = outcome(&[PeelStatus::Success]);
         outcome.add_unknown(Vec::new());
         assert_eq!((outcome.status.as_str(), outcome.exit().code()), ("complete", 0));
         outcome.add_unknown(vec![peel("nosuch")]);
@@ -322,7 +323,7 @@ mod tests {
     #[test]
     #[rule("C-3")]
     fn c3_a_peel_that_was_never_asked_is_not_missing() {
-        let stopped = Outcome { not_asked: vec![peel("later")], ..outcome(&[Standing::Failed]) };
+        let stopped = Outcome { not_asked: vec![peel("later")], ..outcome(&[PeelStatus::Failed]) };
         assert_eq!((stopped.status.as_str(), stopped.exit().code()), ("failed", 2));
         let document = stopped.document(true);
         assert_eq!(
@@ -333,9 +334,9 @@ mod tests {
 
     #[test]
     fn batches_are_judged_together() {
-        let mut first = outcome(&[Standing::Success]);
+        let mut first = outcome(&[PeelStatus::Success]);
         let mut second = Outcome::of_direct(jid(), BTreeMap::new());
-        second.peels.insert(peel("later"), Verdict::without(Standing::Missing, ""));
+        second.peels.insert(peel("later"), PeelResult::without(PeelStatus::Missing, ""));
         first.join(second);
         assert_eq!((first.status.as_str(), first.jids.len(), first.exit().code()), ("partial", 2, 3));
     }

@@ -3,7 +3,7 @@
 
 use super::screen::screen;
 use super::{Output, fleet_text, to_stdout};
-use crate::fleet::outcome::Verdict;
+use crate::fleet::outcome::PeelResult;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
@@ -15,21 +15,21 @@ use zester_wire::{PeelId, Progress, Return};
 const WAITED_NAMED: usize = 3;
 
 /// What a peel that has not returned does, as far as is known.
-enum Doing {
+enum Activity {
     NoAck,
     Queued(u32),
     Running,
     States { done: u64, total: u64, last: String },
 }
 
-impl Doing {
+impl Activity {
     fn words(&self) -> String {
         match self {
-            Doing::NoAck => "no ack".to_string(),
-            Doing::Queued(ahead) => format!("queued behind {ahead}"),
-            Doing::Running => "running".to_string(),
-            Doing::States { done, total: 0, last } => format!("{done} states, {last}"),
-            Doing::States { done, total, last } => format!("{done} of {total} states, {last}"),
+            Activity::NoAck => "no ack".to_string(),
+            Activity::Queued(ahead) => format!("queued behind {ahead}"),
+            Activity::Running => "running".to_string(),
+            Activity::States { done, total: 0, last } => format!("{done} states, {last}"),
+            Activity::States { done, total, last } => format!("{done} of {total} states, {last}"),
         }
     }
 }
@@ -40,7 +40,7 @@ pub struct View {
     states: bool,
     width: usize,
     total: usize,
-    waiting: BTreeMap<PeelId, Doing>,
+    waiting: BTreeMap<PeelId, Activity>,
     bar: Option<ProgressBar>,
     /// Every end is printed as an object of its own (C-1).
     stream: bool,
@@ -54,7 +54,7 @@ impl View {
             states: function.starts_with("state."),
             width: fleet_text::id_width(targets),
             total: targets.len(),
-            waiting: targets.iter().map(|peel| (peel.clone(), Doing::NoAck)).collect(),
+            waiting: targets.iter().map(|peel| (peel.clone(), Activity::NoAck)).collect(),
             bar: live.then(|| last_line(output.paint_stderr().is_on())),
             stream: false,
         };
@@ -70,37 +70,37 @@ impl View {
     }
 
     pub fn acked(&mut self, peel: &PeelId, ahead: u32) {
-        if let Some(doing) = self.waiting.get_mut(peel) {
-            *doing = if ahead == 0 { Doing::Running } else { Doing::Queued(ahead) };
+        if let Some(activity) = self.waiting.get_mut(peel) {
+            *activity = if ahead == 0 { Activity::Running } else { Activity::Queued(ahead) };
             self.show();
         }
     }
 
     pub fn progress(&mut self, progress: &Progress) {
-        let Some(doing) = self.waiting.get_mut(&progress.peel) else { return };
+        let Some(activity) = self.waiting.get_mut(&progress.peel) else { return };
         // Out of order, or of an earlier moment.
-        if matches!(doing, Doing::States { done, .. } if *done >= progress.seq) {
+        if matches!(activity, Activity::States { done, .. } if *done >= progress.seq) {
             return;
         }
         let last = progress.state.get("name").and_then(|name| name.as_str()).unwrap_or_default();
-        *doing = Doing::States { done: progress.seq, total: progress.total, last: last.to_string() };
+        *activity = Activity::States { done: progress.seq, total: progress.total, last: last.to_string() };
         self.show();
     }
 
     pub fn returned(&mut self, ret: &Return) {
-        self.ended(&ret.peel, &Verdict::of_return(ret));
+        self.ended(&ret.peel, &PeelResult::of_return(ret));
     }
 
     /// A peel is done with, however.
-    pub fn ended(&mut self, peel: &PeelId, verdict: &Verdict) {
+    pub fn ended(&mut self, peel: &PeelId, result: &PeelResult) {
         self.waiting.remove(peel);
         if !self.output.is_text() {
             if self.stream {
-                self.output.object(&streamed(peel, verdict));
+                self.output.object(&streamed(peel, result));
             }
             return;
         }
-        let lines = fleet_text::peel(peel, verdict, self.states, self.width, self.output.paint());
+        let lines = fleet_text::peel(peel, result, self.states, self.width, self.output.paint());
         match &self.bar {
             Some(bar) => bar.suspend(|| to_stdout(&lines)),
             None => to_stdout(&lines),
@@ -119,7 +119,8 @@ impl View {
         let Some(bar) = &self.bar else { return };
         let done = self.total.saturating_sub(self.waiting.len());
         let named = self.waiting.iter().take(WAITED_NAMED);
-        let named: Vec<String> = named.map(|(peel, doing)| format!("{peel} ({})", doing.words())).collect();
+        let named: Vec<String> =
+            named.map(|(peel, activity)| format!("{peel} ({})", activity.words())).collect();
         let more = self.waiting.len().saturating_sub(WAITED_NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         bar.set_message(super::control::one_line(&match named.is_empty() {
@@ -136,10 +137,10 @@ impl Drop for View {
 }
 
 /// The peel's part of the document of C-2, with its name.
-fn streamed(peel: &PeelId, verdict: &Verdict) -> Json {
+fn streamed(peel: &PeelId, result: &PeelResult) -> Json {
     let mut object = json!({ "peel": peel.as_str() });
-    if let (Some(object), Json::Object(told)) = (object.as_object_mut(), verdict.document()) {
-        object.extend(told);
+    if let (Some(object), Json::Object(fields)) = (object.as_object_mut(), result.document()) {
+        object.extend(fields);
     }
     object
 }
@@ -160,14 +161,14 @@ fn last_line(colour: bool) -> ProgressBar {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::outcome::Standing;
+    use crate::fleet::outcome::PeelStatus;
     use zester_rule::rule;
 
     #[test]
     #[rule("C-1")]
     fn c1_a_stream_has_one_object_for_each_peel() {
-        let verdict = Verdict::without(Standing::Missing, "never acknowledged the job");
-        let object = streamed(&PeelId::parse("web-1").unwrap(), &verdict);
+        let result = PeelResult::without(PeelStatus::Missing, "never acknowledged the job");
+        let object = streamed(&PeelId::parse("web-1").unwrap(), &result);
         let wanted = json!({
             "peel": "web-1", "status": "missing", "duration_ms": null,
             "error": "never acknowledged the job", "return": null,

@@ -2,7 +2,7 @@
 
 use super::paint::Paint;
 use super::{duration_words, plain};
-use crate::fleet::outcome::{NO_SUCH_PEEL, Outcome, Standing, Verdict};
+use crate::fleet::outcome::{NO_SUCH_PEEL, Outcome, PeelResult, PeelStatus};
 use serde_json::Value as Json;
 use std::fmt::Write;
 use std::time::Duration;
@@ -46,24 +46,24 @@ pub fn id_width(peels: &[PeelId]) -> usize {
 
 /// One peel: its line, and what belongs under it. `states`: the call was for states, so what commands printed is not the
 /// answer.
-pub fn peel(id: &PeelId, verdict: &Verdict, states: bool, width: usize, paint: Paint) -> String {
-    let mut said = said(verdict, states);
-    let mark = match verdict.standing {
-        Standing::Success => paint.green("✓"),
-        Standing::Failed => paint.red("✗"),
-        Standing::Canceled | Standing::Missing | Standing::Unreachable => paint.yellow("!"),
+pub fn peel(id: &PeelId, result: &PeelResult, states: bool, width: usize, paint: Paint) -> String {
+    let mut parts = text_of(result, states);
+    let mark = match result.status {
+        PeelStatus::Success => paint.green("✓"),
+        PeelStatus::Failed => paint.red("✗"),
+        PeelStatus::Canceled | PeelStatus::Missing | PeelStatus::Unreachable => paint.yellow("!"),
     };
-    let time = verdict.duration_ms.map(duration_words).unwrap_or_default();
+    let time = result.duration_ms.map(duration_words).unwrap_or_default();
     // A long word in the column of summaries would push the time out of sight.
-    let summary = std::mem::take(&mut said.summary);
+    let summary = std::mem::take(&mut parts.summary);
     let line = format!(
         " {mark} {:<width$}  {summary:<SUMMARY_WIDTH$} {}  {}",
         id.as_str(),
         paint.dim(&format!("{time:>6}")),
-        if said.error.is_empty() { said.output } else { paint.red(&said.error) }
+        if parts.error.is_empty() { parts.output } else { paint.red(&parts.error) }
     );
     let mut out = line.trim_end().to_string() + "\n";
-    for line in said.below {
+    for line in parts.below {
         let _infallible = writeln!(out, "     {line}");
     }
     out
@@ -71,7 +71,7 @@ pub fn peel(id: &PeelId, verdict: &Verdict, states: bool, width: usize, paint: P
 
 /// The parts of a peel's answer.
 #[derive(Default)]
-struct Said {
+struct PeelText {
     summary: String,
     error: String,
     /// What a command printed, where it fits on the line.
@@ -79,42 +79,42 @@ struct Said {
     below: Vec<String>,
 }
 
-fn said(verdict: &Verdict, states: bool) -> Said {
-    let run = verdict.answer.get("states").is_some();
-    match serde_json::from_value::<RunResult>(verdict.answer.clone()) {
-        Ok(result) if run => said_of_run(&result, verdict, states),
-        _ => said_of_answer(verdict),
+fn text_of(result: &PeelResult, states: bool) -> PeelText {
+    let run = result.answer.get("states").is_some();
+    match serde_json::from_value::<RunResult>(result.answer.clone()) {
+        Ok(result) if run => text_of_run(&result, result, states),
+        _ => text_of_answer(result),
     }
 }
 
-fn said_of_run(result: &RunResult, verdict: &Verdict, states: bool) -> Said {
+fn text_of_run(result: &RunResult, result: &PeelResult, states: bool) -> PeelText {
     let changed = match (result.changed, result.mode) {
         (0, _) => String::new(),
         (count, Mode::Apply) => format!("{count} changed"),
         (count, Mode::Check) => format!("{count} would change"),
         (count, Mode::Revert) => format!("{count} reverted"),
     };
-    let mut said = Said::default();
+    let mut parts = PeelText::default();
     if result.failed > 0 {
-        said.summary = format!("{} failed", result.failed);
+        parts.summary = format!("{} failed", result.failed);
         if !changed.is_empty() {
-            said.summary.push_str(&format!(", {changed}"));
+            parts.summary.push_str(&format!(", {changed}"));
         }
         let mut failed = result.states.values().filter(|state| state.failed());
         if let Some(first) = failed.next() {
             let mut lines = first.error.lines();
-            said.error = format!("{}: {}", first.name, lines.next().unwrap_or_default());
-            said.below.extend(lines.take(ERROR_LINES_SHOWN).map(String::from));
+            parts.error = format!("{}: {}", first.name, lines.next().unwrap_or_default());
+            parts.below.extend(lines.take(ERROR_LINES_SHOWN).map(String::from));
         }
         let rest =
             failed.map(|state| format!("{}: {}", state.name, state.error.lines().next().unwrap_or_default()));
-        said.below.extend(rest);
+        parts.below.extend(rest);
     } else if result.canceled {
-        said.summary =
+        parts.summary =
             if changed.is_empty() { "canceled".into() } else { format!("canceled after {changed}") };
-        said.error.clone_from(&verdict.error);
+        parts.error.clone_from(&result.error);
     } else {
-        said.summary = match (changed.is_empty(), states) {
+        parts.summary = match (changed.is_empty(), states) {
             (false, true) => changed,
             (true, true) => "nothing to do".into(),
             (false, false) => changed.trim_start_matches("1 ").into(),
@@ -123,46 +123,46 @@ fn said_of_run(result: &RunResult, verdict: &Verdict, states: bool) -> Said {
         };
     }
     if !states {
-        show_output(result, &mut said);
+        show_output(result, &mut parts);
     }
-    said
+    parts
 }
 
 /// What the one command printed is the answer.
-fn show_output(result: &RunResult, said: &mut Said) {
+fn show_output(result: &RunResult, parts: &mut PeelText) {
     let texts = result.states.values().flat_map(|state| {
         ["stdout", "stderr"].into_iter().filter_map(|stream| state.details.get(stream).and_then(Json::as_str))
     });
     let lines: Vec<&str> = texts.flat_map(str::lines).collect();
     match lines.as_slice() {
         [] => {}
-        [one] if result.failed == 0 && one.chars().count() <= SHORT_OUTPUT => said.output = one.to_string(),
-        _ if result.failed > 0 && !said.below.is_empty() => {}
-        lines => said.below.extend(lines.iter().map(|line| line.to_string())),
+        [one] if result.failed == 0 && one.chars().count() <= SHORT_OUTPUT => parts.output = one.to_string(),
+        _ if result.failed > 0 && !parts.below.is_empty() => {}
+        lines => parts.below.extend(lines.iter().map(|line| line.to_string())),
     }
 }
 
-fn said_of_answer(verdict: &Verdict) -> Said {
-    let mut said = Said::default();
-    let mut errors = verdict.error.lines();
-    said.error = errors.next().unwrap_or_default().to_string();
-    said.below.extend(errors.take(ERROR_LINES_SHOWN).map(String::from));
-    if let Some(errors) = verdict.answer.get("errors").and_then(Json::as_array) {
+fn text_of_answer(result: &PeelResult) -> PeelText {
+    let mut parts = PeelText::default();
+    let mut errors = result.error.lines();
+    parts.error = errors.next().unwrap_or_default().to_string();
+    parts.below.extend(errors.take(ERROR_LINES_SHOWN).map(String::from));
+    if let Some(errors) = result.answer.get("errors").and_then(Json::as_array) {
         // The document of C-3: what does not compile, each with its place.
         // One alone stands on the line already.
-        let first = said.error.clone();
-        said.below.extend(errors.iter().filter_map(place_of).filter(|text| *text != first));
-        return said;
+        let first = parts.error.clone();
+        parts.below.extend(errors.iter().filter_map(place_of).filter(|text| *text != first));
+        return parts;
     }
-    let text = plain(&verdict.answer);
+    let text = plain(&result.answer);
     match text.trim_end_matches('\n') {
         "" => {}
         short if !short.contains('\n') && short.chars().count() <= SHORT_ANSWER => {
-            said.summary = short.to_string()
+            parts.summary = short.to_string()
         }
-        long => said.below.extend(long.lines().map(String::from)),
+        long => parts.below.extend(long.lines().map(String::from)),
     }
-    said
+    parts
 }
 
 /// `states/web.zy:3:5: …` of an error that has a place.
@@ -176,7 +176,7 @@ fn place_of(error: &Json) -> Option<String> {
 /// The summary, who is missing and why, and what to do about it.
 pub fn ending(outcome: &Outcome, took: Option<Duration>, paint: Paint) -> String {
     if outcome.left {
-        let returned = outcome.peels.values().filter(|verdict| verdict.duration_ms.is_some()).count();
+        let returned = outcome.peels.values().filter(|result| result.duration_ms.is_some()).count();
         return format!(
             "\n{returned} of {} peels had returned when the view was left\n",
             outcome.peels.len()
@@ -184,15 +184,15 @@ pub fn ending(outcome: &Outcome, took: Option<Duration>, paint: Paint) -> String
     }
     let mut out = String::from("\n");
     let counted = [
-        (Standing::Success, "succeeded", Paint::green as fn(Paint, &str) -> String),
-        (Standing::Failed, "failed", Paint::red),
-        (Standing::Canceled, "canceled", Paint::yellow),
-        (Standing::Missing, "missing", Paint::yellow),
-        (Standing::Unreachable, "unreachable", Paint::yellow),
+        (PeelStatus::Success, "succeeded", Paint::green as fn(Paint, &str) -> String),
+        (PeelStatus::Failed, "failed", Paint::red),
+        (PeelStatus::Canceled, "canceled", Paint::yellow),
+        (PeelStatus::Missing, "missing", Paint::yellow),
+        (PeelStatus::Unreachable, "unreachable", Paint::yellow),
     ];
-    let parts = counted.iter().filter_map(|(standing, word, painted)| {
-        let count = outcome.count(*standing);
-        let always = *standing == Standing::Success;
+    let parts = counted.iter().filter_map(|(status, word, painted)| {
+        let count = outcome.count(*status);
+        let always = *status == PeelStatus::Success;
         (count > 0)
             .then(|| painted(paint, &format!("{count} {word}")))
             .or(always.then(|| format!("0 {word}")))
@@ -217,19 +217,19 @@ pub fn ending(outcome: &Outcome, took: Option<Duration>, paint: Paint) -> String
 
 fn absent(outcome: &Outcome, paint: Paint) -> String {
     let is_absent =
-        |verdict: &&Verdict| matches!(verdict.standing, Standing::Missing | Standing::Unreachable);
-    let absent: Vec<(&PeelId, &Verdict)> =
-        outcome.peels.iter().filter(|(_, verdict)| is_absent(verdict)).collect();
+        |result: &&PeelResult| matches!(result.status, PeelStatus::Missing | PeelStatus::Unreachable);
+    let absent: Vec<(&PeelId, &PeelResult)> =
+        outcome.peels.iter().filter(|(_, result)| is_absent(result)).collect();
     let mut out = String::new();
-    for (peel, verdict) in absent.iter().take(NAMED_MAX) {
-        let why = verdict.error.lines().next().unwrap_or_default();
+    for (peel, result) in absent.iter().take(NAMED_MAX) {
+        let why = result.error.lines().next().unwrap_or_default();
         let _infallible = writeln!(out, "{} {peel}  {why}", paint.yellow("missing:"));
     }
     if absent.len() > NAMED_MAX {
         let _infallible = writeln!(out, "and {} more", absent.len() - NAMED_MAX);
     }
     let recorded = outcome.recorded && outcome.jids.len() == 1 && outcome.status != "running";
-    let asked = absent.iter().any(|(_, verdict)| verdict.error != NO_SUCH_PEEL);
+    let asked = absent.iter().any(|(_, result)| result.error != NO_SUCH_PEEL);
     if let (Some(jid), true) = (outcome.jids.last(), asked && recorded) {
         let again = format!("ask them again: zester job retry {jid} --missing");
         let _infallible = writeln!(out, "{}", paint.dim(&again));
@@ -245,9 +245,9 @@ mod tests {
     use zester_rule::rule;
 
     fn line(answer: Json, error: &str, states: bool) -> String {
-        let standing = if error.is_empty() { Standing::Success } else { Standing::Failed };
-        let verdict = Verdict { standing, duration_ms: Some(2100), error: error.into(), answer };
-        peel(&PeelId::parse("web-01").unwrap(), &verdict, states, 8, Paint::new(false))
+        let status = if error.is_empty() { PeelStatus::Success } else { PeelStatus::Failed };
+        let result = PeelResult { status, duration_ms: Some(2100), error: error.into(), answer };
+        peel(&PeelId::parse("web-01").unwrap(), &result, states, 8, Paint::new(false))
     }
 
     fn run(changed: usize, error: &str, stdout: &str) -> Json {
@@ -308,11 +308,11 @@ mod tests {
     #[test]
     #[rule("J-17")]
     fn j17_the_missing_are_named_with_the_reason() {
-        let verdict = |standing, why| Verdict::without(standing, why);
+        let result = |status, why| PeelResult::without(status, why);
         let peels = BTreeMap::from([
-            (PeelId::parse("web-1").unwrap(), verdict(Standing::Success, "")),
-            (PeelId::parse("web-2").unwrap(), verdict(Standing::Missing, "never acknowledged the job")),
-            (PeelId::parse("web-3").unwrap(), verdict(Standing::Unreachable, "unreachable")),
+            (PeelId::parse("web-1").unwrap(), result(PeelStatus::Success, "")),
+            (PeelId::parse("web-2").unwrap(), result(PeelStatus::Missing, "never acknowledged the job")),
+            (PeelId::parse("web-3").unwrap(), result(PeelStatus::Unreachable, "unreachable")),
         ]);
         let jid = zester_wire::Jid::parse("2hPx2Kd8VnR7YmWqTz4PLsCfNjA").unwrap();
         let direct = Outcome::of_direct(jid, peels);

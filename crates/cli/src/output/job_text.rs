@@ -2,7 +2,7 @@
 
 use super::paint::Paint;
 use super::{duration_words, fleet_text};
-use crate::fleet::outcome::{Verdict, missing_words};
+use crate::fleet::outcome::{PeelResult, missing_words};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use zester_client::{Peel, Returns};
@@ -88,7 +88,7 @@ pub fn show(
     for peel in &job.targets {
         match (returns.get(peel), missing.get(peel)) {
             (Some(ret), why) => {
-                out.push_str(&fleet_text::peel(peel, &Verdict::of_return(ret), states, width, paint));
+                out.push_str(&fleet_text::peel(peel, &PeelResult::of_return(ret), states, width, paint));
                 if ret.late {
                     out.push_str("     returned after the job had ended\n");
                 } else if let Some(why) = why.filter(|why| missing_words(**why) != ret.error) {

@@ -3,12 +3,12 @@
 use crate::world::*;
 use serde_json::{Map, json};
 use std::time::Duration;
-use zester_client::{Answer, Error, Work};
+use zester_client::{DirectReply, Error, FunctionCall};
 use zester_rule::rule;
 use zester_wire::*;
 
-fn work() -> Work {
-    Work {
+fn work() -> FunctionCall {
+    FunctionCall {
         function: "test.ping".into(),
         state_id: String::new(),
         positionals: Vec::new(),
@@ -45,9 +45,9 @@ async fn j21_direct_works_with_every_master_down() {
     let (mut returned, mut unreachable) = (Vec::new(), Vec::new());
     while let Some(answer) = direct.next().await {
         match answer {
-            Answer::Return(ret) => returned.push(ret.peel.to_string()),
-            Answer::Unreachable(peel) => unreachable.push(peel.to_string()),
-            Answer::Silent(peel, why) => panic!("{peel}: {why}"),
+            DirectReply::Return(ret) => returned.push(ret.peel.to_string()),
+            DirectReply::Unreachable(peel) => unreachable.push(peel.to_string()),
+            DirectReply::NoReply(peel, why) => panic!("{peel}: {why}"),
         }
     }
     returned.sort();
@@ -62,7 +62,7 @@ async fn j21_a_peel_that_does_not_answer_is_given_up_after_its_budget() {
     world.serve("zester.cmd.web-1", |_, _: PeelCommand| async { None::<Return> }).await;
     let mut direct = world.client.direct("*", &work()).await.unwrap();
     let began = tokio::time::Instant::now();
-    assert!(matches!(direct.next().await, Some(Answer::Silent(..))));
+    assert!(matches!(direct.next().await, Some(DirectReply::NoReply(..))));
     assert!(began.elapsed() >= work().timeout);
     assert_eq!(direct.next().await, None);
 }
