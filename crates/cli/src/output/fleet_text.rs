@@ -82,25 +82,25 @@ struct PeelText {
 fn text_of(result: &PeelResult, states: bool) -> PeelText {
     let run = result.answer.get("states").is_some();
     match serde_json::from_value::<RunResult>(result.answer.clone()) {
-        Ok(result) if run => text_of_run(&result, result, states),
+        Ok(run_result) if run => text_of_run(&run_result, result, states),
         _ => text_of_answer(result),
     }
 }
 
-fn text_of_run(result: &RunResult, result: &PeelResult, states: bool) -> PeelText {
-    let changed = match (result.changed, result.mode) {
+fn text_of_run(run: &RunResult, result: &PeelResult, states: bool) -> PeelText {
+    let changed = match (run.changed, run.mode) {
         (0, _) => String::new(),
         (count, Mode::Apply) => format!("{count} changed"),
         (count, Mode::Check) => format!("{count} would change"),
         (count, Mode::Revert) => format!("{count} reverted"),
     };
     let mut parts = PeelText::default();
-    if result.failed > 0 {
-        parts.summary = format!("{} failed", result.failed);
+    if run.failed > 0 {
+        parts.summary = format!("{} failed", run.failed);
         if !changed.is_empty() {
             parts.summary.push_str(&format!(", {changed}"));
         }
-        let mut failed = result.states.values().filter(|state| state.failed());
+        let mut failed = run.states.values().filter(|state| state.failed());
         if let Some(first) = failed.next() {
             let mut lines = first.error.lines();
             parts.error = format!("{}: {}", first.name, lines.next().unwrap_or_default());
@@ -109,7 +109,7 @@ fn text_of_run(result: &RunResult, result: &PeelResult, states: bool) -> PeelTex
         let rest =
             failed.map(|state| format!("{}: {}", state.name, state.error.lines().next().unwrap_or_default()));
         parts.below.extend(rest);
-    } else if result.canceled {
+    } else if run.canceled {
         parts.summary =
             if changed.is_empty() { "canceled".into() } else { format!("canceled after {changed}") };
         parts.error.clone_from(&result.error);
@@ -123,21 +123,21 @@ fn text_of_run(result: &RunResult, result: &PeelResult, states: bool) -> PeelTex
         };
     }
     if !states {
-        show_output(result, &mut parts);
+        show_output(run, &mut parts);
     }
     parts
 }
 
 /// What the one command printed is the answer.
-fn show_output(result: &RunResult, parts: &mut PeelText) {
-    let texts = result.states.values().flat_map(|state| {
+fn show_output(run: &RunResult, parts: &mut PeelText) {
+    let texts = run.states.values().flat_map(|state| {
         ["stdout", "stderr"].into_iter().filter_map(|stream| state.details.get(stream).and_then(Json::as_str))
     });
     let lines: Vec<&str> = texts.flat_map(str::lines).collect();
     match lines.as_slice() {
         [] => {}
-        [one] if result.failed == 0 && one.chars().count() <= SHORT_OUTPUT => parts.output = one.to_string(),
-        _ if result.failed > 0 && !parts.below.is_empty() => {}
+        [one] if run.failed == 0 && one.chars().count() <= SHORT_OUTPUT => parts.output = one.to_string(),
+        _ if run.failed > 0 && !parts.below.is_empty() => {}
         lines => parts.below.extend(lines.iter().map(|line| line.to_string())),
     }
 }
