@@ -1,5 +1,9 @@
-//! A peel's disk: what it holds outlives the peel.
+//! A peel's disk: what it holds outlives the peel. It may be slow, and it may fail.
 
+use crate::Mutation;
+use crate::crash::Caller;
+use crate::dice::Dice;
+use crate::observed::Observed;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,32 +12,55 @@ use zester_peel::Store;
 use zester_peel::store::{Later, StoreError};
 use zester_wire::{Jid, Return};
 
-/// Longer than any life.
+/// Longer than any simulation.
 const KEPT: Duration = Duration::from_secs(3_600);
 
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Disk {
     inner: Arc<Mutex<Inner>>,
-    /// [`crate::Mutation::DropDedupWrite`].
-    forgetful: bool,
+    mutation: Mutation,
 }
 
-#[derive(Default)]
 struct Inner {
     entries: BTreeMap<Dispatch, Entry>,
     returns: BTreeMap<Dispatch, Return>,
     /// Everything that was ever taken on, for the judge.
     ever: Vec<Dispatch>,
+    dice: Dice,
+    /// Of a thousand calls so many fail; each takes up to that long.
+    failing: u64,
+    slow: Duration,
 }
 
 impl Disk {
-    pub fn new(forgetful: bool) -> Disk {
-        Disk { inner: Arc::default(), forgetful }
+    pub fn new(seed: u64, name: &str, mutation: Mutation) -> Disk {
+        let inner = Inner {
+            entries: BTreeMap::new(),
+            returns: BTreeMap::new(),
+            ever: Vec::new(),
+            dice: Dice::new(seed, &format!("disk {name}")),
+            failing: 0,
+            slow: Duration::ZERO,
+        };
+        Disk { inner: Arc::new(Mutex::new(inner)), mutation }
+    }
+
+    /// From now on so many of a thousand calls fail, and each takes up to that long.
+    pub fn set_faults(&self, failing: u64, slow: Duration) {
+        let mut inner = self.lock();
+        (inner.failing, inner.slow) = (failing, slow);
     }
 
     /// Whether the peel ever took on a dispatch of the job, or refused it for good.
     pub fn ever_had(&self, jid: &Jid) -> bool {
         self.lock().ever.iter().any(|dispatch| dispatch.jid == *jid)
+    }
+
+    /// Returns that no stream has, as far as the peel knows.
+    pub fn undelivered(&self) -> Vec<Dispatch> {
+        let waits =
+            |entry: &&Entry| entry.standing == Standing::Returned { delivered: false } && !entry.direct;
+        self.lock().entries.values().filter(waits).map(|entry| entry.dispatch.clone()).collect()
     }
 
     /// Why this dispatch must not start now, if there is a reason.
@@ -43,7 +70,7 @@ impl Disk {
             Some(Standing::Returned { .. }) => Some("it had returned"),
             Some(Standing::Canceled) => Some("it was canceled"),
             Some(Standing::Accepted) => None,
-            None if self.forgetful => None,
+            None if self.mutation == Mutation::DropDedupWrite => None,
             None => Some("it was not on disk"),
         }
     }
@@ -51,28 +78,31 @@ impl Disk {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl Store for Disk {
-    fn load(&self) -> Later<'_, Result<Vec<Entry>, StoreError>> {
-        let entries = self.lock().entries.values().cloned().collect();
-        Box::pin(std::future::ready(Ok(entries)))
+    /// How long the next call takes, before and after it is done, and whether it fails.
+    fn next_call(&self) -> (Duration, Duration, bool) {
+        let inner = self.lock();
+        if inner.slow.is_zero() && inner.failing == 0 {
+            return (Duration::ZERO, Duration::ZERO, false);
+        }
+        let most = u64::try_from(inner.slow.as_millis()).unwrap_or(u64::MAX);
+        let (before, after) = (inner.dice.between(0, most / 2), inner.dice.between(0, most / 2));
+        (before, after, inner.dice.happens(inner.failing))
     }
 
-    fn put_entry(&self, entry: Entry) -> Later<'_, Result<(), StoreError>> {
+    fn put_entry(&self, entry: Entry) {
         let mut inner = self.lock();
         inner.ever.push(entry.dispatch.clone());
-        if !self.forgetful {
+        if self.mutation != Mutation::DropDedupWrite {
             inner.entries.insert(entry.dispatch.clone(), entry);
         }
-        Box::pin(std::future::ready(Ok(())))
     }
 
-    fn put_return(&self, ret: Return) -> Later<'_, Result<(), StoreError>> {
+    fn put_return(&self, ret: Return) {
         let mut inner = self.lock();
         let dispatch = Dispatch { jid: ret.jid.clone(), epoch: ret.dispatch_epoch };
         inner.ever.push(dispatch.clone());
-        if !self.forgetful {
+        if self.mutation != Mutation::DropDedupWrite {
             let fresh = || Entry {
                 dispatch: dispatch.clone(),
                 standing: Standing::Returned { delivered: false },
@@ -81,23 +111,69 @@ impl Store for Disk {
             };
             // What was turned away at once has a return and no line of its own.
             let entry = inner.entries.entry(dispatch.clone()).or_insert_with(fresh);
-            entry.standing = Standing::Returned { delivered: false };
+            if entry.standing != (Standing::Returned { delivered: true }) {
+                entry.standing = Standing::Returned { delivered: false };
+            }
         }
         inner.returns.insert(dispatch, ret);
-        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+/// The disk as one start of a peel uses it: every call is counted, and may take time, fail, or be the last.
+pub struct DiskTap {
+    pub disk: Disk,
+    pub caller: Caller,
+    pub observed: Observed,
+}
+
+impl DiskTap {
+    fn call<'a, T: Send + 'a>(
+        &'a self,
+        act: impl FnOnce(&Disk) -> T + Send + 'a,
+    ) -> Later<'a, Result<T, StoreError>> {
+        Box::pin(self.caller.call(async move {
+            let (before, after, fails) = self.disk.next_call();
+            if !before.is_zero() {
+                tokio::time::sleep(before).await;
+            }
+            if fails {
+                self.observed.count("disk failure");
+                return Err(StoreError("no space left on device".into()));
+            }
+            let answer = act(&self.disk);
+            // A crash here leaves what is written.
+            if !after.is_zero() {
+                tokio::time::sleep(after).await;
+            }
+            Ok(answer)
+        }))
+    }
+}
+
+impl Store for DiskTap {
+    fn load(&self) -> Later<'_, Result<Vec<Entry>, StoreError>> {
+        self.call(|disk| disk.lock().entries.values().cloned().collect())
+    }
+
+    fn put_entry(&self, entry: Entry) -> Later<'_, Result<(), StoreError>> {
+        self.call(|disk| disk.put_entry(entry))
+    }
+
+    fn put_return(&self, ret: Return) -> Later<'_, Result<(), StoreError>> {
+        self.call(|disk| disk.put_return(ret))
     }
 
     fn get_return(&self, dispatch: Dispatch) -> Later<'_, Result<Option<Return>, StoreError>> {
-        let ret = self.lock().returns.get(&dispatch).cloned();
-        Box::pin(std::future::ready(Ok(ret)))
+        self.call(move |disk| disk.lock().returns.get(&dispatch).cloned())
     }
 
     fn forget(&self, dispatches: Vec<Dispatch>) -> Later<'_, Result<(), StoreError>> {
-        let mut inner = self.lock();
-        for dispatch in &dispatches {
-            inner.entries.remove(dispatch);
-            inner.returns.remove(dispatch);
-        }
-        Box::pin(std::future::ready(Ok(())))
+        self.call(move |disk| {
+            let mut inner = disk.lock();
+            for dispatch in &dispatches {
+                inner.entries.remove(dispatch);
+                inner.returns.remove(dispatch);
+            }
+        })
     }
 }

@@ -1,28 +1,35 @@
-//! `zester-sim --seeds 10000`: many lives, on all cores, and the seeds that broke a rule.
+//! `zester-sim --seeds 10000`: many simulations, on all cores, and the seeds that broke a rule.
 
 use clap::Parser;
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use zester_sim::{Mutation, Tally, Violation, explain, live};
+use zester_sim::script::FaultKind;
+use zester_sim::{Mutation, Tally, Violation, simulate_with};
 
-/// Lives of a simulated fleet, each from its seed
+/// Simulations of a fleet, each from its seed
 #[derive(Parser)]
 struct Arguments {
-    /// How many lives
+    /// How many
     #[arg(long, default_value_t = 1_000)]
     seeds: u64,
     /// The first seed
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// Tell what happened in the life of this seed, and do nothing else
+    /// Tell what happened under this seed, and do nothing else
     #[arg(long, value_name = "SEED")]
     explain: Option<u64>,
-    /// Take one safeguard away: drop-dedup-write, finalize-without-cas, skip-second-replay, adopt-without-resend,
-    /// same-owner-id
+    /// Take one safeguard away
     #[arg(long, value_parser = mutation)]
     mutate: Option<Mutation>,
+    /// Only these kinds of fault beside crashes, cuts and storms; `none` for no others
+    #[arg(long, value_delimiter = ',', value_name = "KINDS")]
+    faults: Option<Vec<String>>,
+    /// Hold the product to what it does not hold yet, too
+    #[arg(long)]
+    open: bool,
 }
 
 fn mutation(name: &str) -> Result<Mutation, String> {
@@ -32,15 +39,36 @@ fn mutation(name: &str) -> Result<Mutation, String> {
     })
 }
 
-/// Violations that are printed; the rest are counted.
-const SHOWN_MAX: usize = 20;
+fn kinds(names: Option<&[String]>) -> Result<Vec<FaultKind>, String> {
+    let Some(names) = names else { return Ok(FaultKind::ALL.to_vec()) };
+    let wanted = names.iter().filter(|name| *name != "none");
+    wanted
+        .map(|name| {
+            FaultKind::parse(name).ok_or_else(|| {
+                let known: Vec<&str> = FaultKind::ALL.iter().map(|kind| kind.name()).collect();
+                format!("there is no fault `{name}`; there is {}", known.join(", "))
+            })
+        })
+        .collect()
+}
 
-#[allow(clippy::print_stdout, reason = "printing is what this program does")]
+/// Violations that are printed; the rest are counted.
+const SHOWN_MAX: usize = 40;
+
+#[allow(clippy::print_stdout, clippy::print_stderr, reason = "printing is what this program does")]
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let mutation = arguments.mutate.unwrap_or_default();
+    let kinds = match kinds(arguments.faults.as_deref()) {
+        Ok(kinds) => kinds,
+        Err(words) => {
+            eprintln!("{words}");
+            return ExitCode::FAILURE;
+        }
+    };
     if let Some(seed) = arguments.explain {
-        print!("{}", explain(seed, mutation));
+        let report = simulate_with(seed, mutation, &kinds);
+        print!("{}\n{}", report.story, report.verdict());
         return ExitCode::SUCCESS;
     }
     let (next, began) = (AtomicU64::new(arguments.from), Instant::now());
@@ -55,12 +83,12 @@ fn main() -> ExitCode {
                     if seed >= end {
                         return;
                     }
-                    let lived = live(seed, mutation);
+                    let report = simulate_with(seed, mutation, &kinds);
                     let mut tally = tally.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                    match lived {
-                        Ok(one) => tally.0.add(one),
-                        Err(violation) => tally.1.push((seed, violation)),
-                    }
+                    tally.0.add(report.tally);
+                    let open = report.open.into_iter().filter(|_| arguments.open);
+                    let broken = report.violations.into_iter().chain(open);
+                    tally.1.extend(broken.map(|violation| (seed, violation)));
                 }
             });
         }
@@ -70,17 +98,27 @@ fn main() -> ExitCode {
     for (seed, violation) in violations.iter().take(SHOWN_MAX) {
         println!("seed {seed}: {violation}");
     }
-    let statuses: Vec<String> =
-        tally.statuses.iter().map(|(status, count)| format!("{count} {status}")).collect();
+    let mut by_invariant: BTreeMap<&str, u64> = BTreeMap::new();
+    for (_, violation) in &violations {
+        *by_invariant.entry(violation.invariant.text()).or_insert(0) += 1;
+    }
+    for (invariant, count) in by_invariant {
+        println!("{count:8}  {invariant}");
+    }
+    let listed = |counts: &BTreeMap<&'static str, u64>| -> String {
+        let listed: Vec<String> = counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
+        listed.join(", ")
+    };
     println!(
-        "{} seeds in {:.1} s: {} executions, {} adoptions, {} late returns; jobs: {}",
+        "{} seeds in {:.1} s: {} executions, {} adoptions, {} late returns",
         arguments.seeds,
         began.elapsed().as_secs_f64(),
         tally.executions,
         tally.adoptions,
         tally.late_returns,
-        statuses.join(", ")
     );
+    println!("jobs: {}", listed(&tally.statuses));
+    println!("faults: {}", listed(&tally.faults));
     println!("{} violations", violations.len());
     if violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -1,17 +1,17 @@
 //! One machine of the fleet: a master or a peel that can be started, stopped, crashed and cut off.
 
 use crate::Mutation;
+use crate::crash::{Caller, CrashPoints};
 use crate::dice::Dice;
-use crate::disk::Disk;
-use crate::journal::Journal;
-use crate::meddler::Meddler;
+use crate::disk::{Disk, DiskTap};
+use crate::observed::Observed;
 use crate::script::Who;
-use crate::work::Labour;
+use crate::tap::BusTap;
+use crate::work::SimulatedWork;
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -23,177 +23,239 @@ use zester_link::{Clock, Link};
 use zester_master::NoSettings;
 use zester_wire::{BadName, Jid, MasterId, PeelId, UnixMillis};
 
-/// When every life begins, for people who read the records.
-pub const BIRTH: u64 = 1_800_000_000_000;
+/// When every simulation begins, for people who read the records.
+pub const BEGIN: u64 = 1_800_000_000_000;
 
-/// A clock that is off by the same amount all its life.
-pub struct Skewed {
+/// A wall clock that is off, and may be set.
+#[derive(Clone)]
+pub struct SkewedClock {
     pub begin: Instant,
-    pub skew_ms: i64,
+    pub skew_ms: Arc<AtomicI64>,
 }
 
-impl Clock for Skewed {
+impl SkewedClock {
+    pub fn new(begin: Instant, skew_ms: i64) -> SkewedClock {
+        SkewedClock { begin, skew_ms: Arc::new(AtomicI64::new(skew_ms)) }
+    }
+}
+
+impl Clock for SkewedClock {
     fn wall(&self) -> UnixMillis {
         let elapsed = u64::try_from(self.begin.elapsed().as_millis()).unwrap_or(u64::MAX);
-        UnixMillis(BIRTH.saturating_add(elapsed).saturating_add_signed(self.skew_ms))
+        let skew = self.skew_ms.load(Ordering::Relaxed);
+        UnixMillis(BEGIN.saturating_add(elapsed).saturating_add_signed(skew))
     }
 }
 
 /// What all nodes share.
 #[derive(Clone)]
-pub struct Ground {
+pub struct Environment {
     pub seed: u64,
     pub mutation: Mutation,
     pub work: Option<Duration>,
     pub net: Net,
     pub begin: Instant,
-    pub journal: Journal,
+    pub observed: Observed,
     pub doomed: Arc<Mutex<BTreeSet<Jid>>>,
-    /// Somebody asks for its own end.
-    pub dying: Arc<Notify>,
+    pub crash_points: CrashPoints,
 }
 
 pub struct Node {
     pub who: Who,
     pub name: String,
     pub disk: Disk,
-    skew_ms: i64,
+    clock: SkewedClock,
     boots: u64,
-    cut: bool,
-    life: Option<Life>,
+    line: Line,
+    process: Option<Process>,
 }
 
-struct Life {
+/// Its connection to the bus.
+#[derive(Copy, Clone, PartialEq, Eq)]
+enum Line {
+    Up,
+    Cut,
+    Silent,
+}
+
+struct Process {
     task: JoinHandle<()>,
     stop: CancellationToken,
-    /// The master asks for its own end.
+    /// It asks for its own end.
     wants_to_die: Arc<AtomicBool>,
 }
 
 impl Node {
-    pub fn new(who: Who, skew_ms: i64, mutation: Mutation) -> Node {
-        let name = match who {
-            Who::Master(number) => format!("m{number}"),
-            Who::Peel(number) => format!("p{number}"),
-        };
-        let disk = Disk::new(mutation == Mutation::DropDedupWrite);
-        Node { who, name, disk, skew_ms, boots: 0, cut: false, life: None }
+    pub fn new(who: Who, skew_ms: i64, environment: &Environment) -> Node {
+        let name = who.name();
+        let disk = Disk::new(environment.seed, &name, environment.mutation);
+        let clock = SkewedClock::new(environment.begin, skew_ms);
+        Node { who, name, disk, clock, boots: 0, line: Line::Up, process: None }
     }
 
-    pub fn start(&mut self, ground: &Ground) -> Result<(), BadName> {
-        if self.life.as_ref().is_some_and(|life| !life.task.is_finished()) {
+    pub fn start(&mut self, environment: &Environment) -> Result<(), BadName> {
+        if self.process.as_ref().is_some_and(|process| !process.task.is_finished()) {
             return Ok(());
         }
         self.boots += 1;
         let boot = self.boot();
-        let bus: Arc<dyn Bus> = Arc::new(ground.net.connect(&self.name));
-        if self.cut {
-            ground.net.cut(&self.name);
+        let bus: Arc<dyn Bus> = Arc::new(environment.net.connect(&self.name));
+        if self.line != Line::Up {
+            // Whoever starts on a dead line has no connection, and knows it.
+            environment.net.cut(&self.name);
+            self.line = Line::Cut;
         }
-        let clock = Arc::new(Skewed { begin: ground.begin, skew_ms: self.skew_ms });
-        let dice = Arc::new(Dice::new(ground.seed, &boot));
-        let stop = CancellationToken::new();
+        let dice = Arc::new(Dice::new(environment.seed, &boot));
         let wants_to_die = Arc::new(AtomicBool::new(false));
-        let health = Arc::new(Health::new());
-        let task = match self.who {
-            Who::Master(_) => {
-                let meddler = Meddler {
-                    bus,
-                    mutation: ground.mutation,
-                    journal: ground.journal.clone(),
-                    boot: boot.clone(),
-                    doomed: ground.doomed.clone(),
-                    wants_to_die: wants_to_die.clone(),
-                    dying: ground.dying.clone(),
-                    memory: Mutex::default(),
-                };
-                let same = ground.mutation == Mutation::SameOwnerId;
-                let setup = zester_master::Setup {
-                    id: MasterId::new(&self.name, if same { "always" } else { &boot })?,
-                    timing: Timing::default(),
-                    replicas: Some(1),
-                    version: "sim".into(),
-                    settings: Arc::new(NoSettings),
-                };
-                let link = Link::with(Arc::new(meddler), clock, dice);
-                let stop = stop.clone();
-                tokio::spawn(async move {
-                    let _ended = zester_master::run(link, setup, health, stop).await;
-                })
-            }
-            Who::Peel(_) => {
-                let link = Link::with(bus, clock, dice);
-                let peel = PeelId::parse(&self.name)?;
-                let labour = Labour {
-                    seed: ground.seed,
-                    takes: ground.work,
-                    peel: peel.clone(),
-                    disk: self.disk.clone(),
-                    journal: ground.journal.clone(),
-                };
-                let setup = zester_peel::Setup {
-                    id: peel,
-                    boot: zester_wire::Token::parse(&boot)?,
-                    timing: Timing::default(),
-                    version: "sim".into(),
-                };
-                let (store, stop) = (Arc::new(self.disk.clone()), stop.clone());
-                tokio::spawn(async move {
-                    let _ended = zester_peel::run(link, store, Arc::new(labour), setup, health, stop).await;
-                })
-            }
+        let caller = Caller {
+            node: self.name.clone(),
+            points: environment.crash_points.clone(),
+            wants_to_die: wants_to_die.clone(),
         };
-        self.life = Some(Life { task, stop, wants_to_die });
-        self.tell_presence(ground);
+        let tap = BusTap {
+            bus,
+            mutation: environment.mutation,
+            observed: environment.observed.clone(),
+            boot: boot.clone(),
+            doomed: environment.doomed.clone(),
+            caller: caller.clone(),
+            dice: Dice::new(environment.seed, &format!("tap {boot}")),
+            memory: Mutex::default(),
+        };
+        let link = Link::with(Arc::new(tap), Arc::new(self.clock.clone()), dice);
+        let stop = CancellationToken::new();
+        let task = match self.who {
+            Who::Master(_) => self.start_master(environment, link, &boot, stop.clone())?,
+            Who::Peel(_) => self.start_peel(environment, link, &boot, caller, stop.clone())?,
+        };
+        self.process = Some(Process { task, stop, wants_to_die });
+        self.tell_presence(environment);
         Ok(())
     }
 
+    fn start_master(
+        &self,
+        environment: &Environment,
+        link: Link,
+        boot: &str,
+        stop: CancellationToken,
+    ) -> Result<JoinHandle<()>, BadName> {
+        let same = environment.mutation == Mutation::SameOwnerId;
+        let setup = zester_master::Setup {
+            id: MasterId::new(&self.name, if same { "always" } else { boot })?,
+            timing: Timing::default(),
+            replicas: Some(1),
+            version: "sim".into(),
+            settings: Arc::new(NoSettings),
+        };
+        let health = Arc::new(Health::new());
+        Ok(tokio::spawn(async move {
+            let _ended = zester_master::run(link, setup, health, stop).await;
+        }))
+    }
+
+    fn start_peel(
+        &self,
+        environment: &Environment,
+        link: Link,
+        boot: &str,
+        caller: Caller,
+        stop: CancellationToken,
+    ) -> Result<JoinHandle<()>, BadName> {
+        let peel = PeelId::parse(&self.name)?;
+        let observed = environment.observed.clone();
+        let work = SimulatedWork {
+            seed: environment.seed,
+            takes: environment.work,
+            peel: peel.clone(),
+            disk: self.disk.clone(),
+            observed: observed.clone(),
+        };
+        let boot = zester_wire::Token::parse(boot)?;
+        let setup = move || zester_peel::Setup {
+            id: peel.clone(),
+            boot: boot.clone(),
+            timing: Timing::default(),
+            version: "sim".into(),
+        };
+        let store = Arc::new(DiskTap { disk: self.disk.clone(), caller, observed });
+        let health = Arc::new(Health::new());
+        Ok(tokio::spawn(async move {
+            // A peel whose disk fails at the start ends, and its init system starts it again.
+            loop {
+                let (link, store, work) = (link.clone(), store.clone(), Arc::new(work.clone()));
+                let ended = zester_peel::run(link, store, work, setup(), health.clone(), stop.clone()).await;
+                if ended.is_ok() || stop.is_cancelled() {
+                    return;
+                }
+                tokio::time::sleep(RESTART_PAUSE).await;
+            }
+        }))
+    }
+
     /// Everything it was doing is gone at once.
-    pub async fn crash(&mut self, ground: &Ground) {
-        if let Some(life) = self.life.take() {
-            life.task.abort();
+    pub async fn crash(&mut self, environment: &Environment) {
+        if let Some(process) = self.process.take() {
+            process.task.abort();
             // Its connection ends with it, before anything else happens.
-            let _aborted = life.task.await;
+            let _aborted = process.task.await;
         }
-        self.tell_presence(ground);
+        self.tell_presence(environment);
     }
 
     /// Asks it to end, and waits; what does not end in time is killed, as an init system would.
-    pub async fn stop(&mut self, ground: &Ground) {
-        if let Some(life) = &mut self.life {
-            life.stop.cancel();
-            if tokio::time::timeout(STOP_PATIENCE, &mut life.task).await.is_ok() {
-                self.life = None;
+    pub async fn stop(&mut self, environment: &Environment) {
+        if let Some(process) = &mut self.process {
+            process.stop.cancel();
+            if tokio::time::timeout(STOP_PATIENCE, &mut process.task).await.is_ok() {
+                self.process = None;
             }
         }
-        self.crash(ground).await;
+        self.crash(environment).await;
     }
 
-    pub fn set_cut(&mut self, cut: bool, ground: &Ground) {
-        self.cut = cut;
-        if cut {
-            ground.net.cut(&self.name);
-        } else {
-            ground.net.heal(&self.name);
+    pub fn cut(&mut self, environment: &Environment) {
+        environment.net.cut(&self.name);
+        self.set_line(Line::Cut, environment);
+    }
+
+    pub fn silence(&mut self, keeps_unsent: bool, environment: &Environment) {
+        if self.line == Line::Up {
+            environment.net.silence(&self.name, keeps_unsent);
+            self.set_line(Line::Silent, environment);
         }
-        self.tell_presence(ground);
+    }
+
+    pub fn heal(&mut self, environment: &Environment) {
+        environment.net.heal(&self.name);
+        self.set_line(Line::Up, environment);
+    }
+
+    fn set_line(&mut self, line: Line, environment: &Environment) {
+        self.line = line;
+        self.tell_presence(environment);
+    }
+
+    pub fn jump_clock(&self, by_ms: i64) {
+        self.clock.skew_ms.fetch_add(by_ms, Ordering::Relaxed);
     }
 
     /// Whether it asked for its end.
     pub fn wants_to_die(&self) -> bool {
-        self.life.as_ref().is_some_and(|life| life.wants_to_die.load(Ordering::Relaxed))
+        self.process.as_ref().is_some_and(|process| process.wants_to_die.load(Ordering::Relaxed))
     }
 
-    /// Which life this is: an owner is one life of a master.
+    /// Which start this is: an owner is one start of a master.
     fn boot(&self) -> String {
         format!("{}x{}", self.name, self.boots)
     }
 
-    fn tell_presence(&self, ground: &Ground) {
-        let present = self.life.is_some() && !self.cut;
-        ground.journal.presence(&self.name, present);
-        ground.journal.presence(&self.boot(), present);
+    fn tell_presence(&self, environment: &Environment) {
+        let present = self.process.is_some() && self.line == Line::Up;
+        environment.observed.presence(&self.name, present);
+        environment.observed.presence(&self.boot(), present);
     }
 }
 
 const STOP_PATIENCE: Duration = Duration::from_secs(60);
+const RESTART_PAUSE: Duration = Duration::from_secs(1);

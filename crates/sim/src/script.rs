@@ -1,10 +1,12 @@
-//! What happens in one life, and when. All of it follows from the seed, before anything runs.
+//! What happens in one simulation, and when. All of it follows from the seed, before anything runs.
 
+use crate::crash::{CrashPoint, Edge};
 use crate::dice::Dice;
 use std::time::Duration;
+use zester_bus::storage::{EVENTS, JOB_EVENTS};
 
-/// Trouble ends here, and everything is given the time to come to its end.
-pub const TROUBLE_ENDS: Duration = Duration::from_secs(100);
+/// Faults end here, and everything is given the time to come to its end.
+pub const FAULTS_END: Duration = Duration::from_secs(100);
 
 /// A master or a peel, by its number.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,8 +15,106 @@ pub enum Who {
     Peel(usize),
 }
 
+impl Who {
+    pub fn name(self) -> String {
+        match self {
+            Who::Master(number) => format!("m{number}"),
+            Who::Peel(number) => format!("p{number}"),
+        }
+    }
+}
+
+/// A kind of fault beyond crashes, cuts and storms; each can be left out.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FaultKind {
+    LateWrites,
+    StaleReads,
+    Watches,
+    SlowSubscribers,
+    Silence,
+    FullStores,
+    RecreatedStores,
+    NoLeader,
+    PeelDisks,
+    ClockJumps,
+    CrashAtCalls,
+}
+
+impl FaultKind {
+    pub const ALL: [FaultKind; 11] = [
+        FaultKind::LateWrites,
+        FaultKind::StaleReads,
+        FaultKind::Watches,
+        FaultKind::SlowSubscribers,
+        FaultKind::Silence,
+        FaultKind::FullStores,
+        FaultKind::RecreatedStores,
+        FaultKind::NoLeader,
+        FaultKind::PeelDisks,
+        FaultKind::ClockJumps,
+        FaultKind::CrashAtCalls,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            FaultKind::LateWrites => "late-writes",
+            FaultKind::StaleReads => "stale-reads",
+            FaultKind::Watches => "watches",
+            FaultKind::SlowSubscribers => "slow-subscribers",
+            FaultKind::Silence => "silence",
+            FaultKind::FullStores => "full-stores",
+            FaultKind::RecreatedStores => "recreated-stores",
+            FaultKind::NoLeader => "no-leader",
+            FaultKind::PeelDisks => "peel-disks",
+            FaultKind::ClockJumps => "clock-jumps",
+            FaultKind::CrashAtCalls => "crash-at-calls",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<FaultKind> {
+        FaultKind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// Something that is wrong with the network or the servers for a while. Rates are of a thousand.
 #[derive(Clone, Debug)]
-pub enum Act {
+pub enum Disturbance {
+    /// So many messages are lost and doubled; each takes up to that long.
+    Storm { lost: u64, doubled: u64, delay: Duration },
+    /// What is asked of the server gets there after whoever asked gave up.
+    LateWrites(u64),
+    /// Direct gets are behind.
+    StaleReads(u64),
+    /// Watches are late, or end.
+    Watches(u64),
+    /// Subscriptions have no room.
+    SlowSubscribers(u64),
+}
+
+impl Disturbance {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Disturbance::Storm { .. } => "storm",
+            Disturbance::LateWrites(_) => "late writes",
+            Disturbance::StaleReads(_) => "stale reads",
+            Disturbance::Watches(_) => "watches",
+            Disturbance::SlowSubscribers(_) => "slow subscribers",
+        }
+    }
+
+    pub fn rate(&self) -> u64 {
+        match self {
+            Disturbance::Storm { lost, .. } => *lost,
+            Disturbance::LateWrites(rate)
+            | Disturbance::StaleReads(rate)
+            | Disturbance::Watches(rate)
+            | Disturbance::SlowSubscribers(rate) => *rate,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub enum Action {
     Dispatch(usize),
     Cancel(usize),
     Crash(Who),
@@ -23,15 +123,32 @@ pub enum Act {
     Start(Who),
     Cut(Who),
     Heal(Who),
+    /// Half open: nothing passes, and nobody knows for a while.
+    Silence {
+        who: Who,
+        keeps_unsent: bool,
+    },
     ServerDown,
     ServerUp,
-    /// Of a thousand messages so many are lost and doubled; each takes up to that long.
-    Storm {
-        lost: u64,
-        doubled: u64,
-        delay: Duration,
+    Disturb(Disturbance),
+    Calm(&'static str),
+    /// A stream has no leader while the others work.
+    LoseLeader(&'static str),
+    GainLeader(&'static str),
+    /// A stream takes nothing more.
+    Fill(&'static str),
+    Drain(&'static str),
+    ServerDiskFull(bool),
+    /// A stream is removed and made again.
+    Recreate(&'static str),
+    /// A clock is set, by so many milliseconds.
+    JumpClock(Who, i64),
+    /// Of a thousand disk calls of a peel so many fail; each takes up to that long.
+    PeelDisk {
+        peel: usize,
+        failing: u64,
+        slow: Duration,
     },
-    Calm,
 }
 
 #[derive(Clone, Debug)]
@@ -48,7 +165,12 @@ pub struct Script {
     pub masters: usize,
     pub peels: usize,
     pub jobs: Vec<JobPlan>,
-    pub acts: Vec<(Duration, Act)>,
+    pub actions: Vec<(Duration, Action)>,
+    pub crashes: Vec<CrashPoint>,
+    /// How long a node that crashed at a call stays away.
+    pub crash_lasts: Duration,
+    /// When the counting of calls ends; none: with the simulation.
+    pub count_until: Option<Duration>,
     /// How far each clock is off, in milliseconds: masters, then peels.
     pub skews: Vec<i64>,
     /// How long an execution takes; none: the dice say.
@@ -56,41 +178,59 @@ pub struct Script {
 }
 
 impl Script {
-    /// A life in which nothing happens but what is added, on clocks that agree.
+    /// A simulation in which nothing happens but what is added, on clocks that agree.
     pub fn quiet(masters: usize, peels: usize, work: Duration) -> Script {
-        let skews = vec![0; masters + peels];
-        Script { masters, peels, jobs: Vec::new(), acts: Vec::new(), skews, work: Some(work) }
+        Script {
+            masters,
+            peels,
+            jobs: Vec::new(),
+            actions: Vec::new(),
+            crashes: Vec::new(),
+            crash_lasts: Duration::from_secs(5),
+            count_until: None,
+            skews: vec![0; masters + peels],
+            work: Some(work),
+        }
     }
 
     /// A job for these peels.
     pub fn job(mut self, at: Duration, targets: &[usize], timeout: Duration) -> Script {
-        self.acts.push((at, Act::Dispatch(self.jobs.len())));
+        self.actions.push((at, Action::Dispatch(self.jobs.len())));
         self.jobs.push(JobPlan { targets: targets.to_vec(), timeout, owner_dies_at_start: false });
         self
     }
 
     /// Something that happens; in the order of time.
-    pub fn then(mut self, at: Duration, act: Act) -> Script {
-        self.acts.push((at, act));
+    pub fn then(mut self, at: Duration, action: Action) -> Script {
+        self.actions.push((at, action));
         self
     }
 
-    pub fn write(seed: u64) -> Script {
+    /// Calls are counted until then, for whoever wants to know how many there are.
+    pub fn until(mut self, moment: Duration) -> Script {
+        self.count_until = Some(moment);
+        self
+    }
+
+    /// A node crashes at a call.
+    pub fn crash_at(mut self, point: CrashPoint) -> Script {
+        self.crashes.push(point);
+        self
+    }
+
+    pub fn from_seed(seed: u64, kinds: &[FaultKind]) -> Script {
         let dice = Dice::new(seed, "script");
         let masters = 1 + dice.roll(3) as usize;
         let peels = 1 + dice.roll(4) as usize;
         let mut script = Script {
-            masters,
-            peels,
-            jobs: Vec::new(),
-            acts: Vec::new(),
             skews: (0..masters + peels).map(|_| dice.roll(4_001) as i64 - 2_000).collect(),
             work: None,
+            ..Script::quiet(masters, peels, Duration::ZERO)
         };
         for number in 0..1 + dice.roll(4) as usize {
             script.plan_job(number, &dice);
         }
-        // Some lives are rough: more goes wrong at the same time, and the weather is never good.
+        // Some are rough: more goes wrong at the same time, and the network is never good.
         let rough = dice.happens(250);
         for _ in 0..dice.roll(6) + if rough { 5 } else { 0 } {
             script.plan_trouble(&dice);
@@ -100,9 +240,16 @@ impl Script {
             script.plan_storm(at, long, 150, &dice);
         }
         if rough {
-            script.plan_storm(Duration::from_secs(1), TROUBLE_ENDS, 300, &dice);
+            script.plan_storm(Duration::from_secs(1), FAULTS_END, 300, &dice);
         }
-        script.acts.sort_by_key(|(at, _)| *at);
+        for kind in kinds {
+            // Dice of their own: leaving one kind out changes nothing about the others.
+            let dice = Dice::new(seed, kind.name());
+            if dice.happens(250) {
+                script.plan_fault(*kind, &dice);
+            }
+        }
+        script.actions.sort_by_key(|(at, _)| *at);
         script
     }
 
@@ -119,31 +266,94 @@ impl Script {
         self.jobs.push(JobPlan { targets, timeout, owner_dies_at_start });
         // Peels need a moment to be known.
         let at = dice.between(2_000, 60_000);
-        self.acts.push((at, Act::Dispatch(number)));
+        self.actions.push((at, Action::Dispatch(number)));
         if dice.happens(250) {
-            self.acts.push((at + dice.between(0, 25_000), Act::Cancel(number)));
+            self.actions.push((at + dice.between(0, 25_000), Action::Cancel(number)));
         }
     }
 
     fn plan_storm(&mut self, at: Duration, long: Duration, worst: u64, dice: &Dice) {
         let (lost, doubled) = (dice.roll(worst), dice.roll(worst));
-        self.acts.push((at, Act::Storm { lost, doubled, delay: dice.between(5, 1_500) }));
-        self.acts.push((at + long, Act::Calm));
+        self.disturb(at, long, Disturbance::Storm { lost, doubled, delay: dice.between(5, 1_500) });
+    }
+
+    fn disturb(&mut self, at: Duration, long: Duration, disturbance: Disturbance) {
+        let name = disturbance.name();
+        self.actions.push((at, Action::Disturb(disturbance)));
+        self.actions.push((at + long, Action::Calm(name)));
+    }
+
+    fn anybody(&self, dice: &Dice) -> Who {
+        let anybody = dice.roll((self.masters + self.peels) as u64) as usize;
+        if anybody < self.masters { Who::Master(anybody) } else { Who::Peel(anybody - self.masters) }
     }
 
     fn plan_trouble(&mut self, dice: &Dice) {
-        let anybody = dice.roll((self.masters + self.peels) as u64) as usize;
-        let who =
-            if anybody < self.masters { Who::Master(anybody) } else { Who::Peel(anybody - self.masters) };
+        let who = self.anybody(dice);
         let at = dice.between(1_000, 90_000);
         let back = at + dice.between(100, 40_000);
         let (first, second) = match dice.roll(10) {
-            0..4 => (Act::Crash(who), Act::Start(who)),
-            4..6 => (Act::Stop(who), Act::Start(who)),
-            6..9 => (Act::Cut(who), Act::Heal(who)),
-            _ => (Act::ServerDown, Act::ServerUp),
+            0..4 => (Action::Crash(who), Action::Start(who)),
+            4..6 => (Action::Stop(who), Action::Start(who)),
+            6..9 => (Action::Cut(who), Action::Heal(who)),
+            _ => (Action::ServerDown, Action::ServerUp),
         };
-        self.acts.push((at, first));
-        self.acts.push((back, second));
+        self.actions.push((at, first));
+        self.actions.push((back, second));
+    }
+
+    fn plan_fault(&mut self, kind: FaultKind, dice: &Dice) {
+        let (at, long) = (dice.between(1_000, 80_000), dice.between(1_000, 30_000));
+        match kind {
+            FaultKind::LateWrites => self.disturb(at, long, Disturbance::LateWrites(10 + dice.roll(200))),
+            FaultKind::StaleReads => self.disturb(at, long, Disturbance::StaleReads(100 + dice.roll(900))),
+            FaultKind::Watches => self.disturb(at, long, Disturbance::Watches(50 + dice.roll(500))),
+            FaultKind::SlowSubscribers => {
+                self.disturb(at, long, Disturbance::SlowSubscribers(50 + dice.roll(900)));
+            }
+            FaultKind::Silence => {
+                let who = self.anybody(dice);
+                let keeps_unsent = dice.happens(500);
+                self.actions.push((at, Action::Silence { who, keeps_unsent }));
+                self.actions.push((at + long, Action::Heal(who)));
+            }
+            FaultKind::FullStores if dice.happens(300) => {
+                self.actions.push((at, Action::ServerDiskFull(true)));
+                self.actions.push((at + long, Action::ServerDiskFull(false)));
+            }
+            FaultKind::FullStores => {
+                self.actions.push((at, Action::Fill("KV_jobs")));
+                self.actions.push((at + long, Action::Drain("KV_jobs")));
+            }
+            FaultKind::RecreatedStores => {
+                let streams = ["KV_peel-heartbeat", "KV_master-heartbeat"];
+                self.actions.push((at, Action::Recreate(streams[dice.roll(2) as usize])));
+            }
+            FaultKind::NoLeader => {
+                let streams = [JOB_EVENTS, EVENTS, "KV_jobs", "KV_job-returns", "KV_master-heartbeat"];
+                let stream = streams[dice.roll(streams.len() as u64) as usize];
+                self.actions.push((at, Action::LoseLeader(stream)));
+                self.actions.push((at + long, Action::GainLeader(stream)));
+            }
+            FaultKind::PeelDisks => {
+                let peel = dice.roll(self.peels as u64) as usize;
+                let (failing, slow) = (dice.roll(700), dice.between(0, 3_000));
+                self.actions.push((at, Action::PeelDisk { peel, failing, slow }));
+                self.actions.push((at + long, Action::PeelDisk { peel, failing: 0, slow: Duration::ZERO }));
+            }
+            FaultKind::ClockJumps => {
+                let who = self.anybody(dice);
+                let by = dice.roll(7_200_000) as i64 - 3_600_000;
+                self.actions.push((at, Action::JumpClock(who, by)));
+            }
+            FaultKind::CrashAtCalls => {
+                self.crash_lasts = dice.between(100, 30_000);
+                for _ in 0..1 + dice.roll(4) {
+                    let node = self.anybody(dice).name();
+                    let edge = if dice.happens(500) { Edge::Before } else { Edge::After };
+                    self.crashes.push(CrashPoint { node, call: 1 + dice.roll(250), edge });
+                }
+            }
+        }
     }
 }

@@ -2,45 +2,74 @@
 
 use crate::dice::Dice;
 use crate::disk::Disk;
-use crate::journal::Journal;
+use crate::judge::Invariant;
+use crate::observed::{Execution, Observed};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use zester_jobs::dedup::Dispatch;
 use zester_peel::store::Later;
 use zester_peel::work::{Outcome, Tell, Work};
 use zester_wire::{ExecRequest, PeelId};
 
-pub struct Labour {
+#[derive(Clone)]
+pub struct SimulatedWork {
     pub seed: u64,
     /// None: the dice say.
     pub takes: Option<Duration>,
     pub peel: PeelId,
     pub disk: Disk,
-    pub journal: Journal,
+    pub observed: Observed,
 }
 
-impl Labour {
-    fn note_start(&self, dispatch: &Dispatch) {
-        if let Some(why) = self.disk.forbids(dispatch) {
-            let what = format!("{} began {} although {why}", self.peel, dispatch.jid);
-            self.journal.wrong("J-7: nothing starts that is not on disk, or was over", what);
+/// Notes the end of an execution, however it ends.
+struct Noted {
+    observed: Observed,
+    index: usize,
+    finished: bool,
+}
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        if let Some(execution) = self.observed.lock().executions.get_mut(self.index) {
+            execution.ended = Some(Instant::now());
+            execution.crashed = !self.finished;
         }
-        *self.journal.lock().starts.entry((self.peel.clone(), dispatch.clone())).or_insert(0) += 1;
     }
 }
 
-impl Work for Labour {
+impl SimulatedWork {
+    fn note_start(&self, dispatch: &Dispatch) -> Noted {
+        if let Some(why) = self.disk.forbids(dispatch) {
+            let what = format!("{} began {} although {why}", self.peel, dispatch.jid);
+            self.observed.wrong(Invariant::OnDiskFirst, what);
+        }
+        let mut seen = self.observed.lock();
+        let (peel, dispatch) = (self.peel.clone(), dispatch.clone());
+        let index = seen.executions.len();
+        seen.executions.push(Execution {
+            peel,
+            dispatch,
+            began: Instant::now(),
+            ended: None,
+            crashed: false,
+        });
+        Noted { observed: self.observed.clone(), index, finished: false }
+    }
+}
+
+impl Work for SimulatedWork {
     fn execute(&self, request: ExecRequest, tell: Tell, cancel: CancellationToken) -> Later<'_, Outcome> {
         let dispatch = Dispatch { jid: request.jid.clone(), epoch: request.dispatch_epoch };
         let dice = Dice::new(self.seed, &format!("{}{}", request.jid, self.peel));
         Box::pin(async move {
-            self.note_start(&dispatch);
+            let mut noted = self.note_start(&dispatch);
             let by_dice = if dice.happens(300) { Duration::ZERO } else { dice.between(100, 20_000) };
             let long = self.takes.unwrap_or(by_dice);
             let success = dice.happens(800) || self.takes.is_some();
             tell(1, json!({ "name": "work" }));
-            tokio::select! {
+            let outcome = tokio::select! {
                 biased;
                 () = cancel.cancelled() => {
                     tokio::time::sleep(dice.between(0, 300)).await;
@@ -50,7 +79,9 @@ impl Work for Labour {
                     let error = if success { String::new() } else { "it failed".into() };
                     Outcome { success, error, answer: json!(true), canceled: false }
                 }
-            }
+            };
+            noted.finished = true;
+            outcome
         })
     }
 

@@ -1,9 +1,9 @@
-//! A few hundred lives break no rule, and each safeguard is missed when it is gone.
+//! A few hundred simulations break no rule, and each safeguard is missed when it is gone.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use zester_rule::rule;
-use zester_sim::{Mutation, Tally, live};
+use zester_sim::{Mutation, Tally, simulate};
 
 /// Seeds of one test run; the long count is `make soak`'s.
 fn seeds(few: u64, many: u64) -> u64 {
@@ -14,10 +14,9 @@ fn seeds(few: u64, many: u64) -> u64 {
 fn hold(seeds: std::ops::Range<u64>) -> Tally {
     let mut tally = Tally::default();
     for seed in seeds {
-        match live(seed, Mutation::None) {
-            Ok(one) => tally.add(one),
-            Err(violation) => panic!("seed {seed}: {violation}"),
-        }
+        let report = simulate(seed, Mutation::None);
+        assert!(report.violations.is_empty(), "seed {seed}: {}", report.verdict());
+        tally.add(report.tally);
     }
     tally
 }
@@ -26,59 +25,101 @@ fn hold(seeds: std::ops::Range<u64>) -> Tally {
 #[rule("J-20")]
 fn j20_whatever_happens_to_a_fleet_the_rules_hold() {
     let tally = hold(0..seeds(300, 2_000));
-    // A life in which nothing happens would break no rule either.
+    // A simulation in which nothing happens would break no rule either.
     for status in ["complete", "failed", "partial", "timeout", "canceled"] {
         assert!(tally.statuses.get(status).is_some_and(|count| *count >= 3), "{status}: {tally:?}");
     }
     assert!(tally.adoptions >= 10 && tally.executions >= 300, "{tally:?}");
+    let faults = [
+        "storm",
+        "late write",
+        "stale read",
+        "watch late",
+        "watch ended",
+        "overflow",
+        "no leader",
+        "full store",
+        "full disk",
+        "store made again",
+        "peel disk",
+        "disk failure",
+        "clock jump",
+        "crash at a call",
+        "silence",
+    ];
+    for fault in faults {
+        assert!(tally.faults.get(fault).is_some_and(|count| *count >= 3), "{fault}: {tally:?}");
+    }
 }
 
 #[test]
 #[rule("J-20")]
 fn j20_a_seed_repeats_itself() {
     for seed in 0..20 {
-        assert_eq!(live(seed, Mutation::None).unwrap(), live(seed, Mutation::None).unwrap(), "seed {seed}");
+        let (first, again) = (simulate(seed, Mutation::None), simulate(seed, Mutation::None));
+        assert_eq!(first.story, again.story, "seed {seed}");
+        assert_eq!(first.tally, again.tally, "seed {seed}");
     }
 }
 
-/// The first seeds in which the lack is noticed, and by which rule.
+/// Seeds within which the lack of any safeguard shows.
+const SEEDS_MAX: u64 = 5_000;
+
+/// A seed under which the very invariant that belongs to a safeguard does not hold without it.
 #[track_caller]
-fn is_missed(mutation: Mutation, rule: &str) {
-    for seed in 0..5_000 {
-        if let Err(violation) = live(seed, mutation) {
-            assert!(violation.rule.starts_with(rule), "seed {seed}: {violation}");
-            return;
+fn is_missed(mutation: Mutation) {
+    let invariant = mutation.missed_by().unwrap();
+    for seed in 0..SEEDS_MAX {
+        let report = simulate(seed, mutation);
+        if report.violations.iter().chain(&report.open).any(|violation| violation.invariant == invariant) {
+            let sound = simulate(seed, Mutation::None);
+            if sound.violations.is_empty() && sound.open.is_empty() {
+                return;
+            }
         }
     }
-    panic!("nobody missed {}", mutation.name());
+    panic!("nobody missed {}: {}", mutation.name(), invariant.text());
 }
 
-#[test]
-#[rule("J-7")]
-fn j7_without_the_dedup_write_something_runs_twice() {
-    is_missed(Mutation::DropDedupWrite, "J-7");
+macro_rules! missed {
+    ($($test:ident, $rule:literal, $mutation:ident;)*) => {
+        $(#[test]
+        #[rule($rule)]
+        fn $test() {
+            is_missed(Mutation::$mutation);
+        })*
+
+        #[test]
+        fn every_mutation_has_its_test() {
+            let tested = [$(Mutation::$mutation),*];
+            assert_eq!(tested.len(), Mutation::ALL.len());
+            assert!(Mutation::ALL.iter().all(|mutation| tested.contains(mutation)));
+        }
+    };
 }
 
-#[test]
-#[rule("J-10")]
-fn j10_without_compare_and_set_a_dead_owner_writes() {
-    is_missed(Mutation::FinalizeWithoutCas, "J-");
-}
-
-#[test]
-#[rule("J-13")]
-fn j13_without_the_second_replay_a_return_is_lost() {
-    is_missed(Mutation::SkipSecondReplay, "J-9");
-}
-
-#[test]
-#[rule("J-6")]
-fn j6_without_the_resend_on_adoption_a_target_never_gets_its_work() {
-    is_missed(Mutation::AdoptWithoutResend, "J-6");
-}
-
-#[test]
-#[rule("J-13")]
-fn j13_with_the_same_owner_id_after_a_restart_nobody_finishes() {
-    is_missed(Mutation::SameOwnerId, "J-5");
+missed! {
+    j7_without_the_dedup_write_something_runs_twice, "J-7", DropDedupWrite;
+    j10_without_compare_and_set_a_superseded_owner_writes, "J-10", WriteWithoutCompare;
+    j13_without_the_second_replay_a_return_is_lost, "J-13", SkipSecondReplay;
+    j6_without_the_resend_on_adoption_a_target_never_gets_its_work, "J-6", AdoptWithoutResend;
+    j13_with_the_same_owner_id_after_a_restart_nobody_finishes, "J-13", SameOwnerId;
+    j9_without_the_write_of_a_return_it_is_lost, "J-9", DropReturnWrite;
+    j9_a_late_return_that_is_not_marked_is_noticed, "J-9", UnmarkedLateReturn;
+    j13_without_the_active_key_no_scan_finds_the_job, "J-13", NoActiveKey;
+    j10_an_active_key_that_stays_is_noticed, "J-10", KeepActiveKey;
+    j19_a_missing_finalized_event_is_noticed, "J-19", NoFinalizedEvent;
+    j19_a_doubled_finalized_event_is_noticed, "J-19", NewEventId;
+    j11_without_the_cancel_command_work_goes_on, "J-11", DropCancelCommand;
+    j11_a_cancel_that_is_not_durable_makes_the_reply_untrue, "J-11", CancelNotStored;
+    j13_without_a_heartbeat_a_live_owner_loses_its_job, "J-13", NoHeartbeat;
+    j5_a_wrong_count_is_noticed, "J-5", WrongCount;
+    j5_a_wrong_status_is_noticed, "J-5", WrongStatus;
+    j17_a_wrong_reason_is_noticed, "J-17", WrongReason;
+    j7_a_new_dispatch_epoch_for_running_work_is_noticed, "J-7", NewDispatchEpoch;
+    j5_a_budget_that_is_too_long_is_noticed, "J-5", LongBudget;
+    j22_a_return_that_was_only_sent_is_missed, "J-22", DeliverBlindly;
+    j28_without_the_wait_of_its_client_a_job_runs_after_exit_1, "J-28", IgnoreClientWait;
+    j13_with_stale_reads_of_ownership_a_job_is_lost, "J-13", StaleOwnership;
+    j2_work_that_is_sent_before_the_record_runs_is_noticed, "J-2", SendBeforeRunning;
 }

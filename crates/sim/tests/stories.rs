@@ -1,12 +1,20 @@
-//! Lives that were written by hand: what a fleet promises, to the second.
+//! Scripts that were written by hand: what a fleet promises, to the second.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 use zester_rule::rule;
-use zester_sim::play;
-use zester_sim::script::{Act, Script, Who};
+use zester_sim::script::{Action, Script, Who};
+use zester_sim::{Mutation, Outcome, run};
 use zester_wire::{Cause, JobStatus};
+
+/// How the jobs of a script ended, when nothing was wrong with it.
+#[track_caller]
+fn play(script: &Script) -> Vec<Outcome> {
+    let report = run(script, 0, Mutation::None);
+    assert!(report.violations.is_empty(), "{}\n{}", report.story, report.verdict());
+    report.outcomes
+}
 
 fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
@@ -16,10 +24,10 @@ fn seconds(count: u64) -> Duration {
 #[rule("J-6")]
 fn j6_a_peel_that_is_away_for_20_of_60_seconds_gets_the_job_and_returns() {
     let script = Script::quiet(2, 2, seconds(3))
-        .then(seconds(9), Act::Cut(Who::Peel(1)))
+        .then(seconds(9), Action::Cut(Who::Peel(1)))
         .job(seconds(10), &[0, 1], seconds(60))
-        .then(seconds(30), Act::Heal(Who::Peel(1)));
-    let outcome = play(&script).unwrap().remove(0);
+        .then(seconds(30), Action::Heal(Who::Peel(1)));
+    let outcome = play(&script).remove(0);
     assert_eq!(outcome.job.status, JobStatus::Complete, "{:?}", outcome.job);
     let (_, last) = outcome.returns.last().unwrap();
     assert!((seconds(33)..seconds(36)).contains(last), "{last:?}");
@@ -30,9 +38,9 @@ fn j6_a_peel_that_is_away_for_20_of_60_seconds_gets_the_job_and_returns() {
 fn j22_a_peel_that_restarts_in_the_middle_of_a_job_returns_interrupted_at_once() {
     let script = Script::quiet(1, 1, seconds(40))
         .job(seconds(10), &[0], seconds(60))
-        .then(seconds(20), Act::Crash(Who::Peel(0)))
-        .then(seconds(25), Act::Start(Who::Peel(0)));
-    let outcome = play(&script).unwrap().remove(0);
+        .then(seconds(20), Action::Crash(Who::Peel(0)))
+        .then(seconds(25), Action::Start(Who::Peel(0)));
+    let outcome = play(&script).remove(0);
     assert_eq!(outcome.job.status, JobStatus::Failed, "{:?}", outcome.job);
     let (ret, at) = &outcome.returns[0];
     assert_eq!((ret.cause, ret.error.as_str()), (Cause::Interrupted, "interrupted: the peel restarted"));
@@ -44,9 +52,9 @@ fn j22_a_peel_that_restarts_in_the_middle_of_a_job_returns_interrupted_at_once()
 fn j5_a_peel_without_a_bus_ends_its_work_by_its_own_clock() {
     let script = Script::quiet(1, 1, seconds(500))
         .job(seconds(10), &[0], seconds(20))
-        .then(seconds(15), Act::Cut(Who::Peel(0)))
-        .then(seconds(50), Act::Heal(Who::Peel(0)));
-    let outcome = play(&script).unwrap().remove(0);
+        .then(seconds(15), Action::Cut(Who::Peel(0)))
+        .then(seconds(50), Action::Heal(Who::Peel(0)));
+    let outcome = play(&script).remove(0);
     assert_eq!(outcome.job.status, JobStatus::Timeout, "{:?}", outcome.job);
     let (ret, at) = &outcome.returns[0];
     assert_eq!(ret.cause, Cause::Deadline);
@@ -58,10 +66,10 @@ fn j5_a_peel_without_a_bus_ends_its_work_by_its_own_clock() {
 fn j13_the_job_of_a_master_that_dies_is_finished_by_another_in_what_time_is_left() {
     let script = Script::quiet(2, 2, seconds(100))
         .job(seconds(10), &[0, 1], seconds(150))
-        .then(seconds(12), Act::Crash(Who::Master(0)))
-        .then(seconds(12), Act::Crash(Who::Master(1)))
-        .then(seconds(20), Act::Start(Who::Master(1)));
-    let outcome = play(&script).unwrap().remove(0);
+        .then(seconds(12), Action::Crash(Who::Master(0)))
+        .then(seconds(12), Action::Crash(Who::Master(1)))
+        .then(seconds(20), Action::Start(Who::Master(1)));
+    let outcome = play(&script).remove(0);
     assert_eq!(outcome.job.status, JobStatus::Complete, "{:?}", outcome.job);
     assert_eq!(outcome.job.reclaim_count, 1);
 }

@@ -1,0 +1,133 @@
+//! How jobs end: J-5, J-10, J-19.
+
+use super::evidence::{Evidence, JobEvidence, boot_of};
+use super::{CLOCKS_APART, Invariant, Violation, Violations};
+use std::time::Duration;
+use zester_jobs::status::{Tally, conclude};
+use zester_wire::{Cause, Jid, JobStatus, Missing, PeelId, Return};
+
+/// When nothing is wrong, an owner that is there ends its job this soon after the deadline.
+const ENDED_WITHIN: Duration = Duration::from_secs(5);
+
+impl Evidence {
+    /// False where the rest makes no sense because the job has not ended.
+    pub(super) fn check_end(&self, jid: &Jid, job: &JobEvidence, violations: &mut Violations) -> bool {
+        let Some(last) = job.versions.last() else { return false };
+        let status = last.record.status;
+        if !status.is_terminal() {
+            let what = format!("{jid} is {}", status.as_str());
+            violations.push(Violation::new(Invariant::EveryJobEnds, what));
+            return false;
+        }
+        if job.active {
+            violations.push(Violation::new(Invariant::ActiveKeyGoes, jid.to_string()));
+        }
+        if job.finalized != 1 {
+            let what = format!("{jid} has {}", job.finalized);
+            violations.push(Violation::new(Invariant::OneFinalizedEvent, what));
+        }
+        self.check_deadline(jid, job, violations);
+        self.check_status(jid, job, violations);
+        self.check_missing(jid, job, violations);
+        true
+    }
+
+    fn check_deadline(&self, jid: &Jid, job: &JobEvidence, violations: &mut Violations) {
+        let (Some(last), Some(end)) = (job.versions.last(), job.end()) else { return };
+        // Not when the record was written: the server may have been away when the job began.
+        let began = self.instant_of(last.record.created);
+        let bound = self.instant_of(last.record.deadline()) + CLOCKS_APART + ENDED_WITHIN;
+        // An adopter may have come too late to the job.
+        let adopted = last.record.reclaim_count > 0;
+        let excused = adopted || self.clocks_jumped() || !self.no_excuse(boot_of(&last.record), began, bound);
+        if end.at > bound && !excused {
+            let late = end.at.duration_since(bound).as_secs();
+            let what = format!("{jid} ended {late} s too late although {} was there", last.record.owner);
+            violations.push(Violation::new(Invariant::EndsByItsDeadline, what));
+        }
+    }
+
+    /// The returns that the record was made of: those of its dispatch that were not late.
+    fn in_time<'a>(&self, job: &'a JobEvidence) -> Vec<&'a Return> {
+        let Some(last) = job.versions.last() else { return Vec::new() };
+        let ours = |ret: &&Return| {
+            !ret.late
+                && ret.dispatch_epoch == last.record.dispatch_epoch
+                && last.record.targets.contains(&ret.peel)
+        };
+        job.stored.values().map(|(ret, _)| ret).filter(ours).collect()
+    }
+
+    fn check_status(&self, jid: &Jid, job: &JobEvidence, violations: &mut Violations) {
+        let Some(last) = job.versions.last() else { return };
+        let record = &last.record;
+        // Given up after too many owners: nothing was read any more.
+        if record.reason.starts_with("given up") {
+            return;
+        }
+        let in_time = self.in_time(job);
+        let counted: Vec<&&Return> = in_time.iter().filter(|ret| ret.counts()).collect();
+        let returned = counted.len() as u64;
+        let succeeded = counted.iter().filter(|ret| ret.success).count() as u64;
+        if (record.return_count, record.success_count) != (returned, succeeded) {
+            let what = format!(
+                "{jid}: the record says {} returned and {} succeeded, stored are {returned} and {succeeded}",
+                record.return_count, record.success_count
+            );
+            violations.push(Violation::new(Invariant::CountsFollowReturns, what));
+        }
+        let targets = record.targets.len() as u64;
+        let cut_short = record.status == JobStatus::Canceled;
+        let concluded = conclude(Tally { targets, returned, succeeded, cut_short });
+        let canceled_for_a_reason = !cut_short || job.canceled_at.is_some();
+        if concluded != record.status || !canceled_for_a_reason {
+            let what = format!(
+                "{jid} is {}, and {returned} of {targets} returned, {succeeded} well; canceled: {}",
+                record.status.as_str(),
+                job.canceled_at.is_some()
+            );
+            violations.push(Violation::new(Invariant::StatusFollowsReturns, what));
+        }
+    }
+
+    /// Who is missing, and why.
+    fn check_missing(&self, jid: &Jid, job: &JobEvidence, violations: &mut Violations) {
+        let (Some(last), Some(end)) = (job.versions.last(), job.end()) else { return };
+        if last.record.reason.starts_with("given up") {
+            return;
+        }
+        let in_time = self.in_time(job);
+        let mut wrong = |peel: &PeelId, what: &str| {
+            let what = format!("{jid}: {peel} {what}");
+            violations.push(Violation::new(Invariant::MissingReasonIsTrue, what));
+        };
+        for peel in &last.record.targets {
+            let ret = in_time.iter().find(|ret| ret.peel == *peel);
+            let usable = ret.is_some_and(|ret| ret.counts() && ret.cause != Cause::Interrupted);
+            let acked = |(ack, at): &(zester_wire::Ack, _)| {
+                ack.peel == *peel
+                    && ack.dispatch_epoch == last.record.dispatch_epoch
+                    && *at + super::END_TAKES < end.at
+            };
+            let acked = job.acks.iter().any(acked);
+            match (last.record.missing.get(peel), usable) {
+                (None, false) => wrong(peel, "has no usable return and is not called missing"),
+                (Some(_), true) => wrong(peel, "has a usable return and is called missing"),
+                (Some(Missing::NeverAcked), false) if acked => {
+                    wrong(peel, "acked, and is called never acked")
+                }
+                (Some(Missing::Interrupted), false)
+                    if !ret.is_some_and(|ret| ret.cause == Cause::Interrupted) =>
+                {
+                    wrong(peel, "is called interrupted, and no such return is stored");
+                }
+                (Some(Missing::Running), false)
+                    if ret.is_none() && !job.acks.iter().any(|(ack, _)| ack.peel == *peel) =>
+                {
+                    wrong(peel, "is called running, and never acked");
+                }
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Safeguards that can be taken away, from outside: on the disk, on the way to the bus, in the name of a master. A simulator
+//! that does not notice is worth nothing, so each names the invariant that misses it.
+
+use crate::judge::Invariant;
+
+macro_rules! mutations {
+    ($($(#[doc = $doc:literal])* $name:ident = $word:literal => $invariant:ident,)*) => {
+        /// A safeguard that is taken away.
+        #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+        pub enum Mutation {
+            #[default]
+            None,
+            $($(#[doc = $doc])* $name,)*
+        }
+
+        impl Mutation {
+            pub const ALL: &[Mutation] = &[$(Mutation::$name,)*];
+
+            pub fn name(self) -> &'static str {
+                match self {
+                    Mutation::None => "none",
+                    $(Mutation::$name => $word,)*
+                }
+            }
+
+            /// The invariant that does not hold without it.
+            pub fn missed_by(self) -> Option<Invariant> {
+                match self {
+                    Mutation::None => None,
+                    $(Mutation::$name => Some(Invariant::$invariant),)*
+                }
+            }
+        }
+    };
+}
+
+mutations! {
+    /// A peel does not write down what it takes on (J-7).
+    DropDedupWrite = "drop-dedup-write" => AtMostOnce,
+    /// A master writes records without comparing revisions (J-10).
+    WriteWithoutCompare = "write-without-compare" => SupersededWritesNothing,
+    /// An adopter reads the history once, not twice (J-13).
+    SkipSecondReplay = "skip-second-replay" => NoReturnLost,
+    /// An adopter does not send the work again (J-6).
+    AdoptWithoutResend = "adopt-without-resend" => TargetsGetTheJob,
+    /// A master that starts again calls itself what it was called before (J-13).
+    SameOwnerId = "same-owner-id" => EveryJobEnds,
+    /// A master says that a return is stored, and stores it not (J-9).
+    DropReturnWrite = "drop-return-write" => NoReturnLost,
+    /// Late returns are stored like those that came in time (J-9).
+    UnmarkedLateReturn = "unmarked-late-return" => LateReturnsAreMarked,
+    /// `active.<jid>` is never made: no scan finds the job (J-2).
+    NoActiveKey = "no-active-key" => EveryJobEnds,
+    /// `active.<jid>` is never purged (J-10).
+    KeepActiveKey = "keep-active-key" => ActiveKeyGoes,
+    /// No `finalized` event (J-19).
+    NoFinalizedEvent = "no-finalized-event" => OneFinalizedEvent,
+    /// Every try to emit the `finalized` event has an id of its own (J-19).
+    NewEventId = "new-event-id" => OneFinalizedEvent,
+    /// Cancels do not reach the peels (J-11).
+    DropCancelCommand = "drop-cancel-command" => CanceledWorkStops,
+    /// A cancel that was answered stands nowhere (J-11).
+    CancelNotStored = "cancel-not-stored" => KillReplyIsTrue,
+    /// A master writes no heartbeat (J-13).
+    NoHeartbeat = "no-heartbeat" => LiveOwnerKeepsItsJob,
+    /// The counts of the record are not those of the returns (J-5).
+    WrongCount = "wrong-count" => CountsFollowReturns,
+    /// The status of the record is not that of the returns (J-5).
+    WrongStatus = "wrong-status" => StatusFollowsReturns,
+    /// The record says of whoever is missing that it never acked (J-17).
+    WrongReason = "wrong-reason" => MissingReasonIsTrue,
+    /// An adopter dispatches running work under a new epoch (J-7).
+    NewDispatchEpoch = "new-dispatch-epoch" => DispatchEpochStays,
+    /// Peels get ten times the time that is left (J-5).
+    LongBudget = "long-budget" => PeelEndsByItself,
+    /// A peel takes its return for delivered when it was only sent (J-22).
+    DeliverBlindly = "deliver-blindly" => EveryExecutionReturns,
+    /// A master is not told until when its client waits (J-28).
+    IgnoreClientWait = "ignore-client-wait" => ExitOneRanNothing,
+    /// What decides who owns a job is read from any server, which may be behind (J-13).
+    StaleOwnership = "stale-ownership" => EveryJobEnds,
+    /// A status `running` is answered before it is written (J-2).
+    SendBeforeRunning = "send-before-running" => RunningBeforeSent,
+}
+
+impl Mutation {
+    pub fn parse(name: &str) -> Option<Mutation> {
+        Mutation::ALL.iter().copied().find(|mutation| mutation.name() == name)
+    }
+}

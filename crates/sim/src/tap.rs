@@ -1,0 +1,349 @@
+//! A node's way to the bus: every call is counted, noticed, and may be tampered with.
+
+use crate::Mutation;
+use crate::crash::Caller;
+use crate::dice::Dice;
+use crate::observed::Observed;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+use zester_bus::storage::JOB_EVENTS;
+use zester_bus::{
+    Acknowledge, Answer, Bus, Bytes, DurableReader, Entry, Events, Found, Info, Listen, Message, Page,
+    Record, Sequence, Store, Stored, Subscription, Taken, Usage, Watch,
+};
+use zester_wire::{
+    Bucket, DispatchRequest, Envelope, Jid, Job, JobStatus, Missing, PeelCommand, Return, Subject, decode, encode,
+};
+
+pub struct BusTap {
+    pub bus: Arc<dyn Bus>,
+    pub mutation: Mutation,
+    pub observed: Observed,
+    /// Names this start of this node.
+    pub boot: String,
+    /// Jobs whose owner dies right after it wrote `running`. Each kills once.
+    pub doomed: Arc<Mutex<BTreeSet<Jid>>>,
+    pub caller: Caller,
+    pub dice: Dice,
+    pub memory: Mutex<Memory>,
+}
+
+/// What one start of a master did.
+#[derive(Default)]
+pub struct Memory {
+    dispatched: BTreeSet<Jid>,
+    replays: BTreeMap<String, u32>,
+}
+
+/// What is to be done with a call.
+enum Verdict {
+    Pass(Bytes),
+    /// Answered as if it were done.
+    Swallow,
+}
+
+impl BusTap {
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is(&self, mutation: Mutation) -> bool {
+        self.mutation == mutation
+    }
+
+    /// A command to a peel.
+    fn command(&self, payload: Bytes) -> Verdict {
+        let Some(command) = unseal::<PeelCommand>(&payload) else { return Verdict::Pass(payload) };
+        let mut seen = self.observed.lock();
+        let now = Instant::now();
+        match command {
+            PeelCommand::Exec(mut request) => {
+                let adopted = !self.memory().dispatched.contains(&request.jid);
+                if self.is(Mutation::AdoptWithoutResend) && adopted {
+                    return Verdict::Swallow;
+                }
+                let key = (request.jid.clone(), self.boot.clone());
+                seen.sent_work.entry(key).or_insert((now, now)).1 = now;
+                if self.is(Mutation::LongBudget) {
+                    request.budget *= 10;
+                    return Verdict::Pass(reseal(&payload, &PeelCommand::Exec(request)));
+                }
+            }
+            PeelCommand::Cancel(cancel) => {
+                seen.sent_cancel.entry((cancel.jid, self.boot.clone())).or_insert(now);
+                if self.is(Mutation::DropCancelCommand) {
+                    return Verdict::Swallow;
+                }
+            }
+            _ => {}
+        }
+        Verdict::Pass(payload)
+    }
+
+    /// A message for a stream.
+    fn stored(&self, subject: &str, payload: Bytes) -> Verdict {
+        let swallow = match Subject::parse(subject) {
+            Ok(Subject::Event(_)) => self.is(Mutation::NoFinalizedEvent),
+            Ok(Subject::JobCancel { .. }) => self.is(Mutation::CancelNotStored),
+            Ok(Subject::JobReturn { .. }) => self.is(Mutation::DeliverBlindly) && self.dice.happens(200),
+            _ => false,
+        };
+        if swallow { Verdict::Swallow } else { Verdict::Pass(payload) }
+    }
+
+    /// A key that is created.
+    fn created(&self, bucket: &str, key: &str, value: Bytes) -> Verdict {
+        if bucket == Bucket::Jobs.as_str() {
+            if let Ok(jid) = Jid::parse(key) {
+                self.memory().dispatched.insert(jid);
+            } else if self.is(Mutation::NoActiveKey) {
+                return Verdict::Swallow;
+            }
+        }
+        if bucket == Bucket::JobReturns.as_str() {
+            if self.is(Mutation::DropReturnWrite) {
+                return Verdict::Swallow;
+            }
+            if self.is(Mutation::UnmarkedLateReturn)
+                && let Some(ret) = unseal::<Return>(&value)
+            {
+                return Verdict::Pass(reseal(&value, &Return { late: false, ..ret }));
+            }
+        }
+        Verdict::Pass(value)
+    }
+
+    fn tamper_record(&self, value: Bytes) -> Bytes {
+        let Some(mut job) = unseal::<Job>(&value) else { return value };
+        match self.mutation {
+            Mutation::WrongCount if job.status.is_terminal() => job.success_count += 1,
+            Mutation::WrongStatus if job.status == JobStatus::Failed => job.status = JobStatus::Complete,
+            Mutation::WrongReason => {
+                job.missing.values_mut().for_each(|reason| *reason = Missing::NeverAcked);
+            }
+            Mutation::NewDispatchEpoch if job.reclaim_count > 0 => job.dispatch_epoch = job.epoch,
+            _ => return value,
+        }
+        reseal(&value, &job)
+    }
+
+    async fn write_record(
+        &self,
+        key: &str,
+        value: Bytes,
+        expected: Sequence,
+    ) -> Result<Sequence, zester_bus::Error> {
+        let jobs = Bucket::Jobs.as_str();
+        let record = unseal::<Job>(&value);
+        let value = self.tamper_record(value);
+        let runs = record.as_ref().is_some_and(|job| job.status == JobStatus::Running);
+        if self.is(Mutation::SendBeforeRunning) && runs {
+            return Ok(expected);
+        }
+        let written = if self.is(Mutation::WriteWithoutCompare) {
+            self.bus.put(jobs, key, value).await
+        } else {
+            self.bus.update(jobs, key, value, expected).await
+        };
+        let running = record.filter(|_| written.is_ok() && runs);
+        let doomed = |jid: &Jid| self.doomed.lock().unwrap_or_else(PoisonError::into_inner).remove(jid);
+        if running.is_some_and(|job| doomed(&job.jid)) {
+            self.caller.die().await;
+        }
+        written
+    }
+
+    async fn read_history(
+        &self,
+        stream: &str,
+        pattern: &str,
+        from: Sequence,
+    ) -> Result<Page<Record>, zester_bus::Error> {
+        let page = self.bus.replay(stream, pattern, from).await?;
+        if self.is(Mutation::SkipSecondReplay) && stream == JOB_EVENTS {
+            let mut memory = self.memory();
+            let count = memory.replays.entry(pattern.to_string()).or_insert(0);
+            *count += 1;
+            if *count > 1 {
+                return Ok(Page { items: Vec::new(), next: None });
+            }
+        }
+        Ok(page)
+    }
+}
+
+fn unseal<T: zester_wire::Message>(payload: &[u8]) -> Option<T> {
+    decode::<Envelope>(payload).ok()?.open().ok()
+}
+
+/// Another message in the envelope of one that was tampered with.
+fn reseal<T: zester_wire::Message>(payload: &Bytes, message: &T) -> Bytes {
+    let resealed = decode::<Envelope>(payload).ok().and_then(|envelope| {
+        let body = encode(message).ok()?;
+        encode(&Envelope { payload: body, ..envelope }).ok()
+    });
+    resealed.map_or_else(|| payload.clone(), Bytes::from)
+}
+
+impl Bus for BusTap {
+    fn info(&self) -> Info {
+        self.bus.info()
+    }
+
+    fn events(&self) -> Events {
+        self.bus.events()
+    }
+
+    fn publish<'a>(&'a self, subject: &'a str, payload: Bytes) -> Answer<'a, ()> {
+        Box::pin(self.caller.call(async move {
+            let verdict = if subject.starts_with("zester.cmd.") {
+                self.command(payload)
+            } else {
+                Verdict::Pass(payload)
+            };
+            match verdict {
+                Verdict::Pass(payload) => self.bus.publish(subject, payload).await,
+                Verdict::Swallow => Ok(()),
+            }
+        }))
+    }
+
+    fn publish_stored<'a>(
+        &'a self,
+        subject: &'a str,
+        payload: Bytes,
+        id: Option<&'a str>,
+    ) -> Answer<'a, Stored> {
+        Box::pin(self.caller.call(async move {
+            let verdict = self.stored(subject, payload);
+            let new_id = format!("{}", self.dice.next());
+            let is_event = subject.starts_with("zester.event.");
+            let id = if is_event && self.is(Mutation::NewEventId) { Some(new_id.as_str()) } else { id };
+            match verdict {
+                Verdict::Pass(payload) => self.bus.publish_stored(subject, payload, id).await,
+                Verdict::Swallow => Ok(Stored { stream: JOB_EVENTS.into(), sequence: 1, duplicate: false }),
+            }
+        }))
+    }
+
+    fn request<'a>(&'a self, subject: &'a str, payload: Bytes, timeout: Duration) -> Answer<'a, Message> {
+        Box::pin(self.caller.call(async move {
+            let patient = self.is(Mutation::IgnoreClientWait).then(|| unseal::<DispatchRequest>(&payload));
+            let payload = match patient.flatten() {
+                Some(request) => reseal(&payload, &DispatchRequest { wait: None, ..request }),
+                None => payload,
+            };
+            self.bus.request(subject, payload, timeout).await
+        }))
+    }
+
+    fn subscribe<'a>(&'a self, pattern: &'a str, listen: Listen) -> Answer<'a, Subscription> {
+        Box::pin(self.caller.call(self.bus.subscribe(pattern, listen)))
+    }
+
+    fn get<'a>(&'a self, bucket: &'a str, key: &'a str) -> Answer<'a, Option<Entry>> {
+        Box::pin(self.caller.call(self.bus.get(bucket, key)))
+    }
+
+    fn get_latest<'a>(&'a self, bucket: &'a str, key: &'a str) -> Answer<'a, Option<Entry>> {
+        let stale = self.is(Mutation::StaleOwnership);
+        let read = if stale { self.bus.get(bucket, key) } else { self.bus.get_latest(bucket, key) };
+        Box::pin(self.caller.call(read))
+    }
+
+    fn put<'a>(&'a self, bucket: &'a str, key: &'a str, value: Bytes) -> Answer<'a, Sequence> {
+        Box::pin(self.caller.call(async move {
+            if self.is(Mutation::NoHeartbeat) && bucket == Bucket::MasterHeartbeat.as_str() {
+                return Ok(1);
+            }
+            self.bus.put(bucket, key, value).await
+        }))
+    }
+
+    fn create<'a>(&'a self, bucket: &'a str, key: &'a str, value: Bytes) -> Answer<'a, Sequence> {
+        Box::pin(self.caller.call(async move {
+            match self.created(bucket, key, value) {
+                Verdict::Pass(value) => self.bus.create(bucket, key, value).await,
+                Verdict::Swallow => Ok(1),
+            }
+        }))
+    }
+
+    fn update<'a>(
+        &'a self,
+        bucket: &'a str,
+        key: &'a str,
+        value: Bytes,
+        expected: Sequence,
+    ) -> Answer<'a, Sequence> {
+        Box::pin(self.caller.call(async move {
+            if bucket == Bucket::Jobs.as_str() {
+                return self.write_record(key, value, expected).await;
+            }
+            self.bus.update(bucket, key, value, expected).await
+        }))
+    }
+
+    fn purge<'a>(&'a self, bucket: &'a str, key: &'a str, expected: Option<Sequence>) -> Answer<'a, ()> {
+        Box::pin(self.caller.call(async move {
+            if self.is(Mutation::KeepActiveKey) && bucket == Bucket::Jobs.as_str() {
+                return Ok(());
+            }
+            self.bus.purge(bucket, key, expected).await
+        }))
+    }
+
+    fn purge_all<'a>(&'a self, bucket: &'a str, pattern: &'a str) -> Answer<'a, ()> {
+        Box::pin(self.caller.call(self.bus.purge_all(bucket, pattern)))
+    }
+
+    fn keys<'a>(&'a self, bucket: &'a str, pattern: &'a str) -> Answer<'a, Vec<String>> {
+        Box::pin(self.caller.call(self.bus.keys(bucket, pattern)))
+    }
+
+    fn scan<'a>(&'a self, bucket: &'a str, pattern: &'a str, from: Sequence) -> Answer<'a, Page<Entry>> {
+        Box::pin(self.caller.call(self.bus.scan(bucket, pattern, from)))
+    }
+
+    fn replay<'a>(&'a self, stream: &'a str, pattern: &'a str, from: Sequence) -> Answer<'a, Page<Record>> {
+        Box::pin(self.caller.call(self.read_history(stream, pattern, from)))
+    }
+
+    fn ensure_reader<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, ()> {
+        Box::pin(self.caller.call(self.bus.ensure_reader(reader)))
+    }
+
+    fn take<'a>(&'a self, reader: &'a DurableReader, count: usize, wait: Duration) -> Answer<'a, Vec<Taken>> {
+        Box::pin(self.caller.call(self.bus.take(reader, count, wait)))
+    }
+
+    fn acknowledge<'a>(&'a self, taken: &'a Taken, what: Acknowledge) -> Answer<'a, ()> {
+        Box::pin(self.caller.call(self.bus.acknowledge(taken, what)))
+    }
+
+    fn last<'a>(&'a self, stream: &'a str, subject: &'a str) -> Answer<'a, Option<Record>> {
+        Box::pin(self.caller.call(self.bus.last(stream, subject)))
+    }
+
+    fn watch<'a>(&'a self, bucket: &'a str, pattern: &'a str, capacity: usize) -> Answer<'a, Watch> {
+        Box::pin(self.caller.call(self.bus.watch(bucket, pattern, capacity)))
+    }
+
+    fn ensure<'a>(&'a self, store: &'a Store, replicas: usize) -> Answer<'a, Found> {
+        Box::pin(self.caller.call(self.bus.ensure(store, replicas)))
+    }
+
+    fn usage<'a>(&'a self, store: &'a Store) -> Answer<'a, Usage> {
+        Box::pin(self.caller.call(self.bus.usage(store)))
+    }
+
+    fn flush(&self) -> Answer<'_, ()> {
+        Box::pin(self.caller.call(self.bus.flush()))
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        self.bus.close()
+    }
+}
