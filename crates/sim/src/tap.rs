@@ -14,7 +14,8 @@ use zester_bus::{
     Record, Sequence, Store, Stored, Subscription, Taken, Usage, Watch,
 };
 use zester_wire::{
-    Bucket, DispatchRequest, Envelope, Jid, Job, JobStatus, Missing, PeelCommand, Return, Subject, decode, encode,
+    Bucket, DispatchRequest, Envelope, Jid, Job, JobStatus, Missing, PeelCommand, Return, Subject, decode,
+    encode,
 };
 
 pub struct BusTap {

@@ -79,8 +79,11 @@ impl Evidence {
         let targets = record.targets.len() as u64;
         let cut_short = record.status == JobStatus::Canceled;
         let concluded = conclude(Tally { targets, returned, succeeded, cut_short });
+        // A claim that nobody waits for any more fails, and its reason says so.
+        let ran = job.versions.iter().any(|version| version.record.status == JobStatus::Running);
+        let never_ran = !ran && record.status == JobStatus::Failed && !record.reason.is_empty();
         let canceled_for_a_reason = !cut_short || job.canceled_at.is_some();
-        if concluded != record.status || !canceled_for_a_reason {
+        if (concluded != record.status && !never_ran) || !canceled_for_a_reason {
             let what = format!(
                 "{jid} is {}, and {returned} of {targets} returned, {succeeded} well; canceled: {}",
                 record.status.as_str(),
