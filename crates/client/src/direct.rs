@@ -97,6 +97,7 @@ impl Client {
             test: work.test,
             direct: true,
             request: Vec::new(),
+            proof: None,
         };
         let (client, patience) = (self.clone(), work.timeout + DIRECT_GRACE);
         let asked = targets.clone();

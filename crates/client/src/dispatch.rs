@@ -15,8 +15,20 @@ pub struct Dispatched {
 }
 
 impl Client {
+    /// A list of names is asked for by name: so it can be signed once and proven to each peel, instead of being sent to all (J-24).
+    async fn by_name(&self, request: DispatchRequest) -> Result<DispatchRequest, Error> {
+        let is_list = request.target_expr.starts_with("L@") && !request.target_expr.contains([' ', '(']);
+        if !is_list || !request.targets.is_empty() {
+            return Ok(request);
+        }
+        // Where none is known, the master says so.
+        let targets = self.resolve(&request.target_expr).await?;
+        Ok(DispatchRequest { targets, ..request })
+    }
+
     /// Listens first, then asks: a peel may return before the master's own answer is here.
     pub async fn dispatch(&self, request: DispatchRequest) -> Result<Dispatched, Error> {
+        let request = self.by_name(request).await?;
         let mut follow = Follow::begin(self, &request.jid).await?;
         let timeout =
             if request.timeout.is_zero() { zester_wire::job::TIMEOUT_DEFAULT } else { request.timeout };

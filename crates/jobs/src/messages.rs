@@ -25,6 +25,7 @@ pub fn exec_request(job: &Job, budget: Duration) -> ExecRequest {
         test: job.test,
         direct: false,
         request: job.request.clone(),
+        proof: None,
     }
 }
 

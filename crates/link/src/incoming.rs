@@ -5,7 +5,7 @@ use crate::link::Link;
 use zester_bus::{Delivery, Message as Raw};
 use zester_wire::envelope::Addressed;
 use zester_wire::limits::MESSAGE_BYTES_MAX;
-use zester_wire::{DecodeError, Envelope, Message, MessageId, Subject, UnixMillis, decode};
+use zester_wire::{DecodeError, Envelope, Message, MessageId, Subject, UnixMillis, decode, encode};
 
 /// A message that was read, and what its envelope says.
 #[derive(Clone, Debug)]
@@ -62,5 +62,10 @@ impl Link {
 pub(crate) fn unseal<T: Message>(payload: &[u8]) -> Result<Opened<T>, DecodeError> {
     let envelope: Envelope = decode(payload)?;
     let message = envelope.open()?;
-    Ok(Opened { message, id: envelope.id, signed: envelope.ts, envelope: payload.to_vec() })
+    let (id, signed) = (envelope.id.clone(), envelope.ts);
+    let envelope = match envelope.beside.is_empty() {
+        true => payload.to_vec(),
+        false => encode(&envelope.passed_on()).unwrap_or_default(),
+    };
+    Ok(Opened { message, id, signed, envelope })
 }

@@ -72,6 +72,7 @@ fn request(function: &str, word: &str, args: Value) -> ExecRequest {
         test: false,
         direct: false,
         request: Vec::new(),
+        proof: None,
     }
 }
 

@@ -69,6 +69,7 @@ async fn ping(master: &Link) {
         test: false,
         direct: true,
         request: Vec::new(),
+        proof: None,
     };
     let subject = Subject::Command { peel: peel_id() };
     let ret: Return = master.request(&subject, &PeelCommand::Exec(request), PATIENCE).await.unwrap();

@@ -305,6 +305,7 @@ impl Simulation {
             positionals: Vec::new(),
             test: false,
             wait: None,
+            target_digest: None,
         };
         let client = self.client(&format!("c{number}"));
         let observed = self.environment.observed.clone();

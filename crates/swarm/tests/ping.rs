@@ -56,6 +56,7 @@ fn ping(link: &Link) -> DispatchRequest {
         positionals: Vec::new(),
         test: false,
         wait: None,
+        target_digest: None,
     }
 }
 

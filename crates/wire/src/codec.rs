@@ -10,6 +10,16 @@ use std::io::Cursor;
 /// A type that travels. The name is for errors and counters.
 pub trait Message: Serialize + DeserializeOwned {
     const NAME: &'static str;
+
+    /// What is signed and passed on, and what only travels beside it to whoever is asked. None: all is signed.
+    fn detach(&self) -> Result<Option<(Self, Vec<u8>)>, EncodeError> {
+        Ok(None)
+    }
+
+    /// Puts together what was detached. Fails where it is not what was signed.
+    fn attach(&mut self, _beside: &[u8]) -> Result<(), DecodeError> {
+        Ok(())
+    }
 }
 
 /// What kind of wrong, to count by.

@@ -70,6 +70,9 @@ pub struct Envelope {
     pub sig: Vec<u8>,
     #[serde(with = "serde_bytes")]
     pub payload: Vec<u8>,
+    /// What the payload names a digest of: not signed, and not passed on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "serde_bytes")]
+    pub beside: Vec<u8>,
 }
 
 impl Message for Envelope {
@@ -106,9 +109,12 @@ impl Envelope {
         message: &T,
         signer: &dyn Signer,
     ) -> Result<Envelope, EncodeError> {
-        let payload = encode(message)?;
+        let (payload, beside) = match message.detach()? {
+            Some((signed, beside)) => (encode(&signed)?, beside),
+            None => (encode(message)?, Vec::new()),
+        };
         let sig = signer.sign(&signed_bytes(subject, &id, ts, &payload));
-        Ok(Envelope { v: crate::VERSION, id, ts, key: signer.key().to_string(), sig, payload })
+        Ok(Envelope { v: crate::VERSION, id, ts, key: signer.key().to_string(), sig, payload, beside })
     }
 
     /// What the signature must hold over, for the subject that the message came by.
@@ -122,7 +128,16 @@ impl Envelope {
 
     /// Reads the message inside. Verify first.
     pub fn open<T: Message>(&self) -> Result<T, DecodeError> {
-        decode(&self.payload)
+        let mut message: T = decode(&self.payload)?;
+        if !self.beside.is_empty() {
+            message.attach(&self.beside)?;
+        }
+        Ok(message)
+    }
+
+    /// Without what only travelled beside it.
+    pub fn passed_on(self) -> Envelope {
+        Envelope { beside: Vec::new(), ..self }
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::codec::Message;
 use crate::job::is_false;
 use crate::name::Jid;
+use crate::target_digest::TargetProof;
 use crate::time::millis;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -53,6 +54,9 @@ pub struct ExecRequest {
     /// The operator's request as it came, envelope and all (I-8).
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "serde_bytes")]
     pub request: Vec<u8>,
+    /// That this peel is on the list that the operator's request names a digest of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<TargetProof>,
 }
 
 /// Stop that, whether it runs, waits or has not come yet (J-11).

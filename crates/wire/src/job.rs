@@ -2,6 +2,7 @@
 
 use crate::codec::Message;
 use crate::name::{Jid, MasterId, PeelId};
+use crate::target_digest::TargetDigest;
 use crate::time::{UnixMillis, millis};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -134,6 +135,9 @@ pub struct Job {
     /// The operator's request as it came, envelope and all: peels may demand it (I-8), and adopters must have it too.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "serde_bytes")]
     pub request: Vec<u8>,
+    /// Of the targets that the operator named one by one: what the peels are given a proof for (J-24).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_digest: Option<TargetDigest>,
     /// Until when its client waits to hear that it runs, on the claiming master's clock. One that is still `claimed` after that
     /// is ended as never run, whoever finds it (J-28). Zero: nobody said.
     #[serde(default, skip_serializing_if = "UnixMillis::is_zero_ref")]

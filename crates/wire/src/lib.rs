@@ -32,6 +32,7 @@ pub mod refusal;
 pub mod resolve;
 pub mod returns;
 pub mod subject;
+pub mod target_digest;
 pub mod time;
 
 pub use ack::Ack;
@@ -54,6 +55,7 @@ pub use refusal::{Refusal, RefusalKind};
 pub use resolve::{ResolveReply, ResolveRequest};
 pub use returns::{Cause, Return};
 pub use subject::{BadSubject, EventSubject, Origin, Subject};
+pub use target_digest::{TargetDigest, TargetProof, TargetTree};
 pub use time::UnixMillis;
 
 /// The version that this crate writes into `v`. A reader never refuses a higher one: types only grow.

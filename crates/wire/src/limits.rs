@@ -2,6 +2,8 @@
 
 /// Largest message or record that is decoded: the most that a NATS server can sensibly be told to carry.
 pub const MESSAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// The longest target expression that travels on to every peel. Of a longer one only its digest does (J-24).
+pub const EXPRESSION_CARRIED_MAX: usize = 512;
 /// How deep maps and lists of a message may nest. Decoding recurses, and a worker's stack is small.
 pub const NESTING_MAX: usize = 96;
 /// Longest name of a peel, a master or any other token of a subject.

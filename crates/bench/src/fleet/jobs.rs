@@ -58,5 +58,6 @@ pub fn ping(client: &Client, peel: &str) -> Result<DispatchRequest, String> {
         positionals: Vec::new(),
         test: false,
         wait: None,
+        target_digest: None,
     })
 }

@@ -130,6 +130,7 @@ pub fn request(link: &Link, work: &FunctionCall, expression: &str, targets: Vec<
         positionals: work.positionals.clone(),
         test: work.test,
         wait: None,
+        target_digest: None,
     }
 }
 

@@ -77,6 +77,7 @@ impl World {
             positionals: Vec::new(),
             test: false,
             wait: None,
+            target_digest: None,
         }
     }
 }
@@ -114,6 +115,7 @@ pub fn job(link: &Link, jid: &Jid, targets: &[&str], status: JobStatus) -> Job {
         missing: BTreeMap::new(),
         request: Vec::new(),
         claim_until: UnixMillis(0),
+        target_digest: None,
         rest: BTreeMap::new(),
     }
 }

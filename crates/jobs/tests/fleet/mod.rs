@@ -55,6 +55,7 @@ pub fn job(peels: usize, timeout_s: u64) -> Job {
         missing: BTreeMap::new(),
         request: Vec::new(),
         claim_until: UnixMillis(0),
+        target_digest: None,
         rest: BTreeMap::new(),
     }
 }

@@ -10,7 +10,7 @@ use zester_jobs::{Event, Failed, Written};
 use zester_link::{Error, Link};
 use zester_wire::{
     ExecRequest, Job, JobEvent, Key, MessageId, PeelCommand, PeelId, Refusal, RefusalKind, Return, Subject,
-    VERSION,
+    TargetTree, VERSION,
 };
 use zester_wire::{Jid, UnixMillis};
 
@@ -21,7 +21,7 @@ pub enum Step {
     Write { job: Box<Job>, revision: u64 },
     MarkActive(JobEvent),
     Announce(JobEvent),
-    Exec { request: Box<ExecRequest>, peels: Vec<PeelId> },
+    Exec { request: Box<ExecRequest>, peels: Vec<PeelId>, tree: Option<Arc<TargetTree>> },
     Cancel { cancel: zester_wire::Cancel, peels: Vec<PeelId> },
     Load(Jid),
     Replay { jid: Jid, dispatch_epoch: u64 },
@@ -52,13 +52,18 @@ pub async fn carry_out(core: Arc<Core>, step: Step) -> Ended {
             Ended::Answer(Event::Marked(settled(marked)))
         }
         Step::Announce(event) => Ended::Answer(Event::Announced(settled(announce(&link, event).await))),
-        Step::Exec { request, peels } => {
-            let command = PeelCommand::Exec(*request);
-            Ended::Sent { unsent: send(&link, &command, peels).await }
+        Step::Exec { request, peels, tree } => {
+            let mut command = PeelCommand::Exec(*request);
+            let prove = |command: &mut PeelCommand, peel: &PeelId| {
+                if let PeelCommand::Exec(request) = command {
+                    request.proof = tree.as_ref().and_then(|tree| tree.proof(peel));
+                }
+            };
+            Ended::Sent { unsent: send(&link, &mut command, prove, peels).await }
         }
         Step::Cancel { cancel, peels } => {
             // Who misses it is told again when it connects.
-            send(&link, &PeelCommand::Cancel(cancel), peels).await;
+            send(&link, &mut PeelCommand::Cancel(cancel), |_, _| {}, peels).await;
             Ended::Sent { unsent: Vec::new() }
         }
         Step::Load(jid) => {
@@ -147,9 +152,15 @@ async fn emit(link: &Link, subject: &Subject, event: &zester_wire::Event) -> Res
 }
 
 /// Sends to each, in turn with other work. Gives back whom it could not be sent to.
-async fn send(link: &Link, command: &PeelCommand, peels: Vec<PeelId>) -> Vec<PeelId> {
+async fn send(
+    link: &Link,
+    command: &mut PeelCommand,
+    address: impl Fn(&mut PeelCommand, &PeelId),
+    peels: Vec<PeelId>,
+) -> Vec<PeelId> {
     let mut unsent = Vec::new();
     for (count, peel) in peels.into_iter().enumerate() {
+        address(command, &peel);
         if let Err(error) = link.publish(&Subject::Command { peel: peel.clone() }, command).await {
             tracing::debug!(%peel, "a command was not sent: {error}");
             unsent.push(peel);

@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep_until};
 use zester_jobs::intake::{Verdict, judge};
 use zester_jobs::{CancelEffect, Command, Event, Note, Owner, Stage, messages};
 use zester_link::Anchor;
-use zester_wire::{Jid, Job, JobEvent, Refusal, Return, Subject};
+use zester_wire::{Jid, Job, JobEvent, Refusal, Return, Subject, TargetTree};
 
 pub struct Task {
     core: Arc<Core>,
@@ -45,6 +45,7 @@ pub struct Task {
     /// When those are asked again who could not be asked.
     ask_again_at: Option<Instant>,
     detached: bool,
+    tree: Option<Arc<TargetTree>>,
 }
 
 impl Task {
@@ -75,6 +76,7 @@ impl Task {
             writing: FuturesUnordered::new(),
             ask_again_at: None,
             detached: false,
+            tree: None,
         }
     }
 
@@ -271,13 +273,14 @@ impl Task {
             Command::Accept => self.accept().await,
             Command::Existing { .. } => {}
             Command::SendExec { peels, budget } => {
-                if let Some(Step::Exec { request, peels: more }) = self.steps.back_mut()
+                if let Some(Step::Exec { request, peels: more, .. }) = self.steps.back_mut()
                     && request.budget == budget
                 {
                     more.extend(peels);
                 } else {
                     let request = Box::new(messages::exec_request(job, budget));
-                    self.steps.push_back(Step::Exec { request, peels });
+                    let tree = self.tree();
+                    self.steps.push_back(Step::Exec { request, peels, tree });
                 }
             }
             Command::LoadReturns => {
@@ -312,6 +315,16 @@ impl Task {
             Command::Stop => self.stopped(),
             Command::Note(note) => self.remark(&note),
         }
+    }
+
+    /// What proves to each peel that the operator named it. The same for every request of the job.
+    fn tree(&mut self) -> Option<Arc<TargetTree>> {
+        let job = self.owner.job();
+        let digest = job.target_digest.as_ref()?;
+        if self.tree.as_ref().is_none_or(|tree| tree.digest() != *digest) {
+            self.tree = Some(Arc::new(TargetTree::new(&job.targets)));
+        }
+        self.tree.clone()
     }
 
     fn tell(&mut self, subject: Subject, event: JobEvent) {

@@ -192,5 +192,6 @@ async fn again(
         positionals: job.positionals,
         test: job.test,
         wait: None,
+        target_digest: None,
     })
 }

@@ -89,6 +89,10 @@ fn targets(core: &Core, request: &DispatchRequest) -> Result<Vec<PeelId>, Refusa
 }
 
 fn job_of(core: &Core, request: &DispatchRequest, targets: Vec<PeelId>, envelope: Vec<u8>) -> Job {
+    // An older client signs the names too; they are not sent to all.
+    let envelope = if request.may_be_passed_on() { envelope } else { Vec::new() };
+    let target_expr = request.recorded_expr();
+    let target_digest = request.target_digest.clone().filter(|digest| digest.count > 0);
     let request = request.clone();
     Job {
         v: VERSION,
@@ -97,7 +101,7 @@ fn job_of(core: &Core, request: &DispatchRequest, targets: Vec<PeelId>, envelope
         args: request.args,
         state_id: request.state_id,
         targets,
-        target_expr: request.target_expr,
+        target_expr,
         timeout: request.timeout,
         deadline: UnixMillis(0),
         status: JobStatus::Pending,
@@ -116,6 +120,7 @@ fn job_of(core: &Core, request: &DispatchRequest, targets: Vec<PeelId>, envelope
         reason: String::new(),
         missing: BTreeMap::new(),
         request: envelope,
+        target_digest,
         claim_until: UnixMillis(0),
         rest: BTreeMap::new(),
     }

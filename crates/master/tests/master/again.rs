@@ -35,6 +35,7 @@ fn record(request: &DispatchRequest, owner: &MasterId, status: JobStatus, now: U
         missing: BTreeMap::new(),
         request: Vec::new(),
         claim_until: UnixMillis(0),
+        target_digest: None,
         rest: BTreeMap::new(),
     }
 }

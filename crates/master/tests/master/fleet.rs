@@ -146,6 +146,7 @@ impl Fleet {
             positionals: Vec::new(),
             test: false,
             wait: None,
+            target_digest: None,
         }
     }
 

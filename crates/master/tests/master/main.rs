@@ -4,6 +4,7 @@
 
 mod again;
 mod chaos;
+mod command_bytes;
 mod failover;
 mod fleet;
 mod index;

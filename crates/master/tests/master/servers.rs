@@ -30,11 +30,11 @@ fn quick() -> Timing {
 }
 
 /// A fleet whose client speaks to a server; the memory bus of it is not used.
-async fn fleet(server: &Server) -> Fleet {
+pub async fn fleet(server: &Server) -> Fleet {
     Fleet { net: Net::new(Arc::new(TokioClock::new())), link: link(server, "client").await }
 }
 
-async fn master(fleet: &Fleet, server: &Server, name: &str) -> crate::fleet::Master {
+pub async fn master(fleet: &Fleet, server: &Server, name: &str) -> crate::fleet::Master {
     let bus = link(server, name).await.bus().clone();
     fleet.start_on(name, bus, quick())
 }
@@ -46,7 +46,7 @@ async fn peel(server: &Server, name: &str) -> Peel {
     peel
 }
 
-async fn known(fleet: &Fleet, count: usize) {
+pub async fn known(fleet: &Fleet, count: usize) {
     wait_until("the peels are known", PATIENCE, async || {
         let reply = fleet.resolve("*").await.ok()?;
         (reply.peels.len() == count).then_some(())

@@ -233,6 +233,7 @@ impl World {
             test: false,
             direct: false,
             request: Vec::new(),
+            proof: None,
         }
     }
 

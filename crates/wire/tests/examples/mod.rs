@@ -58,6 +58,7 @@ pub fn job() -> Job {
         missing: BTreeMap::from([(PeelId::parse("web-02").unwrap(), Missing::Running)]),
         request: vec![1, 2, 255],
         claim_until: UnixMillis(0),
+        target_digest: None,
         rest: BTreeMap::new(),
     }
 }
@@ -77,6 +78,7 @@ pub fn exec() -> ExecRequest {
         test: true,
         direct: true,
         request: vec![1, 2, 255],
+        proof: None,
     }
 }
 
@@ -114,6 +116,7 @@ pub fn dispatch_request() -> DispatchRequest {
         positionals: job.positionals,
         test: job.test,
         wait: None,
+        target_digest: None,
     }
 }
 
@@ -129,6 +132,7 @@ pub fn envelope() -> Envelope {
         key: "UABC".into(),
         sig: vec![9, 8, 7],
         payload: vec![0x80],
+        beside: Vec::new(),
     }
 }
 
@@ -136,6 +140,13 @@ pub fn envelope() -> Envelope {
 pub fn each(visit: &mut impl Visit) {
     visit.one("envelope", envelope());
     visit.one("job", job());
+    let digest = || Some(TargetDigest { count: 3, root: vec![7; 32] });
+    visit.one("envelope_beside", Envelope { beside: vec![0x81], ..envelope() });
+    visit.one("job_digest", Job { target_digest: digest(), ..job() });
+    let request = DispatchRequest { targets: Vec::new(), target_digest: digest(), ..dispatch_request() };
+    visit.one("dispatch_request_digest", request);
+    let proof = Some(TargetProof { index: 2, path: vec![8; 64] });
+    visit.one("command_exec_proof", PeelCommand::Exec(ExecRequest { proof, ..exec() }));
     visit.one("job_claim", Job { claim_until: UnixMillis(1_700_000_015_000), ..job() });
     visit.one("command_exec", PeelCommand::Exec(exec()));
     let cancel = Cancel { v: 1, jid: jid(), dispatch_epoch: 1, reason: "cancelled by user".into() };
