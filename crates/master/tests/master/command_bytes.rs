@@ -11,7 +11,7 @@ use zester_wire::*;
 /// The bytes that a job for so many named peels puts on `zester.cmd.>`, and what each of them is told.
 async fn sent(fleet: &Fleet, count: usize) -> (usize, Vec<(PeelId, ExecRequest)>) {
     let mut commands = fleet.link.bus().subscribe("zester.cmd.>", Listen::alone(65_536)).await.unwrap();
-    let targets: Vec<PeelId> = (0..count).map(|at| peel(&format!("web-{at:05}.example.org"))).collect();
+    let targets: Vec<PeelId> = (0..count).map(|at| peel(&format!("web-{at:05}-example-org"))).collect();
     let expression = format!("L@{}", targets.iter().map(PeelId::as_str).collect::<Vec<_>>().join(","));
     let request = DispatchRequest { targets, timeout: Duration::from_secs(2), ..fleet.request(&expression) };
     let reply = fleet.ask(&request).await;
