@@ -69,6 +69,36 @@ fn s45_c12_c15_words_on_the_fleet_are_read_as_on_one_machine() {
     assert_eq!(again.stdout.split_whitespace().count(), 1, "{}", again.stdout);
 }
 
+/// Every way to the same function: here, by a master, past the masters, and once more as a new job.
+#[test]
+#[rule("C-12", "C-15")]
+fn c12_c15_a_value_arrives_alike_on_every_path() {
+    let up = up(1, &[]);
+    let file = up.path("x");
+    let path = file.display().to_string();
+    let arrived = || {
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        text
+    };
+    for letters in [
+        "1.10", "007", "0644", "yes", "No", "0x1F", "1e3", "1_000", "~", "null", "[a, 1]", "{a: 1}", " 5 ",
+        "a=b",
+    ] {
+        let content = format!("content={letters}");
+        let words = ["file.managed", &path, &content, "mode=0640"];
+        up.json(&[&["call"], &words[..]].concat(), 0);
+        let local = arrived();
+        assert_eq!(local, letters);
+        let job = up.json(&[&["peel-1"], &words[..]].concat(), 0);
+        assert_eq!(arrived(), local, "by a master");
+        up.json(&[&["peel-1"], &words[..], &["--direct"]].concat(), 0);
+        assert_eq!(arrived(), local, "past the masters");
+        up.json(&["job", "retry", job["jid"].as_str().unwrap()], 0);
+        assert_eq!(arrived(), local, "as a retry");
+    }
+}
+
 #[test]
 #[rule("C-13")]
 fn c13_an_answer_of_the_fleet_that_cannot_be_printed_keeps_its_exit_code() {
