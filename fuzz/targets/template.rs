@@ -46,7 +46,7 @@ fuzz_target!(|text: &str| {
         ordered: false,
     };
     let compiled = compile(&inputs, &Ask::References(vec!["fuzz.zy".into()]));
-    for problem in &compiled.problems {
-        let _ = problem.report(&compiled.sources);
+    for diagnostic in &compiled.diagnostics {
+        let _ = diagnostic.report(&compiled.sources);
     }
 });

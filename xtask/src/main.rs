@@ -1,9 +1,10 @@
 //! Chores of the workspace.
 //!
-//! `cargo xtask tidy` checks the rules about the code itself: walls between crates, names, sizes, formats, licences, dependencies,
+//! `cargo xtask tidy` checks the rules about the code itself: walls between crates, names, sizes, the glossary, formats, licences, dependencies,
 //! and that every rule of the spec that is built has a test that states it. `cargo xtask rules` prints the rules and their tests,
 //! `cargo xtask tally` how a test run ended.
 
+mod glossary;
 mod licences;
 mod rules;
 mod source;

@@ -30,6 +30,11 @@ impl Source {
     }
 }
 
+/// The code of a text, tests included, with everything else as blanks.
+pub fn code_of(text: &str) -> String {
+    code(text).iter().collect()
+}
+
 /// The text with comments and the insides of literals as blanks; everything else stays at its place.
 fn code(text: &str) -> Vec<char> {
     let mut code: Vec<char> = text.chars().collect();

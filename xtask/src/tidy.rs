@@ -1,6 +1,6 @@
 //! The rules about the code itself, all at once.
 
-use crate::{licences, rules, tree, unused, walls};
+use crate::{glossary, licences, rules, tree, unused, walls};
 use std::process::{Command, ExitCode};
 
 /// A file holds one idea; one that does not fit here holds more.
@@ -16,6 +16,7 @@ pub fn run() -> ExitCode {
     names_and_sizes(&mut problems);
     loose_ends(&mut problems);
     map_is_whole(&mut problems);
+    glossary::check(&mut problems);
     rules::check(&mut problems);
     cases_are_current(&mut problems);
     formatted(&mut problems);

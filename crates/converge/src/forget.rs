@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     #[rule("S-39")]
-    fn s39_a_debt_can_be_dropped_by_its_name_and_a_wrong_name_drops_nothing() {
+    fn s39_a_pending_refresh_can_be_dropped_by_its_name_and_a_wrong_name_drops_nothing() {
         let temp = tempfile::tempdir().unwrap();
         let dir = DataDir::open(temp.path()).unwrap();
         let journal = Journal::open(&dir, "r1").unwrap();

@@ -409,7 +409,7 @@ mod tests {
 
     #[tokio::test]
     #[rule("S-33", "S-43")]
-    async fn s43_where_a_module_panicked_nobody_knows_what_it_did_and_its_watcher_is_owed() {
+    async fn s43_where_a_module_panicked_nobody_knows_what_it_did_and_its_watcher_stays_pending() {
         let run = Run::new(watched(), Mode::Apply, 8);
         let ended_loop =
             run_to_end(run, Arc::new(Buggy), &NoObserver, &CancellationToken::new()).await.unwrap();
@@ -440,7 +440,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     #[rule("S-32", "S-43")]
-    async fn s43_what_a_state_that_was_given_up_does_nobody_knows_and_its_watcher_is_owed() {
+    async fn s43_what_a_state_that_was_given_up_does_nobody_knows_and_its_watcher_stays_pending() {
         let (over, until) = std::sync::mpsc::sync_channel(1);
         // Canceled once it hangs.
         let cancel = CancellationToken::new();

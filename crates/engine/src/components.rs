@@ -5,7 +5,7 @@ use crate::graph::Edge;
 
 const NEW: u32 = u32::MAX;
 
-/// The number of each node's knot. Two nodes share one exactly if each waits for the other, directly or not; a node on
+/// The number of each node's component. Two nodes share one exactly if each waits for the other, directly or not; a node on
 /// no cycle has one of its own. Looks at each node and each edge once.
 pub(crate) fn components(needs: &Adjacency<Edge>) -> Vec<u32> {
     let nodes = needs.len();
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn in_every_graph_of_four_two_share_a_knot_exactly_if_each_waits_for_the_other() {
+    fn in_every_graph_of_four_two_share_a_component_exactly_if_each_waits_for_the_other() {
         let pairs = || (0..4).flat_map(|from| (0..4).map(move |to| (from, to)));
         let others = || pairs().filter(|(from, to)| from != to);
         for graph in 0..1_u32 << 12 {

@@ -6,11 +6,11 @@ use crate::graph::Edge;
 use std::collections::HashSet;
 use zester_model::requisite::EdgeKind;
 
-/// Auto edges inside knots that are weighed one by one, each by a search; past that many, those that remain are left out.
+/// Auto edges inside components that are weighed one by one, each by a search; past that many, those that remain are left out.
 const WEIGHED_MAX: usize = 4_096;
 
 /// The edges without the `auto` ones that close a cycle. Those are weighed in the order of the nodes, so the same ones
-/// stay every time. Only an edge inside a knot can close one: what merely lies before or behind is never in doubt.
+/// stay every time. Only an edge inside a component can close one: what merely lies before or behind is never in doubt.
 pub(crate) fn without_closing(needs: &Adjacency<Edge>) -> Adjacency<Edge> {
     let components = components(needs);
     let in_doubt = |from: usize, edge: &Edge| {
@@ -30,7 +30,7 @@ pub(crate) fn without_closing(needs: &Adjacency<Edge>) -> Adjacency<Edge> {
     Adjacency::pack(kept.into_iter())
 }
 
-/// Whether `from` waits for `to`, directly or not. Both are of one knot, and so is every way between them.
+/// Whether `from` waits for `to`, directly or not. Both are of one component, and so is every way between them.
 fn reaches(needs: &[Vec<Edge>], from: usize, to: usize, components: &[u32]) -> bool {
     let mut seen = HashSet::new();
     let mut rest = vec![from];

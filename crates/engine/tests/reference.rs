@@ -440,7 +440,7 @@ fn check_trace(world: &World, concurrency: usize) {
 }
 
 /// S-39, from the ends alone.
-fn check_debts(world: &World, specs: &[NodeSpec]) {
+fn check_pending(world: &World, specs: &[NodeSpec]) {
     let pending: Vec<usize> = (0..specs.len())
         .filter(|node| {
             let watches = |(target, kind): &(usize, EdgeKind)| {
@@ -507,7 +507,7 @@ fn agrees(seed: u64) {
     let (mut world, specs, ends, concurrency) = random_run(seed, &mut rng);
     world.play(&mut rng);
     check_trace(&world, concurrency);
-    check_debts(&world, &specs);
+    check_pending(&world, &specs);
     for (node, expected) in ends.into_iter().enumerate() {
         let found = End {
             outcome: world.outcome(node),
@@ -540,7 +540,7 @@ fn cancels_well(seed: u64) {
     }
     assert!(world.run.is_finished());
     check_trace(&world, concurrency);
-    check_debts(&world, &specs);
+    check_pending(&world, &specs);
     let Some(canceled_at) = world.trace.canceled_at else { return };
     assert!(world.run.is_canceled());
     let (earlier, later) = world.trace.commands.split_at(canceled_at);

@@ -354,7 +354,7 @@ fn s32_a_run_canceled_before_it_starts_skips_everything() {
 
 #[test]
 #[rule("S-39")]
-fn s39_who_watches_a_change_and_did_not_get_to_run_is_owed_a_refresh() {
+fn s39_who_watches_a_change_and_did_not_get_to_run_has_a_pending_refresh() {
     // 0 changed, 1 failed; the watchers differ in what else they wait for.
     let watching = |name: &str, more: &[(usize, EdgeKind)]| {
         with(name, |spec| {
@@ -373,12 +373,12 @@ fn s39_who_watches_a_change_and_did_not_get_to_run_is_owed_a_refresh() {
         (with("guarded", |spec| (spec.guarded, spec.edges) = (true, vec![(0, EdgeKind::Watch)])), unmet),
         (watching("unwanted", &[(0, EdgeKind::Onfail)]), Script::new(YES, YES)),
         (
-            with("old_debt", |spec| {
+            with("old_refresh", |spec| {
                 (spec.refresh_pending, spec.edges) = (true, vec![(1, EdgeKind::Require)])
             }),
             Script::new(YES, YES),
         ),
-        (with("old_debt_paid", |spec| spec.refresh_pending = true), Script::new(YES, YES)),
+        (with("old_refresh_given", |spec| spec.refresh_pending = true), Script::new(YES, YES)),
     ];
     let world = play(nodes.clone(), Mode::Apply);
     assert_eq!(world.run.pending_refreshes(), ids(&[2, 3, 7]));
@@ -392,7 +392,7 @@ fn s39_who_watches_a_change_and_did_not_get_to_run_is_owed_a_refresh() {
 
 #[test]
 #[rule("S-39")]
-fn s39_a_canceled_watcher_is_owed_its_refresh() {
+fn s39_the_refresh_of_a_canceled_watcher_stays_pending() {
     let nodes = vec![
         (spec("a"), Script::new(YES, YES)),
         (with("w", |spec| spec.edges = vec![(0, EdgeKind::WatchAny)]), Script::new(YES, YES)),
@@ -410,7 +410,7 @@ fn s39_a_canceled_watcher_is_owed_its_refresh() {
 
 #[test]
 #[rule("S-43")]
-fn s43_who_watches_a_failure_that_touched_something_is_owed_a_refresh() {
+fn s43_who_watches_a_failure_that_touched_something_has_a_pending_refresh() {
     let watcher = || with("w", |spec| spec.edges = vec![(0, EdgeKind::Watch)]);
     for (reply, pending) in [(HURT, ids(&[1])), (ERR, vec![])] {
         let nodes = vec![(spec("a"), Script::new(YES, reply)), (watcher(), Script::new(YES, YES))];

@@ -138,7 +138,7 @@ async fn s32_what_cleared_every_trace_ends_with_its_command_or_with_the_run() {
 
 #[tokio::test]
 #[rule("X-6")]
-async fn x6_what_a_command_leaves_in_the_background_is_left_alone_and_buried() {
+async fn x6_what_a_command_leaves_in_the_background_is_left_alone_and_reaped() {
     let sleep = number(800);
     let cancel = CancellationToken::new();
     let begun = Instant::now();

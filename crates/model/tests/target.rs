@@ -296,9 +296,9 @@ enum Tree {
     Or(Box<Tree>, Box<Tree>),
 }
 
-type Meaning = fn(&str, &Value, &Value) -> bool;
+type Expectation = fn(&str, &Value, &Value) -> bool;
 
-const WORDS: [(&str, Meaning); 12] = [
+const WORDS: [(&str, Expectation); 12] = [
     ("*", |_, _, _| true),
     ("web*", |id, _, _| id.starts_with("web")),
     ("*2", |id, _, _| id.ends_with('2')),

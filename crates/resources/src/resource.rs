@@ -215,7 +215,7 @@ pub trait Resource: DeserializeOwned + schemars::JsonSchema + Send + Sync + Size
         &self,
         _drift: &mut Self::Drift,
         _look: &dyn HostRead,
-        _vault: &dyn BlobStore,
+        _blobs: &dyn BlobStore,
     ) -> Result<(), Fault> {
         Ok(())
     }

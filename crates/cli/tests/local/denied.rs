@@ -134,7 +134,7 @@ fn s30_what_cannot_be_given_away_fails_in_the_dry_run_too() {
 
 #[test]
 #[rule("S-39")]
-fn s39_a_dry_run_that_cannot_read_what_is_owed_fails() {
+fn s39_a_dry_run_that_cannot_read_what_is_pending_fails() {
     if !rustix::process::geteuid().is_root() {
         skip!("only root can become another user");
     }

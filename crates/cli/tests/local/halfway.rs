@@ -23,7 +23,7 @@ fn too_long(more: &str) -> Scratch {
 
 #[test]
 #[rule("S-43")]
-fn s43_a_file_kind_that_fails_half_way_is_touched_and_its_watcher_is_owed() {
+fn s43_a_file_kind_that_fails_half_way_is_touched_and_its_watcher_stays_pending() {
     let scratch = too_long("");
     let result = scratch.json(&["apply", "c"]);
     let state = &result["states"]["file.directory:d"];
@@ -65,7 +65,7 @@ fn chain(files: usize) -> Scratch {
 
 #[test]
 #[rule("S-59")]
-fn s59_a_revert_that_is_killed_half_way_owes_the_refresh() {
+fn s59_a_revert_that_is_killed_half_way_leaves_the_refresh_pending() {
     const FILES: usize = 30;
     let scratch = chain(FILES);
     scratch.write("open", "");
@@ -110,7 +110,7 @@ reload:
 
 #[test]
 #[rule("S-59")]
-fn s59_a_revert_that_fails_half_way_owes_the_refresh() {
+fn s59_a_revert_that_fails_half_way_leaves_the_refresh_pending() {
     let scratch = Scratch::with(&format!("d:\n  file.absent:\n    - path: @T@/tree\n{RELOAD}"));
     scratch.write("tree/file", "back again");
     drop(UnixListener::bind(scratch.path("tree/run.sock")).unwrap());

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a test that cannot go on has failed
 
-mod arrange;
 mod broken_trees;
 mod call;
 mod cancel;
@@ -15,6 +14,7 @@ mod formats;
 mod graph;
 mod halfway;
 mod hung;
+mod implicit_order;
 mod kill;
 mod language;
 mod lock;

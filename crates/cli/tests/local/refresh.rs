@@ -95,7 +95,7 @@ fn s39_a_refresh_outlives_failhard_and_cancel() {
 
 #[test]
 #[rule("S-39")]
-fn s39_a_failed_refresh_stays_owed() {
+fn s39_a_failed_refresh_stays_pending() {
     let scratch = Scratch::with(
         "conf:\n  file.managed: [{path: \"@T@/conf\"}, {content: v1}]\nrestart:\n  cmd.run:\n    - command: \"echo x >> @T@/log; test -e @T@/open\"\n    - refresh_only: true\n    - watch: [{file: conf}]\n",
     );
@@ -118,7 +118,7 @@ fn with_pending() -> Scratch {
 
 #[test]
 #[rule("S-39")]
-fn s39_a_condition_that_is_not_met_settles_the_debt_on_disk() {
+fn s39_a_condition_that_is_not_met_clears_the_pending_refresh_on_disk() {
     for condition in ["onchanges: [{test.nop: still}]", "prereq: [{test.nop: still}]"] {
         let scratch = with_pending();
         let text = STATES.replace("    - require: [{cmd: gate}]\n", &format!("    - {condition}\n"));
@@ -131,7 +131,7 @@ fn s39_a_condition_that_is_not_met_settles_the_debt_on_disk() {
 
 #[test]
 #[rule("S-39")]
-fn s39_a_watcher_that_was_renamed_inherits_the_debt_and_one_that_is_gone_is_still_listed() {
+fn s39_a_watcher_that_was_renamed_takes_the_refresh_over_and_one_that_is_gone_is_still_listed() {
     let scratch = with_pending();
     scratch.write("states/c.zy", &STATES.replace("restart:", "reload:"));
     let predicted = scratch.json(&["check", "c"]);
@@ -159,7 +159,7 @@ fn s39_a_watcher_that_was_renamed_inherits_the_debt_and_one_that_is_gone_is_stil
 
 #[test]
 #[rule("S-39")]
-fn s39_a_debt_can_be_dropped_by_hand() {
+fn s39_a_pending_refresh_can_be_dropped_by_hand() {
     let scratch = with_pending();
     assert!(scratch.zester(&["status"]).stdout.contains("zester status --forget STATE"));
     let wrong = scratch.zester(&["status", "--forget", "cmd.run:restrat"]);

@@ -210,7 +210,7 @@ fn s59_who_watches_what_a_revert_changed_runs_in_it() {
 
 #[test]
 #[rule("S-59", "S-39")]
-fn s59_a_refresh_that_fails_in_a_revert_stays_owed() {
+fn s59_a_refresh_that_fails_in_a_revert_stays_pending() {
     let (scratch, _) = watched();
     let text = WATCHED.replace("echo after >>", "false; test -e @T@/open && echo after >>");
     scratch.write("states/c.zy", &text);
@@ -228,7 +228,7 @@ fn s59_a_refresh_that_fails_in_a_revert_stays_owed() {
 
 #[test]
 #[rule("S-59", "S-39")]
-fn s59_who_is_no_part_of_a_revert_is_owed_its_refresh() {
+fn s59_the_refresh_of_who_is_no_part_of_a_revert_stays_pending() {
     let (scratch, _) = watched();
     let text = scratch.zester(&["revert", "c"]).stdout;
     assert!(text.contains("1 reverted  2 refreshed  1 unchanged"), "{text}");
@@ -246,7 +246,7 @@ fn s59_who_is_no_part_of_a_revert_is_owed_its_refresh() {
 
 #[test]
 #[rule("S-59")]
-fn s59_a_revert_that_was_refused_owes_nothing() {
+fn s59_a_revert_that_was_refused_leaves_nothing_pending() {
     let (scratch, run) = watched();
     scratch.write("conf", "theirs");
     assert_eq!(scratch.zester(&["revert", "--run", &run]).code, Some(2));

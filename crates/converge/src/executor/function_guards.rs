@@ -171,7 +171,7 @@ nowhere:
 
     #[tokio::test(flavor = "multi_thread")]
     #[rule("S-44")]
-    async fn s44_what_a_function_guard_misses_behind_an_unforeseen_act_is_unknown() {
+    async fn s44_what_a_function_guard_misses_behind_an_unpredictable_act_is_unknown() {
         let temp = tempfile::tempdir().unwrap();
         let states = "
 install:

@@ -97,7 +97,7 @@ fn s31_what_acting_revealed_replaces_the_undo_value() {
 
 #[test]
 #[rule("S-39")]
-fn s39_a_run_cut_off_after_the_change_owes_the_refresh() {
+fn s39_a_run_cut_off_after_the_change_leaves_the_refresh_pending() {
     for end in [None, Some(ended("conf", true, false))] {
         let place = place();
         let killed = Journal::open(&place.dir, "r1").unwrap();
@@ -120,7 +120,7 @@ fn s39_a_run_cut_off_after_the_change_owes_the_refresh() {
 
 #[test]
 #[rule("S-39")]
-fn s39_nothing_is_owed_for_an_apply_that_changed_nothing_or_whose_watcher_ran() {
+fn s39_nothing_is_pending_for_an_apply_that_changed_nothing_or_whose_watcher_ran() {
     let place = place();
     let killed = Journal::open(&place.dir, "r1").unwrap();
     killed.announce(intent("conf", &["service"])).unwrap();
@@ -135,7 +135,7 @@ fn s39_nothing_is_owed_for_an_apply_that_changed_nothing_or_whose_watcher_ran() 
 
 #[test]
 #[rule("S-43")]
-fn s43_a_failure_that_touched_something_owes_the_refresh_whatever_a_later_try_finds() {
+fn s43_a_failure_that_touched_something_leaves_the_refresh_pending_whatever_a_later_try_finds() {
     let touched = || Ended { touched: true, ..ended("conf", false, true) };
     let tries = [
         (vec![ended("conf", false, true)], 0),
@@ -464,7 +464,7 @@ fn s31_the_graph_of_a_run_is_kept_once_however_often_it_runs() {
 
 #[test]
 #[rule("S-39")]
-fn s39_debts_that_an_earlier_version_wrote_are_read() {
+fn s39_pending_refreshes_that_an_earlier_version_wrote_are_read() {
     let place = place();
     fs::create_dir_all(place.dir.path("journal/objects")).unwrap();
     fs::write(place.dir.path("journal/pending"), r#"{"service": ["conf"]}"#).unwrap();
@@ -475,7 +475,7 @@ fn s39_debts_that_an_earlier_version_wrote_are_read() {
 
 #[test]
 #[rule("S-59")]
-fn s59_a_debt_that_was_taken_on_is_excused_and_an_older_one_is_not() {
+fn s59_a_refresh_whose_cause_did_not_come_is_withdrawn_and_an_older_one_is_not() {
     let place = place();
     let journal = Journal::open(&place.dir, "r1").unwrap();
     journal.finish([], [("service".to_string(), vec!["conf".to_string()])]).unwrap();

@@ -76,7 +76,7 @@ impl Fixture {
         PendingWork::read(&self.data_dir()).unwrap().pending
     }
 
-    fn who_is_owed(&self) -> Vec<String> {
+    fn pending_watchers(&self) -> Vec<String> {
         self.pending().into_keys().collect()
     }
 
@@ -194,7 +194,7 @@ const WAITS: &str =
 
 #[tokio::test(flavor = "multi_thread")]
 #[rule("S-39", "S-59")]
-async fn s39_a_revert_owes_the_next_of_a_chain_before_it_runs() {
+async fn s39_a_revert_notes_the_next_of_a_chain_as_pending_before_it_runs() {
     let place = Fixture::with(&[(
         "c",
         &"a:\n  file.managed: [{path: @T@/a}, {content: x}]\n\
@@ -214,7 +214,7 @@ async fn s39_a_revert_owes_the_next_of_a_chain_before_it_runs() {
     assert!(reverting.await.unwrap().success);
     assert_eq!(pending.keys().collect::<Vec<_>>(), ["cmd.run:w2"]);
     assert_eq!(pending["cmd.run:w2"].changed.iter().collect::<Vec<_>>(), ["cmd.run:w1"]);
-    assert_eq!(place.who_is_owed(), [""; 0]);
+    assert_eq!(place.pending_watchers(), [""; 0]);
 }
 
 /// Hears that a run waits for another.
@@ -342,7 +342,7 @@ const RESTART: &str = "restart:\n  cmd.run: [{command: echo restart >> @T@/log},
 async fn with_pending() -> Fixture {
     let place = Fixture::with(&[("m1", &format!("{WITH_PENDING}{RESTART}"))]);
     assert!(!place.apply("m1").await.success);
-    assert_eq!(place.who_is_owed(), ["cmd.run:restart"]);
+    assert_eq!(place.pending_watchers(), ["cmd.run:restart"]);
     assert_eq!(place.read("log"), "reload\n");
     place.write("open", "");
     place
@@ -356,9 +356,12 @@ async fn s39_a_watcher_that_moved_to_another_file_is_refreshed_there() {
     place.write("states/m2.zy", &format!("include: [m1]\n{RESTART}"));
     assert!(place.apply("m1").await.success);
     // Who watched beside it is not it under a new name.
-    assert_eq!((place.who_is_owed(), place.read("log")), (vec!["cmd.run:restart".into()], "reload\n".into()));
+    assert_eq!(
+        (place.pending_watchers(), place.read("log")),
+        (vec!["cmd.run:restart".into()], "reload\n".into())
+    );
     assert!(place.apply("m2").await.success);
-    assert_eq!((place.who_is_owed(), place.read("log")), (vec![], "reload\nrestart\n".into()));
+    assert_eq!((place.pending_watchers(), place.read("log")), (vec![], "reload\nrestart\n".into()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -368,12 +371,12 @@ async fn s39_a_watcher_that_was_renamed_inherits_and_its_fellow_does_not() {
     let renamed = RESTART.replace("restart:", "again:");
     place.write("states/m1.zy", &format!("{WITH_PENDING}{renamed}"));
     assert!(place.apply("m1").await.success);
-    assert_eq!((place.who_is_owed(), place.read("log")), (vec![], "reload\nrestart\n".into()));
+    assert_eq!((place.pending_watchers(), place.read("log")), (vec![], "reload\nrestart\n".into()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[rule("S-39")]
-async fn s39_who_watches_only_a_part_of_what_changed_is_no_heir() {
+async fn s39_who_watches_only_a_part_of_what_changed_is_no_successor() {
     let two =
         WITH_PENDING.replace("conf:\n", "more:\n  file.managed: [{path: @T@/more}, {content: v1}]\nconf:\n");
     let both = RESTART.replace("watch: [{file: conf}]", "watch: [{file: conf}, {file: more}]");
@@ -382,5 +385,8 @@ async fn s39_who_watches_only_a_part_of_what_changed_is_no_heir() {
     place.write("open", "");
     place.write("states/m1.zy", &format!("{two}{}", RESTART.replace("restart:", "other:")));
     assert!(place.apply("m1").await.success);
-    assert_eq!((place.who_is_owed(), place.read("log")), (vec!["cmd.run:restart".into()], "reload\n".into()));
+    assert_eq!(
+        (place.pending_watchers(), place.read("log")),
+        (vec!["cmd.run:restart".into()], "reload\n".into())
+    );
 }

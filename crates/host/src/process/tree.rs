@@ -63,7 +63,7 @@ pub(super) fn signal(key: Key, signal: Signal) {
     }
 }
 
-/// The tree of one command, or all strays, as found in one snapshot.
+/// The tree of one command, or all that escaped, as found in one snapshot.
 trait ProcessSet: Sync {
     fn roots(&self, snapshot: &Snapshot, shared: &Shared) -> Vec<Key>;
 }
@@ -116,9 +116,9 @@ impl ProcessSet for EscapedProcesses {
                 Some(_) => ids.all(|id| !shared.commands.was_killed(id) || shared.commands.is_running(id)),
             }
         };
-        let strays = snapshot.children_of(shared.own_pid);
-        let strays = strays.filter(|process| is_adopted(process, shared) && !spared(process));
-        strays.map(Process::key).collect()
+        let escaped = snapshot.children_of(shared.own_pid);
+        let escaped = escaped.filter(|process| is_adopted(process, shared) && !spared(process));
+        escaped.map(Process::key).collect()
     }
 }
 

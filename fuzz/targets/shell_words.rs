@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
-    if let Ok(words) = zester_resources::words::split(text) {
+    if let Ok(words) = zester_resources::shell_words::split(text) {
         assert!(words.iter().map(String::len).sum::<usize>() <= text.len());
     }
 });
