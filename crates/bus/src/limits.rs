@@ -8,6 +8,8 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// How long the server may take to answer, when nothing else is said. Electing a leader takes longer: callers retry.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// A server of a stream that its leader has not heard for so long is gone. They speak every second.
+pub const PEER_SILENT_MAX: Duration = Duration::from_secs(5);
 /// How often a silent connection is probed. Two probes without an answer end it.
 pub const PING_INTERVAL: Duration = Duration::from_secs(10);
 /// After so long a client of the memory bus notices that its line is silent, as the probes would.

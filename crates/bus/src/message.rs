@@ -81,6 +81,9 @@ pub struct Usage {
     pub consumers: usize,
     /// The sequence of the last message that it ever took.
     pub last: Sequence,
+    /// Whether it takes writes: it has a leader, and more than half of those who keep it are there. One that was just lost is
+    /// noticed after some seconds.
+    pub led: bool,
 }
 
 impl Usage {

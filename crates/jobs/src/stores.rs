@@ -8,6 +8,9 @@ use zester_wire::{Refusal, RefusalKind, UnixMillis};
 /// The stores without which no job can begin or end.
 pub const NEEDED: [&str; 4] = ["jobs", "job-events", "job-returns", "master-heartbeat"];
 
+/// The store that tells whether its server takes writes at all.
+const WRITTEN_ALL_THE_TIME: &str = "master-heartbeat";
+
 /// Why a store does not work.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
@@ -45,15 +48,13 @@ impl Stores {
     /// A look was answered.
     pub fn looked(&mut self, store: &str, percent: u64, refuses_when_full: bool) {
         let condition = self.all.entry(store.into()).or_default();
-        let before = std::mem::replace(&mut condition.percent, percent);
-        (condition.refuses_when_full, condition.unanswered) = (refuses_when_full, 0);
-        let was_full = before >= STORE_NEARLY_FULL_PERCENT;
+        (condition.percent, condition.refuses_when_full, condition.unanswered) =
+            (percent, refuses_when_full, 0);
+        let has_room = !refuses_when_full || percent < STORE_FULL_PERCENT;
         match condition.trouble {
             Some((Trouble::NoLeader, _)) => condition.trouble = None,
-            // It has room again. Whether a server that was full has, only a write can tell.
-            Some((Trouble::Full, _)) if was_full && percent < STORE_NEARLY_FULL_PERCENT => {
-                condition.trouble = None;
-            }
+            // The next write may succeed. A store that is written all the time says so itself.
+            Some((Trouble::Full, _)) if has_room && store != WRITTEN_ALL_THE_TIME => condition.trouble = None,
             _ => {}
         }
     }
@@ -234,8 +235,15 @@ mod tests {
         let why = "master-heartbeat has refused writes since 22:13:20 UTC (5 s): its server is full";
         assert_eq!(stores.readiness(later(5)), Readiness::Down(why.into()));
         assert_eq!(kind(&stores, 5), Some(RefusalKind::CannotWrite));
+        stores.looked("master-heartbeat", 1, true);
+        assert_eq!(kind(&stores, 5), Some(RefusalKind::CannotWrite), "a look writes nothing");
         stores.wrote("master-heartbeat");
         assert_eq!(stores.readiness(later(6)), Readiness::Ready);
+        // What is written now and then is tried again after the next look.
+        stores.refused("jobs", Trouble::Full, T0);
+        assert_eq!(kind(&stores, 5), Some(RefusalKind::CannotWrite));
+        stores.looked("jobs", 20, true);
+        assert_eq!(kind(&stores, 5), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Removes the oldest jobs that are over before the bucket of records is full (J-23). One master does, by a lease.
 
 use crate::core::Core;
-use crate::limits::REAP_EVERY;
+use crate::limits::{REAP_EVERY, REAP_PAUSE};
 use crate::start;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +23,8 @@ pub struct Reaper {
     key: Key,
     name: Token,
     start: Instant,
+    /// Nothing could be removed; not before this is it tried again.
+    not_before: Instant,
 }
 
 impl Reaper {
@@ -30,14 +32,15 @@ impl Reaper {
         let name = Token::parse(NAME)?;
         let timing = Timing { ttl: core.timing.lease_ttl, renew: core.timing.lease_ttl / 3 };
         let lease = Lease::new(core.id.clone(), timing);
-        Ok(Reaper { lease, key: Key::Lease(name.clone()), name, core, start: Instant::now() })
+        let now = Instant::now();
+        Ok(Reaper { lease, key: Key::Lease(name.clone()), name, core, start: now, not_before: now })
     }
 
     /// Ends only with its task.
     pub async fn run(mut self) {
         loop {
             self.keep().await;
-            if self.lease.is_held(self.now()) {
+            if self.lease.is_held(self.now()) && Instant::now() >= self.not_before {
                 match self.reap().await {
                     Ok(0) => {}
                     Ok(count) => {
@@ -117,7 +120,10 @@ impl Reaper {
             }
             match page.next {
                 Some(next) => from = next,
-                None => break,
+                None => {
+                    self.not_before = Instant::now() + REAP_PAUSE;
+                    break;
+                }
             }
         }
         Ok(count)

@@ -1,7 +1,7 @@
 //! Looks after the stores: how full they are, whether somebody answers for them, and what writes to them met (J-23, J-29).
 
 use crate::core::Core;
-use crate::limits::STORES_LOOK;
+use crate::limits::{OTHERS_EVERY, STORES_LOOK};
 use crate::start;
 use futures_util::future::join_all;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use zester_bus::storage::WhenFull;
 use zester_bus::{Kind, Store};
 use zester_health::State;
-use zester_jobs::stores::{Readiness, Stores, Trouble};
+use zester_jobs::stores::{NEEDED, Readiness, Stores, Trouble};
 use zester_link::{Anchor, Error, Link};
 use zester_wire::{Refusal, UnixMillis};
 
@@ -61,8 +61,9 @@ impl StoreHealth {
 pub async fn run(core: Arc<Core>) {
     let table = start::table(&core.timing);
     let mut told = Readiness::Ready;
-    loop {
-        join_all(table.iter().map(|store| look(&core, store))).await;
+    for number in 0_u32.. {
+        let is_due = |store: &&Store| NEEDED.contains(&store.name.as_str()) || number % OTHERS_EVERY == 0;
+        join_all(table.iter().filter(is_due).map(|store| look(&core, store))).await;
         let readiness = core.stores.lock().readiness(core.stores.now());
         tell(&mut told, &readiness);
         core.health.set(
@@ -81,11 +82,12 @@ async fn look(core: &Core, store: &Store) {
     let usage = core.link.bus().usage(store).await;
     let mut stores = core.stores.lock();
     match usage {
+        Ok(usage) if !usage.led => stores.unanswered(&store.name, true, core.stores.now()),
         Ok(usage) => stores.looked(&store.name, usage.percent(), store.when_full == WhenFull::Refuse),
         // Without a connection nothing is known of a store; the bus itself is told to be down.
         Err(error) if matches!(error.kind(), Kind::Disconnected | Kind::Closed) => {}
         Err(error) => {
-            let certain = matches!(error.kind(), Kind::Unavailable | Kind::NoResponders);
+            let certain = matches!(error.kind(), Kind::Unavailable | Kind::NoResponders | Kind::Off);
             stores.unanswered(&store.name, certain, core.stores.now());
         }
     }

@@ -28,17 +28,24 @@ pub struct Node {
 impl Node {
     /// A node that is not running yet. `config` is added to what every node has.
     pub fn new(binary: &Path, config: &str) -> Node {
+        let dir = Node::directory();
+        let store = dir.path().join("store");
+        Node::in_dir(binary, dir, &format!("{}{config}", keep_in(&store, "")), true)
+    }
+
+    /// One that keeps everything below another directory, which may be smaller than all limits together.
+    pub fn storing_in(binary: &Path, store: &Path) -> Node {
+        Node::in_dir(binary, Node::directory(), &keep_in(store, ", max_file_store: 16G"), true)
+    }
+
+    fn directory() -> TempDir {
         let dir = tempfile::Builder::new().prefix("zester-nats-").tempdir();
-        let dir = dir.unwrap_or_else(|error| panic!("no directory for a server: {error}"));
-        let store = format!("jetstream {{ store_dir: \"{}\" }}\n", dir.path().join("store").display());
-        Node::in_dir(binary, dir, &format!("{store}{config}"), true)
+        dir.unwrap_or_else(|error| panic!("no directory for a server: {error}"))
     }
 
     /// One that keeps nothing.
     pub fn without_jetstream(binary: &Path) -> Node {
-        let dir = tempfile::Builder::new().prefix("zester-nats-").tempdir();
-        let dir = dir.unwrap_or_else(|error| panic!("no directory for a server: {error}"));
-        Node::in_dir(binary, dir, "", false)
+        Node::in_dir(binary, Node::directory(), "", false)
     }
 
     fn in_dir(binary: &Path, dir: TempDir, config: &str, jetstream: bool) -> Node {
@@ -118,6 +125,10 @@ impl Drop for Node {
         }
         self.kill();
     }
+}
+
+fn keep_in(store: &Path, more: &str) -> String {
+    format!("jetstream {{ store_dir: \"{}\"{more} }}\n", store.display())
 }
 
 /// A command whose process gets SIGKILL when the thread that spawned it ends: no destructor runs when a test is killed.

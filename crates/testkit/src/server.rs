@@ -28,6 +28,14 @@ impl Server {
         Server { node }
     }
 
+    /// One that keeps everything below a directory of the test's.
+    pub fn start_on(store: &Path) -> Server {
+        let mut node = Node::storing_in(&binary::find(), store);
+        node.spawn();
+        node.wait_ready();
+        Server { node }
+    }
+
     fn run(binary: &Path, config: &str) -> Server {
         let mut node = Node::new(binary, config);
         node.spawn();

@@ -275,6 +275,7 @@ impl MemoryStore {
             messages: self.records.len() as u64,
             bytes: self.bytes,
             limit: Some(self.config.max_bytes),
+            led: true,
             consumers: self.consumers + self.readers.len(),
             last: self.last,
         }

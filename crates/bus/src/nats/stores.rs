@@ -2,11 +2,12 @@
 
 use super::{Nats, core, fault};
 use crate::error::Error;
+use crate::limits::PEER_SILENT_MAX;
 use crate::message::Usage;
 use crate::storage::{Found, Settings, Store, WhenFull, compare, in_words};
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::response::Response;
-use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, StorageType};
+use async_nats::jetstream::stream::{ClusterInfo, Config, DiscardPolicy, Info, PeerInfo, StorageType};
 use serde_json::json;
 use std::time::Duration;
 
@@ -46,8 +47,17 @@ impl Nats {
             limit,
             consumers: state.consumer_count,
             last: state.last_sequence,
+            led: info.cluster.as_ref().is_none_or(is_led),
         })
     }
+}
+
+/// A server that has lost the others goes on answering for a stream that it led.
+fn is_led(cluster: &ClusterInfo) -> bool {
+    let there = |peer: &&PeerInfo| !peer.offline && peer.active < PEER_SILENT_MAX;
+    let members = cluster.replicas.len() + 1;
+    let present = cluster.replicas.iter().filter(there).count() + 1;
+    cluster.leader.as_ref().is_some_and(|leader| !leader.is_empty()) && present * 2 > members
 }
 
 /// The settings of a store in the client's words.
@@ -113,6 +123,25 @@ mod tests {
             let drift = compare(&store, store.settings(3), settings(&config(&store, 3)));
             assert_eq!(drift, [], "{}", store.name);
         }
+    }
+
+    #[test]
+    fn a_stream_is_led_while_more_than_half_of_its_servers_are_there() {
+        let peer = |silent: u64, offline: bool| {
+            let active = Duration::from_secs(silent);
+            PeerInfo { name: "n".into(), current: true, active, offline, lag: None }
+        };
+        let cluster = |leader: Option<&str>, replicas: Vec<PeerInfo>| {
+            let text = serde_json::json!({ "leader": leader, "replicas": [] });
+            let info: ClusterInfo = serde_json::from_value(text).unwrap();
+            ClusterInfo { replicas, ..info }
+        };
+        assert!(is_led(&cluster(Some("a"), vec![])));
+        assert!(is_led(&cluster(Some("a"), vec![peer(1, false), peer(60, false)])));
+        assert!(is_led(&cluster(Some("a"), vec![peer(1, false), peer(1, true)])));
+        assert!(!is_led(&cluster(Some("a"), vec![peer(60, false), peer(1, true)])));
+        assert!(!is_led(&cluster(None, vec![peer(1, false), peer(1, false)])));
+        assert!(!is_led(&cluster(Some(""), vec![])));
     }
 
     #[test]

@@ -20,6 +20,8 @@ const QUICK: &[&str] = &[
 
 pub struct Fleet {
     pub urls: String,
+    /// Settings of every daemon.
+    timing: &'static [&'static str],
     pub masters: BTreeMap<String, Daemon>,
     pub peels: BTreeMap<String, Daemon>,
     /// Last, so that the logs can still be read when the daemons end.
@@ -30,16 +32,26 @@ impl Fleet {
     pub fn new(urls: &str) -> Fleet {
         let dir = tempfile::Builder::new().prefix("zester-fleet-").tempdir().unwrap();
         std::fs::create_dir(dir.path().join("states")).unwrap();
-        Fleet { dir, urls: urls.to_string(), masters: BTreeMap::new(), peels: BTreeMap::new() }
+        let (masters, peels) = (BTreeMap::new(), BTreeMap::new());
+        Fleet { dir, urls: urls.to_string(), timing: QUICK, masters, peels }
+    }
+
+    /// One that takes its time as it would anywhere.
+    pub fn with_default_timing(urls: &str) -> Fleet {
+        Fleet { timing: &[], ..Fleet::new(urls) }
     }
 
     /// With so many of both, and all of them there.
     pub fn start(urls: &str, masters: usize, peels: usize) -> Fleet {
-        let mut fleet = Fleet::new(urls);
+        Fleet::new(urls).started(masters, peels)
+    }
+
+    pub fn started(mut self, masters: usize, peels: usize) -> Fleet {
+        let fleet = &mut self;
         (1..=masters).for_each(|number| fleet.start_master(&format!("m{number}")));
         (1..=peels).for_each(|number| fleet.start_peel(&format!("p{number}")));
         fleet.wait_online(peels);
-        fleet
+        self
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -51,7 +63,7 @@ impl Fleet {
         let (data, states) = (data.display().to_string(), states.display().to_string());
         let mut words =
             vec![role, "run", "--id", name, "--nats", urls, "--data-dir", &data, "--states", &states];
-        words.extend(QUICK.iter().flat_map(|set| ["--set", set]));
+        words.extend(self.timing.iter().flat_map(|set| ["--set", set]));
         words.extend(more);
         Daemon::start(&self.path(&format!("{name}.log")), &words)
     }

@@ -18,3 +18,4 @@ mod no_store;
 mod peel_restart;
 mod proxy;
 mod server_restart;
+mod stores;

@@ -91,8 +91,9 @@ async fn kill(core: &Core, jid: &Jid, by: String) -> Result<String, Refusal> {
     let id = core.link.new_message_id().map_err(|error| unavailable(&error))?;
     let subject = Subject::JobCancel { jid: jid.clone() };
     core.link.publish_stored(&subject, &id, &event).await.map_err(|error| {
-        let refused = core.stores.refused(JOB_EVENTS, &error);
-        refused.unwrap_or_else(|| unavailable(&error))
+        let refused = core.stores.refused(JOB_EVENTS, &error).unwrap_or_else(|| unavailable(&error));
+        let message = format!("the cancel is not stored, but whoever heard it stops: {}", refused.message);
+        Refusal { message, ..refused }
     })?;
     let effect = match core.roster.get(jid) {
         Some(handle) => heard_by(&handle, by).await,

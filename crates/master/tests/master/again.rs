@@ -7,7 +7,7 @@ use zester_rule::rule;
 use zester_wire::*;
 
 /// The record that a master would have made of a request.
-fn record(request: &DispatchRequest, owner: &MasterId, status: JobStatus, now: UnixMillis) -> Job {
+pub fn record(request: &DispatchRequest, owner: &MasterId, status: JobStatus, now: UnixMillis) -> Job {
     Job {
         v: 1,
         jid: request.jid.clone(),

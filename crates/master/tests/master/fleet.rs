@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use zester_bus::memory::{Fate, Faults, Leg, Net, TokioClock};
-use zester_bus::{Bus, Delivery, Listen, Subscription, storage};
+use zester_bus::{Bus, Delivery, Listen, Store, Subscription, storage};
 use zester_health::Health;
 use zester_jobs::Timing;
 use zester_link::Link;
@@ -66,8 +66,14 @@ impl Master {
 
 impl Fleet {
     pub async fn new() -> Fleet {
+        Fleet::with(&[]).await
+    }
+
+    /// Some stores are other than a master would make them.
+    pub async fn with(stores: &[Store]) -> Fleet {
         let net = Net::new(Arc::new(TokioClock::new()));
         let link = Link::new(Arc::new(net.connect("client")));
+        storage::ensure_all(link.bus().as_ref(), stores, 1).await.unwrap();
         storage::ensure_all(link.bus().as_ref(), &storage::table(), 1).await.unwrap();
         Fleet { net, link }
     }

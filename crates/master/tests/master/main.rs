@@ -14,3 +14,4 @@ mod limits;
 mod loss;
 mod operators;
 mod servers;
+mod stores;

@@ -1,0 +1,100 @@
+//! Writing the record, and what its answers mean: until it says `running`, a job may only begin while its client waits.
+
+use super::{End, Owner, Stage};
+use crate::command::{Command, Note, Written};
+use zester_wire::{Job, JobStatus, UnixMillis};
+
+impl Owner {
+    /// The next step of a dispatch, unless the job must end before it went out.
+    pub(super) fn go_on(&mut self, stage: Stage, now: UnixMillis, out: &mut Vec<Command>) {
+        match self.must_not_begin(now) {
+            true => self.end_unsent(now, out),
+            false => self.enter(stage, out),
+        }
+    }
+
+    /// Whether a job that is not recorded as running must not get there any more.
+    pub(super) fn must_not_begin(&self, now: UnixMillis) -> bool {
+        self.canceled.is_some() || now >= self.job.deadline() || self.is_too_late(now)
+    }
+
+    /// Whether the client no longer waits to hear that the job runs (J-28).
+    pub(super) fn is_too_late(&self, now: UnixMillis) -> bool {
+        !self.job.claim_until.is_zero() && now >= self.job.claim_until
+    }
+
+    pub(super) fn written(&mut self, written: Written, now: UnixMillis, out: &mut Vec<Command>) {
+        match written {
+            // Nothing was written, and nothing is left to find out: whoever asked hears it at once.
+            Written::Refused(refusal) if self.stage == (Stage::Claiming { unsure: false }) => {
+                out.push(Command::Refuse(refusal));
+                self.enter(Stage::Lost, out);
+            }
+            Written::Failed if matches!(self.stage, Stage::Claiming { .. }) => {
+                self.stage = Stage::Claiming { unsure: true };
+                self.fail(now);
+            }
+            Written::Failed | Written::Refused(_) => self.fail(now),
+            Written::Done { revision } => {
+                self.revision = revision;
+                self.has_written(now, out);
+            }
+            Written::Conflict { found: None } => self.lose(out),
+            Written::Conflict { found: Some((found, revision)) } => {
+                self.conflicted(*found, revision, now, out)
+            }
+        }
+    }
+
+    pub(super) fn has_written(&mut self, now: UnixMillis, out: &mut Vec<Command>) {
+        match self.stage {
+            Stage::Claiming { .. } => self.go_on(Stage::Marking, now, out),
+            Stage::Adopting if self.job.status == JobStatus::Claimed => self.enter(Stage::Recalling, out),
+            Stage::Adopting => self.enter(Stage::Loading, out),
+            Stage::Starting if self.must_not_begin(now) => self.end_unsent(now, out),
+            Stage::Starting => {
+                out.push(Command::Accept);
+                self.enter(Stage::Watching, out);
+                out.push(Command::PublishStatus);
+                self.send_to_silent(now, out);
+            }
+            Stage::Withdrawing => self.has_ended(End::NeverRan, out),
+            Stage::Finalizing(end) => self.has_ended(end, out),
+            _ => {}
+        }
+    }
+
+    /// Somebody wrote in between: this master with an answer that was lost, or another that owns the job now.
+    pub(super) fn conflicted(&mut self, found: Job, revision: u64, now: UnixMillis, out: &mut Vec<Command>) {
+        let mine = found.owner == self.job.owner && found.epoch == self.job.epoch;
+        let claims = matches!(self.stage, Stage::Claiming { .. } | Stage::Withdrawing);
+        if claims && !(mine && found.created == self.job.created) {
+            out.push(Command::Existing { job: Box::new(found), revision });
+            return self.lose(out);
+        }
+        if !mine {
+            return self.lose(out);
+        }
+        self.revision = revision;
+        if found.status == self.job.status {
+            self.job = found;
+            self.has_written(now, out);
+        } else if found.status.is_terminal() {
+            // An earlier try got through with what was known then. A terminal status never changes.
+            self.job = found;
+            match self.stage {
+                Stage::Finalizing(end) => self.has_ended(end, out),
+                _ => self.has_ended(End::NotSent { cut_short: false }, out),
+            }
+        } else if self.stage == Stage::Withdrawing {
+            self.enter(Stage::Finalizing(End::NeverRan), out);
+        } else {
+            self.ask(out);
+        }
+    }
+
+    pub(super) fn lose(&mut self, out: &mut Vec<Command>) {
+        out.push(Command::Note(Note::Superseded));
+        self.enter(Stage::Lost, out);
+    }
+}
