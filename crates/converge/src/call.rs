@@ -4,11 +4,12 @@
 //! ([`Asked`]), or a sentence that says which word is wrong. No word is ever ignored, and none turns a check into an apply.
 
 use crate::error::Error;
-use crate::functions::{self, Access, Arguments, FUNCTIONS, Function};
+use crate::functions::{self, Access, Arguments, CallContext, FUNCTIONS, Function};
 use crate::inputs::{CompileRequest, Inputs};
 use crate::local_host::LocalHost;
 use crate::plan::Plan;
 use crate::raw_arguments::{ParameterShape, RawArguments, RawValue, given_value, quoted, truth};
+use serde_json::Value as Json;
 use std::fmt::Write;
 use tokio_util::sync::CancellationToken;
 use zester_compile::{Ask, Tree};
@@ -229,8 +230,21 @@ pub fn plan(
     Plan::from_compiled(inputs, compiled, kind.name.to_string())
 }
 
+/// What a function answers, called on this host.
+pub fn answer(
+    function: &Function,
+    arguments: &Arguments,
+    request: &CompileRequest,
+    local_host: &LocalHost,
+    cancel: &CancellationToken,
+) -> Result<Json, Error> {
+    let Inputs { facts, settings, .. } = &surroundings(request, local_host, cancel)?;
+    let answer = function.answer(&CallContext::here(local_host, facts, settings, cancel), arguments);
+    answer.map_err(|why| Error::other(format!("{}: {why}", function.name)))
+}
+
 /// Facts, settings and the states dir, which need not exist for one function.
-pub fn surroundings(
+fn surroundings(
     request: &CompileRequest,
     local_host: &LocalHost,
     cancel: &CancellationToken,

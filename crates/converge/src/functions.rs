@@ -3,6 +3,7 @@
 //! One table. What a template may call depends on the command (S-10): `lint`, `graph` and `doc` get the read-only ones,
 //! `check` and `apply` the `cmd` family too. Each function names what it takes, so that no word is ever ignored.
 
+use crate::local_host::LocalHost;
 use serde_json::{Map, Value as Json, json};
 use std::path::Path;
 use tokio::runtime::Handle;
@@ -26,6 +27,19 @@ pub struct CallContext<'a> {
     pub facts: &'a Json,
     pub settings: &'a Json,
     pub cancel: &'a CancellationToken,
+}
+
+impl<'a> CallContext<'a> {
+    /// On this very host.
+    pub fn here(
+        local_host: &'a LocalHost,
+        facts: &'a Json,
+        settings: &'a Json,
+        cancel: &'a CancellationToken,
+    ) -> CallContext<'a> {
+        let (host, processes) = (local_host.files.as_ref(), local_host.processes.as_ref());
+        CallContext { host, processes, handle: &local_host.handle, facts, settings, cancel }
+    }
 }
 
 /// The arguments of one call.

@@ -82,14 +82,7 @@ impl Inputs {
         let id = request.id.clone().unwrap_or_else(default_id);
         let (facts, warnings) = facts(&id, request.facts.as_deref(), local_host, cancel)?;
         let none = Json::Object(Map::new());
-        let place = CallContext {
-            host: local_host.files.as_ref(),
-            processes: local_host.processes.as_ref(),
-            handle: &local_host.handle,
-            facts: &facts,
-            settings: &none,
-            cancel,
-        };
+        let place = CallContext::here(local_host, &facts, &none, cancel);
         let functions = TemplateFunctions { place, allowed: request.access };
         let reading = settings::Reading { facts: &facts, functions: &functions, id: &id };
         let settings = match settings_path(request.settings.as_deref(), &root) {
@@ -116,14 +109,7 @@ impl Inputs {
         cancel: &CancellationToken,
         work: impl FnOnce(&zester_compile::Inputs<'_>) -> T,
     ) -> T {
-        let place = CallContext {
-            host: local_host.files.as_ref(),
-            processes: local_host.processes.as_ref(),
-            handle: &local_host.handle,
-            facts: &self.facts,
-            settings: &self.settings,
-            cancel,
-        };
+        let place = CallContext::here(local_host, &self.facts, &self.settings, cancel);
         let functions = TemplateFunctions { place, allowed: self.access };
         work(&zester_compile::Inputs {
             tree: &self.tree,

@@ -185,7 +185,7 @@ impl LockedJournal {
         let data_dir = DataDir::open(&options.data_dir)?;
         let holder = Mutex::new(String::new());
         let waiting = |who: &str| {
-            observer.notice(&format!("waiting for another run to end: {who}"));
+            observer.notice(&format!("waiting for the lock held by {who}"));
             *holder.lock().unwrap_or_else(PoisonError::into_inner) = who.to_string();
         };
         let taken = RunLock::take(&data_dir, note, options.no_wait, cancel, waiting).await;

@@ -112,9 +112,8 @@ pub async fn run_to_end(
     let threads = tokio::runtime::Handle::current().metrics().num_workers();
     let mut told: Option<Instant> = None;
     let mut look_again = hung::LOOKED_AT_EVERY;
-    let illegal = |error: zester_engine::IllegalTransition| {
-        crate::Error::other(format!("the run is confused: {error}"))
-    };
+    let illegal =
+        |error: zester_engine::IllegalTransition| crate::Error::other(format!("a bug in zester: {error}"));
     let commands = run.step(Event::Start).map_err(illegal)?;
     this.execute(&run, commands);
     while !run.is_finished() {
@@ -138,7 +137,7 @@ pub async fn run_to_end(
                     None => continue,
                 }
             }
-            else => return Err(crate::Error::other("the run is stuck: nothing is under way and it has not ended")),
+            else => return Err(crate::Error::other("a bug in zester: nothing is under way and the run has not ended")),
         };
         let commands = run.step(event).map_err(illegal)?;
         this.execute(&run, commands);

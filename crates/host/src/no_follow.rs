@@ -78,7 +78,7 @@ pub(crate) fn failed(doing: &str, path: &Path, error: Errno) -> Fault {
     if error != Errno::LOOP {
         return Fault::io(doing, path, error.into());
     }
-    let message = format!("cannot {doing} {}: a link stands in its path now", path.display());
+    let message = format!("cannot {doing} {}: its path leads through a symbolic link now", path.display());
     Fault::new(FaultKind::ChangedSince, message).hint("what was looked at was no link; run it again")
 }
 

@@ -5,9 +5,8 @@ use crate::app::App;
 use crate::arguments::{Inputs, Running};
 use crate::commands::{apply, graph, revert};
 use crate::exit::Exit;
-use zester_converge::Error;
 use zester_converge::call::{self, Asked};
-use zester_converge::functions::{Access, CallContext};
+use zester_converge::functions::Access;
 use zester_converge::raw_arguments::RawArguments;
 use zester_model::outcome::Mode;
 
@@ -50,17 +49,7 @@ pub fn run(args: Call, app: &mut App) -> answer::Result {
         Asked::Function { function, arguments } => {
             let request = app.request(Vec::new(), &inputs, Access::Command);
             let json = app.blocking(move |local_host, cancel| {
-                let around = call::surroundings(&request, local_host, cancel)?;
-                let place = CallContext {
-                    host: local_host.files.as_ref(),
-                    processes: local_host.processes.as_ref(),
-                    handle: &local_host.handle,
-                    facts: &around.facts,
-                    settings: &around.settings,
-                    cancel,
-                };
-                let answer = function.answer(&place, &arguments);
-                answer.map_err(|why| Error::other(format!("{}: {why}", function.name)))
+                call::answer(function, &arguments, &request, local_host, cancel)
             })?;
             let text = crate::output::plain(&json);
             Ok((Answer::Document { json, text }, Exit::Good))

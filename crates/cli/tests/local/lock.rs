@@ -29,7 +29,7 @@ fn s42_a_second_run_waits_and_says_for_whom_and_no_wait_gives_up() {
         .spawn()
         .unwrap();
     wait_for("the notice", || {
-        scratch.read("second.err").is_some_and(|text| text.contains("waiting for another run"))
+        scratch.read("second.err").is_some_and(|text| text.contains("waiting for the lock held by pid"))
     });
     assert!(second.try_wait().unwrap().is_none());
     scratch.write("go", "");

@@ -96,7 +96,10 @@ fn s46_a_run_that_waits_for_another_ends_at_a_signal() {
         let second = second.stdout(Stdio::null()).stderr(std::fs::File::create(&errors).unwrap());
         let mut second = second.spawn().unwrap();
         wait_for("the second run to wait", || {
-            scene.scratch.read("second.err").is_some_and(|text| text.contains("waiting for another run"))
+            scene
+                .scratch
+                .read("second.err")
+                .is_some_and(|text| text.contains("waiting for the lock held by pid"))
         });
         send(signal, &second);
         assert_eq!(second.wait().unwrap().code(), Some(code), "{signal}");

@@ -223,7 +223,7 @@ struct Waiting(tokio::sync::Notify);
 
 impl Observer for Waiting {
     fn notice(&self, text: &str) {
-        if text.starts_with("waiting for another run") {
+        if text.starts_with("waiting for the lock held by pid") {
             self.0.notify_one();
         }
     }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use zester_converge::call::{self, Asked};
 use zester_converge::data_dir::DataDir;
 use zester_converge::deadline::Deadline;
-use zester_converge::functions::{Access, Arguments, CallContext, Function};
+use zester_converge::functions::{Access, Arguments, Function};
 use zester_converge::inputs::{self, CompileRequest};
 use zester_converge::local_host::LocalHost;
 use zester_converge::plan::Plan;
@@ -131,18 +131,7 @@ impl Local {
     ) -> Result<Answer, Error> {
         let asked = self.request_of_one(function.name);
         let call = move |local_host: &LocalHost, cancel: &CancellationToken| {
-            let around = call::surroundings(&asked, local_host, cancel)?;
-            let place = CallContext {
-                host: local_host.files.as_ref(),
-                processes: local_host.processes.as_ref(),
-                handle: &local_host.handle,
-                facts: &around.facts,
-                settings: &around.settings,
-                cancel,
-            };
-            function
-                .answer(&place, &arguments)
-                .map_err(|why| Error::other(format!("{}: {why}", function.name)))
+            call::answer(function, &arguments, &asked, local_host, cancel)
         };
         self.blocking(cancel, call).await.map(Answer::Plain)
     }

@@ -91,7 +91,10 @@ fn a_directory_that_becomes_a_link_after_the_check_leads_nowhere() {
         swap(&yard.tree).unwrap();
         let (applied, _) = bench.act(&*bound, drift);
         let fault = applied.expect_err(kind);
-        assert!(fault.message.contains("a link stands in its path now"), "{kind} {params}: {fault}");
+        assert!(
+            fault.message.contains("its path leads through a symbolic link now"),
+            "{kind} {params}: {fault}"
+        );
         assert_eq!(snapshot(&yard.outside), before, "{kind} {params}");
     }
 }

@@ -56,14 +56,7 @@ impl Rendered {
 
     fn render(&self, peel: &PeelId, facts: &Value) -> Value {
         let none = Value::Object(Map::new());
-        let place = CallContext {
-            host: self.local_host.files.as_ref(),
-            processes: self.local_host.processes.as_ref(),
-            handle: &self.local_host.handle,
-            facts,
-            settings: &none,
-            cancel: &self.never,
-        };
+        let place = CallContext::here(&self.local_host, facts, &none, &self.never);
         let functions = TemplateFunctions { place, allowed: Access::ReadOnly };
         let rendered = read(&self.path, &Reading { facts, functions: &functions, id: peel.as_str() });
         rendered.unwrap_or_else(|error| {
