@@ -40,6 +40,10 @@ const REFUSED: &[(&str, &str)] = &[
     ("noting", "ChangeTracker"),
     ("obituary", "exit message"),
     ("suspicion", "what it is"),
+    ("meddler", "Disturbance"),
+    ("labour", "SimulatedWork"),
+    ("court", "judge"),
+    ("weather", "Network"),
     ("Look", "HostRead"),
     ("Touch", "HostWrite"),
     ("Hands", "Executor"),
@@ -57,8 +61,8 @@ const REFUSED: &[(&str, &str)] = &[
 /// The same, in the crates named.
 const REFUSED_IN: &[(&[&str], &str, &str)] = &[
     (&["host", "converge", "resources", "engine", "compile", "model"], "Later", "BoxFuture"),
-    (&["host", "converge", "resources", "engine", "compile", "model"], "Standing", "PathState"),
-    (&["host", "converge", "resources", "engine", "compile", "model"], "Step", "PathChange"),
+    (&["host", "converge", "resources", "engine", "compile", "model", "cli"], "Standing", "PathState"),
+    (&["host", "converge", "resources", "engine", "compile", "model", "cli", "client"], "Step", "PathChange"),
     (&["resources"], "Made", "CreatedDirs"),
     (&["converge"], "Machine", "LocalHost: a machine is a computer or a state machine"),
 ];
