@@ -21,8 +21,8 @@ pub const STORE_FULL_PERCENT: u64 = 95;
 /// Longer than a cluster takes to elect a leader: 5 to 9 s were measured.
 pub const ELECTION_MAX: Duration = Duration::from_secs(10);
 /// Old records are removed from here on …
-pub const REAP_ABOVE_PERCENT: u64 = 80;
+pub const PRUNE_ABOVE_PERCENT: u64 = 80;
 /// … until the store is as full as this.
-pub const REAP_TO_PERCENT: u64 = 70;
+pub const PRUNE_TO_PERCENT: u64 = 70;
 /// A job that ended so short ago is not removed: somebody may still read how it ended.
-pub const REAP_MIN_AGE: Duration = Duration::from_secs(30);
+pub const PRUNE_MIN_AGE: Duration = Duration::from_secs(30);

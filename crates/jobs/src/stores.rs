@@ -40,11 +40,11 @@ pub enum Readiness {
 
 /// What earlier looks and writes told.
 #[derive(Clone, Debug, Default)]
-pub struct Stores {
+pub struct StoreStatus {
     all: BTreeMap<String, Condition>,
 }
 
-impl Stores {
+impl StoreStatus {
     /// A look was answered.
     pub fn looked(&mut self, store: &str, percent: u64, refuses_when_full: bool) {
         let condition = self.all.entry(store.into()).or_default();
@@ -184,14 +184,14 @@ mod tests {
         T0.plus(Duration::from_secs(seconds))
     }
 
-    fn kind(stores: &Stores, seconds: u64) -> Option<RefusalKind> {
+    fn kind(stores: &StoreStatus, seconds: u64) -> Option<RefusalKind> {
         stores.refusal(later(seconds)).map(|refusal| refusal.kind)
     }
 
     #[test]
     #[rule("J-23", "J-29")]
     fn j23_a_store_that_fills_is_told_before_it_refuses_and_keeps_room_for_ends() {
-        let mut stores = Stores::default();
+        let mut stores = StoreStatus::default();
         stores.looked("jobs", 50, true);
         stores.looked("job-returns", 100, false);
         assert_eq!((stores.readiness(T0), kind(&stores, 0)), (Readiness::Ready, None));
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     #[rule("J-28", "J-29")]
     fn j28_no_leader_is_an_election_first_and_then_told_for_what_it_is() {
-        let mut stores = Stores::default();
+        let mut stores = StoreStatus::default();
         // One answer that is late says nothing.
         stores.unanswered("jobs", false, T0);
         assert_eq!(kind(&stores, 0), None);
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     #[rule("J-29")]
     fn j29_a_server_that_is_full_is_told_by_the_write_that_it_refused() {
-        let mut stores = Stores::default();
+        let mut stores = StoreStatus::default();
         stores.looked("master-heartbeat", 1, true);
         let refusal = stores.refused("master-heartbeat", Trouble::Full, T0);
         assert_eq!(refusal.kind, RefusalKind::CannotWrite);
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     #[rule("J-29")]
     fn j29_a_store_that_no_job_needs_degrades_only() {
-        let mut stores = Stores::default();
+        let mut stores = StoreStatus::default();
         stores.looked("facts", 99, true);
         assert!(matches!(stores.readiness(T0), Readiness::Degraded(_)));
         stores.unanswered("leases", true, T0);

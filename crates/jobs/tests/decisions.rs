@@ -90,14 +90,17 @@ fn j13_a_job_of_a_live_owner_that_nobody_works_on_is_an_orphan_after_two_looks()
     let timing = Timing::default();
     let (mine, other) = ((jid(), me.clone()), (Jid::new(UnixMillis(fleet::T0), [3; 16]), me.clone()));
     let mut scan = Scan::default();
-    assert!(scan.observe(&me, &[mine.clone()], &beats, &timing).is_empty(), "it may just be starting");
+    assert!(
+        scan.observe(&me, std::slice::from_ref(&mine), &beats, &timing).is_empty(),
+        "it may just be starting"
+    );
     assert_eq!(scan.observe(&me, &[mine.clone(), other], &beats, &timing), [jid()]);
     assert!(!scan.is_dead(&me, &timing), "its other jobs are well");
     // It had a task in between, or a look in between failed.
     let mut scan = Scan::default();
-    scan.observe(&me, &[mine.clone()], &beats, &timing);
+    scan.observe(&me, std::slice::from_ref(&mine), &beats, &timing);
     scan.observe(&me, &[], &beats, &timing);
-    assert!(scan.observe(&me, &[mine.clone()], &beats, &timing).is_empty());
+    assert!(scan.observe(&me, std::slice::from_ref(&mine), &beats, &timing).is_empty());
     scan.skip();
     assert!(scan.observe(&me, &[mine], &beats, &timing).is_empty());
 }

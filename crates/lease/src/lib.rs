@@ -15,7 +15,7 @@
 use std::time::Duration;
 use zester_wire::MasterId;
 
-/// What is to be done outside. Each is answered by [`Lease::answer`].
+/// What is to be done outside. Each is answered by [`LeaseClient::answer`].
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Create the key, only if it is not there.
@@ -40,7 +40,7 @@ pub enum Answer {
 
 /// How long a lease lasts, and how often it is renewed.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Timing {
+pub struct LeaseTiming {
     pub ttl: Duration,
     pub renew: Duration,
 }
@@ -59,18 +59,18 @@ enum State {
 
 /// One lease, as one master sees it.
 #[derive(Clone, Debug)]
-pub struct Lease {
+pub struct LeaseClient {
     me: MasterId,
-    timing: Timing,
+    timing: LeaseTiming,
     state: State,
 }
 
-impl Lease {
-    pub fn new(me: MasterId, timing: Timing) -> Lease {
-        Lease { me, timing, state: State::Free { try_at: Duration::ZERO } }
+impl LeaseClient {
+    pub fn new(me: MasterId, timing: LeaseTiming) -> LeaseClient {
+        LeaseClient { me, timing, state: State::Free { try_at: Duration::ZERO } }
     }
 
-    /// Whether this master may act now. What it begins must end, or be harmless, after [`Lease::until`].
+    /// Whether this master may act now. What it begins must end, or be harmless, after [`LeaseClient::until`].
     pub fn is_held(&self, now: Duration) -> bool {
         self.until().is_some_and(|until| now < until)
     }
@@ -93,7 +93,7 @@ impl Lease {
         }
     }
 
-    /// When [`Lease::tick`] has something to do; none while an answer is awaited.
+    /// When [`LeaseClient::tick`] has something to do; none while an answer is awaited.
     pub fn next_wake(&self) -> Option<Duration> {
         match self.state {
             State::Free { try_at } => Some(try_at),
@@ -166,11 +166,11 @@ mod tests {
         MasterId::new(name, "boot").unwrap_or_else(|bad| panic!("{bad}"))
     }
 
-    fn lease() -> Lease {
-        Lease::new(master("m1"), Timing { ttl: seconds(15), renew: seconds(5) })
+    fn lease() -> LeaseClient {
+        LeaseClient::new(master("m1"), LeaseTiming { ttl: seconds(15), renew: seconds(5) })
     }
 
-    fn held() -> Lease {
+    fn held() -> LeaseClient {
         let mut lease = lease();
         assert_eq!(lease.tick(seconds(0)), Some(Command::Create));
         lease.answer(Answer::Written { revision: 7 }, seconds(1));

@@ -12,7 +12,7 @@ mod job;
 mod late_returns;
 pub mod limits;
 mod metrics;
-mod reaper;
+mod pruner;
 mod router;
 mod run;
 mod scan;

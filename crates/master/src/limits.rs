@@ -57,9 +57,9 @@ pub const STORES_LOOK: Duration = Duration::from_secs(2);
 /// Stores that jobs do not need are looked at with every fifth look.
 pub const OTHERS_EVERY: u32 = 5;
 /// How long after a look that found nothing to remove the next one waits: it reads every record.
-pub const REAP_PAUSE: Duration = Duration::from_secs(20);
+pub const PRUNE_PAUSE: Duration = Duration::from_secs(20);
 /// How often the holder of the lease looks whether old jobs must make room.
-pub const REAP_EVERY: Duration = Duration::from_secs(3);
+pub const PRUNE_EVERY: Duration = Duration::from_secs(3);
 /// How long a kill waits for the job itself to say what became of it.
 pub const KILL_WAIT: Duration = Duration::from_secs(2);
 

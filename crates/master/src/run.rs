@@ -8,7 +8,7 @@ use crate::job::{Roster, Start};
 use crate::late_returns::LateReturns;
 use crate::limits::{DETACH_LIMIT, INDEX_POLL, INDEX_WAIT, REQUESTS_END_LIMIT, STARTS_WAITING};
 use crate::metrics::{self, Metrics};
-use crate::reaper::Reaper;
+use crate::pruner::Pruner;
 use crate::router::Router;
 use crate::scan::Scanner;
 use crate::services::Services;
@@ -128,8 +128,8 @@ impl Master {
             services.spawn(serve(core.clone(), services_end.clone()));
             self.actors.spawn(Scanner::new(core.clone()).run());
             self.actors.spawn(stores::run(core.clone()));
-            let reaper = Reaper::new(core.clone()).map_err(|bad| Error(bad.to_string()))?;
-            self.actors.spawn(reaper.run());
+            let pruner = Pruner::new(core.clone()).map_err(|bad| Error(bad.to_string()))?;
+            self.actors.spawn(pruner.run());
             self.work(&mut services, &stop).await?;
         }
         // First nothing new, then every job is let go, then nobody is here any more.

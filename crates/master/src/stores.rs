@@ -9,13 +9,13 @@ use tokio::time::sleep;
 use zester_bus::storage::WhenFull;
 use zester_bus::{Kind, Store};
 use zester_health::State;
-use zester_jobs::stores::{NEEDED, Readiness, Stores, Trouble};
+use zester_jobs::stores::{NEEDED, Readiness, StoreStatus, Trouble};
 use zester_link::{Anchor, Error, Link};
 use zester_wire::{Refusal, UnixMillis};
 
 /// What is known of the stores, for whoever is about to write.
 pub struct StoreHealth {
-    stores: Mutex<Stores>,
+    stores: Mutex<StoreStatus>,
     /// Spans are of time that really passed, whatever somebody does to the clock.
     clock: Anchor,
 }
@@ -52,7 +52,7 @@ impl StoreHealth {
         self.clock.now()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Stores> {
+    fn lock(&self) -> MutexGuard<'_, StoreStatus> {
         self.stores.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

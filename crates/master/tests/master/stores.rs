@@ -265,5 +265,5 @@ async fn j23_the_oldest_jobs_that_are_over_make_room_before_the_limit() {
         assert_eq!(left.contains(jid.as_str()), kept, "{number} of {}, {gone} gone", jids.len());
         assert_eq!(returns.iter().any(|key| key.starts_with(jid.as_str())), kept, "{number}");
     }
-    assert_eq!(fleet.link.bus().keys("leases", ">").await.unwrap(), ["reaper"]);
+    assert_eq!(fleet.link.bus().keys("leases", ">").await.unwrap(), ["pruner"]);
 }

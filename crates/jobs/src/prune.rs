@@ -1,15 +1,15 @@
 //! Which records make room for new ones before a store is full (J-23).
 
-use crate::limits::{REAP_ABOVE_PERCENT, REAP_MIN_AGE, REAP_TO_PERCENT};
+use crate::limits::{PRUNE_ABOVE_PERCENT, PRUNE_MIN_AGE, PRUNE_TO_PERCENT};
 use zester_wire::{Job, UnixMillis};
 
 /// How many bytes are to go from a store that holds so many of so many.
 pub fn excess(bytes: u64, limit: u64) -> u64 {
     let share = |percent: u64| limit / 100 * percent;
-    if bytes < share(REAP_ABOVE_PERCENT) { 0 } else { bytes.saturating_sub(share(REAP_TO_PERCENT)) }
+    if bytes < share(PRUNE_ABOVE_PERCENT) { 0 } else { bytes.saturating_sub(share(PRUNE_TO_PERCENT)) }
 }
 
 /// Whether a record may go: the job is over, and has been for a moment.
 pub fn may_go(job: &Job, now: UnixMillis) -> bool {
-    job.status.is_terminal() && now.since(job.updated) >= REAP_MIN_AGE
+    job.status.is_terminal() && now.since(job.updated) >= PRUNE_MIN_AGE
 }

@@ -1,25 +1,25 @@
 //! Removes the oldest jobs that are over before the bucket of records is full (J-23). One master does, by a lease.
 
 use crate::core::Core;
-use crate::limits::{REAP_EVERY, REAP_PAUSE};
+use crate::limits::{PRUNE_EVERY, PRUNE_PAUSE};
 use crate::start;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use zester_bus::{Entry, Sequence};
-use zester_jobs::reap::{excess, may_go};
-use zester_lease::{Answer, Command, Lease, Timing};
+use zester_jobs::prune::{excess, may_go};
+use zester_lease::{Answer, Command, LeaseClient, LeaseTiming};
 use zester_link::Error;
 use zester_wire::{Bucket, Jid, Job, Key, Lease as LeaseRecord, Token, VERSION};
 
 /// The key of the lease.
-const NAME: &str = "reaper";
+const NAME: &str = "pruner";
 /// Keys of one token: `<jid>`, not `active.<jid>`.
 const ALL_RECORDS: &str = "*";
 
-pub struct Reaper {
+pub struct Pruner {
     core: Arc<Core>,
-    lease: Lease,
+    lease: LeaseClient,
     key: Key,
     name: Token,
     start: Instant,
@@ -27,13 +27,13 @@ pub struct Reaper {
     not_before: Instant,
 }
 
-impl Reaper {
-    pub fn new(core: Arc<Core>) -> Result<Reaper, zester_wire::BadName> {
+impl Pruner {
+    pub fn new(core: Arc<Core>) -> Result<Pruner, zester_wire::BadName> {
         let name = Token::parse(NAME)?;
-        let timing = Timing { ttl: core.timing.lease_ttl, renew: core.timing.lease_ttl / 3 };
-        let lease = Lease::new(core.id.clone(), timing);
+        let timing = LeaseTiming { ttl: core.timing.lease_ttl, renew: core.timing.lease_ttl / 3 };
+        let lease = LeaseClient::new(core.id.clone(), timing);
         let now = Instant::now();
-        Ok(Reaper { lease, key: Key::Lease(name.clone()), name, core, start: now, not_before: now })
+        Ok(Pruner { lease, key: Key::Lease(name.clone()), name, core, start: now, not_before: now })
     }
 
     /// Ends only with its task.
@@ -41,7 +41,7 @@ impl Reaper {
         loop {
             self.keep().await;
             if self.lease.is_held(self.now()) && Instant::now() >= self.not_before {
-                match self.reap().await {
+                match self.prune().await {
                     Ok(0) => {}
                     Ok(count) => {
                         tracing::info!(count, "removed the oldest jobs that were over, to make room")
@@ -49,7 +49,7 @@ impl Reaper {
                     Err(error) => tracing::debug!("old jobs could not be removed: {error}"),
                 }
             }
-            sleep(REAP_EVERY).await;
+            sleep(PRUNE_EVERY).await;
         }
     }
 
@@ -88,14 +88,14 @@ impl Reaper {
                 }
             }
             Err(error) => {
-                tracing::debug!("the lease of the reaper was not written: {error}");
+                tracing::debug!("the lease of the pruner was not written: {error}");
                 Answer::Failed
             }
         }
     }
 
     /// Removes what is over, oldest first, until there is room. How many records went.
-    async fn reap(&mut self) -> Result<usize, Error> {
+    async fn prune(&mut self) -> Result<usize, Error> {
         let (bus, bucket) = (self.core.link.bus().clone(), Bucket::Jobs.as_str());
         let Some(store) = start::table(&self.core.timing).into_iter().find(|store| store.name == bucket)
         else {
@@ -121,7 +121,7 @@ impl Reaper {
             match page.next {
                 Some(next) => from = next,
                 None => {
-                    self.not_before = Instant::now() + REAP_PAUSE;
+                    self.not_before = Instant::now() + PRUNE_PAUSE;
                     break;
                 }
             }
