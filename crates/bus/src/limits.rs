@@ -76,6 +76,7 @@ pub const EVENTS_BYTES_MAX: u64 = 1024 * MIB;
 pub const EVENTS_MESSAGES_MAX: u64 = 1_000_000;
 pub const JOBS_BYTES_MAX: u64 = 256 * MIB;
 pub const JOB_RETURNS_BYTES_MAX: u64 = 1024 * MIB;
+pub const JOB_TARGETS_BYTES_MAX: u64 = 256 * MIB;
 pub const HEARTBEATS_BYTES_MAX: u64 = 64 * MIB;
 pub const FACTS_BYTES_MAX: u64 = 256 * MIB;
 pub const LEASES_BYTES_MAX: u64 = 4 * MIB;

@@ -6,9 +6,9 @@
 use crate::error::{Error, Kind};
 use crate::limits::{
     EVENTS_BYTES_MAX, EVENTS_MESSAGES_MAX, FACTS_BYTES_MAX, HEARTBEATS_BYTES_MAX, HISTORY_AGE,
-    JOB_EVENTS_BYTES_MAX, JOB_RETURNS_BYTES_MAX, JOBS_BYTES_MAX, LEASE_TTL, LEASES_BYTES_MAX,
-    MASTER_HEARTBEAT_TTL, MESSAGE_BYTES_MAX, PEEL_HEARTBEAT_TTL, REACTOR_FILES_BYTES_MAX, REPLICAS_MAX,
-    SETTINGS_FILES_BYTES_MAX, SMALL_RECORD_BYTES_MAX, STATE_FILES_BYTES_MAX,
+    JOB_EVENTS_BYTES_MAX, JOB_RETURNS_BYTES_MAX, JOB_TARGETS_BYTES_MAX, JOBS_BYTES_MAX, LEASE_TTL,
+    LEASES_BYTES_MAX, MASTER_HEARTBEAT_TTL, MESSAGE_BYTES_MAX, PEEL_HEARTBEAT_TTL, REACTOR_FILES_BYTES_MAX,
+    REPLICAS_MAX, SETTINGS_FILES_BYTES_MAX, SMALL_RECORD_BYTES_MAX, STATE_FILES_BYTES_MAX,
 };
 use crate::{Bus, pattern};
 use std::fmt;
@@ -172,6 +172,11 @@ pub fn table_with(ttls: Ttls) -> Vec<Store> {
         Store {
             when_full: WhenFull::DropOldest,
             ..bucket(Bucket::JobReturns, JOB_RETURNS_BYTES_MAX).age(HISTORY_AGE)
+        },
+        // Those of the jobs that ended longest ago give way first.
+        Store {
+            when_full: WhenFull::DropOldest,
+            ..bucket(Bucket::JobTargets, JOB_TARGETS_BYTES_MAX).age(HISTORY_AGE)
         },
         bucket(Bucket::MasterHeartbeat, HEARTBEATS_BYTES_MAX).ttl(ttls.master_heartbeat).small(),
         bucket(Bucket::PeelHeartbeat, HEARTBEATS_BYTES_MAX).ttl(ttls.peel_heartbeat).small(),

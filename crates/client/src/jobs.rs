@@ -27,7 +27,7 @@ pub struct Retried {
 impl Client {
     /// The record of a job; none if there is none.
     pub async fn job_of(&self, jid: &Jid) -> Result<Option<Job>, Error> {
-        Ok(self.link.get::<Job>(&Key::Job(jid.clone())).await?.map(|found| found.value))
+        Ok(self.link.job(jid).await?.map(|found| found.value))
     }
 
     /// The job of an id, or of the beginning of one that only one job has.
@@ -54,7 +54,7 @@ impl Client {
         }
     }
 
-    /// The last jobs, newest first.
+    /// The last jobs, newest first. Those of many targets do not name them here.
     pub async fn jobs(&self, limit: usize) -> Result<Vec<Job>, Error> {
         let keys = self.link.bus().keys(Bucket::Jobs.as_str(), "*").await?;
         let mut jids: Vec<Jid> = keys.iter().filter_map(|key| Jid::parse(key).ok()).collect();
@@ -82,7 +82,10 @@ impl Client {
     }
 
     async fn read_jobs(&self, jids: Vec<Jid>) -> Result<Vec<Job>, Error> {
-        let reads = futures_util::stream::iter(jids).map(|jid| async move { self.job_of(&jid).await });
+        let reads = futures_util::stream::iter(jids).map(|jid| async move {
+            let found = self.link.get::<Job>(&Key::Job(jid)).await;
+            found.map(|found| found.map(|found| found.value))
+        });
         let mut reads = reads.buffered(READS_IN_FLIGHT);
         let mut jobs = Vec::new();
         while let Some(read) = reads.next().await {

@@ -11,6 +11,7 @@ mod clock;
 mod dropped;
 mod error;
 mod incoming;
+mod jobs;
 mod link;
 mod pages;
 mod records;

@@ -8,6 +8,7 @@ use crate::limits::SUSPECTS_MAX;
 use crate::metrics::Metrics;
 use crate::stores::StoreHealth;
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -33,6 +34,8 @@ pub struct Core {
     pub stores: StoreHealth,
     pub beats: Beats,
     pub losses: Arc<Losses>,
+    /// Jobs that other masters ran at the last look.
+    pub jobs_elsewhere: AtomicUsize,
 }
 
 impl Core {

@@ -20,6 +20,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use zester_bus::storage::JOB_EVENTS;
 use zester_bus::{Acknowledge, DurableReader, Kind, Taken};
+use zester_link::Found;
 use zester_wire::subject::ALL_RETURNS;
 use zester_wire::{Jid, Job, Key, PeelId, Return, Subject};
 
@@ -53,9 +54,13 @@ struct Over {
 }
 
 impl Over {
+    /// Whether the record names all who have not returned.
+    fn names_missing(job: &Job) -> bool {
+        job.return_count + job.missing.len() as u64 == job.target_count()
+    }
+
     fn new(job: &Job) -> Over {
-        let named = job.return_count + job.missing.len() as u64 == job.targets.len() as u64;
-        let awaited = if named {
+        let awaited = if Over::names_missing(job) {
             job.missing.keys().cloned().collect()
         } else {
             // Who is missing was not written down: anybody may be.
@@ -265,9 +270,7 @@ impl LateReturns {
             sleep(wait).await;
         }
         let looked = match self.core.link.get::<Job>(&Key::Job(jid.clone())).await {
-            Ok(Some(found)) if found.value.status.is_terminal() => {
-                Looked::Over(Arc::new(Over::new(&found.value)))
-            }
+            Ok(Some(found)) if found.value.status.is_terminal() => self.over(found).await?,
             Ok(Some(_)) => Looked::Running,
             Ok(None) => Looked::None,
             Err(zester_link::Error::Decode(error)) => {
@@ -283,6 +286,14 @@ impl LateReturns {
             self.remember(jid, &looked);
         }
         Some(looked)
+    }
+
+    /// Reads the targets only where the record does not say who is missing.
+    async fn over(&self, mut found: Found<Job>) -> Option<Looked> {
+        if !Over::names_missing(&found.value) {
+            found = self.core.link.with_targets(found).await.ok()?;
+        }
+        Some(Looked::Over(Arc::new(Over::new(&found.value))))
     }
 
     fn remember(&self, jid: &Jid, looked: &Looked) {

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-/// Jobs that one master watches at once; more are refused as "ask again".
-pub const JOBS_MAX: usize = 1_000;
-/// Targets of one job. Its record names each of them, and records have a largest size.
-pub const TARGETS_MAX: usize = 20_000;
+/// Jobs that run at once over all masters (J-27); more are refused as "ask again".
+pub const JOBS_MAX: usize = 10_000;
+/// Targets of one job (J-27).
+pub const TARGETS_MAX: usize = 100_000;
 /// Messages that may wait for one job. A burst of acks and returns of the largest job fits; what does not is read again
 /// from the stream.
-pub const JOB_INBOX: usize = 65_536;
+pub const JOB_INBOX: usize = 262_144;
 /// Acks, returns or cancels that may wait to be told apart.
-pub const ROUTER_QUEUE: usize = 65_536;
+pub const ROUTER_QUEUE: usize = 131_072;
 /// Requests that may wait for a master.
 pub const REQUEST_QUEUE: usize = 4_096;
 /// Requests that are worked on at once.

@@ -138,6 +138,7 @@ impl Pruner {
     async fn remove(&self, jid: &Jid, revision: Sequence) -> Result<(), Error> {
         let bus = self.core.link.bus();
         bus.purge_all(Bucket::JobReturns.as_str(), &Key::all_returns(jid)).await?;
+        bus.purge_all(Bucket::JobTargets.as_str(), &Key::all_target_pages(jid)).await?;
         Ok(bus.purge(Bucket::Jobs.as_str(), &Key::Job(jid.clone()).to_string(), Some(revision)).await?)
     }
 }

@@ -17,6 +17,7 @@ use crate::stores::{self, StoreHealth};
 use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
@@ -95,6 +96,7 @@ pub async fn run(
         detach: CancellationToken::new(),
         suspects: Suspects::default(),
         losses: Arc::default(),
+        jobs_elsewhere: AtomicUsize::new(0),
     });
     metrics::register(&core, &health);
     let mut master = Master { core, started, actors: JoinSet::new(), jobs: JoinSet::new() };

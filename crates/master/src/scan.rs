@@ -6,6 +6,7 @@ use crate::limits::SCAN_IN_FLIGHT;
 use futures_util::stream::{self, StreamExt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tokio::time::{MissedTickBehavior, interval};
 use zester_bus::Entry;
 use zester_health::State;
@@ -135,6 +136,8 @@ impl Scanner {
         let core = self.core.clone();
         self.all_known &= self.masters.is_subset(&view.heartbeats);
         self.masters = view.heartbeats.clone();
+        let elsewhere = view.marked.iter().filter(|jid| !core.roster.contains(jid)).count();
+        core.jobs_elsewhere.store(elsewhere, Ordering::Relaxed);
         let owners: Vec<(Jid, MasterId)> =
             view.jobs.iter().map(|(jid, found)| (jid.clone(), found.value.owner.clone())).collect();
         let mut orphans = self.scan.observe(&core.id, &owners, &view.heartbeats, &core.timing);
@@ -152,6 +155,18 @@ impl Scanner {
         for jid in orphans {
             let Some(found) = view.jobs.remove(&jid) else { continue };
             core.suspects.forget(&jid);
+            let found = match core.link.with_targets(found).await {
+                Ok(found) if found.value.has_targets() || found.value.status.is_terminal() => found,
+                Ok(_) => {
+                    tracing::error!(%jid, "the targets of an orphan are not kept any more; it is left alone");
+                    continue;
+                }
+                // The next scan finds it again.
+                Err(error) => {
+                    tracing::debug!(%jid, "the targets of an orphan could not be read: {error}");
+                    continue;
+                }
+            };
             match Owner::adopt(found.value, found.revision, core.id.clone(), core.timing.clone()) {
                 Ok(owner) => {
                     if let Err(unstarted) = job::start(&core, owner, true, None).await {

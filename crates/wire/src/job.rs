@@ -1,7 +1,9 @@
 //! The record of a job: bucket `jobs`, key `<jid>`.
 
 use crate::codec::Message;
-use crate::name::{Jid, MasterId, PeelId};
+use crate::key::Key;
+use crate::limits::{TARGETS_INLINE_MAX, TARGETS_PAGE};
+use crate::name::{BadName, Jid, MasterId, PeelId, Token};
 use crate::target_digest::TargetDigest;
 use crate::time::{UnixMillis, millis};
 use serde::{Deserialize, Serialize};
@@ -138,6 +140,9 @@ pub struct Job {
     /// Of the targets that the operator named one by one: what the peels are given a proof for (J-24).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_digest: Option<TargetDigest>,
+    /// Where the targets stand that are too many for the record (J-23). They are in `targets` all the same once it was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_list: Option<TargetList>,
     /// Until when its client waits to hear that it runs, on the claiming master's clock. One that is still `claimed` after that
     /// is ended as never run, whoever finds it (J-28). Zero: nobody said.
     #[serde(default, skip_serializing_if = "UnixMillis::is_zero_ref")]
@@ -146,6 +151,44 @@ pub struct Job {
     /// not know.
     #[serde(flatten)]
     pub rest: BTreeMap<String, rmpv::Value>,
+}
+
+/// A list of targets on pages of their own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetList {
+    pub digest: TargetDigest,
+    pub pages: u32,
+}
+
+impl TargetList {
+    /// None for a list that the record can hold.
+    pub fn of(targets: &[PeelId]) -> Option<TargetList> {
+        if targets.len() <= TARGETS_INLINE_MAX {
+            return None;
+        }
+        let pages = u32::try_from(targets.len().div_ceil(TARGETS_PAGE)).unwrap_or(u32::MAX);
+        Some(TargetList { digest: TargetDigest::of_names(targets), pages })
+    }
+
+    /// The keys of the pages, in order. They name the list: two masters that claim one job never write over each other's.
+    pub fn keys(&self, jid: &Jid) -> Result<Vec<Key>, BadName> {
+        let name: String = self.digest.root.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        let name = Token::parse(&name)?;
+        Ok((0..self.pages).map(|page| Key::TargetPage(jid.clone(), name.clone(), page)).collect())
+    }
+}
+
+/// Some of the targets of a large job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TargetPage {
+    #[serde(default = "crate::version")]
+    pub v: u32,
+    #[serde(default)]
+    pub peels: Vec<PeelId>,
+}
+
+impl Message for TargetPage {
+    const NAME: &'static str = "page of targets";
 }
 
 impl Message for Job {
@@ -157,6 +200,24 @@ pub(crate) fn is_false(value: &bool) -> bool {
 }
 
 impl Job {
+    pub fn target_count(&self) -> u64 {
+        self.target_list.as_ref().map_or(self.targets.len() as u64, |list| list.digest.count)
+    }
+
+    /// Whether all its targets were read.
+    pub fn has_targets(&self) -> bool {
+        self.targets.len() as u64 == self.target_count()
+    }
+
+    /// What the record says: not the targets that have pages of their own.
+    pub fn recorded(&self) -> Job {
+        let mut job = self.clone();
+        if job.target_list.is_some() {
+            job.targets.clear();
+        }
+        job
+    }
+
     /// The time allowed: what was asked, else the default (J-4).
     pub fn timeout(&self) -> Duration {
         if self.timeout.is_zero() { TIMEOUT_DEFAULT } else { self.timeout }

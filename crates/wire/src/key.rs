@@ -9,6 +9,7 @@ use std::fmt;
 pub enum Bucket {
     Jobs,
     JobReturns,
+    JobTargets,
     MasterHeartbeat,
     PeelHeartbeat,
     Facts,
@@ -16,9 +17,10 @@ pub enum Bucket {
 }
 
 impl Bucket {
-    pub const ALL: [Bucket; 6] = [
+    pub const ALL: [Bucket; 7] = [
         Bucket::Jobs,
         Bucket::JobReturns,
+        Bucket::JobTargets,
         Bucket::MasterHeartbeat,
         Bucket::PeelHeartbeat,
         Bucket::Facts,
@@ -29,6 +31,7 @@ impl Bucket {
         match self {
             Bucket::Jobs => "jobs",
             Bucket::JobReturns => "job-returns",
+            Bucket::JobTargets => "job-targets",
             Bucket::MasterHeartbeat => "master-heartbeat",
             Bucket::PeelHeartbeat => "peel-heartbeat",
             Bucket::Facts => "facts",
@@ -44,6 +47,8 @@ pub enum Key {
     /// Marks a job that is not over: what the orphan scan reads (J-13).
     Active(Jid),
     Return(Jid, PeelId),
+    /// A page of the targets of a large job: of which list, and which page.
+    TargetPage(Jid, Token, u32),
     Master(MasterId),
     Peel(PeelId),
     Facts(PeelId),
@@ -55,6 +60,7 @@ impl Key {
         match self {
             Key::Job(_) | Key::Active(_) => Bucket::Jobs,
             Key::Return(..) => Bucket::JobReturns,
+            Key::TargetPage(..) => Bucket::JobTargets,
             Key::Master(_) => Bucket::MasterHeartbeat,
             Key::Peel(_) => Bucket::PeelHeartbeat,
             Key::Facts(_) => Bucket::Facts,
@@ -72,6 +78,12 @@ impl Key {
             (Bucket::Jobs, Some(("active", jid))) => Key::Active(Jid::parse(jid)?),
             (Bucket::Jobs, None) => Key::Job(Jid::parse(text)?),
             (Bucket::JobReturns, Some((jid, peel))) => Key::Return(Jid::parse(jid)?, PeelId::parse(peel)?),
+            (Bucket::JobTargets, Some((jid, rest))) => {
+                let bad = BadSubject { why: "no key of that bucket has this shape" };
+                let (list, page) = rest.split_once('.').ok_or(bad.clone())?;
+                let page = page.parse().ok().filter(|number: &u32| number.to_string() == page).ok_or(bad)?;
+                Key::TargetPage(Jid::parse(jid)?, Token::parse(list)?, page)
+            }
             (Bucket::MasterHeartbeat, Some(_)) => Key::Master(MasterId::parse(text)?),
             (Bucket::PeelHeartbeat, None) => Key::Peel(PeelId::parse(text)?),
             (Bucket::Facts, None) => Key::Facts(PeelId::parse(text)?),
@@ -83,6 +95,11 @@ impl Key {
 
     /// What a watch of all `active.*` keys is for.
     pub const ALL_ACTIVE: &'static str = "active.*";
+
+    /// All pages of targets of one job.
+    pub fn all_target_pages(jid: &Jid) -> String {
+        format!("{jid}.>")
+    }
 
     /// All returns of one job.
     pub fn all_returns(jid: &Jid) -> String {
@@ -96,6 +113,7 @@ impl fmt::Display for Key {
             Key::Job(jid) => write!(out, "{jid}"),
             Key::Active(jid) => write!(out, "active.{jid}"),
             Key::Return(jid, peel) => write!(out, "{jid}.{peel}"),
+            Key::TargetPage(jid, list, page) => write!(out, "{jid}.{list}.{page}"),
             Key::Master(master) => write!(out, "{master}"),
             Key::Peel(peel) | Key::Facts(peel) => write!(out, "{peel}"),
             Key::Lease(name) => write!(out, "{name}"),

@@ -44,7 +44,7 @@ pub use event::Event;
 pub use exec::{Cancel, ExecRequest, PeelCommand};
 pub use facts::FactsRecord;
 pub use heartbeat::{MasterHeartbeat, PeelHeartbeat};
-pub use job::{Job, JobStatus, Missing};
+pub use job::{Job, JobStatus, Missing, TargetList, TargetPage};
 pub use key::{Bucket, Key};
 pub use lease::Lease;
 pub use lifecycle::{JobEvent, JobEventKind};

@@ -2,6 +2,12 @@
 
 /// Largest message or record that is decoded: the most that a NATS server can sensibly be told to carry.
 pub const MESSAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Targets that a job record names itself. Those of a larger job stand on pages of their own (J-23).
+pub const TARGETS_INLINE_MAX: usize = 256;
+/// Targets of one page. A page of the longest names fits the smallest payload that a server allows by default.
+pub const TARGETS_PAGE: usize = 2_000;
+/// Bytes of names that one answer holds; who wants to know more reads the pages of the job.
+pub const NAMES_ANSWERED_BYTES_MAX: usize = 512 * 1024;
 /// The longest target expression that travels on to every peel. Of a longer one only its digest does (J-24).
 pub const EXPRESSION_CARRIED_MAX: usize = 512;
 /// How deep maps and lists of a message may nest. Decoding recurses, and a worker's stack is small.

@@ -44,8 +44,8 @@ pub fn list(jobs: &[Job], now: UnixMillis, paint: Paint) -> String {
     let mut out = String::new();
     for job in jobs {
         let counts = match job.status.is_terminal() {
-            true => format!("{}/{} ok", job.success_count, job.targets.len()),
-            false => format!("{} peels", job.targets.len()),
+            true => format!("{}/{} ok", job.success_count, job.target_count()),
+            false => format!("{} peels", job.target_count()),
         };
         let _infallible = writeln!(
             out,

@@ -116,6 +116,7 @@ pub fn job(link: &Link, jid: &Jid, targets: &[&str], status: JobStatus) -> Job {
         request: Vec::new(),
         claim_until: UnixMillis(0),
         target_digest: None,
+        target_list: None,
         rest: BTreeMap::new(),
     }
 }

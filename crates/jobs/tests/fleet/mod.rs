@@ -56,6 +56,7 @@ pub fn job(peels: usize, timeout_s: u64) -> Job {
         request: Vec::new(),
         claim_until: UnixMillis(0),
         target_digest: None,
+        target_list: None,
         rest: BTreeMap::new(),
     }
 }

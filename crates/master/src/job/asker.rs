@@ -1,6 +1,7 @@
 //! Whoever waits to hear that a job was accepted.
 
 use crate::core::Core;
+use zester_wire::limits::NAMES_ANSWERED_BYTES_MAX;
 use zester_wire::{AdminReply, DispatchReply, DispatchRequest, Jid, PeelId, Refusal, RefusalKind};
 use zester_wire::{UnixMillis, VERSION};
 
@@ -46,7 +47,7 @@ impl Asker {
         let jid = Some(jid.clone());
         match self.form {
             Form::Dispatch => {
-                let reply = DispatchReply { v: VERSION, jid, targets: targets.to_vec(), error: None };
+                let reply = DispatchReply { v: VERSION, jid, targets: answered(targets), error: None };
                 core.answer(self.reply.as_deref(), &reply).await;
             }
             Form::Admin(message) => {
@@ -74,4 +75,10 @@ impl Asker {
     pub fn unavailable(why: &str) -> Refusal {
         Refusal::new(RefusalKind::Unavailable, why)
     }
+}
+
+/// The names that fit an answer: all or none. Whoever gets none reads the record.
+fn answered(targets: &[PeelId]) -> Vec<PeelId> {
+    let bytes: usize = targets.iter().map(|peel| peel.as_str().len() + 3).sum();
+    if bytes <= NAMES_ANSWERED_BYTES_MAX { targets.to_vec() } else { Vec::new() }
 }

@@ -9,6 +9,7 @@ use crate::catch_up::Losses;
 use crate::core::Core;
 use crate::limits::{JOB_INBOX, JOBS_MAX};
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::{mpsc, oneshot};
 use zester_jobs::{CancelEffect, Owner};
@@ -132,6 +133,11 @@ impl Roster {
     }
 }
 
+/// Whether one more job may run over all masters (J-27).
+fn has_room(here: usize, elsewhere: usize) -> bool {
+    here.saturating_add(elsewhere) < JOBS_MAX
+}
+
 /// Gives a job its task: registers it, so that there is never a second, and has it started.
 pub async fn start(
     core: &Arc<Core>,
@@ -151,7 +157,9 @@ pub async fn start(
         if jobs.contains_key(&jid) {
             return Err(Unstarted::UnderWay(asker));
         }
-        if jobs.len() >= JOBS_MAX {
+        // An orphan is one of those that run already.
+        let elsewhere = if adopted { 0 } else { core.jobs_elsewhere.load(Ordering::Relaxed) };
+        if !has_room(jobs.len(), elsewhere) {
             return Err(Unstarted::TooMany(asker));
         }
         jobs.insert(jid.clone(), Handle { inbox, losses: core.losses.clone(), targets: targets.clone() });
@@ -163,5 +171,21 @@ pub async fn start(
             core.roster.remove(&jid);
             Err(Unstarted::Stopping(unsent.0.task.into_asker()))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zester_rule::rule;
+
+    #[test]
+    #[rule("J-27")]
+    fn j27_ten_thousand_jobs_run_over_all_masters_and_no_more() {
+        assert_eq!(JOBS_MAX, 10_000);
+        assert!(has_room(JOBS_MAX - 1, 0));
+        assert!(has_room(0, JOBS_MAX - 1));
+        assert!(!has_room(JOBS_MAX, 0));
+        assert!(!has_room(4_000, 6_000));
     }
 }

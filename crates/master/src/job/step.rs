@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use zester_bus::Kind;
 use zester_jobs::{Event, Failed, Written};
-use zester_link::{Error, Link};
+use zester_link::{Error, Found, Link};
 use zester_wire::{
-    ExecRequest, Job, JobEvent, Key, MessageId, PeelCommand, PeelId, Refusal, RefusalKind, Return, Subject,
-    TargetTree, VERSION,
+    Bucket, ExecRequest, Job, JobEvent, Key, MessageId, PeelCommand, PeelId, Refusal, RefusalKind, Return,
+    Subject, TargetTree, VERSION,
 };
 use zester_wire::{Jid, UnixMillis};
 
@@ -92,11 +92,21 @@ fn settled(result: Result<(), Error>) -> Result<(), Failed> {
 
 async fn create(core: &Core, job: &Job) -> Written {
     let key = Key::Job(job.jid.clone());
+    if let Some(list) = &job.target_list
+        && let Err(error) = core.link.store_targets(job, list).await
+    {
+        return match core.stores.refused(Bucket::JobTargets.as_str(), &error) {
+            Some(refusal) => Written::Refused(refusal),
+            None => failed(&error),
+        };
+    }
+    let job = &job.recorded();
     written(core, &key, core.link.create(&key, job).await).await
 }
 
 async fn write(core: &Core, job: Job, revision: u64) -> Written {
     let key = Key::Job(job.jid.clone());
+    let job = job.recorded();
     let mut result = core.link.update(&key, &job, revision).await;
     if result.as_ref().is_err_and(is_too_large) {
         // Who is missing can be told from the returns; that the job ended cannot be told otherwise.
@@ -114,7 +124,7 @@ async fn written(core: &Core, key: &Key, result: Result<u64, Error>) -> Written 
     };
     if error.is_conflict() {
         // From the leader: a stale value here would have an owner take its own job for another's (J-13).
-        return match core.link.get_latest::<Job>(key).await {
+        return match latest(core, key).await {
             Ok(found) => {
                 Written::Conflict { found: found.map(|found| (Box::new(found.value), found.revision)) }
             }
@@ -128,6 +138,13 @@ async fn written(core: &Core, key: &Key, result: Result<u64, Error>) -> Written 
     match core.stores.refused(key.bucket().as_str(), &error) {
         Some(refusal) => Written::Refused(refusal),
         None => failed(&error),
+    }
+}
+
+async fn latest(core: &Core, key: &Key) -> Result<Option<Found<Job>>, Error> {
+    match key {
+        Key::Job(jid) => core.link.job_latest(jid).await,
+        _ => Ok(None),
     }
 }
 

@@ -15,7 +15,7 @@ use zester_jobs::intake::may_cancel;
 use zester_jobs::{CancelEffect, messages, retry};
 use zester_link::Error;
 use zester_wire::{
-    AdminReply, AdminRequest, DispatchRequest, Jid, Job, Key, PeelCommand, Refusal, RefusalKind, RetryPart,
+    AdminReply, AdminRequest, DispatchRequest, Jid, Job, PeelCommand, Refusal, RefusalKind, RetryPart,
     Subject, VERSION,
 };
 
@@ -115,7 +115,7 @@ async fn kill(core: &Core, jid: &Jid, by: String) -> Result<String, Refusal> {
 
 /// As the leader has it: whether a job is over decides what its operator is told.
 async fn record(core: &Core, jid: &Jid) -> Result<Option<Job>, Refusal> {
-    let found = core.link.get_latest::<Job>(&Key::Job(jid.clone())).await;
+    let found = core.link.job_latest(jid).await;
     Ok(found.map_err(|error| unavailable(&error))?.map(|found| found.value))
 }
 
@@ -160,7 +160,7 @@ async fn again(
     part: RetryPart,
     user: String,
 ) -> Result<DispatchRequest, Refusal> {
-    let found = core.link.get::<Job>(&Key::Job(jid.clone())).await.map_err(|error| unavailable(&error))?;
+    let found = core.link.job(jid).await.map_err(|error| unavailable(&error))?;
     let Some(found) = found else {
         return Err(Refusal::new(RefusalKind::NoSuchJob, format!("there is no job {jid}")));
     };

@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use zester_bus::Message;
 use zester_jobs::Owner;
-use zester_wire::{DispatchRequest, Job, JobStatus, PeelId, Refusal, RefusalKind, UnixMillis, VERSION};
+use zester_wire::{
+    DispatchRequest, Job, JobStatus, PeelId, Refusal, RefusalKind, TargetList, UnixMillis, VERSION,
+};
 
 pub async fn handle(core: Arc<Core>, message: Message) {
     let received = core.link.now();
@@ -43,7 +45,7 @@ pub async fn begin(core: &Arc<Core>, asker: Asker, envelope: Vec<u8>) {
         }
         Err(Unstarted::TooMany(asker)) => {
             let Some(asker) = asker else { return };
-            let why = format!("{JOBS_MAX} jobs are under way at this master; ask again later");
+            let why = format!("{JOBS_MAX} jobs are running, which is the limit; ask again later");
             ask_again(core, *asker, &why).await;
         }
         Err(Unstarted::Stopping(asker)) => {
@@ -93,6 +95,7 @@ fn job_of(core: &Core, request: &DispatchRequest, targets: Vec<PeelId>, envelope
     let envelope = if request.may_be_passed_on() { envelope } else { Vec::new() };
     let target_expr = request.recorded_expr();
     let target_digest = request.target_digest.clone().filter(|digest| digest.count > 0);
+    let target_list = TargetList::of(&targets);
     let request = request.clone();
     Job {
         v: VERSION,
@@ -121,6 +124,7 @@ fn job_of(core: &Core, request: &DispatchRequest, targets: Vec<PeelId>, envelope
         missing: BTreeMap::new(),
         request: envelope,
         target_digest,
+        target_list,
         claim_until: UnixMillis(0),
         rest: BTreeMap::new(),
     }

@@ -36,6 +36,7 @@ pub fn record(request: &DispatchRequest, owner: &MasterId, status: JobStatus, no
         request: Vec::new(),
         claim_until: UnixMillis(0),
         target_digest: None,
+        target_list: None,
         rest: BTreeMap::new(),
     }
 }

@@ -9,6 +9,7 @@ mod failover;
 mod fleet;
 mod index;
 mod jobs;
+mod large;
 mod late;
 mod limits;
 mod loss;

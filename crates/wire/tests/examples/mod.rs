@@ -59,6 +59,7 @@ pub fn job() -> Job {
         request: vec![1, 2, 255],
         claim_until: UnixMillis(0),
         target_digest: None,
+        target_list: None,
         rest: BTreeMap::new(),
     }
 }
@@ -142,6 +143,9 @@ pub fn each(visit: &mut impl Visit) {
     visit.one("job", job());
     let digest = || Some(TargetDigest { count: 3, root: vec![7; 32] });
     visit.one("envelope_beside", Envelope { beside: vec![0x81], ..envelope() });
+    let target_list = Some(TargetList { digest: TargetDigest { count: 3, root: vec![7; 32] }, pages: 1 });
+    visit.one("job_target_list", Job { targets: Vec::new(), target_list, ..job() });
+    visit.one("target_page", TargetPage { v: 1, peels: vec![peel()] });
     visit.one("job_digest", Job { target_digest: digest(), ..job() });
     let request = DispatchRequest { targets: Vec::new(), target_digest: digest(), ..dispatch_request() };
     visit.one("dispatch_request_digest", request);

@@ -1,0 +1,100 @@
+//! Jobs of many targets: their names stand on pages of their own.
+
+use crate::fleet::{Fleet, eventually, peel};
+use std::time::Duration;
+use zester_bus::Listen;
+use zester_master::limits::TARGETS_MAX;
+use zester_rule::rule;
+use zester_wire::limits::TARGETS_INLINE_MAX;
+use zester_wire::*;
+
+fn names(count: usize) -> Vec<PeelId> {
+    (0..count).map(|at| peel(&format!("web-{at:06}"))).collect()
+}
+
+fn of(fleet: &Fleet, targets: Vec<PeelId>) -> DispatchRequest {
+    DispatchRequest { targets, timeout: Duration::from_secs(120), ..fleet.request("") }
+}
+
+async fn pages(fleet: &Fleet, jid: &Jid) -> usize {
+    let bucket = Bucket::JobTargets.as_str();
+    fleet.link.bus().keys(bucket, &Key::all_target_pages(jid)).await.unwrap().len()
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-23")]
+async fn j23_the_targets_of_a_large_job_do_not_live_in_its_record() {
+    let fleet = Fleet::new().await;
+    let _master = fleet.master("m1").await;
+    let small = of(&fleet, names(TARGETS_INLINE_MAX));
+    assert_eq!(fleet.ask(&small).await.error, None);
+    assert_eq!(fleet.record(&small.jid).await.unwrap().targets, small.targets);
+    assert_eq!(pages(&fleet, &small.jid).await, 0);
+
+    let large = of(&fleet, names(20_000));
+    let reply = fleet.ask(&large).await;
+    assert_eq!((reply.error, reply.targets.len()), (None, 20_000));
+    let entry = fleet.link.bus().get("jobs", large.jid.as_str()).await.unwrap().unwrap();
+    assert!(entry.value.len() < 2_000, "the record has {} bytes", entry.value.len());
+    let record = fleet.record(&large.jid).await.unwrap();
+    assert_eq!((record.targets.len(), record.target_count()), (0, 20_000));
+    assert_eq!(pages(&fleet, &large.jid).await, 10);
+    let job = fleet.link.job(&large.jid).await.unwrap().unwrap().value;
+    assert_eq!(job.targets, large.targets);
+    // The same request again is the same job.
+    assert_eq!(fleet.ask(&large).await.error, None);
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-13")]
+#[rule("J-23")]
+async fn j23_an_adopter_reads_the_targets_of_a_large_job() {
+    let fleet = Fleet::new().await;
+    let first = fleet.master("m1").await;
+    let targets = names(TARGETS_INLINE_MAX + 50);
+    let request = of(&fleet, targets.clone());
+    assert_eq!(fleet.ask(&request).await.error, None);
+    let mut last = fleet.silent_peel(targets[targets.len() - 1].as_str()).await;
+    drop(first);
+    let _second = fleet.master("m2").await;
+    // It is asked again by the adopter, and answers.
+    last.serve(true).await;
+    let job = fleet.over(&request.jid).await;
+    assert_eq!((job.status, job.return_count), (JobStatus::Partial, 1));
+    assert_eq!((job.missing.len(), job.reclaim_count), (targets.len() - 1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-27")]
+async fn j27_a_hundred_thousand_targets_are_accepted_and_one_more_names_the_limit() {
+    assert_eq!(TARGETS_MAX, 100_000);
+    let fleet = Fleet::new().await;
+    let master = fleet.master("m1").await;
+    // Names by the hundred thousand come of an expression. Here one request brings them, so it may be larger.
+    fleet.net.set_max_payload(4 * 1024 * 1024);
+    let refusal = fleet.ask(&of(&fleet, names(TARGETS_MAX + 1))).await.error.unwrap();
+    assert_eq!(refusal.kind, RefusalKind::Invalid);
+    assert!(
+        refusal.message.contains("100001 peels match; one job has at most 100000"),
+        "{}",
+        refusal.message
+    );
+
+    let request = of(&fleet, names(TARGETS_MAX));
+    let commands = fleet.link.bus().subscribe("zester.cmd.>", Listen::alone(1)).await.unwrap();
+    let asked = fleet.link.clone();
+    let question = request.clone();
+    let asking = tokio::spawn(async move {
+        let reply: DispatchReply =
+            asked.request(&Subject::Dispatch, &question, Duration::from_secs(300)).await.unwrap();
+        reply
+    });
+    // What the master itself writes and answers fits the payload of a server that nobody configured.
+    eventually("it is asked", async || (master.metric("zester_jobs_active") == 1).then_some(())).await;
+    fleet.net.set_max_payload(1024 * 1024);
+    let reply = asking.await.unwrap();
+    assert_eq!((reply.error, reply.targets.len()), (None, 0), "the names are read from the pages");
+    let job = fleet.link.job(&request.jid).await.unwrap().unwrap().value;
+    assert_eq!(job.targets, request.targets);
+    drop(commands);
+}
