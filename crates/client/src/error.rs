@@ -74,10 +74,16 @@ impl fmt::Display for Error {
             Error::NeedsMaster => {
                 write!(out, "`I@` asks for settings, which only a master has; leave out --direct")
             }
-            Error::NeedsFacts(why) => write!(
-                out,
-                "a target that is not an exact id needs the facts of the peels, which cannot be read: {why}; name the peels instead: L@web-01,web-02"
-            ),
+            Error::NeedsFacts(why) => {
+                out.write_str(
+                    "a target that is not an exact id needs the facts of the peels, which cannot be read: ",
+                )?;
+                match &**why {
+                    Error::Bus(error) => error.fmt(out)?,
+                    other => other.fmt(out)?,
+                }
+                out.write_str("; name the peels instead: L@web-01,web-02")
+            }
             Error::Bus(error) => match error.bus_kind() {
                 Some(Kind::Off) => write!(
                     out,
