@@ -56,13 +56,18 @@ const REFUSED: &[(&str, &str)] = &[
     ("TURN", "APT_LOCK"),
     ("BOOK", "DPKG_STATUS"),
     ("Driven", "LoopEnd"),
+    ("Happening", "JobUpdate"),
+    ("told_over", "end_announced"),
 ];
 
 /// The same, in the crates named.
 const REFUSED_IN: &[(&[&str], &str, &str)] = &[
     (&["host", "converge", "resources", "engine", "compile", "model"], "Later", "BoxFuture"),
-    (&["host", "converge", "resources", "engine", "compile", "model", "cli"], "Standing", "PathState"),
-    (&["host", "converge", "resources", "engine", "compile", "model", "cli", "client"], "Step", "PathChange"),
+    (&["host", "converge", "resources", "engine", "compile", "model"], "Standing", "PathState"),
+    (&["host", "converge", "resources", "engine", "compile", "model"], "Step", "PathChange"),
+    (&["cli", "client"], "Standing", "PeelStatus"),
+    (&["cli", "client"], "Step", "NextBatch"),
+    (&["cli", "client"], "Verdict", "PeelResult"),
     (&["resources"], "Made", "CreatedDirs"),
     (&["converge"], "Machine", "LocalHost: a machine is a computer or a state machine"),
 ];
