@@ -225,6 +225,8 @@ impl App {
         show_output: bool,
     ) -> answer::Result {
         let plan = plan.map(Arc::new);
+        // Kept to the end of the process, which is near: taking thousands of states apart one by one is time for nothing.
+        std::mem::forget(plan.clone());
         let view = live::View::new(&self.output, plan.clone(), options.mode, show_output);
         let observer: Arc<live::View> = Arc::new(view);
         let _stop = self.signals.stop_orderly();

@@ -61,22 +61,27 @@ pub enum Due {
 
 impl Executor for StateExecutor {
     fn execute(self: Arc<Self>, command: Command) -> BoxFuture<'static, Report> {
-        Box::pin(async move {
-            match command {
-                Command::Probe { node, target, forced } => self.probe(node, target, forced.as_ref()).await,
-                Command::Guard(node) => Report::plain(self.guard(node).await),
-                Command::Check { node, forced } => self.check(node, forced.as_ref()).await,
-                Command::Apply { node, .. } => self.apply(node).await,
-                Command::Wait { node, interval, .. } => {
-                    tokio::select! {
-                        _ = self.cancel.cancelled() => {}
-                        _ = tokio::time::sleep(interval + self.splay(node)) => {}
-                    }
-                    Report::plain(Ok(true))
-                }
-                _ => Report::plain(Err(Fault::new(FaultKind::Unsupported, "a run of states cannot do this"))),
+        // A box for each: thousands of checks need not have the size of an apply.
+        match command {
+            Command::Check { node, forced } => {
+                Box::pin(async move { self.check(node, forced.as_ref()).await })
             }
-        })
+            Command::Probe { node, target, forced } => {
+                Box::pin(async move { self.probe(node, target, forced.as_ref()).await })
+            }
+            Command::Guard(node) => Box::pin(async move { Report::plain(self.guard(node).await) }),
+            Command::Apply { node, .. } => Box::pin(async move { self.apply(node).await }),
+            Command::Wait { node, interval, .. } => Box::pin(async move {
+                tokio::select! {
+                    _ = self.cancel.cancelled() => {}
+                    _ = tokio::time::sleep(interval + self.splay(node)) => {}
+                }
+                Report::plain(Ok(true))
+            }),
+            _ => Box::pin(async {
+                Report::plain(Err(Fault::new(FaultKind::Unsupported, "a run of states cannot do this")))
+            }),
+        }
     }
 
     /// A watcher that ran has no pending refresh any more (S-39).

@@ -3,8 +3,8 @@
 //! From these `converge` tells two states that want different things of one path (S-57), and puts what obviously comes
 //! first before what needs it (S-58).
 
-use std::collections::BTreeMap;
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Component, Path, PathBuf};
 
 /// Something of the machine that one state can decide about as a whole.
@@ -27,34 +27,39 @@ impl fmt::Display for ManagedItem {
     }
 }
 
-/// A thing, and what is wanted of it: aspect → value. What is not named may be any way.
+/// A thing, and what is wanted of it. What is not named may be any way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     pub item: ManagedItem,
-    intent: BTreeMap<&'static str, String>,
+    /// Aspect and the hash of its value: values are only ever compared, and the content of a file is large.
+    intent: Vec<(&'static str, u64)>,
 }
 
 impl Claim {
     /// `is`: what the thing is to be: a file, absent, installed.
     pub(crate) fn new(item: ManagedItem, is: &'static str) -> Claim {
-        Claim { item, intent: BTreeMap::from([("is", is.to_string())]) }
+        Claim { item, intent: vec![("is", hash_of(&is))] }
     }
 
     /// One more aspect, where the state says something about it.
-    pub(crate) fn with(mut self, aspect: &'static str, value: Option<impl fmt::Debug>) -> Claim {
-        if let Some(value) = value {
-            self.intent.insert(aspect, format!("{value:?}"));
-        }
+    pub(crate) fn with(mut self, aspect: &'static str, value: Option<impl Hash>) -> Claim {
+        self.intent.extend(value.map(|value| (aspect, hash_of(&value))));
         self
     }
 
     /// The first aspect in which two states want different things.
     pub fn disagrees(&self, other: &Claim) -> Option<&'static str> {
-        let differs = |(aspect, value): &(&&'static str, &String)| {
-            other.intent.get(**aspect).is_some_and(|theirs| theirs != *value)
+        let differs = |(aspect, value): &&(&'static str, u64)| {
+            other.intent.iter().any(|(theirs, wanted)| theirs == aspect && wanted != value)
         };
         self.intent.iter().find(differs).map(|(aspect, _)| *aspect)
     }
+}
+
+fn hash_of(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// What one state has to do with the things of the machine.

@@ -46,7 +46,7 @@ pub struct Directory {
 }
 
 /// An attribute that is passed down.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Recurse {
     User,

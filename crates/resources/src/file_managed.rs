@@ -90,7 +90,7 @@ fn yes() -> bool {
 }
 
 /// How content becomes text.
-#[derive(Copy, Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Copy, Clone, Debug, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Template {
     Jinja,

@@ -165,7 +165,9 @@ state that it watches has changed, it is touched anew.
     }
 
     fn claims(&self) -> Claims {
-        let owned = Claims::path(&self.path, "a file").with("atime", self.atime).with("mtime", self.mtime);
+        let owned = Claims::path(&self.path, "a file")
+            .with("atime", self.atime.map(f64::to_bits))
+            .with("mtime", self.mtime.map(f64::to_bits));
         let how: (Option<Mode>, Option<&String>, Option<&String>) = (None, None, None);
         Claims::of(owned).makes_parents(self.makedirs, how)
     }

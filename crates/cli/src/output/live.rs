@@ -67,7 +67,7 @@ impl View {
 
     fn flush(&self) {
         let mut ended = std::mem::take(&mut self.lock().ended);
-        ended.sort_by_key(|result| self.rank.get(&result.name).copied().unwrap_or(usize::MAX));
+        ended.sort_by_cached_key(|result| self.rank.get(&result.name).copied().unwrap_or(usize::MAX));
         let lines: String =
             ended.iter().map(|result| run_text::state(result, self.shown, self.paint)).collect();
         if !lines.is_empty() {

@@ -47,7 +47,7 @@ impl Managed {
     }
 
     /// What decides about the content, as far as the state alone can tell: two of them that are equal make one file.
-    pub(super) fn intended_content(&self) -> Option<impl std::fmt::Debug> {
+    pub(super) fn intended_content(&self) -> Option<impl std::hash::Hash> {
         let given = self.content.is_some() || !self.source.is_empty() || self.contents_pillar.is_some();
         let mut written = self.content.clone().map(String::into_bytes);
         let mut end = self.line_end();

@@ -1,7 +1,7 @@
 //! Permission bits.
 
 /// `0644`, `"0644"`, `644` and `0o644` are the same mode.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Mode(pub u32);
 
 super::from_text!(Mode, "mode like `0644`", |text| {
