@@ -191,14 +191,15 @@ async fn watch(job: &Record, app: &App, client: &Client, stream: bool) -> answer
 
 async fn kill(job: &Record, client: &Client) -> answer::Result {
     let jid = &job.jid;
-    let (killed, status) = match client.kill(jid, &ask::user()).await.map_err(client_failure)? {
-        Killed::WasOver { job } => (false, job.status),
-        Killed::Stopping { .. } => (true, settled(job, client).await?),
+    let (killed, status, message) = match client.kill(jid, &ask::user()).await.map_err(client_failure)? {
+        Killed::WasOver { job } => (false, job.status, String::new()),
+        Killed::Stopping { message } => (true, settled(job, client).await?, message),
     };
     let text = match (killed, status.is_terminal()) {
         (false, _) => format!("job {jid} was over already ({}); nothing was changed\n", status.as_str()),
         (true, true) => format!("job {jid} is stopped ({})\n", status.as_str()),
-        (true, false) => format!("the peels of job {jid} are told to stop\n"),
+        // The cancel is stored; what it met is the master's to say.
+        (true, false) => format!("job {jid}: {message}; its end is not recorded yet\n"),
     };
     let json = json!({ "jid": jid.as_str(), "killed": killed, "status": status.as_str() });
     Ok((Answer::Document { json, text }, Exit::Good))
