@@ -170,3 +170,81 @@ async fn the_same_seed_gives_the_same_run() {
         (0..20).flat_map(|round| (0..10).map(move |number| format!("{round}.{number}"))).collect();
     assert!(first.iter().all(|heard| *heard != sent), "some are lost, doubled or overtaken for everyone");
 }
+
+/// Direct gets are behind; what is asked of the leader is not.
+struct Behind;
+
+impl Faults for Behind {
+    fn fate(&mut self, _: Leg<'_>) -> Fate {
+        vec![Duration::ZERO]
+    }
+
+    fn lag(&mut self, _: &str, _: &str) -> Duration {
+        Duration::from_secs(2)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_direct_get_may_be_behind_and_the_leader_is_not() {
+    let net = net();
+    let bus = net.connect("one");
+    bucket(&bus).await;
+    net.set_faults(Behind);
+    bus.put("jobs", "a", Bytes::from("1")).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    bus.put("jobs", "a", Bytes::from("2")).await.unwrap();
+    assert_eq!(bus.get("jobs", "a").await.unwrap().unwrap().value, "1");
+    assert_eq!(bus.get_latest("jobs", "a").await.unwrap().unwrap().value, "2");
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(bus.get("jobs", "a").await.unwrap().unwrap().value, "2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_without_a_leader_takes_nothing_while_others_work() {
+    let net = net();
+    let bus = net.connect("one");
+    bucket(&bus).await;
+    bus.ensure(&Store::bucket("facts", 1_000_000), 1).await.unwrap();
+    bus.put("jobs", "a", Bytes::from("1")).await.unwrap();
+    net.set_led("KV_jobs", false);
+    assert_eq!(bus.put("jobs", "a", Bytes::from("2")).await.unwrap_err().kind(), Kind::Unavailable);
+    assert_eq!(bus.keys("jobs", ">").await.unwrap_err().kind(), Kind::Unavailable);
+    assert_eq!(bus.get("jobs", "a").await.unwrap().unwrap().value, "1");
+    bus.put("facts", "a", Bytes::from("1")).await.unwrap();
+    net.set_led("KV_jobs", true);
+    bus.put("jobs", "a", Bytes::from("2")).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_without_room_on_its_disk_keeps_nothing_and_tells_those_who_listen() {
+    let net = net();
+    let bus = net.connect("one");
+    bucket(&bus).await;
+    let mut heard = bus.subscribe("$KV.jobs.>", Listen::alone(10)).await.unwrap();
+    net.set_disk_full(true);
+    assert_eq!(bus.put("jobs", "a", Bytes::from("1")).await.unwrap_err().kind(), Kind::Full);
+    assert_eq!(drain(&mut heard).await, ["1"]);
+    net.set_disk_full(false);
+    bus.put("jobs", "a", Bytes::from("1")).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silence_is_noticed_after_a_while_and_what_was_sent_into_it_may_come_later() {
+    for keeps_unsent in [true, false] {
+        let net = net();
+        let (bus, other) = (net.connect("one"), net.connect("two"));
+        bucket(&other).await;
+        let mut heard = bus.subscribe("a", Listen::alone(10)).await.unwrap();
+        let mut events = bus.events();
+        net.silence("one", keeps_unsent);
+        assert_eq!(bus.put("jobs", "a", Bytes::from("1")).await.unwrap_err().kind(), Kind::Timeout);
+        other.publish("a", Bytes::from("lost")).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(events.next().await, Some(Event::Disconnected));
+        assert_eq!(bus.put("jobs", "b", Bytes::new()).await.unwrap_err().kind(), Kind::Disconnected);
+        net.heal("one");
+        assert_eq!(events.next().await, Some(Event::Reconnected));
+        assert_eq!(bus.get("jobs", "a").await.unwrap().is_some(), keeps_unsent);
+        assert_eq!(drain(&mut heard).await, Vec::<String>::new());
+    }
+}

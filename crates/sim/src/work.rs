@@ -65,7 +65,11 @@ impl Work for SimulatedWork {
         let dice = Dice::new(self.seed, &format!("{}{}", request.jid, self.peel));
         Box::pin(async move {
             let mut noted = self.note_start(&dispatch);
-            let by_dice = if dice.happens(300) { Duration::ZERO } else { dice.between(100, 20_000) };
+            let by_dice = match dice.roll(20) {
+                0..6 => Duration::ZERO,
+                6..8 => dice.between(20_000, 60_000),
+                _ => dice.between(100, 20_000),
+            };
             let long = self.takes.unwrap_or(by_dice);
             let success = dice.happens(800) || self.takes.is_some();
             tell(1, json!({ "name": "work" }));

@@ -102,6 +102,12 @@ impl Node {
         }
     }
 
+    pub fn signal(&self, signal: Signal) {
+        if let Some(child) = &self.child {
+            let _gone_already = kill(Pid::from_raw(child.id().cast_signed()), signal);
+        }
+    }
+
     /// SIGTERM: the server says goodbye to its clients.
     pub fn stop(&mut self) {
         let Some(child) = self.child.as_mut() else { return };

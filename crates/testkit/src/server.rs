@@ -2,6 +2,7 @@
 
 use crate::binary;
 use crate::node::Node;
+use nix::sys::signal::Signal;
 use std::path::Path;
 
 /// A `nats-server` with JetStream, a port and a directory of its own. Ends with this value, and with the test process.
@@ -55,6 +56,16 @@ impl Server {
     /// Ends the server in its own order.
     pub fn stop(&mut self) {
         self.node.stop();
+    }
+
+    /// Stops the server where it is: connections stay, and nothing answers.
+    pub fn freeze(&mut self) {
+        self.node.signal(Signal::SIGSTOP);
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&mut self) {
+        self.node.signal(Signal::SIGCONT);
     }
 
     /// Starts it again on the same port with the same store.

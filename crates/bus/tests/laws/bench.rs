@@ -33,6 +33,48 @@ impl Bench {
         }
     }
 
+    /// A client that gives up soon, on a server that is asked in real time.
+    pub async fn connect_hasty(&self, name: &str) -> Arc<dyn Bus> {
+        match self {
+            Bench::Memory(net) => Arc::new(net.connect(name)),
+            Bench::Nats(server) => {
+                let options = Options {
+                    answer_timeout: Duration::from_millis(500),
+                    ..Options::new(vec![server.url()], name)
+                };
+                Arc::new(nats::connect(options).await.unwrap())
+            }
+        }
+    }
+
+    /// The server stands still, and nobody is told.
+    pub fn freeze(&mut self) {
+        match self {
+            Bench::Memory(net) => net.freeze(),
+            Bench::Nats(server) => server.freeze(),
+        }
+    }
+
+    pub fn thaw(&mut self) {
+        match self {
+            Bench::Memory(net) => net.thaw(),
+            Bench::Nats(server) => server.thaw(),
+        }
+    }
+
+    /// Removes a store and makes it again.
+    pub async fn recreate(&mut self, bus: &dyn Bus, store: &Store) {
+        match self {
+            Bench::Memory(net) => net.recreate(&store.stream_name()),
+            Bench::Nats(server) => {
+                let raw = async_nats::connect(server.url()).await.unwrap();
+                let raw = async_nats::jetstream::new(raw);
+                raw.delete_stream(store.stream_name()).await.unwrap();
+                bus.ensure(store, 1).await.unwrap();
+            }
+        }
+    }
+
     pub fn crash(&mut self) {
         match self {
             Bench::Memory(net) => net.crash(),

@@ -9,6 +9,7 @@ mod life;
 mod messages;
 mod stores;
 mod streams;
+mod trouble;
 mod watches;
 
 macro_rules! laws {
@@ -74,4 +75,10 @@ laws! {
     life::without_a_server_calls_fail_at_once,
     life::a_closed_bus_answers_errors,
     life::closing_ends_a_request_under_way,
+    trouble::a_write_that_timed_out_lands_later,
+    trouble::what_is_sent_into_a_silence_comes_when_it_ends,
+    trouble::a_request_into_a_silence_times_out_and_is_heard_later,
+    trouble::a_full_bucket_keeps_the_old_value_and_takes_a_smaller_one,
+    trouble::a_bucket_that_was_made_again_counts_from_one,
+    trouble::a_short_silence_is_not_noticed,
 }

@@ -1,12 +1,14 @@
 //! What is canceled stops, and whoever asked was told the truth: J-11.
 
-use super::evidence::{Evidence, JobEvidence};
+use super::evidence::{Evidence, JobEvidence, boot_of};
 use super::{CLOCKS_APART, HEARD_WITHIN, Invariant, Violation, Violations};
 use crate::observed::KillReply;
 use std::time::Duration;
 use tokio::time::Instant;
 use zester_wire::{Jid, JobStatus};
 
+/// A cancel reaches a peel that is there, and its work stops, well within this time.
+const STOPPED_AT_ONCE: Duration = Duration::from_secs(3);
 /// A peel that is back tells what it works on with its next heartbeat, and is answered; then its work needs a moment to stop.
 const STOPPED_WITHIN: Duration = Duration::from_secs(15);
 
@@ -51,6 +53,13 @@ impl Evidence {
             theirs.map(span).collect()
         };
         for (peel, began, ended) in executions {
+            let soon = end.at + STOPPED_AT_ONCE;
+            let there = |name: &str| self.no_excuse(name, canceled, soon);
+            if began < canceled && ended > soon && there(&peel) && there(boot_of(&end.record)) {
+                let what = format!("{peel} heard of the cancel of {jid}, and worked on");
+                violations.push(Violation::new(Invariant::CanceledWorkStops, what));
+                continue;
+            }
             let from = canceled.max(began).max(end.at);
             for number in 0..3 {
                 let both = [peel.as_str(), &format!("m{number}")];

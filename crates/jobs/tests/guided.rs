@@ -1,0 +1,202 @@
+//! Random events that answer what the owner asked for, most of the time: so that they get to where it is interesting, which is
+//! counted. The store behaves like one: writes are done, refused, or done without anybody knowing.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod fleet;
+
+use fleet::{T0, job, master, peel, ret, ret_of};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+use zester_jobs::{Command, Event, Failed, History, Owner, Timing, Written};
+use zester_rule::rule;
+use zester_wire::*;
+
+const CASES: u32 = 600;
+
+/// What happens next: an answer to what was asked first, or something that nobody asked for.
+#[derive(Clone, Debug)]
+enum Next {
+    Answer { how: u8 },
+    Message { which: u8, number: usize, good: bool },
+}
+
+fn next() -> impl Strategy<Value = (Next, u64)> {
+    let answer = (0u8..20).prop_map(|how| Next::Answer { how });
+    let message = (0u8..16, 1usize..4, any::<bool>()).prop_map(|(which, number, good)| Next::Message {
+        which,
+        number,
+        good,
+    });
+    let what = prop_oneof![3 => answer, 1 => message];
+    (what, prop_oneof![4 => 0u64..400, 1 => 0u64..20_000])
+}
+
+/// The bucket and the stream, as far as one job is concerned.
+#[derive(Default)]
+struct Stores {
+    record: Option<(Job, u64)>,
+    open: VecDeque<Command>,
+    returns: Vec<Return>,
+}
+
+impl Stores {
+    /// Writes a record if it has the revision; tells, or leaves the writer in the dark.
+    fn write(&mut self, job: &Job, expected: u64, how: u8) -> Result<Written, TestCaseError> {
+        if how == 0 {
+            return Ok(Written::Failed);
+        }
+        let found = self.record.as_ref().map_or(0, |(_, revision)| *revision);
+        if found != expected {
+            let found = self.record.clone().map(|(job, revision)| (Box::new(job), revision));
+            return Ok(Written::Conflict { found });
+        }
+        let before = self.record.as_ref().map(|(job, _)| job.status).filter(|status| status.is_terminal());
+        prop_assert!(before.is_none_or(|before| before == job.status), "J-1: a terminal status changed");
+        self.record = Some((job.clone(), found + 1));
+        Ok(if how == 1 { Written::Failed } else { Written::Done { revision: found + 1 } })
+    }
+
+    fn answer(&mut self, how: u8) -> Result<Option<Event>, TestCaseError> {
+        let Some(command) = self.open.pop_front() else { return Ok(None) };
+        let result = if how < 2 { Err(Failed) } else { Ok(()) };
+        Ok(Some(match command {
+            Command::CreateRecord(job) => Event::Record(self.write(&job, 0, how)?),
+            Command::WriteRecord { job, revision } => Event::Record(self.write(&job, revision, how)?),
+            Command::MarkActive => Event::Marked(result),
+            Command::PublishDispatch => Event::Announced(result),
+            Command::LoadReturns => Event::Loaded(result.map(|()| self.returns.clone())),
+            Command::Replay => {
+                let history = History { acks: vec![peel(1)], returns: Vec::new(), canceled: None };
+                Event::Replayed(result.map(|()| if how < 8 { history } else { History::default() }))
+            }
+            Command::Persist { ret, .. } if result.is_err() => Event::PersistFailed { ret },
+            Command::Persist { ret, .. } => {
+                let peel = ret.peel.clone();
+                self.returns.push(*ret);
+                Event::Persisted { peel }
+            }
+            Command::EmitFinalized => Event::Emitted(result),
+            Command::PurgeActive => Event::Purged(result),
+            _ => return Ok(None),
+        }))
+    }
+
+    fn take(&mut self, commands: Vec<Command>) -> Result<(), TestCaseError> {
+        for command in commands {
+            if matches!(command, Command::SendExec { .. }) {
+                let status = self.record.as_ref().map(|(job, _)| job.status);
+                prop_assert_eq!(status, Some(JobStatus::Running), "J-2: work is sent before the job runs");
+            }
+            let answered = matches!(
+                command,
+                Command::CreateRecord(_)
+                    | Command::WriteRecord { .. }
+                    | Command::MarkActive
+                    | Command::PublishDispatch
+                    | Command::LoadReturns
+                    | Command::Replay
+                    | Command::Persist { .. }
+                    | Command::EmitFinalized
+                    | Command::PurgeActive
+            );
+            if answered {
+                self.open.push_back(command);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn message(which: u8, number: usize, good: bool) -> Event {
+    match which {
+        0..3 => Event::Ack { peel: peel(number), dispatch_epoch: 1 },
+        3..8 => Event::Return(Box::new(ret(number, 1, good))),
+        8 => Event::Return(Box::new(ret_of(number, 1, Cause::Deadline))),
+        9 => Event::Return(Box::new(ret(number, 2, good))),
+        10 if good => Event::Connected { peel: peel(number) },
+        10 => Event::Gone { peel: peel(number) },
+        11 => Event::AskAgain,
+        12 if number == 1 => Event::Cancel { by: "alice".into() },
+        13 if number == 1 && good => Event::Detach,
+        14 if number == 1 && good => Event::Superseded,
+        _ => Event::Tick,
+    }
+}
+
+/// One job; notes every stage it came to.
+fn live(
+    adopted: bool,
+    steps: Vec<(Next, u64)>,
+    reached: &mut BTreeSet<&'static str>,
+) -> Result<(), TestCaseError> {
+    let record = Job { status: JobStatus::Running, epoch: 1, dispatch_epoch: 1, ..job(2, 60) };
+    let mut stores = Stores::default();
+    let mut owner = match adopted {
+        true => {
+            let record = Job { owner: master("m0"), deadline: UnixMillis(T0 + 60_000), ..record };
+            stores.record = Some((record.clone(), 3));
+            Owner::adopt(record, 3, master("m1"), Timing::default()).unwrap()
+        }
+        false => Owner::dispatch(record, master("m1"), Timing::default()),
+    };
+    let mut now = UnixMillis(T0);
+    let begun = owner.step(Event::Begin { absent: BTreeSet::new() }, now).unwrap();
+    stores.take(begun)?;
+    for (next, pause) in steps {
+        now = now.plus(Duration::from_millis(pause));
+        reached.insert(owner.stage().name());
+        let event = match next {
+            Next::Answer { how } => stores.answer(how)?.unwrap_or(Event::Tick),
+            Next::Message { which, number, good } => message(which, number, good),
+        };
+        let before = format!("{owner:?}");
+        match owner.step(event, now) {
+            Err(_) => prop_assert_eq!(before, format!("{owner:?}"), "what is refused changes nothing"),
+            Ok(commands) => stores.take(commands)?,
+        }
+        prop_assert!(!owner.is_finished() || owner.next_wake().is_none());
+    }
+    reached.insert(owner.stage().name());
+    Ok(())
+}
+
+#[test]
+#[rule("J-20")]
+#[rule("J-1")]
+fn j20_an_owner_that_gets_its_answers_keeps_the_rules_wherever_it_comes_to() {
+    let counts: RefCell<BTreeMap<&'static str, u32>> = RefCell::default();
+    let mut runner = TestRunner::new(Config { cases: CASES, failure_persistence: None, ..Config::default() });
+    let strategy = (any::<bool>(), proptest::collection::vec(next(), 20..90));
+    let held = runner.run(&strategy, |(adopted, steps)| {
+        let mut reached = BTreeSet::new();
+        let held = live(adopted, steps, &mut reached);
+        for stage in reached {
+            *counts.borrow_mut().entry(stage).or_insert(0) += 1;
+        }
+        held
+    });
+    if let Err(error) = held {
+        panic!("{error}");
+    }
+    // A generator that does not get there shows nothing.
+    let counts = counts.into_inner();
+    let reached = |stage: &str| counts.get(stage).copied().unwrap_or(0);
+    for (stage, percent) in [
+        ("watching", 60),
+        ("flushing", 15),
+        ("checking", 15),
+        ("finalizing", 30),
+        ("reporting", 25),
+        ("done", 20),
+        ("loading", 30),
+        ("replaying", 30),
+        ("detaching", 3),
+        ("lost", 3),
+    ] {
+        assert!(reached(stage) * 100 >= CASES * percent, "{stage}: {counts:?}");
+    }
+}
