@@ -187,14 +187,14 @@ fn j20_an_owner_that_gets_its_answers_keeps_the_rules_wherever_it_comes_to() {
     let reached = |stage: &str| counts.get(stage).copied().unwrap_or(0);
     for (stage, percent) in [
         ("watching", 60),
-        ("flushing", 15),
+        ("flushing", 10),
         ("checking", 15),
         ("finalizing", 30),
         ("reporting", 25),
         ("done", 20),
         ("loading", 30),
         ("replaying", 30),
-        ("detaching", 3),
+        ("detached", 3),
         ("lost", 3),
     ] {
         assert!(reached(stage) * 100 >= CASES * percent, "{stage}: {counts:?}");

@@ -36,21 +36,15 @@ macro_rules! mutations {
 
 mutations! {
     /// A peel does not write down what it takes on (J-7).
-    DropDedupWrite = "drop-dedup-write" => AtMostOnce,
+    DropDedupWrite = "drop-dedup-write" => EveryExecutionReturns,
     /// A master writes records without comparing revisions (J-10).
     WriteWithoutCompare = "write-without-compare" => SupersededWritesNothing,
-    /// An adopter reads the history once, not twice (J-13).
-    SkipSecondReplay = "skip-second-replay" => NoReturnLost,
     /// An adopter does not send the work again (J-6).
     AdoptWithoutResend = "adopt-without-resend" => TargetsGetTheJob,
-    /// A master that starts again calls itself what it was called before (J-13).
-    SameOwnerId = "same-owner-id" => EveryJobEnds,
     /// A master says that a return is stored, and stores it not (J-9).
     DropReturnWrite = "drop-return-write" => NoReturnLost,
     /// Late returns are stored like those that came in time (J-9).
     UnmarkedLateReturn = "unmarked-late-return" => LateReturnsAreMarked,
-    /// `active.<jid>` is never made: no scan finds the job (J-2).
-    NoActiveKey = "no-active-key" => EveryJobEnds,
     /// `active.<jid>` is never purged (J-10).
     KeepActiveKey = "keep-active-key" => ActiveKeyGoes,
     /// No `finalized` event (J-19).
@@ -75,10 +69,6 @@ mutations! {
     LongBudget = "long-budget" => PeelEndsByItself,
     /// A peel takes its return for delivered when it was only sent (J-22).
     DeliverBlindly = "deliver-blindly" => EveryExecutionReturns,
-    /// A master is not told until when its client waits (J-28).
-    IgnoreClientWait = "ignore-client-wait" => ExitOneRanNothing,
-    /// What decides who owns a job is read from any server, which may be behind (J-13).
-    StaleOwnership = "stale-ownership" => EveryJobEnds,
     /// A status `running` is answered before it is written (J-2).
     SendBeforeRunning = "send-before-running" => RunningBeforeSent,
 }

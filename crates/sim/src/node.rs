@@ -125,7 +125,7 @@ impl Node {
         let link = Link::with(Arc::new(tap), Arc::new(self.clock.clone()), dice);
         let stop = CancellationToken::new();
         let task = match self.who {
-            Who::Master(_) => self.start_master(environment, link, &boot, stop.clone())?,
+            Who::Master(_) => self.start_master(link, &boot, stop.clone())?,
             Who::Peel(_) => self.start_peel(environment, link, &boot, caller, stop.clone())?,
         };
         self.process = Some(Process { task, stop, wants_to_die });
@@ -135,14 +135,12 @@ impl Node {
 
     fn start_master(
         &self,
-        environment: &Environment,
         link: Link,
         boot: &str,
         stop: CancellationToken,
     ) -> Result<JoinHandle<()>, BadName> {
-        let same = environment.mutation == Mutation::SameOwnerId;
         let setup = zester_master::Setup {
-            id: MasterId::new(&self.name, if same { "always" } else { boot })?,
+            id: MasterId::new(&self.name, boot)?,
             timing: Timing::default(),
             replicas: Some(1),
             version: "sim".into(),

@@ -4,7 +4,7 @@ use crate::Mutation;
 use crate::crash::Caller;
 use crate::dice::Dice;
 use crate::observed::Observed;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -14,7 +14,7 @@ use zester_bus::{
     Record, Sequence, Store, Stored, Subscription, Taken, Usage, Watch,
 };
 use zester_wire::{
-    Bucket, DispatchRequest, Envelope, Jid, Job, JobStatus, Missing, PeelCommand, Return, Subject, decode,
+    Bucket, Envelope, Jid, Job, JobStatus, Missing, PeelCommand, Return, Subject, decode,
     encode,
 };
 
@@ -35,7 +35,6 @@ pub struct BusTap {
 #[derive(Default)]
 pub struct Memory {
     dispatched: BTreeSet<Jid>,
-    replays: BTreeMap<String, u32>,
 }
 
 /// What is to be done with a call.
@@ -99,8 +98,6 @@ impl BusTap {
         if bucket == Bucket::Jobs.as_str() {
             if let Ok(jid) = Jid::parse(key) {
                 self.memory().dispatched.insert(jid);
-            } else if self.is(Mutation::NoActiveKey) {
-                return Verdict::Swallow;
             }
         }
         if bucket == Bucket::JobReturns.as_str() {
@@ -154,24 +151,6 @@ impl BusTap {
             self.caller.die().await;
         }
         written
-    }
-
-    async fn read_history(
-        &self,
-        stream: &str,
-        pattern: &str,
-        from: Sequence,
-    ) -> Result<Page<Record>, zester_bus::Error> {
-        let page = self.bus.replay(stream, pattern, from).await?;
-        if self.is(Mutation::SkipSecondReplay) && stream == JOB_EVENTS {
-            let mut memory = self.memory();
-            let count = memory.replays.entry(pattern.to_string()).or_insert(0);
-            *count += 1;
-            if *count > 1 {
-                return Ok(Page { items: Vec::new(), next: None });
-            }
-        }
-        Ok(page)
     }
 }
 
@@ -230,14 +209,7 @@ impl Bus for BusTap {
     }
 
     fn request<'a>(&'a self, subject: &'a str, payload: Bytes, timeout: Duration) -> Answer<'a, Message> {
-        Box::pin(self.caller.call(async move {
-            let patient = self.is(Mutation::IgnoreClientWait).then(|| unseal::<DispatchRequest>(&payload));
-            let payload = match patient.flatten() {
-                Some(request) => reseal(&payload, &DispatchRequest { wait: None, ..request }),
-                None => payload,
-            };
-            self.bus.request(subject, payload, timeout).await
-        }))
+        Box::pin(self.caller.call(self.bus.request(subject, payload, timeout)))
     }
 
     fn subscribe<'a>(&'a self, pattern: &'a str, listen: Listen) -> Answer<'a, Subscription> {
@@ -249,9 +221,7 @@ impl Bus for BusTap {
     }
 
     fn get_latest<'a>(&'a self, bucket: &'a str, key: &'a str) -> Answer<'a, Option<Entry>> {
-        let stale = self.is(Mutation::StaleOwnership);
-        let read = if stale { self.bus.get(bucket, key) } else { self.bus.get_latest(bucket, key) };
-        Box::pin(self.caller.call(read))
+        Box::pin(self.caller.call(self.bus.get_latest(bucket, key)))
     }
 
     fn put<'a>(&'a self, bucket: &'a str, key: &'a str, value: Bytes) -> Answer<'a, Sequence> {
@@ -309,7 +279,7 @@ impl Bus for BusTap {
     }
 
     fn replay<'a>(&'a self, stream: &'a str, pattern: &'a str, from: Sequence) -> Answer<'a, Page<Record>> {
-        Box::pin(self.caller.call(self.read_history(stream, pattern, from)))
+        Box::pin(self.caller.call(self.bus.replay(stream, pattern, from)))
     }
 
     fn ensure_reader<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, ()> {

@@ -99,14 +99,11 @@ macro_rules! missed {
 }
 
 missed! {
-    j7_without_the_dedup_write_something_runs_twice, "J-7", DropDedupWrite;
+    j7_without_the_dedup_write_a_restart_forgets_what_ran, "J-7", DropDedupWrite;
     j10_without_compare_and_set_a_superseded_owner_writes, "J-10", WriteWithoutCompare;
-    j13_without_the_second_replay_a_return_is_lost, "J-13", SkipSecondReplay;
     j6_without_the_resend_on_adoption_a_target_never_gets_its_work, "J-6", AdoptWithoutResend;
-    j13_with_the_same_owner_id_after_a_restart_nobody_finishes, "J-13", SameOwnerId;
     j9_without_the_write_of_a_return_it_is_lost, "J-9", DropReturnWrite;
     j9_a_late_return_that_is_not_marked_is_noticed, "J-9", UnmarkedLateReturn;
-    j13_without_the_active_key_no_scan_finds_the_job, "J-13", NoActiveKey;
     j10_an_active_key_that_stays_is_noticed, "J-10", KeepActiveKey;
     j19_a_missing_finalized_event_is_noticed, "J-19", NoFinalizedEvent;
     j19_a_doubled_finalized_event_is_noticed, "J-19", NewEventId;
@@ -119,7 +116,5 @@ missed! {
     j7_a_new_dispatch_epoch_for_running_work_is_noticed, "J-7", NewDispatchEpoch;
     j5_a_budget_that_is_too_long_is_noticed, "J-5", LongBudget;
     j22_a_return_that_was_only_sent_is_missed, "J-22", DeliverBlindly;
-    j28_without_the_wait_of_its_client_a_job_runs_after_exit_1, "J-28", IgnoreClientWait;
-    j13_with_stale_reads_of_ownership_a_job_is_lost, "J-13", StaleOwnership;
     j2_work_that_is_sent_before_the_record_runs_is_noticed, "J-2", SendBeforeRunning;
 }
