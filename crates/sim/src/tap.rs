@@ -14,8 +14,7 @@ use zester_bus::{
     Record, Sequence, Store, Stored, Subscription, Taken, Usage, Watch,
 };
 use zester_wire::{
-    Bucket, Envelope, Jid, Job, JobStatus, Missing, PeelCommand, Return, Subject, decode,
-    encode,
+    Bucket, Envelope, Jid, Job, JobStatus, Missing, PeelCommand, Return, Subject, decode, encode,
 };
 
 pub struct BusTap {
