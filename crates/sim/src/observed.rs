@@ -1,7 +1,7 @@
 //! What the simulator itself saw happen, for the judge.
 
 use crate::judge::Invariant;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -47,6 +47,8 @@ pub struct Seen {
     pub refused: BTreeMap<Jid, (Instant, String)>,
     /// How a job ended, as its client was told.
     pub told: BTreeMap<Jid, JobStatus>,
+    /// Jobs that somebody wanted canceled.
+    pub asked_to_kill: BTreeSet<Jid>,
     pub kills: Vec<(Jid, Instant, KillReply)>,
     /// When a master first and last sent work of a job, and when it sent a cancel first: by (job, boot of the master).
     pub sent_work: BTreeMap<(Jid, String), (Instant, Instant)>,

@@ -340,6 +340,7 @@ impl Simulation {
         let Some((jid, _)) = self.jobs.get(number).cloned() else { return };
         let client = self.client(&format!("k{number}"));
         let observed = self.environment.observed.clone();
+        observed.lock().asked_to_kill.insert(jid.clone());
         self.clients.spawn(async move {
             let reply = match client.kill(&jid, "sim").await {
                 Ok(Killed::Stopping { .. }) => KillReply::Stopping,

@@ -141,7 +141,7 @@ impl Memory {
                 if now_last != Some(last) {
                     return Ok(());
                 }
-                changes.changed().await.map_err(|_| Error::closed())?;
+                changes.changed().await;
             }
         };
         tokio::select! {

@@ -8,9 +8,10 @@ use super::timer::Timer;
 use crate::event::Event;
 use crate::limits::SILENCE_NOTICED;
 use crate::message::Message;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 /// A bus in memory that any number of clients connect to.
 #[derive(Clone)]
@@ -18,13 +19,46 @@ pub struct Net {
     pub(super) timer: Arc<dyn Timer>,
     state: Arc<Mutex<State>>,
     /// Counts what happened, for those who wait for a change.
-    changed: Arc<watch::Sender<u64>>,
+    changed: Arc<Changed>,
+}
+
+#[derive(Default)]
+struct Changed {
+    count: AtomicU64,
+    waiting: Notify,
+}
+
+/// One who waits for changes. Whoever waited first is woken first: tokio's own `watch` wakes in an order of chance, and a seed
+/// would not repeat itself.
+pub(super) struct Changes {
+    changed: Arc<Changed>,
+    seen: u64,
+}
+
+impl Changes {
+    pub fn mark_unchanged(&mut self) {
+        self.seen = self.changed.count.load(Ordering::Relaxed);
+    }
+
+    /// Until something has happened since the last look.
+    pub async fn changed(&mut self) {
+        loop {
+            let changed = self.changed.clone();
+            let woken = changed.waiting.notified();
+            tokio::pin!(woken);
+            woken.as_mut().enable();
+            if self.changed.count.load(Ordering::Relaxed) != self.seen {
+                return self.mark_unchanged();
+            }
+            woken.await;
+        }
+    }
 }
 
 impl Net {
     pub fn new(timer: Arc<dyn Timer>) -> Net {
         let state = Arc::new(Mutex::new(State::new()));
-        Net { timer, state, changed: Arc::new(watch::Sender::new(0)) }
+        Net { timer, state, changed: Arc::default() }
     }
 
     /// Connects under a name, which is what faults know it by.
@@ -170,12 +204,13 @@ impl Net {
         self.tell_change();
     }
 
-    pub(super) fn changes(&self) -> watch::Receiver<u64> {
-        self.changed.subscribe()
+    pub(super) fn changes(&self) -> Changes {
+        Changes { changed: self.changed.clone(), seen: self.changed.count.load(Ordering::Relaxed) }
     }
 
     pub(super) fn tell_change(&self) {
-        self.changed.send_modify(|count| *count += 1);
+        self.changed.count.fetch_add(1, Ordering::Relaxed);
+        self.changed.waiting.notify_waiters();
     }
 
     /// The state as of now, with everything delivered that is due.

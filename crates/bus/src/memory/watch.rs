@@ -51,9 +51,7 @@ impl Follower {
                 }
                 current = true;
             }
-            if changes.changed().await.is_err() {
-                return;
-            }
+            changes.changed().await;
         }
     }
 

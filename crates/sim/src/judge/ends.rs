@@ -80,9 +80,10 @@ impl Evidence {
         let cut_short = record.status == JobStatus::Canceled;
         let concluded = conclude(Tally { targets, returned, succeeded, cut_short });
         // A claim that nobody waits for any more fails, and its reason says so.
-        let ran = job.versions.iter().any(|version| version.record.status == JobStatus::Running);
+        let ran = self.environment.observed.lock().sent_work.keys().any(|(of, _)| of == jid);
         let never_ran = !ran && record.status == JobStatus::Failed && !record.reason.is_empty();
-        let canceled_for_a_reason = !cut_short || job.canceled_at.is_some();
+        let asked = self.environment.observed.lock().asked_to_kill.contains(jid);
+        let canceled_for_a_reason = !cut_short || asked;
         if (concluded != record.status && !never_ran) || !canceled_for_a_reason {
             let what = format!(
                 "{jid} is {}, and {returned} of {targets} returned, {succeeded} well; canceled: {}",
