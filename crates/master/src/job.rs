@@ -2,11 +2,12 @@
 
 mod asker;
 mod history;
+mod persist;
+mod publish;
 mod roster;
 mod step;
 mod targets;
 mod task;
-mod tell;
 
 pub use asker::Asker;
 pub use roster::{Handle, Mail, Roster, Start, Unstarted, start};

@@ -4,23 +4,22 @@
 //! to tell the world waits in a line of its own, so that a slow stream does not hold up the work.
 
 use super::asker::Asker;
+use super::persist::Persists;
+use super::publish::Events;
 use super::roster::Mail;
-use super::step::{Ended, Step, carry_out, mark, persist};
+use super::step::{Ended, Step, carry_out, mark};
 use super::targets::JobTargets;
-use super::tell;
 use crate::core::Core;
-use crate::limits::{ASKERS_MAX, FINISH_LIMIT, PERSISTS_IN_FLIGHT, TELLS_WAITING};
+use crate::limits::{ASKERS_MAX, FINISH_LIMIT};
 use futures_util::future::BoxFuture;
-use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 use zester_jobs::intake::{Verdict, judge};
 use zester_jobs::{CancelEffect, Command, Event, Note, Owner, Stage, messages};
 use zester_link::Anchor;
-use zester_wire::{Jid, Job, JobEvent, Refusal, Return, Subject, TargetTree};
+use zester_wire::{Jid, Job, Refusal, Subject, TargetTree};
 
 pub struct Task {
     core: Arc<Core>,
@@ -38,10 +37,8 @@ pub struct Task {
     counted: bool,
     steps: VecDeque<Step>,
     step: Option<BoxFuture<'static, Ended>>,
-    tells: VecDeque<(Subject, JobEvent)>,
-    telling: Option<BoxFuture<'static, ()>>,
-    unwritten: VecDeque<(Box<Return>, Duration)>,
-    writing: FuturesUnordered<BoxFuture<'static, Event>>,
+    events: Events,
+    persists: Persists,
     /// When those are asked again who could not be asked.
     ask_again_at: Option<Instant>,
     detached: bool,
@@ -70,10 +67,8 @@ impl Task {
             counted: false,
             steps: VecDeque::new(),
             step: None,
-            tells: VecDeque::new(),
-            telling: None,
-            unwritten: VecDeque::new(),
-            writing: FuturesUnordered::new(),
+            events: Events::default(),
+            persists: Persists::default(),
             ask_again_at: None,
             detached: false,
             tree: None,
@@ -122,12 +117,12 @@ impl Task {
                 self.ended(ended).await;
             }
             () = at(wake) => self.step(Event::Tick).await,
-            Some(event) = self.writing.next() => self.wrote(event).await,
+            Some(event) = self.persists.next() => self.wrote(event).await,
             () = at(self.ask_again_at) => {
                 self.ask_again_at = None;
                 self.step(Event::AskAgain).await;
             }
-            () = open(&mut self.telling) => self.telling = None,
+            () = self.events.next() => {}
             Some(mail) = self.mail.recv() => self.take(mail).await,
         }
     }
@@ -136,7 +131,7 @@ impl Task {
     async fn finish(&mut self) {
         loop {
             self.start_what_waits();
-            if self.step.is_none() && self.writing.is_empty() && self.telling.is_none() {
+            if self.step.is_none() && self.persists.is_empty() && self.events.is_empty() {
                 return;
             }
             tokio::select! {
@@ -145,8 +140,8 @@ impl Task {
                     self.step = None;
                     self.ended(ended).await;
                 }
-                Some(event) = self.writing.next() => self.wrote(event).await,
-                () = open(&mut self.telling) => self.telling = None,
+                Some(event) = self.persists.next() => self.wrote(event).await,
+                () = self.events.next() => {}
             }
         }
     }
@@ -160,22 +155,13 @@ impl Task {
     }
 
     fn start_what_waits(&mut self) {
-        let link = &self.core.link;
         if self.step.is_none()
             && let Some(step) = self.steps.pop_front()
         {
             self.step = Some(Box::pin(carry_out(self.core.clone(), step)));
         }
-        if self.telling.is_none()
-            && let Some((subject, event)) = self.tells.pop_front()
-        {
-            self.telling = Some(Box::pin(tell::tell(self.core.clone(), subject, event)));
-        }
-        while self.writing.len() < PERSISTS_IN_FLIGHT
-            && let Some((ret, pause)) = self.unwritten.pop_front()
-        {
-            self.writing.push(Box::pin(persist(link.clone(), ret, pause)));
-        }
+        self.events.start(&self.core);
+        self.persists.start(&self.core.link);
     }
 
     async fn take(&mut self, mail: Mail) {
@@ -291,7 +277,7 @@ impl Task {
                 let (jid, dispatch_epoch) = (job.jid.clone(), job.dispatch_epoch);
                 self.steps.push_back(Step::Replay { jid, dispatch_epoch });
             }
-            Command::Persist { ret, pause } => self.unwritten.push_back((ret, pause)),
+            Command::Persist { ret, pause } => self.persists.add(ret, pause),
             Command::Refuse(refusal) => self.refuse(&refusal).await,
             Command::CancelTaken(effect) => {
                 for killer in self.killers.drain(..) {
@@ -305,7 +291,7 @@ impl Task {
             }
             Command::PublishStatus => {
                 let event = messages::status_event(job, now);
-                self.tell(Subject::JobStatus { jid: event.jid.clone() }, event);
+                self.events.add(Subject::JobStatus { jid: event.jid.clone() }, event);
             }
             Command::EmitFinalized => match messages::finalized_event(job, now) {
                 Ok((subject, event)) => self.steps.push_back(Step::Emit { subject, event: Box::new(event) }),
@@ -325,13 +311,6 @@ impl Task {
             self.tree = Some(Arc::new(TargetTree::new(&job.targets)));
         }
         self.tree.clone()
-    }
-
-    fn tell(&mut self, subject: Subject, event: JobEvent) {
-        if self.tells.len() >= TELLS_WAITING {
-            self.tells.pop_front();
-        }
-        self.tells.push_back((subject, event));
     }
 
     async fn accept(&mut self) {
