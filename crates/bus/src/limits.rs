@@ -18,6 +18,8 @@ pub const SILENCE_NOTICED: Duration = Duration::from_secs(25);
 pub const STALE_MAX: Duration = Duration::from_secs(10);
 /// The longest pause between two tries to reconnect.
 pub const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(4);
+/// A fleet that lost its server comes back spread over so long (J-27): each of its peels waits a share of it, by chance.
+pub const RECONNECT_SPREAD: Duration = Duration::from_secs(30);
 /// The first pause between two tries to reconnect; it doubles.
 pub const RECONNECT_PAUSE_MIN: Duration = Duration::from_millis(50);
 /// What the client holds for one subscription before our own queue. Overflow there is told as an event.
@@ -61,8 +63,6 @@ pub const REPLICAS_MAX: usize = 3;
 pub const HISTORY_AGE: Duration = DAY.saturating_mul(7);
 /// A master that has not written its heartbeat for so long is gone.
 pub const MASTER_HEARTBEAT_TTL: Duration = Duration::from_secs(6);
-/// A peel that has not written its heartbeat for so long is not reachable.
-pub const PEEL_HEARTBEAT_TTL: Duration = Duration::from_secs(30);
 /// A lease that was not renewed for so long is free.
 pub const LEASE_TTL: Duration = Duration::from_secs(15);
 

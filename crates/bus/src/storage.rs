@@ -7,8 +7,8 @@ use crate::error::{Error, Kind};
 use crate::limits::{
     EVENTS_BYTES_MAX, EVENTS_MESSAGES_MAX, FACTS_BYTES_MAX, HEARTBEATS_BYTES_MAX, HISTORY_AGE,
     JOB_EVENTS_BYTES_MAX, JOB_RETURNS_BYTES_MAX, JOB_TARGETS_BYTES_MAX, JOBS_BYTES_MAX, LEASE_TTL,
-    LEASES_BYTES_MAX, MASTER_HEARTBEAT_TTL, MESSAGE_BYTES_MAX, PEEL_HEARTBEAT_TTL, REACTOR_FILES_BYTES_MAX,
-    REPLICAS_MAX, SETTINGS_FILES_BYTES_MAX, SMALL_RECORD_BYTES_MAX, STATE_FILES_BYTES_MAX,
+    LEASES_BYTES_MAX, MASTER_HEARTBEAT_TTL, MESSAGE_BYTES_MAX, REACTOR_FILES_BYTES_MAX, REPLICAS_MAX,
+    SETTINGS_FILES_BYTES_MAX, SMALL_RECORD_BYTES_MAX, STATE_FILES_BYTES_MAX,
 };
 use crate::{Bus, pattern};
 use std::fmt;
@@ -137,13 +137,12 @@ impl Store {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Ttls {
     pub master_heartbeat: Duration,
-    pub peel_heartbeat: Duration,
     pub lease: Duration,
 }
 
 impl Default for Ttls {
     fn default() -> Ttls {
-        Ttls { master_heartbeat: MASTER_HEARTBEAT_TTL, peel_heartbeat: PEEL_HEARTBEAT_TTL, lease: LEASE_TTL }
+        Ttls { master_heartbeat: MASTER_HEARTBEAT_TTL, lease: LEASE_TTL }
     }
 }
 
@@ -179,7 +178,7 @@ pub fn table_with(ttls: Ttls) -> Vec<Store> {
             ..bucket(Bucket::JobTargets, JOB_TARGETS_BYTES_MAX).age(HISTORY_AGE)
         },
         bucket(Bucket::MasterHeartbeat, HEARTBEATS_BYTES_MAX).ttl(ttls.master_heartbeat).small(),
-        bucket(Bucket::PeelHeartbeat, HEARTBEATS_BYTES_MAX).ttl(ttls.peel_heartbeat).small(),
+        bucket(Bucket::PeelSeen, HEARTBEATS_BYTES_MAX).small(),
         bucket(Bucket::Facts, FACTS_BYTES_MAX),
         bucket(Bucket::Leases, LEASES_BYTES_MAX).ttl(ttls.lease).small(),
         Store::bucket(STATE_FILES, STATE_FILES_BYTES_MAX),
@@ -282,11 +281,11 @@ mod tests {
     #[test]
     fn signs_of_life_last_as_long_as_they_are_told_to() {
         let seconds = Duration::from_secs;
-        let ttls = Ttls { master_heartbeat: seconds(1), peel_heartbeat: seconds(2), lease: seconds(3) };
+        let ttls = Ttls { master_heartbeat: seconds(1), lease: seconds(3) };
         let table = table_with(ttls);
         let age = |bucket: Bucket| table.iter().find(|store| store.name == bucket.as_str())?.max_age;
-        let ages = [Bucket::MasterHeartbeat, Bucket::PeelHeartbeat, Bucket::Leases].map(age);
-        assert_eq!(ages, [1, 2, 3].map(|count| Some(seconds(count))));
+        let ages = [Bucket::MasterHeartbeat, Bucket::Leases].map(age);
+        assert_eq!(ages, [1, 3].map(|count| Some(seconds(count))));
     }
 
     #[test]

@@ -66,12 +66,8 @@ impl Client {
         let fits = |id: &PeelId, facts: &Value| {
             target.matches(&Matched { id: id.as_str(), facts, settings: &nothing })
         };
-        let peels = self
-            .peels()
-            .await
-            .map_err(|why| Error::NeedsFacts(Box::new(why)))?
-            .into_iter()
-            .map(|peel| (peel.id, Value::Object(peel.facts)));
+        let peels = self.recorded_peels().await.map_err(|why| Error::NeedsFacts(Box::new(why)))?;
+        let peels = peels.into_values().map(|peel| (peel.id, Value::Object(peel.facts)));
         Ok(peels.filter(|(id, facts)| fits(id, facts)).map(|(id, _)| id).collect())
     }
 

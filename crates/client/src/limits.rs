@@ -34,3 +34,7 @@ pub const LAG_PAUSE: Duration = Duration::from_millis(200);
 pub const REACTIONS_LISTED: usize = 1_000;
 /// Jobs that are named when a prefix fits several.
 pub const CANDIDATES_NAMED: usize = 5;
+/// How long a master may take to say who is there, before the records have to do.
+pub const LIST_WAIT: Duration = Duration::from_secs(2);
+/// Peels that one question names.
+pub const NAMED_AT_ONCE: usize = 500;

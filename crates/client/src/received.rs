@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use zester_bus::storage::JOB_EVENTS;
 use zester_wire::envelope::Addressed;
-use zester_wire::{Ack, Jid, Job, Key, Missing, PeelHeartbeat, PeelId, Return, Subject};
+use zester_wire::{Ack, Jid, Job, Key, Missing, PeelId, Return, Subject};
 
 /// The returns of a job by peel.
 pub type Returns = BTreeMap<PeelId, Arc<Return>>;
@@ -91,18 +91,17 @@ impl Client {
             return Ok(missing.map(|(peel, why)| (peel.clone(), *why)).collect());
         }
         let silent = job.targets.iter().filter(|peel| !returns.contains_key(*peel)).cloned().collect();
-        let why = |peel| async move {
-            Ok(match self.received_of(&job.jid, PeelId::clone(&peel)).await? {
-                Received::Return(_) => None,
-                Received::Ack(_) => Some(Missing::Running),
-                Received::Nothing => match self.link.get::<PeelHeartbeat>(&Key::Peel(peel)).await? {
-                    Some(_) => Some(Missing::NeverAcked),
-                    None => Some(Missing::Unreachable),
-                },
-            })
+        let found = self.received(&job.jid, silent).await?;
+        let unreturned = found.iter().filter(|(_, received)| !matches!(received, Received::Return(_)));
+        let offline = self.offline(&unreturned.map(|(peel, _)| peel.clone()).collect::<Vec<_>>()).await?;
+        let why = |peel: &PeelId, received: &Received| match received {
+            Received::Return(_) => None,
+            _ if offline.contains(peel) => Some(Missing::Unreachable),
+            Received::Ack(_) => Some(Missing::Running),
+            Received::Nothing => Some(Missing::NeverAcked),
         };
-        let found = self.each(silent, why).await?;
-        Ok(found.into_iter().filter_map(|(peel, why)| Some((peel, why?))).collect())
+        let missing = found.iter().filter_map(|(peel, it)| Some((peel.clone(), why(peel, it)?)));
+        Ok(missing.collect())
     }
 
     /// Reads something of each peel, so many at once.

@@ -16,6 +16,8 @@ pub struct Timing {
     pub unreachable_grace: Duration,
     pub peel_heartbeat: Duration,
     pub peel_ttl: Duration,
+    /// A peel that nobody saw for so long is forgotten (J-25); zero: never.
+    pub forget_peels: Duration,
     pub lease_ttl: Duration,
     pub kill_grace: Duration,
     /// What a peel adds to the budget before it aborts by itself (J-5).
@@ -47,6 +49,7 @@ impl Default for Timing {
             unreachable_grace: seconds(5),
             peel_heartbeat: seconds(10),
             peel_ttl: seconds(30),
+            forget_peels: seconds(30 * 86_400),
             lease_ttl: seconds(15),
             kill_grace: seconds(5),
             abort_grace: Duration::from_millis(500),

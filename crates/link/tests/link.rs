@@ -67,17 +67,7 @@ async fn what_cannot_be_read_is_counted_by_reason() {
 async fn records_come_back_and_conflicts_are_known() {
     let link = link().await;
     let key = Key::Peel(peel("web-1"));
-    let beat = PeelHeartbeat {
-        v: 1,
-        peel: peel("web-1"),
-        ts: UnixMillis(1),
-        boot: link.new_token().unwrap(),
-        connects: 1,
-        version: String::new(),
-        os: String::new(),
-        busy: 0,
-        outbox: 0,
-    };
+    let beat = PeelHeartbeat::new(peel("web-1"), link.new_token().unwrap(), 1, UnixMillis(1));
     assert!(link.get::<PeelHeartbeat>(&key).await.unwrap().is_none());
     let first = link.create(&key, &beat).await.unwrap();
     assert!(link.create(&key, &beat).await.unwrap_err().is_conflict());

@@ -1,59 +1,62 @@
 //! Every peel that is known, for resolving targets without asking the bus (D-8).
 
 mod caret;
+mod forget;
+mod heartbeats;
 mod keeper;
+mod over;
+mod presence;
 
 pub use caret::{bad_target, point_at};
+pub(crate) use forget::{ForgetByAge, forget, tell_others};
+pub(crate) use heartbeats::Heartbeats;
 pub(crate) use keeper::Keeper;
+pub use presence::{Heard, Presence};
 
-use crate::limits::SETTINGS_FRESH;
+use crate::limits::{OFFLINE_NAMED, SETTINGS_FRESH};
 use crate::run::SettingsOf;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::time::Instant;
 use zester_model::target::{Subject, Target};
-use zester_wire::{FactsRecord, PeelHeartbeat, PeelId, Refusal};
+use zester_wire::{
+    FactsRecord, Offline, PeelHeartbeat, PeelId, PeelStatus, Refusal, RefusalKind, UnixMillis,
+};
 
-/// A heartbeat, and when it was seen.
-#[derive(Clone, Debug)]
-pub struct Beat {
-    pub heartbeat: Arc<PeelHeartbeat>,
-    pub seen: Instant,
-    revision: u64,
-}
-
-/// What is known of one peel.
+/// The facts of one peel.
 #[derive(Clone, Debug)]
 pub struct Known {
     pub facts: Arc<Value>,
-    /// Of the facts; 0 before they came.
-    pub revision: u64,
     pub hash: Arc<str>,
-    pub beat: Option<Beat>,
+    /// Which change of the index brought them.
+    version: u64,
 }
 
 impl Known {
     fn nothing() -> Known {
-        Known { facts: Arc::new(Value::Object(Map::new())), revision: 0, hash: "".into(), beat: None }
+        Known { facts: Arc::new(Value::Object(Map::new())), hash: "".into(), version: 0 }
     }
 }
 
 type Peels = BTreeMap<PeelId, Known>;
 
 struct Rendered {
-    revision: u64,
+    version: u64,
     at: Instant,
     settings: Arc<Value>,
 }
 
-/// All peels. Readers take a snapshot, so that a long look holds nobody up.
+/// All peels: their facts, which change seldom and are read as a snapshot, so that a long look holds nobody up, and who is
+/// there, which changes with every heartbeat and costs the same for each, however many peels there are (J-26).
 pub struct Index {
-    peels: RwLock<Arc<Peels>>,
-    current: AtomicBool,
-    peel_ttl: Duration,
+    facts: RwLock<Arc<Peels>>,
+    presence: Presence,
+    facts_current: AtomicBool,
+    seen_current: AtomicBool,
+    changes: AtomicU64,
     settings: Arc<dyn SettingsOf>,
     rendered: Mutex<HashMap<PeelId, Rendered>>,
 }
@@ -61,133 +64,176 @@ pub struct Index {
 impl Index {
     pub fn new(peel_ttl: Duration, settings: Arc<dyn SettingsOf>) -> Index {
         Index {
-            peels: RwLock::default(),
-            current: AtomicBool::new(false),
-            peel_ttl,
+            facts: RwLock::default(),
+            presence: Presence::new(peel_ttl),
+            facts_current: AtomicBool::new(false),
+            seen_current: AtomicBool::new(false),
+            changes: AtomicU64::new(0),
             settings,
             rendered: Mutex::default(),
         }
     }
 
-    /// Everything as it is now. Cheap; what changes later is not seen.
+    /// All facts as they are now. Cheap; what changes later is not seen.
     pub fn snapshot(&self) -> Arc<Peels> {
-        self.peels.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.facts.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Who is there.
+    pub fn presence(&self) -> &Presence {
+        &self.presence
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Peels) -> T) -> T {
-        let mut peels = self.peels.write().unwrap_or_else(PoisonError::into_inner);
+        let mut peels = self.facts.write().unwrap_or_else(PoisonError::into_inner);
         change(Arc::make_mut(&mut peels))
     }
 
     /// Whether everything that was on the bus at the start is here.
     pub fn is_current(&self) -> bool {
-        self.current.load(Ordering::Acquire)
+        self.facts_current.load(Ordering::Acquire) && self.seen_current.load(Ordering::Acquire)
     }
 
-    pub fn set_current(&self, current: bool) {
-        self.current.store(current, Ordering::Release);
+    pub(crate) fn set_facts_current(&self) {
+        self.facts_current.store(true, Ordering::Release);
     }
 
+    pub(crate) fn set_seen_current(&self) {
+        self.seen_current.store(true, Ordering::Release);
+    }
+
+    /// Peels that can be targets.
     pub fn len(&self) -> usize {
-        self.snapshot().len()
+        let facts = self.snapshot();
+        facts.len() + self.presence.online().into_iter().filter(|peel| !facts.contains_key(peel)).count()
     }
 
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    pub fn put_facts(&self, record: FactsRecord, revision: u64) {
-        self.change(|peels| {
-            let known = peels.entry(record.peel).or_insert_with(Known::nothing);
-            if revision >= known.revision {
-                known.facts = Arc::new(Value::Object(record.facts));
-                known.hash = record.hash.into();
-                known.revision = revision;
-            }
-        });
+    /// What is told later is newer: a watch tells in order, and one that begins anew tells everything again. Revisions say
+    /// nothing here, because a store that was made anew counts from one again.
+    pub fn put_facts(&self, record: FactsRecord) {
+        let version = self.changes.fetch_add(1, Ordering::Relaxed) + 1;
+        let known = Known { facts: Arc::new(Value::Object(record.facts)), hash: record.hash.into(), version };
+        self.change(|peels| peels.insert(record.peel, known));
     }
 
-    /// Takes a heartbeat; tells whether the peel came (back) with it (J-6).
-    pub fn put_heartbeat(&self, heartbeat: PeelHeartbeat, revision: u64) -> bool {
-        self.change(|peels| {
-            let known = peels.entry(heartbeat.peel.clone()).or_insert_with(Known::nothing);
-            let before = known.beat.as_ref();
-            if before.is_some_and(|before| revision <= before.revision) {
-                // Told again by a watch that began anew: no sign of life.
-                return false;
-            }
-            let came = heartbeat.announces_connect(before.map(|before| before.heartbeat.as_ref()));
-            known.beat = Some(Beat { heartbeat: Arc::new(heartbeat), seen: Instant::now(), revision });
-            came
-        })
+    /// Takes a heartbeat that was heard now.
+    pub fn put_heartbeat(&self, heartbeat: PeelHeartbeat, now: UnixMillis) -> Heard {
+        self.presence.hear(heartbeat, now)
     }
 
-    /// Forgets the facts of those that are not listed any more, and whom nothing else speaks for.
-    pub fn keep_only(&self, with_facts: &BTreeSet<PeelId>, seen_before: Instant) {
-        let ttl = self.peel_ttl;
-        self.change(|peels| {
-            peels.retain(|peel, known| {
-                let alive = known.beat.as_ref().is_some_and(|beat| beat.seen + ttl > seen_before);
-                if !with_facts.contains(peel) && known.revision > 0 {
-                    known.facts = Known::nothing().facts;
-                    known.revision = 0;
-                }
-                alive || known.revision > 0
-            });
-        });
+    /// Forgets the facts of those that are not listed any more, and who is neither listed nor there.
+    pub fn keep_only(&self, with_facts: &BTreeSet<PeelId>) {
+        self.change(|peels| peels.retain(|peel, _| with_facts.contains(peel)));
+        self.presence.keep_only(with_facts);
         let known = self.snapshot();
-        self.rendered
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|peel, _| known.contains_key(peel));
+        self.lock_rendered().retain(|peel, _| known.contains_key(peel));
     }
 
-    /// Whether a heartbeat was seen within its time.
+    /// Forgets one peel.
+    pub fn forget(&self, peel: &PeelId) {
+        self.change(|peels| peels.remove(peel));
+        self.presence.forget(peel);
+        self.lock_rendered().remove(peel);
+    }
+
+    /// Whether a heartbeat was heard within its time.
     pub fn is_online(&self, peel: &PeelId) -> bool {
-        self.snapshot().get(peel).is_some_and(|known| self.lives(known))
+        self.presence.is_online(peel)
     }
 
     pub fn online_count(&self) -> usize {
-        self.snapshot().values().filter(|known| self.lives(known)).count()
+        self.presence.online().len()
     }
 
     /// Which of these have no heartbeat now (J-8).
     pub fn absent(&self, targets: &[PeelId]) -> BTreeSet<PeelId> {
-        let peels = self.snapshot();
-        let absent = |peel: &&PeelId| !peels.get(*peel).is_some_and(|known| self.lives(known));
-        targets.iter().filter(absent).cloned().collect()
+        self.presence.absent(targets).into_iter().collect()
     }
 
-    fn lives(&self, known: &Known) -> bool {
-        known.beat.as_ref().is_some_and(|beat| beat.seen.elapsed() <= self.peel_ttl)
+    /// How many of these are offline, and since when the first of them (J-25).
+    pub fn offline(&self, targets: &[PeelId]) -> Option<Offline> {
+        let absent = self.presence.absent(targets);
+        if absent.is_empty() {
+            return None;
+        }
+        let seen = absent.iter().map(|peel| self.presence.last_seen(peel)).filter(|seen| seen.0 > 0);
+        let since = seen.min().unwrap_or_default();
+        let some = absent.iter().take(OFFLINE_NAMED).cloned().collect();
+        Some(Offline { count: absent.len() as u64, since, some })
+    }
+
+    /// How the peels are that an expression names, beginning after one of them: so many, and whether there are more.
+    pub async fn page(
+        self: &Arc<Index>,
+        expression: &str,
+        after: Option<&PeelId>,
+        most: usize,
+    ) -> Result<(Vec<PeelStatus>, bool), Refusal> {
+        let named = self.resolve_aside(expression).await?;
+        let begin = after.map_or(0, |after| named.partition_point(|peel| peel <= after));
+        let page: Vec<PeelStatus> =
+            named.iter().skip(begin).take(most).map(|peel| self.presence.status(peel)).collect();
+        let more = begin + page.len() < named.len();
+        Ok((page, more))
     }
 
     /// The peels that an expression names, sorted. A mistake is shown where it is.
     pub fn resolve(&self, expression: &str) -> Result<Vec<PeelId>, Refusal> {
         let target = Target::parse(expression).map_err(|error| bad_target(expression, &error))?;
+        Ok(self.matching(&target))
+    }
+
+    /// The same for callers that must not be held up: settings are rendered on a thread of their own.
+    pub async fn resolve_aside(self: &Arc<Index>, expression: &str) -> Result<Vec<PeelId>, Refusal> {
+        let target = Target::parse(expression).map_err(|error| bad_target(expression, &error))?;
+        if !target.needs_settings() {
+            return Ok(self.matching(&target));
+        }
+        let index = self.clone();
+        let matching = tokio::task::spawn_blocking(move || index.matching(&target)).await;
+        matching.map_err(|error| {
+            Refusal::new(RefusalKind::Unavailable, format!("the target was not resolved: {error}; ask again"))
+        })
+    }
+
+    fn matching(&self, target: &Target) -> Vec<PeelId> {
         let peels = self.snapshot();
         let none = Value::Null;
         let by_settings = target.needs_settings();
-        let matches = |(peel, known): &(&PeelId, &Known)| {
+        let matches = |peel: &PeelId, known: &Known| {
             let rendered = by_settings.then(|| self.settings_of(peel, known));
             let settings = rendered.as_deref().unwrap_or(&none);
             target.matches(&Subject { id: peel.as_str(), facts: &known.facts, settings })
         };
-        Ok(peels.iter().filter(matches).map(|(peel, _)| peel.clone()).collect())
+        let mut found: Vec<PeelId> =
+            peels.iter().filter(|(peel, known)| matches(peel, known)).map(|(peel, _)| peel.clone()).collect();
+        // Whoever has no facts yet is a target as long as it is there.
+        let nothing = Known::nothing();
+        let bare = self.presence.online().into_iter().filter(|peel| !peels.contains_key(peel));
+        found.extend(bare.filter(|peel| matches(peel, &nothing)));
+        found.sort_unstable();
+        found
+    }
+
+    fn lock_rendered(&self) -> std::sync::MutexGuard<'_, HashMap<PeelId, Rendered>> {
+        self.rendered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn settings_of(&self, peel: &PeelId, known: &Known) -> Arc<Value> {
-        let lock = || self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = lock().get(peel)
-            && found.revision == known.revision
+        if let Some(found) = self.lock_rendered().get(peel)
+            && found.version == known.version
             && found.at.elapsed() < SETTINGS_FRESH
         {
             return found.settings.clone();
         }
         // Rendered without the lock: it may take a while, and twice is no harm.
         let settings = Arc::new(self.settings.settings(peel, &known.facts));
-        let rendered = Rendered { revision: known.revision, at: Instant::now(), settings: settings.clone() };
-        lock().insert(peel.clone(), rendered);
+        let rendered = Rendered { version: known.version, at: Instant::now(), settings: settings.clone() };
+        self.lock_rendered().insert(peel.clone(), rendered);
         settings
     }
 }

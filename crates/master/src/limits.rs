@@ -47,6 +47,28 @@ pub const INDEX_WAIT: Duration = Duration::from_secs(10);
 pub const INDEX_POLL: Duration = Duration::from_millis(20);
 /// How far a watch may run ahead of the index.
 pub const WATCH_AHEAD: usize = 1_024;
+/// Heartbeats that may wait to be read: those of 50,000 peels for more than ten seconds.
+pub const HEARTBEATS_WAITING: usize = 65_536;
+/// Notices that may wait; all say the same.
+pub const NOTICES_WAITING: usize = 16;
+/// The shortest pause between two looks whose heartbeat has ended.
+pub const EXPIRY_PAUSE: Duration = Duration::from_secs(1);
+/// Offline targets that an answer names.
+pub const OFFLINE_NAMED: usize = 3;
+/// How often peels are looked for that nobody saw for `timing.forget_peels`.
+pub const FORGET_EVERY: Duration = Duration::from_secs(3_600);
+/// Jobs that are looked up at once because peels work on them.
+pub const OVER_LOOKS: usize = 64;
+/// Peels that wait for the look at one job; who is not among them names the job again.
+pub const OVER_WAITING: usize = 65_536;
+/// Cancels of jobs that are over, on their way at once.
+pub const OVER_SENDS: usize = 1_024;
+/// Jobs of which is remembered whether they are over.
+pub const OVER_KNOWN: usize = 4_096;
+/// How long it is believed that a job is not over: less than a heartbeat.
+pub const RUNNING_FRESH: Duration = Duration::from_secs(2);
+/// How long it is remembered that one is.
+pub const OVER_FRESH: Duration = Duration::from_secs(60);
 /// How often the index looks for peels that were removed.
 pub const RELIST: Duration = Duration::from_secs(600);
 /// How long rendered settings of a peel are good for targeting.

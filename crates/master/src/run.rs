@@ -3,7 +3,7 @@
 use crate::catch_up::CatchUp;
 use crate::core::{Core, Suspects};
 use crate::heartbeat::{self, Beats};
-use crate::index::{Index, Keeper};
+use crate::index::{ForgetByAge, Heartbeats, Index, Keeper};
 use crate::job::{Roster, Start};
 use crate::late_returns::LateReturns;
 use crate::limits::{DETACH_LIMIT, INDEX_POLL, INDEX_WAIT, REQUESTS_END_LIMIT, STARTS_WAITING};
@@ -120,6 +120,8 @@ impl Master {
         let mut heartbeat = JoinSet::new();
         heartbeat.spawn(heartbeat::run(core.clone(), heartbeat_end.clone()));
         self.actors.spawn(Keeper::new(core.clone()).run());
+        self.actors.spawn(Heartbeats::new(core.clone()).run());
+        self.actors.spawn(ForgetByAge::new(core.clone()).run());
         let listening = async { (Router::listen(core.clone()).await, CatchUp::begin(core.clone()).await) };
         let listening = stop.run_until_cancelled(listening).await;
         let mut services = JoinSet::new();

@@ -1,7 +1,8 @@
-//! What clients ask of any master: dispatch, admin, resolve. One loop takes the requests, and works on a few at a time.
+//! What clients ask of any master: dispatch, admin, resolve, list. One loop takes the requests, and works on a few at a time.
 
 mod admin;
 mod dispatch;
+mod peels;
 
 use crate::core::Core;
 use crate::limits::{REQUEST_QUEUE, REQUESTS_END_LIMIT, REQUESTS_IN_FLIGHT};
@@ -19,6 +20,7 @@ pub struct Services {
     dispatches: Subscription,
     admin: Subscription,
     resolves: Subscription,
+    lists: Subscription,
 }
 
 impl Services {
@@ -28,13 +30,14 @@ impl Services {
             dispatches: subscribe(&core, &Subject::Dispatch.to_string(), &shared).await,
             admin: subscribe(&core, ALL_ADMIN, &shared).await,
             resolves: subscribe(&core, &Subject::TargetResolve.to_string(), &shared).await,
+            lists: subscribe(&core, &Subject::PeelList.to_string(), &shared).await,
             core,
         }
     }
 
     /// Until `end`; then it stops listening, and lets what was begun end.
     pub async fn run(self, end: CancellationToken) {
-        let Services { core, mut dispatches, mut admin, mut resolves } = self;
+        let Services { core, mut dispatches, mut admin, mut resolves, mut lists } = self;
         let mut under_way: FuturesUnordered<BoxFuture<'static, ()>> = FuturesUnordered::new();
         loop {
             let room = under_way.len() < REQUESTS_IN_FLIGHT;
@@ -45,6 +48,7 @@ impl Services {
                 delivery = admin.next(), if room => (Kind::Admin, delivery),
                 delivery = dispatches.next(), if room => (Kind::Dispatch, delivery),
                 delivery = resolves.next(), if room => (Kind::Resolve, delivery),
+                delivery = lists.next(), if room => (Kind::List, delivery),
             };
             match delivery {
                 Some(delivery) => take(&core, kind, delivery, &under_way),
@@ -52,7 +56,7 @@ impl Services {
                 None => break,
             }
         }
-        drop((dispatches, admin, resolves));
+        drop((dispatches, admin, resolves, lists));
         let rest = async { while under_way.next().await.is_some() {} };
         let _out_of_time = tokio::time::timeout(REQUESTS_END_LIMIT, rest).await;
     }
@@ -63,6 +67,7 @@ enum Kind {
     Dispatch,
     Admin,
     Resolve,
+    List,
 }
 
 fn take(
@@ -77,12 +82,16 @@ fn take(
         Kind::Dispatch => Box::pin(dispatch::handle(core, message)),
         Kind::Admin => Box::pin(admin::handle(core, message)),
         Kind::Resolve => Box::pin(resolve(core, message)),
+        Kind::List => Box::pin(peels::list(core, message)),
     });
 }
 
 async fn resolve(core: Arc<Core>, message: Message) {
     let Some(opened) = core.link.open::<ResolveRequest>(&message.subject, &message.payload) else { return };
-    let resolved = index_is_ready(&core).and_then(|()| core.index.resolve(&opened.message.target_expr));
+    let resolved = match index_is_ready(&core) {
+        Ok(()) => core.index.resolve_aside(&opened.message.target_expr).await,
+        Err(refusal) => Err(refusal),
+    };
     let (peels, error) = match resolved {
         Ok(peels) => (peels, None),
         Err(refusal) => (Vec::new(), Some(refusal)),

@@ -49,11 +49,7 @@ async fn connected(events: &mut Events) {
 
 /// Everything that a fleet with this timing keeps on the bus.
 pub fn table(timing: &Timing) -> Vec<Store> {
-    table_with(Ttls {
-        master_heartbeat: timing.master_ttl,
-        peel_heartbeat: timing.peel_ttl,
-        lease: timing.lease_ttl,
-    })
+    table_with(Ttls { master_heartbeat: timing.master_ttl, lease: timing.lease_ttl })
 }
 
 /// What must be there.

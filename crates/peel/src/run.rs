@@ -2,12 +2,13 @@
 
 mod actor;
 mod away;
-mod beat;
 mod carry;
+mod facts;
 mod gauges;
 mod intake;
 mod limits;
 mod presence;
+mod seen;
 mod tasks;
 
 use self::actor::Actor;

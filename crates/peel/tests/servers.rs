@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use zester_bus::nats::{self, Options};
-use zester_bus::{Bus, storage};
+use zester_bus::{Bus, Listen, storage};
 use zester_health::Health;
 use zester_jobs::Timing;
 use zester_link::Link;
 use zester_peel::store::{Later, MemoryStore};
 use zester_peel::work::Tell;
 use zester_peel::{Outcome, Setup, Work, run};
-use zester_testkit::{Server, wait_until};
+use zester_testkit::Server;
 use zester_wire::*;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -46,12 +46,19 @@ async fn link(server: &Server, name: &str, keep_trying: bool) -> Link {
 }
 
 async fn heartbeat(master: &Link, connects: u64) {
-    let key = Key::Peel(peel_id());
-    wait_until("the heartbeat", PATIENCE, || async {
-        let found = master.get::<PeelHeartbeat>(&key).await.ok()??;
-        (found.value.connects >= connects && found.value.os == "Debian").then_some(())
-    })
-    .await;
+    let mut heard =
+        master.bus().subscribe(zester_wire::subject::ALL_HEARTBEATS, Listen::alone(64)).await.unwrap();
+    let heartbeat = async {
+        loop {
+            let Some(raw) = master.delivered(heard.next().await.unwrap()) else { continue };
+            let subject = master.subject_of(&raw).unwrap();
+            let found = master.open_addressed::<PeelHeartbeat>(&subject, &raw.payload).unwrap().message;
+            if found.connects >= connects && found.os == "Debian" {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, heartbeat).await.unwrap();
 }
 
 async fn ping(master: &Link) {

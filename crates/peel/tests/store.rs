@@ -131,3 +131,38 @@ async fn a_damaged_return_is_told_by_the_name_of_its_file() {
     assert!(error.0.contains(file.to_str().unwrap()), "{error}");
     assert!(store.load().await.unwrap().is_empty());
 }
+
+#[tokio::test]
+#[rule("J-16", "J-22")]
+async fn j16_returns_that_take_too_much_of_the_disk_are_truncated_oldest_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let large = |number: u8| {
+        let Dispatch { jid: _, epoch } = dispatch(number);
+        let jid = Jid::new(UnixMillis(1_700_000_000_000 + u64::from(number) * 1_000), [0; 16]);
+        Return { jid, dispatch_epoch: epoch, answer: json!({"log": "x".repeat(30_000)}), ..ret(number) }
+    };
+    let key = |number| Dispatch { jid: large(number).jid, epoch: 1 };
+    let store = FileStore::open_within(dir.path(), 100_000).unwrap();
+    for number in 1..=5 {
+        store.put_return(large(number)).await.unwrap();
+    }
+    let used = || {
+        let files = std::fs::read_dir(dir.path().join("outbox")).unwrap();
+        files.map(|file| file.unwrap().metadata().unwrap().len()).sum::<u64>()
+    };
+    assert!(used() <= 100_000, "{}", used());
+    for number in 1..=5 {
+        let kept = store.get_return(key(number)).await.unwrap().unwrap();
+        assert_eq!((kept.truncated, kept.success), (number <= 2, true), "{number}");
+        assert_eq!(kept.answer.to_string().contains("truncated"), number <= 2, "{number}");
+    }
+    // What is gone makes room again, and the next life knows what is there.
+    store.forget(vec![key(3)]).await.unwrap();
+    drop(store);
+    let store = FileStore::open_within(dir.path(), 100_000).unwrap();
+    store.put_return(large(6)).await.unwrap();
+    assert!(!store.get_return(key(4)).await.unwrap().unwrap().truncated);
+    store.put_return(large(7)).await.unwrap();
+    assert!(store.get_return(key(4)).await.unwrap().unwrap().truncated);
+    assert!(used() <= 100_000, "{}", used());
+}

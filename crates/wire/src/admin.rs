@@ -2,7 +2,7 @@
 
 use crate::codec::Message;
 use crate::envelope::Addressed;
-use crate::name::Jid;
+use crate::name::{Jid, PeelId};
 use crate::refusal::Refusal;
 use crate::subject::Subject;
 use serde::{Deserialize, Serialize};
@@ -38,6 +38,12 @@ pub enum AdminRequest {
         #[serde(default)]
         user: String,
     },
+    /// J-25: machines that are gone for good.
+    Forget {
+        peels: Vec<PeelId>,
+        #[serde(default)]
+        user: String,
+    },
     #[serde(other)]
     Unknown,
 }
@@ -61,6 +67,7 @@ impl AdminRequest {
             AdminRequest::Kill { .. } => Some("kill"),
             AdminRequest::Retry { .. } => Some("retry"),
             AdminRequest::Publish { .. } => Some("publish"),
+            AdminRequest::Forget { .. } => Some("forget"),
             AdminRequest::Unknown => None,
         }
     }

@@ -9,7 +9,7 @@ use crate::limits::EXPRESSION_CARRIED_MAX;
 use crate::name::{Jid, PeelId};
 use crate::refusal::Refusal;
 use crate::target_digest::TargetDigest;
-use crate::time::{millis, optional_millis};
+use crate::time::{UnixMillis, millis, optional_millis};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::time::Duration;
@@ -137,6 +137,21 @@ pub struct DispatchReply {
     pub targets: Vec<PeelId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Refusal>,
+    /// Those among the targets that were not there (J-25).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offline: Option<Offline>,
+}
+
+/// Targets that were offline when the job was dispatched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offline {
+    pub count: u64,
+    /// When the first of them was last seen; 0 if that is not known.
+    #[serde(default)]
+    pub since: UnixMillis,
+    /// Some of them, by name.
+    #[serde(default)]
+    pub some: Vec<PeelId>,
 }
 
 impl Message for DispatchReply {

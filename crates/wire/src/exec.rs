@@ -2,19 +2,20 @@
 
 use crate::codec::Message;
 use crate::job::is_false;
-use crate::name::Jid;
+use crate::name::{Jid, Token};
 use crate::target_digest::TargetProof;
 use crate::time::millis;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::time::Duration;
 
-/// Both kinds share one subject, so the word inside tells them apart. A kind that is not known yet is no error.
+/// All kinds share one subject, so the word inside tells them apart. A kind that is not known yet is no error.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
 pub enum PeelCommand {
     Exec(ExecRequest),
     Cancel(Cancel),
+    SharedId(SharedId),
     #[serde(other)]
     Unknown,
 }
@@ -57,6 +58,14 @@ pub struct ExecRequest {
     /// That this peel is on the list that the operator's request names a digest of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<TargetProof>,
+}
+
+/// Two peels have one id: both heard what is meant for one. The other is that of this boot.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SharedId {
+    #[serde(default = "crate::version")]
+    pub v: u32,
+    pub boot: Token,
 }
 
 /// Stop that, whether it runs, waits or has not come yet (J-11).

@@ -11,7 +11,8 @@ pub enum Bucket {
     JobReturns,
     JobTargets,
     MasterHeartbeat,
-    PeelHeartbeat,
+    /// When each peel was last there, for those who did not hear it.
+    PeelSeen,
     Facts,
     Leases,
 }
@@ -22,7 +23,7 @@ impl Bucket {
         Bucket::JobReturns,
         Bucket::JobTargets,
         Bucket::MasterHeartbeat,
-        Bucket::PeelHeartbeat,
+        Bucket::PeelSeen,
         Bucket::Facts,
         Bucket::Leases,
     ];
@@ -33,7 +34,7 @@ impl Bucket {
             Bucket::JobReturns => "job-returns",
             Bucket::JobTargets => "job-targets",
             Bucket::MasterHeartbeat => "master-heartbeat",
-            Bucket::PeelHeartbeat => "peel-heartbeat",
+            Bucket::PeelSeen => "peel-seen",
             Bucket::Facts => "facts",
             Bucket::Leases => "leases",
         }
@@ -62,7 +63,7 @@ impl Key {
             Key::Return(..) => Bucket::JobReturns,
             Key::TargetPage(..) => Bucket::JobTargets,
             Key::Master(_) => Bucket::MasterHeartbeat,
-            Key::Peel(_) => Bucket::PeelHeartbeat,
+            Key::Peel(_) => Bucket::PeelSeen,
             Key::Facts(_) => Bucket::Facts,
             Key::Lease(_) => Bucket::Leases,
         }
@@ -85,7 +86,7 @@ impl Key {
                 Key::TargetPage(Jid::parse(jid)?, Token::parse(list)?, page)
             }
             (Bucket::MasterHeartbeat, Some(_)) => Key::Master(MasterId::parse(text)?),
-            (Bucket::PeelHeartbeat, None) => Key::Peel(PeelId::parse(text)?),
+            (Bucket::PeelSeen, None) => Key::Peel(PeelId::parse(text)?),
             (Bucket::Facts, None) => Key::Facts(PeelId::parse(text)?),
             (Bucket::Leases, None) => Key::Lease(Token::parse(text)?),
             _ => return Err(BadSubject { why: "no key of that bucket has this shape" }),

@@ -1,5 +1,7 @@
 //! The bounds of what is read from the wire.
 
+use std::time::Duration;
+
 /// Largest message or record that is decoded: the most that a NATS server can sensibly be told to carry.
 pub const MESSAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Targets that a job record names itself. Those of a larger job stand on pages of their own (J-23).
@@ -22,3 +24,11 @@ pub const SUBJECT_BYTES_MAX: usize = 1024;
 pub const MESSAGE_ID_BYTES_MAX: usize = 128;
 /// How much of a decoder's own words an error repeats: they quote what a stranger sent.
 pub const ERROR_WORDS_BYTES_MAX: usize = 200;
+/// Jobs that one heartbeat names; a peel that works on more names them in turn.
+pub const HEARTBEAT_JOBS_MAX: usize = 32;
+/// How often a peel writes down that it is there. In between only its heartbeats say so, which cost no disk (J-26).
+pub const SEEN_EVERY: Duration = Duration::from_secs(300);
+/// Peels of one page of a listing. A page must fit the smallest payload that a server allows by default.
+pub const PEELS_PAGE_MAX: usize = 1_000;
+/// Peels that one request may forget.
+pub const FORGET_MAX: usize = 1_000;

@@ -29,6 +29,8 @@ pub const ALL_NOTICES: &str = "zester.notify.*";
 pub const ALL_ACKS: &str = "zester.job.*.ack.*";
 /// The returns of every job.
 pub const ALL_RETURNS: &str = "zester.job.*.return.*";
+/// The heartbeats of every peel.
+pub const ALL_HEARTBEATS: &str = "zester.heartbeat.*";
 /// The cancels of every job.
 pub const ALL_CANCELS: &str = "zester.job.*.cancel";
 
@@ -104,6 +106,11 @@ pub enum Subject {
         verb: Token,
     },
     TargetResolve,
+    /// Which peels there are, and how they are.
+    PeelList,
+    Heartbeat {
+        peel: PeelId,
+    },
     Notify {
         what: Token,
     },
@@ -177,6 +184,8 @@ impl fmt::Display for Subject {
             Subject::JobSchedule { jid, peel } => write!(out, "zester.job.{jid}.schedule.{peel}"),
             Subject::Admin { verb } => write!(out, "zester.admin.{verb}"),
             Subject::TargetResolve => out.write_str("zester.target.resolve"),
+            Subject::PeelList => out.write_str("zester.peel.list"),
+            Subject::Heartbeat { peel } => write!(out, "zester.heartbeat.{peel}"),
             Subject::Notify { what } => write!(out, "zester.notify.{what}"),
             Subject::ReactorTest => out.write_str("zester.reactor.test"),
             Subject::Event(event) => write!(out, "zester.event.{event}"),
@@ -212,6 +221,8 @@ impl Subject {
             }
             ["zester", "admin", verb] => Subject::Admin { verb: Token::parse(verb)? },
             ["zester", "target", "resolve"] => Subject::TargetResolve,
+            ["zester", "peel", "list"] => Subject::PeelList,
+            ["zester", "heartbeat", peel] => Subject::Heartbeat { peel: PeelId::parse(peel)? },
             ["zester", "notify", what] => Subject::Notify { what: Token::parse(what)? },
             ["zester", "reactor", "test"] => Subject::ReactorTest,
             ["zester", "event", rest @ ..] => Subject::Event(parse_event(rest)?),

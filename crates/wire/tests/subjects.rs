@@ -29,6 +29,8 @@ fn table() -> Vec<(Subject, String)> {
         (Subject::JobSchedule { jid: j.clone(), peel: p.clone() }, job("schedule.web-01")),
         (Subject::Admin { verb: token("kill") }, "zester.admin.kill".into()),
         (Subject::TargetResolve, "zester.target.resolve".into()),
+        (Subject::PeelList, "zester.peel.list".into()),
+        (Subject::Heartbeat { peel: peel() }, "zester.heartbeat.web-01".into()),
         (Subject::Notify { what: token("state-files") }, "zester.notify.state-files".into()),
         (Subject::ReactorTest, "zester.reactor.test".into()),
         (
@@ -112,7 +114,7 @@ fn every_key_is_built_and_parsed_by_one_table() {
         (Key::Active(jid()), "jobs", format!("active.{}", jid())),
         (Key::Return(jid(), peel()), "job-returns", format!("{}.web-01", jid())),
         (Key::Master(master()), "master-heartbeat", "m1.2hPwzBoot".into()),
-        (Key::Peel(peel()), "peel-heartbeat", "web-01".into()),
+        (Key::Peel(peel()), "peel-seen", "web-01".into()),
         (Key::Facts(peel()), "facts", "web-01".into()),
         (Key::Lease(token("publisher")), "leases", "publisher".into()),
     ] {

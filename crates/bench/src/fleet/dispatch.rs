@@ -9,7 +9,7 @@ use zester_bus::{Bus, Bytes, Delivery, Listen, Store, Subscription};
 use zester_client::Client;
 use zester_link::Link;
 use zester_wire::{
-    Cause, DispatchReply, ExecRequest, Jid, Key, PeelCommand, PeelHeartbeat, PeelId, Return, Subject, VERSION,
+    Cause, DispatchReply, ExecRequest, Jid, Key, PeelCommand, PeelHeartbeat, PeelId, Return, Subject,
 };
 
 const ROUNDS: usize = 250;
@@ -135,18 +135,10 @@ async fn end(client: &Client, peel: &PeelId, exec: &ExecRequest) -> Result<(), S
 }
 
 async fn beat(link: &Link, peel: &PeelId) -> Result<(), String> {
-    let heartbeat = PeelHeartbeat {
-        v: VERSION,
-        peel: peel.clone(),
-        ts: link.now(),
-        boot: link.new_token().map_err(|error| error.to_string())?,
-        connects: 1,
-        version: String::new(),
-        os: String::new(),
-        busy: 0,
-        outbox: 0,
-    };
-    link.put(&Key::Peel(peel.clone()), &heartbeat).await.map(drop).map_err(|error| error.to_string())
+    let boot = link.new_token().map_err(|error| error.to_string())?;
+    let heartbeat = PeelHeartbeat::new(peel.clone(), boot, 1, link.now());
+    let subject = Subject::Heartbeat { peel: peel.clone() };
+    link.publish(&subject, &heartbeat).await.map_err(|error| error.to_string())
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {

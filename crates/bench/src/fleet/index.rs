@@ -54,7 +54,7 @@ fn filled() -> Result<Index, String> {
         let peel = PeelId::parse(&name).map_err(|error| error.to_string())?;
         let Value::Object(facts) = facts(&name, kind, number) else { continue };
         let record = FactsRecord { v: VERSION, peel, ts: UnixMillis(1), hash: name, facts };
-        index.put_facts(record, 1);
+        index.put_facts(record);
     }
     Ok(index)
 }

@@ -16,6 +16,7 @@ pub struct Timing {
     pub unreachable_grace: Option<Span>,
     pub peel_heartbeat: Option<Span>,
     pub peel_ttl: Option<Span>,
+    pub forget_peels: Option<Span>,
     pub lease_ttl: Option<Span>,
     pub kill_grace: Option<Span>,
 }
@@ -23,7 +24,7 @@ pub struct Timing {
 impl Timing {
     pub fn lay(&mut self, over: Timing) {
         lay!(self, over; master_heartbeat, master_ttl, orphan_scan, orphan_misses, ack_window);
-        lay!(self, over; unreachable_grace, peel_heartbeat, peel_ttl, lease_ttl, kill_grace);
+        lay!(self, over; unreachable_grace, peel_heartbeat, peel_ttl, forget_peels, lease_ttl, kill_grace);
     }
 
     /// What beats, scans or expires every nothing would never rest, or never expire.
@@ -53,6 +54,7 @@ impl Timing {
             (&mut timing.unreachable_grace, &self.unreachable_grace),
             (&mut timing.peel_heartbeat, &self.peel_heartbeat),
             (&mut timing.peel_ttl, &self.peel_ttl),
+            (&mut timing.forget_peels, &self.forget_peels),
             (&mut timing.lease_ttl, &self.lease_ttl),
             (&mut timing.kill_grace, &self.kill_grace),
         ];

@@ -29,7 +29,13 @@ async fn j3_a_dispatch_is_asked_again_with_the_same_jid_until_a_master_grants_it
                 let refusal = Refusal::new(RefusalKind::ClaimPending, "claim pending");
                 match turn {
                     1 => None,
-                    2 => Some(DispatchReply { v: 1, jid: None, targets: Vec::new(), error: Some(refusal) }),
+                    2 => Some(DispatchReply {
+                        v: 1,
+                        jid: None,
+                        targets: Vec::new(),
+                        error: Some(refusal),
+                        offline: None,
+                    }),
                     _ => Some(granted(&question.jid, &["web-1"])),
                 }
             }
@@ -46,7 +52,7 @@ async fn a_final_refusal_is_told_at_once() {
     world
         .serve("zester.dispatch", |_, _: DispatchRequest| async {
             let refusal = Refusal::new(RefusalKind::NoTargets, "no peel matches `nothing`");
-            Some(DispatchReply { v: 1, jid: None, targets: Vec::new(), error: Some(refusal) })
+            Some(DispatchReply { v: 1, jid: None, targets: Vec::new(), error: Some(refusal), offline: None })
         })
         .await;
     let began = Instant::now();
@@ -101,7 +107,7 @@ async fn j28_what_every_master_refused_or_nobody_heard_did_not_run() {
     world
         .serve("zester.dispatch", |_, _: DispatchRequest| async {
             let refusal = Refusal::new(RefusalKind::CannotWrite, "jobs is 97 % full");
-            Some(DispatchReply { v: 1, jid: None, targets: Vec::new(), error: Some(refusal) })
+            Some(DispatchReply { v: 1, jid: None, targets: Vec::new(), error: Some(refusal), offline: None })
         })
         .await;
     let began = Instant::now();
@@ -131,6 +137,7 @@ async fn j28_a_refusal_after_silence_leaves_it_in_doubt() {
                     jid: None,
                     targets: Vec::new(),
                     error: Some(refusal),
+                    offline: None,
                 })
             }
         })

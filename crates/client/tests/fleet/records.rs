@@ -56,14 +56,17 @@ async fn a_job_is_found_by_a_prefix_that_only_it_has() {
 async fn j17_the_missing_of_a_running_job_are_told_apart() {
     let world = world().await;
     let (link, jid) = (&world.other, world.other.new_jid());
-    let record = job(link, &jid, &["acked", "gone", "here", "done"], JobStatus::Running);
+    let record = job(link, &jid, &["acked", "died", "gone", "here", "done"], JobStatus::Running);
     put_job(link, &record).await;
     put_heartbeat(link, "here").await;
+    put_heartbeat(link, "acked").await;
     send_ack(link, &ack(&jid, "acked", 0)).await;
+    send_ack(link, &ack(&jid, "died", 0)).await;
     send_return(link, &ret(&jid, "done")).await;
     let missing = world.client.missing(&record, &BTreeMap::new()).await.unwrap();
     let expected = [
         (peel("acked"), Missing::Running),
+        (peel("died"), Missing::Unreachable),
         (peel("gone"), Missing::Unreachable),
         (peel("here"), Missing::NeverAcked),
     ];
@@ -136,4 +139,33 @@ async fn peels_are_those_with_facts_or_a_heartbeat() {
     assert_eq!(told, [("web-1", false, "Alpine"), ("web-2", true, "Debian"), ("web-3", true, "Debian")]);
     assert!(matches!(world.client.peel(&peel("web-4")).await, Err(Error::NoSuchPeel(_))));
     assert!(world.client.peel(&peel("web-3")).await.unwrap().online);
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-25")]
+async fn j25_who_is_online_and_when_it_was_last_seen_is_what_a_master_says() {
+    let mut world = world().await;
+    put_facts(&world.other, "web-1", json!({"os": "Alpine"})).await;
+    put_heartbeat(&world.other, "web-1").await;
+    let status = |name: &str, online, seconds: u64| PeelStatus {
+        peel: peel(name),
+        online,
+        last_seen: UnixMillis(seconds * 1_000),
+        version: String::new(),
+        os: String::new(),
+        busy: 0,
+        outbox: 0,
+    };
+    let pages = [vec![status("web-1", false, 7)], vec![status("web-2", true, 9)]];
+    world
+        .serve("zester.peel.list", move |_, asked: PeelsRequest| {
+            let more = asked.after.is_none();
+            let peels = pages[usize::from(!more)].clone();
+            async move { Some(PeelsReply { v: 1, peels, more, error: None }) }
+        })
+        .await;
+    let peels = world.client.peels().await.unwrap();
+    let told: Vec<(&str, bool, u64)> =
+        peels.iter().map(|peel| (peel.id.as_str(), peel.online, peel.last_seen.0)).collect();
+    assert_eq!(told, [("web-1", false, 7_000), ("web-2", true, 9_000)]);
 }

@@ -133,7 +133,7 @@ pub fn ack(jid: &Jid, name: &str, ahead: u32) -> Ack {
 
 pub fn granted(jid: &Jid, targets: &[&str]) -> DispatchReply {
     let targets = targets.iter().map(|name| peel(name)).collect();
-    DispatchReply { v: 1, jid: Some(jid.clone()), targets, error: None }
+    DispatchReply { v: 1, jid: Some(jid.clone()), targets, error: None, offline: None }
 }
 
 pub async fn put_facts(link: &Link, name: &str, facts: Value) {
@@ -143,17 +143,9 @@ pub async fn put_facts(link: &Link, name: &str, facts: Value) {
 }
 
 pub async fn put_heartbeat(link: &Link, name: &str) {
-    let heartbeat = PeelHeartbeat {
-        v: 1,
-        peel: peel(name),
-        ts: link.now(),
-        boot: Token::parse("boot").unwrap(),
-        connects: 1,
-        version: "0.1.0".into(),
-        os: "Debian".into(),
-        busy: 0,
-        outbox: 0,
-    };
+    let boot = Token::parse("boot").unwrap();
+    let (version, os) = ("0.1.0".into(), "Debian".into());
+    let heartbeat = PeelHeartbeat { version, os, ..PeelHeartbeat::new(peel(name), boot, 1, link.now()) };
     link.put(&Key::Peel(peel(name)), &heartbeat).await.unwrap();
 }
 

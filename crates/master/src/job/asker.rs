@@ -47,7 +47,9 @@ impl Asker {
         let jid = Some(jid.clone());
         match self.form {
             Form::Dispatch => {
-                let reply = DispatchReply { v: VERSION, jid, targets: answered(targets), error: None };
+                let offline = core.index.offline(targets);
+                let reply =
+                    DispatchReply { v: VERSION, jid, targets: answered(targets), error: None, offline };
                 core.answer(self.reply.as_deref(), &reply).await;
             }
             Form::Admin(message) => {
@@ -61,7 +63,8 @@ impl Asker {
         let error = Some(refusal);
         match self.form {
             Form::Dispatch => {
-                let reply = DispatchReply { v: VERSION, jid: None, targets: Vec::new(), error };
+                let reply =
+                    DispatchReply { v: VERSION, jid: None, targets: Vec::new(), error, offline: None };
                 core.answer(self.reply.as_deref(), &reply).await;
             }
             Form::Admin(_) => {

@@ -1,4 +1,4 @@
-//! `zester.admin.<verb>`: cancel a job (J-11), repeat a part of one (J-18).
+//! `zester.admin.<verb>`: cancel a job (J-11), repeat a part of one (J-18), forget peels (J-25).
 
 use super::dispatch;
 use crate::core::Core;
@@ -20,7 +20,7 @@ use zester_wire::{
 };
 
 /// Verbs that are granted, for those who ask for another.
-const KNOWN: &str = "known are kill and retry";
+const KNOWN: &str = "known are kill, retry and forget";
 
 pub async fn handle(core: Arc<Core>, message: Message) {
     let received = core.link.now();
@@ -55,6 +55,13 @@ pub async fn handle(core: Arc<Core>, message: Message) {
                 Err(refusal) => refuse(&core, reply.as_deref(), refusal).await,
             }
         }
+        AdminRequest::Forget { peels, user } => {
+            let (message, error) = match super::peels::forget_all(&core, &peels, &user).await {
+                Ok(sentence) => (sentence, None),
+                Err(refusal) => (String::new(), Some(refusal)),
+            };
+            core.answer(reply.as_deref(), &AdminReply { v: VERSION, message, jid: None, error }).await;
+        }
         AdminRequest::Publish { .. } | AdminRequest::Unknown => {
             refuse(&core, reply.as_deref(), not_built(&subject)).await;
         }
@@ -74,7 +81,7 @@ fn not_built(subject: &Subject) -> Refusal {
     Refusal::new(RefusalKind::Invalid, format!("this master cannot {verb} yet; {KNOWN}"))
 }
 
-fn unavailable(error: &Error) -> Refusal {
+pub(super) fn unavailable(error: &Error) -> Refusal {
     Refusal::new(RefusalKind::Unavailable, format!("the bus failed: {error}; ask again"))
 }
 

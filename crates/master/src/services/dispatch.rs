@@ -24,7 +24,7 @@ pub async fn begin(core: &Arc<Core>, asker: Asker, envelope: Vec<u8>) {
     if let Some(handle) = core.roster.get(&asker.request.jid) {
         return hand_over(core, &handle, asker).await;
     }
-    let targets = match targets(core, &asker.request) {
+    let targets = match targets(core, &asker.request).await {
         Ok(targets) => targets,
         Err(refusal) => return asker.refuse(core, refusal).await,
     };
@@ -66,10 +66,10 @@ async fn ask_again(core: &Core, asker: Asker, why: &str) {
 }
 
 /// Whom a request means. Peels that are named one by one need not be known: they may come, and else are unreachable.
-fn targets(core: &Core, request: &DispatchRequest) -> Result<Vec<PeelId>, Refusal> {
+async fn targets(core: &Core, request: &DispatchRequest) -> Result<Vec<PeelId>, Refusal> {
     let targets = if request.targets.is_empty() {
         index_is_ready(core)?;
-        core.index.resolve(&request.target_expr)?
+        core.index.resolve_aside(&request.target_expr).await?
     } else {
         let distinct: BTreeSet<&PeelId> = request.targets.iter().collect();
         if distinct.len() < request.targets.len() {

@@ -237,19 +237,19 @@ impl Peel {
         let _lost = self.write_beat().await;
     }
 
-    async fn write_beat(&mut self) -> Result<u64, zester_link::Error> {
-        let heartbeat = PeelHeartbeat {
-            v: 1,
-            peel: self.id.clone(),
-            ts: self.link.now(),
-            boot: self.boot.clone(),
-            connects: self.connects,
-            version: String::new(),
-            os: String::new(),
-            busy: 0,
-            outbox: 0,
-        };
-        self.link.put(&Key::Peel(self.id.clone()), &heartbeat).await
+    async fn write_beat(&mut self) -> Result<(), zester_link::Error> {
+        let heartbeat =
+            PeelHeartbeat::new(self.id.clone(), self.boot.clone(), self.connects, self.link.now());
+        self.link.publish(&Subject::Heartbeat { peel: self.id.clone() }, &heartbeat).await
+    }
+
+    /// A heartbeat that names a job.
+    pub async fn beat_with(&mut self, request: &ExecRequest) {
+        let job = JobAtPeel { jid: request.jid.clone(), dispatch_epoch: request.dispatch_epoch };
+        let heartbeat =
+            PeelHeartbeat::new(self.id.clone(), self.boot.clone(), self.connects, self.link.now());
+        let heartbeat = PeelHeartbeat { jobs: vec![job], ..heartbeat };
+        self.link.publish(&Subject::Heartbeat { peel: self.id.clone() }, &heartbeat).await.unwrap();
     }
 
     /// Announces that it connected once more.

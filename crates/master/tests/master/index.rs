@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tokio::time::{Instant, advance};
+use tokio::time::advance;
 use zester_master::{Index, NoSettings, SettingsOf};
 use zester_model::target::{Subject, Target};
 use zester_rule::rule;
@@ -24,17 +24,7 @@ fn facts(name: &str, facts: Value) -> FactsRecord {
 }
 
 fn beat(name: &str, connects: u64) -> PeelHeartbeat {
-    PeelHeartbeat {
-        v: 1,
-        peel: peel(name),
-        ts: UnixMillis(1),
-        boot: Token::parse("boot").unwrap(),
-        connects,
-        version: String::new(),
-        os: String::new(),
-        busy: 0,
-        outbox: 0,
-    }
+    PeelHeartbeat::new(peel(name), Token::parse("boot").unwrap(), connects, UnixMillis(1))
 }
 
 fn index() -> Index {
@@ -66,33 +56,37 @@ proptest! {
         let index = Index::new(TTL, Arc::new(Roles::default()));
         let mut by_hand = Vec::new();
         let target = Target::parse(expression).unwrap();
-        for (revision, (name, (mem, os))) in fleet.iter().enumerate() {
+        for (name, (mem, os)) in &fleet {
             let data = json!({"mem": mem, "os": os});
             let settings = Roles::default().settings(&peel(name), &data);
             if target.matches(&Subject { id: name, facts: &data, settings: &settings }) {
                 by_hand.push(peel(name));
             }
-            index.put_facts(facts(name, data), revision as u64 + 1);
+            index.put_facts(facts(name, data));
         }
         by_hand.sort();
         prop_assert_eq!(index.resolve(expression).unwrap(), by_hand);
     }
 }
 
+fn at(seconds: u64) -> UnixMillis {
+    UnixMillis(1_800_000_000_000 + seconds * 1_000)
+}
+
 #[tokio::test(start_paused = true)]
 #[rule("J-8")]
 async fn j8_a_peel_is_online_as_long_as_its_heartbeat_lasts() {
     let index = index();
-    index.put_heartbeat(beat("web-1", 1), 1);
+    index.put_heartbeat(beat("web-1", 1), at(0));
     assert!(index.is_online(&peel("web-1")));
     assert_eq!(index.absent(&[peel("web-1"), peel("db-1")]), BTreeSet::from([peel("db-1")]));
+    assert!(index.presence().expire().0.is_empty());
     advance(TTL + Duration::from_millis(1)).await;
     assert!(!index.is_online(&peel("web-1")));
-    assert_eq!((index.len(), index.online_count()), (1, 0));
-    // A watch that begins anew tells the same once more, which is no sign of life.
-    index.put_heartbeat(beat("web-1", 1), 1);
-    assert!(!index.is_online(&peel("web-1")));
-    index.put_heartbeat(beat("web-1", 1), 2);
+    // Told once, and when it comes back it came.
+    assert_eq!(index.presence().expire().0, [peel("web-1")]);
+    assert!(index.presence().expire().0.is_empty());
+    assert!(index.put_heartbeat(beat("web-1", 1), at(31)).came);
     assert!(index.is_online(&peel("web-1")));
 }
 
@@ -100,33 +94,144 @@ async fn j8_a_peel_is_online_as_long_as_its_heartbeat_lasts() {
 #[rule("J-6")]
 async fn j6_only_a_new_connection_is_an_announcement() {
     let index = index();
-    assert!(index.put_heartbeat(beat("web-1", 1), 1));
-    assert!(!index.put_heartbeat(beat("web-1", 1), 2));
-    assert!(index.put_heartbeat(beat("web-1", 2), 3));
-    assert!(!index.put_heartbeat(beat("web-1", 2), 3));
+    assert!(index.put_heartbeat(beat("web-1", 1), at(0)).came);
+    assert!(!index.put_heartbeat(beat("web-1", 1), at(10)).came);
+    assert!(index.put_heartbeat(beat("web-1", 2), at(12)).came);
+    assert!(!index.put_heartbeat(beat("web-1", 2), at(20)).came);
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-25")]
+async fn j25_a_peel_that_stopped_before_its_facts_is_no_target_any_more() {
+    let index = index();
+    index.put_heartbeat(beat("web-1", 1), at(0));
+    assert_eq!(index.resolve("*").unwrap(), [peel("web-1")]);
+    let stopped = PeelHeartbeat { stopped: true, ..beat("web-1", 1) };
+    assert!(index.put_heartbeat(stopped.clone(), at(1)).went);
+    assert_eq!((index.resolve("*").unwrap().len(), index.len()), (0, 0));
+    assert!(!index.put_heartbeat(stopped.clone(), at(2)).went);
+    // The same for one that just vanished, as soon as that is known.
+    index.put_heartbeat(beat("web-2", 1), at(3));
+    advance(TTL).await;
+    assert!(index.resolve("*").unwrap().is_empty());
+    // Last words of an earlier boot that come late end nothing.
+    let boot = Token::parse("boot2").unwrap();
+    index.put_heartbeat(PeelHeartbeat { boot, ..beat("web-1", 1) }, at(40));
+    assert!(!index.put_heartbeat(stopped, at(41)).went);
+    assert!(index.is_online(&peel("web-1")));
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-25")]
+async fn j25_offline_targets_are_counted_with_the_time_of_the_first() {
+    let index = index();
+    for (name, seen) in [("web-1", 100), ("web-2", 50), ("web-3", 900)] {
+        index.put_facts(facts(name, json!({})));
+        index.presence().load(beat(name, 1), at(seen), at(10_000));
+    }
+    index.put_heartbeat(beat("web-3", 1), at(10_000));
+    let offline = index.offline(&["web-1", "web-2", "web-3"].map(peel)).unwrap();
+    assert_eq!((offline.count, offline.since), (2, at(50)));
+    assert_eq!(offline.some, ["web-1", "web-2"].map(peel));
+    assert_eq!(index.offline(&[peel("web-3")]), None);
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-8")]
+async fn j8_a_master_that_has_just_begun_takes_the_record_for_a_heartbeat_to_come() {
+    let index = index();
+    index.presence().load(beat("web-1", 1), at(9_900), at(10_000));
+    index.presence().load(beat("web-2", 1), at(100), at(10_000));
+    index.presence().load(PeelHeartbeat { stopped: true, ..beat("web-3", 1) }, at(9_990), at(10_000));
+    let all = ["web-1", "web-2", "web-3"].map(peel);
+    assert_eq!(index.absent(&all), BTreeSet::from([peel("web-2"), peel("web-3")]));
+    // Nobody was heard: nobody is said to be online.
+    assert_eq!(index.online_count(), 0);
+    advance(TTL).await;
+    assert_eq!(index.presence().expire().0, [peel("web-1")]);
+    assert_eq!(index.absent(&all).len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-8")]
+async fn j8_silence_while_the_master_was_away_says_nothing_of_the_peels() {
+    let index = index();
+    index.put_heartbeat(beat("web-1", 1), at(0));
+    advance(TTL - Duration::from_secs(1)).await;
+    index.presence().begin_anew();
+    advance(TTL - Duration::from_secs(1)).await;
+    assert!(index.is_online(&peel("web-1")) && index.presence().expire().0.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_peels_of_one_id_take_turns_and_one_that_restarts_does_not() {
+    let index = index();
+    let boot = |name: &str| PeelHeartbeat { boot: Token::parse(name).unwrap(), ..beat("web-1", 1) };
+    for (name, shared) in [("a", None), ("b", None), ("b", None), ("a", Some("b")), ("b", Some("a"))] {
+        let heard = index.put_heartbeat(boot(name), at(0));
+        assert_eq!(heard.shared_with.as_ref().map(Token::as_str), shared, "{name}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
 #[rule("D-7")]
 async fn d7_peels_that_were_removed_are_forgotten() {
     let index = index();
-    for (revision, name) in ["web-1", "web-2", "web-3"].into_iter().enumerate() {
-        index.put_facts(facts(name, json!({"os": "x"})), revision as u64 + 1);
+    for name in ["web-1", "web-2", "web-3"] {
+        index.put_facts(facts(name, json!({"os": "x"})));
     }
-    index.put_heartbeat(beat("web-2", 1), 9);
-    index.keep_only(&BTreeSet::from([peel("web-1")]), Instant::now());
+    index.put_heartbeat(beat("web-2", 1), at(0));
+    index.keep_only(&BTreeSet::from([peel("web-1")]));
     // One is listed, one lives, one is gone.
     assert_eq!(index.resolve("*").unwrap(), [peel("web-1"), peel("web-2")]);
     assert_eq!(index.resolve("G@os:x").unwrap(), [peel("web-1")]);
+    index.forget(&peel("web-1"));
+    assert_eq!(index.resolve("*").unwrap(), [peel("web-2")]);
 }
 
 #[tokio::test(start_paused = true)]
-#[rule("D-7")]
-async fn d7_older_facts_do_not_replace_newer() {
-    let index = index();
-    index.put_facts(facts("web-1", json!({"os": "new"})), 7);
-    index.put_facts(facts("web-1", json!({"os": "old"})), 3);
-    assert_eq!(index.resolve("G@os:new").unwrap().len(), 1);
+#[rule("J-26")]
+async fn j26_a_list_of_peels_comes_in_pages() {
+    let index = Arc::new(index());
+    let names: Vec<PeelId> = (0..25).map(|number| peel(&format!("web-{number:02}"))).collect();
+    for name in &names {
+        index.put_heartbeat(beat(name.as_str(), 1), at(7));
+    }
+    let (mut listed, mut after) = (Vec::new(), None);
+    loop {
+        let (page, more) = index.page("*", after.as_ref(), 10).await.unwrap();
+        assert!(page.len() <= 10 && page.iter().all(|status| status.online && status.last_seen == at(7)));
+        after = page.last().map(|status| status.peel.clone());
+        listed.extend(page.into_iter().map(|status| status.peel));
+        if !more {
+            break;
+        }
+    }
+    assert_eq!(listed, names);
+}
+
+/// Settings that are rendered when somebody allows it.
+struct Slow(std::sync::Mutex<std::sync::mpsc::Receiver<()>>);
+
+impl SettingsOf for Slow {
+    fn settings(&self, _: &PeelId, _: &Value) -> Value {
+        self.0.lock().unwrap().recv().unwrap();
+        json!({"role": "web"})
+    }
+}
+
+/// On one thread: rendering in the task that asks would never end.
+#[tokio::test]
+#[rule("D-8")]
+async fn d8_rendering_settings_holds_up_no_task() {
+    let (allow, allowed) = std::sync::mpsc::channel();
+    let index = Arc::new(Index::new(TTL, Arc::new(Slow(std::sync::Mutex::new(allowed)))));
+    index.put_facts(facts("web-1", json!({})));
+    let (resolved, ()) = tokio::join!(index.resolve_aside("I@role:web"), async {
+        tokio::task::yield_now().await;
+        allow.send(()).unwrap();
+    });
+    assert_eq!(resolved.unwrap(), [peel("web-1")]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -134,15 +239,15 @@ async fn d7_older_facts_do_not_replace_newer() {
 async fn d8_settings_are_rendered_only_where_they_are_asked_for_and_not_too_often() {
     let roles = Arc::new(Roles::default());
     let index = Index::new(TTL, roles.clone());
-    index.put_facts(facts("web-1", json!({})), 1);
-    index.put_facts(facts("db-1", json!({})), 2);
+    index.put_facts(facts("web-1", json!({})));
+    index.put_facts(facts("db-1", json!({})));
     let asked = || roles.0.load(Ordering::Relaxed);
     index.resolve("G@os:x or web*").unwrap();
     assert_eq!(asked(), 0);
     assert_eq!(index.resolve("I@role:db").unwrap(), [peel("db-1")]);
     index.resolve("I@role:db").unwrap();
     assert_eq!(asked(), 2);
-    index.put_facts(facts("web-1", json!({"a": 1})), 3);
+    index.put_facts(facts("web-1", json!({"a": 1})));
     index.resolve("I@role:db").unwrap();
     assert_eq!(asked(), 3);
     advance(zester_master::limits::SETTINGS_FRESH).await;
@@ -154,8 +259,8 @@ async fn d8_settings_are_rendered_only_where_they_are_asked_for_and_not_too_ofte
 #[rule("D-8")]
 fn d8_a_snapshot_is_not_changed_by_what_comes_later() {
     let index = index();
-    index.put_facts(facts("web-1", json!({})), 1);
+    index.put_facts(facts("web-1", json!({})));
     let before = index.snapshot();
-    index.put_facts(facts("web-2", json!({})), 2);
+    index.put_facts(facts("web-2", json!({})));
     assert_eq!((before.len(), index.len()), (1, 2));
 }

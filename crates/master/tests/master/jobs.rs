@@ -1,6 +1,6 @@
 //! Jobs from the request to the end, with one master.
 
-use crate::fleet::{Fleet, Losing, eventually, peel};
+use crate::fleet::{Fleet, Losing, Peel as FakePeel, eventually, peel};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -33,6 +33,60 @@ async fn j5_all_returned_and_ok_is_complete() {
     assert_eq!(master.metric("zester_returns_stored_total"), 2);
 }
 
+/// The end of a job under which a peel lives on.
+async fn over_while_it_beats(fleet: &Fleet, peel: &mut FakePeel, jid: &Jid) -> Job {
+    let beating = async {
+        loop {
+            peel.beat().await;
+            tokio::time::sleep(Duration::from_secs(10)).await;
+        }
+    };
+    tokio::select! {
+        job = fleet.over(jid) => job,
+        () = beating => unreachable!(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-8", "J-17")]
+async fn j17_a_peel_that_dies_under_a_job_is_unreachable_before_the_deadline() {
+    let fleet = Fleet::new().await;
+    let _master = fleet.master("m1").await;
+    let mut web = fleet.peel("web-1").await;
+    fleet.known("*", 1).await;
+    let jid = fleet.dispatch("*").await;
+    let request = web.exec().await;
+    web.ack(&request).await;
+    let began = tokio::time::Instant::now();
+    // It is never heard again.
+    let job = fleet.over(&jid).await;
+    assert_eq!(job.missing.get(&peel("web-1")), Some(&Missing::Unreachable));
+    let took = began.elapsed();
+    assert!(took > Duration::from_secs(30) && took < Duration::from_secs(50), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-11")]
+async fn j11_a_peel_that_names_a_job_that_is_over_gets_its_cancel() {
+    let fleet = Fleet::new().await;
+    let _master = fleet.master("m1").await;
+    let _other = fleet.master("m2").await;
+    let mut web = fleet.peel("web-1").await;
+    fleet.known("*", 1).await;
+    let jid = fleet.dispatch("*").await;
+    let request = web.exec().await;
+    web.ack(&request).await;
+    // While it runs, naming it is answered by nobody.
+    web.beat_with(&request).await;
+    assert!(web.hears_nothing(Duration::from_secs(5)).await);
+    fleet.kill(&jid).await;
+    fleet.over(&jid).await;
+    while !web.hears_nothing(Duration::from_secs(3)).await {}
+    web.beat_with(&request).await;
+    let PeelCommand::Cancel(cancel) = web.command().await else { panic!("not a cancel") };
+    assert_eq!((cancel.jid, cancel.dispatch_epoch), (jid, request.dispatch_epoch));
+}
+
 #[tokio::test(start_paused = true)]
 #[rule("J-5")]
 async fn j5_some_failed_is_failed_and_some_missing_is_partial() {
@@ -51,14 +105,14 @@ async fn j5_some_failed_is_failed_and_some_missing_is_partial() {
     web.serve(true).await;
     let request = db.exec().await;
     db.ack(&request).await;
-    let job = fleet.over(&jid).await;
+    let job = over_while_it_beats(&fleet, &mut db, &jid).await;
     assert_eq!((job.status, job.return_count), (JobStatus::Partial, 1));
     assert_eq!(job.missing.get(&peel("db-1")), Some(&Missing::Running));
 
     let jid = fleet.dispatch("db-1").await;
     let request = db.exec().await;
     assert!(request.budget <= Duration::from_secs(60));
-    let job = fleet.over(&jid).await;
+    let job = over_while_it_beats(&fleet, &mut db, &jid).await;
     assert_eq!(job.status, JobStatus::Timeout);
 }
 

@@ -139,7 +139,7 @@ async fn verbs_that_are_not_built_are_refused_by_name() {
     let reply = fleet.admin(&AdminRequest::Publish { allow_empty: false, user: String::new() }).await;
     let refusal = reply.error.unwrap();
     assert_eq!(refusal.kind, RefusalKind::Invalid);
-    assert_eq!(refusal.message, "this master cannot publish yet; known are kill and retry");
+    assert_eq!(refusal.message, "this master cannot publish yet; known are kill, retry and forget");
 }
 
 #[tokio::test(start_paused = true)]
@@ -188,9 +188,8 @@ async fn garbage_on_every_subject_is_counted_and_changes_nothing() {
     for subject in &subjects {
         fleet.link.bus().publish(subject, "garbage".into()).await.unwrap();
     }
-    for key in ["facts", "peel-heartbeat"] {
-        fleet.link.bus().put(key, "web-1", "garbage".into()).await.unwrap();
-    }
+    fleet.link.bus().publish("zester.heartbeat.web-1", "garbage".into()).await.unwrap();
+    fleet.link.bus().put("facts", "web-1", "garbage".into()).await.unwrap();
     eventually("all are counted", async || (master.link.dropped().total() == before + 9).then_some(())).await;
     // A return in the name of another.
     let exec = web.exec().await;

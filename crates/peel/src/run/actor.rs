@@ -1,6 +1,7 @@
 //! The loop: one thing happens, the machine is told, what it wants is carried out.
 
 use super::gauges::Gauges;
+use super::intake::Request;
 use super::limits::{COMMANDS_WAITING_MAX, STOP_ROOM, TASKS_MAX};
 use super::presence::{House, Presence};
 use super::tasks::{self, Done, Write};
@@ -42,6 +43,8 @@ pub(super) struct Actor {
     pub(super) house: JoinSet<House>,
     pub(super) presence: Presence,
     pub(super) commands: Option<Subscription>,
+    /// Requests that wait until there is room for another task.
+    pub(super) requests: VecDeque<Request>,
     pub(super) running: BTreeMap<Dispatch, Running>,
     /// Dispatches of which something is being written, and what waits behind it: in order for each, side by side for all.
     pub(super) writing: BTreeMap<Dispatch, VecDeque<Write>>,
@@ -88,6 +91,7 @@ impl Actor {
             house: JoinSet::new(),
             presence: Presence::default(),
             commands: None,
+            requests: VecDeque::new(),
             running: BTreeMap::new(),
             writing: BTreeMap::new(),
             to_send: VecDeque::new(),
@@ -114,7 +118,9 @@ impl Actor {
         self.subscribe();
         let mut latest_end = None;
         loop {
+            self.take_requests();
             if self.stopping && self.tasks.is_empty() {
+                self.say_goodbye().await;
                 return Ok(());
             }
             match self.wait(&mut events, &stop, latest_end).await {
@@ -142,7 +148,6 @@ impl Actor {
         latest_end: Option<Instant>,
     ) -> Woke {
         let wake = self.next_wake();
-        let has_room = self.tasks.len() < TASKS_MAX;
         tokio::select! {
             biased;
             () = stop.cancelled(), if !self.stopping => Woke::Stop,
@@ -150,9 +155,13 @@ impl Actor {
             Some(joined) = self.tasks.join_next_with_id() => Woke::Task(joined),
             Some(joined) = self.house.join_next() => Woke::House(joined),
             event = events.next(), if !self.stopping => Woke::Bus(event),
-            delivery = next_of(&mut self.commands), if has_room => Woke::Command(delivery),
+            delivery = next_of(&mut self.commands) => Woke::Command(delivery),
             () = until(wake) => Woke::Time,
         }
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.tasks.len() < TASKS_MAX
     }
 
     pub(super) fn moment(&self) -> Moment {
@@ -207,6 +216,7 @@ impl Actor {
     fn begin_stop(&mut self) {
         self.stopping = true;
         self.commands = None;
+        self.requests.clear();
         self.house.abort_all();
         self.running.values().for_each(|running| running.cancel.cancel());
     }

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-/// Messages that may wait to be read. More are dropped and counted; the master asks again.
+/// Messages that may wait to be read. More are dropped and counted. A master that misses an ack asks again; a cancel that
+/// was dropped comes again as the answer to the next heartbeat, which is sent at once.
 pub const COMMANDS_WAITING_MAX: usize = 256;
-/// Tasks under way; with so many, nothing more is read until some have ended.
+/// Requests that were read and wait for a task; more are dropped, and the master asks again.
+pub const REQUESTS_WAITING_MAX: usize = 256;
+/// Tasks under way; with so many, requests wait until some have ended. Cancels do not.
 pub const TASKS_MAX: usize = 1_024;
 /// Returns that are on their way to a master at once: each is held in memory meanwhile.
 pub const SENDS_MAX: usize = 16;
@@ -22,3 +25,5 @@ pub const ANSWER_NESTING_MAX: usize = 64;
 pub const FACTS_EVERY: Duration = Duration::from_secs(300);
 /// How much longer than the processes of an execution a stopping peel may take, to store and send what it has.
 pub const STOP_ROOM: Duration = Duration::from_secs(10);
+/// How long a stopping peel may take to say so.
+pub const GOODBYE_LIMIT: Duration = Duration::from_secs(2);

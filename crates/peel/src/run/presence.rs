@@ -1,22 +1,18 @@
-//! Being there: the connection, the heartbeat that announces it (J-6), and the facts (D-7).
+//! Being there: the connection, the heartbeat that announces it (J-6), the record of it (J-26), and the facts (D-7).
 
 use super::Error;
 use super::actor::{Actor, panic_words};
 use super::away::Away;
-use super::beat::{Beaten, beat};
-use super::limits::FACTS_EVERY;
-use crate::work::Work;
-use serde_json::{Map, Value};
+use super::facts;
+use super::limits::{FACTS_EVERY, GOODBYE_LIMIT};
+use super::seen::{self, Seen};
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
-use std::fmt::Write;
-use std::sync::Arc;
 use tokio::task::JoinError;
 use tokio::time::Instant;
 use zester_bus::{Event as BusEvent, Sequence, Subscription};
 use zester_jobs::peel::Event;
-use zester_link::Link;
-use zester_wire::{FactsRecord, Key, PeelHeartbeat, PeelId, Token, VERSION};
+use zester_wire::limits::{HEARTBEAT_JOBS_MAX, SEEN_EVERY};
+use zester_wire::{JobAtPeel, PeelHeartbeat, PeelId, Subject, Token};
 
 /// What housekeeping comes back with.
 pub(super) enum House {
@@ -26,7 +22,9 @@ pub(super) enum House {
         connection: u64,
         proven: bool,
     },
-    Beaten(Beaten),
+    /// A heartbeat is on its way.
+    Beaten,
+    Seen(Seen),
     Facts {
         os: String,
         published: Option<String>,
@@ -53,8 +51,12 @@ pub(super) struct Presence {
     next_beat: Option<Instant>,
     beating: bool,
     beat_again: bool,
-    /// The revision of our last heartbeat.
-    beaten: Option<Sequence>,
+    /// The job that the last heartbeat named last, where it could not name all.
+    named: Option<JobAtPeel>,
+    next_seen: Option<Instant>,
+    recording: bool,
+    /// The revision of our last record.
+    recorded: Option<Sequence>,
     /// Another peel of our id that was told of.
     other: Option<Token>,
     away: Away,
@@ -67,7 +69,7 @@ pub(super) struct Presence {
 
 impl Presence {
     pub(super) fn next_wake(&self) -> Option<Instant> {
-        self.next_beat.into_iter().chain(self.next_facts).min()
+        self.next_beat.into_iter().chain(self.next_facts).chain(self.next_seen).min()
     }
 }
 
@@ -99,6 +101,7 @@ impl Actor {
         self.presence.bus = Bus::Down;
         self.presence.connection += 1;
         self.presence.next_beat = None;
+        self.presence.next_seen = None;
         self.presence.next_facts = None;
         self.gauges.bus_down();
         self.feed(Event::Disconnected);
@@ -145,6 +148,9 @@ impl Actor {
         // A fleet that came back at once must not beat in step for ever.
         let every = self.setup.timing.peel_heartbeat;
         self.presence.next_beat = Some(Instant::now() + every.mul_f64(0.5 + 0.5 * share(&self.setup.id)));
+        self.record();
+        self.presence.next_seen =
+            Some(Instant::now() + SEEN_EVERY.mul_f64(0.5 + 0.5 * share(&self.setup.id)));
         self.presence.published = None;
         self.gather_facts();
         self.feed(Event::Connected);
@@ -156,49 +162,125 @@ impl Actor {
             self.presence.next_beat = Some(now + self.setup.timing.peel_heartbeat);
             self.beat();
         }
+        if self.presence.next_seen.is_some_and(|at| now >= at) {
+            self.presence.next_seen = Some(now + SEEN_EVERY);
+            self.record();
+        }
         if self.presence.next_facts.is_some_and(|at| now >= at) {
             self.gather_facts();
         }
     }
 
-    /// Writes a heartbeat; while one is on its way, the next waits for it.
-    fn beat(&mut self) {
+    /// Sends a heartbeat; while one is on its way, the next waits for it.
+    pub(super) fn beat(&mut self) {
+        if self.presence.bus != Bus::Up {
+            return;
+        }
         if self.presence.beating {
             self.presence.beat_again = true;
             return;
         }
         self.presence.beating = true;
+        let heartbeat = PeelHeartbeat { jobs: self.jobs_to_name(), ..self.heartbeat() };
+        let link = self.link.clone();
+        self.house.spawn(async move {
+            let subject = Subject::Heartbeat { peel: heartbeat.peel.clone() };
+            if let Err(error) = link.publish(&subject, &heartbeat).await {
+                tracing::debug!("the heartbeat was not sent: {error}");
+            }
+            House::Beaten
+        });
+    }
+
+    fn heartbeat(&self) -> PeelHeartbeat {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        let heartbeat = PeelHeartbeat {
-            v: VERSION,
-            peel: self.setup.id.clone(),
-            ts: self.link.now(),
-            boot: self.setup.boot.clone(),
-            connects: self.presence.connects,
+        let (peel, boot) = (self.setup.id.clone(), self.setup.boot.clone());
+        PeelHeartbeat {
             version: self.setup.version.clone(),
             os: self.presence.os.clone(),
             busy: count(self.machine.busy()),
             outbox: count(self.machine.undelivered()),
-        };
-        let (link, last) = (self.link.clone(), self.presence.beaten.take());
-        self.house.spawn(async move { House::Beaten(beat(link, heartbeat, last).await) });
+            ..PeelHeartbeat::new(peel, boot, self.presence.connects, self.link.now())
+        }
     }
 
-    fn beaten(&mut self, beaten: Beaten) {
-        self.presence.beating = false;
-        self.presence.beaten = beaten.revision;
-        if let Some(other) = beaten.other.filter(|other| self.presence.other.as_ref() != Some(other)) {
-            tracing::warn!(
-                boot = %other,
-                "another peel has the id {} too, and both do what it is told; give one of them another --id",
-                self.setup.id
-            );
-            self.gauges.shares_its_id();
-            self.presence.other = Some(other);
+    /// What a master must know to tell us what is over (J-11): so many at a time, beginning after those of the last time.
+    fn jobs_to_name(&mut self) -> Vec<JobAtPeel> {
+        let all: Vec<JobAtPeel> = self
+            .machine
+            .executions()
+            .map(|dispatch| JobAtPeel { jid: dispatch.jid.clone(), dispatch_epoch: dispatch.epoch })
+            .collect();
+        if all.len() <= HEARTBEAT_JOBS_MAX {
+            self.presence.named = None;
+            return all;
         }
-        if std::mem::take(&mut self.presence.beat_again) && self.presence.bus == Bus::Up {
+        let last = self.presence.named.take();
+        let after = all.iter().position(|job| Some(job) == last.as_ref()).map_or(0, |at| at + 1);
+        let jobs: Vec<JobAtPeel> = all.iter().cycle().skip(after).take(HEARTBEAT_JOBS_MAX).cloned().collect();
+        self.presence.named = jobs.last().cloned();
+        jobs
+    }
+
+    fn beaten(&mut self) {
+        self.presence.beating = false;
+        if std::mem::take(&mut self.presence.beat_again) {
             self.beat();
         }
+    }
+
+    /// Writes down that it is there, for those who did not hear its heartbeats.
+    fn record(&mut self) {
+        if self.presence.recording {
+            return;
+        }
+        self.presence.recording = true;
+        let (link, heartbeat) = (self.link.clone(), self.heartbeat());
+        let last = self.presence.recorded.take();
+        self.house.spawn(async move { House::Seen(seen::write(link, heartbeat, last).await) });
+    }
+
+    fn recorded(&mut self, seen: Seen) {
+        self.presence.recording = false;
+        self.presence.recorded = seen.revision;
+        if let Some(other) = seen.other {
+            self.shares_its_id(other);
+        }
+        if seen.vanished && self.presence.bus == Bus::Up {
+            // Somebody forgot us, or made the stores anew: what we published may be gone with it.
+            self.presence.published = None;
+            self.gather_facts();
+        }
+    }
+
+    /// Another peel has our id.
+    pub(super) fn shares_its_id(&mut self, other: Token) {
+        if other == self.setup.boot || self.presence.other.as_ref() == Some(&other) {
+            return;
+        }
+        tracing::warn!(
+            boot = %other,
+            "another peel has the id {} too, and both do what it is told; give one of them another --id",
+            self.setup.id
+        );
+        self.gauges.shares_its_id();
+        self.presence.other = Some(other);
+    }
+
+    /// The last words of a peel that stops: nobody need wait until its heartbeat is missed.
+    pub(super) async fn say_goodbye(&mut self) {
+        if self.presence.bus != Bus::Up {
+            return;
+        }
+        let last = PeelHeartbeat { stopped: true, ..self.heartbeat() };
+        let (link, subject) = (self.link.clone(), Subject::Heartbeat { peel: last.peel.clone() });
+        let recorded = self.presence.recorded.take();
+        let told = async {
+            let _missed_later = link.publish(&subject, &last).await;
+            seen::write(link.clone(), last, recorded).await;
+            let _sent = link.bus().flush().await;
+        };
+        let _missed_later = tokio::time::timeout(GOODBYE_LIMIT, told).await;
     }
 
     fn gather_facts(&mut self) {
@@ -209,7 +291,7 @@ impl Actor {
         self.presence.gathering = true;
         let (link, work) = (self.link.clone(), self.work.clone());
         let (peel, published) = (self.setup.id.clone(), self.presence.published.clone());
-        self.house.spawn(publish_facts(link, work, peel, published));
+        self.house.spawn(facts::publish(link, work, peel, published));
     }
 
     pub(super) fn kill_leftovers(&mut self, interrupted: usize) {
@@ -243,7 +325,8 @@ impl Actor {
                 return Err(Error(format!("the peel cannot listen for commands: {error}")));
             }
             House::Settled { connection, proven } => self.settled(connection, proven),
-            House::Beaten(beaten) => self.beaten(beaten),
+            House::Beaten => self.beaten(),
+            House::Seen(seen) => self.recorded(seen),
             House::Facts { os, published } => self.facts_gathered(os, published),
             House::LeftoversGone => self.feed(Event::LeftoversGone),
         }
@@ -265,73 +348,6 @@ impl Actor {
     }
 }
 
-/// Writes the facts if the bus has others. Reads what it has where that is not known: another life may have written it.
-async fn publish_facts(link: Link, work: Arc<dyn Work>, peel: PeelId, known: Option<String>) -> House {
-    let facts = work.facts().await;
-    let (os, hash) = (os_of(&facts), hash_of(&facts));
-    let key = Key::Facts(peel.clone());
-    let there = match known {
-        Some(known) => Some(known),
-        None => {
-            let read = link.get::<FactsRecord>(&key).await;
-            read.ok().flatten().map(|found| found.value.hash)
-        }
-    };
-    if there.as_ref() == Some(&hash) {
-        return House::Facts { os, published: there };
-    }
-    let record = FactsRecord { v: VERSION, peel, ts: link.now(), hash: hash.clone(), facts };
-    let published = match link.put(&key, &record).await {
-        Ok(_) => Some(hash),
-        Err(error) => {
-            tracing::warn!("the facts were not published, they will be: {error}");
-            None
-        }
-    };
-    House::Facts { os, published }
-}
-
-fn os_of(facts: &Map<String, Value>) -> String {
-    facts.get("os").and_then(Value::as_str).unwrap_or_default().to_string()
-}
-
-/// The same facts have the same hash, in whatever order they were found.
-fn hash_of(facts: &Map<String, Value>) -> String {
-    let mut text = String::new();
-    write_sorted(&Value::Object(facts.clone()), &mut text);
-    let mut hex = String::with_capacity(64);
-    for byte in Sha256::digest(text.as_bytes()) {
-        let _infallible = write!(hex, "{byte:02x}");
-    }
-    hex
-}
-
-fn write_sorted(value: &Value, text: &mut String) {
-    match value {
-        Value::Object(fields) => {
-            let sorted: BTreeMap<&String, &Value> = fields.iter().collect();
-            text.push('{');
-            for (key, value) in sorted {
-                let _infallible = write!(text, "{}:", Value::String(key.clone()));
-                write_sorted(value, text);
-                text.push(',');
-            }
-            text.push('}');
-        }
-        Value::Array(items) => {
-            text.push('[');
-            for item in items {
-                write_sorted(item, text);
-                text.push(',');
-            }
-            text.push(']');
-        }
-        plain => {
-            let _infallible = write!(text, "{plain}");
-        }
-    }
-}
-
 /// A number from 0 to 1 that belongs to a name.
 fn share(id: &PeelId) -> f64 {
     let digest = Sha256::digest(id.as_str().as_bytes());
@@ -341,20 +357,6 @@ fn share(id: &PeelId) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
-    use zester_rule::rule;
-
-    #[test]
-    #[rule("D-7")]
-    fn d7_the_order_of_facts_does_not_change_their_hash() {
-        let hash = |value: Value| hash_of(value.as_object().unwrap());
-        assert_eq!(
-            hash(json!({"a": 1, "b": {"c": 2, "d": 3}})),
-            hash(json!({"b": {"d": 3, "c": 2}, "a": 1}))
-        );
-        assert_ne!(hash(json!({"a": 1})), hash(json!({"a": "1"})));
-        assert_ne!(hash(json!({"a": [1, 2]})), hash(json!({"a": [2, 1]})));
-    }
 
     #[test]
     fn heartbeats_are_spread_over_half_a_period() {

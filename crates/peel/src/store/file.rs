@@ -13,7 +13,7 @@ mod ledger;
 mod outbox;
 
 use self::ledger::{Ledger, Record};
-use self::outbox::Outbox;
+use self::outbox::{OUTBOX_BYTES_MAX, Outbox};
 use super::{Later, Store, StoreError, returned};
 use std::fs::{self, File};
 use std::io;
@@ -58,11 +58,16 @@ fn io_error(doing: &str, path: &Path, error: &io::Error) -> StoreError {
 impl FileStore {
     /// Opens the directory, or makes it. Fails when another peel uses it, or when its ledger is damaged.
     pub fn open(dir: &Path) -> Result<FileStore, StoreError> {
+        FileStore::open_within(dir, OUTBOX_BYTES_MAX)
+    }
+
+    /// The same for a peel whose returns may take so many bytes of the disk.
+    pub fn open_within(dir: &Path, outbox_bytes_max: u64) -> Result<FileStore, StoreError> {
         make_private(dir)?;
         let lock = take_lock(&dir.join("peel.lock"))?;
         let shared = Shared {
             ledger: Mutex::new(Ledger::open(&dir.join("ledger"))?),
-            outbox: Outbox::open(&dir.join("outbox"))?,
+            outbox: Outbox::open(&dir.join("outbox"), outbox_bytes_max)?,
             news: Mutex::default(),
             _lock: lock,
         };

@@ -176,15 +176,29 @@ async fn two_peels_of_one_id_are_told_of() {
     let mut other = own.clone();
     other.boot = world.master.new_token().unwrap();
     world.master.put(&Key::Peel(peel_id()), &other).await.unwrap();
+    // The record is not written often: a master that hears both says so at once.
     let told = async {
         while world.health.state("id").is_none() {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     };
     patient(told).await;
-    world.heartbeat(|beat| beat.boot == own.boot).await;
+    world.seen(|record| record.boot == own.boot).await;
     assert!(world.health.report().0, "it works on");
     world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_master_that_hears_two_peels_of_one_id_is_believed() {
+    let world = World::started().await;
+    let own = world.heartbeat(|_| true).await.boot;
+    let shared = |boot| PeelCommand::SharedId(SharedId { v: VERSION, boot });
+    world.tell(&shared(own)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(world.health.state("id"), None);
+    world.tell(&shared(world.master.new_token().unwrap())).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(matches!(world.health.state("id"), Some(State::Degraded(_))));
 }
 
 #[tokio::test(start_paused = true)]

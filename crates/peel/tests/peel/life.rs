@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use zester_health::State;
 use zester_rule::rule;
-use zester_wire::Cause;
+use zester_wire::{Cause, UnixMillis};
 
 #[tokio::test(start_paused = true)]
 #[rule("J-6")]
@@ -123,4 +123,91 @@ async fn d11_a_peel_says_how_it_is() {
     let metrics = world.health.metrics().unwrap();
     assert!(metrics.contains("zester_peel_jobs_executed_total 2\n"), "{metrics}");
     assert!(metrics.contains("zester_peel_jobs_failed_total 1\n"), "{metrics}");
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-26")]
+async fn j26_heartbeats_are_sent_often_and_written_seldom() {
+    let world = World::started().await;
+    let revision = || async {
+        let key = zester_wire::Key::Peel(crate::world::peel_id());
+        let found = world.master.get::<zester_wire::PeelHeartbeat>(&key).await.unwrap();
+        found.map(|found| found.revision)
+    };
+    world.seen(|record| record.connects == 1).await;
+    let (begun, mut written, mut last) = (tokio::time::Instant::now(), 0, revision().await);
+    let first = world.heartbeat(|_| true).await.ts;
+    while begun.elapsed() < Duration::from_secs(3_000) {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let now = revision().await;
+        written += usize::from(now != last);
+        last = now;
+    }
+    assert!((9..=11).contains(&written), "{written} records in 3,000 s");
+    assert!(world.heartbeat(|_| true).await.ts > first.plus(Duration::from_secs(2_980)));
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-25")]
+async fn j25_a_peel_that_stops_says_goodbye() {
+    let mut world = World::started().await;
+    world.stop().await;
+    assert!(world.heartbeat(|beat| beat.stopped).await.stopped);
+    assert!(world.seen(|record| record.stopped).await.stopped);
+    // The next life is there again.
+    world.start();
+    world.heartbeat(|beat| !beat.stopped).await;
+    world.seen(|record| !record.stopped).await;
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-11")]
+async fn j11_a_heartbeat_names_the_jobs_that_run_and_wait() {
+    let mut world = World::started().await;
+    let mut requests = Vec::new();
+    for _ in 0..3 {
+        requests.push(world.request("test.hold"));
+        world.send(requests.last().unwrap()).await;
+        world.ack().await;
+    }
+    let beat = world.heartbeat(|beat| beat.jobs.len() == 3).await;
+    for request in &requests {
+        assert!(beat.jobs.iter().any(|job| job.jid == request.jid && job.dispatch_epoch == 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-11")]
+async fn j11_more_jobs_than_a_heartbeat_holds_are_named_in_turn() {
+    let mut world = World::started().await;
+    let mut unnamed = std::collections::BTreeSet::new();
+    for _ in 0..60 {
+        let request = world.request("test.hold");
+        unnamed.insert(request.jid.clone());
+        world.send(&request).await;
+        world.ack().await;
+    }
+    let mut last = UnixMillis(0);
+    for _ in 0..3 {
+        let beat = world.heartbeat(|beat| beat.busy == 60 && beat.ts > last).await;
+        assert!(beat.jobs.len() <= zester_wire::limits::HEARTBEAT_JOBS_MAX);
+        beat.jobs.iter().for_each(|job| {
+            unnamed.remove(&job.jid);
+        });
+        last = beat.ts;
+    }
+    assert!(unnamed.is_empty(), "{unnamed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-7")]
+async fn d7_facts_that_are_gone_from_the_bus_are_published_again() {
+    let world = World::started().await;
+    world.facts(|_| true).await;
+    world.seen(|_| true).await;
+    let id = crate::world::peel_id();
+    for key in [zester_wire::Key::Facts(id.clone()), zester_wire::Key::Peel(id)] {
+        world.master.purge(&key).await.unwrap();
+    }
+    world.facts(|_| true).await;
 }

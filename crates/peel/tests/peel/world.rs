@@ -151,6 +151,8 @@ pub struct World {
     wall: Arc<Wall>,
     acks: Subscription,
     returns: Subscription,
+    /// The heartbeats, and the last that was read.
+    heartbeats: tokio::sync::Mutex<(Subscription, Option<PeelHeartbeat>)>,
     life: Option<(CancellationToken, JoinHandle<Result<(), Error>>)>,
 }
 
@@ -167,6 +169,8 @@ impl World {
         let master = Link::with(bus, wall.clone(), Arc::new(OsDice));
         let acks = master.bus().subscribe(subject::ALL_ACKS, Listen::alone(1_000)).await.unwrap();
         let returns = master.bus().subscribe(subject::ALL_RETURNS, Listen::alone(1_000)).await.unwrap();
+        let heartbeats =
+            master.bus().subscribe(subject::ALL_HEARTBEATS, Listen::alone(100_000)).await.unwrap();
         World {
             net,
             disk: Disk::default(),
@@ -177,6 +181,7 @@ impl World {
             wall,
             acks,
             returns,
+            heartbeats: tokio::sync::Mutex::new((heartbeats, None)),
             life: None,
         }
     }
@@ -247,7 +252,7 @@ impl World {
         self.tell(&PeelCommand::Cancel(cancel)).await;
     }
 
-    async fn tell(&self, command: &PeelCommand) {
+    pub async fn tell(&self, command: &PeelCommand) {
         self.master.publish(&Subject::Command { peel: peel_id() }, command).await.unwrap();
     }
 
@@ -270,6 +275,31 @@ impl World {
     }
 
     pub async fn heartbeat(&self, fits: impl Fn(&PeelHeartbeat) -> bool) -> PeelHeartbeat {
+        let mut heard = self.heartbeats.lock().await;
+        // Whatever was sent meanwhile; only the last of it counts.
+        while let Ok(raw) = tokio::time::timeout(Duration::ZERO, heard.0.next()).await {
+            heard.1 = Some(self.opened(raw));
+        }
+        patient(async {
+            loop {
+                if let Some(last) = heard.1.as_ref().filter(|last| fits(last)) {
+                    return last.clone();
+                }
+                let raw = heard.0.next().await;
+                heard.1 = Some(self.opened(raw));
+            }
+        })
+        .await
+    }
+
+    fn opened(&self, delivery: Option<zester_bus::Delivery>) -> PeelHeartbeat {
+        let raw = self.master.delivered(delivery.unwrap()).unwrap();
+        let subject = self.master.subject_of(&raw).unwrap();
+        self.master.open_addressed::<PeelHeartbeat>(&subject, &raw.payload).unwrap().message
+    }
+
+    /// The record of when the peel was last there.
+    pub async fn seen(&self, fits: impl Fn(&PeelHeartbeat) -> bool) -> PeelHeartbeat {
         self.record(Key::Peel(peel_id()), fits).await
     }
 

@@ -204,8 +204,13 @@ fn presence(visit: &mut impl Visit) {
             os: "debian 12".into(),
             busy: 2,
             outbox: 1,
+            jobs: Vec::new(),
+            stopped: false,
         },
     );
+    let jobs = vec![JobAtPeel { jid: jid(), dispatch_epoch: 3 }];
+    let working = PeelHeartbeat::new(peel(), token("2hPwzBoot"), 4, ts);
+    visit.one("peel_heartbeat_working", PeelHeartbeat { jobs, stopped: true, ..working });
     let beat = MasterHeartbeat { v: 1, master: master(), ts, version: "0.1.0".into(), active_jobs: 7 };
     visit.one("master_heartbeat", beat);
     let facts = map(json!({"os": {"family": "debian"}, "cpus": 2}));
@@ -229,8 +234,26 @@ fn requests(visit: &mut impl Visit) {
     visit.one("dispatch_request", dispatch_request());
     let wait = Some(Duration::from_secs(15));
     visit.one("dispatch_request_wait", DispatchRequest { wait, ..dispatch_request() });
-    let reply = DispatchReply { v: 1, jid: Some(jid()), targets: vec![peel()], error: error.clone() };
+    let reply =
+        DispatchReply { v: 1, jid: Some(jid()), targets: vec![peel()], error: error.clone(), offline: None };
     visit.one("dispatch_reply", reply);
+    let offline = Offline { count: 2, since: UnixMillis(1_700_000_000_000), some: vec![peel()] };
+    let reply =
+        DispatchReply { v: 1, jid: Some(jid()), targets: vec![peel()], error: None, offline: Some(offline) };
+    visit.one("dispatch_reply_offline", reply);
+    visit.one("admin_forget", AdminRequest::Forget { peels: vec![peel()], user: user.clone() });
+    visit.one("peels_request", PeelsRequest { v: 1, target_expr: "*".into(), after: Some(peel()) });
+    let status = PeelStatus {
+        peel: peel(),
+        online: true,
+        last_seen: UnixMillis(1_700_000_000_000),
+        version: "0.1.0".into(),
+        os: "debian 12".into(),
+        busy: 2,
+        outbox: 1,
+    };
+    visit.one("peels_reply", PeelsReply { v: 1, peels: vec![status], more: true, error: error.clone() });
+    visit.one("command_shared_id", PeelCommand::SharedId(SharedId { v: 1, boot: token("2hPwzBoot") }));
     let kill = AdminRequest::Kill { jid: jid(), user: user.clone(), reason: "cancelled by user".into() };
     visit.one("admin_kill", kill);
     let new_jid = Jid::parse(OTHER_JID).unwrap();

@@ -1,9 +1,11 @@
 //! The returns on disk: one file each, which appears whole or not at all.
 
-use super::{StoreError, io_error, make_private};
+use super::{StoreError, io_error, locked, make_private};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use zester_jobs::dedup::Dispatch;
 use zester_wire::{Jid, Return, decode, encode};
 
@@ -11,18 +13,54 @@ use zester_wire::{Jid, Return, decode, encode};
 const UNFINISHED: &str = ".new-";
 /// The checksum before the return.
 const SUM_BYTES: usize = 4;
+/// All returns on disk together. Beyond it the oldest are truncated, field by field, and say so (J-16).
+pub(super) const OUTBOX_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// What is left of a return that had to make room.
+const TRUNCATED_BYTES: usize = 4 * 1024;
 
 pub(super) struct Outbox {
     dir: PathBuf,
+    bytes_max: u64,
+    sizes: Mutex<Sizes>,
+}
+
+/// How large the returns on disk are.
+#[derive(Default)]
+struct Sizes {
+    total: u64,
+    each: BTreeMap<Dispatch, u64>,
+}
+
+impl Sizes {
+    fn set(&mut self, dispatch: &Dispatch, bytes: u64) {
+        self.remove(dispatch);
+        self.total += bytes;
+        self.each.insert(dispatch.clone(), bytes);
+    }
+
+    fn remove(&mut self, dispatch: &Dispatch) {
+        self.total -= self.each.remove(dispatch).unwrap_or_default();
+    }
+
+    /// The oldest that can still be made smaller. Job ids begin with the time.
+    fn oldest_large(&self) -> Option<Dispatch> {
+        let large = |(_, bytes): &(&Dispatch, &u64)| **bytes > (TRUNCATED_BYTES + SUM_BYTES) as u64;
+        self.each.iter().find(large).map(|(dispatch, _)| dispatch.clone())
+    }
 }
 
 impl Outbox {
-    pub(super) fn open(dir: &Path) -> Result<Outbox, StoreError> {
+    pub(super) fn open(dir: &Path, bytes_max: u64) -> Result<Outbox, StoreError> {
         make_private(dir)?;
-        let outbox = Outbox { dir: dir.to_path_buf() };
+        let outbox = Outbox { dir: dir.to_path_buf(), bytes_max, sizes: Mutex::default() };
         for name in outbox.names()?.iter().filter(|name| name.starts_with(UNFINISHED)) {
             // Nobody was told of it. If it cannot go now, it is no harm.
             let _left = fs::remove_file(dir.join(name));
+        }
+        for dispatch in outbox.list()? {
+            let path = outbox.path(&dispatch);
+            let meta = fs::metadata(&path).map_err(|error| io_error("read", &path, &error))?;
+            locked(&outbox.sizes).set(&dispatch, meta.len());
         }
         Ok(outbox)
     }
@@ -46,8 +84,34 @@ impl Outbox {
         self.dir.join(format!("{}.{}", dispatch.jid, dispatch.epoch))
     }
 
+    /// Writes a return; where all together are too large then, the oldest are truncated.
     pub(super) fn write(&self, ret: &Return) -> Result<(), StoreError> {
-        let path = self.path(&Dispatch { jid: ret.jid.clone(), epoch: ret.dispatch_epoch });
+        self.write_one(ret)?;
+        loop {
+            let sizes = locked(&self.sizes);
+            let Some(oldest) = (sizes.total > self.bytes_max).then(|| sizes.oldest_large()).flatten() else {
+                return Ok(());
+            };
+            drop(sizes);
+            self.truncate(&oldest)?;
+        }
+    }
+
+    fn truncate(&self, dispatch: &Dispatch) -> Result<(), StoreError> {
+        let Some(ret) = self.read(dispatch)? else {
+            locked(&self.sizes).remove(dispatch);
+            return Ok(());
+        };
+        tracing::warn!(
+            jid = %dispatch.jid,
+            "returns that wait for a master take more than {} bytes; this one was truncated", self.bytes_max
+        );
+        self.write_one(&ret.fit(TRUNCATED_BYTES))
+    }
+
+    fn write_one(&self, ret: &Return) -> Result<(), StoreError> {
+        let dispatch = Dispatch { jid: ret.jid.clone(), epoch: ret.dispatch_epoch };
+        let path = self.path(&dispatch);
         let fail = |error: std::io::Error| io_error("write", &path, &error);
         let bytes = encode(ret).map_err(|error| StoreError(error.to_string()))?;
         let mut temp = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&self.dir).map_err(fail)?;
@@ -55,6 +119,7 @@ impl Outbox {
         temp.write_all(&bytes).map_err(fail)?;
         temp.as_file().sync_data().map_err(fail)?;
         temp.persist(&path).map_err(|error| fail(error.error))?;
+        locked(&self.sizes).set(&dispatch, (bytes.len() + SUM_BYTES) as u64);
         sync_directory(&self.dir)
     }
 
@@ -80,7 +145,7 @@ impl Outbox {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
                     return Err(io_error("remove", &path, &error));
                 }
-                _ => {}
+                _ => locked(&self.sizes).remove(dispatch),
             }
         }
         sync_directory(&self.dir)

@@ -1,0 +1,122 @@
+//! Hears the heartbeats of all peels: who is there, who came back, who is gone, and what they work on.
+
+use super::over::Over;
+use super::presence::Heard;
+use crate::core::Core;
+use crate::limits::{BUS_PAUSE, EXPIRY_PAUSE, HEARTBEATS_WAITING};
+use crate::router::subscribe;
+use std::sync::Arc;
+use tokio::time::{Instant, sleep, sleep_until};
+use zester_bus::{Delivery, Entry, Event, Listen};
+use zester_wire::limits::HEARTBEAT_JOBS_MAX;
+use zester_wire::{
+    Bucket, Key, PeelCommand, PeelHeartbeat, PeelId, SharedId, Subject, Token, VERSION, subject,
+};
+
+const ALL: &str = "*";
+
+pub(crate) struct Heartbeats {
+    core: Arc<Core>,
+    over: Over,
+}
+
+impl Heartbeats {
+    pub fn new(core: Arc<Core>) -> Heartbeats {
+        Heartbeats { over: Over::new(core.clone()), core }
+    }
+
+    /// Ends only with its task, or with the bus.
+    pub async fn run(mut self) {
+        let mut events = self.core.link.bus().events();
+        let listen = Listen::alone(HEARTBEATS_WAITING);
+        let mut heartbeats = subscribe(&self.core, subject::ALL_HEARTBEATS, &listen).await;
+        load(&self.core).await;
+        self.core.index.set_seen_current();
+        let mut expire_at = Instant::now();
+        loop {
+            tokio::select! {
+                biased;
+                event = events.next() => match event {
+                    // Nobody was heard meanwhile, which is not the fault of the peels.
+                    Some(Event::Reconnected | Event::Missed(_)) => self.core.index.presence().begin_anew(),
+                    Some(_) => {}
+                    None => return,
+                },
+                () = self.over.next() => {}
+                () = sleep_until(expire_at) => expire_at = self.expire(),
+                delivery = heartbeats.next() => match delivery {
+                    Some(delivery) => self.delivered(delivery),
+                    None => return,
+                },
+            }
+        }
+    }
+
+    /// Tells the jobs who is gone. Gives back when to look next.
+    fn expire(&self) -> Instant {
+        if !self.core.link.bus().info().connected {
+            return Instant::now() + EXPIRY_PAUSE;
+        }
+        let (gone, next) = self.core.index.presence().expire();
+        gone.iter().for_each(|peel| self.core.roster.gone(peel));
+        let soonest = Instant::now() + EXPIRY_PAUSE;
+        next.unwrap_or(soonest + self.core.timing.peel_ttl).max(soonest)
+    }
+
+    fn delivered(&mut self, delivery: Delivery) {
+        let Some(message) = self.core.link.delivered(delivery) else {
+            // Somebody was not heard.
+            self.core.index.presence().begin_anew();
+            return;
+        };
+        let Some(subject) = self.core.link.subject_of(&message) else { return };
+        let opened = self.core.link.open_addressed::<PeelHeartbeat>(&subject, &message.payload);
+        if let Some(opened) = opened {
+            self.heartbeat(opened.message);
+        }
+    }
+
+    fn heartbeat(&mut self, mut heartbeat: PeelHeartbeat) {
+        let jobs = std::mem::take(&mut heartbeat.jobs);
+        let (peel, boot) = (heartbeat.peel.clone(), heartbeat.boot.clone());
+        let Heard { came, went, shared_with } =
+            self.core.index.put_heartbeat(heartbeat, self.core.link.now());
+        if came {
+            self.core.roster.connected(&peel);
+        }
+        if went {
+            self.core.roster.gone(&peel);
+        }
+        if let Some(other) = shared_with {
+            self.tell_shared(&peel, [boot, other]);
+        }
+        for job in jobs.into_iter().take(HEARTBEAT_JOBS_MAX) {
+            self.over.ask(&peel, job);
+        }
+    }
+
+    /// Both hear both: each knows its own boot.
+    fn tell_shared(&mut self, peel: &PeelId, boots: [Token; 2]) {
+        tracing::warn!(%peel, "two peels have this id, and both do what it is told; give one of them another --id");
+        for boot in boots {
+            let command = PeelCommand::SharedId(SharedId { v: VERSION, boot });
+            self.over.send(Subject::Command { peel: peel.clone() }, command);
+        }
+    }
+}
+
+/// Reads who was there lately, for a master that has heard nobody yet.
+async fn load(core: &Core) {
+    let now = core.link.now();
+    let take = |entry: &Entry| {
+        let Ok(found) = core.link.record::<PeelHeartbeat>(entry) else { return };
+        if matches!(Key::parse(Bucket::PeelSeen, &entry.key), Ok(Key::Peel(peel)) if peel == found.value.peel)
+        {
+            core.index.presence().load(found.value, found.stored, now);
+        }
+    };
+    while let Err(error) = core.link.each_entry(Bucket::PeelSeen, ALL, take).await {
+        tracing::debug!("cannot read when the peels were last seen: {error}");
+        sleep(BUS_PAUSE).await;
+    }
+}
