@@ -12,6 +12,7 @@ use std::time::Duration;
 /// All kinds share one subject, so the word inside tells them apart. A kind that is not known yet is no error.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
+#[allow(clippy::large_enum_variant, reason = "few of them exist at a time, and nearly all are the large one")]
 pub enum PeelCommand {
     Exec(ExecRequest),
     Cancel(Cancel),

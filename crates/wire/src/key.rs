@@ -81,7 +81,7 @@ impl Key {
             (Bucket::JobReturns, Some((jid, peel))) => Key::Return(Jid::parse(jid)?, PeelId::parse(peel)?),
             (Bucket::JobTargets, Some((jid, rest))) => {
                 let bad = BadSubject { why: "no key of that bucket has this shape" };
-                let (list, page) = rest.split_once('.').ok_or(bad.clone())?;
+                let (list, page) = rest.split_once('.').ok_or(bad)?;
                 let page = page.parse().ok().filter(|number: &u32| number.to_string() == page).ok_or(bad)?;
                 Key::TargetPage(Jid::parse(jid)?, Token::parse(list)?, page)
             }
