@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use zester_bus::Bus;
+use zester_bus::limits::RECONNECT_SPREAD;
 use zester_bus::nats::{Options, connect};
 use zester_health::Health;
 use zester_jobs::Timing;
@@ -81,6 +82,7 @@ pub async fn run(
 async fn open(urls: Vec<String>, number: usize) -> Result<(Link, usize), Error> {
     let mut options = Options::new(urls, name(number));
     options.answer_timeout = ANSWER_TIMEOUT;
+    options.reconnect_spread = RECONNECT_SPREAD;
     let mut tries = 0;
     loop {
         match connect(options.clone()).await {

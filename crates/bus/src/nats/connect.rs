@@ -48,6 +48,8 @@ pub struct Options {
     pub keep_trying: bool,
     /// How long the server may take to answer.
     pub answer_timeout: Duration,
+    /// Over how long the members of a fleet come back that lost their server at once (J-27); zero where a person waits.
+    pub reconnect_spread: Duration,
 }
 
 impl Options {
@@ -60,6 +62,7 @@ impl Options {
             root_certificates: Vec::new(),
             keep_trying: false,
             answer_timeout: ANSWER_TIMEOUT,
+            reconnect_spread: Duration::ZERO,
         }
     }
 }
@@ -76,7 +79,7 @@ pub async fn connect(options: Options) -> Result<Nats, Error> {
         .connection_timeout(options.answer_timeout)
         .subscription_capacity(CLIENT_QUEUE)
         .client_capacity(COMMAND_QUEUE)
-        .reconnect_delay_callback(pauses())
+        .reconnect_delay_callback(pauses(options.reconnect_spread))
         .event_callback(tell(teller.clone()));
     if options.keep_trying {
         settings = settings.retry_on_initial_connect();
@@ -145,11 +148,12 @@ fn addresses(urls: &[String]) -> (Vec<String>, Credentials) {
 
 /// The client pauses before every try. Before the very first nothing has gone wrong yet, and whoever typed a command would
 /// wait for nothing.
-fn pauses() -> impl Fn(usize) -> Duration + Send + Sync + 'static {
+fn pauses(spread: Duration) -> impl Fn(usize) -> Duration + Send + Sync + 'static {
     let tried = AtomicBool::new(false);
     move |attempts| match tried.swap(true, Ordering::Relaxed) {
         false => Duration::ZERO,
-        true => pause(attempts),
+        // Every try, not only the first: a server that was away for long finds its fleet spread as well.
+        true => pause(attempts).max(spread.mul_f64(chance())),
     }
 }
 
@@ -220,6 +224,7 @@ impl Nats {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::RECONNECT_SPREAD;
 
     #[test]
     fn what_is_secret_in_an_address_is_used_and_never_shown() {
@@ -239,12 +244,30 @@ mod tests {
 
     #[test]
     fn only_the_first_try_of_all_is_at_once() {
-        let pauses = pauses();
+        let pauses = pauses(Duration::ZERO);
         assert_eq!(pauses(1), Duration::ZERO);
         assert!(
             pauses(1) >= RECONNECT_PAUSE_MIN / 2,
             "a fleet that lost its server must not come back in step"
         );
+    }
+
+    #[test]
+    fn j27_a_fleet_that_lost_its_server_comes_back_spread_over_half_a_minute() {
+        let mut first: Vec<Duration> = (0..1_000)
+            .map(|_| {
+                let pauses = pauses(RECONNECT_SPREAD);
+                assert_eq!(pauses(1), Duration::ZERO);
+                pauses(1)
+            })
+            .collect();
+        first.sort_unstable();
+        assert!(first[999] <= RECONNECT_SPREAD && first[999] > RECONNECT_SPREAD.mul_f64(0.95));
+        // No second of the thirty gets more than a few times its share.
+        for second in 0..30 {
+            let within = |pause: &&Duration| pause.as_secs() == second;
+            assert!(first.iter().filter(within).count() < 100, "second {second}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::app::App;
 use crate::connection::Connect;
 use crate::daemon::peel::PeelRun;
 use crate::exit::Exit;
+use crate::fleet::ask;
 use crate::fleet::watching::client_failure;
 use crate::output::{job_text, plain};
 use serde_json::{Value as Json, json};
@@ -34,6 +35,14 @@ pub enum Verb {
         #[command(flatten)]
         connect: Connect,
     },
+    /// Forget machines that are gone for good: their facts, and when they were last seen
+    Forget {
+        /// Their names
+        #[arg(value_name = "ID", required = true)]
+        ids: Vec<String>,
+        #[command(flatten)]
+        connect: Connect,
+    },
 }
 
 pub fn run(args: Peel, app: &mut App) -> answer::Result {
@@ -46,6 +55,15 @@ pub fn run(args: Peel, app: &mut App) -> answer::Result {
             let documents: Vec<Json> = peels.iter().map(document).collect();
             let text = job_text::peels(&peels, client.link().now(), app.output.paint());
             Ok((Answer::Document { json: json!({ "peels": documents }), text }, Exit::Good))
+        }),
+        Verb::Forget { ids, connect } => app.block_on(async {
+            let parse =
+                |id: &String| PeelId::parse(id).map_err(|bad| Failure::usage(format!("`{id}` is {bad}")));
+            let peels: Vec<PeelId> = ids.iter().map(parse).collect::<Result<_, Failure>>()?;
+            let client = connect.client(app).await?;
+            let done = client.forget(peels, &ask::user()).await.map_err(client_failure)?;
+            let json = json!({ "forgotten": ids });
+            Ok((Answer::Document { json, text: format!("{done}\n") }, Exit::Good))
         }),
         Verb::Show { id, connect } => app.block_on(async {
             let id = PeelId::parse(&id).map_err(|bad| Failure::usage(format!("`{id}` is {bad}")))?;

@@ -8,6 +8,7 @@ use crate::connection::Connect;
 use crate::daemon;
 use std::path::PathBuf;
 use std::sync::Arc;
+use zester_bus::limits::RECONNECT_SPREAD;
 use zester_bus::{Bus, nats};
 use zester_converge::data_dir::DataDir;
 use zester_converge::inputs::default_id;
@@ -71,7 +72,8 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
         .map_err(|error| Failure::usage(error.to_string()))?;
         // An inbox of its own, or peels could read each other's answers (I-9).
         let inbox = format!("_INBOX_{id}");
-        let options = args.connect.daemon(app, format!("zester peel {id}"), inbox)?;
+        let mut options = args.connect.daemon(app, format!("zester peel {id}"), inbox)?;
+        options.reconnect_spread = RECONNECT_SPREAD;
         let bus = nats::connect(options).await.map_err(|error| Failure::usage(error.to_string()))?;
         let bus: Arc<dyn Bus> = Arc::new(bus);
         let link = Link::new(bus.clone());
