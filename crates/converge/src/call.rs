@@ -73,7 +73,7 @@ impl Asked {
             return Err(format!("{} has no dry run; nothing was run", function.name));
         }
         let arguments = arguments(function, &words);
-        function.check(&arguments).map_err(|why| format!("{}: {why}", function.name))?;
+        function.check_typed(&arguments).map_err(|why| format!("{}: {why}", function.name))?;
         Ok(Asked::Function { function, arguments })
     }
 }
@@ -239,7 +239,8 @@ pub fn answer(
     cancel: &CancellationToken,
 ) -> Result<Json, Error> {
     let Inputs { facts, settings, .. } = &surroundings(request, local_host, cancel)?;
-    let answer = function.answer(&CallContext::here(local_host, facts, settings, cancel), arguments);
+    let place = CallContext { cut_output: true, ..CallContext::here(local_host, facts, settings, cancel) };
+    let answer = function.answer(&place, arguments);
     answer.map_err(|why| Error::other(format!("{}: {why}", function.name)))
 }
 

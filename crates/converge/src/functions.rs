@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json, json};
 use std::path::Path;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
-use zester_host::{Exit, HostRead, Launch, Processes};
+use zester_host::{Captured, Exit, HostRead, Launch, Processes};
 use zester_model::limits;
 use zester_model::suggest::did_you_mean;
 
@@ -27,10 +27,13 @@ pub struct CallContext<'a> {
     pub facts: &'a Json,
     pub settings: &'a Json,
     pub cancel: &'a CancellationToken,
+    /// Head and tail of a long output are an answer, to somebody who reads them. Otherwise it counts only whole: a template
+    /// would write the rest down as if it were all.
+    pub cut_output: bool,
 }
 
 impl<'a> CallContext<'a> {
-    /// On this very host.
+    /// On this very host, for a template.
     pub fn here(
         local_host: &'a LocalHost,
         facts: &'a Json,
@@ -38,7 +41,8 @@ impl<'a> CallContext<'a> {
         cancel: &'a CancellationToken,
     ) -> CallContext<'a> {
         let (host, processes) = (local_host.files.as_ref(), local_host.processes.as_ref());
-        CallContext { host, processes, handle: &local_host.handle, facts, settings, cancel }
+        let handle = &local_host.handle;
+        CallContext { host, processes, handle, facts, settings, cancel, cut_output: false }
     }
 }
 
@@ -123,6 +127,25 @@ impl Function {
         (self.call)(place, arguments)
     }
 
+    /// The same for words of a command line, of which `A=b` may have been meant as a text.
+    pub fn check_typed(&self, arguments: &Arguments) -> Result<(), String> {
+        let strange = arguments.named.iter().find(|(name, _)| self.is_strange(name));
+        let (Some(first), Some((name, given))) = (self.takes.first(), strange) else {
+            return self.check(arguments);
+        };
+        let given = given.as_str().map_or_else(|| given.to_string(), str::to_string);
+        self.check(arguments).map_err(|_| {
+            let first = first.name;
+            format!("there is no parameter `{name}`; if `{name}={given}` is its {first}, write {first}='{name}={given}'")
+        })
+    }
+
+    /// Whether a name is no parameter, and not a slip of the pen either.
+    fn is_strange(&self, name: &str) -> bool {
+        let mut names = self.takes.iter().map(|takes| takes.name);
+        !names.clone().any(|takes| takes == name) && did_you_mean(name, &mut names).is_none()
+    }
+
     /// Says what it does not take, and what is missing.
     pub fn check(&self, arguments: &Arguments) -> Result<(), String> {
         let ordered = || self.takes.iter().filter(|takes| !takes.by_name);
@@ -151,18 +174,15 @@ impl Function {
     }
 
     fn unknown(&self, name: &str, given: &Json) -> String {
-        let names = self.takes.iter().map(|takes| takes.name);
-        if let Some(hint) = did_you_mean(name, names) {
+        let names: Vec<&str> = self.takes.iter().map(|takes| takes.name).collect();
+        if let Some(hint) = did_you_mean(name, names.iter().copied()) {
             return format!("there is no parameter `{name}`; {hint}");
         }
-        let given = given.as_str().map_or_else(|| given.to_string(), str::to_string);
-        match self.takes.first() {
-            Some(first) => format!(
-                "there is no parameter `{name}`; if `{name}={given}` is its {0}, write {0}='{name}={given}'",
-                first.name
-            ),
-            None => format!("it takes no parameters; `{name}={given}` is one"),
+        if names.is_empty() {
+            let given = given.as_str().map_or_else(|| given.to_string(), str::to_string);
+            return format!("it takes no parameters; `{name}={given}` is one");
         }
+        format!("there is no parameter `{name}`; it takes {}", names.join(", "))
     }
 }
 
@@ -196,16 +216,15 @@ pub static FUNCTIONS: &[Function] = &[
         "cmd.run_all COMMAND: exit code, stdout and stderr of a shell command",
         |place, args| {
             let exit = run(place, args)?;
-            Ok(
-                json!({ "pid": exit.pid, "retcode": exit.code, "stdout": trimmed(&exit.stdout.text), "stderr": trimmed(&exit.stderr.text) }),
-            )
+            let (stdout, stderr) = (printed(place, &exit.stdout)?, printed(place, &exit.stderr)?);
+            Ok(json!({ "pid": exit.pid, "retcode": exit.code, "stdout": stdout, "stderr": stderr }))
         },
     ),
     command("cmd.run_stdout", "cmd.run_stdout COMMAND: what a shell command prints", |place, args| {
-        Ok(json!(trimmed(&run(place, args)?.stdout.text)))
+        Ok(json!(printed(place, &run(place, args)?.stdout)?))
     }),
     command("cmd.shell", "cmd.shell COMMAND: what a shell command prints", |place, args| {
-        Ok(json!(trimmed(&run(place, args)?.stdout.text)))
+        Ok(json!(printed(place, &run(place, args)?.stdout)?))
     }),
     read_only(
         "environ.get",
@@ -326,6 +345,9 @@ fn run(place: &CallContext<'_>, args: &Arguments) -> Result<Exit, String> {
     launch.cwd = args.named.get("cwd").and_then(Json::as_str).map(Into::into);
     launch.user = args.named.get("runas").and_then(Json::as_str).map(str::to_string);
     launch.timeout = Some(limits::TEMPLATE_COMMAND_TIMEOUT);
+    if !place.cut_output {
+        launch.output_kept = limits::RENDER_VALUE_BYTES_MAX;
+    }
     if let Some(Json::Object(env)) = args.named.get("env") {
         let text = |value: &Json| value.as_str().map_or_else(|| value.to_string(), str::to_string);
         launch.environment = env.iter().map(|(key, value)| (key.clone(), text(value))).collect();
@@ -343,8 +365,13 @@ fn run(place: &CallContext<'_>, args: &Arguments) -> Result<Exit, String> {
     Ok(exit)
 }
 
-fn trimmed(output: &str) -> &str {
-    output.trim_end_matches('\n')
+/// What a command printed, without the line ends at its end.
+fn printed<'a>(place: &CallContext<'_>, output: &'a Captured) -> Result<&'a str, String> {
+    if output.truncated && !place.cut_output {
+        let most = limits::RENDER_VALUE_BYTES_MAX >> 20;
+        return Err(format!("the command printed more than {most} MiB; let it print less, or read a file"));
+    }
+    Ok(output.text.trim_end_matches('\n'))
 }
 
 /// The functions as templates call them.
@@ -381,7 +408,7 @@ mod tests {
     fn checked(name: &str, positional: &[&str], named: &[(&str, &str)]) -> Result<(), String> {
         let positional = positional.iter().map(|word| json!(word)).collect();
         let named = named.iter().map(|(name, value)| (name.to_string(), json!(value))).collect();
-        find(name).unwrap().check(&Arguments { positional, named })
+        find(name).unwrap().check_typed(&Arguments { positional, named })
     }
 
     #[test]
@@ -407,6 +434,42 @@ mod tests {
         ] {
             assert_eq!(checked(name, positional, named), Err(wanted.to_string()), "{name}");
         }
+    }
+
+    #[test]
+    fn a_template_is_told_what_a_function_takes_and_not_how_to_type_it() {
+        let named = Map::from_iter([("bogus".to_string(), json!(1))]);
+        let arguments = Arguments { positional: vec![json!("ls")], named };
+        let told = find("facts.get").unwrap().check(&arguments);
+        assert_eq!(told, Err("there is no parameter `bogus`; it takes key, default".to_string()));
+    }
+
+    /// What a template gets of a command, and what somebody gets who calls it.
+    async fn answers(command: String) -> (Result<Json, String>, Result<Json, String>) {
+        let host = LocalHost {
+            files: std::sync::Arc::new(zester_host::real::Real::new()),
+            processes: std::sync::Arc::new(zester_host::process::Runner::new()),
+            handle: Handle::current(),
+        };
+        let (none, never) = (Json::Null, CancellationToken::new());
+        let arguments = Arguments { positional: vec![json!(command)], named: Map::new() };
+        let function = find("cmd.run").unwrap();
+        tokio::task::block_in_place(|| {
+            let template = CallContext::here(&host, &none, &none, &never);
+            let told = function.answer(&template, &arguments);
+            (told, function.answer(&CallContext { cut_output: true, ..template }, &arguments))
+        })
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    #[rule("S-10")]
+    async fn s10_a_template_gets_the_whole_output_of_a_command_or_an_error() {
+        let (template, called) = answers("head -c 100000 /dev/zero | tr '\\0' x".to_string()).await;
+        assert_eq!(template.unwrap().as_str().map(str::len), Some(100_000));
+        assert!(called.unwrap().as_str().unwrap().contains("bytes left out"));
+        let most = limits::RENDER_VALUE_BYTES_MAX;
+        let (template, _) = answers(format!("head -c {} /dev/zero | tr '\\0' x", most + 1)).await;
+        assert!(template.unwrap_err().contains("printed more than 16 MiB"));
     }
 
     #[test]

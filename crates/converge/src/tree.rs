@@ -1,8 +1,9 @@
 //! A directory of states or settings on disk, as the compiler and the resources see it. Nothing outside it can be
 //! reached.
 
-use std::fs;
-use std::io::ErrorKind;
+use rustix::fs::{Mode, OFlags};
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
 use std::path::{Component, Path, PathBuf};
 use zester_compile::Tree;
 use zester_host::{Fault, FaultKind};
@@ -56,14 +57,23 @@ impl DirTree {
         if !real.starts_with(&root) {
             return Err(format!("`{below}` is a link that leaves the {}", self.called));
         }
-        let meta = fs::metadata(&real).map_err(|error| Fault::io("look at", &path, error).message)?;
+        let fail = |error| Fault::io("read", &path, error).message;
+        // Not blocking: nobody may come to write into a pipe.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::open(&real, flags, Mode::empty()).map_err(|no| fail(no.into()))?);
+        let meta = file.metadata().map_err(fail)?;
         if meta.is_dir() {
             return Ok(None);
         }
-        if meta.len() > limit {
-            return Err(format!("{} has {} bytes; at most {limit} are read", path.display(), meta.len()));
+        if !meta.is_file() {
+            return Err(format!("{} is a pipe or a device, and no file", path.display()));
         }
-        fs::read(&real).map(Some).map_err(|error| Fault::io("read", &path, error).message)
+        let mut content = Vec::with_capacity(meta.len().min(limit) as usize + 1);
+        file.take(limit.saturating_add(1)).read_to_end(&mut content).map_err(fail)?;
+        if content.len() as u64 > limit {
+            return Err(format!("{} has more than the {limit} bytes that are read", path.display()));
+        }
+        Ok(Some(content))
     }
 }
 
@@ -94,5 +104,31 @@ impl Tree for DirTree {
             }
         }
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zester_rule::rule;
+
+    #[test]
+    #[rule("S-46")]
+    fn s46_a_pipe_in_the_place_of_a_file_is_refused_and_holds_up_nobody() {
+        let temp = tempfile::tempdir().unwrap();
+        let mode = Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            temp.path().join("pipe.zy"),
+            rustix::fs::FileType::Fifo,
+            mode,
+            0,
+        )
+        .unwrap();
+        let tree = DirTree::new(temp.path());
+        assert!(tree.read("pipe.zy").unwrap_err().contains("is a pipe or a device"));
+        assert!(tree.read_bytes("salt://pipe.zy").unwrap_err().message.contains("is a pipe or a device"));
+        fs::create_dir(temp.path().join("dir")).unwrap();
+        assert_eq!(tree.read("dir"), Ok(None));
     }
 }

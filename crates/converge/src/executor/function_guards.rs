@@ -52,6 +52,8 @@ impl StateExecutor {
             facts: &self.plan.inputs.facts,
             settings: &self.plan.inputs.settings,
             cancel: &self.cancel,
+            // Something was printed or not; how much does not matter.
+            cut_output: true,
         };
         let arguments = Arguments { positional: ask.args.clone(), named: ask.named.clone() };
         // A function may run a command, which waits on the runtime we stand on.
