@@ -115,7 +115,8 @@ pub enum Command {
     /// Read `job-events` of the job. Answered by [`Event::Replayed`].
     Replay,
     /// Create `<jid>.<peel>` in `job-returns`, off the receive path. A key that is there already is as good as a new one:
-    /// the first return stands. Wait that long first. Answered.
+    /// the first return stands; but one that came in time takes the place of one that stands there as late. Wait that long
+    /// first. Answered.
     Persist { ret: Box<Return>, pause: Duration },
     /// What a cancel met, for whoever asked for it.
     CancelTaken(CancelEffect),

@@ -14,7 +14,10 @@
 //! all returns: the stream is read once more, because a return that it kept may not have reached this master. Flushing
 //! waits until every return that came is on disk, and only then the terminal status is written, by compare-and-set; whoever finds another owner there
 //! writes nothing more. A step that fails is tried again after a pause; a lost answer is resolved by what the next try
-//! finds.
+//! finds. An end stays as it was first tried. A return that came meanwhile is stored as late, and an adopter, who finds the job
+//! running, stores it again as in time.
+//!
+//! Every end is marked active before it is written, so that the next owner reports it if this one dies (J-19).
 //!
 //! Until it is recorded as running a job may only begin while its client waits (J-28): later it is ended as never run. A claim
 //! whose answer was lost may be there, or come yet; withdrawing writes a terminal record under the same key, by create or by
@@ -50,6 +53,8 @@ pub struct Owner {
     timing: Timing,
     /// Returns on their way to the disk.
     unpersisted: usize,
+    /// `active.<jid>` is there: whatever happens to this master, somebody brings the job to its end.
+    marked: bool,
     /// In whose name it was canceled.
     canceled: Option<String>,
     /// When the step that failed is tried again.
@@ -91,6 +96,8 @@ impl Owner {
         Owner {
             stage: Stage::New(path),
             targets: Targets::new(&job.targets),
+            // A record that says so was marked before.
+            marked: path == Path::Adopt && job.status == JobStatus::Running,
             job,
             revision,
             timing,
@@ -136,13 +143,15 @@ impl Owner {
             (stage, Event::Tick) if !matches!(stage, Stage::New(_)) => self.tick(now, &mut out),
             (
                 Stage::Claiming { .. }
-                | Stage::Withdrawing
+                | Stage::Withdrawing { marked: true }
                 | Stage::Starting
                 | Stage::Adopting
                 | Stage::Finalizing(_),
                 Event::Record(written),
             ) => self.written(written, now, &mut out),
-            (Stage::Marking, Event::Marked(result)) => self.answered(result, now, &mut out),
+            (Stage::Marking | Stage::Withdrawing { marked: false }, Event::Marked(result)) => {
+                self.answered(result, now, &mut out);
+            }
             (Stage::Announcing, Event::Announced(result)) => self.answered(result, now, &mut out),
             (Stage::Reporting, Event::Emitted(result)) => self.answered(result, now, &mut out),
             (Stage::Purging, Event::Purged(result)) => self.answered(result, now, &mut out),
@@ -228,11 +237,11 @@ impl Owner {
     fn ask(&self, out: &mut Vec<Command>) {
         let write = || Command::WriteRecord { job: Box::new(self.job.clone()), revision: self.revision };
         match self.stage {
-            Stage::Claiming { .. } | Stage::Withdrawing => {
+            Stage::Claiming { .. } | Stage::Withdrawing { marked: true } => {
                 out.push(Command::CreateRecord(Box::new(self.job.clone())));
             }
             Stage::Starting | Stage::Adopting | Stage::Finalizing(_) => out.push(write()),
-            Stage::Marking => out.push(Command::MarkActive),
+            Stage::Marking | Stage::Withdrawing { marked: false } => out.push(Command::MarkActive),
             Stage::Announcing => out.push(Command::PublishDispatch),
             Stage::Loading => out.push(Command::LoadReturns),
             Stage::Recalling | Stage::Replaying | Stage::Checking => out.push(Command::Replay),
@@ -259,7 +268,11 @@ impl Owner {
             return self.fail(now);
         }
         match self.stage {
-            Stage::Marking => self.go_on(Stage::Announcing, now, out),
+            Stage::Marking => {
+                self.marked = true;
+                self.go_on(Stage::Announcing, now, out);
+            }
+            Stage::Withdrawing { .. } => self.enter(Stage::Withdrawing { marked: true }, out),
             Stage::Announcing => {
                 self.job.status = JobStatus::Running;
                 self.job.updated = now;
@@ -294,10 +307,9 @@ impl Owner {
             {
                 self.end_unsent(now, out);
             }
-            // Returns may have come since the last look; the end that is written is of the latest.
-            Stage::Finalizing(End::Ran { .. }) if !self.targets.all_returned() => {
-                self.enter(Stage::Checking, out);
-            }
+            // A mark without a record is taken away after a while.
+            Stage::Withdrawing { .. } => self.enter(Stage::Withdrawing { marked: false }, out),
+            // The very same write, also of an end: the first try may have got through, or may yet, so what came since is late.
             _ => self.ask(out),
         }
     }

@@ -65,6 +65,8 @@ fn j28_a_request_that_is_older_than_its_client_waits_is_dropped() {
 fn j28_a_claim_that_is_written_too_late_never_runs() {
     let mut owner = waited_for();
     let out = owner.step(Event::Record(Written::Done { revision: 3 }), at(WAIT_MS)).unwrap();
+    assert_eq!(names(&out), ["mark"]);
+    let out = owner.step(Event::Marked(Ok(())), at(WAIT_MS)).unwrap();
     ends_as_never_run(&out, 3);
     let out = owner.step(Event::Record(Written::Done { revision: 4 }), at(WAIT_MS + 1)).unwrap();
     assert_eq!(names(&out), ["refuse", "status", "emit"]);
@@ -80,9 +82,10 @@ fn j28_a_claim_in_doubt_is_replaced_by_its_end() {
     assert_eq!(names(&owner.step(Event::Tick, at(6_000)).unwrap()), ["create"]);
     // What is refused now says nothing of the first try.
     assert!(owner.step(refused(RefusalKind::CannotWrite), at(6_001)).unwrap().is_empty());
-    let out = owner.step(Event::Tick, at(WAIT_MS)).unwrap();
+    assert_eq!(names(&owner.step(Event::Tick, at(WAIT_MS)).unwrap()), ["mark"]);
+    let out = owner.step(Event::Marked(Ok(())), at(WAIT_MS)).unwrap();
     let [Command::CreateRecord(end)] = &out[..] else { panic!("{out:?}") };
-    assert_eq!((end.status, owner.stage()), (JobStatus::Failed, Stage::Withdrawing));
+    assert_eq!((end.status, owner.stage()), (JobStatus::Failed, Stage::Withdrawing { marked: true }));
     let mut other = owner.clone();
     // Nothing had been written: from here on a late claim meets a record that is over.
     let out = owner.step(Event::Record(Written::Done { revision: 8 }), at(WAIT_MS + 5)).unwrap();
@@ -115,6 +118,9 @@ fn j28_a_claim_that_cannot_go_on_ends_when_its_client_has_gone() {
         while out.is_empty() || now < WAIT_MS {
             now += 1_000;
             out = owner.step(Event::Tick, at(now)).unwrap();
+            if now >= WAIT_MS && out == [Command::MarkActive] {
+                out = owner.step(Event::Marked(Ok(())), at(now)).unwrap();
+            }
             assert!(!sends(&out) || failing == 1, "{failing}: {out:?}");
             if now < WAIT_MS {
                 owner.step(steps[failing].1(), at(now)).unwrap();
@@ -168,4 +174,27 @@ fn j28_a_job_that_runs_outlives_the_wait_of_its_client() {
     assert_eq!(watched.owner.stage(), Stage::Watching);
     watched.ret(1, true);
     watched.ended(JobStatus::Complete);
+}
+
+/// Whoever dies after an end was written is followed by one who reports it: so the mark by which jobs are found comes first.
+#[test]
+#[rule("J-19")]
+fn j19_an_end_is_marked_before_it_is_written_however_early_it_comes() {
+    let mut canceled = waited_for();
+    canceled.step(Event::Cancel { by: "alice".into() }, at(1)).unwrap();
+    let out = canceled.step(Event::Record(Written::Done { revision: 1 }), at(2)).unwrap();
+    assert_eq!(names(&out), ["mark"]);
+    // A mark that cannot be made is tried again, and nothing is sent meanwhile.
+    assert!(canceled.step(Event::Marked(Err(Failed)), at(3)).unwrap().is_empty());
+    assert_eq!(names(&canceled.step(Event::Tick, at(1_003)).unwrap()), ["mark"]);
+    assert_eq!(names(&canceled.step(Event::Marked(Ok(())), at(1_004)).unwrap()), ["canceled"]);
+    // A claim in doubt: the mark is made anew before each try, for a mark without a record does not stay.
+    let mut owner = waited_for();
+    owner.step(Event::Record(Written::Failed), at(5_000)).unwrap();
+    for round in 0..2 {
+        let now = WAIT_MS + round * 5_000;
+        assert_eq!(names(&owner.step(Event::Tick, at(now)).unwrap()), ["mark"]);
+        assert_eq!(names(&owner.step(Event::Marked(Ok(())), at(now)).unwrap()), ["create"]);
+        assert!(owner.step(Event::Record(Written::Failed), at(now)).unwrap().is_empty());
+    }
 }

@@ -49,7 +49,8 @@ fn j2_a_claim_that_may_have_been_written_is_not_left_behind() {
     let Command::CreateRecord(written) = &out[0] else { panic!("{out:?}") };
     // Nobody knows whether it was, and the time is over when the bus is back.
     owner.step(Event::Record(Written::Failed), at(5_000)).unwrap();
-    let out = owner.step(Event::Tick, at(70_000)).unwrap();
+    assert_eq!(names(&owner.step(Event::Tick, at(70_000)).unwrap()), ["mark"]);
+    let out = owner.step(Event::Marked(Ok(())), at(70_000)).unwrap();
     assert!(matches!(&out[..], [Command::CreateRecord(job)] if job.status == JobStatus::Failed));
     let found = Some((written.clone(), 7));
     let out = owner.step(Event::Record(Written::Conflict { found }), at(70_000)).unwrap();
@@ -373,20 +374,41 @@ fn j9_a_job_whose_last_look_fails_looks_again() {
     assert!(matches!(&out[..], [Command::WriteRecord { job, .. }] if job.status == JobStatus::Timeout));
 }
 
+/// The first try may have got through, or may yet: another end would be written over it, or of returns that it does not count.
 #[test]
-#[rule("J-9")]
-fn j9_an_end_that_could_not_be_written_looks_again_before_the_next_try() {
-    let mut watched = Watched::dispatched(1, 60, &[]);
+#[rule("J-9", "J-5")]
+fn j9_an_end_is_tried_again_as_it_was_and_what_came_meanwhile_is_late() {
+    let mut watched = Watched::dispatched(2, 60, &[]);
+    watched.ret(1, true);
     let owner = &mut watched.owner;
     owner.step(Event::Tick, at(60_000)).unwrap();
-    let out = owner.step(Event::Replayed(Ok(History::default())), at(60_000)).unwrap();
-    assert!(matches!(&out[..], [Command::WriteRecord { job, .. }] if job.status == JobStatus::Timeout));
+    let first = owner.step(Event::Replayed(Ok(History::default())), at(60_000)).unwrap();
+    assert!(matches!(&first[..], [Command::WriteRecord { job, .. }] if job.status == JobStatus::Partial));
+    let out = owner.step(Event::Return(Box::new(ret(2, 1, true))), at(61_000)).unwrap();
+    assert!(matches!(&out[..], [Command::Persist { ret, .. }] if ret.late), "{out:?}");
     owner.step(Event::Record(Written::Failed), at(65_000)).unwrap();
-    assert_eq!(owner.step(Event::Tick, at(66_000)).unwrap(), [Command::Replay]);
-    let history = History { returns: vec![ret(1, 1, true)], ..History::default() };
-    owner.step(Event::Replayed(Ok(history)), at(66_000)).unwrap();
-    let out = owner.step(Event::Persisted { peel: peel(1) }, at(66_000)).unwrap();
-    assert!(matches!(&out[..], [Command::WriteRecord { job, .. }] if job.status == JobStatus::Complete));
+    assert_eq!(owner.step(Event::Tick, at(66_000)).unwrap(), first);
+    let Command::WriteRecord { job, .. } = &first[0] else { panic!("{first:?}") };
+    let found = Some((job.clone(), 9));
+    let out = owner.step(Event::Record(Written::Conflict { found }), at(66_001)).unwrap();
+    assert_eq!(names(&out), ["status", "emit"]);
+}
+
+/// Its owner had decided the end, took it for late, and died before the end was written.
+#[test]
+#[rule("J-9", "J-5")]
+fn j9_a_return_that_stands_as_late_while_the_job_runs_is_stored_again_as_in_time() {
+    let watched = adopted(orphan(1, JobStatus::Running), 20_000, |watched| {
+        watched.loaded = vec![Return { late: true, ..ret(1, 1, true) }];
+        watched.history = vec![History { returns: vec![ret(1, 1, true)], ..History::default() }];
+    });
+    let stored = watched.log.iter().filter_map(|command| match command {
+        Command::Persist { ret, .. } => Some(ret.late),
+        _ => None,
+    });
+    assert_eq!(stored.collect::<Vec<_>>(), [false]);
+    watched.ended(JobStatus::Complete);
+    assert_eq!(watched.owner.job().return_count, 1);
 }
 
 #[test]
@@ -461,7 +483,8 @@ fn j11_a_cancel_during_the_dispatch_sends_nothing() {
     let out = owner.step(Event::Cancel { by: "alice".into() }, at(1)).unwrap();
     assert_eq!(out, [Command::CancelTaken(CancelEffect::Stopping { peels: 1 })]);
     let out = owner.step(Event::Record(Written::Done { revision: 1 }), at(2)).unwrap();
-    assert_eq!(names(&out), ["canceled"]);
+    assert_eq!(names(&out), ["mark"]);
+    assert_eq!(names(&owner.step(Event::Marked(Ok(())), at(3)).unwrap()), ["canceled"]);
 }
 
 #[test]

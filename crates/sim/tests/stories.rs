@@ -5,7 +5,7 @@
 use std::time::Duration;
 use zester_rule::rule;
 use zester_sim::script::{Action, Script, Who};
-use zester_sim::{Mutation, Outcome, run};
+use zester_sim::{Mutation, Outcome, run, simulate};
 use zester_wire::{Cause, JobStatus};
 
 /// How the jobs of a script ended, when nothing was wrong with it.
@@ -72,4 +72,27 @@ fn j13_the_job_of_a_master_that_dies_is_finished_by_another_in_what_time_is_left
     let outcome = play(&script).remove(0);
     assert_eq!(outcome.job.status, JobStatus::Complete, "{:?}", outcome.job);
     assert_eq!(outcome.job.reclaim_count, 1);
+}
+
+/// Simulations that broke a rule once.
+#[track_caller]
+fn holds(seeds: &[u64]) {
+    for seed in seeds {
+        let report = simulate(*seed, Mutation::None);
+        assert!(report.verdict().is_empty(), "seed {seed}: {}\n{}", report.verdict(), report.story);
+    }
+}
+
+/// The owner had decided the end, stored a return as late, and died before the end was written; the adopter counts the return.
+#[test]
+#[rule("J-5", "J-9", "J-17")]
+fn j9_a_return_that_an_adopter_counts_does_not_stand_as_late() {
+    holds(&[136, 947, 1019]);
+}
+
+/// The job ended before it was marked active, and its owner died before it emitted the event.
+#[test]
+#[rule("J-19")]
+fn j19_a_job_that_ended_before_it_began_has_its_event_although_its_owner_died() {
+    holds(&[322, 688]);
 }

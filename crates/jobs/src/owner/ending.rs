@@ -40,7 +40,7 @@ impl Owner {
     pub(super) fn detach(&mut self, now: UnixMillis, out: &mut Vec<Command>) {
         match self.stage {
             Stage::Checking | Stage::Flushing(_) | Stage::Finalizing(_) | Stage::Reporting => {}
-            Stage::Withdrawing | Stage::Purging | Stage::Done | Stage::Detaching { .. } => {}
+            Stage::Withdrawing { .. } | Stage::Purging | Stage::Done | Stage::Detaching { .. } => {}
             stage => {
                 let answer_due = stage.reads_history() && self.retry_at.is_none();
                 self.stage = Stage::Detaching { answer_due, informed: stage == Stage::Watching };
@@ -87,6 +87,9 @@ impl Owner {
     /// Ends a job that nobody was sent. Its record says at most `running`, and no request followed.
     pub(super) fn end_unsent(&mut self, now: UnixMillis, out: &mut Vec<Command>) {
         self.job.status = JobStatus::Claimed;
+        if !self.marked {
+            return self.enter(Stage::Marking, out);
+        }
         let end = match self.canceled.is_none() && now < self.job.deadline() {
             true => End::NeverRan,
             false => End::NotSent { cut_short: self.canceled.is_some() },
@@ -100,7 +103,7 @@ impl Owner {
         self.job.reason = NEVER_RAN.into();
         self.job.missing = self.targets.missing();
         self.job.updated = now;
-        self.enter(Stage::Withdrawing, out);
+        self.enter(Stage::Withdrawing { marked: false }, out);
     }
 
     pub(super) fn flush(&mut self, end: End, now: UnixMillis, out: &mut Vec<Command>) {

@@ -58,7 +58,7 @@ impl Owner {
                 out.push(Command::PublishStatus);
                 self.send_to_silent(now, out);
             }
-            Stage::Withdrawing => self.has_ended(End::NeverRan, out),
+            Stage::Withdrawing { .. } => self.has_ended(End::NeverRan, out),
             Stage::Finalizing(end) => self.has_ended(end, out),
             _ => {}
         }
@@ -67,7 +67,7 @@ impl Owner {
     /// Somebody wrote in between: this master with an answer that was lost, or another that owns the job now.
     pub(super) fn conflicted(&mut self, found: Job, revision: u64, now: UnixMillis, out: &mut Vec<Command>) {
         let mine = found.owner == self.job.owner && found.epoch == self.job.epoch;
-        let claims = matches!(self.stage, Stage::Claiming { .. } | Stage::Withdrawing);
+        let claims = matches!(self.stage, Stage::Claiming { .. } | Stage::Withdrawing { .. });
         if claims && !(mine && found.created == self.job.created) {
             out.push(Command::Existing { job: Box::new(found), revision });
             return self.lose(out);
@@ -86,7 +86,7 @@ impl Owner {
                 Stage::Finalizing(end) => self.has_ended(end, out),
                 _ => self.has_ended(End::NotSent { cut_short: false }, out),
             }
-        } else if self.stage == Stage::Withdrawing {
+        } else if matches!(self.stage, Stage::Withdrawing { .. }) {
             self.enter(Stage::Finalizing(End::NeverRan), out);
         } else {
             self.ask(out);

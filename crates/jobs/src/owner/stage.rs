@@ -29,8 +29,10 @@ pub enum Stage {
         unsure: bool,
     },
     /// The client no longer waits, and nobody knows whether the claim was written: a terminal record takes its place, so that a
-    /// write that arrives late loses.
-    Withdrawing,
+    /// write that arrives late loses. `marked`: it was marked active for that.
+    Withdrawing {
+        marked: bool,
+    },
     Marking,
     Announcing,
     Starting,
@@ -60,7 +62,7 @@ impl Stage {
         match self {
             Stage::New(_) => "new",
             Stage::Claiming { .. } => "claiming",
-            Stage::Withdrawing => "withdrawing",
+            Stage::Withdrawing { .. } => "withdrawing",
             Stage::Marking => "marking",
             Stage::Announcing => "announcing",
             Stage::Starting => "starting",
@@ -90,7 +92,11 @@ impl Stage {
     pub fn is_over(self) -> bool {
         matches!(
             self,
-            Stage::Withdrawing | Stage::Finalizing(_) | Stage::Reporting | Stage::Purging | Stage::Done
+            Stage::Withdrawing { .. }
+                | Stage::Finalizing(_)
+                | Stage::Reporting
+                | Stage::Purging
+                | Stage::Done
         )
     }
 

@@ -13,8 +13,15 @@ impl Owner {
         out: &mut Vec<Command>,
     ) {
         let Ok(returns) = result else { return self.fail(now) };
-        for ret in returns.iter().filter(|ret| ret.dispatch_epoch == self.job.dispatch_epoch) {
-            self.targets.take(ret);
+        for ret in returns.into_iter().filter(|ret| ret.dispatch_epoch == self.job.dispatch_epoch) {
+            if self.targets.take(&ret) && ret.late {
+                // Its owner had decided the end, and did not write it: the job runs, so this is in time.
+                self.unpersisted += 1;
+                out.push(Command::Persist {
+                    ret: Box::new(Return { late: false, ..ret }),
+                    pause: Duration::ZERO,
+                });
+            }
         }
         self.enter(Stage::Replaying, out);
     }

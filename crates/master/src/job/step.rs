@@ -189,10 +189,27 @@ async fn send(
     unsent
 }
 
-/// Stores a return, once (J-9): the first stands. Whether it was this one.
+/// Stores a return, once (J-9): the first stands, except that one in time takes the place of one that stands there as late. That
+/// one was stored by an owner that had decided the end of the job and lost it before that was written. Whether it was this one.
 pub async fn store_return(link: &Link, ret: &Return) -> Result<bool, Error> {
     let key = Key::Return(ret.jid.clone(), ret.peel.clone());
-    let mut result = link.create(&key, ret).await;
+    match put_return(link, &key, ret, None).await {
+        Err(error) if error.is_conflict() => {}
+        other => return other.map(|()| true),
+    }
+    if ret.late {
+        return Ok(false);
+    }
+    match link.get_latest::<Return>(&key).await? {
+        Some(found) if found.value.late && found.value.dispatch_epoch == ret.dispatch_epoch => {
+            put_return(link, &key, ret, Some(found.revision)).await.map(|()| true)
+        }
+        _ => Ok(false),
+    }
+}
+
+async fn put_return(link: &Link, key: &Key, ret: &Return, replaced: Option<u64>) -> Result<(), Error> {
+    let result = write_return(link, key, ret, replaced).await;
     if let Err(error) = &result
         && is_too_large(error)
         && !ret.answer.is_null()
@@ -200,13 +217,17 @@ pub async fn store_return(link: &Link, ret: &Return) -> Result<bool, Error> {
         // Its envelope as a record is larger than it was as a message. What it says matters less than that it is there.
         tracing::warn!(%key, "a return does not fit into its bucket; only how it ended is kept: {error}");
         let short = Return { answer: serde_json::Value::Null, truncated: true, ..ret.clone() };
-        result = link.create(&key, &short).await;
+        return write_return(link, key, &short, replaced).await;
     }
-    match result {
-        Ok(_) => Ok(true),
-        Err(error) if error.is_conflict() => Ok(false),
-        Err(error) => Err(error),
-    }
+    result
+}
+
+async fn write_return(link: &Link, key: &Key, ret: &Return, replaced: Option<u64>) -> Result<(), Error> {
+    let written = match replaced {
+        Some(revision) => link.update(key, ret, revision).await,
+        None => link.create(key, ret).await,
+    };
+    written.map(|_| ())
 }
 
 pub async fn persist(link: Link, ret: Box<Return>, pause: Duration) -> Event {
