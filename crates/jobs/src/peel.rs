@@ -15,7 +15,7 @@ pub use self::message::{Command, Event, Moment, Note};
 
 use crate::command::{Failed, Illegal};
 use crate::dedup::{Decision, Dispatch, Entry, Ledger, Refused, Standing};
-use crate::limits::OUTBOX_MAX;
+use crate::limits::{LEDGER_MAX, OUTBOX_MAX};
 use crate::queue::{Lane, Queue};
 use crate::refusals::{Refusal, Refusals};
 use crate::timing::Timing;
@@ -86,7 +86,8 @@ struct Work {
 struct Waiting {
     next_try: Duration,
     pause: Duration,
-    since: UnixMillis,
+    /// On the monotonic clock: a wall clock that is set right after the start must not make a return old at once.
+    since: Duration,
 }
 
 /// One peel.
@@ -346,7 +347,8 @@ impl Peel {
         for dispatch in &known {
             self.abort(dispatch, Cause::Canceled, CANCELED, now, out);
         }
-        if known.is_empty() {
+        // With a full ledger the request is refused when it comes: it need not be remembered that it must be.
+        if known.is_empty() && self.ledger.len() < LEDGER_MAX {
             // The request may be on its way, and this peel may restart before it comes.
             let keep_until = now.wall.plus(self.timing.outbox_keep);
             let dispatch = Dispatch { jid: jid.clone(), epoch: dispatch_epoch };
@@ -417,7 +419,7 @@ impl Peel {
     }
 
     fn due_at_once(&self, now: Moment) -> Waiting {
-        Waiting { next_try: now.run, pause: self.timing.outbox_pause, since: now.wall }
+        Waiting { next_try: now.run, pause: self.timing.outbox_pause, since: now.run }
     }
 
     fn delivered(&mut self, dispatch: &Dispatch, out: &mut Vec<Command>) {
@@ -452,7 +454,7 @@ impl Peel {
         let stale: Vec<Dispatch> = self
             .outbox
             .iter()
-            .filter(|(_, waiting)| now.wall.since(waiting.since) > keep)
+            .filter(|(_, waiting)| now.run.saturating_sub(waiting.since) > keep)
             .map(|(dispatch, _)| dispatch.clone())
             .collect();
         for dispatch in stale {

@@ -434,3 +434,43 @@ fn j7_the_ledger_decides_by_this_table() {
         assert_eq!(ledger.decide(&request, UnixMillis(T0), wall, &timing), decision, "{known:?} {asked}");
     }
 }
+
+#[test]
+#[rule("J-22")]
+fn j22_a_clock_that_is_set_right_after_the_start_drops_no_return() {
+    let at = |wall: u64, run_s: u64| Moment { wall: UnixMillis(wall), run: Duration::from_secs(run_s) };
+    let entries = vec![Entry {
+        dispatch: dispatch(1),
+        standing: Standing::Returned { delivered: false },
+        keep_until: UnixMillis(T0 + 60_000),
+        direct: false,
+    }];
+    let mut peel = Peel::new(peel(1), Timing::default());
+    // A machine without a clock of its own begins in 1970, and hears the time later.
+    peel.step(Event::Start { entries }, at(1_000, 1)).unwrap();
+    let commands = peel.step(Event::Tick, at(T0, 60)).unwrap();
+    assert!(!commands.iter().any(|command| matches!(command, Command::Note(_))), "{commands:?}");
+    assert_eq!(peel.undelivered(), 1);
+    let kept = Timing::default().outbox_keep.as_secs();
+    let commands = peel.step(Event::Tick, at(T0, 62 + kept)).unwrap();
+    assert!(commands.contains(&Command::Note(Note::Undelivered(dispatch(1)))), "{commands:?}");
+}
+
+#[test]
+#[rule("J-11")]
+fn j11_cancels_of_jobs_that_never_came_do_not_fill_more_than_the_ledger() {
+    let entry = |number: u64| Entry {
+        dispatch: Dispatch { jid: jid(1), epoch: number },
+        standing: Standing::Returned { delivered: true },
+        keep_until: UnixMillis(T0 + 60_000),
+        direct: false,
+    };
+    let mut peel = Peel::new(peel(1), Timing::default());
+    let full = (0..zester_jobs::limits::LEDGER_MAX as u64).map(entry).collect();
+    peel.step(Event::Start { entries: full }, now(0)).unwrap();
+    let commands = peel.step(Event::Cancel { jid: jid(2), dispatch_epoch: 1 }, now(0)).unwrap();
+    assert_eq!(commands, []);
+    // Its request starts nothing all the same.
+    let commands = peel.step(exec(2), now(1)).unwrap();
+    assert_eq!(names(&commands), ["send unstored"]);
+}
