@@ -151,8 +151,13 @@ fn describe(store: &str, condition: &Condition, now: UnixMillis) -> String {
 }
 
 fn since_when(since: UnixMillis, now: UnixMillis) -> String {
-    let (seconds, day) = (now.since(since).as_secs(), since.0 / 1_000 % 86_400);
-    format!("since {:02}:{:02}:{:02} UTC ({seconds} s)", day / 3_600, day / 60 % 60, day % 60)
+    format!("since {} ({} s)", clock_time(since), now.since(since).as_secs())
+}
+
+/// `22:13:20 UTC`
+pub fn clock_time(moment: UnixMillis) -> String {
+    let day = moment.0 / 1_000 % 86_400;
+    format!("{:02}:{:02}:{:02} UTC", day / 3_600, day / 60 % 60, day % 60)
 }
 
 fn refusal_of(store: &str, condition: &Condition, now: UnixMillis) -> Refusal {

@@ -38,6 +38,8 @@ pub trait Store: Send + Sync {
     fn get_return(&self, dispatch: Dispatch) -> Later<'_, Result<Option<Return>, StoreError>>;
     /// These and their returns may go.
     fn forget(&self, dispatches: Vec<Dispatch>) -> Later<'_, Result<(), StoreError>>;
+    /// Whether it takes what is written, without keeping anything.
+    fn check(&self) -> Later<'_, Result<(), StoreError>>;
 }
 
 /// How long a return is remembered whose dispatch never stood in the ledger (it was refused before that): as long as

@@ -119,17 +119,29 @@ async fn entries_that_come_together_are_all_there() {
 }
 
 #[tokio::test]
-async fn a_damaged_return_is_told_by_the_name_of_its_file() {
+#[rule("J-22")]
+async fn j22_a_damaged_return_is_lost_and_set_aside_and_the_others_are_stored_all_the_same() {
     let dir = tempfile::tempdir().unwrap();
-    let store = FileStore::open(dir.path()).unwrap();
-    store.put_return(ret(1)).await.unwrap();
-    let file = std::fs::read_dir(dir.path().join("outbox")).unwrap().next().unwrap().unwrap().path();
-    let mut bytes = std::fs::read(&file).unwrap();
+    let large = |number: u8| Return { answer: json!({"log": "x".repeat(30_000)}), ..ret(number) };
+    let store = FileStore::open_within(dir.path(), 50_000).unwrap();
+    store.put_return(large(1)).await.unwrap();
+    let files = || {
+        let files = std::fs::read_dir(dir.path().join("outbox")).unwrap();
+        let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+        files.sort();
+        files
+    };
+    let mut bytes = std::fs::read(&files()[0]).unwrap();
     bytes[10] ^= 1;
-    std::fs::write(&file, bytes).unwrap();
-    let error = store.get_return(dispatch(1)).await.unwrap_err();
-    assert!(error.0.contains(file.to_str().unwrap()), "{error}");
-    assert!(store.load().await.unwrap().is_empty());
+    std::fs::write(&files()[0], bytes).unwrap();
+    // All together are too many now, and the oldest cannot be truncated.
+    store.put_return(large(2)).await.unwrap();
+    assert_eq!(store.get_return(dispatch(1)).await.unwrap(), None, "it is lost, which can be told");
+    assert!(!store.get_return(dispatch(2)).await.unwrap().unwrap().truncated);
+    let kept = files();
+    assert_eq!(kept.len(), 2);
+    assert!(kept.iter().any(|path| path.to_str().unwrap().contains("/damaged-")), "{kept:?}");
+    assert_eq!(store.load().await.unwrap().len(), 1);
 }
 
 #[tokio::test]

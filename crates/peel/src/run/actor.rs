@@ -62,6 +62,8 @@ pub(super) struct Actor {
     /// Events that came up while commands were carried out.
     pub(super) pending: VecDeque<Event>,
     pub(super) stopping: bool,
+    /// None while it is being checked.
+    pub(super) next_disk_check: Option<Instant>,
 }
 
 /// What ended a wait.
@@ -103,6 +105,7 @@ impl Actor {
             asking: None,
             pending: VecDeque::new(),
             stopping: false,
+            next_disk_check: None,
             link,
             store,
             work,
@@ -116,6 +119,7 @@ impl Actor {
         let mut events = self.link.bus().events();
         self.feed(Event::Start { entries });
         self.subscribe();
+        self.check_disk();
         let mut latest_end = None;
         loop {
             self.take_requests();
@@ -170,14 +174,17 @@ impl Actor {
 
     fn next_wake(&self) -> Option<Instant> {
         let machine = self.machine.next_wake().and_then(|run| self.since.checked_add(run));
-        let presence = if self.stopping { None } else { self.presence.next_wake() };
-        machine.into_iter().chain(presence).min()
+        let presence = self.presence.next_wake().into_iter().chain(self.next_disk_check);
+        machine.into_iter().chain(presence.filter(|_| !self.stopping)).min()
     }
 
     fn time_passed(&mut self) {
         self.feed(Event::Tick);
         if !self.stopping {
             self.presence_due();
+            if self.next_disk_check.is_some_and(|at| Instant::now() >= at) {
+                self.check_disk();
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! Carrying out what the machine wants, and telling it how that ended.
 
 use super::actor::{Actor, Running};
+use super::gauges::RETURNS;
 use super::limits::SENDS_MAX;
 use super::tasks::{self, Done, Execution, Write};
 use std::collections::VecDeque;
@@ -165,18 +166,22 @@ impl Actor {
             }
             Done::Sent { dispatch, delivered } => {
                 self.sending.remove(&dispatch);
-                if delivered {
+                self.gauges.kept(RETURNS, delivered.as_ref().copied().map_err(String::as_str));
+                if delivered.is_ok() {
                     self.return_ids.remove(&dispatch);
                     self.feed(Event::Delivered { dispatch });
                 } else {
                     self.send_more();
                 }
             }
-            Done::SentUnstored { dispatch, delivered: true, awaited: true } => {
-                self.handed_over.insert(dispatch.clone());
-                self.feed(Event::Delivered { dispatch });
+            Done::SentUnstored { dispatch, delivered, awaited } => {
+                self.gauges.kept(RETURNS, delivered.as_ref().copied().map_err(String::as_str));
+                if delivered.is_ok() && awaited {
+                    self.handed_over.insert(dispatch.clone());
+                    self.feed(Event::Delivered { dispatch });
+                }
             }
-            Done::SentUnstored { .. } | Done::Replied => {}
+            Done::Replied => {}
             Done::Ran { dispatch, ret } => self.ran(dispatch, ret),
         }
     }

@@ -23,14 +23,14 @@ pub(super) async fn publish(link: Link, work: Arc<dyn Work>, peel: PeelId, known
         }
     };
     if there.as_ref() == Some(&hash) {
-        return House::Facts { os, published: there };
+        return House::Facts { os, published: Ok(hash) };
     }
     let record = FactsRecord { v: VERSION, peel, ts: link.now(), hash: hash.clone(), facts };
     let published = match link.put(&key, &record).await {
-        Ok(_) => Some(hash),
+        Ok(_) => Ok(hash),
         Err(error) => {
             tracing::warn!("the facts were not published, they will be: {error}");
-            None
+            Err(error.to_string())
         }
     };
     House::Facts { os, published }

@@ -1,11 +1,13 @@
-//! What the actor counts (D-11).
+//! What the actor counts (D-11), and what of it does not work, since when (J-29).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use zester_health::prometheus_client::metrics::counter::Counter;
 use zester_health::{Health, State};
+use zester_jobs::stores::clock_time;
 use zester_link::Link;
-use zester_wire::{Cause, Return};
+use zester_wire::{Cause, Return, UnixMillis};
 
 pub(super) struct Gauges {
     health: Arc<Health>,
@@ -15,20 +17,27 @@ pub(super) struct Gauges {
     progress_dropped: Counter,
     busy: Arc<AtomicU64>,
     outbox: Arc<AtomicU64>,
-    /// Whether the last write failed: the state is told when it changes.
-    store_failed: bool,
+    /// What does not work, and since when.
+    failing: BTreeMap<&'static str, UnixMillis>,
+    link: Link,
 }
+
+/// What a server must keep of a peel. Each is a line of `readyz` once it has failed.
+pub(super) const RETURNS: &str = "returns";
+pub(super) const FACTS: &str = "facts";
+pub(super) const LAST_SEEN: &str = "last-seen";
 
 impl Gauges {
     pub(super) fn new(health: Arc<Health>, link: &Link) -> Gauges {
-        let gauges = Gauges {
+        let mut gauges = Gauges {
             executed: Counter::default(),
             failed: Counter::default(),
             refused: Counter::default(),
             progress_dropped: Counter::default(),
             busy: Arc::default(),
             outbox: Arc::default(),
-            store_failed: false,
+            failing: BTreeMap::new(),
+            link: link.clone(),
             health,
         };
         gauges.health.register(|registry| {
@@ -88,27 +97,49 @@ impl Gauges {
         }
     }
 
-    pub(super) fn bus_up(&self) {
-        self.health.set("bus", State::Up);
+    pub(super) fn bus_up(&mut self) {
+        self.works("bus");
     }
 
     /// A peel works without a bus: it is not down for that (D-9).
-    pub(super) fn bus_down(&self) {
-        self.health.set("bus", State::Degraded("no connection; returns wait in the outbox".into()));
+    pub(super) fn bus_down(&mut self) {
+        let since = clock_time(self.since("bus"));
+        let why = format!("no connection since {since}; returns wait in the outbox");
+        self.health.set("bus", State::Degraded(why));
     }
 
+    /// Without a disk that takes what it writes, a peel starts nothing (J-7): it is down.
     pub(super) fn store(&mut self, result: Result<(), &str>) {
+        let Err(why) = result else { return self.works("store") };
+        let is_news = !self.failing.contains_key("store");
+        let since = clock_time(self.since("store"));
+        if is_news {
+            tracing::error!("the peel cannot write to its disk, and starts nothing meanwhile: {why}");
+        }
+        self.health.set("store", State::Down(format!("nothing is started since {since}: {why}")));
+    }
+
+    /// Whether a server keeps what this peel sends. Without a connection that is not the server's fault.
+    pub(super) fn kept(&mut self, what: &'static str, result: Result<(), &str>) {
         match result {
-            Ok(()) if self.store_failed => {
-                self.store_failed = false;
-                self.health.set("store", State::Up);
-            }
-            Ok(()) => {}
+            Ok(()) => self.works(what),
+            Err(_) if !self.link.bus().info().connected => {}
             Err(why) => {
-                self.store_failed = true;
-                tracing::error!("the peel cannot remember: {why}");
-                self.health.set("store", State::Degraded(why.into()));
+                let since = clock_time(self.since(what));
+                self.health.set(what, State::Degraded(format!("the server keeps none since {since}: {why}")));
             }
         }
+    }
+
+    fn works(&mut self, part: &'static str) {
+        if self.failing.remove(part).is_some() {
+            self.health.set(part, State::Up);
+        }
+    }
+
+    /// Since when this does not work: now, unless it is known already.
+    fn since(&mut self, part: &'static str) -> UnixMillis {
+        let now = self.link.now();
+        *self.failing.entry(part).or_insert(now)
     }
 }

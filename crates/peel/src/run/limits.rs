@@ -23,6 +23,8 @@ pub const ENVELOPE_ROOM: usize = 4 * 1024;
 pub const ANSWER_NESTING_MAX: usize = 64;
 /// How often the facts are gathered.
 pub const FACTS_EVERY: Duration = Duration::from_secs(300);
+/// How often it is tried whether the disk takes what is written; with every heartbeat while it does not.
+pub const DISK_CHECK_EVERY: Duration = Duration::from_secs(60);
 /// How much longer than the processes of an execution a stopping peel may take, to store and send what it has.
 pub const STOP_ROOM: Duration = Duration::from_secs(10);
 /// How long a stopping peel may take to say so.

@@ -4,8 +4,10 @@ use super::Error;
 use super::actor::{Actor, panic_words};
 use super::away::Away;
 use super::facts;
-use super::limits::{FACTS_EVERY, GOODBYE_LIMIT};
+use super::gauges::{FACTS, LAST_SEEN};
+use super::limits::{DISK_CHECK_EVERY, FACTS_EVERY, GOODBYE_LIMIT};
 use super::seen::{self, Seen};
+use crate::store::StoreError;
 use sha2::{Digest, Sha256};
 use tokio::task::JoinError;
 use tokio::time::Instant;
@@ -25,10 +27,13 @@ pub(super) enum House {
     /// A heartbeat is on its way.
     Beaten,
     Seen(Seen),
+    /// The hash of what the bus has now, or why it has it not.
     Facts {
         os: String,
-        published: Option<String>,
+        published: Result<String, String>,
     },
+    /// Whether the disk takes what is written.
+    DiskChecked(Result<(), StoreError>),
     LeftoversGone,
 }
 
@@ -242,7 +247,12 @@ impl Actor {
 
     fn recorded(&mut self, seen: Seen) {
         self.presence.recording = false;
-        self.presence.recorded = seen.revision;
+        self.gauges.kept(LAST_SEEN, seen.revision.as_ref().map(|_| ()).map_err(String::as_str));
+        if seen.revision.is_err() {
+            self.presence.next_seen = Some(Instant::now() + self.setup.timing.peel_heartbeat)
+                .filter(|_| self.presence.bus == Bus::Up);
+        }
+        self.presence.recorded = seen.revision.ok();
         if let Some(other) = seen.other {
             self.shares_its_id(other);
         }
@@ -281,6 +291,19 @@ impl Actor {
             let _sent = link.bus().flush().await;
         };
         let _missed_later = tokio::time::timeout(GOODBYE_LIMIT, told).await;
+    }
+
+    /// Whether the disk still takes what is written, also while nobody asks for work (J-29).
+    pub(super) fn check_disk(&mut self) {
+        self.next_disk_check = None;
+        let store = self.store.clone();
+        self.house.spawn(async move { House::DiskChecked(store.check().await) });
+    }
+
+    fn disk_checked(&mut self, result: Result<(), StoreError>) {
+        let every = if result.is_ok() { DISK_CHECK_EVERY } else { self.setup.timing.peel_heartbeat };
+        self.gauges.store(result.as_ref().copied().map_err(|error| error.0.as_str()));
+        self.next_disk_check = Some(Instant::now() + every);
     }
 
     fn gather_facts(&mut self) {
@@ -328,15 +351,17 @@ impl Actor {
             House::Beaten => self.beaten(),
             House::Seen(seen) => self.recorded(seen),
             House::Facts { os, published } => self.facts_gathered(os, published),
+            House::DiskChecked(result) => self.disk_checked(result),
             House::LeftoversGone => self.feed(Event::LeftoversGone),
         }
         Ok(())
     }
 
-    fn facts_gathered(&mut self, os: String, published: Option<String>) {
+    fn facts_gathered(&mut self, os: String, published: Result<String, String>) {
         self.presence.gathering = false;
-        let every = if published.is_some() { FACTS_EVERY } else { self.setup.timing.peel_heartbeat };
-        self.presence.published = published;
+        self.gauges.kept(FACTS, published.as_ref().map(|_| ()).map_err(String::as_str));
+        let every = if published.is_ok() { FACTS_EVERY } else { self.setup.timing.peel_heartbeat };
+        self.presence.published = published.ok();
         if self.presence.bus != Bus::Up {
             return;
         }

@@ -7,8 +7,8 @@ use zester_wire::{Key, PeelHeartbeat, Token};
 
 /// What became of one record.
 pub(super) struct Seen {
-    /// The revision that is ours; none where that is not known.
-    pub(super) revision: Option<Sequence>,
+    /// The revision that is ours, or why there is none.
+    pub(super) revision: Result<Sequence, String>,
     /// The boot of another peel that writes under our id.
     pub(super) other: Option<Token>,
     /// Our last record is not there any more.
@@ -34,6 +34,9 @@ pub(super) async fn write(link: Link, heartbeat: PeelHeartbeat, last: Option<Seq
     }
 }
 
-fn written(result: Result<Sequence, Error>) -> Option<Sequence> {
-    result.inspect_err(|error| tracing::debug!("that this peel is there was not recorded: {error}")).ok()
+fn written(result: Result<Sequence, Error>) -> Result<Sequence, String> {
+    result.map_err(|error| {
+        tracing::debug!("that this peel is there was not recorded: {error}");
+        error.to_string()
+    })
 }

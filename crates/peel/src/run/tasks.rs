@@ -26,15 +26,15 @@ pub(super) enum Done {
     },
     Forgot(Result<(), StoreError>),
     Acked(Dispatch),
-    /// `delivered`: a stream has it.
+    /// `delivered`: a stream has it, or why not.
     Sent {
         dispatch: Dispatch,
-        delivered: bool,
+        delivered: Result<(), String>,
     },
     /// A return that is not stored; the machine hears of it only where it still wants to store it.
     SentUnstored {
         dispatch: Dispatch,
-        delivered: bool,
+        delivered: Result<(), String>,
         awaited: bool,
     },
     Ran {
@@ -116,7 +116,7 @@ pub(super) async fn send(
         }
         Err(error) => {
             tracing::error!(jid = %dispatch.jid, "a stored return cannot be read: {error}");
-            return Done::Sent { dispatch, delivered: false };
+            return Done::Sent { dispatch, delivered: Err(error.to_string()) };
         }
     };
     let delivered = deliver(&link, ret, &id).await;
@@ -127,19 +127,19 @@ pub(super) async fn send_unstored(link: Link, ret: Return, awaited: bool) -> Don
     let dispatch = dispatch_of(&ret);
     let delivered = match link.new_message_id() {
         Ok(id) => deliver(&link, ret, &id).await,
-        Err(_) => false,
+        Err(error) => Err(error.to_string()),
     };
     Done::SentUnstored { dispatch, delivered, awaited }
 }
 
-async fn deliver(link: &Link, ret: Return, id: &MessageId) -> bool {
+async fn deliver(link: &Link, ret: Return, id: &MessageId) -> Result<(), String> {
     let subject = Subject::JobReturn { jid: ret.jid.clone(), peel: ret.peel.clone() };
     let ret = ret.fit(room(link));
     match link.publish_stored(&subject, id, &ret).await {
-        Ok(_) => true,
+        Ok(_) => Ok(()),
         Err(error) => {
             tracing::debug!(jid = %ret.jid, "the return was not delivered, it waits: {error}");
-            false
+            Err(error.to_string())
         }
     }
 }

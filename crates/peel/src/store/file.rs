@@ -162,6 +162,10 @@ impl Store for FileStore {
         Box::pin(self.blocking(move |shared| shared.outbox.read(&dispatch)))
     }
 
+    fn check(&self) -> Later<'_, Result<(), StoreError>> {
+        Box::pin(self.blocking(|shared| shared.outbox.check()))
+    }
+
     /// The files first: a file without a line would count as a return that nobody has.
     fn forget(&self, dispatches: Vec<Dispatch>) -> Later<'_, Result<(), StoreError>> {
         Box::pin(async move {

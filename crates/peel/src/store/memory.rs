@@ -57,6 +57,10 @@ impl Store for MemoryStore {
         now(self.lock().returns.get(&dispatch).cloned())
     }
 
+    fn check(&self) -> Later<'_, Result<(), StoreError>> {
+        now(())
+    }
+
     fn forget(&self, dispatches: Vec<Dispatch>) -> Later<'_, Result<(), StoreError>> {
         let mut content = self.lock();
         for dispatch in &dispatches {

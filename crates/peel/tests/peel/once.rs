@@ -135,7 +135,7 @@ async fn j7_what_cannot_be_written_down_is_not_executed() {
     let ret = world.returned().await;
     assert_eq!((ret.cause, ret.success), (Cause::Refused, false));
     assert!(world.work.did().is_empty());
-    assert!(matches!(world.health.state("store"), Some(State::Degraded(why)) if why.contains("no space")));
+    assert!(matches!(world.health.state("store"), Some(State::Down(why)) if why.contains("no space")));
     world.disk.full.store(false, Ordering::Relaxed);
     world.send(&world.request("test.ping")).await;
     assert!(world.returned().await.success);

@@ -130,6 +130,10 @@ impl Store for Disk {
     fn forget(&self, dispatches: Vec<Dispatch>) -> Later<'_, Result<(), StoreError>> {
         self.write(|| self.store.forget(dispatches))
     }
+
+    fn check(&self) -> Later<'_, Result<(), StoreError>> {
+        self.write(|| self.store.check())
+    }
 }
 
 /// A wall that moves with tokio's time.

@@ -11,10 +11,14 @@ use zester_wire::{Jid, Return, decode, encode};
 
 /// How the name of a file begins that is not in its place yet.
 const UNFINISHED: &str = ".new-";
+/// How the name of a file begins whose return cannot be read any more.
+const DAMAGED: &str = "damaged-";
 /// The checksum before the return.
 const SUM_BYTES: usize = 4;
 /// All returns on disk together. Beyond it the oldest are truncated, field by field, and say so (J-16).
 pub(super) const OUTBOX_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// What is written to see whether the disk takes it: more than a line of the ledger needs.
+const CHECK_BYTES: usize = 4 * 1024;
 /// What is left of a return that had to make room.
 const TRUNCATED_BYTES: usize = 4 * 1024;
 
@@ -123,6 +127,14 @@ impl Outbox {
         sync_directory(&self.dir)
     }
 
+    /// Writes and syncs a file that goes again.
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        let fail = |error: std::io::Error| io_error("write to", &self.dir, &error);
+        let mut temp = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&self.dir).map_err(fail)?;
+        temp.write_all(&[0; CHECK_BYTES]).map_err(fail)?;
+        temp.as_file().sync_data().map_err(fail)
+    }
+
     pub(super) fn read(&self, dispatch: &Dispatch) -> Result<Option<Return>, StoreError> {
         let path = self.path(dispatch);
         let bytes = match fs::read(&path) {
@@ -130,12 +142,21 @@ impl Outbox {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(io_error("read", &path, &error)),
         };
-        let damaged = |why: &str| StoreError(format!("{} is damaged: {why}", path.display()));
-        let (sum, rest) = bytes.split_at_checked(SUM_BYTES).ok_or_else(|| damaged("it is too short"))?;
-        if sum != crc32fast::hash(rest).to_be_bytes() {
-            return Err(damaged("its checksum is another"));
+        match content(&bytes) {
+            Ok(ret) => Ok(Some(ret)),
+            Err(why) => self.set_aside(dispatch, &why).map(|()| None),
         }
-        decode(rest).map(Some).map_err(|error| damaged(&error.to_string()))
+    }
+
+    /// A damaged return will not be whole the next time: its file makes room, and the return counts as lost. It stays for whoever
+    /// wants to look into it.
+    fn set_aside(&self, dispatch: &Dispatch, why: &str) -> Result<(), StoreError> {
+        let path = self.path(dispatch);
+        let aside = self.dir.join(format!("{DAMAGED}{}.{}", dispatch.jid, dispatch.epoch));
+        fs::rename(&path, &aside).map_err(|error| io_error("set aside", &path, &error))?;
+        locked(&self.sizes).remove(dispatch);
+        tracing::error!(jid = %dispatch.jid, "a stored return is damaged: {why}; it is now {}", aside.display());
+        sync_directory(&self.dir)
     }
 
     pub(super) fn remove(&self, dispatches: &[Dispatch]) -> Result<(), StoreError> {
@@ -150,6 +171,15 @@ impl Outbox {
         }
         sync_directory(&self.dir)
     }
+}
+
+/// What a file holds, or what is wrong with it.
+fn content(bytes: &[u8]) -> Result<Return, String> {
+    let (sum, rest) = bytes.split_at_checked(SUM_BYTES).ok_or("it is too short")?;
+    if sum != crc32fast::hash(rest).to_be_bytes() {
+        return Err("its checksum is another".into());
+    }
+    decode(rest).map_err(|error| error.to_string())
 }
 
 /// `<jid>.<epoch>`
