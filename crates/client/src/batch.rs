@@ -92,6 +92,11 @@ impl BatchPlan {
         self.failed = self.failed.saturating_add(failed);
     }
 
+    /// Those who have not had their turn, and will not have it.
+    pub fn rest(&mut self) -> Vec<PeelId> {
+        std::mem::take(&mut self.left)
+    }
+
     pub fn batches_left(&self) -> usize {
         self.left.len().div_ceil(self.size)
     }

@@ -3,12 +3,14 @@
 use crate::client::Client;
 use crate::error::Error;
 use crate::follow::Follow;
+use crate::limits::{LAG_PAUSE, LAG_READS};
 use std::collections::BTreeSet;
 use zester_wire::{DispatchReply, DispatchRequest, Jid, PeelId, Subject};
 
 /// A job that a master has.
 pub struct Dispatched {
     pub jid: Jid,
+    /// Empty where they cannot be read.
     pub targets: Vec<PeelId>,
     /// What happens to it, from before the first peel heard of it.
     pub follow: Follow,
@@ -37,10 +39,24 @@ impl Client {
             self.ask_for_job(&Subject::Dispatch, &request.jid, question).await?;
         let targets = match reply.map(|reply| reply.targets).filter(|targets| !targets.is_empty()) {
             Some(targets) => targets,
-            // A jid that was known already is answered without its targets by some masters.
-            None => self.job_of(&request.jid).await?.map(|job| job.targets).unwrap_or_default(),
+            // Names by the ten thousand do not fit the answer, nor does some master repeat those of a jid that it knows.
+            None => self.targets_of(&request.jid).await,
         };
-        follow.expect(BTreeSet::from_iter(targets.iter().cloned()), timeout);
+        let known = Some(BTreeSet::from_iter(targets.iter().cloned())).filter(|known| !known.is_empty());
+        follow.expect(known, timeout);
         Ok(Dispatched { jid: request.jid, targets, follow })
+    }
+
+    /// Whom a job that a master has is for. None where that cannot be read now: the job runs all the same, so it is no error.
+    async fn targets_of(&self, jid: &Jid) -> Vec<PeelId> {
+        for _ in 0..LAG_READS {
+            match self.job_of(jid).await {
+                Ok(Some(job)) if job.has_targets() => return job.targets,
+                Ok(_) => {}
+                Err(error) => tracing::debug!(%jid, "the targets cannot be read: {error}"),
+            }
+            tokio::time::sleep(LAG_PAUSE).await;
+        }
+        Vec::new()
     }
 }

@@ -19,6 +19,11 @@ pub enum Error {
         jid: Jid,
         last: String,
     },
+    /// A master has the job, and how it goes on cannot be seen: it runs, or ran, all the same (J-28).
+    OutOfSight {
+        jid: Jid,
+        why: Box<Error>,
+    },
     /// A master said no.
     Refused(Refusal),
     /// An expression that cannot be read.
@@ -56,6 +61,10 @@ impl fmt::Display for Error {
             Error::InDoubt { jid, last } => write!(
                 out,
                 "it is not known whether job {jid} will run: {last}; `zester job show {jid}` tells once the bus answers"
+            ),
+            Error::OutOfSight { jid, why } => write!(
+                out,
+                "what becomes of job {jid} cannot be seen: {why}; it goes on, and `zester job show {jid}` tells once the bus answers"
             ),
             Error::Refused(refusal) if refusal.hint.is_empty() => write!(out, "{}", refusal.message),
             Error::Refused(refusal) => write!(out, "{}; {}", refusal.message, refusal.hint),

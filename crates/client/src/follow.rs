@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use zester_bus::{Delivery, Events, Listen, Message, Subscription};
+use zester_link::Found;
 use zester_wire::subject::all_of_job;
 use zester_wire::{Ack, Jid, Job, JobEvent, JobEventKind, PeelId, Progress, Return, Subject};
 
@@ -72,7 +73,8 @@ impl Client {
         let Some(job) = self.job_of(jid).await? else { return Err(Error::NoSuchJob(jid.to_string())) };
         // The deadline is of a master's clock. Ours may be off, but never by more than the job may take.
         let left = job.deadline().since(self.link.now()).min(job.timeout());
-        follow.expect(job.targets.iter().cloned().collect(), left);
+        let known = job.has_targets().then(|| job.targets.iter().cloned().collect());
+        follow.expect(known, left);
         follow.needs_catch_up = true;
         follow.poll_at = Instant::now();
         Ok(follow)
@@ -101,9 +103,9 @@ impl Follow {
         })
     }
 
-    /// Whose messages count, and how long the job may still take.
-    pub(crate) fn expect(&mut self, targets: BTreeSet<PeelId>, left: Duration) {
-        self.targets = Some(targets);
+    /// Whose messages count, where that is known, and how long the job may still take.
+    pub(crate) fn expect(&mut self, targets: Option<BTreeSet<PeelId>>, left: Duration) {
+        self.targets = targets;
         self.give_up_at = Instant::now().checked_add(left.saturating_add(self.client.finish_grace));
         self.poll_in(POLL_INTERVAL);
     }
@@ -112,8 +114,14 @@ impl Follow {
         &self.jid
     }
 
-    /// The next update; none after the end. May be cancelled: what was under way is asked again.
+    /// The next update; none after the end. May be cancelled: what was under way is asked again. An error says nothing of the
+    /// job: it goes on (J-28).
     pub async fn next(&mut self) -> Result<Option<JobUpdate>, Error> {
+        let update = self.next_update().await;
+        update.map_err(|why| Error::OutOfSight { jid: self.jid.clone(), why: Box::new(why) })
+    }
+
+    async fn next_update(&mut self) -> Result<Option<JobUpdate>, Error> {
         loop {
             if let Some(update) = self.ready.pop_front() {
                 return Ok(Some(update));
@@ -215,9 +223,11 @@ impl Follow {
     }
 
     async fn read_record(&mut self, out_of_time: bool) -> Result<(), Error> {
-        let job = self.client.job_of(&self.jid).await?;
-        match job {
-            Some(job) if job.status.is_terminal() || out_of_time => self.end(job).await,
+        match self.client.record_of(&self.jid).await? {
+            Some(found) if found.value.status.is_terminal() || out_of_time => {
+                let job = self.named(found).await?;
+                self.end(job).await
+            }
             None if out_of_time => Err(Error::NoSuchJob(self.jid.to_string())),
             _ => {
                 if self.needs_catch_up {
@@ -226,6 +236,16 @@ impl Follow {
                 self.poll_in(if self.end_announced { POLL_SOON } else { POLL_INTERVAL });
                 Ok(())
             }
+        }
+    }
+
+    /// With its targets: those of a large job stand on pages, which need not be read again where they are known.
+    async fn named(&self, found: Found<Job>) -> Result<Job, Error> {
+        match &self.targets {
+            Some(known) if known.len() as u64 == found.value.target_count() => {
+                Ok(Job { targets: known.iter().cloned().collect(), ..found.value })
+            }
+            _ => Ok(self.client.link.with_targets(found).await?.value),
         }
     }
 
@@ -254,8 +274,12 @@ impl Follow {
             .into_iter()
             .filter_map(|peel| self.returns.get(&peel).map(|ret| (peel, ret.clone())))
             .collect();
-        self.client.read_returns(&job, &unread, &mut returns).await?;
-        self.targets = Some(job.targets.iter().cloned().collect());
+        if job.has_targets() {
+            self.client.read_returns(&job, &unread, &mut returns).await?;
+            self.targets = Some(job.targets.iter().cloned().collect());
+        } else {
+            returns = self.client.returns(&job).await?;
+        }
         returns.values().for_each(|ret| self.on_return(ret.clone()));
         let finished = job.status.is_terminal();
         self.ready.push_back(JobUpdate::Ended(Box::new(Ended { job, returns, finished })));

@@ -6,7 +6,8 @@ use crate::error::Error;
 use crate::limits::{CANDIDATES_NAMED, REACTIONS_LISTED, READS_IN_FLIGHT};
 use futures_util::StreamExt;
 use std::cmp::Reverse;
-use zester_wire::{AdminReply, AdminRequest, Bucket, Jid, Job, Key, RefusalKind, RetryPart};
+use zester_link::Found;
+use zester_wire::{AdminReply, AdminRequest, Bucket, Jid, Job, JobStatus, Key, RefusalKind, RetryPart};
 
 /// What a kill did.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,9 +26,27 @@ pub struct Retried {
 }
 
 impl Client {
-    /// The record of a job; none if there is none.
+    /// The job with all its targets; none if there is none.
     pub async fn job_of(&self, jid: &Jid) -> Result<Option<Job>, Error> {
-        Ok(self.link.job(jid).await?.map(|found| found.value))
+        match self.record_of(jid).await? {
+            Some(found) => Ok(Some(self.link.with_targets(found).await?.value)),
+            None => Ok(None),
+        }
+    }
+
+    /// Its record alone: that of many targets does not name them. A server that does not have it may lag, so that there is no
+    /// such job is for the leader to say.
+    pub(crate) async fn record_of(&self, jid: &Jid) -> Result<Option<Found<Job>>, Error> {
+        let key = Key::Job(jid.clone());
+        match self.link.get(&key).await? {
+            None => Ok(self.link.get_latest(&key).await?),
+            found => Ok(found),
+        }
+    }
+
+    /// Where a job stands; none if there is none.
+    pub async fn status_of_job(&self, jid: &Jid) -> Result<Option<JobStatus>, Error> {
+        Ok(self.record_of(jid).await?.map(|found| found.value.status))
     }
 
     /// The job of an id, or of the beginning of one that only one job has.

@@ -90,6 +90,17 @@ impl Client {
         Ok(peels.into_values().collect())
     }
 
+    /// Which releases the peels run: as a master knows them, which costs the server nothing, or as they were last recorded.
+    pub async fn versions(&self) -> Result<BTreeSet<String>, Error> {
+        match self.statuses("*").await {
+            Some(statuses) => {
+                let versions = statuses.into_iter().map(|status| status.version);
+                Ok(versions.filter(|version| !version.is_empty()).collect())
+            }
+            None => Ok(self.recorded_peels().await?.into_values().map(|peel| peel.version).collect()),
+        }
+    }
+
     /// Everybody as the buckets have them, whatever the masters do.
     pub(crate) async fn recorded_peels(&self) -> Result<BTreeMap<PeelId, Peel>, Error> {
         let mut peels: BTreeMap<PeelId, Peel> = BTreeMap::new();
@@ -178,11 +189,15 @@ impl Client {
             let request = PeelsRequest { v: VERSION, target_expr: expression.into(), after: after.take() };
             let reply = self.link.request::<_, PeelsReply>(&Subject::PeelList, &request, LIST_WAIT).await;
             let page = reply.ok().filter(|page| page.error.is_none())?;
-            all.extend(page.peels);
-            match all.last() {
+            // A page that brings nobody is the last, whatever it says: the next would be the same.
+            match page.peels.last() {
                 Some(last) if page.more => after = Some(last.peel.clone()),
-                _ => return Some(all),
+                _ => {
+                    all.extend(page.peels);
+                    return Some(all);
+                }
             }
+            all.extend(page.peels);
         }
     }
 

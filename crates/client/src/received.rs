@@ -27,6 +27,12 @@ impl Client {
     /// Every stored return of a job.
     pub async fn returns(&self, job: &Job) -> Result<Returns, Error> {
         let mut returns = Returns::new();
+        if !job.has_targets() {
+            // Nobody knows any more whom to ask for: whatever is stored is shown.
+            let stored = self.link.returns_of(&job.jid).await?;
+            returns.extend(stored.into_iter().map(|ret| (ret.peel.clone(), Arc::new(ret))));
+            return Ok(returns);
+        }
         self.read_returns(job, &job.targets, &mut returns).await?;
         Ok(returns)
     }
@@ -82,15 +88,29 @@ impl Client {
         Ok(opened.map(|opened| opened.message))
     }
 
-    /// Why each target has no usable return. Of a job that is over the record says so; of one that runs it is found out.
+    /// Why each target has no usable return. Of a job that is over the record says so, unless they are too many for it; else it
+    /// is found out.
     pub async fn missing(&self, job: &Job, returns: &Returns) -> Result<BTreeMap<PeelId, Missing>, Error> {
-        if job.status.is_terminal() {
-            // A late return corrects the record.
-            let late = |peel: &PeelId| returns.get(peel).is_some_and(|ret| ret.late && ret.counts());
-            let missing = job.missing.iter().filter(|(peel, _)| !late(peel));
-            return Ok(missing.map(|(peel, why)| (peel.clone(), *why)).collect());
+        if !job.status.is_terminal() {
+            return self.silent(job, returns).await;
         }
-        let silent = job.targets.iter().filter(|peel| !returns.contains_key(*peel)).cloned().collect();
+        // A late return corrects the record.
+        let late = |peel: &PeelId| returns.get(peel).is_some_and(|ret| ret.late && ret.counts());
+        let recorded = job.missing.iter().filter(|(peel, _)| !late(peel));
+        let mut missing: BTreeMap<PeelId, Missing> =
+            recorded.map(|(peel, why)| (peel.clone(), *why)).collect();
+        if job.return_count + (job.missing.len() as u64) < job.target_count() {
+            let cut_off = returns.values().filter(|ret| !ret.counts());
+            missing.extend(cut_off.map(|ret| (ret.peel.clone(), Missing::Running)));
+            missing.extend(self.silent(job, returns).await?);
+        }
+        Ok(missing)
+    }
+
+    /// Why each target that has not returned has not, by what it sent and whether it is there.
+    async fn silent(&self, job: &Job, returns: &Returns) -> Result<BTreeMap<PeelId, Missing>, Error> {
+        let silent: Vec<PeelId> =
+            job.targets.iter().filter(|peel| !returns.contains_key(*peel)).cloned().collect();
         let found = self.received(&job.jid, silent).await?;
         let unreturned = found.iter().filter(|(_, received)| !matches!(received, Received::Return(_)));
         let offline = self.offline(&unreturned.map(|(peel, _)| peel.clone()).collect::<Vec<_>>()).await?;

@@ -28,12 +28,12 @@ impl Link {
         }
     }
 
-    /// Reads the targets that the record leaves to pages. A list that is not there whole any more is left out:
+    /// Reads the targets that the record leaves to pages. A list that the leader does not have whole any more is left out:
     /// [`Job::has_targets`] tells.
     pub async fn with_targets(&self, found: Found<Job>) -> Result<Found<Job>, Error> {
         let Some(list) = found.value.target_list.clone() else { return Ok(found) };
         let reads = list.keys(&found.value.jid).map_err(bad)?.into_iter();
-        let mut reads = stream::iter(reads.map(|key| async move { self.get::<TargetPage>(&key).await }))
+        let mut reads = stream::iter(reads.map(|key| async move { self.target_page(&key).await }))
             .buffered(PAGES_IN_FLIGHT);
         let mut targets = Vec::new();
         while let Some(page) = reads.next().await {
@@ -46,6 +46,15 @@ impl Link {
             return Ok(found);
         }
         Ok(Found { value: Job { targets, ..found.value }, ..found })
+    }
+
+    /// A page that the server which was asked does not have may be on its way there: its leader knows. What a page says never
+    /// changes, because its key names the list.
+    async fn target_page(&self, key: &Key) -> Result<Option<Found<TargetPage>>, Error> {
+        match self.get::<TargetPage>(key).await? {
+            None => self.get_latest(key).await,
+            found => Ok(found),
+        }
     }
 
     /// Writes the pages, before the record that speaks of them.

@@ -11,7 +11,7 @@ use crate::output::{fleet_text, job_text, to_stdout};
 use serde_json::{Map, Value as Json, json};
 use std::time::Duration;
 use tokio::time::Instant;
-use zester_client::{Client, Killed};
+use zester_client::{Client, Error, Killed};
 use zester_wire::{Job as Record, RetryPart};
 
 /// How long a kill is watched, so that the answer can say what became of the job.
@@ -126,7 +126,11 @@ async fn answer(verb: &Verb, app: &App, client: &Client) -> answer::Result {
                 app.output.notice(&format!("follow it: zester job watch {new}"));
                 return Ok((Answer::Document { json: json!({ "jid": new.as_str() }), text }, Exit::Good));
             }
-            watch(&found(client, retried.jid.as_str()).await?, app, client, false).await
+            // A master has it: what cannot be read now is no word about the job (J-28).
+            let out_of_sight =
+                |why| client_failure(Error::OutOfSight { jid: retried.jid.clone(), why: Box::new(why) });
+            let new = client.job(retried.jid.as_str()).await.map_err(out_of_sight)?;
+            watch(&new, app, client, false).await
         }
     }
 }
@@ -170,10 +174,13 @@ async fn show(job: &Record, app: &App, client: &Client) -> answer::Result {
 async fn watch(job: &Record, app: &App, client: &Client, stream: bool) -> answer::Result {
     let mut signals = app.signals.listen();
     let began = Instant::now();
-    let follow = client.follow(&job.jid).await.map_err(client_failure)?;
+    let follow = client
+        .follow(&job.jid)
+        .await
+        .map_err(|why| client_failure(Error::OutOfSight { jid: job.jid.clone(), why: Box::new(why) }))?;
     if app.output.is_text() {
         let head = format!("job {}", job.jid);
-        to_stdout(&fleet_text::head(&head, job.targets.len(), job.timeout(), app.output.paint()));
+        to_stdout(&fleet_text::head(&head, job.target_count() as usize, job.timeout(), app.output.paint()));
     }
     let make = if stream { View::streaming } else { View::new };
     let mut view = make(&app.output, &job.function, &job.targets);
@@ -209,8 +216,8 @@ async fn kill(job: &Record, client: &Client) -> answer::Result {
 async fn settled(job: &Record, client: &Client) -> Result<zester_wire::JobStatus, Failure> {
     let end = Instant::now() + KILL_WATCHED;
     loop {
-        let now = client.job_of(&job.jid).await.map_err(client_failure)?;
-        let status = now.map_or(job.status, |job| job.status);
+        let now = client.status_of_job(&job.jid).await.map_err(client_failure)?;
+        let status = now.unwrap_or(job.status);
         if status.is_terminal() || Instant::now() >= end {
             return Ok(status);
         }

@@ -225,15 +225,24 @@ impl Call<'_> {
                 NextBatch::Done => break,
                 NextBatch::Stopped { not_asked } => {
                     if let Some(all) = &mut all {
-                        all.not_asked = not_asked;
+                        (all.not_asked, all.not_asked_why) = (not_asked, "--max-fail was reached".into());
                     }
                     break;
                 }
             };
             let before = format!("batch {number} of {count}  ");
-            let (outcome, exit) = match direct {
-                true => self.direct(batch, &before).await?,
-                false => self.job(batch, &before).await?,
+            let ran = match direct {
+                true => self.direct(batch.clone(), &before).await,
+                false => self.job(batch.clone(), &before).await,
+            };
+            let (outcome, exit) = match (ran, &mut all) {
+                (Ok(ran), _) => ran,
+                (Err(failure), None) => return Err(failure),
+                // Batches have run, so this is not the code that says that nothing did (J-28).
+                (Err(failure), Some(all)) => {
+                    let exit = all.cut_short(batch, plan.rest(), &failure.error.to_string(), failure.exit);
+                    return Ok((all.clone(), Some(exit)));
+                }
             };
             plan.ended(outcome.unsuccessful());
             let killed = outcome.killed;

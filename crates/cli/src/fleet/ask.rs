@@ -18,6 +18,8 @@ use zester_wire::{DispatchRequest, PeelId, VERSION};
 const APPLY_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 const HIGHSTATE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
+/// How long it may take to find out whether some peel may know a function that we do not.
+const VERSIONS_WAIT: Duration = Duration::from_secs(5);
 /// How long it may take to find out which names nobody has: the call itself does not depend on it.
 const UNKNOWN_WAIT: Duration = Duration::from_secs(3);
 /// Unknown names that one notice says.
@@ -38,8 +40,10 @@ pub async fn check_words(
         Err(why) => why,
     };
     // Who cannot be asked now is asked for the work, and tells then what is wrong.
-    let Ok(peels) = client.peels().await else { return Ok(()) };
-    if peels.is_empty() || peels.iter().any(|peel| peel.version != env!("CARGO_PKG_VERSION")) {
+    let Ok(Ok(versions)) = tokio::time::timeout(VERSIONS_WAIT, client.versions()).await else {
+        return Ok(());
+    };
+    if versions.is_empty() || versions.iter().any(|version| version != env!("CARGO_PKG_VERSION")) {
         app.output.notice(&format!("{why}; asking the peels all the same"));
         return Ok(());
     }

@@ -101,6 +101,10 @@ pub struct Outcome {
     pub left: bool,
     /// Targets of batches that never began.
     pub not_asked: Vec<PeelId>,
+    /// Why they never began.
+    pub not_asked_why: String,
+    /// Targets that have neither returned nor can be named: the list of a large job is gone.
+    pub unnamed: usize,
 }
 
 impl Outcome {
@@ -118,16 +122,24 @@ impl Outcome {
             true => job.reason.clone(),
             false => "no master finished the job".to_string(),
         };
+        let peels: BTreeMap<PeelId, PeelResult> = if job.has_targets() {
+            job.targets.iter().map(|peel| (peel.clone(), result(peel))).collect()
+        } else {
+            ended.returns.keys().chain(missing.keys()).map(|peel| (peel.clone(), result(peel))).collect()
+        };
+        let targets = usize::try_from(job.target_count()).unwrap_or(usize::MAX);
         Outcome {
             jids: vec![job.jid.clone()],
             status: job.status.as_str().to_string(),
             reason,
-            peels: job.targets.iter().map(|peel| (peel.clone(), result(peel))).collect(),
+            unnamed: targets.saturating_sub(peels.len()),
+            peels,
             killed,
             failed: job.status == JobStatus::Failed,
             recorded: true,
             left: false,
             not_asked: Vec::new(),
+            not_asked_why: String::new(),
         }
     }
 
@@ -143,6 +155,8 @@ impl Outcome {
             recorded: false,
             left: false,
             not_asked: Vec::new(),
+            not_asked_why: String::new(),
+            unnamed: 0,
         };
         outcome.judge();
         outcome
@@ -164,6 +178,8 @@ impl Outcome {
             recorded: true,
             left: true,
             not_asked: Vec::new(),
+            not_asked_why: String::new(),
+            unnamed: 0,
         }
     }
 
@@ -174,8 +190,30 @@ impl Outcome {
         self.killed |= next.killed;
         self.failed |= next.failed;
         self.left |= next.left;
+        self.unnamed += next.unnamed;
         self.reason = next.reason;
         self.judge();
+    }
+
+    /// A later batch could not be run, and those behind it are not begun. What ran before stands, so the exit code is never the
+    /// one that says that nothing did (J-28).
+    pub fn cut_short(&mut self, batch: Vec<PeelId>, rest: Vec<PeelId>, why: &str, exit: Exit) -> Exit {
+        self.not_asked = rest;
+        self.not_asked_why = why.lines().next().unwrap_or_default().to_string();
+        if exit == Exit::Usage {
+            // Nothing of this batch runs.
+            self.not_asked.splice(0..0, batch);
+        } else {
+            let unknown = batch.into_iter().map(|peel| (peel, PeelResult::without(PeelStatus::Missing, why)));
+            self.peels.extend(unknown);
+        }
+        self.judge();
+        match (exit, self.exit()) {
+            (Exit::Interrupted | Exit::Terminated, _) => exit,
+            (_, Exit::Good) => Exit::Missing,
+            (_, Exit::Failed) => Exit::FailedAndMissing,
+            (_, exit) => exit,
+        }
     }
 
     /// Names that were listed and that no peel has: nobody could be asked, so they are missing (C-3).
@@ -195,7 +233,7 @@ impl Outcome {
     pub fn judge(&mut self) {
         let returned = self.count(PeelStatus::Success) + self.count(PeelStatus::Failed);
         let tally = Tally {
-            targets: self.peels.len() as u64,
+            targets: (self.peels.len() + self.unnamed) as u64,
             returned: returned as u64,
             succeeded: self.count(PeelStatus::Success) as u64,
             cut_short: self.killed,
@@ -209,7 +247,7 @@ impl Outcome {
 
     /// Those who did not succeed, whatever the reason.
     pub fn unsuccessful(&self) -> usize {
-        self.peels.len() - self.count(PeelStatus::Success)
+        self.unnamed + self.peels.len() - self.count(PeelStatus::Success)
     }
 
     /// The document of C-2; `jids` only where there were batches, `not_asked` only where some never began.
@@ -218,6 +256,11 @@ impl Outcome {
             self.peels.iter().map(|(peel, result)| (peel.to_string(), result.document())).collect();
         let jid = self.jids.last().map(Jid::as_str);
         let mut document = json!({ "jid": jid, "status": self.status, "peels": peels });
+        if self.unnamed > 0
+            && let Some(map) = document.as_object_mut()
+        {
+            map.insert("unnamed".into(), json!(self.unnamed));
+        }
         if batched && let Some(map) = document.as_object_mut() {
             let jids: Vec<&str> = self.jids.iter().map(Jid::as_str).collect();
             map.insert("jids".into(), json!(jids));
@@ -233,7 +276,8 @@ impl Outcome {
             return Exit::Failed;
         }
         let failed = self.failed || self.count(PeelStatus::Failed) + self.count(PeelStatus::Canceled) > 0;
-        let missing = self.count(PeelStatus::Missing) + self.count(PeelStatus::Unreachable) > 0;
+        let missing =
+            self.unnamed + self.count(PeelStatus::Missing) + self.count(PeelStatus::Unreachable) > 0;
         Exit::of_fleet(failed, missing)
     }
 }
@@ -339,5 +383,43 @@ mod tests {
         second.peels.insert(peel("later"), PeelResult::without(PeelStatus::Missing, ""));
         first.join(second);
         assert_eq!((first.status.as_str(), first.jids.len(), first.exit().code()), ("partial", 2, 3));
+    }
+
+    fn large(returned: usize) -> Outcome {
+        let names: Vec<PeelId> = (0..1_000).map(|at| peel(&format!("web-{at:04}"))).collect();
+        let mut job = crate::output::job_text::tests::job(&names);
+        (job.status, job.return_count, job.success_count) =
+            (JobStatus::Partial, returned as u64, returned as u64);
+        let returns = names.iter().take(returned);
+        let returns: Returns =
+            returns.map(|name| (name.clone(), ret(name.as_str(), true, Cause::Finished).into())).collect();
+        // Its pages are gone.
+        let ended = Ended { job: job.recorded(), returns, finished: true };
+        Outcome::of_job(&ended, &BTreeMap::new())
+    }
+
+    #[test]
+    #[rule("C-3")]
+    fn c3_targets_whose_names_are_gone_are_missing_all_the_same() {
+        let some = large(990);
+        assert_eq!((some.peels.len(), some.unnamed, some.exit().code()), (990, 10, 3));
+        assert_eq!((some.unsuccessful(), &some.document(false)["unnamed"]), (10, &json!(10)));
+        assert_eq!((large(0).exit().code(), large(1_000).exit().code()), (3, 0));
+    }
+
+    #[test]
+    #[rule("J-28")]
+    fn j28_what_ran_before_a_batch_that_could_not_is_kept_and_never_exits_1() {
+        let batch = || vec![peel("second")];
+        let cut = |statuses: &[PeelStatus], exit| {
+            let mut all = outcome(statuses);
+            let exit = all.cut_short(batch(), vec![peel("third")], "no master answered", exit);
+            (exit.code(), all.not_asked.len(), all.peels.len())
+        };
+        use PeelStatus::{Failed, Success};
+        assert_eq!(cut(&[Success], Exit::Usage), (3, 2, 1), "the batch was not asked");
+        assert_eq!(cut(&[Failed], Exit::Usage), (4, 2, 1));
+        assert_eq!(cut(&[Success], Exit::Missing), (3, 1, 2), "what became of the batch is not known");
+        assert_eq!(cut(&[Success], Exit::Interrupted), (130, 1, 2));
     }
 }

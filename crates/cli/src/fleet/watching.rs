@@ -7,7 +7,7 @@ use crate::fleet::outcome::Outcome;
 use crate::output::fleet_live::View;
 use crate::signals::{self, Listener};
 use std::io::IsTerminal;
-use zester_client::{Client, Ended, Follow, JobUpdate, Returns};
+use zester_client::{Client, Ended, Error, Follow, JobUpdate, Returns};
 use zester_wire::{Jid, PeelId};
 
 /// How watching ended.
@@ -50,7 +50,17 @@ pub async fn watch(
                     Some(_) => signals::leave(exit),
                     None if wants_kill(app, &jid, exit, signals).await => {
                         app.output.notice("the peels are told to stop; once more to leave at once");
-                        client.kill(&jid, &super::ask::user()).await.map_err(client_failure)?;
+                        let user = super::ask::user();
+                        let told = tokio::select! {
+                            biased;
+                            exit = signals.next() => signals::leave(exit),
+                            told = client.kill(&jid, &user) => told,
+                        };
+                        if let Err(why) = told {
+                            // The job runs: this is no reason for the code that says that nothing does (J-28).
+                            app.output.notice(&format!("the job was not stopped: {why}; `zester job kill {jid}` tries again"));
+                            return Ok(Watched::Left(Outcome::so_far(jid, targets, &returns), exit));
+                        }
                         killed = Some(exit);
                         continue;
                     }
@@ -85,7 +95,9 @@ pub async fn watch(
 }
 
 async fn outcome_of(client: &Client, ended: &Ended) -> Result<Outcome, Failure> {
-    let missing = client.missing(&ended.job, &ended.returns).await.map_err(client_failure)?;
+    let missing = client.missing(&ended.job, &ended.returns).await.map_err(|why| {
+        client_failure(Error::OutOfSight { jid: ended.job.jid.clone(), why: Box::new(why) })
+    })?;
     Ok(Outcome::of_job(ended, &missing))
 }
 
@@ -109,10 +121,10 @@ async fn wants_kill(app: &App, jid: &Jid, exit: Exit, signals: &mut Listener) ->
 
 /// What keeps a client from its answer is usage or infrastructure: exit code 1, which also says that nothing ran and nothing will
 /// (J-28). Where that is not known, it is as with a target that did not return.
-pub fn client_failure(error: zester_client::Error) -> Failure {
+pub fn client_failure(error: Error) -> Failure {
     let failure = Failure::usage(error.to_string());
     match error {
-        zester_client::Error::InDoubt { .. } => Failure { exit: Exit::Missing, ..failure },
+        Error::InDoubt { .. } | Error::OutOfSight { .. } => Failure { exit: Exit::Missing, ..failure },
         _ => failure,
     }
 }

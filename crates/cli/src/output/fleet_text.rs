@@ -207,9 +207,13 @@ pub fn ending(outcome: &Outcome, took: Option<Duration>, paint: Paint) -> String
     match outcome.not_asked.len() {
         0 => {}
         count => {
-            let text = format!("{count} not asked: --max-fail was reached");
+            let text = format!("{count} not asked: {}", outcome.not_asked_why);
             let _infallible = writeln!(out, "{}", paint.yellow(&text));
         }
+    }
+    if outcome.unnamed > 0 {
+        let text = format!("{} more did not return; the list of their names is gone", outcome.unnamed);
+        let _infallible = writeln!(out, "{}", paint.yellow(&text));
     }
     out.push_str(&absent(outcome, paint));
     out

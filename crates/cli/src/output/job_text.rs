@@ -3,7 +3,7 @@
 use super::paint::Paint;
 use super::{duration_words, fleet_text};
 use crate::fleet::outcome::{PeelResult, missing_words};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use zester_client::{Peel, Returns};
 use zester_wire::{Job, JobStatus, Missing, PeelId, UnixMillis};
@@ -84,8 +84,18 @@ pub fn show(
     if !job.reason.is_empty() {
         let _infallible = writeln!(out, "{}", job.reason);
     }
-    let (width, states) = (fleet_text::id_width(&job.targets), job.function.starts_with("state."));
-    for peel in &job.targets {
+    let shown: Vec<PeelId> = if job.has_targets() {
+        job.targets.clone()
+    } else {
+        let _infallible = writeln!(
+            out,
+            "the list of its {} targets is gone; who returned is shown, and who is known to be missing",
+            job.target_count()
+        );
+        BTreeSet::from_iter(returns.keys().chain(missing.keys()).cloned()).into_iter().collect()
+    };
+    let (width, states) = (fleet_text::id_width(&shown), job.function.starts_with("state."));
+    for peel in &shown {
         match (returns.get(peel), missing.get(peel)) {
             (Some(ret), why) => {
                 out.push_str(&fleet_text::peel(peel, &PeelResult::of_return(ret), states, width, paint));
@@ -135,4 +145,65 @@ pub fn peels(peels: &[Peel], now: UnixMillis, paint: Paint) -> String {
     let online = peels.iter().filter(|peel| peel.online).count();
     let _infallible = writeln!(out, "\n{online} of {} online", peels.len());
     out
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use serde_json::Map;
+    use std::time::Duration;
+    use zester_rule::rule;
+    use zester_wire::{Jid, MasterId, TargetList};
+
+    /// A job that runs on these.
+    pub fn job(targets: &[PeelId]) -> Job {
+        let now = UnixMillis(1_800_000_000_000);
+        Job {
+            v: 1,
+            jid: Jid::new(now, [7; 16]),
+            function: "test.ping".into(),
+            args: Map::new(),
+            state_id: String::new(),
+            targets: targets.to_vec(),
+            target_expr: "*".into(),
+            timeout: Duration::from_secs(60),
+            deadline: now.plus(Duration::from_secs(60)),
+            status: JobStatus::Running,
+            created: now,
+            updated: now,
+            user: "me".into(),
+            owner: MasterId::new("m-1", "boot").unwrap(),
+            epoch: 1,
+            dispatch_epoch: 1,
+            reclaim_count: 0,
+            return_count: 0,
+            success_count: 0,
+            metadata: Map::new(),
+            positionals: Vec::new(),
+            test: false,
+            reason: String::new(),
+            missing: BTreeMap::new(),
+            request: Vec::new(),
+            claim_until: UnixMillis(0),
+            target_digest: None,
+            target_list: TargetList::of(targets),
+            rest: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    #[rule("J-17")]
+    fn j17_a_large_job_names_its_missing_and_says_when_it_cannot() {
+        let names: Vec<PeelId> =
+            (0..1_000).map(|at| PeelId::parse(&format!("web-{at:04}")).unwrap()).collect();
+        let job = Job { status: JobStatus::Partial, ..job(&names) };
+        let missing = BTreeMap::from([(names[999].clone(), Missing::Unreachable)]);
+        let shown = |job: &Job| show(job, &Returns::new(), &missing, job.created, Paint::new(false));
+        let whole = shown(&job);
+        assert!(whole.contains("! web-0999  unreachable\n"), "{whole}");
+        assert_eq!(whole.lines().count(), 1_002);
+        let without_list = shown(&job.recorded());
+        assert!(without_list.contains("the list of its 1000 targets is gone"), "{without_list}");
+        assert!(without_list.contains("! web-0999  unreachable\n"), "{without_list}");
+    }
 }

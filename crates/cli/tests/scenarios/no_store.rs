@@ -42,6 +42,8 @@ fn j21_exact_ids_are_asked_without_jetstream_and_the_rest_says_that_it_is_off() 
         (&["p1", "test.ping"][..], "JetStream is off"),
         (&["p1", "test.ping", "--async"], "JetStream is off"),
         (&["job", "list"], "JetStream is off"),
+        (&["peel", "list"], "JetStream is off"),
+        (&["p1", "test.pign"], "JetStream is off"),
         (&["*", "test.ping", "--direct"], "not an exact id needs the facts"),
         (&["*", "test.ping", "--direct"], "JetStream is off"),
     ] {
@@ -70,6 +72,15 @@ fn j21_exact_ids_are_asked_while_the_quorum_is_lost() {
     });
     let listed = fleet.zester(&["L@p1,ghost", "test.ping", "--direct", "--timeout", "10s", "--nats", &left]);
     assert_eq!(listed.status.code(), Some(3), "{}", said(&listed));
+    // What is looked up in the stores ends soon, and says what is wrong.
+    for words in [&["peel", "list"][..], &["*", "test.ping", "--direct"]] {
+        let began = Instant::now();
+        let refused = fleet.zester(&[words, &["--nats", &left]].concat());
+        let text = said(&refused);
+        assert_eq!(refused.status.code(), Some(1), "{words:?}: {text}");
+        assert!(began.elapsed() < PATIENCE, "{words:?}");
+        assert!(!text.contains("JetStream is off"), "{words:?}: {text}");
+    }
     let refused = fleet.zester(&["p1", "test.ping", "--nats", &left]);
     let text = said(&refused);
     assert!(matches!(refused.status.code(), Some(1 | 3)), "{text}");

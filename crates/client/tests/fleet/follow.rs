@@ -191,3 +191,21 @@ async fn a_job_that_does_not_exist_cannot_be_watched() {
     let error = world.client.follow(&world.other.new_jid()).await.err().unwrap();
     assert!(matches!(error, Error::NoSuchJob(_)));
 }
+
+#[tokio::test(start_paused = true)]
+#[rule("J-28")]
+async fn j28_a_bus_that_is_gone_to_the_end_is_no_word_about_the_job() {
+    let mut world = world().await;
+    world
+        .serve("zester.dispatch", |link, asked: DispatchRequest| async move {
+            put_job(&link, &job(&link, &asked.jid, &["web-1"], JobStatus::Running)).await;
+            Some(granted(&asked.jid, &["web-1"]))
+        })
+        .await;
+    let mut dispatched = world.client.dispatch(world.request("test.ping")).await.unwrap();
+    world.net.cut("operator");
+    let error = dispatched.follow.next().await.unwrap_err();
+    let Error::OutOfSight { jid, .. } = &error else { panic!("{error}") };
+    assert_eq!(*jid, dispatched.jid);
+    assert!(error.to_string().contains(&format!("zester job show {jid}")), "{error}");
+}

@@ -5,5 +5,6 @@
 mod direct;
 mod dispatch;
 mod follow;
+mod large;
 mod records;
 mod world;

@@ -172,6 +172,11 @@ async fn again(
         return Err(Refusal::new(RefusalKind::NoSuchJob, format!("there is no job {jid}")));
     };
     let job = found.value;
+    if !job.has_targets() {
+        let message = format!("the list of the {} targets of job {jid} is gone", job.target_count());
+        let hint = "dispatch it anew with a target".to_string();
+        return Err(Refusal { hint, ..Refusal::new(RefusalKind::NoTargets, message) });
+    }
     let returns = core.link.returns_of(jid).await.map_err(|error| unavailable(&error))?;
     let returns: BTreeMap<_, _> = returns.into_iter().map(|ret| (ret.peel.clone(), ret)).collect();
     let targets = retry::targets(&job, &returns, part);

@@ -64,6 +64,37 @@ async fn j23_an_adopter_reads_the_targets_of_a_large_job() {
     assert_eq!((job.missing.len(), job.reclaim_count), (targets.len() - 1, 1));
 }
 
+async fn retry_missing(fleet: &Fleet, jid: &Jid) -> (Jid, AdminReply) {
+    let new_jid = fleet.link.new_jid();
+    let (jid, part, user) = (jid.clone(), RetryPart::Missing, "me".into());
+    let request = AdminRequest::Retry { jid, new_jid: new_jid.clone(), part, user, wait: None };
+    (new_jid, fleet.admin(&request).await)
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-18")]
+async fn j18_the_missing_of_a_thousand_are_asked_again() {
+    let fleet = Fleet::new().await;
+    let _master = fleet.master("m1").await;
+    let targets = names(1_000);
+    let request = of(&fleet, targets.clone());
+    let mut first = fleet.silent_peel(targets[0].as_str()).await;
+    assert_eq!(fleet.ask(&request).await.error, None);
+    first.serve(true).await;
+    let job = fleet.over(&request.jid).await;
+    assert_eq!((job.return_count, job.missing.len()), (1, 999));
+    let (again, reply) = retry_missing(&fleet, &request.jid).await;
+    assert_eq!((reply.error, reply.message.as_str()), (None, "asked 999 peels again"));
+    let again = fleet.link.job(&again).await.unwrap().unwrap().value;
+    assert_eq!(again.targets, targets[1..]);
+
+    // Nobody can say who is missing of a list that is gone, so nobody says that none is.
+    let page = &job.target_list.as_ref().unwrap().keys(&job.jid).unwrap()[0];
+    fleet.link.purge(page).await.unwrap();
+    let refusal = retry_missing(&fleet, &request.jid).await.1.error.unwrap();
+    assert!(refusal.message.contains("the list of the 1000 targets"), "{}", refusal.message);
+}
+
 #[tokio::test(start_paused = true)]
 #[rule("J-27")]
 async fn j27_a_hundred_thousand_targets_are_accepted_and_one_more_names_the_limit() {
