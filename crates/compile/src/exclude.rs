@@ -30,6 +30,8 @@ enum What {
 pub struct Excluded {
     pub draft: Draft,
     pub at: Span,
+    /// With its file, not by its id.
+    pub with_file: bool,
 }
 
 impl Excluded {
@@ -90,13 +92,13 @@ pub fn apply(
         }
     }
     let reason = |draft: &Draft| {
-        let file = of_file.iter().find(|(name, _)| **name == *draft.sls);
-        file.or_else(|| of_id.iter().find(|(id, _)| goes_by(draft, id))).map(|(_, at)| *at)
+        let file = of_file.iter().find(|(name, _)| **name == *draft.sls).map(|(_, at)| (*at, true));
+        file.or_else(|| of_id.iter().find(|(id, _)| goes_by(draft, id)).map(|(_, at)| (*at, false)))
     };
     let (mut kept, mut gone) = (Vec::with_capacity(drafts.len()), Vec::new());
     for draft in drafts {
         match reason(&draft) {
-            Some(at) => gone.push(Excluded { draft, at }),
+            Some((at, with_file)) => gone.push(Excluded { draft, at, with_file }),
             None => kept.push(draft),
         }
     }

@@ -32,8 +32,8 @@ pub struct Index<'d> {
     by_path: HashMap<&'d str, usize>,
     /// The states of each file.
     in_file: Vec<Vec<usize>>,
-    /// The files of which `exclude` left no state.
-    emptied: HashSet<usize>,
+    /// The files of which `exclude` left no state, and whether it was the file that was excluded.
+    emptied: HashMap<usize, bool>,
 }
 
 /// What a target turned out to be.
@@ -85,7 +85,7 @@ impl<'d> Index<'d> {
             by_sls: HashMap::with_capacity(files.len()),
             by_path: files.iter().enumerate().map(|(at, file)| (file.path.as_str(), at)).collect(),
             in_file: vec![Vec::new(); files.len()],
-            emptied: HashSet::new(),
+            emptied: HashMap::new(),
         };
         for (at, file) in files.iter().enumerate() {
             index.by_sls.entry(&*file.sls).or_default().push(at);
@@ -106,8 +106,9 @@ impl<'d> Index<'d> {
                 states.push(at);
             }
         }
-        let emptied = |file: &usize| index.in_file.get(*file).is_some_and(Vec::is_empty);
-        index.emptied = excluded.iter().map(|gone| gone.draft.file).filter(emptied).collect();
+        let emptied = |file: usize| index.in_file.get(file).is_some_and(Vec::is_empty);
+        let gone = excluded.iter().map(|gone| (gone.draft.file, gone.with_file));
+        index.emptied = gone.filter(|(file, _)| emptied(*file)).collect();
         index
     }
 
@@ -136,12 +137,17 @@ impl<'d> Index<'d> {
 
     fn file(&self, reference: &str, path: &str) -> ResolvedTarget {
         let full = file_name(reference, path);
-        match self.by_sls.get(full.as_str()) {
-            Some(named) if named.iter().any(|file| self.emptied.contains(file)) => {
+        let Some(named) = self.by_sls.get(full.as_str()) else {
+            return ResolvedTarget::Unknown(format!("sls:{reference}"));
+        };
+        let states = self.states_of(named, path);
+        let emptied = |file: &usize| self.emptied.get(file).copied();
+        // Of a file whose own states are gone by their ids, what it includes is left.
+        match named.iter().find_map(emptied) {
+            Some(with_file) if with_file || states.is_empty() => {
                 ResolvedTarget::Unknown(format!("sls:{full}"))
             }
-            Some(named) => ResolvedTarget::States(self.states_of(named, path)),
-            None => ResolvedTarget::Unknown(format!("sls:{reference}")),
+            _ => ResolvedTarget::States(states),
         }
     }
 

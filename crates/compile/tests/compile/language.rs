@@ -544,6 +544,18 @@ fn s47_exclude_takes_states_and_files_out_again() {
     );
     // What is left of a file is waited for; one that declares nothing is nothing to wait for.
     assert_eq!(one("exclude: [{id: nginx}]\nafter:\n  test.nop: [{require: [{sls: web}]}]\n"), "");
+    let included = |exclude: &str| {
+        let text = format!("include: [e]\n{exclude}\na:\n  test.nop: [{{require: [{{sls: e}}]}}]\n");
+        let list = [
+            ("c.zy", text.as_str()),
+            ("e.zy", "include: [f]\nb:\n  test.nop: []\n"),
+            ("f.zy", "f:\n  test.nop: []\n"),
+        ];
+        texts(&asked(&list, "c")).join("\n")
+    };
+    assert_eq!(included("exclude: [{id: b}]"), "", "what it includes is left");
+    assert!(included("exclude: [{sls: e}]").contains("which is excluded"));
+    assert!(included("exclude: [{id: b}, {id: f}]").contains("which is excluded"));
     let nothing = [("c.zy", "include: [e]\na:\n  test.nop: [{require: [{sls: e}]}]\n"), ("e.zy", "")];
     assert_eq!(texts(&asked(&nothing, "c")), Vec::<String>::new());
     assert!(one("exclude: [{file: x}]\n").contains("`exclude` lists states and files, not a map"));
