@@ -131,7 +131,7 @@ fn text(runs: &[Summary], unlisted: &[String], snapshot: &JournalSnapshot) -> Re
             writeln!(out, "\nnot in place: check_cmd did not pass")?;
         }
         for state in &snapshot.unconfirmed {
-            writeln!(out, "  {state}")?;
+            writeln!(out, "  {}", one_line(state))?;
         }
         if !snapshot.unconfirmed.is_empty() {
             writeln!(out, "  The next run that holds one of these asks again. If none ever will:")?;

@@ -59,6 +59,14 @@ fn a_directory_is_no_reference_and_an_empty_tree_is_not_fine() {
 }
 
 #[test]
+fn status_names_a_state_that_is_not_in_place_on_one_line() {
+    let scratch = Scratch::with("\"a\\nb\":\n  cmd.run: [{command: \"true\"}, {check_cmd: \"false\"}]\n");
+    assert_eq!(scratch.zester(&["apply", "c"]).code, Some(2));
+    let status = scratch.zester(&["status"]).stdout;
+    assert!(status.contains("did not pass\n  cmd.run:a\\nb\n"), "{status}");
+}
+
+#[test]
 fn status_names_a_few_of_what_one_run_did_and_every_run_of_the_journal() {
     let states: String = (0..13)
         .map(|at| format!("f{at}:\n  file.managed: [{{path: \"@T@/f{at}\"}}, {{content: x}}]\n"))
