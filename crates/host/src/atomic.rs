@@ -21,7 +21,7 @@ use rustix::io::Errno;
 use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -30,7 +30,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// What temp files of ours are called, so that a human who finds one after a power cut knows whose it is.
 const PREFIX: &str = ".zester-";
 
-/// What is put back where it `image`ly stood has the extended attributes that it had.
+/// What is put back has the extended attributes of its `image`.
 pub(crate) fn put_file(path: &Path, new: &NewFile<'_>, image: Option<&Xattrs>) -> Result<Lost, Fault> {
     let failed = |doing: &str, error: Errno| no_follow::failed(doing, path, error);
     let place = beside_to_sync(path)?;
@@ -285,25 +285,34 @@ pub(crate) fn chown(directory: &OwnedFd, name: &OsStr, owner: Owner) -> rustix::
 }
 
 /// Best effort: many file systems have none, and a label that may not be copied (another namespace) must not
-/// stop the write. An access list must: without it the mode means something else.
+/// stop the write. An access list must: without it the mode means something else. A file that has none gets none either,
+/// whatever its directory gives to what is new in it.
 fn copy_attributes(from: &Parent<'_>, to: &File) -> rustix::io::Result<()> {
     let Ok(held) = held(&from.directory, from.name) else { return Ok(()) };
+    let replaced = rustix::fs::fstat(&held)?;
+    if kind_of(&replaced) != crate::files::FileKind::File {
+        return Ok(());
+    }
     let held = no_follow::proc_fd_path(&held);
     let mut names = [0_u8; 65_536];
     let Ok(length) = rustix::fs::listxattr(&*held, &mut names[..]) else { return Ok(()) };
+    let mut has_list = false;
     for name in names[..length].split(|byte| *byte == 0).filter(|name| xattrs::carried(name)) {
+        let is_list = name == xattrs::ACCESS_LIST.as_bytes();
+        has_list |= is_list;
         let mut value = [0_u8; 65_536];
         let copied = rustix::fs::getxattr(&*held, name, &mut value[..]).and_then(|size| {
             rustix::fs::fsetxattr(to, name, &value[..size], rustix::fs::XattrFlags::empty())
         });
         match copied {
-            Err(error) if name == xattrs::ACCESS_LIST.as_bytes() && error != Errno::NODATA => {
-                return Err(error);
-            }
+            Err(error) if is_list && error != Errno::NODATA => return Err(error),
             _ => {}
         }
     }
-    Ok(())
+    if has_list {
+        return Ok(());
+    }
+    xattrs::strip_inherited(|name| rustix::fs::fremovexattr(to, name))
 }
 
 fn write_in_place(
@@ -313,16 +322,43 @@ fn write_in_place(
     image: Option<&Xattrs>,
 ) -> Result<Lost, Fault> {
     let failed = |error: std::io::Error| Fault::io("rewrite in place (it is a mount point)", path, error);
-    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let opened = rustix::fs::openat(&place.directory, place.name, flags, Mode::empty());
-    let mut file = File::from(opened.map_err(|error| failed(error.into()))?);
-    let mut write = || {
-        file.write_all(new.content)?;
-        file.set_len(new.content.len() as u64)?;
-        let lost = furnish(&file, new.owner, new.mode, image)?;
-        file.sync_all().map(|()| lost)
+    let open = |access: OFlags| {
+        let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::openat(&place.directory, place.name, flags, Mode::empty())
     };
-    write().map_err(|error| failed(error).touched())
+    // To be read as well, where we may: what was there goes back if the new content does not fit.
+    let (opened, readable) = match open(OFlags::RDWR) {
+        Ok(opened) => (opened, true),
+        Err(_) => (open(OFlags::WRONLY).map_err(|error| failed(error.into()))?, false),
+    };
+    let mut file = File::from(opened);
+    let mut old = Vec::new();
+    if readable {
+        file.read_to_end(&mut old).map_err(failed)?;
+    }
+    let rewrite = |content: &[u8]| {
+        file.rewind()?;
+        file.write_all(content)?;
+        file.set_len(content.len() as u64)
+    };
+    swap_content(new.content, readable.then_some(&old), rewrite).map_err(
+        |(error, is_back)| match is_back {
+            true => failed(error),
+            false => failed(error).touched(),
+        },
+    )?;
+    let furnished = furnish(&file, new.owner, new.mode, image).map_err(std::io::Error::from);
+    let lost = furnished.and_then(|lost| file.sync_all().map(|()| lost));
+    lost.map_err(|error| failed(error).touched())
+}
+
+/// Writes new content over the old one, which goes back if that fails half-way; whether it did.
+fn swap_content(
+    new: &[u8],
+    old: Option<&Vec<u8>>,
+    mut rewrite: impl FnMut(&[u8]) -> std::io::Result<()>,
+) -> Result<(), (std::io::Error, bool)> {
+    rewrite(new).map_err(|error| (error, old.is_some_and(|old| rewrite(old).is_ok())))
 }
 
 /// Makes the names in the directory of a path durable.
@@ -354,5 +390,35 @@ pub(crate) fn kind_of(stat: &rustix::fs::Stat) -> crate::files::FileKind {
             FileKind::Special(Special::Character { major, minor })
         }
         _ => FileKind::Special(Special::Socket),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zester_rule::rule;
+
+    #[test]
+    #[rule("S-43")]
+    fn s43_what_could_not_be_rewritten_whole_is_as_it_was() {
+        let (new, old) = (b"new and longer", b"old".to_vec());
+        // A device with room for so many bytes.
+        let tried = |room: usize, old: Option<&Vec<u8>>| {
+            let mut there = b"old".to_vec();
+            let ended = swap_content(new, old, |content| {
+                let written = content.len().min(room);
+                there.splice(..written.min(there.len()), content[..written].iter().copied());
+                if written < content.len() {
+                    return Err(Errno::NOSPC.into());
+                }
+                there.truncate(content.len());
+                Ok(())
+            });
+            (ended.map_err(|(_, is_back)| is_back), there)
+        };
+        assert_eq!(tried(20, Some(&old)), (Ok(()), new.to_vec()));
+        assert_eq!(tried(5, Some(&old)), (Err(true), old.clone()));
+        assert_eq!(tried(5, None).0, Err(false), "what it was cannot be read");
+        assert_eq!(tried(2, Some(&old)).0, Err(false), "not even the old content can be written");
     }
 }

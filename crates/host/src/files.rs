@@ -193,7 +193,7 @@ pub trait HostWrite: HostRead {
     /// Of the thing itself, links not followed; those that are not named stay.
     fn set_xattrs(&self, path: &Path, xattrs: &Xattrs) -> Result<Lost, Fault>;
     fn set_mode(&self, path: &Path, mode: u32) -> Result<(), Fault>;
-    /// Of the thing itself, links not followed.
+    /// Of the thing itself, links not followed; a program keeps its capabilities.
     fn set_owner(&self, path: &Path, owner: Owner) -> Result<(), Fault>;
     fn set_times(&self, path: &Path, atime_ns: i128, mtime_ns: i128) -> Result<(), Fault>;
     /// A file, link, socket or pipe.

@@ -429,10 +429,7 @@ impl HostWrite for Overlay {
     }
 
     fn set_owner(&self, path: &Path, owner: Owner) -> Result<(), Fault> {
-        self.change("set the owner of", path, |attributes| {
-            attributes.owner = owner;
-            attributes.xattrs.drop_rights();
-        })
+        self.change("set the owner of", path, |attributes| attributes.owner = owner)
     }
 
     fn set_times(&self, path: &Path, atime_ns: i128, mtime_ns: i128) -> Result<(), Fault> {

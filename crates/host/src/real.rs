@@ -8,7 +8,7 @@ use crate::files::{
 };
 use crate::no_follow;
 use crate::xattrs::{self, Lost, Xattrs};
-use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps};
+use rustix::fs::{Access, AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -115,6 +115,10 @@ impl Real {
         if !ours || !given {
             let doing = if owner.is_some() { "set the owner of" } else { "set the mode of" };
             return Err(Fault::io(doing, path, Errno::PERM.into()));
+        }
+        if self.me.uid != 0 && owner.is_some() && xattrs::has_rights(path) {
+            let hint = "it would lose its file capabilities, which only root can give back";
+            return Err(Fault::io("set the owner of", path, Errno::PERM.into()).hint(hint));
         }
         self.unless_fixed("change", path, &there)
     }
@@ -290,11 +294,11 @@ fn timespec(nanos: i128) -> Timespec {
 }
 
 /// Works on a name in the directory that it holds.
-fn at(
+fn at<T>(
     doing: &str,
     path: &Path,
-    work: impl FnOnce(&OwnedFd, &OsStr) -> rustix::io::Result<()>,
-) -> Result<(), Fault> {
+    work: impl FnOnce(&OwnedFd, &OsStr) -> rustix::io::Result<T>,
+) -> Result<T, Fault> {
     let held = no_follow::open_parent(path, OFlags::PATH);
     held.and_then(|place| work(&place.directory, place.name))
         .map_err(|error| no_follow::failed(doing, path, error))
@@ -351,8 +355,32 @@ impl HostWrite for Real {
         })
     }
 
+    /// The kernel takes the capabilities of a program that changes hands; its content is the same, so they are given
+    /// back. Where we could not do that nothing is done.
     fn set_owner(&self, path: &Path, owner: Owner) -> Result<(), Fault> {
-        at("set the owner of", path, |directory, name| atomic::chown(directory, name, owner))
+        let lost = at("set the owner of", path, |directory, name| {
+            let held = rustix::fs::openat(
+                directory,
+                name,
+                OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+                Mode::empty(),
+            )?;
+            let is_file = atomic::kind_of(&rustix::fs::fstat(&held)?) == FileKind::File;
+            let rights = if is_file { xattrs::rights_of(&held)? } else { Xattrs::default() };
+            if !rights.is_empty() && self.me.uid != 0 {
+                return Err(Errno::PERM);
+            }
+            let (uid, gid) = (Uid::from_raw(owner.uid), Gid::from_raw(owner.gid));
+            rustix::fs::chownat(&held, "", Some(uid), Some(gid), AtFlags::EMPTY_PATH)?;
+            Ok(xattrs::set(&held, &rights))
+        })?;
+        match lost.into_values().next() {
+            Some(why) => {
+                let message = format!("{} lost its file capabilities with its owner: {why}", path.display());
+                Err(Fault::new(FaultKind::Io, message).touched())
+            }
+            None => Ok(()),
+        }
     }
 
     fn set_times(&self, path: &Path, atime_ns: i128, mtime_ns: i128) -> Result<(), Fault> {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 /// What is kept of one thing, names and values together.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
@@ -127,6 +128,16 @@ impl Xattrs {
         }
     }
 
+    /// What a file loses with its owner.
+    pub fn rights(&self) -> Xattrs {
+        let kept = self.kept.get_key_value(CAPABILITY);
+        let unkept = self.unkept.get(CAPABILITY);
+        Xattrs {
+            kept: kept.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+            unkept: unkept.into_iter().cloned().collect(),
+        }
+    }
+
     /// What of these is not among the present ones, or differs there.
     pub fn lacking(&self, present: &Xattrs) -> Xattrs {
         let kept = self.kept.iter().filter(|(name, value)| present.kept.get(*name) != Some(value));
@@ -156,11 +167,6 @@ impl Xattrs {
         other.unkept.iter().map(|name| (name.clone(), "it was not kept".to_string())).collect()
     }
 
-    /// What giving a file away costs it.
-    pub(crate) fn drop_rights(&mut self) {
-        self.kept.remove(CAPABILITY);
-    }
-
     fn keep(&mut self, name: &str, value: &[u8], me: Owner) {
         // Only root can give these back.
         let given = me.uid == 0 || !(name == CAPABILITY || name.starts_with("trusted."));
@@ -188,6 +194,21 @@ pub(crate) fn of(held: &OwnedFd, me: Owner) -> rustix::io::Result<Xattrs> {
             got => got,
         },
     )
+}
+
+/// The capabilities of the program that is held, which it loses with its owner.
+pub(crate) fn rights_of(held: &OwnedFd) -> rustix::io::Result<Xattrs> {
+    let mut value = [0_u8; 256];
+    match rustix::fs::getxattr(no_follow::proc_fd_path(held), CAPABILITY, &mut value[..]) {
+        Ok(length) => Ok(Xattrs::default().with(CAPABILITY, value.get(..length).unwrap_or_default())),
+        Err(Errno::NODATA | Errno::NOTSUP) => Ok(Xattrs::default()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether a file has capabilities.
+pub(crate) fn has_rights(path: &Path) -> bool {
+    rustix::fs::lgetxattr(path, CAPABILITY, &mut [0_u8; 256][..]).is_ok()
 }
 
 fn read(

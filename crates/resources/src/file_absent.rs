@@ -2,7 +2,7 @@
 
 use crate::claims::Claims;
 use crate::params::Absolute;
-use crate::path_change::{PathChange, unrestored};
+use crate::path_change::{PathChange, at_current_top, unrestored};
 use crate::path_state::PathState;
 use crate::resource::{Applying, BlobStore, Change, Checking, Explanation, Invalid, Resource, Reverting};
 use crate::tree;
@@ -111,7 +111,7 @@ fn too_much(root: &Path, what: &str) -> Fault {
 }
 
 impl Absent {
-    fn host(&self, host: &dyn HostRead) -> Result<Option<Drift>, Fault> {
+    fn find_drift(&self, host: &dyn HostRead) -> Result<Option<Drift>, Fault> {
         tree::real_path_now(host, &self.path, |path| self.inspect(host, path))
     }
 
@@ -215,7 +215,7 @@ The directories that a machine lives by (`/`, `/etc`, `/usr` …) are refused.
     }
 
     async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-        self.host(cx.host)
+        self.find_drift(cx.host)
     }
 
     fn explain(&self, drift: &Drift, done: bool) -> Explanation {
@@ -245,9 +245,11 @@ The directories that a machine lives by (`/`, `/etc`, `/usr` …) are refused.
     }
 
     async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
+        let Some(top) = undo.steps.first() else { return Ok(Change::default()) };
+        let steps = at_current_top(&undo.steps, &top.path, cx)?;
         let mut lines = Vec::new();
         let mut lost: Vec<(&Path, Fault)> = Vec::new();
-        for step in &undo.steps {
+        for step in steps.iter() {
             // Parents come before children: nothing can be put into a directory that did not come back.
             // One that lacks an attribute did (the only thing that is not supported of a directory).
             let above = lost.last().filter(|(_, fault)| fault.kind != FaultKind::Unsupported);
@@ -260,7 +262,7 @@ The directories that a machine lives by (`/`, `/etc`, `/usr` …) are refused.
                 Err(fault) => lost.push((&step.path, fault)),
             }
         }
-        match unrestored(lost, undo.steps.len()) {
+        match unrestored(lost, &lines, undo.steps.len()) {
             None => Ok(Change { changed: !lines.is_empty(), diff: lines.join("\n"), ..Change::default() }),
             Some(fault) => Err(fault),
         }
@@ -315,5 +317,29 @@ mod tests {
             assert!(bind_json("file.absent", &json!({ "path": path })).is_err(), "{path}");
         }
         bench.apply(json!({ "path": "/d/root/srv/app" })).await;
+    }
+
+    #[tokio::test]
+    #[rule("S-31")]
+    async fn s31_what_was_removed_comes_back_where_its_directory_is_now() {
+        use std::fs;
+        use std::os::unix::fs::symlink;
+        let temp = tempfile::tempdir().unwrap();
+        let top = temp.path().canonicalize().unwrap();
+        fs::create_dir_all(top.join("app/t/sub")).unwrap();
+        fs::write(top.join("app/t/sub/f"), "text").unwrap();
+        let bench = Bench::on("file.absent", std::sync::Arc::new(zester_host::real::Real::new()));
+        let (_, record) = bench.apply(json!({ "path": top.join("app/t") })).await;
+        fs::rename(top.join("app"), top.join("moved")).unwrap();
+        symlink("moved", top.join("app")).unwrap();
+        assert!(bench.revert(&record, false).await.unwrap());
+        assert_eq!(fs::read_to_string(top.join("moved/t/sub/f")).unwrap(), "text");
+        assert!(!bench.revert(&record, false).await.unwrap(), "nothing is left to do");
+        // A link inside what was removed is followed nowhere.
+        fs::remove_file(top.join("moved/t/sub/f")).unwrap();
+        fs::rename(top.join("moved/t/sub"), top.join("other")).unwrap();
+        symlink(top.join("other"), top.join("moved/t/sub")).unwrap();
+        assert!(bench.revert(&record, false).await.is_err());
+        assert_eq!(fs::read_dir(top.join("other")).unwrap().count(), 0);
     }
 }

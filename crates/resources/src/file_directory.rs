@@ -4,13 +4,15 @@ use crate::claims::Claims;
 use crate::created_dirs::{self, CreatedDirs};
 use crate::ownership;
 use crate::params::{Absolute, Mode};
-use crate::path_change::{PathChange, set_attributes, unrestored};
+use crate::path_change::{PathChange, at_current_top, rights_of, set_attributes, unrestored};
 use crate::path_state::PathState;
+use crate::path_text;
 use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting};
 use crate::tree;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::path::Path;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 use zester_host::overlay::Overlay;
 use zester_host::{Act, Fault, FaultKind, FileKind, HostRead, HostWrite, Meta, Owner};
 use zester_model::outcome::Details;
@@ -58,6 +60,9 @@ enum Recurse {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Drift {
     steps: Vec<PathChange>,
+    /// Where all of them lie; nothing in the records of earlier versions.
+    #[serde(default, with = "path_text", skip_serializing_if = "is_empty")]
+    top: PathBuf,
     /// Parent directories that are made first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     made: CreatedDirs,
@@ -67,7 +72,7 @@ pub struct Drift {
 }
 
 impl Directory {
-    fn host(&self, host: &dyn HostRead) -> Result<Option<Drift>, Fault> {
+    fn find_drift(&self, host: &dyn HostRead) -> Result<Option<Drift>, Fault> {
         // A link to a directory is a directory for whoever uses it.
         let path = tree::behind_links(host, &self.path)?;
         if path != *self.path.0 && host.stat(&path)?.is_none() {
@@ -102,7 +107,8 @@ impl Directory {
                 Ok(())
             })?;
         }
-        Ok((!steps.is_empty()).then_some(Drift { steps, made: Vec::new(), joined: false }))
+        let top = path.to_path_buf();
+        Ok((!steps.is_empty()).then_some(Drift { steps, top, made: Vec::new(), joined: false }))
     }
 
     fn new_directory(&self, host: &dyn HostRead, path: &Path) -> Result<Drift, Fault> {
@@ -111,8 +117,9 @@ impl Directory {
         let mode = self.mode.map_or(DIRECTORY_MODE, |mode| mode.0);
         let made = created_dirs::missing_parents(host, &path, self.makedirs, DIRECTORY_MODE, owner)?;
         ownership::may_put(host, &path, owner)?;
+        let top = path.clone();
         let step = PathChange::new(path, PathState::Absent, PathState::directory(mode, owner));
-        Ok(Drift { steps: vec![step], made, joined: false })
+        Ok(Drift { steps: vec![step], top, made, joined: false })
     }
 
     /// What differs at one path, as far as user, group and mode are managed there.
@@ -149,7 +156,12 @@ impl Directory {
             })
         };
         let (before, after) = (path_state(present, meta.mode)?, path_state(owner, wanted)?);
-        Ok(Some(PathChange::new(path.to_path_buf(), before, after)))
+        let mut change = PathChange::new(path.to_path_buf(), before, after);
+        if owner != present {
+            // A kill between the new owner and the return of the capabilities must not lose them.
+            change.xattrs = rights_of(host, path, &change.before)?;
+        }
+        Ok(Some(change))
     }
 
     /// Acts. Where another state made a directory of ours meanwhile, the record of what was really done comes
@@ -178,7 +190,7 @@ impl Directory {
             Some(step) => (vec![step], true),
             None => (drift.steps.clone(), false),
         };
-        Ok(Some(Drift { steps, made, joined }))
+        Ok(Some(Drift { steps, top: drift.top.clone(), made, joined }))
     }
 
     /// Parents made on the way are not told: which of several states makes a shared one is chance (S-58).
@@ -260,7 +272,7 @@ followed. A revert removes a directory that was created here only if it is empty
     }
 
     async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-        self.host(cx.host)
+        self.find_drift(cx.host)
     }
 
     fn explain(&self, drift: &Drift, _done: bool) -> Explanation {
@@ -279,9 +291,13 @@ followed. A revert removes a directory that was created here only if it is empty
     }
 
     async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
+        let steps = match is_empty(&undo.top) {
+            true => Cow::Borrowed(undo.steps.as_slice()),
+            false => at_current_top(&undo.steps, &undo.top, cx)?,
+        };
         let mut lines = Vec::new();
         let mut lost: Vec<(&Path, Fault)> = Vec::new();
-        for step in undo.steps.iter().rev() {
+        for step in steps.iter().rev() {
             match undo.revert_step(step, cx) {
                 Ok(line) => lines.extend(line),
                 Err(fault) => lost.push((&step.path, fault)),
@@ -290,11 +306,15 @@ followed. A revert removes a directory that was created here only if it is empty
         if let Some(top) = undo.steps.first() {
             lines.append(&mut created_dirs::unmake_all(&top.path, &undo.made, cx)?);
         }
-        match unrestored(lost, undo.steps.len()) {
+        match unrestored(lost, &lines, undo.steps.len()) {
             None => Ok(Change { changed: !lines.is_empty(), diff: lines.join("\n"), ..Change::default() }),
             Some(fault) => Err(fault),
         }
     }
+}
+
+fn is_empty(path: &Path) -> bool {
+    path.as_os_str().is_empty()
 }
 
 /// The first few names, and how many more.
@@ -342,6 +362,11 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
             json!({ "path": "/t", "mode": "0750", "file_mode": "0640", "user": "web", "recurse": ["user", "mode"] }),
             Promise::Converges,
             "d /t 0755\nd /t/sub 0700\nf /t/sub/file 0600 text\nl /t/link /t/sub",
+        ),
+        case(
+            json!({ "path": "/t", "user": "web", "recurse": ["user"] }),
+            Promise::Converges,
+            "d /t 0755\nf /t/program 0755 text\nx /t/program security.capability rights",
         ),
     ]
 }

@@ -127,7 +127,7 @@ pub struct Drift {
 }
 
 impl Managed {
-    fn host(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
+    fn find_drift(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
         tree::real_path_now(cx.host, &self.path, |path| self.inspect(cx, path))
     }
 
@@ -399,7 +399,7 @@ impl Resource for Managed {
     }
 
     async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-        self.host(cx)
+        self.find_drift(cx)
     }
 
     fn explain(&self, drift: &Drift, _done: bool) -> Explanation {

@@ -46,7 +46,7 @@ pub struct Drift {
 }
 
 impl Symlink {
-    fn host(&self, host: &dyn HostRead) -> Result<Option<Drift>, Fault> {
+    fn find_drift(&self, host: &dyn HostRead) -> Result<Option<Drift>, Fault> {
         tree::real_path_now(host, &self.path, |path| self.inspect(host, path))
     }
 
@@ -160,7 +160,7 @@ is given.
     }
 
     async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-        self.host(cx.host)
+        self.find_drift(cx.host)
     }
 
     fn explain(&self, drift: &Drift, _done: bool) -> Explanation {

@@ -72,7 +72,7 @@ impl Times {
 }
 
 impl Touched {
-    fn host(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
+    fn find_drift(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
         let path = tree::behind_links(cx.host, &self.path)?;
         tree::real_path_now(cx.host, &path, |path| self.inspect(cx, path))
     }
@@ -173,7 +173,7 @@ state that it watches has changed, it is touched anew.
     }
 
     async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-        self.host(cx)
+        self.find_drift(cx)
     }
 
     fn explain(&self, drift: &Drift, _done: bool) -> Explanation {

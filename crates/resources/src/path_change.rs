@@ -9,6 +9,7 @@ use crate::path_text;
 use crate::resource::Reverting;
 use crate::tree;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use zester_host::{BeforeImage, Body, Fault, FaultKind, HostRead, HostWrite, Lost, Owner, Special, Xattrs};
 use zester_model::outcome::Details;
@@ -151,7 +152,7 @@ impl PathChange {
     }
 
     /// The thing itself is there: it gets its owner, mode and extended attributes. Until its access list is in force it
-    /// is closed to its group, and giving it away takes its capabilities, so they come last.
+    /// is closed to its group, and a new owner takes its capabilities where nobody gives them back, so they come last.
     fn set_attributes_back(&self, host: &dyn HostWrite, now: &PathState) -> Result<Lost, Fault> {
         let (mode, path) = (self.before.mode(), self.path.as_path());
         let owner = self.before.owner().unwrap_or_else(|| host.me());
@@ -225,13 +226,39 @@ impl PathChange {
     }
 }
 
-/// One failure for all that did not come back, by name.
-pub(crate) fn unrestored(mut lost: Vec<(&Path, Fault)>, total: usize) -> Option<Fault> {
+/// The changes of a tree, at the place where its top is now: a directory above it may have been moved since, and a link
+/// left in its place. Inside the tree no link is followed.
+pub(crate) fn at_current_top<'a>(
+    changes: &'a [PathChange],
+    top: &Path,
+    cx: &Reverting<'_>,
+) -> Result<Cow<'a, [PathChange]>, Fault> {
+    let now = tree::resolve_again(cx.host, top)?;
+    if now == top {
+        return Ok(Cow::Borrowed(changes));
+    }
+    let moved = |change: &PathChange| match change.path.strip_prefix(top) {
+        Ok(below) => PathChange { path: now.join(below).components().collect(), ..change.clone() },
+        Err(_) => change.clone(),
+    };
+    Ok(Cow::Owned(changes.iter().map(moved).collect()))
+}
+
+/// One failure for all that did not come back, by name, and what did all the same.
+pub(crate) fn unrestored(mut lost: Vec<(&Path, Fault)>, came_back: &[String], total: usize) -> Option<Fault> {
     let mut details = Details::new();
     let names: Vec<String> = lost.iter().map(|(path, _)| path.display().to_string()).collect();
     details.insert("unrestored".into(), names.into());
+    if !came_back.is_empty() {
+        details.insert("restored".into(), came_back.into());
+    }
+    let mut besides: String = came_back.iter().take(NAMED_MAX).map(|line| format!("; {line}")).collect();
+    if let more @ 1.. = came_back.len().saturating_sub(NAMED_MAX) {
+        besides.push_str(&format!("; and {more} more"));
+    }
     if lost.len() < 2 {
-        return lost.pop().map(|(_, fault)| fault.details(details));
+        let (_, fault) = lost.pop()?;
+        return Some(Fault { message: fault.message + &besides, ..fault }.details(details));
     }
     let shown: Vec<&str> = lost.iter().take(NAMED_MAX).map(|(_, fault)| fault.message.as_str()).collect();
     let more = lost.len() - shown.len();
@@ -239,6 +266,7 @@ pub(crate) fn unrestored(mut lost: Vec<(&Path, Fault)>, total: usize) -> Option<
     if more > 0 {
         message.push_str(&format!("; and {more} more"));
     }
+    message.push_str(&besides);
     let (_, first) = lost.swap_remove(0);
     Some(Fault { message, ..first }.details(details))
 }
@@ -273,5 +301,13 @@ pub(crate) fn set_attributes(
     match mode {
         Some(mode) if chown || now.mode() != Some(mode) => host.set_mode(path, mode),
         _ => Ok(()),
+    }
+}
+
+/// The capabilities of a program.
+pub(crate) fn rights_of(host: &dyn HostRead, path: &Path, now: &PathState) -> Result<Xattrs, Fault> {
+    match now {
+        PathState::File { .. } | PathState::Attributes { .. } => Ok(host.xattrs(path)?.rights()),
+        _ => Ok(Xattrs::default()),
     }
 }

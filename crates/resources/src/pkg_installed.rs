@@ -26,7 +26,7 @@ pub struct Installed {
     /// The exact version; `1.2*` stands for all that begin like that. Unset: any will do.
     version: Option<String>,
     /// `true` refreshes the package lists before installing, `false` never does. Unset: only if a package is
-    /// not known.
+    /// not known. A dry run fetches none, and says that it does not know what they would bring.
     refresh: Option<bool>,
     /// `false` leaves out packages that are merely recommended. Unset: as apt is configured.
     install_recommends: Option<bool>,
@@ -46,6 +46,9 @@ pub struct Drift {
     asked: Vec<Wanted>,
     /// Everything that changes, dependencies included, as far as it can be predicted.
     moves: BTreeMap<String, Move>,
+    /// New package lists are fetched before anything is installed: until then nobody knows what comes, or whether.
+    #[serde(skip)]
+    after_update: bool,
 }
 
 impl Drift {
@@ -108,7 +111,7 @@ impl Installed {
         }
     }
 
-    async fn host(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
+    async fn find_drift(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
         let asked = self.asked();
         let names: Vec<String> = asked.iter().map(|wanted| wanted.name.clone()).collect();
         let present = apt::installed(cx.query, &names, cx.cancel).await?;
@@ -128,6 +131,7 @@ impl Installed {
             (present.key(&wanted.name), moved)
         });
         let mut moves: BTreeMap<String, Move> = direct.collect();
+        let mut after_update = cx.dry_run && self.refresh == Some(true);
         let words: Vec<String> = missing.iter().map(Wanted::argument).collect();
         match apt::simulate(cx.query, &self.options(&missing), "install", &words, cx.cancel).await {
             Ok(plan) => {
@@ -136,11 +140,11 @@ impl Installed {
                     let name = &wanted.name;
                     let planned = plan.iter().any(|planned| bare(&planned.name) == bare(name));
                     let elsewhere = present.foreign(name).any(|(_, version)| wanted.accepts(version));
-                    let real_path_now = !planned && !present.contains(name) && elsewhere;
-                    if real_path_now {
+                    let is_met = !planned && !present.contains(name) && elsewhere;
+                    if is_met {
                         moves.remove(name);
                     }
-                    !real_path_now
+                    !is_met
                 });
                 if missing.is_empty() {
                     return Ok(None);
@@ -151,13 +155,16 @@ impl Installed {
                 );
             }
             Err(fault) if apt::is_interrupted(&fault) => {}
-            Err(fault) if fault.kind == FaultKind::NotFound && self.may_come(cx)? => {}
+            Err(fault) if fault.kind == FaultKind::NotFound && self.may_come(cx)? => {
+                after_update = cx.dry_run
+            }
             Err(fault) if fault.kind == FaultKind::NotFound && self.refresh.is_none() => {
                 return Err(fault.hint("if the package lists are old, `refresh: true` fetches new ones"));
             }
             Err(fault) => return Err(fault),
         }
-        Ok(Some(Drift { asked: missing, moves }))
+        apt::may_act(cx.host)?;
+        Ok(Some(Drift { asked: missing, moves, after_update }))
     }
 
     async fn install(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Drift, Fault> {
@@ -174,7 +181,7 @@ impl Installed {
                 moves.insert(name.clone(), moved);
             }
         }
-        let done = Drift { asked: drift.asked.clone(), moves };
+        let done = Drift { asked: drift.asked.clone(), moves, after_update: false };
         let failed = |fault: Fault| session.failed(fault, !done.moves.is_empty(), done.details(), &done);
         if let Err(fault) = ended {
             return Err(failed(fault));
@@ -249,11 +256,16 @@ hello:
     }
 
     async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-        self.host(cx).await
+        self.find_drift(cx).await
     }
 
     fn explain(&self, drift: &Drift, _done: bool) -> Explanation {
-        Explanation { diff: drift.words(), details: drift.details() }
+        let (mut diff, mut details) = (drift.words(), drift.details());
+        if drift.after_update {
+            diff.insert_str(0, "would change; known only after apt-get update has run\n");
+            details.insert("unknown".into(), true.into());
+        }
+        Explanation { diff, details }
     }
 
     async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {

@@ -47,7 +47,7 @@ impl Drift {
 }
 
 impl Removed {
-    async fn host(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
+    async fn find_drift(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
         let names: Vec<String> =
             asked_for(&self.name, self.pkgs.as_ref(), None).into_iter().map(|one| one.name).collect();
         let present = apt::installed(cx.query, &names, cx.cancel).await?;
@@ -87,6 +87,7 @@ impl Removed {
             Err(fault) if fault.kind == FaultKind::NotFound && predicted => {}
             Err(fault) => return Err(fault),
         }
+        apt::may_act(cx.host)?;
         Ok(Some(Drift { asked, gone }))
     }
 }
@@ -120,7 +121,7 @@ telnet:
     }
 
     async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-        self.host(cx).await
+        self.find_drift(cx).await
     }
 
     fn explain(&self, drift: &Drift, _done: bool) -> Explanation {

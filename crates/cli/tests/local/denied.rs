@@ -174,3 +174,41 @@ link:
     }
     assert_eq!(scratch.read("d/new").unwrap(), "x");
 }
+
+#[test]
+#[rule("S-30")]
+fn s30_packages_fail_in_the_dry_run_of_another_user_too() {
+    if !rustix::process::geteuid().is_root() {
+        skip!("only root can become another user");
+    }
+    let scratch =
+        Scratch::with("new:\n  pkg.installed: [{name: hello}]\nold:\n  pkg.removed: [{name: sl}]\n");
+    let tools = [
+        ("dpkg-query", "printf 'ii \\tsl\\tamd64\\t5\\n'"),
+        (
+            "apt-get",
+            "case \"$*\" in *remove*) echo 'Remv sl [5]';; *) echo 'Inst hello (2.10 Fake [all])';; esac",
+        ),
+    ];
+    for (name, body) in tools {
+        scratch.write(&format!("bin/{name}"), &format!("#!/bin/sh\n{body}\n"));
+        let open = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(scratch.path(&format!("bin/{name}")), open).unwrap();
+    }
+    give_data_to_nobody(&scratch);
+    let path = format!("{}:/usr/bin:/bin", scratch.path("bin").display());
+    let result = |mut command: Command| {
+        let done: crate::scratch::Done = command.env("PATH", &path).output().unwrap().into();
+        done.json()
+    };
+    let root = result(scratch.command(&["--format", "json", "check", "c", "--data-dir", "@T@/data-of-root"]));
+    assert_eq!((&root["failed"], &root["changed"]), (&0.into(), &2.into()), "{root}");
+    for mode in ["check", "apply"] {
+        let nobody = result(as_nobody(&scratch, &["--format", "json", mode, "c"]));
+        assert_eq!((&nobody["failed"], &nobody["changed"]), (&2.into(), &0.into()), "{mode}: {nobody}");
+        for state in nobody["states"].as_object().unwrap().values() {
+            let error = state["error"].as_str().unwrap();
+            assert!(error.contains("only root can change what is installed"), "{mode}: {error}");
+        }
+    }
+}

@@ -122,3 +122,43 @@ fn s59_a_revert_that_fails_half_way_leaves_the_refresh_pending() {
     let status = scratch.json(&["status"]);
     assert_eq!(status["pending_refreshes"], json!({"cmd.run:reload": ["file.absent:d"]}));
 }
+
+#[test]
+#[rule("S-43")]
+fn s43_a_mounted_file_that_has_no_room_for_the_new_content_keeps_the_old_one() {
+    let large = "y".repeat(100_000);
+    let scratch =
+        Scratch::with(&format!("f:\n  file.managed: [{{path: \"@T@/d/f\"}}, {{content: {large}}}]\n"));
+    scratch.write("d/f", "");
+    scratch.write("m/keep", "");
+    let old = "x".repeat(8_000);
+    scratch.write("old", &old);
+    // A file of a small file system, mounted over one of a large one: it cannot be replaced, only rewritten.
+    let mount = scratch
+        .fill("mount -t tmpfs -o size=16k none @T@/m && cp @T@/old @T@/m/f && mount --bind @T@/m/f @T@/d/f");
+    let tried = std::process::Command::new("unshare").args(["-m", "sh", "-c", &mount]).output();
+    if !tried.is_ok_and(|tried| tried.status.success()) {
+        zester_testkit::skip!("nothing can be mounted here");
+    }
+    let zester = scratch.command(&["--format", "json"]);
+    let both = format!(
+        "{mount}; \"$@\" apply c > @T@/applied; cat @T@/d/f > @T@/after; \"$@\" revert > @T@/reverted"
+    );
+    let mut shell = std::process::Command::new("unshare");
+    shell
+        .args(["-m", "sh", "-c", &scratch.fill(&both), "sh"])
+        .arg(zester.get_program())
+        .args(zester.get_args());
+    shell
+        .current_dir(scratch.root())
+        .envs(zester.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell.output().unwrap();
+    let result =
+        |name: &str| -> serde_json::Value { serde_json::from_str(&scratch.read(name).unwrap()).unwrap() };
+    let applied = result("applied");
+    let state = &applied["states"]["file.managed:f"];
+    assert!(state["error"].as_str().unwrap().contains("no space left"), "{state}");
+    assert_eq!(state["details"].get("touched"), None, "{state}");
+    assert_eq!(scratch.read("after").as_deref(), Some(old.as_str()), "it is as it was");
+    assert!(!scratch.read("reverted").unwrap().contains("changed since"));
+}

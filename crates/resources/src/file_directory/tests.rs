@@ -32,3 +32,24 @@ async fn s31_a_path_that_is_gone_keeps_nothing_else_from_coming_back() {
     assert!(bench.revert(&record, true).await.unwrap());
     assert_eq!((uid("/t/b"), uid("/t/e")), (None, Some(0)), "what is gone or another is given up");
 }
+
+#[tokio::test]
+#[rule("S-31")]
+async fn s31_a_tree_gets_its_modes_back_where_its_directory_is_now() {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let temp = tempfile::tempdir().unwrap();
+    let top = temp.path().canonicalize().unwrap();
+    fs::create_dir_all(top.join("app/t/sub")).unwrap();
+    for path in ["app/t", "app/t/sub"] {
+        fs::set_permissions(top.join(path), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let bench = Bench::on("file.directory", std::sync::Arc::new(zester_host::real::Real::new()));
+    let (_, record) =
+        bench.apply(json!({ "path": top.join("app/t"), "mode": "0700", "recurse": ["mode"] })).await;
+    fs::rename(top.join("app"), top.join("moved")).unwrap();
+    symlink("moved", top.join("app")).unwrap();
+    assert!(bench.revert(&record, false).await.unwrap());
+    let mode = |path: &str| fs::metadata(top.join(path)).unwrap().permissions().mode() & 0o7777;
+    assert_eq!((mode("moved/t"), mode("moved/t/sub")), (0o755, 0o755));
+}

@@ -158,6 +158,14 @@ fn parse_plan(text: &str) -> Vec<Planned> {
     plan
 }
 
+/// Apt may be asked by anybody, and acts for root alone.
+pub(crate) fn may_act(host: &dyn HostRead) -> Result<(), Fault> {
+    if host.me().uid == 0 {
+        return Ok(());
+    }
+    Err(Fault::new(FaultKind::Denied, "only root can change what is installed").hint("run it as root"))
+}
+
 fn no_apt(fault: Fault) -> Fault {
     if fault.kind != FaultKind::NotFound {
         return fault;

@@ -292,6 +292,36 @@ async fn what_an_installation_would_remove_is_named() {
     assert_eq!(explained.details["removed"], json!(["exim4"]));
 }
 
+#[tokio::test]
+#[rule("S-44")]
+async fn s44_what_new_package_lists_would_bring_is_unknown() {
+    let host = Overlay::empty();
+    let cancel = CancellationToken::new();
+    let plan = exit(0, "Inst hello (2.10 Debian:12/stable [amd64])\n", "");
+    let refused = exit(100, "", "E: Unable to locate package hello\n");
+    for (refresh, answer, unknown) in [
+        (json!(true), &plan, true),
+        (json!(true), &refused, true),
+        // There are no lists at all: they are fetched first.
+        (json!(null), &refused, true),
+        (json!(null), &plan, false),
+        (json!(false), &plan, false),
+    ] {
+        let processes =
+            Scripted::new().on("dpkg-query", exit(1, "", "")).on("apt-get --simulate", answer.clone());
+        let params = json!({ "name": "hello", "refresh": refresh });
+        let bound = bind_json("pkg.installed", &params).ok().unwrap();
+        let drift = bound.check(&looked(&processes, &host, &cancel)).await.unwrap().unwrap();
+        let told = bound.explain(&drift, false);
+        assert_eq!(told.details.contains_key("unknown"), unknown, "{params}");
+        assert_eq!(told.diff.starts_with("would change; known only after apt-get update has run"), unknown);
+        // An apply knows once it has acted.
+        let cx = Checking { dry_run: false, ..looked(&processes, &host, &cancel) };
+        let drift = bound.check(&cx).await.unwrap().unwrap();
+        assert!(!bound.explain(&drift, true).details.contains_key("unknown"), "{params}");
+    }
+}
+
 /// On the real tool, which is only asked.
 #[tokio::test]
 #[rule("S-30")]

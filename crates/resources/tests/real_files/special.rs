@@ -33,11 +33,22 @@ fn s31_a_socket_that_cannot_come_back_is_named_and_the_rest_is_restored() {
     assert!(!tree.exists());
 
     let record = record.unwrap();
-    for _ in 0..2 {
+    let restored = |name: &str| format!("restored {}", tree.join(name).display());
+    let came_back = vec![
+        format!("restored {}", tree.display()),
+        restored("a"),
+        restored("pipe"),
+        restored("sub"),
+        restored("z"),
+    ];
+    // The second time nothing is left to do.
+    for came_back in [came_back, Vec::new()] {
         let fault = bench.revert("file.absent", &record, false).unwrap_err();
         let words = format!("{} was a socket, which cannot be restored", socket.display());
-        assert_eq!(fault.message, words);
+        let besides: String = came_back.iter().map(|line| format!("; {line}")).collect();
+        assert_eq!(fault.message, format!("{words}{besides}"));
         assert_eq!(fault.details["unrestored"], json!([socket]));
+        assert_eq!(fault.details.get("restored").cloned().unwrap_or(json!([])), json!(came_back));
         let mut rest = before.clone();
         rest.remove(&socket);
         assert_eq!(snapshot(&top), rest, "everything else is back");

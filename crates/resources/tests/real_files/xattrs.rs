@@ -132,7 +132,7 @@ fn s31_a_tree_comes_back_with_what_was_noted_and_given_in_it() {
 
 #[test]
 #[rule("S-31")]
-fn s31_a_program_that_was_replaced_or_given_away_gets_its_rights_back() {
+fn s31_a_program_that_was_replaced_gets_its_rights_back() {
     if !is_root() {
         skip!("only root gives rights to programs");
     }
@@ -142,7 +142,6 @@ fn s31_a_program_that_was_replaced_or_given_away_gets_its_rights_back() {
     for params in [
         json!({ "path": path, "content": "new" }),
         json!({ "path": path, "content": "new", "user": "65534" }),
-        json!({ "path": path, "user": "65534" }),
     ] {
         std::fs::write(&path, "old").unwrap();
         if let Err(error) = set(&path, CAPABILITY, &RIGHTS) {
@@ -200,7 +199,8 @@ fn s31_a_directory_that_lacks_an_attribute_gets_its_files_back_all_the_same() {
     let (_, mut record) = bench.apply("file.absent", json!({ "path": tree }));
     record["steps"][0]["xattrs"] = json!({ "unkept": ["user.note"] });
     let fault = bench.revert("file.absent", &record, false).unwrap_err();
-    let words = format!("restored {}, but not its user.note (it was not kept)", tree.display());
+    let words =
+        format!("restored {0}, but not its user.note (it was not kept); restored {0}/f", tree.display());
     assert_eq!(fault.message, words);
     assert_eq!(std::fs::read_to_string(tree.join("f")).unwrap(), "text");
 }
@@ -255,4 +255,65 @@ fn s31_a_record_from_before_extended_attributes_were_kept_still_reverts() {
     record["steps"][0].as_object_mut().unwrap().remove("xattrs");
     assert!(bench.revert("file.absent", &record, false).unwrap().changed);
     assert_eq!(snapshot(&path), before);
+}
+
+#[test]
+#[rule("S-31")]
+fn s31_a_program_that_is_given_away_keeps_its_capabilities() {
+    if !is_root() {
+        skip!("only root gives files away");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let tree = dir.path().canonicalize().unwrap().join("tree");
+    std::fs::create_dir(&tree).unwrap();
+    let program = tree.join("program");
+    std::fs::write(&program, "#!").unwrap();
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    if let Err(error) = set(&program, CAPABILITY, &RIGHTS) {
+        skip!("rights cannot be given to programs here: {error}");
+    }
+    let bench = Bench::new();
+    let given = |uid: u32| {
+        assert_eq!(get(&program, CAPABILITY).as_deref(), Some(&RIGHTS[..]), "owned by {uid}");
+        assert_eq!(std::fs::metadata(&program).unwrap().uid(), uid);
+    };
+    let all = json!({ "path": tree, "user": "nobody", "recurse": ["user"] });
+    let (_, record) = bench.apply("file.directory", all);
+    given(NOBODY);
+    assert!(bench.revert("file.directory", &record, false).unwrap().changed);
+    given(0);
+    let (_, record) =
+        bench.apply("file.managed", json!({ "path": program, "user": "nobody", "mode": "0755" }));
+    given(NOBODY);
+    assert!(bench.revert("file.managed", &record, false).unwrap().changed);
+    given(0);
+    // A process that was killed between the two.
+    let bound = bind("file.directory", json!({ "path": tree, "user": "nobody", "recurse": ["user"] }));
+    let drift = bench.check(&*bound).unwrap().unwrap();
+    let record = bound.undo_record(&drift).unwrap();
+    std::os::unix::fs::chown(&program, Some(NOBODY), None).unwrap();
+    assert_eq!(get(&program, CAPABILITY), None);
+    bench.revert("file.directory", &record, false).unwrap();
+    given(0);
+}
+
+#[test]
+#[rule("S-47")]
+fn s47_new_content_opens_a_file_to_nobody_to_whom_the_old_one_was_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let top = dir.path().canonicalize().unwrap();
+    let path = top.join("secret");
+    std::fs::write(&path, "secret").unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
+    // What is made in here from now on may be read by somebody else too.
+    if let Err(error) = set(&top, DEFAULT, &closed_to_its_group()) {
+        skip!("access lists cannot be set here: {error}");
+    }
+    let bench = Bench::new();
+    bench.apply("file.managed", json!({ "path": path, "content": "another" }));
+    assert_eq!(get(&path, LIST), None, "the list of the directory is for what is new in it");
+    assert_eq!(mode(&path), 0o640);
+    let new = top.join("new");
+    bench.apply("file.managed", json!({ "path": new, "content": "new", "mode": "0640" }));
+    assert!(get(&new, LIST).is_some());
 }
