@@ -4,11 +4,12 @@ mod asker;
 mod history;
 mod persist;
 mod publish;
+mod returns;
 mod roster;
 mod step;
 mod targets;
 mod task;
 
 pub use asker::Asker;
+pub use returns::{mark_late, store_return};
 pub use roster::{Handle, Mail, Roster, Start, Unstarted, start};
-pub use step::store_return;

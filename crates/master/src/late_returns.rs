@@ -22,7 +22,7 @@ use zester_bus::storage::JOB_EVENTS;
 use zester_bus::{Acknowledge, DurableReader, Kind, Taken};
 use zester_link::Found;
 use zester_wire::subject::ALL_RETURNS;
-use zester_wire::{Jid, Job, Key, PeelId, Return, Subject};
+use zester_wire::{Jid, Job, Key, Missing, PeelId, Return, Subject, UnixMillis};
 
 /// The one reader of all masters.
 fn reader() -> DurableReader {
@@ -51,6 +51,10 @@ struct Over {
     dispatch_epoch: u64,
     /// Who may still return: all others have, and all that counted was stored before the end was written.
     awaited: HashSet<PeelId>,
+    /// Who has no return that the end counts.
+    uncounted: HashSet<PeelId>,
+    /// When the end was written, by the clock of the server.
+    ended: UnixMillis,
 }
 
 impl Over {
@@ -59,14 +63,17 @@ impl Over {
         job.return_count + job.missing.len() as u64 == job.target_count()
     }
 
-    fn new(job: &Job) -> Over {
+    fn new(found: &Found<Job>) -> Over {
+        let job = &found.value;
         let awaited = if Over::names_missing(job) {
             job.missing.keys().cloned().collect()
         } else {
             // Who is missing was not written down: anybody may be.
             job.targets.iter().cloned().collect()
         };
-        Over { dispatch_epoch: job.dispatch_epoch, awaited }
+        let missing = job.missing.iter().filter(|(_, why)| **why != Missing::Interrupted);
+        let uncounted = missing.map(|(peel, _)| peel.clone()).collect();
+        Over { dispatch_epoch: job.dispatch_epoch, awaited, uncounted, ended: found.stored }
     }
 }
 
@@ -245,7 +252,7 @@ impl LateReturns {
                     self.core.metrics.stray_returns.inc();
                     return Acknowledge::Done;
                 };
-                if self.store(Return { late: true, ..ret }, taken.deliveries).await {
+                if self.store(Return { late: true, ..ret }, over, taken.deliveries).await {
                     Acknowledge::Done
                 } else {
                     later
@@ -269,7 +276,13 @@ impl LateReturns {
         if !wait.is_zero() {
             sleep(wait).await;
         }
-        let looked = match self.core.link.get::<Job>(&Key::Job(jid.clone())).await {
+        let key = Key::Job(jid.clone());
+        let mut found = self.core.link.get::<Job>(&key).await;
+        if matches!(found, Ok(None)) {
+            // A server that is behind may not have it yet; that there is none is for the leader to say.
+            found = self.core.link.get_latest::<Job>(&key).await;
+        }
+        let looked = match found {
             Ok(Some(found)) if found.value.status.is_terminal() => self.over(found).await?,
             Ok(Some(_)) => Looked::Running,
             Ok(None) => Looked::None,
@@ -293,7 +306,7 @@ impl LateReturns {
         if !Over::names_missing(&found.value) {
             found = self.core.link.with_targets(found).await.ok()?;
         }
-        Some(Looked::Over(Arc::new(Over::new(&found.value))))
+        Some(Looked::Over(Arc::new(Over::new(&found))))
     }
 
     fn remember(&self, jid: &Jid, looked: &Looked) {
@@ -319,9 +332,17 @@ impl LateReturns {
     }
 
     /// Whether it is stored now, by whomever.
-    async fn store(&self, ret: Return, deliveries: u64) -> bool {
+    async fn store(&self, ret: Return, over: &Over, deliveries: u64) -> bool {
         let key = Key::Return(ret.jid.clone(), ret.peel.clone());
-        match crate::job::store_return(&self.core.link, &ret).await {
+        let link = &self.core.link;
+        let stored = match crate::job::store_return(link, &ret).await {
+            Ok(false) => {
+                let uncounted = over.uncounted.contains(&ret.peel);
+                crate::job::mark_late(link, &ret, uncounted, over.ended).await.map(|()| false)
+            }
+            other => other,
+        };
+        match stored {
             Ok(true) => {
                 self.core.metrics.late_returns.inc();
                 true
@@ -358,7 +379,9 @@ mod tests {
     #[rule("J-9")]
     fn j9_what_a_return_of_a_job_that_nobody_watches_needs_by_this_table() {
         let awaited = HashSet::from([peel("web-1")]);
-        let over = Looked::Over(Arc::new(Over { dispatch_epoch: 1, awaited }));
+        let uncounted = HashSet::new();
+        let ended = UnixMillis(0);
+        let over = Looked::Over(Arc::new(Over { dispatch_epoch: 1, awaited, uncounted, ended }));
         let table = [
             (&over, "web-1", 1, Need::Store),
             (&over, "web-1", 99, Need::Store),

@@ -96,3 +96,24 @@ fn j9_a_return_that_an_adopter_counts_does_not_stand_as_late() {
 fn j19_a_job_that_ended_before_it_began_has_its_event_although_its_owner_died() {
     holds(&[322, 688]);
 }
+
+/// A server that is behind knew nothing of the job, and that was remembered as if there were none.
+#[test]
+#[rule("J-9")]
+fn j9_a_late_return_is_not_let_go_because_a_server_is_behind() {
+    holds(&[194, 740]);
+}
+
+/// A master that was cut off does not know that another has ended its job, and stores what it hears.
+#[test]
+#[rule("J-9")]
+fn j9_what_a_superseded_owner_stores_after_the_end_is_marked_late() {
+    holds(&[255]);
+}
+
+/// The work was sent twice, and dropped twice by a peel that could not keep up.
+#[test]
+#[rule("J-6")]
+fn j6_a_peel_that_dropped_commands_gets_its_work() {
+    holds(&[955, 1041]);
+}

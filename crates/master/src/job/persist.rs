@@ -1,6 +1,6 @@
 //! The returns of one job on their way to the disk, beside its steps (J-9).
 
-use super::step::persist;
+use super::returns::persist;
 use crate::limits::PERSISTS_IN_FLIGHT;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};

@@ -4,13 +4,12 @@ use super::history::replay;
 use crate::core::Core;
 use crate::limits::SENDS_AT_A_TIME;
 use std::sync::Arc;
-use std::time::Duration;
 use zester_bus::Kind;
 use zester_jobs::{Event, Failed, Written};
 use zester_link::{Error, Found, Link};
 use zester_wire::{
-    Bucket, ExecRequest, Job, JobEvent, Key, MessageId, PeelCommand, PeelId, Refusal, RefusalKind, Return,
-    Subject, TargetTree, VERSION,
+    Bucket, ExecRequest, Job, JobEvent, Key, MessageId, PeelCommand, PeelId, Refusal, RefusalKind, Subject,
+    TargetTree, VERSION,
 };
 use zester_wire::{Jid, UnixMillis};
 
@@ -81,7 +80,7 @@ pub async fn carry_out(core: Arc<Core>, step: Step) -> Ended {
     }
 }
 
-fn log(what: &str, error: &Error) -> Failed {
+pub(super) fn log(what: &str, error: &Error) -> Failed {
     tracing::debug!("could not {what}, will try again: {error}");
     Failed
 }
@@ -153,7 +152,7 @@ fn failed(error: &Error) -> Written {
     Written::Failed
 }
 
-fn is_too_large(error: &Error) -> bool {
+pub(super) fn is_too_large(error: &Error) -> bool {
     matches!(error, Error::Encode(_)) || error.bus_kind() == Some(Kind::TooLarge)
 }
 
@@ -187,60 +186,6 @@ async fn send(
         }
     }
     unsent
-}
-
-/// Stores a return, once (J-9): the first stands, except that one in time takes the place of one that stands there as late. That
-/// one was stored by an owner that had decided the end of the job and lost it before that was written. Whether it was this one.
-pub async fn store_return(link: &Link, ret: &Return) -> Result<bool, Error> {
-    let key = Key::Return(ret.jid.clone(), ret.peel.clone());
-    match put_return(link, &key, ret, None).await {
-        Err(error) if error.is_conflict() => {}
-        other => return other.map(|()| true),
-    }
-    if ret.late {
-        return Ok(false);
-    }
-    match link.get_latest::<Return>(&key).await? {
-        Some(found) if found.value.late && found.value.dispatch_epoch == ret.dispatch_epoch => {
-            put_return(link, &key, ret, Some(found.revision)).await.map(|()| true)
-        }
-        _ => Ok(false),
-    }
-}
-
-async fn put_return(link: &Link, key: &Key, ret: &Return, replaced: Option<u64>) -> Result<(), Error> {
-    let result = write_return(link, key, ret, replaced).await;
-    if let Err(error) = &result
-        && is_too_large(error)
-        && !ret.answer.is_null()
-    {
-        // Its envelope as a record is larger than it was as a message. What it says matters less than that it is there.
-        tracing::warn!(%key, "a return does not fit into its bucket; only how it ended is kept: {error}");
-        let short = Return { answer: serde_json::Value::Null, truncated: true, ..ret.clone() };
-        return write_return(link, key, &short, replaced).await;
-    }
-    result
-}
-
-async fn write_return(link: &Link, key: &Key, ret: &Return, replaced: Option<u64>) -> Result<(), Error> {
-    let written = match replaced {
-        Some(revision) => link.update(key, ret, revision).await,
-        None => link.create(key, ret).await,
-    };
-    written.map(|_| ())
-}
-
-pub async fn persist(link: Link, ret: Box<Return>, pause: Duration) -> Event {
-    if !pause.is_zero() {
-        tokio::time::sleep(pause).await;
-    }
-    match store_return(&link, &ret).await {
-        Ok(_) => Event::Persisted { peel: ret.peel },
-        Err(error) => {
-            log("store a return", &error);
-            Event::PersistFailed { ret }
-        }
-    }
 }
 
 /// What `active.<jid>` holds: who marked it, for whoever looks. Only the key matters.

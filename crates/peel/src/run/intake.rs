@@ -21,8 +21,7 @@ impl Actor {
         let Some(delivery) = delivery else { return Err(Error("the bus was closed".into())) };
         match self.link.delivered(delivery) {
             Some(raw) => self.command(raw),
-            // A cancel may be among what was dropped: a master that hears what runs here says what is over (J-11).
-            None => self.beat(),
+            None => self.missed_commands(),
         }
         Ok(())
     }
@@ -36,6 +35,7 @@ impl Actor {
             }
             PeelCommand::Exec(request) => {
                 self.link.dropped().add(zester_link::Reason::Missed, 1);
+                self.missed_requests();
                 tracing::warn!(jid = %request.jid, "a request was dropped: too many wait; its master asks again");
             }
             PeelCommand::Cancel(cancel) => {

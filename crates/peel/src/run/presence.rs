@@ -51,8 +51,10 @@ pub(super) struct Presence {
     bus: Bus,
     /// Counts every change, to tell an old round trip from a new one.
     connection: u64,
-    /// Connections that were announced.
+    /// How often it was announced that work must be sent again: at each connection, and after commands were dropped.
     connects: u64,
+    /// Requests may have been dropped since the last announcement.
+    missed: bool,
     next_beat: Option<Instant>,
     beating: bool,
     beat_again: bool,
@@ -165,6 +167,8 @@ impl Actor {
         let now = Instant::now();
         if self.presence.next_beat.is_some_and(|at| now >= at) {
             self.presence.next_beat = Some(now + self.setup.timing.peel_heartbeat);
+            // With a heartbeat that is due, and not at once: what comes again must not be too much again.
+            self.presence.connects += u64::from(std::mem::take(&mut self.presence.missed));
             self.beat();
         }
         if self.presence.next_seen.is_some_and(|at| now >= at) {
@@ -174,6 +178,17 @@ impl Actor {
         if self.presence.next_facts.is_some_and(|at| now >= at) {
             self.gather_facts();
         }
+    }
+
+    /// Commands were dropped. Of a cancel that was among them a master tells us when it hears what runs here (J-11).
+    pub(super) fn missed_commands(&mut self) {
+        self.missed_requests();
+        self.beat();
+    }
+
+    /// Work was dropped: masters send again what was not acked when we announce ourselves as after a connect (J-6).
+    pub(super) fn missed_requests(&mut self) {
+        self.presence.missed = true;
     }
 
     /// Sends a heartbeat; while one is on its way, the next waits for it.

@@ -101,6 +101,11 @@ impl Evidence {
             return;
         }
         let in_time = self.in_time(job);
+        // An ack reaches the owner also when the stream had no room for it.
+        let began = |peel: &PeelId| {
+            let seen = self.environment.observed.lock();
+            seen.executions.iter().any(|one| one.peel == *peel && one.dispatch.jid == *jid)
+        };
         let mut wrong = |peel: &PeelId, what: &str| {
             let what = format!("{jid}: {peel} {what}");
             violations.push(Violation::new(Invariant::MissingReasonIsTrue, what));
@@ -126,9 +131,11 @@ impl Evidence {
                     wrong(peel, "is called interrupted, and no such return is stored");
                 }
                 (Some(Missing::Running), false)
-                    if ret.is_none() && !job.acks.iter().any(|(ack, _)| ack.peel == *peel) =>
+                    if ret.is_none()
+                        && !job.acks.iter().any(|(ack, _)| ack.peel == *peel)
+                        && !began(peel) =>
                 {
-                    wrong(peel, "is called running, and never acked");
+                    wrong(peel, "is called running, and neither acked nor began");
                 }
                 _ => {}
             }
