@@ -237,6 +237,7 @@ mod tests {
         stores.looked("master-heartbeat", 1, true);
         let refusal = stores.refused("master-heartbeat", Trouble::Full, T0);
         assert_eq!(refusal.kind, RefusalKind::CannotWrite);
+        stores.refused("master-heartbeat", Trouble::Full, later(3));
         let why = "master-heartbeat has refused writes since 22:13:20 UTC (5 s): its server is full";
         assert_eq!(stores.readiness(later(5)), Readiness::Down(why.into()));
         assert_eq!(kind(&stores, 5), Some(RefusalKind::CannotWrite));

@@ -73,6 +73,18 @@ fn j28_a_claim_that_is_written_too_late_never_runs() {
     assert!(matches!(&out[0], Command::Refuse(refusal) if refusal.kind == RefusalKind::NeverRan));
 }
 
+#[test]
+#[rule("J-28")]
+fn j28_a_job_that_is_recorded_as_running_too_late_is_not_sent() {
+    let mut owner = waited_for();
+    owner.step(Event::Record(Written::Done { revision: 1 }), at(1)).unwrap();
+    owner.step(Event::Marked(Ok(())), at(2)).unwrap();
+    assert_eq!(names(&owner.step(Event::Announced(Ok(())), at(3)).unwrap()), ["running"]);
+    let out = owner.step(Event::Record(Written::Done { revision: 2 }), at(WAIT_MS)).unwrap();
+    assert!(!sends(&out), "{out:?}");
+    ends_as_never_run(&out, 2);
+}
+
 /// The answer was lost, and the write comes when nobody waits any more: whichever is second finds the other.
 #[test]
 #[rule("J-28")]

@@ -8,8 +8,9 @@ use fleet::{jid, job, master, peel, ret, ret_of};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use zester_jobs::intake::{Verdict, judge, may_cancel};
+use zester_jobs::limits::PRUNE_MIN_AGE;
 use zester_jobs::scan::Scan;
-use zester_jobs::{Timing, retry};
+use zester_jobs::{Timing, prune, retry};
 use zester_rule::rule;
 use zester_wire::*;
 
@@ -139,4 +140,22 @@ fn j18_a_retry_asks_all_the_missing_or_the_failed() {
     assert_eq!(retry::targets(&job, &returns, RetryPart::Missing), [peel(3), peel(4)]);
     assert_eq!(retry::targets(&job, &returns, RetryPart::Failed), [peel(2)]);
     assert!(retry::targets(&job, &returns, RetryPart::Unknown).is_empty());
+}
+
+#[test]
+#[rule("J-23")]
+fn j23_room_is_made_in_time_and_only_by_jobs_that_have_been_over_for_a_while() {
+    for (bytes, excess) in [(0, 0), (799, 0), (800, 100), (950, 250), (1_000, 300)] {
+        assert_eq!(prune::excess(bytes, 1_000), excess, "{bytes} of 1,000");
+    }
+    let ended = UnixMillis(fleet::T0);
+    let of = |status| Job { status, updated: ended, ..job(1, 60) };
+    let (soon, later) = (ended.plus(PRUNE_MIN_AGE - Duration::from_millis(1)), ended.plus(PRUNE_MIN_AGE));
+    for status in [JobStatus::Complete, JobStatus::Failed, JobStatus::Timeout, JobStatus::Canceled] {
+        assert!(!prune::may_go(&of(status), soon), "somebody may still look at it");
+        assert!(prune::may_go(&of(status), later), "{status:?}");
+    }
+    for status in [JobStatus::Pending, JobStatus::Claimed, JobStatus::Running, JobStatus::Unknown] {
+        assert!(!prune::may_go(&of(status), later), "{status:?}");
+    }
 }

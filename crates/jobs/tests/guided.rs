@@ -16,6 +16,8 @@ use zester_rule::rule;
 use zester_wire::*;
 
 const CASES: u32 = 600;
+/// When the client of a job goes away: early enough that many dispatches are not done.
+const CLAIM_UNTIL: UnixMillis = UnixMillis(T0 + 3_000);
 
 /// What happens next: an answer to what was asked first, or something that nobody asked for.
 #[derive(Clone, Debug)]
@@ -41,6 +43,9 @@ struct Stores {
     record: Option<(Job, u64)>,
     open: VecDeque<Command>,
     returns: Vec<Return>,
+    /// Until when its client waits for a job that was not yet sent to anybody.
+    begins_until: Option<UnixMillis>,
+    refused: bool,
 }
 
 impl Stores {
@@ -85,9 +90,13 @@ impl Stores {
         }))
     }
 
-    fn take(&mut self, commands: Vec<Command>) -> Result<(), TestCaseError> {
+    fn take(&mut self, commands: Vec<Command>, now: UnixMillis) -> Result<(), TestCaseError> {
         for command in commands {
+            self.refused |= matches!(command, Command::Refuse(_));
             if matches!(command, Command::SendExec { .. }) {
+                prop_assert!(!self.refused, "J-28: what was refused runs");
+                let until = self.begins_until.take();
+                prop_assert!(until.is_none_or(|until| now < until), "J-28: it begins when nobody waits");
                 let status = self.record.as_ref().map(|(job, _)| job.status);
                 prop_assert_eq!(status, Some(JobStatus::Running), "J-2: work is sent before the job runs");
             }
@@ -130,6 +139,7 @@ fn message(which: u8, number: usize, good: bool) -> Event {
 /// One job; notes every stage it came to.
 fn live(
     adopted: bool,
+    waited: bool,
     steps: Vec<(Next, u64)>,
     reached: &mut BTreeSet<&'static str>,
 ) -> Result<(), TestCaseError> {
@@ -141,11 +151,16 @@ fn live(
             stores.record = Some((record.clone(), 3));
             Owner::adopt(record, 3, master("m1"), Timing::default()).unwrap()
         }
+        false if waited => {
+            stores.begins_until = Some(CLAIM_UNTIL);
+            let record = Job { claim_until: CLAIM_UNTIL, ..record };
+            Owner::dispatch(record, master("m1"), Timing::default())
+        }
         false => Owner::dispatch(record, master("m1"), Timing::default()),
     };
     let mut now = UnixMillis(T0);
     let begun = owner.step(Event::Begin { absent: BTreeSet::new() }, now).unwrap();
-    stores.take(begun)?;
+    stores.take(begun, now)?;
     for (next, pause) in steps {
         now = now.plus(Duration::from_millis(pause));
         reached.insert(owner.stage().name());
@@ -156,7 +171,7 @@ fn live(
         let before = format!("{owner:?}");
         match owner.step(event, now) {
             Err(_) => prop_assert_eq!(before, format!("{owner:?}"), "what is refused changes nothing"),
-            Ok(commands) => stores.take(commands)?,
+            Ok(commands) => stores.take(commands, now)?,
         }
         prop_assert!(!owner.is_finished() || owner.next_wake().is_none());
     }
@@ -167,13 +182,14 @@ fn live(
 #[test]
 #[rule("J-20")]
 #[rule("J-1")]
+#[rule("J-28")]
 fn j20_an_owner_that_gets_its_answers_keeps_the_rules_wherever_it_comes_to() {
     let counts: RefCell<BTreeMap<&'static str, u32>> = RefCell::default();
     let mut runner = TestRunner::new(Config { cases: CASES, failure_persistence: None, ..Config::default() });
-    let strategy = (any::<bool>(), proptest::collection::vec(next(), 20..90));
-    let held = runner.run(&strategy, |(adopted, steps)| {
+    let strategy = (any::<bool>(), any::<bool>(), proptest::collection::vec(next(), 20..90));
+    let held = runner.run(&strategy, |(adopted, waited, steps)| {
         let mut reached = BTreeSet::new();
-        let held = live(adopted, steps, &mut reached);
+        let held = live(adopted, waited, steps, &mut reached);
         for stage in reached {
             *counts.borrow_mut().entry(stage).or_insert(0) += 1;
         }
@@ -196,6 +212,7 @@ fn j20_an_owner_that_gets_its_answers_keeps_the_rules_wherever_it_comes_to() {
         ("replaying", 30),
         ("detached", 3),
         ("lost", 3),
+        ("withdrawing", 1),
     ] {
         assert!(reached(stage) * 100 >= CASES * percent, "{stage}: {counts:?}");
     }

@@ -71,6 +71,25 @@ async fn j9_a_late_return_that_came_while_no_master_was_there_is_stored_by_the_n
 
 #[tokio::test(start_paused = true)]
 #[rule("J-9")]
+async fn j9_a_late_return_that_cannot_be_stored_now_is_stored_later() {
+    let fleet = Fleet::new().await;
+    let _master = fleet.master("m1").await;
+    let mut web = fleet.peel("web-1").await;
+    fleet.known("*", 1).await;
+    let requests = ended(&fleet, &mut web, 2).await;
+    fleet.net.set_led("KV_job-returns", false);
+    for exec in &requests {
+        web.ret(exec, true).await;
+    }
+    // It is taken from the stream and tried, again and again.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(fleet.stored(&requests[0].jid, "web-1").await, None);
+    fleet.net.set_led("KV_job-returns", true);
+    all_stored(&fleet, &requests).await;
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-9")]
 async fn j9_a_return_told_again_after_its_job_is_complete_is_no_late_one() {
     let fleet = Fleet::new().await;
     let master = fleet.master("m1").await;
@@ -114,6 +133,17 @@ impl Faults for OneDropped {
 async fn j9_one_dropped_message_is_read_again_once_for_all_jobs() {
     const JOBS: usize = 100;
     let fleet = Fleet::new().await;
+    // What others did long ago is not read again.
+    let old = Subject::JobAck { jid: fleet.link.new_jid(), peel: peel("web-1") }.to_string();
+    for _ in 0..zester_bus::limits::PAGE_MESSAGES_MAX * 4 {
+        fleet.link.bus().publish(&old, "an old ack".into()).await.unwrap();
+    }
+    let stream = zester_bus::storage::job_events();
+    eventually("it is all there", async || {
+        let kept = fleet.link.bus().usage(&stream).await.unwrap().messages;
+        (kept == zester_bus::limits::PAGE_MESSAGES_MAX as u64 * 4).then_some(())
+    })
+    .await;
     let master = fleet.master("m1").await;
     let mut web = fleet.peel("web-1").await;
     fleet.known("*", 1).await;

@@ -7,6 +7,7 @@ mod chaos;
 mod command_bytes;
 mod failover;
 mod fleet;
+mod forget;
 mod index;
 mod jobs;
 mod large;

@@ -193,6 +193,42 @@ async fn j13_a_stale_read_after_a_lost_answer_loses_no_job() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-13")]
+async fn j13_an_orphan_is_adopted_by_a_master_whose_reads_are_behind() {
+    let fleet = Fleet::new().await;
+    let first = fleet.master("m2").await;
+    let mut web = fleet.peel("web-1").await;
+    fleet.known("*", 1).await;
+    let jid = fleet.ask(&waited(&fleet)).await.jid.unwrap();
+    let exec = web.exec().await;
+    web.ack(&exec).await;
+    fleet.net.set_faults(Behind { losing: Losing::new(0, |_| false) });
+    let second = fleet.master("m1").await;
+    drop(first);
+    let died = Instant::now();
+    eventually("it is adopted", async || fleet.record(&jid).await.filter(|job| job.owner == second.id)).await;
+    assert!(died.elapsed() <= Duration::from_secs(12), "{:?}", died.elapsed());
+    web.ret(&exec, true).await;
+    let job = fleet.over(&jid).await;
+    assert_eq!((job.status, job.epoch, job.reclaim_count), (JobStatus::Complete, 2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-11")]
+async fn j11_a_kill_of_a_job_that_is_over_says_so_though_reads_are_behind() {
+    let fleet = Fleet::new().await;
+    let master = fleet.master("m1").await;
+    let mut web = fleet.peel("web-1").await;
+    fleet.known("*", 1).await;
+    fleet.net.set_faults(Behind { losing: Losing::new(0, |_| false) });
+    let jid = fleet.ask(&waited(&fleet)).await.jid.unwrap();
+    web.serve(true).await;
+    fleet.over(&jid).await;
+    eventually("the job is let go", async || (master.metric("zester_jobs_active") == 0).then_some(())).await;
+    assert_eq!(fleet.kill(&jid).await.error.unwrap().kind, RefusalKind::AlreadyOver);
+}
+
+#[tokio::test(start_paused = true)]
 #[rule("J-11")]
 async fn j11_a_kill_is_answered_once_the_stream_has_it_and_survives_its_master() {
     let fleet = Fleet::new().await;
@@ -266,4 +302,33 @@ async fn j23_the_oldest_jobs_that_are_over_make_room_before_the_limit() {
         assert_eq!(returns.iter().any(|key| key.starts_with(jid.as_str())), kept, "{number}");
     }
     assert_eq!(fleet.link.bus().keys("leases", ">").await.unwrap(), ["pruner"]);
+}
+
+/// What a store that is nearly full still takes is kept for the ends of the jobs that run.
+#[tokio::test(start_paused = true)]
+#[rule("J-23", "J-28")]
+async fn j23_the_last_room_is_for_the_ends_of_jobs_that_run() {
+    let small = Store::bucket("jobs", 256 * 1024);
+    let fleet = Fleet::with(std::slice::from_ref(&small)).await;
+    let master = fleet.master("m1").await;
+    let mut web = fleet.peel("web-1").await;
+    fleet.known("*", 1).await;
+    let running = fleet.ask(&waited(&fleet)).await.jid.unwrap();
+    let exec = web.exec().await;
+    let bus = fleet.link.bus();
+    // Nobody can read it, so nobody prunes it.
+    for number in 0.. {
+        if bus.usage(&small).await.unwrap().percent() >= 96 {
+            break;
+        }
+        bus.put("jobs", &format!("filler-{number}"), vec![0; 1_000].into()).await.unwrap();
+    }
+    let down = readyz(&master, |state| matches!(state, State::Down(_))).await;
+    assert_eq!(down, State::Down("jobs is 96 % full and takes no new jobs".into()));
+    bus.put("jobs", "filler-last", vec![0; 1_000].into()).await.unwrap();
+    let refused = waited(&fleet);
+    assert_eq!(fleet.ask(&refused).await.error.unwrap().kind, RefusalKind::CannotWrite);
+    assert_eq!(fleet.record(&refused.jid).await, None);
+    web.ret(&exec, true).await;
+    assert_eq!(fleet.over(&running).await.status, JobStatus::Complete);
 }

@@ -124,3 +124,33 @@ async fn j15_a_ping_answers_beside_a_long_execution() {
     world.work.release.add_permits(1);
     assert_eq!(world.returned().await.jid, long.jid);
 }
+
+/// Has no room for one command.
+struct DropsOne(bool);
+
+impl zester_bus::memory::Faults for DropsOne {
+    fn fate(&mut self, _: zester_bus::memory::Leg<'_>) -> zester_bus::memory::Fate {
+        vec![Duration::ZERO]
+    }
+
+    fn overflows(&mut self, leg: zester_bus::memory::Leg<'_>) -> bool {
+        leg.subject.starts_with("zester.cmd.") && std::mem::take(&mut self.0)
+    }
+}
+
+/// A cancel may be among what was dropped; the answer to the heartbeat brings it again.
+#[tokio::test(start_paused = true)]
+#[rule("J-11")]
+async fn j11_a_peel_that_missed_commands_says_at_once_what_it_works_on() {
+    let mut world = World::started().await;
+    let request = holding(&mut world).await;
+    world.net.set_faults(DropsOne(true));
+    let dropped = tokio::time::Instant::now();
+    world.cancel(&request).await;
+    let beat = world.heartbeat(|beat| beat.jobs.iter().any(|job| job.jid == request.jid)).await;
+    assert_eq!(beat.jobs.len(), 1);
+    assert!(dropped.elapsed() < Duration::from_secs(1), "{:?}", dropped.elapsed());
+    assert!(!world.work.did().contains(&Did::Ended(request.jid.clone())), "the cancel was dropped");
+    world.work.release.add_permits(1);
+    assert_eq!(world.returned().await.jid, request.jid);
+}
