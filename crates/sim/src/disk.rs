@@ -93,7 +93,7 @@ impl Disk {
     fn put_entry(&self, entry: Entry) {
         let mut inner = self.lock();
         inner.ever.push(entry.dispatch.clone());
-        if self.mutation != Mutation::DropDedupWrite {
+        if !matches!(self.mutation, Mutation::DropDedupWrite | Mutation::WriteEntryLate) {
             inner.entries.insert(entry.dispatch.clone(), entry);
         }
     }
@@ -152,7 +152,10 @@ impl DiskTap {
 
 impl Store for DiskTap {
     fn load(&self) -> Later<'_, Result<Vec<Entry>, StoreError>> {
-        self.call(|disk| disk.lock().entries.values().cloned().collect())
+        self.call(|disk| match disk.mutation {
+            Mutation::ForgetAtStart => Vec::new(),
+            _ => disk.lock().entries.values().cloned().collect(),
+        })
     }
 
     fn put_entry(&self, entry: Entry) -> Later<'_, Result<(), StoreError>> {

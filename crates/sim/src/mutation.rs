@@ -71,6 +71,28 @@ mutations! {
     DeliverBlindly = "deliver-blindly" => EveryExecutionReturns,
     /// A status `running` is answered before it is written (J-2).
     SendBeforeRunning = "send-before-running" => RunningBeforeSent,
+    /// A peel that starts again knows nothing of what it took on (J-7).
+    ForgetAtStart = "forget-at-start" => AtMostOnce,
+    /// A peel begins before what it takes on is on disk (J-7).
+    WriteEntryLate = "write-entry-late" => OnDiskFirst,
+    /// The end of a job is answered and not written (J-5).
+    NoTerminalWrite = "no-terminal-write" => EveryJobEnds,
+    /// The end of a job is written half a minute late (J-5).
+    LateTerminalWrite = "late-terminal-write" => EndsByItsDeadline,
+    /// A job that is over is written once more, with another status (J-1).
+    SecondEnd = "second-end" => TerminalStays,
+    /// Masters find no active jobs (J-13).
+    NoTakeover = "no-takeover" => OrphanIsAdopted,
+    /// A client takes a master's silence for nobody's (J-28).
+    SilenceIsNobody = "silence-is-nobody" => ExitOneRanNothing,
+    /// A master hears no returns, and reads none (J-9).
+    DeafToReturns = "deaf-to-returns" => NoReturnOverlooked,
+    /// The work follows its own cancel (J-11).
+    WorkAfterCancel = "work-after-cancel" => CanceledStartsNothing,
+    /// No return leaves its peel (J-22).
+    ReturnsStay = "returns-stay" => OutboxEmpties,
+    /// The record says of whoever is missing that it was not there (J-8).
+    AllUnreachable = "all-unreachable" => MissingReasonIsTrue,
 }
 
 impl Mutation {

@@ -151,6 +151,20 @@ pub enum Action {
     },
 }
 
+impl Action {
+    /// The stream that it happens to.
+    pub fn stream(&self) -> Option<&'static str> {
+        match self {
+            Action::LoseLeader(stream)
+            | Action::GainLeader(stream)
+            | Action::Fill(stream)
+            | Action::Drain(stream)
+            | Action::Recreate(stream) => Some(stream),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct JobPlan {
     /// Empty: `*`.
@@ -326,8 +340,9 @@ impl Script {
                 self.actions.push((at + long, Action::Drain("KV_jobs")));
             }
             FaultKind::RecreatedStores => {
-                let streams = ["KV_peel-heartbeat", "KV_master-heartbeat"];
-                self.actions.push((at, Action::Recreate(streams[dice.roll(2) as usize])));
+                let streams = ["KV_peel-seen", "KV_master-heartbeat", "KV_facts"];
+                let stream = streams[dice.roll(streams.len() as u64) as usize];
+                self.actions.push((at, Action::Recreate(stream)));
             }
             FaultKind::NoLeader => {
                 let streams = [JOB_EVENTS, EVENTS, "KV_jobs", "KV_job-returns", "KV_master-heartbeat"];

@@ -168,6 +168,12 @@ impl Simulation {
 
     async fn act(&mut self, action: &Action) -> Result<(), zester_wire::BadName> {
         let environment = self.environment.clone();
+        if let Some(stream) = action.stream()
+            && !storage::table().iter().any(|store| store.stream_name() == stream)
+        {
+            let what = format!("there is no stream {stream} to disturb");
+            environment.observed.wrong(Invariant::SimulatorWorks, what);
+        }
         let (net, observed) = (&environment.net, &environment.observed);
         match action {
             Action::Dispatch(number) => self.dispatch(*number)?,

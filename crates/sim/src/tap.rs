@@ -4,18 +4,22 @@ use crate::Mutation;
 use crate::crash::Caller;
 use crate::dice::Dice;
 use crate::observed::Observed;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 use zester_bus::storage::JOB_EVENTS;
 use zester_bus::{
-    Acknowledge, Answer, Bus, Bytes, DurableReader, Entry, Events, Found, Info, Listen, Message, Page,
+    Acknowledge, Answer, Bus, Bytes, DurableReader, Entry, Events, Found, Info, Kind, Listen, Message, Page,
     Record, Sequence, Store, Stored, Subscription, Taken, Usage, Watch,
 };
+use zester_wire::subject::ALL_RETURNS;
 use zester_wire::{
-    Bucket, Envelope, Jid, Job, JobStatus, Missing, PeelCommand, Return, Subject, decode, encode,
+    Bucket, Envelope, Jid, Job, JobStatus, Key, Missing, PeelCommand, Return, Subject, decode, encode,
 };
+
+/// How late an end is written where that is to be missed.
+const LATE_END: Duration = Duration::from_secs(30);
 
 pub struct BusTap {
     pub bus: Arc<dyn Bus>,
@@ -34,6 +38,8 @@ pub struct BusTap {
 #[derive(Default)]
 pub struct Memory {
     dispatched: BTreeSet<Jid>,
+    /// What was last sent to each peel to be done.
+    work: BTreeMap<String, Bytes>,
 }
 
 /// What is to be done with a call.
@@ -81,6 +87,25 @@ impl BusTap {
         Verdict::Pass(payload)
     }
 
+    /// What was sent to a peel before, where a cancel is sent to it now and the work is to follow.
+    fn work_after_cancel(&self, subject: &str, payload: &Bytes) -> Option<Bytes> {
+        if !self.is(Mutation::WorkAfterCancel) {
+            return None;
+        }
+        match unseal::<PeelCommand>(payload)? {
+            PeelCommand::Exec(_) => {
+                self.memory().work.insert(subject.into(), payload.clone());
+                None
+            }
+            PeelCommand::Cancel(cancel) => {
+                let work = self.memory().work.get(subject).cloned()?;
+                let PeelCommand::Exec(request) = unseal::<PeelCommand>(&work)? else { return None };
+                (request.jid == cancel.jid).then_some(work)
+            }
+            _ => None,
+        }
+    }
+
     /// A message for a stream.
     fn stored(&self, subject: &str, payload: Bytes) -> Verdict {
         let swallow = match Subject::parse(subject) {
@@ -120,6 +145,9 @@ impl BusTap {
             Mutation::WrongReason => {
                 job.missing.values_mut().for_each(|reason| *reason = Missing::NeverAcked);
             }
+            Mutation::AllUnreachable => {
+                job.missing.values_mut().for_each(|reason| *reason = Missing::Unreachable);
+            }
             Mutation::NewDispatchEpoch if job.reclaim_count > 0 => job.dispatch_epoch = job.epoch,
             _ => return value,
         }
@@ -135,15 +163,26 @@ impl BusTap {
         let jobs = Bucket::Jobs.as_str();
         let record = unseal::<Job>(&value);
         let value = self.tamper_record(value);
+        let sealed = value.clone();
         let runs = record.as_ref().is_some_and(|job| job.status == JobStatus::Running);
         if self.is(Mutation::SendBeforeRunning) && runs {
             return Ok(expected);
+        }
+        let ends = record.as_ref().filter(|job| job.status.is_terminal());
+        match self.mutation {
+            Mutation::NoTerminalWrite if ends.is_some() => return Ok(expected),
+            Mutation::LateTerminalWrite if ends.is_some() => tokio::time::sleep(LATE_END).await,
+            _ => {}
         }
         let written = if self.is(Mutation::WriteWithoutCompare) {
             self.bus.put(jobs, key, value).await
         } else {
             self.bus.update(jobs, key, value, expected).await
         };
+        if let Some(job) = ends.filter(|_| self.is(Mutation::SecondEnd) && written.is_ok()) {
+            let failed = Job { status: JobStatus::Failed, ..job.clone() };
+            let _second = self.bus.put(jobs, key, reseal(&sealed, &failed)).await;
+        }
         let running = record.filter(|_| written.is_ok() && runs);
         let doomed = |jid: &Jid| self.doomed.lock().unwrap_or_else(PoisonError::into_inner).remove(jid);
         if running.is_some_and(|job| doomed(&job.jid)) {
@@ -151,6 +190,10 @@ impl BusTap {
         }
         written
     }
+}
+
+fn is_return(subject: &str) -> bool {
+    matches!(Subject::parse(subject), Ok(Subject::JobReturn { .. }))
 }
 
 fn unseal<T: zester_wire::Message>(payload: &[u8]) -> Option<T> {
@@ -183,7 +226,13 @@ impl Bus for BusTap {
                 Verdict::Pass(payload)
             };
             match verdict {
-                Verdict::Pass(payload) => self.bus.publish(subject, payload).await,
+                Verdict::Pass(payload) => {
+                    let follows = self.work_after_cancel(subject, &payload);
+                    self.bus.publish(subject, payload).await?;
+                    let Some(work) = follows else { return Ok(()) };
+                    let Verdict::Pass(work) = self.command(work) else { return Ok(()) };
+                    self.bus.publish(subject, work).await
+                }
                 Verdict::Swallow => Ok(()),
             }
         }))
@@ -200,6 +249,9 @@ impl Bus for BusTap {
             let new_id = format!("{}", self.dice.next());
             let is_event = subject.starts_with("zester.event.");
             let id = if is_event && self.is(Mutation::NewEventId) { Some(new_id.as_str()) } else { id };
+            if self.is(Mutation::ReturnsStay) && is_return(subject) {
+                return Err(zester_bus::Error::new(Kind::Timeout, "it stays"));
+            }
             match verdict {
                 Verdict::Pass(payload) => self.bus.publish_stored(subject, payload, id).await,
                 Verdict::Swallow => Ok(Stored { stream: JOB_EVENTS.into(), sequence: 1, duplicate: false }),
@@ -208,10 +260,19 @@ impl Bus for BusTap {
     }
 
     fn request<'a>(&'a self, subject: &'a str, payload: Bytes, timeout: Duration) -> Answer<'a, Message> {
-        Box::pin(self.caller.call(self.bus.request(subject, payload, timeout)))
+        Box::pin(self.caller.call(async move {
+            let answer = self.bus.request(subject, payload, timeout).await;
+            let hides = self.is(Mutation::SilenceIsNobody) && subject == Subject::Dispatch.to_string();
+            answer.map_err(|error| match error.kind() {
+                Kind::Timeout if hides => zester_bus::Error::new(Kind::NoResponders, "nobody"),
+                _ => error,
+            })
+        }))
     }
 
     fn subscribe<'a>(&'a self, pattern: &'a str, listen: Listen) -> Answer<'a, Subscription> {
+        let deaf = self.is(Mutation::DeafToReturns) && pattern == ALL_RETURNS;
+        let pattern = if deaf { "zester.nothing" } else { pattern };
         Box::pin(self.caller.call(self.bus.subscribe(pattern, listen)))
     }
 
@@ -270,7 +331,12 @@ impl Bus for BusTap {
     }
 
     fn keys<'a>(&'a self, bucket: &'a str, pattern: &'a str) -> Answer<'a, Vec<String>> {
-        Box::pin(self.caller.call(self.bus.keys(bucket, pattern)))
+        Box::pin(self.caller.call(async move {
+            if self.is(Mutation::NoTakeover) && pattern == Key::ALL_ACTIVE {
+                return Ok(Vec::new());
+            }
+            self.bus.keys(bucket, pattern).await
+        }))
     }
 
     fn scan<'a>(&'a self, bucket: &'a str, pattern: &'a str, from: Sequence) -> Answer<'a, Page<Entry>> {
@@ -278,7 +344,13 @@ impl Bus for BusTap {
     }
 
     fn replay<'a>(&'a self, stream: &'a str, pattern: &'a str, from: Sequence) -> Answer<'a, Page<Record>> {
-        Box::pin(self.caller.call(self.bus.replay(stream, pattern, from)))
+        Box::pin(self.caller.call(async move {
+            let mut page = self.bus.replay(stream, pattern, from).await?;
+            if self.is(Mutation::DeafToReturns) {
+                page.items.retain(|record| !is_return(&record.subject));
+            }
+            Ok(page)
+        }))
     }
 
     fn ensure_reader<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, ()> {
@@ -286,7 +358,13 @@ impl Bus for BusTap {
     }
 
     fn take<'a>(&'a self, reader: &'a DurableReader, count: usize, wait: Duration) -> Answer<'a, Vec<Taken>> {
-        Box::pin(self.caller.call(self.bus.take(reader, count, wait)))
+        Box::pin(self.caller.call(async move {
+            if self.is(Mutation::DeafToReturns) {
+                tokio::time::sleep(wait).await;
+                return Ok(Vec::new());
+            }
+            self.bus.take(reader, count, wait).await
+        }))
     }
 
     fn acknowledge<'a>(&'a self, taken: &'a Taken, what: Acknowledge) -> Answer<'a, ()> {

@@ -117,4 +117,15 @@ missed! {
     j5_a_budget_that_is_too_long_is_noticed, "J-5", LongBudget;
     j22_a_return_that_was_only_sent_is_missed, "J-22", DeliverBlindly;
     j2_work_that_is_sent_before_the_record_runs_is_noticed, "J-2", SendBeforeRunning;
+    j7_a_start_that_remembers_nothing_runs_twice, "J-7", ForgetAtStart;
+    j7_work_that_begins_before_it_is_on_disk_is_noticed, "J-7", WriteEntryLate;
+    j5_an_end_that_is_not_written_is_noticed, "J-5", NoTerminalWrite;
+    j5_an_end_that_is_written_late_is_noticed, "J-5", LateTerminalWrite;
+    j1_a_second_end_is_noticed, "J-1", SecondEnd;
+    j13_a_job_that_nobody_takes_over_is_noticed, "J-13", NoTakeover;
+    j28_a_client_that_takes_silence_for_a_no_is_noticed, "J-28", SilenceIsNobody;
+    j9_a_master_that_hears_no_returns_is_noticed, "J-9", DeafToReturns;
+    j11_work_that_follows_its_cancel_is_noticed, "J-11", WorkAfterCancel;
+    j22_returns_that_never_leave_are_noticed, "J-22", ReturnsStay;
+    j8_a_peel_that_was_there_and_is_called_unreachable_is_noticed, "J-8", AllUnreachable;
 }

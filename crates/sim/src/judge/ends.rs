@@ -9,6 +9,9 @@ use zester_wire::{Cause, Jid, JobStatus, Missing, PeelId, Return};
 /// When nothing is wrong, an owner that is there ends its job this soon after the deadline.
 const ENDED_WITHIN: Duration = Duration::from_secs(5);
 
+/// A peel that was there for so long has a heartbeat that every master knows.
+const HEARTBEAT_KNOWN: Duration = Duration::from_secs(35);
+
 impl Evidence {
     /// False where the rest makes no sense because the job has not ended.
     pub(super) fn check_end(&self, jid: &Jid, job: &JobEvidence, violations: &mut Violations) -> bool {
@@ -94,6 +97,15 @@ impl Evidence {
         }
     }
 
+    /// Whether a target, and whoever ended the job, gave no excuse from before it ran until it was over.
+    fn was_here(&self, peel: &PeelId, job: &JobEvidence) -> bool {
+        let (Some(last), Some(end)) = (job.versions.last(), job.end()) else { return false };
+        let Some(from) = self.instant_of(last.record.created).checked_sub(HEARTBEAT_KNOWN) else {
+            return false;
+        };
+        self.no_excuse(peel.as_str(), from, end.at) && self.no_excuse(boot_of(&last.record), from, end.at)
+    }
+
     /// Who is missing, and why.
     fn check_missing(&self, jid: &Jid, job: &JobEvidence, violations: &mut Violations) {
         let (Some(last), Some(end)) = (job.versions.last(), job.end()) else { return };
@@ -124,6 +136,9 @@ impl Evidence {
                 (Some(_), true) => wrong(peel, "has a usable return and is called missing"),
                 (Some(Missing::NeverAcked), false) if acked => {
                     wrong(peel, "acked, and is called never acked")
+                }
+                (Some(Missing::Unreachable), false) if self.was_here(peel, job) => {
+                    wrong(peel, "was there all the time, and is called unreachable");
                 }
                 (Some(Missing::Interrupted), false)
                     if !ret.is_some_and(|ret| ret.cause == Cause::Interrupted) =>
