@@ -4,6 +4,7 @@ use crate::message::Message;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// What a subscriber takes out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,17 +15,18 @@ pub enum Delivery {
 }
 
 struct Inner {
-    waiting: VecDeque<Delivery>,
+    /// With when it came.
+    waiting: VecDeque<(Instant, Delivery)>,
     messages: usize,
     closed: bool,
 }
 
 impl Inner {
     fn count_missed(&mut self) {
-        if let Some(Delivery::Missed(count)) = self.waiting.back_mut() {
+        if let Some((_, Delivery::Missed(count))) = self.waiting.back_mut() {
             *count += 1;
         } else {
-            self.waiting.push_back(Delivery::Missed(1));
+            self.waiting.push_back((Instant::now(), Delivery::Missed(1)));
         }
     }
 }
@@ -57,7 +59,7 @@ impl Queue {
         let room = inner.messages < self.capacity;
         if room {
             inner.messages += 1;
-            inner.waiting.push_back(Delivery::Message(message));
+            inner.waiting.push_back((Instant::now(), Delivery::Message(message)));
         } else {
             inner.count_missed();
         }
@@ -79,17 +81,17 @@ impl Queue {
         self.changed.notify_one();
     }
 
-    /// The next delivery; none when the queue is closed and empty.
-    pub async fn next(&self) -> Option<Delivery> {
+    /// The next delivery, and when it came; none when the queue is closed and empty.
+    pub async fn next(&self) -> Option<(Instant, Delivery)> {
         loop {
             let changed = self.changed.notified();
             {
                 let mut inner = self.lock();
-                if let Some(delivery) = inner.waiting.pop_front() {
-                    if matches!(delivery, Delivery::Message(_)) {
+                if let Some(next) = inner.waiting.pop_front() {
+                    if matches!(next.1, Delivery::Message(_)) {
                         inner.messages -= 1;
                     }
-                    return Some(delivery);
+                    return Some(next);
                 }
                 if inner.closed {
                     return None;
@@ -113,6 +115,19 @@ mod tests {
         Message { subject: "a".into(), reply: None, payload: Bytes::from_static(text.as_bytes()) }
     }
 
+    async fn taken(queue: &Queue) -> Option<Delivery> {
+        queue.next().await.map(|(_, delivery)| delivery)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waited_says_since_when() {
+        let queue = Queue::new(2);
+        let came = Instant::now();
+        queue.push(message("1"));
+        tokio::time::advance(std::time::Duration::from_secs(9)).await;
+        assert_eq!(queue.next().await, Some((came, Delivery::Message(message("1")))));
+    }
+
     #[tokio::test]
     async fn what_does_not_fit_is_counted_at_the_place_where_it_is_missing() {
         let queue = Queue::new(2);
@@ -120,12 +135,12 @@ mod tests {
         assert!(queue.push(message("2")));
         assert!(!queue.push(message("3")));
         assert!(!queue.push(message("4")));
-        assert_eq!(queue.next().await, Some(Delivery::Message(message("1"))));
+        assert_eq!(taken(&queue).await, Some(Delivery::Message(message("1"))));
         assert!(queue.push(message("5")));
         queue.close();
-        assert_eq!(queue.next().await, Some(Delivery::Message(message("2"))));
-        assert_eq!(queue.next().await, Some(Delivery::Missed(2)));
-        assert_eq!(queue.next().await, Some(Delivery::Message(message("5"))));
-        assert_eq!(queue.next().await, None);
+        assert_eq!(taken(&queue).await, Some(Delivery::Message(message("2"))));
+        assert_eq!(taken(&queue).await, Some(Delivery::Missed(2)));
+        assert_eq!(taken(&queue).await, Some(Delivery::Message(message("5"))));
+        assert_eq!(taken(&queue).await, None);
     }
 }

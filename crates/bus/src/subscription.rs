@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::message::Seen;
 use crate::queue::{Delivery, Queue};
+use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// How to listen.
@@ -54,7 +55,12 @@ impl Subscription {
 
     /// The next delivery; none when the bus is closed. May be cancelled without losing anything.
     pub async fn next(&mut self) -> Option<Delivery> {
-        self.queue.next().await
+        self.queue.next().await.map(|(_, delivery)| delivery)
+    }
+
+    /// The same, with how long it waited here to be taken.
+    pub async fn next_waited(&mut self) -> Option<(Delivery, Duration)> {
+        self.queue.next().await.map(|(came, delivery)| (delivery, came.elapsed()))
     }
 }
 

@@ -26,3 +26,5 @@ pub const PRUNE_ABOVE_PERCENT: u64 = 80;
 pub const PRUNE_TO_PERCENT: u64 = 70;
 /// A job that ended so short ago is not removed: somebody may still read how it ended.
 pub const PRUNE_MIN_AGE: Duration = Duration::from_secs(30);
+/// How much of the name of whoever canceled a job its record repeats.
+pub const CANCELED_BY_MAX: usize = 256;

@@ -206,24 +206,26 @@ impl Owner {
                 (self.job.return_count, self.job.success_count) = (0, 0);
                 if self.is_too_late(now) {
                     let why = "the request came when its client no longer waited";
-                    out.push(Command::Refuse(Refusal::new(RefusalKind::NeverRan, why)));
+                    // Nothing is recorded, and another master may have been asked before.
+                    out.push(Command::Refuse(Refusal::new(RefusalKind::Unavailable, why)));
                     return self.enter(Stage::Lost, out);
                 }
                 self.enter(Stage::Claiming { unsure: false }, out);
+            }
+            // Its owner died between the terminal status and the purge.
+            Path::Adopt if self.job.status.is_terminal() => self.enter(Stage::Reporting, out),
+            // Whom it was for cannot be told any more, and nobody ever will.
+            Path::Resume | Path::Adopt if !self.job.has_targets() => {
+                self.give_up("the names of its targets are not kept any more", now, out);
             }
             Path::Resume => {
                 self.job.deadline = now.plus(self.job.timeout());
                 self.enter(Stage::Recalling, out);
             }
-            // Its owner died between the terminal status and the purge.
-            Path::Adopt if self.job.status.is_terminal() => self.enter(Stage::Reporting, out),
             Path::Adopt if self.is_given_up() => {
                 // Written at once, before anything is read: what killed so many owners must not kill the next.
-                self.job.status = JobStatus::Failed;
-                self.job.reason =
-                    format!("given up: its owner was lost more than {} times", self.timing.reclaims_max);
-                self.job.updated = now;
-                self.enter(Stage::Finalizing(End::GivenUp), out);
+                let why = format!("its owner was lost more than {} times", self.timing.reclaims_max);
+                self.give_up(&why, now, out);
             }
             Path::Adopt => {
                 self.job.updated = now;

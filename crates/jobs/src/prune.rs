@@ -9,7 +9,8 @@ pub fn excess(bytes: u64, limit: u64) -> u64 {
     if bytes < share(PRUNE_ABOVE_PERCENT) { 0 } else { bytes.saturating_sub(share(PRUNE_TO_PERCENT)) }
 }
 
-/// Whether a record may go: the job is over, and has been for a moment.
-pub fn may_go(job: &Job, now: UnixMillis) -> bool {
-    job.status.is_terminal() && now.since(job.updated) >= PRUNE_MIN_AGE
+/// Whether a record may go: the job is over, and has been for a moment. One that is still marked active was not reported yet: its
+/// owner died, and whoever adopts it needs the record (J-19).
+pub fn may_go(job: &Job, is_marked: bool, now: UnixMillis) -> bool {
+    job.status.is_terminal() && !is_marked && now.since(job.updated) >= PRUNE_MIN_AGE
 }

@@ -210,3 +210,13 @@ fn j19_an_end_is_marked_before_it_is_written_however_early_it_comes() {
         assert!(owner.step(Event::Record(Written::Failed), at(now)).unwrap().is_empty());
     }
 }
+
+/// Nothing is recorded then, and the client may have asked another master before.
+#[test]
+#[rule("J-28")]
+fn j28_a_request_that_came_too_late_does_not_say_that_the_job_never_ran() {
+    let job = Job { claim_until: at(WAIT_MS), ..job(2, 600) };
+    let mut owner = Owner::dispatch(job, master("m1"), Timing::default());
+    let out = owner.step(Event::Begin { absent: Default::default() }, at(WAIT_MS)).unwrap();
+    assert!(matches!(&out[0], Command::Refuse(refusal) if refusal.kind == RefusalKind::Unavailable));
+}

@@ -152,10 +152,22 @@ fn j23_room_is_made_in_time_and_only_by_jobs_that_have_been_over_for_a_while() {
     let of = |status| Job { status, updated: ended, ..job(1, 60) };
     let (soon, later) = (ended.plus(PRUNE_MIN_AGE - Duration::from_millis(1)), ended.plus(PRUNE_MIN_AGE));
     for status in [JobStatus::Complete, JobStatus::Failed, JobStatus::Timeout, JobStatus::Canceled] {
-        assert!(!prune::may_go(&of(status), soon), "somebody may still look at it");
-        assert!(prune::may_go(&of(status), later), "{status:?}");
+        assert!(!prune::may_go(&of(status), false, soon), "somebody may still look at it");
+        assert!(prune::may_go(&of(status), false, later), "{status:?}");
     }
     for status in [JobStatus::Pending, JobStatus::Claimed, JobStatus::Running, JobStatus::Unknown] {
-        assert!(!prune::may_go(&of(status), later), "{status:?}");
+        assert!(!prune::may_go(&of(status), false, later), "{status:?}");
     }
+}
+
+#[test]
+#[rule("J-19", "J-23")]
+fn j19_a_job_that_was_not_reported_yet_makes_no_room() {
+    let ended = Job { status: JobStatus::Complete, updated: fleet::at(0), ..job(1, 60) };
+    let running = Job { status: JobStatus::Running, ..ended.clone() };
+    let old = fleet::at(3_600_000);
+    assert!(prune::may_go(&ended, false, old));
+    assert!(!prune::may_go(&ended, true, old), "its owner died before it told anybody");
+    assert!(!prune::may_go(&ended, false, fleet::at(1_000)), "somebody may still read it");
+    assert!(!prune::may_go(&running, false, old));
 }

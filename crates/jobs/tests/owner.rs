@@ -622,6 +622,29 @@ fn j13_more_than_three_reclaims_fail_the_job_with_the_reason() {
     }
 }
 
+/// The pages of old jobs give way when their bucket is full, and this one was old and ran.
+#[test]
+#[rule("J-13", "J-23")]
+fn j13_an_orphan_whose_targets_are_not_kept_any_more_ends() {
+    let many: Vec<PeelId> = (1..=300).map(peel).collect();
+    for status in [JobStatus::Running, JobStatus::Claimed] {
+        let record = Job { target_list: TargetList::of(&many), targets: Vec::new(), ..orphan(1, status) };
+        let watched = adopted(record, 20_000, |_| {});
+        watched.ended(JobStatus::Failed);
+        assert_eq!(watched.owner.job().reason, "given up: the names of its targets are not kept any more");
+        assert!(sent_to(&watched.log).is_empty());
+    }
+}
+
+#[test]
+#[rule("J-11", "J-23")]
+fn j11_a_name_of_any_length_does_not_keep_a_canceled_job_from_ending() {
+    let mut watched = Watched::dispatched(1, 60, &[]);
+    watched.send(Event::Cancel { by: "é".repeat(1_000_000) });
+    watched.ended(JobStatus::Canceled);
+    assert!(watched.record.unwrap().reason.len() < 1_000);
+}
+
 #[test]
 #[rule("J-13")]
 fn j13_one_adopter_wins_and_the_other_stops() {

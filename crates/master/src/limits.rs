@@ -15,6 +15,10 @@ pub const ROUTER_QUEUE: usize = 131_072;
 pub const REQUEST_QUEUE: usize = 4_096;
 /// Requests that are worked on at once.
 pub const REQUESTS_IN_FLIGHT: usize = 64;
+/// What a name costs in an answer beside its letters.
+pub const NAME_EXTRA_BYTES: usize = 3;
+/// What an answer holds beside names: its envelope.
+pub const ANSWER_EXTRA_BYTES: usize = 4_096;
 /// Clients that may wait for one job to be accepted.
 pub const ASKERS_MAX: usize = 64;
 /// Jobs that wait to be started.

@@ -3,6 +3,7 @@
 use crate::core::Core;
 use crate::limits::{PRUNE_EVERY, PRUNE_PAUSE};
 use crate::start;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -103,6 +104,10 @@ impl Pruner {
         };
         let usage = bus.usage(&store).await?;
         let mut excess = usage.limit.map_or(0, |limit| excess(usage.bytes, limit));
+        if excess == 0 {
+            return Ok(0);
+        }
+        let marked: BTreeSet<String> = bus.keys(bucket, Key::ALL_ACTIVE).await?.into_iter().collect();
         let (mut count, mut from) = (0, 0);
         while excess > 0 {
             // In the order they were written: what ended longest ago comes first.
@@ -112,7 +117,7 @@ impl Pruner {
                 if excess == 0 || !self.lease.is_held(self.now()) {
                     return Ok(count);
                 }
-                if let Some((jid, revision)) = self.may_go(entry) {
+                if let Some((jid, revision)) = self.may_go(entry, &marked) {
                     self.remove(&jid, revision).await?;
                     excess = excess.saturating_sub(entry.value.len() as u64);
                     count += 1;
@@ -129,9 +134,10 @@ impl Pruner {
         Ok(count)
     }
 
-    fn may_go(&self, entry: &Entry) -> Option<(Jid, Sequence)> {
+    fn may_go(&self, entry: &Entry, marked: &BTreeSet<String>) -> Option<(Jid, Sequence)> {
         let found = self.core.link.record::<Job>(entry).ok()?;
-        may_go(&found.value, self.core.link.now()).then_some((found.value.jid, found.revision))
+        let is_marked = marked.contains(&Key::Active(found.value.jid.clone()).to_string());
+        may_go(&found.value, is_marked, self.core.link.now()).then_some((found.value.jid, found.revision))
     }
 
     /// The returns first: a record without them says less than none, but returns without a record are found by nobody.

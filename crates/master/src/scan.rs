@@ -156,11 +156,7 @@ impl Scanner {
             let Some(found) = view.jobs.remove(&jid) else { continue };
             core.suspects.forget(&jid);
             let found = match core.link.with_targets(found).await {
-                Ok(found) if found.value.has_targets() || found.value.status.is_terminal() => found,
-                Ok(_) => {
-                    tracing::error!(%jid, "the targets of an orphan are not kept any more; it is left alone");
-                    continue;
-                }
+                Ok(found) => found,
                 // The next scan finds it again.
                 Err(error) => {
                     tracing::debug!(%jid, "the targets of an orphan could not be read: {error}");

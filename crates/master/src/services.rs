@@ -5,15 +5,18 @@ mod dispatch;
 mod peels;
 
 use crate::core::Core;
-use crate::limits::{REQUEST_QUEUE, REQUESTS_END_LIMIT, REQUESTS_IN_FLIGHT};
+use crate::limits::{
+    ANSWER_EXTRA_BYTES, NAME_EXTRA_BYTES, REQUEST_QUEUE, REQUESTS_END_LIMIT, REQUESTS_IN_FLIGHT,
+};
 use crate::router::subscribe;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use zester_bus::{Delivery, Listen, Message, Subscription};
 use zester_wire::subject::{ALL_ADMIN, MASTERS};
-use zester_wire::{Refusal, RefusalKind, ResolveReply, ResolveRequest, Subject, VERSION};
+use zester_wire::{PeelId, Refusal, RefusalKind, ResolveReply, ResolveRequest, Subject, UnixMillis, VERSION};
 
 pub struct Services {
     core: Arc<Core>,
@@ -41,17 +44,17 @@ impl Services {
         let mut under_way: FuturesUnordered<BoxFuture<'static, ()>> = FuturesUnordered::new();
         loop {
             let room = under_way.len() < REQUESTS_IN_FLIGHT;
-            let (kind, delivery) = tokio::select! {
+            let (kind, taken) = tokio::select! {
                 biased;
                 () = end.cancelled() => break,
                 Some(()) = under_way.next() => continue,
-                delivery = admin.next(), if room => (Kind::Admin, delivery),
-                delivery = dispatches.next(), if room => (Kind::Dispatch, delivery),
-                delivery = resolves.next(), if room => (Kind::Resolve, delivery),
-                delivery = lists.next(), if room => (Kind::List, delivery),
+                taken = admin.next_waited(), if room => (Kind::Admin, taken),
+                taken = dispatches.next_waited(), if room => (Kind::Dispatch, taken),
+                taken = resolves.next_waited(), if room => (Kind::Resolve, taken),
+                taken = lists.next_waited(), if room => (Kind::List, taken),
             };
-            match delivery {
-                Some(delivery) => take(&core, kind, delivery, &under_way),
+            match taken {
+                Some((delivery, waited)) => take(&core, kind, delivery, waited, &under_way),
                 // The bus is closed.
                 None => break,
             }
@@ -74,16 +77,23 @@ fn take(
     core: &Arc<Core>,
     kind: Kind,
     delivery: Delivery,
+    waited: Duration,
     under_way: &FuturesUnordered<BoxFuture<'static, ()>>,
 ) {
     let Some(message) = core.link.delivered(delivery) else { return };
     let core = core.clone();
+    let received = received(core.link.now(), waited);
     under_way.push(match kind {
-        Kind::Dispatch => Box::pin(dispatch::handle(core, message)),
-        Kind::Admin => Box::pin(admin::handle(core, message)),
+        Kind::Dispatch => Box::pin(dispatch::handle(core, message, received)),
+        Kind::Admin => Box::pin(admin::handle(core, message, received)),
         Kind::Resolve => Box::pin(resolve(core, message)),
         Kind::List => Box::pin(peels::list(core, message)),
     });
+}
+
+/// When a request came that waited here for so long: its client has been waiting since then (J-28).
+fn received(now: UnixMillis, waited: Duration) -> UnixMillis {
+    UnixMillis(now.0.saturating_sub(u64::try_from(waited.as_millis()).unwrap_or(u64::MAX)))
 }
 
 async fn resolve(core: Arc<Core>, message: Message) {
@@ -92,12 +102,26 @@ async fn resolve(core: Arc<Core>, message: Message) {
         Ok(()) => core.index.resolve_aside(&opened.message.target_expr).await,
         Err(refusal) => Err(refusal),
     };
+    let resolved = resolved.and_then(|peels| fitting(peels, core.link.bus().info().max_payload));
     let (peels, error) = match resolved {
         Ok(peels) => (peels, None),
         Err(refusal) => (Vec::new(), Some(refusal)),
     };
     let reply = ResolveReply { v: VERSION, peels, error };
     core.answer(message.reply.as_deref(), &reply).await;
+}
+
+/// All names, or none where they are more than one message can carry: silence would look like a master that is not there.
+fn fitting(peels: Vec<PeelId>, payload_max: usize) -> Result<Vec<PeelId>, Refusal> {
+    let bytes: usize = peels.iter().map(|peel| peel.as_str().len() + NAME_EXTRA_BYTES).sum();
+    if bytes + ANSWER_EXTRA_BYTES <= payload_max {
+        return Ok(peels);
+    }
+    let count = peels.len();
+    let why =
+        format!("{count} peels match, and one answer of the server's {payload_max} bytes cannot name them");
+    let hint = "`zester peel list` shows any number of peels; a job to them needs no list".into();
+    Err(Refusal { hint, ..Refusal::new(RefusalKind::Invalid, why) })
 }
 
 /// Half an index would name half of the peels.
@@ -107,4 +131,31 @@ fn index_is_ready(core: &Core) -> Result<(), Refusal> {
     }
     let why = "this master has just begun and does not know all peels yet; ask again";
     Err(Refusal::new(RefusalKind::Unavailable, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zester_rule::rule;
+
+    #[test]
+    #[rule("J-28")]
+    fn j28_a_client_has_waited_since_its_request_came_not_since_it_was_taken() {
+        let now = UnixMillis(100_000);
+        assert_eq!(received(now, Duration::ZERO), now);
+        assert_eq!(received(now, Duration::from_secs(9)), UnixMillis(91_000));
+        assert_eq!(received(now, Duration::MAX), UnixMillis(0));
+    }
+
+    #[test]
+    #[rule("J-27")]
+    fn j27_names_that_do_not_fit_one_answer_are_refused_with_the_limit() {
+        let peels = |count: usize| -> Vec<PeelId> {
+            (0..count).filter_map(|number| PeelId::parse(&format!("web-{number:06}")).ok()).collect()
+        };
+        assert_eq!(fitting(peels(50_000), 1 << 20).map(|peels| peels.len()), Ok(50_000));
+        let refusal = fitting(peels(100_000), 1 << 20).unwrap_err();
+        assert!(refusal.message.starts_with("100000 peels match"), "{refusal}");
+        assert!(!refusal.kind.is_retryable());
+    }
 }

@@ -186,7 +186,7 @@ impl Memory {
                 biased;
                 () = nobody => Err(Error::new(Kind::NoResponders, format!("{subject}: no responders"))),
                 answer = queue.next() => match answer {
-                    Some(Delivery::Message(message)) => Ok(message),
+                    Some((_, Delivery::Message(message))) => Ok(message),
                     _ => Err(Error::closed()),
                 },
                 () = deadline => Err(Error::timeout(subject)),

@@ -14,11 +14,11 @@ use crate::limits::{
 };
 use crate::message::{Page, Record, Sequence};
 use crate::pattern::{check_name, check_pattern, intersect};
-use async_nats::HeaderMap;
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::response::Response;
 use async_nats::jetstream::stream::RawMessage;
+use async_nats::{HeaderMap, StatusCode};
 use futures_util::StreamExt;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -222,10 +222,17 @@ impl Nats {
             let next = tokio::time::timeout(self.answer_timeout, answers.next()).await;
             let next = next.map_err(|_| Error::timeout(stream))?;
             let message = next.ok_or_else(Error::disconnected)?;
-            if message.status.is_some() {
-                break;
+            match message.status {
+                None => batch.push(self.read_of(stream, message)?),
+                // There are no more.
+                Some(status) if is_end(status) => break,
+                // The consumer is gone, or whoever kept it: what it did not give is not "nothing".
+                Some(status) => {
+                    let words = message.description.unwrap_or_default();
+                    let what = format!("{stream}: the reading ended with {status} {words}");
+                    return Err(Error::new(Kind::Unavailable, what));
+                }
             }
-            batch.push(self.read_of(stream, message)?);
         }
         Ok(batch)
     }
@@ -240,6 +247,11 @@ impl Nats {
         let record = Record { subject, payload: message.payload, sequence, at };
         Ok(Read { record, deliveries, headers: message.headers })
     }
+}
+
+/// Whether the server says that there are no more, and not that its consumer is gone, or whoever kept it.
+fn is_end(status: StatusCode) -> bool {
+    matches!(status, StatusCode::NOT_FOUND | StatusCode::TIMEOUT)
 }
 
 /// Joins what several filters gave into one page. A filter that was cut short may lack what another one has beyond that
@@ -271,6 +283,14 @@ mod tests {
     fn joined(parts: Vec<Part>) -> (Vec<Sequence>, Option<Sequence>) {
         let page = join(parts);
         (page.items.iter().map(|read| read.record.sequence).collect(), page.next)
+    }
+
+    /// Else a job would end without returns that the stream has.
+    #[test]
+    fn a_reading_that_was_cut_short_is_an_error_and_not_an_end() {
+        for (code, ends) in [(404, true), (408, true), (400, false), (409, false), (503, false)] {
+            assert_eq!(is_end(StatusCode::from_u16(code).unwrap()), ends, "{code}");
+        }
     }
 
     #[test]

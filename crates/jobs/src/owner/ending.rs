@@ -2,6 +2,7 @@
 
 use super::{End, Owner, Stage};
 use crate::command::{CancelEffect, Command};
+use crate::limits::CANCELED_BY_MAX;
 use crate::status;
 use zester_wire::{JobStatus, Refusal, RefusalKind, UnixMillis};
 
@@ -120,6 +121,8 @@ impl Owner {
         self.job.missing = self.targets.missing();
         self.job.updated = now;
         if let Some(by) = self.canceled.as_ref().filter(|_| cut_short) {
+            // A stranger chose the name, and the record must not grow too large to be written.
+            let by: String = by.chars().take(CANCELED_BY_MAX).collect();
             self.job.reason = format!("canceled by {by}");
         }
         if end == End::NeverRan {
@@ -140,6 +143,14 @@ impl Owner {
         }
         out.push(Command::PublishStatus);
         self.enter(Stage::Reporting, out);
+    }
+
+    /// Ends a job that nobody can go on with.
+    pub(super) fn give_up(&mut self, why: &str, now: UnixMillis, out: &mut Vec<Command>) {
+        self.job.status = JobStatus::Failed;
+        self.job.reason = format!("given up: {why}");
+        self.job.updated = now;
+        self.enter(Stage::Finalizing(End::GivenUp), out);
     }
 
     /// It changed owners too often (J-13).

@@ -74,9 +74,15 @@ impl Asker {
         }
     }
 
-    /// For a job that ended here before it was accepted.
+    /// Nothing was done about the request.
     pub fn unavailable(why: &str) -> Refusal {
         Refusal::new(RefusalKind::Unavailable, why)
+    }
+
+    /// For a job that this master let go before it could say what becomes of it: its record may stand, and another may go on with
+    /// it. Whoever asked must not take that for "nothing runs" (J-28).
+    pub fn in_doubt(why: &str) -> Refusal {
+        Refusal::new(RefusalKind::ClaimPending, why)
     }
 }
 

@@ -149,7 +149,7 @@ impl Task {
     /// Nobody is left without an answer.
     async fn dismiss(&mut self) {
         for asker in self.askers.drain(..) {
-            let why = Asker::unavailable("the job was not accepted in time; ask again");
+            let why = Asker::in_doubt("this master let the job go before it ran; ask again");
             asker.refuse(&self.core, why).await;
         }
     }
@@ -192,7 +192,7 @@ impl Task {
         } else if self.askers.len() < ASKERS_MAX {
             self.askers.push(asker);
         } else {
-            asker.refuse(&self.core, Asker::unavailable("too many ask for this job; ask again")).await;
+            asker.refuse(&self.core, Asker::in_doubt("too many ask for this job; ask again")).await;
         }
     }
 

@@ -16,14 +16,13 @@ use zester_jobs::{CancelEffect, messages, retry};
 use zester_link::Error;
 use zester_wire::{
     AdminReply, AdminRequest, DispatchRequest, Jid, Job, PeelCommand, Refusal, RefusalKind, RetryPart,
-    Subject, VERSION,
+    Subject, UnixMillis, VERSION,
 };
 
 /// Verbs that are granted, for those who ask for another.
 const KNOWN: &str = "known are kill, retry and forget";
 
-pub async fn handle(core: Arc<Core>, message: Message) {
-    let received = core.link.now();
+pub async fn handle(core: Arc<Core>, message: Message, received: UnixMillis) {
     let Some(subject) = core.link.subject_of(&message) else { return };
     let opened = core.link.open::<AdminRequest>(&message.subject, &message.payload);
     let Some(opened) = opened else { return };

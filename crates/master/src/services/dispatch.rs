@@ -12,8 +12,7 @@ use zester_wire::{
     DispatchRequest, Job, JobStatus, PeelId, Refusal, RefusalKind, TargetList, UnixMillis, VERSION,
 };
 
-pub async fn handle(core: Arc<Core>, message: Message) {
-    let received = core.link.now();
+pub async fn handle(core: Arc<Core>, message: Message, received: UnixMillis) {
     let Some(opened) = core.link.open::<DispatchRequest>(&message.subject, &message.payload) else { return };
     begin(&core, Asker::dispatch(opened.message, message.reply, received), opened.envelope).await;
 }
@@ -40,7 +39,7 @@ pub async fn begin(core: &Arc<Core>, asker: Asker, envelope: Vec<u8>) {
             let Some(asker) = asker else { return };
             match core.roster.get(&asker.request.jid) {
                 Some(handle) => hand_over(core, &handle, *asker).await,
-                None => ask_again(core, *asker, "the job has just ended here; ask again").await,
+                None => just_ended(core, *asker).await,
             }
         }
         Err(Unstarted::TooMany(asker)) => {
@@ -57,8 +56,13 @@ pub async fn begin(core: &Arc<Core>, asker: Asker, envelope: Vec<u8>) {
 
 async fn hand_over(core: &Core, handle: &job::Handle, asker: Asker) {
     if let Err(Mail::Asked(asker)) = handle.hand(Mail::Asked(Box::new(asker))).await {
-        ask_again(core, *asker, "the job has just ended here; ask again").await;
+        just_ended(core, *asker).await;
     }
+}
+
+/// How it ended is not known here any more; its record says it to whoever asks next.
+async fn just_ended(core: &Core, asker: Asker) {
+    asker.refuse(core, Asker::in_doubt("the job has just ended here; ask again")).await;
 }
 
 async fn ask_again(core: &Core, asker: Asker, why: &str) {

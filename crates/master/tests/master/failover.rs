@@ -2,6 +2,7 @@
 
 use crate::fleet::{Fleet, eventually};
 use std::time::Duration;
+use zester_bus::memory::{Fate, Faults, Leg, Perfect, SERVER};
 use zester_rule::rule;
 use zester_wire::*;
 
@@ -181,4 +182,36 @@ async fn j13_a_mark_without_a_record_is_removed() {
     fleet.link.bus().create("jobs", &key, "whatever".into()).await.unwrap();
     let _master = fleet.master("m1").await;
     eventually("the mark is gone", async || (!fleet.is_active(&jid).await).then_some(())).await;
+}
+
+/// The record that says `running` takes its time.
+struct SlowStart;
+
+impl Faults for SlowStart {
+    fn fate(&mut self, leg: Leg<'_>) -> Fate {
+        let is_record = leg.to == SERVER && leg.subject.starts_with("$KV.jobs.");
+        let is_mark = leg.subject.contains(".active.");
+        vec![Duration::from_secs(if is_record && !is_mark { 2 } else { 0 })]
+    }
+}
+
+/// A client that hears "nothing was done" gives up with exit 1, and whoever adopts the job runs it.
+#[tokio::test(start_paused = true)]
+#[rule("J-28", "J-12")]
+async fn j28_a_job_that_is_let_go_before_it_was_accepted_is_in_doubt() {
+    let fleet = Fleet::new().await;
+    let first = fleet.master("m1").await;
+    let mut web = fleet.peel("web-1").await;
+    fleet.known("*", 1).await;
+    fleet.net.set_faults(SlowStart);
+    let request = DispatchRequest { wait: Some(Duration::from_secs(15)), ..fleet.request("*") };
+    let stop = async {
+        eventually("the job is marked", async || fleet.is_active(&request.jid).await.then_some(())).await;
+        first.stop().await;
+    };
+    let (reply, ()) = tokio::join!(fleet.ask(&request), stop);
+    assert_eq!(reply.error.unwrap().kind, RefusalKind::ClaimPending);
+    fleet.net.set_faults(Perfect);
+    let _second = fleet.master("m2").await;
+    assert_eq!(web.serve(true).await.jid, request.jid, "it runs all the same");
 }

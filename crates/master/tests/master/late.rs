@@ -186,3 +186,41 @@ async fn j9_what_belongs_to_the_job_of_another_is_not_opened() {
         .await;
     assert_eq!(master.link.dropped().total(), 0);
 }
+
+/// Whatever is read from replicas is this far behind.
+struct Behind;
+
+impl Faults for Behind {
+    fn fate(&mut self, _: Leg<'_>) -> Fate {
+        vec![Duration::ZERO]
+    }
+
+    fn lag(&mut self, client: &str, _: &str) -> Duration {
+        if client == "m2" { Duration::from_secs(10) } else { Duration::ZERO }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-9")]
+async fn j9_a_late_return_is_not_let_go_because_a_replica_does_not_know_its_job_yet() {
+    let fleet = Fleet::new().await;
+    let first = fleet.master("m1").await;
+    let mut web = fleet.peel("web-1").await;
+    fleet.known("*", 1).await;
+    let second = fleet.master("m2").await;
+    fleet.net.set_faults(Behind);
+    let request = DispatchRequest { timeout: Duration::from_millis(500), ..fleet.request("web-1") };
+    fleet
+        .link
+        .request::<_, DispatchReply>(&Subject::Dispatch, &request, Duration::from_secs(5))
+        .await
+        .unwrap();
+    let exec = web.exec().await;
+    eventually("the job is over", async || fleet.record(&exec.jid).await?.status.is_terminal().then_some(()))
+        .await;
+    // Only the one that reads what is behind is left.
+    drop(first);
+    web.ret(&exec, true).await;
+    assert!(fleet.stored_eventually(&exec.jid, "web-1").await.late);
+    assert_eq!(second.metric("zester_returns_stray_total"), 0);
+}
