@@ -122,7 +122,7 @@ pub trait Bus: Send + Sync {
     fn last<'a>(&'a self, stream: &'a str, subject: &'a str) -> Answer<'a, Option<Record>>;
 
     /// Tells the entries of a pattern and what is written to them later, across reconnects. Costs a consumer: only masters
-    /// watch. `capacity` is how far the telling may run ahead of the reader.
+    /// watch. Ends with an error when the bucket is gone or was made again: what was told is of another one then. `capacity` is how far the telling may run ahead of the reader.
     fn watch<'a>(&'a self, bucket: &'a str, pattern: &'a str, capacity: usize) -> Answer<'a, Watch>;
 
     /// Creates a stream or bucket unless it exists; tells how an existing one differs, and changes nothing about it.

@@ -52,6 +52,9 @@ pub const WATCH_SETTLE: Duration = Duration::from_secs(1);
 /// After so many such waits without an old entry, and without a consumer to ask about, there is none.
 pub const WATCH_SILENCES: u32 = 2;
 
+/// How often a watch looks whether its bucket is still the same.
+pub const WATCH_LOOK: Duration = Duration::from_secs(3);
+
 /// The payload limit of a server that nobody configured.
 pub const PAYLOAD_DEFAULT: usize = 1024 * 1024;
 /// How long message ids are remembered when a stream does not say.

@@ -209,11 +209,12 @@ impl Memory {
         check_name(bucket)?;
         check_pattern(pattern)?;
         let stream = stream_of(bucket);
-        self.at_store(&stream, Kind::Unavailable, |store, _| {
-            store.consumers += 1;
-            Ok(())
-        })
-        .await?;
+        let making = self
+            .at_store(&stream, Kind::Unavailable, |store, _| {
+                store.consumers += 1;
+                Ok(store.making)
+            })
+            .await?;
         let (sender, receiver) = mpsc::channel(capacity.max(1));
         let follower = Follower {
             net: self.net.clone(),
@@ -221,6 +222,7 @@ impl Memory {
             bucket: bucket.into(),
             filter: subject_of(bucket, pattern),
             after: 0,
+            making,
         };
         let closed = self.closed.clone();
         let task = tokio::spawn(async move {

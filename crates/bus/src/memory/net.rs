@@ -3,7 +3,6 @@
 use super::client::Memory;
 use super::faults::Faults;
 use super::state::{Arrival, Cargo, Line, State};
-use super::store::MemoryStore;
 use super::timer::Timer;
 use crate::event::Event;
 use crate::limits::SILENCE_NOTICED;
@@ -199,7 +198,7 @@ impl Net {
     /// A stream, by its name, is removed and made again: what it held is gone, and it counts from one.
     pub fn recreate(&self, stream: &str) {
         if let Some(store) = self.lock().stores.get_mut(stream) {
-            *store = MemoryStore::new(store.config.clone(), store.replicas);
+            *store = store.made_again();
         }
         self.tell_change();
     }

@@ -13,6 +13,8 @@ use std::time::Duration;
 pub struct MemoryStore {
     pub config: Store,
     pub replicas: usize,
+    /// How often it was made again: what is of another making says nothing of this one.
+    pub making: u64,
     /// Watches that are alive.
     pub consumers: usize,
     records: BTreeMap<Sequence, Record>,
@@ -41,6 +43,7 @@ impl MemoryStore {
         MemoryStore {
             config,
             replicas,
+            making: 0,
             consumers: 0,
             records: BTreeMap::new(),
             by_subject: BTreeMap::new(),
@@ -53,6 +56,11 @@ impl MemoryStore {
             past: VecDeque::new(),
             readers: BTreeMap::new(),
         }
+    }
+
+    /// The same store, removed and made again.
+    pub fn made_again(&self) -> MemoryStore {
+        MemoryStore { making: self.making + 1, ..MemoryStore::new(self.config.clone(), self.replicas) }
     }
 
     pub fn takes(&self, subject: &str) -> bool {

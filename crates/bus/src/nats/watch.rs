@@ -1,15 +1,17 @@
-//! Telling what is written to keys. The client's ordered consumer begins anew after a gap or a lost connection.
+//! Telling what is written to keys. The client's ordered consumer begins anew after a gap or a lost connection, at the
+//! number after the last: in a bucket that was made again, which counts from one, it would hear nothing for a long time. So the
+//! bucket is looked at now and then, and a watch of one that is another than before ends.
 
 use super::Nats;
 use super::kv::{is_marker, millis};
 use crate::error::{Error, Kind};
-use crate::limits::{WATCH_SETTLE, WATCH_SILENCES};
+use crate::limits::{WATCH_LOOK, WATCH_SETTLE, WATCH_SILENCES};
 use crate::message::{Entry, Seen};
 use crate::pattern::{check_name, check_pattern, key_of, stream_of, subject_of};
 use crate::subscription::{OnDrop, Watch};
 use async_nats::jetstream::consumer::push::{Ordered, OrderedConfig, OrderedErrorKind};
 use async_nats::jetstream::consumer::{DeliverPolicy, ReplayPolicy};
-use async_nats::jetstream::{Context, Message};
+use async_nats::jetstream::{Context, ErrorCode, Message};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -36,6 +38,8 @@ impl Nats {
         };
         let unavailable =
             |error: &dyn std::fmt::Display| Error::new(Kind::Unavailable, format!("{stream}: {error}"));
+        // Before the consumer: one that is made on a later bucket is noticed, and not taken for one of this.
+        let bucket_made = self.made(&stream).await?;
         let consumer = self.jetstream.create_consumer_on_stream(config, &stream).await;
         let consumer = consumer.map_err(|error| unavailable(&error))?;
         let name = consumer.cached_info().name.clone();
@@ -49,11 +53,55 @@ impl Nats {
             current,
             closed: self.closed.clone(),
         };
+        let lasting = Lasting { context: self.jetstream.clone(), bucket: bucket.into(), made: bucket_made };
         let closed = self.closed.clone();
         let task = tokio::spawn(async move {
-            closed.run_until_cancelled(follower.follow(messages, sender)).await;
+            let followed = async {
+                tokio::select! {
+                    () = follower.follow(messages, sender.clone()) => {}
+                    ended = lasting.ended() => {
+                        let _unheard = sender.send(Err(ended)).await;
+                    }
+                }
+            };
+            closed.run_until_cancelled(followed).await;
         });
         Ok(Watch::new(receiver, OnDrop::new(move || task.abort())))
+    }
+
+    /// When a stream was made, which tells it from one that had its name before.
+    async fn made(&self, stream: &str) -> Result<String, Error> {
+        let info: Value = self.api(&format!("STREAM.INFO.{stream}"), &json!({})).await?;
+        Ok(made_of(&info).unwrap_or_default())
+    }
+}
+
+fn made_of(info: &Value) -> Option<String> {
+    info["created"].as_str().map(str::to_string)
+}
+
+/// Whether the bucket is still the one that the watch began on.
+struct Lasting {
+    context: Context,
+    bucket: String,
+    made: String,
+}
+
+impl Lasting {
+    /// Pending as long as it is. An answer that does not come says nothing.
+    async fn ended(&self) -> Error {
+        let look = format!("STREAM.INFO.{}", stream_of(&self.bucket));
+        loop {
+            tokio::time::sleep(WATCH_LOOK).await;
+            let info: Result<Value, _> = self.context.request(look.clone(), &json!({})).await;
+            let Ok(info) = info else { continue };
+            let why = match made_of(&info) {
+                Some(made) if made != self.made => "was made again",
+                None if info["error"]["err_code"] == ErrorCode::STREAM_NOT_FOUND.0 => "is gone",
+                _ => continue,
+            };
+            return Error::new(Kind::Missing, format!("{} {why}", self.bucket));
+        }
     }
 }
 

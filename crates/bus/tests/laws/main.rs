@@ -69,6 +69,7 @@ laws! {
     watches::a_watch_tells_what_is_there_and_what_comes,
     watches::a_watch_of_nothing_is_current_at_once,
     watches::a_watch_lives_through_a_crash,
+    watches::a_watch_of_a_bucket_that_was_made_again_ends_and_the_next_one_tells_all,
     stores::the_table_is_created_once_and_then_as_wanted,
     stores::drift_of_an_existing_store_is_told_and_not_repaired,
     life::after_a_crash_everything_works_again_and_what_was_stored_is_there,

@@ -1,7 +1,7 @@
 //! Watching keys.
 
-use crate::bench::{Bench, bucket, bytes, soon, wait_connected};
-use zester_bus::{Seen, Watch};
+use crate::bench::{Bench, bucket, bytes, kind, soon, wait_connected};
+use zester_bus::{Kind, Seen, Watch};
 
 /// The next thing seen: a key with its value, or "current".
 async fn seen(watch: &mut Watch) -> String {
@@ -55,4 +55,21 @@ pub async fn a_watch_lives_through_a_crash(mut bench: Bench) {
     wait_connected(&*bus, true).await;
     bench.connect("two").await.put("facts", "a", bytes("2")).await.unwrap();
     assert_eq!(seen(&mut watch).await, "a=2");
+}
+
+/// A new bucket counts from one again: whoever went on at the old number would hear nothing.
+pub async fn a_watch_of_a_bucket_that_was_made_again_ends_and_the_next_one_tells_all(mut bench: Bench) {
+    let bus = bench.connect("one").await;
+    let store = bucket(&*bus, "facts").await;
+    for value in ["1", "2", "3"] {
+        bus.put("facts", "a", bytes(value)).await.unwrap();
+    }
+    let mut watch = bus.watch("facts", ">", 10).await.unwrap();
+    assert_eq!([seen(&mut watch).await, seen(&mut watch).await], ["a=3", "current"]);
+    bench.recreate(&*bus, &store).await;
+    bus.put("facts", "b", bytes("new")).await.unwrap();
+    assert_eq!(kind(soon(watch.next()).await.expect("told why")), Some(Kind::Missing));
+    assert!(soon(watch.next()).await.is_none());
+    let mut watch = bus.watch("facts", ">", 10).await.unwrap();
+    assert_eq!([seen(&mut watch).await, seen(&mut watch).await], ["b=new", "current"]);
 }
