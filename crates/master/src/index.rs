@@ -125,9 +125,10 @@ impl Index {
         self.presence.hear(heartbeat, now)
     }
 
-    /// Forgets the facts of those that are not listed any more, and who is neither listed nor there.
+    /// Forgets who is neither listed nor there.
     pub fn keep_only(&self, with_facts: &BTreeSet<PeelId>) {
-        self.change(|peels| peels.retain(|peel, _| with_facts.contains(peel)));
+        let online: BTreeSet<PeelId> = self.online_besides(with_facts).into_iter().collect();
+        self.change(|peels| peels.retain(|peel, _| with_facts.contains(peel) || online.contains(peel)));
         self.presence.keep_only(with_facts);
         let known = self.snapshot();
         self.lock_rendered().retain(|peel, _| known.contains_key(peel));
@@ -143,6 +144,11 @@ impl Index {
     /// Whether a heartbeat was heard within its time.
     pub fn is_online(&self, peel: &PeelId) -> bool {
         self.presence.is_online(peel)
+    }
+
+    /// Who is there and not among these.
+    pub fn online_besides(&self, these: &BTreeSet<PeelId>) -> Vec<PeelId> {
+        self.presence.online().into_iter().filter(|peel| !these.contains(peel)).collect()
     }
 
     pub fn online_count(&self) -> usize {

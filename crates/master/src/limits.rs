@@ -75,6 +75,12 @@ pub const RUNNING_FRESH: Duration = Duration::from_secs(2);
 pub const OVER_FRESH: Duration = Duration::from_secs(60);
 /// How often the index looks for peels that were removed.
 pub const RELIST: Duration = Duration::from_secs(600);
+/// Peels that are asked at once to publish their facts again; who is not among them is asked with the next look.
+pub const FACTS_ASKED: usize = 10_000;
+/// How long after that the index looks who has done so.
+pub const FACTS_AWAITED: Duration = Duration::from_secs(15);
+/// How often a master looks whether all stores are there. One that somebody removed is made again.
+pub const STORES_ENSURE: Duration = Duration::from_secs(30);
 /// How long rendered settings of a peel are good for targeting.
 pub const SETTINGS_FRESH: Duration = Duration::from_secs(5);
 

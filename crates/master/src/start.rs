@@ -1,7 +1,7 @@
 //! Before anything else: a bus that answers, and on it everything that a fleet keeps.
 
-use crate::limits::{BUS_PAUSE, SERVER_FLOOR};
-use tokio::time::timeout;
+use crate::limits::{BUS_PAUSE, SERVER_FLOOR, STORES_ENSURE};
+use tokio::time::{Instant, timeout, timeout_at};
 use zester_bus::storage::{Report, Ttls, ensure_all, replicas, table_with};
 use zester_bus::{Event, Events, Kind, Store};
 use zester_health::{Health, State};
@@ -70,13 +70,22 @@ impl Stores {
         ensure_all(bus.as_ref(), &self.table, copies).await
     }
 
-    /// A server that comes back may have lost its disk. Ends with the bus.
+    /// A server that comes back may have lost its disk, and somebody may have removed a store. Ends with the bus.
     pub async fn keep(self, link: Link) {
         let mut events = link.bus().events();
-        while let Some(event) = events.next().await {
-            if event != Event::Reconnected {
-                continue;
+        let mut look_at = Instant::now() + STORES_ENSURE;
+        loop {
+            match timeout_at(look_at, events.next()).await {
+                Ok(Some(Event::Reconnected)) => {}
+                Ok(Some(_)) => continue,
+                Ok(None) => return,
+                Err(_) if !link.bus().info().connected => {
+                    look_at = Instant::now() + STORES_ENSURE;
+                    continue;
+                }
+                Err(_) => {}
             }
+            look_at = Instant::now() + STORES_ENSURE;
             match self.ensure(&link).await {
                 Ok(report) if report.created.is_empty() => {}
                 Ok(report) => tracing::warn!("the bus had lost: {}", report.created.join(", ")),

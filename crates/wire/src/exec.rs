@@ -17,6 +17,7 @@ pub enum PeelCommand {
     Exec(ExecRequest),
     Cancel(Cancel),
     SharedId(SharedId),
+    PublishFacts(PublishFacts),
     #[serde(other)]
     Unknown,
 }
@@ -67,6 +68,13 @@ pub struct SharedId {
     #[serde(default = "crate::version")]
     pub v: u32,
     pub boot: Token,
+}
+
+/// The facts of this peel are not where they should be: a bucket was emptied or made again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PublishFacts {
+    #[serde(default = "crate::version")]
+    pub v: u32,
 }
 
 /// Stop that, whether it runs, waits or has not come yet (J-11).

@@ -17,5 +17,6 @@ mod garbage;
 mod no_store;
 mod peel_restart;
 mod proxy;
+mod remade;
 mod server_restart;
 mod stores;

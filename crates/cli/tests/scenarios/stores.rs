@@ -18,7 +18,7 @@ const AT_ONCE: Duration = Duration::from_secs(8);
 /// How large the bucket of records is here.
 const SMALL: u64 = 512 * 1024;
 
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
@@ -32,7 +32,7 @@ fn readyz(port: u16) -> Option<String> {
     Some(answer)
 }
 
-fn wait_readyz(port: u16, words: &[&str]) -> String {
+pub fn wait_readyz(port: u16, words: &[&str]) -> String {
     wait_for(&format!("readyz says {words:?}"), PATIENCE, || {
         readyz(port).filter(|text| words.iter().all(|word| text.contains(word)))
     })

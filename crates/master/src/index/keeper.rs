@@ -1,17 +1,17 @@
 //! Keeps the facts of the index as the bus has them.
 //!
 //! Removed keys are not told by a watch: they show when the keys are listed, now and then, and when another master says that
-//! it removed some.
+//! it removed some. So do the facts of peels that are there and whose bucket lost them: they are asked to publish them again.
 
 use crate::core::Core;
-use crate::limits::{BUS_PAUSE, NOTICES_WAITING, RELIST, WATCH_AHEAD};
+use crate::limits::{BUS_PAUSE, FACTS_ASKED, FACTS_AWAITED, NOTICES_WAITING, RELIST, WATCH_AHEAD};
 use crate::router::subscribe;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::time::{Instant, sleep, sleep_until};
 use zester_bus::{Entry, Listen, Seen, Subscription, Watch};
 use zester_health::State;
-use zester_wire::{Bucket, FactsRecord, Key, PeelId, Subject, Token};
+use zester_wire::{Bucket, FactsRecord, Key, PeelCommand, PeelId, PublishFacts, Subject, Token, VERSION};
 
 const ALL: &str = "*";
 
@@ -32,11 +32,13 @@ impl Keeper {
         let mut notices = subscribe(&self.core, &notices, &Listen::alone(NOTICES_WAITING)).await;
         loop {
             let facts = self.watch(Bucket::Facts).await;
-            self.follow(facts, &mut notices, &mut relist_at).await;
+            let ended = self.follow(facts, &mut notices, &mut relist_at).await;
             if self.core.index.is_current() {
-                let why = "a watch ended; what is known may be old";
-                self.core.health.set("index", State::Degraded(why.into()));
+                let why = format!("{ended}; what is known of the peels may be old");
+                self.core.health.set("index", State::Degraded(why));
             }
+            // The next watch tells what is there, and not what is gone.
+            relist_at = Instant::now();
             sleep(BUS_PAUSE).await;
         }
     }
@@ -51,21 +53,24 @@ impl Keeper {
         }
     }
 
-    /// Until the watch ends.
-    async fn follow(&self, mut facts: Watch, notices: &mut Subscription, relist_at: &mut Instant) {
+    /// Until the watch ends. Says why it did.
+    async fn follow(&self, mut facts: Watch, notices: &mut Subscription, relist_at: &mut Instant) -> String {
         loop {
             tokio::select! {
                 biased;
                 () = sleep_until(*relist_at) => {
-                    self.relist().await;
-                    *relist_at = Instant::now() + RELIST;
+                    let all_have_facts = self.relist().await;
+                    *relist_at = Instant::now() + if all_have_facts { RELIST } else { FACTS_AWAITED };
                 }
                 Some(_) = notices.next() => *relist_at = Instant::now(),
                 seen = facts.next() => match seen {
                     Some(Ok(Seen::Entry(entry))) => self.facts(&entry),
                     Some(Ok(Seen::Current)) => self.complete(),
-                    Some(Err(error)) => { tracing::warn!("the index begins anew: {error}"); return }
-                    None => return,
+                    Some(Err(error)) => {
+                        tracing::warn!("the index begins anew: {error}");
+                        return error.to_string();
+                    }
+                    None => return "the watch of the facts ended".into(),
                 },
             }
         }
@@ -95,15 +100,27 @@ impl Keeper {
         }
     }
 
-    /// Those whose facts are gone are forgotten. A failure changes nothing.
-    async fn relist(&self) {
-        match self.core.link.bus().keys(Bucket::Facts.as_str(), ALL).await {
-            Ok(keys) => {
-                let listed: BTreeSet<PeelId> =
-                    keys.iter().filter_map(|key| PeelId::parse(key).ok()).collect();
-                self.core.index.keep_only(&listed);
+    /// Those whose facts are gone are forgotten, unless they are there: then they are asked for them. Says whether nobody had
+    /// to be. A failure changes nothing.
+    async fn relist(&self) -> bool {
+        let keys = match self.core.link.bus().keys(Bucket::Facts.as_str(), ALL).await {
+            Ok(keys) => keys,
+            Err(error) => {
+                tracing::debug!("cannot list the facts: {error}");
+                return false;
             }
-            Err(error) => tracing::debug!("cannot list the facts: {error}"),
+        };
+        let listed: BTreeSet<PeelId> = keys.iter().filter_map(|key| PeelId::parse(key).ok()).collect();
+        self.core.index.keep_only(&listed);
+        let without = self.core.index.online_besides(&listed);
+        for peel in without.iter().take(FACTS_ASKED) {
+            let command = PeelCommand::PublishFacts(PublishFacts { v: VERSION });
+            if let Err(error) =
+                self.core.link.publish(&Subject::Command { peel: peel.clone() }, &command).await
+            {
+                tracing::debug!(%peel, "was not asked for its facts: {error}");
+            }
         }
+        without.is_empty()
     }
 }

@@ -43,6 +43,7 @@ impl Actor {
                 self.feed(Event::Cancel { jid: cancel.jid, dispatch_epoch: cancel.dispatch_epoch });
             }
             PeelCommand::SharedId(shared) => self.shares_its_id(shared.boot),
+            PeelCommand::PublishFacts(_) => self.publish_facts(),
             PeelCommand::Unknown => tracing::debug!("a command of a later version was ignored"),
         }
     }

@@ -271,8 +271,15 @@ impl Actor {
         if let Some(other) = seen.other {
             self.shares_its_id(other);
         }
-        if seen.vanished && self.presence.bus == Bus::Up {
+        if seen.vanished {
             // Somebody forgot us, or made the stores anew: what we published may be gone with it.
+            self.publish_facts();
+        }
+    }
+
+    /// What the bus has is looked at, whatever was published before.
+    pub(super) fn publish_facts(&mut self) {
+        if self.presence.bus == Bus::Up {
             self.presence.published = None;
             self.gather_facts();
         }

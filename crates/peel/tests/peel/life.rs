@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use zester_health::State;
 use zester_rule::rule;
-use zester_wire::{Cause, UnixMillis};
+use zester_wire::{Cause, PeelCommand, PublishFacts, UnixMillis, VERSION};
 
 #[tokio::test(start_paused = true)]
 #[rule("J-6")]
@@ -210,4 +210,16 @@ async fn d7_facts_that_are_gone_from_the_bus_are_published_again() {
         world.master.purge(&key).await.unwrap();
     }
     world.facts(|_| true).await;
+}
+
+/// Without it the facts would come with the next connection, or with the next change.
+#[tokio::test(start_paused = true)]
+#[rule("D-7")]
+async fn d7_a_peel_that_is_asked_publishes_its_facts_again() {
+    let world = World::started().await;
+    let first = world.facts(|_| true).await;
+    world.net.recreate("KV_facts");
+    world.tell(&PeelCommand::PublishFacts(PublishFacts { v: VERSION })).await;
+    let again = world.facts(|_| true).await;
+    assert_eq!(again.hash, first.hash);
 }

@@ -59,7 +59,6 @@ impl Invariant {
         Invariant::MissingReasonIsTrue,
         Invariant::LateReturnsAreMarked,
         Invariant::OneFinalizedEvent,
-        Invariant::TargetsGetTheJob,
     ];
 
     pub fn is_open(self) -> bool {

@@ -254,6 +254,7 @@ fn requests(visit: &mut impl Visit) {
     };
     visit.one("peels_reply", PeelsReply { v: 1, peels: vec![status], more: true, error: error.clone() });
     visit.one("command_shared_id", PeelCommand::SharedId(SharedId { v: 1, boot: token("2hPwzBoot") }));
+    visit.one("command_publish_facts", PeelCommand::PublishFacts(PublishFacts { v: 1 }));
     let kill = AdminRequest::Kill { jid: jid(), user: user.clone(), reason: "cancelled by user".into() };
     visit.one("admin_kill", kill);
     let new_jid = Jid::parse(OTHER_JID).unwrap();
