@@ -18,29 +18,47 @@ pub struct LintReport {
     pub checked: usize,
 }
 
-/// Compiles each file of the states dir (or each of `files`) on its own, with what it includes.
+/// Compiles each file of the states dir, or each of `files` and of the directories among them, on its own, with what it
+/// includes.
 pub fn tree(
     request: &CompileRequest,
     files: &[&Path],
     local_host: &LocalHost,
     cancel: &CancellationToken,
 ) -> Result<LintReport, Error> {
-    let named = files.iter().filter(|path| !path.is_dir()).map(|path| path.display().to_string()).collect();
+    let mut named = Vec::new();
+    let mut whole_tree = files.is_empty();
+    for path in files {
+        if request.states.as_deref().is_some_and(|states| is_same(states, path)) {
+            whole_tree = true;
+        } else if path.is_dir() {
+            let below = all_files(path)?;
+            if below.is_empty() {
+                return Err(no_files(path));
+            }
+            named.extend(below.iter().map(|file| path.join(file).display().to_string()));
+        } else {
+            named.push(path.display().to_string());
+        }
+    }
     let inputs =
         Inputs::gather(&CompileRequest { references: named, ..request.clone() }, local_host, cancel)?;
-    let asks = match &inputs.ask {
+    let mut asks = match &inputs.ask {
         Ask::References(named) => named.clone(),
-        Ask::Highstate => all_files(inputs.tree.root())?,
+        Ask::Highstate => Vec::new(),
     };
+    if whole_tree {
+        asks.extend(all_files(inputs.tree.root())?);
+    }
+    asks.sort();
+    asks.dedup();
     if asks.is_empty() {
-        let root = inputs.tree.root().display();
-        return Err(Error::other(format!(
-            "there is no state file below {root}: nothing ends in .zy or .sls"
-        )));
+        return Err(no_files(inputs.tree.root()));
     }
     let mut found = LintReport { diagnostics: Vec::new(), sources: Sources::default(), checked: asks.len() };
     for reference in asks {
-        let ask = if reference == "top.zy" { Ask::Highstate } else { Ask::References(vec![reference]) };
+        let is_top = ["top.zy", "top.sls"].contains(&reference.as_str());
+        let ask = if is_top { Ask::Highstate } else { Ask::References(vec![reference]) };
         let compiled = inputs.with(local_host, cancel, |lent| zester_compile::compile(lent, &ask));
         let advice = zester_compile::lint(&compiled);
         let again = Compiled {
@@ -77,6 +95,16 @@ impl LintReport {
     }
 }
 
+fn is_same(one: &Path, other: &Path) -> bool {
+    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
+}
+
+fn no_files(directory: &Path) -> Error {
+    let directory = directory.display();
+    Error::other(format!("there is no state file below {directory}: nothing ends in .zy or .sls"))
+}
+
+/// Those below a directory. A hidden one is an editor's (`.#web.zy`).
 fn all_files(root: &Path) -> Result<Vec<String>, Error> {
     let mut found = Vec::new();
     let mut rest: Vec<PathBuf> = vec![root.to_path_buf()];
@@ -85,6 +113,9 @@ fn all_files(root: &Path) -> Result<Vec<String>, Error> {
         for entry in std::fs::read_dir(&directory).map_err(fail)? {
             let entry = entry.map_err(fail)?;
             let path = entry.path();
+            if entry.file_name().as_encoded_bytes().starts_with(b".") {
+                continue;
+            }
             if entry.file_type().map_err(fail)?.is_dir() {
                 rest.push(path);
             } else if path.extension().is_some_and(|end| end == "zy" || end == "sls") {
@@ -102,4 +133,81 @@ fn all_files(root: &Path) -> Result<Vec<String>, Error> {
     }
     found.sort();
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions::Access;
+    use std::fs;
+    use std::sync::Arc;
+    use zester_rule::rule;
+
+    /// How many files were compiled and what was found, of these paths below a directory with these files.
+    fn linted(
+        files: &[(&str, &str)],
+        states: Option<&str>,
+        paths: &[&str],
+    ) -> Result<(usize, usize), String> {
+        let temp = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = temp.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let local_host = LocalHost {
+            files: Arc::new(zester_host::real::Real::new()),
+            processes: Arc::new(zester_host::process::Runner::new()),
+            handle: runtime.handle().clone(),
+        };
+        let request = CompileRequest {
+            references: Vec::new(),
+            states: states.map(|states| temp.path().join(states)),
+            settings: None,
+            facts: None,
+            id: Some("here".into()),
+            ordered: false,
+            access: Access::ReadOnly,
+        };
+        let paths: Vec<PathBuf> = paths.iter().map(|path| temp.path().join(path)).collect();
+        let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+        let found = tree(&request, &paths, &local_host, &CancellationToken::new());
+        found.map(|found| (found.checked, found.diagnostics.len())).map_err(|error| error.to_string())
+    }
+
+    const GOOD: &str = "a:\n  test.nop: []\n";
+    const BAD: &str = "b:\n  test.nopp: []\n";
+
+    #[test]
+    #[rule("C-12")]
+    fn c12_lint_passes_over_no_path() {
+        let files =
+            [("s/good.zy", GOOD), ("s/sub/bad.zy", BAD), ("s/sub/deep/good.zy", GOOD), ("o/x.zy", BAD)];
+        let linted = |paths: &[&str]| linted(&files, Some("s"), paths);
+        assert_eq!(linted(&[]), Ok((3, 1)));
+        assert_eq!(linted(&["s"]), Ok((3, 1)));
+        assert_eq!(linted(&["s/good.zy"]), Ok((1, 0)));
+        assert_eq!(linted(&["s/good.zy", "s/sub"]), Ok((3, 1)));
+        assert_eq!(linted(&["s/sub/deep"]), Ok((1, 0)));
+        assert!(linted(&["o"]).unwrap_err().contains("is outside the states directory"));
+        assert!(linted(&["s", "o"]).unwrap_err().contains("is outside the states directory"));
+    }
+
+    #[test]
+    fn a_directory_without_state_files_is_an_error_beside_others_too() {
+        let files = [("s/good.zy", GOOD), ("s/sub/notes.txt", "")];
+        let told = linted(&files, Some("s"), &["s/good.zy", "s/sub"]).unwrap_err();
+        assert!(told.contains("there is no state file below"), "{told}");
+    }
+
+    #[test]
+    #[rule("S-8")]
+    fn s8_both_names_of_a_top_file_are_known_and_hidden_files_are_none() {
+        let top = "base:\n  '*': [web]\n";
+        for name in ["s/top.zy", "s/top.sls"] {
+            let files = [(name, top), ("s/web.zy", GOOD), ("s/.#web.zy", BAD), ("s/.git/x.zy", BAD)];
+            assert_eq!(linted(&files, Some("s"), &[]), Ok((2, 0)), "{name}");
+        }
+    }
 }

@@ -23,8 +23,8 @@ pub struct Lint {
 
 pub fn run(args: Lint, app: &mut App) -> answer::Result {
     let mut inputs = args.inputs;
-    // A directory on the command line is a states directory of its own.
-    if let ([directory], None) = (args.paths.as_slice(), &inputs.states)
+    // A directory that begins the command line is a states directory of its own.
+    if let (Some(directory), None) = (args.paths.first(), &inputs.states)
         && directory.is_dir()
     {
         inputs.states = Some(directory.clone());
