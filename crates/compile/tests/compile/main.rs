@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod bounds;
+mod exclude;
 mod fixture;
 mod language;
 mod properties;
