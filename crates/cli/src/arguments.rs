@@ -171,7 +171,7 @@ impl Command {
 /// No time at all is a mistake, not a bound (C-15).
 pub fn timeout(text: &str) -> Result<Duration, String> {
     match zester_model::duration::parse(text)? {
-        Duration::ZERO => Err("a run needs some time; give it some, or leave --timeout out".into()),
+        Duration::ZERO => Err("it must be longer than 0; without --timeout the default holds".into()),
         some => Ok(some),
     }
 }

@@ -43,12 +43,11 @@ pub fn rewrite(words: Vec<OsString>, command: &Command) -> Result<Vec<OsString>,
                 format!("there is no command `{first}`")
             };
             let visible = known().filter(|name| *name != COMMAND);
-            match did_you_mean(first, visible) {
-                Some(hint) => message.push_str(&format!("; {hint}")),
-                None if !is_expression(first) => {
-                    message.push_str(&format!("; if it is a peel, say what to do: zester {first} test.ping"));
-                }
-                None => {}
+            if let Some(hint) = did_you_mean(first, visible) {
+                message.push_str(&format!("; {hint}"));
+            }
+            if !is_expression(first) {
+                message.push_str(&format!("\n\n  if it is a peel, say what to do: zester {first} test.ping"));
             }
             return Err(command.clone().error(ErrorKind::InvalidSubcommand, message));
         }

@@ -5,13 +5,15 @@ use crate::error::Error;
 use crate::follow::Follow;
 use crate::limits::{LAG_PAUSE, LAG_READS};
 use std::collections::BTreeSet;
-use zester_wire::{DispatchReply, DispatchRequest, Jid, PeelId, Subject};
+use zester_wire::{DispatchReply, DispatchRequest, Jid, Offline, PeelId, Subject};
 
 /// A job that a master has.
 pub struct Dispatched {
     pub jid: Jid,
     /// Empty where they cannot be read.
     pub targets: Vec<PeelId>,
+    /// Those among them that were offline, where the master says so (J-25).
+    pub offline: Option<Offline>,
     /// What happens to it, from before the first peel heard of it.
     pub follow: Follow,
 }
@@ -37,14 +39,15 @@ impl Client {
         let question = |wait| DispatchRequest { wait: Some(wait), ..request.clone() };
         let reply: Option<DispatchReply> =
             self.ask_for_job(&Subject::Dispatch, &request.jid, question).await?;
-        let targets = match reply.map(|reply| reply.targets).filter(|targets| !targets.is_empty()) {
-            Some(targets) => targets,
+        let (targets, offline) = reply.map(|reply| (reply.targets, reply.offline)).unwrap_or_default();
+        let targets = match targets.is_empty() {
+            false => targets,
             // Names by the ten thousand do not fit the answer, nor does some master repeat those of a jid that it knows.
-            None => self.targets_of(&request.jid).await,
+            true => self.targets_of(&request.jid).await,
         };
         let known = Some(BTreeSet::from_iter(targets.iter().cloned())).filter(|known| !known.is_empty());
         follow.expect(known, timeout);
-        Ok(Dispatched { jid: request.jid, targets, follow })
+        Ok(Dispatched { jid: request.jid, targets, offline, follow })
     }
 
     /// Whom a job that a master has is for. None where that cannot be read now: the job runs all the same, so it is no error.

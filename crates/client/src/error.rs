@@ -48,15 +48,11 @@ impl fmt::Display for Error {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::NoMaster { waited, last } => {
-                let start = match last.as_str() {
-                    NONE_CONNECTED => "start one with `zester master run`, or ",
-                    _ => "",
-                };
-                write!(
-                    out,
-                    "no master answered within {} s: {last}; {start}bypass the masters with --direct",
-                    waited.as_secs()
-                )
+                write!(out, "no master answered within {} s: {last}", waited.as_secs())?;
+                match last.as_str() {
+                    NONE_CONNECTED => out.write_str("; start one with `zester master run`"),
+                    _ => Ok(()),
+                }
             }
             Error::InDoubt { jid, last } => write!(
                 out,
@@ -74,8 +70,12 @@ impl fmt::Display for Error {
             }
             Error::Ambiguous { prefix, some, count } => {
                 let names: Vec<&str> = some.iter().map(Jid::as_str).collect();
-                let more = if *count > some.len() { ", …" } else { "" };
-                write!(out, "{count} jobs begin with `{prefix}`: {}{more}", names.join(", "))
+                let more = if *count > some.len() { "…, " } else { "" };
+                write!(
+                    out,
+                    "{count} jobs begin with `{prefix}`; write more of the id: {more}{}",
+                    names.join(", ")
+                )
             }
             Error::NoSuchPeel(id) => {
                 write!(out, "there is no peel `{id}`; `zester peel list` shows those there are")
@@ -101,9 +101,10 @@ impl fmt::Display for Error {
                 Some(Kind::Unavailable) => {
                     write!(out, "{error}: it has no leader, or no master has made it yet")
                 }
-                Some(Kind::Missing) => {
-                    write!(out, "{error}; the first master makes what is missing: `zester master run`")
-                }
+                Some(Kind::Missing) => write!(
+                    out,
+                    "this nats-server has no records of a fleet; the first master makes them: `zester master run` ({error})"
+                ),
                 _ => error.fmt(out),
             },
         }

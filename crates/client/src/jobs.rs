@@ -67,7 +67,8 @@ impl Client {
             0 => Err(Error::NoSuchJob(prefix.to_string())),
             1 => Ok(found.remove(0)),
             count => {
-                found.truncate(CANDIDATES_NAMED);
+                // The newest, which are meant more often.
+                found.drain(..count.saturating_sub(CANDIDATES_NAMED));
                 Err(Error::Ambiguous { prefix: prefix.to_string(), some: found, count })
             }
         }

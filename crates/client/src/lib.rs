@@ -26,5 +26,5 @@ pub use dispatch::Dispatched;
 pub use error::Error;
 pub use follow::{Ended, Follow, JobUpdate};
 pub use jobs::{Killed, Retried};
-pub use peels::Peel;
+pub use peels::{Peel, Peels};
 pub use received::Returns;

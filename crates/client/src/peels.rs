@@ -29,6 +29,14 @@ pub struct Peel {
     pub facts: Map<String, Value>,
 }
 
+/// Everybody, and how well that is known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Peels {
+    pub peels: Vec<Peel>,
+    /// No master answered: `online` is what the peels wrote down themselves, every few minutes.
+    pub by_record: bool,
+}
+
 impl Peel {
     fn of_facts(id: PeelId, record: FactsRecord, stored: UnixMillis) -> Peel {
         let text = |key: &str| record.facts.get(key).and_then(Value::as_str).unwrap_or_default().to_string();
@@ -79,15 +87,22 @@ impl Reply for PeelsReply {
 impl Client {
     /// Everybody, by name.
     pub async fn peels(&self) -> Result<Vec<Peel>, Error> {
+        Ok(self.peels_now().await?.peels)
+    }
+
+    /// The same, and whether a master said who is there.
+    pub async fn peels_now(&self) -> Result<Peels, Error> {
         let mut peels = self.recorded_peels().await?;
-        if let Some(statuses) = self.statuses("*").await {
+        let statuses = self.statuses("*").await;
+        let by_record = statuses.is_none();
+        if let Some(statuses) = statuses {
             peels.values_mut().for_each(|peel| peel.online = false);
             for status in statuses {
                 let id = status.peel.clone();
                 peels.entry(id.clone()).or_insert_with(|| Peel::without_records(id)).is(status);
             }
         }
-        Ok(peels.into_values().collect())
+        Ok(Peels { peels: peels.into_values().collect(), by_record })
     }
 
     /// Which releases the peels run: as a master knows them, which costs the server nothing, or as they were last recorded.

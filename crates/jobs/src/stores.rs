@@ -11,13 +11,17 @@ pub const NEEDED: [&str; 4] = ["jobs", "job-events", "job-returns", "master-hear
 /// The store that tells whether its server takes writes at all.
 const WRITTEN_ALL_THE_TIME: &str = "master-heartbeat";
 
+const JETSTREAM_OFF: &str = "JetStream has been off on the nats-server";
+
 /// Why a store does not work.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trouble {
     /// Nobody answers for it: it has no leader, or the cluster has no quorum.
     NoLeader,
     /// It refuses writes: it is full, or its server is.
     Full,
+    /// The server keeps nothing at all.
+    JetStreamOff,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -52,7 +56,7 @@ impl StoreStatus {
             (percent, refuses_when_full, 0);
         let has_room = !refuses_when_full || percent < STORE_FULL_PERCENT;
         match condition.trouble {
-            Some((Trouble::NoLeader, _)) => condition.trouble = None,
+            Some((Trouble::NoLeader | Trouble::JetStreamOff, _)) => condition.trouble = None,
             // The next write may succeed. A store that is written all the time says so itself.
             Some((Trouble::Full, _)) if has_room && store != WRITTEN_ALL_THE_TIME => condition.trouble = None,
             _ => {}
@@ -65,6 +69,14 @@ impl StoreStatus {
         condition.unanswered = condition.unanswered.saturating_add(1);
         if certain || condition.unanswered > 1 {
             condition.trouble.get_or_insert((Trouble::NoLeader, now));
+        }
+    }
+
+    /// A look was answered: there is no JetStream.
+    pub fn jetstream_is_off(&mut self, store: &str, now: UnixMillis) {
+        let condition = self.all.entry(store.into()).or_default();
+        if !matches!(condition.trouble, Some((Trouble::JetStreamOff, _))) {
+            condition.trouble = Some((Trouble::JetStreamOff, now));
         }
     }
 
@@ -103,16 +115,36 @@ impl StoreStatus {
     /// What `readyz` says: each store that is not as it should be, and since when.
     pub fn readiness(&self, now: UnixMillis) -> Readiness {
         let (mut down, mut told) = (false, Vec::new());
+        // What all stores have in common is said once.
+        let mut shared: BTreeMap<Trouble, (Vec<&str>, UnixMillis)> = BTreeMap::new();
         for (store, condition) in &self.all {
             let needed = NEEDED.contains(&store.as_str());
-            if condition.trouble.is_some() {
-                down |= needed;
-                told.push(describe(store, condition, now));
-            } else if condition.refuses_when_full && condition.percent >= STORE_NEARLY_FULL_PERCENT {
-                down |= needed && condition.is_full();
-                told.push(describe(store, condition, now));
+            match condition.trouble {
+                Some((trouble @ (Trouble::NoLeader | Trouble::JetStreamOff), since)) => {
+                    down |= needed;
+                    let (stores, first) = shared.entry(trouble).or_insert((Vec::new(), since));
+                    stores.push(store);
+                    *first = since.min(*first);
+                }
+                Some((Trouble::Full, _)) => {
+                    down |= needed;
+                    told.push(describe(store, condition, now));
+                }
+                None if condition.refuses_when_full && condition.percent >= STORE_NEARLY_FULL_PERCENT => {
+                    down |= needed && condition.is_full();
+                    told.push(describe(store, condition, now));
+                }
+                None => {}
             }
         }
+        told.extend(shared.into_iter().map(|(trouble, (stores, since))| {
+            let since = since_when(since, now);
+            match (trouble, stores.as_slice()) {
+                (Trouble::JetStreamOff, _) => format!("{JETSTREAM_OFF} {since}"),
+                (_, [one]) => format!("{one} has had no leader {since}"),
+                (_, stores) => format!("{} have had no leader {since}", stores.join(", ")),
+            }
+        }));
         match (told.is_empty(), down) {
             (true, _) => Readiness::Ready,
             (false, false) => Readiness::Degraded(told.join("; ")),
@@ -130,6 +162,7 @@ impl Condition {
 
 fn describe(store: &str, condition: &Condition, now: UnixMillis) -> String {
     match condition.trouble {
+        Some((Trouble::JetStreamOff, since)) => format!("{JETSTREAM_OFF} {}", since_when(since, now)),
         Some((Trouble::NoLeader, since)) => {
             format!("{store} has had no leader {}", since_when(since, now))
         }
@@ -168,6 +201,10 @@ fn refusal_of(store: &str, condition: &Condition, now: UnixMillis) -> Refusal {
         }
         Some((Trouble::NoLeader, _)) => Refusal {
             hint: "are enough nats-servers of the cluster up?".into(),
+            ..Refusal::new(RefusalKind::CannotWrite, what)
+        },
+        Some((Trouble::JetStreamOff, _)) => Refusal {
+            hint: "start it with -js or a `jetstream` block".into(),
             ..Refusal::new(RefusalKind::CannotWrite, what)
         },
         _ => Refusal {
@@ -250,6 +287,29 @@ mod tests {
         assert_eq!(kind(&stores, 5), Some(RefusalKind::CannotWrite));
         stores.looked("jobs", 20, true);
         assert_eq!(kind(&stores, 5), None);
+    }
+
+    #[test]
+    #[rule("J-28", "J-29")]
+    fn j29_what_all_stores_have_in_common_is_told_once_and_by_its_name() {
+        let mut stores = StoreStatus::default();
+        for store in ["facts", "job-events", "jobs"] {
+            stores.jetstream_is_off(store, T0);
+            stores.jetstream_is_off(store, later(3));
+        }
+        let off = "JetStream has been off on the nats-server since 22:13:20 UTC (5 s)";
+        assert_eq!(stores.readiness(later(5)), Readiness::Down(off.into()));
+        let refusal = stores.refusal(later(5)).unwrap();
+        assert_eq!((refusal.kind, refusal.message.as_str()), (RefusalKind::CannotWrite, off));
+        assert!(refusal.hint.contains("-js"), "{}", refusal.hint);
+        for store in ["facts", "job-events", "jobs"] {
+            stores.looked(store, 1, true);
+        }
+        assert_eq!((stores.readiness(later(6)), kind(&stores, 6)), (Readiness::Ready, None));
+        stores.unanswered("jobs", true, later(7));
+        stores.unanswered("facts", true, later(8));
+        let Readiness::Down(why) = stores.readiness(later(17)) else { panic!() };
+        assert_eq!(why, "facts, jobs have had no leader since 22:13:27 UTC (10 s)");
     }
 
     #[test]

@@ -35,6 +35,7 @@ impl StoreHealth {
         let trouble = match error.bus_kind()? {
             Kind::Full => Trouble::Full,
             Kind::Unavailable | Kind::NoResponders => Trouble::NoLeader,
+            Kind::Off => Trouble::JetStreamOff,
             _ => return None,
         };
         Some(self.lock().refused(store, trouble, self.now()))
@@ -86,8 +87,11 @@ async fn look(core: &Core, store: &Store) {
         Ok(usage) => stores.looked(&store.name, usage.percent(), store.when_full == WhenFull::Refuse),
         // Without a connection nothing is known of a store; the bus itself is told to be down.
         Err(error) if matches!(error.kind(), Kind::Disconnected | Kind::Closed) => {}
+        Err(error) if error.kind() == Kind::Off => {
+            stores.jetstream_is_off(&store.name, core.stores.now());
+        }
         Err(error) => {
-            let certain = matches!(error.kind(), Kind::Unavailable | Kind::NoResponders | Kind::Off);
+            let certain = matches!(error.kind(), Kind::Unavailable | Kind::NoResponders);
             stores.unanswered(&store.name, certain, core.stores.now());
         }
     }

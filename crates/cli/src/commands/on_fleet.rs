@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use zester_client::batch::{BatchPlan, BatchSize, NextBatch};
 use zester_client::{Client, Direct, FunctionCall};
 use zester_converge::raw_arguments::RawArguments;
-use zester_wire::PeelId;
+use zester_wire::{Offline, PeelId};
 
 /// Run a function on the fleet
 ///
@@ -139,13 +139,15 @@ impl Call<'_> {
                 let why = format!("left before a master answered; if one has the job, `zester job watch {jid}` finds it");
                 Err(Failure { exit, ..Failure::usage(why) })
             }
-            dispatched = self.client.dispatch(request) => dispatched.map_err(client_failure),
+            dispatched = self.client.dispatch(request) => dispatched.map_err(past_masters),
         }
     }
 
     /// `--async`.
     async fn detached(&mut self) -> answer::Result {
-        let jid = self.dispatch(Vec::new()).await?.jid;
+        let dispatched = self.dispatch(Vec::new()).await?;
+        self.say_who_is_offline(dispatched.offline, dispatched.targets.len());
+        let jid = dispatched.jid;
         let text = format!("{jid}\n");
         self.app.output.notice(&format!("follow it: zester job watch {jid}"));
         Ok((Answer::Document { json: json!({ "jid": jid.as_str() }), text }, Exit::Good))
@@ -156,6 +158,7 @@ impl Call<'_> {
         let dispatched = self.dispatch(targets).await?;
         let targets = dispatched.targets;
         self.head(&format!("{before}job {}", dispatched.jid), targets.len());
+        self.say_who_is_offline(dispatched.offline, targets.len());
         let mut view = View::new(&self.app.output, &self.work.function, &targets);
         let follow = dispatched.follow;
         let (app, client) = (self.app, &self.client);
@@ -172,7 +175,7 @@ impl Call<'_> {
     ) -> Result<(Outcome, Option<Exit>), Failure> {
         let mut direct: Direct = self.client.direct_to(targets, &self.work);
         self.head(&format!("{before}direct {}", direct.jid), direct.targets.len());
-        let mut view = View::new(&self.app.output, &self.work.function, &direct.targets);
+        let mut view = View::direct(&self.app.output, &self.work.function, &direct.targets);
         let unanswered = PeelResult::without(PeelStatus::Missing, "not awaited: the view was left");
         let mut peels: BTreeMap<PeelId, PeelResult> =
             direct.targets.iter().map(|peel| (peel.clone(), unanswered.clone())).collect();
@@ -212,7 +215,7 @@ impl Call<'_> {
             true => self.client.resolve_direct(&self.target).await,
             false => self.client.resolve(&self.target).await,
         };
-        let targets = targets.map_err(client_failure)?;
+        let targets = targets.map_err(past_masters)?;
         if targets.is_empty() {
             return Err(self.no_match());
         }
@@ -252,13 +255,24 @@ impl Call<'_> {
             }
             // Whoever leaves or kills one batch does not mean the next.
             if let (Some(all), true) = (&all, exit.is_some() || killed) {
+                let mut all = all.clone();
                 if plan.batches_left() > 0 {
                     self.app.output.notice("no further batch begins");
+                    (all.not_asked, all.not_asked_why) =
+                        (plan.rest(), "the batch before was left or killed".into());
                 }
-                return Ok((all.clone(), exit));
+                return Ok((all, exit));
             }
         }
         all.map(|all| (all, None)).ok_or_else(|| Failure::usage("there was no batch"))
+    }
+
+    /// So that nobody wonders why it takes so long, or is `partial` every time (J-25).
+    fn say_who_is_offline(&self, offline: Option<Offline>, targets: usize) {
+        if let Some(offline) = offline.filter(|offline| offline.count > 0) {
+            let now = self.client.link().now();
+            self.app.output.notice(&fleet_text::offline(&offline, targets, now));
+        }
     }
 
     fn head(&self, what: &str, peels: usize) {
@@ -266,4 +280,14 @@ impl Call<'_> {
             to_stdout(&fleet_text::head(what, peels, self.work.timeout, self.app.output.paint()));
         }
     }
+}
+
+/// Where no master answers, there is another way.
+fn past_masters(error: zester_client::Error) -> Failure {
+    let hint = match &error {
+        zester_client::Error::NoMaster { .. } => "; --direct asks the peels without a master",
+        _ => "",
+    };
+    let words = format!("{error}{hint}");
+    Failure { error: zester_converge::Error::other(words), ..client_failure(error) }
 }

@@ -9,8 +9,11 @@ use crate::fleet::ask;
 use crate::fleet::watching::client_failure;
 use crate::output::{job_text, plain};
 use serde_json::{Value as Json, json};
-use zester_client::Peel as Known;
+use zester_client::{Peel as Known, Peels};
 use zester_wire::PeelId;
+
+/// What is said where the list is less than it seems.
+const BY_RECORD: &str = "no master answers: online means seen in the last 10 minutes";
 
 /// Be a peel, or look at the peels of the fleet
 #[derive(clap::Args, Debug)]
@@ -51,7 +54,10 @@ pub fn run(args: Peel, app: &mut App) -> answer::Result {
         Verb::Run(args) => crate::daemon::peel::run(args, app),
         Verb::List { connect } => app.block_on(async {
             let client = connect.client(app).await?;
-            let peels = client.peels().await.map_err(client_failure)?;
+            let Peels { peels, by_record } = client.peels_now().await.map_err(client_failure)?;
+            if by_record {
+                app.output.notice(BY_RECORD);
+            }
             let documents: Vec<Json> = peels.iter().map(document).collect();
             let text = job_text::peels(&peels, client.link().now(), app.output.paint());
             Ok((Answer::Document { json: json!({ "peels": documents }), text }, Exit::Good))
@@ -79,7 +85,7 @@ pub fn run(args: Peel, app: &mut App) -> answer::Result {
                 job_text::peels(std::slice::from_ref(&peel), client.link().now(), app.output.paint());
             text.truncate(text.find("\n\n").map_or(text.len(), |end| end + 1));
             text.push_str(&format!(
-                "   {} executions run or wait, {} returns wait for a master\n\n",
+                "   executions that run or wait: {}; returns that wait for a master: {}\n\n",
                 peel.busy, peel.outbox
             ));
             text.push_str(&plain(&Json::Object(peel.facts)));

@@ -23,7 +23,7 @@ pub struct Up {
     /// Settings of the fleet
     #[arg(long, value_name = "DIR", env = "ZESTER_SETTINGS", hide_env_values = true)]
     pub settings: Option<PathBuf>,
-    /// Start it beside another one: its name, or any other word
+    /// Start it beside another one, under this name
     #[arg(long, value_name = "NAME", value_parser = crate::arguments::name)]
     pub name: Option<String>,
     /// Keep everything here instead of in a directory that goes with the fleet

@@ -8,7 +8,7 @@ use zester_jobs::status::{self, Tally};
 use zester_wire::{Cause, Jid, JobStatus, Missing, PeelId, Return};
 
 /// Why a name in a list is missing.
-pub const NO_SUCH_PEEL: &str = "no peel is called so";
+pub const NO_SUCH_PEEL: &str = "there is no peel of this name";
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum PeelStatus {
@@ -76,7 +76,7 @@ impl PeelResult {
 pub fn missing_words(why: Missing) -> &'static str {
     match why {
         Missing::NeverAcked => "never acknowledged the job",
-        Missing::Running => "still running when the job ended",
+        Missing::Running => "took the job and did not return in time",
         Missing::Unreachable => "unreachable",
         Missing::Interrupted => "interrupted: the peel restarted",
         Missing::Unknown => "missing for a reason that this release does not know",

@@ -49,7 +49,7 @@ pub async fn watch(
                 match killed {
                     Some(_) => signals::leave(exit),
                     None if wants_kill(app, &jid, exit, signals).await => {
-                        app.output.notice("the peels are told to stop; once more to leave at once");
+                        app.output.notice("asking a master to stop the job; Ctrl-C leaves at once");
                         let user = super::ask::user();
                         let told = tokio::select! {
                             biased;
@@ -65,9 +65,7 @@ pub async fn watch(
                         continue;
                     }
                     None => {
-                        app.output.notice(&format!(
-                            "the job goes on without us; `zester job watch {jid}` shows it, `zester job kill {jid}` stops it"
-                        ));
+                        say_it_goes_on(app, &jid);
                         return Ok(Watched::Left(Outcome::so_far(jid, targets, &returns), exit));
                     }
                 }
@@ -89,7 +87,10 @@ pub async fn watch(
                     None => Watched::Ended(outcome),
                 });
             }
-            None => return Err(Failure::usage("the job ended without a word")),
+            None => {
+                let why = format!("lost sight of the job; `zester job show {jid}` tells what became of it");
+                return Err(Failure { exit: Exit::Missing, ..Failure::usage(why) });
+            }
         }
     }
 }
@@ -99,6 +100,11 @@ async fn outcome_of(client: &Client, ended: &Ended) -> Result<Outcome, Failure> 
         client_failure(Error::OutOfSight { jid: ended.job.jid.clone(), why: Box::new(why) })
     })?;
     Ok(Outcome::of_job(ended, &missing))
+}
+
+fn say_it_goes_on(app: &App, jid: &Jid) {
+    app.output.notice(&format!("the job goes on; follow it: zester job watch {jid}"));
+    app.output.notice(&format!("stop it: zester job kill {jid}"));
 }
 
 /// Asks, where somebody sits in front of it. Everything but a yes is a no; a second signal leaves at once.
@@ -114,7 +120,11 @@ async fn wants_kill(app: &App, jid: &Jid, exit: Exit, signals: &mut Listener) ->
     });
     tokio::select! {
         biased;
-        exit = signals.next() => signals::leave(exit),
+        exit = signals.next() => {
+            crate::output::to_stderr("\n");
+            say_it_goes_on(app, jid);
+            signals::leave(exit)
+        }
         line = read => matches!(line, Ok(Ok(line)) if matches!(line.trim(), "y" | "Y" | "yes")),
     }
 }

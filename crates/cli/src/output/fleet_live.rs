@@ -17,15 +17,22 @@ const WAITED_NAMED: usize = 3;
 /// What a peel that has not returned does, as far as is known.
 enum Activity {
     NoAck,
+    /// Without a master nobody acknowledges anything.
+    Asked,
     Queued(u32),
     Running,
-    States { done: u64, total: u64, last: String },
+    States {
+        done: u64,
+        total: u64,
+        last: String,
+    },
 }
 
 impl Activity {
     fn words(&self) -> String {
         match self {
             Activity::NoAck => "no ack".to_string(),
+            Activity::Asked => "asked".to_string(),
             Activity::Queued(ahead) => format!("queued behind {ahead}"),
             Activity::Running => "running".to_string(),
             Activity::States { done, total: 0, last } => format!("{done} states, {last}"),
@@ -66,6 +73,14 @@ impl View {
     pub fn streaming(output: &Output, function: &str, targets: &[PeelId]) -> View {
         let mut view = View::new(output, function, targets);
         view.stream = true;
+        view
+    }
+
+    /// Of a call without a master.
+    pub fn direct(output: &Output, function: &str, targets: &[PeelId]) -> View {
+        let mut view = View::new(output, function, targets);
+        view.waiting.values_mut().for_each(|activity| *activity = Activity::Asked);
+        view.show();
         view
     }
 

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use std::fmt::Write;
 use std::time::Duration;
 use zester_model::outcome::{Mode, RunResult};
-use zester_wire::PeelId;
+use zester_wire::{Offline, PeelId, UnixMillis};
 
 /// Where the column after the ids stands at most.
 const ID_WIDTH_MAX: usize = 40;
@@ -24,19 +24,39 @@ const NAMED_MAX: usize = 50;
 
 /// `job 2hPx2K…  24 peels  timeout 5m`
 pub fn head(what: &str, peels: usize, timeout: Duration, paint: Paint) -> String {
-    let noun = if peels == 1 { "peel" } else { "peels" };
     let timeout = zester_wire::time::as_millis(timeout);
-    format!("{}  {peels} {noun}  timeout {}\n", paint.bold(what), whole_words(timeout))
+    let peels = count_of(peels, "peel");
+    format!("{}  {peels}  timeout {}\n", paint.bold(what), whole_words(timeout))
+}
+
+/// `1 peel`, `2 peels`.
+pub fn count_of(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// `5m` rather than `5m 0s`.
-fn whole_words(millis: u64) -> String {
+pub fn whole_words(millis: u64) -> String {
     let words = duration_words(millis);
     let words = words.strip_suffix(" 0s").or(words.strip_suffix(" 0m")).unwrap_or(&words);
     match words.strip_suffix(".0s") {
         Some(whole) => format!("{whole}s"),
         None => words.to_string(),
     }
+}
+
+/// `2 of 24 peels are offline: web-07, web-09; the first was last seen 3d ago`
+pub fn offline(offline: &Offline, targets: usize, now: UnixMillis) -> String {
+    let count = usize::try_from(offline.count).unwrap_or(usize::MAX);
+    let some: Vec<&str> = offline.some.iter().map(PeelId::as_str).collect();
+    let more = if count > some.len() { ", …" } else { "" };
+    let are = if count == 1 { "is" } else { "are" };
+    let all = count_of(targets.max(count), "peel");
+    let since = match (offline.since.is_zero(), count) {
+        (true, _) => String::new(),
+        (false, 1) => format!(", last seen {}", super::job_text::ago(offline.since, now)),
+        (false, _) => format!("; the first was last seen {}", super::job_text::ago(offline.since, now)),
+    };
+    format!("{count} of {all} {are} offline: {}{more}{since}", some.join(", "))
 }
 
 /// The width of the column of ids.
@@ -96,14 +116,16 @@ fn text_of_run(run: &RunResult, result: &PeelResult, states: bool) -> PeelText {
     };
     let mut parts = PeelText::default();
     if run.failed > 0 {
-        parts.summary = format!("{} failed", run.failed);
+        parts.summary = if states { format!("{} failed", run.failed) } else { "failed".to_string() };
         if !changed.is_empty() {
             parts.summary.push_str(&format!(", {changed}"));
         }
         let mut failed = run.states.values().filter(|state| state.failed());
         if let Some(first) = failed.next() {
             let mut lines = first.error.lines();
-            parts.error = format!("{}: {}", first.name, lines.next().unwrap_or_default());
+            let error = lines.next().unwrap_or_default();
+            // Of one function there is no need to say which.
+            parts.error = if states { format!("{}: {error}", first.name) } else { error.to_string() };
             parts.below.extend(lines.take(ERROR_LINES_SHOWN).map(String::from));
         }
         let rest =
@@ -177,10 +199,8 @@ fn place_of(error: &Json) -> Option<String> {
 pub fn ending(outcome: &Outcome, took: Option<Duration>, paint: Paint) -> String {
     if outcome.left {
         let returned = outcome.peels.values().filter(|result| result.duration_ms.is_some()).count();
-        return format!(
-            "\n{returned} of {} peels had returned when the view was left\n",
-            outcome.peels.len()
-        );
+        let all = count_of(outcome.peels.len(), "peel");
+        return format!("\n{returned} of {all} had returned when the view was left\n");
     }
     let mut out = String::from("\n");
     let counted = [
@@ -328,6 +348,26 @@ mod tests {
             text,
             "\n1 succeeded  1 missing  1 unreachable   4.0s\nmissing: web-2  never acknowledged the job\nmissing: web-3  unreachable\nask them again: zester job retry 2hPx2Kd8VnR7YmWqTz4PLsCfNjA --missing\n"
         );
+    }
+
+    #[test]
+    #[rule("J-25")]
+    fn j25_offline_peels_are_counted_and_named_with_the_time() {
+        let some = ["web-07", "web-09"].map(|name| PeelId::parse(name).unwrap()).to_vec();
+        let now = UnixMillis(1_800_000_000_000);
+        let days = UnixMillis(now.0 - 3 * 86_400_000);
+        let text = |count, since| offline(&Offline { count, since, some: some.clone() }, 24, now);
+        let first = "the first was last seen 3d ago";
+        assert_eq!(text(2, days), format!("2 of 24 peels are offline: web-07, web-09; {first}"));
+        assert_eq!(text(5, UnixMillis(0)), "5 of 24 peels are offline: web-07, web-09, …");
+        let one = Offline { count: 1, since: days, some: some[..1].to_vec() };
+        assert_eq!(offline(&one, 1, now), "1 of 1 peel is offline: web-07, last seen 3d ago");
+    }
+
+    #[test]
+    fn one_function_that_fails_is_not_named_again() {
+        let text = line(run(0, "exit code 3 not in [0]", ""), "1 state failed", false);
+        assert_eq!(text, " ✗ web-01    failed                   2.1s  exit code 3 not in [0]\n");
     }
 
     #[test]

@@ -41,19 +41,21 @@ pub fn list(jobs: &[Job], now: UnixMillis, paint: Paint) -> String {
     if jobs.is_empty() {
         return "no jobs\n".to_string();
     }
+    let counts = |job: &Job| match job.status.is_terminal() {
+        true => format!("{}/{} ok", job.success_count, job.target_count()),
+        false => fleet_text::count_of(job.target_count() as usize, "peel"),
+    };
+    // The id alone takes a third of a line: every other column is as wide as it must be.
+    let columns: Vec<[String; 2]> = jobs.iter().map(|job| [counts(job), ago(job.created, now)]).collect();
+    let width = |at: usize| columns.iter().map(|row| row[at].len()).max().unwrap_or(0);
+    let (counts_width, ago_width) = (width(0), width(1));
     let mut out = String::new();
-    for job in jobs {
-        let counts = match job.status.is_terminal() {
-            true => format!("{}/{} ok", job.success_count, job.target_count()),
-            false => format!("{} peels", job.target_count()),
-        };
+    for (job, [counts, ago]) in jobs.iter().zip(&columns) {
         let _infallible = writeln!(
             out,
-            "{}  {}  {:<12}  {:<14}  '{}' {}",
+            "{}  {}  {counts:<counts_width$}  {ago:<ago_width$}  '{}' {}",
             job.jid,
             status(job, paint),
-            counts,
-            ago(job.created, now),
             job.target_expr,
             what(job)
         );
@@ -78,7 +80,7 @@ pub fn show(
         "{}  started {}{by}, timeout {}, master {}",
         status(job, paint).trim_end(),
         ago(job.created, now),
-        duration_words(zester_wire::time::as_millis(job.timeout())),
+        fleet_text::whole_words(zester_wire::time::as_millis(job.timeout())),
         job.owner.name()
     );
     if !job.reason.is_empty() {
@@ -109,7 +111,10 @@ pub fn show(
                 let _infallible = writeln!(out, " {} {:<width$}  running", paint.cyan("…"), peel.as_str());
             }
             (None, Some(why)) => {
-                let words = missing_words(*why);
+                let words = match (*why, job.status) {
+                    (Missing::Running, JobStatus::Canceled) => "told to stop; its return is not here yet",
+                    (why, _) => missing_words(why),
+                };
                 let _infallible = writeln!(out, " {} {:<width$}  {words}", paint.yellow("!"), peel.as_str());
             }
             (None, None) => {

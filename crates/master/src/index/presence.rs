@@ -133,11 +133,17 @@ impl Presence {
         self.lock().get(peel).map(|seen| seen.last_seen).unwrap_or_default()
     }
 
+    /// Whether it counts as there by its record alone, because this master has not listened for long enough to know better.
+    pub fn is_unsure(&self, peel: &PeelId) -> bool {
+        self.lock().get(peel).is_some_and(|seen| !seen.heard && seen.is_present())
+    }
+
     pub fn status(&self, peel: &PeelId) -> PeelStatus {
         match self.lock().get(peel) {
             Some(seen) => PeelStatus {
                 peel: peel.clone(),
-                online: seen.is_online(),
+                // A master that has just begun does not say of everybody that he is gone.
+                online: seen.is_present(),
                 last_seen: seen.last_seen,
                 version: seen.heartbeat.version.clone(),
                 os: seen.heartbeat.os.clone(),

@@ -84,8 +84,9 @@ async fn targets(core: &Core, request: &DispatchRequest) -> Result<Vec<PeelId>, 
     if targets.is_empty() {
         let known = core.index.len();
         let peels = if known == 1 { "peel is" } else { "peels are" };
-        let message = format!("no peel matches; {known} {peels} known");
-        return Err(Refusal::new(RefusalKind::NoTargets, message));
+        let message = format!("no peel matches `{}`", request.target_expr);
+        let hint = format!("{known} {peels} known, `zester peel list` shows them");
+        return Err(Refusal { hint, ..Refusal::new(RefusalKind::NoTargets, message) });
     }
     if targets.len() > TARGETS_MAX {
         let message = format!("{} peels match; one job has at most {TARGETS_MAX}", targets.len());

@@ -37,8 +37,16 @@ pub async fn forget_all(core: &Core, peels: &[PeelId], by: &str) -> Result<Strin
             let message = format!("{peel} is online; stop its peel first, or it comes back at once");
             return invalid(message);
         }
+        if core.index.presence().is_unsure(peel) {
+            let message = format!(
+                "{peel} was there lately, and this master has just begun and cannot say yet that it is gone; ask again in half a minute"
+            );
+            return invalid(message);
+        }
         if !is_known(core, peel).await.map_err(|error| super::admin::unavailable(&error))? {
-            return Err(Refusal::new(RefusalKind::NoTargets, format!("there is no peel {peel}")));
+            let hint = "`zester peel list` shows those there are".to_string();
+            let refusal = Refusal::new(RefusalKind::NoTargets, format!("there is no peel `{peel}`"));
+            return Err(Refusal { hint, ..refusal });
         }
     }
     for peel in peels {

@@ -145,10 +145,13 @@ async fn j8_a_master_that_has_just_begun_takes_the_record_for_a_heartbeat_to_com
     index.presence().load(PeelHeartbeat { stopped: true, ..beat("web-3", 1) }, at(9_990), at(10_000));
     let all = ["web-1", "web-2", "web-3"].map(peel);
     assert_eq!(index.absent(&all), BTreeSet::from([peel("web-2"), peel("web-3")]));
-    // Nobody was heard: nobody is said to be online.
+    // Nobody was heard, so nobody is counted; but a list does not say of a peel that was there lately that it is gone.
     assert_eq!(index.online_count(), 0);
+    assert!(index.presence().status(&peel("web-1")).online && index.presence().is_unsure(&peel("web-1")));
+    assert!(!index.presence().status(&peel("web-2")).online && !index.presence().is_unsure(&peel("web-2")));
     advance(TTL).await;
     assert_eq!(index.presence().expire().0, [peel("web-1")]);
+    assert!(!index.presence().status(&peel("web-1")).online);
     assert_eq!(index.absent(&all).len(), 3);
 }
 

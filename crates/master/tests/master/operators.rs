@@ -161,7 +161,8 @@ async fn d8_expressions_are_resolved_and_mistakes_pointed_at() {
 
     let refusal = fleet.ask(&fleet.request("mail*")).await.error.unwrap();
     assert_eq!(refusal.kind, RefusalKind::NoTargets);
-    assert_eq!(refusal.message, "no peel matches; 2 peels are known");
+    assert_eq!(refusal.message, "no peel matches `mail*`");
+    assert_eq!(refusal.hint, "2 peels are known, `zester peel list` shows them");
     let refusal = fleet.ask(&fleet.request("(web")).await.error.unwrap();
     assert_eq!(refusal.kind, RefusalKind::BadTarget);
     let twice = DispatchRequest { targets: vec![peel("a"), peel("a")], ..fleet.request("") };
