@@ -188,7 +188,7 @@ fn locate(references: &[String], states: Option<&Path>) -> Result<(PathBuf, Ask)
     }
     if !root.is_dir() {
         return Err(Error::other(format!(
-            "there is no states directory: neither ./states nor {STATES_DIR} exists; name one with --states DIR"
+            "there is no states directory: neither ./states nor {STATES_DIR} exists; name one with --states DIR (of `zester peel run` or `zester up`, on a fleet)"
         )));
     }
     Ok((root, if references.is_empty() { Ask::Highstate } else { Ask::References(asked) }))

@@ -8,8 +8,11 @@ use zester_client::{Client, FunctionCall};
 use zester_converge::call::{self, Asked};
 use zester_converge::raw_arguments::{RawArguments, RawValue};
 use zester_link::Link;
-use zester_model::diagnostic::{Diagnostic, Kind};
+use zester_model::catalog::Kind;
+use zester_model::diagnostic::{Diagnostic, Kind as DiagnosticKind};
+use zester_model::keywords;
 use zester_model::source::{Sources, Span};
+use zester_model::suggest::did_you_mean;
 use zester_model::target::Target;
 use zester_wire::job::TIMEOUT_DEFAULT;
 use zester_wire::{DispatchRequest, PeelId, VERSION};
@@ -36,6 +39,10 @@ pub async fn check_words(
 ) -> Result<(), Failure> {
     let why = match Asked::read(function, words, test) {
         Ok(Asked::Unknown) => call::unknown(function),
+        Ok(Asked::State { kind, words, .. }) => match mistyped(kind, &words) {
+            Some(why) => why,
+            None => return Ok(()),
+        },
         Ok(_) => return Ok(()),
         Err(why) => why,
     };
@@ -50,6 +57,25 @@ pub async fn check_words(
     Err(Failure::usage(why))
 }
 
+/// A parameter that the kind does not take and that is nearly one that it does. What is further off may be a word of states in
+/// general, and is for the peel to judge.
+fn mistyped(kind: &Kind, words: &RawArguments) -> Option<String> {
+    let own =
+        kind.parameters.iter().flat_map(|one| std::iter::once(one.name).chain(one.aliases.iter().copied()));
+    let general = keywords::ATTRIBUTES.iter().map(|attribute| attribute.word);
+    let general: Vec<&str> = general.chain(["names", "name"]).collect();
+    let is_known = |key: &str| {
+        kind.open
+            || kind.parameter(key).is_some()
+            || general.contains(&key)
+            || keywords::requisite(key).is_some()
+    };
+    words.named.iter().filter(|(key, _)| !is_known(key)).find_map(|(key, _)| {
+        let hint = did_you_mean(key, own.clone())?;
+        Some(format!("{} has no parameter `{key}`; {hint}", kind.name))
+    })
+}
+
 /// Reads a target, or points at the character that makes it none, before anything is sent.
 pub fn target(expression: &str) -> Result<Target, Failure> {
     Target::parse(expression).map_err(|error| {
@@ -58,7 +84,8 @@ pub fn target(expression: &str) -> Result<Target, Failure> {
         let before = expression.get(..error.offset).unwrap_or(expression);
         let column = u32::try_from(before.chars().count()).unwrap_or(u32::MAX).saturating_add(1);
         let span = Span::new(file, 1, column, 1);
-        let diagnostic = Diagnostic::new(Kind::Target, error.message).at(span).maybe_hint(error.hint);
+        let diagnostic =
+            Diagnostic::new(DiagnosticKind::Target, error.message).at(span).maybe_hint(error.hint);
         zester_converge::Error::Diagnostics { diagnostics: vec![diagnostic], sources: Box::new(sources) }
             .into()
     })
@@ -197,6 +224,23 @@ mod tests {
     fn c12_a_mistyped_function_is_told_with_the_nearest() {
         for (typo, hint) in [("test.pign", "`test.ping`"), ("state.aply", "`state.apply`")] {
             assert!(call::unknown(typo).contains(hint), "{}", call::unknown(typo));
+        }
+    }
+
+    #[test]
+    #[rule("C-12")]
+    fn c12_a_mistyped_parameter_is_told_before_anything_is_sent() {
+        let asked = |line: &[&str]| {
+            let words = RawArguments::parse(&line.iter().map(|word| word.to_string()).collect::<Vec<_>>());
+            let Ok(Asked::State { kind, words, .. }) = Asked::read("file.managed", words, false) else {
+                panic!()
+            };
+            mistyped(kind, &words)
+        };
+        let told = asked(&["/etc/x", "contnet=1"]).unwrap();
+        assert_eq!(told, "file.managed has no parameter `contnet`; did you mean `content`?");
+        for good in ["content=1", "mode=0644", "onlyif=true", "require=[]", "names=[a]", "zzz=1"] {
+            assert_eq!(asked(&["/etc/x", good]), None, "{good}");
         }
     }
 
