@@ -84,7 +84,7 @@ fn everybody(script: &Script) -> Vec<Who> {
 
 impl Simulation {
     fn build(seed: u64, mutation: Mutation, script: &Script) -> Simulation {
-        let net = Net::new(Arc::new(TokioClock::new()));
+        let net = Net::new(Arc::new(TokioClock::starting_at(Duration::from_millis(BEGIN))));
         let observed = Observed::default();
         let network = Network::new(seed, observed.clone());
         net.set_faults(network.clone());

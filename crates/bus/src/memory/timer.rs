@@ -16,26 +16,34 @@ pub trait Timer: Send + Sync {
     fn sleep_until(&self, at: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
 
-/// Tokio's time, which tests may pause.
+/// Tokio's time, which tests may pause. What the server stores has the time of a wall clock, as on a real one: whoever compares
+/// it with its own must not find that everything is decades old.
 pub struct TokioClock {
     start: tokio::time::Instant,
+    epoch: Duration,
 }
 
 impl TokioClock {
-    /// Begins to count when it is made. Belongs to the runtime it was made in.
+    /// Goes on from the time of this machine. Belongs to the runtime it was made in.
     #[allow(clippy::new_without_default)]
     pub fn new() -> TokioClock {
-        TokioClock { start: tokio::time::Instant::now() }
+        let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        TokioClock::starting_at(wall.unwrap_or_default())
+    }
+
+    /// Goes on from that time since 1970.
+    pub fn starting_at(epoch: Duration) -> TokioClock {
+        TokioClock { start: tokio::time::Instant::now(), epoch }
     }
 }
 
 impl Timer for TokioClock {
     fn now(&self) -> Duration {
-        self.start.elapsed()
+        self.epoch + self.start.elapsed()
     }
 
     fn sleep_until(&self, at: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(tokio::time::sleep_until(self.start + at))
+        Box::pin(tokio::time::sleep_until(self.start + at.saturating_sub(self.epoch)))
     }
 }
 

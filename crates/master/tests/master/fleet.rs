@@ -96,7 +96,10 @@ impl Fleet {
     }
 
     pub fn start_on(&self, name: &str, bus: Arc<dyn Bus>, timing: Timing) -> Master {
-        let link = Link::new(bus);
+        self.start_with(name, Link::new(bus), timing)
+    }
+
+    pub fn start_with(&self, name: &str, link: Link, timing: Timing) -> Master {
         let id = MasterId::new(name, link.new_token().unwrap().as_str()).unwrap();
         let setup = Setup {
             id: id.clone(),

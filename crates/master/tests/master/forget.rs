@@ -4,7 +4,9 @@ use crate::fleet::{Fleet, peel};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 use zester_jobs::Timing;
+use zester_link::{Clock, Link, OsDice};
 use zester_rule::rule;
 use zester_wire::*;
 
@@ -49,10 +51,24 @@ async fn j25_a_peel_that_is_forgotten_is_no_target_any_more() {
     }
 }
 
+/// A wall clock on which time passes as for the server.
+struct Wall {
+    start: UnixMillis,
+    begin: Instant,
+}
+
+impl Clock for Wall {
+    fn wall(&self) -> UnixMillis {
+        self.start.plus(self.begin.elapsed())
+    }
+}
+
 /// Who beats goes on beating; time passes.
 async fn an_hour_later(fleet: &Fleet, forget_peels: Duration) {
     let timing = Timing { forget_peels, ..Timing::default() };
-    let _master = fleet.start_on("m1", Arc::new(fleet.net.connect("m1")), timing);
+    let clock = Wall { start: fleet.link.now(), begin: Instant::now() };
+    let link = Link::with(Arc::new(fleet.net.connect("m1")), Arc::new(clock), Arc::new(OsDice));
+    let _master = fleet.start_with("m1", link, timing);
     let mut web = fleet.peel("web-1").await;
     gone(fleet, "db-1").await;
     fleet.known("*", 2).await;
@@ -69,7 +85,9 @@ async fn j25_who_was_not_seen_for_long_enough_is_forgotten_unless_it_is_there() 
     an_hour_later(&fleet, Duration::from_secs(1_800)).await;
     assert_eq!(stands(&fleet, "db-1").await, (false, false));
     assert!(stands(&fleet, "web-1").await.0, "it is there");
-    let fleet = Fleet::new().await;
-    an_hour_later(&fleet, Duration::ZERO).await;
-    assert_eq!(stands(&fleet, "db-1").await, (true, true), "0 is never");
+    for (forget_peels, why) in [(Duration::from_secs(7_200), "seen lately"), (Duration::ZERO, "0 is never")] {
+        let fleet = Fleet::new().await;
+        an_hour_later(&fleet, forget_peels).await;
+        assert_eq!(stands(&fleet, "db-1").await, (true, true), "{why}");
+    }
 }

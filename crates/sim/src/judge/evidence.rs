@@ -132,9 +132,9 @@ impl Evidence {
         Some(Outcome { job: job.versions.last()?.record.clone(), returns, stored })
     }
 
-    /// The server's clock starts with the simulation.
+    /// The server's clock is right.
     pub fn instant(&self, at_ms: u64) -> Instant {
-        self.environment.begin + Duration::from_millis(at_ms)
+        self.environment.begin + Duration::from_millis(at_ms.saturating_sub(BEGIN))
     }
 
     pub fn instant_of(&self, wall: UnixMillis) -> Instant {
