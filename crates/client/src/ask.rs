@@ -6,7 +6,9 @@ use crate::limits::{ANSWER_WAIT, ASK_PAUSE};
 use std::time::Duration;
 use tokio::time::Instant;
 use zester_bus::Kind;
-use zester_wire::{AdminReply, AdminRequest, Bucket, DispatchReply, Jid, Job, Key, PeelId};
+use zester_wire::{
+    AdminReply, AdminRequest, Bucket, DispatchReply, Jid, Job, Key, PeelId, PeelsReply, PeelsRequest,
+};
 use zester_wire::{Message, Refusal, RefusalKind, ResolveReply, ResolveRequest, Subject, VERSION};
 
 /// What is said where the stores work and nobody listens.
@@ -24,8 +26,9 @@ impl Reply for DispatchReply {
 }
 
 impl Reply for ResolveReply {
+    /// Too many names are no refusal for whoever can read them page by page.
     fn refusal(&self) -> Option<&Refusal> {
-        self.error.as_ref()
+        self.error.as_ref().filter(|_| !self.too_many)
     }
 }
 
@@ -140,7 +143,19 @@ impl Client {
     pub async fn resolve(&self, expression: &str) -> Result<Vec<PeelId>, Error> {
         let request = ResolveRequest { v: VERSION, target_expr: expression.to_string() };
         let reply: ResolveReply = self.ask(&Subject::TargetResolve, &request).await?;
-        Ok(reply.peels)
+        if !reply.too_many {
+            return Ok(reply.peels);
+        }
+        let (mut peels, mut after): (Vec<PeelId>, Option<PeelId>) = (Vec::new(), None);
+        loop {
+            let request = PeelsRequest { v: VERSION, target_expr: expression.to_string(), after };
+            let page: PeelsReply = self.ask(&Subject::PeelList, &request).await?;
+            after = page.peels.last().map(|last| last.peel.clone());
+            peels.extend(page.peels.into_iter().map(|status| status.peel));
+            if !page.more || after.is_none() {
+                return Ok(peels);
+            }
+        }
     }
 }
 

@@ -14,7 +14,7 @@ pub struct Dispatch {
 
 /// How far one dispatch is, as the disk has it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum DispatchState {
     /// Taken on. After a restart: interrupted.
     Accepted,
     /// Its return is stored; `delivered` once a master has it.
@@ -27,7 +27,7 @@ pub enum Standing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub dispatch: Dispatch,
-    pub standing: Standing,
+    pub state: DispatchState,
     /// Until when a copy of its request may still be believed.
     pub keep_until: UnixMillis,
     /// It bypassed the masters (J-21): nobody waits for a stored return.
@@ -86,7 +86,7 @@ impl Ledger {
             return Decision::Refuse(Refused::Seen);
         }
         // A canceled job starts nothing new, whatever the epoch.
-        if self.of_job(&request.jid).any(|entry| entry.standing == Standing::Canceled) {
+        if self.of_job(&request.jid).any(|entry| entry.state == DispatchState::Canceled) {
             return Decision::Canceled;
         }
         match newest {
@@ -94,7 +94,7 @@ impl Ledger {
                 return Decision::Refuse(Refused::LowerEpoch);
             }
             Some(entry) if entry.dispatch == wanted => {
-                let accepted = entry.standing == Standing::Accepted;
+                let accepted = entry.state == DispatchState::Accepted;
                 return if accepted { Decision::AckAgain } else { Decision::ReturnAgain };
             }
             _ => {}
@@ -117,9 +117,9 @@ impl Ledger {
         self.entries.get(dispatch)
     }
 
-    pub fn set(&mut self, dispatch: &Dispatch, standing: Standing) {
+    pub fn set(&mut self, dispatch: &Dispatch, state: DispatchState) {
         if let Some(entry) = self.entries.get_mut(dispatch) {
-            entry.standing = standing;
+            entry.state = state;
         }
     }
 
@@ -141,7 +141,8 @@ impl Ledger {
     /// Forgets what can no longer come again, and says what: never what is under way or still waits for a master.
     pub fn prune(&mut self, now: UnixMillis) -> Vec<Dispatch> {
         let over = |entry: &&Entry| {
-            let idle = matches!(entry.standing, Standing::Returned { delivered: true } | Standing::Canceled);
+            let idle =
+                matches!(entry.state, DispatchState::Returned { delivered: true } | DispatchState::Canceled);
             idle && now > entry.keep_until
         };
         let gone: Vec<Dispatch> =

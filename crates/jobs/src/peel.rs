@@ -14,7 +14,7 @@ mod message;
 pub use self::message::{Command, Event, Moment, Note};
 
 use crate::command::{Failed, Illegal};
-use crate::dedup::{Decision, Dispatch, Entry, Ledger, Refused, Standing};
+use crate::dedup::{Decision, Dispatch, DispatchState, Entry, Ledger, Refused};
 use crate::limits::{LEDGER_MAX, OUTBOX_MAX};
 use crate::queue::{Lane, Queue};
 use crate::refusals::{Refusal, Refusals};
@@ -202,12 +202,12 @@ impl Peel {
 
     fn start(&mut self, entries: Vec<Entry>, now: Moment, out: &mut Vec<Command>) {
         for entry in &entries {
-            match entry.standing {
-                Standing::Accepted => self.interrupted.push(entry.dispatch.clone()),
-                Standing::Returned { delivered: false } if !entry.direct => {
+            match entry.state {
+                DispatchState::Accepted => self.interrupted.push(entry.dispatch.clone()),
+                DispatchState::Returned { delivered: false } if !entry.direct => {
                     self.outbox.insert(entry.dispatch.clone(), self.due_at_once(now));
                 }
-                Standing::Returned { .. } | Standing::Canceled => {}
+                DispatchState::Returned { .. } | DispatchState::Canceled => {}
             }
         }
         self.ledger = Ledger::new(entries);
@@ -228,7 +228,7 @@ impl Peel {
             }
             let ret = self.say(&dispatch, Cause::Interrupted, INTERRUPTED, now);
             out.push(Command::StoreReturn { ret: Box::new(ret), pause: Duration::ZERO });
-            self.ledger.set(&dispatch, Standing::Returned { delivered: false });
+            self.ledger.set(&dispatch, DispatchState::Returned { delivered: false });
             self.returning.insert(dispatch);
         }
     }
@@ -284,7 +284,7 @@ impl Peel {
         }
         let keep_until = signed.max(now.wall).plus(request.budget).plus(self.timing.dedup_margin);
         let direct = request.direct;
-        let entry = Entry { dispatch: dispatch.clone(), standing: Standing::Accepted, keep_until, direct };
+        let entry = Entry { dispatch: dispatch.clone(), state: DispatchState::Accepted, keep_until, direct };
         let placed = self.queue.place(dispatch.clone(), Lane::of(&request.function));
         let abort_at = now.run.saturating_add(request.budget).saturating_add(self.timing.abort_grace);
         let ahead = placed.map_or(0, |ahead| u32::try_from(ahead).unwrap_or(u32::MAX));
@@ -352,7 +352,7 @@ impl Peel {
             // The request may be on its way, and this peel may restart before it comes.
             let keep_until = now.wall.plus(self.timing.outbox_keep);
             let dispatch = Dispatch { jid: jid.clone(), epoch: dispatch_epoch };
-            let entry = Entry { dispatch, standing: Standing::Canceled, keep_until, direct: false };
+            let entry = Entry { dispatch, state: DispatchState::Canceled, keep_until, direct: false };
             self.ledger.insert(entry.clone());
             out.push(Command::StoreEntry(entry));
         }
@@ -398,20 +398,20 @@ impl Peel {
             out.push(Command::Reply { ret: Box::new(ret) });
             return self.close_direct(&dispatch, out);
         }
-        self.ledger.set(&dispatch, Standing::Returned { delivered: false });
+        self.ledger.set(&dispatch, DispatchState::Returned { delivered: false });
         self.returning.insert(dispatch);
         out.push(Command::StoreReturn { ret: Box::new(ret), pause: Duration::ZERO });
     }
 
     fn close_direct(&mut self, dispatch: &Dispatch, out: &mut Vec<Command>) {
-        self.ledger.set(dispatch, Standing::Returned { delivered: true });
+        self.ledger.set(dispatch, DispatchState::Returned { delivered: true });
         out.extend(self.ledger.get(dispatch).cloned().map(Command::StoreEntry));
     }
 
     fn return_stored(&mut self, dispatch: Dispatch, now: Moment, out: &mut Vec<Command>) {
         self.returning.remove(&dispatch);
-        let delivered = Standing::Returned { delivered: true };
-        if self.ledger.get(&dispatch).is_some_and(|entry| entry.standing == delivered) {
+        let delivered = DispatchState::Returned { delivered: true };
+        if self.ledger.get(&dispatch).is_some_and(|entry| entry.state == delivered) {
             return;
         }
         self.outbox.insert(dispatch, self.due_at_once(now));
@@ -424,8 +424,9 @@ impl Peel {
 
     fn delivered(&mut self, dispatch: &Dispatch, out: &mut Vec<Command>) {
         self.outbox.remove(dispatch);
-        if let Some(entry) = self.ledger.get(dispatch).filter(|entry| entry.standing != Standing::Canceled) {
-            let entry = Entry { standing: Standing::Returned { delivered: true }, ..entry.clone() };
+        if let Some(entry) = self.ledger.get(dispatch).filter(|entry| entry.state != DispatchState::Canceled)
+        {
+            let entry = Entry { state: DispatchState::Returned { delivered: true }, ..entry.clone() };
             self.ledger.insert(entry.clone());
             out.push(Command::StoreEntry(entry));
         }

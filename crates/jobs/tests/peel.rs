@@ -6,7 +6,7 @@ mod fleet;
 
 use fleet::{T0, job, peel, ret};
 use std::time::Duration;
-use zester_jobs::dedup::{Decision, Dispatch, Entry, Ledger, Refused, Standing};
+use zester_jobs::dedup::{Decision, Dispatch, DispatchState, Entry, Ledger, Refused};
 use zester_jobs::peel::{BUSY, BUSY_OUTBOX, Command, DEADLINE, Event, INTERRUPTED, Moment, Note};
 use zester_jobs::{Failed, Peel, Timing, messages};
 use zester_rule::rule;
@@ -138,7 +138,7 @@ fn j7_a_refusal_is_remembered_whatever_its_reason() {
     // No room for a return, and then there is.
     let waiting = |number: u64| Entry {
         dispatch: Dispatch { jid: jid(200), epoch: number },
-        standing: Standing::Returned { delivered: false },
+        state: DispatchState::Returned { delivered: false },
         keep_until: UnixMillis(T0 + 100_000),
         direct: false,
     };
@@ -258,7 +258,7 @@ fn j11_a_cancel_that_overtakes_its_request_keeps_it_from_starting() {
     let mut peel = working();
     let out = peel.step(Event::Cancel { jid: jid(1), dispatch_epoch: 1 }, now(0)).unwrap();
     let [Command::StoreEntry(entry)] = out.as_slice() else { panic!("{out:?}") };
-    assert_eq!(entry.standing, Standing::Canceled);
+    assert_eq!(entry.state, DispatchState::Canceled);
     let out = peel.step(exec(1), now(1)).unwrap();
     assert!(returns(&out[0]).canceled);
     // Also after a restart.
@@ -361,13 +361,14 @@ fn j22_a_disk_that_fails_keeps_no_return_from_the_master() {
 #[test]
 #[rule("J-22")]
 fn j22_after_a_restart_the_accepted_are_interrupted_once_their_processes_are_gone() {
-    let entry = |number, standing| Entry {
+    let entry = |number, state| Entry {
         dispatch: dispatch(number),
-        standing,
+        state,
         keep_until: UnixMillis(T0 + 100_000),
         direct: false,
     };
-    let entries = vec![entry(1, Standing::Accepted), entry(2, Standing::Returned { delivered: false })];
+    let entries =
+        vec![entry(1, DispatchState::Accepted), entry(2, DispatchState::Returned { delivered: false })];
     let mut peel = Peel::new(fleet::peel(1), Timing::default());
     let out = peel.step(Event::Start { entries }, now(0)).unwrap();
     assert_eq!(out, [Command::KillLeftovers { dispatches: vec![dispatch(1)] }]);
@@ -404,29 +405,29 @@ fn j20_what_is_not_listed_is_refused_and_changes_nothing() {
 #[rule("J-7")]
 fn j7_the_ledger_decides_by_this_table() {
     let timing = Timing::default();
-    let entry = |epoch, standing| Entry {
+    let entry = |epoch, state| Entry {
         dispatch: Dispatch { jid: jid(1), epoch },
-        standing,
+        state,
         keep_until: UnixMillis(T0),
         direct: false,
     };
-    let returned = Standing::Returned { delivered: true };
+    let returned = DispatchState::Returned { delivered: true };
     for (known, asked, late, decision) in [
         (vec![], 1, false, Decision::Accept),
         (vec![], 1, true, Decision::Refuse(Refused::Expired)),
-        (vec![entry(1, Standing::Accepted)], 1, false, Decision::AckAgain),
-        (vec![entry(1, Standing::Accepted)], 1, true, Decision::AckAgain),
+        (vec![entry(1, DispatchState::Accepted)], 1, false, Decision::AckAgain),
+        (vec![entry(1, DispatchState::Accepted)], 1, true, Decision::AckAgain),
         (vec![entry(1, returned)], 1, true, Decision::ReturnAgain),
         (vec![entry(2, returned)], 1, false, Decision::Refuse(Refused::LowerEpoch)),
         (vec![entry(1, returned)], 2, false, Decision::Accept),
-        (vec![entry(1, returned), entry(2, Standing::Accepted)], 2, false, Decision::AckAgain),
+        (vec![entry(1, returned), entry(2, DispatchState::Accepted)], 2, false, Decision::AckAgain),
         (
-            vec![entry(1, returned), entry(2, Standing::Accepted)],
+            vec![entry(1, returned), entry(2, DispatchState::Accepted)],
             1,
             false,
             Decision::Refuse(Refused::LowerEpoch),
         ),
-        (vec![entry(1, Standing::Canceled)], 2, false, Decision::Canceled),
+        (vec![entry(1, DispatchState::Canceled)], 2, false, Decision::Canceled),
     ] {
         let request = ExecRequest { dispatch_epoch: asked, ..request(1, "state.apply") };
         let wall = UnixMillis(if late { T0 + 60_001 } else { T0 });
@@ -441,7 +442,7 @@ fn j22_a_clock_that_is_set_right_after_the_start_drops_no_return() {
     let at = |wall: u64, run_s: u64| Moment { wall: UnixMillis(wall), run: Duration::from_secs(run_s) };
     let entries = vec![Entry {
         dispatch: dispatch(1),
-        standing: Standing::Returned { delivered: false },
+        state: DispatchState::Returned { delivered: false },
         keep_until: UnixMillis(T0 + 60_000),
         direct: false,
     }];
@@ -461,7 +462,7 @@ fn j22_a_clock_that_is_set_right_after_the_start_drops_no_return() {
 fn j11_cancels_of_jobs_that_never_came_do_not_fill_more_than_the_ledger() {
     let entry = |number: u64| Entry {
         dispatch: Dispatch { jid: jid(1), epoch: number },
-        standing: Standing::Returned { delivered: true },
+        state: DispatchState::Returned { delivered: true },
         keep_until: UnixMillis(T0 + 60_000),
         direct: false,
     };

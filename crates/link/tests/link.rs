@@ -88,7 +88,10 @@ async fn a_question_gets_its_answer() {
         let raw = server.delivered(asked.next().await.unwrap()).unwrap();
         let question: ResolveRequest = server.open(&raw.subject, &raw.payload).unwrap().message;
         let peels = vec![peel(&question.target_expr)];
-        server.answer(raw.reply.as_deref(), &ResolveReply { v: 1, peels, error: None }).await.unwrap();
+        server
+            .answer(raw.reply.as_deref(), &ResolveReply { v: 1, peels, too_many: false, error: None })
+            .await
+            .unwrap();
     });
     let question = ResolveRequest { v: 1, target_expr: "web-1".into() };
     let answer: ResolveReply = link.request(&subject, &question, Duration::from_secs(1)).await.unwrap();

@@ -102,12 +102,13 @@ async fn resolve(core: Arc<Core>, message: Message) {
         Ok(()) => core.index.resolve_aside(&opened.message.target_expr).await,
         Err(refusal) => Err(refusal),
     };
-    let resolved = resolved.and_then(|peels| fitting(peels, core.link.bus().info().max_payload));
-    let (peels, error) = match resolved {
+    let (fits, is_resolved) = (|peels| fitting(peels, core.link.bus().info().max_payload), resolved.is_ok());
+    let (peels, error) = match resolved.and_then(fits) {
         Ok(peels) => (peels, None),
         Err(refusal) => (Vec::new(), Some(refusal)),
     };
-    let reply = ResolveReply { v: VERSION, peels, error };
+    let too_many = is_resolved && error.is_some();
+    let reply = ResolveReply { v: VERSION, peels, too_many, error };
     core.answer(message.reply.as_deref(), &reply).await;
 }
 

@@ -1,7 +1,7 @@
 //! The agent on a machine: takes jobs, runs each dispatch once, hands the returns over, bus or no bus.
 //!
-//! [`run`] is one actor around the machine of `zester_jobs::Peel`. It owns that machine and carries its commands out; what it
-//! needs of the world comes in as three doors: a [`Link`](zester_link::Link) to the bus, a [`Store`] that survives a crash, and
+//! [`run`] is one actor around the state machine of `zester_jobs::Peel`. It owns that and carries its commands out; what it
+//! needs of the world comes in as three traits: a [`Link`](zester_link::Link) to the bus, a [`Store`] that survives a crash, and
 //! [`Work`], which executes. A simulator brings its own.
 
 mod run;

@@ -1,12 +1,12 @@
 //! Starting the actor, and the values that it is given.
 
 mod actor;
-mod away;
 mod carry;
 mod facts;
 mod gauges;
 mod intake;
 mod limits;
+mod outage;
 mod presence;
 mod seen;
 mod tasks;

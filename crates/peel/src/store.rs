@@ -10,11 +10,11 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
-use zester_jobs::dedup::{Dispatch, Entry, Standing};
+use zester_jobs::dedup::{Dispatch, DispatchState, Entry};
 use zester_wire::Return;
 
 /// The future of one call.
-pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Why it could not be written or read, in a sentence.
 #[derive(Debug)]
@@ -31,15 +31,15 @@ impl std::error::Error for StoreError {}
 /// What was written when a call returns is there after a crash.
 pub trait Store: Send + Sync {
     /// Everything that is remembered.
-    fn load(&self) -> Later<'_, Result<Vec<Entry>, StoreError>>;
-    fn put_entry(&self, entry: Entry) -> Later<'_, Result<(), StoreError>>;
+    fn load(&self) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>>;
+    fn put_entry(&self, entry: Entry) -> BoxFuture<'_, Result<(), StoreError>>;
     /// The return and, in one step, that its dispatch has returned.
-    fn put_return(&self, ret: Return) -> Later<'_, Result<(), StoreError>>;
-    fn get_return(&self, dispatch: Dispatch) -> Later<'_, Result<Option<Return>, StoreError>>;
+    fn put_return(&self, ret: Return) -> BoxFuture<'_, Result<(), StoreError>>;
+    fn get_return(&self, dispatch: Dispatch) -> BoxFuture<'_, Result<Option<Return>, StoreError>>;
     /// These and their returns may go.
-    fn forget(&self, dispatches: Vec<Dispatch>) -> Later<'_, Result<(), StoreError>>;
+    fn forget(&self, dispatches: Vec<Dispatch>) -> BoxFuture<'_, Result<(), StoreError>>;
     /// Whether it takes what is written, without keeping anything.
-    fn check(&self) -> Later<'_, Result<(), StoreError>>;
+    fn check(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 }
 
 /// How long a return is remembered whose dispatch never stood in the ledger (it was refused before that): as long as
@@ -48,13 +48,13 @@ const UNLISTED_KEEP: Duration = Duration::from_secs(7 * 86_400);
 
 /// The line of the ledger that goes with a return. What a master has already stays delivered.
 fn returned(dispatch: &Dispatch, before: Option<&Entry>, ret: &Return) -> Entry {
-    let delivered = Standing::Returned { delivered: true };
+    let delivered = DispatchState::Returned { delivered: true };
     match before {
-        Some(entry) if entry.standing == delivered => entry.clone(),
-        Some(entry) => Entry { standing: Standing::Returned { delivered: false }, ..entry.clone() },
+        Some(entry) if entry.state == delivered => entry.clone(),
+        Some(entry) => Entry { state: DispatchState::Returned { delivered: false }, ..entry.clone() },
         None => Entry {
             dispatch: dispatch.clone(),
-            standing: Standing::Returned { delivered: false },
+            state: DispatchState::Returned { delivered: false },
             keep_until: ret.ts.plus(UNLISTED_KEEP),
             direct: false,
         },

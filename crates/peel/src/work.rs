@@ -1,11 +1,11 @@
-//! What a peel can do: the door to executing.
+//! What a peel can do: the trait that executes.
 
 mod life;
 mod local;
 
 pub use local::{Local, Options};
 
-use crate::store::Later;
+use crate::store::BoxFuture;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -28,9 +28,9 @@ pub type Tell = Arc<dyn Fn(u64, Value) + Send + Sync>;
 
 pub trait Work: Send + Sync {
     /// Executes. When `cancel` fires it stops what it started (S-32) and still answers with what it has.
-    fn execute(&self, request: ExecRequest, tell: Tell, cancel: CancellationToken) -> Later<'_, Outcome>;
+    fn execute(&self, request: ExecRequest, tell: Tell, cancel: CancellationToken) -> BoxFuture<'_, Outcome>;
     /// Kills what an earlier life of this peel left running (J-22).
-    fn kill_leftovers(&self) -> Later<'_, ()>;
+    fn kill_leftovers(&self) -> BoxFuture<'_, ()>;
     /// What the machine says of itself now (D-7).
-    fn facts(&self) -> Later<'_, Map<String, Value>>;
+    fn facts(&self) -> BoxFuture<'_, Map<String, Value>>;
 }

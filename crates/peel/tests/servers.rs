@@ -11,7 +11,7 @@ use zester_bus::{Bus, Listen, storage};
 use zester_health::Health;
 use zester_jobs::Timing;
 use zester_link::Link;
-use zester_peel::store::{Later, MemoryStore};
+use zester_peel::store::{BoxFuture, MemoryStore};
 use zester_peel::work::Tell;
 use zester_peel::{Outcome, Setup, Work, run};
 use zester_testkit::Server;
@@ -22,16 +22,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct Pong;
 
 impl Work for Pong {
-    fn execute(&self, _: ExecRequest, _: Tell, _: CancellationToken) -> Later<'_, Outcome> {
+    fn execute(&self, _: ExecRequest, _: Tell, _: CancellationToken) -> BoxFuture<'_, Outcome> {
         let outcome = Outcome { success: true, error: String::new(), answer: json!(true), canceled: false };
         Box::pin(std::future::ready(outcome))
     }
 
-    fn kill_leftovers(&self) -> Later<'_, ()> {
+    fn kill_leftovers(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 
-    fn facts(&self) -> Later<'_, Map<String, Value>> {
+    fn facts(&self) -> BoxFuture<'_, Map<String, Value>> {
         Box::pin(std::future::ready(Map::from_iter([("os".to_string(), json!("Debian"))])))
     }
 }

@@ -4,7 +4,7 @@
 
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt;
-use zester_jobs::dedup::{Dispatch, Entry, Standing};
+use zester_jobs::dedup::{Dispatch, DispatchState, Entry};
 use zester_peel::Store;
 use zester_peel::store::{FileStore, MemoryStore};
 use zester_rule::rule;
@@ -14,8 +14,8 @@ fn dispatch(number: u8) -> Dispatch {
     Dispatch { jid: Jid::new(UnixMillis(1_700_000_000_000), [number; 16]), epoch: 1 }
 }
 
-fn entry(number: u8, standing: Standing) -> Entry {
-    Entry { dispatch: dispatch(number), standing, keep_until: UnixMillis(99), direct: false }
+fn entry(number: u8, state: DispatchState) -> Entry {
+    Entry { dispatch: dispatch(number), state, keep_until: UnixMillis(99), direct: false }
 }
 
 fn ret(number: u8) -> Return {
@@ -28,12 +28,12 @@ fn ret(number: u8) -> Return {
     }
 }
 
-const DELIVERED: Standing = Standing::Returned { delivered: true };
-const WAITING: Standing = Standing::Returned { delivered: false };
+const DELIVERED: DispatchState = DispatchState::Returned { delivered: true };
+const WAITING: DispatchState = DispatchState::Returned { delivered: false };
 
 async fn fill(store: &dyn Store) {
     for number in 1..=5 {
-        store.put_entry(entry(number, Standing::Accepted)).await.unwrap();
+        store.put_entry(entry(number, DispatchState::Accepted)).await.unwrap();
     }
     store.put_return(ret(2)).await.unwrap();
     store.put_return(ret(3)).await.unwrap();
@@ -41,7 +41,7 @@ async fn fill(store: &dyn Store) {
     store.put_return(ret(4)).await.unwrap();
     store.put_entry(entry(4, DELIVERED)).await.unwrap();
     store.forget(vec![dispatch(4)]).await.unwrap();
-    store.put_entry(entry(5, Standing::Canceled)).await.unwrap();
+    store.put_entry(entry(5, DispatchState::Canceled)).await.unwrap();
     // Refused before it stood in the ledger.
     store.put_return(ret(6)).await.unwrap();
 }
@@ -49,12 +49,12 @@ async fn fill(store: &dyn Store) {
 async fn check(store: &dyn Store) {
     let mut loaded = store.load().await.unwrap();
     loaded.sort_by(|left, right| left.dispatch.cmp(&right.dispatch));
-    let standings: Vec<_> = loaded.iter().map(|entry| (entry.dispatch.clone(), entry.standing)).collect();
+    let standings: Vec<_> = loaded.iter().map(|entry| (entry.dispatch.clone(), entry.state)).collect();
     let wanted = [
-        (dispatch(1), Standing::Accepted),
+        (dispatch(1), DispatchState::Accepted),
         (dispatch(2), WAITING),
         (dispatch(3), DELIVERED),
-        (dispatch(5), Standing::Canceled),
+        (dispatch(5), DispatchState::Canceled),
         (dispatch(6), WAITING),
     ];
     assert_eq!(standings, wanted);
@@ -88,7 +88,7 @@ async fn one_peel_a_directory_and_nobody_else_may_look() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("data");
     let store = FileStore::open(&path).unwrap();
-    store.put_entry(entry(1, Standing::Accepted)).await.unwrap();
+    store.put_entry(entry(1, DispatchState::Accepted)).await.unwrap();
     store.put_return(ret(1)).await.unwrap();
     let error = FileStore::open(&path).err().unwrap();
     assert!(error.0.contains("another peel uses"), "{error}");
@@ -109,7 +109,7 @@ async fn entries_that_come_together_are_all_there() {
     let mut writes = tokio::task::JoinSet::new();
     for number in 0..100 {
         let store = store.clone();
-        writes.spawn(async move { store.put_entry(entry(number, Standing::Accepted)).await });
+        writes.spawn(async move { store.put_entry(entry(number, DispatchState::Accepted)).await });
     }
     while let Some(written) = writes.join_next().await {
         written.unwrap().unwrap();

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 use std::process::Command;
-use zester_jobs::dedup::{Dispatch, Entry, Standing};
+use zester_jobs::dedup::{Dispatch, DispatchState, Entry};
 use zester_peel::Store;
 use zester_peel::store::FileStore;
 use zester_rule::rule;
@@ -18,7 +18,7 @@ const MORE: u64 = 20;
 
 fn entry(number: u64) -> Entry {
     let dispatch = Dispatch { jid: Jid::new(UnixMillis(1_700_000_000_000), [7; 16]), epoch: number };
-    Entry { dispatch, standing: Standing::Accepted, keep_until: UnixMillis(9), direct: false }
+    Entry { dispatch, state: DispatchState::Accepted, keep_until: UnixMillis(9), direct: false }
 }
 
 /// Takes on one after the other until nothing more fits, and tries on.

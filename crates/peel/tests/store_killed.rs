@@ -4,7 +4,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
-use zester_jobs::dedup::{Dispatch, Entry, Standing};
+use zester_jobs::dedup::{Dispatch, DispatchState, Entry};
 use zester_peel::Store;
 use zester_peel::store::FileStore;
 use zester_rule::rule;
@@ -25,9 +25,9 @@ async fn a_writer_that_is_killed(dir: &str) {
     let peel = PeelId::parse("web-1").unwrap();
     for number in 1.. {
         let Dispatch { jid, epoch } = dispatch(number);
-        let (standing, keep_until) = (Standing::Accepted, UnixMillis(9));
+        let (state, keep_until) = (DispatchState::Accepted, UnixMillis(9));
         store
-            .put_entry(Entry { dispatch: dispatch(number), standing, keep_until, direct: false })
+            .put_entry(Entry { dispatch: dispatch(number), state, keep_until, direct: false })
             .await
             .unwrap();
         println!("\n{ACCEPTED}{number}");
@@ -65,7 +65,7 @@ async fn j22_what_was_acknowledged_survives_a_kill_at_any_moment() {
             let dispatch = dispatch(number.parse().unwrap());
             let entry = loaded.iter().find(|entry| entry.dispatch == dispatch).unwrap();
             if format!("{word} ") == RETURNED {
-                assert_eq!(entry.standing, Standing::Returned { delivered: false }, "{line}");
+                assert_eq!(entry.state, DispatchState::Returned { delivered: false }, "{line}");
                 assert!(store.get_return(dispatch).await.unwrap().is_some(), "{line}");
             }
         }

@@ -7,9 +7,9 @@ use crate::observed::Observed;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use zester_jobs::dedup::{Dispatch, Entry, Standing};
+use zester_jobs::dedup::{Dispatch, DispatchState, Entry};
 use zester_peel::Store;
-use zester_peel::store::{Later, StoreError};
+use zester_peel::store::{BoxFuture, StoreError};
 use zester_wire::{Jid, Return};
 
 /// Longer than any simulation.
@@ -59,17 +59,17 @@ impl Disk {
     /// Returns that no stream has, as far as the peel knows.
     pub fn undelivered(&self) -> Vec<Dispatch> {
         let waits =
-            |entry: &&Entry| entry.standing == Standing::Returned { delivered: false } && !entry.direct;
+            |entry: &&Entry| entry.state == DispatchState::Returned { delivered: false } && !entry.direct;
         self.lock().entries.values().filter(waits).map(|entry| entry.dispatch.clone()).collect()
     }
 
     /// Why this dispatch must not start now, if there is a reason.
     pub fn forbids(&self, dispatch: &Dispatch) -> Option<&'static str> {
         let inner = self.lock();
-        match inner.entries.get(dispatch).map(|entry| entry.standing) {
-            Some(Standing::Returned { .. }) => Some("it had returned"),
-            Some(Standing::Canceled) => Some("it was canceled"),
-            Some(Standing::Accepted) => None,
+        match inner.entries.get(dispatch).map(|entry| entry.state) {
+            Some(DispatchState::Returned { .. }) => Some("it had returned"),
+            Some(DispatchState::Canceled) => Some("it was canceled"),
+            Some(DispatchState::Accepted) => None,
             None if self.mutation == Mutation::DropDedupWrite => None,
             None => Some("it was not on disk"),
         }
@@ -105,14 +105,14 @@ impl Disk {
         if self.mutation != Mutation::DropDedupWrite {
             let fresh = || Entry {
                 dispatch: dispatch.clone(),
-                standing: Standing::Returned { delivered: false },
+                state: DispatchState::Returned { delivered: false },
                 keep_until: ret.ts.plus(KEPT),
                 direct: false,
             };
             // What was turned away at once has a return and no line of its own.
             let entry = inner.entries.entry(dispatch.clone()).or_insert_with(fresh);
-            if entry.standing != (Standing::Returned { delivered: true }) {
-                entry.standing = Standing::Returned { delivered: false };
+            if entry.state != (DispatchState::Returned { delivered: true }) {
+                entry.state = DispatchState::Returned { delivered: false };
             }
         }
         inner.returns.insert(dispatch, ret);
@@ -130,7 +130,7 @@ impl DiskTap {
     fn call<'a, T: Send + 'a>(
         &'a self,
         act: impl FnOnce(&Disk) -> T + Send + 'a,
-    ) -> Later<'a, Result<T, StoreError>> {
+    ) -> BoxFuture<'a, Result<T, StoreError>> {
         Box::pin(self.caller.call(async move {
             let (before, after, fails) = self.disk.next_call();
             if !before.is_zero() {
@@ -151,31 +151,31 @@ impl DiskTap {
 }
 
 impl Store for DiskTap {
-    fn load(&self) -> Later<'_, Result<Vec<Entry>, StoreError>> {
+    fn load(&self) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
         self.call(|disk| match disk.mutation {
             Mutation::ForgetAtStart => Vec::new(),
             _ => disk.lock().entries.values().cloned().collect(),
         })
     }
 
-    fn put_entry(&self, entry: Entry) -> Later<'_, Result<(), StoreError>> {
+    fn put_entry(&self, entry: Entry) -> BoxFuture<'_, Result<(), StoreError>> {
         self.call(|disk| disk.put_entry(entry))
     }
 
-    fn put_return(&self, ret: Return) -> Later<'_, Result<(), StoreError>> {
+    fn put_return(&self, ret: Return) -> BoxFuture<'_, Result<(), StoreError>> {
         self.call(|disk| disk.put_return(ret))
     }
 
-    fn get_return(&self, dispatch: Dispatch) -> Later<'_, Result<Option<Return>, StoreError>> {
+    fn get_return(&self, dispatch: Dispatch) -> BoxFuture<'_, Result<Option<Return>, StoreError>> {
         self.call(move |disk| disk.lock().returns.get(&dispatch).cloned())
     }
 
     /// Tells `readyz` and nobody else, so it is no point to crash at.
-    fn check(&self) -> Later<'_, Result<(), StoreError>> {
+    fn check(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn forget(&self, dispatches: Vec<Dispatch>) -> Later<'_, Result<(), StoreError>> {
+    fn forget(&self, dispatches: Vec<Dispatch>) -> BoxFuture<'_, Result<(), StoreError>> {
         self.call(move |disk| {
             let mut inner = disk.lock();
             for dispatch in &dispatches {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use zester_jobs::dedup::Dispatch;
-use zester_peel::store::Later;
+use zester_peel::store::BoxFuture;
 use zester_peel::work::{Outcome, Tell, Work};
 use zester_wire::{ExecRequest, PeelId};
 
@@ -60,7 +60,7 @@ impl SimulatedWork {
 }
 
 impl Work for SimulatedWork {
-    fn execute(&self, request: ExecRequest, tell: Tell, cancel: CancellationToken) -> Later<'_, Outcome> {
+    fn execute(&self, request: ExecRequest, tell: Tell, cancel: CancellationToken) -> BoxFuture<'_, Outcome> {
         let dispatch = Dispatch { jid: request.jid.clone(), epoch: request.dispatch_epoch };
         let dice = Dice::new(self.seed, &format!("{}{}", request.jid, self.peel));
         Box::pin(async move {
@@ -89,11 +89,11 @@ impl Work for SimulatedWork {
         })
     }
 
-    fn kill_leftovers(&self) -> Later<'_, ()> {
+    fn kill_leftovers(&self) -> BoxFuture<'_, ()> {
         Box::pin(tokio::time::sleep(Duration::from_millis(50)))
     }
 
-    fn facts(&self) -> Later<'_, Map<String, Value>> {
+    fn facts(&self) -> BoxFuture<'_, Map<String, Value>> {
         let mut facts = Map::new();
         facts.insert("id".into(), json!(self.peel.as_str()));
         facts.insert("os".into(), json!("Debian"));

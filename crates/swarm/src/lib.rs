@@ -1,6 +1,6 @@
 //! Thousands of peels in one process, each with a connection of its own: what `zester bench peels` measures a fleet with.
 //!
-//! They are the peels of the product, with two doors of their own: what they remember is in memory, and all they can do is
+//! They are the peels of the product, except for two parts: what they remember is in memory, and all they can do is
 //! answer `test.ping`. Everything between them and the server is real.
 
 mod ping;
@@ -57,12 +57,12 @@ pub async fn run(
     connected: impl FnOnce(),
     stop: CancellationToken,
 ) -> Result<(), Error> {
-    let doors = Arc::new(Semaphore::new(CONNECTING_MAX));
+    let permits = Arc::new(Semaphore::new(CONNECTING_MAX));
     let mut connecting = JoinSet::new();
     for number in numbers {
-        let (urls, doors) = (urls.clone(), doors.clone());
+        let (urls, permits) = (urls.clone(), permits.clone());
         connecting.spawn(async move {
-            let _door = doors.acquire().await;
+            let _permit = permits.acquire().await;
             open(urls, number).await
         });
     }

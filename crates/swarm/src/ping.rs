@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
-use zester_peel::store::Later;
+use zester_peel::store::BoxFuture;
 use zester_peel::work::{Outcome, Tell, Work};
 use zester_wire::{ExecRequest, PeelId};
 
@@ -11,18 +11,18 @@ pub struct Ping {
 }
 
 impl Work for Ping {
-    fn execute(&self, request: ExecRequest, _: Tell, _: CancellationToken) -> Later<'_, Outcome> {
+    fn execute(&self, request: ExecRequest, _: Tell, _: CancellationToken) -> BoxFuture<'_, Outcome> {
         let known = request.function == "test.ping";
         let error = if known { String::new() } else { "a peel of a swarm only answers test.ping".into() };
         let answer = if known { json!(true) } else { Value::Null };
         Box::pin(std::future::ready(Outcome { success: known, error, answer, canceled: false }))
     }
 
-    fn kill_leftovers(&self) -> Later<'_, ()> {
+    fn kill_leftovers(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 
-    fn facts(&self) -> Later<'_, Map<String, Value>> {
+    fn facts(&self) -> BoxFuture<'_, Map<String, Value>> {
         let mut facts = Map::new();
         facts.insert("id".into(), json!(self.id.as_str()));
         facts.insert("os".into(), json!("swarm"));

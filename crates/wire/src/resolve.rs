@@ -1,6 +1,7 @@
 //! `zester.target.resolve`: which peels an expression names.
 
 use crate::codec::Message;
+use crate::job::is_false;
 use crate::name::PeelId;
 use crate::refusal::Refusal;
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,10 @@ pub struct ResolveReply {
     pub v: u32,
     #[serde(default)]
     pub peels: Vec<PeelId>,
+    /// They are too many for one answer, which names none then and has an error for whoever does not know this key:
+    /// `zester.peel.list` has them page by page.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub too_many: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Refusal>,
 }

@@ -162,7 +162,39 @@ async fn an_expression_is_resolved_by_a_master() {
     world
         .serve("zester.target.resolve", |_, asked: ResolveRequest| async move {
             assert_eq!(asked.target_expr, "web*");
-            Some(ResolveReply { v: 1, peels: vec![peel("web-1"), peel("web-2")], error: None })
+            Some(ResolveReply {
+                v: 1,
+                peels: vec![peel("web-1"), peel("web-2")],
+                too_many: false,
+                error: None,
+            })
+        })
+        .await;
+    assert_eq!(world.client.resolve("web*").await.unwrap(), [peel("web-1"), peel("web-2")]);
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-27")]
+async fn j27_more_names_than_one_answer_holds_are_read_page_by_page() {
+    let mut world = world().await;
+    world
+        .serve("zester.target.resolve", |_, _: ResolveRequest| async move {
+            Some(ResolveReply { v: 1, peels: Vec::new(), too_many: true, error: None })
+        })
+        .await;
+    world
+        .serve("zester.peel.list", |_, asked: PeelsRequest| async move {
+            let name = if asked.after.is_none() { "web-1" } else { "web-2" };
+            let status = PeelStatus {
+                peel: peel(name),
+                online: true,
+                last_seen: UnixMillis(1),
+                version: String::new(),
+                os: String::new(),
+                busy: 0,
+                outbox: 0,
+            };
+            Some(PeelsReply { v: 1, peels: vec![status], more: asked.after.is_none(), error: None })
         })
         .await;
     assert_eq!(world.client.resolve("web*").await.unwrap(), [peel("web-1"), peel("web-2")]);

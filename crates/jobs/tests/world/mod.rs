@@ -4,7 +4,7 @@
 use crate::fleet::{T0, job, master, peel};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use zester_jobs::dedup::{Dispatch, Entry, Standing};
+use zester_jobs::dedup::{Dispatch, DispatchState, Entry};
 use zester_jobs::peel::{self as end, Moment};
 use zester_jobs::{Command, Event, Failed, History, Owner, Peel, Timing, Written, messages};
 use zester_wire::*;
@@ -269,7 +269,7 @@ impl World {
             Some(node) => (node.entries, node.returns),
             None => (BTreeMap::new(), BTreeMap::new()),
         };
-        let canceled = entries.values().any(|entry| entry.standing == Standing::Canceled);
+        let canceled = entries.values().any(|entry| entry.state == DispatchState::Canceled);
         let machine = Peel::new(id.clone(), Timing::default());
         let node =
             Node { machine, todo: VecDeque::new(), running: BTreeMap::new(), entries, returns, canceled };
@@ -316,7 +316,7 @@ impl World {
             end::Command::KillLeftovers { .. } => Some(end::Event::LeftoversGone),
             end::Command::StoreEntry(entry) => {
                 let dispatch = entry.dispatch.clone();
-                let accepted = entry.standing == Standing::Accepted;
+                let accepted = entry.state == DispatchState::Accepted;
                 let result = if fails && accepted { Err(Failed) } else { Ok(()) };
                 if result.is_ok() {
                     node.entries.insert(dispatch.clone(), entry);
@@ -340,9 +340,9 @@ impl World {
             end::Command::StoreReturn { ret, .. } if fails => Some(end::Event::ReturnStoreFailed { ret }),
             end::Command::StoreReturn { ret, .. } => {
                 let dispatch = Dispatch { jid: ret.jid.clone(), epoch: ret.dispatch_epoch };
-                let standing = Standing::Returned { delivered: false };
+                let state = DispatchState::Returned { delivered: false };
                 let keep_until = UnixMillis(u64::MAX);
-                let entry = Entry { dispatch: dispatch.clone(), standing, keep_until, direct: false };
+                let entry = Entry { dispatch: dispatch.clone(), state, keep_until, direct: false };
                 node.entries.insert(dispatch.clone(), entry);
                 node.returns.insert(dispatch.clone(), *ret);
                 Some(end::Event::ReturnStored { dispatch })

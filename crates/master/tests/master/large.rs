@@ -129,3 +129,20 @@ async fn j27_a_hundred_thousand_targets_are_accepted_and_one_more_names_the_limi
     assert_eq!(job.targets, request.targets);
     drop(commands);
 }
+
+#[tokio::test(start_paused = true)]
+#[rule("J-27")]
+async fn j27_names_that_do_not_fit_one_answer_are_too_many_and_not_silence() {
+    let fleet = Fleet::new().await;
+    let _master = fleet.master("m1").await;
+    let names: Vec<PeelId> = (0..4_500).map(|at| peel(&format!("{at:0>120}"))).collect();
+    for name in &names {
+        let facts = serde_json::Map::new();
+        let record = FactsRecord { v: 1, peel: name.clone(), ts: UnixMillis(1), hash: String::new(), facts };
+        fleet.link.put(&Key::Facts(name.clone()), &record).await.unwrap();
+    }
+    let reply =
+        eventually("all are known", async || fleet.resolve("*").await.ok().filter(|reply| reply.too_many))
+            .await;
+    assert_eq!((reply.error, reply.peels.len()), (None, 0));
+}

@@ -3,7 +3,7 @@
 use super::gauges::Gauges;
 use super::intake::Request;
 use super::limits::{COMMANDS_WAITING_MAX, STOP_ROOM, TASKS_MAX};
-use super::presence::{House, Presence};
+use super::presence::{BackgroundDone, Presence};
 use super::tasks::{self, Done, Write};
 use super::{Error, Setup};
 use crate::store::Store;
@@ -40,7 +40,7 @@ pub(super) struct Actor {
     /// What a stop waits for.
     pub(super) tasks: JoinSet<Done>,
     /// What a stop does not wait for.
-    pub(super) house: JoinSet<House>,
+    pub(super) background: JoinSet<BackgroundDone>,
     pub(super) presence: Presence,
     pub(super) commands: Option<Subscription>,
     /// Requests that wait until there is room for another task.
@@ -67,11 +67,11 @@ pub(super) struct Actor {
 }
 
 /// What ended a wait.
-enum Woke {
+enum Wakeup {
     Stop,
     StopTooLong,
     Task(Result<(Id, Done), JoinError>),
-    House(Result<House, JoinError>),
+    Background(Result<BackgroundDone, JoinError>),
     Bus(Option<BusEvent>),
     Command(Option<Delivery>),
     Time,
@@ -90,7 +90,7 @@ impl Actor {
             gauges: Gauges::new(health, &link),
             since: Instant::now(),
             tasks: JoinSet::new(),
-            house: JoinSet::new(),
+            background: JoinSet::new(),
             presence: Presence::default(),
             commands: None,
             requests: VecDeque::new(),
@@ -128,19 +128,19 @@ impl Actor {
                 return Ok(());
             }
             match self.wait(&mut events, &stop, latest_end).await {
-                Woke::Stop => {
+                Wakeup::Stop => {
                     self.begin_stop();
                     latest_end = Some(Instant::now() + self.setup.timing.kill_grace + STOP_ROOM);
                 }
-                Woke::StopTooLong => {
+                Wakeup::StopTooLong => {
                     tracing::warn!("the peel ends although {} things are under way", self.tasks.len());
                     return Ok(());
                 }
-                Woke::Task(joined) => self.task_ended(joined)?,
-                Woke::House(joined) => self.house_ended(joined)?,
-                Woke::Bus(event) => self.bus_event(event)?,
-                Woke::Command(delivery) => self.delivered(delivery)?,
-                Woke::Time => self.time_passed(),
+                Wakeup::Task(joined) => self.task_ended(joined)?,
+                Wakeup::Background(joined) => self.background_ended(joined)?,
+                Wakeup::Bus(event) => self.bus_event(event)?,
+                Wakeup::Command(delivery) => self.delivered(delivery)?,
+                Wakeup::Time => self.time_passed(),
             }
         }
     }
@@ -150,17 +150,17 @@ impl Actor {
         events: &mut Events,
         stop: &CancellationToken,
         latest_end: Option<Instant>,
-    ) -> Woke {
+    ) -> Wakeup {
         let wake = self.next_wake();
         tokio::select! {
             biased;
-            () = stop.cancelled(), if !self.stopping => Woke::Stop,
-            () = until(latest_end), if self.stopping => Woke::StopTooLong,
-            Some(joined) = self.tasks.join_next_with_id() => Woke::Task(joined),
-            Some(joined) = self.house.join_next() => Woke::House(joined),
-            event = events.next(), if !self.stopping => Woke::Bus(event),
-            delivery = next_of(&mut self.commands) => Woke::Command(delivery),
-            () = until(wake) => Woke::Time,
+            () = stop.cancelled(), if !self.stopping => Wakeup::Stop,
+            () = until(latest_end), if self.stopping => Wakeup::StopTooLong,
+            Some(joined) = self.tasks.join_next_with_id() => Wakeup::Task(joined),
+            Some(joined) = self.background.join_next() => Wakeup::Background(joined),
+            event = events.next(), if !self.stopping => Wakeup::Bus(event),
+            delivery = next_of(&mut self.commands) => Wakeup::Command(delivery),
+            () = until(wake) => Wakeup::Time,
         }
     }
 
@@ -191,11 +191,11 @@ impl Actor {
     fn subscribe(&mut self) {
         let (link, pause) = (self.link.clone(), self.setup.timing.retry_pause);
         let subject = Subject::Command { peel: self.setup.id.clone() }.to_string();
-        self.house.spawn(async move {
+        self.background.spawn(async move {
             loop {
                 match link.bus().subscribe(&subject, Listen::alone(COMMANDS_WAITING_MAX)).await {
                     Err(error) if error.kind().retryable() => tokio::time::sleep(pause).await,
-                    result => return House::Subscribed(result),
+                    result => return BackgroundDone::Subscribed(result),
                 }
             }
         });
@@ -224,7 +224,7 @@ impl Actor {
         self.stopping = true;
         self.commands = None;
         self.requests.clear();
-        self.house.abort_all();
+        self.background.abort_all();
         self.running.values().for_each(|running| running.cancel.cancel());
     }
 }

@@ -7,7 +7,7 @@ use super::tasks::{self, Done, Execution, Write};
 use std::collections::VecDeque;
 use tokio_util::sync::CancellationToken;
 use zester_jobs::command::Failed;
-use zester_jobs::dedup::{Dispatch, Standing};
+use zester_jobs::dedup::{Dispatch, DispatchState};
 use zester_jobs::peel::{CANCELED, Command, DEADLINE, Event, Note};
 use zester_wire::{Cause, ExecRequest, Return};
 
@@ -174,6 +174,11 @@ impl Actor {
                     self.send_more();
                 }
             }
+            Done::Unread { dispatch, error } => {
+                self.sending.remove(&dispatch);
+                self.gauges.unread(&error.0);
+                self.send_more();
+            }
             Done::SentUnstored { dispatch, delivered, awaited } => {
                 self.gauges.kept(RETURNS, delivered.as_ref().copied().map_err(String::as_str));
                 if delivered.is_ok() && awaited {
@@ -198,7 +203,7 @@ impl Actor {
             }
         }
         let event = match (write, result) {
-            (Write::Entry(entry), result) if entry.standing == Standing::Accepted => {
+            (Write::Entry(entry), result) if entry.state == DispatchState::Accepted => {
                 Event::Stored { dispatch, result: result.map_err(|_| Failed) }
             }
             (Write::Entry(_), _) => return,

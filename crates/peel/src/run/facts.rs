@@ -1,6 +1,6 @@
 //! What the machine says of itself, written when it changed (D-7).
 
-use super::presence::House;
+use super::presence::BackgroundDone;
 use crate::work::Work;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -11,7 +11,12 @@ use zester_link::Link;
 use zester_wire::{FactsRecord, Key, PeelId, VERSION};
 
 /// Writes the facts if the bus has others. Reads what it has where that is not known: another life may have written it.
-pub(super) async fn publish(link: Link, work: Arc<dyn Work>, peel: PeelId, known: Option<String>) -> House {
+pub(super) async fn publish(
+    link: Link,
+    work: Arc<dyn Work>,
+    peel: PeelId,
+    known: Option<String>,
+) -> BackgroundDone {
     let facts = work.facts().await;
     let (os, hash) = (os_of(&facts), hash_of(&facts));
     let key = Key::Facts(peel.clone());
@@ -23,7 +28,7 @@ pub(super) async fn publish(link: Link, work: Arc<dyn Work>, peel: PeelId, known
         }
     };
     if there.as_ref() == Some(&hash) {
-        return House::Facts { os, published: Ok(hash) };
+        return BackgroundDone::Facts { os, published: Ok(hash) };
     }
     let record = FactsRecord { v: VERSION, peel, ts: link.now(), hash: hash.clone(), facts };
     let published = match link.put(&key, &record).await {
@@ -33,7 +38,7 @@ pub(super) async fn publish(link: Link, work: Arc<dyn Work>, peel: PeelId, known
             Err(error.to_string())
         }
     };
-    House::Facts { os, published }
+    BackgroundDone::Facts { os, published }
 }
 
 fn os_of(facts: &Map<String, Value>) -> String {

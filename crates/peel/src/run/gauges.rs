@@ -131,6 +131,12 @@ impl Gauges {
         }
     }
 
+    /// The disk does not give a stored return back.
+    pub(super) fn unread(&mut self, why: &str) {
+        let since = clock_time(self.since(RETURNS));
+        self.health.set(RETURNS, State::Degraded(format!("one cannot be read since {since}: {why}")));
+    }
+
     fn works(&mut self, part: &'static str) {
         if self.failing.remove(part).is_some() {
             self.health.set(part, State::Up);

@@ -2,10 +2,10 @@
 
 use super::Error;
 use super::actor::{Actor, panic_words};
-use super::away::Away;
 use super::facts;
 use super::gauges::{FACTS, LAST_SEEN};
 use super::limits::{DISK_CHECK_EVERY, FACTS_EVERY, GOODBYE_LIMIT};
+use super::outage::Outage;
 use super::seen::{self, Seen};
 use crate::store::StoreError;
 use sha2::{Digest, Sha256};
@@ -16,8 +16,8 @@ use zester_jobs::peel::Event;
 use zester_wire::limits::{HEARTBEAT_JOBS_MAX, SEEN_EVERY};
 use zester_wire::{JobAtPeel, PeelHeartbeat, PeelId, Subject, Token};
 
-/// What housekeeping comes back with.
-pub(super) enum House {
+/// What a task in the background comes back with.
+pub(super) enum BackgroundDone {
     Subscribed(Result<Subscription, zester_bus::Error>),
     /// A round trip over the connection of this number ended.
     Settled {
@@ -66,7 +66,7 @@ pub(super) struct Presence {
     recorded: Option<Sequence>,
     /// Another peel of our id that was told of.
     other: Option<Token>,
-    away: Away,
+    outage: Outage,
     next_facts: Option<Instant>,
     gathering: bool,
     /// The hash of the facts that the bus has; none while that is not known.
@@ -89,7 +89,7 @@ impl Actor {
             Some(BusEvent::Missed(_)) if self.link.bus().info().connected => self.bus_there(),
             Some(BusEvent::Missed(_)) => self.bus_gone(),
             Some(BusEvent::ServerSaid(words)) if self.presence.bus == Bus::Down => {
-                if let Some(news) = self.presence.away.hear(&words) {
+                if let Some(news) = self.presence.outage.hear(&words) {
                     tracing::warn!("{news}");
                 }
             }
@@ -103,7 +103,7 @@ impl Actor {
     fn bus_gone(&mut self) {
         if self.presence.bus == Bus::Up {
             tracing::warn!("the bus is gone; work goes on, returns wait");
-            self.presence.away.lost();
+            self.presence.outage.lost();
         }
         self.presence.bus = Bus::Down;
         self.presence.connection += 1;
@@ -130,12 +130,12 @@ impl Actor {
         }
         let (link, connection) = (self.link.clone(), self.presence.connection);
         let pause = self.setup.timing.retry_pause;
-        self.house.spawn(async move {
+        self.background.spawn(async move {
             let proven = link.bus().flush().await.is_ok();
             if !proven {
                 tokio::time::sleep(pause).await;
             }
-            House::Settled { connection, proven }
+            BackgroundDone::Settled { connection, proven }
         });
     }
 
@@ -148,7 +148,7 @@ impl Actor {
         }
         self.presence.bus = Bus::Up;
         self.presence.connects += 1;
-        self.presence.away.over();
+        self.presence.outage.over();
         self.gauges.bus_up();
         tracing::info!(connects = self.presence.connects, "connected to the bus");
         self.beat();
@@ -203,12 +203,12 @@ impl Actor {
         self.presence.beating = true;
         let heartbeat = PeelHeartbeat { jobs: self.jobs_to_name(), ..self.heartbeat() };
         let link = self.link.clone();
-        self.house.spawn(async move {
+        self.background.spawn(async move {
             let subject = Subject::Heartbeat { peel: heartbeat.peel.clone() };
             if let Err(error) = link.publish(&subject, &heartbeat).await {
                 tracing::debug!("the heartbeat was not sent: {error}");
             }
-            House::Beaten
+            BackgroundDone::Beaten
         });
     }
 
@@ -257,7 +257,7 @@ impl Actor {
         self.presence.recording = true;
         let (link, heartbeat) = (self.link.clone(), self.heartbeat());
         let last = self.presence.recorded.take();
-        self.house.spawn(async move { House::Seen(seen::write(link, heartbeat, last).await) });
+        self.background.spawn(async move { BackgroundDone::Seen(seen::write(link, heartbeat, last).await) });
     }
 
     fn recorded(&mut self, seen: Seen) {
@@ -319,7 +319,7 @@ impl Actor {
     pub(super) fn check_disk(&mut self) {
         self.next_disk_check = None;
         let store = self.store.clone();
-        self.house.spawn(async move { House::DiskChecked(store.check().await) });
+        self.background.spawn(async move { BackgroundDone::DiskChecked(store.check().await) });
     }
 
     fn disk_checked(&mut self, result: Result<(), StoreError>) {
@@ -336,29 +336,32 @@ impl Actor {
         self.presence.gathering = true;
         let (link, work) = (self.link.clone(), self.work.clone());
         let (peel, published) = (self.setup.id.clone(), self.presence.published.clone());
-        self.house.spawn(facts::publish(link, work, peel, published));
+        self.background.spawn(facts::publish(link, work, peel, published));
     }
 
     pub(super) fn kill_leftovers(&mut self, interrupted: usize) {
         tracing::warn!(interrupted, "the peel was ended while it worked; ending what is left of it");
         let work = self.work.clone();
-        self.house.spawn(async move {
+        self.background.spawn(async move {
             work.kill_leftovers().await;
-            House::LeftoversGone
+            BackgroundDone::LeftoversGone
         });
     }
 
-    pub(super) fn house_ended(&mut self, joined: Result<House, JoinError>) -> Result<(), Error> {
-        let house = match joined {
-            Ok(house) => house,
+    pub(super) fn background_ended(
+        &mut self,
+        joined: Result<BackgroundDone, JoinError>,
+    ) -> Result<(), Error> {
+        let done = match joined {
+            Ok(done) => done,
             Err(error) if error.is_cancelled() => return Ok(()),
             Err(error) => return Err(Error(format!("a part of the peel crashed: {}", panic_words(error)))),
         };
         if self.stopping {
             return Ok(());
         }
-        match house {
-            House::Subscribed(Ok(commands)) => {
+        match done {
+            BackgroundDone::Subscribed(Ok(commands)) => {
                 self.commands = Some(commands);
                 if self.presence.bus == Bus::Down && self.link.bus().info().connected {
                     self.bus_there();
@@ -366,15 +369,15 @@ impl Actor {
                     self.settle();
                 }
             }
-            House::Subscribed(Err(error)) => {
+            BackgroundDone::Subscribed(Err(error)) => {
                 return Err(Error(format!("the peel cannot listen for commands: {error}")));
             }
-            House::Settled { connection, proven } => self.settled(connection, proven),
-            House::Beaten => self.beaten(),
-            House::Seen(seen) => self.recorded(seen),
-            House::Facts { os, published } => self.facts_gathered(os, published),
-            House::DiskChecked(result) => self.disk_checked(result),
-            House::LeftoversGone => self.feed(Event::LeftoversGone),
+            BackgroundDone::Settled { connection, proven } => self.settled(connection, proven),
+            BackgroundDone::Beaten => self.beaten(),
+            BackgroundDone::Seen(seen) => self.recorded(seen),
+            BackgroundDone::Facts { os, published } => self.facts_gathered(os, published),
+            BackgroundDone::DiskChecked(result) => self.disk_checked(result),
+            BackgroundDone::LeftoversGone => self.feed(Event::LeftoversGone),
         }
         Ok(())
     }

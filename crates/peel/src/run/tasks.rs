@@ -31,6 +31,11 @@ pub(super) enum Done {
         dispatch: Dispatch,
         delivered: Result<(), String>,
     },
+    /// The disk does not give a stored return back; it is tried again.
+    Unread {
+        dispatch: Dispatch,
+        error: StoreError,
+    },
     /// A return that is not stored; the machine hears of it only where it still wants to store it.
     SentUnstored {
         dispatch: Dispatch,
@@ -116,7 +121,7 @@ pub(super) async fn send(
         }
         Err(error) => {
             tracing::error!(jid = %dispatch.jid, "a stored return cannot be read: {error}");
-            return Done::Sent { dispatch, delivered: Err(error.to_string()) };
+            return Done::Unread { dispatch, error };
         }
     };
     let delivered = deliver(&link, ret, &id).await;

@@ -14,14 +14,14 @@ mod outbox;
 
 use self::ledger::{Ledger, Record};
 use self::outbox::{OUTBOX_BYTES_MAX, Outbox};
-use super::{Later, Store, StoreError, returned};
+use super::{BoxFuture, Store, StoreError, returned};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
-use zester_jobs::dedup::{Dispatch, Entry, Standing};
+use zester_jobs::dedup::{Dispatch, DispatchState, Entry};
 use zester_wire::Return;
 
 /// Cheap to clone; all clones write the same files.
@@ -75,7 +75,7 @@ impl FileStore {
     }
 
     /// In the order of the calls; done when it is synced.
-    fn record(&self, records: Vec<Record>) -> Later<'_, Result<(), StoreError>> {
+    fn record(&self, records: Vec<Record>) -> BoxFuture<'_, Result<(), StoreError>> {
         let (tell, told) = oneshot::channel();
         let mut news = locked(&self.shared.news);
         news.records.extend(records);
@@ -127,8 +127,8 @@ impl Shared {
         let mut entries = locked(&self.ledger).entries();
         for dispatch in self.outbox.list()? {
             match entries.get_mut(&dispatch) {
-                Some(entry) if entry.standing == Standing::Accepted => {
-                    entry.standing = Standing::Returned { delivered: false };
+                Some(entry) if entry.state == DispatchState::Accepted => {
+                    entry.state = DispatchState::Returned { delivered: false };
                 }
                 Some(_) => {}
                 None => match self.outbox.read(&dispatch) {
@@ -146,28 +146,28 @@ impl Shared {
 }
 
 impl Store for FileStore {
-    fn load(&self) -> Later<'_, Result<Vec<Entry>, StoreError>> {
+    fn load(&self) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
         Box::pin(self.blocking(Shared::load))
     }
 
-    fn put_entry(&self, entry: Entry) -> Later<'_, Result<(), StoreError>> {
+    fn put_entry(&self, entry: Entry) -> BoxFuture<'_, Result<(), StoreError>> {
         self.record(vec![Record::put(&entry)])
     }
 
-    fn put_return(&self, ret: Return) -> Later<'_, Result<(), StoreError>> {
+    fn put_return(&self, ret: Return) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(self.blocking(move |shared| shared.outbox.write(&ret)))
     }
 
-    fn get_return(&self, dispatch: Dispatch) -> Later<'_, Result<Option<Return>, StoreError>> {
+    fn get_return(&self, dispatch: Dispatch) -> BoxFuture<'_, Result<Option<Return>, StoreError>> {
         Box::pin(self.blocking(move |shared| shared.outbox.read(&dispatch)))
     }
 
-    fn check(&self) -> Later<'_, Result<(), StoreError>> {
+    fn check(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(self.blocking(|shared| shared.outbox.check()))
     }
 
     /// The files first: a file without a line would count as a return that nobody has.
-    fn forget(&self, dispatches: Vec<Dispatch>) -> Later<'_, Result<(), StoreError>> {
+    fn forget(&self, dispatches: Vec<Dispatch>) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
             let records = dispatches.iter().map(Record::forget).collect();
             self.blocking(move |shared| shared.outbox.remove(&dispatches)).await?;

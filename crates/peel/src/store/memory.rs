@@ -1,6 +1,6 @@
 //! A store in memory, for fleets in one process and for simulators.
 
-use super::{Later, Store, StoreError};
+use super::{BoxFuture, Store, StoreError};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zester_jobs::dedup::{Dispatch, Entry};
@@ -29,22 +29,22 @@ impl MemoryStore {
 }
 
 /// Done when it is called for: nothing is left for an await.
-fn now<'a, T: Send + 'a>(value: T) -> Later<'a, Result<T, StoreError>> {
+fn now<'a, T: Send + 'a>(value: T) -> BoxFuture<'a, Result<T, StoreError>> {
     Box::pin(std::future::ready(Ok(value)))
 }
 
 impl Store for MemoryStore {
-    fn load(&self) -> Later<'_, Result<Vec<Entry>, StoreError>> {
+    fn load(&self) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
         now(self.lock().entries.values().cloned().collect())
     }
 
-    fn put_entry(&self, entry: Entry) -> Later<'_, Result<(), StoreError>> {
+    fn put_entry(&self, entry: Entry) -> BoxFuture<'_, Result<(), StoreError>> {
         let mut content = self.lock();
         content.entries.insert(entry.dispatch.clone(), entry);
         now(())
     }
 
-    fn put_return(&self, ret: Return) -> Later<'_, Result<(), StoreError>> {
+    fn put_return(&self, ret: Return) -> BoxFuture<'_, Result<(), StoreError>> {
         let dispatch = Dispatch { jid: ret.jid.clone(), epoch: ret.dispatch_epoch };
         let mut content = self.lock();
         let entry = super::returned(&dispatch, content.entries.get(&dispatch), &ret);
@@ -53,15 +53,15 @@ impl Store for MemoryStore {
         now(())
     }
 
-    fn get_return(&self, dispatch: Dispatch) -> Later<'_, Result<Option<Return>, StoreError>> {
+    fn get_return(&self, dispatch: Dispatch) -> BoxFuture<'_, Result<Option<Return>, StoreError>> {
         now(self.lock().returns.get(&dispatch).cloned())
     }
 
-    fn check(&self) -> Later<'_, Result<(), StoreError>> {
+    fn check(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         now(())
     }
 
-    fn forget(&self, dispatches: Vec<Dispatch>) -> Later<'_, Result<(), StoreError>> {
+    fn forget(&self, dispatches: Vec<Dispatch>) -> BoxFuture<'_, Result<(), StoreError>> {
         let mut content = self.lock();
         for dispatch in &dispatches {
             content.entries.remove(dispatch);

@@ -2,7 +2,7 @@
 
 use super::life::Lives;
 use super::{Outcome, Tell, Work};
-use crate::store::{Later, StoreError};
+use crate::store::{BoxFuture, StoreError};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -159,7 +159,7 @@ impl Local {
         cancel: &CancellationToken,
     ) -> Result<Answer, Error> {
         let total = plan.as_ref().map_or(0, |plan| plan.graph.len() as u64);
-        let observer = Arc::new(Telling { total, tell });
+        let observer = Arc::new(ProgressObserver { total, tell });
         let result = run::run(plan.map(Arc::new), &options, &self.local_host, observer, cancel).await?;
         Ok(Answer::Run(Box::new(result)))
     }
@@ -213,14 +213,14 @@ impl Local {
 }
 
 impl Work for Local {
-    fn execute(&self, request: ExecRequest, tell: Tell, cancel: CancellationToken) -> Later<'_, Outcome> {
+    fn execute(&self, request: ExecRequest, tell: Tell, cancel: CancellationToken) -> BoxFuture<'_, Outcome> {
         Box::pin(async move {
             let answer = self.run_request(request, tell, cancel.clone()).await;
             outcome(answer, cancel.is_cancelled())
         })
     }
 
-    fn kill_leftovers(&self) -> Later<'_, ()> {
+    fn kill_leftovers(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             for life in self.lives.earlier() {
                 let left = kill_leftovers(life).await;
@@ -232,7 +232,7 @@ impl Work for Local {
         })
     }
 
-    fn facts(&self) -> Later<'_, Map<String, Value>> {
+    fn facts(&self) -> BoxFuture<'_, Map<String, Value>> {
         let options = self.options.clone();
         Box::pin(async move {
             let never = CancellationToken::new();
@@ -274,12 +274,12 @@ fn outcome(answer: Result<Answer, Error>, canceled: bool) -> Outcome {
 }
 
 /// Passes on each state as it ends.
-struct Telling {
+struct ProgressObserver {
     total: u64,
     tell: Tell,
 }
 
-impl Observer for Telling {
+impl Observer for ProgressObserver {
     fn ended(&self, result: &StateResult) {
         if let Ok(state) = serde_json::to_value(result) {
             (self.tell)(self.total, state);

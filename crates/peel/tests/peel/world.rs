@@ -14,7 +14,7 @@ use zester_health::Health;
 use zester_jobs::Timing;
 use zester_jobs::dedup::{Dispatch, Entry};
 use zester_link::{Clock, Link, OsDice};
-use zester_peel::store::{Later, MemoryStore, StoreError};
+use zester_peel::store::{BoxFuture, MemoryStore, StoreError};
 use zester_peel::work::Tell;
 use zester_peel::{Error, Outcome, Setup, Store, Work, run};
 use zester_wire::*;
@@ -60,7 +60,7 @@ impl Fake {
 }
 
 impl Work for Fake {
-    fn execute(&self, request: ExecRequest, tell: Tell, cancel: CancellationToken) -> Later<'_, Outcome> {
+    fn execute(&self, request: ExecRequest, tell: Tell, cancel: CancellationToken) -> BoxFuture<'_, Outcome> {
         Box::pin(async move {
             self.note(Did::Began(request.jid.clone()));
             tell(1, json!({"name": request.function}));
@@ -80,11 +80,11 @@ impl Work for Fake {
         })
     }
 
-    fn kill_leftovers(&self) -> Later<'_, ()> {
+    fn kill_leftovers(&self) -> BoxFuture<'_, ()> {
         Box::pin(async { self.note(Did::KilledLeftovers) })
     }
 
-    fn facts(&self) -> Later<'_, Map<String, Value>> {
+    fn facts(&self) -> BoxFuture<'_, Map<String, Value>> {
         self.gathered.fetch_add(1, Ordering::Relaxed);
         let facts = self.facts.lock().unwrap().as_object().unwrap().clone();
         Box::pin(std::future::ready(facts))
@@ -101,8 +101,8 @@ pub struct Disk {
 impl Disk {
     fn write<'a>(
         &self,
-        write: impl FnOnce() -> Later<'a, Result<(), StoreError>>,
-    ) -> Later<'a, Result<(), StoreError>> {
+        write: impl FnOnce() -> BoxFuture<'a, Result<(), StoreError>>,
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
         if self.full.load(Ordering::Relaxed) {
             return Box::pin(std::future::ready(Err(StoreError("no space left on device".into()))));
         }
@@ -111,27 +111,27 @@ impl Disk {
 }
 
 impl Store for Disk {
-    fn load(&self) -> Later<'_, Result<Vec<Entry>, StoreError>> {
+    fn load(&self) -> BoxFuture<'_, Result<Vec<Entry>, StoreError>> {
         self.store.load()
     }
 
-    fn put_entry(&self, entry: Entry) -> Later<'_, Result<(), StoreError>> {
+    fn put_entry(&self, entry: Entry) -> BoxFuture<'_, Result<(), StoreError>> {
         self.write(|| self.store.put_entry(entry))
     }
 
-    fn put_return(&self, ret: Return) -> Later<'_, Result<(), StoreError>> {
+    fn put_return(&self, ret: Return) -> BoxFuture<'_, Result<(), StoreError>> {
         self.write(|| self.store.put_return(ret))
     }
 
-    fn get_return(&self, dispatch: Dispatch) -> Later<'_, Result<Option<Return>, StoreError>> {
+    fn get_return(&self, dispatch: Dispatch) -> BoxFuture<'_, Result<Option<Return>, StoreError>> {
         self.store.get_return(dispatch)
     }
 
-    fn forget(&self, dispatches: Vec<Dispatch>) -> Later<'_, Result<(), StoreError>> {
+    fn forget(&self, dispatches: Vec<Dispatch>) -> BoxFuture<'_, Result<(), StoreError>> {
         self.write(|| self.store.forget(dispatches))
     }
 
-    fn check(&self) -> Later<'_, Result<(), StoreError>> {
+    fn check(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         self.write(|| self.store.check())
     }
 }

@@ -271,7 +271,9 @@ fn requests(visit: &mut impl Visit) {
     let reply = AdminReply { v: 1, message: "done".into(), jid: Some(jid()), error: error.clone() };
     visit.one("admin_reply", reply);
     visit.one("resolve_request", ResolveRequest { v: 1, target_expr: "web* and G@os:debian".into() });
-    visit.one("resolve_reply", ResolveReply { v: 1, peels: vec![peel()], error });
+    visit.one("resolve_reply", ResolveReply { v: 1, peels: vec![peel()], too_many: false, error });
+    let too_many = ResolveReply { v: 1, peels: Vec::new(), too_many: true, error: None };
+    visit.one("resolve_reply_too_many", too_many);
 }
 
 pub trait Visit {

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use zester_jobs::dedup::{Dispatch, Entry, Standing};
+use zester_jobs::dedup::{Dispatch, DispatchState, Entry};
 use zester_wire::{Jid, UnixMillis};
 
 /// Outdated records after which the ledger is written anew, unless there are more that are in force.
@@ -44,11 +44,11 @@ pub(super) struct Record {
 
 impl Record {
     pub(super) fn put(entry: &Entry) -> Record {
-        let word = match entry.standing {
-            Standing::Accepted => Word::Accepted,
-            Standing::Returned { delivered: false } => Word::Returned,
-            Standing::Returned { delivered: true } => Word::Delivered,
-            Standing::Canceled => Word::Canceled,
+        let word = match entry.state {
+            DispatchState::Accepted => Word::Accepted,
+            DispatchState::Returned { delivered: false } => Word::Returned,
+            DispatchState::Returned { delivered: true } => Word::Delivered,
+            DispatchState::Canceled => Word::Canceled,
         };
         let Dispatch { jid, epoch } = entry.dispatch.clone();
         Record { jid, epoch, word, keep_until: entry.keep_until, direct: entry.direct }
@@ -61,18 +61,18 @@ impl Record {
 
     fn tell(self, entries: &mut BTreeMap<Dispatch, Entry>) {
         let dispatch = Dispatch { jid: self.jid, epoch: self.epoch };
-        let standing = match self.word {
-            Word::Accepted => Standing::Accepted,
-            Word::Returned => Standing::Returned { delivered: false },
-            Word::Delivered => Standing::Returned { delivered: true },
-            Word::Canceled => Standing::Canceled,
+        let state = match self.word {
+            Word::Accepted => DispatchState::Accepted,
+            Word::Returned => DispatchState::Returned { delivered: false },
+            Word::Delivered => DispatchState::Returned { delivered: true },
+            Word::Canceled => DispatchState::Canceled,
             Word::Forgotten => {
                 entries.remove(&dispatch);
                 return;
             }
         };
         let (keep_until, direct) = (self.keep_until, self.direct);
-        entries.insert(dispatch.clone(), Entry { dispatch, standing, keep_until, direct });
+        entries.insert(dispatch.clone(), Entry { dispatch, state, keep_until, direct });
     }
 }
 
@@ -214,14 +214,14 @@ mod tests {
     use super::*;
     use zester_rule::rule;
 
-    fn entry(number: u64, standing: Standing) -> Entry {
+    fn entry(number: u64, state: DispatchState) -> Entry {
         let jid = Jid::parse("rxn-0123456789abcdef0123456789abcdef").unwrap();
         let dispatch = Dispatch { jid, epoch: number };
-        Entry { dispatch, standing, keep_until: UnixMillis(7), direct: false }
+        Entry { dispatch, state, keep_until: UnixMillis(7), direct: false }
     }
 
     fn accepted(number: u64) -> Record {
-        Record::put(&entry(number, Standing::Accepted))
+        Record::put(&entry(number, DispatchState::Accepted))
     }
 
     #[test]
@@ -267,12 +267,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ledger");
         let mut ledger = Ledger::open(&path).unwrap();
-        let kept = entry(1_000_000, Standing::Canceled);
+        let kept = entry(1_000_000, DispatchState::Canceled);
         ledger.append(vec![Record::put(&kept)]).unwrap();
         for number in 0..20 {
             let numbers = number * 1_000..(number + 1) * 1_000;
             ledger.append(numbers.clone().map(accepted).collect()).unwrap();
-            let gone = numbers.map(|number| Record::forget(&entry(number, Standing::Accepted).dispatch));
+            let gone = numbers.map(|number| Record::forget(&entry(number, DispatchState::Accepted).dispatch));
             ledger.append(gone.collect()).unwrap();
         }
         assert!(ledger.records <= 2 * OUTDATED_MAX, "{}", ledger.records);

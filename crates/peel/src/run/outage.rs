@@ -6,22 +6,22 @@ const PREFIX: &str = "client error: nats: ";
 const NO_ROUTE: &str = "IO error";
 
 #[derive(Default)]
-pub(super) struct Away {
+pub(super) struct Outage {
     /// Somebody was told that the connection is lost.
     lost: bool,
     /// The reason that was told last.
     told: Option<String>,
 }
 
-impl Away {
+impl Outage {
     /// A connection that stood is gone, and that was told.
     pub(super) fn lost(&mut self) {
-        *self = Away { lost: true, told: None };
+        *self = Outage { lost: true, told: None };
     }
 
     /// A connection stands.
     pub(super) fn over(&mut self) {
-        *self = Away::default();
+        *self = Outage::default();
     }
 
     /// The sentence for what the client of the bus says, unless it says nothing new.
@@ -46,22 +46,22 @@ mod tests {
     #[test]
     #[rule("D-9")]
     fn d9_a_bus_that_is_away_is_told_once() {
-        let mut away = Away::default();
-        assert!(away.hear("client error: nats: IO error").unwrap().starts_with("the bus is away"));
-        assert_eq!(away.hear("client error: nats: IO error"), None);
-        let refused = away.hear("client error: nats: authorization violation").unwrap();
+        let mut outage = Outage::default();
+        assert!(outage.hear("client error: nats: IO error").unwrap().starts_with("the bus is away"));
+        assert_eq!(outage.hear("client error: nats: IO error"), None);
+        let refused = outage.hear("client error: nats: authorization violation").unwrap();
         assert!(refused.contains("does not take us: authorization violation"), "{refused}");
-        assert_eq!(away.hear("client error: nats: authorization violation"), None);
+        assert_eq!(outage.hear("client error: nats: authorization violation"), None);
     }
 
     #[test]
     #[rule("D-9")]
     fn d9_a_lost_connection_was_told_already() {
-        let mut away = Away::default();
-        away.lost();
-        assert_eq!(away.hear("client error: nats: IO error"), None);
-        assert!(away.hear("client error: nats: authorization violation").is_some());
-        away.over();
-        assert!(away.hear("client error: nats: IO error").is_some());
+        let mut outage = Outage::default();
+        outage.lost();
+        assert_eq!(outage.hear("client error: nats: IO error"), None);
+        assert!(outage.hear("client error: nats: authorization violation").is_some());
+        outage.over();
+        assert!(outage.hear("client error: nats: IO error").is_some());
     }
 }
