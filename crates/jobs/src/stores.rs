@@ -183,7 +183,8 @@ fn describe(store: &str, condition: &Condition, now: UnixMillis) -> String {
     }
 }
 
-fn since_when(since: UnixMillis, now: UnixMillis) -> String {
+/// When something began, for `readyz`.
+pub fn since_when(since: UnixMillis, now: UnixMillis) -> String {
     format!("since {} ({} s)", clock_time(since), now.since(since).as_secs())
 }
 

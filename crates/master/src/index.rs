@@ -1,6 +1,7 @@
 //! Every peel that is known, for resolving targets without asking the bus (D-8).
 
 mod caret;
+mod feed;
 mod forget;
 mod heartbeats;
 mod keeper;
@@ -8,6 +9,7 @@ mod over;
 mod presence;
 
 pub use caret::{bad_target, point_at};
+use feed::Feed;
 pub(crate) use forget::{ForgetByAge, forget, tell_others};
 pub(crate) use heartbeats::Heartbeats;
 pub(crate) use keeper::Keeper;
@@ -54,6 +56,7 @@ struct Rendered {
 pub struct Index {
     facts: RwLock<Arc<Peels>>,
     presence: Presence,
+    feed: Feed,
     facts_current: AtomicBool,
     seen_current: AtomicBool,
     changes: AtomicU64,
@@ -66,6 +69,7 @@ impl Index {
         Index {
             facts: RwLock::default(),
             presence: Presence::new(peel_ttl),
+            feed: Feed::default(),
             facts_current: AtomicBool::new(false),
             seen_current: AtomicBool::new(false),
             changes: AtomicU64::new(0),
@@ -77,6 +81,11 @@ impl Index {
     /// All facts as they are now. Cheap; what changes later is not seen.
     pub fn snapshot(&self) -> Arc<Peels> {
         self.facts.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether what is known is kept up to date.
+    pub(crate) fn feed(&self) -> &Feed {
+        &self.feed
     }
 
     /// Who is there.
@@ -122,6 +131,7 @@ impl Index {
 
     /// Takes a heartbeat that was heard now.
     pub fn put_heartbeat(&self, heartbeat: PeelHeartbeat, now: UnixMillis) -> Heard {
+        self.feed.heard();
         self.presence.hear(heartbeat, now)
     }
 

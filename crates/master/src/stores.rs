@@ -11,7 +11,7 @@ use zester_bus::{Kind, Store};
 use zester_health::State;
 use zester_jobs::stores::{NEEDED, Readiness, StoreStatus, Trouble};
 use zester_link::{Anchor, Error, Link};
-use zester_wire::{Refusal, UnixMillis};
+use zester_wire::{Bucket, Refusal, UnixMillis};
 
 /// What is known of the stores, for whoever is about to write.
 pub struct StoreHealth {
@@ -75,12 +75,27 @@ pub async fn run(core: Arc<Core>) {
                 Readiness::Down(why) => State::Down(why),
             },
         );
+        tell_index(&core);
         sleep(STORES_LOOK).await;
+    }
+}
+
+/// Says whether the index is fed, once it was complete.
+pub fn tell_index(core: &Core) {
+    if core.index.is_current() {
+        let expects = || core.index.presence().expects_any();
+        let fed = core.index.feed().readiness(core.timing.peel_ttl, expects, core.stores.now());
+        core.health.set("index", fed);
     }
 }
 
 async fn look(core: &Core, store: &Store) {
     let usage = core.link.bus().usage(store).await;
+    if let Ok(usage) = &usage
+        && store.name == Bucket::Facts.as_str()
+    {
+        core.index.feed().looked(usage.last);
+    }
     let mut stores = core.stores.lock();
     match usage {
         Ok(usage) if !usage.led => stores.unanswered(&store.name, true, core.stores.now()),

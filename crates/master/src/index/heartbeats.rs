@@ -8,6 +8,7 @@ use crate::router::subscribe;
 use std::sync::Arc;
 use tokio::time::{Instant, sleep, sleep_until};
 use zester_bus::{Delivery, Entry, Event, Listen};
+use zester_health::State;
 use zester_wire::limits::HEARTBEAT_JOBS_MAX;
 use zester_wire::{
     Bucket, Key, PeelCommand, PeelHeartbeat, PeelId, SharedId, Subject, Token, VERSION, subject,
@@ -117,6 +118,9 @@ async fn load(core: &Core) {
     };
     while let Err(error) = core.link.each_entry(Bucket::PeelSeen, ALL, take).await {
         tracing::debug!("cannot read when the peels were last seen: {error}");
+        let bucket = Bucket::PeelSeen.as_str();
+        let why = format!("the peels are not known: {bucket} cannot be read: {error}");
+        core.health.set("index", State::Down(why));
         sleep(BUS_PAUSE).await;
     }
 }

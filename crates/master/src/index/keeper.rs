@@ -33,10 +33,8 @@ impl Keeper {
         loop {
             let facts = self.watch(Bucket::Facts).await;
             let ended = self.follow(facts, &mut notices, &mut relist_at).await;
-            if self.core.index.is_current() {
-                let why = format!("{ended}; what is known of the peels may be old");
-                self.core.health.set("index", State::Degraded(why));
-            }
+            self.core.index.feed().ended(&ended);
+            crate::stores::tell_index(&self.core);
             // The next watch tells what is there, and not what is gone.
             relist_at = Instant::now();
             sleep(BUS_PAUSE).await;
@@ -47,7 +45,14 @@ impl Keeper {
         loop {
             match self.core.link.bus().watch(bucket.as_str(), ALL, WATCH_AHEAD).await {
                 Ok(watch) => return watch,
-                Err(error) => tracing::debug!("cannot watch {}: {error}", bucket.as_str()),
+                Err(error) => {
+                    tracing::debug!("cannot watch {}: {error}", bucket.as_str());
+                    if !self.core.index.is_current() {
+                        let why =
+                            format!("the peels are not known: {} cannot be read: {error}", bucket.as_str());
+                        self.core.health.set("index", State::Down(why));
+                    }
+                }
             }
             sleep(BUS_PAUSE).await;
         }
@@ -61,6 +66,10 @@ impl Keeper {
                 () = sleep_until(*relist_at) => {
                     let all_have_facts = self.relist().await;
                     *relist_at = Instant::now() + if all_have_facts { RELIST } else { FACTS_AWAITED };
+                }
+                () = self.core.index.feed().watch_is_behind.notified() => {
+                    tracing::warn!("the watch of facts does not tell what is written; it begins anew");
+                    return "the watch of facts has told nothing".into();
                 }
                 Some(_) = notices.next() => *relist_at = Instant::now(),
                 seen = facts.next() => match seen {
@@ -78,12 +87,14 @@ impl Keeper {
 
     fn complete(&self) {
         self.core.index.set_facts_current();
+        self.core.index.feed().current();
         self.core.health.set("index", State::Up);
         tracing::info!(peels = self.core.index.len(), "the index of peels is complete");
     }
 
     /// The key decides whose they are; a record that says another is dropped.
     fn facts(&self, entry: &Entry) {
+        self.core.index.feed().told(entry.revision);
         match self.core.link.record::<FactsRecord>(entry) {
             Ok(found) => {
                 let key = Key::parse(Bucket::Facts, &entry.key);

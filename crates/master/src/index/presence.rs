@@ -112,6 +112,11 @@ impl Presence {
         self.lock().values_mut().filter(|seen| seen.present).for_each(|seen| seen.until = until);
     }
 
+    /// Whether somebody was heard and has not said that it stops.
+    pub fn expects_any(&self) -> bool {
+        self.lock().values().any(|seen| seen.heard && !seen.heartbeat.stopped)
+    }
+
     pub fn is_online(&self, peel: &PeelId) -> bool {
         self.lock().get(peel).is_some_and(Seen::is_online)
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::Instant;
 use zester_bus::Store;
-use zester_bus::memory::{Fate, Faults, Leg, Perfect, SERVER};
+use zester_bus::memory::{Fate, Faults, Leg, Perfect, SERVER, WatchFate};
 use zester_health::State;
 use zester_rule::rule;
 use zester_wire::*;
@@ -331,4 +331,46 @@ async fn j23_the_last_room_is_for_the_ends_of_jobs_that_run() {
     assert_eq!(fleet.record(&refused.jid).await, None);
     web.ret(&exec, true).await;
     assert_eq!(fleet.over(&running).await.status, JobStatus::Complete);
+}
+
+/// News of the facts are held back.
+struct NoNews;
+
+impl Faults for NoNews {
+    fn fate(&mut self, _: Leg<'_>) -> Fate {
+        vec![Duration::ZERO]
+    }
+
+    fn watch(&mut self, _: &str, bucket: &str) -> WatchFate {
+        if bucket == "facts" { WatchFate::Late(Duration::from_secs(9_999)) } else { WatchFate::OnTime }
+    }
+}
+
+async fn index_is(master: &crate::fleet::Master, wanted: impl Fn(&State) -> bool) {
+    eventually("readyz says how the index is", async || {
+        master.health.state("index").filter(&wanted).map(|_| ())
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-29")]
+async fn j29_readyz_says_when_the_index_is_not_fed_and_since_when() {
+    let fleet = Fleet::new().await;
+    let master = fleet.master("m1").await;
+    let mut web = fleet.peel("web-1").await;
+    fleet.known("*", 1).await;
+    index_is(&master, |state| *state == State::Up).await;
+    let silent = |state: &State| matches!(state, State::Degraded(why) if why.starts_with("no heartbeat of any peel was heard since "));
+    index_is(&master, silent).await;
+    web.beat().await;
+    index_is(&master, |state| *state == State::Up).await;
+    fleet.net.set_faults(NoNews);
+    web.publish_facts(serde_json::json!({"os": "Plan 9"})).await;
+    let behind = |state: &State| matches!(state, State::Degraded(why) if why.starts_with("the watch of facts has told nothing since "));
+    index_is(&master, behind).await;
+    // It watches again by itself.
+    fleet.net.set_faults(Perfect);
+    web.beat().await;
+    fleet.known("G@os:Plan*", 1).await;
 }
