@@ -203,7 +203,9 @@ impl LateReturns {
         if left.is_empty() {
             return;
         }
-        let looked = self.look(&jid).await;
+        // Before a return is let go because there is no such job, the leader is asked: a server may be behind.
+        let is_last = left.iter().any(|(_, taken)| taken.deliveries >= LATE_MISSING_LOOKS);
+        let looked = self.look(&jid, is_last).await;
         let each = stream::iter(left).map(|(peel, taken)| {
             let (jid, looked) = (&jid, looked.as_ref());
             async move {
@@ -267,7 +269,7 @@ impl LateReturns {
     }
 
     /// What the record says; none where it could not be read now.
-    async fn look(&self, jid: &Jid) -> Option<Looked> {
+    async fn look(&self, jid: &Jid, from_leader: bool) -> Option<Looked> {
         let known = self.known().get(jid).filter(|(until, _)| *until > Instant::now()).cloned();
         if let Some((_, looked)) = known {
             return Some(looked);
@@ -277,11 +279,10 @@ impl LateReturns {
             sleep(wait).await;
         }
         let key = Key::Job(jid.clone());
-        let mut found = self.core.link.get::<Job>(&key).await;
-        if matches!(found, Ok(None)) {
-            // A server that is behind may not have it yet; that there is none is for the leader to say.
-            found = self.core.link.get_latest::<Job>(&key).await;
-        }
+        let found = match from_leader {
+            true => self.core.link.get_latest::<Job>(&key).await,
+            false => self.core.link.get::<Job>(&key).await,
+        };
         let looked = match found {
             Ok(Some(found)) if found.value.status.is_terminal() => self.over(found).await?,
             Ok(Some(_)) => Looked::Running,
@@ -295,7 +296,8 @@ impl LateReturns {
                 return None;
             }
         };
-        if !matches!(looked, Looked::Running) {
+        // Only an end stays what it is; what is not there may come into sight.
+        if matches!(looked, Looked::Over(_)) {
             self.remember(jid, &looked);
         }
         Some(looked)
