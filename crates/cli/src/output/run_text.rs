@@ -211,13 +211,12 @@ pub fn ending(result: &RunResult, plan: Option<&Plan>, undoable: bool, paint: Pa
     }
     let place = |name: &str| plan.and_then(|plan| place_of(plan, &plan.sources, name)).unwrap_or_default();
     for state in result.states.values().filter(|state| state.failed()) {
-        let _ = writeln!(
-            out,
-            "{} {}  {}",
-            paint.red("failed:"),
-            one_line(&state.name),
-            paint.dim(&place(&state.name))
-        );
+        let _ = write!(out, "{} {}", paint.red("failed:"), one_line(&state.name));
+        // A revert of a run knows no file.
+        let _ = match place(&state.name) {
+            place if place.is_empty() => writeln!(out),
+            place => writeln!(out, "  {}", paint.dim(&place)),
+        };
     }
     if undoable {
         let _ = writeln!(out, "{}", paint.dim(&format!("undo: zester revert --run {}", result.run_id)));
