@@ -83,6 +83,10 @@ impl Claim {
             }
             Err(error) => return Err(Refused::Io(error.into())),
         }
+        if name.is_none() {
+            // Of one that was killed: whoever comes while this one starts must not be sent there.
+            let _none = std::fs::remove_file(address_in(&directory));
+        }
         lock.set_len(0)?;
         writeln!(lock, "{}", std::process::id())?;
         Ok(Claim { directory, is_named: name.is_some(), _lock: lock, published: None })
@@ -138,5 +142,10 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&address).unwrap(), "nats://t@127.0.0.1:1\n");
         drop(first);
         assert!(!address.exists() && take(None).is_ok());
+
+        // One that was killed left its address.
+        std::fs::write(&address, "nats://t@127.0.0.1:3\n").unwrap();
+        let _next = take(None).unwrap();
+        assert!(matches!(take(None), Err(Refused::Runs { url: None, .. })), "the dead one's address");
     }
 }

@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::limits::{CANDIDATES_NAMED, REACTIONS_LISTED, READS_IN_FLIGHT};
 use futures_util::StreamExt;
 use std::cmp::Reverse;
+use zester_bus::Kind;
 use zester_link::Found;
 use zester_wire::{AdminReply, AdminRequest, Bucket, Jid, Job, JobStatus, Key, RefusalKind, RetryPart};
 
@@ -56,7 +57,22 @@ impl Client {
             Ok(jid) => jid,
             Err(_) => self.jid_of_prefix(prefix).await?,
         };
-        self.job_of(&jid).await?.ok_or_else(missing)
+        match self.job_of(&jid).await {
+            Ok(job) => job.ok_or_else(missing),
+            Err(error) => Err(self.why_unread(error).await),
+        }
+    }
+
+    /// A read that nobody answers does not say why; a look at the store does.
+    async fn why_unread(&self, error: Error) -> Error {
+        let jobs = zester_bus::storage::table().into_iter().find(|store| store.name == Bucket::Jobs.as_str());
+        match (&error, jobs) {
+            (Error::Bus(read), Some(jobs)) if read.retryable() => match self.link.bus().usage(&jobs).await {
+                Err(why) if matches!(why.kind(), Kind::Off | Kind::Missing) => why.into(),
+                _ => error,
+            },
+            _ => error,
+        }
     }
 
     async fn jid_of_prefix(&self, prefix: &str) -> Result<Jid, Error> {

@@ -121,7 +121,10 @@ impl Call<'_> {
             }
         }
         outcome.add_unknown(std::mem::take(&mut self.unknown));
-        let text = fleet_text::ending(&outcome, Some(began.elapsed()), self.app.output.paint());
+        let mut text = fleet_text::ending(&outcome, Some(began.elapsed()), self.app.output.paint());
+        if self.work.test {
+            text.push_str("a dry run: nothing was changed\n");
+        }
         let json = outcome.document(args.batch.is_some());
         Ok((Answer::Document { json, text }, exit.unwrap_or_else(|| outcome.exit())))
     }
