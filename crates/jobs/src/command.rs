@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
-use zester_wire::{Job, PeelId, Refusal, Return};
+use zester_wire::{Job, MasterId, PeelId, Refusal, Return};
 
 /// A step outside that failed and may succeed later. Its words are the driver's.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -81,6 +81,8 @@ pub enum Event {
     Detach,
     /// Another master owns the job.
     Superseded,
+    /// Who owns the job by its record, as the leader of the bucket has it.
+    OwnedBy { owner: MasterId, epoch: u64 },
     /// Answers [`Command::EmitFinalized`].
     Emitted(Result<(), Failed>),
     /// Answers [`Command::PurgeActive`].
@@ -183,6 +185,7 @@ impl Event {
             Event::Cancel { .. } => "cancel",
             Event::Detach => "detach",
             Event::Superseded => "superseded",
+            Event::OwnedBy { .. } => "owned by",
             Event::Emitted(_) => "emitted",
             Event::Purged(_) => "purged",
             Event::Tick => "tick",

@@ -140,6 +140,11 @@ impl Owner {
             (stage, event) if stage.is_gone() && !matches!(event, Event::Begin { .. }) => {}
             (Stage::Done, Event::Superseded) => {}
             (stage, Event::Superseded) if !matches!(stage, Stage::New(_)) => self.lose(&mut out),
+            (stage, Event::OwnedBy { owner, epoch }) if !matches!(stage, Stage::New(_)) => {
+                if self.is_superseded_by(&owner, epoch) {
+                    self.lose(&mut out);
+                }
+            }
             (stage, Event::Tick) if !matches!(stage, Stage::New(_)) => self.tick(now, &mut out),
             (
                 Stage::Claiming { .. }

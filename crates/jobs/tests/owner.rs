@@ -735,3 +735,30 @@ fn j20_what_is_not_listed_is_refused_and_changes_nothing() {
     watched.ret(1, true);
     watched.ended(JobStatus::Complete);
 }
+
+/// After a while without a connection an owner asks whose its jobs are, before it goes on with them.
+#[test]
+#[rule("J-10", "J-13")]
+fn j10_an_owner_whose_job_another_has_adopted_sends_and_stores_nothing_more() {
+    let owned_by = |name: &str, epoch: u64| Event::OwnedBy { owner: master(name), epoch };
+    let mut watched = Watched::dispatched(2, 60, &[]);
+    watched.send(owned_by("m1", 1));
+    assert_eq!(watched.owner.stage(), Stage::Watching);
+    assert_eq!(names(&watched.send(owned_by("m2", 2))), ["note", "stop"]);
+    assert_eq!(watched.owner.stage(), Stage::Lost);
+    assert!(watched.ret(1, true).is_empty());
+    assert!(watched.send(Event::AskAgain).is_empty());
+    // Who adopts is ahead of the record until its write is there; of two the record decides.
+    let mut adopter =
+        Owner::adopt(orphan(1, JobStatus::Running), 5, master("m2"), Timing::default()).unwrap();
+    adopter.step(Event::Begin { absent: BTreeSet::new() }, at(1)).unwrap();
+    adopter.step(owned_by("m1", 1), at(2)).unwrap();
+    assert_eq!(adopter.stage(), Stage::Adopting);
+    adopter.step(owned_by("m3", 2), at(3)).unwrap();
+    assert_eq!(adopter.stage(), Stage::Lost);
+    // Whose jid it is says the answer to the claim.
+    let mut claimer = Owner::dispatch(job(1, 60), master("m1"), Timing::default());
+    claimer.step(Event::Begin { absent: BTreeSet::new() }, at(0)).unwrap();
+    claimer.step(owned_by("m2", 9), at(1)).unwrap();
+    assert_eq!(claimer.stage(), Stage::Claiming { unsure: false });
+}

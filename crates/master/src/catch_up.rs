@@ -7,14 +7,15 @@
 
 use crate::core::Core;
 use crate::job::Mail;
-use crate::limits::{CATCH_UP_AGAIN, CATCH_UP_PAUSE, POSITION_EVERY};
+use crate::limits::{CATCH_UP_AGAIN, CATCH_UP_PAUSE, POSITION_EVERY, SCAN_IN_FLIGHT};
+use futures_util::stream::{self, StreamExt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use zester_bus::storage::{JOB_EVENTS, job_events};
 use zester_bus::{Kind, Record, Sequence};
-use zester_wire::{Ack, JobEvent, JobEventKind, Return, Subject};
+use zester_wire::{Ack, Job, JobEvent, JobEventKind, Key, Return, Subject};
 
 /// Where everybody who noticed a loss says so.
 #[derive(Default)]
@@ -126,18 +127,39 @@ impl CatchUp {
             return true;
         }
         self.core.metrics.catch_ups.inc();
+        let sent_too = losses.sent_too.swap(false, Ordering::Relaxed);
+        if sent_too {
+            self.check_owners().await;
+        }
         if !self.read().await {
             return false;
         }
-        if self.core.losses.sent_too.swap(false, Ordering::Relaxed) {
+        if sent_too {
             // Peels that have it answer with what they stored.
-            for handle in self.core.roster.handles() {
+            for (_, handle) in self.core.roster.handles() {
                 let _ended = handle.hand(Mail::AskAgain).await;
             }
         }
         // A cluster may store a moment later than it delivers.
         sleep(CATCH_UP_AGAIN).await;
         self.read().await
+    }
+
+    /// Whoever was away may have lost its jobs to others, and must not go on with them (J-10).
+    async fn check_owners(&self) {
+        let link = &self.core.link;
+        let reads = self.core.roster.handles().into_iter().map(|(jid, handle)| async move {
+            match link.get_latest::<Job>(&Key::Job(jid.clone())).await {
+                Ok(Some(found)) => {
+                    let Job { owner, epoch, .. } = found.value;
+                    let _ended = handle.hand(Mail::OwnedBy { owner, epoch }).await;
+                }
+                Ok(None) => {}
+                // Its next write finds out.
+                Err(error) => tracing::debug!(%jid, "whose job it is could not be read: {error}"),
+            }
+        });
+        stream::iter(reads).buffer_unordered(SCAN_IN_FLIGHT).collect::<()>().await;
     }
 
     async fn read(&mut self) -> bool {

@@ -22,7 +22,8 @@ struct State {
 }
 
 impl Beats {
-    pub fn written(&self, ttl: Duration) {
+    /// Whether it had not been for so long that others may have taken this master for dead.
+    pub fn written(&self, ttl: Duration) -> bool {
         let now = Instant::now();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let after_gap = match state.as_ref() {
@@ -31,6 +32,7 @@ impl Beats {
             None => None,
         };
         *state = Some(State { last: now, after_gap });
+        after_gap == Some(now)
     }
 
     /// Whether a missing heartbeat of another says anything: ours stands, and has since everybody could write theirs.
@@ -66,7 +68,9 @@ async fn beat(core: &Core, key: &Key) {
     };
     match core.link.put(key, &heartbeat).await {
         Ok(_) => {
-            core.beats.written(core.timing.master_ttl);
+            if core.beats.written(core.timing.master_ttl) {
+                core.losses.disconnected();
+            }
             core.stores.wrote(key.bucket().as_str());
             sleep(core.timing.master_heartbeat).await;
         }
@@ -91,15 +95,15 @@ mod tests {
     async fn j13_after_an_outage_nobody_is_judged_before_all_could_write() {
         let beats = Beats::default();
         assert!(!beats.are_steady(TTL), "nothing is known before the first");
-        beats.written(TTL);
+        assert!(!beats.written(TTL));
         assert!(beats.are_steady(TTL), "a start is no outage");
         advance(TTL).await;
         assert!(!beats.are_steady(TTL));
-        beats.written(TTL);
+        assert!(beats.written(TTL), "others may have taken it for dead");
         assert!(!beats.are_steady(TTL), "others may not have written theirs yet");
         for _ in 0..3 {
             advance(TTL / 3).await;
-            beats.written(TTL);
+            assert!(!beats.written(TTL));
         }
         assert!(beats.are_steady(TTL));
     }

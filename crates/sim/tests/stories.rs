@@ -108,7 +108,7 @@ fn j9_a_late_return_is_not_let_go_because_a_server_is_behind() {
 #[test]
 #[rule("J-9")]
 fn j9_what_a_superseded_owner_stores_after_the_end_is_marked_late() {
-    holds(&[255]);
+    holds(&[255, 1933]);
 }
 
 /// The work was sent twice, and dropped twice by a peel that could not keep up.

@@ -2,7 +2,7 @@
 
 use super::{End, Owner, Stage};
 use crate::command::{Command, Note, Written};
-use zester_wire::{Job, JobStatus, UnixMillis};
+use zester_wire::{Job, JobStatus, MasterId, UnixMillis};
 
 impl Owner {
     /// The next step of a dispatch, unless the job must end before it went out.
@@ -91,6 +91,14 @@ impl Owner {
         } else {
             self.ask(out);
         }
+    }
+
+    /// Whether a record of that owner and epoch takes the job from this master (J-10). An adopter is ahead of the record until
+    /// it has written; of a claim only its own write tells whose the jid is.
+    pub(super) fn is_superseded_by(&self, owner: &MasterId, epoch: u64) -> bool {
+        let claims = matches!(self.stage, Stage::Claiming { .. } | Stage::Withdrawing { .. } | Stage::Done);
+        let later = epoch > self.job.epoch || (epoch == self.job.epoch && *owner != self.job.owner);
+        later && !claims
     }
 
     pub(super) fn lose(&mut self, out: &mut Vec<Command>) {

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::{mpsc, oneshot};
 use zester_jobs::{CancelEffect, Owner};
-use zester_wire::{Jid, PeelId, Return};
+use zester_wire::{Jid, MasterId, PeelId, Return};
 
 /// What a job is told.
 #[derive(Debug)]
@@ -33,6 +33,11 @@ pub enum Mail {
     AskAgain,
     /// Its heartbeat ended.
     Gone(PeelId),
+    /// Who owns the job by its record.
+    OwnedBy {
+        owner: MasterId,
+        epoch: u64,
+    },
     /// A client asks for the same jid.
     Asked(Box<Asker>),
 }
@@ -109,8 +114,8 @@ impl Roster {
         }
     }
 
-    pub fn handles(&self) -> Vec<Handle> {
-        self.read().values().cloned().collect()
+    pub fn handles(&self) -> Vec<(Jid, Handle)> {
+        self.read().iter().map(|(jid, handle)| (jid.clone(), handle.clone())).collect()
     }
 
     /// The record that stands may name other targets than the request would.

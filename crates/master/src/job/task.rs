@@ -175,6 +175,7 @@ impl Task {
             Mail::AskAgain => self.step(Event::AskAgain).await,
             Mail::Connected(peel) => self.step(Event::Connected { peel }).await,
             Mail::Gone(peel) => self.step(Event::Gone { peel }).await,
+            Mail::OwnedBy { owner, epoch } => self.step(Event::OwnedBy { owner, epoch }).await,
             Mail::Asked(asker) => self.asked(*asker).await,
         }
     }
