@@ -10,7 +10,7 @@
 //!
 //! The order of the first line is J-2: what is still `claimed` was never published. Its master listens to acks, returns and
 //! cancels of all jobs before it begins one, so that replaying the stream once leaves no gap. Recalling asks
-//! whether a claim that was left behind was canceled meanwhile. Checking is for a job that ends without
+//! whether a claim that was left behind, or whose time is over, was canceled meanwhile. Checking is for a job that ends without
 //! all returns: the stream is read once more, because a return that it kept may not have reached this master. Flushing
 //! waits until every return that came is on disk, and only then the terminal status is written, by compare-and-set; whoever finds another owner there
 //! writes nothing more. A step that fails is tried again after a pause; a lost answer is resolved by what the next try
@@ -57,6 +57,8 @@ pub struct Owner {
     marked: bool,
     /// In whose name it was canceled.
     canceled: Option<String>,
+    /// The stream was asked whether it was canceled, since the job last went on.
+    recalled: bool,
     /// When the step that failed is tried again.
     retry_at: Option<UnixMillis>,
     /// When silent targets are asked once more (J-6).
@@ -103,6 +105,7 @@ impl Owner {
             timing,
             unpersisted: 0,
             canceled: None,
+            recalled: false,
             retry_at: None,
             resend_at: None,
         }
@@ -234,7 +237,8 @@ impl Owner {
             }
             Path::Adopt => {
                 self.job.updated = now;
-                self.job.deadline = self.job.deadline();
+                // By the clock of another master: where the two disagree, nobody gets more than the whole time.
+                self.job.deadline = self.job.deadline().min(now.plus(self.job.timeout()));
                 self.enter(Stage::Adopting, out);
             }
         }

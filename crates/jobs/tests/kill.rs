@@ -5,7 +5,7 @@
 mod fleet;
 
 use fleet::*;
-use zester_jobs::{CancelEffect, Command, Event, History, Stage, Written};
+use zester_jobs::{CancelEffect, Command, Event, Failed, History, Owner, Stage, Timing, Written};
 use zester_rule::rule;
 use zester_wire::JobStatus;
 
@@ -69,4 +69,22 @@ fn j11_a_kill_that_is_heard_twice_says_the_same_twice() {
     let out = owner.step(Event::Replayed(Ok(History::default())), at(3)).unwrap();
     assert_eq!(names(&out), ["canceled"]);
     assert_eq!(effect(&owner.step(cancel(), at(4)).unwrap()), CancelEffect::Stopping { peels: 2 });
+}
+
+/// The kill was answered by another master while this one could not hear of it, and its time was over when it was back.
+#[test]
+#[rule("J-11")]
+fn j11_a_job_that_was_killed_before_it_was_sent_is_canceled_although_its_time_is_over() {
+    let mut owner = Owner::dispatch(job(1, 60), master("m1"), Timing::default());
+    owner.step(Event::Begin { absent: Default::default() }, at(0)).unwrap();
+    owner.step(Event::Record(Written::Done { revision: 1 }), at(1)).unwrap();
+    owner.step(Event::Marked(Err(Failed)), at(2)).unwrap();
+    assert_eq!(names(&owner.step(Event::Tick, at(60_000)).unwrap()), ["replay"]);
+    let mut other = owner.clone();
+    let killed = History { canceled: Some("alice".into()), ..History::default() };
+    assert_eq!(names(&owner.step(Event::Replayed(Ok(killed)), at(60_001)).unwrap()), ["mark"]);
+    assert_eq!(names(&owner.step(Event::Marked(Ok(())), at(60_002)).unwrap()), ["canceled"]);
+    // Nobody did.
+    other.step(Event::Replayed(Ok(History::default())), at(60_001)).unwrap();
+    assert_eq!(names(&other.step(Event::Marked(Ok(())), at(60_002)).unwrap()), ["timeout"]);
 }

@@ -762,3 +762,18 @@ fn j10_an_owner_whose_job_another_has_adopted_sends_and_stores_nothing_more() {
     claimer.step(owned_by("m2", 9), at(1)).unwrap();
     assert_eq!(claimer.stage(), Stage::Claiming { unsure: false });
 }
+
+/// The clock of the master that died was an hour ahead.
+#[test]
+#[rule("J-5", "J-13")]
+fn j13_an_adopter_gives_no_more_than_the_whole_time_whatever_the_clock_of_the_dead_said() {
+    let record = Job { deadline: at(3_600_000), ..orphan(1, JobStatus::Running) };
+    let mut watched = adopted(record, 20_000, |_| {});
+    let budgets = watched.log.iter().filter_map(|command| match command {
+        Command::SendExec { budget, .. } => Some(*budget),
+        _ => None,
+    });
+    assert_eq!(budgets.collect::<Vec<_>>(), [Duration::from_secs(60)]);
+    watched.tick(80_000);
+    watched.ended(JobStatus::Timeout);
+}

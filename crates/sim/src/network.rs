@@ -15,6 +15,7 @@ pub const JUDGE: &str = "judge";
 const CALM_DELAY: Duration = Duration::from_millis(3);
 /// What a late write may take: longer than anybody waits for its answer.
 const LATE_MS: (u64, u64) = (5_000, 30_000);
+pub const LATE_MAX: Duration = Duration::from_millis(LATE_MS.1);
 /// How far behind a direct get may be.
 const LAG_MS: (u64, u64) = (50, 9_000);
 /// How late a watch may be.

@@ -1,6 +1,7 @@
 //! What the simulator itself saw happen, for the judge.
 
 use crate::judge::Invariant;
+use crate::network::LATE_MAX;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -111,6 +112,14 @@ impl Seen {
             *begin > until || end.is_some_and(|end| end + AFTERMATH < from)
         };
         self.disturbed.iter().all(apart)
+    }
+
+    /// Whether a write that was sent in this time may still come.
+    pub fn writes_came_late(&self, from: Instant, until: Instant) -> bool {
+        let late = |(name, begin, end): &(&str, Instant, Option<Instant>)| {
+            *name == "late writes" && *begin <= until && end.is_none_or(|end| end + LATE_MAX >= from)
+        };
+        self.disturbed.iter().any(late)
     }
 }
 

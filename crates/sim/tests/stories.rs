@@ -117,3 +117,17 @@ fn j9_what_a_superseded_owner_stores_after_the_end_is_marked_late() {
 fn j6_a_peel_that_dropped_commands_gets_its_work() {
     holds(&[955, 1041]);
 }
+
+/// The clock of the master that died was ahead by three quarters of an hour.
+#[test]
+#[rule("J-5")]
+fn j5_work_that_is_sent_again_by_an_adopter_has_no_more_than_the_whole_time() {
+    holds(&[3009]);
+}
+
+/// The owner was cut off while the job was killed, and its time was over when it was back.
+#[test]
+#[rule("J-11")]
+fn j11_a_kill_that_was_answered_holds_although_the_owner_could_not_hear_it() {
+    holds(&[4179]);
+}

@@ -88,6 +88,10 @@ impl Owner {
     /// Ends a job that nobody was sent. Its record says at most `running`, and no request followed.
     pub(super) fn end_unsent(&mut self, now: UnixMillis, out: &mut Vec<Command>) {
         self.job.status = JobStatus::Claimed;
+        if self.canceled.is_none() && now >= self.job.deadline() && !self.recalled {
+            // Somebody may have been told that it stops, while this master could not hear of it.
+            return self.enter(Stage::Recalling, out);
+        }
         if !self.marked {
             return self.enter(Stage::Marking, out);
         }

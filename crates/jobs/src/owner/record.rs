@@ -9,7 +9,10 @@ impl Owner {
     pub(super) fn go_on(&mut self, stage: Stage, now: UnixMillis, out: &mut Vec<Command>) {
         match self.must_not_begin(now) {
             true => self.end_unsent(now, out),
-            false => self.enter(stage, out),
+            false => {
+                self.recalled = false;
+                self.enter(stage, out);
+            }
         }
     }
 

@@ -56,6 +56,7 @@ impl Owner {
         if self.canceled.is_none() {
             self.canceled = history.canceled;
         }
+        self.recalled = true;
         self.go_on(Stage::Marking, now, out);
     }
 
@@ -95,7 +96,12 @@ impl Owner {
             return;
         }
         self.targets.ask(&peels, self.patience(), now);
-        out.push(Command::SendExec { peels, budget: self.job.deadline().since(now) });
+        out.push(Command::SendExec { peels, budget: self.time_left(now) });
+    }
+
+    /// Never more than the whole time, also where a clock was set back.
+    fn time_left(&self, now: UnixMillis) -> Duration {
+        self.job.deadline().since(now).min(self.job.timeout())
     }
 
     pub(super) fn send_cancel(&mut self, out: &mut Vec<Command>) {
@@ -116,7 +122,7 @@ impl Owner {
         }
         let peels = self.targets.silent();
         if !peels.is_empty() {
-            out.push(Command::SendExec { peels, budget: self.job.deadline().since(now) });
+            out.push(Command::SendExec { peels, budget: self.time_left(now) });
         }
     }
 

@@ -53,13 +53,7 @@ invariants! {
 
 impl Invariant {
     /// What the product does not hold yet. Told apart, so that everything else is held.
-    pub const OPEN: &[Invariant] = &[
-        Invariant::StatusFollowsReturns,
-        Invariant::CountsFollowReturns,
-        Invariant::MissingReasonIsTrue,
-        Invariant::LateReturnsAreMarked,
-        Invariant::OneFinalizedEvent,
-    ];
+    pub const OPEN: &[Invariant] = &[];
 
     pub fn is_open(self) -> bool {
         Invariant::OPEN.contains(&self)

@@ -77,6 +77,10 @@ impl Evidence {
             };
             let Some(left) = left.map(|left| left.max(version.at)) else { continue };
             let until = left + within;
+            // A heartbeat of the dead that came late makes it look alive for as long as one lives.
+            if self.environment.observed.lock().writes_came_late(left, until) {
+                continue;
+            }
             let helped =
                 (0..3).map(|number| format!("m{number}")).any(|name| self.no_excuse(&name, left, until));
             if helped && next.is_none_or(|next| next > until) {
