@@ -119,10 +119,10 @@ impl BusTap {
 
     /// A key that is created.
     fn created(&self, bucket: &str, key: &str, value: Bytes) -> Verdict {
-        if bucket == Bucket::Jobs.as_str() {
-            if let Ok(jid) = Jid::parse(key) {
-                self.memory().dispatched.insert(jid);
-            }
+        if bucket == Bucket::Jobs.as_str()
+            && let Ok(jid) = Jid::parse(key)
+        {
+            self.memory().dispatched.insert(jid);
         }
         if bucket == Bucket::JobReturns.as_str() {
             if self.is(Mutation::DropReturnWrite) {

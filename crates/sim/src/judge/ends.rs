@@ -103,7 +103,10 @@ impl Evidence {
         let Some(from) = self.instant_of(last.record.created).checked_sub(HEARTBEAT_KNOWN) else {
             return false;
         };
-        self.no_excuse(peel.as_str(), from, end.at) && self.no_excuse(boot_of(&last.record), from, end.at)
+        // When it began is told by the clock of a master.
+        !self.clocks_jumped()
+            && self.no_excuse(peel.as_str(), from, end.at)
+            && self.no_excuse(boot_of(&last.record), from, end.at)
     }
 
     /// Who is missing, and why.
