@@ -30,6 +30,8 @@ pub struct Execution {
 pub enum KillReply {
     /// The job will be canceled.
     Stopping,
+    /// It was ending by itself.
+    Ending,
     /// It was over, and nothing was changed.
     WasOver,
 }

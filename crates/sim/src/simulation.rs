@@ -349,6 +349,9 @@ impl Simulation {
         observed.lock().asked_to_kill.insert(jid.clone());
         self.clients.spawn(async move {
             let reply = match client.kill(&jid, "sim").await {
+                Ok(Killed::Stopping { message }) if message.starts_with("the job is ending already") => {
+                    KillReply::Ending
+                }
                 Ok(Killed::Stopping { .. }) => KillReply::Stopping,
                 Ok(Killed::WasOver { .. }) => KillReply::WasOver,
                 Err(_) => return,

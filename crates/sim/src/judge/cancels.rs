@@ -82,6 +82,9 @@ impl Evidence {
             let over = job.end().is_some_and(|end| end.at <= *at);
             let what = match reply {
                 KillReply::WasOver if !over => format!("{jid}: told that it was over, and it was not"),
+                KillReply::Ending if !job.canceled_at.is_some_and(|canceled| canceled <= *at) => {
+                    format!("{jid}: told that it is ending, and no cancel stood in the stream")
+                }
                 KillReply::Stopping if !self.was_stopped(job, *at) => format!(
                     "{jid}: told that it stops, and it is {}; a cancel stands in the stream: {}",
                     last.record.status.as_str(),
