@@ -41,8 +41,19 @@ fn j11_a_kill_while_the_job_ends_is_not_ignored() {
     assert_eq!(owner.step(Event::Tick, at(60_000)).unwrap(), [Command::Replay]);
     assert_eq!(owner.stage(), Stage::Checking);
     let out = owner.step(cancel(), at(60_001)).unwrap();
-    assert_eq!(effect(&out), CancelEffect::Ending);
-    assert!(matches!(&out[0], Command::SendCancel { peels } if peels.len() == 2), "{out:?}");
+    assert_eq!(effect(&out), CancelEffect::Stopping { peels: 2 });
+    assert!(matches!(&out[1], Command::SendCancel { peels } if peels.len() == 2), "{out:?}");
+    let out = owner.step(Event::Replayed(Ok(History::default())), at(60_002)).unwrap();
+    assert_eq!(names(&out), ["canceled"]);
+    // Some returns are being written, and others will not come.
+    let mut watched = Watched::dispatched(2, 60, &[]);
+    watched.slow_disk = true;
+    watched.ret(1, true);
+    watched.tick(60_000);
+    assert!(matches!(watched.owner.stage(), Stage::Flushing(_)));
+    assert_eq!(effect(&watched.cancel()), CancelEffect::Stopping { peels: 1 });
+    watched.send(Event::Persisted { peel: peel(1) });
+    watched.ended(JobStatus::Canceled);
     // Every return is being written.
     let mut watched = Watched::dispatched(1, 60, &[]);
     watched.slow_disk = true;

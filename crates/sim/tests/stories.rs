@@ -129,5 +129,5 @@ fn j5_work_that_is_sent_again_by_an_adopter_has_no_more_than_the_whole_time() {
 #[test]
 #[rule("J-11")]
 fn j11_a_kill_that_was_answered_holds_although_the_owner_could_not_hear_it() {
-    holds(&[4179]);
+    holds(&[293, 4179]);
 }

@@ -14,9 +14,13 @@ impl Owner {
     pub(super) fn cancel(&mut self, by: String, now: UnixMillis, out: &mut Vec<Command>) {
         let effect = match self.stage {
             stage if stage.is_written() => CancelEffect::Over,
-            // Its end is under way. Whoever still works is told to stop all the same.
-            Stage::Checking | Stage::Flushing(_) if self.canceled.is_none() => {
-                self.send_cancel(out);
+            // Nothing is left to stop.
+            Stage::Flushing(End::Ran { .. }) if self.canceled.is_none() && self.targets.all_returned() => {
+                CancelEffect::Ending
+            }
+            Stage::Flushing(End::NotSent { .. } | End::NeverRan | End::GivenUp)
+                if self.canceled.is_none() =>
+            {
                 CancelEffect::Ending
             }
             stage if stage.is_over() && self.canceled.is_none() => CancelEffect::Ending,
@@ -32,6 +36,10 @@ impl Owner {
         }
         match self.stage {
             Stage::Watching | Stage::Detaching { informed: true, .. } => self.end(now, false, out),
+            // Its end was under way and no try was made to write it: another master may have said that it stops.
+            Stage::Flushing(End::Ran { .. }) => {
+                self.stage = Stage::Flushing(End::Ran { cut_short: self.is_cut_short() });
+            }
             // The step that is open is answered first; what follows, or who adopts the job, sees the cancel.
             _ => {}
         }
