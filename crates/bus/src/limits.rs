@@ -18,8 +18,6 @@ pub const SILENCE_NOTICED: Duration = Duration::from_secs(25);
 pub const STALE_MAX: Duration = Duration::from_secs(10);
 /// The longest pause between two tries to reconnect.
 pub const RECONNECT_PAUSE_MAX: Duration = Duration::from_secs(4);
-/// A fleet that lost its server comes back spread over so long (J-27): each of its peels waits a share of it, by chance.
-pub const RECONNECT_SPREAD: Duration = Duration::from_secs(30);
 /// The first pause between two tries to reconnect; it doubles.
 pub const RECONNECT_PAUSE_MIN: Duration = Duration::from_millis(50);
 /// What the client holds for one subscription before our own queue. Overflow there is told as an event.

@@ -1,5 +1,6 @@
 //! How many peels one server and one master can serve, measured on this machine.
 
+mod cpu;
 mod fleet;
 mod measure;
 mod memory;
@@ -75,10 +76,10 @@ async fn measure_all(
 /// Children inherit it, so once is enough for all.
 fn raise_file_limit(needed: u64) -> Result<(), Failure> {
     let limit = getrlimit(Resource::Nofile);
-    if limit.maximum.is_some_and(|most| most < needed) {
+    if let Some(most) = limit.maximum.filter(|most| *most < needed) {
         return Err(Failure::usage(format!(
-            "so many peels need {needed} open files in one process, and the hard limit is {}; raise it (ulimit -Hn)",
-            limit.maximum.unwrap_or_default()
+            "so many peels need {needed} open files in the server, and the hard limit is {most}, which is enough for {}; raise it (ulimit -Hn {needed})",
+            most.saturating_sub(OTHER_FILES)
         )));
     }
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })

@@ -20,6 +20,8 @@ use zester_link::Link;
 /// How long the peels may take to come online. Generous: a busy machine is slow.
 const ONLINE_WAIT: Duration = Duration::from_secs(60);
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
+/// A fleet on one machine need not come back one after the other. Whatever the user sets comes later and counts.
+const SPREAD: &str = "timing.reconnect_spread=1s";
 
 /// Where the fleet keeps its things.
 enum FleetDir {
@@ -134,6 +136,9 @@ impl Fleet {
             if let Some(path) = path {
                 all.extend([flag.into(), path.clone().into()]);
             }
+        }
+        if app.config.timing.reconnect_spread.is_none() {
+            all.extend(["--set".into(), SPREAD.into()]);
         }
         for set in &app.sets {
             all.extend(["--set".into(), set.into()]);

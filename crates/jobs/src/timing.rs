@@ -18,6 +18,8 @@ pub struct Timing {
     pub peel_ttl: Duration,
     /// A peel that nobody saw for so long is forgotten (J-25); zero: never.
     pub forget_peels: Duration,
+    /// Over how long the peels come back that lost their server at once (J-27). Each waits a share of it, by chance.
+    pub reconnect_spread: Duration,
     pub lease_ttl: Duration,
     pub kill_grace: Duration,
     /// What a peel adds to the budget before it aborts by itself (J-5).
@@ -50,6 +52,7 @@ impl Default for Timing {
             peel_heartbeat: seconds(10),
             peel_ttl: seconds(30),
             forget_peels: seconds(30 * 86_400),
+            reconnect_spread: seconds(30),
             lease_ttl: seconds(15),
             kill_grace: seconds(5),
             abort_grace: Duration::from_millis(500),

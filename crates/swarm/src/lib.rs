@@ -14,7 +14,6 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use zester_bus::Bus;
-use zester_bus::limits::RECONNECT_SPREAD;
 use zester_bus::nats::{Options, connect};
 use zester_health::Health;
 use zester_jobs::Timing;
@@ -60,10 +59,10 @@ pub async fn run(
     let permits = Arc::new(Semaphore::new(CONNECTING_MAX));
     let mut connecting = JoinSet::new();
     for number in numbers {
-        let (urls, permits) = (urls.clone(), permits.clone());
+        let (urls, permits, spread) = (urls.clone(), permits.clone(), timing.reconnect_spread);
         connecting.spawn(async move {
             let _permit = permits.acquire().await;
-            open(urls, number).await
+            open(urls, number, spread).await
         });
     }
     let mut peels = JoinSet::new();
@@ -79,10 +78,10 @@ pub async fn run(
     Ok(())
 }
 
-async fn open(urls: Vec<String>, number: usize) -> Result<(Link, usize), Error> {
+async fn open(urls: Vec<String>, number: usize, spread: Duration) -> Result<(Link, usize), Error> {
     let mut options = Options::new(urls, name(number));
     options.answer_timeout = ANSWER_TIMEOUT;
-    options.reconnect_spread = RECONNECT_SPREAD;
+    options.reconnect_spread = spread;
     let mut tries = 0;
     loop {
         match connect(options.clone()).await {

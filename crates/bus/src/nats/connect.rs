@@ -224,7 +224,10 @@ impl Nats {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::RECONNECT_SPREAD;
+    use zester_rule::rule;
+
+    /// What peels have where nobody sets another.
+    const RECONNECT_SPREAD: Duration = Duration::from_secs(30);
 
     #[test]
     fn what_is_secret_in_an_address_is_used_and_never_shown() {
@@ -253,6 +256,7 @@ mod tests {
     }
 
     #[test]
+    #[rule("J-27")]
     fn j27_a_fleet_that_lost_its_server_comes_back_spread_over_half_a_minute() {
         let mut first: Vec<Duration> = (0..1_000)
             .map(|_| {

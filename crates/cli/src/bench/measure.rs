@@ -1,7 +1,7 @@
 //! One count of peels: how long they take to come, how long to answer, and what everybody costs.
 
 use super::fleet::Fleet;
-use super::memory;
+use super::{cpu, memory};
 use crate::answer::Failure;
 use crate::fleet::ask;
 use std::time::Duration;
@@ -14,6 +14,19 @@ use zester_converge::raw_arguments::RawArguments;
 const ROUNDS: usize = 3;
 /// How long an answer may take before it is missing.
 const PING_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How long it is watched what everybody takes while nothing happens: two heartbeats of each peel.
+const IDLE_WINDOW: Duration = Duration::from_secs(20);
+/// First, what the questions left to do.
+const IDLE_REST: Duration = Duration::from_secs(5);
+
+/// What everybody takes of one core while nothing happens but heartbeats: 1 is all of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Idle {
+    pub server: f64,
+    pub master: f64,
+    pub peels: f64,
+}
 
 /// What was found at one count.
 #[derive(Clone, Debug)]
@@ -30,6 +43,7 @@ pub struct Measured {
     pub server_bytes: u64,
     pub master_bytes: u64,
     pub peels_bytes: u64,
+    pub idle: Idle,
     /// JetStream consumers of all stores: the master's own watches, however many peels there are.
     pub consumers: usize,
 }
@@ -57,8 +71,23 @@ pub async fn at(fleet: &mut Fleet, peels: u32, processes: u16) -> Result<Measure
         server_bytes: memory::resident(&fleet.server),
         master_bytes: memory::resident(&fleet.master),
         peels_bytes: memory::resident(&fleet.swarms),
+        idle: idle(fleet).await?,
         consumers: consumers(&client).await?,
     })
+}
+
+async fn idle(fleet: &mut Fleet) -> Result<Idle, Failure> {
+    tokio::time::sleep(IDLE_REST).await;
+    let used = |fleet: &Fleet| [cpu::used(&fleet.server), cpu::used(&fleet.master), cpu::used(&fleet.swarms)];
+    let (before, began) = (used(fleet), Instant::now());
+    tokio::time::sleep(IDLE_WINDOW).await;
+    let (after, window) = (used(fleet), began.elapsed());
+    fleet.all_alive()?;
+    let share = |which: usize| {
+        let of = |all: &[Duration; 3]| all.get(which).copied().unwrap_or_default();
+        of(&after).saturating_sub(of(&before)).as_secs_f64() / window.as_secs_f64()
+    };
+    Ok(Idle { server: share(0), master: share(1), peels: share(2) })
 }
 
 #[derive(Copy, Clone, Default)]

@@ -8,8 +8,17 @@ const MEGABYTE: f64 = 1024.0 * 1024.0;
 
 pub fn heading() -> String {
     format!(
-        "{:>7} {:>10} {:>9} {:>9} {:>8} {:>10} {:>10} {:>10} {:>10}\n",
-        "peels", "connected", "returned", "ended", "missing", "server", "master", "peels", "consumers"
+        "{:>7} {:>10} {:>9} {:>9} {:>8} {:>10} {:>10} {:>10} {:>10} {:>22}\n",
+        "peels",
+        "connected",
+        "returned",
+        "ended",
+        "missing",
+        "server",
+        "master",
+        "peels",
+        "consumers",
+        "idle, % of a core"
     )
 }
 
@@ -17,8 +26,10 @@ pub fn heading() -> String {
 pub fn line(one: &Measured) -> String {
     let seconds = |time: Duration| format!("{:.2} s", time.as_secs_f64());
     let megabytes = |bytes: u64| format!("{:.0} MB", bytes as f64 / MEGABYTE);
+    let percent = |share: f64| format!("{:.1}", share * 100.0);
+    let idle = [one.idle.server, one.idle.master, one.idle.peels].map(percent).join(" + ");
     format!(
-        "{:>7} {:>10} {:>9} {:>9} {:>8} {:>10} {:>10} {:>10} {:>10}\n",
+        "{:>7} {:>10} {:>9} {:>9} {:>8} {:>10} {:>10} {:>10} {:>10} {:>22}\n",
         one.peels,
         seconds(one.connect),
         seconds(one.ping),
@@ -27,7 +38,8 @@ pub fn line(one: &Measured) -> String {
         megabytes(one.server_bytes),
         megabytes(one.master_bytes),
         megabytes(one.peels_bytes),
-        one.consumers
+        one.consumers,
+        idle
     )
 }
 
@@ -73,6 +85,7 @@ pub fn document(all: &[Measured]) -> Json {
                 "ended_ms": one.ended.as_millis() as u64,
                 "missing": one.missing,
                 "rss": { "server": one.server_bytes, "master": one.master_bytes, "peels": one.peels_bytes },
+                "idle_cores": { "server": one.idle.server, "master": one.idle.master, "peels": one.idle.peels },
                 "consumers": one.consumers,
             })
         })
@@ -86,6 +99,7 @@ pub fn document(all: &[Measured]) -> Json {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::measure::Idle;
 
     fn measured(peels: u32, ping: u64, bytes: u64) -> Measured {
         let time = Duration::from_millis(ping);
@@ -99,6 +113,7 @@ mod tests {
             server_bytes: bytes,
             master_bytes: 0,
             peels_bytes: 0,
+            idle: Idle { server: 0.05, ..Idle::default() },
             consumers: 2,
         }
     }
@@ -110,6 +125,8 @@ mod tests {
         assert_eq!(json["growth"]["ping"], 1.0);
         assert_eq!(json["growth"]["memory"], 2.0);
         assert_eq!(json["counts"][2]["peels"], 10_000);
+        assert_eq!(json["counts"][0]["idle_cores"]["server"], 0.05);
+        assert!(line(&all[0]).trim_end().ends_with("5.0 + 0.0 + 0.0"));
     }
 
     #[test]

@@ -23,16 +23,28 @@ pub enum Verb {
 ///
 /// Starts a nats-server, a master and processes that hold many peels each, all on this machine and apart from any other
 /// fleet. Each peel has a connection of its own; all it can do is answer test.ping. For each count it prints how long they
-/// took to connect, how long test.ping took until the last of them had returned, and the memory of everybody. The times are
+/// took to connect, how long test.ping took until the last of them had returned, the memory of everybody, and how much of a
+/// core each of them takes while nothing happens but heartbeats. The times are
 /// those of one machine that does the work of all: a real fleet does its part itself. Exits with 2 if a peel did not return.
 #[derive(clap::Args, Debug)]
 pub struct Peels {
     /// How many peels, with commas between; each is reached by adding to the one before
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1_000, 3_000, 10_000], value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1_000, 3_000, 10_000], value_parser = count)]
     pub count: Vec<u32>,
     /// Processes that share the peels which are added
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub processes: u16,
+}
+
+/// As many as one job may have.
+pub const PEELS_MAX: u32 = 100_000;
+
+fn count(text: &str) -> Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(count) if (1..=PEELS_MAX).contains(&count) => Ok(count),
+        Ok(_) => Err(format!("one job has 1 to {PEELS_MAX} targets")),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Be many peels that only answer test.ping

@@ -17,6 +17,7 @@ pub struct Timing {
     pub peel_heartbeat: Option<Span>,
     pub peel_ttl: Option<Span>,
     pub forget_peels: Option<Span>,
+    pub reconnect_spread: Option<Span>,
     pub lease_ttl: Option<Span>,
     pub kill_grace: Option<Span>,
 }
@@ -24,7 +25,8 @@ pub struct Timing {
 impl Timing {
     pub fn lay(&mut self, over: Timing) {
         lay!(self, over; master_heartbeat, master_ttl, orphan_scan, orphan_misses, ack_window);
-        lay!(self, over; unreachable_grace, peel_heartbeat, peel_ttl, forget_peels, lease_ttl, kill_grace);
+        lay!(self, over; unreachable_grace, peel_heartbeat, peel_ttl, forget_peels, reconnect_spread);
+        lay!(self, over; lease_ttl, kill_grace);
     }
 
     /// What beats, scans or expires every nothing would never rest, or never expire.
@@ -55,6 +57,7 @@ impl Timing {
             (&mut timing.peel_heartbeat, &self.peel_heartbeat),
             (&mut timing.peel_ttl, &self.peel_ttl),
             (&mut timing.forget_peels, &self.forget_peels),
+            (&mut timing.reconnect_spread, &self.reconnect_spread),
             (&mut timing.lease_ttl, &self.lease_ttl),
             (&mut timing.kill_grace, &self.kill_grace),
         ];

@@ -8,7 +8,6 @@ use crate::connection::Connect;
 use crate::daemon;
 use std::path::PathBuf;
 use std::sync::Arc;
-use zester_bus::limits::RECONNECT_SPREAD;
 use zester_bus::{Bus, nats};
 use zester_converge::data_dir::DataDir;
 use zester_converge::inputs::default_id;
@@ -73,7 +72,8 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
         // An inbox of its own, or peels could read each other's answers (I-9).
         let inbox = format!("_INBOX_{id}");
         let mut options = args.connect.daemon(app, format!("zester peel {id}"), inbox)?;
-        options.reconnect_spread = RECONNECT_SPREAD;
+        let timing = app.config.timing.over_defaults();
+        options.reconnect_spread = timing.reconnect_spread;
         let bus = nats::connect(options).await.map_err(|error| Failure::usage(error.to_string()))?;
         let bus: Arc<dyn Bus> = Arc::new(bus);
         let link = Link::new(bus.clone());
@@ -81,7 +81,7 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
         let setup = Setup {
             id: id.clone(),
             boot,
-            timing: app.config.timing.over_defaults(),
+            timing,
             version: env!("CARGO_PKG_VERSION").to_string(),
         };
         let ended = zester_peel::run(link, Arc::new(store), Arc::new(work), setup, context.health, context.stop).await;

@@ -5,6 +5,7 @@
 mod answers;
 mod batches;
 mod down;
+mod forget;
 mod kill;
 mod missing;
 mod past_masters;

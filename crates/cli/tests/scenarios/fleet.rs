@@ -16,6 +16,7 @@ const QUICK: &[&str] = &[
     "timing.unreachable_grace=1s",
     "timing.peel_heartbeat=1s",
     "timing.peel_ttl=4s",
+    "timing.reconnect_spread=1s",
 ];
 
 pub struct Fleet {

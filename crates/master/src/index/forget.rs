@@ -4,6 +4,7 @@ use crate::core::Core;
 use crate::limits::FORGET_EVERY;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::sleep;
 use zester_bus::Entry;
 use zester_link::Error;
@@ -65,8 +66,8 @@ impl ForgetByAge {
         self.core.link.each_entry(Bucket::PeelSeen, ALL, |entry| take(Bucket::PeelSeen, entry)).await?;
         let (now, keep) = (self.core.link.now(), self.core.timing.forget_peels);
         let mut forgotten = 0;
-        for (peel, at) in seen {
-            if now.since(at) <= keep || self.core.index.is_online(&peel) || !self.is_still(&peel, at).await? {
+        for (peel, at) in gone(seen, now, keep) {
+            if self.core.index.is_online(&peel) || !self.is_still(&peel, at).await? {
                 continue;
             }
             forget(&self.core, &peel, "timing.forget_peels").await?;
@@ -82,5 +83,37 @@ impl ForgetByAge {
     async fn is_still(&self, peel: &PeelId, at: UnixMillis) -> Result<bool, Error> {
         let found = self.core.link.get::<PeelHeartbeat>(&Key::Peel(peel.clone())).await?;
         Ok(found.is_none_or(|found| found.stored <= at))
+    }
+}
+
+/// Those that nobody saw for longer than they are kept. A clock that is behind keeps them.
+fn gone(
+    seen: BTreeMap<PeelId, UnixMillis>,
+    now: UnixMillis,
+    keep: Duration,
+) -> impl Iterator<Item = (PeelId, UnixMillis)> {
+    seen.into_iter().filter(move |(_, at)| !keep.is_zero() && now.since(*at) > keep)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zester_rule::rule;
+
+    #[test]
+    #[rule("J-25")]
+    fn j25_a_peel_is_forgotten_once_nobody_saw_it_for_longer_than_it_is_kept() {
+        const DAY: u64 = 86_400_000;
+        let now = UnixMillis(100 * DAY);
+        let seen = [("old", 69 * DAY), ("just", 70 * DAY), ("new", 99 * DAY), ("ahead", 101 * DAY)];
+        let seen: BTreeMap<PeelId, UnixMillis> =
+            seen.into_iter().map(|(name, at)| (PeelId::parse(name).unwrap(), UnixMillis(at))).collect();
+        let names =
+            |now, keep| gone(seen.clone(), now, keep).map(|(peel, _)| peel.to_string()).collect::<Vec<_>>();
+        let month = Duration::from_secs(30 * 86_400);
+        assert_eq!(names(now, month), ["old"]);
+        assert_eq!(names(UnixMillis(now.0 + 1), month), ["just", "old"]);
+        assert_eq!(names(UnixMillis(0), month), Vec::<String>::new());
+        assert_eq!(names(now, Duration::ZERO), Vec::<String>::new(), "never");
     }
 }

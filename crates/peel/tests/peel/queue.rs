@@ -2,6 +2,8 @@
 
 use crate::world::{Did, World};
 use std::time::Duration;
+use tokio::time::Instant;
+use zester_bus::memory::{Fate, Faults, Leg};
 use zester_jobs::peel::BUSY;
 use zester_rule::rule;
 use zester_wire::{Cause, ExecRequest};
@@ -153,4 +155,40 @@ async fn j11_a_peel_that_missed_commands_says_at_once_what_it_works_on() {
     assert!(!world.work.did().contains(&Did::Ended(request.jid.clone())), "the cancel was dropped");
     world.work.release.add_permits(1);
     assert_eq!(world.returned().await.jid, request.jid);
+}
+
+/// The queue of commands has no room for the next one that comes.
+struct OneOverflow(bool);
+
+impl Faults for OneOverflow {
+    fn fate(&mut self, _: Leg<'_>) -> Fate {
+        vec![Duration::ZERO]
+    }
+
+    fn overflows(&mut self, leg: Leg<'_>) -> bool {
+        leg.subject.starts_with("zester.cmd.") && !std::mem::replace(&mut self.0, true)
+    }
+}
+
+/// A cancel that found no room is not lost: the peel says at once what it works on, and hears what of it is over.
+#[tokio::test(start_paused = true)]
+#[rule("J-11")]
+async fn j11_a_cancel_that_found_no_room_in_the_queue_comes_again() {
+    let mut world = World::started().await;
+    let request = world.request("test.hold");
+    world.send(&request).await;
+    world.ack().await;
+    let before = world.heartbeat(|beat| beat.jobs.iter().any(|job| job.jid == request.jid)).await;
+    // Time is paused: so that the next heartbeat is later than this one.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.net.set_faults(OneOverflow(false));
+    let asked = Instant::now();
+    world.cancel(&request).await;
+    let beat = world.heartbeat(|beat| beat.ts > before.ts).await;
+    assert!(asked.elapsed() < Duration::from_secs(1), "not only with the next beat: {:?}", asked.elapsed());
+    assert_eq!(beat.jobs[0].jid, request.jid);
+    // As a master answers a heartbeat that names a job which is over.
+    world.cancel(&request).await;
+    let ret = world.returned().await;
+    assert_eq!((ret.jid, ret.cause), (request.jid.clone(), Cause::Canceled));
 }
