@@ -76,6 +76,14 @@ const REFUSED_IN: &[(&[&str], &str, &str)] = &[
     (&["cli", "client"], "Step", "NextBatch"),
     (&["cli", "client"], "Verdict", "PeelResult"),
     (&["resources"], "Made", "CreatedDirs"),
+    (&["master"], "roster", "RunningJobs"),
+    (&["master"], "asker", "Requester"),
+    (&["master"], "askers", "requesters"),
+    (&["master"], "suspects", "Orphans"),
+    (&["master"], "Mail", "JobMessage"),
+    (&["master"], "Step", "Action"),
+    (&["master", "link"], "Anchor", "SteadyClock"),
+    (&["bus"], "teller", "EventSender"),
     (&["converge"], "Machine", "LocalHost: a machine is a computer or a state machine"),
 ];
 

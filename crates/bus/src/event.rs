@@ -38,16 +38,16 @@ impl Events {
 
 /// The side that tells.
 #[derive(Clone)]
-pub(crate) struct Teller {
+pub(crate) struct EventSender {
     sender: broadcast::Sender<Event>,
 }
 
-impl Teller {
-    pub fn new() -> Teller {
-        Teller { sender: broadcast::Sender::new(EVENTS_KEPT) }
+impl EventSender {
+    pub fn new() -> EventSender {
+        EventSender { sender: broadcast::Sender::new(EVENTS_KEPT) }
     }
 
-    pub fn tell(&self, event: Event) {
+    pub fn send(&self, event: Event) {
         // An event that nobody listens for is nobody's loss.
         let _unheard = self.sender.send(event);
     }

@@ -16,7 +16,7 @@ pub const CLIENT_LOGS: &str = "async_nats";
 
 use crate::durable::{Acknowledge, DurableReader, Taken};
 use crate::error::Error;
-use crate::event::{Events, Teller};
+use crate::event::{EventSender, Events};
 use crate::message::{Entry, Info, Message, Page, Record, Sequence, Stored, Usage};
 use crate::queue::Queue;
 use crate::storage::{Found, Store};
@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 pub struct Nats {
     client: async_nats::Client,
     jetstream: async_nats::jetstream::Context,
-    teller: Teller,
+    event_sender: EventSender,
     answer_timeout: Duration,
     closed: CancellationToken,
     /// The queues of live subscriptions, so that closing ends them.
@@ -81,7 +81,7 @@ impl Bus for Nats {
     }
 
     fn events(&self) -> Events {
-        self.teller.listen()
+        self.event_sender.listen()
     }
 
     fn publish<'a>(&'a self, subject: &'a str, payload: Bytes) -> Answer<'a, ()> {

@@ -26,14 +26,14 @@ impl Clock for SystemClock {
 /// The time of one job: the wall clock when it began, and from then on how much time really passed. A clock that somebody
 /// sets back or forward meanwhile neither prolongs nor ends it.
 #[derive(Copy, Clone, Debug)]
-pub struct Anchor {
+pub struct SteadyClock {
     wall: UnixMillis,
     since: Instant,
 }
 
-impl Anchor {
-    pub fn new(wall: UnixMillis) -> Anchor {
-        Anchor { wall, since: Instant::now() }
+impl SteadyClock {
+    pub fn new(wall: UnixMillis) -> SteadyClock {
+        SteadyClock { wall, since: Instant::now() }
     }
 
     pub fn now(&self) -> UnixMillis {

@@ -16,7 +16,7 @@ mod link;
 mod pages;
 mod records;
 
-pub use clock::{Anchor, Clock, Dice, OsDice, SystemClock};
+pub use clock::{Clock, Dice, OsDice, SteadyClock, SystemClock};
 pub use dropped::{Dropped, Reason};
 pub use error::Error;
 pub use incoming::Opened;

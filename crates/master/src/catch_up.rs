@@ -6,7 +6,7 @@
 //! is opened.
 
 use crate::core::Core;
-use crate::job::Mail;
+use crate::job::JobMessage;
 use crate::limits::{CATCH_UP_AGAIN, CATCH_UP_PAUSE, POSITION_EVERY, SCAN_IN_FLIGHT};
 use futures_util::stream::{self, StreamExt};
 use std::sync::Arc;
@@ -122,7 +122,7 @@ impl CatchUp {
         let losses = &self.core.losses;
         losses.happened.store(false, Ordering::Relaxed);
         self.position.lost();
-        if self.core.roster.len() == 0 {
+        if self.core.running.len() == 0 {
             losses.sent_too.store(false, Ordering::Relaxed);
             return true;
         }
@@ -136,8 +136,8 @@ impl CatchUp {
         }
         if sent_too {
             // Peels that have it answer with what they stored.
-            for (_, handle) in self.core.roster.handles() {
-                let _ended = handle.hand(Mail::AskAgain).await;
+            for (_, handle) in self.core.running.handles() {
+                let _ended = handle.hand(JobMessage::AskAgain).await;
             }
         }
         // A cluster may store a moment later than it delivers.
@@ -148,11 +148,11 @@ impl CatchUp {
     /// Whoever was away may have lost its jobs to others, and must not go on with them (J-10).
     async fn check_owners(&self) {
         let link = &self.core.link;
-        let reads = self.core.roster.handles().into_iter().map(|(jid, handle)| async move {
+        let reads = self.core.running.handles().into_iter().map(|(jid, handle)| async move {
             match link.get_latest::<Job>(&Key::Job(jid.clone())).await {
                 Ok(Some(found)) => {
                     let Job { owner, epoch, .. } = found.value;
-                    let _ended = handle.hand(Mail::OwnedBy { owner, epoch }).await;
+                    let _ended = handle.hand(JobMessage::OwnedBy { owner, epoch }).await;
                 }
                 Ok(None) => {}
                 // Its next write finds out.
@@ -195,25 +195,25 @@ impl CatchUp {
             Subject::JobAck { jid, .. } | Subject::JobReturn { jid, .. } | Subject::JobCancel { jid } => jid,
             _ => return,
         };
-        let Some(handle) = self.core.roster.get(jid) else { return };
-        let mail = match &subject {
+        let Some(handle) = self.core.running.get(jid) else { return };
+        let message = match &subject {
             Subject::JobAck { .. } => link.open_addressed::<Ack>(&subject, &record.payload).map(|opened| {
-                Mail::Ack { peel: opened.message.peel, dispatch_epoch: opened.message.dispatch_epoch }
+                JobMessage::Ack { peel: opened.message.peel, dispatch_epoch: opened.message.dispatch_epoch }
             }),
             Subject::JobReturn { .. } => link
                 .open_addressed::<Return>(&subject, &record.payload)
-                .map(|opened| Mail::Return(Box::new(opened.message))),
+                .map(|opened| JobMessage::Return(Box::new(opened.message))),
             _ => {
                 let opened = link.open_addressed::<JobEvent>(&subject, &record.payload);
                 opened.and_then(|opened| match opened.message.event {
-                    JobEventKind::Canceled { by, .. } => Some(Mail::Cancel { by, answer: None }),
+                    JobEventKind::Canceled { by, .. } => Some(JobMessage::Cancel { by, answer: None }),
                     _ => None,
                 })
             }
         };
-        if let Some(mail) = mail {
+        if let Some(message) = message {
             // A job that has ended meanwhile needs it no more.
-            let _ended = handle.hand(mail).await;
+            let _ended = handle.hand(message).await;
         }
     }
 }

@@ -3,8 +3,8 @@
 use crate::catch_up::Losses;
 use crate::heartbeat::Beats;
 use crate::index::Index;
-use crate::job::{Roster, Start};
-use crate::limits::SUSPECTS_MAX;
+use crate::job::{RunningJobs, Start};
+use crate::limits::UNMARKED_MAX;
 use crate::metrics::Metrics;
 use crate::stores::StoreHealth;
 use std::collections::BTreeSet;
@@ -23,14 +23,14 @@ pub struct Core {
     pub version: String,
     pub timing: Timing,
     pub index: Arc<Index>,
-    pub roster: Roster,
+    pub running: RunningJobs,
     pub metrics: Metrics,
     pub health: Arc<Health>,
     /// Where new jobs go to get a task. The tasks live with whoever runs the master, so that they end with it.
     pub starts: mpsc::Sender<Start>,
     /// Jobs let go: the master stops (J-12).
     pub detach: CancellationToken,
-    pub suspects: Suspects,
+    pub orphans: Orphans,
     pub stores: StoreHealth,
     pub beats: Beats,
     pub losses: Arc<Losses>,
@@ -49,7 +49,7 @@ impl Core {
 
 /// What the scans found out, for those who judge a single job.
 #[derive(Default)]
-pub struct Suspects {
+pub struct Orphans {
     dead: Mutex<BTreeSet<MasterId>>,
     /// Claims that a client asked for, or that stood there when this master started. Perhaps they have no `active.<jid>`,
     /// and no scan finds them.
@@ -58,7 +58,7 @@ pub struct Suspects {
     broken: Mutex<BTreeSet<Jid>>,
 }
 
-impl Suspects {
+impl Orphans {
     pub fn is_dead(&self, owner: &MasterId) -> bool {
         lock(&self.dead).contains(owner)
     }
@@ -68,9 +68,9 @@ impl Suspects {
     }
 
     /// Looks at this job with the next scans.
-    pub fn suspect(&self, jid: &Jid) {
+    pub fn look_at(&self, jid: &Jid) {
         let mut claims = lock(&self.claims);
-        if claims.len() < SUSPECTS_MAX {
+        if claims.len() < UNMARKED_MAX {
             claims.insert(jid.clone());
         }
     }
@@ -89,7 +89,7 @@ impl Suspects {
         std::mem::take(&mut lock(&self.broken))
     }
 
-    pub fn suspects(&self) -> Vec<Jid> {
+    pub fn unmarked(&self) -> Vec<Jid> {
         lock(&self.claims).iter().cloned().collect()
     }
 }
@@ -108,9 +108,9 @@ mod tests {
     #[rule("J-13")]
     fn j13_a_job_whose_task_broke_is_handed_to_the_next_scan_once() {
         let jid = Jid::new(UnixMillis(1_800_000_000_000), [7; 16]);
-        let suspects = Suspects::default();
-        suspects.broke(&jid);
-        assert_eq!(suspects.take_broken(), BTreeSet::from([jid]));
-        assert!(suspects.take_broken().is_empty());
+        let orphans = Orphans::default();
+        orphans.broke(&jid);
+        assert_eq!(orphans.take_broken(), BTreeSet::from([jid]));
+        assert!(orphans.take_broken().is_empty());
     }
 }

@@ -64,7 +64,7 @@ async fn beat(core: &Core, key: &Key) {
         master: core.id.clone(),
         ts: core.link.now(),
         version: core.version.clone(),
-        active_jobs: core.roster.len() as u64,
+        active_jobs: core.running.len() as u64,
     };
     match core.link.put(key, &heartbeat).await {
         Ok(_) => {

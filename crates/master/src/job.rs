@@ -1,15 +1,15 @@
 //! Jobs under way at this master: one task each around the machine of `zester_jobs::Owner`.
 
-mod asker;
+mod action;
 mod history;
 mod persist;
 mod publish;
+mod requester;
 mod returns;
-mod roster;
-mod step;
+mod running_jobs;
 mod targets;
 mod task;
 
-pub use asker::Asker;
+pub use requester::Requester;
 pub use returns::{mark_late, store_return};
-pub use roster::{Handle, Mail, Roster, Start, Unstarted, start};
+pub use running_jobs::{Handle, JobMessage, RunningJobs, Start, Unstarted, start};

@@ -6,7 +6,7 @@
 //! that is over is read once for all its returns.
 
 use crate::core::Core;
-use crate::job::Mail;
+use crate::job::JobMessage;
 use crate::limits::{
     LATE_AGAIN_MAX, LATE_BATCH, LATE_BATCHES_IN_FLIGHT, LATE_JOB_FRESH, LATE_JOBS_KNOWN,
     LATE_LOOKS_IN_FLIGHT, LATE_LOOKS_PER_SECOND, LATE_MISSING_LOOKS, LATE_REST, LATE_UNACKED_MAX, LATE_WAIT,
@@ -221,7 +221,7 @@ impl LateReturns {
 
     /// A return of a job that has its task here. None if it has none.
     fn watched_here(&self, jid: &Jid, peel: &PeelId, taken: &Taken) -> Option<Acknowledge> {
-        let handle = self.core.roster.get(jid)?;
+        let handle = self.core.running.get(jid)?;
         if handle.targets().is_stored(peel) != Some(false) {
             // It is stored, or its sender is no target.
             return Some(Acknowledge::Done);
@@ -230,7 +230,7 @@ impl LateReturns {
             && let Some(ret) = self.open(jid, peel, taken)
         {
             // It should have been heard long ago.
-            handle.leave(Mail::Return(Box::new(ret)));
+            handle.leave(JobMessage::Return(Box::new(ret)));
         }
         Some(Acknowledge::Later(again(&self.core, taken.deliveries)))
     }

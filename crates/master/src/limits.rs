@@ -20,7 +20,7 @@ pub const NAME_EXTRA_BYTES: usize = 3;
 /// What an answer holds beside names: its envelope.
 pub const ANSWER_EXTRA_BYTES: usize = 4_096;
 /// Clients that may wait for one job to be accepted.
-pub const ASKERS_MAX: usize = 64;
+pub const REQUESTERS_MAX: usize = 64;
 /// Jobs that wait to be started.
 pub const STARTS_WAITING: usize = 64;
 /// Returns of one job that are written at once.
@@ -28,9 +28,9 @@ pub const PERSISTS_IN_FLIGHT: usize = 128;
 /// Commands that are sent to peels before other work gets its turn.
 pub const SENDS_AT_A_TIME: usize = 64;
 /// Tries to publish a status or a cancel.
-pub const TELLS_MAX: u32 = 5;
+pub const EVENT_TRIES_MAX: u32 = 5;
 /// Tells of one job that may wait.
-pub const TELLS_WAITING: usize = 64;
+pub const EVENTS_WAITING: usize = 64;
 
 /// How long after messages were lost the stream is read once more: a cluster may store a moment later than it delivers.
 pub const CATCH_UP_AGAIN: Duration = Duration::from_secs(2);
@@ -98,7 +98,7 @@ pub const KILL_WAIT: Duration = Duration::from_secs(2);
 /// Records that a scan reads at once.
 pub const SCAN_IN_FLIGHT: usize = 16;
 /// Claims without `active.<jid>` that a scan looks at, because clients asked for them.
-pub const SUSPECTS_MAX: usize = 1_024;
+pub const UNMARKED_MAX: usize = 1_024;
 
 /// How often the end of the stream is noted, from where it is read again after a loss.
 pub const POSITION_EVERY: Duration = Duration::from_secs(5);

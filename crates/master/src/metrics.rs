@@ -56,7 +56,7 @@ pub fn register(core: &Arc<Core>, health: &Health) {
         let core = Arc::downgrade(core);
         move || core.upgrade().map_or(0, |core| look(&core) as u64)
     };
-    health.watch("zester_jobs_active", "Jobs under way at this master", look(|core| core.roster.len()));
+    health.watch("zester_jobs_active", "Jobs under way at this master", look(|core| core.running.len()));
     health.watch("zester_peels_known", "Peels in the index", look(|core| core.index.len()));
     health.watch("zester_peels_online", "Peels with a heartbeat", look(|core| core.index.online_count()));
     let look = Arc::downgrade(core);

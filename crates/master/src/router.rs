@@ -5,7 +5,7 @@
 //! connection) is read again from the stream.
 
 use crate::core::Core;
-use crate::job::{Handle, Mail};
+use crate::job::{Handle, JobMessage};
 use crate::limits::{BUS_PAUSE, ROUTER_QUEUE};
 use std::sync::Arc;
 use tokio::time::sleep;
@@ -98,21 +98,21 @@ impl Router {
             Subject::JobAck { jid, .. } | Subject::JobReturn { jid, .. } | Subject::JobCancel { jid } => jid,
             _ => return None,
         };
-        Some((self.core.roster.get(jid)?, subject, message))
+        Some((self.core.running.get(jid)?, subject, message))
     }
 
     fn ack(&self, delivery: Delivery) {
         let Some((handle, subject, message)) = self.for_a_job(delivery) else { return };
         let Some(opened) = self.core.link.open_addressed::<Ack>(&subject, &message.payload) else { return };
         let Ack { peel, dispatch_epoch, .. } = opened.message;
-        handle.leave(Mail::Ack { peel, dispatch_epoch });
+        handle.leave(JobMessage::Ack { peel, dispatch_epoch });
     }
 
     fn returned(&self, delivery: Delivery) {
         let Some((handle, subject, message)) = self.for_a_job(delivery) else { return };
         let opened = self.core.link.open_addressed::<Return>(&subject, &message.payload);
         let Some(opened) = opened else { return };
-        handle.leave(Mail::Return(Box::new(opened.message)));
+        handle.leave(JobMessage::Return(Box::new(opened.message)));
     }
 
     fn cancel(&self, delivery: Delivery) {
@@ -120,7 +120,7 @@ impl Router {
         let opened = self.core.link.open_addressed::<JobEvent>(&subject, &message.payload);
         let Some(opened) = opened else { return };
         if let JobEventKind::Canceled { by, .. } = opened.message.event {
-            handle.leave(Mail::Cancel { by, answer: None });
+            handle.leave(JobMessage::Cancel { by, answer: None });
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Start, life and stop of a master.
 
 use crate::catch_up::CatchUp;
-use crate::core::{Core, Suspects};
+use crate::core::{Core, Orphans};
 use crate::heartbeat::{self, Beats};
 use crate::index::{ForgetByAge, Heartbeats, Index, Keeper};
-use crate::job::{Roster, Start};
+use crate::job::{RunningJobs, Start};
 use crate::late_returns::LateReturns;
 use crate::limits::{DETACH_LIMIT, INDEX_POLL, INDEX_WAIT, REQUESTS_END_LIMIT, STARTS_WAITING};
 use crate::metrics::{self, Metrics};
@@ -89,12 +89,12 @@ pub async fn run(
         id: setup.id,
         version: setup.version,
         timing: setup.timing,
-        roster: Roster::default(),
+        running: RunningJobs::default(),
         metrics: Metrics::default(),
         health: health.clone(),
         starts,
         detach: CancellationToken::new(),
-        suspects: Suspects::default(),
+        orphans: Orphans::default(),
         losses: Arc::default(),
         jobs_elsewhere: AtomicUsize::new(0),
     });

@@ -26,7 +26,7 @@ pub struct Scanner {
     bare: BTreeSet<Jid>,
     /// Masters that had a heartbeat at the last look.
     masters: BTreeSet<MasterId>,
-    /// Whether all claims without a mark are among the suspects.
+    /// Whether all claims without a mark are known as such.
     all_known: bool,
 }
 
@@ -86,7 +86,7 @@ impl Scanner {
         let note = |entry: &Entry| {
             let Ok(found) = link.record::<Job>(entry) else { return };
             if matches!(found.value.status, JobStatus::Pending | JobStatus::Claimed) {
-                self.core.suspects.suspect(&found.value.jid);
+                self.core.orphans.look_at(&found.value.jid);
             }
         };
         link.each_entry(Bucket::Jobs, ALL_RECORDS, note).await
@@ -102,9 +102,9 @@ impl Scanner {
                 _ => None,
             })
             .collect();
-        let suspects = core.suspects.suspects();
-        let wanted = marked.iter().cloned().chain(suspects).collect::<BTreeSet<Jid>>();
-        let wanted = wanted.into_iter().filter(|jid| !core.roster.contains(jid));
+        let unmarked = core.orphans.unmarked();
+        let wanted = marked.iter().cloned().chain(unmarked).collect::<BTreeSet<Jid>>();
+        let wanted = wanted.into_iter().filter(|jid| !core.running.contains(jid));
         let reads = wanted.map(|jid| async move {
             let found = core.link.get_latest::<Job>(&Key::Job(jid.clone())).await;
             (jid, found)
@@ -119,7 +119,7 @@ impl Scanner {
                 Ok(None) if marked.contains(&jid) => {
                     view.bare.insert(jid);
                 }
-                Ok(None) => core.suspects.forget(&jid),
+                Ok(None) => core.orphans.forget(&jid),
                 // One record that nobody can read must not keep all others from being adopted.
                 Err(Error::Decode(error)) => tracing::warn!(%jid, "a job record cannot be read: {error}"),
                 Err(error) => return Err(error),
@@ -136,25 +136,25 @@ impl Scanner {
         let core = self.core.clone();
         self.all_known &= self.masters.is_subset(&view.heartbeats);
         self.masters = view.heartbeats.clone();
-        let elsewhere = view.marked.iter().filter(|jid| !core.roster.contains(jid)).count();
+        let elsewhere = view.marked.iter().filter(|jid| !core.running.contains(jid)).count();
         core.jobs_elsewhere.store(elsewhere, Ordering::Relaxed);
         let owners: Vec<(Jid, MasterId)> =
             view.jobs.iter().map(|(jid, found)| (jid.clone(), found.value.owner.clone())).collect();
         let mut orphans = self.scan.observe(&core.id, &owners, &view.heartbeats, &core.timing);
-        orphans.extend(core.suspects.take_broken());
+        orphans.extend(core.orphans.take_broken());
         let dead =
             owners.iter().map(|(_, owner)| owner).filter(|owner| self.scan.is_dead(owner, &core.timing));
-        core.suspects.set_dead(dead.cloned().collect());
+        core.orphans.set_dead(dead.cloned().collect());
         for (jid, found) in &view.jobs {
             let job = &found.value;
             // What is marked is found by every scan from here on.
             if job.status.is_terminal() || view.marked.contains(jid) {
-                core.suspects.forget(jid);
+                core.orphans.forget(jid);
             }
         }
         for jid in orphans {
             let Some(found) = view.jobs.remove(&jid) else { continue };
-            core.suspects.forget(&jid);
+            core.orphans.forget(&jid);
             let found = match core.link.with_targets(found).await {
                 Ok(found) => found,
                 // The next scan finds it again.

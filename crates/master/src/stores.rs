@@ -10,19 +10,19 @@ use zester_bus::storage::WhenFull;
 use zester_bus::{Kind, Store};
 use zester_health::State;
 use zester_jobs::stores::{NEEDED, Readiness, StoreStatus, Trouble};
-use zester_link::{Anchor, Error, Link};
+use zester_link::{Error, Link, SteadyClock};
 use zester_wire::{Bucket, Refusal, UnixMillis};
 
 /// What is known of the stores, for whoever is about to write.
 pub struct StoreHealth {
     stores: Mutex<StoreStatus>,
     /// Spans are of time that really passed, whatever somebody does to the clock.
-    clock: Anchor,
+    clock: SteadyClock,
 }
 
 impl StoreHealth {
     pub fn new(link: &Link) -> StoreHealth {
-        StoreHealth { stores: Mutex::default(), clock: Anchor::new(link.now()) }
+        StoreHealth { stores: Mutex::default(), clock: SteadyClock::new(link.now()) }
     }
 
     /// Why no job may begin now.

@@ -7,7 +7,7 @@ use super::store::MemoryStore;
 use super::watch::Follower;
 use crate::durable::{Acknowledge, DurableReader, Taken};
 use crate::error::{Error, Kind};
-use crate::event::{Event, Events, Teller};
+use crate::event::{Event, EventSender, Events};
 use crate::limits::{ANSWER_TIMEOUT, STALE_MAX};
 use crate::message::{Entry, Info, Message, Page, Record, Sequence, Stored, Usage};
 use crate::pattern::{check_name, check_pattern, check_subject, key_of, stream_of, subject_of};
@@ -24,18 +24,18 @@ pub struct Memory {
     pub(super) net: Net,
     pub(super) name: String,
     pub(super) number: u64,
-    teller: Teller,
+    event_sender: EventSender,
     closed: CancellationToken,
 }
 
 impl Memory {
     pub(super) fn new(net: Net, name: &str) -> Memory {
-        let teller = Teller::new();
+        let event_sender = EventSender::new();
         let mut state = net.lock();
         let number = state.number();
-        state.clients.insert(number, Client::new(name, teller.clone()));
+        state.clients.insert(number, Client::new(name, event_sender.clone()));
         drop(state);
-        Memory { net, name: name.into(), number, teller, closed: CancellationToken::new() }
+        Memory { net, name: name.into(), number, event_sender, closed: CancellationToken::new() }
     }
 
     /// Fails where the real client would: closed, without a connection, or with more than the server takes.
@@ -245,7 +245,7 @@ impl Memory {
         }
         self.closed.cancel();
         self.net.lock().close(self.number);
-        self.teller.tell(Event::Closed);
+        self.event_sender.send(Event::Closed);
     }
 }
 
@@ -272,7 +272,7 @@ impl Bus for Memory {
     }
 
     fn events(&self) -> Events {
-        self.teller.listen()
+        self.event_sender.listen()
     }
 
     fn publish<'a>(&'a self, subject: &'a str, payload: Bytes) -> Answer<'a, ()> {

@@ -4,7 +4,7 @@ use super::faults::{Fate, Faults, Leg, Perfect, WatchFate};
 use super::net::Net;
 use super::store::MemoryStore;
 use crate::error::{Error, Kind};
-use crate::event::{Event, Teller};
+use crate::event::{Event, EventSender};
 use crate::limits::{COMMAND_QUEUE, PAYLOAD_DEFAULT};
 use crate::message::{Message, Sequence, Stored};
 use crate::pattern::matches;
@@ -30,7 +30,7 @@ pub(super) enum Line {
 pub(super) struct Client {
     pub name: String,
     pub line: Line,
-    pub teller: Teller,
+    pub event_sender: EventSender,
     /// Counts silences, so that each is noticed by itself.
     pub silences: u64,
     /// Whether what was sent into a silence is sent again on the next connection.
@@ -42,11 +42,11 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub fn new(name: &str, teller: Teller) -> Client {
+    pub fn new(name: &str, event_sender: EventSender) -> Client {
         Client {
             name: name.into(),
             line: Line::Up,
-            teller,
+            event_sender,
             silences: 0,
             keeps_unsent: false,
             unsent: VecDeque::new(),
@@ -230,7 +230,7 @@ impl State {
         let overflows = !listener.pattern.starts_with("_INBOX.") && self.faults.overflows(leg);
         let room = if overflows { listener.queue.miss() } else { listener.queue.push(message) };
         if listener.keeping_up && !room {
-            client.teller.tell(Event::SlowConsumer);
+            client.event_sender.send(Event::SlowConsumer);
         }
         listener.keeping_up = room;
     }
@@ -293,7 +293,7 @@ impl State {
             client.unsent.clear();
         }
         if !self.down {
-            client.teller.tell(Event::Disconnected);
+            client.event_sender.send(Event::Disconnected);
         }
     }
 
@@ -303,7 +303,7 @@ impl State {
         let was = std::mem::replace(&mut client.line, Line::Up);
         let (unsent, unheard) = (std::mem::take(&mut client.unsent), std::mem::take(&mut client.unheard));
         if was == Line::Cut && !self.down {
-            client.teller.tell(Event::Reconnected);
+            client.event_sender.send(Event::Reconnected);
         }
         for (listener, message) in unheard {
             self.deliver(listener, message);
@@ -313,7 +313,7 @@ impl State {
 
     pub fn tell_connected(&self, event: &Event) {
         for client in self.clients.values().filter(|client| client.line != Line::Cut) {
-            client.teller.tell(event.clone());
+            client.event_sender.send(event.clone());
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::Nats;
 use crate::error::{Error, Kind};
-use crate::event::{Event, Teller};
+use crate::event::{Event, EventSender};
 use crate::limits::{
     ANSWER_TIMEOUT, CLIENT_QUEUE, CLOSE_TIMEOUT, COMMAND_QUEUE, PING_INTERVAL, RECONNECT_PAUSE_MAX,
     RECONNECT_PAUSE_MIN,
@@ -70,7 +70,7 @@ impl Options {
 /// Connects. Reconnects by itself from then on, until it is closed.
 pub async fn connect(options: Options) -> Result<Nats, Error> {
     crate::pattern::check_subject(&options.inbox_prefix)?;
-    let teller = Teller::new();
+    let event_sender = EventSender::new();
     let mut settings = ConnectOptions::new()
         .name(&options.name)
         .custom_inbox_prefix(&options.inbox_prefix)
@@ -80,7 +80,7 @@ pub async fn connect(options: Options) -> Result<Nats, Error> {
         .subscription_capacity(CLIENT_QUEUE)
         .client_capacity(COMMAND_QUEUE)
         .reconnect_delay_callback(pauses(options.reconnect_spread))
-        .event_callback(tell(teller.clone()));
+        .event_callback(tell(event_sender.clone()));
     if options.keep_trying {
         settings = settings.retry_on_initial_connect();
     }
@@ -117,7 +117,7 @@ pub async fn connect(options: Options) -> Result<Nats, Error> {
     Ok(Nats {
         client,
         jetstream,
-        teller,
+        event_sender,
         answer_timeout: options.answer_timeout,
         closed: CancellationToken::new(),
         queues: Arc::new(Mutex::new(BTreeMap::new())),
@@ -174,7 +174,7 @@ fn chance() -> f64 {
 type Told = std::future::Ready<()>;
 
 /// Translates the client's events into ours.
-fn tell(teller: Teller) -> impl Fn(async_nats::Event) -> Told + Send + Sync + 'static {
+fn tell(event_sender: EventSender) -> impl Fn(async_nats::Event) -> Told + Send + Sync + 'static {
     let connected_before = AtomicBool::new(false);
     move |event| {
         let ours = match event {
@@ -187,7 +187,7 @@ fn tell(teller: Teller) -> impl Fn(async_nats::Event) -> Told + Send + Sync + 's
             async_nats::Event::Closed => Event::Closed,
             other => Event::ServerSaid(other.to_string()),
         };
-        teller.tell(ours);
+        event_sender.send(ours);
         std::future::ready(())
     }
 }
@@ -216,7 +216,7 @@ impl Nats {
         self.end_queues();
         self.closed.cancel();
         let _drained = tokio::time::timeout(CLOSE_TIMEOUT, self.client.drain()).await;
-        self.teller.tell(Event::Closed);
+        self.event_sender.send(Event::Closed);
         Ok(())
     }
 }

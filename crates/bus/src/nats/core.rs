@@ -137,13 +137,13 @@ impl Nats {
     /// Empties the client's queue into ours, where what is dropped is counted for the one who missed it.
     fn forward(&self, mut subscriber: Subscriber, queue: Queue) -> impl Future<Output = ()> + Send + 'static {
         let closed = self.closed.clone();
-        let teller = self.teller.clone();
+        let event_sender = self.event_sender.clone();
         async move {
             let mut keeping_up = true;
             while let Some(Some(message)) = closed.run_until_cancelled(subscriber.next()).await {
                 let room = queue.push(ours(message));
                 if keeping_up && !room {
-                    teller.tell(Event::SlowConsumer);
+                    event_sender.send(Event::SlowConsumer);
                 }
                 keeping_up = room;
             }
@@ -162,7 +162,7 @@ impl Nats {
     /// denial proves the same.
     pub(super) async fn round_trip(&self) -> Result<(), Error> {
         let nobody = self.client.new_inbox();
-        let mut events = self.teller.listen();
+        let mut events = self.event_sender.listen();
         let denied = async {
             while let Some(event) = events.next().await {
                 if matches!(&event, Event::ServerSaid(words) if words.contains(&nobody)) {

@@ -59,7 +59,7 @@ impl Heartbeats {
             return Instant::now() + EXPIRY_PAUSE;
         }
         let (gone, next) = self.core.index.presence().expire();
-        gone.iter().for_each(|peel| self.core.roster.gone(peel));
+        gone.iter().for_each(|peel| self.core.running.gone(peel));
         let soonest = Instant::now() + EXPIRY_PAUSE;
         next.unwrap_or(soonest + self.core.timing.peel_ttl).max(soonest)
     }
@@ -83,10 +83,10 @@ impl Heartbeats {
         let Heard { came, went, shared_with } =
             self.core.index.put_heartbeat(heartbeat, self.core.link.now());
         if came {
-            self.core.roster.connected(&peel);
+            self.core.running.connected(&peel);
         }
         if went {
-            self.core.roster.gone(&peel);
+            self.core.running.gone(&peel);
         }
         if let Some(other) = shared_with {
             self.tell_shared(&peel, [boot, other]);

@@ -54,7 +54,7 @@ impl Over {
     /// A peel works on this job.
     pub fn ask(&mut self, peel: &PeelId, job: JobAtPeel) {
         // A job that is under way here speaks for itself.
-        if self.core.roster.contains(&job.jid) {
+        if self.core.running.contains(&job.jid) {
             return;
         }
         if let Some(known) = self.known.get(&job.jid).filter(|known| known.until > Instant::now()) {

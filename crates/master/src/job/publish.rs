@@ -1,7 +1,7 @@
 //! The lifecycle events of one job on their way to the stream. The job does not wait for them.
 
 use crate::core::Core;
-use crate::limits::{TELLS_MAX, TELLS_WAITING};
+use crate::limits::{EVENT_TRIES_MAX, EVENTS_WAITING};
 use futures_util::future::BoxFuture;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub struct Events {
 impl Events {
     /// In a line that is full the oldest gives way: the record says more than any event.
     pub fn add(&mut self, subject: Subject, event: JobEvent) {
-        if self.waiting.len() >= TELLS_WAITING {
+        if self.waiting.len() >= EVENTS_WAITING {
             self.waiting.pop_front();
         }
         self.waiting.push_back((subject, event));
@@ -48,7 +48,7 @@ impl Events {
 /// Tries again a few times, always under the same id, so that it is kept once.
 async fn publish(core: Arc<Core>, subject: Subject, event: JobEvent) {
     let Ok(id) = core.link.new_message_id() else { return };
-    for _ in 0..TELLS_MAX {
+    for _ in 0..EVENT_TRIES_MAX {
         match core.link.publish_stored(&subject, &id, &event).await {
             Ok(_) => return,
             Err(error) => tracing::debug!(%subject, "an event of a job was not stored: {error}"),

@@ -1,6 +1,6 @@
 //! Writing returns to their bucket: each once, and marked late exactly when the end of its job does not count it (J-9).
 
-use super::step::{is_too_large, log};
+use super::action::{is_too_large, log};
 use std::time::Duration;
 use zester_jobs::Event;
 use zester_link::{Error, Link};

@@ -3,14 +3,14 @@
 //! Steps run one after the other, returns are written beside them, and messages are taken all the while. What the job asked
 //! to tell the world waits in a line of its own, so that a slow stream does not hold up the work.
 
-use super::asker::Asker;
+use super::action::{Action, Ended, carry_out, mark};
 use super::persist::Persists;
 use super::publish::Events;
-use super::roster::Mail;
-use super::step::{Ended, Step, carry_out, mark};
+use super::requester::Requester;
+use super::running_jobs::JobMessage;
 use super::targets::JobTargets;
 use crate::core::Core;
-use crate::limits::{ASKERS_MAX, FINISH_LIMIT};
+use crate::limits::{FINISH_LIMIT, REQUESTERS_MAX};
 use futures_util::future::BoxFuture;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,24 +18,24 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 use zester_jobs::intake::{Verdict, judge};
 use zester_jobs::{CancelEffect, Command, Event, Note, Owner, Stage, messages};
-use zester_link::Anchor;
+use zester_link::SteadyClock;
 use zester_wire::{Jid, Job, Refusal, Subject, TargetTree};
 
 pub struct Task {
     core: Arc<Core>,
     owner: Owner,
-    anchor: Anchor,
-    mail: mpsc::Receiver<Mail>,
+    clock: SteadyClock,
+    inbox: mpsc::Receiver<JobMessage>,
     targets: Arc<JobTargets>,
     /// Clients that wait to hear that the job was accepted.
-    askers: Vec<Asker>,
+    requesters: Vec<Requester>,
     accepted: bool,
     /// Who wait to hear what their cancel met.
     killers: Vec<oneshot::Sender<CancelEffect>>,
     /// It came from a master that died.
     adopted: bool,
     counted: bool,
-    steps: VecDeque<Step>,
+    steps: VecDeque<Action>,
     step: Option<BoxFuture<'static, Ended>>,
     events: Events,
     persists: Persists,
@@ -50,17 +50,17 @@ impl Task {
         core: Arc<Core>,
         owner: Owner,
         adopted: bool,
-        mail: mpsc::Receiver<Mail>,
+        inbox: mpsc::Receiver<JobMessage>,
         targets: Arc<JobTargets>,
-        asker: Option<Box<Asker>>,
+        requester: Option<Box<Requester>>,
     ) -> Task {
         Task {
-            anchor: Anchor::new(core.link.now()),
+            clock: SteadyClock::new(core.link.now()),
             core,
             owner,
-            mail,
+            inbox,
             targets,
-            askers: asker.into_iter().map(|asker| *asker).collect(),
+            requesters: requester.into_iter().map(|requester| *requester).collect(),
             accepted: false,
             killers: Vec::new(),
             adopted,
@@ -75,8 +75,8 @@ impl Task {
         }
     }
 
-    pub(super) fn into_asker(self) -> Option<Box<Asker>> {
-        self.askers.into_iter().next().map(Box::new)
+    pub(super) fn into_requester(self) -> Option<Box<Requester>> {
+        self.requesters.into_iter().next().map(Box::new)
     }
 
     /// Until there is nothing left to do here.
@@ -89,9 +89,9 @@ impl Task {
         }
         // From here on returns find their way as late ones; what came before is still taken.
         drop(registered);
-        self.mail.close();
-        while let Ok(mail) = self.mail.try_recv() {
-            self.take(mail).await;
+        self.inbox.close();
+        while let Ok(message) = self.inbox.try_recv() {
+            self.take(message).await;
         }
         let _out_of_time = tokio::time::timeout(FINISH_LIMIT, self.finish()).await;
         self.dismiss().await;
@@ -105,7 +105,7 @@ impl Task {
     /// Waits for whatever happens next, and takes it.
     async fn turn(&mut self) {
         self.start_what_waits();
-        let wake = self.owner.next_wake().map(|moment| self.anchor.instant_of(moment));
+        let wake = self.owner.next_wake().map(|moment| self.clock.instant_of(moment));
         tokio::select! {
             biased;
             () = self.core.detach.cancelled(), if !self.detached => {
@@ -123,7 +123,7 @@ impl Task {
                 self.step(Event::AskAgain).await;
             }
             () = self.events.next() => {}
-            Some(mail) = self.mail.recv() => self.take(mail).await,
+            Some(message) = self.inbox.recv() => self.take(message).await,
         }
     }
 
@@ -148,9 +148,9 @@ impl Task {
 
     /// Nobody is left without an answer.
     async fn dismiss(&mut self) {
-        for asker in self.askers.drain(..) {
-            let why = Asker::in_doubt("this master let the job go before it ran; ask again");
-            asker.refuse(&self.core, why).await;
+        for requester in self.requesters.drain(..) {
+            let why = Requester::in_doubt("this master let the job go before it ran; ask again");
+            requester.refuse(&self.core, why).await;
         }
     }
 
@@ -164,36 +164,36 @@ impl Task {
         self.persists.start(&self.core.link);
     }
 
-    async fn take(&mut self, mail: Mail) {
-        match mail {
-            Mail::Ack { peel, dispatch_epoch } => self.step(Event::Ack { peel, dispatch_epoch }).await,
-            Mail::Return(ret) => self.step(Event::Return(ret)).await,
-            Mail::Cancel { by, answer } => {
+    async fn take(&mut self, message: JobMessage) {
+        match message {
+            JobMessage::Ack { peel, dispatch_epoch } => self.step(Event::Ack { peel, dispatch_epoch }).await,
+            JobMessage::Return(ret) => self.step(Event::Return(ret)).await,
+            JobMessage::Cancel { by, answer } => {
                 self.killers.extend(answer);
                 self.step(Event::Cancel { by }).await;
             }
-            Mail::AskAgain => self.step(Event::AskAgain).await,
-            Mail::Connected(peel) => self.step(Event::Connected { peel }).await,
-            Mail::Gone(peel) => self.step(Event::Gone { peel }).await,
-            Mail::OwnedBy { owner, epoch } => self.step(Event::OwnedBy { owner, epoch }).await,
-            Mail::Asked(asker) => self.asked(*asker).await,
+            JobMessage::AskAgain => self.step(Event::AskAgain).await,
+            JobMessage::Connected(peel) => self.step(Event::Connected { peel }).await,
+            JobMessage::Gone(peel) => self.step(Event::Gone { peel }).await,
+            JobMessage::OwnedBy { owner, epoch } => self.step(Event::OwnedBy { owner, epoch }).await,
+            JobMessage::Asked(requester) => self.asked(*requester).await,
         }
     }
 
     /// The same jid again while it is under way here (J-3).
-    async fn asked(&mut self, asker: Asker) {
+    async fn asked(&mut self, requester: Requester) {
         let job = self.owner.job();
-        if !asker.request.is_intent_of(job) {
-            let conflict = judge(job, &asker.request, &self.core.id, false);
+        if !requester.request.is_intent_of(job) {
+            let conflict = judge(job, &requester.request, &self.core.id, false);
             if let Verdict::Refuse(refusal) = conflict {
-                asker.refuse(&self.core, refusal).await;
+                requester.refuse(&self.core, refusal).await;
             }
         } else if self.accepted {
-            asker.accept(&self.core, &job.jid, &job.targets).await;
-        } else if self.askers.len() < ASKERS_MAX {
-            self.askers.push(asker);
+            requester.accept(&self.core, &job.jid, &job.targets).await;
+        } else if self.requesters.len() < REQUESTERS_MAX {
+            self.requesters.push(requester);
         } else {
-            asker.refuse(&self.core, Asker::in_doubt("too many ask for this job; ask again")).await;
+            requester.refuse(&self.core, Requester::in_doubt("too many ask for this job; ask again")).await;
         }
     }
 
@@ -224,7 +224,7 @@ impl Task {
     async fn step(&mut self, event: Event) {
         let mut next = Some(event);
         while let Some(event) = next.take() {
-            match self.owner.step(event, self.anchor.now()) {
+            match self.owner.step(event, self.clock.now()) {
                 Ok(commands) => next = self.obey(commands).await,
                 Err(illegal) => {
                     self.core.metrics.illegal.inc();
@@ -248,35 +248,35 @@ impl Task {
     }
 
     async fn note(&mut self, command: Command) {
-        let now = self.anchor.now();
+        let now = self.clock.now();
         let job = self.owner.job();
         match command {
-            Command::CreateRecord(job) => self.steps.push_back(Step::Create(job)),
-            Command::WriteRecord { job, revision } => self.steps.push_back(Step::Write { job, revision }),
-            Command::MarkActive => self.steps.push_back(Step::MarkActive(mark(job, now))),
+            Command::CreateRecord(job) => self.steps.push_back(Action::Create(job)),
+            Command::WriteRecord { job, revision } => self.steps.push_back(Action::Write { job, revision }),
+            Command::MarkActive => self.steps.push_back(Action::MarkActive(mark(job, now))),
             Command::PublishDispatch => {
-                self.steps.push_back(Step::Announce(messages::dispatch_event(job, now)));
+                self.steps.push_back(Action::Announce(messages::dispatch_event(job, now)));
             }
             Command::Accept => self.accept().await,
             Command::Existing { .. } => {}
             Command::SendExec { peels, budget } => {
-                if let Some(Step::Exec { request, peels: more, .. }) = self.steps.back_mut()
+                if let Some(Action::Exec { request, peels: more, .. }) = self.steps.back_mut()
                     && request.budget == budget
                 {
                     more.extend(peels);
                 } else {
                     let request = Box::new(messages::exec_request(job, budget));
                     let tree = self.tree();
-                    self.steps.push_back(Step::Exec { request, peels, tree });
+                    self.steps.push_back(Action::Exec { request, peels, tree });
                 }
             }
             Command::LoadReturns => {
-                self.steps.push_back(Step::Load(job.jid.clone()));
+                self.steps.push_back(Action::Load(job.jid.clone()));
                 self.count();
             }
             Command::Replay => {
                 let (jid, dispatch_epoch) = (job.jid.clone(), job.dispatch_epoch);
-                self.steps.push_back(Step::Replay { jid, dispatch_epoch });
+                self.steps.push_back(Action::Replay { jid, dispatch_epoch });
             }
             Command::Persist { ret, pause } => self.persists.add(ret, pause),
             Command::Refuse(refusal) => self.refuse(&refusal).await,
@@ -288,17 +288,19 @@ impl Task {
             }
             Command::SendCancel { peels } => {
                 let cancel = messages::cancel(job);
-                self.steps.push_back(Step::Cancel { cancel, peels });
+                self.steps.push_back(Action::Cancel { cancel, peels });
             }
             Command::PublishStatus => {
                 let event = messages::status_event(job, now);
                 self.events.add(Subject::JobStatus { jid: event.jid.clone() }, event);
             }
             Command::EmitFinalized => match messages::finalized_event(job, now) {
-                Ok((subject, event)) => self.steps.push_back(Step::Emit { subject, event: Box::new(event) }),
+                Ok((subject, event)) => {
+                    self.steps.push_back(Action::Emit { subject, event: Box::new(event) })
+                }
                 Err(bad) => tracing::error!(jid = %job.jid, "no event can be made of the job: {bad}"),
             },
-            Command::PurgeActive => self.steps.push_back(Step::Purge(job.jid.clone())),
+            Command::PurgeActive => self.steps.push_back(Action::Purge(job.jid.clone())),
             Command::Stop => self.stopped(),
             Command::Note(note) => self.remark(&note),
         }
@@ -318,15 +320,15 @@ impl Task {
         self.accepted = true;
         self.count();
         let job = self.owner.job();
-        for asker in std::mem::take(&mut self.askers) {
-            asker.accept(&self.core, &job.jid, &job.targets).await;
+        for requester in std::mem::take(&mut self.requesters) {
+            requester.accept(&self.core, &job.jid, &job.targets).await;
         }
     }
 
     async fn refuse(&mut self, refusal: &Refusal) {
         tracing::warn!(jid = %self.owner.job().jid, "a job was refused: {refusal}");
-        for asker in std::mem::take(&mut self.askers) {
-            asker.refuse(&self.core, refusal.clone()).await;
+        for requester in std::mem::take(&mut self.requesters) {
+            requester.refuse(&self.core, refusal.clone()).await;
         }
     }
 
@@ -347,14 +349,14 @@ impl Task {
     /// The jid is taken: what is there decides (J-3).
     async fn existing(&mut self, job: Job, revision: u64) -> Option<Event> {
         let core = self.core.clone();
-        let Some(asker) = self.askers.first() else {
+        let Some(requester) = self.requesters.first() else {
             return Some(Event::Superseded);
         };
-        let verdict = judge(&job, &asker.request, &core.id, core.suspects.is_dead(&job.owner));
+        let verdict = judge(&job, &requester.request, &core.id, core.orphans.is_dead(&job.owner));
         let timing = core.timing.clone();
         match verdict {
             Verdict::Resume => {
-                self.owner = Owner::resume(job, revision, asker.claim_until, timing);
+                self.owner = Owner::resume(job, revision, requester.claim_until, timing);
             }
             Verdict::Adopt => match Owner::adopt(job, revision, core.id.clone(), timing) {
                 Ok(owner) => {
@@ -364,24 +366,24 @@ impl Task {
                 Err(_) => return None,
             },
             Verdict::Same => {
-                for asker in std::mem::take(&mut self.askers) {
-                    asker.accept(&core, &job.jid, &job.targets).await;
+                for requester in std::mem::take(&mut self.requesters) {
+                    requester.accept(&core, &job.jid, &job.targets).await;
                 }
                 return None;
             }
             Verdict::Refuse(refusal) => {
                 if refusal.kind == zester_wire::RefusalKind::ClaimPending {
-                    core.suspects.suspect(&job.jid);
+                    core.orphans.look_at(&job.jid);
                 }
-                for asker in std::mem::take(&mut self.askers) {
-                    asker.refuse(&core, refusal.clone()).await;
+                for requester in std::mem::take(&mut self.requesters) {
+                    requester.refuse(&core, refusal.clone()).await;
                 }
                 return None;
             }
         }
         let job = self.owner.job();
         self.targets = Arc::new(JobTargets::new(&job.targets));
-        core.roster.retarget(&job.jid, self.targets.clone());
+        core.running.retarget(&job.jid, self.targets.clone());
         Some(Event::Begin { absent: core.index.absent(&job.targets) })
     }
 
@@ -407,9 +409,9 @@ struct Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.core.suspects.broke(&self.jid);
+            self.core.orphans.broke(&self.jid);
         }
-        self.core.roster.remove(&self.jid);
+        self.core.running.remove(&self.jid);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::dispatch;
 use crate::core::Core;
-use crate::job::{Asker, Handle, Mail};
+use crate::job::{Handle, JobMessage, Requester};
 use crate::limits::KILL_WAIT;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -48,8 +48,8 @@ pub async fn handle(core: Arc<Core>, message: Message, received: UnixMillis) {
                     let count = request.targets.len();
                     let peels = if count == 1 { "peel" } else { "peels" };
                     let sentence = format!("asked {count} {peels} again");
-                    let asker = Asker::retry(request, reply, received, sentence);
-                    dispatch::begin(&core, asker, opened.envelope).await;
+                    let requester = Requester::retry(request, reply, received, sentence);
+                    dispatch::begin(&core, requester, opened.envelope).await;
                 }
                 Err(refusal) => refuse(&core, reply.as_deref(), refusal).await,
             }
@@ -90,7 +90,7 @@ async fn kill(core: &Core, jid: &Jid, by: String) -> Result<String, Refusal> {
     let job = record(core, jid).await?;
     if let Some(job) = &job {
         must_not_be_over(job)?;
-    } else if !core.roster.contains(jid) {
+    } else if !core.running.contains(jid) {
         return Err(Refusal::new(RefusalKind::NoSuchJob, format!("there is no job {jid}")));
     }
     let event = messages::cancel_event(jid, &by, core.link.now());
@@ -101,7 +101,7 @@ async fn kill(core: &Core, jid: &Jid, by: String) -> Result<String, Refusal> {
         let message = format!("the cancel is not stored, but whoever heard it stops: {}", refused.message);
         Refusal { message, ..refused }
     })?;
-    let effect = match core.roster.get(jid) {
+    let effect = match core.running.get(jid) {
         Some(handle) => heard_by(&handle, by).await,
         None => None,
     };
@@ -136,7 +136,7 @@ fn must_not_be_over(job: &Job) -> Result<(), Refusal> {
 async fn heard_by(handle: &Handle, by: String) -> Option<CancelEffect> {
     let (answer, effect) = oneshot::channel();
     let heard = async {
-        handle.hand(Mail::Cancel { by, answer: Some(answer) }).await.ok()?;
+        handle.hand(JobMessage::Cancel { by, answer: Some(answer) }).await.ok()?;
         effect.await.ok()
     };
     timeout(KILL_WAIT, heard).await.ok().flatten()

@@ -2,7 +2,7 @@
 
 use super::index_is_ready;
 use crate::core::Core;
-use crate::job::{self, Asker, Mail, Unstarted};
+use crate::job::{self, JobMessage, Requester, Unstarted};
 use crate::limits::{JOBS_MAX, TARGETS_MAX};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,59 +14,60 @@ use zester_wire::{
 
 pub async fn handle(core: Arc<Core>, message: Message, received: UnixMillis) {
     let Some(opened) = core.link.open::<DispatchRequest>(&message.subject, &message.payload) else { return };
-    begin(&core, Asker::dispatch(opened.message, message.reply, received), opened.envelope).await;
+    begin(&core, Requester::dispatch(opened.message, message.reply, received), opened.envelope).await;
 }
 
 /// Starts what was asked for, or says why not.
-pub async fn begin(core: &Arc<Core>, asker: Asker, envelope: Vec<u8>) {
+pub async fn begin(core: &Arc<Core>, requester: Requester, envelope: Vec<u8>) {
     // A job that is under way here answers for itself: its targets may match no more.
-    if let Some(handle) = core.roster.get(&asker.request.jid) {
-        return hand_over(core, &handle, asker).await;
+    if let Some(handle) = core.running.get(&requester.request.jid) {
+        return hand_over(core, &handle, requester).await;
     }
-    let targets = match targets(core, &asker.request).await {
+    let targets = match targets(core, &requester.request).await {
         Ok(targets) => targets,
-        Err(refusal) => return asker.refuse(core, refusal).await,
+        Err(refusal) => return requester.refuse(core, refusal).await,
     };
     // A store that is known to take nothing is not tried: so it is certain that nothing was written (J-28).
     if let Some(refusal) = core.stores.refusal() {
-        return asker.refuse(core, refusal).await;
+        return requester.refuse(core, refusal).await;
     }
-    let job = Job { claim_until: asker.claim_until, ..job_of(core, &asker.request, targets, envelope) };
+    let job =
+        Job { claim_until: requester.claim_until, ..job_of(core, &requester.request, targets, envelope) };
     let owner = Owner::dispatch(job, core.id.clone(), core.timing.clone());
-    match job::start(core, owner, false, Some(asker)).await {
+    match job::start(core, owner, false, Some(requester)).await {
         Ok(()) => {}
-        Err(Unstarted::UnderWay(asker)) => {
-            let Some(asker) = asker else { return };
-            match core.roster.get(&asker.request.jid) {
-                Some(handle) => hand_over(core, &handle, *asker).await,
-                None => just_ended(core, *asker).await,
+        Err(Unstarted::UnderWay(requester)) => {
+            let Some(requester) = requester else { return };
+            match core.running.get(&requester.request.jid) {
+                Some(handle) => hand_over(core, &handle, *requester).await,
+                None => just_ended(core, *requester).await,
             }
         }
-        Err(Unstarted::TooMany(asker)) => {
-            let Some(asker) = asker else { return };
+        Err(Unstarted::TooMany(requester)) => {
+            let Some(requester) = requester else { return };
             let why = format!("{JOBS_MAX} jobs are running, which is the limit; ask again later");
-            ask_again(core, *asker, &why).await;
+            ask_again(core, *requester, &why).await;
         }
-        Err(Unstarted::Stopping(asker)) => {
-            let Some(asker) = asker else { return };
-            ask_again(core, *asker, "this master stops; ask again").await;
+        Err(Unstarted::Stopping(requester)) => {
+            let Some(requester) = requester else { return };
+            ask_again(core, *requester, "this master stops; ask again").await;
         }
     }
 }
 
-async fn hand_over(core: &Core, handle: &job::Handle, asker: Asker) {
-    if let Err(Mail::Asked(asker)) = handle.hand(Mail::Asked(Box::new(asker))).await {
-        just_ended(core, *asker).await;
+async fn hand_over(core: &Core, handle: &job::Handle, requester: Requester) {
+    if let Err(JobMessage::Asked(requester)) = handle.hand(JobMessage::Asked(Box::new(requester))).await {
+        just_ended(core, *requester).await;
     }
 }
 
 /// How it ended is not known here any more; its record says it to whoever asks next.
-async fn just_ended(core: &Core, asker: Asker) {
-    asker.refuse(core, Asker::in_doubt("the job has just ended here; ask again")).await;
+async fn just_ended(core: &Core, requester: Requester) {
+    requester.refuse(core, Requester::in_doubt("the job has just ended here; ask again")).await;
 }
 
-async fn ask_again(core: &Core, asker: Asker, why: &str) {
-    asker.refuse(core, Asker::unavailable(why)).await;
+async fn ask_again(core: &Core, requester: Requester, why: &str) {
+    requester.refuse(core, Requester::unavailable(why)).await;
 }
 
 /// Whom a request means. Peels that are named one by one need not be known: they may come, and else are unreachable.

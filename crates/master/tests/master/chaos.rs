@@ -53,7 +53,7 @@ async fn life(seed: u64) {
     let mut masters = vec![fleet.master("m1").await, fleet.master("m2").await];
     fleet.known("*", PEELS).await;
     fleet.net.set_faults(Chaos::new(seed));
-    let client = Link::new(Arc::new(fleet.net.connect("asker")));
+    let client = Link::new(Arc::new(fleet.net.connect("requester")));
     let mut jids = Vec::new();
     for number in 0..JOBS {
         let request = DispatchRequest { timeout: Duration::from_secs(300), ..fleet.request("*") };

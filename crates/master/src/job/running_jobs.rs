@@ -2,7 +2,7 @@
 //!
 //! Sending never waits. What finds a full inbox is read again from the stream.
 
-use super::asker::Asker;
+use super::requester::Requester;
 use super::targets::JobTargets;
 use super::task::Task;
 use crate::catch_up::Losses;
@@ -17,7 +17,7 @@ use zester_wire::{Jid, MasterId, PeelId, Return};
 
 /// What a job is told.
 #[derive(Debug)]
-pub enum Mail {
+pub enum JobMessage {
     Ack {
         peel: PeelId,
         dispatch_epoch: u64,
@@ -39,13 +39,13 @@ pub enum Mail {
         epoch: u64,
     },
     /// A client asks for the same jid.
-    Asked(Box<Asker>),
+    Asked(Box<Requester>),
 }
 
 /// How a job is reached.
 #[derive(Clone)]
 pub struct Handle {
-    inbox: mpsc::Sender<Mail>,
+    inbox: mpsc::Sender<JobMessage>,
     losses: Arc<Losses>,
     targets: Arc<JobTargets>,
 }
@@ -56,15 +56,15 @@ impl Handle {
     }
 
     /// Leaves a message; one that finds no room is found again in the stream.
-    pub fn leave(&self, mail: Mail) {
-        if self.inbox.try_send(mail).is_err() {
+    pub fn leave(&self, message: JobMessage) {
+        if self.inbox.try_send(message).is_err() {
             self.losses.dropped();
         }
     }
 
     /// Hands over a message that stands in no stream. Gives it back when the job is gone.
-    pub async fn hand(&self, mail: Mail) -> Result<(), Mail> {
-        self.inbox.send(mail).await.map_err(|unsent| unsent.0)
+    pub async fn hand(&self, message: JobMessage) -> Result<(), JobMessage> {
+        self.inbox.send(message).await.map_err(|unsent| unsent.0)
     }
 }
 
@@ -77,17 +77,17 @@ pub struct Start {
 #[derive(Debug)]
 pub enum Unstarted {
     /// It has one.
-    UnderWay(Option<Box<Asker>>),
-    TooMany(Option<Box<Asker>>),
-    Stopping(Option<Box<Asker>>),
+    UnderWay(Option<Box<Requester>>),
+    TooMany(Option<Box<Requester>>),
+    Stopping(Option<Box<Requester>>),
 }
 
 #[derive(Default)]
-pub struct Roster {
+pub struct RunningJobs {
     jobs: RwLock<BTreeMap<Jid, Handle>>,
 }
 
-impl Roster {
+impl RunningJobs {
     pub fn len(&self) -> usize {
         self.read().len()
     }
@@ -103,14 +103,14 @@ impl Roster {
     /// Tells every job that asked this peel that it came (back).
     pub fn connected(&self, peel: &PeelId) {
         for handle in self.read().values().filter(|handle| handle.targets.contains(peel)) {
-            handle.leave(Mail::Connected(peel.clone()));
+            handle.leave(JobMessage::Connected(peel.clone()));
         }
     }
 
     /// Tells every job that asked this peel that its heartbeat ended.
     pub fn gone(&self, peel: &PeelId) {
         for handle in self.read().values().filter(|handle| handle.targets.contains(peel)) {
-            handle.leave(Mail::Gone(peel.clone()));
+            handle.leave(JobMessage::Gone(peel.clone()));
         }
     }
 
@@ -148,33 +148,33 @@ pub async fn start(
     core: &Arc<Core>,
     owner: Owner,
     adopted: bool,
-    asker: Option<Asker>,
+    requester: Option<Requester>,
 ) -> Result<(), Unstarted> {
-    let asker = asker.map(Box::new);
+    let requester = requester.map(Box::new);
     if core.detach.is_cancelled() {
-        return Err(Unstarted::Stopping(asker));
+        return Err(Unstarted::Stopping(requester));
     }
     let jid = owner.job().jid.clone();
-    let (inbox, mail) = mpsc::channel(JOB_INBOX);
+    let (inbox, message) = mpsc::channel(JOB_INBOX);
     let targets = Arc::new(JobTargets::new(&owner.job().targets));
     {
-        let mut jobs = core.roster.write();
+        let mut jobs = core.running.write();
         if jobs.contains_key(&jid) {
-            return Err(Unstarted::UnderWay(asker));
+            return Err(Unstarted::UnderWay(requester));
         }
         // An orphan is one of those that run already.
         let elsewhere = if adopted { 0 } else { core.jobs_elsewhere.load(Ordering::Relaxed) };
         if !has_room(jobs.len(), elsewhere) {
-            return Err(Unstarted::TooMany(asker));
+            return Err(Unstarted::TooMany(requester));
         }
         jobs.insert(jid.clone(), Handle { inbox, losses: core.losses.clone(), targets: targets.clone() });
     }
-    let task = Task::new(core.clone(), owner, adopted, mail, targets, asker);
+    let task = Task::new(core.clone(), owner, adopted, message, targets, requester);
     match core.starts.send(Start { task }).await {
         Ok(()) => Ok(()),
         Err(unsent) => {
-            core.roster.remove(&jid);
-            Err(Unstarted::Stopping(unsent.0.task.into_asker()))
+            core.running.remove(&jid);
+            Err(Unstarted::Stopping(unsent.0.task.into_requester()))
         }
     }
 }

@@ -15,7 +15,7 @@ use zester_wire::{Jid, UnixMillis};
 
 /// A command with everything it needs from the job, taken when the machine asked for it.
 #[derive(Debug)]
-pub enum Step {
+pub enum Action {
     Create(Box<Job>),
     Write { job: Box<Job>, revision: u64 },
     MarkActive(JobEvent),
@@ -37,12 +37,12 @@ pub enum Ended {
     Sent { unsent: Vec<PeelId> },
 }
 
-pub async fn carry_out(core: Arc<Core>, step: Step) -> Ended {
+pub async fn carry_out(core: Arc<Core>, step: Action) -> Ended {
     let link = core.link.clone();
     match step {
-        Step::Create(job) => Ended::Answer(Event::Record(create(&core, &job).await)),
-        Step::Write { job, revision } => Ended::Answer(Event::Record(write(&core, *job, revision).await)),
-        Step::MarkActive(mark) => {
+        Action::Create(job) => Ended::Answer(Event::Record(create(&core, &job).await)),
+        Action::Write { job, revision } => Ended::Answer(Event::Record(write(&core, *job, revision).await)),
+        Action::MarkActive(mark) => {
             let marked = link.create(&Key::Active(mark.jid.clone()), &mark).await;
             let marked = match marked {
                 Err(error) if error.is_conflict() => Ok(()),
@@ -50,8 +50,8 @@ pub async fn carry_out(core: Arc<Core>, step: Step) -> Ended {
             };
             Ended::Answer(Event::Marked(settled(marked)))
         }
-        Step::Announce(event) => Ended::Answer(Event::Announced(settled(announce(&link, event).await))),
-        Step::Exec { request, peels, tree } => {
+        Action::Announce(event) => Ended::Answer(Event::Announced(settled(announce(&link, event).await))),
+        Action::Exec { request, peels, tree } => {
             let mut command = PeelCommand::Exec(*request);
             let prove = |command: &mut PeelCommand, peel: &PeelId| {
                 if let PeelCommand::Exec(request) = command {
@@ -60,23 +60,23 @@ pub async fn carry_out(core: Arc<Core>, step: Step) -> Ended {
             };
             Ended::Sent { unsent: send(&link, &mut command, prove, peels).await }
         }
-        Step::Cancel { cancel, peels } => {
+        Action::Cancel { cancel, peels } => {
             // Who misses it is told again when it connects.
             send(&link, &mut PeelCommand::Cancel(cancel), |_, _| {}, peels).await;
             Ended::Sent { unsent: Vec::new() }
         }
-        Step::Load(jid) => {
+        Action::Load(jid) => {
             let loaded = link.returns_of(&jid).await.map_err(|error| log("read the returns", &error));
             Ended::Answer(Event::Loaded(loaded))
         }
-        Step::Replay { jid, dispatch_epoch } => {
+        Action::Replay { jid, dispatch_epoch } => {
             let history = replay(&link, &jid, dispatch_epoch).await;
             Ended::Answer(Event::Replayed(history.map_err(|error| log("read the events", &error))))
         }
-        Step::Emit { subject, event } => {
+        Action::Emit { subject, event } => {
             Ended::Answer(Event::Emitted(settled(emit(&link, &subject, &event).await)))
         }
-        Step::Purge(jid) => Ended::Answer(Event::Purged(settled(link.purge(&Key::Active(jid)).await))),
+        Action::Purge(jid) => Ended::Answer(Event::Purged(settled(link.purge(&Key::Active(jid)).await))),
     }
 }
 

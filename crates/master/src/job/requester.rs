@@ -15,7 +15,7 @@ enum Form {
 
 /// A client, and what it asked for.
 #[derive(Clone, Debug)]
-pub struct Asker {
+pub struct Requester {
     pub request: DispatchRequest,
     /// Until when it waits, on our clock; zero if it did not say (J-28).
     pub claim_until: UnixMillis,
@@ -23,10 +23,10 @@ pub struct Asker {
     form: Form,
 }
 
-impl Asker {
+impl Requester {
     /// Who asked at `received`.
-    pub fn dispatch(request: DispatchRequest, reply: Option<String>, received: UnixMillis) -> Asker {
-        Asker::new(request, reply, received, Form::Dispatch)
+    pub fn dispatch(request: DispatchRequest, reply: Option<String>, received: UnixMillis) -> Requester {
+        Requester::new(request, reply, received, Form::Dispatch)
     }
 
     pub fn retry(
@@ -34,13 +34,13 @@ impl Asker {
         reply: Option<String>,
         received: UnixMillis,
         sentence: String,
-    ) -> Asker {
-        Asker::new(request, reply, received, Form::Admin(sentence))
+    ) -> Requester {
+        Requester::new(request, reply, received, Form::Admin(sentence))
     }
 
-    fn new(request: DispatchRequest, reply: Option<String>, received: UnixMillis, form: Form) -> Asker {
+    fn new(request: DispatchRequest, reply: Option<String>, received: UnixMillis, form: Form) -> Requester {
         let claim_until = request.wait.map_or(UnixMillis(0), |wait| received.plus(wait));
-        Asker { request, claim_until, reply, form }
+        Requester { request, claim_until, reply, form }
     }
 
     pub async fn accept(self, core: &Core, jid: &Jid, targets: &[PeelId]) {
