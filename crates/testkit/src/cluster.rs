@@ -92,6 +92,29 @@ impl Cluster {
         })
     }
 
+    /// Waits until every running server that keeps a stream (a bucket is `KV_<name>`) names the same leader of it, and that one
+    /// runs. Returns its index.
+    pub fn wait_for_leader_of(&self, stream: &str) -> usize {
+        wait_for(&format!("a leader of {stream}"), READY, || {
+            let running = (0..self.nodes.len()).filter(|index| self.nodes[*index].running());
+            let named: Vec<Option<usize>> =
+                running.filter_map(|index| self.stream_leader_says(index, stream)).collect();
+            let first = (*named.first()?)?;
+            let agreed = named.iter().all(|leader| *leader == Some(first));
+            (agreed && self.nodes[first].running()).then_some(first)
+        })
+    }
+
+    /// Whom this node takes for the leader of a stream; none if it does not keep it, or does not answer.
+    fn stream_leader_says(&self, index: usize, stream: &str) -> Option<Option<usize>> {
+        let report = ask(self.monitors[index].number, "/jsz?accounts=true&streams=true")?;
+        let accounts = report["account_details"].as_array()?;
+        let mut streams = accounts.iter().filter_map(|account| account["stream_detail"].as_array()).flatten();
+        let found = streams.find(|detail| detail["name"] == stream)?;
+        let leader = found["cluster"]["leader"].as_str().and_then(|name| name.strip_prefix("node-"));
+        Some(leader.and_then(|number| number.parse().ok()))
+    }
+
     /// Which node this one takes for the leader, once it knows of all nodes.
     fn leader_says(&self, index: usize) -> Option<usize> {
         let report = ask(self.monitors[index].number, "/jsz")?;

@@ -45,10 +45,12 @@ fn j22_what_ends_while_the_peel_is_away_is_returned_when_it_is_back() {
     let jid = fleet.dispatch_gated("*", "gate");
     fleet.wait_begun("gate", 2);
     proxy.cut();
-    fleet.open("gate");
+    fleet.end("gate");
     wait_for("the return of the one that is there", PATIENCE, || {
         fleet.job(&jid)["returns"].get("p1").is_some().then_some(())
     });
+    let job = fleet.job(&jid);
+    assert_eq!((&job["status"], job["returns"].get("p2")), (&"running".into(), None), "{job:#}");
     proxy.heal();
     let job = fleet.wait_over(&jid);
     assert_eq!((&job["status"], fleet.begun("gate")), (&"complete".into(), 2), "{job:#}");

@@ -164,6 +164,22 @@ impl Fleet {
         wait_for("the work to begin everywhere", PATIENCE, || (self.begun(gate) >= count).then_some(()));
     }
 
+    /// How many shells wait for a gate, or have not seen yet that it is open.
+    pub fn waiting_at(&self, gate: &str) -> usize {
+        let gate = self.path(gate).display().to_string();
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+        let waits =
+            |line: &Vec<u8>| line.starts_with(b"/bin/sh") && String::from_utf8_lossy(line).contains(&gate);
+        lines.filter(waits).count()
+    }
+
+    /// Lets gated work end, and waits until it has.
+    pub fn end(&self, gate: &str) {
+        self.open(gate);
+        wait_for("the end of the work", PATIENCE, || (self.waiting_at(gate) == 0).then_some(()));
+    }
+
     pub fn job(&self, jid: &str) -> Json {
         self.json(&["job", "show", jid])
     }

@@ -13,10 +13,9 @@ fn j22_a_peel_killed_in_the_middle_of_a_job_returns_interrupted_and_leaves_no_pr
     let jid = fleet.dispatch_gated("*", "gate");
     fleet.wait_begun("gate", 2);
     fleet.peels.get_mut("p1").unwrap().kill();
-    let gate = fleet.path("gate").display().to_string();
     // A shell that is about to start its next command is two for a moment.
     wait_for("the command of a killed peel to go on until the peel is back", PATIENCE, || {
-        (waiting_at(&gate) == 2).then_some(())
+        (fleet.waiting_at("gate") == 2).then_some(())
     });
     fleet.start_peel("p1");
     // At once, not at the deadline: the other still works.
@@ -26,17 +25,10 @@ fn j22_a_peel_killed_in_the_middle_of_a_job_returns_interrupted_and_leaves_no_pr
     });
     assert_eq!(returned["error"], "interrupted: the peel restarted", "{returned:#}");
     assert_eq!(fleet.job(&jid)["status"], "running");
-    wait_for("the end of what was left running", PATIENCE, || (waiting_at(&gate) == 1).then_some(()));
+    wait_for("the end of what was left running", PATIENCE, || (fleet.waiting_at("gate") == 1).then_some(()));
     fleet.open("gate");
     let job = fleet.wait_over(&jid);
     assert_eq!(job["status"], "failed", "{job:#}");
     assert_eq!(job["returns"]["p2"]["success"], true, "{job:#}");
     assert_eq!(fleet.begun("gate"), 2, "somebody executed twice");
-}
-
-/// Shells that wait for this gate.
-fn waiting_at(gate: &str) -> usize {
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
-    lines.filter(|line| String::from_utf8_lossy(line).contains(gate) && line.starts_with(b"/bin/sh")).count()
 }

@@ -11,9 +11,10 @@ fn j9_a_server_killed_in_the_middle_of_a_job_costs_nothing() {
     let fleet = Fleet::start(&server.url(), 2, 3);
     let jid = fleet.dispatch_gated("*", "gate");
     fleet.wait_begun("gate", 3);
+    assert_eq!(fleet.job(&jid)["status"], "running");
     server.kill();
     // The work ends while there is no bus: the answers wait on the peels' disks.
-    fleet.open("gate");
+    fleet.end("gate");
     server.restart();
     let job = fleet.wait_over(&jid);
     assert_eq!(job["status"], "complete", "{job:#}");
