@@ -8,7 +8,7 @@ use zester_testkit::Server;
 #[rule("J-9")]
 fn j9_a_server_killed_in_the_middle_of_a_job_costs_nothing() {
     let mut server = Server::start();
-    let fleet = Fleet::start(&server.url(), 2, 3);
+    let fleet = Fleet::with_default_timing(&server.url()).started(2, 3);
     let jid = fleet.dispatch_gated("*", "gate");
     fleet.wait_begun("gate", 3);
     assert_eq!(fleet.job(&jid)["status"], "running");
