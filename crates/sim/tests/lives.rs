@@ -82,9 +82,8 @@ fn is_missed(mutation: Mutation) {
 }
 
 macro_rules! missed {
-    ($($test:ident, $rule:literal, $mutation:ident;)*) => {
-        $(#[test]
-        #[rule($rule)]
+    ($($(#[$stated:meta])* fn $test:ident() { $mutation:ident })*) => {
+        $($(#[$stated])*
         fn $test() {
             is_missed(Mutation::$mutation);
         })*
@@ -99,33 +98,91 @@ macro_rules! missed {
 }
 
 missed! {
-    j7_without_the_dedup_write_a_restart_forgets_what_ran, "J-7", DropDedupWrite;
-    j10_without_compare_and_set_a_superseded_owner_writes, "J-10", WriteWithoutCompare;
-    j6_without_the_resend_on_adoption_a_target_never_gets_its_work, "J-6", AdoptWithoutResend;
-    j9_without_the_write_of_a_return_it_is_lost, "J-9", DropReturnWrite;
-    j9_a_late_return_that_is_not_marked_is_noticed, "J-9", UnmarkedLateReturn;
-    j10_an_active_key_that_stays_is_noticed, "J-10", KeepActiveKey;
-    j19_a_missing_finalized_event_is_noticed, "J-19", NoFinalizedEvent;
-    j19_a_doubled_finalized_event_is_noticed, "J-19", NewEventId;
-    j11_without_the_cancel_command_work_goes_on, "J-11", DropCancelCommand;
-    j11_a_cancel_that_is_not_durable_makes_the_reply_untrue, "J-11", CancelNotStored;
-    j13_without_a_heartbeat_a_live_owner_loses_its_job, "J-13", NoHeartbeat;
-    j5_a_wrong_count_is_noticed, "J-5", WrongCount;
-    j5_a_wrong_status_is_noticed, "J-5", WrongStatus;
-    j17_a_wrong_reason_is_noticed, "J-17", WrongReason;
-    j7_a_new_dispatch_epoch_for_running_work_is_noticed, "J-7", NewDispatchEpoch;
-    j5_a_budget_that_is_too_long_is_noticed, "J-5", LongBudget;
-    j22_a_return_that_was_only_sent_is_missed, "J-22", DeliverBlindly;
-    j2_work_that_is_sent_before_the_record_runs_is_noticed, "J-2", SendBeforeRunning;
-    j7_a_start_that_remembers_nothing_runs_twice, "J-7", ForgetAtStart;
-    j7_work_that_begins_before_it_is_on_disk_is_noticed, "J-7", WriteEntryLate;
-    j5_an_end_that_is_not_written_is_noticed, "J-5", NoTerminalWrite;
-    j5_an_end_that_is_written_late_is_noticed, "J-5", LateTerminalWrite;
-    j1_a_second_end_is_noticed, "J-1", SecondEnd;
-    j13_a_job_that_nobody_takes_over_is_noticed, "J-13", NoTakeover;
-    j28_a_client_that_takes_silence_for_a_no_is_noticed, "J-28", SilenceIsNobody;
-    j9_a_master_that_hears_no_returns_is_noticed, "J-9", DeafToReturns;
-    j11_work_that_follows_its_cancel_is_noticed, "J-11", WorkAfterCancel;
-    j22_returns_that_never_leave_are_noticed, "J-22", ReturnsStay;
-    j8_a_peel_that_was_there_and_is_called_unreachable_is_noticed, "J-8", AllUnreachable;
+    #[test]
+    #[rule("J-7")]
+    fn j7_without_the_dedup_write_a_restart_forgets_what_ran() { DropDedupWrite }
+    #[test]
+    #[rule("J-10")]
+    fn j10_without_compare_and_set_a_superseded_owner_writes() { WriteWithoutCompare }
+    #[test]
+    #[rule("J-6")]
+    fn j6_without_the_resend_on_adoption_a_target_never_gets_its_work() { AdoptWithoutResend }
+    #[test]
+    #[rule("J-9")]
+    fn j9_without_the_write_of_a_return_it_is_lost() { DropReturnWrite }
+    #[test]
+    #[rule("J-9")]
+    fn j9_a_late_return_that_is_not_marked_is_noticed() { UnmarkedLateReturn }
+    #[test]
+    #[rule("J-10")]
+    fn j10_an_active_key_that_stays_is_noticed() { KeepActiveKey }
+    #[test]
+    #[rule("J-19")]
+    fn j19_a_missing_finalized_event_is_noticed() { NoFinalizedEvent }
+    #[test]
+    #[rule("J-19")]
+    fn j19_a_doubled_finalized_event_is_noticed() { NewEventId }
+    #[test]
+    #[rule("J-11")]
+    fn j11_without_the_cancel_command_work_goes_on() { DropCancelCommand }
+    #[test]
+    #[rule("J-11")]
+    fn j11_a_cancel_that_is_not_durable_makes_the_reply_untrue() { CancelNotStored }
+    #[test]
+    #[rule("J-13")]
+    fn j13_without_a_heartbeat_a_live_owner_loses_its_job() { NoHeartbeat }
+    #[test]
+    #[rule("J-5")]
+    fn j5_a_wrong_count_is_noticed() { WrongCount }
+    #[test]
+    #[rule("J-5")]
+    fn j5_a_wrong_status_is_noticed() { WrongStatus }
+    #[test]
+    #[rule("J-17")]
+    fn j17_a_wrong_reason_is_noticed() { WrongReason }
+    #[test]
+    #[rule("J-7")]
+    fn j7_a_new_dispatch_epoch_for_running_work_is_noticed() { NewDispatchEpoch }
+    #[test]
+    #[rule("J-5")]
+    fn j5_a_budget_that_is_too_long_is_noticed() { LongBudget }
+    #[test]
+    #[rule("J-22")]
+    fn j22_a_return_that_was_only_sent_is_missed() { DeliverBlindly }
+    #[test]
+    #[rule("J-2")]
+    fn j2_work_that_is_sent_before_the_record_runs_is_noticed() { SendBeforeRunning }
+    #[test]
+    #[rule("J-7")]
+    fn j7_a_start_that_remembers_nothing_runs_twice() { ForgetAtStart }
+    #[test]
+    #[rule("J-7")]
+    fn j7_work_that_begins_before_it_is_on_disk_is_noticed() { WriteEntryLate }
+    #[test]
+    #[rule("J-5")]
+    fn j5_an_end_that_is_not_written_is_noticed() { NoTerminalWrite }
+    #[test]
+    #[rule("J-5")]
+    fn j5_an_end_that_is_written_late_is_noticed() { LateTerminalWrite }
+    #[test]
+    #[rule("J-1")]
+    fn j1_a_second_end_is_noticed() { SecondEnd }
+    #[test]
+    #[rule("J-13")]
+    fn j13_a_job_that_nobody_takes_over_is_noticed() { NoTakeover }
+    #[test]
+    #[rule("J-28")]
+    fn j28_a_client_that_takes_silence_for_a_no_is_noticed() { SilenceIsNobody }
+    #[test]
+    #[rule("J-9")]
+    fn j9_a_master_that_hears_no_returns_is_noticed() { DeafToReturns }
+    #[test]
+    #[rule("J-11")]
+    fn j11_work_that_follows_its_cancel_is_noticed() { WorkAfterCancel }
+    #[test]
+    #[rule("J-22")]
+    fn j22_returns_that_never_leave_are_noticed() { ReturnsStay }
+    #[test]
+    #[rule("J-8")]
+    fn j8_a_peel_that_was_there_and_is_called_unreachable_is_noticed() { AllUnreachable }
 }
