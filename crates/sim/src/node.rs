@@ -164,6 +164,7 @@ impl Node {
         let observed = environment.observed.clone();
         let work = SimulatedWork {
             seed: environment.seed,
+            begin: environment.begin,
             takes: environment.work,
             peel: peel.clone(),
             disk: self.disk.clone(),

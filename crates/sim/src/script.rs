@@ -321,7 +321,14 @@ impl Script {
         match kind {
             FaultKind::LateWrites => self.disturb(at, long, Disturbance::LateWrites(10 + dice.roll(200))),
             FaultKind::StaleReads => self.disturb(at, long, Disturbance::StaleReads(100 + dice.roll(900))),
-            FaultKind::Watches => self.disturb(at, long, Disturbance::Watches(50 + dice.roll(500))),
+            FaultKind::Watches => {
+                self.disturb(at, long, Disturbance::Watches(200 + dice.roll(700)));
+                // Only facts are watched, and peels publish them when they connect.
+                for peel in 0..self.peels {
+                    self.actions.push((at + long / 4, Action::Cut(Who::Peel(peel))));
+                    self.actions.push((at + long / 2, Action::Heal(Who::Peel(peel))));
+                }
+            }
             FaultKind::SlowSubscribers => {
                 self.disturb(at, long, Disturbance::SlowSubscribers(50 + dice.roll(900)));
             }

@@ -16,6 +16,8 @@ use zester_wire::{ExecRequest, PeelId};
 #[derive(Clone)]
 pub struct SimulatedWork {
     pub seed: u64,
+    /// When the simulation began.
+    pub begin: Instant,
     /// None: the dice say.
     pub takes: Option<Duration>,
     pub peel: PeelId,
@@ -97,6 +99,8 @@ impl Work for SimulatedWork {
         let mut facts = Map::new();
         facts.insert("id".into(), json!(self.peel.as_str()));
         facts.insert("os".into(), json!("Debian"));
+        // They change, so that whoever watches them has something to miss.
+        facts.insert("uptime".into(), json!(self.begin.elapsed().as_secs()));
         Box::pin(std::future::ready(facts))
     }
 }

@@ -99,14 +99,10 @@ impl Evidence {
 
     /// Whether a target, and whoever ended the job, gave no excuse from before it ran until it was over.
     fn was_here(&self, peel: &PeelId, job: &JobEvidence) -> bool {
-        let (Some(last), Some(end)) = (job.versions.last(), job.end()) else { return false };
-        let Some(from) = self.instant_of(last.record.created).checked_sub(HEARTBEAT_KNOWN) else {
-            return false;
-        };
-        // When it began is told by the clock of a master.
-        !self.clocks_jumped()
-            && self.no_excuse(peel.as_str(), from, end.at)
-            && self.no_excuse(boot_of(&last.record), from, end.at)
+        let (Some(first), Some(end)) = (job.versions.first(), job.end()) else { return false };
+        let Some(from) = first.at.checked_sub(HEARTBEAT_KNOWN) else { return false };
+        let owner = boot_of(&end.record);
+        self.no_excuse(peel.as_str(), from, end.at) && self.no_excuse(owner, from, end.at)
     }
 
     /// Who is missing, and why.
