@@ -82,7 +82,7 @@ impl Evidence {
             let over = job.end().is_some_and(|end| end.at <= *at);
             let what = match reply {
                 KillReply::WasOver if !over => format!("{jid}: told that it was over, and it was not"),
-                KillReply::Ending if !job.canceled_at.is_some_and(|canceled| canceled <= *at) => {
+                KillReply::Ending if job.canceled_at.is_none_or(|canceled| canceled > *at) => {
                     format!("{jid}: told that it is ending, and no cancel stood in the stream")
                 }
                 KillReply::Stopping if !self.was_stopped(job, *at) => format!(
