@@ -43,7 +43,7 @@ fn j20_a_crash_before_or_after_any_call_of_any_node_breaks_no_rule() {
     let mut broken = Vec::new();
     for point in points {
         let report = run(&scenario().crash_at(point.clone()), 0, Mutation::None);
-        assert_eq!(report.crashes, std::slice::from_ref(point), "the scenario does not get there");
+        assert_eq!(report.crashes, std::slice::from_ref(&point), "the scenario does not get there");
         broken.extend(report.violations.into_iter().map(|violation| format!("{point:?}: {violation}")));
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
