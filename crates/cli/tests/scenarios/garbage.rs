@@ -114,9 +114,8 @@ fn d11_senseless_messages_are_counted() {
         let options = zester_bus::nats::Options::new(vec![server.url()], "noise");
         let bus = zester_bus::nats::connect(options).await.unwrap();
         for _ in 0..1_000 {
-            bus.publish("zester.job.000000000000000000000000000.ack.p1", Bytes::from_static(b"x"))
-                .await
-                .unwrap();
+            // What belongs to no job of a master is not opened; what a peel says of itself is.
+            bus.publish("zester.heartbeat.p1", Bytes::from_static(b"x")).await.unwrap();
         }
         bus.flush().await.unwrap();
     });

@@ -66,10 +66,10 @@ fn j21_exact_ids_are_asked_while_the_quorum_is_lost() {
         cluster.kill(lost);
     }
     let left = cluster.url(0);
-    // Whoever needs what is kept hears that nothing is: the quorum is gone, and this is known.
+    // No master takes a job any more: the quorum is gone, and this is known.
     wait_for("the loss of the quorum", PATIENCE, || {
-        let listed = fleet.zester(&["job", "list", "--nats", &left]);
-        (!listed.status.success()).then_some(())
+        let asked = fleet.zester(&["p1", "test.ping", "--timeout", "10s", "--nats", &left]);
+        (!asked.status.success()).then_some(())
     });
     wait_for("a direct answer", PATIENCE, || {
         let asked = fleet.zester(&["p1", "test.ping", "--direct", "--timeout", "10s", "--nats", &left]);

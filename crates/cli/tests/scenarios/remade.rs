@@ -55,7 +55,8 @@ fn j29_buckets_that_were_made_again_under_a_live_fleet() {
     fleet.start_master_with_health("m1", port);
     let mut fleet = fleet.started(0, 2);
     let operator = Operator::new(&server.url());
-    assert_eq!(operator.keys("facts"), ["p1", "p2"]);
+    let published = || (operator.keys("facts") == ["p1", "p2"]).then_some(());
+    wait_for("the facts are published", PATIENCE, published);
     operator.remove("facts");
     operator.remove("peel-seen");
     wait_readyz(port, &["index: degraded: facts is gone"]);
@@ -64,9 +65,7 @@ fn j29_buckets_that_were_made_again_under_a_live_fleet() {
     wait_readyz(port, &["index: up"]);
     // Those who are there stay there, and publish again what was lost.
     assert_eq!(ping(&fleet, "*"), Some(2));
-    wait_for("the facts are published again", PATIENCE, || {
-        (operator.keys("facts") == ["p1", "p2"]).then_some(())
-    });
+    wait_for("the facts are published again", PATIENCE, published);
     // The index hears what comes: a peel that it never met is found by its facts.
     fleet.start_peel("p3");
     fleet.wait_online(3);
