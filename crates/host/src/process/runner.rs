@@ -139,10 +139,10 @@ impl Runner {
             slot = shared.slots.acquire() => slot.map_err(|_| Fault::new(FaultKind::Io, "no commands can be run any more"))?,
             () = cancel.cancelled() => return Err(Fault::canceled()),
         };
-        let open_files = shared.descriptors.make_room(shared.in_flight());
+        let room = shared.descriptors.make_room(shared.in_flight());
         let id = shared.commands.next_id();
         let mark = format!("{}{}", shared.inherited, shared.mark(id));
-        let mut command = spawn::prepare(launch, &mark, open_files)?;
+        let mut command = spawn::prepare(launch, &mark, room.give_back)?;
         let mut pauses = 0;
         let (mut child, start, spawning) = loop {
             let spawning = shared.commands.spawning();
@@ -157,6 +157,7 @@ impl Runner {
                 Err(fault) => return Err(fault),
             }
         };
+        drop(room);
         let pid = child.id().unwrap_or_default();
         shared.commands.enter(id, pid, start, launch.uninterruptible);
         drop(spawning);
