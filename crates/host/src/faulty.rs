@@ -136,7 +136,7 @@ impl HostWrite for Faulty<'_> {
         self.files.put_link(path, target, owner)
     }
     fn restore(&self, path: &Path, image: &BeforeImage<'_>) -> Result<Lost, Fault> {
-        self.call("bring_back")?;
+        self.call("restore")?;
         self.files.restore(path, image)
     }
     fn set_xattrs(&self, path: &Path, xattrs: &Xattrs) -> Result<Lost, Fault> {

@@ -81,8 +81,8 @@ mutations! {
     LateTerminalWrite = "late-terminal-write" => EndsByItsDeadline,
     /// A job that is over is written once more, with another status (J-1).
     SecondEnd = "second-end" => TerminalStays,
-    /// Masters find no active jobs (J-13): what a dead one left stays marked.
-    NoTakeover = "no-takeover" => ActiveKeyGoes,
+    /// No master gets the job of another (J-13).
+    NoTakeover = "no-takeover" => OrphanIsAdopted,
     /// A client takes a master's silence for nobody's (J-28).
     SilenceIsNobody = "silence-is-nobody" => ExitOneRanNothing,
     /// A master hears no returns, and reads none (J-9).

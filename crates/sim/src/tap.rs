@@ -15,7 +15,7 @@ use zester_bus::{
 };
 use zester_wire::subject::ALL_RETURNS;
 use zester_wire::{
-    Bucket, Envelope, Jid, Job, JobStatus, Key, Missing, PeelCommand, Return, Subject, decode, encode,
+    Bucket, Envelope, Jid, Job, JobStatus, Missing, PeelCommand, Return, Subject, decode, encode,
 };
 
 /// How late an end is written where that is to be missed.
@@ -165,6 +165,9 @@ impl BusTap {
         let value = self.tamper_record(value);
         let sealed = value.clone();
         let runs = record.as_ref().is_some_and(|job| job.status == JobStatus::Running);
+        if self.is(Mutation::NoTakeover) && record.as_ref().is_some_and(|job| job.reclaim_count > 0) {
+            return Err(zester_bus::Error::new(Kind::Timeout, "it stays whose it was"));
+        }
         if self.is(Mutation::SendBeforeRunning) && runs {
             return Ok(expected);
         }
@@ -331,12 +334,7 @@ impl Bus for BusTap {
     }
 
     fn keys<'a>(&'a self, bucket: &'a str, pattern: &'a str) -> Answer<'a, Vec<String>> {
-        Box::pin(self.caller.call(async move {
-            if self.is(Mutation::NoTakeover) && pattern == Key::ALL_ACTIVE {
-                return Ok(Vec::new());
-            }
-            self.bus.keys(bucket, pattern).await
-        }))
+        Box::pin(self.caller.call(self.bus.keys(bucket, pattern)))
     }
 
     fn scan<'a>(&'a self, bucket: &'a str, pattern: &'a str, from: Sequence) -> Answer<'a, Page<Entry>> {

@@ -79,7 +79,7 @@ pub async fn connect(options: Options) -> Result<Nats, Error> {
         .connection_timeout(options.answer_timeout)
         .subscription_capacity(CLIENT_QUEUE)
         .client_capacity(COMMAND_QUEUE)
-        .reconnect_delay_callback(pauses(options.reconnect_spread))
+        .reconnect_delay_callback(pauses(options.reconnect_spread, options.urls.len()))
         .event_callback(tell(event_sender.clone()));
     if options.keep_trying {
         settings = settings.retry_on_initial_connect();
@@ -148,12 +148,17 @@ fn addresses(urls: &[String]) -> (Vec<String>, Credentials) {
 
 /// The client pauses before every try. Before the very first nothing has gone wrong yet, and whoever typed a command would
 /// wait for nothing.
-fn pauses(spread: Duration) -> impl Fn(usize) -> Duration + Send + Sync + 'static {
+fn pauses(spread: Duration, servers: usize) -> impl Fn(usize) -> Duration + Send + Sync + 'static {
     let tried = AtomicBool::new(false);
-    move |attempts| match tried.swap(true, Ordering::Relaxed) {
-        false => Duration::ZERO,
-        // Every try, not only the first: a server that was away for long finds its fleet spread as well.
-        true => pause(attempts).max(spread.mul_f64(chance())),
+    move |attempts| {
+        if !tried.swap(true, Ordering::Relaxed) {
+            return Duration::ZERO;
+        }
+        // Every round over the servers, not only the first: one that was away for long finds its fleet spread as well. Once
+        // in a round: who meets the dead server of a cluster goes on to the next before its master gives it up.
+        let begins_a_round = attempts.saturating_sub(1).is_multiple_of(servers.max(1));
+        let spread = if begins_a_round { spread.mul_f64(chance()) } else { Duration::ZERO };
+        pause(attempts).max(spread)
     }
 }
 
@@ -247,7 +252,7 @@ mod tests {
 
     #[test]
     fn only_the_first_try_of_all_is_at_once() {
-        let pauses = pauses(Duration::ZERO);
+        let pauses = pauses(Duration::ZERO, 1);
         assert_eq!(pauses(1), Duration::ZERO);
         assert!(
             pauses(1) >= RECONNECT_PAUSE_MIN / 2,
@@ -260,7 +265,7 @@ mod tests {
     fn j27_a_fleet_that_lost_its_server_comes_back_spread_over_half_a_minute() {
         let mut first: Vec<Duration> = (0..1_000)
             .map(|_| {
-                let pauses = pauses(RECONNECT_SPREAD);
+                let pauses = pauses(RECONNECT_SPREAD, 1);
                 assert_eq!(pauses(1), Duration::ZERO);
                 pauses(1)
             })
@@ -272,6 +277,20 @@ mod tests {
             let within = |pause: &&Duration| pause.as_secs() == second;
             assert!(first.iter().filter(within).count() < 100, "second {second}");
         }
+    }
+
+    #[test]
+    #[rule("J-27")]
+    fn j27_the_servers_of_a_cluster_are_all_tried_within_one_spread() {
+        for _ in 0..100 {
+            let pauses = pauses(RECONNECT_SPREAD, 3);
+            assert_eq!(pauses(1), Duration::ZERO);
+            let round: Duration = (1..=3).map(&pauses).sum();
+            assert!(round <= RECONNECT_SPREAD + RECONNECT_PAUSE_MIN * 16, "{round:?}");
+        }
+        let pauses = pauses(RECONNECT_SPREAD, 3);
+        let second_round = (0..100).map(|_| pauses(4)).max();
+        assert!(second_round > Some(RECONNECT_SPREAD / 2), "{second_round:?}");
     }
 
     #[test]

@@ -235,6 +235,13 @@ impl Peel {
         self.write_beat().await.unwrap();
     }
 
+    /// Writes down that it is there, as peels do when they connect.
+    pub async fn record_seen(&self) {
+        let heartbeat =
+            PeelHeartbeat::new(self.id.clone(), self.boot.clone(), self.connects, self.link.now());
+        self.link.put(&Key::Peel(self.id.clone()), &heartbeat).await.unwrap();
+    }
+
     /// On a bus that may lose it.
     pub async fn try_beat(&mut self) {
         let _lost = self.write_beat().await;
