@@ -28,8 +28,17 @@ use std::process::ExitCode;
 
 /// Runs one command line and returns its exit code.
 pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
-    let words = words.collect();
+    let words: Vec<OsString> = words.collect();
+    if !lives_long(&words) {
+        zester_host::heap::share_among_threads();
+    }
     ended(|| run(words))
+}
+
+/// Daemons, and what starts them. Known before anything is parsed, because the heap is set up before the first thread.
+fn lives_long(words: &[OsString]) -> bool {
+    let command = words.get(1).and_then(|word| word.to_str());
+    command.is_some_and(|command| ["master", "peel", "up", "bench"].contains(&command))
 }
 
 /// How the process ends: as the work says, or with a word about the bug that stopped it.

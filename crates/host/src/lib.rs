@@ -15,6 +15,7 @@ pub mod digest;
 pub mod fault;
 pub mod faulty;
 pub mod files;
+pub mod heap;
 mod miss_tracker;
 mod no_follow;
 pub mod overlay;

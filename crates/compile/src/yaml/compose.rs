@@ -113,7 +113,8 @@ impl Composer<'_, '_, '_> {
             }
             Event::SequenceStart(_, anchor, tag) => self.open(span, anchor, tag, Content::List(Vec::new())),
             Event::MappingStart(_, anchor, tag) => {
-                let content = Content::Map { entries: Vec::new(), key: None, merges: Vec::new() };
+                // Most maps of a state file are `- name: value`.
+                let content = Content::Map { entries: Vec::with_capacity(1), key: None, merges: Vec::new() };
                 self.open(span, anchor, tag, content)
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(),

@@ -1,4 +1,4 @@
-//! What a child does between fork and exec. The only unsafe code of the workspace stands here.
+//! What a child does between fork and exec. The only unsafe code of the workspace beside `heap`.
 
 #![allow(unsafe_code, reason = "`pre_exec` and the calls inside it have no safe form")]
 
