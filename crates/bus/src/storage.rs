@@ -15,10 +15,6 @@ use std::fmt;
 use std::time::Duration;
 use zester_wire::{Bucket, subject};
 
-/// Published files, one bucket each (D-1).
-pub const STATE_FILES: &str = "state-files";
-pub const SETTINGS_FILES: &str = "settings-files";
-pub const REACTOR_FILES: &str = "reactor-files";
 /// The stream of what happens to jobs.
 pub const JOB_EVENTS: &str = "job-events";
 /// The stream of what the reactor hears.
@@ -181,9 +177,9 @@ pub fn table_with(ttls: Ttls) -> Vec<Store> {
         bucket(Bucket::PeelSeen, HEARTBEATS_BYTES_MAX).small(),
         bucket(Bucket::Facts, FACTS_BYTES_MAX),
         bucket(Bucket::Leases, LEASES_BYTES_MAX).ttl(ttls.lease).small(),
-        Store::bucket(STATE_FILES, STATE_FILES_BYTES_MAX),
-        Store::bucket(SETTINGS_FILES, SETTINGS_FILES_BYTES_MAX),
-        Store { per_subject: Some(3), ..Store::bucket(REACTOR_FILES, REACTOR_FILES_BYTES_MAX) },
+        bucket(Bucket::StateFiles, STATE_FILES_BYTES_MAX),
+        bucket(Bucket::SettingsFiles, SETTINGS_FILES_BYTES_MAX),
+        Store { per_subject: Some(3), ..bucket(Bucket::ReactorFiles, REACTOR_FILES_BYTES_MAX) },
     ]
 }
 

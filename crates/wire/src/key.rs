@@ -1,6 +1,7 @@
 //! Bucket names and keys: the only place that builds and parses them.
 
 use crate::name::{Jid, MasterId, PeelId, Token};
+use crate::published::{ContentHash, Published};
 use crate::subject::BadSubject;
 use std::fmt;
 
@@ -15,10 +16,13 @@ pub enum Bucket {
     PeelSeen,
     Facts,
     Leases,
+    StateFiles,
+    SettingsFiles,
+    ReactorFiles,
 }
 
 impl Bucket {
-    pub const ALL: [Bucket; 7] = [
+    pub const ALL: [Bucket; 10] = [
         Bucket::Jobs,
         Bucket::JobReturns,
         Bucket::JobTargets,
@@ -26,7 +30,23 @@ impl Bucket {
         Bucket::PeelSeen,
         Bucket::Facts,
         Bucket::Leases,
+        Bucket::StateFiles,
+        Bucket::SettingsFiles,
+        Bucket::ReactorFiles,
     ];
+
+    pub fn of_published(published: Published) -> Bucket {
+        match published {
+            Published::States => Bucket::StateFiles,
+            Published::Settings => Bucket::SettingsFiles,
+            Published::Reactor => Bucket::ReactorFiles,
+        }
+    }
+
+    /// What the files in it are.
+    pub fn published(self) -> Option<Published> {
+        Published::ALL.into_iter().find(|one| Bucket::of_published(*one) == self)
+    }
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -37,6 +57,9 @@ impl Bucket {
             Bucket::PeelSeen => "peel-seen",
             Bucket::Facts => "facts",
             Bucket::Leases => "leases",
+            Bucket::StateFiles => "state-files",
+            Bucket::SettingsFiles => "settings-files",
+            Bucket::ReactorFiles => "reactor-files",
         }
     }
 }
@@ -54,6 +77,13 @@ pub enum Key {
     Peel(PeelId),
     Facts(PeelId),
     Lease(Token),
+    /// Content that is published, by its hash.
+    Content(Published, ContentHash),
+    /// All files of the newest revision, which counts once `_revision` names it.
+    Manifest(Published),
+    /// The same of one revision.
+    ManifestOf(Published, u64),
+    Revision(Published),
 }
 
 impl Key {
@@ -66,6 +96,9 @@ impl Key {
             Key::Peel(_) => Bucket::PeelSeen,
             Key::Facts(_) => Bucket::Facts,
             Key::Lease(_) => Bucket::Leases,
+            Key::Content(of, _) | Key::Manifest(of) | Key::ManifestOf(of, _) | Key::Revision(of) => {
+                Bucket::of_published(*of)
+            }
         }
     }
 
@@ -89,6 +122,19 @@ impl Key {
             (Bucket::PeelSeen, None) => Key::Peel(PeelId::parse(text)?),
             (Bucket::Facts, None) => Key::Facts(PeelId::parse(text)?),
             (Bucket::Leases, None) => Key::Lease(Token::parse(text)?),
+            (bucket, parts) if bucket.published().is_some() => {
+                let bad = BadSubject { why: "no key of that bucket has this shape" };
+                let of = bucket.published().ok_or(bad)?;
+                match (text, parts) {
+                    ("_manifest", _) => Key::Manifest(of),
+                    ("_revision", _) => Key::Revision(of),
+                    (_, Some(("_manifest", number))) => {
+                        let number = number.parse().ok().filter(|one: &u64| one.to_string() == number);
+                        Key::ManifestOf(of, number.ok_or(bad)?)
+                    }
+                    _ => Key::Content(of, ContentHash::parse(text)?),
+                }
+            }
             _ => return Err(BadSubject { why: "no key of that bucket has this shape" }),
         };
         Ok(key)
@@ -96,6 +142,9 @@ impl Key {
 
     /// What a watch of all `active.*` keys is for.
     pub const ALL_ACTIVE: &'static str = "active.*";
+
+    /// The manifests that can be taken back.
+    pub const ALL_MANIFESTS: &'static str = "_manifest.*";
 
     /// All pages of targets of one job.
     pub fn all_target_pages(jid: &Jid) -> String {
@@ -118,6 +167,10 @@ impl fmt::Display for Key {
             Key::Master(master) => write!(out, "{master}"),
             Key::Peel(peel) | Key::Facts(peel) => write!(out, "{peel}"),
             Key::Lease(name) => write!(out, "{name}"),
+            Key::Content(_, hash) => write!(out, "{hash}"),
+            Key::Manifest(_) => out.write_str("_manifest"),
+            Key::ManifestOf(_, revision) => write!(out, "_manifest.{revision}"),
+            Key::Revision(_) => out.write_str("_revision"),
         }
     }
 }

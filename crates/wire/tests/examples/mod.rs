@@ -216,6 +216,33 @@ fn presence(visit: &mut impl Visit) {
     let facts = map(json!({"os": {"family": "debian"}, "cpus": 2}));
     visit.one("facts", FactsRecord { v: 1, peel: peel(), ts, hash: "ab12".into(), facts });
     visit.one("lease", Lease { v: 1, name: token("publisher"), holder: master(), since: ts });
+    let hash = ContentHash::of(b"hello");
+    let file = PublishedFile {
+        path: "web/init.zy".into(),
+        hash: hash.clone(),
+        size: 5,
+        mode: 0o644,
+        parts: vec![hash.clone(), hash.clone()],
+    };
+    visit.one("manifest_page", ManifestPage { v: 1, files: vec![file] });
+    visit.one(
+        "manifest",
+        Manifest {
+            v: 1,
+            revision: 42,
+            root: Manifest::root_of(std::slice::from_ref(&hash)),
+            pages: vec![hash.clone()],
+            files: 1,
+            bytes: 5,
+            published: ts,
+            master: master(),
+            user: "alice".into(),
+            source: "/srv/zester/states".into(),
+            commit: "9fceb02d0ae598e95dc970b74767f19372d61af8".into(),
+            rollback_of: Some(41),
+        },
+    );
+    visit.one("revision", Revision { v: 1, revision: 42, root: hash });
     visit.one("notice", Notice { v: 1, bucket: token("state-files"), revision: 42 });
     let event = Event {
         id: "2hPx2Kd8VnR7YmWqTz4PLsCfNjD".into(),
