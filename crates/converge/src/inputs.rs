@@ -124,6 +124,11 @@ impl Inputs {
     }
 }
 
+/// The states dir where nobody names one (C-9): `./states`, else the machine's. None where neither exists.
+pub fn default_states_dir() -> Option<PathBuf> {
+    [Path::new("states"), Path::new(STATES_DIR)].into_iter().find(|dir| dir.is_dir()).map(Path::to_path_buf)
+}
+
 /// The default peel id: the hostname with dots as `-`.
 pub fn default_id() -> String {
     let name = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned());
@@ -144,8 +149,7 @@ fn locate(references: &[String], states: Option<&Path>) -> Result<(PathBuf, Ask)
         Some(root) => {
             return Err(Error::other(format!("the states directory {} does not exist", root.display())));
         }
-        None if Path::new("states").is_dir() => PathBuf::from("states"),
-        None => PathBuf::from(STATES_DIR),
+        None => default_states_dir().unwrap_or_else(|| PathBuf::from(STATES_DIR)),
     };
     let mut asked = Vec::new();
     for reference in references {

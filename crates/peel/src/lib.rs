@@ -4,6 +4,7 @@
 //! needs of the world comes in as three traits: a [`Link`](zester_link::Link) to the bus, a [`Store`] that survives a crash, and
 //! [`Work`], which executes. A simulator brings its own.
 
+pub mod published;
 mod run;
 pub mod store;
 pub mod work;

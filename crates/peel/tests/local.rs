@@ -31,6 +31,8 @@ impl Place {
         let local = Local::open(Options {
             id: "web-1".into(),
             states: Some(dir.path().join("states")),
+            states_cache: None,
+            settings_cache: None,
             settings: Some(dir.path().join("settings")),
             facts: None,
             data_dir: dir.path().join("data"),

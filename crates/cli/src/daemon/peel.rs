@@ -8,15 +8,17 @@ use crate::connection::Connect;
 use crate::daemon;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tokio::task::JoinSet;
 use zester_bus::{Bus, nats};
 use zester_converge::data_dir::DataDir;
 use zester_converge::inputs::default_id;
 use zester_link::Link;
 use zester_model::limits;
 use zester_peel::Setup;
+use zester_peel::published::{DiskCache, follow};
 use zester_peel::store::FileStore;
 use zester_peel::work::{Local, Options};
-use zester_wire::PeelId;
+use zester_wire::{PeelId, Published};
 
 /// Take jobs from the masters and run them on this machine
 ///
@@ -29,7 +31,7 @@ pub struct PeelRun {
     /// Where the peel keeps what it must remember [default: /var/lib/zester, or the user's state directory]
     #[arg(long, value_name = "DIR", env = "ZESTER_DATA_DIR", hide_env_values = true)]
     pub data_dir: Option<PathBuf>,
-    /// Directory of the state files [default: ./states, else /srv/zester/states]
+    /// Directory of the state files where none are published [default: ./states, else /srv/zester/states]
     #[arg(long, value_name = "DIR", env = "ZESTER_STATES", hide_env_values = true)]
     pub states: Option<PathBuf>,
     /// Settings for templates: a file, or a directory of files
@@ -38,8 +40,8 @@ pub struct PeelRun {
     /// Facts to lay over the collected ones
     #[arg(long, value_name = "FILE", env = "ZESTER_FACTS", hide_env_values = true)]
     pub facts: Option<PathBuf>,
-    /// Where published states are kept (not used yet)
-    #[arg(long, value_name = "DIR", hide = true)]
+    /// Where published states are kept [default: states below the data directory]
+    #[arg(long, value_name = "DIR", env = "ZESTER_STATES_CACHE", hide_env_values = true)]
     pub states_cache: Option<PathBuf>,
     /// Where to enroll (not used yet)
     #[arg(long, value_name = "URL", hide = true)]
@@ -60,10 +62,18 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
         let shown = args.connect.servers_of_daemon(app).shown();
         tracing::info!(peel = %id, bus = %shown, data = %data_dir.display(), "starting; envelopes are unsigned");
         let store = FileStore::open(&data_dir).map_err(|error| Failure::usage(error.to_string()))?;
+        let cache = |path: PathBuf| {
+            let cache = DiskCache::open(&path).map_err(|error| Failure::usage(error.to_string()))?;
+            Ok::<_, Failure>(Arc::new(cache))
+        };
+        let states_cache = cache(args.states_cache.clone().unwrap_or_else(|| data_dir.join("states")))?;
+        let settings_cache = cache(data_dir.join("settings"))?;
         let work = Local::open(Options {
             id: id.to_string(),
             states: args.states.clone().or(app.config.states.clone()),
             settings: args.settings.clone().or(app.config.settings.clone()),
+            states_cache: Some(states_cache.clone()),
+            settings_cache: Some(settings_cache.clone()),
             facts: args.facts.clone().or(app.config.facts.clone()),
             data_dir: data_dir.clone(),
             concurrency: app.config.concurrency.map_or(limits::CONCURRENCY_DEFAULT, |count| count as usize),
@@ -84,6 +94,11 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
             timing,
             version: env!("CARGO_PKG_VERSION").to_string(),
         };
+        // They end with this one.
+        let mut followers = JoinSet::new();
+        for (published, cache) in [(Published::States, states_cache), (Published::Settings, settings_cache)] {
+            followers.spawn(follow(link.clone(), published, cache, context.health.clone()));
+        }
         let ended = zester_peel::run(link, Arc::new(store), Arc::new(work), setup, context.health, context.stop).await;
         let _closed = bus.close().await;
         ended.map_err(|error| Failure::usage(error.to_string()))

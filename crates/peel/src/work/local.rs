@@ -2,6 +2,7 @@
 
 use super::life::Lives;
 use super::{Outcome, Tell, Work};
+use crate::published::{Chosen, DiskCache, NO_STATES, Pinned, StatesDirs};
 use crate::store::{BoxFuture, StoreError};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
@@ -25,12 +26,16 @@ use zester_model::outcome::{Mode, RunResult, StateResult};
 use zester_wire::ExecRequest;
 
 /// Where things are.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     pub id: String,
+    /// The baked-in directory: what the machine has where nothing was published (S-36).
     pub states: Option<PathBuf>,
     /// A file or a directory.
     pub settings: Option<PathBuf>,
+    /// Published states and settings; none where this peel follows no master.
+    pub states_cache: Option<Arc<DiskCache>>,
+    pub settings_cache: Option<Arc<DiskCache>>,
     /// A file that is laid over the collected facts.
     pub facts: Option<PathBuf>,
     pub data_dir: PathBuf,
@@ -43,6 +48,14 @@ pub struct Local {
     options: Arc<Options>,
     local_host: LocalHost,
     lives: Arc<Lives>,
+    states: StatesDirs,
+}
+
+/// The files that one execution sees from its beginning to its end (D-13).
+struct Files {
+    states: Option<PathBuf>,
+    settings: Option<PathBuf>,
+    _pinned: [Option<Pinned>; 2],
 }
 
 /// What came out, before it is told as an [`Outcome`].
@@ -60,7 +73,31 @@ impl Local {
         let lives = Arc::new(Lives::begin(&options.data_dir, runner.life())?);
         let files = Arc::new(zester_host::real::Real::new());
         let local_host = LocalHost { files, processes: Arc::new(runner), handle };
-        Ok(Local { options: Arc::new(options), local_host, lives })
+        let baked = options.states.clone().or_else(inputs::default_states_dir);
+        let states = StatesDirs { cache: options.states_cache.clone(), baked };
+        states.tell_at_start();
+        Ok(Local { options: Arc::new(options), local_host, lives, states })
+    }
+
+    /// Picks the files for an execution. Whoever needs states waits for a swap that may be under way.
+    async fn files(&self, needs_states: bool) -> Files {
+        let chosen = self.states.choose(needs_states).await;
+        let (states, pinned) = match chosen {
+            Some(Chosen { path, pinned }) => (Some(path), pinned),
+            None => (None, None),
+        };
+        let settings = self.options.settings_cache.as_ref().and_then(|cache| cache.pin());
+        Files {
+            states,
+            settings: settings.as_ref().map(|pinned| pinned.path.clone()).or(self.options.settings.clone()),
+            _pinned: [pinned, settings],
+        }
+    }
+
+    /// The same for what cannot do without states (S-37).
+    async fn files_of_states(&self) -> Result<Files, Error> {
+        let files = self.files(true).await;
+        if files.states.is_none() { Err(Error::other(NO_STATES)) } else { Ok(files) }
     }
 
     async fn run_request(
@@ -72,7 +109,8 @@ impl Local {
         let words = RawArguments::of_values(first_word(&request), &request.positionals, &request.args);
         match Asked::read(&request.function, words, request.test).map_err(Error::Other)? {
             Asked::Apply { references, test } => {
-                let plan = self.plan(references, Access::Command, &cancel).await?;
+                let files = self.files_of_states().await?;
+                let plan = self.plan(&files, references, Access::Command, &cancel).await?;
                 self.run(Some(plan), self.run_options(mode(test)), tell, &cancel).await
             }
             Asked::Revert { references, run, force } => {
@@ -80,7 +118,8 @@ impl Local {
                 self.revert(references, options, tell, &cancel).await
             }
             Asked::Graph { references } => {
-                let plan = self.plan(references, Access::ReadOnly, &cancel).await?;
+                let files = self.files_of_states().await?;
+                let plan = self.plan(&files, references, Access::ReadOnly, &cancel).await?;
                 Ok(Answer::Plain(document::graph(&plan)))
             }
             Asked::State { kind, words, test } => {
@@ -93,11 +132,12 @@ impl Local {
 
     async fn plan(
         &self,
+        files: &Files,
         references: Vec<String>,
         access: Access,
         cancel: &CancellationToken,
     ) -> Result<Plan, Error> {
-        let request = self.request(references, access);
+        let request = self.request(files, references, access);
         self.blocking(cancel, move |local_host, cancel| Plan::make(&request, local_host, cancel)).await
     }
 
@@ -109,7 +149,8 @@ impl Local {
         tell: Tell,
         cancel: &CancellationToken,
     ) -> Result<Answer, Error> {
-        let asked = self.request_of_one(kind.name);
+        let files = self.files(false).await;
+        let asked = self.request_of_one(&files, kind.name);
         // What only looks must not wait for a run that has the lock (J-15): checked, it does all that it can do.
         let beside = Lane::of(kind.name) == Lane::ReadOnly;
         let plan = self
@@ -129,7 +170,8 @@ impl Local {
         arguments: Arguments,
         cancel: &CancellationToken,
     ) -> Result<Answer, Error> {
-        let asked = self.request_of_one(function.name);
+        let files = self.files(false).await;
+        let asked = self.request_of_one(&files, function.name);
         let call = move |local_host: &LocalHost, cancel: &CancellationToken| {
             call::answer(function, &arguments, &asked, local_host, cancel)
         };
@@ -145,7 +187,8 @@ impl Local {
         cancel: &CancellationToken,
     ) -> Result<Answer, Error> {
         if !references.is_empty() {
-            let plan = self.plan(references, Access::Command, cancel).await?;
+            let files = self.files_of_states().await?;
+            let plan = self.plan(&files, references, Access::Command, cancel).await?;
             return self.run(Some(plan), options, tell, cancel).await;
         }
         self.run(None, options, tell, cancel).await
@@ -164,16 +207,16 @@ impl Local {
         Ok(Answer::Run(Box::new(result)))
     }
 
-    fn request(&self, references: Vec<String>, access: Access) -> CompileRequest {
-        let Options { id, states, settings, facts, .. } = self.options.as_ref().clone();
+    fn request(&self, files: &Files, references: Vec<String>, access: Access) -> CompileRequest {
+        let Options { id, facts, .. } = self.options.as_ref().clone();
+        let (states, settings) = (files.states.clone(), files.settings.clone());
         CompileRequest { references, states, settings, facts, id: Some(id), ordered: false, access }
     }
 
     /// For one function, which needs no states directory: a machine that has none yet must answer a ping all the same. What
     /// only looks, and not at the settings, does without those too.
-    fn request_of_one(&self, function: &str) -> CompileRequest {
-        let mut request = self.request(Vec::new(), Access::Command);
-        request.states = request.states.filter(|states| states.is_dir());
+    fn request_of_one(&self, files: &Files, function: &str) -> CompileRequest {
+        let mut request = self.request(files, Vec::new(), Access::Command);
         if Lane::of(function) == Lane::ReadOnly && !function.starts_with("settings.") {
             request.settings = request.settings.filter(|settings| settings.exists());
         }

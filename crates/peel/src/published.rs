@@ -1,0 +1,9 @@
+//! Published trees on this machine: kept on disk, brought up to date, and chosen for each execution.
+
+mod cache;
+mod choose;
+mod follow;
+
+pub use cache::{DiskCache, Pinned};
+pub use choose::{Chosen, NO_STATES, StatesDirs};
+pub use follow::follow;

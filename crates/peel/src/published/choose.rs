@@ -1,0 +1,77 @@
+//! Which directory of states an execution sees (S-36, S-37).
+
+use super::cache::{DiskCache, Pinned};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What `state.apply` says where there are no states yet (S-37).
+pub const NO_STATES: &str = "states engine unavailable: no states directory exists yet (state files not yet synced from KV and no baked states dir); retry after state files are published";
+
+/// What a peel says at its start where there are none.
+const NONE_AT_START: &str = "states engine unavailable at boot; will build when state files appear";
+
+/// How often an empty cache is looked at before another directory is taken, and how long apart: it may just be swapped.
+const LOOKS: usize = 5;
+const LOOK_PAUSE: Duration = Duration::from_millis(25);
+
+/// Where states may be.
+#[derive(Clone)]
+pub struct StatesDirs {
+    pub cache: Option<Arc<DiskCache>>,
+    /// What the machine was installed with.
+    pub baked: Option<PathBuf>,
+}
+
+/// The directory of one execution.
+pub struct Chosen {
+    pub path: PathBuf,
+    /// Holds the published tree in place for as long as the execution lasts.
+    pub pinned: Option<Pinned>,
+}
+
+impl StatesDirs {
+    /// Picks one. `patient` is who cannot do without.
+    pub async fn choose(&self, patient: bool) -> Option<Chosen> {
+        let baked = self.baked.as_deref().filter(|baked| baked.is_dir());
+        let Some(cache) = &self.cache else { return baked.map(Chosen::plain) };
+        for look in 0..if patient { LOOKS } else { 1 } {
+            if look > 0 {
+                tokio::time::sleep(LOOK_PAUSE).await;
+            }
+            if let Some(pinned) = cache.pin() {
+                return Some(Chosen { path: pinned.path.clone(), pinned: Some(pinned) });
+            }
+            // Files that were put there by hand are as good.
+            if holds_files(cache.live()) {
+                return Some(Chosen::plain(cache.live()));
+            }
+        }
+        if let Some(baked) = baked
+            && patient
+        {
+            let cache = cache.live().display();
+            tracing::warn!("no published states in {cache}; falling back to {}", baked.display());
+        }
+        baked.map(Chosen::plain)
+    }
+
+    /// Tells at the start of a peel that it has no states.
+    pub fn tell_at_start(&self) {
+        let cached =
+            self.cache.as_ref().is_some_and(|cache| cache.pin().is_some() || holds_files(cache.live()));
+        if !cached && !self.baked.as_deref().is_some_and(Path::is_dir) {
+            tracing::warn!("{NONE_AT_START}");
+        }
+    }
+}
+
+impl Chosen {
+    fn plain(path: &Path) -> Chosen {
+        Chosen { path: path.into(), pinned: None }
+    }
+}
+
+fn holds_files(directory: &Path) -> bool {
+    std::fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some())
+}

@@ -1,0 +1,163 @@
+//! Published trees on a peel's disk, and which directory an execution sees.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use zester_bus::memory::{Net, TokioClock};
+use zester_bus::storage;
+use zester_link::Link;
+use zester_peel::published::{DiskCache, StatesDirs};
+use zester_publish::{About, Change, Error, Fence, Publisher, Reader, Tree, TreePath, file_of};
+use zester_rule::rule;
+use zester_wire::{Bucket, ContentHash, MasterId, Published};
+
+struct Held;
+
+impl Fence for Held {
+    fn holds(&self) -> bool {
+        true
+    }
+}
+
+type Files = BTreeMap<TreePath, Vec<u8>>;
+
+fn files(pairs: &[(&str, &str)]) -> Files {
+    pairs.iter().map(|(name, text)| (TreePath::parse(name).unwrap(), text.as_bytes().to_vec())).collect()
+}
+
+async fn bus() -> Link {
+    let net = Net::new(Arc::new(TokioClock::new()));
+    let link = Link::new(Arc::new(net.connect("test")));
+    storage::ensure_all(link.bus().as_ref(), &storage::table(), 1).await.unwrap();
+    link
+}
+
+async fn publish(link: &Link, wanted: &Files) {
+    let files = wanted.iter().map(|(path, content)| (path.clone(), file_of(content, 0o755)));
+    let tree = Tree { files: files.collect() };
+    let about = About {
+        master: MasterId::parse("m1.boot").unwrap(),
+        user: String::new(),
+        source: String::new(),
+        commit: "abc".into(),
+        allow_empty: true,
+    };
+    let publisher = Publisher { link, published: Published::States, fence: &Held };
+    publisher.publish(&tree, wanted, &about).await.unwrap();
+}
+
+async fn look(link: &Link, cache: &DiskCache) -> Result<Change, Error> {
+    Reader { link, published: Published::States, cache }.look().await
+}
+
+/// Everything below a directory.
+fn on_disk(root: &Path) -> Files {
+    let mut found = Files::new();
+    let mut open = vec![root.to_path_buf()];
+    while let Some(dir) = open.pop() {
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                let name = path.strip_prefix(root).unwrap().to_str().unwrap();
+                found.insert(TreePath::parse(name).unwrap(), std::fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+#[tokio::test]
+#[rule("D-4")]
+async fn d4_the_cache_is_the_published_tree_and_only_what_changed_is_fetched() {
+    let (link, dir) = (bus().await, tempfile::tempdir().unwrap());
+    let live = dir.path().join("states");
+    let cache = DiskCache::open(&live).unwrap();
+    let old = files(&[("top.zy", "1"), ("a b/ü.zy", "2"), (".hidden", "3"), ("empty", "")]);
+    publish(&link, &old).await;
+    look(&link, &cache).await.unwrap();
+    assert_eq!(on_disk(&live), old);
+    let new = files(&[("top.zy", "1"), ("a b/ü.zy", "22")]);
+    publish(&link, &new).await;
+    let change = look(&link, &cache).await.unwrap();
+    assert_eq!(change, Change::Now { revision: 2, files: 2, fetched: 1, bytes: 2 });
+    assert_eq!(on_disk(&live), new);
+    // A peel that starts again has what it had.
+    let again = DiskCache::open(&live).unwrap();
+    assert_eq!(look(&link, &again).await.unwrap(), Change::Unchanged);
+    assert_eq!(again.pin().unwrap().commit, "abc");
+}
+
+#[tokio::test]
+#[rule("D-3", "D-4")]
+async fn d4_a_fetch_that_fails_half_way_leaves_the_old_tree_whole() {
+    let (link, dir) = (bus().await, tempfile::tempdir().unwrap());
+    let live = dir.path().join("states");
+    let cache = DiskCache::open(&live).unwrap();
+    let old = files(&[("a", "1"), ("b", "1")]);
+    publish(&link, &old).await;
+    look(&link, &cache).await.unwrap();
+    publish(&link, &files(&[("a", "2"), ("b", "3")])).await;
+    let bucket = Bucket::of_published(Published::States).as_str();
+    link.bus().purge(bucket, ContentHash::of(b"3").as_str(), None).await.unwrap();
+    assert!(look(&link, &cache).await.is_err());
+    assert_eq!(on_disk(&live), old);
+    assert_eq!(DiskCache::open(&live).unwrap().pin().unwrap().revision, 1);
+}
+
+#[tokio::test]
+#[rule("D-3")]
+async fn d3_a_cached_file_that_somebody_changed_is_fetched_again() {
+    let (link, dir) = (bus().await, tempfile::tempdir().unwrap());
+    let live = dir.path().join("states");
+    let cache = DiskCache::open(&live).unwrap();
+    publish(&link, &files(&[("a", "1"), ("b", "1")])).await;
+    look(&link, &cache).await.unwrap();
+    std::fs::write(live.join("a"), "evil").unwrap();
+    let new = files(&[("a", "1"), ("b", "2")]);
+    publish(&link, &new).await;
+    look(&link, &cache).await.unwrap();
+    assert_eq!(on_disk(&live), new);
+}
+
+#[tokio::test]
+#[rule("D-13")]
+async fn d13_a_run_keeps_the_tree_it_began_with() {
+    let (link, dir) = (bus().await, tempfile::tempdir().unwrap());
+    let cache = DiskCache::open(&dir.path().join("states")).unwrap();
+    let trees: Vec<Files> = (0..4).map(|number| files(&[("a", &format!("{number}"))])).collect();
+    publish(&link, &trees[0]).await;
+    look(&link, &cache).await.unwrap();
+    let pinned = cache.pin().unwrap();
+    for tree in &trees[1..] {
+        publish(&link, tree).await;
+        look(&link, &cache).await.unwrap();
+    }
+    assert_eq!((on_disk(&pinned.path), pinned.revision), (trees[0].clone(), 1));
+    let path = pinned.path.clone();
+    drop(pinned);
+    publish(&link, &trees[1]).await;
+    look(&link, &cache).await.unwrap();
+    assert!(!path.exists(), "nobody holds it any more");
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("S-36")]
+async fn s36_the_cache_comes_first_then_the_baked_directory_after_five_looks() {
+    let dir = tempfile::tempdir().unwrap();
+    let (live, baked) = (dir.path().join("cache"), dir.path().join("baked"));
+    let dirs = StatesDirs { cache: Some(Arc::new(DiskCache::open(&live).unwrap())), baked: Some(baked.clone()) };
+    assert!(dirs.choose(true).await.is_none(), "there is neither");
+    std::fs::create_dir(&baked).unwrap();
+    let begin = tokio::time::Instant::now();
+    assert_eq!(dirs.choose(true).await.unwrap().path, baked);
+    assert_eq!(begin.elapsed().as_millis(), 4 * 25, "five looks, 25 ms apart");
+    assert_eq!(dirs.choose(false).await.unwrap().path, baked);
+    assert_eq!(begin.elapsed().as_millis(), 4 * 25, "a ping does not wait");
+    std::fs::create_dir(&live).unwrap();
+    std::fs::write(live.join("top.zy"), "").unwrap();
+    assert_eq!(dirs.choose(true).await.unwrap().path, live, "files in it are enough");
+}
