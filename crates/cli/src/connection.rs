@@ -105,6 +105,32 @@ impl Connect {
     }
 }
 
+/// What a client suggests where no master is connected.
+const START_A_MASTER: &str = "start one with `zester master run`";
+
+impl Connect {
+    /// A failure with a hint that fits: a master of a `zester up` is told its address.
+    pub fn explained(&self, app: &App, failure: Failure) -> Failure {
+        let words = failure.error.to_string();
+        let servers = || Servers::choose(self.nats.as_deref(), app.config.nats.url.as_deref(), up_url::alive);
+        match (words.contains(START_A_MASTER) && servers().from_up, up_url::address_file()) {
+            (true, Some(file)) => {
+                let words = words.replace(START_A_MASTER, &start_for_up(&file.display().to_string()));
+                Failure { error: zester_converge::Error::other(words), ..failure }
+            }
+            _ => failure,
+        }
+    }
+}
+
+/// The address holds a token, so it is named by where it stands.
+fn start_for_up(file: &str) -> String {
+    let file = crate::output::shell::quoted(file);
+    format!(
+        "that of `zester up` is gone; start `zester up` again, or a master for it: zester master run --nats \"$(cat {file})\""
+    )
+}
+
 /// How long after its deadline a job may still be finished: a dead master's heartbeat ends, the scans miss it, another
 /// one takes over.
 fn finish_grace(timing: &Timing) -> Duration {
@@ -150,6 +176,14 @@ mod tests {
         assert_eq!(finish_grace(&quick), second * 4 + FINISH_ROOM);
         let slow = Timing { orphan_misses: u32::MAX, orphan_scan: Duration::MAX, ..Timing::default() };
         assert_eq!(finish_grace(&slow), Duration::MAX);
+    }
+
+    #[test]
+    fn the_hint_for_a_master_is_one_that_can_be_replaced() {
+        let (waited, last) = (Duration::from_secs(15), "none is connected".to_string());
+        let error = zester_client::Error::NoMaster { waited, last };
+        assert!(error.to_string().contains(START_A_MASTER), "{error}");
+        assert!(start_for_up("/run/my dir/up.url").ends_with("--nats \"$(cat '/run/my dir/up.url')\""));
     }
 
     #[test]

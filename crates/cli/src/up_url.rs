@@ -22,6 +22,11 @@ fn address_in(directory: &Path) -> PathBuf {
     directory.join("up.url")
 }
 
+/// Where the address of the one without a name stands.
+pub fn address_file() -> Option<PathBuf> {
+    directory().map(|directory| address_in(&directory))
+}
+
 /// The address, where one was left and its server still answers.
 pub fn alive() -> Option<String> {
     let url = std::fs::read_to_string(address_in(&directory()?)).ok()?.trim().to_string();

@@ -5,18 +5,20 @@ use crate::app::App;
 use crate::connection::Connect;
 use crate::exit::Exit;
 use crate::fleet::ask;
-use crate::fleet::watching::{self, client_failure};
+use crate::fleet::watching::{self, client_failure, patiently};
 use crate::output::fleet_live::View;
 use crate::output::{fleet_text, job_text, to_stdout};
 use serde_json::{Map, Value as Json, json};
 use std::time::Duration;
 use tokio::time::Instant;
 use zester_client::{Client, Error, Killed};
-use zester_wire::{Job as Record, RetryPart};
+use zester_wire::{Bucket, Jid, Job as Record, JobStatus, Missing, PeelId, RetryPart};
 
 /// How long a kill is watched, so that the answer can say what became of the job.
 const KILL_WATCHED: Duration = Duration::from_secs(3);
-const KILL_PAUSE: Duration = Duration::from_millis(50);
+const KILL_PAUSE: Duration = Duration::from_millis(100);
+/// Targets up to which returns are read again and again after a kill; of more, once.
+const KILL_COUNTED: usize = 256;
 
 /// Show, watch, kill and retry jobs
 ///
@@ -32,8 +34,8 @@ pub enum Verb {
     /// The last jobs, newest first
     List {
         /// How many
-        #[arg(long, value_name = "N", default_value_t = 20)]
-        last: usize,
+        #[arg(long, alias = "last", value_name = "N", default_value_t = 20)]
+        limit: usize,
         #[command(flatten)]
         connect: Connect,
     },
@@ -99,7 +101,8 @@ pub fn run(args: Job, app: &mut App) -> answer::Result {
             | Verb::Retry { connect, .. } => connect,
         };
         let client = connect.client(app).await?;
-        let answer = answer(&args.verb, app, &client).await;
+        let answer =
+            answer(&args.verb, app, &client).await.map_err(|failure| connect.explained(app, failure));
         let _closed = client.link().bus().close().await;
         answer
     })
@@ -107,11 +110,15 @@ pub fn run(args: Job, app: &mut App) -> answer::Result {
 
 async fn answer(verb: &Verb, app: &App, client: &Client) -> answer::Result {
     match verb {
-        Verb::List { last, .. } => listed(client.jobs(*last).await.map_err(client_failure)?, app, client),
-        Verb::Active { .. } => listed(client.active().await.map_err(client_failure)?, app, client),
+        Verb::List { limit, .. } => {
+            let jobs = client.jobs(*limit).await.map_err(client_failure)?;
+            let more = more(client, jobs.len(), *limit).await?;
+            listed(jobs, more, app, client)
+        }
+        Verb::Active { .. } => listed(client.active().await.map_err(client_failure)?, 0, app, client),
         Verb::Show { jid, .. } => show(&found(client, jid).await?, app, client).await,
         Verb::Watch { jid, .. } => watch(&found(client, jid).await?, app, client, true).await,
-        Verb::Kill { jid, .. } => kill(&found(client, jid).await?, client).await,
+        Verb::Kill { jid, .. } => kill(&found(client, jid).await?, app, client).await,
         Verb::Retry { jid, missing, failed, detach, .. } => {
             let part = match (missing, failed) {
                 (true, _) => RetryPart::Missing,
@@ -119,7 +126,9 @@ async fn answer(verb: &Verb, app: &App, client: &Client) -> answer::Result {
                 _ => RetryPart::All,
             };
             let job = found(client, jid).await?;
-            let retried = client.retry(&job.jid, part, &ask::user()).await.map_err(client_failure)?;
+            let user = ask::user();
+            let retried =
+                patiently(app, client.retry(&job.jid, part, &user)).await.map_err(client_failure)?;
             if *detach {
                 let new = retried.jid;
                 let text = format!("{new}\n");
@@ -139,9 +148,19 @@ async fn found(client: &Client, jid: &str) -> Result<Record, Failure> {
     client.job(jid).await.map_err(client_failure)
 }
 
-fn listed(jobs: Vec<Record>, app: &App, client: &Client) -> answer::Result {
+/// How many jobs there are beyond those that are listed.
+async fn more(client: &Client, listed: usize, limit: usize) -> Result<usize, Failure> {
+    if listed < limit {
+        return Ok(0);
+    }
+    let keys = client.link().bus().keys(Bucket::Jobs.as_str(), "*").await;
+    let keys = keys.map_err(|error| client_failure(error.into()))?;
+    Ok(keys.iter().filter(|key| Jid::parse(key).is_ok()).count().saturating_sub(listed))
+}
+
+fn listed(jobs: Vec<Record>, more: usize, app: &App, client: &Client) -> answer::Result {
     let documents: Vec<Json> = jobs.iter().map(document).collect();
-    let text = job_text::list(&jobs, client.link().now(), app.output.paint());
+    let text = job_text::list(&jobs, more, client.link().now(), app.output.paint());
     Ok((Answer::Document { json: json!({ "jobs": documents }), text }, Exit::Good))
 }
 
@@ -166,14 +185,18 @@ async fn show(job: &Record, app: &App, client: &Client) -> answer::Result {
         map.insert("returns".into(), Json::Object(told));
         map.insert("missing".into(), json!(missing));
     }
-    let text = job_text::show(job, &returns, &missing, client.link().now(), app.output.paint());
+    let away = missing.iter().filter(|(_, why)| **why == Missing::Unreachable);
+    let away: Vec<PeelId> = away.map(|(peel, _)| peel.clone()).collect();
+    let last_seen = watching::last_seen(client, &away).await;
+    let (returns, missing, last_seen) = (&returns, &missing, &last_seen);
+    let shown = job_text::Shown { job, returns, missing, last_seen, now: client.link().now() };
+    let text = job_text::show(&shown, app.output.paint());
     Ok((Answer::Document { json: document, text }, Exit::Good))
 }
 
 /// Follows a job to its end. `stream`: for machines, an object for each peel as it ends, not only the whole.
 async fn watch(job: &Record, app: &App, client: &Client, stream: bool) -> answer::Result {
     let mut signals = app.signals.listen();
-    let began = Instant::now();
     let follow = client
         .follow(&job.jid)
         .await
@@ -183,10 +206,12 @@ async fn watch(job: &Record, app: &App, client: &Client, stream: bool) -> answer
         to_stdout(&fleet_text::head(&head, job.target_count() as usize, job.timeout(), app.output.paint()));
     }
     let make = if stream { View::streaming } else { View::new };
-    let mut view = make(&app.output, &job.function, &job.targets);
+    let mut view = make(&app.output, &job.function, &job.targets).of_job(job.status);
     let watched = watching::watch(app, client, follow, &job.targets, &mut view, &mut signals).await?;
     let (outcome, exit) = watched.parts();
-    let text = fleet_text::ending(&outcome, Some(began.elapsed()), app.output.paint());
+    let shown = fleet_text::peel_shown(&job.function, &job.targets, true);
+    // How long the job took; whoever watches may have come late.
+    let text = fleet_text::ending(&outcome, shown, outcome.took, app.output.paint());
     let exit = exit.unwrap_or_else(|| outcome.exit());
     if app.output.is_text() || !stream {
         return Ok((Answer::Document { json: outcome.document(false), text }, exit));
@@ -196,31 +221,85 @@ async fn watch(job: &Record, app: &App, client: &Client, stream: bool) -> answer
     Ok((Answer::Text(String::new()), exit))
 }
 
-async fn kill(job: &Record, client: &Client) -> answer::Result {
+async fn kill(job: &Record, app: &App, client: &Client) -> answer::Result {
     let jid = &job.jid;
-    let (killed, status, message) = match client.kill(jid, &ask::user()).await.map_err(client_failure)? {
-        Killed::WasOver { job } => (false, job.status, String::new()),
-        Killed::Stopping { message } => (true, settled(job, client).await?, message),
-    };
-    let text = match (killed, status.is_terminal()) {
-        (false, _) => format!("job {jid} was over already ({}); nothing was changed\n", status.as_str()),
-        (true, true) => format!("job {jid} is stopped ({})\n", status.as_str()),
-        // The cancel is stored; what it met is the master's to say.
-        (true, false) => format!("job {jid}: {message}; its end is not recorded yet\n"),
+    let before = client.returns(job).await.map_err(client_failure)?.len();
+    let killed = patiently(app, client.kill(jid, &ask::user())).await.map_err(client_failure)?;
+    let (killed, status, text) = match killed {
+        Killed::WasOver { job } => {
+            let status = job.status;
+            let text = format!("job {jid} was over already ({}); nothing was changed\n", status.as_str());
+            (false, status, text)
+        }
+        Killed::Stopping { message } => {
+            let told = usize::try_from(job.target_count()).unwrap_or(usize::MAX).saturating_sub(before);
+            let (status, returned) = settled(job, client).await?;
+            let text = match status {
+                JobStatus::Canceled => canceled(jid, told, returned.saturating_sub(before)),
+                // It ended by itself meanwhile.
+                status if status.is_terminal() => format!("job {jid} has ended: {}\n", status.as_str()),
+                // The cancel is stored; what it met is the master's to say.
+                _ => format!(
+                    "job {jid}: {message}; its end is not recorded yet\nmore: zester job show {jid}\n"
+                ),
+            };
+            (true, status, text)
+        }
     };
     let json = json!({ "jid": jid.as_str(), "killed": killed, "status": status.as_str() });
     Ok((Answer::Document { json, text }, Exit::Good))
 }
 
-/// The status a moment after a kill.
-async fn settled(job: &Record, client: &Client) -> Result<zester_wire::JobStatus, Failure> {
+/// What is known to have stopped, and where to look for the rest.
+fn canceled(jid: &Jid, told: usize, confirmed: usize) -> String {
+    let peels = fleet_text::count_of(told, "peel");
+    let were = if told == 1 { "was" } else { "were" };
+    let head = format!("job {jid} is canceled; {peels} {were} told to stop");
+    match (told, confirmed) {
+        (0, _) => format!("job {jid} is canceled; every peel had returned already\n"),
+        (told, confirmed) if confirmed >= told => {
+            format!("{head}\nconfirmed by {confirmed} of {told}: nothing of it runs any more\n")
+        }
+        (told, confirmed) => {
+            format!("{head}\nconfirmed by {confirmed} of {told} so far; more: zester job show {jid}\n")
+        }
+    }
+}
+
+/// The status a moment after a kill, and how many peels have returned by then.
+async fn settled(job: &Record, client: &Client) -> Result<(JobStatus, usize), Failure> {
     let end = Instant::now() + KILL_WATCHED;
     loop {
         let now = client.status_of_job(&job.jid).await.map_err(client_failure)?;
-        let status = now.unwrap_or(job.status);
-        if status.is_terminal() || Instant::now() >= end {
-            return Ok(status);
+        let (status, late) = (now.unwrap_or(job.status), Instant::now() >= end);
+        if status.is_terminal() || late {
+            let returned = client.returns(job).await.map_err(client_failure)?.len();
+            let all = returned as u64 >= job.target_count() || job.targets.len() > KILL_COUNTED;
+            if all || late {
+                return Ok((status, returned));
+            }
         }
         tokio::time::sleep(KILL_PAUSE).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zester_rule::rule;
+
+    #[test]
+    #[rule("J-11")]
+    fn j11_a_kill_says_what_is_known_to_have_stopped() {
+        let jid = Jid::parse("2hPx2Kd8VnR7YmWqTz4PLsCfNjA").unwrap();
+        let said = canceled(&jid, 3, 2);
+        assert!(
+            said.contains("is canceled; 3 peels were told to stop\nconfirmed by 2 of 3 so far; "),
+            "{said}"
+        );
+        assert!(said.ends_with("zester job show 2hPx2Kd8VnR7YmWqTz4PLsCfNjA\n"), "{said}");
+        assert!(said.lines().all(|line| line.len() <= 80), "{said}");
+        assert!(canceled(&jid, 1, 1).contains("1 peel was told to stop\nconfirmed by 1 of 1: "));
+        assert!(canceled(&jid, 0, 0).contains("every peel had returned already"));
     }
 }

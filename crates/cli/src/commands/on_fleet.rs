@@ -6,7 +6,7 @@ use crate::connection::Connect;
 use crate::exit::Exit;
 use crate::fleet::ask;
 use crate::fleet::outcome::{Outcome, PeelResult, PeelStatus};
-use crate::fleet::watching::{self, Watched, client_failure};
+use crate::fleet::watching::{self, Watched, client_failure, patiently};
 use crate::output::fleet_live::View;
 use crate::output::{fleet_text, to_stdout};
 use crate::signals::Listener;
@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 use zester_client::batch::{BatchPlan, BatchSize, NextBatch};
-use zester_client::{Client, Direct, FunctionCall};
+use zester_client::{Client, Direct, Error, FunctionCall};
 use zester_converge::raw_arguments::RawArguments;
-use zester_wire::{Offline, PeelId};
+use zester_wire::{Cause, Offline, PeelId, RefusalKind};
 
 /// Run a function on the fleet
 ///
@@ -85,11 +85,12 @@ pub fn run(args: OnFleet, app: &mut App) -> answer::Result {
         ask::check_words(app, &client, &args.function, words, args.test).await?;
         // Without a master nothing is read before the peels are asked: the stores may not answer.
         let listed = if args.direct { Vec::new() } else { ask::listed(&target) };
-        let unknown = ask::unknown(app, &client, listed).await;
+        let unknown = ask::unknown(&client, listed).await;
+        ask::say_unknown(app, &unknown);
         let target = args.target.clone();
         let signals = app.signals.listen();
         let mut call = Call { app, client: client.clone(), signals, work, target, unknown };
-        let answer = call.run(&args).await;
+        let answer = call.run(&args).await.map_err(|failure| args.connect.explained(app, failure));
         // What is left to send is little, and nobody is left to tell that it failed.
         let _closed = client.link().bus().close().await;
         answer
@@ -104,7 +105,7 @@ impl Call<'_> {
             (None, true) => {
                 let targets = self.client.resolve_direct(&self.target).await.map_err(client_failure)?;
                 if targets.is_empty() {
-                    return Err(self.no_match());
+                    return Err(self.no_match().await);
                 }
                 self.direct(targets, "").await?
             }
@@ -115,34 +116,56 @@ impl Call<'_> {
             // Whether there is such a peel at all can be said only now, and only where the facts can be read.
             let silent = outcome.peels.iter().filter(|(_, result)| result.status == PeelStatus::Unreachable);
             let silent = silent.map(|(peel, _)| peel.clone()).collect();
-            self.unknown = ask::unknown(self.app, &self.client, silent).await;
+            self.unknown = ask::unknown(&self.client, silent).await;
             if self.unknown.len() == outcome.peels.len() {
-                return Err(self.no_match());
+                return Err(self.no_match().await);
             }
+            ask::say_unknown(self.app, &self.unknown);
+            (outcome.test, outcome.timeout) = (self.work.test, self.work.timeout);
         }
         outcome.add_unknown(std::mem::take(&mut self.unknown));
-        let mut text = fleet_text::ending(&outcome, Some(began.elapsed()), self.app.output.paint());
-        if self.work.test {
-            text.push_str("a dry run: nothing was changed\n");
-        }
+        let peels: Vec<PeelId> = outcome.peels.keys().cloned().collect();
+        let shown = fleet_text::peel_shown(&self.work.function, &peels, !args.direct);
+        let text = fleet_text::ending(&outcome, shown, Some(began.elapsed()), self.app.output.paint());
         let json = outcome.document(args.batch.is_some());
         Ok((Answer::Document { json, text }, exit.unwrap_or_else(|| outcome.exit())))
     }
 
-    fn no_match(&self) -> Failure {
-        Failure::usage(format!("no peel matches `{}`", self.target))
+    async fn no_match(&self) -> Failure {
+        let words = format!("no peel matches `{}`", self.target);
+        match ask::nearly(&self.client, &self.target).await {
+            Some(hint) => Failure::usage(format!("{words}; {hint}")),
+            None => Failure::usage(words),
+        }
+    }
+
+    /// Why no master took it; a name that nobody has, with the nearest that somebody has.
+    async fn refused(&self, error: Error) -> Failure {
+        match &error {
+            Error::Refused(refusal) if refusal.kind == RefusalKind::NoTargets => {
+                match ask::nearly(&self.client, &self.target).await {
+                    Some(hint) => Failure::usage(format!("{}; {hint}", refusal.message)),
+                    None => client_failure(error),
+                }
+            }
+            _ => past_masters(error),
+        }
     }
 
     async fn dispatch(&mut self, targets: Vec<PeelId>) -> Result<zester_client::Dispatched, Failure> {
         let request = ask::request(self.client.link(), &self.work, &self.target, targets);
         let jid = request.jid.clone();
-        tokio::select! {
+        let dispatched = tokio::select! {
             biased;
             exit = self.signals.next() => {
                 let why = format!("left before a master answered; if one has the job, `zester job watch {jid}` finds it");
-                Err(Failure { exit, ..Failure::usage(why) })
+                return Err(Failure { exit, ..Failure::usage(why) });
             }
-            dispatched = self.client.dispatch(request) => dispatched.map_err(past_masters),
+            dispatched = patiently(self.app, self.client.dispatch(request)) => dispatched,
+        };
+        match dispatched {
+            Ok(dispatched) => Ok(dispatched),
+            Err(error) => Err(self.refused(error).await),
         }
     }
 
@@ -176,6 +199,9 @@ impl Call<'_> {
         targets: Vec<PeelId>,
         before: &str,
     ) -> Result<(Outcome, Option<Exit>), Failure> {
+        let (began, timeout) = (Instant::now(), self.work.timeout);
+        let timed_out =
+            format!("timeout after {}", fleet_text::whole_words(zester_wire::time::as_millis(timeout)));
         let mut direct: Direct = self.client.direct_to(targets, &self.work);
         self.head(&format!("{before}direct {}", direct.jid), direct.targets.len());
         let mut view = View::direct(&self.app.output, &self.work.function, &direct.targets);
@@ -195,15 +221,28 @@ impl Call<'_> {
             use zester_client::DirectReply;
             let (peel, result) = match answer {
                 None => return Ok((Outcome::of_direct(direct.jid.clone(), peels), None)),
+                // One thing has one name: whatever of it was stopped, its time was over.
+                Some(DirectReply::Return(ret)) if ret.cause == Cause::Deadline => {
+                    let result = PeelResult::of_return(&ret);
+                    (ret.peel.clone(), PeelResult { error: timed_out.clone(), ..result })
+                }
                 Some(DirectReply::Return(ret)) => (ret.peel.clone(), PeelResult::of_return(&ret)),
                 Some(DirectReply::Unreachable(peel)) => {
                     (peel, PeelResult::without(PeelStatus::Unreachable, "unreachable"))
+                }
+                Some(DirectReply::NoReply(peel, _)) if began.elapsed() >= timeout => {
+                    let result = PeelResult::without(PeelStatus::Missing, timed_out.clone());
+                    (peel, PeelResult { cause: Cause::Deadline, ..result })
                 }
                 Some(DirectReply::NoReply(peel, why)) => {
                     (peel, PeelResult::without(PeelStatus::Missing, why))
                 }
             };
-            view.ended(&peel, &result);
+            match result.status {
+                // Perhaps there is no such peel: that is known, and said, at the end.
+                PeelStatus::Unreachable => view.given_up(&peel),
+                _ => view.ended(&peel, &result),
+            }
             peels.insert(peel, result);
         }
     }
@@ -216,11 +255,11 @@ impl Call<'_> {
     ) -> Result<(Outcome, Option<Exit>), Failure> {
         let targets = match direct {
             true => self.client.resolve_direct(&self.target).await,
-            false => self.client.resolve(&self.target).await,
+            false => patiently(self.app, self.client.resolve(&self.target)).await,
         };
         let targets = targets.map_err(past_masters)?;
         if targets.is_empty() {
-            return Err(self.no_match());
+            return Err(self.no_match().await);
         }
         let mut plan = BatchPlan::new(targets, size, max_fail);
         let count = plan.batches_left();
@@ -286,9 +325,9 @@ impl Call<'_> {
 }
 
 /// Where no master answers, there is another way.
-fn past_masters(error: zester_client::Error) -> Failure {
+fn past_masters(error: Error) -> Failure {
     let hint = match &error {
-        zester_client::Error::NoMaster { .. } => "; --direct asks the peels without a master",
+        Error::NoMaster { .. } => "; --direct asks the peels without a master",
         _ => "",
     };
     let words = format!("{error}{hint}");

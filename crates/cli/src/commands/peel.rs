@@ -6,8 +6,8 @@ use crate::connection::Connect;
 use crate::daemon::peel::PeelRun;
 use crate::exit::Exit;
 use crate::fleet::ask;
-use crate::fleet::watching::client_failure;
-use crate::output::{job_text, plain};
+use crate::fleet::watching::{client_failure, patiently};
+use crate::output::{fleet_text, job_text, plain};
 use serde_json::{Value as Json, json};
 use zester_client::{Peel as Known, Peels};
 use zester_wire::PeelId;
@@ -67,7 +67,8 @@ pub fn run(args: Peel, app: &mut App) -> answer::Result {
                 |id: &String| PeelId::parse(id).map_err(|bad| Failure::usage(format!("`{id}` is {bad}")));
             let peels: Vec<PeelId> = ids.iter().map(parse).collect::<Result<_, Failure>>()?;
             let client = connect.client(app).await?;
-            let done = client.forget(peels, &ask::user()).await.map_err(client_failure)?;
+            let done = patiently(app, client.forget(peels, &ask::user())).await;
+            let done = done.map_err(|error| connect.explained(app, client_failure(error)))?;
             let json = json!({ "forgotten": ids });
             Ok((Answer::Document { json, text: format!("{done}\n") }, Exit::Good))
         }),
@@ -84,9 +85,12 @@ pub fn run(args: Peel, app: &mut App) -> answer::Result {
             let mut text =
                 job_text::peels(std::slice::from_ref(&peel), client.link().now(), app.output.paint());
             text.truncate(text.find("\n\n").map_or(text.len(), |end| end + 1));
+            // A heartbeat says it, and the last one may be a while ago.
+            let as_of = job_text::ago(peel.last_seen, client.link().now());
             text.push_str(&format!(
-                "   executions that run or wait: {}; returns that wait for a master: {}\n\n",
-                peel.busy, peel.outbox
+                "   as of {as_of}: {} running or waiting, {} waiting for a master\n\n",
+                fleet_text::count_of(peel.busy as usize, "execution"),
+                fleet_text::count_of(peel.outbox as usize, "return"),
             ));
             text.push_str(&plain(&Json::Object(peel.facts)));
             Ok((Answer::Document { json, text }, Exit::Good))

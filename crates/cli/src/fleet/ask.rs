@@ -96,21 +96,29 @@ pub fn listed(target: &Target) -> Vec<PeelId> {
     target.listed().into_iter().filter_map(|name| PeelId::parse(name).ok()).collect()
 }
 
-/// Which of these no peel has, said and given back. Where that cannot be found out, none: whoever is asked for the work
-/// then says what is wrong.
-pub async fn unknown(app: &App, client: &Client, ids: Vec<PeelId>) -> Vec<PeelId> {
+/// Which of these no peel has. Where that cannot be found out, none: whoever is asked for the work then says what is wrong.
+pub async fn unknown(client: &Client, ids: Vec<PeelId>) -> Vec<PeelId> {
     if ids.is_empty() {
         return Vec::new();
     }
-    let Ok(Ok(unknown)) = tokio::time::timeout(UNKNOWN_WAIT, client.unknown(ids)).await else {
-        return Vec::new();
-    };
+    let found = tokio::time::timeout(UNKNOWN_WAIT, client.unknown(ids)).await;
+    found.ok().and_then(Result::ok).unwrap_or_default()
+}
+
+/// Names that nobody has, before anything is awaited of them.
+pub fn say_unknown(app: &App, unknown: &[PeelId]) {
     if !unknown.is_empty() {
         let names: Vec<&str> = unknown.iter().take(UNKNOWN_NAMED).map(PeelId::as_str).collect();
         let more = if unknown.len() > UNKNOWN_NAMED { ", …" } else { "" };
         app.output.notice(&format!("no peel is called {}{more}", names.join(", ")));
     }
-    unknown
+}
+
+/// The name that was meant, where a target is one name and somebody has nearly that.
+pub async fn nearly(client: &Client, target: &str) -> Option<String> {
+    PeelId::parse(target).ok()?;
+    let peels = tokio::time::timeout(UNKNOWN_WAIT, client.peels()).await.ok()?.ok()?;
+    did_you_mean(target, peels.iter().map(|peel| peel.id.as_str()))
 }
 
 /// `MOD.FN ID k=v …`, with the timeout that belongs to it. Words travel as they were typed (C-15).

@@ -3,6 +3,7 @@
 use crate::exit::Exit;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use zester_client::{Ended, Returns};
 use zester_jobs::status::{self, Tally};
 use zester_wire::{Cause, Jid, JobStatus, Missing, PeelId, Return};
@@ -38,6 +39,10 @@ pub struct PeelResult {
     pub duration_ms: Option<u64>,
     pub error: String,
     pub answer: Json,
+    /// Why the return is not the function's own answer.
+    pub cause: Cause,
+    /// Of one that is unreachable: when it last gave a sign of life, in words. Empty: that is not known.
+    pub last_seen: String,
 }
 
 impl PeelResult {
@@ -46,16 +51,37 @@ impl PeelResult {
             // It counts as not returned (J-5), but what it has is shown.
             Cause::Deadline => PeelStatus::Missing,
             _ if ret.success => PeelStatus::Success,
+            Cause::Canceled => PeelStatus::Canceled,
             _ if ret.canceled => PeelStatus::Canceled,
             _ => PeelStatus::Failed,
         };
-        let duration_ms = Some(ret.duration_ms);
-        PeelResult { status, duration_ms, error: ret.error.clone(), answer: ret.answer.clone() }
+        PeelResult {
+            duration_ms: Some(ret.duration_ms),
+            answer: ret.answer.clone(),
+            cause: ret.cause,
+            ..PeelResult::without(status, ret.error.clone())
+        }
+    }
+
+    /// The same, where it is known how the job ended. Whoever a master tells to stop because the time is over says that he was
+    /// canceled: nobody canceled the job, so the deadline did.
+    pub fn of_return_in(ret: &Return, job: JobStatus) -> PeelResult {
+        let at_the_end = ret.late && ret.cause == Cause::Canceled && !ret.success;
+        match at_the_end && job.is_terminal() && job != JobStatus::Canceled {
+            true => PeelResult::of_return(&Return { cause: Cause::Deadline, ..ret.clone() }),
+            false => PeelResult::of_return(ret),
+        }
     }
 
     /// No return, and why not.
     pub fn without(status: PeelStatus, error: impl Into<String>) -> PeelResult {
-        PeelResult { status, duration_ms: None, error: error.into(), answer: Json::Null }
+        let (cause, last_seen) = (Cause::Finished, String::new());
+        PeelResult { status, duration_ms: None, error: error.into(), answer: Json::Null, cause, last_seen }
+    }
+
+    /// It had the work and not enough time for it.
+    pub fn is_late(&self) -> bool {
+        self.cause == Cause::Deadline || self.error == missing_words(Missing::Running)
     }
 
     fn of_missing(why: Missing) -> PeelResult {
@@ -105,6 +131,12 @@ pub struct Outcome {
     pub not_asked_why: String,
     /// Targets that have neither returned nor can be named: the list of a large job is gone.
     pub unnamed: usize,
+    /// A dry run.
+    pub test: bool,
+    /// How long all of it might take.
+    pub timeout: Duration,
+    /// How long the job took, by its record; none where there is none, or it is not over.
+    pub took: Option<Duration>,
 }
 
 impl Outcome {
@@ -113,7 +145,7 @@ impl Outcome {
         let job = &ended.job;
         let killed = job.status == JobStatus::Canceled;
         let result = |peel: &PeelId| match (ended.returns.get(peel), missing.get(peel)) {
-            (Some(ret), _) => PeelResult::of_return(ret),
+            (Some(ret), _) => PeelResult::of_return_in(ret, job.status),
             (None, Some(Missing::Unreachable)) => PeelResult::of_missing(Missing::Unreachable),
             (None, _) if killed => PeelResult::without(PeelStatus::Canceled, "the job was canceled"),
             (None, why) => PeelResult::of_missing(why.copied().unwrap_or(Missing::NeverAcked)),
@@ -140,6 +172,9 @@ impl Outcome {
             left: false,
             not_asked: Vec::new(),
             not_asked_why: String::new(),
+            test: job.test,
+            timeout: job.timeout(),
+            took: job.status.is_terminal().then(|| job.updated.since(job.created)),
         }
     }
 
@@ -157,6 +192,9 @@ impl Outcome {
             not_asked: Vec::new(),
             not_asked_why: String::new(),
             unnamed: 0,
+            test: false,
+            timeout: Duration::ZERO,
+            took: None,
         };
         outcome.judge();
         outcome
@@ -180,6 +218,9 @@ impl Outcome {
             not_asked: Vec::new(),
             not_asked_why: String::new(),
             unnamed: 0,
+            test: false,
+            timeout: Duration::ZERO,
+            took: None,
         }
     }
 
@@ -250,7 +291,7 @@ impl Outcome {
         self.unnamed + self.peels.len() - self.count(PeelStatus::Success)
     }
 
-    /// The document of C-2; `jids` only where there were batches, `not_asked` only where some never began.
+    /// The document of C-2; `jids` only where there were batches, `not_asked` and why only where some never began.
     pub fn document(&self, batched: bool) -> Json {
         let peels: Map<String, Json> =
             self.peels.iter().map(|(peel, result)| (peel.to_string(), result.document())).collect();
@@ -266,6 +307,7 @@ impl Outcome {
             map.insert("jids".into(), json!(jids));
             if !self.not_asked.is_empty() {
                 map.insert("not_asked".into(), json!(self.not_asked));
+                map.insert("not_asked_why".into(), json!(self.not_asked_why));
             }
         }
         document
@@ -351,6 +393,11 @@ mod tests {
         assert_eq!(status(false, Cause::Canceled), PeelStatus::Canceled);
         assert_eq!(status(false, Cause::Interrupted), PeelStatus::Failed);
         assert_eq!(status(true, Cause::Finished), PeelStatus::Success);
+        // Told to stop by the master, when the time was over.
+        let late = Return { late: true, ..ret("a", false, Cause::Canceled) };
+        let cause = |job| PeelResult::of_return_in(&late, job).cause;
+        assert_eq!(cause(JobStatus::Partial), Cause::Deadline);
+        assert_eq!(cause(JobStatus::Canceled), Cause::Canceled, "somebody killed it");
     }
 
     #[test]
@@ -367,13 +414,16 @@ mod tests {
     #[test]
     #[rule("C-3")]
     fn c3_a_peel_that_was_never_asked_is_not_missing() {
-        let stopped = Outcome { not_asked: vec![peel("later")], ..outcome(&[PeelStatus::Failed]) };
+        let not_asked_why = "--max-fail was reached".to_string();
+        let stopped =
+            Outcome { not_asked: vec![peel("later")], not_asked_why, ..outcome(&[PeelStatus::Failed]) };
         assert_eq!((stopped.status.as_str(), stopped.exit().code()), ("failed", 2));
         let document = stopped.document(true);
         assert_eq!(
             (&document["not_asked"], document["peels"].as_object().unwrap().len()),
             (&json!(["later"]), 1)
         );
+        assert_eq!(document["not_asked_why"], "--max-fail was reached");
     }
 
     #[test]

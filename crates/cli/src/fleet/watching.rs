@@ -3,12 +3,36 @@
 use crate::answer::Failure;
 use crate::app::App;
 use crate::exit::Exit;
-use crate::fleet::outcome::Outcome;
+use crate::fleet::outcome::{Outcome, PeelStatus};
 use crate::output::fleet_live::View;
+use crate::output::job_text::ago;
 use crate::signals::{self, Listener};
+use std::collections::BTreeMap;
+use std::future::Future;
 use std::io::IsTerminal;
+use std::time::Duration;
+use tokio::time::Instant;
 use zester_client::{Client, Ended, Error, Follow, JobUpdate, Returns};
 use zester_wire::{Jid, PeelId};
+
+/// Peels that are looked up to say since when they are away.
+const SEEN_ASKED: usize = 20;
+/// How long that may take.
+const SEEN_WAIT: Duration = Duration::from_secs(2);
+/// After so long without an answer of a master somebody wonders.
+const SILENT_MAX: Duration = Duration::from_secs(2);
+
+/// What only a master answers: says after a while what is waited for, once.
+pub async fn patiently<T>(app: &App, asking: impl Future<Output = T>) -> T {
+    tokio::pin!(asking);
+    tokio::select! {
+        biased;
+        answer = &mut asking => return answer,
+        () = tokio::time::sleep(SILENT_MAX) => {}
+    }
+    app.output.notice("waiting for a master");
+    asking.await
+}
 
 /// How watching ended.
 pub enum Watched {
@@ -54,7 +78,7 @@ pub async fn watch(
                         let told = tokio::select! {
                             biased;
                             exit = signals.next() => signals::leave(exit),
-                            told = client.kill(&jid, &user) => told,
+                            told = patiently(app, client.kill(&jid, &user)) => told,
                         };
                         if let Err(why) = told {
                             // The job runs: this is no reason for the code that says that nothing does (J-28).
@@ -99,7 +123,29 @@ async fn outcome_of(client: &Client, ended: &Ended) -> Result<Outcome, Failure> 
     let missing = client.missing(&ended.job, &ended.returns).await.map_err(|why| {
         client_failure(Error::OutOfSight { jid: ended.job.jid.clone(), why: Box::new(why) })
     })?;
-    Ok(Outcome::of_job(ended, &missing))
+    let mut outcome = Outcome::of_job(ended, &missing);
+    let away = outcome.peels.iter().filter(|(_, result)| result.status == PeelStatus::Unreachable);
+    let away: Vec<PeelId> = away.map(|(peel, _)| peel.clone()).collect();
+    for (peel, words) in last_seen(client, &away).await {
+        if let Some(result) = outcome.peels.get_mut(&peel) {
+            result.last_seen = words;
+        }
+    }
+    Ok(outcome)
+}
+
+/// When these were last seen, in words, as far as that is known soon: nothing depends on it.
+pub async fn last_seen(client: &Client, peels: &[PeelId]) -> BTreeMap<PeelId, String> {
+    let mut seen = BTreeMap::new();
+    let end = Instant::now() + SEEN_WAIT;
+    for peel in peels.iter().take(SEEN_ASKED) {
+        let Ok(Ok(known)) = tokio::time::timeout_at(end, client.peel(peel)).await else { break };
+        if !known.last_seen.is_zero() {
+            let words = format!("last seen {}", ago(known.last_seen, client.link().now()));
+            seen.insert(peel.clone(), words);
+        }
+    }
+    seen
 }
 
 fn say_it_goes_on(app: &App, jid: &Jid) {

@@ -1,6 +1,7 @@
 //! The live view of a call on the fleet: a line for each peel as it returns and, on a terminal, a last line that says who
 //! is still missing and what they do.
 
+use super::peel_text::{self, PeelShown};
 use super::screen::screen;
 use super::{Output, fleet_text, to_stdout};
 use crate::fleet::outcome::PeelResult;
@@ -9,7 +10,7 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::time::Duration;
-use zester_wire::{PeelId, Progress, Return};
+use zester_wire::{JobStatus, PeelId, Progress, Return};
 
 /// Peels that the last line names; the rest is counted.
 const WAITED_NAMED: usize = 3;
@@ -43,9 +44,9 @@ impl Activity {
 
 pub struct View {
     output: Output,
-    /// The call was for states, not for one function.
-    states: bool,
-    width: usize,
+    shown: PeelShown,
+    /// How the job ended, where it was over before it was looked at.
+    ended_as: JobStatus,
     total: usize,
     waiting: BTreeMap<PeelId, Activity>,
     bar: Option<ProgressBar>,
@@ -58,8 +59,8 @@ impl View {
         let live = output.is_text() && std::io::stderr().is_terminal() && std::io::stdout().is_terminal();
         let mut view = View {
             output: output.clone(),
-            states: function.starts_with("state."),
-            width: fleet_text::id_width(targets),
+            shown: fleet_text::peel_shown(function, targets, true),
+            ended_as: JobStatus::Running,
             total: targets.len(),
             waiting: targets.iter().map(|peel| (peel.clone(), Activity::NoAck)).collect(),
             bar: live.then(|| last_line(output.paint_stderr().is_on())),
@@ -76,9 +77,16 @@ impl View {
         view
     }
 
+    /// Of a job that stood so when the view began.
+    pub fn of_job(mut self, status: JobStatus) -> View {
+        self.ended_as = status;
+        self
+    }
+
     /// Of a call without a master.
     pub fn direct(output: &Output, function: &str, targets: &[PeelId]) -> View {
         let mut view = View::new(output, function, targets);
+        view.shown = fleet_text::peel_shown(function, targets, false);
         view.waiting.values_mut().for_each(|activity| *activity = Activity::Asked);
         view.show();
         view
@@ -103,7 +111,7 @@ impl View {
     }
 
     pub fn returned(&mut self, ret: &Return) {
-        self.ended(&ret.peel, &PeelResult::of_return(ret));
+        self.ended(&ret.peel, &PeelResult::of_return_in(ret, self.ended_as));
     }
 
     /// A peel is done with, however.
@@ -115,11 +123,17 @@ impl View {
             }
             return;
         }
-        let lines = fleet_text::peel(peel, result, self.states, self.width, self.output.paint());
+        let lines = peel_text::peel(peel, result, self.shown, self.output.paint());
         match &self.bar {
             Some(bar) => bar.suspend(|| to_stdout(&lines)),
             None => to_stdout(&lines),
         };
+        self.show();
+    }
+
+    /// A peel is not awaited any more; the end says why.
+    pub fn given_up(&mut self, peel: &PeelId) {
+        self.waiting.remove(peel);
         self.show();
     }
 

@@ -1,12 +1,30 @@
 //! Jobs and peels for people.
 
 use super::paint::Paint;
+use super::peel_text::{self, Depth, PeelShown};
+use super::shell::{self, cut};
+use super::wrap::WIDTH;
 use super::{duration_words, fleet_text};
 use crate::fleet::outcome::{PeelResult, missing_words};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use zester_client::{Peel, Returns};
-use zester_wire::{Job, JobStatus, Missing, PeelId, UnixMillis};
+use zester_wire::{Cause, Job, JobStatus, Missing, PeelId, UnixMillis};
+
+/// Letters of a call that `job show` prints: a few lines of a terminal.
+const CALL_SHOWN: usize = 4 * WIDTH;
+/// Lines of what changed on all peels together; JSON has all of it.
+const CHANGES_SHOWN: usize = 400;
+
+/// One job with all that is known of it.
+pub struct Shown<'a> {
+    pub job: &'a Job,
+    pub returns: &'a Returns,
+    pub missing: &'a BTreeMap<PeelId, Missing>,
+    /// When those who are unreachable were last seen, in words.
+    pub last_seen: &'a BTreeMap<PeelId, String>,
+    pub now: UnixMillis,
+}
 
 /// `3m 20s ago`
 pub fn ago(moment: UnixMillis, now: UnixMillis) -> String {
@@ -28,16 +46,8 @@ fn status(job: &Job, paint: Paint) -> String {
     }
 }
 
-/// `state.apply web`
-fn what(job: &Job) -> String {
-    let test = if job.test { " --test" } else { "" };
-    // A script of many lines is shown by its first.
-    let first = job.state_id.lines().next().unwrap_or_default();
-    let more = if first.len() < job.state_id.trim_end().len() { " …" } else { "" };
-    format!("{} {first}{more}{test}", job.function).trim().to_string()
-}
-
-pub fn list(jobs: &[Job], now: UnixMillis, paint: Paint) -> String {
+/// The jobs, and how many more there are.
+pub fn list(jobs: &[Job], more: usize, now: UnixMillis, paint: Paint) -> String {
     if jobs.is_empty() {
         return "no jobs\n".to_string();
     }
@@ -49,35 +59,37 @@ pub fn list(jobs: &[Job], now: UnixMillis, paint: Paint) -> String {
     let columns: Vec<[String; 2]> = jobs.iter().map(|job| [counts(job), ago(job.created, now)]).collect();
     let width = |at: usize| columns.iter().map(|row| row[at].len()).max().unwrap_or(0);
     let (counts_width, ago_width) = (width(0), width(1));
+    let calls: Vec<String> = jobs.iter().map(shell::call).collect();
+    let used = "2hPx2Kd8VnR7YmWqTz4PLsCfNjA  complete  ".len() + counts_width + 2 + ago_width + 2;
+    let longest = calls.iter().map(|call| call.chars().count()).max().unwrap_or(0);
     let mut out = String::new();
-    for (job, [counts, ago]) in jobs.iter().zip(&columns) {
-        let _infallible = writeln!(
-            out,
-            "{}  {}  {counts:<counts_width$}  {ago:<ago_width$}  '{}' {}",
-            job.jid,
-            status(job, paint),
-            job.target_expr,
-            what(job)
-        );
+    for ((job, call), [counts, ago]) in jobs.iter().zip(&calls).zip(&columns) {
+        let line = format!("{}  {}  {counts:<counts_width$}  {ago:<ago_width$}", job.jid, status(job, paint));
+        // All of them behind the time, or each under its job: so that they can be read down.
+        let _infallible = match used + longest <= WIDTH {
+            true => writeln!(out, "{line}  {call}"),
+            false => writeln!(out, "{}\n    {}", line.trim_end(), cut(call, WIDTH - 4)),
+        };
+    }
+    if more > 0 {
+        let all = jobs.len() + more;
+        let _infallible =
+            writeln!(out, "{}", paint.dim(&format!("and {more} more: zester job list --limit {all}")));
     }
     out
 }
 
 /// One job: what it is, and for each peel where it stands (J-17).
-pub fn show(
-    job: &Job,
-    returns: &Returns,
-    missing: &BTreeMap<PeelId, Missing>,
-    now: UnixMillis,
-    paint: Paint,
-) -> String {
+pub fn show(shown: &Shown<'_>, paint: Paint) -> String {
+    let Shown { job, returns, missing, last_seen, now } = *shown;
     let mut out = String::new();
-    let _infallible =
-        writeln!(out, "{}  '{}' {}", paint.bold(&format!("job {}", job.jid)), job.target_expr, what(job));
+    let (head, call) = (format!("job {}", job.jid), cut(&shell::call(job), CALL_SHOWN));
+    let between = if head.len() + 2 + call.chars().count() <= WIDTH { "  " } else { "\n" };
+    let _infallible = writeln!(out, "{}{between}{call}", paint.bold(&head));
     let by = if job.user.is_empty() { String::new() } else { format!(" by {}", job.user) };
     let _infallible = writeln!(
         out,
-        "{}  started {}{by}, timeout {}, master {}",
+        "{}  started {}{by}, timeout {}, owner: {}",
         status(job, paint).trim_end(),
         ago(job.created, now),
         fleet_text::whole_words(zester_wire::time::as_millis(job.timeout())),
@@ -86,7 +98,7 @@ pub fn show(
     if !job.reason.is_empty() {
         let _infallible = writeln!(out, "{}", job.reason);
     }
-    let shown: Vec<PeelId> = if job.has_targets() {
+    let peels: Vec<PeelId> = if job.has_targets() {
         job.targets.clone()
     } else {
         let _infallible = writeln!(
@@ -96,32 +108,49 @@ pub fn show(
         );
         BTreeSet::from_iter(returns.keys().chain(missing.keys()).cloned()).into_iter().collect()
     };
-    let (width, states) = (fleet_text::id_width(&shown), job.function.starts_with("state."));
-    for peel in &shown {
+    let mut as_shown =
+        PeelShown { depth: Depth::Diffs, ..fleet_text::peel_shown(&job.function, &peels, true) };
+    let (width, mut below, mut left_out) = (as_shown.width, 0, 0);
+    for peel in &peels {
         match (returns.get(peel), missing.get(peel)) {
             (Some(ret), why) => {
-                out.push_str(&fleet_text::peel(peel, &PeelResult::of_return(ret), states, width, paint));
-                if ret.late {
+                let result = PeelResult::of_return_in(ret, job.status);
+                left_out += usize::from(peel_text::has_more(&result, as_shown));
+                let text = peel_text::peel(peel, &result, as_shown, paint);
+                below += text.lines().count() - 1;
+                if below > CHANGES_SHOWN {
+                    as_shown.depth = Depth::Line;
+                }
+                out.push_str(&text);
+                let told = missing_words(*why.unwrap_or(&Missing::Unknown));
+                if result.cause == Cause::Deadline {
+                    // Its line says all of it.
+                } else if ret.late {
                     out.push_str("     returned after the job had ended\n");
-                } else if let Some(why) = why.filter(|why| missing_words(**why) != ret.error) {
-                    let _infallible = writeln!(out, "     {}", missing_words(*why));
+                } else if why.is_some() && told != ret.error {
+                    let _infallible = writeln!(out, "     {told}");
                 }
             }
             (None, Some(Missing::Running)) if !job.status.is_terminal() => {
                 let _infallible = writeln!(out, " {} {:<width$}  running", paint.cyan("…"), peel.as_str());
             }
-            (None, Some(why)) => {
-                let words = match (*why, job.status) {
-                    (Missing::Running, JobStatus::Canceled) => "told to stop; its return is not here yet",
-                    (why, _) => missing_words(why),
+            (None, why) => {
+                let words = match (why, last_seen.get(peel)) {
+                    (Some(Missing::Running), _) if job.status == JobStatus::Canceled => {
+                        "told to stop; its return is not here yet".to_string()
+                    }
+                    (Some(Missing::Unreachable), Some(seen)) => format!("unreachable, {seen}"),
+                    (Some(why), _) => missing_words(*why).to_string(),
+                    (None, _) => "no return".to_string(),
                 };
                 let _infallible = writeln!(out, " {} {:<width$}  {words}", paint.yellow("!"), peel.as_str());
             }
-            (None, None) => {
-                let _infallible =
-                    writeln!(out, " {} {:<width$}  no return", paint.yellow("!"), peel.as_str());
-            }
         }
+    }
+    if left_out > 0 {
+        let peels = fleet_text::count_of(left_out, "more peel");
+        let text = format!("what changed on {peels} is not shown here; --format json has all of it");
+        let _infallible = writeln!(out, "{}", paint.dim(&text));
     }
     out
 }
@@ -203,12 +232,40 @@ pub mod tests {
             (0..1_000).map(|at| PeelId::parse(&format!("web-{at:04}")).unwrap()).collect();
         let job = Job { status: JobStatus::Partial, ..job(&names) };
         let missing = BTreeMap::from([(names[999].clone(), Missing::Unreachable)]);
-        let shown = |job: &Job| show(job, &Returns::new(), &missing, job.created, Paint::new(false));
+        let (returns, last_seen) = (Returns::new(), BTreeMap::new());
+        let shown = |job: &Job| {
+            let (now, returns, missing, last_seen) = (job.created, &returns, &missing, &last_seen);
+            show(&Shown { job, returns, missing, last_seen, now }, Paint::new(false))
+        };
         let whole = shown(&job);
         assert!(whole.contains("! web-0999  unreachable\n"), "{whole}");
         assert_eq!(whole.lines().count(), 1_002);
         let without_list = shown(&job.recorded());
         assert!(without_list.contains("the list of its 1000 targets is gone"), "{without_list}");
         assert!(without_list.contains("! web-0999  unreachable\n"), "{without_list}");
+    }
+
+    #[test]
+    fn what_was_asked_is_shown_whole_and_a_list_fits() {
+        let call = |state_id: &str| Job {
+            function: "cmd.run".into(),
+            state_id: state_id.into(),
+            status: JobStatus::Complete,
+            ..job(&[PeelId::parse("web-01").unwrap()])
+        };
+        let jobs = [call("id"), call(&"sleep 1; ".repeat(40))];
+        let text = list(&jobs, 7, jobs[0].created, Paint::new(false));
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        for wanted in ["just now\n    '*' cmd.run id\n", "just now\n    '*' cmd.run 'sleep 1; "] {
+            assert!(text.contains(wanted), "{text}");
+        }
+        let one = list(&jobs[..1], 0, jobs[0].created, Paint::new(false));
+        assert!(one.ends_with("just now  '*' cmd.run id\n"), "{one}");
+        assert!(text.ends_with("and 7 more: zester job list --limit 9\n"), "{text}");
+        let now = jobs[0].created;
+        let (returns, missing, last_seen) = (Returns::new(), BTreeMap::new(), BTreeMap::new());
+        let one = Shown { job: &jobs[0], returns: &returns, missing: &missing, last_seen: &last_seen, now };
+        let text = show(&one, Paint::new(false));
+        assert!(text.contains("  '*' cmd.run id\n") && text.contains(", owner: m-1\n"), "{text}");
     }
 }

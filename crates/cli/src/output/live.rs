@@ -53,7 +53,8 @@ impl View {
             to_stdout(&run_text::heading(plan, mode, output.paint()));
         }
         let (paint, paint_stderr) = (output.paint(), output.paint_stderr());
-        let shown = Shown { mode, width, output: show_output };
+        let diff_lines = Some(run_text::DIFF_LINES_SHOWN);
+        let shown = Shown { mode, width, output: show_output, diff_lines };
         View { text, shown, paint, paint_stderr, bars, rank, state: Mutex::default() }
     }
 

@@ -8,9 +8,11 @@ pub mod job_text;
 pub mod live;
 pub mod manual;
 pub mod paint;
+pub mod peel_text;
 pub mod picture;
 pub mod run_text;
 mod screen;
+pub mod shell;
 pub mod wrap;
 
 use crate::answer::{Answer, Failure, problems_document};

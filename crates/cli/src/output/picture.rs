@@ -15,6 +15,8 @@ mod straighten;
 
 use super::control::one_line;
 use super::paint::Paint;
+use serde_json::Value as Json;
+use std::collections::HashMap;
 use std::fmt::Write;
 use zester_converge::plan::Plan;
 use zester_model::outcome::RunResult;
@@ -103,6 +105,53 @@ impl Picture {
             .collect();
         Picture { title: plan.asked.clone(), nodes, edges }
     }
+
+    /// Of the document that `state.graph` answers with on the fleet: it has no places, and no run. None for anything else.
+    pub fn of_document(document: &Json) -> Option<Picture> {
+        let fields = document.as_object().filter(|fields| fields.len() == 2)?;
+        let levels: Vec<Vec<String>> = serde_json::from_value(fields.get("levels")?.clone()).ok()?;
+        let mut nodes = Vec::new();
+        for (level, names) in levels.into_iter().enumerate() {
+            nodes.extend(names.into_iter().map(|name| PictureNode {
+                name,
+                level,
+                place: String::new(),
+                outcome: StateOutcome::Unknown,
+                remark: String::new(),
+            }));
+        }
+        let place: HashMap<&str, usize> =
+            nodes.iter().enumerate().map(|(at, node)| (node.name.as_str(), at)).collect();
+        let edge = |edge: &Json| {
+            let word = |key: &str| edge.get(key)?.as_str();
+            let end = |key: &str| word(key).and_then(|name| place.get(name)).copied();
+            Some(PictureEdge { from: end("from")?, to: end("to")?, kind: kind_of(word("kind")?)? })
+        };
+        let edges = fields.get("edges")?.as_array()?.iter().map(edge).collect::<Option<Vec<_>>>()?;
+        Some(Picture { title: String::new(), nodes, edges })
+    }
+}
+
+/// The kind of a word.
+fn kind_of(word: &str) -> Option<EdgeKind> {
+    use EdgeKind::{
+        Auto, Onchanges, OnchangesAny, Onfail, OnfailAll, OnfailAny, Order, Require, RequireAny, Watch,
+        WatchAny,
+    };
+    let kinds = [
+        Require,
+        Watch,
+        Onchanges,
+        Onfail,
+        Order,
+        Auto,
+        RequireAny,
+        WatchAny,
+        OnchangesAny,
+        OnfailAny,
+        OnfailAll,
+    ];
+    kinds.into_iter().find(|kind| kind.as_str() == word)
 }
 
 /// Levels, and under each state what it waits for.
@@ -127,7 +176,10 @@ pub fn text(picture: &Picture, paint: Paint) -> String {
             StateOutcome::Skipped => paint.yellow(&name),
             StateOutcome::Unknown | StateOutcome::Unchanged => name,
         };
-        let _ = writeln!(out, "  {name}  {}", paint.dim(&node.place));
+        let _ = match node.place.is_empty() {
+            true => writeln!(out, "  {name}"),
+            false => writeln!(out, "  {name}  {}", paint.dim(&node.place)),
+        };
         for edge in needs {
             let target = picture.nodes.get(edge.from).map_or(String::new(), |node| one_line(&node.name));
             let _ = writeln!(out, "      {} {target}", paint.cyan(edge.kind.as_str()));

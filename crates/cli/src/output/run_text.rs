@@ -10,7 +10,7 @@ use zester_model::outcome::{Mode, RunResult, StateResult};
 use zester_model::source::Sources;
 
 /// Lines of one diff that are printed; JSON has all of it.
-const DIFF_LINES_SHOWN: usize = 60;
+pub const DIFF_LINES_SHOWN: usize = 60;
 /// Lines of an error that are printed under its state.
 const ERROR_LINES_SHOWN: usize = 12;
 /// Where the column after the names stands at most.
@@ -55,11 +55,13 @@ pub struct Shown {
     pub width: usize,
     /// What commands printed: whoever calls one function wants to see its answer.
     pub output: bool,
+    /// Lines of each diff; none: no diff at all.
+    pub diff_lines: Option<usize>,
 }
 
 /// One state: its line, and what belongs under it.
 pub fn state(result: &StateResult, shown: Shown, paint: Paint) -> String {
-    let Shown { mode, width, output } = shown;
+    let Shown { mode, width, output, diff_lines } = shown;
     let (mark, words) = verdict(result, mode, paint);
     let time = if result.skipped { String::new() } else { duration_words(result.duration_ms) };
     let name = one_line(&result.name);
@@ -71,7 +73,7 @@ pub fn state(result: &StateResult, shown: Shown, paint: Paint) -> String {
         false => Vec::new(),
     };
     // The error of a command repeats the end of what it printed.
-    for line in under(result, paint).iter().filter(|line| !printed.contains(&line.as_str())) {
+    for line in under(result, diff_lines, paint).iter().filter(|line| !printed.contains(&line.as_str())) {
         let _ = writeln!(out, "     {line}");
     }
     for line in printed {
@@ -147,21 +149,30 @@ fn skip_words(result: &StateResult, mode: Mode) -> String {
     }
 }
 
-fn under(result: &StateResult, paint: Paint) -> Vec<String> {
+fn under(result: &StateResult, diff_lines: Option<usize>, paint: Paint) -> Vec<String> {
     if result.failed() {
         let rest: Vec<&str> = result.error.lines().skip(1).collect();
         return rest.iter().take(ERROR_LINES_SHOWN).map(|line| line.to_string()).collect();
     }
-    if !result.changed || !result.diff.trim_end().contains('\n') {
+    diff_lines.map(|most| diff(result, most, paint)).unwrap_or_default()
+}
+
+/// What a state changed, where that takes more than one line: so many of them, and how many are left out.
+pub fn diff(result: &StateResult, most: usize, paint: Paint) -> Vec<String> {
+    if !has_diff(result) {
         return Vec::new();
     }
     let lines: Vec<&str> = result.diff.lines().collect();
-    let mut shown: Vec<String> =
-        lines.iter().take(DIFF_LINES_SHOWN).map(|line| diff_line(line, paint)).collect();
-    if lines.len() > DIFF_LINES_SHOWN {
-        shown.push(paint.dim(&format!("… {} more lines", lines.len() - DIFF_LINES_SHOWN)));
+    let mut shown: Vec<String> = lines.iter().take(most).map(|line| diff_line(line, paint)).collect();
+    if lines.len() > most {
+        shown.push(paint.dim(&format!("… {} more lines", lines.len() - most)));
     }
     shown
+}
+
+/// What it changed takes more than one line.
+pub fn has_diff(result: &StateResult) -> bool {
+    result.changed && result.diff.trim_end().contains('\n')
 }
 
 fn diff_line(line: &str, paint: Paint) -> String {
@@ -174,16 +185,34 @@ fn diff_line(line: &str, paint: Paint) -> String {
     }
 }
 
+/// In a revert: actions that ran because of it (S-59).
+fn refreshed(result: &RunResult) -> usize {
+    let forced = |state: &&StateResult| state.changed && state.details.contains_key("forced");
+    match result.mode {
+        Mode::Revert => result.states.values().filter(forced).count(),
+        Mode::Apply | Mode::Check => 0,
+    }
+}
+
+/// `2 changed`, `1 would change, 1 unknown`, `1 reverted, 1 refreshed`; empty where there is nothing of it.
+pub fn done(result: &RunResult) -> String {
+    let refreshed = refreshed(result);
+    let plainly = result.changed.saturating_sub(refreshed).saturating_sub(result.unknown);
+    let word = match result.mode {
+        Mode::Apply => "changed",
+        Mode::Check => "would change",
+        Mode::Revert => "reverted",
+    };
+    let parts = [(plainly, word), (result.unknown, "unknown"), (refreshed, "refreshed")];
+    let parts = parts.iter().filter(|(count, _)| *count > 0);
+    parts.map(|(count, word)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
+}
+
 /// The summary, and every failure once more with its place.
 pub fn ending(result: &RunResult, plan: Option<&Plan>, undoable: bool, paint: Paint) -> String {
     let mut out = String::from("\n");
     let unchanged = result.states.len() - result.changed - result.failed - result.skipped;
-    // In a revert: actions that ran because of it (S-59).
-    let forced = |state: &&StateResult| state.changed && state.details.contains_key("forced");
-    let refreshed = match result.mode {
-        Mode::Revert => result.states.values().filter(forced).count(),
-        Mode::Apply | Mode::Check => 0,
-    };
+    let refreshed = refreshed(result);
     let changed = match result.mode {
         Mode::Apply => format!("{} changed", result.changed),
         Mode::Check => format!("{} would change", result.changed.saturating_sub(result.unknown)),

@@ -45,15 +45,36 @@ fn c2_c3_a_fleet_answers_in_text_and_in_json() {
     assert_eq!(std::fs::read_to_string(up.path("hello-peel-2")).unwrap(), "hi\n");
     assert!(up.zester(&["*", "state.apply", "hello"]).exits(0).stdout.contains("nothing to do"));
 
+    // What would change is named, and shown where there is room.
+    let dry = up.zester(&["peel-*", "state.apply", "hello", "--test"]).exits(0).stdout;
+    assert!(dry.contains("nothing to do"), "{dry}");
+    std::fs::remove_file(up.path("hello-peel-1")).unwrap();
+    let dry = up.zester(&["*", "state.apply", "hello", "--test"]).exits(0).stdout;
+    assert!(dry.contains("1 would change") && dry.contains("  file.managed:hello\n"), "{dry}");
+    let details = dry.lines().last().unwrap().strip_prefix("details: zester job show ").unwrap();
+    let shown = up.zester(&["job", "show", details]).exits(0).stdout;
+    assert!(shown.contains("file.managed:hello  ") && shown.contains("         +hi\n"), "{shown}");
+    assert!(shown.contains("'*' state.apply hello --test\n") && shown.contains("owner: up\n"), "{shown}");
+    let graph = up.zester(&["peel-1", "state.graph", "hello"]).exits(0).stdout;
+    assert!(graph.contains("     level 0\n       file.managed:hello\n"), "{graph}");
+
     // One fails.
     let mixed = up.zester(&["*", "state.apply", "mixed"]).exits(2);
     assert!(mixed.stdout.contains(" ✗ peel-1") && mixed.stdout.contains("exit code 7"), "{}", mixed.stdout);
+    assert!(mixed.stdout.trim_end().ends_with(" --failed"), "what to do next: {}", mixed.stdout);
+    let wrong = up.zester(&["peel-1", "state.apply", "nosuch"]).exits(2);
+    assert!(wrong.stdout.contains(" ✗ peel-1  error "), "{}", wrong.stdout);
     let mixed = up.json(&["*", "state.apply", "mixed"], 2);
     assert_eq!((&mixed["status"], &mixed["peels"]["peel-1"]["status"]), (&json!("failed"), &json!("failed")));
 
     // Nobody.
     let nobody = up.zester(&["nobody*", "test.ping"]).exits(1);
     assert!(nobody.stderr.contains("no peel matches"), "{}", nobody.stderr);
+    for direct in [&[][..], &["--direct"]] {
+        let typo = up.zester(&[&["pel-1", "test.ping"][..], direct].concat()).exits(1);
+        assert!(typo.stderr.contains("no peel matches `pel-1`; did you mean `peel-1`?"), "{}", typo.stderr);
+        assert!(!typo.stderr.contains("is called"), "once is enough: {}", typo.stderr);
+    }
     let wrong = up.zester(&["peel-1 and", "test.ping"]).exits(1);
     assert!(wrong.stderr.contains('^') && wrong.stderr.contains("peel-1 and"), "{}", wrong.stderr);
 }

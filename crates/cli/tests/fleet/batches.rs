@@ -19,6 +19,8 @@ fn a_batch_begins_when_the_last_has_ended_and_too_many_failures_stop_the_rest() 
     assert_eq!(stopped["peels"].as_object().unwrap().len(), 2, "{stopped}");
     let said = up.zester(&words).exits(2).stdout;
     assert!(said.contains("2 failed") && said.contains("1 not asked: --max-fail was reached"), "{said}");
+    assert!(said.contains("--max-fail was reached\n  peel-3\n"), "by name: {said}");
+    assert_eq!(stopped["not_asked_why"], "--max-fail was reached");
     assert!(!said.contains("missing"), "{said}");
     let one = up.json(&["*", "cmd.run", "exit 3", "--batch", "1", "--max-fail", "1"], 2);
     assert_eq!(one["jids"].as_array().unwrap().len(), 1, "{one}");

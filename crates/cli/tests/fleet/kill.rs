@@ -30,6 +30,27 @@ fn j11_a_kill_from_another_process_ends_the_job_and_leaves_no_process() {
     let again = up.json(&["job", "kill", &jid], 0);
     assert_eq!((&again["killed"], &again["status"]), (&json!(false), &json!("canceled")));
     assert!(up.zester(&["job", "kill", &jid]).exits(0).stdout.contains("over already"));
+
+    // Whoever watches or looks afterwards reads one word for it, and how long the job took, not the look.
+    for look in ["watch", "show"] {
+        let seen = up.zester(&["job", look, &jid]);
+        assert!(seen.stdout.contains(" ! peel-1  canceled "), "{look}: {}", seen.stdout);
+        assert!(!seen.stdout.contains("failed"), "{look}: {}", seen.stdout);
+    }
+}
+
+#[test]
+#[rule("J-11")]
+fn j11_a_kill_says_who_was_told_and_who_has_confirmed() {
+    let up = up(1, &[]);
+    let nap = "3121";
+    let view = up.spawn(&["*", "cmd.run", "exec sleep 3121"]);
+    wait_for("the nap", SOON, || (processes(nap).len() == 1).then_some(()));
+    let active = up.json(&["job", "active"], 0);
+    let jid = active["jobs"][0]["jid"].as_str().unwrap();
+    let said = up.zester(&["job", "kill", jid]).exits(0).stdout;
+    assert!(said.contains("is canceled; 1 peel was told to stop\nconfirmed by "), "{said}");
+    Done::from(view.wait_with_output().unwrap()).exits(2);
 }
 
 #[test]

@@ -18,7 +18,21 @@ fn c3_a_deadline_keeps_what_came_and_names_who_is_missing() {
     assert_eq!(late["peels"]["peel-2"]["status"], "missing");
     let late = up.zester(&["*", "state.apply", "slow", "--timeout", "3s"]).exits(3);
     assert!(late.stdout.contains("missing: peel-2"), "{}", late.stdout);
-    assert!(late.stdout.contains("job retry"), "{}", late.stdout);
+    assert!(late.stdout.ends_with(" --missing --timeout 10m\n"), "{}", late.stdout);
+    assert!(late.stdout.lines().all(|line| line.chars().count() <= 80), "{}", late.stdout);
+    let jid = late.stdout.split_whitespace().nth(1).unwrap();
+    // Its return comes after the end, and says in one word what became of it.
+    let shown = wait_for("the late return", SOON, || {
+        let shown = up.zester(&["job", "show", jid]).exits(0).stdout;
+        shown.contains(" ! peel-2  stopped at the deadline ").then_some(shown)
+    });
+    assert!(!shown.contains("after the job had ended") && !shown.contains("failed"), "{shown}");
+    assert!(shown.contains("'*' state.apply slow\n"), "{shown}");
+
+    let direct = up.zester(&["peel-2", "cmd.run", "exec sleep 3120", "--timeout", "1s", "--direct"]).exits(3);
+    assert!(direct.stdout.contains(" ! peel-2  timeout after 1s "), "{}", direct.stdout);
+    assert!(direct.stdout.ends_with("missing: peel-2  timeout after 1s\n"), "{}", direct.stdout);
+    assert!(!direct.stdout.contains("cancel"), "{}", direct.stdout);
 }
 
 #[test]
