@@ -61,6 +61,15 @@ impl Fleet {
     /// Finds everything that is needed; starts nothing.
     pub fn prepare(args: &Up, app: &App) -> Result<Fleet, Failure> {
         let fail = |error: std::io::Error| Failure::usage(format!("no directory for the fleet: {error}"));
+        // A wrong path would be told only by every peel, and only when it is asked for states.
+        if let Some(states) = args.states.as_deref().filter(|states| !states.is_dir()) {
+            let words = format!("--states {}: there is no such directory", states.display());
+            return Err(Failure::usage(words));
+        }
+        if let Some(settings) = args.settings.as_deref().filter(|settings| !settings.exists()) {
+            let words = format!("--settings {}: there is no such file or directory", settings.display());
+            return Err(Failure::usage(words));
+        }
         let nats_server = server::find().map_err(Failure::usage)?;
         let binary = std::env::current_exe()
             .map_err(|error| Failure::usage(format!("cannot find this very program: {error}")))?;

@@ -54,6 +54,9 @@ fn a_second_up_says_that_one_runs_and_one_with_a_name_lives_beside_it() {
     }
     assert!(!second.stderr.contains('@'), "no token: {}", second.stderr);
 
+    let nowhere = up.zester(&["up", "--name", "c", "--states", "/nosuch"]).exits(1);
+    assert!(nowhere.stderr.contains("--states /nosuch: there is no such directory"), "{}", nowhere.stderr);
+
     let mut named = up.beside("b", 1);
     assert_ne!(named.url, up.url);
     assert!(up.zester(&["up", "--name", "b"]).exits(1).stderr.contains("--name b"));
