@@ -54,7 +54,7 @@ pub fn run(args: MasterRun, app: &App) -> answer::Result {
     };
     app.block_on(daemon::run_daemon(app, &args.flags, |context: DaemonContext| async {
         let shown = args.connect.servers_of_daemon(app).shown();
-        tracing::info!(master = %name, bus = %shown, "starting; envelopes are unsigned");
+        tracing::info!(master = %name, bus = %shown, "starting");
         let options = args.connect.daemon(app, format!("zester master {name}"), "_INBOX".into())?;
         let bus = nats::connect(options).await.map_err(|error| Failure::usage(error.to_string()))?;
         let bus: Arc<dyn Bus> = Arc::new(bus);

@@ -60,7 +60,8 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
     DataDir::open(&data_dir)?;
     app.block_on(daemon::run_daemon(app, &args.flags, |context: DaemonContext| async {
         let shown = args.connect.servers_of_daemon(app).shown();
-        tracing::info!(peel = %id, bus = %shown, data = %data_dir.display(), "starting; envelopes are unsigned");
+        tracing::info!(peel = %id, bus = %shown, data = %data_dir.display(), "starting");
+        tracing::warn!("messages are not signed: whoever reaches the bus can give orders");
         let store = FileStore::open(&data_dir).map_err(|error| Failure::usage(error.to_string()))?;
         let cache = |path: PathBuf| {
             let cache = DiskCache::open(&path).map_err(|error| Failure::usage(error.to_string()))?;
@@ -88,18 +89,15 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
         let bus: Arc<dyn Bus> = Arc::new(bus);
         let link = Link::new(bus.clone());
         let boot = link.new_token().map_err(|error| Failure::usage(error.to_string()))?;
-        let setup = Setup {
-            id: id.clone(),
-            boot,
-            timing,
-            version: env!("CARGO_PKG_VERSION").to_string(),
-        };
+        let setup = Setup { id: id.clone(), boot, timing, version: env!("CARGO_PKG_VERSION").to_string() };
         // They end with this one.
         let mut followers = JoinSet::new();
         for (published, cache) in [(Published::States, states_cache), (Published::Settings, settings_cache)] {
             followers.spawn(follow(link.clone(), published, cache, context.health.clone()));
         }
-        let ended = zester_peel::run(link, Arc::new(store), Arc::new(work), setup, context.health, context.stop).await;
+        let ended =
+            zester_peel::run(link, Arc::new(store), Arc::new(work), setup, context.health, context.stop)
+                .await;
         let _closed = bus.close().await;
         ended.map_err(|error| Failure::usage(error.to_string()))
     }))
