@@ -231,13 +231,24 @@ impl App {
         let observer: Arc<live::View> = Arc::new(view);
         let _stop = self.signals.stop_orderly();
         let told = observer.clone();
-        self.signals.tell_by(Some(Arc::new(move |text: &str| told.notice(text))));
+        // Who only waits has nothing to stop: how that ends is told below.
+        self.signals.tell_by(Some(Arc::new(move |text: &str| {
+            if !told.waits_for_lock() {
+                told.notice(text);
+            }
+        })));
         let ran = self.run_loop(plan.clone(), options.clone(), observer.clone());
         self.signals.tell_by(None);
         observer.finish();
         let result = match ran {
             Ok(result) => result,
             Err(error) => {
+                let error = match error {
+                    Error::Canceled if observer.waits_for_lock() => {
+                        Error::other("canceled while waiting for the lock; nothing was run")
+                    }
+                    error => error,
+                };
                 let failure = Failure::from(error);
                 let exit = self.signals.exit().unwrap_or(failure.exit);
                 return Err(Failure { exit, ..failure });

@@ -11,6 +11,7 @@ use super::{Output, to_stderr, to_stdout};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::HashMap;
 use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use zester_converge::plan::Plan;
@@ -29,7 +30,12 @@ pub struct View {
     /// Place of each state in the run, to print a level in order.
     rank: HashMap<String, usize>,
     state: Mutex<State>,
+    /// Another run is waited for; nothing of this one has begun.
+    waits: AtomicBool,
 }
+
+/// How the run says that it waits for another.
+const WAITING: &str = "waiting for the lock";
 
 #[derive(Default)]
 struct State {
@@ -55,7 +61,21 @@ impl View {
         let (paint, paint_stderr) = (output.paint(), output.paint_stderr());
         let diff_lines = Some(run_text::DIFF_LINES_SHOWN);
         let shown = Shown { mode, width, output: show_output, diff_lines };
-        View { text, shown, paint, paint_stderr, bars, rank, state: Mutex::default() }
+        View {
+            text,
+            shown,
+            paint,
+            paint_stderr,
+            bars,
+            rank,
+            state: Mutex::default(),
+            waits: AtomicBool::new(false),
+        }
+    }
+
+    /// Another run is waited for; nothing of this one has begun.
+    pub fn waits_for_lock(&self) -> bool {
+        self.waits.load(Ordering::SeqCst)
     }
 
     /// Prints what is left and clears the bottom of the screen.
@@ -98,12 +118,14 @@ fn spinner(name: &str, doing: &str, colour: bool) -> ProgressBar {
 
 impl Observer for View {
     fn level(&self, _: usize, _: usize) {
+        self.waits.store(false, Ordering::SeqCst);
         if self.text && self.bars.is_none() {
             self.flush();
         }
     }
 
     fn started(&self, name: &str, doing: &'static str) {
+        self.waits.store(false, Ordering::SeqCst);
         let Some(bars) = &self.bars else { return };
         let colour = self.paint_stderr.is_on();
         let mut state = self.lock();
@@ -157,6 +179,9 @@ impl Observer for View {
     }
 
     fn notice(&self, text: &str) {
+        if text.starts_with(WAITING) {
+            self.waits.store(true, Ordering::SeqCst);
+        }
         let line = format!("{} {text}\n", self.paint_stderr.dim("zester:"));
         match &self.bars {
             Some(bars) => bars.suspend(|| to_stderr(&line)),

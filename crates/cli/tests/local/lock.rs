@@ -92,3 +92,29 @@ fn s42_a_timeout_bounds_the_wait_for_another_run() {
     scratch.write("go", "");
     assert_eq!(first.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+#[rule("C-6", "S-42")]
+fn c6_who_only_waits_for_another_run_has_nothing_to_stop() {
+    let scratch = Scratch::with(STATES);
+    let mut first = scratch.spawn(&["apply", "c"]);
+    wait_for("the first run", || scratch.path("begun").exists());
+    let errors = scratch.path("second.err");
+    let mut command = scratch.command(&["apply", "c"]);
+    let mut second = command
+        .stdout(std::process::Stdio::null())
+        .stderr(std::fs::File::create(&errors).unwrap())
+        .spawn()
+        .unwrap();
+    wait_for("the notice", || {
+        scratch.read("second.err").is_some_and(|text| text.contains("waiting for the lock held by pid"))
+    });
+    let pid = nix::unistd::Pid::from_raw(second.id().cast_signed());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    assert_eq!(second.wait().unwrap().code(), Some(130));
+    let said = scratch.read("second.err").unwrap();
+    assert!(said.ends_with("error: canceled while waiting for the lock; nothing was run\n"), "{said}");
+    assert!(!said.contains("told to stop"), "{said}");
+    scratch.write("go", "");
+    assert_eq!(first.wait().unwrap().code(), Some(0));
+}
