@@ -5,10 +5,12 @@ use crate::app::App;
 use crate::arguments::{Inputs, Running};
 use crate::commands::{apply, graph, revert};
 use crate::exit::Exit;
+use serde_json::Value as Json;
 use zester_converge::call::{self, Asked};
-use zester_converge::functions::Access;
+use zester_converge::functions::{self, Access, Arguments, Function};
 use zester_converge::raw_arguments::RawArguments;
 use zester_model::outcome::Mode;
+use zester_model::suggest::did_you_mean;
 
 /// Run one function on this machine
 ///
@@ -48,12 +50,55 @@ pub fn run(args: Call, app: &mut App) -> answer::Result {
         }
         Asked::Function { function, arguments } => {
             let request = app.request(Vec::new(), &inputs, Access::Command);
-            let json = app.blocking(move |local_host, cancel| {
-                call::answer(function, &arguments, &request, local_host, cancel)
+            let (json, nothing) = app.blocking(move |local_host, cancel| {
+                let answer = call::answer(function, &arguments, &request, local_host, cancel)?;
+                let all = everything(function.name).filter(|_| answer.is_null());
+                let all = all
+                    .map(|(all, _)| call::answer(all, &Arguments::default(), &request, local_host, cancel));
+                let key = arguments.positional.first().and_then(Json::as_str).map(String::from);
+                let nothing = key.zip(all.transpose()?).map(|(key, all)| no_such(function.name, &key, &all));
+                Ok((answer, nothing))
             })?;
+            if let Some(nothing) = nothing {
+                app.output.notice(&nothing);
+            }
             let text = crate::output::plain(&json);
             Ok((Answer::Document { json, text }, Exit::Good))
         }
         Asked::Unknown => Err(Failure::usage(call::unknown(&function))),
+    }
+}
+
+/// For a function that looks one thing up: that which has all of them, and what one is called.
+fn everything(function: &str) -> Option<(&'static Function, &'static str)> {
+    let (all, noun) = match function {
+        "facts.get" => ("facts.items", "fact"),
+        "settings.get" => ("settings.items", "setting"),
+        _ => return None,
+    };
+    Some((functions::find(all)?, noun))
+}
+
+/// That nothing is there, and what may have been meant.
+fn no_such(function: &str, key: &str, all: &Json) -> String {
+    let noun = everything(function).map_or("value", |(_, noun)| noun);
+    let names = all.as_object().into_iter().flat_map(|map| map.keys().map(String::as_str));
+    match did_you_mean(key, names) {
+        Some(hint) => format!("there is no {noun} `{key}`; {hint}"),
+        None => format!("there is no {noun} `{key}`; `zester call {noun}s.items` shows all of them"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_not_there_is_told_with_the_nearest() {
+        let all = json!({ "os": "Debian", "id": "web-1" });
+        assert_eq!(no_such("facts.get", "oss", &all), "there is no fact `oss`; did you mean `os`?");
+        let told = no_such("settings.get", "zzzzzz", &all);
+        assert_eq!(told, "there is no setting `zzzzzz`; `zester call settings.items` shows all of them");
     }
 }

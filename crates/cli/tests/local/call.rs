@@ -150,3 +150,15 @@ fn c4_what_a_failed_command_printed_is_shown_once() {
         assert_eq!(done.stdout.lines().filter(|shown| shown.trim() == line).count(), 1, "{}", done.stdout);
     }
 }
+
+#[test]
+#[rule("C-12")]
+fn c12_a_fact_that_is_not_there_is_told() {
+    let scratch = Scratch::new();
+    let none = scratch.zester(&["call", "facts.get", "oss"]);
+    assert_eq!((none.code, none.stdout.as_str()), (Some(0), ""));
+    assert!(none.stderr.contains("there is no fact `oss`; did you mean `os`?"), "{}", none.stderr);
+    assert!(scratch.zester(&["call", "settings.get", "x"]).stderr.contains("there is no setting `x`"));
+    let given = scratch.zester(&["call", "facts.get", "oss", "none"]);
+    assert_eq!((given.stdout.as_str(), given.stderr.as_str()), ("none\n", ""));
+}
