@@ -15,6 +15,7 @@ use zester_converge::forget::{self, Dropped};
 use zester_converge::history::{self, Stage, Summary};
 use zester_converge::journal::JournalSnapshot;
 use zester_converge::run_loop::mode_word;
+use zester_model::outcome::Mode;
 
 /// States of one run that are named as what revert could undo; JSON has all of them.
 const REVERTIBLE_SHOWN: usize = 10;
@@ -180,5 +181,11 @@ fn how(run: &Summary) -> String {
         Stage::Ended => "failed",
     };
     let Summary { changed, failed, skipped, states, .. } = run;
-    format!("{verdict}: {changed} changed, {failed} failed, {skipped} skipped of {states}")
+    let done = match run.mode {
+        Mode::Apply => "changed",
+        Mode::Check => "would change",
+        // Its summary does not tell the two apart.
+        Mode::Revert => "reverted or refreshed",
+    };
+    format!("{verdict}: {changed} {done}, {failed} failed, {skipped} skipped of {states}")
 }
