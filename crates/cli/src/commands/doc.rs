@@ -11,7 +11,7 @@ use zester_model::catalog::Kind;
 use zester_model::suggest::did_you_mean;
 
 /// Pages about the language itself, the same that the project's docs hold.
-const TOPICS: &[(&str, &str)] = &[
+pub(crate) const TOPICS: &[(&str, &str)] = &[
     ("requisites", include_str!("../../../../docs/requisites.md")),
     ("templates", include_str!("../../../../docs/templates.md")),
 ];

@@ -1,6 +1,7 @@
 //! The built-in reference for people.
 
 use super::paint::Paint;
+use super::wrap::WIDTH;
 use std::fmt::Write;
 use zester_converge::functions::Function;
 use zester_model::catalog::Kind;
@@ -101,14 +102,48 @@ pub fn plain_markdown(page: &str, paint: Paint) -> String {
     out.trim_end().to_string() + "\n"
 }
 
+/// Columns where they fit on a line, else a list: the first cell, and under it the others with what stands above them.
 fn aligned(out: &mut String, rows: &[Vec<String>]) {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width =
         |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    if widths.iter().map(|width| width + 2).sum::<usize>() > WIDTH {
+        return listed(out, rows);
+    }
     for row in rows {
         let cells: Vec<String> =
             row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
         let _ = writeln!(out, "  {}", cells.join("  ").trim_end());
+    }
+}
+
+fn listed(out: &mut String, rows: &[Vec<String>]) {
+    let Some((titles, rows)) = rows.split_first() else { return };
+    for row in rows {
+        for (at, cell) in row.iter().enumerate().filter(|(_, cell)| !cell.is_empty()) {
+            let _ = match (at, titles.get(at)) {
+                (0, _) => writeln!(out, "  {cell}"),
+                (_, Some(title)) if titles.len() > 2 => writeln!(out, "      {title}: {cell}"),
+                _ => writeln!(out, "      {cell}"),
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_that_is_too_wide_is_a_list() {
+        let paint = Paint::new(false);
+        let narrow = plain_markdown("| a | b |\n|---|---|\n| one | two |\n", paint);
+        assert_eq!(narrow, "  a    b\n  one  two\n");
+        let long = "word ".repeat(15);
+        let wide = plain_markdown(&format!("| a | b | c |\n|---|---|---|\n| one | {long}| |\n"), paint);
+        assert_eq!(wide, format!("  one\n      b: {}\n", long.trim_end()));
+        let two = plain_markdown(&format!("| a | b |\n|---|---|\n| one | {long}x |\n"), paint);
+        assert_eq!(two, format!("  one\n      {long}x\n"));
     }
 }

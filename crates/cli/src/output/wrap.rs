@@ -91,5 +91,10 @@ mod tests {
             let long = page.lines().find(|line| measure_text_width(line) > WIDTH);
             assert_eq!(long, None, "{}", kind.name);
         }
+        for (topic, page) in crate::commands::doc::TOPICS {
+            let page = wrap(&crate::output::manual::plain_markdown(page, paint), WIDTH);
+            let long = page.lines().find(|line| measure_text_width(line) > WIDTH);
+            assert_eq!(long, None, "{topic}");
+        }
     }
 }
