@@ -57,7 +57,8 @@ fn run(words: Vec<OsString>) -> Exit {
     };
     let parsed = target_first::rewrite(words, &command()).and_then(|words| {
         let parsed = arguments::Zester::try_parse_from(&words);
-        parsed.map_err(|error| with_plain_usage(error, &words))
+        parsed
+            .map_err(|error| target_first::quote_command(with_plain_usage(error, &words), &words, &command()))
     });
     match parsed {
         Ok(arguments) => app::App::run(arguments, signals),

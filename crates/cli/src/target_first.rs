@@ -3,9 +3,11 @@
 //! The words are turned into those of the hidden command [`COMMAND`] before clap sees them, so that help, flags and their
 //! errors are clap's, wherever a flag stands.
 
-use clap::error::ErrorKind;
+use crate::output::shell::quoted;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Command};
 use std::ffi::OsString;
+use zester_converge::functions::FUNCTIONS;
 use zester_model::suggest::did_you_mean;
 
 /// What a call on the fleet is called inside.
@@ -30,6 +32,12 @@ pub fn rewrite(words: Vec<OsString>, command: &Command) -> Result<Vec<OsString>,
     match plain.get(1) {
         Some((_, second)) if is_function(second) => {}
         _ if asks_help && is_expression(first) => {}
+        _ if is_known_module(first) => {
+            let rest: Vec<String> =
+                words.iter().skip(1).map(|word| quoted(&word.to_string_lossy())).collect();
+            let message = format!("the target is missing: zester '*' {}", rest.join(" "));
+            return Err(command.clone().error(ErrorKind::InvalidSubcommand, message));
+        }
         // Whoever writes an expression means a target; whoever writes a plain word more likely mistyped a command.
         second => {
             let mut message = if is_expression(first) {
@@ -55,6 +63,37 @@ pub fn rewrite(words: Vec<OsString>, command: &Command) -> Result<Vec<OsString>,
     let mut rewritten = words;
     rewritten.insert(1.min(rewritten.len()), COMMAND.into());
     Ok(rewritten)
+}
+
+/// `test.ping`: the module of some kind of state or function.
+fn is_known_module(word: &str) -> bool {
+    let module_of = |name: &'static str| name.split('.').next();
+    let mut modules = zester_resources::catalog().names().filter_map(module_of).chain(["state"]);
+    let mut functions = FUNCTIONS.iter().filter_map(|function| module_of(function.name));
+    word.split_once('.').is_some_and(|(module, name)| {
+        !name.is_empty() && (modules.any(|known| known == module) || functions.any(|known| known == module))
+    })
+}
+
+/// What to write where the words of a command were taken for our flags: `zester web-1 cmd.run uptime -a`.
+pub fn quote_command(error: clap::Error, words: &[OsString], command: &Command) -> clap::Error {
+    let wrong = match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(wrong))) => wrong,
+        _ => return error,
+    };
+    let text: Vec<String> = words.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let function = text.iter().position(|word| word.starts_with("cmd."));
+    let flag = text.iter().position(|word| word == wrong);
+    let is_meant = matches!(text.first().map(String::as_str), Some(COMMAND | "call"));
+    let (Some(function), Some(flag), true) = (function, flag, is_meant) else { return error };
+    if flag < function + 2 || error.get(ContextKind::SuggestedArg).is_some() {
+        return error;
+    }
+    let start = usize::from(text.first().is_some_and(|word| word == COMMAND));
+    let before: Vec<String> = text[start..=function].iter().map(|word| quoted(word)).collect();
+    let whole = quoted(&text[function + 1..].join(" "));
+    let message = format!("quote the command: zester {} {whole}", before.join(" "));
+    command.clone().error(ErrorKind::UnknownArgument, message)
 }
 
 fn is_expression(word: &str) -> bool {
@@ -164,5 +203,30 @@ mod tests {
         }
         assert!(rewritten(&["web*"]).unwrap_err().contains("a function is missing"));
         assert!(rewritten(&["web*", "ping"]).unwrap_err().contains("`ping` is no function"));
+    }
+
+    #[test]
+    fn a_function_without_a_target_is_told_where_it_goes() {
+        let told = |line: &[&str]| rewritten(line).unwrap_err();
+        assert!(told(&["test.ping"]).contains("the target is missing: zester '*' test.ping\n"));
+        let told = told(&["cmd.run", "uname -a"]);
+        assert!(told.contains("the target is missing: zester '*' cmd.run 'uname -a'\n"), "{told}");
+        assert!(rewritten(&["web.example"]).unwrap_err().contains("there is no command `web.example`"));
+    }
+
+    #[test]
+    fn a_command_that_is_not_quoted_is_shown_quoted() {
+        use clap::Parser;
+        let told = |line: &[&str]| {
+            let words: Vec<OsString> = ["zester"].iter().chain(line).map(OsString::from).collect();
+            let error = crate::arguments::Zester::try_parse_from(&words).unwrap_err();
+            quote_command(error, &words, &crate::command()).to_string()
+        };
+        let quote = "quote the command: zester web-1 cmd.run 'uptime -a'\n";
+        assert!(told(&[COMMAND, "web-1", "cmd.run", "uptime", "-a"]).contains(quote));
+        assert!(told(&["call", "cmd.run", "ls", "-l", "/"]).contains("zester call cmd.run 'ls -l /'\n"));
+        for line in [&["apply", "-x"][..], &[COMMAND, "web-1", "cmd.run", "id", "--timeuot", "5s"]] {
+            assert!(!told(line).contains("quote the command"), "{line:?}");
+        }
     }
 }
