@@ -126,9 +126,7 @@ impl Connect {
 /// The address holds a token, so it is named by where it stands.
 fn start_for_up(file: &str) -> String {
     let file = crate::output::shell::quoted(file);
-    format!(
-        "that of `zester up` is gone; start `zester up` again, or a master for it: zester master run --nats \"$(cat {file})\""
-    )
+    format!("start `zester up` again, or a master for it: zester master run --nats \"$(cat {file})\"")
 }
 
 /// How long after its deadline a job may still be finished: a dead master's heartbeat ends, the scans miss it, another

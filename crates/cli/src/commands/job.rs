@@ -258,7 +258,7 @@ fn canceled(jid: &Jid, told: usize, confirmed: usize) -> String {
     match (told, confirmed) {
         (0, _) => format!("job {jid} is canceled; every peel had returned already\n"),
         (told, confirmed) if confirmed >= told => {
-            format!("{head}\nconfirmed by {confirmed} of {told}: nothing of it runs any more\n")
+            format!("{head}\nconfirmed by {confirmed} of {told}: all of them have stopped\n")
         }
         (told, confirmed) => {
             format!("{head}\nconfirmed by {confirmed} of {told} so far; more: zester job show {jid}\n")

@@ -123,7 +123,7 @@ pub fn show(shown: &Shown<'_>, paint: Paint) -> String {
                 }
                 out.push_str(&text);
                 let told = missing_words(*why.unwrap_or(&Missing::Unknown));
-                if result.cause == Cause::Deadline {
+                if matches!(result.cause, Cause::Deadline | Cause::Canceled) {
                     // Its line says all of it.
                 } else if ret.late {
                     out.push_str("     returned after the job had ended\n");

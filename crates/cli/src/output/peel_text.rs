@@ -452,6 +452,16 @@ mod tests {
     }
 
     #[test]
+    #[rule("S-59")]
+    fn s59_a_revert_is_counted_as_on_one_machine() {
+        let mut answer = states(&["file.managed:a", "cmd.run:b"], "");
+        answer["mode"] = json!("revert");
+        answer["states"]["cmd.run:b"]["details"]["forced"] = json!("watch");
+        let text = shown(&good(answer), true, Depth::Line);
+        assert!(text.starts_with(" ✓ web-01    1 reverted, 1 refreshed    8ms  file.managed:a, "), "{text}");
+    }
+
+    #[test]
     #[rule("J-17")]
     fn j17_one_outcome_has_one_word() {
         let stopped = |cause, status, error: &str| {
