@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zester_host::{Fault, FaultKind, FileKind, HostRead, HostWrite, Meta, Owner};
 
+/// How often directories are made that others take away again.
+const TRIES_MAX: u32 = 64;
+
 /// A directory that is missing and will be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CreatedDir {
@@ -57,17 +60,46 @@ pub(crate) fn missing_parents(
     Ok(missing)
 }
 
-/// Makes what is still missing, and returns that: another state of the same level may have been faster, and then
-/// the directory is its own to remove.
-pub(crate) fn make_all(host: &dyn HostWrite, missing: &[CreatedDir]) -> Result<CreatedDirs, Fault> {
-    let mut made = Vec::new();
+/// Makes what is still missing and acts inside. What was made is added to `made`, also where it fails later: another
+/// state of the same level may have been faster, and then the directory is its own to remove. One whose `check_cmd` failed
+/// takes its directories away again while they are empty; then they are made once more.
+pub(crate) fn make_then<T>(
+    host: &dyn HostWrite,
+    missing: &[CreatedDir],
+    made: &mut CreatedDirs,
+    mut act: impl FnMut() -> Result<T, Fault>,
+) -> Result<T, Fault> {
+    let mut tries = 0;
+    loop {
+        let ended = make_all(host, missing, made).and_then(|()| act());
+        let Err(fault) = ended else { return ended };
+        tries += 1;
+        let gone = |directory: &CreatedDir| matches!(host.stat(&directory.path), Ok(None));
+        if fault.kind != FaultKind::NotFound || tries == TRIES_MAX || !missing.iter().any(gone) {
+            return Err(fault);
+        }
+    }
+}
+
+fn make_all(host: &dyn HostWrite, missing: &[CreatedDir], made: &mut CreatedDirs) -> Result<(), Fault> {
     for directory in missing {
         let owner = Owner { uid: directory.uid, gid: directory.gid };
-        if make_or_join(host, &directory.path, directory.mode, owner)?.is_none() {
+        if make_or_join(host, &directory.path, directory.mode, owner)?.is_none() && !made.contains(directory)
+        {
             made.push(directory.clone());
         }
     }
-    Ok(made)
+    Ok(())
+}
+
+/// Takes those away again that are empty, for whom it was all in vain. Returns those that others use by now.
+pub(crate) fn give_up(host: &dyn HostWrite, made: CreatedDirs) -> CreatedDirs {
+    let stays = |directory: &CreatedDir| {
+        host.remove_directory(&directory.path).is_err() && !matches!(host.stat(&directory.path), Ok(None))
+    };
+    let mut left: CreatedDirs = made.into_iter().rev().filter(stays).collect();
+    left.reverse();
+    left
 }
 
 /// The record of what was really done, where some of the directories were made by others meanwhile; `None` where

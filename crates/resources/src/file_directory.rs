@@ -167,7 +167,22 @@ impl Directory {
     /// Acts. Where another state made a directory of ours meanwhile, the record of what was really done comes
     /// back: what it made is its own to remove.
     fn act(drift: &Drift, host: &dyn HostWrite) -> Result<Option<Drift>, Fault> {
-        let made = created_dirs::make_all(host, &drift.made)?;
+        let mut made = CreatedDirs::new();
+        let joined =
+            created_dirs::make_then(host, &drift.made, &mut made, || Directory::take_steps(drift, host))?;
+        if joined.is_none() && made.len() == drift.made.len() {
+            return Ok(None);
+        }
+        // Only a new directory can be joined, and it is the only step then.
+        let (steps, joined) = match joined {
+            Some(step) => (vec![step], true),
+            None => (drift.steps.clone(), false),
+        };
+        Ok(Some(Drift { steps, top: drift.top.clone(), made, joined }))
+    }
+
+    /// Returns the step of a directory that somebody else has made meanwhile.
+    fn take_steps(drift: &Drift, host: &dyn HostWrite) -> Result<Option<PathChange>, Fault> {
         let mut joined = None;
         for PathChange { path, before, after, .. } in &drift.steps {
             let owner = after.owner().unwrap_or_else(|| host.me());
@@ -182,15 +197,7 @@ impl Directory {
                 _ => set_attributes(host, path, before, owner, after.mode())?,
             }
         }
-        if joined.is_none() && made.len() == drift.made.len() {
-            return Ok(None);
-        }
-        // Only a new directory can be joined, and it is the only step then.
-        let (steps, joined) = match joined {
-            Some(step) => (vec![step], true),
-            None => (drift.steps.clone(), false),
-        };
-        Ok(Some(Drift { steps, top: drift.top.clone(), made, joined }))
+        Ok(joined)
     }
 
     /// Parents made on the way are not told: which of several states makes a shared one is chance (S-58).

@@ -258,20 +258,18 @@ impl Managed {
     }
 
     /// Acts on the drift; the same for the machine and for a dry run.
-    /// Returns the directories that it made on the way.
-    fn act(&self, drift: &Drift, host: &dyn HostWrite) -> Result<CreatedDirs, Fault> {
-        let made = created_dirs::make_all(host, &drift.made)?;
+    /// Adds the directories that it made on the way to those that the candidate needed.
+    fn act(&self, drift: &Drift, host: &dyn HostWrite, made: &mut CreatedDirs) -> Result<(), Fault> {
         let PathChange { path, before, after, .. } = &drift.step;
-        let PathState::File { mode, uid, gid, .. } = after else { return Ok(made) };
+        let PathState::File { mode, uid, gid, .. } = after else { return Ok(()) };
         let owner = Owner { uid: *uid, gid: *gid };
-        match &drift.content {
-            None => set_attributes(host, path, before, owner, Some(*mode))?,
+        created_dirs::make_then(host, &drift.made, made, || match &drift.content {
+            None => set_attributes(host, path, before, owner, Some(*mode)),
             Some(content) => {
                 back_up(drift, host)?;
-                host.put_file(path, &NewFile { content, mode: *mode, owner })?;
+                host.put_file(path, &NewFile { content, mode: *mode, owner })
             }
-        }
-        Ok(made)
+        })
     }
 
     fn details(&self, drift: &Drift) -> Details {
@@ -422,14 +420,15 @@ impl Resource for Managed {
     }
 
     async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
-        self.prove(drift, cx).await?;
-        let made = self.act(drift, cx.host)?;
+        let mut made = self.prove(drift, cx).await?;
+        let acted = self.act(drift, cx.host, &mut made);
+        acted.map_err(|fault| Fault { touched: fault.touched || !made.is_empty(), ..fault })?;
         let undo = created_dirs::undo_of(&drift.made, made, |made| Drift { made, ..drift.clone() });
         Ok(Change { changed: true, diff: drift.diff.clone(), details: self.details(drift), undo })
     }
 
     fn predict(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
-        self.act(drift, overlay).map(drop)
+        self.act(drift, overlay, &mut CreatedDirs::new())
     }
 
     async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
@@ -443,6 +442,8 @@ impl Resource for Managed {
     }
 }
 
+#[cfg(test)]
+mod candidate_check_tests;
 #[cfg(test)]
 mod tests;
 

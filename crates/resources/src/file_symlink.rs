@@ -102,18 +102,18 @@ impl Symlink {
 
     /// Acts, and returns the directories that it made on the way.
     fn act(drift: &Drift, host: &dyn HostWrite) -> Result<CreatedDirs, Fault> {
-        let made = created_dirs::make_all(host, &drift.made)?;
+        let mut made = CreatedDirs::new();
         let PathChange { path, before, after, .. } = &drift.step;
         let PathState::Link { target, uid, gid } = after else { return Ok(made) };
         let owner = Owner { uid: *uid, gid: *gid };
-        match before {
-            PathState::Link { target: present, .. } if present == target => host.set_owner(path, owner)?,
+        created_dirs::make_then(host, &drift.made, &mut made, || match before {
+            PathState::Link { target: present, .. } if present == target => host.set_owner(path, owner),
             PathState::Directory { .. } => {
                 host.remove_directory(path)?;
-                host.put_link(path, target, owner)?;
+                host.put_link(path, target, owner)
             }
-            _ => host.put_link(path, target, owner)?,
-        }
+            _ => host.put_link(path, target, owner),
+        })?;
         Ok(made)
     }
 

@@ -114,16 +114,19 @@ impl Touched {
 
     /// Acts, and returns the directories that it made on the way.
     fn act(drift: &Drift, host: &dyn HostWrite) -> Result<CreatedDirs, Fault> {
-        let made = created_dirs::make_all(host, &drift.made)?;
+        let mut made = CreatedDirs::new();
         let PathChange { path, before, after, .. } = &drift.step;
-        if *before == PathState::Absent
-            && let PathState::File { mode, .. } = after
-        {
-            host.put_file(path, &NewFile { content: &[], mode: *mode, owner: host.me() })?;
-        }
-        if let Some((_, after)) = &drift.times {
-            host.set_times(path, after.atime_ns.into(), after.mtime_ns.into())?;
-        }
+        created_dirs::make_then(host, &drift.made, &mut made, || {
+            if *before == PathState::Absent
+                && let PathState::File { mode, .. } = after
+            {
+                host.put_file(path, &NewFile { content: &[], mode: *mode, owner: host.me() })?;
+            }
+            match &drift.times {
+                Some((_, after)) => host.set_times(path, after.atime_ns.into(), after.mtime_ns.into()),
+                None => Ok(()),
+            }
+        })?;
         Ok(made)
     }
 

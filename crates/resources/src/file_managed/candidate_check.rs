@@ -1,7 +1,7 @@
 //! Trying new content before it is put in place: `check_cmd` (S-43).
 
 use super::{Drift, Managed, put_beside};
-use crate::created_dirs::CreatedDir;
+use crate::created_dirs::{self, CreatedDirs};
 use crate::path_change::PathChange;
 use crate::path_state::PathState;
 use crate::resource::Applying;
@@ -12,20 +12,24 @@ use zester_host::{Fault, HostWrite, NewFile, Owner};
 use zester_model::limits::FILE_BYTES_MAX;
 
 impl Managed {
-    /// The candidate stands beside the file, with its mode and owner, for as long as the commands look at it. Whether
-    /// they agree or not, nothing of it is left.
-    pub(super) async fn prove(&self, drift: &Drift, cx: &Applying<'_>) -> Result<(), Fault> {
-        let Some(candidate_check) = cx.candidate_check else { return Ok(()) };
+    /// The candidate stands beside the file, with its mode and owner, for as long as the commands look at it. If they
+    /// agree, only the directories are left that the file needs as well, and are returned; if not, nothing is, but
+    /// directories that others use by now.
+    pub(super) async fn prove(&self, drift: &Drift, cx: &Applying<'_>) -> Result<CreatedDirs, Fault> {
+        let Some(candidate_check) = cx.candidate_check else { return Ok(CreatedDirs::new()) };
         let PathChange { path, after, .. } = &drift.step;
-        let PathState::File { mode, uid, gid, .. } = after else { return Ok(()) };
+        let PathState::File { mode, uid, gid, .. } = after else { return Ok(CreatedDirs::new()) };
         let content = match &drift.content {
             Some(content) => Cow::Borrowed(content),
             None => Cow::Owned(cx.scratch.read(path, FILE_BYTES_MAX)?),
         };
         let new = NewFile { content: &content, mode: *mode, owner: Owner { uid: *uid, gid: *gid } };
         let candidate = candidate(path);
-        let made = make_missing(cx.scratch, &drift.made)?;
-        let passed = match put_beside(cx.scratch, &candidate, &new, drift) {
+        let mut made = CreatedDirs::new();
+        let put = created_dirs::make_then(cx.scratch, &drift.made, &mut made, || {
+            put_beside(cx.scratch, &candidate, &new, drift)
+        });
+        let passed = match put {
             Ok(()) => {
                 let passed = candidate_check.pass(&candidate).await;
                 let removed = cx.scratch.remove_file(&candidate);
@@ -34,8 +38,16 @@ impl Managed {
             Err(fault) if fault.touched => cx.scratch.remove_file(&candidate).and(Err(fault)),
             Err(fault) => Err(fault),
         };
-        let unmade = made.iter().rev().try_for_each(|path| cx.scratch.remove_directory(path));
-        passed.map_err(|fault| Fault { touched: fault.touched || unmade.is_err(), ..fault }).and(unmade)
+        let Err(fault) = passed else { return Ok(made) };
+        let left = created_dirs::give_up(cx.scratch, made);
+        if left.is_empty() {
+            return Err(fault);
+        }
+        let undo = serde_json::to_value(Drift { made: left, ..drift.clone() });
+        Err(match undo {
+            Ok(undo) => fault.having_done(undo),
+            Err(_) => fault.touched(),
+        })
     }
 }
 
@@ -55,18 +67,4 @@ pub(super) fn sweep(host: &dyn HostWrite, path: &Path) -> Result<(), Fault> {
         Some(_) => host.remove_file(&candidate),
         None => Ok(()),
     }
-}
-
-/// The directories that the candidate needs, as far as they were not there.
-fn make_missing(host: &dyn HostWrite, wanted: &[CreatedDir]) -> Result<Vec<PathBuf>, Fault> {
-    let mut made = Vec::new();
-    for directory in wanted {
-        if host.stat_followed(&directory.path)?.is_some() {
-            continue;
-        }
-        let owner = Owner { uid: directory.uid, gid: directory.gid };
-        host.make_directory(&directory.path, directory.mode, owner)?;
-        made.push(directory.path.clone());
-    }
-    Ok(made)
 }
