@@ -56,19 +56,13 @@ pub(crate) fn put_file(path: &Path, new: &NewFile<'_>, image: Option<&Xattrs>) -
     }
 }
 
-/// A link under a temp name, moved over whatever file or link was there. An owner is given where it is not
-/// us.
-pub(crate) fn put_link(
-    path: &Path,
-    target: &Path,
-    owner: Option<Owner>,
-    image: &Xattrs,
-) -> Result<Lost, Fault> {
+/// A link under a temp name, moved over whatever file or link was there.
+pub(crate) fn put_link(path: &Path, target: &Path, owner: Owner, image: &Xattrs) -> Result<Lost, Fault> {
     let place = beside_to_sync(path)?;
     let temp = Temp::of(&place);
     let made = temp.make(|name| rustix::fs::symlinkat(target, &place.directory, name));
     made.map_err(|error| no_follow::failed("create the link", path, error))?;
-    let owned = owner.map_or(Ok(()), |owner| chown(&place.directory, &temp.name, owner));
+    let owned = own_link(&place.directory, &temp.name, owner);
     let furnished = owned.and_then(|()| match image.is_empty() {
         true => Ok(Lost::new()),
         false => Ok(xattrs::set(&held(&place.directory, &temp.name)?, image)),
@@ -76,6 +70,15 @@ pub(crate) fn put_link(
     let moved = furnished.and_then(|lost| temp.replace().map(|()| lost));
     let lost = moved.map_err(|error| no_follow::failed("put in place the link", path, error))?;
     sync_directory(path, &place.directory).map(|()| lost).map_err(Fault::touched)
+}
+
+/// What is new need not be ours: the setgid bit of its directory gives it another group.
+fn own_link(directory: &OwnedFd, name: &OsStr, owner: Owner) -> rustix::io::Result<()> {
+    let now = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    if now.st_uid == owner.uid && now.st_gid == owner.gid {
+        return Ok(());
+    }
+    chown(directory, name, owner)
 }
 
 /// A directory that nobody sees before it has its owner and mode. Fails where something is already.

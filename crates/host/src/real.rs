@@ -322,7 +322,6 @@ impl HostWrite for Real {
     }
 
     fn put_link(&self, path: &Path, target: &Path, owner: Owner) -> Result<(), Fault> {
-        let owner = (owner != self.me).then_some(owner);
         atomic::put_link(path, target, owner, &Xattrs::default()).map(drop)
     }
 
@@ -331,7 +330,7 @@ impl HostWrite for Real {
         match body {
             Body::File(content) => atomic::put_file(path, &NewFile { content, mode, owner }, Some(xattrs)),
             Body::Directory => atomic::make_directory(path, mode, owner, Some(xattrs)),
-            Body::Link(target) => atomic::put_link(path, target, (owner != self.me).then_some(owner), xattrs),
+            Body::Link(target) => atomic::put_link(path, target, owner, xattrs),
             Body::Special(special) => atomic::make_special(path, special, mode, owner, Some(xattrs)),
         }
     }

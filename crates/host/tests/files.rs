@@ -246,3 +246,25 @@ fn half_swept(host: &Real, top: &Path, half: impl Fn()) {
     host.sweep(&top.join("d")).unwrap();
     assert!(host.list(top).unwrap().is_empty());
 }
+
+#[test]
+fn a_link_has_the_group_that_was_asked_for_also_where_the_directory_gives_another() {
+    let host = Real::new();
+    if host.me().uid != 0 {
+        println!("only root can give a directory to another group");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let top = dir.path().canonicalize().unwrap();
+    std::os::unix::fs::chown(&top, Some(0), Some(7)).unwrap();
+    std::fs::set_permissions(&top, std::fs::Permissions::from_mode(0o2755)).unwrap();
+    let owner_of = |path: &Path| {
+        let meta = std::fs::symlink_metadata(path).unwrap();
+        (meta.uid(), meta.gid())
+    };
+    host.put_link(&top.join("l"), "f".as_ref(), host.me()).unwrap();
+    assert_eq!(owner_of(&top.join("l")), (host.me().uid, host.me().gid));
+    let other = zester_host::Owner { uid: 8, gid: 9 };
+    host.put_link(&top.join("l"), "f".as_ref(), other).unwrap();
+    assert_eq!(owner_of(&top.join("l")), (8, 9));
+}
