@@ -6,46 +6,37 @@
 //! or the new one, complete with owner and mode, and a crash leaves one of the two. On any error the temp file
 //! is removed.
 //!
-//! The temp name follows from the name of the target, so that what a killed process left behind is found
-//! again: the next put at that path replaces it, a revert sweeps it. It is made exclusively and links are not
-//! followed, so a name that somebody prepared gains them nothing. Directories, links, pipes and devices come
-//! about the same way.
+//! Where the temp name comes from, and how it is kept from other processes, says [`crate::temp_name`]. It is made
+//! exclusively and links are not followed, so a name that somebody prepared gains them nothing. Directories, links,
+//! pipes and devices come about the same way.
 
-use crate::digest::sha256_hex;
 use crate::fault::{Fault, FaultKind};
 use crate::files::{NewFile, Owner, Special};
 use crate::no_follow::{self, Parent};
+use crate::temp_name::{self, Reserved, Temp};
 use crate::xattrs::{self, Lost, Xattrs};
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Uid};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// What temp files of ours are called, so that a human who finds one after a power cut knows whose it is.
-const PREFIX: &str = ".zester-";
 
 /// What is put back has the extended attributes of its `image`.
 pub(crate) fn put_file(path: &Path, new: &NewFile<'_>, image: Option<&Xattrs>) -> Result<Lost, Fault> {
     let failed = |doing: &str, error: Errno| no_follow::failed(doing, path, error);
     let place = beside_to_sync(path)?;
-    let temp = Temp::of(&place);
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let closed = Mode::from_raw_mode(0o600);
-    let made = temp.make(|name| rustix::fs::openat(&place.directory, name, flags, closed));
-    let mut file = File::from(made.map_err(|error| failed("create a temp file beside", error))?);
+    let temp = Temp::hold(&place).map_err(|error| failed("create a temp file beside", error))?;
+    let mut file = temp.file();
     file.write_all(new.content).map_err(|error| Fault::io("write", path, error))?;
     if image.is_some() {
-        let stripped = xattrs::strip_inherited(|name| rustix::fs::fremovexattr(&file, name));
+        let stripped = xattrs::strip_inherited(|name| rustix::fs::fremovexattr(file, name));
         stripped.map_err(|error| failed("set owner and mode of", error))?;
     }
-    copy_attributes(&place, &file).map_err(|error| failed("carry over the access list of", error))?;
-    let lost = furnish(&file, new.owner, new.mode, image);
+    copy_attributes(&place, file).map_err(|error| failed("carry over the access list of", error))?;
+    let lost = furnish(file, new.owner, new.mode, image);
     let lost = lost.map_err(|error| failed("set owner and mode of", error))?;
     file.sync_all().map_err(|error| Fault::io("write", path, error))?;
     match temp.replace() {
@@ -59,15 +50,15 @@ pub(crate) fn put_file(path: &Path, new: &NewFile<'_>, image: Option<&Xattrs>) -
 /// A link under a temp name, moved over whatever file or link was there.
 pub(crate) fn put_link(path: &Path, target: &Path, owner: Owner, image: &Xattrs) -> Result<Lost, Fault> {
     let place = beside_to_sync(path)?;
-    let temp = Temp::of(&place);
-    let made = temp.make(|name| rustix::fs::symlinkat(target, &place.directory, name));
-    made.map_err(|error| no_follow::failed("create the link", path, error))?;
-    let owned = own_link(&place.directory, &temp.name, owner);
+    let failed = |error: Errno| no_follow::failed("create the link", path, error);
+    let temp = Temp::hold(&place).map_err(failed)?;
+    let name = temp.make(|name| rustix::fs::symlinkat(target, &place.directory, name)).map_err(failed)?;
+    let owned = own_link(&place.directory, &name, owner);
     let furnished = owned.and_then(|()| match image.is_empty() {
         true => Ok(Lost::new()),
-        false => Ok(xattrs::set(&held(&place.directory, &temp.name)?, image)),
+        false => Ok(xattrs::set(&held(&place.directory, &name)?, image)),
     });
-    let moved = furnished.and_then(|lost| temp.replace().map(|()| lost));
+    let moved = furnished.and_then(|lost| temp.replace_with(&name).map(|()| lost));
     let lost = moved.map_err(|error| no_follow::failed("put in place the link", path, error))?;
     sync_directory(path, &place.directory).map(|()| lost).map_err(Fault::touched)
 }
@@ -90,7 +81,7 @@ pub(crate) fn make_directory(
 ) -> Result<Lost, Fault> {
     let failed = |error: Errno| no_follow::failed("create the directory", path, error);
     let place = beside(path, OFlags::PATH)?;
-    let temp = Temp::of(&place);
+    let temp = Temp::hold(&place).map_err(failed)?;
     let lost = Cell::new(Lost::new());
     let furnished = |name: &OsStr| -> rustix::io::Result<()> {
         rustix::fs::mkdirat(&place.directory, name, Mode::from_raw_mode(0o700))?;
@@ -122,7 +113,7 @@ pub(crate) fn make_special(
         Special::Socket => return Err(failed(Errno::NOTSUP)),
     };
     let place = beside(path, OFlags::PATH)?;
-    let temp = Temp::of(&place);
+    let temp = Temp::hold(&place).map_err(failed)?;
     let closed = Mode::from_raw_mode(0o600);
     let lost = Cell::new(Lost::new());
     let furnished = |name: &OsStr| -> rustix::io::Result<()> {
@@ -153,10 +144,16 @@ fn held(directory: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
 pub(crate) fn sweep(path: &Path) -> Result<(), Fault> {
     let failed = |error: Errno| no_follow::failed("remove what was left beside", path, error);
     match no_follow::open_parent(path, OFlags::PATH) {
-        Ok(place) => Temp::of(&place).sweep().map_err(failed),
+        Ok(place) => temp_name::sweep(&place).map_err(failed),
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
         Err(error) => Err(failed(error)),
     }
+}
+
+/// Keeps a name beside this path from other processes; `None` where one has it.
+pub(crate) fn reserve(path: &Path) -> Result<Option<Reserved>, Fault> {
+    let place = beside(path, OFlags::PATH)?;
+    temp_name::reserve(place).map_err(|error| no_follow::failed("create a temp file beside", path, error))
 }
 
 fn beside(path: &Path, access: OFlags) -> Result<Parent<'_>, Fault> {
@@ -173,96 +170,6 @@ fn beside_to_sync(path: &Path) -> Result<Parent<'_>, Fault> {
         Ok(place) if path.parent().is_some() => Ok(place),
         _ => beside(path, OFlags::PATH),
     }
-}
-
-/// The one name under which a place is prepared, held alone; what is left under it goes at the end.
-struct Temp<'a> {
-    place: &'a Parent<'a>,
-    name: std::ffi::OsString,
-    /// Something of ours may stand under it.
-    begun: Cell<bool>,
-    _alone: MutexGuard<'static, ()>,
-}
-
-impl<'a> Temp<'a> {
-    fn of(place: &'a Parent<'a>) -> Temp<'a> {
-        let digest = sha256_hex(place.name.as_bytes());
-        let name = format!("{PREFIX}{}", digest.get(..16).unwrap_or(&digest));
-        let alone = alone(&name);
-        Temp { place, name: name.into(), begun: Cell::new(false), _alone: alone }
-    }
-
-    /// Makes it under exactly this name; what a killed process left there gives way.
-    fn make<T>(&self, make: impl Fn(&OsStr) -> rustix::io::Result<T>) -> rustix::io::Result<T> {
-        self.begun.set(true);
-        match make(&self.name) {
-            Err(Errno::EXIST) => {
-                self.sweep()?;
-                make(&self.name)
-            }
-            made => made,
-        }
-    }
-
-    /// Makes it whole and moves it to where nothing is.
-    fn make_new(
-        &self,
-        make: impl Fn(&OsStr) -> rustix::io::Result<()>,
-        sort: AtFlags,
-    ) -> rustix::io::Result<()> {
-        self.make(&make)?;
-        let directory = &self.place.directory;
-        let flags = RenameFlags::NOREPLACE;
-        match rustix::fs::renameat_with(directory, &*self.name, directory, self.place.name, flags) {
-            Ok(()) => {
-                self.begun.set(false);
-                Ok(())
-            }
-            // A file system that cannot promise to replace nothing: then it is made under its own name.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => make(self.place.name).inspect_err(|error| {
-                if *error != Errno::EXIST {
-                    let _ = rustix::fs::unlinkat(directory, self.place.name, sort);
-                }
-            }),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Moves it over whatever file or link is there.
-    fn replace(&self) -> rustix::io::Result<()> {
-        let directory = &self.place.directory;
-        rustix::fs::renameat(directory, &*self.name, directory, self.place.name)?;
-        self.begun.set(false);
-        Ok(())
-    }
-
-    fn sweep(&self) -> rustix::io::Result<()> {
-        let directory = &self.place.directory;
-        let removed = match rustix::fs::unlinkat(directory, &*self.name, AtFlags::empty()) {
-            Err(Errno::ISDIR) => rustix::fs::unlinkat(directory, &*self.name, AtFlags::REMOVEDIR),
-            other => other,
-        };
-        match removed {
-            Err(Errno::NOENT) => Ok(()),
-            other => other,
-        }
-    }
-}
-
-impl Drop for Temp<'_> {
-    fn drop(&mut self) {
-        if self.begun.get() {
-            // The error that matters is the first one.
-            let _ = self.sweep();
-        }
-    }
-}
-
-/// Two states may manage one path; inside this process they take turns.
-fn alone(name: &str) -> MutexGuard<'static, ()> {
-    static TURNS: [Mutex<()>; 64] = [const { Mutex::new(()) }; 64];
-    let at = name.bytes().fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
-    TURNS[at % TURNS.len()].lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Owner before mode: changing the owner clears the setuid bit.

@@ -6,6 +6,7 @@ use crate::fault::Fault;
 use crate::files::{
     Act, BeforeImage, Group, HostRead, HostWrite, Meta, NewFile, Owner, PredictedPackage, Special, User,
 };
+use crate::temp_name::Reserved;
 use crate::xattrs::{Lost, Xattrs};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -120,6 +121,10 @@ impl HostWrite for ChangeTracker<'_> {
     }
     fn rename(&self, from: &Path, to: &Path) -> Result<(), Fault> {
         self.note(self.files.rename(from, to))
+    }
+    /// What is gone again soon alters nothing.
+    fn reserve(&self, path: &Path) -> Result<Option<Reserved>, Fault> {
+        self.files.reserve(path)
     }
     /// Leftovers are nobody's: removing them alters nothing.
     fn sweep(&self, path: &Path) -> Result<(), Fault> {

@@ -8,6 +8,7 @@ use crate::files::{
     Act, BeforeImage, Group, HostRead, HostWrite, Meta, NewFile, Owner, PredictedPackage, Special, User,
 };
 use crate::process::{BoxFuture, Exit, Launch, OutputSink, Processes};
+use crate::temp_name::Reserved;
 use crate::xattrs::{Lost, Xattrs};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -166,6 +167,10 @@ impl HostWrite for Faulty<'_> {
     fn rename(&self, from: &Path, to: &Path) -> Result<(), Fault> {
         self.call("rename")?;
         self.files.rename(from, to)
+    }
+    fn reserve(&self, path: &Path) -> Result<Option<Reserved>, Fault> {
+        self.call("reserve")?;
+        self.files.reserve(path)
     }
 
     fn sweep(&self, path: &Path) -> Result<(), Fault> {

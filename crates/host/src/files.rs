@@ -1,6 +1,7 @@
 //! Looking at files and touching them.
 
 use crate::fault::Fault;
+use crate::temp_name::Reserved;
 use crate::xattrs::{Lost, Xattrs};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -202,6 +203,10 @@ pub trait HostWrite: HostRead {
     fn remove_directory(&self, path: &Path) -> Result<(), Fault>;
     /// Moves within a file system; fails where `to` exists.
     fn rename(&self, from: &Path, to: &Path) -> Result<(), Fault>;
+    /// Keeps a path for us alone among all processes that ask like this, until it is dropped; `None` where another has it.
+    fn reserve(&self, _path: &Path) -> Result<Option<Reserved>, Fault> {
+        Ok(Some(Reserved::default()))
+    }
     /// Removes what an interrupted put at this path may have left beside it.
     fn sweep(&self, path: &Path) -> Result<(), Fault>;
 }

@@ -21,6 +21,7 @@ mod no_follow;
 pub mod overlay;
 pub mod process;
 pub mod real;
+mod temp_name;
 mod xattrs;
 
 pub use change_tracker::ChangeTracker;
@@ -30,4 +31,5 @@ pub use files::{
 };
 pub use miss_tracker::MissTracker;
 pub use process::{BoxFuture, Captured, Exit, Launch, OutputSink, Processes, Program, Query, Question};
+pub use temp_name::Reserved;
 pub use xattrs::{Lost, Xattrs};

@@ -7,6 +7,7 @@ use crate::files::{
     Act, BeforeImage, Body, FileKind, Group, HostRead, HostWrite, Meta, NewFile, Owner, Special, User,
 };
 use crate::no_follow;
+use crate::temp_name::Reserved;
 use crate::xattrs::{self, Lost, Xattrs};
 use rustix::fs::{Access, AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
@@ -404,6 +405,10 @@ impl HostWrite for Real {
             let place = no_follow::open_parent(from, OFlags::PATH)?;
             rustix::fs::renameat_with(&place.directory, place.name, directory, name, RenameFlags::NOREPLACE)
         })
+    }
+
+    fn reserve(&self, path: &Path) -> Result<Option<Reserved>, Fault> {
+        atomic::reserve(path)
     }
 
     fn sweep(&self, path: &Path) -> Result<(), Fault> {

@@ -8,8 +8,11 @@ use crate::resource::Applying;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use zester_host::digest::sha256_hex;
-use zester_host::{Fault, HostWrite, NewFile, Owner};
+use zester_host::{Fault, FaultKind, HostWrite, NewFile, Owner, Reserved};
 use zester_model::limits::FILE_BYTES_MAX;
+
+/// Processes that try new content of one path at once.
+const CANDIDATES_MAX: usize = 4;
 
 impl Managed {
     /// The candidate stands beside the file, with its mode and owner, for as long as the commands look at it. If they
@@ -24,19 +27,22 @@ impl Managed {
             None => Cow::Owned(cx.scratch.read(path, FILE_BYTES_MAX)?),
         };
         let new = NewFile { content: &content, mode: *mode, owner: Owner { uid: *uid, gid: *gid } };
-        let candidate = candidate(path);
         let mut made = CreatedDirs::new();
         let put = created_dirs::make_then(cx.scratch, &drift.made, &mut made, || {
-            put_beside(cx.scratch, &candidate, &new, drift)
+            let (candidate, reserved) = reserve(cx.scratch, path)?;
+            let put = put_beside(cx.scratch, &candidate, &new, drift);
+            Ok((candidate, reserved, put))
         });
         let passed = match put {
-            Ok(()) => {
+            Ok((candidate, _reserved, Ok(()))) => {
                 let passed = candidate_check.pass(&candidate).await;
                 let removed = cx.scratch.remove_file(&candidate);
                 passed.map_err(|fault| Fault { touched: removed.is_err(), ..fault }).and(removed)
             }
-            Err(fault) if fault.touched => cx.scratch.remove_file(&candidate).and(Err(fault)),
-            Err(fault) => Err(fault),
+            Ok((candidate, _reserved, Err(fault))) if fault.touched => {
+                cx.scratch.remove_file(&candidate).and(Err(fault))
+            }
+            Ok((_, _, Err(fault))) | Err(fault) => Err(fault),
         };
         let Err(fault) = passed else { return Ok(made) };
         let left = created_dirs::give_up(cx.scratch, made);
@@ -51,20 +57,41 @@ impl Managed {
     }
 }
 
-/// The one name under which the new content of this path is tried: hidden, and of no ending, so that nobody who reads
-/// all files of a directory takes it for one of them.
-fn candidate(path: &Path) -> PathBuf {
+/// The names under which the new content of this path is tried, one for each process that tries some: hidden, and of no
+/// ending, so that nobody who reads all files of a directory takes it for one of them.
+pub(super) fn candidates(path: &Path) -> impl Iterator<Item = PathBuf> + '_ {
     use std::os::unix::ffi::OsStrExt;
     let digest = sha256_hex(path.file_name().unwrap_or_default().as_bytes());
-    path.with_file_name(format!(".zester-check-{}", digest.get(..16).unwrap_or(&digest)))
+    let base = format!(".zester-check-{}", digest.get(..16).unwrap_or(&digest));
+    (0..CANDIDATES_MAX).map(move |number| match number {
+        0 => path.with_file_name(&base),
+        _ => path.with_file_name(format!("{base}-{number}")),
+    })
 }
 
-/// Removes the candidate that a killed run left, and what it left of one that was not whole yet.
-pub(super) fn sweep(host: &dyn HostWrite, path: &Path) -> Result<(), Fault> {
-    let candidate = candidate(path);
-    host.sweep(&candidate)?;
-    match host.stat(&candidate)? {
-        Some(_) => host.remove_file(&candidate),
-        None => Ok(()),
+/// The first of them that no other process has.
+fn reserve(host: &dyn HostWrite, path: &Path) -> Result<(PathBuf, Reserved), Fault> {
+    for candidate in candidates(path) {
+        if let Some(reserved) = host.reserve(&candidate)? {
+            return Ok((candidate, reserved));
+        }
     }
+    let message = format!("{CANDIDATES_MAX} others are trying new content of {} now", path.display());
+    Err(Fault::new(FaultKind::InTheWay, message).hint("run it again"))
+}
+
+/// Removes the candidates that killed runs left, and what they left of those that were not whole yet.
+pub(super) fn sweep(host: &dyn HostWrite, path: &Path) -> Result<(), Fault> {
+    for candidate in candidates(path) {
+        // Another process may be trying it.
+        let reserved = match host.stat(&candidate)? {
+            Some(_) => host.reserve(&candidate)?,
+            None => None,
+        };
+        host.sweep(&candidate)?;
+        if reserved.is_some() && host.stat(&candidate)?.is_some() {
+            host.remove_file(&candidate)?;
+        }
+    }
+    Ok(())
 }

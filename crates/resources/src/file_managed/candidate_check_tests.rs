@@ -131,3 +131,24 @@ async fn s43_of_parents_that_cannot_all_be_made_none_is_left() {
     assert!(fault.message.contains("injected fault in call 1, make_directory"), "{fault}");
     assert!(bench.host.stat("/a".as_ref()).unwrap().is_none());
 }
+
+#[tokio::test]
+#[rule("S-43")]
+async fn s43_what_another_process_tries_is_neither_taken_for_ours_nor_swept() {
+    let temp = tempfile::tempdir().unwrap();
+    let top = temp.path().canonicalize().unwrap();
+    let bench = Bench::on("file.managed", Arc::new(Real::new()));
+    let path = top.join("f");
+    let candidate = super::candidate_check::candidates(&path).next().unwrap();
+    let theirs = bench.host.reserve(&candidate).unwrap();
+    std::fs::write(&candidate, "theirs").unwrap();
+    let ended = apply_together(&bench, vec![(json!({ "path": &path, "content": "ours" }), true)]).await;
+    ended[0].0.as_ref().unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "ours");
+    assert!(bench.revert(&ended[0].1, false).await.unwrap());
+    assert_eq!(std::fs::read_to_string(&candidate).unwrap(), "theirs");
+    // They are killed.
+    drop(theirs);
+    bench.revert(&ended[0].1, false).await.unwrap();
+    assert_eq!(std::fs::read_dir(&top).unwrap().count(), 0);
+}
