@@ -189,7 +189,8 @@ All of it is kept until the removal is reverted or forgotten: content, modes, ow
 labels and other extended attributes, links, pipes and devices. Hard links come back as separate files. A socket is made by
 whoever listens on it and cannot be brought back: the dry run and the result name it, and a revert restores everything else
 and then fails until it is there again (`--force` gives it up). So it is with an extended attribute that cannot be kept or
-put back; without its access list a file comes back closed to its group.
+put back; without its access list a file comes back closed to its group. Who is not root cannot give a file to somebody
+else: what belonged to another comes back as our own, and the revert fails naming its owner.
 The directories that a machine lives by (`/`, `/etc`, `/usr` …) are refused.
 
 ```yaml

@@ -118,7 +118,13 @@ impl Symlink {
     }
 
     fn explanation(drift: &Drift) -> Explanation {
-        Explanation { diff: drift.step.words(), ..Explanation::default() }
+        let mut explanation = Explanation { diff: drift.step.words(), ..Explanation::default() };
+        if let Some(why) = drift.step.unrestorable() {
+            explanation.diff.push_str(&why);
+            let path = drift.step.path.display().to_string();
+            explanation.details.insert("unrestorable".into(), vec![path].into());
+        }
+        explanation
     }
 }
 
@@ -180,7 +186,8 @@ is given.
     async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
         let made = Symlink::act(drift, cx.host)?;
         let undo = created_dirs::undo_of(&drift.made, made, |made| Drift { made, ..drift.clone() });
-        Ok(Change { changed: true, diff: Symlink::explanation(drift).diff, undo, ..Change::default() })
+        let Explanation { diff, details } = Symlink::explanation(drift);
+        Ok(Change { changed: true, diff, details, undo })
     }
 
     fn predict(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {

@@ -11,11 +11,16 @@ use crate::tree;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use zester_host::{BeforeImage, Body, Fault, FaultKind, HostRead, HostWrite, Lost, Owner, Special, Xattrs};
+use zester_host::{
+    Act, BeforeImage, Body, Fault, FaultKind, HostRead, HostWrite, Lost, Owner, Special, Xattrs,
+};
 use zester_model::outcome::Details;
 
 /// Paths that one sentence names.
 const NAMED_MAX: usize = 5;
+
+/// Bits of a mode that say what the owner or the group may do to others, or the group alone.
+const OF_ANOTHER: u32 = 0o6070;
 
 /// What a journal record knows of one path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,17 +32,21 @@ pub(crate) struct PathChange {
     /// Extended attributes of what stood there, where it goes or gets other content.
     #[serde(default, skip_serializing_if = "Xattrs::is_empty")]
     pub(crate) xattrs: Xattrs,
+    /// Whom it belonged to is nobody to whom we may give anything.
+    #[serde(skip)]
+    strange: bool,
 }
 
 impl PathChange {
     pub(crate) fn new(path: PathBuf, before: PathState, after: PathState) -> PathChange {
-        PathChange { path, before, after, xattrs: Xattrs::default() }
+        PathChange { path, before, after, xattrs: Xattrs::default(), strange: false }
     }
 
-    /// Looks for extended attributes too.
+    /// Looks for extended attributes too, and whether its owner could be given back.
     pub(crate) fn with_xattrs(mut self, host: &dyn HostRead) -> Result<PathChange, Fault> {
         if self.before != PathState::Absent && self.before.restorable() {
             self.xattrs = host.xattrs(&self.path)?;
+            self.strange = self.strange_owner(host).is_some();
         }
         Ok(self)
     }
@@ -48,9 +57,20 @@ impl PathChange {
         if !self.before.restorable() {
             return Some(format!("no revert can bring back {path}: it is a socket\n"));
         }
+        if let Some(owner) = self.before.owner().filter(|_| self.strange) {
+            let Owner { uid, gid } = owner;
+            return Some(format!("no revert of ours can bring back the owner {uid}:{gid} of {path}\n"));
+        }
         let names: Vec<&str> = self.xattrs.unkept().collect();
         (!names.is_empty())
             .then(|| format!("no revert can bring back {} of {path}: it cannot be kept\n", names.join(", ")))
+    }
+
+    /// The former owner of something that goes, if we cannot give anything to them.
+    fn strange_owner(&self, host: &dyn HostRead) -> Option<Owner> {
+        let owner = self.before.owner()?;
+        let goes = !self.before.same_core(&self.after);
+        (goes && owner != host.me() && host.may(&self.path, Act::New(owner)).is_err()).then_some(owner)
     }
 
     /// Brings back what stood there. `Ok(None)`: it does already. Touches nothing that somebody changed
@@ -77,7 +97,12 @@ impl PathChange {
         let ours = now.same(&self.after)
             || now.is_between(&self.before, &self.after)
             || now.same(&self.before.without_list(&self.xattrs));
-        if !ours && !cx.force {
+        let strange = self.strange_owner(cx.host);
+        // A revert before this one brought it back under our own owner.
+        let is_back = strange.is_some()
+            && now.same_core(&self.before)
+            && now.owner().is_some_and(|owner| owner.uid == cx.host.me().uid);
+        if !ours && !is_back && !cx.force {
             let path = self.path.display();
             let message = format!(
                 "{path} was changed since: it was left as {}, now it is {}",
@@ -86,8 +111,17 @@ impl PathChange {
             );
             return Err(Fault::new(FaultKind::ChangedSince, message).hint("`--force` overwrites it"));
         }
-        let lost = self.restore(&now, cx)?;
+        let lost = if is_back { Lost::new() } else { self.restore(&now, cx)? };
         let path = self.path.display();
+        if let Some(Owner { uid, gid }) = strange {
+            let restored = if is_back { format!("{path} is back") } else { format!("restored {path}") };
+            if cx.force {
+                return Ok((!is_back).then(|| format!("restored {path} without its owner {uid}:{gid}")));
+            }
+            let message = format!("{restored}, but not its owner {uid}:{gid}, which only root can give");
+            let hint = "revert it as root; `--force` gives it up";
+            return Err(Fault::new(FaultKind::Unsupported, message).hint(hint));
+        }
         if !lost.is_empty() {
             let names: Vec<&str> = lost.keys().map(String::as_str).collect();
             if cx.force {
@@ -144,10 +178,15 @@ impl PathChange {
         Ok(self.xattrs.lacking(&host.xattrs(&self.path)?))
     }
 
-    /// Makes it anew, as it was.
+    /// Makes it anew, as it was. What we cannot give to its owner is ours then, and opens nothing to us or our group that
+    /// it did not open to theirs.
     fn recreate(&self, host: &dyn HostWrite, body: Body<'_>) -> Result<Lost, Fault> {
-        let (mode, owner) = (self.before.mode().unwrap_or(0), self.before.owner());
-        let owner = owner.unwrap_or_else(|| host.me());
+        let (mut mode, owner) = (self.before.mode().unwrap_or(0), self.before.owner());
+        let mut owner = owner.unwrap_or_else(|| host.me());
+        if self.strange_owner(host).is_some() {
+            mode &= !OF_ANOTHER;
+            owner = host.me();
+        }
         host.restore(&self.path, &BeforeImage { body, mode, owner, xattrs: &self.xattrs })
     }
 

@@ -141,24 +141,28 @@ impl PathState {
         closed
     }
 
-    /// Sort and content are those of one of the two, and so is every attribute: a change that stopped
-    /// half-way.
-    pub(crate) fn is_between(&self, before: &PathState, after: &PathState) -> bool {
-        let core = |left: &PathState, right: &PathState| match (left, right) {
+    /// Sort and content are the same, whoever owns it.
+    pub(crate) fn same_core(&self, other: &PathState) -> bool {
+        match (self, other) {
             (PathState::File { sha256: left, .. }, PathState::File { sha256: right, .. }) => left == right,
             (PathState::Directory { .. }, PathState::Directory { .. }) => true,
             (PathState::Attributes { .. }, PathState::Attributes { .. }) => true,
             (PathState::Link { target: left, .. }, PathState::Link { target: right, .. }) => left == right,
             (PathState::Special { what: left, .. }, PathState::Special { what: right, .. }) => left == right,
             _ => false,
-        };
+        }
+    }
+
+    /// Sort and content are those of one of the two, and so is every attribute: a change that stopped
+    /// half-way.
+    pub(crate) fn is_between(&self, before: &PathState, after: &PathState) -> bool {
         // A directory cannot be replaced in one step: for a moment nothing is there.
         if *self == PathState::Absent && matches!(before, PathState::Directory { .. }) {
             return true;
         }
         let ends = [before, after];
         let mine = self.owner().zip(self.mode().or(Some(0)));
-        ends.iter().any(|end| core(self, end))
+        ends.iter().any(|end| self.same_core(end))
             && mine.is_some_and(|(owner, mode)| {
                 ends.iter().any(|end| end.mode().unwrap_or(mode) == mode)
                     && ends.iter().filter_map(|end| end.owner()).any(|end| end.uid == owner.uid)

@@ -103,3 +103,64 @@ fn s31_a_device_comes_back_with_its_numbers() {
     let again = rustix::fs::lstat(&device).unwrap();
     assert_eq!((again.st_rdev, again.st_mode), (stat.st_rdev, stat.st_mode));
 }
+
+/// Where the test runs once more as somebody who is not root.
+const DIRECTORY: &str = "ZESTER_TEST_DIRECTORY";
+
+#[test]
+#[rule("S-31")]
+fn s31_what_belongs_to_another_comes_back_as_our_own_and_its_owner_is_named() {
+    if let Ok(top) = std::env::var(DIRECTORY) {
+        return remove_what_is_roots(top.as_ref());
+    }
+    if !is_root() {
+        skip!("only root can leave a file of another user");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let top = dir.path().canonicalize().unwrap().join("top");
+    std::fs::create_dir(&top).unwrap();
+    for name in ["f", "g"] {
+        std::fs::write(top.join(name), "of root").unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o4754);
+        std::fs::set_permissions(top.join(name), mode).unwrap();
+    }
+    for path in [dir.path(), &top] {
+        std::os::unix::fs::chown(path, Some(4711), Some(4711)).unwrap();
+    }
+    let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+    let name = "special::s31_what_belongs_to_another_comes_back_as_our_own_and_its_owner_is_named";
+    again.args(["--exact", name, "--nocapture"]).env(DIRECTORY, &top).current_dir("/");
+    std::os::unix::process::CommandExt::uid(&mut again, 4711);
+    std::os::unix::process::CommandExt::gid(&mut again, 4711);
+    let Ok(ended) = again.output() else { skip!("this program can only be started by root") };
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{}{said}", String::from_utf8_lossy(&ended.stdout));
+}
+
+fn remove_what_is_roots(top: &std::path::Path) {
+    use std::os::unix::fs::MetadataExt;
+    let bench = Bench::new();
+    let path = top.join("f");
+    let bound = bind("file.absent", json!({ "path": path }));
+    let drift = bench.check(&*bound).unwrap().unwrap();
+    let explained = bound.explain(&drift, false);
+    let words = format!("no revert of ours can bring back the owner 0:0 of {}", path.display());
+    assert!(explained.diff.contains(&words), "{}", explained.diff);
+    assert_eq!(explained.details["unrestorable"], json!([path]));
+    let (applied, record) = bench.act(&*bound, drift);
+    assert_eq!(applied.unwrap().details["unrestorable"], json!([path]));
+    let record = record.unwrap();
+    for begins in [format!("restored {}", path.display()), format!("{} is back", path.display())] {
+        let fault = bench.revert("file.absent", &record, false).unwrap_err();
+        let words = format!("{begins}, but not its owner 0:0, which only root can give");
+        assert_eq!(fault.message, words);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "of root");
+        let meta = std::fs::metadata(&path).unwrap();
+        assert_eq!((meta.uid(), meta.mode() & 0o7777), (4711, 0o704));
+    }
+    assert!(!bench.revert("file.absent", &record, true).unwrap().changed);
+    // By force at once.
+    let (_, record) = bench.apply("file.absent", json!({ "path": top.join("g") }));
+    assert!(bench.revert("file.absent", &record, true).unwrap().changed);
+    assert_eq!(std::fs::read_to_string(top.join("g")).unwrap(), "of root");
+}
