@@ -61,6 +61,9 @@ impl HostRead for ChangeTracker<'_> {
     fn xattrs(&self, path: &Path) -> Result<Xattrs, Fault> {
         self.files.xattrs(path)
     }
+    fn is_mount_point(&self, path: &Path) -> Result<bool, Fault> {
+        self.files.is_mount_point(path)
+    }
     fn user(&self, name: &str) -> Result<Option<User>, Fault> {
         self.files.user(name)
     }

@@ -97,6 +97,10 @@ impl HostRead for Faulty<'_> {
         self.call("xattrs")?;
         self.files.xattrs(path)
     }
+    fn is_mount_point(&self, path: &Path) -> Result<bool, Fault> {
+        self.call("is_mount_point")?;
+        self.files.is_mount_point(path)
+    }
     fn user(&self, name: &str) -> Result<Option<User>, Fault> {
         self.call("user")?;
         self.files.user(name)

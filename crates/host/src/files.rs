@@ -150,6 +150,10 @@ pub trait HostRead: Send + Sync {
     fn xattrs(&self, _path: &Path) -> Result<Xattrs, Fault> {
         Ok(Xattrs::default())
     }
+    /// Whether another file system, or another part of this one, is mounted there. False where a host knows of none.
+    fn is_mount_point(&self, _path: &Path) -> Result<bool, Fault> {
+        Ok(false)
+    }
     fn user(&self, name: &str) -> Result<Option<User>, Fault>;
     fn group(&self, name: &str) -> Result<Option<Group>, Fault>;
     /// Who we are: what new files belong to when nothing is said.

@@ -324,6 +324,10 @@ impl HostRead for Overlay {
         self.xattrs_of(&place, Some(&found))
     }
 
+    fn is_mount_point(&self, path: &Path) -> Result<bool, Fault> {
+        self.lower.is_mount_point(path)
+    }
+
     fn user(&self, name: &str) -> Result<Option<User>, Fault> {
         let predicted = self.written().users.get(name).cloned();
         predicted.map_or_else(|| self.lower.user(name), |user| Ok(Some(user)))

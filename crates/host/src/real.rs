@@ -9,12 +9,15 @@ use crate::files::{
 use crate::no_follow;
 use crate::temp_name::Reserved;
 use crate::xattrs::{self, Lost, Xattrs};
-use rustix::fs::{Access, AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid};
+use rustix::fs::{
+    Access, AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, StatxAttributes, StatxFlags, Timespec, Timestamps,
+    Uid,
+};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -262,6 +265,18 @@ impl HostRead for Real {
         }
     }
 
+    fn is_mount_point(&self, path: &Path) -> Result<bool, Fault> {
+        let asked = match self.follows() {
+            true => mounted_at(CWD, path.as_os_str()),
+            false => no_follow::open_parent(path, OFlags::PATH)
+                .and_then(|place| mounted_at(place.directory.as_fd(), place.name)),
+        };
+        match asked {
+            Err(error) if absent(error) => Ok(false),
+            asked => asked.map_err(|error| self.failed("look at", path, error)),
+        }
+    }
+
     fn user(&self, name: &str) -> Result<Option<User>, Fault> {
         self.accounts.user(name)
     }
@@ -282,6 +297,27 @@ impl HostRead for Real {
             Act::New(owner) => self.may_give(path, owner),
         }
     }
+}
+
+fn mounted_at(directory: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<bool> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    let there = match rustix::fs::statx(directory, name, flags, StatxFlags::empty()) {
+        // Before Linux 4.11, or forbidden by a filter of system calls that does not know it.
+        Err(Errno::NOSYS | Errno::PERM) => None,
+        there => Some(there?),
+    };
+    if let Some(there) = there
+        && there.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT)
+    {
+        return Ok(there.stx_attributes.contains(StatxAttributes::MOUNT_ROOT));
+    }
+    // Before Linux 5.8: a directory that lies on another device than its parent.
+    let there = rustix::fs::statat(directory, name, flags)?;
+    if atomic::kind_of(&there) != FileKind::Directory {
+        return Ok(false);
+    }
+    let above = rustix::fs::statat(directory, Path::new(name).join(".."), AtFlags::empty())?;
+    Ok(above.st_dev != there.st_dev)
 }
 
 pub(crate) fn too_large(path: &Path, limit: u64) -> Fault {

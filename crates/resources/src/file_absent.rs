@@ -110,6 +110,18 @@ fn too_much(root: &Path, what: &str) -> Fault {
     Fault::new(FaultKind::Unsupported, message).hint(hint)
 }
 
+fn refuse_mount(host: &dyn HostRead, path: &Path) -> Result<(), Fault> {
+    match host.is_mount_point(path)? {
+        true => Err(mounted(path)),
+        false => Ok(()),
+    }
+}
+
+fn mounted(path: &Path) -> Fault {
+    let message = format!("{} is a mount point, and what is mounted there is not removed", path.display());
+    Fault::new(FaultKind::Unsupported, message).hint("unmount it first, if it is to go")
+}
+
 impl Absent {
     fn find_drift(&self, host: &dyn HostRead) -> Result<Option<Drift>, Fault> {
         tree::real_path_now(host, &self.path, |path| self.inspect(host, path))
@@ -123,6 +135,7 @@ impl Absent {
                 format!("{} leads to {}, which is never removed", self.path.display(), top.display());
             return Err(Fault::new(FaultKind::Unsupported, message));
         }
+        refuse_mount(host, top)?;
         let mut budget = Budget { entries: 0, bytes: 0, xattrs: 0 };
         budget.spend(top, &meta)?;
         host.may(top, Act::Put)?;
@@ -131,8 +144,11 @@ impl Absent {
         let mut steps = vec![first];
         if meta.kind == FileKind::Directory {
             let mut writable = PathBuf::new();
-            tree::walk(host, top, &mut |host, path, meta| {
+            let mut visit = |host: &dyn HostRead, path: &Path, meta: &Meta| {
                 budget.spend(top, meta)?;
+                if meta.kind == FileKind::File {
+                    refuse_mount(host, path)?;
+                }
                 if path.parent() != Some(&writable) {
                     host.may(path, Act::Put)?;
                     writable = path.parent().map(Path::to_path_buf).unwrap_or_default();
@@ -141,7 +157,8 @@ impl Absent {
                 budget.spend_xattrs(top, &step)?;
                 steps.push(step);
                 Ok(())
-            })?;
+            };
+            tree::walk(host, top, &mut visit, &mut |path| Err(mounted(path)))?;
         }
         Ok(Some(Drift { steps }))
     }
@@ -191,7 +208,7 @@ whoever listens on it and cannot be brought back: the dry run and the result nam
 and then fails until it is there again (`--force` gives it up). So it is with an extended attribute that cannot be kept or
 put back; without its access list a file comes back closed to its group. Who is not root cannot give a file to somebody
 else: what belonged to another comes back as our own, and the revert fails naming its owner.
-The directories that a machine lives by (`/`, `/etc`, `/usr` …) are refused.
+The directories that a machine lives by (`/`, `/etc`, `/usr` …) are refused, and so is a mount point, here or inside.
 
 ```yaml
 /etc/cron.d/old-job:

@@ -69,6 +69,9 @@ pub struct Drift {
     /// Somebody else made the directory while we were about to; it is theirs to remove.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     joined: bool,
+    /// Mount points inside, where `recurse` ends.
+    #[serde(skip)]
+    mounted: Vec<PathBuf>,
 }
 
 impl Directory {
@@ -92,11 +95,12 @@ impl Directory {
             return Err(Fault::new(FaultKind::InTheWay, message).hint(hint));
         }
         let mut steps: Vec<PathChange> = Vec::new();
+        let mut mounted = Vec::new();
         steps.extend(self.step(host, path, &meta, [true; 3])?);
         if !self.recurse.is_empty() {
             let passed =
                 [Recurse::User, Recurse::Group, Recurse::Mode].map(|what| self.recurse.contains(&what));
-            tree::walk(host, path, &mut |host, inside, meta| {
+            let mut visit = |host: &dyn HostRead, inside: &Path, meta: &Meta| {
                 steps.extend(self.step(host, inside, meta, passed)?);
                 if steps.len() > STEPS_MAX {
                     let message =
@@ -105,10 +109,14 @@ impl Directory {
                     return Err(Fault::new(FaultKind::Unsupported, message).hint(hint));
                 }
                 Ok(())
+            };
+            tree::walk(host, path, &mut visit, &mut |path| {
+                mounted.push(path.to_path_buf());
+                Ok(())
             })?;
         }
         let top = path.to_path_buf();
-        Ok((!steps.is_empty()).then_some(Drift { steps, top, made: Vec::new(), joined: false }))
+        Ok((!steps.is_empty()).then_some(Drift { steps, top, made: Vec::new(), joined: false, mounted }))
     }
 
     fn new_directory(&self, host: &dyn HostRead, path: &Path) -> Result<Drift, Fault> {
@@ -119,7 +127,7 @@ impl Directory {
         ownership::may_put(host, &path, owner)?;
         let top = path.clone();
         let step = PathChange::new(path, PathState::Absent, PathState::directory(mode, owner));
-        Ok(Drift { steps: vec![step], top, made, joined: false })
+        Ok(Drift { steps: vec![step], top, made, joined: false, mounted: Vec::new() })
     }
 
     /// What differs at one path, as far as user, group and mode are managed there.
@@ -178,7 +186,7 @@ impl Directory {
             Some(step) => (vec![step], true),
             None => (drift.steps.clone(), false),
         };
-        Ok(Some(Drift { steps, top: drift.top.clone(), made, joined }))
+        Ok(Some(Drift { steps, top: drift.top.clone(), made, joined, mounted: Vec::new() }))
     }
 
     /// Returns the step of a directory that somebody else has made meanwhile.
@@ -208,6 +216,9 @@ impl Directory {
         }
         if drift.steps.len() > SHOWN_MAX {
             diff.push_str(&format!("[... {} more ...]\n", drift.steps.len() - SHOWN_MAX));
+        }
+        for mounted in drift.mounted.iter().take(SHOWN_MAX) {
+            diff.push_str(&format!("left alone: {} is a mount point\n", mounted.display()));
         }
         let mut details = Details::new();
         let created = drift.steps.first().is_some_and(|step| step.before == PathState::Absent);
@@ -239,7 +250,7 @@ impl Resource for Directory {
     const DOC: &'static str = "Manages a directory: that it exists, its mode and owner, and those of what is inside.
 
 With `recurse`, what is inside gets the same user, group and mode (files get `file_mode`); links inside are never
-followed. A revert removes a directory that was created here only if it is empty.
+followed, and what is mounted inside is left alone. A revert removes a directory that was created here only if it is empty.
 
 ```yaml
 /srv/app/data:

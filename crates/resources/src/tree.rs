@@ -128,16 +128,26 @@ fn refuse_strange_ground(host: &dyn HostRead, here: &Path, link: &Path, uid: u32
 /// Called for one thing, with the host to look at it through.
 type Visit<'a> = dyn FnMut(&dyn HostRead, &Path, &Meta) -> Result<(), Fault> + 'a;
 
+/// Called for a directory that belongs to another file system.
+type Mounted<'a> = dyn FnMut(&Path) -> Result<(), Fault> + 'a;
+
 /// Calls for everything inside, parents before children. No link is followed, not even one that takes the place
-/// of a directory meanwhile: what is inside may be somebody else's.
-pub(crate) fn walk(host: &dyn HostRead, directory: &Path, visit: &mut Visit<'_>) -> Result<(), Fault> {
-    walk_down(host.without_links(), &host.real_path(directory)?, visit, 0)
+/// of a directory meanwhile: what is inside may be somebody else's. What is mounted inside is not entered, and `mounted`
+/// is called in its stead.
+pub(crate) fn walk(
+    host: &dyn HostRead,
+    directory: &Path,
+    visit: &mut Visit<'_>,
+    mounted: &mut Mounted<'_>,
+) -> Result<(), Fault> {
+    walk_down(host.without_links(), &host.real_path(directory)?, visit, mounted, 0)
 }
 
 fn walk_down(
     host: &dyn HostRead,
     directory: &Path,
     visit: &mut Visit<'_>,
+    mounted: &mut Mounted<'_>,
     depth: usize,
 ) -> Result<(), Fault> {
     if depth > DEPTH_MAX {
@@ -148,9 +158,14 @@ fn walk_down(
         let path = directory.join(name);
         // It may have gone since it was listed.
         let Some(meta) = host.stat(&path)? else { continue };
+        let enters = meta.kind == FileKind::Directory;
+        if enters && host.is_mount_point(&path)? {
+            mounted(&path)?;
+            continue;
+        }
         visit(host, &path, &meta)?;
-        if meta.kind == FileKind::Directory {
-            walk_down(host, &path, visit, depth + 1)?;
+        if enters {
+            walk_down(host, &path, visit, mounted, depth + 1)?;
         }
     }
     Ok(())

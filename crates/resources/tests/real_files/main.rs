@@ -9,6 +9,7 @@
 )]
 
 mod links;
+mod mounts;
 mod race;
 mod special;
 mod umask;
