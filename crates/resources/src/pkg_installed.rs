@@ -276,7 +276,10 @@ hello:
 
     fn predict(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
         for (name, moved) in &drift.moves {
-            overlay.predict_package(name, moved.new.as_deref());
+            match moved {
+                Move { old: Some(_), new: None } => overlay.predict_package_removed(name),
+                Move { new, .. } => overlay.predict_package(name, new.as_deref()),
+            }
         }
         for wanted in &drift.asked {
             overlay.predict_package(

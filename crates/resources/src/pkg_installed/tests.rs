@@ -5,6 +5,7 @@ use serde_json::{Value as Json, json};
 use std::path::Path;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
+use zester_host::files::PredictedPackage;
 use zester_host::overlay::Overlay;
 use zester_host::process::Runner;
 use zester_host::process::fake::{Scripted, exit};
@@ -290,6 +291,9 @@ async fn what_an_installation_would_remove_is_named() {
     let explained = bound.explain(&drift, false);
     assert_eq!(explained.diff, "exim4: 4.96-15 → removed\npostfix: new, 3.7.11\n");
     assert_eq!(explained.details["removed"], json!(["exim4"]));
+    bound.predict(&drift, &host).unwrap();
+    assert_eq!(host.predicted_package("exim4"), Some(PredictedPackage::Removed));
+    assert_eq!(host.predicted_package("postfix"), Some(PredictedPackage::Installed(None)));
 }
 
 #[tokio::test]
