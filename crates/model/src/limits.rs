@@ -58,6 +58,10 @@ pub const FILE_BYTES_MAX: u64 = 512 * MIB as u64;
 pub const DIFF_BYTES_MAX: usize = MIB;
 /// Lines of one diff that are kept.
 pub const DIFF_LINES_MAX: usize = 2_000;
+/// What the kernel lets a link point at: a path without its end.
+pub const LINK_TARGET_BYTES_MAX: usize = 4095;
+/// Longest single argument of a program, by the kernel (MAX_ARG_STRLEN), its end not counted.
+pub const ARGUMENT_BYTES_MAX: usize = 128 * KIB - 1;
 
 /// Bytes of before-images the journal keeps; the oldest runs give way first.
 pub const JOURNAL_BYTES_MAX: u64 = 1024 * MIB as u64;
@@ -65,3 +69,5 @@ pub const JOURNAL_BYTES_MAX: u64 = 1024 * MIB as u64;
 pub const JOURNAL_RUNS_MAX: usize = 1_000;
 /// Largest single journal record.
 pub const JOURNAL_RECORD_BYTES_MAX: usize = 16 * MIB;
+/// What the undo value of a state may take of its record; the rest is for the names of other states.
+pub const UNDO_BYTES_MAX: usize = JOURNAL_RECORD_BYTES_MAX - MIB;

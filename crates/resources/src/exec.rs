@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use zester_host::overlay::Overlay;
 use zester_host::{Fault, HostRead, HostWrite, Launch, NewFile, Processes, Program};
+use zester_model::limits::ARGUMENT_BYTES_MAX;
 use zester_model::outcome::Details;
 
 /// A command, and when it is to run.
@@ -62,6 +63,10 @@ pub struct Exec {
     /// Variables for the template.
     #[serde(default)]
     context: Details,
+}
+
+fn too_long(what: &str) -> String {
+    format!("{what} has {ARGUMENT_BYTES_MAX} bytes at most; a `cmd.script` or `stdin` may be longer")
 }
 
 fn zero() -> Vec<i64> {
@@ -220,6 +225,22 @@ impl Exec {
                 }
                 Ok(_) => {}
             }
+        }
+        if let Ok(program) = self.program(provider) {
+            let words = match program {
+                Program::Shell(text) => vec![text],
+                Program::Argv(words) => words,
+            };
+            if words.first().is_some_and(|first| first.len() > ARGUMENT_BYTES_MAX) {
+                refuse("command", too_long("a command"));
+            } else if words.iter().any(|word| word.len() > ARGUMENT_BYTES_MAX) {
+                let parameter = if self.args.is_some() { "args" } else { "command" };
+                refuse(parameter, too_long("an argument"));
+            }
+        }
+        let variable = |(name, value): &(String, String)| name.len() + "=".len() + value.len();
+        if self.environment.0.iter().any(|pair| variable(pair) > ARGUMENT_BYTES_MAX) {
+            refuse("environment", too_long("a variable"));
         }
         if let Some(entry) =
             self.path.iter().flat_map(|path| path.split(':')).find(|entry| !entry.starts_with('/'))

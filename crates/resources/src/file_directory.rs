@@ -268,7 +268,7 @@ followed, and what is mounted inside is left alone. A revert removes a directory
     type Drift = Drift;
 
     fn validate(&self) -> Vec<Invalid> {
-        let mut invalid = Vec::new();
+        let mut invalid = ownership::invalid(self.user.as_deref(), self.group.as_deref());
         if self.file_mode.is_some() && !self.recurse.contains(&Recurse::Mode) {
             let message = "it means nothing without `recurse: [mode]`".to_string();
             invalid.push(Invalid { parameter: "file_mode", message, hint: None });

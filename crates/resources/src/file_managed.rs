@@ -353,7 +353,7 @@ impl Resource for Managed {
     }
 
     fn validate(&self) -> Vec<Invalid> {
-        let mut invalid = Vec::new();
+        let mut invalid = ownership::invalid(self.user.as_deref(), self.group.as_deref());
         let given = [self.content.is_some(), !self.source.is_empty(), self.contents_pillar.is_some()];
         if given.iter().filter(|given| **given).count() > 1 {
             let parameter = if self.source.is_empty() { "contents_pillar" } else { "source" };

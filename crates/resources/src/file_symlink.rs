@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zester_host::overlay::Overlay;
 use zester_host::{Act, Fault, FaultKind, HostRead, HostWrite, Owner};
+use zester_model::limits::LINK_TARGET_BYTES_MAX;
 
 const DIRECTORY_MODE: u32 = 0o755;
 
@@ -148,10 +149,16 @@ is given.
     type Drift = Drift;
 
     fn validate(&self) -> Vec<Invalid> {
-        if !self.target.is_empty() && !self.target.contains('\0') {
-            return Vec::new();
-        }
-        vec![Invalid { parameter: "target", message: "a link points somewhere".to_string(), hint: None }]
+        let mut invalid = ownership::invalid(self.user.as_deref(), self.group.as_deref());
+        let wrong = match &self.target {
+            target if target.is_empty() || target.contains('\0') => "a link points somewhere".to_string(),
+            target if target.len() > LINK_TARGET_BYTES_MAX => {
+                format!("a link holds {LINK_TARGET_BYTES_MAX} bytes at most")
+            }
+            _ => return invalid,
+        };
+        invalid.push(Invalid { parameter: "target", message: wrong, hint: None });
+        invalid
     }
 
     fn claims(&self) -> Claims {
@@ -235,4 +242,22 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
             "d /dir 0711\nf /dir/f 0644 text",
         ),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::laws::bind_json;
+    use serde_json::json;
+    use zester_rule::rule;
+
+    #[test]
+    #[rule("S-3")]
+    fn s3_a_target_that_no_link_can_hold_is_refused() {
+        let bound = |bytes: usize| {
+            bind_json("file.symlink", &json!({ "path": "/l", "target": "a".repeat(bytes) })).map(drop)
+        };
+        assert!(bound(4095).is_ok());
+        let diagnostics = bound(4096).unwrap_err();
+        assert!(diagnostics[0].message.contains("a link holds 4095 bytes at most"), "{diagnostics:?}");
+    }
 }

@@ -16,8 +16,8 @@ use zester_host::{Act, Fault, FileKind, HostRead, HostWrite, Meta, NewFile};
 const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
 const NANOS: i128 = 1_000_000_000;
-/// Seconds that every file system can hold.
-const SECONDS_MAX: f64 = 253_402_300_799.0;
+/// Seconds that a record can hold in nanoseconds: until the year 2262.
+const SECONDS_MAX: f64 = (i64::MAX / NANOS as i64) as f64;
 
 /// A file that is there.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -162,8 +162,11 @@ state that it watches has changed, it is touched anew.
         let bad = times
             .into_iter()
             .filter(|(_, time)| time.is_some_and(|time| !(0.0..=SECONDS_MAX).contains(&time)));
-        let invalid =
-            |(parameter, _)| Invalid { parameter, message: "not a time a file can have".into(), hint: None };
+        let invalid = |(parameter, _)| Invalid {
+            parameter,
+            message: "not a time from 1970 to 2262".into(),
+            hint: None,
+        };
         bad.map(invalid).collect()
     }
 
@@ -230,4 +233,28 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
             "f /file 0604 text\nl /link file",
         ),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::laws::bind_json;
+    use serde_json::json;
+    use zester_rule::rule;
+
+    #[test]
+    #[rule("S-3")]
+    fn s3_a_time_that_would_become_another_one_is_refused() {
+        for parameter in ["atime", "mtime"] {
+            let bound = |seconds: f64| {
+                let mut params = json!({ "path": "/f" });
+                params[parameter] = json!(seconds);
+                bind_json("file.touch", &params).map(drop)
+            };
+            assert!(bound(0.0).is_ok() && bound(9_223_372_036.0).is_ok());
+            for beyond in [-1.0, 9_223_372_037.0, 253_402_300_799.0] {
+                let diagnostics = bound(beyond).unwrap_err();
+                assert!(diagnostics[0].message.contains("not a time from 1970 to 2262"), "{diagnostics:?}");
+            }
+        }
+    }
 }

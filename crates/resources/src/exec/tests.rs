@@ -228,3 +228,19 @@ fn x5_bad_values_are_refused_with_the_reason() {
         assert_eq!(bound.guard_setting().environment, expected);
     }
 }
+
+#[test]
+#[rule("S-3")]
+fn s3_a_command_that_the_kernel_starts_for_nobody_is_refused() {
+    let refused = |params: Json| bind_json("cmd.run", &params).err().map(|mut found| found.remove(0).message);
+    let text = |bytes: usize| "a".repeat(bytes);
+    assert_eq!(refused(json!({ "name": text(131_071) })), None);
+    for (params, what) in [
+        (json!({ "name": text(131_072) }), "a command"),
+        (json!({ "name": "echo", "args": ["x", text(131_072)] }), "an argument"),
+        (json!({ "name": "true", "environment": { "A": text(131_070) } }), "a variable"),
+    ] {
+        let message = refused(params).expect(what);
+        assert!(message.contains(&format!("{what} has 131071 bytes at most")), "{message}");
+    }
+}
