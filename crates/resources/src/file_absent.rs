@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zester_host::overlay::Overlay;
 use zester_host::{Act, Fault, FaultKind, FileKind, HostRead, HostWrite, Meta};
-use zester_model::limits::FILE_BYTES_MAX;
+use zester_model::limits::{FILE_BYTES_MAX, UNDO_BYTES_MAX};
 use zester_model::outcome::Details;
 
 /// What one removal may hold, so that it fits into the journal and can be undone.
@@ -80,6 +80,7 @@ struct Budget {
     entries: usize,
     bytes: u64,
     xattrs: u64,
+    record: usize,
 }
 
 impl Budget {
@@ -94,12 +95,16 @@ impl Budget {
         Err(too_much(root, &format!("{ENTRIES_MAX} entries or {} MiB", BYTES_MAX >> 20)))
     }
 
-    fn spend_xattrs(&mut self, root: &Path, step: &PathChange) -> Result<(), Fault> {
+    fn spend_record(&mut self, root: &Path, step: &PathChange) -> Result<(), Fault> {
         self.xattrs = self.xattrs.saturating_add(step.xattrs.bytes());
-        if self.xattrs <= XATTRS_BYTES_MAX {
-            return Ok(());
+        if self.xattrs > XATTRS_BYTES_MAX {
+            return Err(too_much(root, &format!("{} MiB of extended attributes", XATTRS_BYTES_MAX >> 20)));
         }
-        Err(too_much(root, &format!("{} MiB of extended attributes", XATTRS_BYTES_MAX >> 20)))
+        self.record = self.record.saturating_add(step.record_bytes());
+        if self.record > UNDO_BYTES_MAX {
+            return Err(too_much(root, &format!("{} MiB of names and attributes", UNDO_BYTES_MAX >> 20)));
+        }
+        Ok(())
     }
 }
 
@@ -136,11 +141,11 @@ impl Absent {
             return Err(Fault::new(FaultKind::Unsupported, message));
         }
         refuse_mount(host, top)?;
-        let mut budget = Budget { entries: 0, bytes: 0, xattrs: 0 };
+        let mut budget = Budget { entries: 0, bytes: 0, xattrs: 0, record: 0 };
         budget.spend(top, &meta)?;
         host.may(top, Act::Put)?;
         let first = step(host, top, &meta)?;
-        budget.spend_xattrs(top, &first)?;
+        budget.spend_record(top, &first)?;
         let mut steps = vec![first];
         if meta.kind == FileKind::Directory {
             let mut writable = PathBuf::new();
@@ -154,7 +159,7 @@ impl Absent {
                     writable = path.parent().map(Path::to_path_buf).unwrap_or_default();
                 }
                 let step = step(host, path, meta)?;
-                budget.spend_xattrs(top, &step)?;
+                budget.spend_record(top, &step)?;
                 steps.push(step);
                 Ok(())
             };
@@ -335,6 +340,49 @@ mod tests {
             assert!(bind_json("file.absent", &json!({ "path": path })).is_err(), "{path}");
         }
         bench.apply(json!({ "path": "/d/root/srv/app" })).await;
+    }
+
+    #[tokio::test]
+    #[rule("S-30", "S-31")]
+    async fn s30_what_no_record_can_hold_is_refused_in_the_check() {
+        let temp = tempfile::tempdir().unwrap();
+        let top = temp.path().canonicalize().unwrap().join("t");
+        let name = "n".repeat(250);
+        let deep = (0..12).fold(top.clone(), |above, _| above.join(&name));
+        std::fs::create_dir_all(&deep).unwrap();
+        // Each name has 3 kB with its directories: 15 MiB hold 5,200 of them at most.
+        for number in 0..5_300 {
+            std::fs::write(deep.join(number.to_string()), "").unwrap();
+        }
+        let bench = Bench::on("file.absent", std::sync::Arc::new(zester_host::real::Real::new()));
+        let bound = bind_json("file.absent", &json!({ "path": top })).ok().unwrap();
+        let fault = bench.check(&*bound).await.err().unwrap();
+        assert!(fault.message.contains("t holds more than 15 MiB of names and attributes"), "{fault}");
+        assert!(fault.hint.is_some());
+        let closed = json!({ "path": top, "file_mode": "0600", "recurse": ["mode"] });
+        let bound = bind_json("file.directory", &closed).ok().unwrap();
+        let fault = bench.check(&*bound).await.err().unwrap();
+        assert!(fault.message.contains("paths of more than 15 MiB"), "{fault}");
+        assert!(fault.hint.is_some());
+    }
+
+    #[tokio::test]
+    #[rule("S-31")]
+    async fn s31_the_record_is_as_long_as_the_check_reckoned() {
+        let bench = Bench::of("file.absent", "d /t 0755\nf /t/f 0644 text\nl /t/l f\nf /t/g 0644 other");
+        let (_, record) = bench.apply(json!({ "path": "/t" })).await;
+        let steps: Vec<crate::path_change::PathChange> =
+            serde_json::from_value(record["steps"].clone()).unwrap();
+        let without_kept = |mut step: crate::path_change::PathChange| {
+            if let crate::path_state::PathState::File { kept, .. } = &mut step.before {
+                *kept = None;
+            }
+            step.record_bytes()
+        };
+        let reckoned: usize = steps.into_iter().map(without_kept).sum();
+        // Two files, each with two hashes in the list of objects.
+        let objects = 4 * (64 + 3);
+        assert_eq!(reckoned, record["steps"].to_string().len() - 1 + objects);
     }
 
     #[tokio::test]

@@ -15,6 +15,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use zester_host::overlay::Overlay;
 use zester_host::{Act, Fault, FaultKind, FileKind, HostRead, HostWrite, Meta, Owner};
+use zester_model::limits::UNDO_BYTES_MAX;
 use zester_model::outcome::Details;
 
 const DIRECTORY_MODE: u32 = 0o755;
@@ -96,19 +97,25 @@ impl Directory {
         }
         let mut steps: Vec<PathChange> = Vec::new();
         let mut mounted = Vec::new();
+        let mut record = 0_usize;
         steps.extend(self.step(host, path, &meta, [true; 3])?);
         if !self.recurse.is_empty() {
             let passed =
                 [Recurse::User, Recurse::Group, Recurse::Mode].map(|what| self.recurse.contains(&what));
             let mut visit = |host: &dyn HostRead, inside: &Path, meta: &Meta| {
-                steps.extend(self.step(host, inside, meta, passed)?);
-                if steps.len() > STEPS_MAX {
-                    let message =
-                        format!("more than {STEPS_MAX} paths differ inside {}", self.path.display());
-                    let hint = "change them with `cmd.run: chown -R …` first";
-                    return Err(Fault::new(FaultKind::Unsupported, message).hint(hint));
-                }
-                Ok(())
+                let step = self.step(host, inside, meta, passed)?;
+                record += step.as_ref().map_or(0, PathChange::record_bytes);
+                steps.extend(step);
+                let too_much = if steps.len() > STEPS_MAX {
+                    format!("more than {STEPS_MAX} paths differ")
+                } else if record > UNDO_BYTES_MAX {
+                    format!("paths of more than {} MiB, names and attributes, differ", UNDO_BYTES_MAX >> 20)
+                } else {
+                    return Ok(());
+                };
+                let message = format!("{too_much} inside {}", self.path.display());
+                let hint = "change them with `cmd.run: chown -R …` first";
+                Err(Fault::new(FaultKind::Unsupported, message).hint(hint))
             };
             tree::walk(host, path, &mut visit, &mut |path| {
                 mounted.push(path.to_path_buf());

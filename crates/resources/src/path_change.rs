@@ -19,6 +19,9 @@ use zester_model::outcome::Details;
 /// Paths that one sentence names.
 const NAMED_MAX: usize = 5;
 
+/// The name of a kept content in its own field, and its two hashes in the list of objects.
+const KEPT_BYTES: usize = r#","kept":"""#.len() + 64 + 2 * (r#""","#.len() + 64);
+
 /// Bits of a mode that say what the owner or the group may do to others, or the group alone.
 const OF_ANOTHER: u32 = 0o6070;
 
@@ -49,6 +52,16 @@ impl PathChange {
             self.strange = self.strange_owner(host).is_some();
         }
         Ok(self)
+    }
+
+    /// What it takes in the journal, once its content is kept: the record names each object once more.
+    pub(crate) fn record_bytes(&self) -> usize {
+        let json = serde_json::to_vec(self).map_or(0, |json| json.len());
+        let objects = match self.before {
+            PathState::File { .. } => KEPT_BYTES,
+            _ => 0,
+        };
+        json + objects + ",".len()
     }
 
     /// What no revert can bring back, in a sentence.
