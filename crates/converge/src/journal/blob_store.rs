@@ -63,14 +63,20 @@ impl FileBlobStore {
             return Ok(());
         }
         let path = self.directory.join(name);
-        // The same content may be there already; a file under its final name is whole, because it was renamed there. But
+        // The same content may be there already, whole, because it was renamed there; but it may have rotted since, and
         // whoever renamed it may have been killed before the name was safe.
-        match path.exists() {
+        match self.is_whole(name, content.len()) {
             true => self.disk.sync_directory(&self.directory)?,
             false => self.disk.replace(&path, content)?,
         }
         self.safe().insert(name.to_string());
         Ok(())
+    }
+
+    fn is_whole(&self, name: &str, size: usize) -> bool {
+        let path = self.directory.join(name);
+        fs::metadata(&path).is_ok_and(|meta| meta.len() == size as u64)
+            && fs::read(&path).is_ok_and(|content| hash(&content) == name)
     }
 
     fn safe(&self) -> MutexGuard<'_, HashSet<String>> {

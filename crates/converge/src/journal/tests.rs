@@ -253,6 +253,18 @@ fn before_images_come_back_whole_or_not_at_all() {
 }
 
 #[test]
+fn a_damaged_before_image_is_replaced_when_its_content_is_kept_again() {
+    let place = place();
+    let name = Journal::open(&place.dir, "r1").unwrap().blobs().keep(b"old content").unwrap();
+    for rotten in [&b"cut"[..], b"old_content"] {
+        fs::write(place.dir.path("journal").join("objects").join(&name), rotten).unwrap();
+        let journal = Journal::open(&place.dir, "r2").unwrap();
+        assert_eq!(journal.blobs().keep(b"old content").unwrap(), name);
+        assert_eq!(journal.blobs().fetch(&name).unwrap(), b"old content");
+    }
+}
+
+#[test]
 fn the_oldest_runs_give_way_and_their_before_images_with_them() {
     let place = place();
     for run in 0..3 {
