@@ -74,6 +74,26 @@ async fn a_peel_needs_grants_for_its_own_keys_only() {
     assert_eq!(master.get("facts", "web-02").await.unwrap(), None);
 }
 
+/// Whoever may write a key and not read it gets no answer to its look for a marker.
+const NO_READER: &str = r#"
+authorization { users: [
+  { user: master, password: m }
+  { user: writer, password: p, permissions: { publish: [ "$KV.jobs.a" ], subscribe: [ "_INBOX_writer.>" ] } }
+] }
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_taken_is_a_conflict_also_where_it_cannot_be_read() {
+    let server = Server::start_with(NO_READER);
+    let master = user(&server, "master", "m").await;
+    master.ensure(&Store::bucket("jobs", 1_000_000), 1).await.unwrap();
+    master.create("jobs", "a", Bytes::from("1")).await.unwrap();
+    let writer = user(&server, "writer", "p").await;
+    let error = writer.create("jobs", "a", Bytes::from("2")).await.unwrap_err();
+    assert_eq!(error.kind(), Kind::Conflict, "{error}");
+    assert_eq!(master.get("jobs", "a").await.unwrap().unwrap().value, "1");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_credentials_are_refused() {
     let server = Server::start_with(TWO_USERS);

@@ -146,9 +146,13 @@ impl Nats {
             other => return other,
         };
         // A marker is no value: whoever left it, the key does not exist.
-        match self.kv_raw(bucket, key).await? {
-            Some(raw) if raw.is_marker => self.kv_write(bucket, key, value, Some(raw.entry.revision)).await,
-            _ => Err(lost),
+        match self.kv_raw(bucket, key).await {
+            Ok(Some(raw)) if raw.is_marker => {
+                self.kv_write(bucket, key, value, Some(raw.entry.revision)).await
+            }
+            // Also where the look failed: that the key is taken was answered, and whoever takes it for "no stream answers"
+            // would say that nothing was written.
+            Ok(_) | Err(_) => Err(lost),
         }
     }
 
