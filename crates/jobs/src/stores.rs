@@ -18,7 +18,7 @@ const JETSTREAM_OFF: &str = "JetStream has been off on the nats-server";
 pub enum Trouble {
     /// Nobody answers for it: it has no leader, or the cluster has no quorum.
     NoLeader,
-    /// It refuses writes: it is full, or its server is.
+    /// It refuses writes: it is full, or its server is, or cannot write to its disk.
     Full,
     /// The server keeps nothing at all.
     JetStreamOff,
@@ -32,6 +32,8 @@ struct Condition {
     /// Looks running that got no answer.
     unanswered: u32,
     trouble: Option<(Trouble, UnixMillis)>,
+    /// What the server said to the last write that it refused.
+    said: String,
 }
 
 /// How a daemon is that needs these stores.
@@ -88,8 +90,9 @@ impl StoreStatus {
     }
 
     /// A write was refused. Says so to whoever wanted it.
-    pub fn refused(&mut self, store: &str, trouble: Trouble, now: UnixMillis) -> Refusal {
+    pub fn refused(&mut self, store: &str, trouble: Trouble, said: &str, now: UnixMillis) -> Refusal {
         let condition = self.all.entry(store.into()).or_default();
+        condition.said = said.to_string();
         if condition.trouble.is_none_or(|(before, _)| before != trouble) {
             condition.trouble = Some((trouble, now));
         }
@@ -167,7 +170,8 @@ fn describe(store: &str, condition: &Condition, now: UnixMillis) -> String {
             format!("{store} has had no leader {}", since_when(since, now))
         }
         Some((Trouble::Full, since)) if condition.percent < STORE_NEARLY_FULL_PERCENT => {
-            format!("{store} has refused writes {}: its server is full", since_when(since, now))
+            // Its own limit is far, so only the server knows why.
+            format!("{store} has refused writes {}: {}", since_when(since, now), condition.said)
         }
         Some((Trouble::Full, since)) => {
             format!(
@@ -208,6 +212,10 @@ fn refusal_of(store: &str, condition: &Condition, now: UnixMillis) -> Refusal {
             hint: "start it with -js or a `jetstream` block".into(),
             ..Refusal::new(RefusalKind::CannotWrite, what)
         },
+        Some((Trouble::Full, _)) if condition.percent < STORE_NEARLY_FULL_PERCENT => Refusal {
+            hint: "its disk and its log tell why".into(),
+            ..Refusal::new(RefusalKind::CannotWrite, what)
+        },
         _ => Refusal {
             hint: "room is made by removing old jobs, or by a larger limit of the store".into(),
             ..Refusal::new(RefusalKind::CannotWrite, what)
@@ -222,6 +230,7 @@ mod tests {
     use zester_rule::rule;
 
     const T0: UnixMillis = UnixMillis(1_700_000_000_000);
+    const SAID: &str = "no such file or directory";
 
     fn later(seconds: u64) -> UnixMillis {
         T0.plus(Duration::from_secs(seconds))
@@ -273,10 +282,11 @@ mod tests {
     fn j29_a_server_that_is_full_is_told_by_the_write_that_it_refused() {
         let mut stores = StoreStatus::default();
         stores.looked("master-heartbeat", 1, true);
-        let refusal = stores.refused("master-heartbeat", Trouble::Full, T0);
+        let refusal = stores.refused("master-heartbeat", Trouble::Full, SAID, T0);
         assert_eq!(refusal.kind, RefusalKind::CannotWrite);
-        stores.refused("master-heartbeat", Trouble::Full, later(3));
-        let why = "master-heartbeat has refused writes since 22:13:20 UTC (5 s): its server is full";
+        stores.refused("master-heartbeat", Trouble::Full, SAID, later(3));
+        let why = "master-heartbeat has refused writes since 22:13:20 UTC (5 s): no such file or directory";
+        assert!(!refusal.hint.contains("room"), "{}", refusal.hint);
         assert_eq!(stores.readiness(later(5)), Readiness::Down(why.into()));
         assert_eq!(kind(&stores, 5), Some(RefusalKind::CannotWrite));
         stores.looked("master-heartbeat", 1, true);
@@ -284,7 +294,7 @@ mod tests {
         stores.wrote("master-heartbeat");
         assert_eq!(stores.readiness(later(6)), Readiness::Ready);
         // What is written now and then is tried again after the next look.
-        stores.refused("jobs", Trouble::Full, T0);
+        stores.refused("jobs", Trouble::Full, SAID, T0);
         assert_eq!(kind(&stores, 5), Some(RefusalKind::CannotWrite));
         stores.looked("jobs", 20, true);
         assert_eq!(kind(&stores, 5), None);

@@ -38,7 +38,7 @@ impl StoreHealth {
             Kind::Off => Trouble::JetStreamOff,
             _ => return None,
         };
-        Some(self.lock().refused(store, trouble, self.now()))
+        Some(self.lock().refused(store, trouble, &error.to_string(), self.now()))
     }
 
     pub fn wrote(&self, store: &str) {
