@@ -114,6 +114,8 @@ impl Client {
                         Err(error) => return Err(error),
                     }
                 }
+                // It never left, and never will.
+                Err(error) if is_unsendable(&error) && !in_doubt => return Err(error.into()),
                 Err(error) => {
                     in_doubt = true;
                     error.to_string()
@@ -156,6 +158,14 @@ impl Client {
                 return Ok(peels);
             }
         }
+    }
+}
+
+/// Whether a question could not be sent at all, by what it is: nobody can have it, and asking again changes nothing.
+fn is_unsendable(error: &zester_link::Error) -> bool {
+    match error {
+        zester_link::Error::Encode(_) => true,
+        _ => matches!(error.bus_kind(), Some(Kind::TooLarge | Kind::Invalid)),
     }
 }
 

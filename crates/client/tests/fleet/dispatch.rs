@@ -119,6 +119,20 @@ async fn j28_what_every_master_refused_or_nobody_heard_did_not_run() {
     assert!(began.elapsed() < Duration::from_secs(1), "it is told at once");
 }
 
+#[tokio::test(start_paused = true)]
+#[rule("J-28")]
+async fn j28_what_cannot_be_sent_is_told_at_once_and_did_not_run() {
+    let mut world = world().await;
+    world.serve("zester.dispatch", |_, _: DispatchRequest| async { None::<DispatchReply> }).await;
+    world.net.set_max_payload(65_536);
+    let request = DispatchRequest { state_id: "x".repeat(100_000), ..world.request("test.echo") };
+    let began = Instant::now();
+    let error = world.client.dispatch(request).await.err().unwrap();
+    let Error::Bus(cause) = &error else { panic!("{error}") };
+    assert_eq!(cause.bus_kind(), Some(zester_bus::Kind::TooLarge), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(1), "asking again changes nothing");
+}
+
 /// One that did not answer may have it, whatever the next one says.
 #[tokio::test(start_paused = true)]
 #[rule("J-28")]
