@@ -67,12 +67,18 @@ impl Orphans {
         *lock(&self.dead) = dead;
     }
 
-    /// Looks at this job with the next scans.
-    pub fn look_at(&self, jid: &Jid) {
+    /// What earlier scans found out counts for nothing.
+    pub fn skip(&self) {
+        lock(&self.dead).clear();
+    }
+
+    /// Looks at this job with the next scans. Whether there was room for it.
+    pub fn look_at(&self, jid: &Jid) -> bool {
         let mut claims = lock(&self.claims);
         if claims.len() < UNMARKED_MAX {
             claims.insert(jid.clone());
         }
+        claims.contains(jid)
     }
 
     pub fn forget(&self, jid: &Jid) {
@@ -103,6 +109,29 @@ mod tests {
     use super::*;
     use zester_rule::rule;
     use zester_wire::UnixMillis;
+
+    #[test]
+    #[rule("J-13")]
+    fn j13_claims_that_find_no_room_are_told_of() {
+        let jid = |number: usize| Jid::new(UnixMillis(1_800_000_000_000 + number as u64 * 1_000), [7; 16]);
+        let orphans = Orphans::default();
+        assert!((0..UNMARKED_MAX).all(|number| orphans.look_at(&jid(number))));
+        assert!(!orphans.look_at(&jid(UNMARKED_MAX)));
+        assert!(orphans.look_at(&jid(0)), "it is looked at already");
+        orphans.forget(&jid(0));
+        assert!(orphans.look_at(&jid(UNMARKED_MAX)));
+    }
+
+    #[test]
+    #[rule("J-13")]
+    fn j13_a_look_that_counts_for_nothing_leaves_nobody_dead() {
+        let owner = MasterId::new("m9", "boot").unwrap();
+        let orphans = Orphans::default();
+        orphans.set_dead(BTreeSet::from([owner.clone()]));
+        assert!(orphans.is_dead(&owner));
+        orphans.skip();
+        assert!(!orphans.is_dead(&owner));
+    }
 
     #[test]
     #[rule("J-13")]

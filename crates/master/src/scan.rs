@@ -2,7 +2,7 @@
 
 use crate::core::Core;
 use crate::job;
-use crate::limits::SCAN_IN_FLIGHT;
+use crate::limits::{SCAN_IN_FLIGHT, UNMARKED_MAX};
 use futures_util::stream::{self, StreamExt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,6 +28,8 @@ pub struct Scanner {
     masters: BTreeSet<MasterId>,
     /// Whether all claims without a mark are known as such.
     all_known: bool,
+    /// Claims that the last look through all records had no room for.
+    left_out: usize,
 }
 
 /// One complete look.
@@ -47,6 +49,7 @@ impl Scanner {
             bare: BTreeSet::new(),
             masters: BTreeSet::new(),
             all_known: false,
+            left_out: 0,
         }
     }
 
@@ -58,20 +61,20 @@ impl Scanner {
         loop {
             looks.tick().await;
             if !self.all_known {
-                self.all_known = self.find_unmarked().await.is_ok();
+                self.find_unmarked().await;
             }
             match self.look().await {
                 // A bus on which nobody could write a heartbeat: everybody looks dead.
-                Ok(_) if !self.core.beats.are_steady(self.core.timing.master_ttl) => self.scan.skip(),
+                Ok(_) if !self.core.beats.are_steady(self.core.timing.master_ttl) => self.skip(),
                 Ok(view) => {
                     self.core.health.set("jobs", State::Up);
                     self.act(view).await;
                 }
                 // It counts for nothing: a bus that answers half of a question must not kill a master.
                 Err(error) => {
-                    self.scan.skip();
+                    self.skip();
                     self.core.metrics.scan_failures.inc();
-                    let why = format!("the scan for orphans failed: {error}");
+                    let why = format!("jobs of dead masters cannot be looked for: {error}");
                     tracing::warn!("{why}");
                     self.core.health.set("jobs", State::Degraded(why));
                 }
@@ -81,15 +84,30 @@ impl Scanner {
 
     /// A claim whose owner died before it was marked active is found by no scan, and by nobody once its client has gone. So
     /// every master looks through all records when it starts, and when another has gone.
-    async fn find_unmarked(&self) -> Result<(), Error> {
-        let link = &self.core.link;
+    async fn find_unmarked(&mut self) {
+        let (link, orphans) = (&self.core.link, &self.core.orphans);
+        let mut left_out = 0_usize;
         let note = |entry: &Entry| {
             let Ok(found) = link.record::<Job>(entry) else { return };
-            if matches!(found.value.status, JobStatus::Pending | JobStatus::Claimed) {
-                self.core.orphans.look_at(&found.value.jid);
+            let is_claim = matches!(found.value.status, JobStatus::Pending | JobStatus::Claimed);
+            if is_claim && !orphans.look_at(&found.value.jid) {
+                left_out += 1;
             }
         };
-        link.each_entry(Bucket::Jobs, ALL_RECORDS, note).await
+        let looked = link.each_entry(Bucket::Jobs, ALL_RECORDS, note).await;
+        self.all_known = looked.is_ok() && left_out == 0;
+        if left_out > 0 && self.left_out == 0 {
+            tracing::warn!(
+                "{left_out} claims are left for later looks: {UNMARKED_MAX} are looked at already"
+            );
+        }
+        self.left_out = left_out;
+    }
+
+    /// This look counts for nothing, and nobody is taken for dead by an earlier one.
+    fn skip(&mut self) {
+        self.scan.skip();
+        self.core.orphans.skip();
     }
 
     async fn look(&self) -> Result<View, Error> {
