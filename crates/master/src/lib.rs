@@ -12,6 +12,7 @@ mod job;
 mod late_returns;
 pub mod limits;
 mod metrics;
+mod outage;
 mod pruner;
 mod router;
 mod run;

@@ -7,6 +7,7 @@
 use crate::core::Core;
 use crate::job::{Handle, JobMessage};
 use crate::limits::{BUS_PAUSE, ROUTER_QUEUE};
+use crate::outage::Outage;
 use std::sync::Arc;
 use tokio::time::sleep;
 use zester_bus::{Delivery, Event, Events, Listen, Message, Subscription};
@@ -19,6 +20,7 @@ pub struct Router {
     returns: Subscription,
     cancels: Subscription,
     events: Events,
+    outage: Outage,
 }
 
 impl Router {
@@ -29,6 +31,7 @@ impl Router {
             returns: subscribe(&core, subject::ALL_RETURNS, &Listen::alone(ROUTER_QUEUE)).await,
             cancels: subscribe(&core, subject::ALL_CANCELS, &Listen::alone(ROUTER_QUEUE)).await,
             events,
+            outage: Outage::default(),
             core,
         };
         // Jobs begin once the server has all three.
@@ -64,25 +67,29 @@ impl Router {
         }
     }
 
-    fn connection(&self, event: Event) {
+    fn connection(&mut self, event: Event) {
         let core = &self.core;
         match event {
             Event::Connected | Event::Reconnected => {
+                self.outage.over();
                 core.health.set("bus", State::Up);
                 core.losses.disconnected();
             }
             Event::Disconnected => {
+                self.outage.begins();
                 core.health.set("bus", State::Down("there is no connection to the bus".into()));
             }
             Event::Missed(_) => {
                 if core.link.bus().info().connected {
+                    self.outage.over();
                     core.health.set("bus", State::Up);
                 }
                 // A lost connection may be among them.
                 core.losses.disconnected();
             }
             Event::SlowConsumer => core.losses.dropped(),
-            Event::ServerSaid(words) => tracing::warn!("the server said: {words}"),
+            // What a server has against us is told by who made the connection, and that there is none was told.
+            Event::ServerSaid(words) => tracing::debug!("heard about the connection: {words}"),
             Event::Closed => core.health.set("bus", State::Down("the bus is closed".into())),
         }
     }
