@@ -51,10 +51,7 @@ struct Position {
 impl Position {
     /// The stream ends there, and nothing was lost since the last note.
     fn note(&mut self, last: Sequence) {
-        // A stream that was made again counts from one.
-        if last < self.known {
-            *self = Position::default();
-        }
+        self.found_end(last);
         if let Some(noted) = self.noted.replace(last) {
             self.known = noted;
         }
@@ -65,6 +62,13 @@ impl Position {
     }
 
     /// Everything up to there was read from the stream itself.
+    /// The stream ends there now. One that was made again has nothing of what was known, and is read from its beginning.
+    fn found_end(&mut self, last: Sequence) {
+        if last < self.known {
+            *self = Position::default();
+        }
+    }
+
     fn read_to(&mut self, last: Sequence) {
         *self = Position { known: last, noted: None };
     }
@@ -168,6 +172,10 @@ impl CatchUp {
             match self.core.link.bus().replay(JOB_EVENTS, ">", last + 1).await {
                 Ok(page) => {
                     self.core.metrics.catch_up_pages.inc();
+        // Where it cannot be asked, reading it says why.
+        if let Ok(usage) = self.core.link.bus().usage(&job_events()).await {
+            self.position.found_end(usage.last);
+        }
                     for record in &page.items {
                         self.hand_over(record).await;
                     }
@@ -238,3 +246,16 @@ mod tests {
         assert_eq!(position.known, 0, "a stream that was made again begins anew");
     }
 }
+
+    #[test]
+    fn a_stream_that_was_made_again_is_read_from_its_beginning() {
+        let mut position = Position::default();
+        position.read_to(500);
+        position.lost();
+        position.found_end(700);
+        assert_eq!(position.known, 500, "the same stream, which went on");
+        position.found_end(500);
+        assert_eq!(position.known, 500, "nothing has come");
+        position.found_end(3);
+        assert_eq!(position, Position::default());
+    }
