@@ -33,6 +33,11 @@ impl Losses {
         self.noticed.notify_one();
     }
 
+    #[cfg(test)]
+    pub(crate) fn are_noticed(&self) -> bool {
+        self.happened.load(Ordering::Relaxed)
+    }
+
     /// There was no connection for a while.
     pub fn disconnected(&self) {
         self.sent_too.store(true, Ordering::Relaxed);
@@ -57,11 +62,6 @@ impl Position {
         }
     }
 
-    fn lost(&mut self) {
-        self.noted = None;
-    }
-
-    /// Everything up to there was read from the stream itself.
     /// The stream ends there now. One that was made again has nothing of what was known, and is read from its beginning.
     fn found_end(&mut self, last: Sequence) {
         if last < self.known {
@@ -69,6 +69,11 @@ impl Position {
         }
     }
 
+    fn lost(&mut self) {
+        self.noted = None;
+    }
+
+    /// Everything up to there was read from the stream itself.
     fn read_to(&mut self, last: Sequence) {
         *self = Position { known: last, noted: None };
     }
@@ -167,15 +172,15 @@ impl CatchUp {
     }
 
     async fn read(&mut self) -> bool {
+        // Where it cannot be asked, reading it says why.
+        if let Ok(usage) = self.core.link.bus().usage(&job_events()).await {
+            self.position.found_end(usage.last);
+        }
         let mut last = self.position.known;
         loop {
             match self.core.link.bus().replay(JOB_EVENTS, ">", last + 1).await {
                 Ok(page) => {
                     self.core.metrics.catch_up_pages.inc();
-        // Where it cannot be asked, reading it says why.
-        if let Ok(usage) = self.core.link.bus().usage(&job_events()).await {
-            self.position.found_end(usage.last);
-        }
                     for record in &page.items {
                         self.hand_over(record).await;
                     }
@@ -208,9 +213,12 @@ impl CatchUp {
             Subject::JobAck { .. } => link.open_addressed::<Ack>(&subject, &record.payload).map(|opened| {
                 JobMessage::Ack { peel: opened.message.peel, dispatch_epoch: opened.message.dispatch_epoch }
             }),
-            Subject::JobReturn { .. } => link
-                .open_addressed::<Return>(&subject, &record.payload)
-                .map(|opened| JobMessage::Return(Box::new(opened.message))),
+            Subject::JobReturn { .. } => {
+                if let Some(opened) = link.open_addressed::<Return>(&subject, &record.payload) {
+                    handle.hand_return(opened.message, record.payload.len()).await;
+                }
+                return;
+            }
             _ => {
                 let opened = link.open_addressed::<JobEvent>(&subject, &record.payload);
                 opened.and_then(|opened| match opened.message.event {
@@ -245,7 +253,6 @@ mod tests {
         position.note(3);
         assert_eq!(position.known, 0, "a stream that was made again begins anew");
     }
-}
 
     #[test]
     fn a_stream_that_was_made_again_is_read_from_its_beginning() {
@@ -259,3 +266,4 @@ mod tests {
         position.found_end(3);
         assert_eq!(position, Position::default());
     }
+}

@@ -1,6 +1,7 @@
 //! Jobs under way at this master: one task each around the machine of `zester_jobs::Owner`.
 
 mod action;
+mod held;
 mod history;
 mod persist;
 mod publish;

@@ -6,7 +6,6 @@
 //! that is over is read once for all its returns.
 
 use crate::core::Core;
-use crate::job::JobMessage;
 use crate::limits::{
     LATE_AGAIN_MAX, LATE_BATCH, LATE_BATCHES_IN_FLIGHT, LATE_JOB_FRESH, LATE_JOBS_KNOWN,
     LATE_LOOKS_IN_FLIGHT, LATE_LOOKS_PER_SECOND, LATE_MISSING_LOOKS, LATE_REST, LATE_UNACKED_MAX, LATE_WAIT,
@@ -230,7 +229,8 @@ impl LateReturns {
             && let Some(ret) = self.open(jid, peel, taken)
         {
             // It should have been heard long ago.
-            handle.leave(JobMessage::Return(Box::new(ret)));
+            let bytes = zester_wire::encode(&ret).map_or(0, |bytes| bytes.len());
+            handle.leave_return(ret, bytes);
         }
         Some(Acknowledge::Later(again(&self.core, taken.deliveries)))
     }

@@ -29,6 +29,11 @@ pub const PERSISTS_IN_FLIGHT: usize = 128;
 pub const SENDS_AT_A_TIME: usize = 64;
 /// Tries to publish a status or a cancel.
 pub const EVENT_TRIES_MAX: u32 = 5;
+/// Bytes of returns that wait in one master, over all its jobs, until they are stored. What does not fit is read again from the
+/// stream.
+pub const RETURNS_HELD_BYTES_MAX: usize = 256 << 20;
+/// Between two looks whether a return that was read from the stream has room.
+pub const HELD_PAUSE: Duration = Duration::from_millis(50);
 /// Tells of one job that may wait.
 pub const EVENTS_WAITING: usize = 64;
 

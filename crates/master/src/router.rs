@@ -119,7 +119,7 @@ impl Router {
         let Some((handle, subject, message)) = self.for_a_job(delivery) else { return };
         let opened = self.core.link.open_addressed::<Return>(&subject, &message.payload);
         let Some(opened) = opened else { return };
-        handle.leave(JobMessage::Return(Box::new(opened.message)));
+        handle.leave_return(opened.message, message.payload.len());
     }
 
     fn cancel(&self, delivery: Delivery) {

@@ -1,14 +1,16 @@
 //! Which jobs have a task here, and how messages reach them.
 //!
-//! Sending never waits. What finds a full inbox is read again from the stream.
+//! Sending never waits. What finds a full inbox is read again from the stream. A heartbeat that begins or ends costs what its
+//! peel has to do, however many jobs run (J-26).
 
+use super::held::{Held, HeldBytes};
 use super::requester::Requester;
 use super::targets::JobTargets;
 use super::task::Task;
 use crate::catch_up::Losses;
 use crate::core::Core;
-use crate::limits::{JOB_INBOX, JOBS_MAX};
-use std::collections::BTreeMap;
+use crate::limits::{HELD_PAUSE, JOB_INBOX, JOBS_MAX};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::{mpsc, oneshot};
@@ -22,7 +24,8 @@ pub enum JobMessage {
         peel: PeelId,
         dispatch_epoch: u64,
     },
-    Return(Box<Return>),
+    /// With the room that it takes until it is stored.
+    Return(Box<Return>, Held),
     /// The stream has the event of it. Whoever asked for it hears what it met.
     Cancel {
         by: String,
@@ -48,6 +51,7 @@ pub struct Handle {
     inbox: mpsc::Sender<JobMessage>,
     losses: Arc<Losses>,
     targets: Arc<JobTargets>,
+    held: HeldBytes,
 }
 
 impl Handle {
@@ -59,6 +63,26 @@ impl Handle {
     pub fn leave(&self, message: JobMessage) {
         if self.inbox.try_send(message).is_err() {
             self.losses.dropped();
+        }
+    }
+
+    /// Leaves a return of so many bytes; one that finds no room is found again in the stream.
+    pub fn leave_return(&self, ret: Return, bytes: usize) {
+        match self.held.take(bytes) {
+            Some(held) => self.leave(JobMessage::Return(Box::new(ret), held)),
+            None => self.losses.dropped(),
+        }
+    }
+
+    /// Hands over a return that was read from the stream, once it has room: every job ends, and with it what it holds. A job
+    /// that has ended meanwhile needs it no more.
+    pub async fn hand_return(&self, ret: Return, bytes: usize) {
+        while !self.inbox.is_closed() {
+            if let Some(held) = self.held.take(bytes) {
+                let _ended = self.hand(JobMessage::Return(Box::new(ret), held)).await;
+                return;
+            }
+            tokio::time::sleep(HELD_PAUSE).await;
         }
     }
 
@@ -85,6 +109,9 @@ pub enum Unstarted {
 #[derive(Default)]
 pub struct RunningJobs {
     jobs: RwLock<BTreeMap<Jid, Handle>>,
+    /// Which of them asked a peel. Under a lock of its own: that of a large job takes a while, and messages do not wait for it.
+    by_peel: RwLock<HashMap<PeelId, Vec<Jid>>>,
+    held: HeldBytes,
 }
 
 impl RunningJobs {
@@ -100,17 +127,48 @@ impl RunningJobs {
         self.read().contains_key(jid)
     }
 
+    /// The room for returns of all jobs.
+    pub fn held(&self) -> &HeldBytes {
+        &self.held
+    }
+
     /// Tells every job that asked this peel that it came (back).
     pub fn connected(&self, peel: &PeelId) {
-        for handle in self.read().values().filter(|handle| handle.targets.contains(peel)) {
+        for handle in self.that_asked(peel) {
             handle.leave(JobMessage::Connected(peel.clone()));
         }
     }
 
     /// Tells every job that asked this peel that its heartbeat ended.
     pub fn gone(&self, peel: &PeelId) {
-        for handle in self.read().values().filter(|handle| handle.targets.contains(peel)) {
+        for handle in self.that_asked(peel) {
             handle.leave(JobMessage::Gone(peel.clone()));
+        }
+    }
+
+    fn that_asked(&self, peel: &PeelId) -> Vec<Handle> {
+        let by_peel = self.by_peel.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(jids) = by_peel.get(peel) else { return Vec::new() };
+        let jobs = self.read();
+        jids.iter().filter_map(|jid| jobs.get(jid).cloned()).collect()
+    }
+
+    /// Before the task of a job looks who is there, so that it misses nobody who comes after that.
+    fn note_targets(&self, jid: &Jid, targets: &JobTargets) {
+        let mut by_peel = self.by_peel.write().unwrap_or_else(PoisonError::into_inner);
+        for peel in targets.names() {
+            by_peel.entry(peel.clone()).or_default().push(jid.clone());
+        }
+    }
+
+    fn forget_targets(&self, jid: &Jid, targets: &JobTargets) {
+        let mut by_peel = self.by_peel.write().unwrap_or_else(PoisonError::into_inner);
+        for peel in targets.names() {
+            let Some(jids) = by_peel.get_mut(peel) else { continue };
+            jids.retain(|asked| asked != jid);
+            if jids.is_empty() {
+                by_peel.remove(peel);
+            }
         }
     }
 
@@ -120,13 +178,19 @@ impl RunningJobs {
 
     /// The record that stands may name other targets than the request would.
     pub fn retarget(&self, jid: &Jid, targets: Arc<JobTargets>) {
-        if let Some(handle) = self.write().get_mut(jid) {
-            handle.targets = targets;
+        let replaced =
+            self.write().get_mut(jid).map(|handle| std::mem::replace(&mut handle.targets, targets.clone()));
+        if let Some(before) = replaced {
+            self.forget_targets(jid, &before);
+            self.note_targets(jid, &targets);
         }
     }
 
     pub fn remove(&self, jid: &Jid) {
-        self.write().remove(jid);
+        let removed = self.write().remove(jid);
+        if let Some(handle) = removed {
+            self.forget_targets(jid, &handle.targets);
+        }
     }
 
     fn read(&self) -> RwLockReadGuard<'_, BTreeMap<Jid, Handle>> {
@@ -167,8 +231,10 @@ pub async fn start(
         if !has_room(jobs.len(), elsewhere) {
             return Err(Unstarted::TooMany(requester));
         }
-        jobs.insert(jid.clone(), Handle { inbox, losses: core.losses.clone(), targets: targets.clone() });
+        let (losses, held) = (core.losses.clone(), core.running.held.clone());
+        jobs.insert(jid.clone(), Handle { inbox, losses, targets: targets.clone(), held });
     }
+    core.running.note_targets(&jid, &targets);
     let task = Task::new(core.clone(), owner, adopted, message, targets, requester);
     match core.starts.send(Start { task }).await {
         Ok(()) => Ok(()),
@@ -182,7 +248,68 @@ pub async fn start(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::RETURNS_HELD_BYTES_MAX;
     use zester_rule::rule;
+    use zester_wire::{Cause, UnixMillis};
+
+    fn jid(number: u8) -> Jid {
+        Jid::new(UnixMillis(1_800_000_000_000), [number; 16])
+    }
+
+    fn peel(name: &str) -> PeelId {
+        PeelId::parse(name).unwrap()
+    }
+
+    fn job(running: &RunningJobs, number: u8, peels: &[&str]) -> mpsc::Receiver<JobMessage> {
+        let (inbox, messages) = mpsc::channel(8);
+        let names: Vec<PeelId> = peels.iter().map(|name| peel(name)).collect();
+        let targets = Arc::new(JobTargets::new(&names));
+        running.note_targets(&jid(number), &targets);
+        let handle = Handle { inbox, losses: Arc::default(), targets, held: running.held.clone() };
+        running.write().insert(jid(number), handle);
+        messages
+    }
+
+    #[test]
+    #[rule("J-26")]
+    fn j26_a_heartbeat_reaches_the_jobs_of_its_peel_and_no_others() {
+        let running = RunningJobs::default();
+        let mut both = job(&running, 1, &["web-1", "db-1"]);
+        let mut web = job(&running, 2, &["web-1"]);
+        running.connected(&peel("db-1"));
+        assert!(matches!(both.try_recv(), Ok(JobMessage::Connected(name)) if name == peel("db-1")));
+        assert!(web.try_recv().is_err());
+        running.gone(&peel("web-1"));
+        assert!(matches!(both.try_recv(), Ok(JobMessage::Gone(_))));
+        assert!(matches!(web.try_recv(), Ok(JobMessage::Gone(_))));
+        // The record that stands names another.
+        running.retarget(&jid(2), Arc::new(JobTargets::new(&[peel("mail-1")])));
+        running.gone(&peel("web-1"));
+        assert!(web.try_recv().is_err());
+        running.gone(&peel("mail-1"));
+        assert!(matches!(web.try_recv(), Ok(JobMessage::Gone(_))));
+        running.remove(&jid(1));
+        running.remove(&jid(2));
+        let left = running.by_peel.read().unwrap();
+        assert!(left.is_empty(), "nothing is kept of jobs that are over: {left:?}");
+    }
+
+    #[test]
+    #[rule("J-9")]
+    fn j9_a_return_without_room_is_a_loss_that_the_stream_makes_good() {
+        let running = RunningJobs::default();
+        let mut messages = job(&running, 1, &["web-1"]);
+        let handle = running.get(&jid(1)).unwrap();
+        let ret = || Return::refusing(jid(1), peel("web-1"), 1, Cause::Finished, "");
+        handle.leave_return(ret(), RETURNS_HELD_BYTES_MAX);
+        assert!(!handle.losses.are_noticed());
+        handle.leave_return(ret(), 1);
+        assert!(handle.losses.are_noticed());
+        assert!(matches!(messages.try_recv(), Ok(JobMessage::Return(..))));
+        assert!(messages.try_recv().is_err());
+        handle.leave_return(ret(), 1);
+        assert!(messages.try_recv().is_ok(), "what was let go made room");
+    }
 
     #[test]
     #[rule("J-27")]

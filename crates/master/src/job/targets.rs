@@ -17,8 +17,8 @@ impl JobTargets {
         JobTargets { all: names.into_iter().map(|peel| (peel, AtomicBool::new(false))).collect() }
     }
 
-    pub fn contains(&self, peel: &PeelId) -> bool {
-        self.is_stored(peel).is_some()
+    pub fn names(&self) -> impl Iterator<Item = &PeelId> {
+        self.all.iter().map(|(peel, _)| peel)
     }
 
     /// Whether the return of a peel is stored; none if it is no target.

@@ -4,6 +4,7 @@
 //! to tell the world waits in a line of its own, so that a slow stream does not hold up the work.
 
 use super::action::{Action, Ended, carry_out, mark};
+use super::held::Held;
 use super::persist::Persists;
 use super::publish::Events;
 use super::requester::Requester;
@@ -39,6 +40,8 @@ pub struct Task {
     step: Option<BoxFuture<'static, Ended>>,
     events: Events,
     persists: Persists,
+    /// The room of the return that is handed to the machine just now.
+    held: Option<Held>,
     /// When those are asked again who could not be asked.
     ask_again_at: Option<Instant>,
     detached: bool,
@@ -69,6 +72,7 @@ impl Task {
             step: None,
             events: Events::default(),
             persists: Persists::default(),
+            held: None,
             ask_again_at: None,
             detached: false,
             tree: None,
@@ -117,7 +121,7 @@ impl Task {
                 self.ended(ended).await;
             }
             () = at(wake) => self.step(Event::Tick).await,
-            Some(event) = self.persists.next() => self.wrote(event).await,
+            Some((event, held)) = self.persists.next() => self.wrote(event, held).await,
             () = at(self.ask_again_at) => {
                 self.ask_again_at = None;
                 self.step(Event::AskAgain).await;
@@ -140,7 +144,7 @@ impl Task {
                     self.step = None;
                     self.ended(ended).await;
                 }
-                Some(event) = self.persists.next() => self.wrote(event).await,
+                Some((event, held)) = self.persists.next() => self.wrote(event, held).await,
                 () = self.events.next() => {}
             }
         }
@@ -167,7 +171,7 @@ impl Task {
     async fn take(&mut self, message: JobMessage) {
         match message {
             JobMessage::Ack { peel, dispatch_epoch } => self.step(Event::Ack { peel, dispatch_epoch }).await,
-            JobMessage::Return(ret) => self.step(Event::Return(ret)).await,
+            JobMessage::Return(ret, held) => self.step_holding(Event::Return(ret), held).await,
             JobMessage::Cancel { by, answer } => {
                 self.killers.extend(answer);
                 self.step(Event::Cancel { by }).await;
@@ -212,12 +216,20 @@ impl Task {
         }
     }
 
-    async fn wrote(&mut self, event: Event) {
+    async fn wrote(&mut self, event: Event, held: Held) {
         if let Event::Persisted { peel } = &event {
             self.targets.set_stored(peel);
             self.core.metrics.returns_stored.inc();
         }
+        // What could not be written waits for its next try, in the same room.
+        self.step_holding(event, held).await;
+    }
+
+    /// A step about one return. Its room goes with it to the disk, or is free when the machine does not want it.
+    async fn step_holding(&mut self, event: Event, held: Held) {
+        self.held = Some(held);
         self.step(event).await;
+        self.held = None;
     }
 
     /// Tells the machine, and takes note of what it wants.
@@ -278,7 +290,13 @@ impl Task {
                 let (jid, dispatch_epoch) = (job.jid.clone(), job.dispatch_epoch);
                 self.steps.push_back(Action::Replay { jid, dispatch_epoch });
             }
-            Command::Persist { ret, pause } => self.persists.add(ret, pause),
+            Command::Persist { ret, pause } => {
+                let held = self.held.take().unwrap_or_else(|| {
+                    let bytes = zester_wire::encode(&*ret).map_or(0, |bytes| bytes.len());
+                    self.core.running.held().take_anyway(bytes)
+                });
+                self.persists.add(ret, pause, held);
+            }
             Command::Refuse(refusal) => self.refuse(&refusal).await,
             Command::CancelTaken(effect) => {
                 for killer in self.killers.drain(..) {
