@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::limits::{CANDIDATES_NAMED, REACTIONS_LISTED, READS_IN_FLIGHT};
 use futures_util::StreamExt;
 use std::cmp::Reverse;
+use std::time::Duration;
 use zester_bus::Kind;
 use zester_link::Found;
 use zester_wire::{AdminReply, AdminRequest, Bucket, Jid, Job, JobStatus, Key, RefusalKind, RetryPart};
@@ -148,7 +149,14 @@ impl Client {
     }
 
     /// The same work again, to a part of its targets, as a new job (J-18).
-    pub async fn retry(&self, jid: &Jid, part: RetryPart, user: &str) -> Result<Retried, Error> {
+    /// May take so long; none: as long as the old.
+    pub async fn retry(
+        &self,
+        jid: &Jid,
+        part: RetryPart,
+        timeout: Option<Duration>,
+        user: &str,
+    ) -> Result<Retried, Error> {
         let new_jid = self.link.new_jid();
         let request = |wait| AdminRequest::Retry {
             jid: jid.clone(),
@@ -163,3 +171,4 @@ impl Client {
         Ok(Retried { jid: new_jid, message })
     }
 }
+            timeout,

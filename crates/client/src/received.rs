@@ -91,14 +91,16 @@ impl Client {
     /// Why each target has no usable return. Of a job that is over the record says so, unless they are too many for it; else it
     /// is found out.
     pub async fn missing(&self, job: &Job, returns: &Returns) -> Result<BTreeMap<PeelId, Missing>, Error> {
-        if !job.status.is_terminal() {
-            return self.silent(job, returns).await;
-        }
-        // A late return corrects the record.
-        let late = |peel: &PeelId| returns.get(peel).is_some_and(|ret| ret.late && ret.counts());
-        let recorded = job.missing.iter().filter(|(peel, _)| !late(peel));
         let mut missing: BTreeMap<PeelId, Missing> =
-            recorded.map(|(peel, why)| (peel.clone(), *why)).collect();
+            job.unknown_peels.iter().map(|name| (name.clone(), Missing::UnknownPeel)).collect();
+        if !job.status.is_terminal() {
+            missing.extend(self.silent(job, returns).await?);
+            return Ok(missing);
+        }
+        // A success that came late corrects the record; another that came late leaves its peel missing.
+        let late = |peel: &PeelId| returns.get(peel).is_some_and(|ret| ret.late && ret.settles());
+        let recorded = job.missing.iter().filter(|(peel, _)| !late(peel));
+        missing.extend(recorded.map(|(peel, why)| (peel.clone(), *why)));
         if job.return_count + (job.missing.len() as u64) < job.target_count() {
             let cut_off = returns.values().filter(|ret| !ret.counts());
             missing.extend(cut_off.map(|ret| (ret.peel.clone(), Missing::Running)));

@@ -1,17 +1,30 @@
 //! Whom `zester job retry` asks again (J-18). Nothing is ever retried by itself.
 
 use std::collections::BTreeMap;
-use zester_wire::{Job, PeelId, RetryPart, Return};
+use zester_wire::{Job, Missing, PeelId, Refusal, RefusalKind, RetryPart, Return};
 
-/// The targets of a new job with the same work, in the order of the old.
+/// Refuses a job that is not over: whoever works on it would do everything twice.
+pub fn may_retry(job: &Job) -> Result<(), Refusal> {
+    if job.status.is_terminal() {
+        return Ok(());
+    }
+    let message = format!("job {} is still {}", job.jid, job.status.as_str());
+    let hint = format!("kill it with `zester job kill {}`, or wait for its end", job.jid);
+    Err(Refusal { hint, ..Refusal::new(RefusalKind::Conflict, message) })
+}
+
+/// The targets of a new job with the same work, in the order of the old. Each target has either returned in time or is missing;
+/// of the missing only those are left out that came back with success after all.
 pub fn targets(job: &Job, returns: &BTreeMap<PeelId, Return>, part: RetryPart) -> Vec<PeelId> {
     let wanted = |peel: &&PeelId| {
         let ret = returns.get(*peel);
-        let missing = ret.is_none_or(|ret| !ret.counts());
+        // An interrupted one has returned: that it was interrupted.
+        let named = job.missing.get(*peel).is_some_and(|why| *why != Missing::Interrupted);
+        let settled = ret.is_some_and(|ret| ret.success || (ret.settles() && !named));
         match part {
             RetryPart::All => true,
-            RetryPart::Missing => missing,
-            RetryPart::Failed => !missing && ret.is_some_and(|ret| !ret.success),
+            RetryPart::Missing => !settled,
+            RetryPart::Failed => settled && ret.is_some_and(|ret| !ret.success),
             // A part that this release does not know is no reason to repeat everything.
             RetryPart::Unknown => false,
         }

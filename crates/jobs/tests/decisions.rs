@@ -143,6 +143,44 @@ fn j18_a_retry_asks_all_the_missing_or_the_failed() {
 }
 
 #[test]
+#[rule("J-18")]
+fn j18_who_did_not_return_in_time_is_missing_unless_it_succeeded_after_all() {
+    let late = |ret: Return| Return { late: true, ..ret };
+    let names = |numbers: &[usize]| numbers.iter().map(|number| peel(*number)).collect::<Vec<_>>();
+    let missing = names(&[2, 3, 4, 5]).into_iter().map(|peel| (peel, Missing::Running)).collect();
+    let job = Job { status: JobStatus::Partial, return_count: 1, missing, ..job(5, 60) };
+    let returns = BTreeMap::from([
+        (peel(1), ret(1, 1, false)),
+        // Stopped by the master at the end of the job.
+        (peel(2), late(ret_of(2, 1, Cause::Canceled))),
+        (peel(3), late(ret(3, 1, false))),
+        (peel(4), late(ret(4, 1, true))),
+        // Not marked yet; the record decides.
+        (peel(5), ret_of(5, 1, Cause::Canceled)),
+    ]);
+    assert_eq!(retry::targets(&job, &returns, RetryPart::Missing), names(&[2, 3, 5]));
+    assert_eq!(retry::targets(&job, &returns, RetryPart::Failed), names(&[1]));
+    let without = retry::targets(&job, &BTreeMap::new(), RetryPart::Missing);
+    assert_eq!(without, job.targets, "nothing is known of any");
+    let counted: BTreeMap<_, _> = returns.into_iter().filter(|(peel, _)| *peel == self::peel(1)).collect();
+    let missing = retry::targets(&job, &counted, RetryPart::Missing).len() as u64;
+    assert_eq!(job.return_count + missing, job.target_count());
+}
+
+#[test]
+#[rule("J-18")]
+fn j18_only_a_job_that_is_over_can_be_retried() {
+    for status in [JobStatus::Pending, JobStatus::Claimed, JobStatus::Running, JobStatus::Unknown] {
+        let refusal = retry::may_retry(&Job { status, ..job(1, 60) }).unwrap_err();
+        assert!(!refusal.kind.is_retryable(), "{refusal}");
+        assert!(refusal.hint.contains("wait"), "{}", refusal.hint);
+    }
+    for status in [JobStatus::Complete, JobStatus::Partial, JobStatus::Timeout, JobStatus::Canceled] {
+        assert_eq!(retry::may_retry(&Job { status, ..job(1, 60) }), Ok(()));
+    }
+}
+
+#[test]
 #[rule("J-23")]
 fn j23_room_is_made_in_time_and_only_by_jobs_that_have_been_over_for_a_while() {
     for (bytes, excess) in [(0, 0), (799, 0), (800, 100), (950, 250), (1_000, 300)] {

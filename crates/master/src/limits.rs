@@ -21,19 +21,23 @@ pub const NAME_EXTRA_BYTES: usize = 3;
 pub const ANSWER_EXTRA_BYTES: usize = 4_096;
 /// Clients that may wait for one job to be accepted.
 pub const REQUESTERS_MAX: usize = 64;
+/// Names that no peel has and that the record of a job keeps, as the target listed them.
+pub const UNKNOWN_PEELS_MAX: usize = 256;
+/// Returns that are read from the leader at once, for a retry.
+pub const RETRY_READS_IN_FLIGHT: usize = 64;
 /// Jobs that wait to be started.
 pub const STARTS_WAITING: usize = 64;
 /// Returns of one job that are written at once.
 pub const PERSISTS_IN_FLIGHT: usize = 128;
-/// Commands that are sent to peels before other work gets its turn.
-pub const SENDS_AT_A_TIME: usize = 64;
-/// Tries to publish a status or a cancel.
-pub const EVENT_TRIES_MAX: u32 = 5;
 /// Bytes of returns that wait in one master, over all its jobs, until they are stored. What does not fit is read again from the
 /// stream.
 pub const RETURNS_HELD_BYTES_MAX: usize = 256 << 20;
 /// Between two looks whether a return that was read from the stream has room.
 pub const HELD_PAUSE: Duration = Duration::from_millis(50);
+/// Commands that are sent to peels before other work gets its turn.
+pub const SENDS_AT_A_TIME: usize = 64;
+/// Tries to publish a status or a cancel.
+pub const EVENT_TRIES_MAX: u32 = 5;
 /// Tells of one job that may wait.
 pub const EVENTS_WAITING: usize = 64;
 

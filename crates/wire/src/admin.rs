@@ -30,6 +30,9 @@ pub enum AdminRequest {
         /// As in a dispatch: how long the client still waits (J-28).
         #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::time::optional_millis")]
         wait: Option<std::time::Duration>,
+        /// How long the new job may take. None: as long as the old.
+        #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::time::optional_millis")]
+        timeout: Option<std::time::Duration>,
     },
     /// D-2: the holder of the lease publishes its directories.
     Publish {

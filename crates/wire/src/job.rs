@@ -73,6 +73,8 @@ pub enum Missing {
     Unreachable,
     /// The peel restarted under it: what became of the work is unknown.
     Interrupted,
+    /// It was listed by name, and no peel has that name. Never in the record's `missing`: it is no target.
+    UnknownPeel,
     #[serde(other)]
     Unknown,
 }
@@ -134,6 +136,9 @@ pub struct Job {
     /// Targets without a usable return, as they stood at the end (J-17).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub missing: BTreeMap<PeelId, Missing>,
+    /// Names in a list of the target expression that no peel had at dispatch. They are no targets and change no status.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown_peels: Vec<PeelId>,
     /// The operator's request as it came, envelope and all: peels may demand it (I-8), and adopters must have it too.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "serde_bytes")]
     pub request: Vec<u8>,

@@ -84,6 +84,12 @@ impl Return {
         self.cause != Cause::Deadline
     }
 
+    /// Whether the peel need not be asked again as missing (J-18): it returned in time, or later and with success. What failed
+    /// or was cut short after the end is no answer to the job that named its peel as missing.
+    pub fn settles(&self) -> bool {
+        self.success || (self.counts() && !self.late)
+    }
+
     /// A return that is not the function's own answer.
     pub fn refusing(jid: Jid, peel: PeelId, dispatch_epoch: u64, cause: Cause, error: &str) -> Return {
         let canceled = matches!(cause, Cause::Canceled | Cause::Deadline);

@@ -81,6 +81,9 @@ pub enum Verb {
         /// Only on peels that returned a failure
         #[arg(long)]
         failed: bool,
+        /// How long the new job may take; without it as long as the old
+        #[arg(long, value_name = "DURATION", value_parser = crate::arguments::timeout)]
+        timeout: Option<Duration>,
         /// Print the new job id and leave
         #[arg(long = "async")]
         detach: bool,
@@ -119,7 +122,7 @@ async fn answer(verb: &Verb, app: &App, client: &Client) -> answer::Result {
         Verb::Show { jid, .. } => show(&found(client, jid).await?, app, client).await,
         Verb::Watch { jid, .. } => watch(&found(client, jid).await?, app, client, true).await,
         Verb::Kill { jid, .. } => kill(&found(client, jid).await?, app, client).await,
-        Verb::Retry { jid, missing, failed, detach, .. } => {
+        Verb::Retry { jid, missing, failed, timeout, detach, .. } => {
             let part = match (missing, failed) {
                 (true, _) => RetryPart::Missing,
                 (_, true) => RetryPart::Failed,
@@ -127,8 +130,9 @@ async fn answer(verb: &Verb, app: &App, client: &Client) -> answer::Result {
             };
             let job = found(client, jid).await?;
             let user = ask::user();
-            let retried =
-                patiently(app, client.retry(&job.jid, part, &user)).await.map_err(client_failure)?;
+            let retried = patiently(app, client.retry(&job.jid, part, *timeout, &user))
+                .await
+                .map_err(client_failure)?;
             if *detach {
                 let new = retried.jid;
                 let text = format!("{new}\n");

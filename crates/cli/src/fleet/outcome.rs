@@ -105,6 +105,7 @@ pub fn missing_words(why: Missing) -> &'static str {
         Missing::Running => "took the job and did not return in time",
         Missing::Unreachable => "unreachable",
         Missing::Interrupted => "interrupted: the peel restarted",
+        Missing::UnknownPeel => NO_SUCH_PEEL,
         Missing::Unknown => "missing for a reason that this release does not know",
     }
 }
@@ -157,7 +158,9 @@ impl Outcome {
         let peels: BTreeMap<PeelId, PeelResult> = if job.has_targets() {
             job.targets.iter().map(|peel| (peel.clone(), result(peel))).collect()
         } else {
-            ended.returns.keys().chain(missing.keys()).map(|peel| (peel.clone(), result(peel))).collect()
+            // Names that no peel has are no targets.
+            let missing = missing.keys().filter(|peel| !job.unknown_peels.contains(peel));
+            ended.returns.keys().chain(missing).map(|peel| (peel.clone(), result(peel))).collect()
         };
         let targets = usize::try_from(job.target_count()).unwrap_or(usize::MAX);
         Outcome {

@@ -51,9 +51,15 @@ pub fn list(jobs: &[Job], more: usize, now: UnixMillis, paint: Paint) -> String 
     if jobs.is_empty() {
         return "no jobs\n".to_string();
     }
-    let counts = |job: &Job| match job.status.is_terminal() {
-        true => format!("{}/{} ok", job.success_count, job.target_count()),
-        false => fleet_text::count_of(job.target_count() as usize, "peel"),
+    let counts = |job: &Job| {
+        let counts = match job.status.is_terminal() {
+            true => format!("{}/{} ok", job.success_count, job.target_count()),
+            false => fleet_text::count_of(job.target_count() as usize, "peel"),
+        };
+        match job.unknown_peels.len() {
+            0 => counts,
+            unknown => format!("{counts}, {unknown} unknown"),
+        }
     };
     // The id alone takes a third of a line: every other column is as wide as it must be.
     let columns: Vec<[String; 2]> = jobs.iter().map(|job| [counts(job), ago(job.created, now)]).collect();
@@ -99,7 +105,7 @@ pub fn show(shown: &Shown<'_>, paint: Paint) -> String {
         let _infallible = writeln!(out, "{}", job.reason);
     }
     let peels: Vec<PeelId> = if job.has_targets() {
-        job.targets.clone()
+        job.targets.iter().chain(&job.unknown_peels).cloned().collect()
     } else {
         let _infallible = writeln!(
             out,
@@ -217,12 +223,30 @@ pub mod tests {
             test: false,
             reason: String::new(),
             missing: BTreeMap::new(),
+            unknown_peels: Vec::new(),
             request: Vec::new(),
             claim_until: UnixMillis(0),
             target_digest: None,
             target_list: TargetList::of(targets),
             rest: BTreeMap::new(),
         }
+    }
+
+    #[test]
+    #[rule("J-17")]
+    fn j17_names_that_no_peel_has_are_shown_and_marked() {
+        let (web, ghost) = (PeelId::parse("web-1").unwrap(), PeelId::parse("ghost").unwrap());
+        let job = Job {
+            status: JobStatus::Complete,
+            success_count: 1,
+            unknown_peels: vec![ghost.clone()],
+            ..job(&[web])
+        };
+        let missing = BTreeMap::from([(ghost, Missing::UnknownPeel)]);
+        let shown = show(&job, &Returns::new(), &missing, job.created, Paint::new(false));
+        assert!(shown.contains("! ghost  there is no peel of this name\n"), "{shown}");
+        let listed = list(std::slice::from_ref(&job), job.created, Paint::new(false));
+        assert!(listed.contains("1/1 ok, 1 unknown"), "{listed}");
     }
 
     #[test]

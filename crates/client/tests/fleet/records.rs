@@ -88,6 +88,39 @@ async fn j9_a_late_return_corrects_who_is_missing() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("J-9", "J-18")]
+async fn j18_what_failed_or_was_stopped_after_the_end_leaves_its_peel_missing() {
+    let world = world().await;
+    let (link, jid) = (&world.other, world.other.new_jid());
+    let mut record = job(link, &jid, &["failed", "stopped"], JobStatus::Timeout);
+    let running = |name: &str| (peel(name), Missing::Running);
+    record.missing = BTreeMap::from([running("failed"), running("stopped")]);
+    put_return(link, &Return { late: true, success: false, ..ret(&jid, "failed") }).await;
+    let stopped = Return { late: true, success: false, cause: Cause::Canceled, ..ret(&jid, "stopped") };
+    put_return(link, &stopped).await;
+    let returns = world.client.returns(&record).await.unwrap();
+    assert_eq!(returns.len(), 2);
+    assert_eq!(world.client.missing(&record, &returns).await.unwrap(), record.missing);
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-17")]
+async fn j17_names_that_no_peel_has_are_among_the_missing() {
+    let world = world().await;
+    let (link, jid) = (&world.other, world.other.new_jid());
+    let ghost = BTreeMap::from([(peel("ghost"), Missing::UnknownPeel)]);
+    for status in [JobStatus::Running, JobStatus::Complete] {
+        let record = Job {
+            return_count: 1,
+            unknown_peels: vec![peel("ghost")],
+            ..job(link, &jid, &["web-1"], status)
+        };
+        let returns = BTreeMap::from([(peel("web-1"), std::sync::Arc::new(ret(&jid, "web-1")))]);
+        assert_eq!(world.client.missing(&record, &returns).await.unwrap(), ghost);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 #[rule("J-11")]
 async fn j11_killing_a_job_that_is_over_says_so() {
     let mut world = world().await;
@@ -116,13 +149,17 @@ async fn j18_a_retry_is_a_new_job_whose_id_the_client_made() {
         .serve("zester.admin.retry", move |_, asked: AdminRequest| {
             let old = old.clone();
             async move {
-                let AdminRequest::Retry { jid, new_jid, part, .. } = asked else { panic!("{asked:?}") };
+                let AdminRequest::Retry { jid, new_jid, part, timeout, .. } = asked else {
+                    panic!("{asked:?}")
+                };
+                assert_eq!(timeout, Some(Duration::from_secs(90)));
                 assert_eq!((jid, part), (old, RetryPart::Missing));
                 Some(AdminReply { v: 1, message: "1 peel".into(), jid: Some(new_jid), error: None })
             }
         })
         .await;
-    let retried = world.client.retry(&jid, RetryPart::Missing, "me").await.unwrap();
+    let retried =
+        world.client.retry(&jid, RetryPart::Missing, Some(Duration::from_secs(90)), "me").await.unwrap();
     assert_ne!(retried.jid, jid);
 }
 

@@ -113,6 +113,7 @@ pub fn job(link: &Link, jid: &Jid, targets: &[&str], status: JobStatus) -> Job {
         test: false,
         reason: String::new(),
         missing: BTreeMap::new(),
+        unknown_peels: Vec::new(),
         request: Vec::new(),
         claim_until: UnixMillis(0),
         target_digest: None,

@@ -53,6 +53,7 @@ pub fn job(peels: usize, timeout_s: u64) -> Job {
         test: false,
         reason: String::new(),
         missing: BTreeMap::new(),
+        unknown_peels: Vec::new(),
         request: Vec::new(),
         claim_until: UnixMillis(0),
         target_digest: None,

@@ -3,7 +3,8 @@
 use super::dispatch;
 use crate::core::Core;
 use crate::job::{Handle, JobMessage, Requester};
-use crate::limits::KILL_WAIT;
+use crate::limits::{KILL_WAIT, RETRY_READS_IN_FLIGHT};
+use futures_util::stream::{self, StreamExt};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,8 +16,8 @@ use zester_jobs::intake::may_cancel;
 use zester_jobs::{CancelEffect, messages, retry};
 use zester_link::Error;
 use zester_wire::{
-    AdminReply, AdminRequest, DispatchRequest, Jid, Job, PeelCommand, Refusal, RefusalKind, RetryPart,
-    Subject, UnixMillis, VERSION,
+    AdminReply, AdminRequest, DispatchRequest, Jid, Job, Key, PeelCommand, PeelId, Refusal, RefusalKind,
+    RetryPart, Return, Subject, UnixMillis, VERSION,
 };
 
 /// Verbs that are granted, for those who ask for another.
@@ -41,15 +42,16 @@ pub async fn handle(core: Arc<Core>, message: Message, received: UnixMillis) {
             let message = AdminReply { v: VERSION, message, jid: Some(jid), error };
             core.answer(reply.as_deref(), &message).await;
         }
-        AdminRequest::Retry { jid, new_jid, part, user, wait } => {
+        AdminRequest::Retry { jid, new_jid, part, user, wait, timeout } => {
             match again(&core, &jid, new_jid, part, user).await {
-                Ok(request) => {
-                    let request = DispatchRequest { wait, ..request };
+                Ok((request, unknown)) => {
+                    let timeout = timeout.unwrap_or(request.timeout);
+                    let request = DispatchRequest { wait, timeout, ..request };
                     let count = request.targets.len();
                     let peels = if count == 1 { "peel" } else { "peels" };
                     let sentence = format!("asked {count} {peels} again");
                     let requester = Requester::retry(request, reply, received, sentence);
-                    dispatch::begin(&core, requester, opened.envelope).await;
+                    dispatch::begin(&core, requester, opened.envelope, unknown).await;
                 }
                 Err(refusal) => refuse(&core, reply.as_deref(), refusal).await,
             }
@@ -158,39 +160,50 @@ fn told(count: usize) -> String {
     format!("told {count} {peels} to stop")
 }
 
-/// The same work for a part of the targets, as a request for a new job.
+/// The same work for a part of the targets, as a request for a new job, and the names that still no peel has.
 async fn again(
     core: &Core,
     jid: &Jid,
     new_jid: Jid,
     part: RetryPart,
     user: String,
-) -> Result<DispatchRequest, Refusal> {
-    let found = core.link.job(jid).await.map_err(|error| unavailable(&error))?;
-    let Some(found) = found else {
+) -> Result<(DispatchRequest, Vec<PeelId>), Refusal> {
+    let Some(job) = record(core, jid).await? else {
         return Err(Refusal::new(RefusalKind::NoSuchJob, format!("there is no job {jid}")));
     };
-    let job = found.value;
+    retry::may_retry(&job)?;
     if !job.has_targets() {
         let message = format!("the list of the {} targets of job {jid} is gone", job.target_count());
         let hint = "dispatch it anew with a target".to_string();
         return Err(Refusal { hint, ..Refusal::new(RefusalKind::NoTargets, message) });
     }
-    let returns = core.link.returns_of(jid).await.map_err(|error| unavailable(&error))?;
-    let returns: BTreeMap<_, _> = returns.into_iter().map(|ret| (ret.peel.clone(), ret)).collect();
-    let targets = retry::targets(&job, &returns, part);
+    let returns = returns(core, &job).await.map_err(|error| unavailable(&error))?;
+    let mut targets = retry::targets(&job, &returns, part);
+    // Names that no peel had are missing, and asked once one has.
+    let names = match part {
+        RetryPart::Missing | RetryPart::All => job.unknown_peels.clone(),
+        RetryPart::Failed | RetryPart::Unknown => Vec::new(),
+    };
+    let unknown = dispatch::unknown(core, names.iter().cloned());
+    targets.extend(names.into_iter().filter(|name| !unknown.contains(name)));
     if targets.is_empty() {
         let what = match part {
-            RetryPart::Missing => "every peel has returned; nothing is missing",
-            RetryPart::Failed => "no peel has failed",
-            RetryPart::All => "the job has no targets",
-            RetryPart::Unknown => "this master does not know that part; known are all, missing and failed",
+            RetryPart::Missing if !unknown.is_empty() => {
+                let names: Vec<&str> = unknown.iter().map(PeelId::as_str).collect();
+                format!("nothing is missing but names that no peel has: {}", names.join(", "))
+            }
+            RetryPart::Missing => "every peel has returned; nothing is missing".into(),
+            RetryPart::Failed => "no peel has failed".into(),
+            RetryPart::All => "the job has no targets".into(),
+            RetryPart::Unknown => {
+                "this master does not know that part; known are all, missing and failed".into()
+            }
         };
         return Err(Refusal::new(RefusalKind::NoTargets, what));
     }
     let mut metadata = job.metadata;
     metadata.insert("retry_of".into(), json!(jid.as_str()));
-    Ok(DispatchRequest {
+    let request = DispatchRequest {
         v: VERSION,
         jid: new_jid,
         function: job.function,
@@ -205,5 +218,26 @@ async fn again(
         test: job.test,
         wait: None,
         target_digest: None,
-    })
+    };
+    Ok((request, unknown))
+}
+
+/// The stored returns of a job that is over. A server that lags may not have one yet, so that there is none is for the leader to
+/// say: whoever is asked again does the work twice.
+async fn returns(core: &Core, job: &Job) -> Result<BTreeMap<PeelId, Return>, Error> {
+    let stored = core.link.returns_of(&job.jid).await?;
+    let mut returns: BTreeMap<_, _> = stored.into_iter().map(|ret| (ret.peel.clone(), ret)).collect();
+    let unread: Vec<Key> = job
+        .targets
+        .iter()
+        .filter(|peel| !returns.contains_key(*peel))
+        .map(|peel| Key::Return(job.jid.clone(), peel.clone()))
+        .collect();
+    let reads = unread.into_iter().map(|key| async move { core.link.get_latest::<Return>(&key).await });
+    let mut reads = stream::iter(reads).buffer_unordered(RETRY_READS_IN_FLIGHT);
+    while let Some(found) = reads.next().await {
+        let ret = found?.map(|found| found.value).filter(|ret| ret.jid == job.jid);
+        returns.extend(ret.map(|ret| (ret.peel.clone(), ret)));
+    }
+    Ok(returns)
 }

@@ -3,22 +3,42 @@
 use super::index_is_ready;
 use crate::core::Core;
 use crate::job::{self, JobMessage, Requester, Unstarted};
-use crate::limits::{JOBS_MAX, TARGETS_MAX};
+use crate::limits::{JOBS_MAX, TARGETS_MAX, UNKNOWN_PEELS_MAX};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use zester_bus::Message;
 use zester_jobs::Owner;
+use zester_model::target::Target;
 use zester_wire::{
     DispatchRequest, Job, JobStatus, PeelId, Refusal, RefusalKind, TargetList, UnixMillis, VERSION,
 };
 
 pub async fn handle(core: Arc<Core>, message: Message, received: UnixMillis) {
     let Some(opened) = core.link.open::<DispatchRequest>(&message.subject, &message.payload) else { return };
-    begin(&core, Requester::dispatch(opened.message, message.reply, received), opened.envelope).await;
+    let unknown = unknown_of(&core, &opened.message.target_expr);
+    let requester = Requester::dispatch(opened.message, message.reply, received);
+    begin(&core, requester, opened.envelope, unknown).await;
 }
 
-/// Starts what was asked for, or says why not.
-pub async fn begin(core: &Arc<Core>, requester: Requester, envelope: Vec<u8>) {
+/// Names in the lists of an expression that no peel has. Where not all peels are known yet, nobody is called unknown.
+fn unknown_of(core: &Core, expression: &str) -> Vec<PeelId> {
+    let Ok(target) = Target::parse(expression) else { return Vec::new() };
+    let listed = target.listed().into_iter().filter_map(|name| PeelId::parse(name).ok());
+    unknown(core, listed)
+}
+
+/// Those of these that no peel is called.
+pub fn unknown(core: &Core, names: impl Iterator<Item = PeelId>) -> Vec<PeelId> {
+    if !core.index.is_current() {
+        return Vec::new();
+    }
+    let facts = core.index.snapshot();
+    let is_known = |name: &PeelId| facts.contains_key(name) || core.index.is_online(name);
+    names.filter(|name| !is_known(name)).take(UNKNOWN_PEELS_MAX).collect()
+}
+
+/// Starts what was asked for, or says why not. `unknown`: names that were listed and that no peel has, for the record.
+pub async fn begin(core: &Arc<Core>, requester: Requester, envelope: Vec<u8>, unknown: Vec<PeelId>) {
     // A job that is under way here answers for itself: its targets may match no more.
     if let Some(handle) = core.running.get(&requester.request.jid) {
         return hand_over(core, &handle, requester).await;
@@ -31,8 +51,10 @@ pub async fn begin(core: &Arc<Core>, requester: Requester, envelope: Vec<u8>) {
     if let Some(refusal) = core.stores.refusal() {
         return requester.refuse(core, refusal).await;
     }
-    let job =
-        Job { claim_until: requester.claim_until, ..job_of(core, &requester.request, targets, envelope) };
+    // A target is asked, whoever knows it.
+    let unknown_peels = unknown.into_iter().filter(|name| !targets.contains(name)).collect();
+    let job = job_of(core, &requester.request, targets, envelope);
+    let job = Job { claim_until: requester.claim_until, unknown_peels, ..job };
     let owner = Owner::dispatch(job, core.id.clone(), core.timing.clone());
     match job::start(core, owner, false, Some(requester)).await {
         Ok(()) => {}
@@ -128,6 +150,7 @@ fn job_of(core: &Core, request: &DispatchRequest, targets: Vec<PeelId>, envelope
         test: request.test,
         reason: String::new(),
         missing: BTreeMap::new(),
+        unknown_peels: Vec::new(),
         request: envelope,
         target_digest,
         target_list,

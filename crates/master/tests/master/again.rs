@@ -33,6 +33,7 @@ pub fn record(request: &DispatchRequest, owner: &MasterId, status: JobStatus, no
         test: false,
         reason: String::new(),
         missing: BTreeMap::new(),
+        unknown_peels: Vec::new(),
         request: Vec::new(),
         claim_until: UnixMillis(0),
         target_digest: None,

@@ -67,7 +67,8 @@ async fn j23_an_adopter_reads_the_targets_of_a_large_job() {
 async fn retry_missing(fleet: &Fleet, jid: &Jid) -> (Jid, AdminReply) {
     let new_jid = fleet.link.new_jid();
     let (jid, part, user) = (jid.clone(), RetryPart::Missing, "me".into());
-    let request = AdminRequest::Retry { jid, new_jid: new_jid.clone(), part, user, wait: None };
+    let request =
+        AdminRequest::Retry { jid, new_jid: new_jid.clone(), part, user, wait: None, timeout: None };
     (new_jid, fleet.admin(&request).await)
 }
 

@@ -91,7 +91,81 @@ async fn j11_there_may_be_no_such_job() {
 
 async fn retry(fleet: &Fleet, jid: &Jid, part: RetryPart) -> AdminReply {
     let (jid, new_jid) = (jid.clone(), fleet.link.new_jid());
-    fleet.admin(&AdminRequest::Retry { jid, new_jid, part, user: "ann".into(), wait: None }).await
+    let (user, wait, timeout) = ("ann".into(), None, None);
+    fleet.admin(&AdminRequest::Retry { jid, new_jid, part, user, wait, timeout }).await
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-18")]
+async fn j18_a_job_that_is_not_over_is_not_retried() {
+    let fleet = Fleet::new().await;
+    let _master = fleet.master("m1").await;
+    let mut web = fleet.peel("web-1").await;
+    fleet.known("*", 1).await;
+    let jid = long_job(&fleet).await;
+    let exec = web.exec().await;
+    web.ack(&exec).await;
+    let refusal = retry(&fleet, &jid, RetryPart::Missing).await.error.unwrap();
+    assert_eq!(refusal.message, format!("job {jid} is still running"));
+    assert!(!refusal.kind.is_retryable() && refusal.hint.contains("wait"), "{}", refusal.hint);
+    assert!(web.hears_nothing(Duration::from_secs(3)).await, "nothing is done twice");
+    web.ret(&exec, true).await;
+    assert_eq!(fleet.over(&jid).await.status, JobStatus::Complete);
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-18")]
+async fn j18_who_was_stopped_at_the_end_of_its_job_is_missing_and_may_take_longer_the_next_time() {
+    let fleet = Fleet::new().await;
+    let _master = fleet.master("m1").await;
+    let mut web = fleet.peel("web-1").await;
+    fleet.known("*", 1).await;
+    let request = DispatchRequest { timeout: Duration::from_secs(5), ..fleet.request("*") };
+    let jid = fleet.ask(&request).await.jid.unwrap();
+    let exec = web.exec().await;
+    web.ack(&exec).await;
+    let job = fleet.over(&jid).await;
+    assert_eq!((job.status, job.return_count, job.missing.len()), (JobStatus::Timeout, 0, 1));
+    // It heard the cancel of the end, and returns what it has.
+    web.send(&Return { canceled: true, cause: Cause::Canceled, ..web.returning(&exec, false) }).await;
+    assert!(fleet.stored_eventually(&jid, "web-1").await.late);
+    let again = AdminRequest::Retry {
+        jid: jid.clone(),
+        new_jid: fleet.link.new_jid(),
+        part: RetryPart::Missing,
+        user: "ann".into(),
+        wait: None,
+        timeout: Some(Duration::from_secs(90)),
+    };
+    let reply = fleet.admin(&again).await;
+    assert_eq!((reply.message.as_str(), &reply.error), ("asked 1 peel again", &None));
+    let new = fleet.record(&reply.jid.unwrap()).await.unwrap();
+    assert_eq!((new.timeout, new.targets), (Duration::from_secs(90), vec![peel("web-1")]));
+    let refusal = retry(&fleet, &jid, RetryPart::Failed).await.error.unwrap();
+    assert_eq!(refusal.kind, RefusalKind::NoTargets);
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-17", "J-18")]
+async fn j17_a_name_that_no_peel_has_stays_in_the_record_and_is_asked_once_there_is_one() {
+    let fleet = Fleet::new().await;
+    let _master = fleet.master("m1").await;
+    let mut web = fleet.peel("web-1").await;
+    fleet.known("*", 1).await;
+    let request = DispatchRequest { targets: vec![peel("web-1")], ..fleet.request("L@web-1,ghost") };
+    let jid = fleet.ask(&request).await.jid.unwrap();
+    web.serve(true).await;
+    let job = fleet.over(&jid).await;
+    assert_eq!((job.status, &job.targets), (JobStatus::Complete, &vec![peel("web-1")]));
+    assert_eq!((&job.unknown_peels, job.missing.len()), (&vec![peel("ghost")], 0));
+    let refusal = retry(&fleet, &jid, RetryPart::Missing).await.error.unwrap();
+    assert_eq!(refusal.message, "nothing is missing but names that no peel has: ghost");
+    let mut ghost = fleet.peel("ghost").await;
+    fleet.known("*", 2).await;
+    let again = retry(&fleet, &jid, RetryPart::Missing).await.jid.unwrap();
+    assert_eq!(ghost.serve(true).await.jid, again);
+    let job = fleet.over(&again).await;
+    assert_eq!((&job.targets, job.unknown_peels.len()), (&vec![peel("ghost")], 0));
 }
 
 #[tokio::test(start_paused = true)]

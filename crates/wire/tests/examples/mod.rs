@@ -56,6 +56,7 @@ pub fn job() -> Job {
         test: true,
         reason: "the deadline passed".into(),
         missing: BTreeMap::from([(PeelId::parse("web-02").unwrap(), Missing::Running)]),
+        unknown_peels: Vec::new(),
         request: vec![1, 2, 255],
         claim_until: UnixMillis(0),
         target_digest: None,
@@ -151,6 +152,7 @@ pub fn each(visit: &mut impl Visit) {
     visit.one("dispatch_request_digest", request);
     let proof = Some(TargetProof { index: 2, path: vec![8; 64] });
     visit.one("command_exec_proof", PeelCommand::Exec(ExecRequest { proof, ..exec() }));
+    visit.one("job_unknown_peels", Job { unknown_peels: vec![PeelId::parse("ghost").unwrap()], ..job() });
     visit.one("job_claim", Job { claim_until: UnixMillis(1_700_000_015_000), ..job() });
     visit.one("command_exec", PeelCommand::Exec(exec()));
     let cancel = Cancel { v: 1, jid: jid(), dispatch_epoch: 1, reason: "cancelled by user".into() };
@@ -285,15 +287,17 @@ fn requests(visit: &mut impl Visit) {
     let kill = AdminRequest::Kill { jid: jid(), user: user.clone(), reason: "cancelled by user".into() };
     visit.one("admin_kill", kill);
     let new_jid = Jid::parse(OTHER_JID).unwrap();
-    let retry = |wait| AdminRequest::Retry {
+    let retry = |wait, timeout| AdminRequest::Retry {
         jid: jid(),
         new_jid: new_jid.clone(),
         part: RetryPart::Missing,
         user: user.clone(),
         wait,
+        timeout,
     };
-    visit.one("admin_retry", retry(None));
-    visit.one("admin_retry_wait", retry(wait));
+    visit.one("admin_retry", retry(None, None));
+    visit.one("admin_retry_wait", retry(wait, None));
+    visit.one("admin_retry_timeout", retry(wait, Some(Duration::from_secs(90))));
     visit.one("admin_publish", AdminRequest::Publish { allow_empty: true, user });
     let reply = AdminReply { v: 1, message: "done".into(), jid: Some(jid()), error: error.clone() };
     visit.one("admin_reply", reply);
