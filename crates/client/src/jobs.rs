@@ -95,6 +95,7 @@ impl Client {
     pub async fn jobs(&self, limit: usize) -> Result<Vec<Job>, Error> {
         let keys = self.link.bus().keys(Bucket::Jobs.as_str(), "*").await?;
         let mut jids: Vec<Jid> = keys.iter().filter_map(|key| Jid::parse(key).ok()).collect();
+        let listed = jids.clone();
         // A KSUID begins with its time, so the largest are the newest; the ids of reactions say nothing.
         let is_reaction = |jid: &Jid| jid.as_str().starts_with("rxn-");
         let reactions: Vec<Jid> =
@@ -103,7 +104,30 @@ impl Client {
         let newest = jids.into_iter().rev().take(limit);
         let mut jobs = self.read_jobs(newest.chain(reactions).collect()).await?;
         jobs.truncate(limit);
+        if jobs.is_empty() && limit > 0 {
+            self.must_be_empty(&listed).await?;
+        }
         Ok(jobs)
+    }
+
+    /// A server that lost the disk under a bucket goes on to count what was there, and says of each record that there is none.
+    /// That is no empty bucket.
+    async fn must_be_empty(&self, listed: &[Jid]) -> Result<(), Error> {
+        let (bus, bucket) = (self.link.bus(), Bucket::Jobs.as_str());
+        let table = zester_bus::storage::table();
+        let Some(store) = table.iter().find(|store| store.name == bucket) else { return Ok(()) };
+        let counted = bus.usage(store).await?.messages;
+        let keys = bus.keys(bucket, ">").await?;
+        let unlisted = keys.is_empty() && counted > 0;
+        // Those that expired meanwhile are listed no more.
+        let unread = listed.iter().any(|jid| keys.iter().any(|key| key == jid.as_str()));
+        if !unlisted && !unread {
+            return Ok(());
+        }
+        let what = format!(
+            "the nats-server counts {counted} records in the bucket `{bucket}` and cannot read them; is its disk there?"
+        );
+        Err(zester_bus::Error::new(Kind::Other, what).into())
     }
 
     /// The jobs that are not over, newest first. Costs what there are active jobs, not what there were.
@@ -164,6 +188,7 @@ impl Client {
             part,
             user: user.to_string(),
             wait: Some(wait),
+            timeout,
         };
         let subject = admin_subject(&request(self.patience))?;
         let reply: Option<AdminReply> = self.ask_for_job(&subject, &new_jid, request).await?;
@@ -171,4 +196,3 @@ impl Client {
         Ok(Retried { jid: new_jid, message })
     }
 }
-            timeout,

@@ -7,4 +7,5 @@ mod dispatch;
 mod follow;
 mod large;
 mod records;
+mod servers;
 mod world;
