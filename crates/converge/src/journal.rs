@@ -280,7 +280,7 @@ impl Journal {
             return Ok(writer.clone());
         }
         // Only a run that adds something has to make room for it.
-        make_room(&log::list(&self.directory)?, &self.blobs)?;
+        make_room(&log::list(&self.directory)?, &self.blobs, inner.pending.all())?;
         let graph = inner.graph.as_ref().map(|graph| self.keep_graph(graph)).transpose()?;
         let writer = Arc::new(Writer::create(&self.directory, &inner.run_id, self.disk.clone())?);
         inner.writer = Some(writer.clone());
@@ -391,23 +391,59 @@ fn make_private(directory: &std::path::Path) -> Result<(), Error> {
         .map_err(|error| Error::io("create", directory, error))
 }
 
-/// The oldest runs give way when the journal holds too many of them or too many bytes.
-fn make_room(logs: &[LogFile], blobs: &FileBlobStore) -> Result<(), Error> {
-    shrink(logs, blobs, limits::JOURNAL_RUNS_MAX, limits::JOURNAL_BYTES_MAX)
+/// Makes room when the journal holds too many runs or too many bytes. What nobody needs goes first.
+fn make_room(logs: &[LogFile], blobs: &FileBlobStore, pending: &PendingRefreshes) -> Result<(), Error> {
+    shrink(logs, blobs, pending, limits::JOURNAL_RUNS_MAX, limits::JOURNAL_BYTES_MAX)
 }
 
-fn shrink(logs: &[LogFile], blobs: &FileBlobStore, runs_max: usize, bytes_max: u64) -> Result<(), Error> {
-    let mut kept: Vec<&LogFile> = logs.iter().collect();
-    let mut bytes = blobs.bytes()?;
-    while (kept.len() > runs_max || bytes > bytes_max) && !kept.is_empty() {
-        kept.remove(0).remove()?;
-        let mut needed = BTreeSet::new();
-        for log in &kept {
-            needed.extend(log.objects()?);
-        }
-        bytes = blobs.keep_only(&needed)?;
+/// Objects that no log names (before-images of what was reverted since) go first, then logs that hold nothing to undo, and
+/// only then what could still be undone, the oldest first.
+fn shrink(
+    logs: &[LogFile],
+    blobs: &FileBlobStore,
+    pending: &PendingRefreshes,
+    runs_max: usize,
+    bytes_max: u64,
+) -> Result<(), Error> {
+    let fits = |logs: usize, bytes: u64| logs <= runs_max && bytes <= bytes_max;
+    let sizes: u64 = logs.iter().map(LogFile::bytes).sum::<Result<_, _>>()?;
+    if fits(logs.len(), sizes + blobs.bytes()?) {
+        return Ok(());
     }
-    Ok(())
+    let mut candidates = logs.iter().map(Candidate::of).collect::<Result<Vec<_>, _>>()?;
+    // Stable: of each sort the oldest comes first.
+    candidates.sort_by_key(|candidate| candidate.undoable);
+    let mut kept = candidates.as_slice();
+    loop {
+        let graphs = pending.values().flat_map(|refresh| &refresh.graphs);
+        let objects = kept.iter().flat_map(|candidate| &candidate.objects).chain(graphs);
+        let bytes = blobs.keep_only(&objects.cloned().collect())?
+            + kept.iter().map(|candidate| candidate.bytes).sum::<u64>();
+        match kept.split_first() {
+            Some((first, rest)) if !fits(kept.len(), bytes) => {
+                first.log.remove()?;
+                kept = rest;
+            }
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// A log that may have to give way.
+struct Candidate<'a> {
+    log: &'a LogFile,
+    bytes: u64,
+    undoable: bool,
+    /// What it keeps from being removed.
+    objects: BTreeSet<String>,
+}
+
+impl Candidate<'_> {
+    fn of(log: &LogFile) -> Result<Candidate<'_>, Error> {
+        let undos = log.undos()?;
+        let undoable = !undos.is_empty();
+        Ok(Candidate { log, bytes: log.bytes()?, undoable, objects: log::objects(undos) })
+    }
 }
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ pub const LINK_TARGET_BYTES_MAX: usize = 4095;
 /// Longest single argument of a program, by the kernel (MAX_ARG_STRLEN), its end not counted.
 pub const ARGUMENT_BYTES_MAX: usize = 128 * KIB - 1;
 
-/// Bytes of before-images the journal keeps; the oldest runs give way first.
+/// Bytes of before-images and logs the journal keeps; the oldest runs give way once only what can be undone is left.
 pub const JOURNAL_BYTES_MAX: u64 = 1024 * MIB as u64;
 /// Runs the journal remembers.
 pub const JOURNAL_RUNS_MAX: usize = 1_000;

@@ -155,10 +155,10 @@ impl LogFile {
         Ok(found)
     }
 
-    /// Before-images that this log may still need.
-    pub fn objects(&self) -> Result<BTreeSet<String>, Error> {
-        let undos = self.undos()?.into_iter();
-        Ok(undos.flat_map(|undo| undo.intent.objects.into_iter().chain(undo.graph)).collect())
+    /// What the log itself takes.
+    pub fn bytes(&self) -> Result<u64, Error> {
+        let path = self.current_path();
+        fs::metadata(&path).map(|meta| meta.len()).map_err(|error| Error::io("look at", &path, error))
     }
 
     /// The run of this log, as far as it says.
@@ -183,16 +183,25 @@ impl LogFile {
     }
 
     pub fn remove(&self) -> Result<(), Error> {
-        // A log may have been closed since it was listed.
-        let path = if self.path.exists() { self.path.clone() } else { self.path.with_extension("log") };
+        let path = self.current_path();
         fs::remove_file(&path).map_err(|error| Error::io("remove", &path, error))
     }
 
+    /// It may have been closed since it was listed.
+    fn current_path(&self) -> PathBuf {
+        if self.path.exists() { self.path.clone() } else { self.path.with_extension("log") }
+    }
+
     fn records(&self) -> Result<Vec<Record>, Error> {
-        let path = if self.path.exists() { self.path.clone() } else { self.path.with_extension("log") };
+        let path = self.current_path();
         let bytes = fs::read(&path).map_err(|error| Error::io("read", &path, error))?;
         Ok(bytes.split_inclusive(|byte| *byte == b'\n').filter_map(decode).collect())
     }
+}
+
+/// The before-images and graphs that these still need.
+pub fn objects(undos: Vec<Undo>) -> BTreeSet<String> {
+    undos.into_iter().flat_map(|undo| undo.intent.objects.into_iter().chain(undo.graph)).collect()
 }
 
 /// `<crc32 in hex> <json>\n`; anything else was torn, has rotted, or is newer than this version.

@@ -276,10 +276,71 @@ fn the_oldest_runs_give_way_and_their_before_images_with_them() {
     let directory = place.dir.path("journal");
     let blobs = FileBlobStore::new(directory.join("objects"), Arc::new(Disk::real()));
     let logs = log::list(&directory).unwrap();
-    shrink(&logs, &blobs, 2, u64::MAX).unwrap();
+    shrink(&logs, &blobs, &PendingRefreshes::new(), 2, u64::MAX).unwrap();
     let runs: Vec<_> = undos_in(&directory).unwrap().into_iter().map(|undo| undo.run_id).collect();
     assert_eq!(runs, ["r2", "r1"]);
     assert_eq!(blobs.bytes().unwrap(), 16, "two images of eight bytes are left");
+}
+
+/// Runs `r0`…, each with a before-image of 1000 bytes; those named are reverted.
+fn with_images(place: &Fixture, runs: usize, reverted: &[&str]) -> (PathBuf, FileBlobStore) {
+    for run in 0..runs {
+        let journal = Journal::open(&place.dir, &format!("r{run}")).unwrap();
+        let object = journal.blobs().keep(format!("{run:01000}").as_bytes()).unwrap();
+        journal.announce(Intent { objects: vec![object], ..intent("a", &[]) }).unwrap();
+        journal.finish([], []).unwrap();
+    }
+    let journal = Journal::open(&place.dir, "revert").unwrap();
+    for undo in journal.undos().unwrap() {
+        if reverted.contains(&undo.run_id.as_str()) {
+            journal.reverted(&undo).unwrap();
+        }
+    }
+    let directory = place.dir.path("journal");
+    let blobs = FileBlobStore::new(directory.join("objects"), Arc::new(Disk::real()));
+    (directory, blobs)
+}
+
+fn undoable_runs(directory: &std::path::Path) -> Vec<String> {
+    undos_in(directory).unwrap().into_iter().map(|undo| undo.run_id).collect()
+}
+
+#[test]
+#[rule("S-31")]
+fn s31_what_nobody_needs_goes_before_what_can_be_undone() {
+    let place = place();
+    let (directory, blobs) = with_images(&place, 3, &["r1", "r2"]);
+    let logs = log::list(&directory).unwrap();
+    let none = PendingRefreshes::new();
+    let sizes: u64 = logs.iter().map(|log| log.bytes().unwrap()).sum();
+    shrink(&logs, &blobs, &none, 3, sizes + 1000).unwrap();
+    assert_eq!(blobs.bytes().unwrap(), 1000, "what was reverted needs no before-image");
+    assert_eq!(log::list(&directory).unwrap().len(), 3, "and that was enough");
+    shrink(&logs, &blobs, &none, 1, u64::MAX).unwrap();
+    assert_eq!(undoable_runs(&directory), ["r0"], "logs with nothing to undo give way first");
+}
+
+#[test]
+#[rule("S-31")]
+fn s31_the_bytes_of_logs_count_too() {
+    let place = place();
+    let (directory, blobs) = with_images(&place, 2, &[]);
+    let logs = log::list(&directory).unwrap();
+    let sizes: u64 = logs.iter().map(|log| log.bytes().unwrap()).sum();
+    shrink(&logs, &blobs, &PendingRefreshes::new(), 9, 2000 + sizes - 1).unwrap();
+    assert_eq!(undoable_runs(&directory), ["r1"]);
+}
+
+#[test]
+#[rule("S-39")]
+fn s39_the_graph_of_a_pending_refresh_is_not_collected() {
+    let place = place();
+    let (directory, blobs) = with_images(&place, 1, &[]);
+    let graph = blobs.keep(b"graph").unwrap();
+    let refresh = PendingRefresh { graphs: [graph.clone()].into(), ..PendingRefresh::default() };
+    let pending = PendingRefreshes::from([("watcher".to_string(), refresh)]);
+    shrink(&log::list(&directory).unwrap(), &blobs, &pending, 0, 0).unwrap();
+    assert_eq!(blobs.fetch(&graph).unwrap(), b"graph");
 }
 
 #[test]
@@ -470,7 +531,7 @@ fn s31_the_graph_of_a_run_is_kept_once_however_often_it_runs() {
     assert_eq!(journal.graph_of(&undos[0]).unwrap(), Some(RunGraph::of(&graph)));
     assert_eq!(undos[0].scope.as_deref(), Some("web"));
     let logs = log::list(&place.dir.path("journal")).unwrap();
-    shrink(&logs, journal.blobs(), 1, u64::MAX).unwrap();
+    shrink(&logs, journal.blobs(), &PendingRefreshes::new(), 1, u64::MAX).unwrap();
     assert!(journal.graph_of(&undos[0]).is_ok(), "making room spares the graph of a run that stays");
 }
 
