@@ -5,6 +5,7 @@ use crate::exclude::{self, Exclusion};
 use crate::load::File;
 use crate::manifest;
 use crate::requisite::relation;
+use crate::salt_kinds;
 use std::collections::HashSet;
 use std::sync::Arc;
 use zester_model::catalog::{Catalog, Kind as CatalogKind};
@@ -259,26 +260,27 @@ pub fn check_kind(draft: &mut Draft, catalog: &Catalog, diagnostics: &mut Diagno
         return;
     }
     draft.broken = true;
-    let diagnostic = wrong(draft.span, format!("unknown module `{}`", draft.kind));
-    let functions: Vec<&str> = match draft.kind.contains('.') {
-        true => Vec::new(),
-        false => {
-            let prefix = format!("{}.", draft.kind);
-            catalog.names().filter(|name| name.starts_with(&prefix)).take(6).collect()
+    let module = draft.kind.split('.').next().unwrap_or_default();
+    let prefix = format!("{module}.");
+    let functions: Vec<&str> = catalog.names().filter(|name| name.starts_with(&prefix)).collect();
+    let function = draft.kind.strip_prefix(&prefix);
+    diagnostics.push(match (function, functions.is_empty()) {
+        (None, false) => {
+            let some: Vec<&str> = functions.into_iter().take(6).collect();
+            wrong(draft.span, format!("unknown module `{}`", draft.kind))
+                .hint(format!("name a function: {}", some.join(", ")))
         }
-    };
-    diagnostics.push(match functions.is_empty() {
-        true => {
-            let hint = did_you_mean(&draft.kind, catalog.names());
-            let module = draft.kind.split('.').next().unwrap_or_default();
-            let prefix = format!("{module}.");
-            let known = catalog.names().any(|name| name.starts_with(&prefix));
-            let note = match known {
-                true => format!("`zester doc {module}` lists its functions"),
-                false => "`zester doc` lists the modules".to_string(),
-            };
-            diagnostic.maybe_hint(hint).note(note)
-        }
-        false => diagnostic.hint(format!("name a function: {}", functions.join(", "))),
+        (Some(function), false) => wrong(draft.span, format!("unknown function `{function}` of {module}"))
+            .maybe_hint(instead(&draft.kind, catalog))
+            .note(format!("`zester doc {module}` lists its functions")),
+        (_, true) => wrong(draft.span, format!("unknown module `{}`", draft.kind))
+            .maybe_hint(instead(&draft.kind, catalog))
+            .note("`zester doc` lists the modules"),
     });
+}
+
+/// What was meant, or what does the same.
+fn instead(kind: &str, catalog: &Catalog) -> Option<String> {
+    let known = salt_kinds::advice(kind).map(|advice| format!("there is no {kind} yet: {advice}"));
+    known.or_else(|| did_you_mean(kind, catalog.names()))
 }

@@ -26,6 +26,7 @@ mod position;
 mod reference;
 mod renderer;
 pub mod requisite;
+mod salt_kinds;
 mod salt_parameters;
 mod settings;
 mod target;

@@ -30,7 +30,9 @@ fn unconnected(compiled: &Compiled, advice: &mut Vec<Diagnostic>) {
     const STEPS: [&str; 3] = ["pkg", "file", "service"];
     let states = &compiled.program.states;
     let mut by_id: HashMap<(&str, &str), Vec<usize>> = HashMap::new();
-    for (index, state) in states.iter().enumerate() {
+    // What is broken is said once: its kind may not even exist.
+    let broken = |state: &State| compiled.diagnostics.iter().any(|found| found.span == Some(state.span));
+    for (index, state) in states.iter().enumerate().filter(|(_, state)| !broken(state)) {
         let module = state.name.kind().split('.').next().unwrap_or_default();
         if STEPS.contains(&module) {
             by_id.entry((&state.sls, state.name.id())).or_default().push(index);

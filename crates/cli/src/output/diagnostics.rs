@@ -22,12 +22,16 @@ pub fn lint_text(diagnostics: &[Diagnostic], sources: &Sources, checked: usize, 
     let advice = diagnostics.len() - errors;
     let summary = match (errors, advice) {
         (0, 0) => format!("{} {files}, no problems", paint.green("✓")),
-        _ => format!("{files}: {errors} {}, {advice} advice", if errors == 1 { "error" } else { "errors" }),
+        _ => format!("{files}: {}, {}", plural(errors, "error"), plural(advice, "warning")),
     };
     match diagnostics {
         [] => format!("{summary}\n"),
         _ => format!("{}\n{summary}\n", text(diagnostics, sources, paint)),
     }
+}
+
+fn plural(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 fn one(diagnostic: &Diagnostic, sources: &Sources, paint: Paint) -> String {

@@ -3,6 +3,7 @@
 //! Each directory of `broken/` holds a tree and `expected.txt`, what `zester apply web` prints. `ZESTER_BLESS=1` writes
 //! the files anew; read them before you keep them.
 
+use crate::scratch::Scratch;
 use std::path::Path;
 use std::process::Command;
 use zester_rule::rule;
@@ -32,4 +33,17 @@ fn s3_c7_every_broken_tree_is_explained_word_for_word() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+#[rule("S-3", "S-40")]
+fn s40_what_is_wrong_is_said_once_and_advice_is_counted_as_what_it_is_called() {
+    let scratch = Scratch::new();
+    scratch.write("states/c.zy", "web:\n  pkg.installed: []\n  service.running: []\n");
+    let said = scratch.zester(&["lint"]).stdout;
+    assert!(!said.contains("nothing orders"), "{said}");
+    assert!(said.ends_with("1 file: 1 error, 0 warnings\n"), "{said}");
+    scratch.write("states/c.zy", "web:\n  pkg.installed: []\n  file.managed: [{path: /etc/x}]\n");
+    let said = scratch.zester(&["lint"]).stdout;
+    assert!(said.contains("warning: nothing orders") && said.ends_with("0 errors, 1 warning\n"), "{said}");
 }

@@ -63,7 +63,7 @@ fn s2_the_primary_parameter_defaults_to_the_id_and_name_is_its_alias() {
 fn s3_an_unknown_module_suggests_the_nearest() {
     assert_eq!(
         diagnostic("ok:\n  test.nop: []\nbad:\n  file.manged:\n    - path: /x\n"),
-        "states/c.zy:4:3: unknown module `file.manged` [did you mean `file.managed`?]"
+        "states/c.zy:4:3: unknown function `manged` of file [did you mean `file.managed`?]"
     );
     assert!(diagnostic("x:\n  pkg: []\n").contains("[name a function: pkg.installed, pkg.removed]"));
 }
@@ -497,6 +497,23 @@ fn s47_a_guard_may_ask_a_function() {
 }
 
 #[test]
+#[rule("S-3")]
+fn s3_a_kind_of_salt_that_there_is_not_yet_says_what_does_the_same() {
+    for kind in ["service.running", "user.present", "cron.present", "git.latest", "mount.mounted", "cron.env"]
+    {
+        let found = diagnostic(&format!("x:\n  {kind}: []\n"));
+        let expected = format!("unknown module `{kind}` [there is no {kind} yet: use a `");
+        assert!(found.contains(&expected), "{found}");
+    }
+    for function in ["recurse", "line", "append", "replace"] {
+        let found = diagnostic(&format!("x:\n  file.{function}: []\n"));
+        let expected = format!("unknown function `{function}` of file [there is no file.{function} yet: ");
+        assert!(found.contains(&expected), "{found}");
+    }
+    assert!(diagnostic("x:\n  file.frobnicate: []\n").ends_with("unknown function `frobnicate` of file"));
+}
+
+#[test]
 #[rule("S-6")]
 fn s6_a_duplicate_key_hides_nothing_else_that_is_wrong() {
     let text = "web:\n  cmd.run:\n    - comand: one\nother:\n  file.manged: []\nweb:\n  cmd.run: []\n  test.nop: [{bad: 1}]\nx:\n  file.managed:\n    path: /x\n    path: /y\n    - \n";
@@ -505,7 +522,7 @@ fn s6_a_duplicate_key_hides_nothing_else_that_is_wrong() {
     let expected = [
         "states/c.zy:12:5: duplicate key `path`",
         "states/c.zy:6:1: duplicate key `web`",
-        "states/c.zy:5:3: unknown module `file.manged`",
+        "states/c.zy:5:3: unknown function `manged` of file",
         "states/c.zy:3:7: unknown parameter `comand` of cmd.run",
         "states/c.zy:8:15: unknown parameter `bad` of test.nop",
         "states/c.zy:13:15: dag: state \"file.managed:x\" requires unknown state \"nope\"",

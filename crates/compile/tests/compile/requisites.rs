@@ -168,7 +168,7 @@ fn s23_an_unknown_target_names_both_states_and_suggests_with_a_place() {
 fn s23_a_broken_state_makes_no_further_noise() {
     assert!(
         diagnostic("bad:\n  file.manged: []\nx:\n  test.nop:\n    - require: [file: bad, bad]\n")
-            .contains("unknown module")
+            .contains("unknown function `manged` of file")
     );
     assert!(
         diagnostic("include: [gone]\nx:\n  test.nop:\n    - require: [file: there]\n")
@@ -190,7 +190,10 @@ fn s3_an_unknown_kind_makes_one_error_whatever_requires_it() {
     let extended = "bad:\n  file.manged: []\nextend:\n  bad:\n    file.managed:\n      - content: x\n";
     for text in [format!("{bad}{uses}"), by_path.to_string(), extended.to_string()] {
         let found = diagnostic(&text);
-        assert!(found.contains("unknown module `file.manged` [did you mean `file.managed`?]"), "{found}");
+        assert!(
+            found.contains("unknown function `manged` of file [did you mean `file.managed`?]"),
+            "{found}"
+        );
     }
     assert!(diagnostic("x: 5\ny:\n  test.nop: [{require: [x]}]\n").contains("`x` holds no state"));
 }

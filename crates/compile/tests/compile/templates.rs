@@ -420,12 +420,12 @@ fn c7_positions_are_of_the_source_whatever_the_template_did() {
     let stripped = "{%- for n in [1] -%}\nx{{ n }}:\n  {%- if true %}\n  file.manged: []\n  {%- endif %}\n{% endfor %}\n";
     assert_eq!(
         texts(&one(stripped)),
-        ["states/c.zy:4:3: unknown module `file.manged` [did you mean `file.managed`?]"]
+        ["states/c.zy:4:3: unknown function `manged` of file [did you mean `file.managed`?]"]
     );
     let from_tag = "{{ 'x:\n  file.manged: []\n' }}";
     assert_eq!(
         texts(&one(from_tag)),
-        ["states/c.zy:1:1: unknown module `file.manged` [did you mean `file.managed`?]"]
+        ["states/c.zy:1:1: unknown function `manged` of file [did you mean `file.managed`?]"]
     );
     let wide = "{% set a = 'ü' %}\nx:\n  test.nop: {ü{{ a }}ü: 1, zz: 2}\n";
     assert!(
@@ -445,8 +445,8 @@ fn c7_included_templates_keep_their_own_positions() {
     assert_eq!(
         texts(&asked(&tree, "c")),
         [
-            "states/part.jinja:3:3: unknown module `file.mnaged` [did you mean `file.managed`?]",
-            "states/c.zy:5:3: unknown module `file.manged` [did you mean `file.managed`?]"
+            "states/part.jinja:3:3: unknown function `mnaged` of file [did you mean `file.managed`?]",
+            "states/c.zy:5:3: unknown function `manged` of file [did you mean `file.managed`?]"
         ]
     );
 }
