@@ -1,12 +1,13 @@
 //! What executes an apply or a check: guards, checks, applies, each as a task.
 //!
-//! In check mode the resources look through an overlay, so that what an earlier state would create counts as there
-//! (S-30), and nothing they are given can write.
+//! In check mode the resources look through an overlay, so that what a state of an earlier level would create counts as
+//! there (S-30), and nothing they are given can write.
 
 mod append_path;
 mod check_cmd;
 mod function_guards;
 mod launch_tracker;
+mod predictions;
 mod unknowns;
 
 use crate::inputs::StateFiles;
@@ -15,6 +16,7 @@ use crate::local_host::LocalHost;
 use crate::plan::Plan;
 use crate::run_loop::{Executor, Observer, Report};
 use check_cmd::{CheckCmd, Confirmed};
+use predictions::Predictions;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
@@ -50,6 +52,8 @@ pub struct StateExecutor {
     pub unconfirmed: BTreeSet<String>,
     /// In check mode: whose effects nobody can predict.
     pub unknowns: Unknowns,
+    /// In check mode: what the states of this level would do.
+    pub predictions: Predictions,
 }
 
 /// What an apply has to do.
@@ -61,6 +65,7 @@ pub enum Due {
 
 impl Executor for StateExecutor {
     fn execute(self: Arc<Self>, command: Command) -> BoxFuture<'static, Report> {
+        self.show_earlier_levels(&command);
         // A box for each: thousands of checks need not have the size of an apply.
         match command {
             Command::Check { node, forced } => {
@@ -166,6 +171,8 @@ impl StateExecutor {
         if !self.answers_fit(node, &attributes.asks, &mut unsure)? {
             return Ok(false);
         }
+        let shells = !attributes.onlyif.is_empty() || !attributes.unless.is_empty();
+        let behind = self.changes_before(node).filter(|_| shells);
         for (command, wanted) in attributes
             .onlyif
             .iter()
@@ -173,6 +180,8 @@ impl StateExecutor {
             .chain(attributes.unless.iter().map(|c| (c, false)))
         {
             match self.ask("guard", command, bound.as_ref()).await {
+                // A shell sees the machine as it is, not as it would be by then (S-30, S-44).
+                Ok(_) if behind.is_some() => {}
                 // A program that is not there may come with an earlier state of this dry run (S-44).
                 Ok(exit) if exit.code == Some(NO_SUCH_PROGRAM) && self.cause(node).is_some() => unsure = true,
                 Ok(exit) if (exit.code == Some(0)) == wanted => {}
@@ -182,7 +191,7 @@ impl StateExecutor {
                 Err(fault) => return Err(fault),
             }
         }
-        if let Some(cause) = self.cause(node).filter(|_| unsure) {
+        if let Some(cause) = behind.or_else(|| self.cause(node).filter(|_| unsure)) {
             self.unknowns.unsure(node, cause);
         }
         Ok(true)
@@ -216,11 +225,16 @@ impl StateExecutor {
             Ok(parts) => parts,
             Err(fault) => return Report::plain(Err(fault)),
         };
-        if let Some(cause) = self.unknowns.take_unsure(node) {
-            return self.unknown(cause);
-        }
         let host = MissTracker::new(self.view());
         let found = bound.check(&self.checking(&host, forced, self.overlay.is_some())).await;
+        if let Some(cause) = self.unknowns.take_unsure(node) {
+            // Whatever its guard says, there is nothing to do.
+            let in_place = matches!(found, Ok(None)) && !host.missed();
+            return match in_place && !self.is_unconfirmed(state, bound.as_ref()) {
+                true => Report::plain(Ok(false)),
+                false => self.unknown(node, cause),
+            };
+        }
         let due = match found {
             Ok(Some(found)) => match Self::refuse_check_cmd(state, bound.as_ref()) {
                 Ok(()) => Due::Drift(found),
@@ -230,14 +244,14 @@ impl StateExecutor {
             // Found nothing to do because it found nothing: that may be different by then.
             Ok(None) => {
                 return match self.cause(node).filter(|_| host.missed()) {
-                    Some(cause) => self.unknown(cause),
+                    Some(cause) => self.unknown(node, cause),
                     None => Report::plain(Ok(false)),
                 };
             }
             Err(fault) => return self.failed_check(node, fault),
         };
         match &self.overlay {
-            Some(overlay) => self.predict(node, bound.as_ref(), &due, overlay),
+            Some(overlay) => self.predict(node, bound, due, overlay),
             None => {
                 self.due.lock().unwrap_or_else(PoisonError::into_inner).insert(node, due);
                 Report::plain(Ok(true))
@@ -245,20 +259,24 @@ impl StateExecutor {
         }
     }
 
-    /// Makes what would be done visible to the later checks of a dry run, and says it.
-    fn predict(&self, node: NodeId, bound: &dyn Bound, due: &Due, overlay: &Overlay) -> Report {
+    /// Says what would be done, and makes it visible to the checks of later levels.
+    fn predict(&self, node: NodeId, bound: &Arc<dyn Bound>, due: Due, overlay: &Arc<Overlay>) -> Report {
         let explanation = match due {
             Due::Confirmation => check_cmd::explain(false),
             Due::Drift(found) => {
-                if let Err(fault) = bound.predict(found, overlay) {
+                // Tried out beside the others of its level, who must not see it.
+                if let Err(fault) = bound.predict(&found, &Overlay::over(overlay.clone())) {
                     return self.failed_check(node, fault);
                 }
                 if bound.unpredictable() {
                     self.unknowns.will_act(&self.graph, node);
                 }
-                bound.explain(found, false)
+                let explanation = bound.explain(&found, false);
+                self.predictions.add(node, bound.clone(), found);
+                explanation
             }
         };
+        self.will_change(node);
         Report { verdict: Ok(true), diff: explanation.diff, details: explanation.details }
     }
 

@@ -41,6 +41,7 @@ pub fn add_implicit_order(program: &mut Program, bound: &Resources, sources: &So
     for (state, claims) in claims.iter().enumerate() {
         if program.states.get(state).is_some_and(|state| state.attributes.auto_order) {
             after_parents_and_accounts(state, claims, &owners, &makers, &mut added);
+            after_what_it_needs(state, claims, &owners, &makers, &mut added);
         }
     }
     added.add_to(program);
@@ -167,6 +168,28 @@ fn after_parents_and_accounts(
                 maker.into_iter().for_each(|other| added.one(state, other));
             }
         }
+    }
+}
+
+/// S-58: after whoever decides about a path that it reads, or that shows whether it was done, and about the directory that it
+/// works in; else about the nearest directory above, or after whoever makes that on the way. A command that creates a
+/// directory does not wait for one that would make it on the way: it would find its work done.
+fn after_what_it_needs(
+    state: usize,
+    claims: &Claims,
+    owners: &Owners<'_>,
+    makers: &DirMakers<'_>,
+    added: &mut ImplicitEdges,
+) {
+    let parent =
+        |path: &'_ Path| path.parent().filter(|_| makers.first(path).is_none()).map(Path::to_path_buf);
+    let needs = claims.needs.iter().map(|path| (path, parent(path)));
+    let works_in = claims.works_in.iter().map(|path| (path, Some(path.clone())));
+    for (path, directory) in needs.chain(works_in) {
+        let nearest = path.ancestors().map(|above| owners.of_path(above)).find(|at| !at.is_empty());
+        added.all(state, nearest.unwrap_or_default());
+        let maker = directory.and_then(|directory| makers.first(&directory));
+        maker.into_iter().for_each(|other| added.one(state, other));
     }
 }
 

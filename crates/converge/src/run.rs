@@ -310,6 +310,7 @@ impl RunContext<'_> {
             due: Mutex::new(HashMap::new()),
             unconfirmed,
             unknowns: Default::default(),
+            predictions: Default::default(),
         })
     }
 

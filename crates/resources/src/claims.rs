@@ -68,6 +68,10 @@ pub struct Claims {
     pub owned: Vec<Claim>,
     /// Users and groups that it names and that must be there first.
     pub accounts: Vec<ManagedItem>,
+    /// Paths that it looks at and does not decide about: whoever does comes first.
+    pub needs: Vec<PathBuf>,
+    /// The directory that its command runs in, which must be there first.
+    pub works_in: Option<PathBuf>,
     /// `makedirs`: missing parents are made, like this.
     pub makes_parents: Option<String>,
 }
@@ -85,6 +89,17 @@ impl Claims {
     pub(crate) fn accounts(mut self, user: Option<&str>, group: Option<&str>) -> Claims {
         self.accounts.extend(user.map(|name| ManagedItem::User(name.to_string())));
         self.accounts.extend(group.map(|name| ManagedItem::Group(name.to_string())));
+        self
+    }
+
+    /// Paths of this machine that it needs, however they are spelt; others mean something else and are left out.
+    pub(crate) fn needs<'a>(mut self, paths: impl IntoIterator<Item = &'a Path>) -> Claims {
+        self.needs.extend(paths.into_iter().filter(|path| path.is_absolute()).map(as_meant));
+        self
+    }
+
+    pub(crate) fn works_in(mut self, directory: Option<&Path>) -> Claims {
+        self.works_in = directory.map(as_meant);
         self
     }
 

@@ -393,6 +393,7 @@ impl Resource for Managed {
             .with("group", self.group.as_ref());
         Claims::of(owned)
             .accounts(self.user.as_deref(), self.group.as_deref())
+            .needs(self.source.iter().map(|source| Path::new(source.strip_prefix("file://").unwrap_or(source))))
             .makes_parents(self.makedirs, (self.dir_mode, &self.user, &self.group))
     }
 

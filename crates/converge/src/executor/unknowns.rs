@@ -6,15 +6,19 @@
 use super::StateExecutor;
 use crate::run_loop::Report;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zester_engine::{Graph, NodeId};
 use zester_host::{Fault, FaultKind};
+use zester_model::requisite::EdgeKind;
+use zester_resources::Bound;
 
 /// What a dry run has come to know of its own limits.
 #[derive(Default)]
 pub struct Unknowns {
     /// States that would act, with effects that nobody can predict in full; by level, then node.
     acting: Mutex<BTreeSet<(usize, NodeId)>>,
+    /// States that would change something on the machine, foreseen or not.
+    changing: Mutex<HashSet<NodeId>>,
     /// States whose guard could not be answered, and because of whom.
     unsure: Mutex<HashMap<NodeId, NodeId>>,
 }
@@ -23,6 +27,13 @@ impl Unknowns {
     /// This state would act, and only then will be known what it does.
     pub(super) fn will_act(&self, graph: &Graph, node: NodeId) {
         lock(&self.acting).insert((graph.level_of(node), node));
+    }
+
+    /// The nearest of those that a state waits for by a requisite, directly or not, and that would change something.
+    fn changes_before(&self, graph: &Graph, node: NodeId) -> Option<NodeId> {
+        let changing = lock(&self.changing);
+        let found = |before: NodeId| changing.contains(&before);
+        (!changing.is_empty()).then(|| nearest(graph, node, |kind| !kind.only_sequences(), found)).flatten()
     }
 
     /// Whose effects a state may miss: of those in earlier levels one that it waits for, the nearest; else the last.
@@ -36,22 +47,8 @@ impl Unknowns {
     /// The nearest of those that a state waits for, directly or not.
     fn awaited(&self, graph: &Graph, node: NodeId) -> Option<NodeId> {
         let acting = lock(&self.acting);
-        if acting.is_empty() {
-            return None;
-        }
-        let mut seen = HashSet::new();
-        let mut rest = VecDeque::from([node]);
-        while let Some(node) = rest.pop_front() {
-            for before in graph.needs(node).iter().map(|edge| edge.node) {
-                if acting.contains(&(graph.level_of(before), before)) {
-                    return Some(before);
-                }
-                if seen.insert(before) {
-                    rest.push_back(before);
-                }
-            }
-        }
-        None
+        let found = |before: NodeId| acting.contains(&(graph.level_of(before), before));
+        (!acting.is_empty()).then(|| nearest(graph, node, |_| true, found)).flatten()
     }
 
     pub(super) fn unsure(&self, node: NodeId, cause: NodeId) {
@@ -64,6 +61,28 @@ impl Unknowns {
     }
 }
 
+/// The nearest of those that a state waits for by such edges, directly or not, of whom something holds.
+fn nearest(
+    graph: &Graph,
+    node: NodeId,
+    follows: impl Fn(EdgeKind) -> bool,
+    found: impl Fn(NodeId) -> bool,
+) -> Option<NodeId> {
+    let mut seen = HashSet::new();
+    let mut rest = VecDeque::from([node]);
+    while let Some(node) = rest.pop_front() {
+        for before in graph.needs(node).iter().filter(|edge| follows(edge.kind)).map(|edge| edge.node) {
+            if found(before) {
+                return Some(before);
+            }
+            if seen.insert(before) {
+                rest.push_back(before);
+            }
+        }
+    }
+    None
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -72,6 +91,19 @@ impl StateExecutor {
     /// Whose effects may bring what this state misses, in a dry run.
     pub(super) fn cause(&self, node: NodeId) -> Option<NodeId> {
         self.overlay.as_ref().and_then(|_| self.unknowns.cause(&self.graph, node))
+    }
+
+    /// This state would change something, unless it only tries something out: then there is nothing that a shell could see.
+    pub(super) fn will_change(&self, node: NodeId) {
+        let touches = |bound: &Arc<dyn Bound>| bound.unpredictable() || !bound.claims().owned.is_empty();
+        if self.parts(node).is_ok_and(|(_, bound)| touches(bound)) {
+            lock(&self.unknowns.changing).insert(node);
+        }
+    }
+
+    /// Whose change a shell that asks now does not see, in a dry run.
+    pub(super) fn changes_before(&self, node: NodeId) -> Option<NodeId> {
+        self.overlay.as_ref().and_then(|_| self.unknowns.changes_before(&self.graph, node))
     }
 
     /// A check that failed: unknown, where what is missing may come. What is in the way may go only by the work of
@@ -84,7 +116,7 @@ impl StateExecutor {
         };
         match cause {
             Some(cause) => {
-                let mut report = self.unknown(cause);
+                let mut report = self.unknown(node, cause);
                 report.details.insert("missing".into(), fault.message.into());
                 report
             }
@@ -93,7 +125,8 @@ impl StateExecutor {
     }
 
     /// It would change, and nobody knows yet how.
-    pub(super) fn unknown(&self, cause: NodeId) -> Report {
+    pub(super) fn unknown(&self, node: NodeId, cause: NodeId) -> Report {
+        self.will_change(node);
         let diff = format!("would change; known only after {} has run", self.graph.name(cause));
         let mut report = Report { diff, ..Report::plain(Ok(true)) };
         report.details.insert("unknown".into(), true.into());

@@ -214,3 +214,36 @@ fn s57_between_a_salt_file_and_one_of_ours_it_is_an_error() {
         assert!(found[0].message.contains("want different things of /etc/motd"), "{found:?}");
     }
 }
+
+#[test]
+#[rule("S-58")]
+fn s58_a_state_waits_for_whoever_makes_what_it_reads_or_works_in() {
+    let text = "
+copy: {file.managed: [{path: /etc/copy}, {source: /srv/./made}]}
+either: {file.managed: [{path: /etc/either}, {source: [salt://x, 'file:///srv/made']}]}
+script: {cmd.script: [{source: /srv/made}]}
+named: {cmd.script: [{command: /srv/made --fast}]}
+done: {cmd.run: [{command: 'true'}, {creates: [made]}, {cwd: /srv}]}
+inside: {cmd.run: [{command: 'true'}, {cwd: /opt/app/deep}]}
+below: {cmd.run: [{command: 'true'}, {cwd: /var/x/y}]}
+off: {cmd.run: [{command: 'true'}, {cwd: /opt/app}, {auto_order: false}]}
+elsewhere: {cmd.run: [{command: /srv/made}]}
+made: {file.managed: [{path: /srv/made}, {content: x}]}
+dir: {file.directory: [{path: /opt/app}]}
+deep: {file.managed: [{path: /var/x/y/z}, {makedirs: true}]}
+";
+    let expected =
+        ["deep<below", "dir<inside", "made<copy", "made<done", "made<either", "made<named", "made<script"];
+    assert_eq!(auto(text), expected);
+}
+
+#[test]
+#[rule("S-58")]
+fn s58_a_directory_made_on_the_way_does_not_keep_the_command_that_creates_it_from_running() {
+    let text = "
+unpack: {cmd.run: [{command: 'true'}, {creates: /opt/app}]}
+conf: {file.managed: [{path: /opt/app/conf}, {makedirs: true}]}
+other: {cmd.run: [{command: 'true'}, {creates: /opt/app/done}]}
+";
+    assert_eq!(auto(text), ["conf<other"]);
+}

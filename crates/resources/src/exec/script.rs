@@ -17,10 +17,15 @@ pub(super) enum Template {
 }
 
 impl Exec {
+    /// Where the script comes from.
+    pub(super) fn script_source(&self) -> String {
+        let first = || shell_words::split(&self.command).ok().and_then(|split| split.into_iter().next());
+        self.source.clone().or_else(first).unwrap_or_default()
+    }
+
     /// The content of the script, rendered if asked for.
     pub(super) fn script(&self, cx: &Checking<'_>) -> Result<Vec<u8>, Fault> {
-        let first = || shell_words::split(&self.command).ok().and_then(|split| split.into_iter().next());
-        let source = self.source.clone().or_else(first).unwrap_or_default();
+        let source = self.script_source();
         let content = match source.starts_with('/') {
             true => cx.host.read(source.as_ref(), zester_model::limits::FILE_BYTES_MAX)?,
             // No other state puts a file among the states.

@@ -7,6 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
 use std::marker::PhantomData;
+use std::path::PathBuf;
 use zester_host::Fault;
 use zester_host::overlay::Overlay;
 
@@ -91,7 +92,12 @@ impl<F: ExecVariant> Resource for ExecAs<F> {
     type Drift = Drift;
 
     fn claims(&self) -> Claims {
-        Claims::default().accounts(self.0.runas.as_deref(), None)
+        let script = F::SPEC.script.then(|| PathBuf::from(self.0.script_source()));
+        let needs: Vec<PathBuf> = self.0.creates().chain(script).collect();
+        Claims::default()
+            .accounts(self.0.runas.as_deref(), None)
+            .works_in(self.0.cwd.as_ref().map(|cwd| cwd.0.as_path()))
+            .needs(needs.iter().map(PathBuf::as_path))
     }
 
     fn validate(&self) -> Vec<Invalid> {
