@@ -224,6 +224,11 @@ impl App {
         options: &Options,
         show_output: bool,
     ) -> answer::Result {
+        // Before anything is said about the run.
+        match options.mode {
+            Mode::Check => drop(DataDir::existing(&options.data_dir)?),
+            Mode::Apply | Mode::Revert => drop(DataDir::open(&options.data_dir)?),
+        }
         let plan = plan.map(Arc::new);
         // Kept to the end of the process, which is near: taking thousands of states apart one by one is time for nothing.
         std::mem::forget(plan.clone());

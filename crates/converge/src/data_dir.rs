@@ -93,7 +93,7 @@ impl<'a> PathWalk<'a> {
                 continue;
             }
             let next = self.at.join(name);
-            let meta = look_or_make(&next)?;
+            let meta = look_or_make(&next).map_err(|error| self.unusable(&error))?;
             if meta.is_symlink() {
                 self.follow(&next, &meta)?;
             } else if !meta.is_dir() {
@@ -106,7 +106,8 @@ impl<'a> PathWalk<'a> {
             }
         }
         // Wherever the last step led, up or through a link: this is what others must not write to.
-        self.judge(&self.at, &look_or_make(&self.at)?)
+        let meta = look_or_make(&self.at).map_err(|error| self.unusable(&error))?;
+        self.judge(&self.at, &meta)
     }
 
     fn follow(&mut self, link: &Path, meta: &Metadata) -> Result<(), Error> {
@@ -117,7 +118,7 @@ impl<'a> PathWalk<'a> {
         if !self.trusts(meta) {
             return Err(self.refused(format!("{} is a link of uid {}", link.display(), meta.uid()), None));
         }
-        let target = fs::read_link(link).map_err(|error| fail("read", link, error))?;
+        let target = fs::read_link(link).map_err(|error| self.unusable(&fail("read", link, error)))?;
         if target.is_absolute() {
             self.at = PathBuf::from("/");
         }
@@ -160,6 +161,13 @@ impl<'a> PathWalk<'a> {
         }
     }
 
+    fn unusable(&self, why: &Error) -> Error {
+        let root = self.root.display();
+        Error::other(format!(
+            "the data directory {root} cannot be used: {why}; name one of your own with --data-dir"
+        ))
+    }
+
     fn refused(&self, why: String, hint: Option<String>) -> Error {
         let root = self.root.display();
         let hint = hint.unwrap_or("name one of your own with --data-dir".into());
@@ -176,7 +184,7 @@ fn look_or_make(path: &Path) -> Result<Metadata, Error> {
     match fs::DirBuilder::new().mode(0o700).create(path) {
         // Somebody was faster, and is judged like anybody else.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-        made => made.map_err(|error| fail("create the data directory", path, error))?,
+        made => made.map_err(|error| fail("create", path, error))?,
     }
     fs::symlink_metadata(path).map_err(|error| fail("look at", path, error))
 }
@@ -208,6 +216,15 @@ mod tests {
         for made in [temp.path().join("a"), path] {
             assert_eq!(fs::metadata(made).unwrap().mode() & 0o7777, 0o700);
         }
+    }
+
+    #[test]
+    #[rule("C-14")]
+    fn c14_one_that_cannot_be_made_is_named_whole_with_a_hint() {
+        // Nobody, not even root, can make a directory there.
+        let why = refusal(Path::new("/proc/state/zester"));
+        assert!(why.starts_with("the data directory /proc/state/zester cannot be used: "), "{why}");
+        assert!(why.contains("cannot create /proc/state: ") && why.contains("--data-dir"), "{why}");
     }
 
     #[test]

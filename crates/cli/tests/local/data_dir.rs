@@ -44,6 +44,26 @@ fn c14_without_home_an_unprivileged_caller_is_told_what_to_give() {
 }
 
 #[test]
+#[rule("C-14")]
+fn c14_a_home_that_cannot_be_used_is_told_with_what_to_give_and_before_all_else() {
+    let scratch = Scratch::with(STATES);
+    // Not even root can make a directory there.
+    let home = "/proc/self/fdinfo";
+    for words in [&["apply", "c"][..], &["call", "test.nop"]] {
+        let refused = scratch
+            .command(words)
+            .env("ZESTER_DATA_DIR", format!("{home}/.local/state/zester"))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(1), "{said}");
+        assert!(said.contains(&format!("the data directory {home}/.local/state/zester")), "{said}");
+        assert!(said.contains("--data-dir"), "{said}");
+        assert_eq!(String::from_utf8_lossy(&refused.stdout), "");
+    }
+}
+
+#[test]
 #[rule("S-39", "C-13")]
 fn s39_a_run_whose_end_cannot_be_written_down_is_told_all_the_same() {
     let scratch = Scratch::with(
