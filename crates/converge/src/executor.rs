@@ -8,6 +8,7 @@ mod check_cmd;
 mod function_guards;
 mod launch_tracker;
 mod predictions;
+mod undo_records;
 mod unknowns;
 
 use crate::inputs::StateFiles;
@@ -20,6 +21,7 @@ use predictions::Predictions;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
+use undo_records::UndoRecords;
 use unknowns::Unknowns;
 use zester_engine::{Command, Force, Graph, NodeId, Outcome, Run};
 use zester_host::overlay::Overlay;
@@ -316,10 +318,11 @@ impl StateExecutor {
         if !bound.undoable() && watchers.is_empty() && !confirms {
             return Ok(false);
         }
-        journal.begin().map_err(|error| Fault::new(FaultKind::Io, error.to_string()))?;
+        journal.begin().map_err(|error| undo_records::unsaved(&error.to_string()))?;
         let mut undo = None;
         if let Due::Drift(drift) = due {
-            bound.save_before_image(drift, self.local_host.files.as_ref(), journal.blobs().as_ref())?;
+            let blobs = UndoRecords(journal.blobs().as_ref());
+            bound.save_before_image(drift, self.local_host.files.as_ref(), &blobs)?;
             undo = bound.undoable().then(|| bound.undo_record(drift)).transpose()?;
         }
         let depends_on = self.graph.needs(node).iter().filter(|edge| !edge.kind.only_sequences());
@@ -333,7 +336,7 @@ impl StateExecutor {
             confirms,
             unconfirmed: journal.is_unconfirmed(state.name.as_str()),
         };
-        journal.announce(intent).map(|()| true).map_err(|error| Fault::new(FaultKind::Io, error.to_string()))
+        journal.announce(intent).map(|()| true).map_err(|error| undo_records::unsaved(&error.to_string()))
     }
 
     async fn act(&self, state: &State, bound: &dyn Bound, drift: &Drift) -> Result<Change, Fault> {
