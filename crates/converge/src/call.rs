@@ -16,9 +16,12 @@ use zester_compile::{Ask, Tree};
 use zester_model::catalog::Kind;
 use zester_model::keywords::{ATTRIBUTES, Takes};
 use zester_model::suggest::did_you_mean;
+use zester_resources::shell_words;
 
 /// What the one file is called in messages.
 const SHOWN: &str = "command line";
+/// Letters of a call that are remembered.
+const TYPED_MAX: usize = 80;
 
 /// Functions of whole trees, which are neither kinds of state nor execution functions.
 pub const OF_TREES: [&str; 4] = ["state.apply", "state.highstate", "state.revert", "state.graph"];
@@ -227,7 +230,23 @@ pub fn plan(
         zester_compile::compile(&lent, &Ask::References(vec![format!("{SHOWN}.zy")]))
     });
     compiled.sources.rename(&format!("{SHOWN}.zy"), SHOWN);
-    Plan::from_compiled(inputs, compiled, kind.name.to_string())
+    let mut plan = Plan::from_compiled(inputs, compiled, typed(kind, words))?;
+    plan.call = true;
+    Ok(plan)
+}
+
+/// The call as it was typed, on one line and not too long.
+fn typed(kind: &Kind, words: &RawArguments) -> String {
+    let quoted = |value: &RawValue| shell_words::quoted(&value.shown());
+    let named = words.named.iter().map(|(key, value)| format!("{key}={}", quoted(value)));
+    let words = words.positional.iter().map(quoted).chain(named);
+    let text = std::iter::once(kind.name.to_string()).chain(words).collect::<Vec<_>>().join(" ");
+    let line = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter });
+    let mut shown: String = line.take(TYPED_MAX).collect();
+    if text.chars().nth(TYPED_MAX).is_some() {
+        shown.push('…');
+    }
+    shown
 }
 
 /// What a function answers, called on this host.
@@ -322,6 +341,19 @@ mod tests {
             Asked::Apply { test, .. } | Asked::State { test, .. } => Ok(test),
             other => Err(format!("{other:?}")),
         }
+    }
+
+    #[test]
+    #[rule("C-14")]
+    fn c14_a_call_is_known_by_what_was_typed() {
+        let typed = |line: &[&str]| match asked("cmd.run", line, false) {
+            Ok(Asked::State { kind, words, .. }) => typed(kind, &words),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(typed(&["sleep 6", "cwd=/tmp"]), "cmd.run 'sleep 6' cwd=/tmp");
+        assert_eq!(typed(&["a\nb"]), "cmd.run 'a b'");
+        let long = typed(&["x".repeat(500).as_str()]);
+        assert!(long.ends_with("x…") && long.chars().count() == TYPED_MAX + 1, "{long}");
     }
 
     #[test]

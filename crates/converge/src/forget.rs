@@ -7,6 +7,7 @@ use crate::lock::{Note, RunLock};
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio_util::sync::CancellationToken;
+use zester_host::process::Runner;
 use zester_model::outcome::Mode;
 use zester_model::suggest::did_you_mean;
 
@@ -29,7 +30,8 @@ pub async fn forget(
     let started_at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let asked = "status --forget".to_string();
     // No run of its own: it has no id.
-    let note = Note { run_id: String::new(), mode: Mode::Apply, asked, pid: std::process::id(), started_at };
+    let (run_id, pid, life) = (String::new(), std::process::id(), Runner::new().life());
+    let note = Note { run_id, mode: Mode::Apply, asked, call: false, pid, life, started_at };
     // A run under way may be about to run it, or to add it.
     let lock = RunLock::take(data_dir, &note, true, cancel, |_| {}).await?;
     if let Some(killed) = lock.killed.clone() {

@@ -3,6 +3,7 @@
 use crate::data_dir::DataDir;
 use crate::disk::Disk;
 use crate::error::Error;
+use crate::journal::LoggedRun;
 use crate::lock::{self, Note};
 use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
@@ -32,6 +33,9 @@ pub struct Summary {
     pub mode: Mode,
     /// What was asked for: references, `highstate`, or a function.
     pub asked: String,
+    /// It is a call of one function.
+    #[serde(default)]
+    pub call: bool,
     #[serde(default)]
     pub state: Stage,
     /// Seconds since the epoch.
@@ -60,6 +64,7 @@ impl Summary {
             run_id: result.run_id.clone(),
             mode: result.mode,
             asked: note.asked.clone(),
+            call: note.call,
             state: Stage::Ended,
             started_at: Some(note.started_at),
             ended_at: Some(ended_at),
@@ -83,6 +88,7 @@ impl Summary {
             run_id: note.run_id,
             mode: note.mode,
             asked: note.asked,
+            call: note.call,
             state,
             started_at: Some(note.started_at),
             ended_at: None,
@@ -127,12 +133,12 @@ pub fn unlisted(
     listed: &[Summary],
     logs: &[String],
     count: usize,
-) -> Result<Vec<String>, Error> {
+) -> Result<Vec<LoggedRun>, Error> {
     let known = last(data_dir, usize::MAX)?;
     let oldest = known.iter().map(|run| run.run_id.as_str()).min().unwrap_or_default();
     let is_known = |run_id: &String| known.iter().chain(listed).any(|run| run.run_id == *run_id);
     let new = |run_id: &&String| run_id.as_str() > oldest && !is_known(run_id);
-    Ok(logs.iter().rev().filter(new).take(count).cloned().collect())
+    logs.iter().rev().filter(new).take(count).map(|run_id| LoggedRun::read(data_dir, run_id)).collect()
 }
 
 /// Adds a run. Not synced: it informs, nothing depends on it.
@@ -157,35 +163,64 @@ pub fn add(data_dir: &DataDir, summary: &Summary) -> Result<(), Error> {
 /// The last runs, newest first. Lines that cannot be read are passed over.
 pub fn last(data_dir: &DataDir, count: usize) -> Result<Vec<Summary>, Error> {
     let path = data_dir.path("history");
-    let text = match std::fs::read_to_string(&path) {
-        Ok(text) => text,
+    let bytes = match std::fs::read(&path) {
+        Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(Error::io("read", &path, error)),
     };
-    Ok(text.lines().rev().filter_map(|line| serde_json::from_str(line).ok()).take(count).collect())
+    let lines = bytes.rsplit(|byte| *byte == b'\n');
+    Ok(lines.filter_map(|line| serde_json::from_slice(line).ok()).take(count).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
+
+    fn note(run_id: &str) -> Note {
+        Note {
+            run_id: run_id.into(),
+            mode: Mode::Apply,
+            asked: "web".into(),
+            call: false,
+            pid: 1,
+            life: String::new(),
+            started_at: 1,
+        }
+    }
+
+    #[test]
+    #[rule("C-14")]
+    fn c14_a_line_that_has_rotted_hides_no_other_run() {
+        let temp = tempfile::tempdir().unwrap();
+        let data_dir = DataDir::open(temp.path()).unwrap();
+        for run_id in ["1a", "2b", "3c"] {
+            add(&data_dir, &Summary::of_note(note(run_id), Stage::Ended)).unwrap();
+        }
+        let path = data_dir.path("history");
+        let mut bytes = std::fs::read(&path).unwrap();
+        let at = bytes.windows(2).position(|two| two == b"2b").unwrap();
+        bytes[at] = 0xff;
+        std::fs::write(&path, bytes).unwrap();
+        let runs: Vec<String> = last(&data_dir, 9).unwrap().into_iter().map(|run| run.run_id).collect();
+        assert_eq!(runs, ["3c", "1a"]);
+    }
 
     #[test]
     fn a_run_that_only_the_journal_knows_is_not_forgotten() {
         let temp = tempfile::tempdir().unwrap();
         let data_dir = DataDir::open(temp.path()).unwrap();
-        let note = |run_id: &str| Note {
-            run_id: run_id.into(),
-            mode: Mode::Apply,
-            asked: "web".into(),
-            pid: 1,
-            started_at: 1,
-        };
         let logs: Vec<String> = ["1a", "2b", "3c", "4d", "5e"].map(String::from).into();
-        assert_eq!(unlisted(&data_dir, &[], &logs, 2).unwrap(), ["5e", "4d"]);
+        std::fs::create_dir(data_dir.path("journal")).unwrap();
+        let unlisted = |listed: &[Summary], count| -> Vec<String> {
+            let found = unlisted(&data_dir, listed, &logs, count).unwrap();
+            found.into_iter().map(|run| run.run_id).collect()
+        };
+        assert_eq!(unlisted(&[], 2), ["5e", "4d"]);
         for run_id in ["2b", "4d"] {
             add(&data_dir, &Summary::of_note(note(run_id), Stage::Ended)).unwrap();
         }
         let listed = [Summary::of_note(note("5e"), Stage::Running)];
-        assert_eq!(unlisted(&data_dir, &listed, &logs, 9).unwrap(), ["3c"], "1a was tidied away");
+        assert_eq!(unlisted(&listed, 9), ["3c"], "1a was tidied away");
     }
 }

@@ -36,10 +36,13 @@ use crate::error::Error;
 use crate::lock::RunLock;
 use log::{LogFile, Writer};
 use pending_refresh::Pending;
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use svix_ksuid::{Ksuid, KsuidLike};
 use unconfirmed::Unconfirmed;
 use zester_engine::Graph;
 use zester_model::limits;
@@ -69,6 +72,8 @@ pub struct Journal {
 
 struct Inner {
     run_id: String,
+    /// The command that it was started with.
+    command: String,
     scope: String,
     /// What the log begins with, should there be one.
     graph: Option<Arc<Graph>>,
@@ -103,15 +108,21 @@ impl Journal {
             cut.close(&disk)?;
         }
         let blobs = Arc::new(FileBlobStore::new(directory.join("objects"), disk.clone()));
-        let (run_id, scope) = (run_id.to_string(), String::new());
-        let inner =
-            Inner { run_id, scope, graph: None, graph_name: None, writer: None, pending, unconfirmed };
+        let (run_id, command, scope) = (run_id.to_string(), String::new(), String::new());
+        let (graph, graph_name, writer) = (None, None, None);
+        let inner = Inner { run_id, command, scope, graph, graph_name, writer, pending, unconfirmed };
         Ok(Journal { directory, disk, blobs, state: Mutex::new(inner), _lock: None })
     }
 
     /// Keeps the lock as long as anybody has this journal: a task that was given up may come back and go on.
     pub fn under(self, lock: Arc<RunLock>) -> Journal {
         Journal { _lock: Some(lock), ..self }
+    }
+
+    /// The command that this run was started with, for whoever finds its log and nothing else of it.
+    pub fn asked_as(self, command: &str) -> Journal {
+        self.lock().command = command.to_string();
+        self
     }
 
     /// What this run was asked for, and its graph: written down only if it comes to change something.
@@ -285,7 +296,8 @@ impl Journal {
         let writer = Arc::new(Writer::create(&self.directory, &inner.run_id, self.disk.clone())?);
         inner.writer = Some(writer.clone());
         inner.graph_name = graph.clone();
-        writer.append(&Record::Started(Started { scope: inner.scope.clone(), graph }))?;
+        let (command, scope) = (inner.command.clone(), inner.scope.clone());
+        writer.append(&Record::Started(Started { command, scope, graph }))?;
         Ok(writer)
     }
 
@@ -320,6 +332,28 @@ impl JournalSnapshot {
         let PendingWork { pending, unconfirmed, .. } = PendingWork::read(data_dir)?;
         let runs = log::list(&directory)?.into_iter().map(|log| log.run_id).collect();
         Ok(JournalSnapshot { pending, unconfirmed, undos: undos_in(&directory)?, runs })
+    }
+}
+
+/// A run that nothing but its log is left of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LoggedRun {
+    pub run_id: String,
+    /// The command that it was started with; `None` in logs of earlier versions.
+    pub command: Option<String>,
+    /// Seconds since the epoch.
+    pub started_at: Option<u64>,
+}
+
+impl LoggedRun {
+    /// What the log of a run says of it, and its id.
+    pub fn read(data_dir: &DataDir, run_id: &str) -> Result<LoggedRun, Error> {
+        let logs = log::list(&data_dir.path("journal"))?;
+        let log = logs.iter().find(|log| log.run_id == run_id);
+        let command = log.map(LogFile::command).transpose()?.flatten();
+        let started_at =
+            Ksuid::from_str(run_id).ok().and_then(|id| u64::try_from(id.timestamp_seconds()).ok());
+        Ok(LoggedRun { run_id: run_id.to_string(), command, started_at })
     }
 }
 

@@ -18,6 +18,7 @@ pub mod history;
 pub mod implicit_order;
 pub mod inputs;
 pub mod journal;
+mod leftovers;
 pub mod lint;
 pub mod local_host;
 pub mod lock;

@@ -2,10 +2,12 @@
 //!
 //! The lock is an advisory `flock`: the kernel drops it when the process ends, however it ends, so no stale lock can
 //! keep a machine from converging. What stands in the file only says who holds it: a note of the run, written when it
-//! begins and taken out when it ends. A note in a file that nobody has locked is therefore of a run that was killed.
+//! begins and taken out when it ends. A note in a file that nobody has locked is therefore of a run that was killed: whoever
+//! takes the lock ends what is left of it first.
 
 use crate::data_dir::DataDir;
 use crate::error::Error;
+use crate::leftovers;
 use crate::run_loop::mode_word;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -28,9 +30,15 @@ const NOTE_BYTES_MAX: u64 = 64 * 1024;
 pub struct Note {
     pub run_id: String,
     pub mode: Mode,
-    /// What was asked for: references, `highstate`, or a function.
+    /// What was asked for: references, `highstate`, or a function with its words.
     pub asked: String,
+    /// It is a call of one function.
+    #[serde(default)]
+    pub call: bool,
     pub pid: u32,
+    /// The name that the commands of its process carry, for whoever finds that it was killed.
+    #[serde(default)]
+    pub life: String,
     /// Seconds since the epoch.
     pub started_at: u64,
 }
@@ -41,12 +49,22 @@ impl Note {
         !self.run_id.is_empty()
     }
 
-    fn words(&self) -> String {
+    /// What was typed, without the name of the program.
+    pub fn command(&self) -> String {
         match self.is_of_a_run() {
-            true => format!("pid {} (zester {} {})", self.pid, mode_word(self.mode), self.asked),
-            false => format!("pid {} (zester {})", self.pid, self.asked),
+            true => format!("{} {}", command_word(self.mode, self.call), self.asked),
+            false => self.asked.clone(),
         }
     }
+
+    fn words(&self) -> String {
+        format!("pid {} (zester {})", self.pid, self.command())
+    }
+}
+
+/// The command that a run was started with.
+pub fn command_word(mode: Mode, call: bool) -> &'static str {
+    if call { "call" } else { mode_word(mode) }
 }
 
 /// Held for the length of a mutating run.
@@ -56,6 +74,8 @@ pub struct RunLock {
     path: PathBuf,
     /// Of the last holder, which did not get to take it out.
     pub killed: Option<Note>,
+    /// Processes of that one that could not be ended.
+    pub survivors: Vec<u32>,
 }
 
 impl RunLock {
@@ -91,7 +111,12 @@ impl RunLock {
         }
         let killed =
             read(&mut file).and_then(|text| serde_json::from_str(&text).ok()).filter(Note::is_of_a_run);
-        let lock = RunLock { file, path, killed };
+        // Before the note is overwritten: if we are killed meanwhile, the next one does it.
+        let survivors = match &killed {
+            Some(killed) => leftovers::end(&killed.life, &note.life).await,
+            None => Vec::new(),
+        };
+        let lock = RunLock { file, path, killed, survivors };
         lock.note(note)?;
         Ok(lock)
     }
@@ -169,7 +194,15 @@ mod tests {
     use zester_rule::rule;
 
     fn note(asked: &str) -> Note {
-        Note { run_id: asked.into(), mode: Mode::Apply, asked: asked.into(), pid: 7, started_at: 1 }
+        Note {
+            run_id: asked.into(),
+            mode: Mode::Apply,
+            asked: asked.into(),
+            call: false,
+            pid: 7,
+            life: String::new(),
+            started_at: 1,
+        }
     }
 
     fn runtime() -> tokio::runtime::Runtime {

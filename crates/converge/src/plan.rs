@@ -33,6 +33,8 @@ pub struct Plan {
     part_of: Option<(Arc<Graph>, Vec<NodeId>)>,
     /// What was asked for, in words.
     pub asked: String,
+    /// One function was called: its state stands in no file.
+    pub call: bool,
     /// What is seldom meant and runs all the same: told at every run.
     pub warnings: Vec<Diagnostic>,
 }
@@ -57,7 +59,17 @@ impl Plan {
         match bind_and_graph(&mut program, &sources, diagnostics) {
             Ok(Joined { bound, graph, warnings, .. }) => {
                 let (inputs, graph) = (Arc::new(inputs), Arc::new(graph));
-                Ok(Plan { inputs, program, sources, bound, graph, part_of: None, asked, warnings })
+                Ok(Plan {
+                    inputs,
+                    program,
+                    sources,
+                    bound,
+                    graph,
+                    part_of: None,
+                    asked,
+                    call: false,
+                    warnings,
+                })
             }
             Err(diagnostics) => Err(Error::Diagnostics { diagnostics, sources: Box::new(sources) }),
         }
@@ -103,6 +115,7 @@ impl Plan {
             graph: Arc::new(graph),
             part_of: Some((self.graph.clone(), kept.iter().map(|at| NodeId(*at as u32)).collect())),
             asked: self.asked.clone(),
+            call: self.call,
             warnings: Vec::new(),
         })
     }

@@ -23,6 +23,7 @@ use svix_ksuid::{Ksuid, KsuidLike};
 use tokio_util::sync::CancellationToken;
 use zester_engine::{Graph, Run};
 use zester_host::overlay::Overlay;
+use zester_host::process::Runner;
 use zester_model::outcome::{Mode, RunResult, StateResult};
 
 /// How a run is to be carried out.
@@ -80,7 +81,9 @@ async fn run_here(
         observer.notice(&format!("{}: {}; {hint}", place.unwrap_or_default(), warning.message));
     }
     let (mode, pid) = (options.mode, std::process::id());
-    let mut note = Note { run_id: new_run_id(), mode, asked, pid, started_at: now() };
+    let (run_id, life) = (new_run_id(), Runner::new().life());
+    let call = plan.as_ref().is_some_and(|plan| plan.call);
+    let mut note = Note { run_id, mode, asked, call, pid, life, started_at: now() };
     let held = match mutates(mode) {
         true => Some(LockedJournal::take(&options, &note, observer.as_ref(), cancel).await?),
         false => None,
@@ -196,15 +199,24 @@ impl LockedJournal {
             }
             (error, _) => error,
         })?;
-        if let Some(killed) = lock.killed.clone()
-            && let Err(error) = history::add_killed(&data_dir, killed)
-        {
-            observer.notice(&format!("a run that was killed could not be added to the history: {error}"));
+        if let Some(killed) = lock.killed.clone() {
+            observer.notice(&format!(
+                "`zester {}` (pid {}) was killed; what was left of it has been ended",
+                killed.command(),
+                killed.pid
+            ));
+            if !lock.survivors.is_empty() {
+                let left: Vec<String> = lock.survivors.iter().map(u32::to_string).collect();
+                observer.notice(&format!("these processes of it could not be ended: {}", left.join(", ")));
+            }
+            if let Err(error) = history::add_killed(&data_dir, killed) {
+                observer.notice(&format!("it could not be added to the history: {error}"));
+            }
         }
         match Journal::open(&data_dir, &note.run_id) {
             Ok(journal) => {
                 let lock = Arc::new(lock);
-                let journal = Arc::new(journal.under(lock.clone()));
+                let journal = Arc::new(journal.under(lock.clone()).asked_as(&note.command()));
                 Ok(LockedJournal { data_dir, lock, journal })
             }
             Err(error) => {

@@ -134,7 +134,15 @@ async fn s32_who_was_given_up_keeps_the_next_run_waiting_until_it_is_gone() {
     assert_eq!(result.states["file.managed:f"].details["uninterruptible"], true);
 
     let scratch = Scratch { cancel: CancellationToken::new(), ..scratch };
-    let note = Note { run_id: "r".into(), mode: Mode::Apply, asked: "c".into(), pid: 1, started_at: 1 };
+    let note = Note {
+        run_id: "r".into(),
+        mode: Mode::Apply,
+        asked: "c".into(),
+        call: false,
+        pid: 1,
+        life: String::new(),
+        started_at: 1,
+    };
     let refused = RunLock::take(&scratch.data_dir(), &note, true, &scratch.cancel, |_| {}).await.unwrap_err();
     assert!(refused.to_string().contains("canceled and hangs"), "{refused}");
     let logs = |extension: &str| {

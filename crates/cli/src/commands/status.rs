@@ -13,8 +13,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use zester_converge::data_dir::DataDir;
 use zester_converge::forget::{self, Dropped};
 use zester_converge::history::{self, Stage, Summary};
-use zester_converge::journal::JournalSnapshot;
-use zester_converge::run_loop::mode_word;
+use zester_converge::journal::{JournalSnapshot, LoggedRun};
+use zester_converge::lock::command_word;
 use zester_model::outcome::Mode;
 
 /// States of one run that are named as what revert could undo; JSON has all of them.
@@ -98,18 +98,21 @@ fn revertible(snapshot: &JournalSnapshot) -> Vec<(&str, &str)> {
     all
 }
 
-fn text(runs: &[Summary], unlisted: &[String], snapshot: &JournalSnapshot) -> Result<String, Failure> {
+fn text(runs: &[Summary], unlisted: &[LoggedRun], snapshot: &JournalSnapshot) -> Result<String, Failure> {
     let mut out = String::new();
     let wrote = (|| {
         writeln!(out, "last runs")?;
         if runs.is_empty() && unlisted.is_empty() {
             writeln!(out, "  none")?;
         }
-        for run_id in unlisted {
-            writeln!(out, "  one that the history does not have\n      run {run_id}")?;
+        for run in unlisted {
+            let command = run.command.as_deref().map_or("a run".to_string(), one_line);
+            let when = run.started_at.map_or("at an unknown time".to_string(), |at| ago(seconds_since(at)));
+            writeln!(out, "  {when}  {command}  result not recorded\n      run {}", run.run_id)?;
         }
         for run in runs {
-            writeln!(out, "  {}  {} {}  {}", when(run), mode_word(run.mode), one_line(&run.asked), how(run))?;
+            let command = command_word(run.mode, run.call);
+            writeln!(out, "  {}  {command} {}  {}", when(run), one_line(&run.asked), how(run))?;
             writeln!(out, "      run {}", run.run_id)?;
             for state in &run.failed_states {
                 writeln!(out, "      failed: {}", one_line(state))?;
@@ -162,13 +165,23 @@ fn text(runs: &[Summary], unlisted: &[String], snapshot: &JournalSnapshot) -> Re
 
 /// `3m 20s ago`; of a run that has not ended, since when it runs or when it began.
 fn when(run: &Summary) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let seconds = now.saturating_sub(run.ended_at.or(run.started_at).unwrap_or(now));
-    match (run.state, seconds) {
-        (Stage::Running, seconds) => format!("for {}", duration_words(seconds * 1000)),
-        (_, 0) => "just now".to_string(),
-        (_, seconds) => format!("{} ago", duration_words(seconds * 1000)),
+    let seconds = run.ended_at.or(run.started_at).map_or(0, seconds_since);
+    match run.state {
+        Stage::Running => format!("for {}", duration_words(seconds * 1000)),
+        Stage::Ended | Stage::Killed => ago(seconds),
     }
+}
+
+fn ago(seconds: u64) -> String {
+    match seconds {
+        0 => "just now".to_string(),
+        seconds => format!("{} ago", duration_words(seconds * 1000)),
+    }
+}
+
+fn seconds_since(moment: u64) -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    now.saturating_sub(moment)
 }
 
 fn how(run: &Summary) -> String {

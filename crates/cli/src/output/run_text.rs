@@ -241,7 +241,7 @@ pub fn ending(result: &RunResult, plan: Option<&Plan>, undoable: bool, paint: Pa
     let place = |name: &str| plan.and_then(|plan| place_of(plan, &plan.sources, name)).unwrap_or_default();
     for state in result.states.values().filter(|state| state.failed()) {
         let _ = write!(out, "{} {}", paint.red("failed:"), one_line(&state.name));
-        // A revert of a run knows no file.
+        // A revert of a run knows no file, and a call has none.
         let _ = match place(&state.name) {
             place if place.is_empty() => writeln!(out),
             place => writeln!(out, "  {}", paint.dim(&place)),
@@ -255,6 +255,9 @@ pub fn ending(result: &RunResult, plan: Option<&Plan>, undoable: bool, paint: Pa
 
 /// `states/web/init.zy:31` of a state.
 fn place_of(plan: &Plan, sources: &Sources, name: &str) -> Option<String> {
+    if plan.call {
+        return None;
+    }
     let state = plan.program.states.iter().find(|state| state.name.as_str() == name)?;
     Some(format!("{}:{}", sources.path(state.span.file), state.span.line))
 }

@@ -162,3 +162,12 @@ fn c12_a_fact_that_is_not_there_is_told() {
     let given = scratch.zester(&["call", "facts.get", "oss", "none"]);
     assert_eq!((given.stdout.as_str(), given.stderr.as_str()), ("none\n", ""));
 }
+
+#[test]
+fn a_call_that_failed_names_no_line_of_a_file_that_nobody_wrote() {
+    let scratch = Scratch::new();
+    let failed = scratch.zester(&["call", "cmd.run", "false"]);
+    assert_eq!(failed.code, Some(2));
+    assert!(failed.stdout.contains("failed: cmd.run:false\n"), "{}", failed.stdout);
+    assert!(!failed.stdout.contains("command line"), "{}", failed.stdout);
+}

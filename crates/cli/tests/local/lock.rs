@@ -118,3 +118,48 @@ fn c6_who_only_waits_for_another_run_has_nothing_to_stop() {
     scratch.write("go", "");
     assert_eq!(first.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+#[rule("S-42", "S-46")]
+fn s46_what_a_killed_run_left_running_is_gone_before_the_next_one_begins() {
+    let scratch = Scratch::with(
+        "slow:\n  cmd.run: [{command: \"echo $$ > @T@/pid.new; mv @T@/pid.new @T@/pid; while sleep 0.05; do :; done\"}]\n",
+    );
+    // One that has ended and was not collected yet has no command line any more.
+    scratch.write(
+        "states/next.zy",
+        "next:\n  cmd.run: [{command: \"if grep -qs . /proc/$(cat @T@/pid)/cmdline; then touch @T@/beside; fi; touch @T@/ran\"}]\n",
+    );
+    let mut first = scratch.spawn(&["apply", "c"]);
+    wait_for("the first run", || scratch.path("pid").exists());
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let pid = scratch.read("pid").unwrap();
+    let running =
+        || std::fs::read(format!("/proc/{}/cmdline", pid.trim())).is_ok_and(|line| !line.is_empty());
+    assert!(running(), "nobody has ended it yet");
+    let next = scratch.zester(&["apply", "next"]);
+    assert_eq!(next.code, Some(0), "{}", next.stderr);
+    assert!(scratch.path("ran").exists() && !scratch.path("beside").exists(), "{}", next.stdout);
+    assert!(
+        next.stderr.contains("`zester apply c`") && next.stderr.contains("was killed"),
+        "{}",
+        next.stderr
+    );
+    assert!(!running());
+}
+
+#[test]
+#[rule("C-14")]
+fn c14_a_call_is_shown_as_it_was_typed() {
+    let scratch = Scratch::new();
+    let command = "touch @T@/begun; until test -e @T@/go; do sleep 0.02; done";
+    let first = scratch.spawn(&["call", "cmd.run", command, "timeout=60s"]);
+    wait_for("the call", || scratch.path("begun").exists());
+    let refused = scratch.zester(&["call", "test.succeed_with_changes", "--no-wait"]);
+    assert!(refused.stderr.contains("(zester call cmd.run 'touch "), "{}", refused.stderr);
+    scratch.write("go", "");
+    assert_eq!(first.wait_with_output().unwrap().status.code(), Some(0));
+    let status = scratch.zester(&["status"]).stdout;
+    assert!(status.contains("  call cmd.run 'touch "), "{status}");
+}

@@ -78,9 +78,11 @@ fn status_names_a_few_of_what_one_run_did_and_every_run_of_the_journal() {
     assert!(told.stderr.contains("could not be added to the history"), "{}", told.stderr);
     std::fs::remove_dir(scratch.path("data/history")).unwrap();
     let status = scratch.zester(&["status"]).stdout;
-    assert!(status.contains("one that the history does not have\n      run "), "{status}");
+    assert!(status.contains("  apply c  result not recorded\n      run "), "{status}");
     assert!(status.ends_with("      … and 3 more\n"), "{status}");
     let json = scratch.json(&["status"]);
     assert_eq!(json["revertible"].as_array().map(Vec::len), Some(13));
     assert_eq!(json["unlisted_runs"].as_array().map(Vec::len), Some(1));
+    assert_eq!(json["unlisted_runs"][0]["command"], "apply c");
+    assert!(json["unlisted_runs"][0]["started_at"].as_u64().is_some_and(|at| at > 0), "{json}");
 }

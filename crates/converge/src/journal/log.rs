@@ -165,10 +165,20 @@ impl LogFile {
     pub fn origin(&self) -> Result<Origin, Error> {
         let mut records = self.records()?.into_iter();
         let started = records.find_map(|record| match record {
-            Record::Started(Started { scope, graph }) => Some(Origin { scope: Some(scope), graph }),
+            Record::Started(Started { scope, graph, .. }) => Some(Origin { scope: Some(scope), graph }),
             _ => None,
         });
         Ok(started.unwrap_or_default())
+    }
+
+    /// The command that its run was started with, as far as it says.
+    pub fn command(&self) -> Result<Option<String>, Error> {
+        let mut records = self.records()?.into_iter();
+        let command = records.find_map(|record| match record {
+            Record::Started(started) => Some(started.command),
+            _ => None,
+        });
+        Ok(command.filter(|command| !command.is_empty()))
     }
 
     /// Marks a run that was cut off as read. A torn last line goes, so that what is appended later can be read.

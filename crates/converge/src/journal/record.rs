@@ -17,6 +17,9 @@ pub enum Record {
 /// "This is the run that follows." The first line of a log; logs of earlier versions have none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Started {
+    /// The command that it was started with; logs of earlier versions do not say.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub command: String,
     /// What was asked for, and of which states dir.
     pub scope: String,
     /// The object that holds the graph of the run.
