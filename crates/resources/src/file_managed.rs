@@ -391,9 +391,10 @@ impl Resource for Managed {
             .with("mode", self.mode)
             .with("user", self.user.as_ref())
             .with("group", self.group.as_ref());
+        let sources = self.source.iter().map(|source| source.strip_prefix("file://").unwrap_or(source));
         Claims::of(owned)
             .accounts(self.user.as_deref(), self.group.as_deref())
-            .needs(self.source.iter().map(|source| Path::new(source.strip_prefix("file://").unwrap_or(source))))
+            .needs(sources.map(Path::new))
             .makes_parents(self.makedirs, (self.dir_mode, &self.user, &self.group))
     }
 

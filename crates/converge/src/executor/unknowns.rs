@@ -17,7 +17,7 @@ use zester_resources::Bound;
 pub struct Unknowns {
     /// States that would act, with effects that nobody can predict in full; by level, then node.
     acting: Mutex<BTreeSet<(usize, NodeId)>>,
-    /// States that would change something on the machine, foreseen or not.
+    /// States that would change something on the machine, predicted or not.
     changing: Mutex<HashSet<NodeId>>,
     /// States whose guard could not be answered, and because of whom.
     unsure: Mutex<HashMap<NodeId, NodeId>>,
