@@ -7,6 +7,7 @@
 mod catch_up;
 mod core;
 mod heartbeat;
+mod held_lease;
 pub mod index;
 mod job;
 mod late_returns;
@@ -14,6 +15,7 @@ pub mod limits;
 mod metrics;
 mod outage;
 mod pruner;
+mod publisher;
 mod router;
 mod run;
 mod scan;
@@ -22,4 +24,5 @@ mod start;
 mod stores;
 
 pub use index::Index;
+pub use publisher::Source;
 pub use run::{Error, NoSettings, SettingsOf, Setup, run};

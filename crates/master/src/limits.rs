@@ -141,3 +141,12 @@ pub const LATE_WARN_AFTER: u64 = 10;
 
 /// The oldest servers without known holes in JetStream: `(minor, patch)` of version 2. Later minors have none.
 pub const SERVER_FLOOR: [(u64, u64); 2] = [(10, 27), (11, 1)];
+
+/// How often a lease is looked at that is kept by a task of its own.
+pub const LEASE_LOOK: Duration = Duration::from_millis(500);
+/// How often a master looks whether it has become, or is no longer, the one who publishes.
+pub const PUBLISH_LOOK: Duration = Duration::from_millis(500);
+/// A directory that changes is published once nothing changed in it for so long.
+pub const PUBLISH_QUIET: Duration = Duration::from_millis(200);
+/// How often a directory is read through although nobody told that it changed.
+pub const PUBLISH_EVERY: Duration = Duration::from_secs(300);

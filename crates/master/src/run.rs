@@ -9,6 +9,7 @@ use crate::late_returns::LateReturns;
 use crate::limits::{DETACH_LIMIT, INDEX_POLL, INDEX_WAIT, REQUESTS_END_LIMIT, STARTS_WAITING};
 use crate::metrics::{self, Metrics};
 use crate::pruner::Pruner;
+use crate::publisher::{PublisherTask, Source};
 use crate::router::Router;
 use crate::scan::Scanner;
 use crate::services::Services;
@@ -50,6 +51,8 @@ pub struct Setup {
     pub replicas: Option<usize>,
     pub version: String,
     pub settings: Arc<dyn SettingsOf>,
+    /// What this master publishes while it holds the lease for that (D-2).
+    pub sources: Vec<Source>,
 }
 
 /// Why a master cannot go on.
@@ -99,7 +102,8 @@ pub async fn run(
         jobs_elsewhere: AtomicUsize::new(0),
     });
     metrics::register(&core, &health);
-    let mut master = Master { core, started, actors: JoinSet::new(), jobs: JoinSet::new() };
+    let mut master =
+        Master { core, started, sources: setup.sources, actors: JoinSet::new(), jobs: JoinSet::new() };
     master.actors.spawn(stores.keep(master.core.link.clone()));
     master.live(stop).await
 }
@@ -108,6 +112,7 @@ pub async fn run(
 struct Master {
     core: Arc<Core>,
     started: mpsc::Receiver<Start>,
+    sources: Vec<Source>,
     /// Each ends only when the bus is closed, or when it broke.
     actors: JoinSet<()>,
     jobs: JoinSet<()>,
@@ -134,6 +139,13 @@ impl Master {
             self.actors.spawn(stores::run(core.clone()));
             let pruner = Pruner::new(core.clone()).map_err(|bad| Error(bad.to_string()))?;
             self.actors.spawn(pruner.run());
+            if !self.sources.is_empty() {
+                let sources = std::mem::take(&mut self.sources);
+                let publisher = PublisherTask::new(core.clone(), sources);
+                let (publisher, lease) = publisher.map_err(|bad| Error(bad.to_string()))?;
+                self.actors.spawn(lease.run());
+                self.actors.spawn(publisher.run());
+            }
             self.work(&mut services, &stop).await?;
         }
         // First nothing new, then every job is let go, then nobody is here any more.

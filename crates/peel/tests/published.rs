@@ -149,7 +149,8 @@ async fn d13_a_run_keeps_the_tree_it_began_with() {
 async fn s36_the_cache_comes_first_then_the_baked_directory_after_five_looks() {
     let dir = tempfile::tempdir().unwrap();
     let (live, baked) = (dir.path().join("cache"), dir.path().join("baked"));
-    let dirs = StatesDirs { cache: Some(Arc::new(DiskCache::open(&live).unwrap())), baked: Some(baked.clone()) };
+    let dirs =
+        StatesDirs { cache: Some(Arc::new(DiskCache::open(&live).unwrap())), baked: Some(baked.clone()) };
     assert!(dirs.choose(true).await.is_none(), "there is neither");
     std::fs::create_dir(&baked).unwrap();
     let begin = tokio::time::Instant::now();

@@ -145,6 +145,7 @@ impl Node {
             replicas: Some(1),
             version: "sim".into(),
             settings: Arc::new(NoSettings),
+            sources: Vec::new(),
         };
         let health = Arc::new(Health::new());
         Ok(tokio::spawn(async move {

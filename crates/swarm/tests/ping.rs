@@ -34,6 +34,7 @@ async fn master(server: &Server, tasks: &mut JoinSet<()>) {
         replicas: None,
         version: "0.0.0".into(),
         settings: Arc::new(NoSettings),
+        sources: Vec::new(),
     };
     tasks.spawn(async move {
         let never = CancellationToken::new();

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use zester_bus::{Bus, Event, Events, nats};
 use zester_converge::inputs::default_id;
 use zester_link::Link;
-use zester_master::{NoSettings, SettingsOf, Setup};
-use zester_wire::MasterId;
+use zester_master::{NoSettings, SettingsOf, Setup, Source};
+use zester_wire::{MasterId, Published};
 
 mod settings;
 
@@ -28,10 +28,10 @@ pub struct MasterRun {
     /// Where the master keeps what it must remember [default: /var/lib/zester, or the user's state directory]
     #[arg(long, value_name = "DIR", env = "ZESTER_DATA_DIR", hide_env_values = true)]
     pub data_dir: Option<PathBuf>,
-    /// Settings of the fleet, for targets like I@role:db
+    /// Settings to publish to the peels, and for targets like I@role:db
     #[arg(long, value_name = "DIR", env = "ZESTER_SETTINGS", hide_env_values = true)]
     pub settings: Option<PathBuf>,
-    /// States to publish to the peels (not used yet: peels read their own --states)
+    /// States to publish to the peels
     #[arg(long, value_name = "DIR", env = "ZESTER_STATES", hide_env_values = true)]
     pub states: Option<PathBuf>,
     /// Rules of the reactor (not used yet)
@@ -52,6 +52,7 @@ pub fn run(args: MasterRun, app: &App) -> answer::Result {
         Some(path) => Arc::new(Rendered::new(path, app.local_host.clone())),
         None => Arc::new(NoSettings),
     };
+    let sources = sources(&args, app);
     app.block_on(daemon::run_daemon(app, &args.flags, |context: DaemonContext| async {
         let shown = args.connect.servers_of_daemon(app).shown();
         tracing::info!(master = %name, bus = %shown, "starting");
@@ -68,6 +69,7 @@ pub fn run(args: MasterRun, app: &App) -> answer::Result {
             replicas: app.config.nats.replicas,
             version: env!("CARGO_PKG_VERSION").to_string(),
             settings,
+            sources,
         };
         let ended = tokio::select! {
             biased;
@@ -77,6 +79,15 @@ pub fn run(args: MasterRun, app: &App) -> answer::Result {
         let _closed = bus.close().await;
         ended.map_err(|error| Failure::usage(error.to_string()))
     }))
+}
+
+/// What this master publishes. Settings in one file are for this machine alone.
+fn sources(args: &MasterRun, app: &App) -> Vec<Source> {
+    let states = args.states.clone().or(app.config.states.clone());
+    let settings = args.settings.clone().or(app.config.settings.clone()).filter(|path| !path.is_file());
+    let source = |published, path: Option<PathBuf>| path.map(|directory| Source { published, directory });
+    let both = [source(Published::States, states), source(Published::Settings, settings)];
+    both.into_iter().flatten().collect()
 }
 
 /// Says once what the server has against us: a wrong token, a subject that is not ours. Never ends.

@@ -243,9 +243,11 @@ pub mod tests {
             ..job(&[web])
         };
         let missing = BTreeMap::from([(ghost, Missing::UnknownPeel)]);
-        let shown = show(&job, &Returns::new(), &missing, job.created, Paint::new(false));
+        let (now, returns, last_seen) = (job.created, Returns::new(), BTreeMap::new());
+        let shown = Shown { job: &job, returns: &returns, missing: &missing, last_seen: &last_seen, now };
+        let shown = show(&shown, Paint::new(false));
         assert!(shown.contains("! ghost  there is no peel of this name\n"), "{shown}");
-        let listed = list(std::slice::from_ref(&job), job.created, Paint::new(false));
+        let listed = list(std::slice::from_ref(&job), 0, job.created, Paint::new(false));
         assert!(listed.contains("1/1 ok, 1 unknown"), "{listed}");
     }
 

@@ -107,6 +107,7 @@ impl Fleet {
             replicas: None,
             version: "0.0.0".into(),
             settings: Arc::new(NoSettings),
+            sources: Vec::new(),
         };
         let (health, stop) = (Arc::new(Health::new()), CancellationToken::new());
         let mut task = JoinSet::new();
