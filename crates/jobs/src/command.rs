@@ -71,8 +71,10 @@ pub enum Event {
     PersistFailed { ret: Box<Return> },
     /// A peel announces that it (re)connected.
     Connected { peel: PeelId },
-    /// The heartbeat of a peel ended: it stopped, or was not heard for as long as a heartbeat lives.
-    Gone { peel: PeelId },
+    /// The heartbeat of a peel ended: it said that it `stopped`, or was not heard for as long as a heartbeat lives.
+    Gone { peel: PeelId, stopped: bool },
+    /// Whether this master hears anybody. Also told where it does again after it missed something.
+    Hearing(bool),
     /// What was sent may be lost: whoever neither acked nor returned gets the work once more.
     AskAgain,
     /// Somebody wants it stopped, and the stream has the event that says so. Answered by [`Command::CancelTaken`].
@@ -181,6 +183,7 @@ impl Event {
             Event::PersistFailed { .. } => "persist failed",
             Event::Connected { .. } => "connected",
             Event::Gone { .. } => "gone",
+            Event::Hearing(_) => "hearing",
             Event::AskAgain => "ask again",
             Event::Cancel { .. } => "cancel",
             Event::Detach => "detach",

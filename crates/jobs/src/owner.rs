@@ -5,6 +5,7 @@
 //! adopt:    new -> adopting -> loading -> replaying -> watching         (it was running)
 //!           new -> adopting -> recalling -> marking -> …                (it was still claimed)
 //! end:      watching -> checking -> flushing -> finalizing -> reporting -> purging -> done
+//!           checking, flushing -> watching                              (somebody who was given up is there)
 //! too late: claiming -> withdrawing -> reporting -> …
 //! ```
 //!
@@ -63,6 +64,8 @@ pub struct Owner {
     retry_at: Option<UnixMillis>,
     /// When silent targets are asked once more (J-6).
     resend_at: Option<UnixMillis>,
+    /// The master stops, and was told so while the job seemed to end (J-12).
+    stopping: bool,
 }
 
 impl Owner {
@@ -97,7 +100,7 @@ impl Owner {
     fn new(path: Path, job: Job, revision: u64, timing: Timing) -> Owner {
         Owner {
             stage: Stage::New(path),
-            targets: Targets::new(&job.targets),
+            targets: Targets::new(&job.targets, &timing),
             // A record that says so was marked before.
             marked: path == Path::Adopt && job.status == JobStatus::Running,
             job,
@@ -108,6 +111,7 @@ impl Owner {
             recalled: false,
             retry_at: None,
             resend_at: None,
+            stopping: false,
         }
     }
 
@@ -191,9 +195,10 @@ impl Owner {
             (stage, Event::Connected { peel }) if !matches!(stage, Stage::New(_)) => {
                 self.connected(peel, now, &mut out);
             }
-            (stage, Event::Gone { peel }) if !matches!(stage, Stage::New(_)) => {
-                self.targets.went(&peel, self.patience(), now);
+            (stage, Event::Gone { peel, stopped }) if !matches!(stage, Stage::New(_)) => {
+                self.targets.went(&peel, stopped, now);
             }
+            (_, Event::Hearing(hears)) => self.targets.set_hearing(hears, now),
             (stage, Event::AskAgain) if !matches!(stage, Stage::New(_)) => self.ask_again(now, &mut out),
             (stage, Event::Cancel { by }) if !matches!(stage, Stage::New(_)) => {
                 self.cancel(by, now, &mut out);

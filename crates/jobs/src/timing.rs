@@ -20,6 +20,8 @@ pub struct Timing {
     pub forget_peels: Duration,
     /// Over how long the peels come back that lost their server at once (J-27). Each waits a share of it, by chance.
     pub reconnect_spread: Duration,
+    /// After so long without an answer a peel knows that its line is dead: three probes of the bus, ten seconds apart.
+    pub silence_noticed: Duration,
     pub lease_ttl: Duration,
     pub kill_grace: Duration,
     /// What a peel adds to the budget before it aborts by itself (J-5).
@@ -53,6 +55,7 @@ impl Default for Timing {
             peel_ttl: seconds(30),
             forget_peels: seconds(30 * 86_400),
             reconnect_spread: seconds(30),
+            silence_noticed: seconds(30),
             lease_ttl: seconds(15),
             kill_grace: seconds(5),
             abort_grace: Duration::from_millis(500),
@@ -64,5 +67,19 @@ impl Default for Timing {
             dedup_margin: seconds(3_600),
             outbox_keep: seconds(7 * 86_400),
         }
+    }
+}
+
+impl Timing {
+    /// How long a target is waited for that had no heartbeat when the work went out, or said that it stops (J-8).
+    pub fn absent_patience(&self) -> Duration {
+        self.ack_window + self.unreachable_grace
+    }
+
+    /// How long a target is waited for whose heartbeat ended without a word. It may have lost no more than its server: it needs
+    /// a while to notice, its share of the spread to come back, and then shows itself (J-6).
+    pub fn lost_patience(&self) -> Duration {
+        let comes_back = self.silence_noticed + self.reconnect_spread + self.peel_heartbeat;
+        comes_back.max(self.absent_patience())
     }
 }

@@ -236,18 +236,122 @@ fn j8_a_target_that_came_back_is_awaited_like_any_other() {
 
 #[test]
 #[rule("J-8", "J-17")]
-fn j8_a_target_whose_heartbeat_ends_under_the_job_is_unreachable_soon_after() {
+fn j8_a_target_that_stops_under_the_job_is_unreachable_soon_after() {
     let mut watched = Watched::dispatched(2, 600, &[]);
     watched.ack(1);
     watched.ack(2);
     watched.ret(1, true);
     watched.now = at(40_000);
-    watched.send(Event::Gone { peel: peel(2) });
+    watched.send(Event::Gone { peel: peel(2), stopped: true });
     watched.tick(49_999);
     assert_eq!(watched.owner.stage(), Stage::Watching);
     watched.tick(50_000);
     watched.ended(JobStatus::Partial);
     assert_eq!(watched.record.as_ref().unwrap().missing[&peel(2)], Missing::Unreachable);
+}
+
+/// The time that a peel needs which lost its server, and no more: one that was killed does not hold a long job up.
+#[test]
+#[rule("J-6", "J-8", "J-17")]
+fn j6_a_target_whose_heartbeat_ends_without_a_word_has_the_time_to_come_back() {
+    let timing = Timing::default();
+    assert_eq!(timing.lost_patience(), Duration::from_secs(70), "notice, spread, heartbeat");
+    for acked in [true, false] {
+        let mut watched = Watched::dispatched(1, 600, &[]);
+        if acked {
+            watched.ack(1);
+        }
+        watched.now = at(30_000);
+        watched.send(Event::Gone { peel: peel(1), stopped: false });
+        watched.tick(99_999);
+        assert_eq!(watched.owner.stage(), Stage::Watching);
+        watched.tick(100_000);
+        watched.ended(JobStatus::Timeout);
+        assert_eq!(watched.record.as_ref().unwrap().missing[&peel(1)], Missing::Unreachable);
+    }
+}
+
+/// What a last look brings to light, or what happens during it, is no reason to end.
+#[test]
+#[rule("J-8")]
+fn j8_an_ack_that_only_the_stream_kept_overrides_unreachable() {
+    let mut watched = Watched::dispatched(1, 600, &[1]);
+    let acked = || History { acks: vec![peel(1)], ..History::default() };
+    watched.history = vec![acked(), acked()];
+    watched.tick(10_000);
+    assert_eq!(watched.owner.stage(), Stage::Watching);
+    // It says that the peel had the work, not that it is there; and the same ack again says nothing.
+    watched.tick(79_999);
+    assert_eq!(watched.owner.stage(), Stage::Watching);
+    watched.tick(80_000);
+    watched.ended(JobStatus::Timeout);
+    assert!(watched.history.is_empty());
+}
+
+/// A job of one peel that is not there, at its last look.
+fn checking() -> Owner {
+    let mut owner = Watched::dispatched(1, 60, &[1]).owner;
+    assert_eq!(names(&owner.step(Event::Tick, at(10_000)).unwrap()), ["replay"]);
+    assert_eq!(owner.stage(), Stage::Checking);
+    owner
+}
+
+#[test]
+#[rule("J-6", "J-8")]
+fn j6_a_target_that_comes_back_during_the_last_look_gets_its_work() {
+    let signs = [
+        Event::Connected { peel: peel(1) },
+        Event::Ack { peel: peel(1), dispatch_epoch: 1 },
+        Event::Hearing(true),
+    ];
+    for sign in signs {
+        let is_ack = matches!(sign, Event::Ack { .. });
+        let mut owner = checking();
+        owner.step(sign, at(10_500)).unwrap();
+        let out = owner.step(Event::Replayed(Ok(History::default())), at(11_000)).unwrap();
+        assert_eq!(owner.stage(), Stage::Watching);
+        assert_eq!(sent_to(&out), if is_ack { vec![] } else { vec![peel(1)] });
+    }
+    // But not after the deadline, and not where it is to stop.
+    let mut owner = checking();
+    owner.step(Event::Connected { peel: peel(1) }, at(10_500)).unwrap();
+    owner.step(Event::Replayed(Ok(History::default())), at(60_000)).unwrap();
+    assert!(matches!(owner.stage(), Stage::Finalizing(_)));
+    let mut owner = checking();
+    owner.step(Event::Connected { peel: peel(1) }, at(10_500)).unwrap();
+    owner.step(Event::Cancel { by: "alice".into() }, at(10_500)).unwrap();
+    owner.step(Event::Replayed(Ok(History::default())), at(11_000)).unwrap();
+    assert!(matches!(owner.stage(), Stage::Finalizing(End::Ran { cut_short: true })));
+}
+
+#[test]
+#[rule("J-12")]
+fn j12_a_job_that_goes_on_after_its_last_look_is_left_to_the_next_master() {
+    let mut owner = checking();
+    owner.step(Event::Detach, at(10_500)).unwrap();
+    owner.step(Event::Connected { peel: peel(1) }, at(10_500)).unwrap();
+    let out = owner.step(Event::Replayed(Ok(History::default())), at(11_000)).unwrap();
+    assert_eq!(owner.stage(), Stage::Detached);
+    assert!(sent_to(&out).is_empty());
+}
+
+#[test]
+#[rule("J-8")]
+fn j8_a_master_that_hears_nobody_gives_nobody_up() {
+    let mut watched = Watched::dispatched(2, 600, &[1]);
+    watched.ack(2);
+    watched.now = at(30_000);
+    watched.send(Event::Gone { peel: peel(2), stopped: false });
+    watched.now = at(35_000);
+    watched.send(Event::Hearing(false));
+    watched.tick(300_000);
+    assert_eq!(watched.owner.stage(), Stage::Watching);
+    // From here on both are waited for anew: the first as one that was not there, the second as one that was lost.
+    watched.send(Event::Hearing(true));
+    watched.tick(369_999);
+    assert_eq!(watched.owner.stage(), Stage::Watching);
+    watched.tick(370_000);
+    watched.ended(JobStatus::Timeout);
 }
 
 #[test]
@@ -256,7 +360,7 @@ fn j17_a_target_that_is_offline_at_the_deadline_was_not_running() {
     let mut watched = Watched::dispatched(1, 60, &[]);
     watched.ack(1);
     watched.now = at(55_000);
-    watched.send(Event::Gone { peel: peel(1) });
+    watched.send(Event::Gone { peel: peel(1), stopped: false });
     watched.tick(60_000);
     watched.ended(JobStatus::Timeout);
     assert_eq!(watched.record.as_ref().unwrap().missing[&peel(1)], Missing::Unreachable);
@@ -268,7 +372,7 @@ fn j8_a_heartbeat_that_resumes_in_time_changes_nothing() {
     let mut watched = Watched::dispatched(1, 600, &[]);
     watched.ack(1);
     watched.now = at(40_000);
-    watched.send(Event::Gone { peel: peel(1) });
+    watched.send(Event::Gone { peel: peel(1), stopped: false });
     watched.now = at(45_000);
     assert!(watched.send(Event::Connected { peel: peel(1) }).is_empty());
     watched.tick(300_000);

@@ -16,7 +16,7 @@ use zester_rule::rule;
 use zester_wire::*;
 
 fn any_event() -> impl Strategy<Value = Event> {
-    (0usize..22, 1usize..4, 1u64..3, any::<bool>()).prop_map(|(which, number, epoch, good)| {
+    (0usize..23, 1usize..4, 1u64..3, any::<bool>()).prop_map(|(which, number, epoch, good)| {
         let result = if good { Ok(()) } else { Err(Failed) };
         let returned = ret(number, epoch, good);
         match which {
@@ -40,7 +40,8 @@ fn any_event() -> impl Strategy<Value = Event> {
             14 | 15 => Event::Persisted { peel: peel(number) },
             16 => Event::PersistFailed { ret: Box::new(returned) },
             17 if good => Event::Connected { peel: peel(number) },
-            17 => Event::Gone { peel: peel(number) },
+            17 => Event::Gone { peel: peel(number), stopped: number == 1 },
+            22 => Event::Hearing(good),
             18 => Event::Cancel { by: "alice".into() },
             19 if good => Event::Detach,
             19 => Event::Superseded,

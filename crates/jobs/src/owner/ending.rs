@@ -48,7 +48,8 @@ impl Owner {
     /// A stop of the master leaves the job to the next (J-12), except where nothing is left to wait for.
     pub(super) fn detach(&mut self, now: UnixMillis, out: &mut Vec<Command>) {
         match self.stage {
-            Stage::Checking | Stage::Flushing(_) | Stage::Finalizing(_) | Stage::Reporting => {}
+            Stage::Checking | Stage::Flushing(_) => self.stopping = true,
+            Stage::Finalizing(_) | Stage::Reporting => {}
             Stage::Withdrawing { .. } | Stage::Purging | Stage::Done | Stage::Detaching { .. } => {}
             stage => {
                 let answer_due = stage.reads_history() && self.retry_at.is_none();
@@ -63,7 +64,7 @@ impl Owner {
     pub(super) fn advance(&mut self, now: UnixMillis, up_to_date: bool, out: &mut Vec<Command>) {
         match self.stage {
             Stage::Watching => {
-                self.targets.give_up_absent(self.patience(), now);
+                self.targets.give_up_absent(now);
                 let over = self.canceled.is_some() || now >= self.job.deadline() || self.targets.is_settled();
                 if over {
                     self.end(now, up_to_date, out);
@@ -75,6 +76,9 @@ impl Owner {
                 self.end(now, up_to_date, out);
             }
             Stage::Detaching { .. } if self.unpersisted == 0 => self.enter(Stage::Detached, out),
+            Stage::Flushing(End::Ran { .. }) if self.unpersisted == 0 && self.is_to_go_on(now) => {
+                self.watch_again(now, out);
+            }
             Stage::Flushing(end) if self.unpersisted == 0 => self.finalize(end, now, out),
             _ => {}
         }

@@ -69,11 +69,28 @@ impl Owner {
     ) {
         let Ok(history) = result else { return self.fail(now) };
         self.learn(history, now, out);
+        if self.is_to_go_on(now) {
+            return self.watch_again(now, out);
+        }
         self.flush(End::Ran { cut_short: self.is_cut_short() }, now, out);
     }
 
+    /// Whether somebody is awaited, and there is time.
+    pub(super) fn is_to_go_on(&self, now: UnixMillis) -> bool {
+        self.canceled.is_none() && now < self.job.deadline() && !self.targets.is_settled()
+    }
+
+    /// It seemed to end, and somebody who was given up is there (J-8): whoever may not have the work gets it.
+    pub(super) fn watch_again(&mut self, now: UnixMillis, out: &mut Vec<Command>) {
+        self.enter(Stage::Watching, out);
+        if self.stopping {
+            return self.detach(now, out);
+        }
+        self.send_to_silent(now, out);
+    }
+
     pub(super) fn learn(&mut self, history: History, now: UnixMillis, out: &mut Vec<Command>) {
-        history.acks.iter().for_each(|peel| self.targets.acked_before(peel));
+        history.acks.iter().for_each(|peel| self.targets.acked_before(peel, now));
         for ret in history.returns {
             // What the disk had is met again here; only what is new is worth a note elsewhere.
             if !self.targets.has_returned(&ret.peel) {
@@ -95,7 +112,7 @@ impl Owner {
         if peels.is_empty() {
             return;
         }
-        self.targets.ask(&peels, self.patience(), now);
+        self.targets.ask(&peels, now);
         out.push(Command::SendExec { peels, budget: self.time_left(now) });
     }
 
@@ -109,10 +126,6 @@ impl Owner {
         if !peels.is_empty() {
             out.push(Command::SendCancel { peels });
         }
-    }
-
-    pub(super) fn patience(&self) -> Duration {
-        self.timing.ack_window + self.timing.unreachable_grace
     }
 
     /// Asks the silent once more. That does not prolong how long the absent are waited for.
@@ -168,6 +181,9 @@ impl Owner {
             if self.targets.contains(&peel) && !self.targets.has_returned(&peel) {
                 out.push(Command::SendCancel { peels: vec![peel] });
             }
+        } else if matches!(self.stage, Stage::Checking | Stage::Flushing(_)) {
+            // Where it was given up, the job goes on, and it gets the work with that.
+            self.targets.came_back(&peel);
         } else if !self.stage.is_over() {
             self.targets.is_present(&peel);
         }

@@ -19,11 +19,18 @@ const ALL: &str = "*";
 pub(crate) struct Heartbeats {
     core: Arc<Core>,
     over: Over,
+    /// This master may hear nobody: silence says nothing of the peels then.
+    deaf: bool,
+    /// Somebody was not heard since the last look.
+    missed: bool,
+    /// No heartbeat ends before this.
+    expire_at: Instant,
 }
 
 impl Heartbeats {
     pub fn new(core: Arc<Core>) -> Heartbeats {
-        Heartbeats { over: Over::new(core.clone()), core }
+        let over = Over::new(core.clone());
+        Heartbeats { core, over, deaf: false, missed: false, expire_at: Instant::now() }
     }
 
     /// Ends only with its task, or with the bus.
@@ -33,18 +40,21 @@ impl Heartbeats {
         let mut heartbeats = subscribe(&self.core, subject::ALL_HEARTBEATS, &listen).await;
         load(&self.core).await;
         self.core.index.set_seen_current();
-        let mut expire_at = Instant::now();
+        let mut look_at = Instant::now();
         loop {
             tokio::select! {
                 biased;
                 event = events.next() => match event {
                     // Nobody was heard meanwhile, which is not the fault of the peels.
-                    Some(Event::Reconnected | Event::Missed(_)) => self.core.index.presence().begin_anew(),
+                    Some(Event::Reconnected | Event::Missed(_)) => self.begin_anew(),
                     Some(_) => {}
                     None => return,
                 },
                 () = self.over.next() => {}
-                () = sleep_until(expire_at) => expire_at = self.expire(),
+                () = sleep_until(look_at) => {
+                    self.look();
+                    look_at = Instant::now() + EXPIRY_PAUSE;
+                }
                 delivery = heartbeats.next() => match delivery {
                     Some(delivery) => self.delivered(delivery),
                     None => return,
@@ -53,21 +63,48 @@ impl Heartbeats {
         }
     }
 
-    /// Tells the jobs who is gone. Gives back when to look next.
-    fn expire(&self) -> Instant {
-        if !self.core.link.bus().info().connected {
-            return Instant::now() + EXPIRY_PAUSE;
+    /// Whose heartbeat has ended, as far as this master can tell.
+    fn look(&mut self) {
+        if !self.hears() {
+            if !std::mem::replace(&mut self.deaf, true) {
+                self.core.running.hearing(false);
+            }
+            return;
         }
+        if std::mem::take(&mut self.deaf) | std::mem::take(&mut self.missed) {
+            self.begin_anew();
+        }
+        if Instant::now() >= self.expire_at {
+            self.expire();
+        }
+    }
+
+    /// A line that is half open looks like a connection for half a minute. What this master writes for itself, and is answered,
+    /// shows that it would hear.
+    fn hears(&self) -> bool {
+        self.core.link.bus().info().connected && self.core.beats.are_steady(self.core.timing.master_ttl)
+    }
+
+    /// Nobody was heard for a while, which says nothing of the peels.
+    fn begin_anew(&self) {
+        self.core.index.presence().begin_anew();
+        if !self.deaf {
+            self.core.running.hearing(true);
+        }
+    }
+
+    /// Tells the jobs who is gone.
+    fn expire(&mut self) {
         let (gone, next) = self.core.index.presence().expire();
-        gone.iter().for_each(|peel| self.core.running.gone(peel));
-        let soonest = Instant::now() + EXPIRY_PAUSE;
-        next.unwrap_or(soonest + self.core.timing.peel_ttl).max(soonest)
+        gone.iter().for_each(|peel| self.core.running.gone(peel, false));
+        self.expire_at = next.unwrap_or_else(|| Instant::now() + self.core.timing.peel_ttl);
     }
 
     fn delivered(&mut self, delivery: Delivery) {
         let Some(message) = self.core.link.delivered(delivery) else {
             // Somebody was not heard.
             self.core.index.presence().begin_anew();
+            self.missed = true;
             return;
         };
         let Some(subject) = self.core.link.subject_of(&message) else { return };
@@ -86,7 +123,7 @@ impl Heartbeats {
             self.core.running.connected(&peel);
         }
         if went {
-            self.core.running.gone(&peel);
+            self.core.running.gone(&peel, true);
         }
         if let Some(other) = shared_with {
             self.tell_shared(&peel, [boot, other]);

@@ -1,31 +1,40 @@
 //! Peels name the jobs they work on; of those that are over they get the cancel (J-11): a peel that was away when a job was
-//! canceled stops when it is back. What a look at a record found out is remembered, so that the many peels of one job cost one look.
+//! canceled stops when it is back. Of a job that nobody canceled a peel may have the work all the same, given up or not: it
+//! keeps it until the deadline, and its return is kept as late. What a look at a record found out is remembered, so that the many
+//! peels of one job cost one look.
 
 use crate::core::Core;
 use crate::limits::{OVER_FRESH, OVER_KNOWN, OVER_LOOKS, OVER_SENDS, OVER_WAITING, RUNNING_FRESH};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use zester_wire::{
-    Cancel, Jid, Job, JobAtPeel, JobStatus, Key, Missing, PeelCommand, PeelId, Subject, UnixMillis, VERSION,
+    Cancel, Jid, Job, JobAtPeel, JobStatus, Key, PeelCommand, PeelId, Subject, UnixMillis, VERSION,
 };
 
 /// What a record said of a job.
-#[derive(Clone)]
+#[derive(Copy, Clone, Debug)]
 enum Verdict {
     /// It runs, or nobody knows.
     Running,
-    Over(Arc<Ended>),
+    Over {
+        status: JobStatus,
+        deadline: UnixMillis,
+    },
 }
 
-struct Ended {
-    status: JobStatus,
-    deadline: UnixMillis,
-    /// Those that the job gave up. They may have the work all the same, and their returns are kept as late.
-    given_up: BTreeSet<PeelId>,
+impl Verdict {
+    /// How it ended, where nobody is to work on it any more.
+    fn stops_work(self, now: UnixMillis) -> Option<JobStatus> {
+        match self {
+            Verdict::Over { status: JobStatus::Canceled, .. } => Some(JobStatus::Canceled),
+            Verdict::Over { status, deadline } if now >= deadline => Some(status),
+            Verdict::Over { .. } | Verdict::Running => None,
+        }
+    }
 }
 
 struct Known {
@@ -58,8 +67,7 @@ impl Over {
             return;
         }
         if let Some(known) = self.known.get(&job.jid).filter(|known| known.until > Instant::now()) {
-            let verdict = known.verdict.clone();
-            return self.answer(&verdict, peel, &job.jid, job.dispatch_epoch);
+            return self.answer(known.verdict, peel, &job.jid, job.dispatch_epoch);
         }
         let looks = self.waiting.len();
         match self.waiting.get_mut(&job.jid) {
@@ -97,7 +105,7 @@ impl Over {
         let Some(done) = self.under_way.next().await else { return std::future::pending().await };
         let Done::Looked(jid, verdict) = done else { return };
         for (peel, epoch) in self.waiting.remove(&jid).unwrap_or_default() {
-            self.answer(&verdict, &peel, &jid, epoch);
+            self.answer(verdict, &peel, &jid, epoch);
         }
         let fresh = if matches!(verdict, Verdict::Running) { RUNNING_FRESH } else { OVER_FRESH };
         self.remember(jid, verdict, fresh);
@@ -113,12 +121,9 @@ impl Over {
         }
     }
 
-    fn answer(&mut self, verdict: &Verdict, peel: &PeelId, jid: &Jid, dispatch_epoch: u64) {
-        let Verdict::Over(ended) = verdict else { return };
-        if ended.given_up.contains(peel) && self.core.link.now() < ended.deadline {
-            return;
-        }
-        let reason = format!("the job is over: {}", ended.status.as_str());
+    fn answer(&mut self, verdict: Verdict, peel: &PeelId, jid: &Jid, dispatch_epoch: u64) {
+        let Some(status) = verdict.stops_work(self.core.link.now()) else { return };
+        let reason = format!("the job is over: {}", status.as_str());
         let cancel = Cancel { v: VERSION, jid: jid.clone(), dispatch_epoch, reason };
         self.send(Subject::Command { peel: peel.clone() }, PeelCommand::Cancel(cancel));
     }
@@ -128,19 +133,32 @@ impl Over {
 async fn look(core: &Core, jid: &Jid) -> Verdict {
     match core.link.get::<Job>(&Key::Job(jid.clone())).await {
         Ok(Some(found)) if found.value.status.is_terminal() => {
-            let job = found.value;
-            let canceled = job.status == JobStatus::Canceled;
-            let given_up = |(_, why): &(&PeelId, &Missing)| !canceled && **why == Missing::Unreachable;
-            Verdict::Over(Arc::new(Ended {
-                status: job.status,
-                deadline: job.deadline(),
-                given_up: job.missing.iter().filter(given_up).map(|(peel, _)| peel.clone()).collect(),
-            }))
+            Verdict::Over { status: found.value.status, deadline: found.value.deadline() }
         }
         Ok(_) => Verdict::Running,
         Err(error) => {
             tracing::debug!(%jid, "whether a job is over could not be read: {error}");
             Verdict::Running
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zester_rule::rule;
+
+    /// Whether the record could keep who was missing makes no difference.
+    #[test]
+    #[rule("J-11")]
+    fn j11_only_a_cancel_stops_work_before_the_deadline_of_its_job() {
+        let (early, deadline) = (UnixMillis(59_999), UnixMillis(60_000));
+        let ended = |status| Verdict::Over { status, deadline };
+        assert_eq!(ended(JobStatus::Canceled).stops_work(early), Some(JobStatus::Canceled));
+        for status in [JobStatus::Complete, JobStatus::Failed, JobStatus::Partial, JobStatus::Timeout] {
+            assert_eq!(ended(status).stops_work(early), None, "{status:?}");
+            assert_eq!(ended(status).stops_work(deadline), Some(status), "{status:?}");
+        }
+        assert_eq!(Verdict::Running.stops_work(deadline), None);
     }
 }

@@ -35,7 +35,12 @@ pub enum JobMessage {
     /// What was sent may be lost.
     AskAgain,
     /// Its heartbeat ended.
-    Gone(PeelId),
+    Gone {
+        peel: PeelId,
+        stopped: bool,
+    },
+    /// Whether this master hears anybody.
+    Hearing(bool),
     /// Who owns the job by its record.
     OwnedBy {
         owner: MasterId,
@@ -139,11 +144,16 @@ impl RunningJobs {
         }
     }
 
-    /// Tells every job that asked this peel that its heartbeat ended.
-    pub fn gone(&self, peel: &PeelId) {
+    /// Tells every job that asked this peel that its heartbeat ended, and whether it said so.
+    pub fn gone(&self, peel: &PeelId, stopped: bool) {
         for handle in self.that_asked(peel) {
-            handle.leave(JobMessage::Gone(peel.clone()));
+            handle.leave(JobMessage::Gone { peel: peel.clone(), stopped });
         }
+    }
+
+    /// Tells every job whether this master hears anybody.
+    pub fn hearing(&self, hears: bool) {
+        self.read().values().for_each(|handle| handle.leave(JobMessage::Hearing(hears)));
     }
 
     fn that_asked(&self, peel: &PeelId) -> Vec<Handle> {

@@ -178,7 +178,8 @@ impl Task {
             }
             JobMessage::AskAgain => self.step(Event::AskAgain).await,
             JobMessage::Connected(peel) => self.step(Event::Connected { peel }).await,
-            JobMessage::Gone(peel) => self.step(Event::Gone { peel }).await,
+            JobMessage::Gone { peel, stopped } => self.step(Event::Gone { peel, stopped }).await,
+            JobMessage::Hearing(hears) => self.step(Event::Hearing(hears)).await,
             JobMessage::OwnedBy { owner, epoch } => self.step(Event::OwnedBy { owner, epoch }).await,
             JobMessage::Asked(requester) => self.asked(*requester).await,
         }

@@ -263,6 +263,14 @@ impl Peel {
         self.link.publish(&Subject::Heartbeat { peel: self.id.clone() }, &heartbeat).await.unwrap();
     }
 
+    /// Its last heartbeat: it stops.
+    pub async fn say_stopped(&mut self) {
+        let heartbeat =
+            PeelHeartbeat::new(self.id.clone(), self.boot.clone(), self.connects, self.link.now());
+        let heartbeat = PeelHeartbeat { stopped: true, ..heartbeat };
+        self.link.publish(&Subject::Heartbeat { peel: self.id.clone() }, &heartbeat).await.unwrap();
+    }
+
     /// Announces that it connected once more.
     pub async fn reconnect(&mut self) {
         self.connects += 1;

@@ -54,15 +54,61 @@ async fn j17_a_peel_that_dies_under_a_job_is_unreachable_before_the_deadline() {
     let _master = fleet.master("m1").await;
     let mut web = fleet.peel("web-1").await;
     fleet.known("*", 1).await;
-    let jid = fleet.dispatch("*").await;
-    let request = web.exec().await;
-    web.ack(&request).await;
+    let jid = begin_long(&fleet, &mut web).await;
     let began = tokio::time::Instant::now();
-    // It is never heard again.
+    // It is never heard again: its heartbeat ends, and it has the time of one that only lost its server.
     let job = fleet.over(&jid).await;
     assert_eq!(job.missing.get(&peel("web-1")), Some(&Missing::Unreachable));
     let took = began.elapsed();
-    assert!(took > Duration::from_secs(30) && took < Duration::from_secs(50), "{took:?}");
+    assert!(took > Duration::from_secs(90) && took < Duration::from_secs(105), "{took:?}");
+}
+
+/// A job of ten minutes that a peel has acked.
+async fn begin_long(fleet: &Fleet, web: &mut FakePeel) -> Jid {
+    let request = DispatchRequest { timeout: Duration::from_secs(600), ..fleet.request("*") };
+    let jid = fleet.ask(&request).await.jid.unwrap();
+    let request = web.exec().await;
+    web.ack(&request).await;
+    jid
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-8", "J-17")]
+async fn j17_a_peel_that_stops_under_a_job_is_unreachable_at_once() {
+    let fleet = Fleet::new().await;
+    let _master = fleet.master("m1").await;
+    let mut web = fleet.peel("web-1").await;
+    fleet.known("*", 1).await;
+    let jid = begin_long(&fleet, &mut web).await;
+    let began = tokio::time::Instant::now();
+    web.say_stopped().await;
+    let job = fleet.over(&jid).await;
+    assert_eq!(job.missing.get(&peel("web-1")), Some(&Missing::Unreachable));
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+}
+
+/// The line of the master is half open: it takes itself for connected, and hears nobody for as long as a heartbeat lives.
+#[tokio::test(start_paused = true)]
+#[rule("J-5", "J-8")]
+async fn j8_a_master_that_hears_nobody_takes_no_peel_for_gone() {
+    let fleet = Fleet::new().await;
+    let _master = fleet.master("m1").await;
+    let mut web = fleet.peel("web-1").await;
+    fleet.known("*", 1).await;
+    let jid = begin_long(&fleet, &mut web).await;
+    web.beat().await;
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    fleet.net.silence("m1", true);
+    for second in 0..200 {
+        if second % 10 == 2 {
+            web.beat().await;
+        }
+        if second == 50 {
+            fleet.net.heal("m1");
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(fleet.record(&jid).await.unwrap().status, JobStatus::Running);
 }
 
 #[tokio::test(start_paused = true)]
