@@ -71,6 +71,8 @@ impl Options {
 pub async fn connect(options: Options) -> Result<Nats, Error> {
     crate::pattern::check_subject(&options.inbox_prefix)?;
     let event_sender = EventSender::new();
+    let pauses = Arc::new(Pauses::new(options.reconnect_spread));
+    let rounds = pauses.clone();
     let mut settings = ConnectOptions::new()
         .name(&options.name)
         .custom_inbox_prefix(&options.inbox_prefix)
@@ -79,7 +81,12 @@ pub async fn connect(options: Options) -> Result<Nats, Error> {
         .connection_timeout(options.answer_timeout)
         .subscription_capacity(CLIENT_QUEUE)
         .client_capacity(COMMAND_QUEUE)
-        .reconnect_delay_callback(pauses(options.reconnect_spread, options.urls.len()))
+        .reconnect_to_server_callback(move |_, _| {
+            rounds.begin_round();
+            // Which of them is the client's choice.
+            std::future::ready(None)
+        })
+        .reconnect_delay_callback(move |attempts| pauses.before(attempts))
         .event_callback(tell(event_sender.clone()));
     if options.keep_trying {
         settings = settings.retry_on_initial_connect();
@@ -146,18 +153,33 @@ fn addresses(urls: &[String]) -> (Vec<String>, Credentials) {
     (urls.iter().map(bare).collect(), credentials)
 }
 
-/// The client pauses before every try. Before the very first nothing has gone wrong yet, and whoever typed a command would
-/// wait for nothing.
-fn pauses(spread: Duration, servers: usize) -> impl Fn(usize) -> Duration + Send + Sync + 'static {
-    let tried = AtomicBool::new(false);
-    move |attempts| {
-        if !tried.swap(true, Ordering::Relaxed) {
+/// The client pauses before every try.
+struct Pauses {
+    spread: Duration,
+    tried: AtomicBool,
+    /// The next try is the first of a round over all servers that the client knows: those it was given, and those that they
+    /// told it of.
+    begins_round: AtomicBool,
+}
+
+impl Pauses {
+    fn new(spread: Duration) -> Pauses {
+        Pauses { spread, tried: AtomicBool::new(false), begins_round: AtomicBool::new(false) }
+    }
+
+    fn begin_round(&self) {
+        self.begins_round.store(true, Ordering::Relaxed);
+    }
+
+    fn before(&self, attempts: usize) -> Duration {
+        let begins_round = self.begins_round.swap(false, Ordering::Relaxed);
+        // Before the very first nothing has gone wrong yet, and whoever typed a command would wait for nothing.
+        if !self.tried.swap(true, Ordering::Relaxed) {
             return Duration::ZERO;
         }
-        // Every round over the servers, not only the first: one that was away for long finds its fleet spread as well. Once
-        // in a round: who meets the dead server of a cluster goes on to the next before its master gives it up.
-        let begins_a_round = attempts.saturating_sub(1).is_multiple_of(servers.max(1));
-        let spread = if begins_a_round { spread.mul_f64(chance()) } else { Duration::ZERO };
+        // Every round, not only the first: one that was away for long finds its fleet spread as well. Once in a round: who
+        // meets the dead server of a cluster goes on to the next before its master gives it up.
+        let spread = if begins_round { self.spread.mul_f64(chance()) } else { Duration::ZERO };
         pause(attempts).max(spread)
     }
 }
@@ -252,10 +274,10 @@ mod tests {
 
     #[test]
     fn only_the_first_try_of_all_is_at_once() {
-        let pauses = pauses(Duration::ZERO, 1);
-        assert_eq!(pauses(1), Duration::ZERO);
+        let pauses = Pauses::new(Duration::ZERO);
+        assert_eq!(pauses.before(1), Duration::ZERO);
         assert!(
-            pauses(1) >= RECONNECT_PAUSE_MIN / 2,
+            pauses.before(1) >= RECONNECT_PAUSE_MIN / 2,
             "a fleet that lost its server must not come back in step"
         );
     }
@@ -265,9 +287,9 @@ mod tests {
     fn j27_a_fleet_that_lost_its_server_comes_back_spread_over_half_a_minute() {
         let mut first: Vec<Duration> = (0..1_000)
             .map(|_| {
-                let pauses = pauses(RECONNECT_SPREAD, 1);
-                assert_eq!(pauses(1), Duration::ZERO);
-                pauses(1)
+                let pauses = connected_once();
+                pauses.begin_round();
+                pauses.before(1)
             })
             .collect();
         first.sort_unstable();
@@ -282,15 +304,30 @@ mod tests {
     #[test]
     #[rule("J-27")]
     fn j27_the_servers_of_a_cluster_are_all_tried_within_one_spread() {
+        // However many of them the client was given, and however many it learned of.
         for _ in 0..100 {
-            let pauses = pauses(RECONNECT_SPREAD, 3);
-            assert_eq!(pauses(1), Duration::ZERO);
-            let round: Duration = (1..=3).map(&pauses).sum();
+            let pauses = connected_once();
+            pauses.begin_round();
+            let round: Duration = (1..=3).map(|attempts| pauses.before(attempts)).sum();
             assert!(round <= RECONNECT_SPREAD + RECONNECT_PAUSE_MIN * 16, "{round:?}");
         }
-        let pauses = pauses(RECONNECT_SPREAD, 3);
-        let second_round = (0..100).map(|_| pauses(4)).max();
-        assert!(second_round > Some(RECONNECT_SPREAD / 2), "{second_round:?}");
+        let second_round = |_| {
+            let pauses = connected_once();
+            pauses.begin_round();
+            let _first_round: Duration = (1..=3).map(|attempts| pauses.before(attempts)).sum();
+            pauses.begin_round();
+            pauses.before(4)
+        };
+        let longest = (0..100).map(second_round).max();
+        assert!(longest > Some(RECONNECT_SPREAD / 2), "{longest:?}");
+    }
+
+    /// A client that has made its first try.
+    fn connected_once() -> Pauses {
+        let pauses = Pauses::new(RECONNECT_SPREAD);
+        pauses.begin_round();
+        assert_eq!(pauses.before(1), Duration::ZERO);
+        pauses
     }
 
     #[test]
