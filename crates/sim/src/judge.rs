@@ -3,6 +3,7 @@
 mod cancels;
 mod clients;
 mod delivery;
+mod early;
 mod ends;
 mod evidence;
 mod invariant;
@@ -103,6 +104,7 @@ impl Evidence {
         self.check_owners(jid, job, violations);
         self.check_delivery(jid, job, violations);
         self.check_cancels(jid, job, violations);
+        self.check_early(jid, job, violations);
         if self.check_end(jid, job, violations) {
             self.check_returns(jid, job, violations);
         }

@@ -93,6 +93,10 @@ mutations! {
     ReturnsStay = "returns-stay" => OutboxEmpties,
     /// The record says of whoever is missing that it was not there (J-8).
     AllUnreachable = "all-unreachable" => MissingReasonIsTrue,
+    /// A peel that was lost is given up as soon as one that was never there (J-6).
+    NoPatience = "no-patience" => EndsEarlyForAReason,
+    /// Whoever is missing when a job ends is canceled (J-11).
+    CancelTheMissing = "cancel-the-missing" => NobodyIsCanceledEarly,
 }
 
 impl Mutation {

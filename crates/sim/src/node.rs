@@ -125,7 +125,7 @@ impl Node {
         let link = Link::with(Arc::new(tap), Arc::new(self.clock.clone()), dice);
         let stop = CancellationToken::new();
         let task = match self.who {
-            Who::Master(_) => self.start_master(link, &boot, stop.clone())?,
+            Who::Master(_) => self.start_master(environment.mutation, link, &boot, stop.clone())?,
             Who::Peel(_) => self.start_peel(environment, link, &boot, caller, stop.clone())?,
         };
         self.process = Some(Process { task, stop, wants_to_die });
@@ -135,13 +135,21 @@ impl Node {
 
     fn start_master(
         &self,
+        mutation: Mutation,
         link: Link,
         boot: &str,
         stop: CancellationToken,
     ) -> Result<JoinHandle<()>, BadName> {
         let setup = zester_master::Setup {
             id: MasterId::new(&self.name, boot)?,
-            timing: Timing::default(),
+            timing: match mutation {
+                Mutation::NoPatience => Timing {
+                    silence_noticed: Duration::ZERO,
+                    reconnect_spread: Duration::ZERO,
+                    ..Timing::default()
+                },
+                _ => Timing::default(),
+            },
             replicas: Some(1),
             version: "sim".into(),
             settings: Arc::new(NoSettings),
@@ -254,7 +262,13 @@ impl Node {
         let present = self.process.is_some() && self.line == Line::Up;
         environment.observed.presence(&self.name, present);
         environment.observed.presence(&self.boot(), present);
+        environment.observed.presence(&lives(&self.name), self.process.is_some());
     }
+}
+
+/// What the process of a node is called beside its connection, where only that counts whether it runs.
+pub fn lives(name: &str) -> String {
+    format!("{name} lives")
 }
 
 const STOP_PATIENCE: Duration = Duration::from_secs(60);

@@ -108,6 +108,14 @@ impl Seen {
         self.present.get(name).is_some_and(|spans| spans.iter().any(covers))
     }
 
+    /// When a node was not there, up to a moment.
+    pub fn breaks(&self, name: &str, until: Instant) -> Vec<(Instant, Instant)> {
+        let Some(spans) = self.present.get(name) else { return Vec::new() };
+        let next = spans.iter().skip(1).map(|(begin, _)| *begin).chain([until]);
+        let breaks = spans.iter().zip(next).filter_map(|((_, end), next)| Some(((*end)?, next.min(until))));
+        breaks.filter(|(left, back)| left < back).collect()
+    }
+
     /// Whether nothing was wrong that slows things down. What a disturbance left behind takes a moment to pass.
     pub fn was_calm(&self, from: Instant, until: Instant) -> bool {
         let apart = |(_, begin, end): &(&str, Instant, Option<Instant>)| {

@@ -3,7 +3,14 @@
 use crate::crash::{CrashPoint, Edge};
 use crate::dice::Dice;
 use std::time::Duration;
+use zester_bus::limits::SILENCE_NOTICED;
 use zester_bus::storage::{EVENTS, JOB_EVENTS};
+
+/// Over how long the peels come back that lost their server at once.
+const SPREAD_MS: u64 = 30_000;
+/// What a long job may take: more than any other.
+const LONG_JOB_MS: (u64, u64) = (151_000, 240_000);
+pub const LONG_JOB: Duration = Duration::from_millis(LONG_JOB_MS.0);
 
 /// Faults end here, and everything is given the time to come to its end.
 pub const FAULTS_END: Duration = Duration::from_secs(100);
@@ -32,6 +39,7 @@ pub enum FaultKind {
     Watches,
     SlowSubscribers,
     Silence,
+    Freezes,
     FullStores,
     RecreatedStores,
     NoLeader,
@@ -41,12 +49,13 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    pub const ALL: [FaultKind; 11] = [
+    pub const ALL: [FaultKind; 12] = [
         FaultKind::LateWrites,
         FaultKind::StaleReads,
         FaultKind::Watches,
         FaultKind::SlowSubscribers,
         FaultKind::Silence,
+        FaultKind::Freezes,
         FaultKind::FullStores,
         FaultKind::RecreatedStores,
         FaultKind::NoLeader,
@@ -62,6 +71,7 @@ impl FaultKind {
             FaultKind::Watches => "watches",
             FaultKind::SlowSubscribers => "slow-subscribers",
             FaultKind::Silence => "silence",
+            FaultKind::Freezes => "freezes",
             FaultKind::FullStores => "full-stores",
             FaultKind::RecreatedStores => "recreated-stores",
             FaultKind::NoLeader => "no-leader",
@@ -128,6 +138,10 @@ pub enum Action {
         who: Who,
         keeps_unsent: bool,
     },
+    /// The server stands still, as under SIGSTOP: nothing passes for anybody, and nobody knows for a while.
+    Freeze,
+    /// It goes on. Peels come back when they are healed: those that noticed have their share of the spread to wait.
+    Thaw,
     ServerDown,
     ServerUp,
     Disturb(Disturbance),
@@ -286,6 +300,16 @@ impl Script {
         }
     }
 
+    /// The server stands still for so long; then each peel that noticed comes back after its share of the spread.
+    fn freeze(&mut self, at: Duration, long: Duration, dice: &Dice) {
+        self.actions.push((at, Action::Freeze));
+        self.actions.push((at + long, Action::Thaw));
+        for peel in 0..self.peels {
+            let share = if long < SILENCE_NOTICED { Duration::ZERO } else { dice.between(0, SPREAD_MS) };
+            self.actions.push((at + long + share, Action::Heal(Who::Peel(peel))));
+        }
+    }
+
     fn plan_storm(&mut self, at: Duration, long: Duration, worst: u64, dice: &Dice) {
         let (lost, doubled) = (dice.roll(worst), dice.roll(worst));
         self.disturb(at, long, Disturbance::Storm { lost, doubled, delay: dice.between(5, 1_500) });
@@ -334,6 +358,21 @@ impl Script {
             }
             FaultKind::Silence => {
                 let who = self.anybody(dice);
+                let keeps_unsent = dice.happens(500);
+                self.actions.push((at, Action::Silence { who, keeps_unsent }));
+                self.actions.push((at + long, Action::Heal(who)));
+            }
+            FaultKind::Freezes => {
+                // Long enough for somebody to be given up before the deadline.
+                for job in self.jobs.iter_mut().filter(|_| dice.happens(700)) {
+                    job.timeout = dice.between(LONG_JOB_MS.0, LONG_JOB_MS.1);
+                }
+                let long = dice.between(20_000, 90_000);
+                let who = match dice.roll(4) {
+                    0 | 1 => return self.freeze(at, long, dice),
+                    2 => Who::Master(dice.roll(self.masters as u64) as usize),
+                    _ => self.anybody(dice),
+                };
                 let keeps_unsent = dice.happens(500);
                 self.actions.push((at, Action::Silence { who, keeps_unsent }));
                 self.actions.push((at + long, Action::Heal(who)));

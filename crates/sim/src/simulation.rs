@@ -38,6 +38,10 @@ struct Simulation {
     /// Whoever crashed at a call, and when it comes back.
     restarts: Vec<(Instant, Who)>,
     crash_lasts: Duration,
+    /// The server stands still.
+    frozen: bool,
+    /// The server is down.
+    down: bool,
 }
 
 /// Runs a script and judges what is left.
@@ -113,7 +117,19 @@ impl Simulation {
                 .extend(jobs.iter().filter(|(_, plan)| plan.owner_dies_at_start).map(|(jid, _)| jid.clone()));
         }
         let (clients, restarts, crash_lasts) = (JoinSet::new(), Vec::new(), script.crash_lasts);
-        Simulation { environment, network, masters, peels, clients, jobs, restarts, crash_lasts }
+        let (frozen, down) = (false, false);
+        Simulation {
+            environment,
+            network,
+            masters,
+            peels,
+            clients,
+            jobs,
+            restarts,
+            crash_lasts,
+            frozen,
+            down,
+        }
     }
 
     /// The table of the product, but the bucket of jobs remembers every version of a record.
@@ -194,6 +210,8 @@ impl Simulation {
             Action::Cut(who) => {
                 self.act_on(*who, |node, environment| node.cut(environment));
             }
+            // Nobody's line is better than the server's. Masters are healed with it, peels when their turn comes.
+            Action::Heal(_) if self.frozen => {}
             Action::Heal(who) => {
                 self.act_on(*who, |node, environment| node.heal(environment));
             }
@@ -201,13 +219,22 @@ impl Simulation {
                 observed.count("silence");
                 self.act_on(*who, |node, environment| node.silence(*keeps_unsent, environment));
             }
+            Action::Freeze => {
+                observed.count("freeze");
+                self.frozen = true;
+                for node in self.masters.iter_mut().chain(&mut self.peels) {
+                    node.silence(true, &environment);
+                }
+                self.client_names().iter().for_each(|name| net.silence(name, true));
+            }
+            Action::Thaw => self.thaw(),
             Action::ServerDown => {
                 net.crash();
-                observed.presence("server", false);
+                self.down = true;
             }
             Action::ServerUp => {
                 net.restart();
-                observed.presence("server", true);
+                self.down = false;
             }
             Action::Disturb(disturbance) => self.network.disturb(disturbance.clone()),
             Action::Calm(name) => self.network.calm(name),
@@ -241,7 +268,22 @@ impl Simulation {
                 self.act_on(Who::Peel(*peel), |node, _| node.disk.set_faults(*failing, *slow));
             }
         }
+        observed.presence("server", !self.down && !self.frozen);
         Ok(())
+    }
+
+    /// Clients, by the names of their connections.
+    fn client_names(&self) -> Vec<String> {
+        (0..self.jobs.len()).flat_map(|number| [format!("c{number}"), format!("k{number}")]).collect()
+    }
+
+    /// The server goes on for all but the peels.
+    fn thaw(&mut self) {
+        self.frozen = false;
+        for node in &mut self.masters {
+            node.heal(&self.environment);
+        }
+        self.client_names().iter().for_each(|name| self.environment.net.heal(name));
     }
 
     /// From here on everybody is there and everything works.
@@ -258,6 +300,7 @@ impl Simulation {
             self.environment.observed.disturbance(name, false);
         }
         self.act(&Action::ServerUp).await?;
+        self.act(&Action::Thaw).await?;
         for who in everybody(script) {
             self.act_on(who, |node, _| node.disk.set_faults(0, Duration::ZERO));
             self.act(&Action::Heal(who)).await?;
@@ -267,8 +310,12 @@ impl Simulation {
     }
 
     fn client(&self, name: &str) -> Client {
+        let bus = Arc::new(self.environment.net.connect(name));
+        if self.frozen {
+            self.environment.net.silence(name, true);
+        }
         let tap = BusTap {
-            bus: Arc::new(self.environment.net.connect(name)),
+            bus,
             mutation: self.environment.mutation,
             observed: self.environment.observed.clone(),
             boot: name.to_string(),
@@ -367,7 +414,7 @@ impl Simulation {
         // An owner without a heartbeat is gone after its time to live, and missed by three scans at most.
         let adopted = timing.master_ttl + 3 * timing.orphan_scan;
         // No job began later than its client gave up.
-        let bound = self.environment.begin + FAULTS_END + longest + adopted + LAST_STEPS;
+        let bound = Instant::now() + longest + adopted + LAST_STEPS;
         loop {
             self.pass_until(Instant::now() + Duration::from_secs(3)).await?;
             let disks = self.peels.iter().map(|peel| (peel.name.clone(), peel.disk.clone())).collect();

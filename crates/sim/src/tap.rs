@@ -186,12 +186,27 @@ impl BusTap {
             let failed = Job { status: JobStatus::Failed, ..job.clone() };
             let _second = self.bus.put(jobs, key, reseal(&sealed, &failed)).await;
         }
+        if let Some(job) = ends.filter(|_| self.is(Mutation::CancelTheMissing) && written.is_ok()) {
+            self.cancel_missing(job, &sealed).await;
+        }
         let running = record.filter(|_| written.is_ok() && runs);
         let doomed = |jid: &Jid| self.doomed.lock().unwrap_or_else(PoisonError::into_inner).remove(jid);
         if running.is_some_and(|job| doomed(&job.jid)) {
             self.caller.die().await;
         }
         written
+    }
+}
+
+impl BusTap {
+    async fn cancel_missing(&self, job: &Job, sealed: &Bytes) {
+        let cancel = PeelCommand::Cancel(zester_jobs::messages::cancel(job));
+        for peel in job.missing.keys() {
+            let subject = Subject::Command { peel: peel.clone() }.to_string();
+            if let Verdict::Pass(payload) = self.command(reseal(sealed, &cancel)) {
+                let _lost = self.bus.publish(&subject, payload).await;
+            }
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use crate::dice::Dice;
 use crate::disk::Disk;
 use crate::judge::Invariant;
 use crate::observed::{Execution, Observed};
+use crate::script::LONG_JOB;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -65,11 +66,13 @@ impl Work for SimulatedWork {
     fn execute(&self, request: ExecRequest, tell: Tell, cancel: CancellationToken) -> BoxFuture<'_, Outcome> {
         let dispatch = Dispatch { jid: request.jid.clone(), epoch: request.dispatch_epoch };
         let dice = Dice::new(self.seed, &format!("{}{}", request.jid, self.peel));
+        let is_long = request.budget + Duration::from_secs(1) > LONG_JOB;
         Box::pin(async move {
             let mut noted = self.note_start(&dispatch);
             let by_dice = match dice.roll(20) {
                 0..6 => Duration::ZERO,
                 6..8 => dice.between(20_000, 60_000),
+                8..12 if is_long => dice.between(60_000, 200_000),
                 _ => dice.between(100, 20_000),
             };
             let long = self.takes.unwrap_or(by_dice);

@@ -48,6 +48,7 @@ fn j20_whatever_happens_to_a_fleet_the_rules_hold() {
         "clock jump",
         "crash at a call",
         "silence",
+        "freeze",
     ];
     for fault in faults {
         assert!(tally.faults.get(fault).is_some_and(|count| *count >= 3), "{fault}: {tally:?}");
@@ -79,6 +80,13 @@ fn written_for(mutation: Mutation) -> Vec<Script> {
                     .then(seconds(12), Action::Crash(Who::Master(master)))
             })
             .collect(),
+        // A peel that works on loses its server for a minute.
+        Mutation::NoPatience => vec![
+            Script::quiet(1, 1, seconds(90))
+                .job(seconds(6), &[0], seconds(180))
+                .then(seconds(15), Action::Cut(Who::Peel(0)))
+                .then(seconds(75), Action::Heal(Who::Peel(0))),
+        ],
         _ => Vec::new(),
     }
 }
@@ -208,4 +216,10 @@ missed! {
     #[test]
     #[rule("J-8")]
     fn j8_a_peel_that_was_there_and_is_called_unreachable_is_noticed() { AllUnreachable }
+    #[test]
+    #[rule("J-5", "J-6")]
+    fn j6_a_peel_that_is_given_up_before_it_can_be_back_is_missed() { NoPatience }
+    #[test]
+    #[rule("J-11")]
+    fn j11_a_cancel_before_the_deadline_of_a_job_that_nobody_killed_is_noticed() { CancelTheMissing }
 }

@@ -18,6 +18,9 @@ impl Evidence {
         let Some(last) = job.versions.last() else { return false };
         let status = last.record.status;
         if !status.is_terminal() {
+            if self.is_claim_of_the_dead(job) {
+                return false;
+            }
             let what = format!("{jid} is {}", status.as_str());
             violations.push(Violation::new(Invariant::EveryJobEnds, what));
             return false;
@@ -33,6 +36,19 @@ impl Evidence {
         self.check_status(jid, job, violations);
         self.check_missing(jid, job, violations);
         true
+    }
+
+    /// A claim that reached the server long after whoever sent it was gone, and after the last look for such: it never runs, and
+    /// its client was not told that it would.
+    fn is_claim_of_the_dead(&self, job: &JobEvidence) -> bool {
+        let [only] = job.versions.as_slice() else { return false };
+        let seen = self.environment.observed.lock();
+        let alive = seen.was_there(boot_of(&only.record), only.at, only.at);
+        only.record.status == JobStatus::Claimed
+            && !job.active
+            && !alive
+            && !seen.accepted.contains_key(&only.record.jid)
+            && seen.writes_came_late(only.at, only.at)
     }
 
     fn check_deadline(&self, jid: &Jid, job: &JobEvidence, violations: &mut Violations) {
@@ -51,7 +67,7 @@ impl Evidence {
     }
 
     /// The returns that the record was made of: those of its dispatch that were not late.
-    fn in_time<'a>(&self, job: &'a JobEvidence) -> Vec<&'a Return> {
+    pub(super) fn in_time<'a>(&self, job: &'a JobEvidence) -> Vec<&'a Return> {
         let Some(last) = job.versions.last() else { return Vec::new() };
         let ours = |ret: &&Return| {
             !ret.late
@@ -112,11 +128,8 @@ impl Evidence {
             return;
         }
         let in_time = self.in_time(job);
-        // An ack reaches the owner also when the stream had no room for it.
-        let began = |peel: &PeelId| {
-            let seen = self.environment.observed.lock();
-            seen.executions.iter().any(|one| one.peel == *peel && one.dispatch.jid == *jid)
-        };
+        // An ack reaches the owner also when the stream had no room for it; and what was taken on may wait for its turn.
+        let took = |peel: &PeelId| self.disks.get(peel.as_str()).is_some_and(|disk| disk.ever_had(jid));
         let mut wrong = |peel: &PeelId, what: &str| {
             let what = format!("{jid}: {peel} {what}");
             violations.push(Violation::new(Invariant::MissingReasonIsTrue, what));
@@ -145,11 +158,9 @@ impl Evidence {
                     wrong(peel, "is called interrupted, and no such return is stored");
                 }
                 (Some(Missing::Running), false)
-                    if ret.is_none()
-                        && !job.acks.iter().any(|(ack, _)| ack.peel == *peel)
-                        && !began(peel) =>
+                    if ret.is_none() && !job.acks.iter().any(|(ack, _)| ack.peel == *peel) && !took(peel) =>
                 {
-                    wrong(peel, "is called running, and neither acked nor began");
+                    wrong(peel, "is called running, and neither acked nor took it on");
                 }
                 _ => {}
             }
