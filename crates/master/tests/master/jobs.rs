@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
 use zester_bus::{Delivery, Listen};
+use zester_jobs::Timing;
 use zester_master::limits::{LATE_LOOKS_PER_SECOND, LATE_MISSING_LOOKS};
 use zester_rule::rule;
 use zester_wire::*;
@@ -87,26 +88,34 @@ async fn j17_a_peel_that_stops_under_a_job_is_unreachable_at_once() {
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
 }
 
-/// The line of the master is half open: it takes itself for connected, and hears nobody for as long as a heartbeat lives.
+/// The server stands still for less time than the master needs to notice. It has hardly any patience with whoever is lost, so that
+/// nothing but what it knows of itself keeps it from giving somebody up.
 #[tokio::test(start_paused = true)]
 #[rule("J-5", "J-8")]
 async fn j8_a_master_that_hears_nobody_takes_no_peel_for_gone() {
     let fleet = Fleet::new().await;
-    let _master = fleet.master("m1").await;
+    let (none, second) = (Duration::ZERO, Duration::from_secs(1));
+    let timing = Timing {
+        silence_noticed: none,
+        reconnect_spread: none,
+        peel_heartbeat: second,
+        ack_window: second,
+        unreachable_grace: none,
+        ..Timing::default()
+    };
+    let _master = fleet.start_on("m1", Arc::new(fleet.net.connect("m1")), timing);
     let mut web = fleet.peel("web-1").await;
     fleet.known("*", 1).await;
     let jid = begin_long(&fleet, &mut web).await;
     web.beat().await;
-    tokio::time::sleep(Duration::from_secs(8)).await;
+    tokio::time::sleep(9 * second).await;
     fleet.net.silence("m1", true);
-    for second in 0..200 {
-        if second % 10 == 2 {
-            web.beat().await;
-        }
-        if second == 50 {
-            fleet.net.heal("m1");
-        }
-        tokio::time::sleep(Duration::from_secs(1)).await;
+    tokio::time::sleep(24 * second).await;
+    fleet.net.heal("m1");
+    for _ in 0..6 {
+        tokio::time::sleep(second).await;
+        web.beat().await;
+        tokio::time::sleep(9 * second).await;
     }
     assert_eq!(fleet.record(&jid).await.unwrap().status, JobStatus::Running);
 }
