@@ -289,15 +289,15 @@ mod tests {
         running.connected(&peel("db-1"));
         assert!(matches!(both.try_recv(), Ok(JobMessage::Connected(name)) if name == peel("db-1")));
         assert!(web.try_recv().is_err());
-        running.gone(&peel("web-1"));
-        assert!(matches!(both.try_recv(), Ok(JobMessage::Gone(_))));
-        assert!(matches!(web.try_recv(), Ok(JobMessage::Gone(_))));
+        running.gone(&peel("web-1"), false);
+        assert!(matches!(both.try_recv(), Ok(JobMessage::Gone { .. })));
+        assert!(matches!(web.try_recv(), Ok(JobMessage::Gone { .. })));
         // The record that stands names another.
         running.retarget(&jid(2), Arc::new(JobTargets::new(&[peel("mail-1")])));
-        running.gone(&peel("web-1"));
+        running.gone(&peel("web-1"), false);
         assert!(web.try_recv().is_err());
-        running.gone(&peel("mail-1"));
-        assert!(matches!(web.try_recv(), Ok(JobMessage::Gone(_))));
+        running.gone(&peel("mail-1"), false);
+        assert!(matches!(web.try_recv(), Ok(JobMessage::Gone { .. })));
         running.remove(&jid(1));
         running.remove(&jid(2));
         let left = running.by_peel.read().unwrap();
