@@ -15,5 +15,7 @@ mod late;
 mod limits;
 mod loss;
 mod operators;
+mod prudence;
+mod returns;
 mod servers;
 mod stores;

@@ -275,3 +275,22 @@ async fn garbage_on_every_subject_is_counted_and_changes_nothing() {
     web.ret(&exec, true).await;
     assert_eq!(fleet.over(&jid).await.status, JobStatus::Complete);
 }
+
+/// Its last return is being written: nothing is left to stop.
+#[tokio::test(start_paused = true)]
+#[rule("J-11")]
+async fn j11_a_kill_of_a_job_that_is_ending_says_so_and_changes_nothing() {
+    let fleet = Fleet::new().await;
+    let _master = fleet.master("m1").await;
+    let mut web = fleet.peel("web-1").await;
+    fleet.known("*", 1).await;
+    let jid = long_job(&fleet).await;
+    fleet.net.set_led("KV_job-returns", false);
+    web.serve(true).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let reply = fleet.kill(&jid).await;
+    assert_eq!(reply.error, None);
+    assert_eq!(reply.message, "the job is ending already; nobody waits for more returns");
+    fleet.net.set_led("KV_job-returns", true);
+    assert_eq!(fleet.over(&jid).await.status, JobStatus::Complete);
+}

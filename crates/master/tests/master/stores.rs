@@ -122,16 +122,13 @@ async fn j28_a_claim_that_its_owner_left_behind_is_ended_when_its_client_has_gon
     let _second = fleet.master("m2").await;
     let mut web = fleet.peel("web-1").await;
     fleet.known("*", 1).await;
-    // It died between the claim and the mark, so that no listing of active jobs shows it.
+    // It died between the claim and the mark, so that no listing of active jobs shows it; nobody waits any more.
     let request = waited(&fleet);
-    let now = fleet.link.now();
-    let claim = Job {
-        claim_until: now.plus(Duration::from_secs(1)),
-        ..record(&request, &first.id, JobStatus::Claimed, now)
-    };
-    fleet.link.create(&Key::Job(request.jid.clone()), &claim).await.unwrap();
-    std::thread::sleep(Duration::from_millis(1_100));
+    let owner = first.id.clone();
     drop(first);
+    let now = fleet.link.now();
+    let claim = Job { claim_until: now, ..record(&request, &owner, JobStatus::Claimed, now) };
+    fleet.link.create(&Key::Job(request.jid.clone()), &claim).await.unwrap();
     let job = fleet.over(&request.jid).await;
     assert_eq!(job.status, JobStatus::Failed, "{}", job.reason);
     assert!(web.hears_nothing(LONG).await);
