@@ -4,6 +4,7 @@ use crate::world::*;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
+use zester_bus::memory::{Fate, Faults, Leg};
 use zester_client::{Error, limits};
 use zester_rule::rule;
 use zester_wire::*;
@@ -212,4 +213,63 @@ async fn j27_more_names_than_one_answer_holds_are_read_page_by_page() {
         })
         .await;
     assert_eq!(world.client.resolve("web*").await.unwrap(), [peel("web-1"), peel("web-2")]);
+}
+
+fn claim_pending() -> Option<DispatchReply> {
+    let error = Some(Refusal::new(RefusalKind::ClaimPending, "claim pending"));
+    Some(DispatchReply { v: 1, jid: None, targets: Vec::new(), error, offline: None })
+}
+
+/// A master that says so has begun with it, and whoever adopts its claim runs it.
+#[tokio::test(start_paused = true)]
+#[rule("J-28")]
+async fn j28_a_claim_that_is_pending_to_the_end_leaves_it_in_doubt() {
+    let mut world = world().await;
+    world.serve("zester.dispatch", |_, _: DispatchRequest| async { claim_pending() }).await;
+    let error = world.client.dispatch(world.request("test.ping")).await.err().unwrap();
+    assert!(matches!(&error, Error::InDoubt { .. }), "{error}");
+}
+
+/// Replicas are so far behind that they do not know the job.
+struct Behind;
+
+impl Faults for Behind {
+    fn fate(&mut self, _: Leg<'_>) -> Fate {
+        vec![Duration::ZERO]
+    }
+
+    fn lag(&mut self, _: &str, _: &str) -> Duration {
+        limits::PATIENCE * 2
+    }
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-28")]
+async fn j28_whether_a_job_in_doubt_stands_is_asked_of_the_leader() {
+    let mut world = world().await;
+    world.serve("zester.dispatch", |_, _: DispatchRequest| async { claim_pending() }).await;
+    let request = world.request("test.ping");
+    let job = job(world.client.link(), &request.jid, &["web-1"], JobStatus::Running);
+    world.client.link().put(&Key::Job(job.jid.clone()), &job).await.unwrap();
+    world.net.set_faults(Behind);
+    let dispatched = world.client.dispatch(request).await;
+    assert!(dispatched.is_ok(), "{:?}", dispatched.err());
+}
+
+/// A master may claim it until the last moment that it was given.
+#[tokio::test(start_paused = true)]
+#[rule("J-28")]
+async fn j28_what_is_claimed_in_the_last_moment_is_found() {
+    let mut world = world().await;
+    world.serve("zester.dispatch", |_, _: DispatchRequest| async { claim_pending() }).await;
+    let request = world.request("test.ping");
+    let job = job(world.client.link(), &request.jid, &["web-1"], JobStatus::Running);
+    let other = world.other.clone();
+    let last = Instant::now() + limits::PATIENCE - Duration::from_millis(1);
+    world.tasks.spawn(async move {
+        tokio::time::sleep_until(last).await;
+        other.put(&Key::Job(job.jid.clone()), &job).await.unwrap();
+    });
+    let dispatched = world.client.dispatch(request).await;
+    assert!(dispatched.is_ok(), "{:?}", dispatched.err());
 }
