@@ -3,7 +3,7 @@
 mod file;
 mod memory;
 
-pub use file::FileStore;
+pub use file::{FileStore, SyncCalls};
 pub use memory::MemoryStore;
 
 use std::fmt;

@@ -11,9 +11,12 @@
 
 mod ledger;
 mod outbox;
+mod syncs;
 
 use self::ledger::{Ledger, Record};
 use self::outbox::{OUTBOX_BYTES_MAX, Outbox};
+use self::syncs::RealSyncs;
+pub use self::syncs::SyncCalls;
 use super::{BoxFuture, Store, StoreError, returned};
 use std::fs::{self, File};
 use std::io;
@@ -63,11 +66,20 @@ impl FileStore {
 
     /// The same for a peel whose returns may take so many bytes of the disk.
     pub fn open_within(dir: &Path, outbox_bytes_max: u64) -> Result<FileStore, StoreError> {
+        FileStore::open_on(Arc::new(RealSyncs), dir, outbox_bytes_max)
+    }
+
+    /// The same on a disk that may refuse to keep what was written.
+    pub fn open_on(
+        disk: Arc<dyn SyncCalls>,
+        dir: &Path,
+        outbox_bytes_max: u64,
+    ) -> Result<FileStore, StoreError> {
         make_private(dir)?;
         let lock = take_lock(&dir.join("peel.lock"))?;
         let shared = Shared {
-            ledger: Mutex::new(Ledger::open(&dir.join("ledger"))?),
-            outbox: Outbox::open(&dir.join("outbox"), outbox_bytes_max)?,
+            ledger: Mutex::new(Ledger::open(&dir.join("ledger"), disk.clone())?),
+            outbox: Outbox::open(&dir.join("outbox"), outbox_bytes_max, disk)?,
             news: Mutex::default(),
             _lock: lock,
         };

@@ -3,6 +3,7 @@
 //! A batch is one line, and the next is not begun before it is synced. So a crash can leave at most one line that is not
 //! whole, and only at the end: that one is dropped, nobody was told of it. A bad line with a good one behind it is damage.
 
+use super::syncs::{SyncCalls, sync_directory};
 use super::{StoreError, io_error};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use zester_jobs::dedup::{Dispatch, DispatchState, Entry};
 use zester_wire::{Jid, UnixMillis};
 
@@ -79,6 +81,7 @@ impl Record {
 pub(super) struct Ledger {
     path: PathBuf,
     file: File,
+    disk: Arc<dyn SyncCalls>,
     /// Where the last whole line ends. What stands behind it was never acknowledged.
     end: u64,
     /// Records in the file.
@@ -87,7 +90,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    pub(super) fn open(path: &Path) -> Result<Ledger, StoreError> {
+    pub(super) fn open(path: &Path, disk: Arc<dyn SyncCalls>) -> Result<Ledger, StoreError> {
         let mut file = File::options()
             .create(true)
             .truncate(false)
@@ -109,9 +112,9 @@ impl Ledger {
         if end < text.len() {
             tracing::warn!("{}: dropped an unfinished line of {} bytes", path.display(), text.len() - end);
         }
-        let mut ledger = Ledger { path: path.to_path_buf(), file, end: end as u64, records, entries };
+        let mut ledger = Ledger { path: path.to_path_buf(), file, disk, end: end as u64, records, entries };
         ledger.cut().map_err(|error| io_error("repair", path, &error))?;
-        super::outbox::sync_directory(path.parent().unwrap_or(Path::new(".")))?;
+        sync_directory(&*ledger.disk, path.parent().unwrap_or(Path::new(".")))?;
         Ok(ledger)
     }
 
@@ -126,7 +129,7 @@ impl Ledger {
         }
         let line = line_of(&records)?;
         let written =
-            self.cut().and_then(|()| self.file.write_all(&line)).and_then(|()| self.file.sync_data());
+            self.cut().and_then(|()| self.file.write_all(&line)).and_then(|()| self.disk.content(&self.file));
         if let Err(error) = written {
             let _tried_again_later = self.cut();
             return Err(io_error("write", &self.path, &error));
@@ -162,10 +165,10 @@ impl Ledger {
             temp.write_all(&line).map_err(fail)?;
             end += line.len() as u64;
         }
-        temp.as_file().sync_data().map_err(fail)?;
+        self.disk.content(temp.as_file()).map_err(fail)?;
         let file = temp.persist(&self.path).map_err(|error| fail(error.error))?;
         (self.file, self.end, self.records) = (file, end, records.len());
-        super::outbox::sync_directory(directory)
+        sync_directory(&*self.disk, directory)
     }
 }
 
@@ -211,8 +214,13 @@ fn batch_of(line: &[u8]) -> Option<Vec<Record>> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::syncs::RealSyncs;
     use super::*;
     use zester_rule::rule;
+
+    fn open(path: &Path) -> Result<Ledger, StoreError> {
+        Ledger::open(path, Arc::new(RealSyncs))
+    }
 
     fn entry(number: u64, state: DispatchState) -> Entry {
         let jid = Jid::parse("rxn-0123456789abcdef0123456789abcdef").unwrap();
@@ -229,7 +237,7 @@ mod tests {
     fn j7_a_line_that_a_crash_cut_off_is_dropped_wherever_it_was_cut() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ledger");
-        let mut ledger = Ledger::open(&path).unwrap();
+        let mut ledger = open(&path).unwrap();
         ledger.append(vec![accepted(1)]).unwrap();
         let first = ledger.end;
         ledger.append(vec![accepted(2), accepted(3)]).unwrap();
@@ -239,10 +247,10 @@ mod tests {
             for tail in [&b""[..], &[0; 40]] {
                 torn.extend(tail);
                 std::fs::write(&path, &torn).unwrap();
-                let mut ledger = Ledger::open(&path).unwrap();
+                let mut ledger = open(&path).unwrap();
                 assert_eq!(ledger.entries().len(), 1, "{length}");
                 ledger.append(vec![accepted(4)]).unwrap();
-                assert_eq!(Ledger::open(&path).unwrap().entries().len(), 2, "{length}");
+                assert_eq!(open(&path).unwrap().entries().len(), 2, "{length}");
             }
         }
     }
@@ -252,13 +260,13 @@ mod tests {
     fn j7_damage_in_the_middle_is_told_with_the_name_of_the_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ledger");
-        let mut ledger = Ledger::open(&path).unwrap();
+        let mut ledger = open(&path).unwrap();
         ledger.append(vec![accepted(1)]).unwrap();
         ledger.append(vec![accepted(2)]).unwrap();
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[20] ^= 1;
         std::fs::write(&path, &bytes).unwrap();
-        let error = Ledger::open(&path).err().unwrap();
+        let error = open(&path).err().unwrap();
         assert!(error.0.contains("ledger is damaged at byte 0"), "{error}");
     }
 
@@ -266,7 +274,7 @@ mod tests {
     fn a_ledger_that_says_the_same_again_and_again_stays_small() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ledger");
-        let mut ledger = Ledger::open(&path).unwrap();
+        let mut ledger = open(&path).unwrap();
         let kept = entry(1_000_000, DispatchState::Canceled);
         ledger.append(vec![Record::put(&kept)]).unwrap();
         for number in 0..20 {
@@ -276,7 +284,7 @@ mod tests {
             ledger.append(gone.collect()).unwrap();
         }
         assert!(ledger.records <= 2 * OUTDATED_MAX, "{}", ledger.records);
-        let again = Ledger::open(&path).unwrap().entries();
+        let again = open(&path).unwrap().entries();
         assert_eq!(again.into_values().collect::<Vec<_>>(), [kept]);
     }
 }

@@ -1,11 +1,12 @@
 //! The returns on disk: one file each, which appears whole or not at all.
 
+use super::syncs::{SyncCalls, sync_directory};
 use super::{StoreError, io_error, locked, make_private};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use zester_jobs::dedup::Dispatch;
 use zester_wire::{Jid, Return, decode, encode};
 
@@ -24,6 +25,7 @@ const TRUNCATED_BYTES: usize = 4 * 1024;
 
 pub(super) struct Outbox {
     dir: PathBuf,
+    disk: Arc<dyn SyncCalls>,
     bytes_max: u64,
     sizes: Mutex<Sizes>,
 }
@@ -54,9 +56,9 @@ impl Sizes {
 }
 
 impl Outbox {
-    pub(super) fn open(dir: &Path, bytes_max: u64) -> Result<Outbox, StoreError> {
+    pub(super) fn open(dir: &Path, bytes_max: u64, disk: Arc<dyn SyncCalls>) -> Result<Outbox, StoreError> {
         make_private(dir)?;
-        let outbox = Outbox { dir: dir.to_path_buf(), bytes_max, sizes: Mutex::default() };
+        let outbox = Outbox { dir: dir.to_path_buf(), disk, bytes_max, sizes: Mutex::default() };
         for name in outbox.names()?.iter().filter(|name| name.starts_with(UNFINISHED)) {
             // Nobody was told of it. If it cannot go now, it is no harm.
             let _left = fs::remove_file(dir.join(name));
@@ -121,10 +123,10 @@ impl Outbox {
         let mut temp = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&self.dir).map_err(fail)?;
         temp.write_all(&crc32fast::hash(&bytes).to_be_bytes()).map_err(fail)?;
         temp.write_all(&bytes).map_err(fail)?;
-        temp.as_file().sync_data().map_err(fail)?;
+        self.disk.content(temp.as_file()).map_err(fail)?;
         temp.persist(&path).map_err(|error| fail(error.error))?;
         locked(&self.sizes).set(&dispatch, (bytes.len() + SUM_BYTES) as u64);
-        sync_directory(&self.dir)
+        sync_directory(&*self.disk, &self.dir)
     }
 
     /// Writes and syncs a file that goes again.
@@ -132,7 +134,7 @@ impl Outbox {
         let fail = |error: std::io::Error| io_error("write to", &self.dir, &error);
         let mut temp = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&self.dir).map_err(fail)?;
         temp.write_all(&[0; CHECK_BYTES]).map_err(fail)?;
-        temp.as_file().sync_data().map_err(fail)
+        self.disk.content(temp.as_file()).map_err(fail)
     }
 
     pub(super) fn read(&self, dispatch: &Dispatch) -> Result<Option<Return>, StoreError> {
@@ -156,7 +158,7 @@ impl Outbox {
         fs::rename(&path, &aside).map_err(|error| io_error("set aside", &path, &error))?;
         locked(&self.sizes).remove(dispatch);
         tracing::error!(jid = %dispatch.jid, "a stored return is damaged: {why}; it is now {}", aside.display());
-        sync_directory(&self.dir)
+        sync_directory(&*self.disk, &self.dir)
     }
 
     pub(super) fn remove(&self, dispatches: &[Dispatch]) -> Result<(), StoreError> {
@@ -169,7 +171,7 @@ impl Outbox {
                 _ => locked(&self.sizes).remove(dispatch),
             }
         }
-        sync_directory(&self.dir)
+        sync_directory(&*self.disk, &self.dir)
     }
 }
 
@@ -186,9 +188,4 @@ fn content(bytes: &[u8]) -> Result<Return, String> {
 fn parse(name: &str) -> Option<Dispatch> {
     let (jid, epoch) = name.rsplit_once('.')?;
     Some(Dispatch { jid: Jid::parse(jid).ok()?, epoch: epoch.parse().ok()? })
-}
-
-/// Makes names in a directory survive a power cut.
-pub(super) fn sync_directory(dir: &Path) -> Result<(), StoreError> {
-    File::open(dir).and_then(|handle| handle.sync_all()).map_err(|error| io_error("sync", dir, &error))
 }
