@@ -7,8 +7,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Child, Command, Stdio};
 use zester_rule::rule;
 
-/// A command with a child of its own and one that left its group; `@M@` makes them findable.
-const COMMAND: &str = "(setsid sleep 61.@M@ &) ; touch @T@/begun; sleep 61.@M@ & sleep 61.@M@; true";
+/// A command with children of its own and one that left its group; `@M@` makes them findable. All are there when it has begun,
+/// and the shell waits for them itself, so that a signal finds nothing half started.
+const COMMAND: &str = "(setsid sleep 61.@M@ &) ; sleep 61.@M@ & sleep 61.@M@ & touch @T@/begun; wait; true";
 
 const SIGNALS: [(&str, i32); 3] = [("-INT", 130), ("-TERM", 143), ("-HUP", 143)];
 
