@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use zester_converge::Error;
@@ -20,6 +21,8 @@ use zester_converge::lock::{Note, RunLock};
 use zester_converge::plan::Plan;
 use zester_converge::run::{self, Options};
 use zester_converge::run_loop::NoObserver;
+use zester_host::process::Runner;
+use zester_host::{BoxFuture, Exit, Fault, Launch, OutputSink, Processes};
 use zester_model::outcome::{Mode, RunResult};
 use zester_rule::rule;
 
@@ -157,4 +160,48 @@ async fn s32_who_was_given_up_keeps_the_next_run_waiting_until_it_is_gone() {
     assert_eq!((logs("open"), logs("log")), (0, 1));
     let runs = zester_converge::history::with_current(&scratch.data_dir(), 9).unwrap();
     assert_eq!(runs.iter().map(|run| run.canceled).collect::<Vec<_>>(), [false, true], "nobody was killed");
+}
+
+/// Runs commands as ever, and counts how often it was told to end what had slipped away from them.
+struct Counting {
+    runner: Runner,
+    ended: AtomicUsize,
+}
+
+impl Processes for Counting {
+    fn run<'a>(
+        &'a self,
+        launch: &'a Launch,
+        live: Option<OutputSink>,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<Exit, Fault>> {
+        self.runner.run(launch, live, cancel)
+    }
+
+    fn kill_everything(&self) -> BoxFuture<'_, Vec<u32>> {
+        self.ended.fetch_add(1, Ordering::SeqCst);
+        self.runner.kill_everything()
+    }
+}
+
+/// A peel goes on after the run, so that nothing else would end what got away from its command.
+#[tokio::test(flavor = "multi_thread")]
+#[rule("S-32")]
+async fn s32_a_canceled_run_ends_what_slipped_away_from_its_commands_and_another_does_not() {
+    let processes = Arc::new(Counting { runner: Runner::new(), ended: AtomicUsize::new(0) });
+    let mut scratch = Scratch::with("a:\n  cmd.run: [{command: \"echo done\"}]\n");
+    scratch.local_host.processes = processes.clone();
+    assert!(!scratch.run(Mode::Apply).await.unwrap().canceled);
+    assert_eq!(processes.ended.load(Ordering::SeqCst), 0, "a server that a state started stays");
+    scratch.write("a:\n  cmd.run: [{command: \"touch @T@/begun; sleep 600\"}]\n");
+    let (cancel, begun) = (scratch.cancel.clone(), scratch.path("begun"));
+    let canceler = tokio::spawn(async move {
+        while !begun.exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        cancel.cancel();
+    });
+    assert!(scratch.run(Mode::Apply).await.unwrap().canceled);
+    canceler.await.unwrap();
+    assert_eq!(processes.ended.load(Ordering::SeqCst), 1);
 }

@@ -366,6 +366,11 @@ mod tests {
         ] {
             assert_eq!(outcome(statuses).exit().code(), code, "{statuses:?}");
         }
+        // The record says so: it ended for a reason that no peel has.
+        let given_up = Outcome { failed: true, ..outcome(&[Success]) };
+        assert_eq!(given_up.exit().code(), 2);
+        let given_up = Outcome { failed: true, ..outcome(&[Missing]) };
+        assert_eq!(given_up.exit().code(), 4);
         let killed = Outcome { killed: true, ..outcome(&[Success, Missing]) };
         assert_eq!(killed.exit().code(), 2, "a job killed by somebody else");
     }

@@ -124,3 +124,21 @@ fn s58_graph_shows_what_comes_first_by_itself() {
     assert_eq!(graph["levels"], serde_json::json!([["file.directory:d"], ["file.managed:f"]]));
     assert_eq!(graph["edges"][0]["kind"], "auto");
 }
+
+/// Whichever of the two waits for the other: the order is what the user wrote, so both run, and a word about it.
+#[test]
+#[rule("S-57")]
+fn s57_states_that_a_requisite_orders_may_want_different_things() {
+    for (first, second) in [(", {require: [{file: b}]}", ""), ("", ", {require: [{file: a}]}")] {
+        let scratch = Scratch::with(&format!(
+            "a: {{file.managed: [{{path: @T@/motd}}, {{content: A}}{first}]}}\nb: {{file.managed: [{{path: @T@/motd}}, {{content: B}}{second}]}}\n",
+        ));
+        let done = scratch.zester(&["apply", "c"]);
+        assert_eq!(done.code, Some(0), "{first}{second}: {}", done.stderr);
+        let lint = scratch.zester(&["lint", "states/c.zy"]);
+        let said = format!("{}{}", lint.stdout, lint.stderr);
+        assert!(said.contains("a requisite orders them"), "{said}");
+        let last = if second.is_empty() { "A" } else { "B" };
+        assert_eq!(scratch.read("motd").as_deref(), Some(last), "{first}{second}");
+    }
+}

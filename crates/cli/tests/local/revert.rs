@@ -252,3 +252,29 @@ fn s59_a_revert_that_was_refused_leaves_nothing_pending() {
     assert_eq!(scratch.zester(&["revert", "--run", &run]).code, Some(2));
     assert_eq!(scratch.json(&["status"])["pending_refreshes"], serde_json::json!({}));
 }
+
+/// Both watch what was reverted; one needs the other, which fails.
+#[test]
+#[rule("S-59", "S-39")]
+fn s59_a_refresh_that_was_kept_from_running_in_a_revert_stays_pending() {
+    let text = r#"
+conf:
+  file.managed: [{path: @T@/conf}, {content: new}]
+first:
+  cmd.run: [{command: "test ! -e @T@/broken"}, {refresh_only: true}, {watch: [{file: conf}]}]
+second:
+  cmd.run: [{command: "echo second >> @T@/log"}, {refresh_only: true}, {watch: [{file: conf}]}, {require: [{cmd: first}]}]
+"#;
+    let scratch = Scratch::with(text);
+    scratch.write("conf", "old");
+    assert_eq!(scratch.json(&["apply", "c"])["changed"], 3);
+    std::fs::remove_file(scratch.path("log")).unwrap();
+    scratch.write("broken", "");
+    let result = scratch.json(&["revert", "c"]);
+    assert_eq!(scratch.read("log"), None, "{result}");
+    let pending = scratch.json(&["status"])["pending_refreshes"].clone();
+    let wanted = serde_json::json!({
+        "cmd.run:first": ["file.managed:conf"], "cmd.run:second": ["file.managed:conf"],
+    });
+    assert_eq!(pending, wanted, "{result}");
+}
