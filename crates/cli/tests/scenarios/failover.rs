@@ -21,7 +21,7 @@ fn j13_another_master_finishes_the_job_of_one_that_was_killed() {
     let job = fleet.wait_over(&jid);
     assert_eq!(job["status"], "complete", "{job:#}");
     assert_eq!(job["returns"].as_object().unwrap().len(), 3, "{job:#}");
-    assert_eq!(job["reclaim_count"], 1, "{job:#}");
+    assert!(job["reclaim_count"].as_u64() >= Some(1), "{job:#}");
     assert_ne!(fleet.owner(&jid), owner);
     assert_eq!(fleet.begun("gate"), 3, "somebody executed twice");
 }

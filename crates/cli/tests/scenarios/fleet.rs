@@ -7,10 +7,11 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use zester_testkit::wait_for;
 
-/// The timings of a fleet that does not let a test wait.
+/// The timings of a fleet that does not let a test wait. Who lives is not taken for dead because the machine is busy for a
+/// few seconds.
 const QUICK: &[&str] = &[
     "timing.master_heartbeat=500ms",
-    "timing.master_ttl=2s",
+    "timing.master_ttl=8s",
     "timing.orphan_scan=1s",
     "timing.ack_window=1s",
     "timing.unreachable_grace=1s",
