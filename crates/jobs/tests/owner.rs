@@ -678,3 +678,16 @@ fn j20_what_is_not_listed_is_refused_and_changes_nothing() {
     watched.ret(1, true);
     watched.ended(JobStatus::Complete);
 }
+
+/// Whoever is sent the work gets no more than the whole time, though the deadline is further away by now.
+#[test]
+#[rule("J-5")]
+fn j5_a_clock_that_is_set_back_gives_nobody_more_than_the_whole_time() {
+    let mut watched = Watched::dispatched(1, 60, &[]);
+    watched.now = UnixMillis(T0 - 45 * 60 * 1_000);
+    let out = watched.send(Event::AskAgain);
+    assert!(
+        matches!(&out[..], [Command::SendExec { budget, .. }] if *budget == Duration::from_secs(60)),
+        "{out:?}"
+    );
+}

@@ -250,8 +250,13 @@ async fn j28_whether_a_job_in_doubt_stands_is_asked_of_the_leader() {
     world.serve("zester.dispatch", |_, _: DispatchRequest| async { claim_pending() }).await;
     let request = world.request("test.ping");
     let job = job(world.client.link(), &request.jid, &["web-1"], JobStatus::Running);
-    world.client.link().put(&Key::Job(job.jid.clone()), &job).await.unwrap();
     world.net.set_faults(Behind);
+    let other = world.other.clone();
+    let late = Instant::now() + limits::PATIENCE - limits::ANSWER_WAIT;
+    world.tasks.spawn(async move {
+        tokio::time::sleep_until(late).await;
+        other.put(&Key::Job(job.jid.clone()), &job).await.unwrap();
+    });
     let dispatched = world.client.dispatch(request).await;
     assert!(dispatched.is_ok(), "{:?}", dispatched.err());
 }
