@@ -205,3 +205,35 @@ async fn s32_a_canceled_run_ends_what_slipped_away_from_its_commands_and_another
     canceler.await.unwrap();
     assert_eq!(processes.ended.load(Ordering::SeqCst), 1);
 }
+
+/// Both watch what was reverted, and the revert is canceled under the first.
+#[tokio::test(flavor = "multi_thread")]
+#[rule("S-59", "S-39")]
+async fn s59_a_refresh_that_a_revert_was_kept_from_stays_pending() {
+    let scratch = Scratch::with(
+        r#"
+conf:
+  file.managed: [{path: @T@/conf}, {content: new}]
+first:
+  cmd.run: [{command: "test ! -e @T@/slow || { touch @T@/begun; sleep 600; }"}, {refresh_only: true}, {watch: [{file: conf}]}]
+second:
+  cmd.run: [{command: "touch @T@/told"}, {refresh_only: true}, {watch: [{file: conf}]}]
+"#,
+    );
+    fs::write(scratch.path("conf"), "old").unwrap();
+    assert_eq!(scratch.run(Mode::Apply).await.unwrap().changed, 3);
+    fs::remove_file(scratch.path("told")).unwrap();
+    fs::write(scratch.path("slow"), "").unwrap();
+    let (cancel, begun) = (scratch.cancel.clone(), scratch.path("begun"));
+    let canceler = tokio::spawn(async move {
+        while !begun.exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        cancel.cancel();
+    });
+    assert!(scratch.run(Mode::Revert).await.unwrap().canceled);
+    canceler.await.unwrap();
+    assert!(!scratch.path("told").exists());
+    let pending = JournalSnapshot::read(&scratch.data_dir()).unwrap().pending;
+    assert_eq!(pending.into_keys().collect::<Vec<_>>(), ["cmd.run:first", "cmd.run:second"]);
+}
