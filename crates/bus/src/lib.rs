@@ -125,7 +125,8 @@ pub trait Bus: Send + Sync {
     /// watch. Ends with an error when the bucket is gone or was made again: what was told is of another one then. `capacity` is how far the telling may run ahead of the reader.
     fn watch<'a>(&'a self, bucket: &'a str, pattern: &'a str, capacity: usize) -> Answer<'a, Watch>;
 
-    /// Creates a stream or bucket unless it exists; tells how an existing one differs, and changes nothing about it.
+    /// Creates a stream or bucket unless it exists; tells how an existing one differs, and changes nothing about it but that
+    /// one with too few copies gets more.
     fn ensure<'a>(&'a self, store: &'a Store, replicas: usize) -> Answer<'a, Found>;
 
     /// How much a stream or bucket (by the name of its [`Store`]) holds.

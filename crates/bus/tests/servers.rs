@@ -187,3 +187,17 @@ async fn a_cluster_keeps_three_copies_and_survives_its_leader() {
     assert!(second.await > revision);
     cluster.restart(leader);
 }
+
+/// As where a master was quicker than the third server of its cluster.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_was_made_with_too_few_copies_gets_the_rest() {
+    let cluster = Cluster::start(3);
+    let bus = connect(Options::new(cluster.urls(), "test")).await.unwrap();
+    let store = Store::bucket("early", 1024 * 1024);
+    wait_until("it is made", PATIENCE, || async { bus.ensure(&store, 1).await.ok() }).await;
+    let raised = bus.ensure(&store, 3).await.unwrap();
+    assert_eq!(raised, zester_bus::storage::Found::Existing(Vec::new()));
+    let fewer = bus.ensure(&store, 2).await.unwrap();
+    let zester_bus::storage::Found::Existing(drift) = fewer else { panic!("{fewer:?}") };
+    assert_eq!(drift.len(), 1, "copies are never taken away: {drift:?}");
+}

@@ -55,7 +55,14 @@ impl Cluster {
             let report = ask(self.monitors[leader].number, "/jsz")?;
             let others = report["meta_cluster"]["replicas"].as_array()?;
             let joined = others.iter().filter(|other| other["current"] == true).count();
-            (joined == self.nodes.len() - 1).then_some(())
+            // Clients learn from each of them how many there are.
+            let told = |monitor: &Port| {
+                let report = ask(monitor.number, "/varz")?;
+                Some(report["connect_urls"].as_array()?.len())
+            };
+            let all = self.nodes.len();
+            (joined == all - 1 && self.monitors.iter().all(|monitor| told(monitor) == Some(all)))
+                .then_some(())
         });
     }
 

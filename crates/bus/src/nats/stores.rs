@@ -20,7 +20,8 @@ impl Nats {
         let look = format!("STREAM.INFO.{name}");
         match self.api_raw::<Info>(&look, &json!({})).await? {
             Response::Ok(info) => {
-                return Ok(Found::Existing(compare(store, store.settings(replicas), settings(&info.config))));
+                let config = self.with_copies(info.config, replicas).await;
+                return Ok(Found::Existing(compare(store, store.settings(replicas), settings(&config))));
             }
             Response::Err { error } if core::is(&error, ErrorCode::STREAM_NOT_FOUND) => {}
             Response::Err { error } => return Err(fault::of_server(&look, error)),
@@ -34,6 +35,19 @@ impl Nats {
                 Ok(Found::Existing(compare(store, store.settings(replicas), settings(&info.config))))
             }
             Response::Err { error } => Err(fault::of_server(&create, error)),
+        }
+    }
+
+    /// A store that was made while its cluster was not complete gets the copies that it lacks: with one or two it would not
+    /// outlive the loss of a server. Where that is refused, the difference is told.
+    async fn with_copies(&self, found: Config, replicas: usize) -> Config {
+        if found.num_replicas >= replicas {
+            return found;
+        }
+        let wanted = Config { num_replicas: replicas, ..found.clone() };
+        match self.api_raw::<Info>(&format!("STREAM.UPDATE.{}", found.name), &wanted).await {
+            Ok(Response::Ok(info)) => info.config,
+            _ => found,
         }
     }
 

@@ -43,7 +43,9 @@ impl Nats {
         let consumer = self.jetstream.create_consumer_on_stream(config, &stream).await;
         let consumer = consumer.map_err(|error| unavailable(&error))?;
         let name = consumer.cached_info().name.clone();
-        let current = consumer.cached_info().num_pending == 0;
+        // What a server says of a consumer that it is just making may be too little; the bucket itself knows better.
+        let nothing_pending = consumer.cached_info().num_pending == 0;
+        let current = nothing_pending && self.kv_keys(bucket, pattern).await?.is_empty();
         let messages = consumer.messages().await.map_err(|error| unavailable(&error))?;
         let (sender, receiver) = mpsc::channel(capacity.max(1));
         let follower = Follower {
