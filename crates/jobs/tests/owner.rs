@@ -187,6 +187,19 @@ fn j6_a_peel_that_connects_gets_what_it_missed_until_the_deadline() {
 }
 
 #[test]
+#[rule("J-6")]
+fn j6_what_is_sent_to_a_peel_that_connects_is_sent_once_more_where_it_was_lost() {
+    let mut watched = Watched::dispatched(2, 60, &[]);
+    watched.ack(1);
+    watched.tick(5_000);
+    watched.now = at(20_000);
+    assert_eq!(sent_to(&watched.send(Event::Connected { peel: peel(2) })), [peel(2)]);
+    assert!(sent_to(&watched.tick(24_999)).is_empty());
+    assert_eq!(sent_to(&watched.tick(25_000)), [peel(2)]);
+    assert!(sent_to(&watched.tick(50_000)).is_empty());
+}
+
+#[test]
 #[rule("J-8")]
 fn j8_a_target_without_a_heartbeat_is_given_up_after_the_grace() {
     let mut watched = Watched::dispatched(2, 60, &[2]);

@@ -175,6 +175,8 @@ impl Owner {
         if self.stage == Stage::Watching && now < self.job.deadline() {
             if self.targets.came_back(&peel) {
                 self.send_exec(vec![peel], now, out);
+                // That may be lost as well as the first: whoever is silent after the window is asked once more.
+                self.resend_at.get_or_insert(now.plus(self.timing.ack_window));
             }
         } else if self.canceled.is_some() && self.stage.is_over() {
             // It may still work on it: the cancel that it missed is told again.

@@ -137,10 +137,12 @@ impl Evidence {
         for peel in &last.record.targets {
             let ret = in_time.iter().find(|ret| ret.peel == *peel);
             let usable = ret.is_some_and(|ret| ret.counts() && ret.cause != Cause::Interrupted);
+            // A cancel decides the end; what comes after it may find the end decided and not yet written.
             let acked = |(ack, at): &(zester_wire::Ack, _)| {
                 ack.peel == *peel
                     && ack.dispatch_epoch == last.record.dispatch_epoch
                     && *at + super::END_TAKES < end.at
+                    && job.canceled_at.is_none_or(|canceled| *at < canceled)
             };
             let acked = job.acks.iter().any(acked);
             match (last.record.missing.get(peel), usable) {
