@@ -233,3 +233,25 @@ async fn a_machine_without_states_and_settings_answers_a_ping() {
         assert!(!outcome.success, "{function} must say what is missing");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("S-37")]
+async fn s37_without_states_only_states_are_unavailable_and_they_work_once_there_are_some() {
+    let place = Place::new(&[]);
+    std::fs::remove_dir(place.path("states")).unwrap();
+    for function in ["state.apply", "state.highstate"] {
+        let word = if function == "state.apply" { "web" } else { "" };
+        let refused = place.call(function, word, json!({})).await;
+        assert_eq!(
+            refused.error,
+            "states engine unavailable: no states directory exists yet (state files not yet synced from KV and no baked states dir); retry after state files are published"
+        );
+    }
+    assert!(place.call("test.ping", "", json!({})).await.success);
+    std::fs::create_dir(place.path("states")).unwrap();
+    let states = format!("{}:\n  file.managed:\n    - content: hello\n", place.text("motd"));
+    std::fs::write(place.path("states/web.zy"), states).unwrap();
+    let applied = place.call("state.apply", "web", json!({})).await;
+    assert!(applied.success, "{}", applied.error);
+    assert_eq!(std::fs::read_to_string(place.path("motd")).unwrap(), "hello");
+}
