@@ -82,3 +82,38 @@ async fn j22_what_a_killed_process_left_running_is_ended_and_services_are_not() 
 fn is_sleep(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "sleep")
 }
+
+/// Where a transaction that nobody may interrupt works until a file is there.
+const TRANSACTION: &str = "ZESTER_TEST_TRANSACTION";
+
+async fn a_transaction_whose_process_is_killed(dir: &str) {
+    let (runner, never) = (Runner::new(), CancellationToken::new());
+    std::fs::write(Path::new(dir).join("life"), runner.life()).unwrap();
+    let text = format!("touch {dir}/begun; until test -e {dir}/go; do sleep 0.02; done; touch {dir}/ended");
+    let launch = Launch { uninterruptible: true, ..Launch::shell(text) };
+    let _never_comes = runner.run(&launch, None, &never).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("S-32")]
+async fn s32_a_transaction_that_a_killed_process_began_is_waited_for_and_not_ended() {
+    if let Ok(dir) = std::env::var(TRANSACTION) {
+        return a_transaction_whose_process_is_killed(&dir).await;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "s32_a_transaction_that_a_killed_process_began_is_waited_for_and_not_ended"])
+        .env(TRANSACTION, dir.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_for("the transaction works", || dir.path().join("begun").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let life = std::fs::read_to_string(dir.path().join("life")).unwrap();
+    let waiting = tokio::spawn(async move { kill_leftovers(&life).await });
+    std::fs::write(dir.path().join("go"), "").unwrap();
+    assert!(waiting.await.unwrap().is_empty());
+    assert!(dir.path().join("ended").exists(), "it was ended half-way");
+}

@@ -4,7 +4,7 @@
 //! ends what is left: the tree of every command whose first process still runs. A command that had ended by itself is over,
 //! and what it left in the background on purpose (`server &`, X-6) is left alone here too.
 
-use super::table::{Key, Process, Snapshot};
+use super::table::{Key, Process, Snapshot, UNINTERRUPTIBLE};
 use super::tree::signal;
 use rustix::process::Signal;
 use std::collections::{BTreeSet, HashSet};
@@ -13,6 +13,8 @@ use tokio::time::Instant;
 
 /// How long SIGKILL may take before we stop waiting: only a process that the kernel holds needs more.
 const WAIT_MAX: Duration = Duration::from_secs(10);
+/// How long a transaction of a package manager is waited for that an earlier life began.
+const TRANSACTION_WAIT_MAX: Duration = Duration::from_secs(30 * 60);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -22,17 +24,26 @@ pub async fn kill_leftovers(life: &str) -> Vec<u32> {
         return Vec::new();
     };
     let prefix = format!("{life}-");
-    let until = Instant::now() + WAIT_MAX;
+    let begun = Instant::now();
+    let mut until = begun + WAIT_MAX;
     let (mut marks, mut quiet) = (BTreeSet::new(), 0);
     loop {
         let taken = tokio::task::spawn_blocking(move || Snapshot::take(born)).await;
         let Ok(snapshot) = taken else { return Vec::new() };
-        marks.extend(unfinished(&snapshot, &prefix));
-        let alive = members(&snapshot, &marks);
+        // A transaction of a package manager is never signalled (S-32): it is waited for.
+        let (transactions, commands): (Vec<String>, Vec<String>) =
+            unfinished(&snapshot, &prefix).into_iter().partition(|mark| mark.ends_with(UNINTERRUPTIBLE));
+        if !transactions.is_empty() {
+            until = until.max(Instant::now() + WAIT_MAX).min(begun + TRANSACTION_WAIT_MAX);
+        }
+        marks.extend(commands);
+        let working = members(&snapshot, &transactions.into_iter().collect());
+        let mut alive = members(&snapshot, &marks);
+        alive.retain(|key| !working.contains(key));
         // A child may have been born between the look and the signal.
-        quiet = if alive.is_empty() { quiet + 1 } else { 0 };
+        quiet = if alive.is_empty() && working.is_empty() { quiet + 1 } else { 0 };
         if quiet == 2 || Instant::now() >= until {
-            return alive.into_iter().map(|(pid, _)| pid).collect();
+            return alive.into_iter().chain(working).map(|(pid, _)| pid).collect();
         }
         alive.into_iter().for_each(|key| signal(key, Signal::KILL));
         tokio::time::sleep(PAUSE).await;

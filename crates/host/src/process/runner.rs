@@ -3,7 +3,7 @@
 use super::commands::{Commands, Running};
 use super::descriptors::Descriptors;
 use super::output::Pump;
-use super::table::{MARK, Table, ticks_now};
+use super::table::{MARK, Table, UNINTERRUPTIBLE, ticks_now};
 use super::{BoxFuture, Exit, Launch, OutputSink, Processes, reaper, spawn, tree};
 use crate::fault::{Fault, FaultKind};
 use std::os::unix::process::ExitStatusExt;
@@ -73,6 +73,7 @@ impl Shared {
     /// The command behind a mark, if it is one of ours.
     pub(super) fn id_of(&self, mark: &str) -> Option<u64> {
         let rest = mark.strip_prefix(&format!("{}-{}-", self.own_pid, self.born))?;
+        let rest = rest.strip_suffix(UNINTERRUPTIBLE).unwrap_or(rest);
         rest.parse().ok()
     }
 
@@ -141,7 +142,8 @@ impl Runner {
         };
         let room = shared.descriptors.make_room(shared.in_flight());
         let id = shared.commands.next_id();
-        let mark = format!("{}{}", shared.inherited, shared.mark(id));
+        let ending = if launch.uninterruptible { UNINTERRUPTIBLE } else { "" };
+        let mark = format!("{}{}{ending}", shared.inherited, shared.mark(id));
         let mut command = spawn::prepare(launch, &mark, room.give_back)?;
         let mut pauses = 0;
         let (mut child, start, spawning) = loop {

@@ -8,6 +8,8 @@ use tokio::sync::Mutex;
 
 /// The variable that marks every process of a command. A nested run adds its mark after a colon.
 pub(super) const MARK: &str = "ZESTER_EXEC";
+/// How the mark of a command ends that must not be interrupted: whoever finds it later does not know it otherwise.
+pub(super) const UNINTERRUPTIBLE: &str = "!";
 /// Environments are read up to here; a mark stands among the last variables, but an environment can be huge.
 const ENVIRONMENT_MAX: u64 = 4 * 1024 * 1024;
 
