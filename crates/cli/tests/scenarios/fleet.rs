@@ -116,14 +116,17 @@ impl Fleet {
         })
     }
 
-    /// Waits until a master answers and so many peels are there.
+    /// Waits until every master has heard so many peels. Which of them answers is chance, so they are asked until nobody
+    /// can be left who has not.
     pub fn wait_online(&self, peels: usize) {
-        wait_for("all peels online", PATIENCE, || {
+        let all_online = || {
             let output = self.zester(&["peel", "list", "--format", "json"]);
             let list: Json = serde_json::from_slice(&output.stdout).ok()?;
             let online = list["peels"].as_array()?.iter().filter(|peel| peel["online"] == true).count();
             (online >= peels).then_some(())
-        });
+        };
+        let answers = if self.masters.len() > 1 && peels > 0 { 24 } else { 1 };
+        wait_for("all peels online", PATIENCE, || (0..answers).map(|_| all_online()).collect::<Option<()>>());
         // Nobody is there to answer, so nobody can tell whether a master does.
         if peels == 0 {
             return;
