@@ -1,4 +1,4 @@
-//! A lease that is kept by a task of its own, for whoever works longer than one renewal lasts.
+//! A lease of this master: kept by whoever works under it, or by a task of its own where work lasts longer than a renewal.
 
 use crate::core::Core;
 use crate::limits::LEASE_LOOK;
@@ -44,6 +44,10 @@ impl LeaseKeeper {
 
     pub fn held(&self) -> HeldLease {
         self.held.clone()
+    }
+
+    pub fn is_held(&self) -> bool {
+        self.held.is_held()
     }
 
     /// Ends only with its task.

@@ -1,17 +1,16 @@
 //! Removes the oldest jobs that are over before the bucket of records is full (J-23). One master does, by a lease.
 
 use crate::core::Core;
+use crate::held_lease::LeaseKeeper;
 use crate::limits::{PRUNE_EVERY, PRUNE_PAUSE};
 use crate::start;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use zester_bus::{Entry, Sequence};
 use zester_jobs::prune::{excess, may_go};
-use zester_lease::{Answer, Command, LeaseClient, LeaseTiming};
 use zester_link::Error;
-use zester_wire::{Bucket, Jid, Job, Key, Lease as LeaseRecord, Token, VERSION};
+use zester_wire::{Bucket, Jid, Job, Key};
 
 /// The key of the lease.
 const NAME: &str = "pruner";
@@ -20,28 +19,22 @@ const ALL_RECORDS: &str = "*";
 
 pub struct Pruner {
     core: Arc<Core>,
-    lease: LeaseClient,
-    key: Key,
-    name: Token,
-    start: Instant,
+    lease: LeaseKeeper,
     /// Nothing could be removed; not before this is it tried again.
     not_before: Instant,
 }
 
 impl Pruner {
     pub fn new(core: Arc<Core>) -> Result<Pruner, zester_wire::BadName> {
-        let name = Token::parse(NAME)?;
-        let timing = LeaseTiming { ttl: core.timing.lease_ttl, renew: core.timing.lease_ttl / 3 };
-        let lease = LeaseClient::new(core.id.clone(), timing);
-        let now = Instant::now();
-        Ok(Pruner { lease, key: Key::Lease(name.clone()), name, core, start: now, not_before: now })
+        let lease = LeaseKeeper::new(core.clone(), NAME)?;
+        Ok(Pruner { core, lease, not_before: Instant::now() })
     }
 
     /// Ends only with its task.
     pub async fn run(mut self) {
         loop {
-            self.keep().await;
-            if self.lease.is_held(self.now()) && Instant::now() >= self.not_before {
+            self.lease.keep().await;
+            if self.lease.is_held() && Instant::now() >= self.not_before {
                 match self.prune().await {
                     Ok(0) => {}
                     Ok(count) => {
@@ -51,47 +44,6 @@ impl Pruner {
                 }
             }
             sleep(PRUNE_EVERY).await;
-        }
-    }
-
-    fn now(&self) -> Duration {
-        self.start.elapsed()
-    }
-
-    /// Takes or renews the lease, where that is due.
-    async fn keep(&mut self) {
-        while let Some(command) = self.lease.tick(self.now()) {
-            let answer = self.carry_out(command).await;
-            let again =
-                matches!(&answer, Answer::Conflict { found: Some((holder, _)) } if *holder == self.core.id);
-            self.lease.answer(answer, self.now());
-            if !again {
-                return;
-            }
-        }
-    }
-
-    async fn carry_out(&self, command: Command) -> Answer {
-        let (name, holder, since) = (self.name.clone(), self.core.id.clone(), self.core.link.now());
-        let record = LeaseRecord { v: VERSION, name, holder, since };
-        let written = match command {
-            Command::Create => self.core.link.create(&self.key, &record).await,
-            Command::Renew { revision } => self.core.link.update(&self.key, &record, revision).await,
-        };
-        match written {
-            Ok(revision) => Answer::Written { revision },
-            Err(error) if error.is_conflict() => {
-                match self.core.link.get_latest::<LeaseRecord>(&self.key).await {
-                    Ok(found) => {
-                        Answer::Conflict { found: found.map(|found| (found.value.holder, found.revision)) }
-                    }
-                    Err(_) => Answer::Failed,
-                }
-            }
-            Err(error) => {
-                tracing::debug!("the lease of the pruner was not written: {error}");
-                Answer::Failed
-            }
         }
     }
 
@@ -113,8 +65,8 @@ impl Pruner {
             // In the order they were written: what ended longest ago comes first.
             let page = bus.scan(bucket, ALL_RECORDS, from).await?;
             for entry in &page.items {
-                self.keep().await;
-                if excess == 0 || !self.lease.is_held(self.now()) {
+                self.lease.keep().await;
+                if excess == 0 || !self.lease.is_held() {
                     return Ok(count);
                 }
                 if let Some((jid, revision)) = self.may_go(entry, &marked) {

@@ -9,7 +9,7 @@ use crate::tree::{Tree, TreeFile, TreePath};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
-use zester_bus::{Bytes, Kind, Sequence};
+use zester_bus::{Bytes, Sequence};
 use zester_link::{Found, Link};
 use zester_wire::published::notice_token;
 use zester_wire::{
@@ -327,10 +327,7 @@ impl Publisher<'_> {
         }
         for hash in garbage(&head.present, &listed) {
             self.held()?;
-            match self.link.bus().purge(self.bucket(), hash.as_str(), None).await {
-                Err(error) if error.kind() != Kind::Conflict => return Err(error.into()),
-                _ => {}
-            }
+            self.link.bus().purge(self.bucket(), hash.as_str(), None).await?;
         }
         Ok(())
     }
