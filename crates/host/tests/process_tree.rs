@@ -140,6 +140,32 @@ async fn s32_what_cleared_every_trace_ends_with_its_command_or_with_the_run() {
     assert_eq!(alive(&format!("sleep\0{sleep}")), Vec::<u32>::new(), "the end of the run ends it");
 }
 
+/// What a trap starts is told nothing: a command that cleans up has the grace for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[rule("X-6")]
+async fn x6_a_command_that_cleans_up_is_left_to_it() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (begun, said) = (scratch.path().join("begun"), scratch.path().join("said"));
+    let sleep = number(900);
+    // Each round starts a process of its own, long enough for several looks at the tree; one that is ended tells.
+    let script = format!(
+        "trap 'for n in 1 2 3 4; do sleep 0.1 || echo disturbed >> {said}; done; echo clean >> {said}; exit' TERM; \
+         sleep {sleep} & touch {begun}; wait",
+        said = said.display(),
+        begun = begun.display(),
+    );
+    let cancel = CancellationToken::new();
+    let told = cancel.clone();
+    let waits = tokio::spawn(async move {
+        wait_until("the command", PATIENCE, async || begun.exists().then_some(())).await;
+        told.cancel();
+    });
+    run(&Launch::shell(script), &cancel).await.unwrap();
+    waits.await.unwrap();
+    assert_eq!(std::fs::read_to_string(said).unwrap(), "clean\n");
+    assert!(alive(&sleep).is_empty());
+}
+
 #[tokio::test]
 #[rule("X-6")]
 async fn x6_what_a_command_leaves_in_the_background_is_left_alone_and_reaped() {

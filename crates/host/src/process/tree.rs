@@ -11,8 +11,9 @@
 //!   one.
 //!
 //! **What is guaranteed.** After a cancel or a timeout all members are looked up, then all get SIGTERM. When
-//! the grace has passed, whatever is left gets SIGKILL. New members found meanwhile get the same. The end is
-//! two scans in a row that find nobody. This reaches children that ignore SIGTERM, that call `setsid`, and
+//! the grace has passed, whatever is left gets SIGKILL. New members found meanwhile get the same, unless whoever
+//! started them was told and lives: that is a command that cleans up (`trap … TERM`), and it has the grace for it.
+//! The end is two scans in a row that find nobody. This reaches children that ignore SIGTERM, that call `setsid`, and
 //! daemons that forked twice.
 //!
 //! - Where control groups of version 2 are writable for us (root, or a delegated group; Linux 5.14 and
@@ -131,16 +132,21 @@ struct TreeKiller<'a> {
 }
 
 impl TreeKiller<'_> {
-    /// Scans, and returns who is alive, new members included; reaps adopted ones that died.
-    async fn scan(&mut self) -> Vec<Key> {
+    /// Scans, and returns who is alive, new members included, and whether its parent is a living member too; reaps
+    /// adopted ones that died.
+    async fn scan(&mut self) -> Vec<(Key, bool)> {
         let snapshot = self.shared.table.fresh().await;
         let mut roots = self.processes.roots(&snapshot, self.shared);
         roots.extend(self.known.iter().copied());
         let in_cgroup = self.cgroup.iter().flat_map(KillCgroup::members);
         roots.extend(in_cgroup.filter_map(|pid| snapshot.get(pid)).map(Process::key));
         let found = snapshot.with_descendants(roots);
+        let is_member = |pid: u32| {
+            snapshot.get(pid).is_some_and(|process| !process.zombie && found.contains(&process.key()))
+        };
         let mut alive = Vec::new();
-        for key in found {
+        for key in &found {
+            let key = *key;
             let Some(process) = snapshot.get(key.0) else { continue };
             if process.zombie {
                 if process.ppid == self.shared.own_pid {
@@ -153,22 +159,23 @@ impl TreeKiller<'_> {
             {
                 cgroup.take(key.0);
             }
-            alive.push(key);
+            alive.push((key, is_member(process.ppid)));
         }
         alive
     }
 
     /// Signals everybody until nobody is left or the time is up; each process once per signal, but SIGKILL
-    /// always.
+    /// always. What a process starts that was told to end, and lives, is its way to end.
     async fn signal_until_gone(&mut self, with: Signal, within: Duration) -> Vec<Key> {
         let deadline = Instant::now() + within;
         let mut signalled: HashSet<Key> = HashSet::new();
         let mut pause = PAUSE_FIRST;
         let mut quiet = false;
+        let mut first = true;
         loop {
             let alive = self.scan().await;
             if alive.is_empty() && quiet {
-                return alive;
+                return Vec::new();
             }
             quiet = alive.is_empty();
             if with == Signal::KILL
@@ -176,14 +183,15 @@ impl TreeKiller<'_> {
             {
                 cgroup.kill();
             }
-            for key in &alive {
-                if signalled.insert(*key) || with == Signal::KILL {
+            for (key, has_parent) in &alive {
+                if with == Signal::KILL || (first || !has_parent) && signalled.insert(*key) {
                     signal(*key, with);
                 }
             }
+            first = false;
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return alive;
+                return alive.into_iter().map(|(key, _)| key).collect();
             }
             tokio::time::sleep(if quiet { PAUSE_FIRST } else { pause.min(left) }).await;
             pause = (pause * 2).min(PAUSE_MAX);
