@@ -3,6 +3,7 @@
 mod dispatch;
 mod index;
 mod jobs;
+mod publish;
 mod up;
 
 use crate::measure;
@@ -28,11 +29,13 @@ pub fn claims(zester: &Path, scratch: &Path, report: &mut Report) -> Result<(), 
     std::thread::sleep(IDLE);
     idle(&up, report)?;
     command_line(zester, &up, report)?;
+    publish::state_run(zester, &up, scratch, report)?;
     runtime.block_on(async {
         let bus = connect(Options::new(vec![up.url.clone()], "bench")).await;
         let client = Client::new(Link::new(Arc::new(bus.map_err(|error| error.to_string())?)));
         jobs::claim(&client, &up, report).await?;
         dispatch::claim(&client, report).await?;
+        publish::claim(&up, report).await?;
         let _closed = client.link().bus().close().await;
         Ok::<(), String>(())
     })?;

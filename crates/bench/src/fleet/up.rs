@@ -7,6 +7,9 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+/// In which `/proc` counts the time of a process, on every Linux that we run on.
+const TICKS_PER_SECOND: f64 = 100.0;
+
 pub struct Up {
     process: Child,
     pub url: String,
@@ -50,9 +53,7 @@ impl Up {
     /// The memory of the `zester WHO run` of this fleet.
     pub fn memory_of(&self, who: &str) -> Result<Memory, String> {
         let missing = || format!("no process of `zester {who} run` was found");
-        let entries = std::fs::read_dir("/proc").map_err(|error| error.to_string())?;
-        let ids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
-        let id = ids.into_iter().find(|id| self.is_child(*id, who)).ok_or_else(missing)?;
+        let id = processes()?.into_iter().find(|id| self.is_child(*id, who)).ok_or_else(missing)?;
         let status = status(id).ok_or_else(missing)?;
         let number = |key: &str| -> f64 {
             let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
@@ -66,13 +67,37 @@ impl Up {
         })
     }
 
-    fn is_child(&self, id: u32, who: &str) -> bool {
+    /// What the server of this fleet has used of the processors so far.
+    pub fn server_cpu_ms(&self) -> Result<f64, String> {
+        let missing = || "the server of this fleet was not found".to_string();
+        let id = processes()?.into_iter().find(|id| self.is_server(*id)).ok_or_else(missing)?;
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).map_err(|error| error.to_string())?;
+        let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
+        let ticks =
+            |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or_default();
+        Ok((ticks(11) + ticks(12)) * 1000.0 / TICKS_PER_SECOND)
+    }
+
+    fn is_server(&self, id: u32) -> bool {
+        let name = std::fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
+        name.trim() == "nats-server" && self.is_parent_of(id)
+    }
+
+    fn is_parent_of(&self, id: u32) -> bool {
         let parent = format!("PPid:\t{}", self.process.id());
+        status(id).is_some_and(|status| status.lines().any(|line| line == parent))
+    }
+
+    fn is_child(&self, id: u32, who: &str) -> bool {
         let words = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
         let words: Vec<&[u8]> = words.split(|byte| *byte == 0).collect();
-        words.get(1..3) == Some(&[who.as_bytes(), b"run"])
-            && status(id).is_some_and(|status| status.lines().any(|line| line == parent))
+        words.get(1..3) == Some(&[who.as_bytes(), b"run"]) && self.is_parent_of(id)
     }
+}
+
+fn processes() -> Result<Vec<u32>, String> {
+    let entries = std::fs::read_dir("/proc").map_err(|error| error.to_string())?;
+    Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
 }
 
 fn status(id: u32) -> Option<String> {
