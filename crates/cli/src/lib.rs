@@ -32,13 +32,25 @@ pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
     if !lives_long(&words) {
         zester_host::heap::share_among_threads();
     }
+    prepare(&words);
     ended(|| run(words))
+}
+
+/// While the words are parsed, another thread makes what a run needs next. Without it, the run makes it itself.
+fn prepare(words: &[OsString]) {
+    if is_command(words, &["apply", "check"]) {
+        let _without = std::thread::Builder::new().name("prepare".into()).spawn(zester_resources::catalog);
+    }
 }
 
 /// Daemons, and what starts them. Known before anything is parsed, because the heap is set up before the first thread.
 fn lives_long(words: &[OsString]) -> bool {
+    is_command(words, &["master", "peel", "up", "bench"])
+}
+
+fn is_command(words: &[OsString], commands: &[&str]) -> bool {
     let command = words.get(1).and_then(|word| word.to_str());
-    command.is_some_and(|command| ["master", "peel", "up", "bench"].contains(&command))
+    command.is_some_and(|command| commands.contains(&command))
 }
 
 /// How the process ends: as the work says, or with a word about the bug that stopped it.

@@ -218,8 +218,14 @@ impl HostRead for Real {
         }
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         let mut content = Vec::with_capacity(size.min(limit) as usize + 1);
-        let taken = file.by_ref().take(limit.saturating_add(1)).read_to_end(&mut content);
-        taken.map_err(|error| Fault::io("read", path, error))?;
+        let failed = |error: std::io::Error| Fault::io("read", path, error);
+        let first = || rustix::io::read(&file, rustix::buffer::spare_capacity(&mut content));
+        rustix::io::retry_on_intr(first).map_err(|error| failed(error.into()))?;
+        // As long as it said it is, where there was room for more: that was its end. Files of /proc say 0.
+        if size == 0 || content.len() as u64 != size {
+            let left = limit.saturating_add(1).saturating_sub(content.len() as u64);
+            file.by_ref().take(left).read_to_end(&mut content).map_err(failed)?;
+        }
         if content.len() as u64 > limit {
             return Err(too_large(path, limit));
         }

@@ -5,6 +5,9 @@ const COLOURS: [&str; 13] = ["0", "1", "2", "3", "4", "22", "30", "31", "32", "3
 
 /// Text for people: lines and tabs stay, and colours where there are any; every other control character is shown.
 pub fn shown(text: &str, colour: bool) -> String {
+    if text.bytes().all(|byte| is_plain(byte) || matches!(byte, b'\n' | b'\t')) {
+        return text.to_string();
+    }
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
@@ -25,9 +28,17 @@ pub fn shown(text: &str, colour: bool) -> String {
 
 /// A name, which is one line whatever it holds.
 pub fn one_line(text: &str) -> String {
+    if text.bytes().all(is_plain) {
+        return text.to_string();
+    }
     let mut out = String::with_capacity(text.len());
     text.chars().for_each(|letter| push(&mut out, letter));
     out
+}
+
+/// Nearly all that is ever shown, and nothing in it to look at letter by letter.
+fn is_plain(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~')
 }
 
 fn push(out: &mut String, letter: char) {

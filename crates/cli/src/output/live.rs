@@ -39,8 +39,8 @@ const WAITING: &str = "waiting for the lock";
 
 #[derive(Default)]
 struct State {
-    /// The level under way, where nobody sees it live.
-    ended: Vec<StateResult>,
+    /// The lines of the level under way, where nobody sees it live, by their place in the run.
+    ended: Vec<(usize, String)>,
     running: HashMap<String, ProgressBar>,
     hidden: usize,
     more: Option<ProgressBar>,
@@ -88,9 +88,8 @@ impl View {
 
     fn flush(&self) {
         let mut ended = std::mem::take(&mut self.lock().ended);
-        ended.sort_by_cached_key(|result| self.rank.get(&result.name).copied().unwrap_or(usize::MAX));
-        let lines: String =
-            ended.iter().map(|result| run_text::state(result, self.shown, self.paint)).collect();
+        ended.sort_by_key(|(rank, _)| *rank);
+        let lines: String = ended.into_iter().map(|(_, lines)| lines).collect();
         if !lines.is_empty() {
             to_stdout(&lines);
         }
@@ -150,7 +149,9 @@ impl Observer for View {
             return;
         }
         let Some(bars) = &self.bars else {
-            self.lock().ended.push(result.clone());
+            let rank = self.rank.get(&result.name).copied().unwrap_or(usize::MAX);
+            let lines = run_text::state(result, self.shown, self.paint);
+            self.lock().ended.push((rank, lines));
             return;
         };
         let mut state = self.lock();

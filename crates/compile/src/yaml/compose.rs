@@ -31,7 +31,6 @@ pub fn compose(text: &str, positions: &mut Positions<'_>) -> Result<Node, Vec<Di
 /// both do, so that whoever goes on sees all of it.
 pub fn compose_all(text: &str, positions: &mut Positions<'_>) -> (Option<Node>, Vec<Diagnostic>) {
     let options = granit_parser::options! {
-        emit_comments: false,
         simple_key_max_lookahead: KEY_LETTERS_MAX,
         flow_nesting_limit: limits::YAML_DEPTH_MAX,
         block_nesting_limit: limits::YAML_DEPTH_MAX,
