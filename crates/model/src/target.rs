@@ -13,19 +13,23 @@
 //!
 //! `G@key!=value` is exactly `not G@key:value`: it also holds where there is no such key.
 
+mod explain;
 mod glob;
 mod parse;
 mod value;
 
+pub use explain::Decision;
 use glob::Glob;
 use regex::Regex;
 use serde_json::Value;
 use std::collections::HashSet;
 use std::fmt;
+use std::ops::Range;
 
 /// A parsed target expression.
 #[derive(Clone, Debug)]
 pub struct Target {
+    text: Box<str>,
     expression: Expression,
     by_id_only: bool,
 }
@@ -59,13 +63,14 @@ impl fmt::Display for TargetError {
 
 impl std::error::Error for TargetError {}
 
+/// `at` is where a part stands in the text.
 #[derive(Clone, Debug)]
 enum Expression {
-    Not(Box<Expression>),
+    Not { inner: Box<Expression>, at: Range<usize> },
     All(Vec<Expression>),
     Any(Vec<Expression>),
-    Id(IdTest),
-    Data { of: Data, test: value::Test },
+    Id { test: IdTest, at: Range<usize> },
+    Data { of: Data, test: value::Test, at: Range<usize> },
 }
 
 /// A test that needs nothing but the id.
@@ -90,7 +95,7 @@ impl Target {
     /// Reads an expression, or points at the character where it stops making sense.
     pub fn parse(text: &str) -> Result<Target, TargetError> {
         let expression = parse::expression(text)?;
-        Ok(Target { by_id_only: expression.by_id_only(), expression })
+        Ok(Target { by_id_only: expression.by_id_only(), text: text.into(), expression })
     }
 
     pub fn matches(&self, subject: &Subject<'_>) -> bool {
@@ -131,20 +136,20 @@ impl Expression {
     /// The depth is bounded by the parser, so recursion is safe.
     fn matches(&self, subject: &Subject<'_>) -> bool {
         match self {
-            Expression::Not(inner) => !inner.matches(subject),
+            Expression::Not { inner, .. } => !inner.matches(subject),
             Expression::All(parts) => parts.iter().all(|part| part.matches(subject)),
             Expression::Any(parts) => parts.iter().any(|part| part.matches(subject)),
-            Expression::Id(test) => test.matches(subject.id),
-            Expression::Data { of: Data::Facts, test } => test.matches(subject.facts),
-            Expression::Data { of: Data::Settings, test } => test.matches(subject.settings),
+            Expression::Id { test, .. } => test.matches(subject.id),
+            Expression::Data { of: Data::Facts, test, .. } => test.matches(subject.facts),
+            Expression::Data { of: Data::Settings, test, .. } => test.matches(subject.settings),
         }
     }
 
     fn by_id_only(&self) -> bool {
         match self {
-            Expression::Not(inner) => inner.by_id_only(),
+            Expression::Not { inner, .. } => inner.by_id_only(),
             Expression::All(parts) | Expression::Any(parts) => parts.iter().all(Expression::by_id_only),
-            Expression::Id(_) => true,
+            Expression::Id { .. } => true,
             Expression::Data { .. } => false,
         }
     }
@@ -153,11 +158,11 @@ impl Expression {
     fn add_exact<'a>(&'a self, ids: &mut Vec<&'a str>) -> bool {
         match self {
             Expression::Any(parts) => parts.iter().all(|part| part.add_exact(ids)),
-            Expression::Id(IdTest::Exact(id)) => {
+            Expression::Id { test: IdTest::Exact(id), .. } => {
                 ids.push(id);
                 true
             }
-            Expression::Id(IdTest::List(list)) => {
+            Expression::Id { test: IdTest::List(list), .. } => {
                 ids.extend(list.iter().map(String::as_str));
                 true
             }
@@ -170,16 +175,16 @@ impl Expression {
             Expression::All(parts) | Expression::Any(parts) => {
                 parts.iter().for_each(|part| part.add_listed(ids));
             }
-            Expression::Id(IdTest::List(list)) => ids.extend(list.iter().map(String::as_str)),
-            Expression::Not(_) | Expression::Id(_) | Expression::Data { .. } => {}
+            Expression::Id { test: IdTest::List(list), .. } => ids.extend(list.iter().map(String::as_str)),
+            Expression::Not { .. } | Expression::Id { .. } | Expression::Data { .. } => {}
         }
     }
 
     fn needs_settings(&self) -> bool {
         match self {
-            Expression::Not(inner) => inner.needs_settings(),
+            Expression::Not { inner, .. } => inner.needs_settings(),
             Expression::All(parts) | Expression::Any(parts) => parts.iter().any(Expression::needs_settings),
-            Expression::Id(_) => false,
+            Expression::Id { .. } => false,
             Expression::Data { of, .. } => *of == Data::Settings,
         }
     }

@@ -4,6 +4,7 @@ use super::glob::{self, Glob};
 use super::value::{Number, Operator, Pattern, Test};
 use super::{Data, Expression, IdTest, TargetError};
 use regex::RegexBuilder;
+use std::ops::Range;
 
 /// Longest expression that is read: room for a list of tens of thousands of ids.
 const EXPRESSION_BYTES_MAX: usize = 1024 * 1024;
@@ -131,7 +132,7 @@ impl<'a> Parser<'a> {
             Kind::Not => {
                 self.take(token);
                 let inner = self.deeper(token.offset, Self::unary)?;
-                Ok(Expression::Not(Box::new(inner)))
+                Ok(Expression::Not { inner: Box::new(inner), at: token.offset..self.at })
             }
             Kind::Open => {
                 self.take(token);
@@ -146,7 +147,7 @@ impl<'a> Parser<'a> {
                     let told = error(token.offset, format!("more than {WORDS_MAX} words"));
                     return Err(told.with_hint("list ids with `L@a,b,c`"));
                 }
-                term(word, token.offset)
+                term(word, token.offset, token.offset..token.end)
             }
             Kind::And | Kind::Or | Kind::Close | Kind::End => Err(self.missing_operand(token)),
         }
@@ -239,20 +240,22 @@ fn word_length(rest: &str) -> usize {
     rest.len()
 }
 
-fn term(word: &str, offset: usize) -> Parsed<Expression> {
+fn term(word: &str, offset: usize, at: Range<usize>) -> Parsed<Expression> {
     if word.len() > WORD_BYTES_MAX && !word.starts_with("L@") {
         return Err(error(offset, format!("a word is longer than {WORD_BYTES_MAX} bytes")));
     }
-    let Some(letter) = matcher_of(word) else { return id_glob(word, offset).map(Expression::Id) };
+    let Some(letter) = matcher_of(word) else {
+        return id_glob(word, offset).map(|test| Expression::Id { test, at });
+    };
     let body = &word[2..];
     if body.is_empty() && matches!(letter, 'E' | 'G' | 'I' | 'L') {
         return Err(error(offset, format!("nothing follows `{letter}@`")));
     }
     match letter {
-        'E' => regex(body, offset + 2).map(Expression::Id),
-        'L' => list(body, offset + 2).map(Expression::Id),
-        'G' => data(body, offset + 2).map(|test| Expression::Data { of: Data::Facts, test }),
-        'I' => data(body, offset + 2).map(|test| Expression::Data { of: Data::Settings, test }),
+        'E' => regex(body, offset + 2).map(|test| Expression::Id { test, at }),
+        'L' => list(body, offset + 2).map(|test| Expression::Id { test, at }),
+        'G' => data(body, offset + 2).map(|test| Expression::Data { of: Data::Facts, test, at }),
+        'I' => data(body, offset + 2).map(|test| Expression::Data { of: Data::Settings, test, at }),
         'e' | 'g' | 'i' | 'l' => {
             let told = error(offset, format!("unknown matcher `{letter}@`"));
             Err(told.with_hint(format!("write `{}@`", letter.to_ascii_uppercase())))

@@ -65,6 +65,57 @@ impl Test {
     }
 }
 
+impl Test {
+    /// What stands at the key, in words: `os is Arch`, or that there is nothing. `noun`: a fact, or a setting.
+    pub fn found(&self, data: &Value, noun: &str) -> String {
+        let keys: Vec<&str> = match self {
+            Test::Equal(readings) => readings.iter().map(|(key, _)| key.as_str()).collect(),
+            Test::Compare { key, .. } => vec![key],
+        };
+        // The longest key at which something stands is what was meant. A map on the way is not it, but for the last key.
+        let mut missing = keys.first().copied().unwrap_or_default();
+        for (place, key) in keys.iter().enumerate().rev() {
+            let mut values: Vec<Value> = Vec::new();
+            any_at(data, key, &mut |value| {
+                values.push(value.clone());
+                values.len() >= FOUND_MAX
+            });
+            match values.as_slice() {
+                [] => {}
+                [Value::Object(_)] if place + 1 < keys.len() => {
+                    missing = keys[place + 1];
+                    break;
+                }
+                [one] => return format!("{key} is {}", shown(one)),
+                several => {
+                    let all: Vec<String> = several.iter().map(shown).collect();
+                    return format!("{key} is {}", all.join(", "));
+                }
+            }
+        }
+        format!("there is no {noun} {missing}")
+    }
+}
+
+/// Values that one key is told with: a list on the way may have many.
+const FOUND_MAX: usize = 4;
+
+/// A value as a person would write it.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "null".into(),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::String(text) if text.is_empty() => "empty".into(),
+        Value::String(text) => text.clone(),
+        Value::Array(list) => {
+            let some: Vec<String> = list.iter().take(FOUND_MAX).map(shown).collect();
+            let more = if list.len() > FOUND_MAX { ", …" } else { "" };
+            format!("[{}{more}]", some.join(", "))
+        }
+        Value::Object(_) => "a map".into(),
+    }
+}
+
 /// Whether the test holds for some value at a key. Both `.` and `:` nest, yet a key may itself contain them, so every way
 /// to cut is tried. A list is entered by index, or as each of its elements.
 fn any_at(data: &Value, key: &str, test: &mut dyn FnMut(&Value) -> bool) -> bool {
