@@ -7,7 +7,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use zester_bus::Kind;
 use zester_wire::{
-    AdminReply, AdminRequest, Bucket, DispatchReply, Jid, Job, Key, PeelId, PeelsReply, PeelsRequest,
+    AdminReply, AdminRequest, Bucket, DispatchReply, ExplainedPeel, Jid, Job, Key, PeelId, PeelsReply,
+    PeelsRequest,
 };
 use zester_wire::{Message, Refusal, RefusalKind, ResolveReply, ResolveRequest, Subject, VERSION};
 
@@ -143,7 +144,7 @@ impl Client {
 
     /// Which peels an expression names now, as a master knows them.
     pub async fn resolve(&self, expression: &str) -> Result<Vec<PeelId>, Error> {
-        let request = ResolveRequest { v: VERSION, target_expr: expression.to_string() };
+        let request = ResolveRequest::of(expression);
         let reply: ResolveReply = self.ask(&Subject::TargetResolve, &request).await?;
         if !reply.too_many {
             return Ok(reply.peels);
@@ -154,6 +155,26 @@ impl Client {
             let page: PeelsReply = self.ask(&Subject::PeelList, &request).await?;
             after = page.peels.last().map(|last| last.peel.clone());
             peels.extend(page.peels.into_iter().map(|status| status.peel));
+            if !page.more || after.is_none() {
+                return Ok(peels);
+            }
+        }
+    }
+}
+
+impl Client {
+    /// Of every peel whether an expression means it, and which part of it said no, as a master knows them.
+    pub async fn explain(&self, expression: &str) -> Result<Vec<ExplainedPeel>, Error> {
+        let (mut peels, mut after): (Vec<ExplainedPeel>, Option<PeelId>) = (Vec::new(), None);
+        loop {
+            let request = ResolveRequest { explain: true, after, ..ResolveRequest::of(expression) };
+            let reply: ResolveReply = self.ask(&Subject::TargetResolve, &request).await?;
+            let Some(page) = reply.explained else {
+                let why = "the master that answered is of an earlier release, and cannot say why a peel does not match";
+                return Err(Error::Refused(Refusal::new(RefusalKind::Invalid, why)));
+            };
+            after = page.peels.last().map(|last| last.peel.clone());
+            peels.extend(page.peels);
             if !page.more || after.is_none() {
                 return Ok(peels);
             }

@@ -89,11 +89,14 @@ async fn a_question_gets_its_answer() {
         let question: ResolveRequest = server.open(&raw.subject, &raw.payload).unwrap().message;
         let peels = vec![peel(&question.target_expr)];
         server
-            .answer(raw.reply.as_deref(), &ResolveReply { v: 1, peels, too_many: false, error: None })
+            .answer(
+                raw.reply.as_deref(),
+                &ResolveReply { v: 1, peels, too_many: false, explained: None, error: None },
+            )
             .await
             .unwrap();
     });
-    let question = ResolveRequest { v: 1, target_expr: "web-1".into() };
+    let question = ResolveRequest::of("web-1");
     let answer: ResolveReply = link.request(&subject, &question, Duration::from_secs(1)).await.unwrap();
     assert_eq!(answer.peels, [peel("web-1")]);
 }

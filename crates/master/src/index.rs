@@ -1,6 +1,7 @@
 //! Every peel that is known, for resolving targets without asking the bus (D-8).
 
 mod caret;
+mod explain;
 mod feed;
 mod forget;
 mod heartbeats;

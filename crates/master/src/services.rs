@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use zester_bus::{Delivery, Listen, Message, Subscription};
+use zester_wire::limits::EXPLAINED_PAGE_MAX;
 use zester_wire::subject::{ALL_ADMIN, MASTERS};
 use zester_wire::{PeelId, Refusal, RefusalKind, ResolveReply, ResolveRequest, Subject, UnixMillis, VERSION};
 
@@ -98,6 +99,9 @@ fn received(now: UnixMillis, waited: Duration) -> UnixMillis {
 
 async fn resolve(core: Arc<Core>, message: Message) {
     let Some(opened) = core.link.open::<ResolveRequest>(&message.subject, &message.payload) else { return };
+    if opened.message.explain {
+        return explain(core, opened.message, message.reply).await;
+    }
     let resolved = match index_is_ready(&core) {
         Ok(()) => core.index.resolve_aside(&opened.message.target_expr).await,
         Err(refusal) => Err(refusal),
@@ -108,8 +112,21 @@ async fn resolve(core: Arc<Core>, message: Message) {
         Err(refusal) => (Vec::new(), Some(refusal)),
     };
     let too_many = is_resolved && error.is_some();
-    let reply = ResolveReply { v: VERSION, peels, too_many, error };
+    let reply = ResolveReply { v: VERSION, peels, too_many, explained: None, error };
     core.answer(message.reply.as_deref(), &reply).await;
+}
+
+async fn explain(core: Arc<Core>, asked: ResolveRequest, reply: Option<String>) {
+    let page = match index_is_ready(&core) {
+        Ok(()) => core.index.explain(&asked.target_expr, asked.after, EXPLAINED_PAGE_MAX).await,
+        Err(refusal) => Err(refusal),
+    };
+    let (explained, error) = match page {
+        Ok(page) => (Some(page), None),
+        Err(refusal) => (None, Some(refusal)),
+    };
+    let answer = ResolveReply { v: VERSION, peels: Vec::new(), too_many: false, explained, error };
+    core.answer(reply.as_deref(), &answer).await;
 }
 
 /// All names, or none where they are more than one message can carry: silence would look like a master that is not there.

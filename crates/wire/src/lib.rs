@@ -56,7 +56,7 @@ pub use peels::{PeelStatus, PeelsReply, PeelsRequest};
 pub use progress::Progress;
 pub use published::{ContentHash, Manifest, ManifestPage, Published, PublishedFile, Revision};
 pub use refusal::{Refusal, RefusalKind};
-pub use resolve::{ResolveReply, ResolveRequest};
+pub use resolve::{ExplainedPage, ExplainedPeel, PartSaidNo, ResolveReply, ResolveRequest};
 pub use returns::{Cause, Return};
 pub use subject::{BadSubject, EventSubject, Origin, Subject};
 pub use target_digest::{TargetDigest, TargetProof, TargetTree};

@@ -30,5 +30,7 @@ pub const HEARTBEAT_JOBS_MAX: usize = 32;
 pub const SEEN_EVERY: Duration = Duration::from_secs(300);
 /// Peels of one page of a listing. A page must fit the smallest payload that a server allows by default.
 pub const PEELS_PAGE_MAX: usize = 1_000;
+/// Peels of one page of explanations, which are longer than a line of a listing.
+pub const EXPLAINED_PAGE_MAX: usize = 250;
 /// Peels that one request may forget.
 pub const FORGET_MAX: usize = 1_000;

@@ -181,6 +181,7 @@ async fn an_expression_is_resolved_by_a_master() {
                 v: 1,
                 peels: vec![peel("web-1"), peel("web-2")],
                 too_many: false,
+                explained: None,
                 error: None,
             })
         })
@@ -194,7 +195,7 @@ async fn j27_more_names_than_one_answer_holds_are_read_page_by_page() {
     let mut world = world().await;
     world
         .serve("zester.target.resolve", |_, _: ResolveRequest| async move {
-            Some(ResolveReply { v: 1, peels: Vec::new(), too_many: true, error: None })
+            Some(ResolveReply { v: 1, peels: Vec::new(), too_many: true, explained: None, error: None })
         })
         .await;
     world

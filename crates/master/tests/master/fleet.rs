@@ -137,7 +137,7 @@ impl Fleet {
     }
 
     pub async fn resolve(&self, expression: &str) -> Result<ResolveReply, zester_link::Error> {
-        let question = ResolveRequest { v: 1, target_expr: expression.into() };
+        let question = ResolveRequest::of(expression);
         self.link.request(&Subject::TargetResolve, &question, Duration::from_secs(5)).await
     }
 

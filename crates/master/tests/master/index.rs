@@ -268,3 +268,43 @@ fn d8_a_snapshot_is_not_changed_by_what_comes_later() {
     index.put_facts(facts("web-2", json!({})));
     assert_eq!((before.len(), index.len()), (1, 2));
 }
+
+#[tokio::test(start_paused = true)]
+#[rule("D-8", "J-27")]
+async fn d8_every_peel_is_told_with_the_part_that_said_no_page_by_page() {
+    let index = Arc::new(Index::new(TTL, Arc::new(Roles::default())));
+    index.put_facts(facts("db-1", json!({"os": "Debian"})));
+    index.put_facts(facts("web-1", json!({"os": "Arch"})));
+    index.put_facts(facts("web-2", json!({"os": "Debian"})));
+    index.put_heartbeat(beat("web-2", 1), at(1));
+    // It is there, and has no facts yet.
+    index.put_heartbeat(beat("web-0", 1), at(1));
+    let told = |page: ExplainedPage| -> Vec<String> {
+        let line = |it: ExplainedPeel| {
+            let online = if it.online { " online" } else { "" };
+            let why: Vec<String> = it.said_no.iter().map(|no| format!("{} {}", no.part, no.found)).collect();
+            assert_eq!(it.matches, why.is_empty());
+            format!("{}{online}: {}", it.peel, why.join("; "))
+        };
+        page.peels.into_iter().map(line).collect()
+    };
+    let all = index.explain("web* and G@os:debian", None, 10).await.unwrap();
+    assert!(!all.more);
+    assert_eq!(
+        told(all),
+        [
+            "db-1: web* ",
+            "web-0 online: G@os:debian there is no fact os",
+            "web-1: G@os:debian os is Arch",
+            "web-2 online: ",
+        ]
+    );
+    let first = index.explain("I@role:web", None, 3).await.unwrap();
+    assert!(first.more);
+    assert_eq!(told(first), ["db-1: I@role:web role is db", "web-0 online: ", "web-1: "]);
+    let second = index.explain("I@role:web", Some(peel("web-1")), 3).await.unwrap();
+    assert!(!second.more);
+    assert_eq!(told(second), ["web-2 online: "]);
+    let refused = index.explain("web* and (", None, 3).await.unwrap_err();
+    assert!(refused.message.contains('^'), "{refused}");
+}

@@ -301,10 +301,23 @@ fn requests(visit: &mut impl Visit) {
     visit.one("admin_publish", AdminRequest::Publish { allow_empty: true, user });
     let reply = AdminReply { v: 1, message: "done".into(), jid: Some(jid()), error: error.clone() };
     visit.one("admin_reply", reply);
-    visit.one("resolve_request", ResolveRequest { v: 1, target_expr: "web* and G@os:debian".into() });
-    visit.one("resolve_reply", ResolveReply { v: 1, peels: vec![peel()], too_many: false, error });
-    let too_many = ResolveReply { v: 1, peels: Vec::new(), too_many: true, error: None };
-    visit.one("resolve_reply_too_many", too_many);
+    let asked = ResolveRequest::of("web* and G@os:debian");
+    visit.one("resolve_request", asked.clone());
+    visit.one("resolve_request_explain", ResolveRequest { explain: true, after: Some(peel()), ..asked });
+    let reply = ResolveReply { v: 1, peels: vec![peel()], too_many: false, explained: None, error };
+    visit.one("resolve_reply", reply.clone());
+    let too_many = ResolveReply { peels: Vec::new(), too_many: true, error: None, ..reply };
+    visit.one("resolve_reply_too_many", too_many.clone());
+    let said_no = PartSaidNo { part: "G@os:debian".into(), found: "os is Arch".into() };
+    let explained = ExplainedPeel {
+        peel: peel(),
+        matches: false,
+        online: true,
+        last_seen: UnixMillis(1_700_000_000_000),
+        said_no: vec![said_no],
+    };
+    let explained = Some(ExplainedPage { peels: vec![explained], more: true });
+    visit.one("resolve_reply_explained", ResolveReply { too_many: false, explained, ..too_many });
 }
 
 pub trait Visit {
