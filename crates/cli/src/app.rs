@@ -114,6 +114,7 @@ impl App {
             Command::OnFleet(args) => on::on_fleet::run(args, self),
             Command::Job(args) => on::job::run(args, self),
             Command::Peel(args) => on::peel::run(args, self),
+            Command::Target(args) => on::target::run(args, self),
             Command::Master(args) => on::master::run(args, self),
             Command::Up(args) => on::up::run(args, self),
             Command::Bench(args) => on::bench::run(args, self),

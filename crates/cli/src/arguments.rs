@@ -143,6 +143,7 @@ pub enum Command {
     Schema(crate::commands::schema::Schema),
     Job(crate::commands::job::Job),
     Peel(crate::commands::peel::Peel),
+    Target(crate::commands::target::Target),
     Master(crate::commands::master::Master),
     Up(crate::commands::up::Up),
     Bench(crate::commands::bench::Bench),

@@ -16,6 +16,7 @@ pub mod peel;
 pub mod revert;
 pub mod schema;
 pub mod status;
+pub mod target;
 pub mod up;
 pub mod version;
 pub mod with_parent;

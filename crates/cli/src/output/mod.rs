@@ -13,6 +13,7 @@ pub mod picture;
 pub mod run_text;
 mod screen;
 pub mod shell;
+pub mod target_text;
 pub mod wrap;
 
 use crate::answer::{Answer, Failure, problems_document};

@@ -9,5 +9,6 @@ mod forget;
 mod kill;
 mod missing;
 mod past_masters;
+mod target;
 mod up;
 mod words;
