@@ -45,6 +45,7 @@ fuzz_target!(|text: &str| {
         functions: &Nothing,
         id: "fuzz",
         ordered: false,
+        environment: zester_compile::BASE,
     };
     let compiled = compile(&inputs, &Ask::References(vec!["fuzz.zy".into()]));
     for state in &compiled.program.states {

@@ -182,6 +182,8 @@ impl App {
             facts: inputs.facts.clone().or_else(|| config.facts.clone()),
             id: inputs.id.clone().or_else(|| config.id.clone()),
             ordered: inputs.ordered,
+            environment: inputs.env.clone().or_else(|| config.env.clone()),
+            only: None,
             access,
         }
     }

@@ -114,6 +114,9 @@ pub struct Inputs {
     /// States of a file also wait for the one declared before them
     #[arg(long, help_heading = "Inputs")]
     pub ordered: bool,
+    /// Environment: which level of the top file counts [default: base]
+    #[arg(long, value_name = "ENV", env = "ZESTER_ENV", hide_env_values = true, help_heading = "Inputs")]
+    pub env: Option<String>,
 }
 
 /// How a run is carried out.

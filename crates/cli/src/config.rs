@@ -27,6 +27,8 @@ pub struct Config {
     pub id: Option<String>,
     pub data_dir: Option<PathBuf>,
     pub concurrency: Option<u32>,
+    /// The environment where a call names none.
+    pub env: Option<String>,
     pub format: Option<String>,
     pub color: Option<bool>,
     /// Where daemons serve their health.
@@ -72,6 +74,7 @@ impl Config {
     /// What `over` says wins.
     fn lay(&mut self, over: Config) {
         lay!(self, over; states, settings, facts, id, data_dir, concurrency, format, color, health, log);
+        lay!(self, over; env);
         lay!(self.nats, over.nats; url, creds, replicas);
         self.timing.lay(over.timing);
     }

@@ -36,6 +36,7 @@ mod yaml;
 
 pub use lint::lint;
 pub use settings::{SettingsFiles, merge, settings};
+pub use top::{BASE, Environment, environments};
 
 use serde_json::Value as Json;
 use std::sync::Arc;
@@ -94,6 +95,8 @@ pub struct Inputs<'a> {
     pub id: &'a str,
     /// `--ordered`: every file as if it began with `#!ordered`.
     pub ordered: bool,
+    /// Which level of the top file counts: [`BASE`], or another one that it has.
+    pub environment: &'a str,
 }
 
 impl<'a> Inputs<'a> {
@@ -105,6 +108,7 @@ impl<'a> Inputs<'a> {
             facts: self.facts,
             settings: self.settings,
             id: self.id,
+            environment: self.environment,
         }
     }
 }
@@ -132,7 +136,10 @@ pub fn compile(inputs: &Inputs<'_>, ask: &Ask) -> Compiled {
     with_renderer(inputs.surroundings(), |renderer| {
         let mut loader = load::Loader::new(inputs, renderer);
         match ask {
-            Ask::References(references) => loader.load(references.iter().map(|text| (text.clone(), None))),
+            Ask::References(references) => {
+                top::check_environment(inputs, &mut loader);
+                loader.load(references.iter().map(|text| (text.clone(), None)));
+            }
             Ask::Highstate => {
                 let references = top::references(inputs, &mut loader, top::Purpose::States);
                 loader.load(references);

@@ -64,6 +64,7 @@ pub fn variables(path: &str, renderer: &Renderer<'_, '_>) -> serde_json::Map<Str
         ("tpldot", directory.replace('/', ".").as_str()),
         ("tplfile", path),
         ("tplpath", renderer.shown(path).as_str()),
+        ("saltenv", renderer.environment()),
     ]
     .into_iter()
     .map(|(name, value)| (name.to_string(), Json::from(value)))

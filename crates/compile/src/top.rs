@@ -1,10 +1,14 @@
 //! `top.zy` (S-8, S-48): which references this peel gets, of states or of settings.
+//!
+//! A top file may have levels, one an environment. All environments share one tree: a level says which of its files a peel
+//! gets there, and templates see the name as `saltenv`.
 
-use crate::load::Loader;
+use crate::load::{Loaded, Loader};
+use crate::template::with_renderer;
 use crate::{Inputs, Tree};
 use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::node::Node;
-use zester_model::source::Span;
+use zester_model::source::{Sources, Span};
 use zester_model::target::{Subject, Target};
 
 /// What the references are for.
@@ -15,25 +19,117 @@ pub enum Purpose {
     Settings,
 }
 
-/// The references that match this peel, in the order of the file, each once.
+/// The environment that counts where nobody names one. What stands outside of any level of a top file is of it.
+pub const BASE: &str = "base";
+
+/// One environment of a top file, and what it gives this peel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Environment {
+    pub name: String,
+    pub references: Vec<String>,
+}
+
+/// A level of a top file: pairs of target and references.
+struct Level<'n> {
+    name: &'n str,
+    entries: Vec<(&'n Node, &'n Node)>,
+}
+
+/// The references that match this peel in its environment, in the order of the file, each once.
 pub fn references(
     inputs: &Inputs<'_>,
     loader: &mut Loader<'_, '_, '_>,
     purpose: Purpose,
 ) -> Vec<(String, Option<Span>)> {
-    let Some(path) = find(inputs.tree, loader) else { return Vec::new() };
-    let root = match loader.read(path) {
-        Ok((root, _)) => root,
+    let Some(root) = read(inputs, loader) else { return Vec::new() };
+    let mut diagnostics = Vec::new();
+    let levels = levels(&root, purpose, inputs.environment, &mut diagnostics);
+    let level = named(&levels, &root, inputs.environment, &mut diagnostics);
+    let found = level.map(|level| assigned(level, inputs, purpose, &mut diagnostics));
+    loader.diagnostics.extend(diagnostics);
+    let placed = |(reference, at)| (reference, Some(at));
+    found.unwrap_or_default().into_iter().map(placed).collect()
+}
+
+/// Whoever names files in an environment means one that there is, as far as a top file says which there are.
+pub fn check_environment(inputs: &Inputs<'_>, loader: &mut Loader<'_, '_, '_>) {
+    let has_top = ["top.zy", "top.sls"].iter().any(|name| inputs.tree.exists(name));
+    if inputs.environment == BASE || !has_top {
+        return;
+    }
+    let Some(root) = read(inputs, loader) else { return };
+    let mut diagnostics = Vec::new();
+    let levels = levels(&root, Purpose::States, inputs.environment, &mut diagnostics);
+    named(&levels, &root, inputs.environment, &mut diagnostics);
+    loader.diagnostics.extend(diagnostics);
+}
+
+/// What the top file gives this peel in each environment, or in the one that is named.
+pub fn environments(
+    inputs: &Inputs<'_>,
+    only: Option<&str>,
+) -> Result<Vec<Environment>, (Sources, Vec<Diagnostic>)> {
+    with_renderer(inputs.surroundings(), |renderer| {
+        let mut loader = Loader::new(inputs, renderer);
+        let mut found = Vec::new();
+        if let Some(root) = read(inputs, &mut loader) {
+            let mut diagnostics = Vec::new();
+            let levels = levels(&root, Purpose::States, only.unwrap_or(BASE), &mut diagnostics);
+            let meant: Vec<&Level<'_>> = match only {
+                Some(only) => named(&levels, &root, only, &mut diagnostics).into_iter().collect(),
+                None => levels.iter().collect(),
+            };
+            for level in meant {
+                let references = assigned(level, inputs, Purpose::States, &mut diagnostics);
+                let references = references.into_iter().map(|(reference, _)| reference).collect();
+                found.push(Environment { name: level.name.to_string(), references });
+            }
+            loader.diagnostics.extend(diagnostics);
+        }
+        let Loaded { sources, diagnostics, .. } = loader.finish();
+        if diagnostics.is_empty() { Ok(found) } else { Err((sources, diagnostics.finish())) }
+    })
+}
+
+fn read(inputs: &Inputs<'_>, loader: &mut Loader<'_, '_, '_>) -> Option<Node> {
+    let path = find(inputs.tree, loader)?;
+    match loader.read(path) {
+        Ok((root, _)) => Some(root),
         Err(diagnostics) => {
             loader.diagnostics.extend(diagnostics);
-            return Vec::new();
+            None
         }
-    };
-    let mut found: Vec<(String, Option<Span>)> = Vec::new();
-    let mut diagnostics = Vec::new();
-    for (target, list) in entries(&root, &mut diagnostics) {
-        let (method, references) = split(list, &mut diagnostics);
-        let parsed = parse(target, method, &mut diagnostics);
+    }
+}
+
+/// The level of an environment, or the sentence that says which there are.
+fn named<'l, 'n>(
+    levels: &'l [Level<'n>],
+    root: &Node,
+    environment: &str,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<&'l Level<'n>> {
+    let found = levels.iter().find(|level| level.name == environment);
+    if found.is_none() {
+        let names: Vec<String> = levels.iter().map(|level| format!("`{}`", level.name)).collect();
+        let message = format!("there is no environment `{environment}` in the top file");
+        let diagnostic = Diagnostic::new(Kind::Reference, message).at(root.span);
+        diagnostics.push(diagnostic.hint(format!("it has {}; choose with --env", names.join(", "))));
+    }
+    found
+}
+
+/// What a level gives this peel.
+fn assigned(
+    level: &Level<'_>,
+    inputs: &Inputs<'_>,
+    purpose: Purpose,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<(String, Span)> {
+    let mut found: Vec<(String, Span)> = Vec::new();
+    for (target, list) in &level.entries {
+        let (method, references) = split(list, diagnostics);
+        let parsed = parse(target, method, diagnostics);
         if purpose == Purpose::Settings && parsed.as_ref().is_some_and(Target::needs_settings) {
             let message = "settings cannot be assigned by settings: there are none yet";
             let diagnostic = Diagnostic::new(Kind::Target, message).at(target.span);
@@ -44,14 +140,13 @@ pub fn references(
             Some(target) if matches(&target, inputs) => {
                 for (reference, at) in references {
                     if !found.iter().any(|(other, _)| *other == reference) {
-                        found.push((reference, Some(at)));
+                        found.push((reference, at));
                     }
                 }
             }
             _ => {}
         }
     }
-    loader.diagnostics.extend(diagnostics);
     found
 }
 
@@ -73,33 +168,60 @@ fn find(tree: &dyn Tree, loader: &mut Loader<'_, '_, '_>) -> Option<&'static str
     }
 }
 
-/// Pairs of target and references; a level `base:` above them is passed through.
-fn entries<'n>(root: &'n Node, diagnostics: &mut Vec<Diagnostic>) -> Vec<(&'n Node, &'n Node)> {
-    let mut found = Vec::new();
+/// The levels of a top file. What stands outside of any is of `base`, and where nothing else stands there is that one.
+fn levels<'n>(
+    root: &'n Node,
+    purpose: Purpose,
+    environment: &str,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<Level<'n>> {
     let wrong = |node: &Node, message: String| Diagnostic::new(Kind::State, message).at(node.span);
     let Some(map) = root.as_map() else {
         if !root.is_null() {
-            diagnostics.push(wrong(
-                root,
-                format!("`top.zy` maps targets to references; it holds {}", root.describe()),
-            ));
+            let message = format!("`top.zy` maps targets to references; it holds {}", root.describe());
+            diagnostics.push(wrong(root, message));
         }
-        return found;
+        return vec![Level { name: BASE, entries: Vec::new() }];
+    };
+    let mut levels: Vec<Level<'n>> = Vec::new();
+    let add = |levels: &mut Vec<Level<'n>>, name: &'n str, entries: Vec<(&'n Node, &'n Node)>| match levels
+        .iter_mut()
+        .find(|level| level.name == name)
+    {
+        Some(level) => level.entries.extend(entries),
+        None => levels.push(Level { name, entries }),
     };
     for (key, value) in map {
+        // An environment that nobody gets anything in may be left empty.
+        let empty = |name: &str| value.is_null() && (name == BASE || name == environment);
         match (key.as_text(), value.as_map()) {
-            (Some("base"), Some(inner)) => found.extend(inner.iter().map(|(key, value)| (key, value))),
-            (Some(name), Some(_)) => {
-                let message = format!("unknown environment `{name}`");
+            (Some(name), Some(_)) if name != BASE && purpose == Purpose::Settings => {
+                let diagnostic = wrong(key, format!("unknown environment `{name}`"));
                 diagnostics.push(
-                    wrong(key, message).hint("there is one environment, `base`; its level may be left out"),
+                    diagnostic.hint("settings have one environment, `base`; its level may be left out"),
                 );
             }
+            (Some(name), Some(_)) if !is_name(name) => {
+                let message = format!("`{name}` is no name of an environment, and a target takes a list");
+                diagnostics.push(wrong(key, message).hint("write `- ` before each reference"));
+            }
+            (Some(name), Some(inner)) => {
+                add(&mut levels, name, inner.iter().map(|(key, value)| (key, value)).collect());
+            }
+            (Some(name), None) if empty(name) => add(&mut levels, name, Vec::new()),
             (None, _) => diagnostics.push(wrong(key, "a target is missing".into())),
-            _ => found.push((key, value)),
+            (Some(_), None) => add(&mut levels, BASE, vec![(key, value)]),
         }
     }
-    found
+    if levels.is_empty() {
+        levels.push(Level { name: BASE, entries: Vec::new() });
+    }
+    levels
+}
+
+/// What an environment may be called: nothing that could be meant as a target expression.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || "_-.".contains(letter))
 }
 
 /// The references of an entry, and Salt's `- match: grain`.

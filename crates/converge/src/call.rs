@@ -9,6 +9,7 @@ use crate::inputs::{CompileRequest, Inputs};
 use crate::local_host::LocalHost;
 use crate::plan::Plan;
 use crate::raw_arguments::{ParameterShape, RawArguments, RawValue, given_value, quoted, truth};
+use crate::tree_functions::{self, FilesAsked};
 use serde_json::Value as Json;
 use std::fmt::Write;
 use tokio_util::sync::CancellationToken;
@@ -18,29 +19,32 @@ use zester_model::keywords::{ATTRIBUTES, Takes};
 use zester_model::suggest::did_you_mean;
 use zester_resources::shell_words;
 
+pub use crate::tree_functions::OF_TREES;
+
 /// What the one file is called in messages.
 const SHOWN: &str = "command line";
 /// Letters of a call that are remembered.
 const TYPED_MAX: usize = 80;
-
-/// Functions of whole trees, which are neither kinds of state nor execution functions.
-pub const OF_TREES: [&str; 4] = ["state.apply", "state.highstate", "state.revert", "state.graph"];
 
 /// What `MOD.FN` and its words ask for.
 #[derive(Debug)]
 pub enum Asked {
     /// `state.apply`, and without references the highstate.
     Apply {
-        references: Vec<String>,
+        files: FilesAsked,
         test: bool,
     },
     Revert {
-        references: Vec<String>,
+        files: FilesAsked,
         run: Option<String>,
         force: bool,
     },
-    Graph {
-        references: Vec<String>,
+    Graph(FilesAsked),
+    /// The states that files declare, after their templates.
+    ShowStates(FilesAsked),
+    /// What the top file gives this machine, in one environment or in each.
+    ShowTop {
+        environment: Option<String>,
     },
     /// One state.
     State {
@@ -63,9 +67,12 @@ impl Asked {
         if let Some(name) = words.twice() {
             return Err(format!("{function}: `{name}` is given twice"));
         }
+        if function == tree_functions::SINGLE {
+            return tree_functions::single(words, test);
+        }
         let words = with_bare_word(function, words);
-        if OF_TREES.contains(&function) {
-            return of_trees(function, words, test);
+        if OF_TREES.iter().any(|tree| tree.name == function) {
+            return tree_functions::read(function, words, test);
         }
         if let Some(kind) = zester_resources::catalog().get(function) {
             check_words(kind, &words)?;
@@ -98,44 +105,6 @@ pub fn dry_run(flag: bool, words: Vec<RawValue>) -> Result<bool, String> {
     match (test, denied) {
         (true, true) => Err("a dry run is asked for and denied (test=false); nothing was run".to_string()),
         (test, _) => Ok(test),
-    }
-}
-
-fn of_trees(function: &str, mut words: RawArguments, test: bool) -> Result<Asked, String> {
-    let is_revert = function == "state.revert";
-    let (run, force) = match is_revert {
-        true => (words.take("run").pop(), words.take("force")),
-        false => (None, Vec::new()),
-    };
-    if let Some((key, value)) = words.named.first() {
-        let key_value = format!("{key}={}", value.shown());
-        return Err(match is_revert {
-            true => format!(
-                "{function} has no parameter `{key}` ({key_value}); it takes references, run= and force="
-            ),
-            false => format!("{function} takes references, and test=; `{key_value}` is none of them"),
-        });
-    }
-    let references: Vec<String> = words.positional.iter().map(RawValue::shown).collect();
-    match function {
-        "state.highstate" if !references.is_empty() => Err(format!(
-            "state.highstate takes no reference; `zester … state.apply {}` does",
-            references.join(" ")
-        )),
-        "state.graph" => Ok(Asked::Graph { references }),
-        "state.revert" if test => {
-            Err("state.revert has no dry run; `zester status` lists what it could undo".to_string())
-        }
-        "state.revert" => {
-            let force = match force.last() {
-                None => false,
-                Some(word) => {
-                    truth(word).ok_or_else(|| format!("force={} is neither true nor false", word.shown()))?
-                }
-            };
-            Ok(Asked::Revert { references, run: run.map(|run| run.shown()), force })
-        }
-        _ => Ok(Asked::Apply { references, test }),
     }
 }
 
@@ -317,7 +286,8 @@ impl Tree for OneFile {
 /// The sentence for a function that does not exist.
 pub fn unknown(name: &str) -> String {
     let known = zester_resources::catalog().names().chain(FUNCTIONS.iter().map(|function| function.name));
-    let hint = did_you_mean(name, known.chain(OF_TREES)).unwrap_or("`zester doc` lists what there is".into());
+    let hint = did_you_mean(name, known.chain(OF_TREES.iter().map(|tree| tree.name)))
+        .unwrap_or("`zester doc` lists what there is".into());
     format!("there is no function `{name}`; {hint}")
 }
 
@@ -416,8 +386,8 @@ mod tests {
             assert!(told.contains(wanted), "{told}");
         }
         let revert = asked("state.revert", &["web", "run=2hPx", "force=yes"], false).unwrap();
-        assert!(matches!(revert, Asked::Revert { references, run: Some(run), force: true }
-            if references == ["web"] && run == "2hPx"));
+        assert!(matches!(revert, Asked::Revert { files, run: Some(run), force: true }
+            if files.references == ["web"] && run == "2hPx"));
     }
 
     #[test]
@@ -492,6 +462,8 @@ mod tests {
             facts: None,
             id: Some("here".into()),
             ordered: false,
+            environment: None,
+            only: None,
             access: Access::Command,
         };
         let kind = zester_resources::catalog().get(kind).unwrap();

@@ -3,9 +3,11 @@
 
 use crate::error::Error;
 use crate::plan::Plan;
-use serde_json::{Value as Json, json};
+use serde_json::{Map, Value as Json, json};
+use zester_compile::Environment;
 use zester_model::diagnostic::{Diagnostic, Report};
 use zester_model::outcome::{RunResult, StateResult};
+use zester_model::program::{Attributes, State};
 use zester_model::source::Sources;
 
 /// The error document of C-3.
@@ -42,6 +44,79 @@ pub fn graph(plan: &Plan) -> Json {
         })
         .collect();
     json!({ "levels": levels, "edges": edges })
+}
+
+/// Every state of a plan by its name, in the order of the run: its place, its level, what it was given and what it waits for
+/// (`state.show_sls`).
+pub fn states(plan: &Plan) -> Json {
+    let mut all = Map::new();
+    for (level, nodes) in plan.graph.levels().enumerate() {
+        for state in nodes.iter().filter_map(|node| plan.state(node.index())) {
+            all.insert(state.name.to_string(), shown_state(state, level, plan));
+        }
+    }
+    Json::Object(all)
+}
+
+fn shown_state(state: &State, level: usize, plan: &Plan) -> Json {
+    let name = |at: usize| plan.state(at).map_or("", |other| other.name.as_str());
+    let mut waits: Map<String, Json> = Map::new();
+    let edges = state.edges.iter().map(|edge| (edge.kind.as_str(), edge.target));
+    for (word, target) in edges.chain(state.prereq.iter().map(|target| ("prereq", *target))) {
+        let names = waits.entry(word).or_insert_with(|| json!([]));
+        names.as_array_mut().into_iter().for_each(|names| names.push(json!(name(target))));
+    }
+    let params: Map<String, Json> =
+        state.params.iter().map(|param| (param.name.clone(), param.value.to_json())).collect();
+    let mut shown = json!({
+        "sls": &*state.sls, "place": plan.sources.place(state.span), "level": level, "params": params,
+    });
+    let given = [("attributes", attributes(&state.attributes)), ("requisites", waits)];
+    for (word, value) in given.into_iter().filter(|(_, value)| !value.is_empty()) {
+        shown[word] = Json::Object(value);
+    }
+    shown
+}
+
+/// Those that are not as they are anyway.
+fn attributes(attributes: &Attributes) -> Map<String, Json> {
+    let mut given = Map::new();
+    let lists = [
+        ("onlyif", &attributes.onlyif),
+        ("unless", &attributes.unless),
+        ("check_cmd", &attributes.check_cmd),
+    ];
+    for (word, commands) in lists.into_iter().filter(|(_, commands)| !commands.is_empty()) {
+        given.insert(word.into(), json!(commands));
+    }
+    for ask in &attributes.asks {
+        let guards = given.entry(if ask.wanted { "onlyif" } else { "unless" }).or_insert_with(|| json!([]));
+        let guard = json!({ "fun": ask.function, "args": ask.args, "kwargs": ask.named });
+        guards.as_array_mut().into_iter().for_each(|guards| guards.push(guard.clone()));
+    }
+    if let Some(retry) = attributes.retry {
+        let interval = retry.interval.as_secs_f64();
+        given.insert("retry".into(), json!({ "attempts": retry.attempts, "interval": interval }));
+    }
+    let plain = Attributes::default();
+    if attributes.order != plain.order {
+        given.insert("order".into(), json!(attributes.order));
+    }
+    for (word, is, usual) in [
+        ("failhard", attributes.failhard, plain.failhard),
+        ("auto_order", attributes.auto_order, plain.auto_order),
+    ] {
+        if is != usual {
+            given.insert(word.into(), json!(is));
+        }
+    }
+    given
+}
+
+/// `{"base": ["web"], "prod": []}`: what each environment gives a machine (`state.show_top`).
+pub fn top(environments: &[Environment]) -> Json {
+    let references = |environment: &Environment| (environment.name.clone(), json!(environment.references));
+    Json::Object(environments.iter().map(references).collect())
 }
 
 /// An error in one sentence: of several problems the first, with its place.

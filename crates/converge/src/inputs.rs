@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-use zester_compile::Ask;
+use zester_compile::{Ask, Environment};
 use zester_host::{Fault, FaultKind};
 use zester_model::outcome::Details;
 use zester_model::source::{FileId, Sources};
@@ -33,6 +33,10 @@ pub struct CompileRequest {
     pub facts: Option<PathBuf>,
     pub id: Option<String>,
     pub ordered: bool,
+    /// Which level of the top file counts; none: `base`.
+    pub environment: Option<String>,
+    /// Of these states those of one id, and what they require (`state.sls_id`).
+    pub only: Option<String>,
     /// What templates may call.
     pub access: Access,
 }
@@ -47,6 +51,7 @@ pub struct Inputs {
     pub settings: Json,
     pub id: String,
     pub ordered: bool,
+    pub environment: String,
     pub access: Access,
     /// Custom facts that could not be read.
     pub warnings: Vec<String>,
@@ -97,9 +102,22 @@ impl Inputs {
             settings,
             id,
             ordered: request.ordered,
+            environment: request.environment.clone().unwrap_or_else(|| zester_compile::BASE.into()),
             access: request.access,
             warnings,
         })
+    }
+
+    /// What the top file gives this machine in each environment, or in the one that is asked for. Blocks.
+    pub fn environments(
+        request: &CompileRequest,
+        local_host: &LocalHost,
+        cancel: &CancellationToken,
+    ) -> Result<Vec<Environment>, Error> {
+        let inputs = Inputs::gather(request, local_host, cancel)?;
+        let only = request.environment.as_deref();
+        let found = inputs.with(local_host, cancel, |lent| zester_compile::environments(lent, only));
+        found.map_err(|(sources, diagnostics)| Error::Diagnostics { diagnostics, sources: Box::new(sources) })
     }
 
     /// Lends everything to the compiler.
@@ -120,6 +138,7 @@ impl Inputs {
             functions: &functions,
             id: &self.id,
             ordered: self.ordered,
+            environment: &self.environment,
         })
     }
 }

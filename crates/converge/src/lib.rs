@@ -31,6 +31,7 @@ pub mod run;
 pub mod run_loop;
 pub mod settings;
 pub mod tree;
+pub mod tree_functions;
 pub mod which_run;
 
 pub use error::Error;

@@ -56,10 +56,25 @@ pub fn tree(
         return Err(no_files(inputs.tree.root()));
     }
     let mut found = LintReport { diagnostics: Vec::new(), sources: Sources::default(), checked: asks.len() };
+    let mut compiles: Vec<(String, Ask)> = Vec::new();
     for reference in asks {
-        let is_top = ["top.zy", "top.sls"].contains(&reference.as_str());
-        let ask = if is_top { Ask::Highstate } else { Ask::References(vec![reference]) };
-        let compiled = inputs.with(local_host, cancel, |lent| zester_compile::compile(lent, &ask));
+        if ["top.zy", "top.sls"].contains(&reference.as_str()) {
+            let environments =
+                inputs.with(local_host, cancel, |lent| zester_compile::environments(lent, None));
+            // What is wrong with it is found by compiling it.
+            let names = environments.map_or_else(
+                |_| vec![inputs.environment.clone()],
+                |all| all.into_iter().map(|environment| environment.name).collect(),
+            );
+            compiles.extend(names.into_iter().map(|name| (name, Ask::Highstate)));
+        } else {
+            compiles.push((inputs.environment.clone(), Ask::References(vec![reference])));
+        }
+    }
+    for (environment, ask) in compiles {
+        let compiled = inputs.with(local_host, cancel, |lent| {
+            zester_compile::compile(&zester_compile::Inputs { environment: &environment, ..*lent }, &ask)
+        });
         let advice = zester_compile::lint(&compiled);
         let again = Compiled {
             diagnostics: compiled.diagnostics,
@@ -168,6 +183,8 @@ mod tests {
             facts: None,
             id: Some("here".into()),
             ordered: false,
+            environment: None,
+            only: None,
             access: Access::ReadOnly,
         };
         let paths: Vec<PathBuf> = paths.iter().map(|path| temp.path().join(path)).collect();
@@ -209,5 +226,8 @@ mod tests {
             let files = [(name, top), ("s/web.zy", GOOD), ("s/.#web.zy", BAD), ("s/.git/x.zy", BAD)];
             assert_eq!(linted(&files, Some("s"), &[]), Ok((2, 0)), "{name}");
         }
+        // Every environment is compiled.
+        let files = [("s/top.zy", "dev:\n  '*': [web]\nprod:\n  '*': [gone]\n"), ("s/web.zy", GOOD)];
+        assert_eq!(linted(&files, Some("s"), &[]), Ok((2, 1)));
     }
 }

@@ -17,6 +17,7 @@ use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::limits;
 use zester_model::program::{Edge, Program, State};
 use zester_model::source::Sources;
+use zester_model::suggest::did_you_mean;
 use zester_resources::Bound;
 
 /// The resource behind each state, by the index of the state; nothing behind one that has problems.
@@ -48,9 +49,11 @@ impl Plan {
     ) -> Result<Plan, Error> {
         let inputs = Inputs::gather(request, local_host, cancel)?;
         let compiled = inputs.with(local_host, cancel, |lent| zester_compile::compile(lent, &inputs.ask));
-        let asked =
-            if request.references.is_empty() { "highstate".into() } else { request.references.join(" ") };
-        Plan::from_compiled(inputs, compiled, asked)
+        let plan = Plan::from_compiled(inputs, compiled, asked_words(request))?;
+        match &request.only {
+            Some(id) => plan.only(id),
+            None => Ok(plan),
+        }
     }
 
     /// Binds and graphs what the compiler made; its problems and ours come back together.
@@ -88,8 +91,39 @@ impl Plan {
         format!("{} of {}", self.asked, root.display())
     }
 
+    /// The states of one id, or the one of that full name, and what they require, directly or not (`state.sls_id`).
+    fn only(&self, id: &str) -> Result<Plan, Error> {
+        let states = &self.program.states;
+        let is_meant = |state: &State| state.name.id() == id || state.name.as_str() == id;
+        let mut rest: Vec<usize> = (0..states.len()).filter(|at| is_meant(&states[*at])).collect();
+        if rest.is_empty() {
+            let hint = did_you_mean(id, states.iter().map(|state| state.name.id()));
+            let hint = hint.unwrap_or("`state.show_sls` shows which there are".into());
+            return Err(Error::other(format!("no state has the id `{id}`; {hint}")));
+        }
+        let mut kept = BTreeSet::new();
+        while let Some(at) = rest.pop() {
+            if let (true, Some(state)) = (kept.insert(at), states.get(at)) {
+                let required = state.edges.iter().filter(|edge| !edge.kind.only_sequences());
+                rest.extend(required.map(|edge| edge.target).chain(state.prereq.iter().copied()));
+            }
+        }
+        let part = self.part(&kept, |prereq| prereq, |_| PendingRefreshes::new())?;
+        Ok(Plan { asked: format!("{id} of {}", self.asked), warnings: self.warnings.clone(), ..part })
+    }
+
     /// Some of the states, with the requisites between them; all of them with a pending refresh.
     pub fn refreshing(&self, kept: &BTreeSet<usize>) -> Result<Plan, Error> {
+        let due = |state: &State| (state.name.to_string(), PendingRefresh::default());
+        self.part(kept, |_| Vec::new(), |program| program.states.iter().map(due).collect())
+    }
+
+    fn part(
+        &self,
+        kept: &BTreeSet<usize>,
+        prereqs: impl Fn(Vec<usize>) -> Vec<usize>,
+        pending: impl Fn(&Program) -> PendingRefreshes,
+    ) -> Result<Plan, Error> {
         let place: BTreeMap<usize, usize> = kept.iter().enumerate().map(|(new, old)| (*old, new)).collect();
         let among = |state: &State| State {
             edges: state
@@ -97,16 +131,14 @@ impl Plan {
                 .iter()
                 .filter_map(|edge| Some(Edge { target: *place.get(&edge.target)?, ..*edge }))
                 .collect(),
-            prereq: Vec::new(),
+            prereq: prereqs(state.prereq.iter().filter_map(|at| place.get(at).copied()).collect()),
             ..state.clone()
         };
         let states = kept.iter().filter_map(|at| self.program.states.get(*at)).map(among).collect();
         let bound = kept.iter().filter_map(|at| self.bound.get(*at)).cloned().collect();
         let program = Program { states };
-        let pending =
-            program.states.iter().map(|state| (state.name.to_string(), PendingRefresh::default())).collect();
-        let graph =
-            Graph::build(specs(&program, &pending)).map_err(|error| Error::other(error.to_string()))?;
+        let graph = Graph::build(specs(&program, &pending(&program)))
+            .map_err(|error| Error::other(error.to_string()))?;
         Ok(Plan {
             inputs: self.inputs.clone(),
             program,
@@ -130,6 +162,15 @@ impl Plan {
         watchers.map(|watcher| graph.name(watcher).to_string()).collect()
     }
 
+    /// Whose refresh a change of a state is, among those that are no part of this plan.
+    pub fn watchers_outside(&self, node: NodeId) -> Vec<String> {
+        let is_part = |name: &String| self.program.states.iter().any(|state| state.name.as_str() == name);
+        match self.part_of {
+            Some(_) => self.watchers(node).into_iter().filter(|watcher| !is_part(watcher)).collect(),
+            None => Vec::new(),
+        }
+    }
+
     pub fn state(&self, index: usize) -> Option<&State> {
         self.program.states.get(index)
     }
@@ -142,6 +183,18 @@ impl Plan {
         let graph =
             Graph::build(specs(&self.program, pending)).map_err(|error| Error::other(error.to_string()))?;
         Ok(Arc::new(graph))
+    }
+}
+
+/// What was asked for, as it stands in the history.
+fn asked_words(request: &CompileRequest) -> String {
+    let asked = match request.references.is_empty() {
+        true => "highstate".to_string(),
+        false => request.references.join(" "),
+    };
+    match request.environment.as_deref() {
+        None | Some(zester_compile::BASE) => asked,
+        Some(environment) => format!("{asked} in {environment}"),
     }
 }
 

@@ -79,6 +79,19 @@ pub fn pending(ended_loop: &LoopEnd) -> Vec<(String, Vec<String>)> {
         .collect()
 }
 
+/// Watchers that this plan, a part of another, does not hold, and what of theirs changed: nobody tells them in this run.
+pub fn outside(plan: &Plan, ended_loop: &LoopEnd) -> Vec<(String, Vec<String>)> {
+    let nodes = by_name(&plan.graph);
+    let mut due: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for result in ended_loop.states.iter().filter(|result| result.changed || touched(result)) {
+        let node = nodes.get(result.name.as_str()).copied();
+        for watcher in node.into_iter().flat_map(|node| plan.watchers_outside(node)) {
+            due.entry(watcher).or_default().push(result.name.clone());
+        }
+    }
+    due.into_iter().collect()
+}
+
 /// Whose refresh was pending and is not any more: it ran, or a condition of its own said that it need not.
 pub fn cleared(ended_loop: &LoopEnd, pending: &PendingRefreshes) -> Vec<String> {
     let graph = ended_loop.run.graph();

@@ -152,6 +152,12 @@ fn unwritten(error: &Error) -> String {
     format!("what this run did could not be written down in full: {error}")
 }
 
+/// Said of a watcher that has no part in a run which changed what it watches.
+fn still_pending(watcher: &str, changed: &[String]) -> String {
+    let because = changed.join(", ");
+    format!("{watcher} has a pending refresh, because {because} changed; the next run that holds it runs it")
+}
+
 /// Seconds since the epoch.
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
@@ -282,14 +288,22 @@ impl RunContext<'_> {
         if let Some(journal) = &journal {
             journal.describe(&plan.scope(), &graph);
         }
-        let executor = self.executor(plan, graph.clone(), journal, unconfirmed, self.observer.clone());
+        let executor =
+            self.executor(plan.clone(), graph.clone(), journal, unconfirmed, self.observer.clone());
         let run = Run::new(graph, self.options.mode, self.options.concurrency);
         let ended_loop = run_to_end(run, executor, self.observer.as_ref(), self.cancel).await?;
+        let outside = match mutates(self.options.mode) {
+            true => refresh::outside(&plan, &ended_loop),
+            false => Vec::new(),
+        };
+        for (watcher, changed) in &outside {
+            self.observer.notice(&still_pending(watcher, changed));
+        }
         Ok(RunEnd {
             canceled: ended_loop.run.is_canceled(),
             given_up: ended_loop.given_up,
             cleared: refresh::cleared(&ended_loop, &pending),
-            pending: refresh::pending(&ended_loop),
+            pending: [refresh::pending(&ended_loop), outside].concat(),
             states: ended_loop.states,
             troubles: Vec::new(),
         })
@@ -393,10 +407,7 @@ impl RunContext<'_> {
             }
         }
         for (watcher, changed) in refreshes.left() {
-            let because = changed.join(", ");
-            self.observer.notice(&format!(
-                "{watcher} has a pending refresh, because {because} changed; the next run that holds it runs it"
-            ));
+            self.observer.notice(&still_pending(&watcher, &changed));
             ran.pending.push((watcher, changed));
         }
     }

@@ -59,6 +59,7 @@ fn load(tree: &dyn Tree, root: &Path, files: &SettingsFiles, reading: &Reading<'
         functions: reading.functions,
         id: reading.id,
         ordered: false,
+        environment: zester_compile::BASE,
     };
     zester_compile::settings(&inputs, files)
         .map_err(|(sources, diagnostics)| Error::Diagnostics { diagnostics, sources: Box::new(sources) })

@@ -68,6 +68,8 @@ impl Scratch {
             facts: None,
             id: Some("here".into()),
             ordered: false,
+            environment: None,
+            only: None,
             access: Access::Command,
         };
         let plan = tokio::task::block_in_place(|| Plan::make(&request, &self.local_host, &self.cancel))?;

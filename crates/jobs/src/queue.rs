@@ -15,7 +15,8 @@ impl Lane {
     pub fn of(function: &str) -> Lane {
         let module = function.split_once('.').map(|(module, _)| module);
         match (function, module) {
-            ("test.ping", _) | (_, Some("facts" | "settings" | "sys")) => Lane::ReadOnly,
+            ("test.ping" | "state.graph", _) | (_, Some("facts" | "settings" | "sys")) => Lane::ReadOnly,
+            _ if function.starts_with("state.show_") => Lane::ReadOnly,
             _ => Lane::Mutating,
         }
     }
@@ -170,10 +171,21 @@ mod tests {
     #[test]
     #[rule("J-15")]
     fn j15_which_functions_are_read_only() {
-        for function in ["test.ping", "facts.get", "settings.items", "sys.doc"] {
+        for function in [
+            "test.ping",
+            "facts.get",
+            "settings.items",
+            "sys.doc",
+            "state.show_top",
+            "state.show_sls",
+            "state.show_highstate",
+            "state.graph",
+        ] {
             assert_eq!(Lane::of(function), Lane::ReadOnly, "{function}");
         }
-        for function in ["test.succeed", "state.apply", "cmd.run", "factsx.get", "facts", "", "a.facts"] {
+        for function in
+            ["test.succeed", "state.apply", "state.single", "cmd.run", "factsx.get", "facts", "", "a.facts"]
+        {
             assert_eq!(Lane::of(function), Lane::Mutating, "{function}");
         }
     }

@@ -20,6 +20,11 @@ struct Place {
 
 impl Place {
     fn new(files: &[(&str, &str)]) -> Place {
+        Place::of(None, files)
+    }
+
+    /// In an environment of its own.
+    fn of(environment: Option<&str>, files: &[(&str, &str)]) -> Place {
         let dir = tempfile::tempdir().unwrap();
         for folder in ["states", "settings"] {
             std::fs::create_dir(dir.path().join(folder)).unwrap();
@@ -37,6 +42,7 @@ impl Place {
             facts: None,
             data_dir: dir.path().join("data"),
             concurrency: 4,
+            environment: environment.map(String::from),
         });
         Place { local: local.unwrap(), dir }
     }
@@ -239,8 +245,16 @@ async fn a_machine_without_states_and_settings_answers_a_ping() {
 async fn s37_without_states_only_states_are_unavailable_and_they_work_once_there_are_some() {
     let place = Place::new(&[]);
     std::fs::remove_dir(place.path("states")).unwrap();
-    for function in ["state.apply", "state.highstate"] {
-        let word = if function == "state.apply" { "web" } else { "" };
+    for function in [
+        "state.apply",
+        "state.highstate",
+        "state.sls",
+        "state.show_top",
+        "state.show_sls",
+        "state.show_highstate",
+    ] {
+        let word =
+            if ["state.apply", "state.sls", "state.show_sls"].contains(&function) { "web" } else { "" };
         let refused = place.call(function, word, json!({})).await;
         assert_eq!(
             refused.error,
@@ -254,4 +268,99 @@ async fn s37_without_states_only_states_are_unavailable_and_they_work_once_there
     let applied = place.call("state.apply", "web", json!({})).await;
     assert!(applied.success, "{}", applied.error);
     assert_eq!(std::fs::read_to_string(place.path("motd")).unwrap(), "hello");
+}
+
+const TOP: &str = "base:\n  '*': [base]\nprod:\n  'web*': [prod]\n  'db*': [base]\n";
+const BASE: &str = "'@T@/base':\n  file.managed:\n    - content: base\n";
+const PROD: &str = "'@T@/prod':\n  file.managed:\n    - content: {{ saltenv }}\n";
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("S-8", "C-12")]
+async fn s8_the_environment_is_that_of_the_call_else_that_of_the_peel_else_base() {
+    let files = [("states/top.zy", TOP), ("states/base.zy", BASE), ("states/prod.zy", PROD)];
+    let written = |place: &Place| ["base", "prod"].map(|name| place.path(name).exists());
+    let place = Place::new(&files);
+    assert!(place.call("state.highstate", "", json!({})).await.success);
+    assert_eq!(written(&place), [true, false]);
+    for (usual, args) in
+        [(None, json!({"saltenv": "prod"})), (Some("prod"), json!({})), (Some("dev"), json!({"env": "prod"}))]
+    {
+        let place = Place::of(usual, &files);
+        let outcome = place.call("state.apply", "", args).await;
+        assert!(outcome.success, "{}", outcome.error);
+        assert_eq!(written(&place), [false, true], "{usual:?}");
+        assert_eq!(std::fs::read_to_string(place.path("prod")).unwrap().trim_end(), "prod");
+    }
+    let outcome = Place::of(Some("dev"), &files).call("state.highstate", "", json!({})).await;
+    assert!(outcome.error.contains("top.zy:1:1: there is no environment `dev`"), "{}", outcome.error);
+    assert!(outcome.error.contains("it has `base`, `prod`"), "{}", outcome.error);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("S-8", "C-12")]
+async fn s8_what_would_run_can_be_asked_for_and_nothing_runs() {
+    let place = Place::of(
+        Some("prod"),
+        &[("states/top.zy", TOP), ("states/base.zy", BASE), ("states/prod.zy", PROD)],
+    );
+    let top = place.call("state.show_top", "", json!({})).await;
+    assert_eq!(top.answer, json!({"base": ["base"], "prod": ["prod"]}), "{}", top.error);
+    let one = place.call("state.show_top", "", json!({"saltenv": "prod"})).await;
+    assert_eq!(one.answer, json!({"prod": ["prod"]}));
+    let name = format!("file.managed:{}", place.text("prod"));
+    for outcome in [
+        place.call("state.show_highstate", "", json!({})).await,
+        place.call("state.show_sls", "prod", json!({})).await,
+    ] {
+        let shown = &outcome.answer[&name];
+        assert_eq!((&shown["sls"], &shown["level"]), (&json!("prod"), &json!(0)), "{}", outcome.error);
+        assert_eq!(shown["params"]["content"], "prod", "{shown}");
+        assert!(shown["place"].as_str().unwrap().ends_with("states/prod.zy:2:3"), "{shown}");
+    }
+    assert!(!place.path("prod").exists() && !place.path("base").exists());
+    // A template that would run something is not rendered by what only looks.
+    std::fs::write(
+        place.path("states/runs.zy"),
+        "x:\n  test.nop:\n    - name: {{ salt['cmd.run']('id') }}\n",
+    )
+    .unwrap();
+    let outcome = place.call("state.show_sls", "runs", json!({})).await;
+    assert!(outcome.error.contains("runs a command"), "{}", outcome.error);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("C-12")]
+async fn c12_one_id_runs_with_what_it_requires_and_one_state_as_its_kind_does() {
+    let place = Place::new(&[(
+        "states/web.zy",
+        "a:\n  file.managed: [{path: '@T@/a'}, {content: x}]\n\
+         b:\n  file.managed: [{path: '@T@/b'}, {content: x}, {require: [{file: a}]}]\n\
+         c:\n  cmd.run: [{command: 'touch @T@/c'}, {watch: [{file: a}]}, {unless: 'false'}]\n\
+         d:\n  file.managed: [{path: '@T@/d'}, {content: x}]\n",
+    )]);
+    let there = || ["a", "b", "c", "d"].map(|name| place.path(name).exists());
+    let sls_id = |id: &str, test: bool| {
+        let mut request = request("state.sls_id", id, json!({}));
+        (request.positionals, request.test) = (vec![json!("web")], test);
+        request
+    };
+    let dry = place.execute(sls_id("b", true)).await;
+    assert_eq!((&dry.answer["changed"], there()), (&json!(2), [false; 4]), "{}", dry.error);
+    let ran = place.execute(sls_id("b", false)).await;
+    assert_eq!((&ran.answer["changed"], there()), (&json!(2), [true, true, false, false]), "{}", ran.error);
+    let unknown = place.execute(sls_id("bb", false)).await;
+    assert!(unknown.error.contains("no state has the id `bb`; did you mean"), "{}", unknown.error);
+    // What watches a state of the part has a pending refresh (S-39).
+    let next = place.call("state.sls", "web", json!({})).await;
+    assert_eq!(next.answer["states"]["cmd.run:c"]["changed"], true, "{}", next.answer);
+    assert!(place.path("c").exists());
+
+    let mut single =
+        request("state.single", "file.managed", json!({"name": place.text("s"), "content": "y"}));
+    single.test = true;
+    assert_eq!(place.execute(single.clone()).await.answer["changed"], 1);
+    assert!(!place.path("s").exists());
+    single.test = false;
+    let outcome = place.execute(single).await;
+    assert!(outcome.success && place.path("s").exists(), "{}", outcome.error);
 }

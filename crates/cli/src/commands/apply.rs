@@ -5,7 +5,9 @@ use crate::app::App;
 use crate::arguments::{Inputs, Running};
 use zester_converge::call::dry_run;
 use zester_converge::functions::Access;
+use zester_converge::inputs::CompileRequest;
 use zester_converge::raw_arguments::{RawArguments, RawValue};
+use zester_converge::tree_functions::{self, FilesAsked};
 use zester_model::outcome::Mode;
 
 /// Converge this machine
@@ -28,16 +30,17 @@ pub struct Apply {
 
 pub fn run(args: Apply, app: &mut App) -> answer::Result {
     let Apply { references, test, running, inputs } = args;
-    let (references, words) = apart("apply", references)?;
+    let (files, words) = apart("apply", references)?;
     let test = dry_run(test, words).map_err(Failure::usage)?;
-    converge(references, test, &running, &inputs, app)
+    converge(files, test, &running, &inputs, app)
 }
 
-/// References, and what stands behind each `test=`: Salt's habit (C-5) is `zester apply web test=True`. Any other `k=v`
-/// means something that nobody would do.
-pub fn apart(command: &str, words: Vec<String>) -> Result<(Vec<String>, Vec<RawValue>), Failure> {
+/// References and `saltenv=`, and what stands behind each `test=`: Salt's habit (C-5) is `zester apply web test=True`. Any
+/// other `k=v` means something that nobody would do.
+pub fn apart(command: &str, words: Vec<String>) -> Result<(FilesAsked, Vec<RawValue>), Failure> {
     let mut named = RawArguments::parse(&words);
     let tests = named.take("test");
+    let environment = tree_functions::environment(&mut named).map_err(Failure::usage)?;
     if let Some((key, value)) = named.named.first() {
         let also = if command == "check" { " and nothing else" } else { ", and --test" };
         return Err(Failure::usage(format!(
@@ -45,7 +48,18 @@ pub fn apart(command: &str, words: Vec<String>) -> Result<(Vec<String>, Vec<RawV
             value.shown()
         )));
     }
-    Ok((named.positional.iter().map(RawValue::shown).collect(), tests))
+    let references = named.positional.iter().map(RawValue::shown).collect();
+    Ok((FilesAsked { references, environment, only: None }, tests))
+}
+
+/// The inputs with the environment that the words name beside `--env`.
+pub fn in_environment(inputs: &Inputs, words: Option<&String>) -> Result<Inputs, Failure> {
+    match (&inputs.env, words) {
+        (Some(flag), Some(word)) if flag != word => {
+            Err(Failure::usage(format!("the environment is given twice: --env {flag}, and saltenv={word}")))
+        }
+        (flag, word) => Ok(Inputs { env: word.or(flag.as_ref()).cloned(), ..inputs.clone() }),
+    }
 }
 
 /// For commands that have no dry run: words that are references and nothing else.
@@ -61,13 +75,16 @@ pub fn only_references(command: &str, words: &[String]) -> Result<(), Failure> {
 
 /// Compiles and runs.
 pub fn converge(
-    references: Vec<String>,
+    files: FilesAsked,
     test: bool,
     running: &Running,
     inputs: &Inputs,
     app: &App,
 ) -> answer::Result {
     let mode = if test { Mode::Check } else { Mode::Apply };
-    let plan = app.plan(&app.request(references, inputs, Access::Command))?;
-    app.execute(Some(plan), &app.options(mode, inputs, running)?)
+    let FilesAsked { references, environment, only } = files;
+    let inputs = in_environment(inputs, environment.as_ref())?;
+    let request = CompileRequest { only, ..app.request(references, &inputs, Access::Command) };
+    let plan = app.plan(&request)?;
+    app.execute(Some(plan), &app.options(mode, &inputs, running)?)
 }

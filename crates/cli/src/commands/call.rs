@@ -3,12 +3,16 @@
 use crate::answer::{self, Answer, Failure};
 use crate::app::App;
 use crate::arguments::{Inputs, Running};
-use crate::commands::{apply, graph, revert};
+use crate::commands::apply::{self, in_environment};
+use crate::commands::{graph, revert};
 use crate::exit::Exit;
 use serde_json::Value as Json;
 use zester_converge::call::{self, Asked};
+use zester_converge::document;
 use zester_converge::functions::{self, Access, Arguments, Function};
+use zester_converge::inputs::{self as converge_inputs, CompileRequest};
 use zester_converge::raw_arguments::RawArguments;
+use zester_converge::tree_functions::FilesAsked;
 use zester_model::outcome::Mode;
 use zester_model::suggest::did_you_mean;
 
@@ -18,7 +22,7 @@ use zester_model::suggest::did_you_mean;
 /// content=hello), or an execution function with a plain answer (zester call facts.items). `zester doc` lists both.
 #[derive(clap::Args, Debug)]
 pub struct Call {
-    /// The function: `file.managed`, `cmd.run`, `facts.items`, `state.apply` …
+    /// The function: `file.managed`, `cmd.run`, `facts.items`, `state.apply`, `state.show_top` …
     #[arg(value_name = "MOD.FN")]
     pub function: String,
     /// The primary parameter, and further ones as k=v; a text keeps its letters, and lists and maps read [a, b] and {a: 1}
@@ -36,11 +40,30 @@ pub struct Call {
 pub fn run(args: Call, app: &mut App) -> answer::Result {
     let Call { function, words, test, running, inputs } = args;
     match Asked::read(&function, RawArguments::parse(&words), test).map_err(Failure::usage)? {
-        Asked::Apply { references, test } => apply::converge(references, test, &running, &inputs, app),
-        Asked::Revert { references, run, force } => {
+        Asked::Apply { files, test } => apply::converge(files, test, &running, &inputs, app),
+        Asked::Revert { files: FilesAsked { references, environment, .. }, run, force } => {
+            let inputs = in_environment(&inputs, environment.as_ref())?;
             revert::run(revert::Revert { references, run, force, running, inputs }, app)
         }
-        Asked::Graph { references } => graph::run(graph::Graph { references, run: None, inputs }, app),
+        Asked::Graph(FilesAsked { references, environment, .. }) => {
+            let inputs = in_environment(&inputs, environment.as_ref())?;
+            graph::run(graph::Graph { references, run: None, inputs }, app)
+        }
+        Asked::ShowStates(FilesAsked { references, environment, .. }) => {
+            let inputs = in_environment(&inputs, environment.as_ref())?;
+            let plan = app.plan(&app.request(references, &inputs, Access::ReadOnly))?;
+            Ok(told(document::states(&plan)))
+        }
+        Asked::ShowTop { environment } => {
+            let environment = in_environment(&inputs, environment.as_ref())?.env;
+            // Every environment, unless one is named: that of the configuration would hide the others.
+            let request =
+                CompileRequest { environment, ..app.request(Vec::new(), &inputs, Access::ReadOnly) };
+            let top = app.blocking(move |local_host, cancel| {
+                converge_inputs::Inputs::environments(&request, local_host, cancel)
+            })?;
+            Ok(told(document::top(&top)))
+        }
         Asked::State { kind, words, test } => {
             let request = app.request(Vec::new(), &inputs, Access::Command);
             let plan = app
@@ -62,11 +85,15 @@ pub fn run(args: Call, app: &mut App) -> answer::Result {
             if let Some(nothing) = nothing {
                 app.output.notice(&nothing);
             }
-            let text = crate::output::plain(&json);
-            Ok((Answer::Document { json, text }, Exit::Good))
+            Ok(told(json))
         }
         Asked::Unknown => Err(Failure::usage(call::unknown(&function))),
     }
+}
+
+fn told(json: Json) -> (Answer, Exit) {
+    let text = crate::output::plain(&json);
+    (Answer::Document { json, text }, Exit::Good)
 }
 
 /// For a function that looks one thing up: that which has all of them, and what one is called.

@@ -27,11 +27,11 @@ pub struct Check {
 
 pub fn run(args: Check, app: &mut App) -> answer::Result {
     let Check { references, test: _, running, inputs } = args;
-    let (references, words) = apply::apart("check", references)?;
+    let (files, words) = apply::apart("check", references)?;
     if words.iter().any(|word| truth(word) == Some(false)) {
         let why = "check never applies, and test=false asks it to; `zester apply` applies";
         return Err(Failure::usage(why));
     }
     let test = dry_run(true, words).map_err(Failure::usage)?;
-    apply::converge(references, test, &running, &inputs, app)
+    apply::converge(files, test, &running, &inputs, app)
 }

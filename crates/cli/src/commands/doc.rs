@@ -7,6 +7,7 @@ use crate::output::{manual, wrap};
 use serde_json::json;
 use std::io::IsTerminal;
 use zester_converge::functions::{self, FUNCTIONS};
+use zester_converge::tree_functions::OF_TREES;
 use zester_model::catalog::Kind;
 use zester_model::suggest::did_you_mean;
 
@@ -36,6 +37,9 @@ pub fn run(args: Doc, app: &mut App) -> answer::Result {
     } else if let Some(function) = functions::find(&name) {
         let json = json!({ "name": name, "doc": function.doc });
         Answer::Document { json, text: format!("{}\n", function.doc) }
+    } else if let Some(function) = OF_TREES.iter().find(|function| function.name == name) {
+        let json = json!({ "name": name, "doc": function.doc });
+        Answer::Document { json, text: format!("{}\n", function.doc) }
     } else if let Some((topic, page)) = TOPICS.iter().find(|(topic, _)| *topic == name) {
         Answer::Document {
             json: json!({ "name": topic, "doc": page }),
@@ -45,8 +49,10 @@ pub fn run(args: Doc, app: &mut App) -> answer::Result {
         let module = |full: &str| name.is_empty() || full.split('.').next() == Some(&name);
         let kinds: Vec<&Kind> = catalog.iter().filter(|kind| module(kind.name)).collect();
         let functions: Vec<_> = FUNCTIONS.iter().filter(|function| module(function.name)).collect();
-        if kinds.is_empty() && functions.is_empty() {
+        let trees: Vec<_> = OF_TREES.iter().filter(|function| module(function.name)).collect();
+        if kinds.is_empty() && functions.is_empty() && trees.is_empty() {
             let known = catalog.names().chain(FUNCTIONS.iter().map(|function| function.name));
+            let known = known.chain(OF_TREES.iter().map(|function| function.name)).chain(["state"]);
             let modules = catalog.names().filter_map(|name| name.split('.').next());
             let topics = TOPICS.iter().map(|(topic, _)| *topic);
             let hint = did_you_mean(&name, known.chain(modules).chain(topics))
@@ -56,8 +62,9 @@ pub fn run(args: Doc, app: &mut App) -> answer::Result {
         let json = json!({
             "states": kinds.iter().map(|kind| json!({ "name": kind.name, "summary": kind.summary })).collect::<Vec<_>>(),
             "functions": functions.iter().map(|f| json!({ "name": f.name, "doc": f.doc })).collect::<Vec<_>>(),
+            "tree_functions": trees.iter().map(|f| json!({ "name": f.name, "doc": f.doc })).collect::<Vec<_>>(),
         });
-        Answer::Document { json, text: manual::index(&kinds, &functions, paint) }
+        Answer::Document { json, text: manual::index(&kinds, &functions, &trees, paint) }
     };
     Ok((for_a_terminal(answer), Exit::Good))
 }

@@ -23,7 +23,8 @@ use zester_wire::{Cause, Offline, PeelId, RefusalKind};
 ///
 /// TARGET names peels: by id (`web-01`), glob ('web*'), list (`L@web-01,web-02`), regular expression (`E@web-0[12]`), facts
 /// (`G@os:Debian`) or settings (`I@role:db`), joined with and, or, not and parentheses. MOD.FN is what `zester call` runs on
-/// one machine: a kind of state, an execution function, or state.apply, state.highstate, state.revert, state.graph.
+/// one machine: a kind of state, an execution function, or one of state files (state.apply, state.highstate,
+/// state.show_top …; `zester doc state` lists them).
 #[derive(clap::Args, Debug)]
 #[command(override_usage = "zester [OPTIONS] 'TARGET' MOD.FN [ID] [k=v]...", after_help = EXAMPLES)]
 pub struct OnFleet {
@@ -54,6 +55,9 @@ pub struct OnFleet {
     /// Print the job id and leave; `zester job watch` shows the rest
     #[arg(long = "async", conflicts_with_all = ["batch", "direct"])]
     pub detach: bool,
+    /// Environment of a function of state files: which level of the top file counts [default: the peel's own, else base]
+    #[arg(long, value_name = "ENV")]
+    pub env: Option<String>,
     #[command(flatten)]
     pub connect: Connect,
 }
@@ -77,7 +81,8 @@ struct Call<'a> {
 
 pub fn run(args: OnFleet, app: &mut App) -> answer::Result {
     let target = ask::target(&args.target)?;
-    let words = RawArguments::parse(&args.words);
+    let words = ask::with_environment(&args.function, RawArguments::parse(&args.words), args.env.as_deref());
+    let words = words.map_err(Failure::usage)?;
     let work = ask::work(&args.function, &words, args.test, args.timeout).map_err(Failure::usage)?;
     let app = &*app;
     app.block_on(async move {

@@ -43,6 +43,9 @@ pub struct PeelRun {
     /// Where published states are kept [default: states below the data directory]
     #[arg(long, value_name = "DIR", env = "ZESTER_STATES_CACHE", hide_env_values = true)]
     pub states_cache: Option<PathBuf>,
+    /// Environment of this machine where a call names none: which level of the top file counts [default: base]
+    #[arg(long, value_name = "ENV", env = "ZESTER_ENV", hide_env_values = true)]
+    pub env: Option<String>,
     /// Where to enroll (not used yet)
     #[arg(long, value_name = "URL", hide = true)]
     pub master: Option<String>,
@@ -78,6 +81,7 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
             facts: args.facts.clone().or(app.config.facts.clone()),
             data_dir: data_dir.clone(),
             concurrency: app.config.concurrency.map_or(limits::CONCURRENCY_DEFAULT, |count| count as usize),
+            environment: args.env.clone().or(app.config.env.clone()),
         })
         .map_err(|error| Failure::usage(error.to_string()))?;
         // An inbox of its own, or peels could read each other's answers (I-9).

@@ -7,6 +7,7 @@ use std::time::Duration;
 use zester_client::{Client, FunctionCall};
 use zester_converge::call::{self, Asked};
 use zester_converge::raw_arguments::{RawArguments, RawValue};
+use zester_converge::tree_functions::{self, OF_TREES};
 use zester_link::Link;
 use zester_model::catalog::Kind;
 use zester_model::diagnostic::{Diagnostic, Kind as DiagnosticKind};
@@ -76,6 +77,23 @@ fn mistyped(kind: &Kind, words: &RawArguments) -> Option<String> {
     })
 }
 
+/// The words with the environment of `--env`, which is one of them for a function of state files.
+pub fn with_environment(
+    function: &str,
+    mut words: RawArguments,
+    environment: Option<&str>,
+) -> Result<RawArguments, String> {
+    let Some(environment) = environment else { return Ok(words) };
+    if function == tree_functions::SINGLE || !OF_TREES.iter().any(|tree| tree.name == function) {
+        return Err(format!("--env is for functions of state files, and {function} is none"));
+    }
+    if words.named.iter().any(|(key, _)| key == "saltenv" || key == "env") {
+        return Err("the environment is given twice: --env, and saltenv=".into());
+    }
+    words.named.push(("saltenv".into(), RawValue::Letters(environment.into())));
+    Ok(words)
+}
+
 /// Reads a target, or points at the character that makes it none, before anything is sent.
 pub fn target(expression: &str) -> Result<Target, Failure> {
     Target::parse(expression).map_err(|error| {
@@ -139,7 +157,7 @@ pub fn work(
     let highstate = function == "state.highstate" || (function == "state.apply" && state_id.is_empty());
     let usual = match function {
         _ if highstate => HIGHSTATE_TIMEOUT,
-        "state.apply" => APPLY_TIMEOUT,
+        "state.apply" | "state.sls" | "state.sls_id" => APPLY_TIMEOUT,
         _ => TIMEOUT_DEFAULT,
     };
     Ok(FunctionCall {
@@ -207,11 +225,28 @@ mod tests {
         let seconds = |function: &str, line: &[&str]| work(function, line, None).unwrap().timeout.as_secs();
         assert_eq!(seconds("test.ping", &[]), 60);
         assert_eq!(seconds("state.apply", &["web"]), 300);
+        assert_eq!(seconds("state.sls", &["web"]), 300);
+        assert_eq!(seconds("state.sls_id", &["nginx", "web"]), 300);
         assert_eq!(seconds("state.apply", &[]), 600);
         assert_eq!(seconds("state.apply", &["test=true"]), 600);
         assert_eq!(seconds("state.highstate", &[]), 600);
         let given = work("state.apply", &[], Some(Duration::from_secs(7))).unwrap();
         assert_eq!(given.timeout.as_secs(), 7);
+    }
+
+    #[test]
+    #[rule("S-8")]
+    fn s8_the_environment_travels_as_a_word_of_functions_of_state_files() {
+        let with = |function: &str, line: &[&str]| {
+            let words = RawArguments::parse(&line.iter().map(|word| word.to_string()).collect::<Vec<_>>());
+            with_environment(function, words, Some("prod"))
+        };
+        let words = with("state.apply", &["web"]).unwrap();
+        assert_eq!(super::work("state.apply", &words, false, None).unwrap().args["saltenv"], json!("prod"));
+        assert!(with("state.apply", &["saltenv=dev"]).unwrap_err().contains("given twice"));
+        for other in ["cmd.run", "state.single", "test.ping"] {
+            assert!(with(other, &["x"]).unwrap_err().contains("--env is for functions of state files"));
+        }
     }
 
     #[test]

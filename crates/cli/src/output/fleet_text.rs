@@ -66,7 +66,9 @@ pub fn peel_shown(function: &str, targets: &[PeelId], recorded: bool) -> PeelSho
         (1, false) => Depth::Diffs,
         _ => Depth::Line,
     };
-    PeelShown { states: function.starts_with("state."), width: id_width(targets), depth }
+    // One state is shown as a call of its kind is.
+    let states = function.starts_with("state.") && function != zester_converge::tree_functions::SINGLE;
+    PeelShown { states, width: id_width(targets), depth }
 }
 
 /// The summary, who is missing and why, and what to do about it.

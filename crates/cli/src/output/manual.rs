@@ -4,10 +4,11 @@ use super::paint::Paint;
 use super::wrap::WIDTH;
 use std::fmt::Write;
 use zester_converge::functions::Function;
+use zester_converge::tree_functions::TreeFunction;
 use zester_model::catalog::Kind;
 
 /// Every kind and function, a line each.
-pub fn index(kinds: &[&Kind], functions: &[&Function], paint: Paint) -> String {
+pub fn index(kinds: &[&Kind], functions: &[&Function], trees: &[&TreeFunction], paint: Paint) -> String {
     let mut out = String::new();
     if !kinds.is_empty() {
         let _ = writeln!(out, "{}", paint.bold("Kinds of state"));
@@ -30,6 +31,13 @@ pub fn index(kinds: &[&Kind], functions: &[&Function], paint: Paint) -> String {
             paint.bold("Functions for `zester call` and templates")
         );
         for function in functions {
+            let _ = writeln!(out, "  {}", function.doc);
+        }
+    }
+    if !trees.is_empty() {
+        let title = paint.bold("Functions of state files, for `zester call` and on the fleet");
+        let _ = writeln!(out, "{}{title}", if out.is_empty() { "" } else { "\n" });
+        for function in trees {
             let _ = writeln!(out, "  {}", function.doc);
         }
     }

@@ -10,6 +10,7 @@ mod conformance;
 mod data_dir;
 mod denied;
 mod dry_run;
+mod environments;
 mod formats;
 mod graph;
 mod halfway;

@@ -51,6 +51,7 @@ pub struct Surroundings<'a> {
     pub facts: &'a Json,
     pub settings: &'a Json,
     pub id: &'a str,
+    pub environment: &'a str,
 }
 
 /// A rendered text and where its pieces come from.
@@ -117,6 +118,10 @@ impl<'scope, 'env> Renderer<'scope, 'env> {
             "" => path.to_string(),
             name => format!("{}/{path}", name.trim_end_matches('/')),
         }
+    }
+
+    pub fn environment(&self) -> &str {
+        self.surroundings.environment
     }
 
     /// Renders one text. `name` is its path below the states dir, `file` its entry in `sources`.

@@ -63,6 +63,11 @@ pub fn settings() -> Json {
 }
 
 pub fn run(tree: &Files, ask: &Ask, ordered: bool) -> Compiled {
+    run_in(zester_compile::BASE, tree, ask, ordered)
+}
+
+/// The same in another environment.
+pub fn run_in(environment: &str, tree: &Files, ask: &Ask, ordered: bool) -> Compiled {
     let (facts, settings) = (facts(), settings());
     let inputs = Inputs {
         tree,
@@ -73,6 +78,7 @@ pub fn run(tree: &Files, ask: &Ask, ordered: bool) -> Compiled {
         functions: &Echo,
         id: "web-01",
         ordered,
+        environment,
     };
     let compiled = compile(&inputs, ask);
     if compiled.diagnostics.is_empty() && binds(&compiled) {

@@ -321,38 +321,6 @@ fn s7_names_makes_a_state_of_each_name() {
 }
 
 #[test]
-#[rule("S-8")]
-fn s8_highstate_is_the_union_of_what_matches() {
-    let tree = |top: &'static str| {
-        files(&[
-            ("top.zy", top),
-            ("a.zy", "a:\n  test.nop: []\n"),
-            ("b.zy", "b:\n  test.nop: []\n"),
-            ("c.zy", "c:\n  test.nop: []\n"),
-        ])
-    };
-    let high = |top| names(&run(&tree(top), &Ask::Highstate, false));
-    assert_eq!(high("'web*': [a, b]\n'*': [a]\n'db*': [c]\n"), ["test.nop:a", "test.nop:b"]);
-    assert_eq!(high("base:\n  'G@os:Debian and web-*':\n    - c\n"), ["test.nop:c"]);
-    assert_eq!(high("base:\n  'os:Debian':\n    - match: grain\n    - c\n"), ["test.nop:c"]);
-    assert_eq!(high("{% for x in ['a', 'b'] %}\n'{{ x }}*': [c]\n{% endfor %}\n"), Vec::<String>::new());
-    let texts = |top| texts(&run(&tree(top), &Ask::Highstate, false));
-    assert_eq!(texts("'web*': [nope]\n").len(), 1);
-    assert!(
-        texts("'web* and (': [a]\n")[0].starts_with("states/top.zy:1:1"),
-        "{:?}",
-        texts("'web* and (': [a]\n")
-    );
-    assert!(texts("dev:\n  '*': [a]\n")[0].contains("unknown environment `dev`"));
-    let none = run(&files(&[]), &Ask::Highstate, false);
-    assert!(self::texts_of(&none).contains("there is no `top.zy`"));
-}
-
-fn texts_of(compiled: &zester_compile::Compiled) -> String {
-    texts(compiled).join("\n")
-}
-
-#[test]
 #[rule("S-9")]
 fn s9_yaml_habits_of_salt_files_work() {
     let compiled = one(

@@ -13,3 +13,4 @@ mod schema;
 mod seeds;
 mod settings;
 mod templates;
+mod top;

@@ -18,6 +18,7 @@ fn rendered(text: &str) -> Option<String> {
         functions: &Echo,
         id: "web-01",
         ordered: false,
+        environment: zester_compile::BASE,
     };
     render(&inputs, "t", text, &serde_json::Map::new()).ok()
 }

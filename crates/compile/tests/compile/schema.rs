@@ -116,6 +116,7 @@ fn refused(text: &str) -> Option<String> {
         functions: &Echo,
         id: "web-01",
         ordered: false,
+        environment: zester_compile::BASE,
     };
     let rendered = render(&inputs, "c.zy", text, &serde_json::Map::new());
     let rendered = rendered.unwrap_or_else(|(_, diagnostics)| panic!("{diagnostics:?}\n{text}"));

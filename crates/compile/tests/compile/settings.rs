@@ -17,6 +17,7 @@ fn read(list: &[(&str, &str)], which: &SettingsFiles) -> Result<Json, Vec<String
         functions: &Echo,
         id: "web-01",
         ordered: false,
+        environment: zester_compile::BASE,
     };
     settings(&inputs, which).map_err(|(sources, diagnostics)| {
         diagnostics.iter().map(|diagnostic| text_in(&sources, diagnostic)).collect()

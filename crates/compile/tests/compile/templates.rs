@@ -17,6 +17,7 @@ fn rendered_with(list: &[(&str, &str)], text: &str) -> Result<String, String> {
         functions: &Echo,
         id: "web-01",
         ordered: false,
+        environment: zester_compile::BASE,
     };
     render(&inputs, "dir/t.jinja", text, &serde_json::Map::new()).map_err(|(sources, diagnostics)| {
         let diagnostic = &diagnostics[0];
@@ -499,6 +500,7 @@ fn s10_context_lies_over_the_usual_variables_and_settings_files_keep_positions()
         functions: &Echo,
         id: "web-01",
         ordered: false,
+        environment: zester_compile::BASE,
     };
     let context = json!({"port": 81, "list": [1]});
     let text = render(&inputs, "x", "{{ port }}{% do list %}", context.as_object().unwrap());

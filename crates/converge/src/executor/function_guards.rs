@@ -119,6 +119,8 @@ mod tests {
             facts: None,
             id: Some("here".into()),
             ordered: false,
+            environment: None,
+            only: None,
             access: Access::Command,
         };
         let options = Options {

@@ -41,6 +41,7 @@ fn compiled_from(tree: &dyn Tree, asked: &[&str]) -> Compiled {
         functions: &NoFunctions,
         id: "here",
         ordered: false,
+        environment: zester_compile::BASE,
     };
     compile(&inputs, &Ask::References(asked.iter().map(|path| path.to_string()).collect()))
 }

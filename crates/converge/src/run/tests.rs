@@ -88,6 +88,8 @@ impl Fixture {
             facts: None,
             id: Some("here".into()),
             ordered: false,
+            environment: None,
+            only: None,
             access: Access::Command,
         };
         let cancel = CancellationToken::new();

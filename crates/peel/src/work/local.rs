@@ -13,11 +13,12 @@ use zester_converge::call::{self, Asked};
 use zester_converge::data_dir::DataDir;
 use zester_converge::deadline::Deadline;
 use zester_converge::functions::{Access, Arguments, Function};
-use zester_converge::inputs::{self, CompileRequest};
+use zester_converge::inputs::{self, CompileRequest, Inputs};
 use zester_converge::local_host::LocalHost;
 use zester_converge::plan::Plan;
 use zester_converge::raw_arguments::RawArguments;
 use zester_converge::run_loop::Observer;
+use zester_converge::tree_functions::FilesAsked;
 use zester_converge::{Error, document, run};
 use zester_host::process::{Runner, kill_leftovers};
 use zester_jobs::queue::Lane;
@@ -40,6 +41,8 @@ pub struct Options {
     pub facts: Option<PathBuf>,
     pub data_dir: PathBuf,
     pub concurrency: usize,
+    /// The environment of this machine where a call names none; none: `base`.
+    pub environment: Option<String>,
 }
 
 /// This machine. Needs a runtime of several threads.
@@ -108,19 +111,34 @@ impl Local {
     ) -> Result<Answer, Error> {
         let words = RawArguments::of_values(first_word(&request), &request.positionals, &request.args);
         match Asked::read(&request.function, words, request.test).map_err(Error::Other)? {
-            Asked::Apply { references, test } => {
+            Asked::Apply { files: asked, test } => {
                 let files = self.files_of_states().await?;
-                let plan = self.plan(&files, references, Access::Command, &cancel).await?;
+                let plan = self.plan(&files, asked, Access::Command, &cancel).await?;
                 self.run(Some(plan), self.run_options(mode(test)), tell, &cancel).await
             }
-            Asked::Revert { references, run, force } => {
+            Asked::Revert { files: asked, run, force } => {
                 let options = run::Options { run, force, ..self.run_options(Mode::Revert) };
-                self.revert(references, options, tell, &cancel).await
+                self.revert(asked, options, tell, &cancel).await
             }
-            Asked::Graph { references } => {
+            Asked::Graph(asked) => {
                 let files = self.files_of_states().await?;
-                let plan = self.plan(&files, references, Access::ReadOnly, &cancel).await?;
+                let plan = self.plan(&files, asked, Access::ReadOnly, &cancel).await?;
                 Ok(Answer::Plain(document::graph(&plan)))
+            }
+            Asked::ShowStates(asked) => {
+                let files = self.files_of_states().await?;
+                let plan = self.plan(&files, asked, Access::ReadOnly, &cancel).await?;
+                Ok(Answer::Plain(document::states(&plan)))
+            }
+            Asked::ShowTop { environment } => {
+                let files = self.files_of_states().await?;
+                // All of them, unless one is named: the one of this machine would hide the others.
+                let request = self.request(&files, FilesAsked::default(), Access::ReadOnly);
+                let request = CompileRequest { environment, ..request };
+                let environments = self.blocking(&cancel, move |local_host, cancel| {
+                    Inputs::environments(&request, local_host, cancel)
+                });
+                Ok(Answer::Plain(document::top(&environments.await?)))
             }
             Asked::State { kind, words, test } => {
                 self.one_state(kind, words, mode(test), tell, &cancel).await
@@ -133,11 +151,11 @@ impl Local {
     async fn plan(
         &self,
         files: &Files,
-        references: Vec<String>,
+        asked: FilesAsked,
         access: Access,
         cancel: &CancellationToken,
     ) -> Result<Plan, Error> {
-        let request = self.request(files, references, access);
+        let request = self.request(files, asked, access);
         self.blocking(cancel, move |local_host, cancel| Plan::make(&request, local_host, cancel)).await
     }
 
@@ -181,14 +199,14 @@ impl Local {
     /// Of what is named the newest step back; without a name, the last run that can be undone.
     async fn revert(
         &self,
-        references: Vec<String>,
+        asked: FilesAsked,
         options: run::Options,
         tell: Tell,
         cancel: &CancellationToken,
     ) -> Result<Answer, Error> {
-        if !references.is_empty() {
+        if !asked.references.is_empty() {
             let files = self.files_of_states().await?;
-            let plan = self.plan(&files, references, Access::Command, cancel).await?;
+            let plan = self.plan(&files, asked, Access::Command, cancel).await?;
             return self.run(Some(plan), options, tell, cancel).await;
         }
         self.run(None, options, tell, cancel).await
@@ -207,16 +225,26 @@ impl Local {
         Ok(Answer::Run(Box::new(result)))
     }
 
-    fn request(&self, files: &Files, references: Vec<String>, access: Access) -> CompileRequest {
-        let Options { id, facts, .. } = self.options.as_ref().clone();
-        let (states, settings) = (files.states.clone(), files.settings.clone());
-        CompileRequest { references, states, settings, facts, id: Some(id), ordered: false, access }
+    fn request(&self, files: &Files, asked: FilesAsked, access: Access) -> CompileRequest {
+        let Options { id, facts, environment: usual, .. } = self.options.as_ref().clone();
+        let FilesAsked { references, environment, only } = asked;
+        CompileRequest {
+            references,
+            states: files.states.clone(),
+            settings: files.settings.clone(),
+            facts,
+            id: Some(id),
+            ordered: false,
+            environment: environment.or(usual),
+            only,
+            access,
+        }
     }
 
     /// For one function, which needs no states directory: a machine that has none yet must answer a ping all the same. What
     /// only looks, and not at the settings, does without those too.
     fn request_of_one(&self, files: &Files, function: &str) -> CompileRequest {
-        let mut request = self.request(files, Vec::new(), Access::Command);
+        let mut request = self.request(files, FilesAsked::default(), Access::Command);
         if Lane::of(function) == Lane::ReadOnly && !function.starts_with("settings.") {
             request.settings = request.settings.filter(|settings| settings.exists());
         }
