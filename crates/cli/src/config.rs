@@ -29,6 +29,10 @@ pub struct Config {
     pub concurrency: Option<u32>,
     /// The environment where a call names none.
     pub env: Option<String>,
+    /// What a peel does at its start: `highstate`, `sls` or `top`.
+    pub startup_states: Option<String>,
+    /// The references of `startup_states: sls`.
+    pub sls_list: Option<Vec<String>>,
     pub format: Option<String>,
     pub color: Option<bool>,
     /// Where daemons serve their health.
@@ -74,7 +78,7 @@ impl Config {
     /// What `over` says wins.
     fn lay(&mut self, over: Config) {
         lay!(self, over; states, settings, facts, id, data_dir, concurrency, format, color, health, log);
-        lay!(self, over; env);
+        lay!(self, over; env, startup_states, sls_list);
         lay!(self.nats, over.nats; url, creds, replicas);
         self.timing.lay(over.timing);
     }

@@ -9,6 +9,7 @@ mod limits;
 mod outage;
 mod presence;
 mod seen;
+mod startup;
 mod tasks;
 
 use self::actor::Actor;

@@ -2,8 +2,10 @@
 
 mod life;
 mod local;
+mod startup;
 
 pub use local::{Local, Options};
+pub use startup::{FunctionAsked, StartupStates};
 
 use crate::store::BoxFuture;
 use serde_json::{Map, Value};
@@ -31,6 +33,14 @@ pub trait Work: Send + Sync {
     fn execute(&self, request: ExecRequest, tell: Tell, cancel: CancellationToken) -> BoxFuture<'_, Outcome>;
     /// Kills what an earlier life of this peel left running (J-22).
     fn kill_leftovers(&self) -> BoxFuture<'_, ()>;
+    /// What it is to do once, at its start, as soon as there are states.
+    fn startup(&self) -> Option<FunctionAsked> {
+        None
+    }
+    /// Waits until there are states.
+    fn states_appear(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
     /// What the machine says of itself now (D-7).
     fn facts(&self) -> BoxFuture<'_, Map<String, Value>>;
 }

@@ -43,6 +43,7 @@ impl Place {
             data_dir: dir.path().join("data"),
             concurrency: 4,
             environment: environment.map(String::from),
+            startup: None,
         });
         Place { local: local.unwrap(), dir }
     }

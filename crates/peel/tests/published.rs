@@ -162,3 +162,18 @@ async fn s36_the_cache_comes_first_then_the_baked_directory_after_five_looks() {
     std::fs::write(live.join("top.zy"), "").unwrap();
     assert_eq!(dirs.choose(true).await.unwrap().path, live, "files in it are enough");
 }
+
+#[tokio::test(start_paused = true)]
+#[rule("S-36", "S-37")]
+async fn s37_states_appear_where_there_were_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let (live, baked) = (dir.path().join("cache"), dir.path().join("baked"));
+    let dirs =
+        StatesDirs { cache: Some(Arc::new(DiskCache::open(&live).unwrap())), baked: Some(baked.clone()) };
+    let soon = std::time::Duration::from_secs(60);
+    assert!(tokio::time::timeout(soon, dirs.appear()).await.is_err(), "there is neither");
+    std::fs::create_dir(&baked).unwrap();
+    assert!(tokio::time::timeout(soon, dirs.appear()).await.is_err(), "an empty directory is none");
+    std::fs::write(baked.join("top.zy"), "").unwrap();
+    assert!(tokio::time::timeout(soon, dirs.appear()).await.is_ok());
+}

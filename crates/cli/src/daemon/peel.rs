@@ -17,7 +17,7 @@ use zester_model::limits;
 use zester_peel::Setup;
 use zester_peel::published::{DiskCache, follow};
 use zester_peel::store::FileStore;
-use zester_peel::work::{Local, Options};
+use zester_peel::work::{Local, Options, StartupStates};
 use zester_wire::{PeelId, Published};
 
 /// Take jobs from the masters and run them on this machine
@@ -46,6 +46,12 @@ pub struct PeelRun {
     /// Environment of this machine where a call names none: which level of the top file counts [default: base]
     #[arg(long, value_name = "ENV", env = "ZESTER_ENV", hide_env_values = true)]
     pub env: Option<String>,
+    /// Apply at the start, once, as soon as there are states: highstate (or top), or sls with --sls-list
+    #[arg(long, value_name = "WHAT")]
+    pub startup_states: Option<String>,
+    /// What `--startup-states sls` applies: references with commas between
+    #[arg(long, value_name = "REF,…", value_delimiter = ',')]
+    pub sls_list: Option<Vec<String>>,
     /// Where to enroll (not used yet)
     #[arg(long, value_name = "URL", hide = true)]
     pub master: Option<String>,
@@ -61,6 +67,10 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
         .map_err(|bad| Failure::usage(format!("`{name}` is {bad}; name the peel with --id")))?;
     let data_dir = app.data_dir(&Inputs { data_dir: args.data_dir.clone(), ..Inputs::default() })?;
     DataDir::open(&data_dir)?;
+    let startup = args.startup_states.as_ref().or(app.config.startup_states.as_ref());
+    let sls_list = args.sls_list.as_ref().or(app.config.sls_list.as_ref());
+    let startup = StartupStates::read(startup.map(String::as_str), sls_list.map_or(&[], Vec::as_slice))
+        .map_err(Failure::usage)?;
     app.block_on(daemon::run_daemon(app, &args.flags, |context: DaemonContext| async {
         let shown = args.connect.servers_of_daemon(app).shown();
         tracing::info!(peel = %id, bus = %shown, data = %data_dir.display(), "starting");
@@ -82,6 +92,7 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
             data_dir: data_dir.clone(),
             concurrency: app.config.concurrency.map_or(limits::CONCURRENCY_DEFAULT, |count| count as usize),
             environment: args.env.clone().or(app.config.env.clone()),
+            startup: startup.clone(),
         })
         .map_err(|error| Failure::usage(error.to_string()))?;
         // An inbox of its own, or peels could read each other's answers (I-9).

@@ -19,4 +19,5 @@ mod peel_restart;
 mod proxy;
 mod remade;
 mod server_restart;
+mod startup;
 mod stores;

@@ -15,6 +15,9 @@ const NONE_AT_START: &str = "states engine unavailable at boot; will build when 
 const LOOKS: usize = 5;
 const LOOK_PAUSE: Duration = Duration::from_millis(25);
 
+/// How often it is looked whether there are states now, where there were none. Costs a look at two directories.
+const APPEAR_PAUSE: Duration = Duration::from_secs(1);
+
 /// Where states may be.
 #[derive(Clone)]
 pub struct StatesDirs {
@@ -54,6 +57,13 @@ impl StatesDirs {
             tracing::warn!("no published states in {cache}; falling back to {}", baked.display());
         }
         baked.map(Chosen::plain)
+    }
+
+    /// Waits until there are files in one of them.
+    pub async fn appear(&self) {
+        while !self.choose(false).await.is_some_and(|chosen| holds_files(&chosen.path)) {
+            tokio::time::sleep(APPEAR_PAUSE).await;
+        }
     }
 
     /// Tells at the start of a peel that it has no states.

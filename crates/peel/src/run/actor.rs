@@ -120,6 +120,7 @@ impl Actor {
         self.feed(Event::Start { entries });
         self.subscribe();
         self.check_disk();
+        self.await_startup();
         let mut latest_end = None;
         loop {
             self.take_requests();

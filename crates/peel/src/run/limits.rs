@@ -29,3 +29,5 @@ pub const DISK_CHECK_EVERY: Duration = Duration::from_secs(60);
 pub const STOP_ROOM: Duration = Duration::from_secs(10);
 /// How long a stopping peel may take to say so.
 pub const GOODBYE_LIMIT: Duration = Duration::from_secs(2);
+/// How long the states of the start may take: a new machine has much to install.
+pub const STARTUP_BUDGET: Duration = Duration::from_secs(24 * 60 * 60);

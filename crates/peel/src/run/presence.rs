@@ -8,6 +8,7 @@ use super::limits::{DISK_CHECK_EVERY, FACTS_EVERY, GOODBYE_LIMIT};
 use super::outage::Outage;
 use super::seen::{self, Seen};
 use crate::store::StoreError;
+use crate::work::FunctionAsked;
 use sha2::{Digest, Sha256};
 use tokio::task::JoinError;
 use tokio::time::Instant;
@@ -35,6 +36,8 @@ pub(super) enum BackgroundDone {
     /// Whether the disk takes what is written.
     DiskChecked(Result<(), StoreError>),
     LeftoversGone,
+    /// There are states for what is to be done at the start.
+    Startup(FunctionAsked),
 }
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -378,6 +381,7 @@ impl Actor {
             BackgroundDone::Facts { os, published } => self.facts_gathered(os, published),
             BackgroundDone::DiskChecked(result) => self.disk_checked(result),
             BackgroundDone::LeftoversGone => self.feed(Event::LeftoversGone),
+            BackgroundDone::Startup(asked) => self.begin_startup(asked),
         }
         Ok(())
     }

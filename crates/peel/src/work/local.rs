@@ -1,7 +1,7 @@
 //! Executing for real, on this machine: what `zester call` does there, asked for over the bus (C-12).
 
 use super::life::Lives;
-use super::{Outcome, Tell, Work};
+use super::{FunctionAsked, Outcome, StartupStates, Tell, Work};
 use crate::published::{Chosen, DiskCache, NO_STATES, Pinned, StatesDirs};
 use crate::store::{BoxFuture, StoreError};
 use serde_json::{Map, Value};
@@ -43,6 +43,8 @@ pub struct Options {
     pub concurrency: usize,
     /// The environment of this machine where a call names none; none: `base`.
     pub environment: Option<String>,
+    /// What it does at its start, once.
+    pub startup: Option<StartupStates>,
 }
 
 /// This machine. Needs a runtime of several threads.
@@ -301,6 +303,14 @@ impl Work for Local {
             }
             self.lives.settled();
         })
+    }
+
+    fn startup(&self) -> Option<FunctionAsked> {
+        self.options.startup.as_ref().map(StartupStates::function)
+    }
+
+    fn states_appear(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.states.appear())
     }
 
     fn facts(&self) -> BoxFuture<'_, Map<String, Value>> {

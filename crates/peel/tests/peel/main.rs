@@ -7,4 +7,5 @@ mod health;
 mod life;
 mod once;
 mod queue;
+mod startup;
 mod world;

@@ -15,7 +15,7 @@ use zester_jobs::Timing;
 use zester_jobs::dedup::{Dispatch, Entry};
 use zester_link::{Clock, Link, OsDice};
 use zester_peel::store::{BoxFuture, MemoryStore, StoreError};
-use zester_peel::work::Tell;
+use zester_peel::work::{FunctionAsked, Tell};
 use zester_peel::{Error, Outcome, Setup, Store, Work, run};
 use zester_wire::*;
 
@@ -38,6 +38,11 @@ pub struct Fake {
     pub release: Arc<Semaphore>,
     pub facts: Arc<Mutex<Value>>,
     pub gathered: Arc<AtomicUsize>,
+    /// What it does at its start, once `states` are there.
+    pub startup: Option<FunctionAsked>,
+    pub states: Arc<Semaphore>,
+    /// Every request as it came.
+    pub asked: Arc<Mutex<Vec<ExecRequest>>>,
 }
 
 impl Fake {
@@ -47,6 +52,9 @@ impl Fake {
             release: Arc::new(Semaphore::new(0)),
             facts: Arc::new(Mutex::new(json!({"id": PEEL, "os": "Debian"}))),
             gathered: Arc::default(),
+            startup: None,
+            states: Arc::new(Semaphore::new(0)),
+            asked: Arc::default(),
         }
     }
 
@@ -62,6 +70,7 @@ impl Fake {
 impl Work for Fake {
     fn execute(&self, request: ExecRequest, tell: Tell, cancel: CancellationToken) -> BoxFuture<'_, Outcome> {
         Box::pin(async move {
+            self.asked.lock().unwrap().push(request.clone());
             self.note(Did::Began(request.jid.clone()));
             tell(1, json!({"name": request.function}));
             let canceled = match request.function.as_str() {
@@ -82,6 +91,14 @@ impl Work for Fake {
 
     fn kill_leftovers(&self) -> BoxFuture<'_, ()> {
         Box::pin(async { self.note(Did::KilledLeftovers) })
+    }
+
+    fn startup(&self) -> Option<FunctionAsked> {
+        self.startup.clone()
+    }
+
+    fn states_appear(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async { drop(self.states.acquire().await.unwrap()) })
     }
 
     fn facts(&self) -> BoxFuture<'_, Map<String, Value>> {
