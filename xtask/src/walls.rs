@@ -5,7 +5,7 @@ use crate::tree;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Crates that do no IO, read no clock and know no runtime.
-const PURE: &[&str] = &["model", "compile", "engine", "wire", "jobs", "lease"];
+const PURE: &[&str] = &["model", "compile", "engine", "wire", "jobs", "lease", "schedule"];
 
 const FILES: &[&str] = &[
     "std::fs",

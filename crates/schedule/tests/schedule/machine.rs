@@ -1,0 +1,182 @@
+//! What runs when, what is told, and what is remembered.
+
+use super::world::{HOUR, MINUTE, NOON, SECOND, World, entries, missed, runs};
+use zester_rule::rule;
+use zester_schedule::{Command, Event, Memory, NotRun};
+
+const EVERY: &str = "a: {function: test.ping, interval: 10m}";
+
+#[test]
+#[rule("D-10")]
+fn d10_an_interval_runs_every_so_often_and_does_not_drift() {
+    let mut world = World::new(EVERY);
+    assert_eq!(world.schedule.next_wake().unwrap().0, NOON + 10 * MINUTE);
+    assert_eq!(runs(&world.at(NOON + 10 * MINUTE - 1)), 0);
+    // A little late, and the next is due when it would have been.
+    assert_eq!(runs(&world.at(NOON + 10 * MINUTE + 900)), 1);
+    assert_eq!(world.schedule.next_wake().unwrap().0, NOON + 20 * MINUTE);
+}
+
+#[test]
+#[rule("D-10")]
+fn d10_what_must_be_remembered_is_saved_before_a_run_begins() {
+    let mut world = World::new(EVERY);
+    let commands = world.at(NOON + 10 * MINUTE);
+    assert!(matches!(commands.as_slice(), [Command::Save, Command::Run(_)]), "{commands:?}");
+    assert!(world.at(NOON + 10 * MINUTE + 5).is_empty());
+}
+
+#[test]
+#[rule("D-10")]
+fn d10_a_run_is_put_off_by_its_splay_and_never_to_the_next() {
+    let mut world = World::new("a: {function: test.ping, cron: '0 * * * *', splay: {start: 1m, end: 3m}}");
+    world.dice.share = 1.0;
+    world.at(NOON + HOUR + MINUTE);
+    assert_eq!(world.schedule.next_wake().unwrap().0, NOON + 2 * HOUR + 3 * MINUTE);
+    // Longer than the hour between two: it stays before the next.
+    let mut world = World::new("a: {function: test.ping, cron: '0 * * * *', splay: 5h}");
+    world.dice.share = 1.0;
+    world.at(NOON + HOUR);
+    assert_eq!(world.schedule.next_wake().unwrap().0, NOON + 3 * HOUR - 1);
+}
+
+#[test]
+#[rule("D-10")]
+fn d10_no_more_of_one_entry_run_at_once_than_it_allows() {
+    let mut world = World::new(EVERY);
+    let first = world.at(NOON + 10 * MINUTE);
+    let Some(Command::Run(run)) = first.last() else { panic!("{first:?}") };
+    let second = world.at(NOON + 20 * MINUTE);
+    assert!(second.iter().any(|one| matches!(one, Command::Skipped { running: 1, .. })), "{second:?}");
+    assert_eq!(runs(&second), 0);
+    world.step(Event::Ended { jid: run.jid.clone(), success: true, error: String::new() });
+    assert_eq!(runs(&world.at(NOON + 30 * MINUTE)), 1);
+    let mut world = World::new("a: {function: test.ping, interval: 10m, maxrunning: 2}");
+    assert_eq!(runs(&world.at(NOON + 10 * MINUTE)) + runs(&world.at(NOON + 20 * MINUTE)), 2);
+    assert_eq!(runs(&world.at(NOON + 30 * MINUTE)), 0);
+}
+
+#[test]
+#[rule("D-10")]
+fn d10_run_on_start_runs_at_every_start_and_not_at_a_reload() {
+    let text = "a: {function: test.ping, interval: 10m, run_on_start: true}";
+    let (mut world, commands) = World::starting(text, Memory::default(), NOON);
+    assert_eq!(runs(&commands), 1);
+    assert_eq!(runs(&world.step(Event::Replaced { entries: entries(text) })), 0);
+    let (_, again) = World::starting(text, world.schedule.memory().clone(), NOON + MINUTE);
+    assert_eq!(runs(&again), 1);
+    let (_, disabled) = World::starting(
+        &format!("{}, enabled: false}}", text.trim_end_matches('}')),
+        Memory::default(),
+        NOON,
+    );
+    assert_eq!(runs(&disabled), 0);
+}
+
+#[test]
+#[rule("D-10")]
+fn d10_nothing_runs_before_after_or_after_until() {
+    let text =
+        "a: {function: test.ping, interval: 10m, after: '2026-11-17T13:00:00', until: '2026-11-17T13:25:00'}";
+    let mut world = World::new(text);
+    let began = world.runs_until(NOON + 24 * HOUR);
+    assert_eq!(began, [NOON + HOUR, NOON + HOUR + 10 * MINUTE, NOON + HOUR + 20 * MINUTE]);
+    assert_eq!(world.schedule.rows()[0].next, None);
+}
+
+#[test]
+#[rule("D-10")]
+fn d10_missed_runs_are_told_once_and_not_made_up_for() {
+    let world = World::new(EVERY);
+    let memory = world.schedule.memory().clone();
+    // The peel was away for two hours and five minutes.
+    let (mut world, commands) = World::starting(EVERY, memory, NOON + 125 * MINUTE);
+    assert_eq!((runs(&commands), missed(&commands)), (0, 12));
+    assert!(world.at(NOON + 126 * MINUTE).is_empty());
+    assert_eq!(runs(&world.at(NOON + 130 * MINUTE)), 1);
+    let row = &world.schedule.rows()[0];
+    assert_eq!((row.missed, row.last_missed.unwrap().0), (12, NOON + 120 * MINUTE));
+}
+
+#[test]
+#[rule("D-10")]
+fn d10_with_catch_up_one_run_makes_up_for_all() {
+    let text = "a: {function: test.ping, interval: 10m, catch_up: true}";
+    let memory = World::new(text).schedule.memory().clone();
+    let (mut world, commands) = World::starting(text, memory, NOON + 125 * MINUTE);
+    assert_eq!((runs(&commands), missed(&commands)), (1, 12));
+    assert!(commands.iter().any(|one| matches!(one, Command::Missed { made_up: true, .. })));
+    assert_eq!(world.runs_until(NOON + 130 * MINUTE).len(), 0, "the first still runs");
+}
+
+#[test]
+#[rule("D-10")]
+fn d10_a_run_that_is_only_a_little_late_is_not_missed() {
+    let memory = World::new(EVERY).schedule.memory().clone();
+    let (_, commands) = World::starting(EVERY, memory, NOON + 10 * MINUTE + 59 * SECOND);
+    assert_eq!((runs(&commands), missed(&commands)), (1, 0));
+}
+
+#[test]
+#[rule("D-10")]
+fn d10_what_a_crash_cut_short_is_told() {
+    let mut world = World::new(EVERY);
+    world.at(NOON + 10 * MINUTE);
+    let (world, commands) = World::starting(EVERY, world.schedule.memory().clone(), NOON + 11 * MINUTE);
+    assert!(commands.iter().any(|one| matches!(one, Command::Interrupted { name, .. } if name == "a")));
+    let last = world.schedule.rows()[0].last.clone().unwrap();
+    assert!(!last.success && last.error.starts_with("interrupted"), "{last:?}");
+}
+
+#[test]
+#[rule("D-10")]
+fn d10_a_reload_keeps_what_stayed_and_drops_what_went() {
+    let mut world = World::new(&format!("{EVERY}\nb: {{function: test.ping, interval: 7m}}"));
+    world.now.0 += 5 * MINUTE;
+    world.step(Event::Replaced { entries: entries("a: {function: test.echo, args: [x], interval: 10m}") });
+    let rows = world.schedule.rows();
+    assert_eq!((rows.len(), rows[0].next.unwrap().0), (1, NOON + 10 * MINUTE));
+    assert_eq!(rows[0].function, "test.echo");
+    // Other times begin anew.
+    world.step(Event::Replaced { entries: entries("a: {function: test.ping, interval: 3m}") });
+    assert_eq!(world.schedule.next_wake().unwrap().0, NOON + 8 * MINUTE);
+    world.step(Event::Replaced { entries: Vec::new() });
+    assert_eq!((world.schedule.next_wake(), world.schedule.memory().entries.len()), (None, 0));
+}
+
+#[test]
+#[rule("D-10")]
+fn d10_a_run_of_an_entry_that_went_still_ends() {
+    let mut world = World::new(EVERY);
+    let commands = world.at(NOON + 10 * MINUTE);
+    let Some(Command::Run(run)) = commands.last() else { panic!("{commands:?}") };
+    world.step(Event::Replaced { entries: Vec::new() });
+    assert_eq!(world.schedule.memory().entries.len(), 1);
+    world.step(Event::Ended { jid: run.jid.clone(), success: true, error: String::new() });
+    assert!(world.schedule.memory().entries.is_empty());
+}
+
+#[test]
+#[rule("D-10")]
+fn d10_an_entry_can_be_run_by_hand() {
+    let mut world = World::new("deploy: {function: test.ping, interval: 10m, enabled: false}");
+    let now = world.now;
+    let (_, commands) = world.schedule.run_now("deploy", now, &mut world.dice).unwrap();
+    assert!(matches!(commands.as_slice(), [Command::Save, Command::Run(_)]), "{commands:?}");
+    let busy = world.schedule.run_now("deploy", now, &mut world.dice).unwrap_err();
+    assert!(matches!(busy, NotRun::Busy(_)));
+    let none = world.schedule.run_now("deplyo", now, &mut world.dice).unwrap_err();
+    assert_eq!(none, NotRun::NoSuch("the schedule has no entry `deplyo`; did you mean `deploy`?".into()));
+}
+
+#[test]
+#[rule("D-10")]
+fn d10_the_memory_is_a_document_that_later_versions_may_extend() {
+    let mut world = World::new(EVERY);
+    world.at(NOON + 10 * MINUTE);
+    let mut document = serde_json::to_value(world.schedule.memory()).unwrap();
+    document["entries"]["a"]["of_later"] = serde_json::json!(1);
+    let memory: Memory = serde_json::from_value(document).unwrap();
+    assert_eq!(&memory, world.schedule.memory());
+    assert_eq!(serde_json::from_str::<Memory>("{}").unwrap(), Memory::default());
+}
