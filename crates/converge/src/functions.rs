@@ -274,6 +274,24 @@ pub static FUNCTIONS: &[Function] = &[
         String::from_utf8(bytes).map(Json::String).map_err(|_| format!("{path} is not UTF-8 text"))
     }),
     read_only(
+        "schedule.list",
+        &[],
+        "schedule.list: what the schedule of a peel runs next, and ran last",
+        by_peel,
+    ),
+    read_only(
+        "schedule.run",
+        &[text("name")],
+        "schedule.run NAME: runs an entry of a peel's schedule now",
+        by_peel,
+    ),
+    read_only(
+        "schedule.show",
+        &[value("name")],
+        "schedule.show [NAME]: entries of a peel's schedule with their last results",
+        by_peel,
+    ),
+    read_only(
         "settings.get",
         &[text("key"), value("default")],
         "settings.get KEY [DEFAULT]: one setting, `a:b` goes deeper",
@@ -313,6 +331,11 @@ pub fn find(name: &str) -> Option<&'static Function> {
         other => other,
     };
     FUNCTIONS.iter().find(|function| function.name == name)
+}
+
+/// What only a peel that runs can answer.
+fn by_peel(_: &CallContext<'_>, _: &Arguments) -> Result<Json, String> {
+    Err("a peel that runs answers this; `zester schedule list` asks the peels".into())
 }
 
 fn lookup(root: &Json, args: &Arguments) -> Result<Json, String> {

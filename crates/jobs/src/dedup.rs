@@ -3,7 +3,7 @@
 use crate::limits::LEDGER_MAX;
 use crate::timing::Timing;
 use std::collections::BTreeMap;
-use zester_wire::{ExecRequest, Jid, UnixMillis};
+use zester_wire::{ExecRequest, Jid, ScheduledRun, UnixMillis};
 
 /// One dispatch of one job.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,8 +30,10 @@ pub struct Entry {
     pub state: DispatchState,
     /// Until when a copy of its request may still be believed.
     pub keep_until: UnixMillis,
-    /// It bypassed the masters (J-21): nobody waits for a stored return.
+    /// It bypassed the masters (J-21), or its schedule keeps its results here (D-10): nobody waits for a stored return.
     pub direct: bool,
+    /// The peel's own schedule asked for it.
+    pub schedule: Option<ScheduledRun>,
 }
 
 /// What to do with a request.

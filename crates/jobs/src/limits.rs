@@ -9,6 +9,9 @@ pub const QUEUE_MAX: usize = 64;
 pub const BESIDE_MAX: usize = 1_024;
 /// Returns that wait on one peel for a master; beyond it the peel takes nothing new, so that none is ever dropped.
 pub const OUTBOX_MAX: usize = 4_096;
+/// Results of its schedule that wait on one peel for a server; beyond it the oldest are dropped, and that is told. They leave
+/// room for the returns of jobs.
+pub const SCHEDULED_OUTBOX_MAX: usize = 1_024;
 /// Dispatches one peel remembers.
 pub const LEDGER_MAX: usize = 100_000;
 /// Refusals that one peel repeats for copies of a request; beyond it the oldest are forgotten.

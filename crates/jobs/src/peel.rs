@@ -15,13 +15,13 @@ pub use self::message::{Command, Event, Moment, Note};
 
 use crate::command::{Failed, Illegal};
 use crate::dedup::{Decision, Dispatch, DispatchState, Entry, Ledger, Refused};
-use crate::limits::{LEDGER_MAX, OUTBOX_MAX};
+use crate::limits::{LEDGER_MAX, OUTBOX_MAX, SCHEDULED_OUTBOX_MAX};
 use crate::queue::{Lane, Queue};
 use crate::refusals::{Refusal, Refusals};
 use crate::timing::Timing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use zester_wire::{Cause, ExecRequest, Jid, PeelId, Return, UnixMillis};
+use zester_wire::{Cause, ExecRequest, Jid, PeelId, Return, ScheduledRun, UnixMillis};
 
 pub const BUSY: &str = "peel busy: execution queue full";
 pub const BUSY_OUTBOX: &str = "peel busy: too many returns wait for a master";
@@ -80,6 +80,7 @@ struct Work {
     /// On the monotonic clock (J-5).
     abort_at: Duration,
     aborted: Option<Cause>,
+    schedule: Option<ScheduledRun>,
 }
 
 #[derive(Copy, Clone, Debug)]
@@ -128,9 +129,10 @@ impl Peel {
         self.queue.len()
     }
 
-    /// The jobs that it runs or has queued, for the heartbeat (J-11). Direct requests belong to no job.
+    /// The jobs that it runs or has queued, for the heartbeat (J-11). Direct requests and the schedule's runs belong to no job.
     pub fn executions(&self) -> impl Iterator<Item = &Dispatch> {
-        self.works.iter().filter(|(_, work)| !work.request.direct).map(|(dispatch, _)| dispatch)
+        let of_job = |work: &Work| !work.request.direct && work.schedule.is_none();
+        self.works.iter().filter(move |(_, work)| of_job(work)).map(|(dispatch, _)| dispatch)
     }
 
     /// Returns that no master has yet, for the heartbeat.
@@ -154,6 +156,9 @@ impl Peel {
             (State::Peel(Stage::Recovering), Event::LeftoversGone) => self.recovered(now, &mut out),
             (State::Peel(Stage::Recovering | Stage::Working), Event::Exec { request, signed }) => {
                 self.exec(request, signed, now, &mut out);
+            }
+            (State::Peel(Stage::Recovering | Stage::Working), Event::Scheduled { request, schedule }) => {
+                self.scheduled(request, schedule, now, &mut out);
             }
             (State::Peel(Stage::Recovering | Stage::Working), Event::Cancel { jid, dispatch_epoch }) => {
                 self.cancel(&jid, dispatch_epoch, now, &mut out);
@@ -222,11 +227,17 @@ impl Peel {
     fn recovered(&mut self, now: Moment, out: &mut Vec<Command>) {
         self.stage = Stage::Working;
         for dispatch in std::mem::take(&mut self.interrupted) {
-            if self.ledger.get(&dispatch).is_some_and(|entry| entry.direct) {
+            let entry = self.ledger.get(&dispatch);
+            let (direct, schedule) =
+                entry.map_or((false, None), |entry| (entry.direct, entry.schedule.clone()));
+            let ret = Return { schedule, ..self.say(&dispatch, Cause::Interrupted, INTERRUPTED, now) };
+            if ret.schedule.is_some() {
+                out.push(Command::ScheduleEnded { ret: Box::new(ret.clone()) });
+            }
+            if direct {
                 self.close_direct(&dispatch, out);
                 continue;
             }
-            let ret = self.say(&dispatch, Cause::Interrupted, INTERRUPTED, now);
             out.push(Command::StoreReturn { ret: Box::new(ret), pause: Duration::ZERO });
             self.ledger.set(&dispatch, DispatchState::Returned { delivered: false });
             self.returning.insert(dispatch);
@@ -239,7 +250,13 @@ impl Peel {
             return self.refuse(&request, cause, &why, now, out);
         }
         match self.ledger.decide(&request, signed, now.wall, &self.timing) {
-            Decision::Accept => self.accept(dispatch, request, signed, now, out),
+            Decision::Accept => {
+                if self.outbox.len() + self.works.len() + self.returning.len() >= OUTBOX_MAX {
+                    return self.refuse_for_good(&request, Cause::Busy, BUSY_OUTBOX, now, out);
+                }
+                let keep_until = signed.max(now.wall).plus(request.budget).plus(self.timing.dedup_margin);
+                self.accept(dispatch, request, None, keep_until, now, out);
+            }
             Decision::AckAgain => {
                 // Not before it is on disk: the ack says that it is.
                 if self.works.get(&dispatch).is_none_or(|work| work.phase != Phase::Storing) {
@@ -271,24 +288,55 @@ impl Peel {
         }
     }
 
+    /// A run that the peel's own schedule wants: through the same queue as jobs, with the bus away too.
+    fn scheduled(
+        &mut self,
+        request: Box<ExecRequest>,
+        schedule: ScheduledRun,
+        now: Moment,
+        out: &mut Vec<Command>,
+    ) {
+        let dispatch = Dispatch { jid: request.jid.clone(), epoch: request.dispatch_epoch };
+        if self.ledger.len() >= LEDGER_MAX {
+            return self.not_run(&dispatch, schedule, Cause::Busy, BUSY_LEDGER, now, out);
+        }
+        // Nobody sends it again: it need not be remembered any longer than it takes.
+        self.accept(dispatch, request, Some(schedule), now.wall, now, out);
+    }
+
+    fn not_run(
+        &self,
+        dispatch: &Dispatch,
+        schedule: ScheduledRun,
+        cause: Cause,
+        why: &str,
+        now: Moment,
+        out: &mut Vec<Command>,
+    ) {
+        let ret = Return { schedule: Some(schedule), ..self.say(dispatch, cause, why, now) };
+        out.push(Command::ScheduleEnded { ret: Box::new(ret) });
+    }
+
     fn accept(
         &mut self,
         dispatch: Dispatch,
         request: Box<ExecRequest>,
-        signed: UnixMillis,
+        schedule: Option<ScheduledRun>,
+        keep_until: UnixMillis,
         now: Moment,
         out: &mut Vec<Command>,
     ) {
-        if self.outbox.len() + self.works.len() + self.returning.len() >= OUTBOX_MAX {
-            return self.refuse_for_good(&request, Cause::Busy, BUSY_OUTBOX, now, out);
-        }
-        let keep_until = signed.max(now.wall).plus(request.budget).plus(self.timing.dedup_margin);
-        let direct = request.direct;
-        let entry = Entry { dispatch: dispatch.clone(), state: DispatchState::Accepted, keep_until, direct };
+        let entry = Entry {
+            dispatch: dispatch.clone(),
+            state: DispatchState::Accepted,
+            keep_until,
+            direct: request.direct,
+            schedule: schedule.clone(),
+        };
         let placed = self.queue.place(dispatch.clone(), Lane::of(&request.function));
         let abort_at = now.run.saturating_add(request.budget).saturating_add(self.timing.abort_grace);
         let ahead = placed.map_or(0, |ahead| u32::try_from(ahead).unwrap_or(u32::MAX));
-        let work = Work { phase: Phase::Storing, request, ahead, abort_at, aborted: None };
+        let work = Work { phase: Phase::Storing, request, ahead, abort_at, aborted: None, schedule };
         self.ledger.insert(entry.clone());
         self.works.insert(dispatch.clone(), work);
         if placed.is_some() {
@@ -310,15 +358,18 @@ impl Peel {
         let Some(work) = self.works.get_mut(&dispatch) else { return };
         if result.is_err() {
             // What is not on disk is not executed: after a crash nobody would know of it.
-            let request = work.request.clone();
+            let (request, schedule) = (work.request.clone(), work.schedule.clone());
             self.queue.leave(&dispatch);
             self.works.remove(&dispatch);
             self.ledger.remove(&dispatch);
+            if let Some(schedule) = schedule {
+                return self.not_run(&dispatch, schedule, Cause::Refused, UNWRITTEN, now, out);
+            }
             return self.refuse_for_good(&request, Cause::Refused, UNWRITTEN, now, out);
         }
         work.phase = Phase::Waiting;
         let ahead = work.ahead;
-        if !work.request.direct {
+        if !work.request.direct && work.schedule.is_none() {
             out.push(Command::SendAck { dispatch: dispatch.clone(), ahead });
         }
         self.queue.ready(&dispatch);
@@ -352,7 +403,8 @@ impl Peel {
             // The request may be on its way, and this peel may restart before it comes.
             let keep_until = now.wall.plus(self.timing.outbox_keep);
             let dispatch = Dispatch { jid: jid.clone(), epoch: dispatch_epoch };
-            let entry = Entry { dispatch, state: DispatchState::Canceled, keep_until, direct: false };
+            let state = DispatchState::Canceled;
+            let entry = Entry { dispatch, state, keep_until, direct: false, schedule: None };
             self.ledger.insert(entry.clone());
             out.push(Command::StoreEntry(entry));
         }
@@ -394,8 +446,15 @@ impl Peel {
     fn end(&mut self, dispatch: Dispatch, ret: Return, out: &mut Vec<Command>) {
         self.queue.leave(&dispatch);
         let Some(work) = self.works.remove(&dispatch) else { return };
+        let ret = Return { schedule: work.schedule, ..ret };
+        let scheduled = ret.schedule.is_some();
+        if scheduled {
+            out.push(Command::ScheduleEnded { ret: Box::new(ret.clone()) });
+        }
         if work.request.direct {
-            out.push(Command::Reply { ret: Box::new(ret) });
+            if !scheduled {
+                out.push(Command::Reply { ret: Box::new(ret) });
+            }
             return self.close_direct(&dispatch, out);
         }
         self.ledger.set(&dispatch, DispatchState::Returned { delivered: false });
@@ -415,7 +474,22 @@ impl Peel {
             return;
         }
         self.outbox.insert(dispatch, self.due_at_once(now));
+        self.drop_scheduled(out);
         self.send_due(now, out);
+    }
+
+    /// A peel without a bus goes on with its schedule for as long as it takes; its results give way, the oldest first.
+    fn drop_scheduled(&mut self, out: &mut Vec<Command>) {
+        let is_scheduled =
+            |dispatch: &&Dispatch| self.ledger.get(dispatch).is_some_and(|entry| entry.schedule.is_some());
+        let scheduled: Vec<&Dispatch> = self.outbox.keys().filter(is_scheduled).collect();
+        let surplus = scheduled.len().saturating_sub(SCHEDULED_OUTBOX_MAX);
+        // Job ids begin with the time.
+        let oldest: Vec<Dispatch> = scheduled.into_iter().take(surplus).cloned().collect();
+        for dispatch in oldest {
+            self.delivered(&dispatch, out);
+            out.push(Command::Note(Note::Dropped(dispatch)));
+        }
     }
 
     fn due_at_once(&self, now: Moment) -> Waiting {

@@ -15,7 +15,9 @@ impl Lane {
     pub fn of(function: &str) -> Lane {
         let module = function.split_once('.').map(|(module, _)| module);
         match (function, module) {
-            ("test.ping" | "state.graph", _) | (_, Some("facts" | "settings" | "sys")) => Lane::ReadOnly,
+            ("test.ping" | "state.graph", _) | (_, Some("facts" | "settings" | "sys" | "schedule")) => {
+                Lane::ReadOnly
+            }
             _ if function.starts_with("state.show_") => Lane::ReadOnly,
             _ => Lane::Mutating,
         }
@@ -176,6 +178,7 @@ mod tests {
             "facts.get",
             "settings.items",
             "sys.doc",
+            "schedule.list",
             "state.show_top",
             "state.show_sls",
             "state.show_highstate",

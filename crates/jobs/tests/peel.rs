@@ -69,6 +69,7 @@ fn names(commands: &[Command]) -> Vec<&'static str> {
             Command::SendReturn { .. } => "send return",
             Command::SendUnstored { .. } => "send unstored",
             Command::Reply { .. } => "reply",
+            Command::ScheduleEnded { .. } => "schedule ended",
             Command::Forget { .. } => "forget",
             Command::Note(_) => "note",
         })
@@ -141,6 +142,7 @@ fn j7_a_refusal_is_remembered_whatever_its_reason() {
         state: DispatchState::Returned { delivered: false },
         keep_until: UnixMillis(T0 + 100_000),
         direct: false,
+        schedule: None,
     };
     let mut peel = Peel::new(fleet::peel(1), Timing::default());
     peel.step(Event::Start { entries: (0..4_096).map(waiting).collect() }, now(0)).unwrap();
@@ -366,6 +368,7 @@ fn j22_after_a_restart_the_accepted_are_interrupted_once_their_processes_are_gon
         state,
         keep_until: UnixMillis(T0 + 100_000),
         direct: false,
+        schedule: None,
     };
     let entries =
         vec![entry(1, DispatchState::Accepted), entry(2, DispatchState::Returned { delivered: false })];
@@ -410,6 +413,7 @@ fn j7_the_ledger_decides_by_this_table() {
         state,
         keep_until: UnixMillis(T0),
         direct: false,
+        schedule: None,
     };
     let returned = DispatchState::Returned { delivered: true };
     for (known, asked, late, decision) in [
@@ -445,6 +449,7 @@ fn j22_a_clock_that_is_set_right_after_the_start_drops_no_return() {
         state: DispatchState::Returned { delivered: false },
         keep_until: UnixMillis(T0 + 60_000),
         direct: false,
+        schedule: None,
     }];
     let mut peel = Peel::new(peel(1), Timing::default());
     // A machine without a clock of its own begins in 1970, and hears the time later.
@@ -465,6 +470,7 @@ fn j11_cancels_of_jobs_that_never_came_do_not_fill_more_than_the_ledger() {
         state: DispatchState::Returned { delivered: true },
         keep_until: UnixMillis(T0 + 60_000),
         direct: false,
+        schedule: None,
     };
     let mut peel = Peel::new(peel(1), Timing::default());
     let full = (0..zester_jobs::limits::LEDGER_MAX as u64).map(entry).collect();
@@ -474,4 +480,86 @@ fn j11_cancels_of_jobs_that_never_came_do_not_fill_more_than_the_ledger() {
     // Its request starts nothing all the same.
     let commands = peel.step(exec(2), now(1)).unwrap();
     assert_eq!(names(&commands), ["send unstored"]);
+}
+
+fn scheduled(number: u8, name: &str) -> Event {
+    let request = Box::new(self::request(number, "state.apply"));
+    let schedule = ScheduledRun { name: name.into(), function: "state.apply".into(), due: UnixMillis(T0) };
+    Event::Scheduled { request, schedule }
+}
+
+#[test]
+#[rule("D-10")]
+fn d10_a_scheduled_run_is_written_down_queued_and_told_without_an_ack() {
+    let mut peel = working();
+    let first = peel.step(scheduled(30, "a"), now(0)).unwrap();
+    let Some(Command::StoreEntry(entry)) = first.first() else { panic!("{first:?}") };
+    assert_eq!(entry.schedule.as_ref().map(|run| run.name.as_str()), Some("a"));
+    let dispatch = entry.dispatch.clone();
+    let begun = peel.step(Event::Stored { dispatch: dispatch.clone(), result: Ok(()) }, now(1)).unwrap();
+    assert!(matches!(begun.as_slice(), [Command::Execute { .. }]), "{begun:?}");
+    assert_eq!(peel.executions().count(), 0, "no master knows of it");
+    // The next waits, as a job would.
+    peel.step(scheduled(31, "b"), now(2)).unwrap();
+    let second = Dispatch { jid: jid(31), epoch: 1 };
+    assert!(peel.step(Event::Stored { dispatch: second, result: Ok(()) }, now(3)).unwrap().is_empty());
+    let ret = Box::new(ret(1, 1, true));
+    let ended = peel.step(Event::Finished { dispatch: dispatch.clone(), ret }, now(4)).unwrap();
+    let [Command::ScheduleEnded { ret }, Command::StoreReturn { ret: stored, .. }, Command::Execute { .. }] =
+        ended.as_slice()
+    else {
+        panic!("{ended:?}")
+    };
+    assert_eq!(ret, stored);
+    assert!(matches!(ret.subject(), Subject::JobSchedule { .. }));
+}
+
+#[test]
+#[rule("D-10")]
+fn d10_after_a_crash_a_scheduled_run_is_told_as_interrupted() {
+    let schedule = ScheduledRun { name: "a".into(), function: "state.apply".into(), due: UnixMillis(T0) };
+    let entry = |number, direct| Entry {
+        dispatch: dispatch(number),
+        state: DispatchState::Accepted,
+        keep_until: UnixMillis(T0),
+        direct,
+        schedule: Some(schedule.clone()),
+    };
+    let mut peel = Peel::new(peel(1), Timing::default());
+    peel.step(Event::Start { entries: vec![entry(30, false), entry(31, true)] }, now(0)).unwrap();
+    let told = peel.step(Event::LeftoversGone, now(1)).unwrap();
+    let ended = told.iter().filter(|one| matches!(one, Command::ScheduleEnded { .. })).count();
+    let stored = told.iter().filter(|one| matches!(one, Command::StoreReturn { .. })).count();
+    assert_eq!((ended, stored), (2, 1), "{told:?}");
+}
+
+#[test]
+#[rule("D-10")]
+fn d10_results_that_wait_for_a_server_give_way_the_oldest_first() {
+    let schedule = ScheduledRun { name: "a".into(), function: "state.apply".into(), due: UnixMillis(T0) };
+    let waiting = |epoch: u64| Entry {
+        dispatch: Dispatch { jid: jid(30), epoch },
+        state: DispatchState::Returned { delivered: false },
+        keep_until: UnixMillis(T0),
+        direct: false,
+        schedule: Some(schedule.clone()),
+    };
+    let mut peel = Peel::new(peel(1), Timing::default());
+    let entries = (1..=zester_jobs::limits::SCHEDULED_OUTBOX_MAX as u64).map(waiting).collect();
+    peel.step(Event::Start { entries }, now(0)).unwrap();
+    let dispatch = Dispatch { jid: jid(31), epoch: 1 };
+    peel.step(scheduled(31, "b"), now(1)).unwrap();
+    peel.step(Event::Stored { dispatch: dispatch.clone(), result: Ok(()) }, now(2)).unwrap();
+    let ret = Box::new(ret(1, 1, true));
+    peel.step(Event::Finished { dispatch: dispatch.clone(), ret }, now(3)).unwrap();
+    let told = peel.step(Event::ReturnStored { dispatch }, now(4)).unwrap();
+    let dropped: Vec<u64> = told
+        .iter()
+        .filter_map(|one| match one {
+            Command::Note(Note::Dropped(dispatch)) => Some(dispatch.epoch),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(dropped.len(), 1, "{told:?}");
+    assert_eq!(peel.undelivered(), zester_jobs::limits::SCHEDULED_OUTBOX_MAX);
 }

@@ -6,9 +6,10 @@
 
 pub mod published;
 mod run;
+pub mod schedule;
 pub mod store;
 pub mod work;
 
-pub use run::{Error, Setup, run};
+pub use run::{Error, Setup, run, run_scheduled};
 pub use store::Store;
 pub use work::{Outcome, Work};

@@ -8,11 +8,13 @@ mod intake;
 mod limits;
 mod outage;
 mod presence;
+mod schedule;
 mod seen;
 mod startup;
 mod tasks;
 
 use self::actor::Actor;
+use crate::schedule::Options;
 use crate::store::Store;
 use crate::work::Work;
 use std::fmt;
@@ -53,4 +55,21 @@ pub async fn run(
     stop: CancellationToken,
 ) -> Result<(), Error> {
     Actor::new(link, store, work, setup, health).live(stop).await
+}
+
+/// The same for a peel that also does what its own schedule says (D-10).
+pub async fn run_scheduled(
+    link: Link,
+    store: Arc<dyn Store>,
+    work: Arc<dyn Work>,
+    setup: Setup,
+    schedule: Options,
+    health: Arc<Health>,
+    stop: CancellationToken,
+) -> Result<(), Error> {
+    let opened = tokio::task::spawn_blocking(move || schedule::Scheduler::open(schedule)).await;
+    let opened = opened.map_err(|error| Error(error.to_string()))?;
+    let mut actor = Actor::new(link, store, work, setup, health);
+    actor.schedule = Some(opened.map_err(|error| Error(error.to_string()))?);
+    actor.live(stop).await
 }

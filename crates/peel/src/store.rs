@@ -57,6 +57,7 @@ fn returned(dispatch: &Dispatch, before: Option<&Entry>, ret: &Return) -> Entry 
             state: DispatchState::Returned { delivered: false },
             keep_until: ret.ts.plus(UNLISTED_KEEP),
             direct: false,
+            schedule: ret.schedule.clone(),
         },
     }
 }

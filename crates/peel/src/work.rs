@@ -41,6 +41,11 @@ pub trait Work: Send + Sync {
     fn states_appear(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
     }
+
+    /// The settings of this machine as they are now (D-6).
+    fn settings(&self) -> BoxFuture<'_, Result<Value, String>> {
+        Box::pin(std::future::ready(Ok(Value::Object(Map::new()))))
+    }
     /// What the machine says of itself now (D-7).
     fn facts(&self) -> BoxFuture<'_, Map<String, Value>>;
 }

@@ -15,7 +15,7 @@ fn dispatch(number: u8) -> Dispatch {
 }
 
 fn entry(number: u8, state: DispatchState) -> Entry {
-    Entry { dispatch: dispatch(number), state, keep_until: UnixMillis(99), direct: false }
+    Entry { dispatch: dispatch(number), state, keep_until: UnixMillis(99), direct: false, schedule: None }
 }
 
 fn ret(number: u8) -> Return {

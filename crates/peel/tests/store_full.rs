@@ -18,7 +18,13 @@ const MORE: u64 = 20;
 
 fn entry(number: u64) -> Entry {
     let dispatch = Dispatch { jid: Jid::new(UnixMillis(1_700_000_000_000), [7; 16]), epoch: number };
-    Entry { dispatch, state: DispatchState::Accepted, keep_until: UnixMillis(9), direct: false }
+    Entry {
+        dispatch,
+        state: DispatchState::Accepted,
+        keep_until: UnixMillis(9),
+        direct: false,
+        schedule: None,
+    }
 }
 
 /// Takes on one after the other until nothing more fits, and tries on.

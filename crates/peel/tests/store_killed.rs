@@ -27,7 +27,7 @@ async fn a_writer_that_is_killed(dir: &str) {
         let Dispatch { jid, epoch } = dispatch(number);
         let (state, keep_until) = (DispatchState::Accepted, UnixMillis(9));
         store
-            .put_entry(Entry { dispatch: dispatch(number), state, keep_until, direct: false })
+            .put_entry(Entry { dispatch: dispatch(number), state, keep_until, direct: false, schedule: None })
             .await
             .unwrap();
         println!("\n{ACCEPTED}{number}");

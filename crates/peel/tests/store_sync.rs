@@ -43,7 +43,7 @@ fn dispatch(number: u64) -> Dispatch {
 
 fn entry(number: u64) -> Entry {
     let (dispatch, keep_until) = (dispatch(number), UnixMillis(u64::MAX));
-    Entry { dispatch, state: DispatchState::Accepted, keep_until, direct: false }
+    Entry { dispatch, state: DispatchState::Accepted, keep_until, direct: false, schedule: None }
 }
 
 fn ret(number: u64) -> Return {

@@ -137,6 +137,13 @@ impl Schedule {
         self.entries.values().map(|entry| self.row(entry)).collect()
     }
 
+    /// That there is no entry of this name, and which may have been meant.
+    pub fn no_such(&self, name: &str) -> String {
+        let hint = did_you_mean(name, self.entries.keys().map(String::as_str));
+        let hint = hint.map_or_else(String::new, |hint| format!("; {hint}"));
+        format!("the schedule has no entry `{name}`{hint}")
+    }
+
     fn row(&self, entry: &Entry) -> Row {
         let known = self.memory.entries.get(&entry.name).cloned().unwrap_or_default();
         Row {
@@ -185,9 +192,7 @@ impl Schedule {
         dice: &mut dyn Dice,
     ) -> Result<(Jid, Vec<Command>), NotRun> {
         let Some(entry) = self.entries.get(name).cloned() else {
-            let hint = did_you_mean(name, self.entries.keys().map(String::as_str));
-            let hint = hint.map_or_else(String::new, |hint| format!("; {hint}"));
-            return Err(NotRun::NoSuch(format!("the schedule has no entry `{name}`{hint}")));
+            return Err(NotRun::NoSuch(self.no_such(name)));
         };
         let known = self.memory.entries.entry(name.to_string()).or_default();
         match begin(&entry, known, now, now, dice) {

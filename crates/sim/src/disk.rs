@@ -108,6 +108,7 @@ impl Disk {
                 state: DispatchState::Returned { delivered: false },
                 keep_until: ret.ts.plus(KEPT),
                 direct: false,
+                schedule: ret.schedule.clone(),
             };
             // What was turned away at once has a return and no line of its own.
             let entry = inner.entries.entry(dispatch.clone()).or_insert_with(fresh);

@@ -57,7 +57,7 @@ pub use progress::Progress;
 pub use published::{ContentHash, Manifest, ManifestPage, Published, PublishedFile, Revision};
 pub use refusal::{Refusal, RefusalKind};
 pub use resolve::{ExplainedPage, ExplainedPeel, PartSaidNo, ResolveReply, ResolveRequest};
-pub use returns::{Cause, Return};
+pub use returns::{Cause, Return, ScheduledRun};
 pub use subject::{BadSubject, EventSubject, Origin, Subject};
 pub use target_digest::{TargetDigest, TargetProof, TargetTree};
 pub use time::UnixMillis;

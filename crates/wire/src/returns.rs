@@ -33,6 +33,17 @@ pub enum Cause {
     Unknown,
 }
 
+/// Which entry of a peel's own schedule a run was of (D-10).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScheduledRun {
+    pub name: String,
+    #[serde(default)]
+    pub function: String,
+    /// When it was due, on the peel's clock.
+    #[serde(default)]
+    pub due: UnixMillis,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Return {
     #[serde(default = "crate::version")]
@@ -61,6 +72,9 @@ pub struct Return {
     /// Something was cut to fit the bus (J-16).
     #[serde(default, skip_serializing_if = "is_false")]
     pub truncated: bool,
+    /// Set where no master asked for it: the peel's schedule did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<ScheduledRun>,
 }
 
 impl Message for Return {
@@ -107,6 +121,16 @@ impl Return {
             canceled,
             late: false,
             truncated: false,
+            schedule: None,
+        }
+    }
+
+    /// Where it travels.
+    pub fn subject(&self) -> Subject {
+        let (jid, peel) = (self.jid.clone(), self.peel.clone());
+        match self.schedule {
+            Some(_) => Subject::JobSchedule { jid, peel },
+            None => Subject::JobReturn { jid, peel },
         }
     }
 }

@@ -29,6 +29,8 @@ pub const ALL_NOTICES: &str = "zester.notify.*";
 pub const ALL_ACKS: &str = "zester.job.*.ack.*";
 /// The returns of every job.
 pub const ALL_RETURNS: &str = "zester.job.*.return.*";
+/// The results of every schedule.
+pub const ALL_SCHEDULED: &str = "zester.job.*.schedule.*";
 /// The heartbeats of every peel.
 pub const ALL_HEARTBEATS: &str = "zester.heartbeat.*";
 /// The cancels of every job.
@@ -42,6 +44,11 @@ pub fn all_of_job(jid: &Jid) -> String {
 /// The live view of one job.
 pub fn all_progress(jid: &Jid) -> String {
     format!("zester.job.{jid}.progress.*")
+}
+
+/// The result of one scheduled run.
+pub fn all_scheduled(jid: &Jid) -> String {
+    format!("zester.job.{jid}.schedule.*")
 }
 
 /// The returns of one job.

@@ -3,7 +3,7 @@
 use crate::command::Failed;
 use crate::dedup::{Dispatch, Entry};
 use std::time::Duration;
-use zester_wire::{Cause, ExecRequest, Jid, Return, UnixMillis};
+use zester_wire::{Cause, ExecRequest, Jid, Return, ScheduledRun, UnixMillis};
 
 /// Both clocks of the peel. `run` counts from any fixed moment and never goes back.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,11 @@ pub enum Event {
     Exec {
         request: Box<ExecRequest>,
         signed: UnixMillis,
+    },
+    /// The peel's own schedule wants a run of it (D-10). `direct`: the result stays on the peel.
+    Scheduled {
+        request: Box<ExecRequest>,
+        schedule: ScheduledRun,
     },
     /// A cancel that was verified.
     Cancel {
@@ -98,6 +103,10 @@ pub enum Command {
     Reply {
         ret: Box<Return>,
     },
+    /// A run of the schedule has ended, whichever way.
+    ScheduleEnded {
+        ret: Box<Return>,
+    },
     /// These and their returns may go from the disk.
     Forget {
         dispatches: Vec<Dispatch>,
@@ -112,6 +121,8 @@ pub enum Note {
     LowerEpoch(Dispatch),
     /// A return that no master took in all the time that masters keep jobs.
     Undelivered(Dispatch),
+    /// A result of the schedule that made room for later ones before a server had it.
+    Dropped(Dispatch),
 }
 
 impl Event {
@@ -128,6 +139,7 @@ impl Event {
             Event::Start { .. }
             | Event::LeftoversGone
             | Event::Exec { .. }
+            | Event::Scheduled { .. }
             | Event::Cancel { .. }
             | Event::Connected
             | Event::Disconnected
@@ -140,6 +152,7 @@ impl Event {
             Event::Start { .. } => "start",
             Event::LeftoversGone => "leftovers gone",
             Event::Exec { .. } => "exec",
+            Event::Scheduled { .. } => "scheduled",
             Event::Cancel { .. } => "cancel",
             Event::Stored { .. } => "stored",
             Event::Finished { .. } => "finished",

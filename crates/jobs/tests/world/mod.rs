@@ -342,7 +342,8 @@ impl World {
                 let dispatch = Dispatch { jid: ret.jid.clone(), epoch: ret.dispatch_epoch };
                 let state = DispatchState::Returned { delivered: false };
                 let keep_until = UnixMillis(u64::MAX);
-                let entry = Entry { dispatch: dispatch.clone(), state, keep_until, direct: false };
+                let entry =
+                    Entry { dispatch: dispatch.clone(), state, keep_until, direct: false, schedule: None };
                 node.entries.insert(dispatch.clone(), entry);
                 node.returns.insert(dispatch.clone(), *ret);
                 Some(end::Event::ReturnStored { dispatch })
@@ -356,7 +357,10 @@ impl World {
                 self.net.push(Message::Return(ret));
                 None
             }
-            end::Command::Reply { .. } | end::Command::Forget { .. } | end::Command::Note(_) => None,
+            end::Command::Reply { .. }
+            | end::Command::ScheduleEnded { .. }
+            | end::Command::Forget { .. }
+            | end::Command::Note(_) => None,
         };
         if let Some(event) = event {
             self.tell_peel(id, event);

@@ -4,6 +4,7 @@ use super::gauges::Gauges;
 use super::intake::Request;
 use super::limits::{COMMANDS_WAITING_MAX, STOP_ROOM, TASKS_MAX};
 use super::presence::{BackgroundDone, Presence};
+use super::schedule::Scheduler;
 use super::tasks::{self, Done, Write};
 use super::{Error, Setup};
 use crate::store::Store;
@@ -64,6 +65,8 @@ pub(super) struct Actor {
     pub(super) stopping: bool,
     /// None while it is being checked.
     pub(super) next_disk_check: Option<Instant>,
+    /// What it does by itself; none where it has no schedule.
+    pub(super) schedule: Option<Scheduler>,
 }
 
 /// What ended a wait.
@@ -106,6 +109,7 @@ impl Actor {
             pending: VecDeque::new(),
             stopping: false,
             next_disk_check: None,
+            schedule: None,
             link,
             store,
             work,
@@ -121,6 +125,9 @@ impl Actor {
         self.subscribe();
         self.check_disk();
         self.await_startup();
+        if let Some(looker) = self.schedule.as_ref().map(Scheduler::looker) {
+            self.look_at_schedule(looker);
+        }
         let mut latest_end = None;
         loop {
             self.take_requests();
@@ -176,11 +183,13 @@ impl Actor {
     fn next_wake(&self) -> Option<Instant> {
         let machine = self.machine.next_wake().and_then(|run| self.since.checked_add(run));
         let presence = self.presence.next_wake().into_iter().chain(self.next_disk_check);
-        machine.into_iter().chain(presence.filter(|_| !self.stopping)).min()
+        let schedule = self.schedule_wake();
+        machine.into_iter().chain(presence.filter(|_| !self.stopping)).chain(schedule).min()
     }
 
     fn time_passed(&mut self) {
         self.feed(Event::Tick);
+        self.schedule_time();
         if !self.stopping {
             self.presence_due();
             if self.next_disk_check.is_some_and(|at| Instant::now() >= at) {

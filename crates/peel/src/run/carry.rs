@@ -56,10 +56,14 @@ impl Actor {
                 self.tasks.spawn(tasks::send_unstored(self.link.clone(), *ret, unstored_awaited));
             }
             Command::Reply { ret } => self.reply(*ret),
+            Command::ScheduleEnded { ret } => self.schedule_ended(*ret),
             Command::Forget { dispatches } => self.forget(dispatches),
             Command::Note(Note::LowerEpoch(dispatch)) => {
                 self.gauges.refused(Cause::Refused);
                 tracing::warn!(jid = %dispatch.jid, epoch = dispatch.epoch, "an older dispatch of a job was refused");
+            }
+            Command::Note(Note::Dropped(dispatch)) => {
+                tracing::warn!(jid = %dispatch.jid, "a result of the schedule was dropped: too many wait for a server");
             }
             Command::Note(Note::Undelivered(dispatch)) => {
                 tracing::error!(jid = %dispatch.jid, "no master took this return in all the time that jobs are kept");
@@ -96,6 +100,9 @@ impl Actor {
             return;
         }
         tracing::info!(jid = %request.jid, function = request.function, user = request.user, "executing");
+        if self.answers_itself(&request) {
+            return self.schedule_asked(*request);
+        }
         let cancel = CancellationToken::new();
         let execution = Execution {
             link: self.link.clone(),
@@ -187,6 +194,7 @@ impl Actor {
                 }
             }
             Done::Replied => {}
+            Done::ScheduleSaved(saved) => self.schedule_saved(saved),
             Done::Ran { dispatch, ret } => self.ran(dispatch, ret),
         }
     }

@@ -74,6 +74,10 @@ impl Gauges {
         self.health.set("id", State::Degraded("another peel has this id".into()));
     }
 
+    pub(super) fn health(&self) -> &Health {
+        &self.health
+    }
+
     pub(super) fn progress_dropped(&self) -> Counter {
         self.progress_dropped.clone()
     }

@@ -7,6 +7,7 @@ use super::gauges::{FACTS, LAST_SEEN};
 use super::limits::{DISK_CHECK_EVERY, FACTS_EVERY, GOODBYE_LIMIT};
 use super::outage::Outage;
 use super::seen::{self, Seen};
+use crate::schedule::{Looker, SourceUpdate};
 use crate::store::StoreError;
 use crate::work::FunctionAsked;
 use sha2::{Digest, Sha256};
@@ -38,6 +39,8 @@ pub(super) enum BackgroundDone {
     LeftoversGone,
     /// There are states for what is to be done at the start.
     Startup(FunctionAsked),
+    /// It was looked whether the schedule is another one.
+    Schedule(Box<(Looker, SourceUpdate)>),
 }
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -382,6 +385,10 @@ impl Actor {
             BackgroundDone::DiskChecked(result) => self.disk_checked(result),
             BackgroundDone::LeftoversGone => self.feed(Event::LeftoversGone),
             BackgroundDone::Startup(asked) => self.begin_startup(asked),
+            BackgroundDone::Schedule(looked) => {
+                let (looker, update) = *looked;
+                self.schedule_looked(looker, update);
+            }
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! What the actor has done for it: one future a task, and what each reports when it ends.
 
 use super::limits::{ACK_TRIES, ANSWER_NESTING_MAX, ENVELOPE_ROOM, PROGRESS_DRAIN, PROGRESS_WAITING_MAX};
+use super::schedule::Saved;
 use crate::store::{Store, StoreError};
 use crate::work::{Outcome, Tell, Work};
 use serde_json::Value;
@@ -47,6 +48,7 @@ pub(super) enum Done {
         ret: Box<Return>,
     },
     Replied,
+    ScheduleSaved(Saved),
 }
 
 /// Something for the disk.
@@ -124,7 +126,9 @@ pub(super) async fn send(
             return Done::Unread { dispatch, error };
         }
     };
-    let delivered = deliver(&link, ret, &id).await;
+    // What the schedule did is told once, also by a peel that restarts before it knows that it was heard.
+    let own = ret.schedule.as_ref().and_then(|_| MessageId::parse(ret.jid.as_str()).ok());
+    let delivered = deliver(&link, ret, own.as_ref().unwrap_or(&id)).await;
     Done::Sent { dispatch, delivered }
 }
 
@@ -138,7 +142,7 @@ pub(super) async fn send_unstored(link: Link, ret: Return, awaited: bool) -> Don
 }
 
 async fn deliver(link: &Link, ret: Return, id: &MessageId) -> Result<(), String> {
-    let subject = Subject::JobReturn { jid: ret.jid.clone(), peel: ret.peel.clone() };
+    let subject = ret.subject();
     let ret = ret.fit(room(link));
     match link.publish_stored(&subject, id, &ret).await {
         Ok(_) => Ok(()),
@@ -227,7 +231,13 @@ async fn forward(link: &Link, mut told: mpsc::Receiver<Progress>) {
 }
 
 /// The return of an execution that ended. What an abort means for it, the machine adds.
-fn returned(outcome: Outcome, dispatch: &Dispatch, peel: PeelId, took: Duration, now: UnixMillis) -> Return {
+pub(super) fn returned(
+    outcome: Outcome,
+    dispatch: &Dispatch,
+    peel: PeelId,
+    took: Duration,
+    now: UnixMillis,
+) -> Return {
     let Outcome { success, error, answer, canceled } = outcome;
     let deep = depth_exceeds(&answer, ANSWER_NESTING_MAX);
     let words = || format!("[truncated: the answer nests deeper than {ANSWER_NESTING_MAX} levels]");
@@ -245,6 +255,7 @@ fn returned(outcome: Outcome, dispatch: &Dispatch, peel: PeelId, took: Duration,
         canceled,
         late: false,
         truncated: deep,
+        schedule: None,
     };
     // Not larger on disk than the stream takes: what nobody could ever read need not be kept.
     ret.fit(stream_room() - ENVELOPE_ROOM)

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use zester_converge::call::{self, Asked};
 use zester_converge::data_dir::DataDir;
 use zester_converge::deadline::Deadline;
-use zester_converge::functions::{Access, Arguments, Function};
+use zester_converge::functions::{self, Access, Arguments, Function};
 use zester_converge::inputs::{self, CompileRequest, Inputs};
 use zester_converge::local_host::LocalHost;
 use zester_converge::plan::Plan;
@@ -311,6 +311,17 @@ impl Work for Local {
 
     fn states_appear(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.states.appear())
+    }
+
+    fn settings(&self) -> BoxFuture<'_, Result<Value, String>> {
+        Box::pin(async move {
+            let Some(items) = functions::find("settings.items") else { return Ok(Value::Null) };
+            match self.function(items, Arguments::default(), &CancellationToken::new()).await {
+                Ok(Answer::Plain(settings)) => Ok(settings),
+                Ok(Answer::Run(_)) => Ok(Value::Null),
+                Err(error) => Err(document::error_sentence(&error)),
+            }
+        })
     }
 
     fn facts(&self) -> BoxFuture<'_, Map<String, Value>> {

@@ -8,4 +8,5 @@ mod life;
 mod once;
 mod queue;
 mod startup;
+mod schedule;
 mod world;

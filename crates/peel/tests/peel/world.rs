@@ -16,7 +16,7 @@ use zester_jobs::dedup::{Dispatch, Entry};
 use zester_link::{Clock, Link, OsDice};
 use zester_peel::store::{BoxFuture, MemoryStore, StoreError};
 use zester_peel::work::{FunctionAsked, Tell};
-use zester_peel::{Error, Outcome, Setup, Store, Work, run};
+use zester_peel::{Error, Outcome, Setup, Store, Work, run, run_scheduled, schedule};
 use zester_wire::*;
 
 pub const PEEL: &str = "web-1";
@@ -31,7 +31,7 @@ pub enum Did {
     KilledLeftovers,
 }
 
-/// Functions: `test.ping` answers at once, `test.hold` waits for `release` or a cancel, `test.crash` panics.
+/// Functions: `test.ping` answers at once, `test.hold` and `cmd.run` wait for `release` or a cancel, `test.crash` panics.
 #[derive(Clone)]
 pub struct Fake {
     pub did: Arc<Mutex<Vec<Did>>>,
@@ -43,6 +43,7 @@ pub struct Fake {
     pub states: Arc<Semaphore>,
     /// Every request as it came.
     pub asked: Arc<Mutex<Vec<ExecRequest>>>,
+    pub settings: Arc<Mutex<Result<Value, String>>>,
 }
 
 impl Fake {
@@ -55,6 +56,7 @@ impl Fake {
             startup: None,
             states: Arc::new(Semaphore::new(0)),
             asked: Arc::default(),
+            settings: Arc::new(Mutex::new(Ok(json!({})))),
         }
     }
 
@@ -75,7 +77,7 @@ impl Work for Fake {
             tell(1, json!({"name": request.function}));
             let canceled = match request.function.as_str() {
                 "test.crash" => panic!("a bug"),
-                "test.hold" => tokio::select! {
+                "test.hold" | "cmd.run" => tokio::select! {
                     biased;
                     () = cancel.cancelled() => true,
                     permit = self.release.acquire() => { permit.unwrap().forget(); false }
@@ -99,6 +101,11 @@ impl Work for Fake {
 
     fn states_appear(&self) -> BoxFuture<'_, ()> {
         Box::pin(async { drop(self.states.acquire().await.unwrap()) })
+    }
+
+    fn settings(&self) -> BoxFuture<'_, Result<Value, String>> {
+        let settings = self.settings.lock().unwrap().clone();
+        Box::pin(std::future::ready(settings))
     }
 
     fn facts(&self) -> BoxFuture<'_, Map<String, Value>> {
@@ -216,6 +223,10 @@ impl World {
     }
 
     pub fn start(&mut self) {
+        self.start_with(None);
+    }
+
+    pub fn start_with(&mut self, schedule: Option<schedule::Options>) {
         let link = Link::with(Arc::new(self.net.connect(PEEL)), self.wall.clone(), Arc::new(OsDice));
         self.dropped = link.dropped().clone();
         let setup = Setup {
@@ -227,7 +238,11 @@ impl World {
         self.health = Arc::default();
         let (store, work) = (Arc::new(self.disk.clone()), Arc::new(self.work.clone()));
         let stop = CancellationToken::new();
-        let life = tokio::spawn(run(link, store, work, setup, self.health.clone(), stop.clone()));
+        let (health, ending) = (self.health.clone(), stop.clone());
+        let life = match schedule {
+            Some(schedule) => tokio::spawn(run_scheduled(link, store, work, setup, schedule, health, ending)),
+            None => tokio::spawn(run(link, store, work, setup, health, ending)),
+        };
         self.life = Some((stop, life));
     }
 

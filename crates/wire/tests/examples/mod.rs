@@ -99,6 +99,7 @@ pub fn returned() -> Return {
         canceled: true,
         late: true,
         truncated: true,
+        schedule: None,
     }
 }
 
@@ -160,6 +161,12 @@ pub fn each(visit: &mut impl Visit) {
     let ts = UnixMillis(1_700_000_000_100);
     visit.one("ack", Ack { v: 1, jid: jid(), peel: peel(), dispatch_epoch: 1, ts, ahead: 3 });
     visit.one("return", returned());
+    let schedule = ScheduledRun {
+        name: "highstate".into(),
+        function: "state.apply".into(),
+        due: UnixMillis(1_700_000_000_000),
+    };
+    visit.one("return_scheduled", Return { schedule: Some(schedule), ..returned() });
     let state = json!({"name": "file.managed:/etc/motd", "changed": true});
     let progress = Progress { v: 1, jid: jid(), peel: peel(), dispatch_epoch: 1, seq: 2, total: 5, state };
     visit.one("progress", progress);

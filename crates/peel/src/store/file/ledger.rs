@@ -13,7 +13,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zester_jobs::dedup::{Dispatch, DispatchState, Entry};
-use zester_wire::{Jid, UnixMillis};
+use zester_wire::{Jid, ScheduledRun, UnixMillis};
 
 /// Outdated records after which the ledger is written anew, unless there are more that are in force.
 const OUTDATED_MAX: usize = 4_096;
@@ -42,6 +42,8 @@ pub(super) struct Record {
     keep_until: UnixMillis,
     #[serde(default)]
     direct: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    schedule: Option<ScheduledRun>,
 }
 
 impl Record {
@@ -53,12 +55,14 @@ impl Record {
             DispatchState::Canceled => Word::Canceled,
         };
         let Dispatch { jid, epoch } = entry.dispatch.clone();
-        Record { jid, epoch, word, keep_until: entry.keep_until, direct: entry.direct }
+        let (keep_until, direct, schedule) = (entry.keep_until, entry.direct, entry.schedule.clone());
+        Record { jid, epoch, word, keep_until, direct, schedule }
     }
 
     pub(super) fn forget(dispatch: &Dispatch) -> Record {
         let Dispatch { jid, epoch } = dispatch.clone();
-        Record { jid, epoch, word: Word::Forgotten, keep_until: UnixMillis(0), direct: false }
+        let keep_until = UnixMillis(0);
+        Record { jid, epoch, word: Word::Forgotten, keep_until, direct: false, schedule: None }
     }
 
     fn tell(self, entries: &mut BTreeMap<Dispatch, Entry>) {
@@ -73,8 +77,8 @@ impl Record {
                 return;
             }
         };
-        let (keep_until, direct) = (self.keep_until, self.direct);
-        entries.insert(dispatch.clone(), Entry { dispatch, state, keep_until, direct });
+        let (keep_until, direct, schedule) = (self.keep_until, self.direct, self.schedule);
+        entries.insert(dispatch.clone(), Entry { dispatch, state, keep_until, direct, schedule });
     }
 }
 
@@ -225,7 +229,7 @@ mod tests {
     fn entry(number: u64, state: DispatchState) -> Entry {
         let jid = Jid::parse("rxn-0123456789abcdef0123456789abcdef").unwrap();
         let dispatch = Dispatch { jid, epoch: number };
-        Entry { dispatch, state, keep_until: UnixMillis(7), direct: false }
+        Entry { dispatch, state, keep_until: UnixMillis(7), direct: false, schedule: None }
     }
 
     fn accepted(number: u64) -> Record {

@@ -1,0 +1,298 @@
+//! A peel that does what its own schedule says, bus or no bus (D-9, D-10).
+
+use crate::world::{Did, PEEL, World, patient, peel_id};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::time::Duration;
+use zester_bus::{Listen, Subscription, storage::JOB_EVENTS};
+use zester_health::State;
+use zester_peel::schedule::Options;
+use zester_rule::rule;
+use zester_wire::{Cause, Jid, Return, Subject, subject};
+
+struct Scheduled {
+    world: World,
+    dir: tempfile::TempDir,
+    results: Subscription,
+}
+
+impl Scheduled {
+    async fn new(file: &str) -> Scheduled {
+        let world = World::new().await;
+        let dir = tempfile::tempdir().unwrap();
+        let results =
+            world.master.bus().subscribe(subject::ALL_SCHEDULED, Listen::alone(1_000)).await.unwrap();
+        let one = Scheduled { world, dir, results };
+        one.write(file);
+        one
+    }
+
+    /// One whose peel is there.
+    async fn started(file: &str) -> Scheduled {
+        let mut one = Scheduled::new(file).await;
+        one.start();
+        one.ready().await;
+        one
+    }
+
+    /// Waits until the schedule was read.
+    async fn ready(&mut self) {
+        self.world.heartbeat(|_| true).await;
+        patient(async {
+            while self.ask("schedule.list", "").await.answer["entries"][0].is_null() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await;
+    }
+
+    fn file(&self) -> PathBuf {
+        self.dir.path().join("schedule.yaml")
+    }
+
+    fn write(&self, text: &str) {
+        std::fs::write(self.file(), text).unwrap();
+    }
+
+    fn start(&mut self) {
+        self.world.start_with(Some(Options {
+            file: Some(self.file()),
+            file_named: true,
+            settings_cache: None,
+            dir: self.dir.path().join("kept"),
+            local_zone: "UTC".into(),
+        }));
+    }
+
+    async fn result(&mut self) -> Return {
+        let raw = self.world.master.delivered(patient(self.results.next()).await.unwrap()).unwrap();
+        let subject = self.world.master.subject_of(&raw).unwrap();
+        assert!(matches!(subject, Subject::JobSchedule { .. }), "{subject}");
+        self.world.master.open_addressed::<Return>(&subject, &raw.payload).unwrap().message
+    }
+
+    /// Everything that the stream has, by entry and job.
+    async fn stored(&self) -> Vec<(String, Jid)> {
+        let mut found = Vec::new();
+        let link = &self.world.master;
+        link.each_message(JOB_EVENTS, subject::ALL_SCHEDULED, |record| {
+            let subject = Subject::parse(&record.subject).unwrap();
+            let ret = link.open_addressed::<Return>(&subject, &record.payload).unwrap().message;
+            found.push((ret.schedule.unwrap().name, ret.jid));
+        })
+        .await
+        .unwrap();
+        found
+    }
+
+    async fn ask(&mut self, function: &str, name: &str) -> Return {
+        let mut request = self.world.request(function);
+        request.state_id = name.into();
+        self.world.send(&request).await;
+        loop {
+            let ret = self.world.returned().await;
+            if ret.jid == request.jid {
+                return ret;
+            }
+        }
+    }
+
+    async fn began(&self, count: usize) {
+        patient(async {
+            while self.begun() < count {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        })
+        .await;
+    }
+
+    fn begun(&self) -> usize {
+        self.world.work.did().iter().filter(|did| matches!(did, Did::Began(_))).count()
+    }
+
+    async fn health(&self, fits: impl Fn(&State) -> bool) {
+        patient(async {
+            while !self.world.health.state("schedule").is_some_and(|state| fits(&state)) {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        })
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-10")]
+async fn d10_results_travel_as_schedule_and_no_master_is_asked() {
+    let mut one = Scheduled::started("ping: {function: test.ping, interval: 1m}").await;
+    let result = one.result().await;
+    let run = result.schedule.clone().unwrap();
+    assert_eq!((run.name.as_str(), run.function.as_str(), result.success), ("ping", "test.ping", true));
+    assert_eq!((&result.peel, &result.answer), (&peel_id(), &json!(true)));
+    one.result().await;
+    one.world.nothing_returned().await;
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-9")]
+async fn d9_a_schedule_runs_without_a_bus_and_its_results_arrive_once_when_there_is_one() {
+    let mut one = Scheduled::new("ping: {function: test.ping, interval: 1m}").await;
+    one.start();
+    one.world.net.cut(PEEL);
+    one.began(3).await;
+    assert_eq!(one.stored().await.len(), 0);
+    // What waits survives the peel.
+    one.world.crash().await;
+    one.start();
+    one.world.net.cut(PEEL);
+    one.began(4).await;
+    one.world.net.heal(PEEL);
+    for _ in 0..4 {
+        assert!(one.result().await.success);
+    }
+    let mut stored = one.stored().await;
+    let all = stored.len();
+    stored.sort();
+    stored.dedup();
+    assert_eq!(all, stored.len(), "each of them once");
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-10")]
+async fn d10_a_scheduled_run_waits_for_a_job_and_a_job_for_it() {
+    let mut one = Scheduled::started("hold: {function: cmd.run, args: [x], interval: 1m}").await;
+    let mut request = one.world.request("test.hold");
+    request.budget = Duration::from_secs(3_600);
+    one.world.send(&request).await;
+    one.world.until_did(Did::Began(request.jid.clone())).await;
+    tokio::time::sleep(Duration::from_secs(90)).await;
+    assert_eq!(one.begun(), 1, "it is due, and waits");
+    one.world.work.release.add_permits(1);
+    one.began(2).await;
+    let ping = one.world.request("test.succeed");
+    one.world.send(&ping).await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!(one.begun(), 2, "the job waits for it");
+    one.world.work.release.add_permits(1);
+    one.world.until_did(Did::Ended(ping.jid.clone())).await;
+    assert!(one.result().await.success);
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-10")]
+async fn d10_what_was_running_in_a_crash_is_told_as_interrupted() {
+    let mut one = Scheduled::started("hold: {function: cmd.run, args: [x], interval: 1m}").await;
+    one.began(1).await;
+    one.world.crash().await;
+    one.start();
+    let result = one.result().await;
+    assert_eq!(
+        (result.cause, result.error.as_str()),
+        (Cause::Interrupted, "interrupted: the peel restarted")
+    );
+    assert_eq!(result.schedule.unwrap().name, "hold");
+    one.ready().await;
+    let listed = one.ask("schedule.show", "hold").await.answer;
+    let entry = &listed["entries"][0];
+    assert_eq!(entry["last"]["error"], "interrupted: the peel restarted", "{listed:#}");
+    assert_eq!(entry["results"].as_array().map(Vec::len), Some(1), "{listed:#}");
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-10")]
+async fn d10_missed_runs_are_known_over_a_restart() {
+    let mut one = Scheduled::started("ping: {function: test.ping, interval: 10m}").await;
+    let _first = one.result().await;
+    one.world.stop().await;
+    tokio::time::sleep(Duration::from_secs(35 * 60)).await;
+    one.start();
+    one.world.heartbeat(|beat| !beat.stopped).await;
+    patient(async {
+        while one.ask("schedule.list", "").await.answer["entries"][0]["missed"] != 3 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    })
+    .await;
+    assert_eq!(one.begun(), 1, "they are not made up for");
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-10")]
+async fn d10_a_broken_schedule_keeps_the_last_good_one_and_says_so() {
+    let mut one = Scheduled::started("ping: {function: test.ping, interval: 1m}").await;
+    one.result().await;
+    one.write("ping: {function: test.pign, interval: 1m, nonsense: 1}");
+    one.health(|state| {
+        matches!(state, State::Degraded(why) if why.contains("schedule.yaml:1:43: unknown key `nonsense`"))
+    })
+    .await;
+    one.result().await;
+    // Also over a restart.
+    one.world.stop().await;
+    one.start();
+    one.result().await;
+    let problem = one.ask("schedule.list", "").await.answer["problem"].clone();
+    assert!(problem.as_str().unwrap().contains("nonsense"), "{problem}");
+    one.write("pong: {function: test.ping, interval: 1m}");
+    one.health(|state| *state == State::Up).await;
+    while one.result().await.schedule.unwrap().name != "pong" {}
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-10")]
+async fn d10_the_settings_add_to_the_file_and_win() {
+    let mut one =
+        Scheduled::new("a: {function: test.ping, interval: 1h}\nb: {function: test.ping, interval: 1h}")
+            .await;
+    let schedule = json!({"b": {"function": "test.ping", "interval": "2h"}, "c": {"function": "test.ping", "minutes": 5}});
+    *one.world.work.settings.lock().unwrap() = Ok(json!({ "schedule": schedule }));
+    one.start();
+    one.ready().await;
+    let whens = |listed: &Value| -> Vec<String> {
+        let entries = listed["entries"].as_array().unwrap();
+        entries.iter().map(|entry| format!("{} {}", entry["name"], entry["when"]).replace('"', "")).collect()
+    };
+    let listed = one.ask("schedule.list", "").await.answer;
+    assert_eq!(whens(&listed), ["a every 1h", "b every 2h", "c every 5m"]);
+    // Settings that cannot be read change nothing, and others do.
+    *one.world.work.settings.lock().unwrap() = Err("settings/web.zy:3: no".into());
+    one.health(|state| matches!(state, State::Degraded(why) if why.contains("settings/web.zy:3: no"))).await;
+    assert_eq!(whens(&one.ask("schedule.list", "").await.answer).len(), 3);
+    *one.world.work.settings.lock().unwrap() = Ok(json!({}));
+    one.health(|state| *state == State::Up).await;
+    assert_eq!(whens(&one.ask("schedule.list", "").await.answer), ["a every 1h", "b every 1h"]);
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-10")]
+async fn d10_without_return_job_the_result_stays_on_the_peel() {
+    let mut one = Scheduled::started("ping: {function: test.ping, interval: 1m, return_job: false}").await;
+    one.began(2).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let shown = one.ask("schedule.show", "ping").await.answer;
+    assert_eq!(shown["entries"][0]["results"].as_array().map(Vec::len), Some(2), "{shown:#}");
+    assert_eq!(shown["entries"][0]["results"][0]["return"], true);
+    assert_eq!(one.stored().await.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-10")]
+async fn d10_an_entry_runs_by_hand_and_nothing_else_does() {
+    let mut one = Scheduled::started("deploy: {function: test.ping, interval: 1h}").await;
+    let told = one.ask("schedule.run", "deploy").await;
+    let result = one.result().await;
+    assert_eq!(told.answer["jid"], result.jid.as_str(), "{told:?}");
+    let told = one.ask("schedule.run", "deplyo").await;
+    assert_eq!(told.error, "the schedule has no entry `deplyo`; did you mean `deploy`?");
+    let told = one.ask("schedule.show", "other").await;
+    assert!(!told.success && told.error.contains("no entry `other`"), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-10")]
+async fn d10_a_stop_ends_what_the_schedule_runs() {
+    let mut one = Scheduled::started("hold: {function: cmd.run, args: [x], interval: 1m}").await;
+    one.began(1).await;
+    one.world.stop().await;
+    let result = one.result().await;
+    assert_eq!((result.cause, result.success), (Cause::Interrupted, false), "{result:?}");
+}
