@@ -113,6 +113,7 @@ impl App {
             Command::Version(args) => on::version::run(args, self),
             Command::OnFleet(args) => on::on_fleet::run(args, self),
             Command::Job(args) => on::job::run(args, self),
+            Command::Schedule(args) => on::schedule::run(args, self),
             Command::Peel(args) => on::peel::run(args, self),
             Command::Target(args) => on::target::run(args, self),
             Command::Master(args) => on::master::run(args, self),

@@ -145,6 +145,7 @@ pub enum Command {
     Doc(crate::commands::doc::Doc),
     Schema(crate::commands::schema::Schema),
     Job(crate::commands::job::Job),
+    Schedule(crate::commands::schedule::Schedule),
     Peel(crate::commands::peel::Peel),
     Target(crate::commands::target::Target),
     Master(crate::commands::master::Master),

@@ -17,6 +17,8 @@ macro_rules! lay {
 }
 pub(crate) use lay;
 
+const SCHEDULE_FILE: &str = "schedule.yaml";
+
 /// The keys a configuration file may have. An unknown one is an error.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -26,6 +28,8 @@ pub struct Config {
     pub facts: Option<PathBuf>,
     pub id: Option<String>,
     pub data_dir: Option<PathBuf>,
+    /// What a peel does by itself (D-10).
+    pub schedule: Option<PathBuf>,
     pub concurrency: Option<u32>,
     /// The environment where a call names none.
     pub env: Option<String>,
@@ -77,7 +81,7 @@ impl Config {
 
     /// What `over` says wins.
     fn lay(&mut self, over: Config) {
-        lay!(self, over; states, settings, facts, id, data_dir, concurrency, format, color, health, log);
+        lay!(self, over; states, settings, facts, id, data_dir, schedule, concurrency, format, color, health, log);
         lay!(self, over; env, startup_states, sls_list);
         lay!(self.nats, over.nats; url, creds, replicas);
         self.timing.lay(over.timing);
@@ -129,16 +133,32 @@ fn misfit(mismatch: Mismatch) -> Diagnostic {
 fn system_files() -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir("/etc/zester") else { return Vec::new() };
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let mut files: Vec<PathBuf> =
-        paths.filter(|path| path.extension().is_some_and(|end| end == "yaml")).collect();
+    let mut files: Vec<PathBuf> = paths
+        .filter(|path| path.extension().is_some_and(|end| end == "yaml") && !is_schedule(path))
+        .collect();
     files.sort();
     files
 }
 
 fn user_file() -> Option<PathBuf> {
+    Some(user_config_dir()?.join("config.yaml")).filter(|path| path.is_file())
+}
+
+fn user_config_dir() -> Option<PathBuf> {
     let base = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let base = base.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".config")))?;
-    Some(base.join("zester/config.yaml")).filter(|path| path.is_file())
+    Some(base.join("zester"))
+}
+
+/// The schedule stands beside the configuration, and is none.
+fn is_schedule(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == SCHEDULE_FILE)
+}
+
+/// Where the schedule of a machine is when nobody names a file.
+pub fn default_schedule(root: bool) -> Option<PathBuf> {
+    let dir = if root { Some(PathBuf::from("/etc/zester")) } else { user_config_dir() };
+    Some(dir?.join(SCHEDULE_FILE))
 }
 
 /// `/var/lib/zester`, or the user's state directory when not root (C-9).

@@ -19,6 +19,7 @@ mod jobs;
 pub mod limits;
 mod peels;
 mod received;
+mod schedules;
 
 pub use client::Client;
 pub use direct::{Direct, DirectReply, FunctionCall};

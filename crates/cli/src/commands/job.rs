@@ -7,12 +7,12 @@ use crate::exit::Exit;
 use crate::fleet::ask;
 use crate::fleet::watching::{self, client_failure, patiently};
 use crate::output::fleet_live::View;
-use crate::output::{fleet_text, job_text, to_stdout};
+use crate::output::{fleet_text, job_text, schedule_text, to_stdout};
 use serde_json::{Map, Value as Json, json};
 use std::time::Duration;
 use tokio::time::Instant;
 use zester_client::{Client, Error, Killed};
-use zester_wire::{Bucket, Jid, Job as Record, JobStatus, Missing, PeelId, RetryPart};
+use zester_wire::{Bucket, Jid, Job as Record, JobStatus, Missing, PeelId, RetryPart, Return};
 
 /// How long a kill is watched, so that the answer can say what became of the job.
 const KILL_WATCHED: Duration = Duration::from_secs(3);
@@ -33,6 +33,9 @@ pub struct Job {
 pub enum Verb {
     /// The last jobs, newest first
     List {
+        /// What the schedules of peels did, instead
+        #[arg(long)]
+        scheduled: bool,
         /// How many
         #[arg(long, alias = "last", value_name = "N", default_value_t = 20)]
         limit: usize,
@@ -113,13 +116,23 @@ pub fn run(args: Job, app: &mut App) -> answer::Result {
 
 async fn answer(verb: &Verb, app: &App, client: &Client) -> answer::Result {
     match verb {
+        Verb::List { limit, scheduled: true, .. } => {
+            let results = client.scheduled(*limit).await.map_err(client_failure)?;
+            let documents: Vec<Json> = results.iter().map(of_schedule).collect();
+            let text = schedule_text::results(&results, client.link().now(), app.output.paint());
+            Ok((Answer::Document { json: json!({ "jobs": documents }), text }, Exit::Good))
+        }
         Verb::List { limit, .. } => {
             let jobs = client.jobs(*limit).await.map_err(client_failure)?;
             let more = more(client, jobs.len(), *limit).await?;
             listed(jobs, more, app, client)
         }
         Verb::Active { .. } => listed(client.active().await.map_err(client_failure)?, 0, app, client),
-        Verb::Show { jid, .. } => show(&found(client, jid).await?, app, client).await,
+        Verb::Show { jid, .. } => match client.job(jid).await {
+            Ok(job) => show(&job, app, client).await,
+            Err(Error::NoSuchJob(_)) if Jid::parse(jid).is_ok() => show_scheduled(jid, app, client).await,
+            Err(error) => Err(client_failure(error)),
+        },
         Verb::Watch { jid, .. } => watch(&found(client, jid).await?, app, client, true).await,
         Verb::Kill { jid, .. } => kill(&found(client, jid).await?, app, client).await,
         Verb::Retry { jid, missing, failed, timeout, detach, .. } => {
@@ -146,6 +159,26 @@ async fn answer(verb: &Verb, app: &App, client: &Client) -> answer::Result {
             watch(&new, app, client, false).await
         }
     }
+}
+
+/// A run of a peel's schedule has no record; the stream has its result.
+async fn show_scheduled(jid: &str, app: &App, client: &Client) -> answer::Result {
+    let missing = || client_failure(Error::NoSuchJob(jid.to_string()));
+    let parsed = Jid::parse(jid).map_err(|_| missing())?;
+    let ret = client.scheduled_run(&parsed).await.map_err(client_failure)?.ok_or_else(missing)?;
+    let text = schedule_text::result(&ret, client.link().now(), app.output.paint());
+    Ok((Answer::Document { json: of_schedule(&ret), text }, Exit::Good))
+}
+
+/// The keys that a job has, as far as they have a meaning for a scheduled run.
+fn of_schedule(ret: &Return) -> Json {
+    let status = if ret.success { JobStatus::Complete } else { JobStatus::Failed };
+    json!({
+        "jid": ret.jid.as_str(), "function": ret.schedule.as_ref().map(|run| &run.function),
+        "status": status.as_str(), "user": "schedule", "targets": [ret.peel.as_str()],
+        "created": ret.schedule.as_ref().map(|run| run.due), "updated": ret.ts, "schedule": ret.schedule,
+        "returns": { ret.peel.as_str(): ret }, "missing": {},
+    })
 }
 
 async fn found(client: &Client, jid: &str) -> Result<Record, Failure> {

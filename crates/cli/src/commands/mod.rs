@@ -14,6 +14,7 @@ pub mod master;
 pub mod on_fleet;
 pub mod peel;
 pub mod revert;
+pub mod schedule;
 pub mod schema;
 pub mod status;
 pub mod target;

@@ -4,6 +4,7 @@ use super::{DaemonContext, Flags};
 use crate::answer::{self, Failure};
 use crate::app::App;
 use crate::arguments::Inputs;
+use crate::config;
 use crate::connection::Connect;
 use crate::daemon;
 use std::path::PathBuf;
@@ -52,6 +53,9 @@ pub struct PeelRun {
     /// What `--startup-states sls` applies: references with commas between
     #[arg(long, value_name = "REF,…", value_delimiter = ',')]
     pub sls_list: Option<Vec<String>>,
+    /// What the peel does by itself and when [default: /etc/zester/schedule.yaml, or ~/.config/zester/schedule.yaml]
+    #[arg(long, value_name = "FILE", env = "ZESTER_SCHEDULE", hide_env_values = true)]
+    pub schedule: Option<PathBuf>,
     /// Where to enroll (not used yet)
     #[arg(long, value_name = "URL", hide = true)]
     pub master: Option<String>,
@@ -105,13 +109,23 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
         let link = Link::new(bus.clone());
         let boot = link.new_token().map_err(|error| Failure::usage(error.to_string()))?;
         let setup = Setup { id: id.clone(), boot, timing, version: env!("CARGO_PKG_VERSION").to_string() };
+        let named = args.schedule.clone().or(app.config.schedule.clone());
+        let is_root = app.local_host.files.me().uid == 0;
+        let schedule = zester_peel::schedule::Options {
+            file_named: named.is_some(),
+            file: named.or_else(|| config::default_schedule(is_root)),
+            settings_cache: Some(settings_cache.clone()),
+            dir: data_dir.join("schedule"),
+            local_zone: zester_peel::schedule::local_zone(),
+        };
         // They end with this one.
         let mut followers = JoinSet::new();
         for (published, cache) in [(Published::States, states_cache), (Published::Settings, settings_cache)] {
             followers.spawn(follow(link.clone(), published, cache, context.health.clone()));
         }
+        let (store, work) = (Arc::new(store), Arc::new(work));
         let ended =
-            zester_peel::run(link, Arc::new(store), Arc::new(work), setup, context.health, context.stop)
+            zester_peel::run_scheduled(link, store, work, setup, schedule, context.health, context.stop)
                 .await;
         let _closed = bus.close().await;
         ended.map_err(|error| Failure::usage(error.to_string()))

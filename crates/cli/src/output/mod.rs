@@ -11,6 +11,7 @@ pub mod paint;
 pub mod peel_text;
 pub mod picture;
 pub mod run_text;
+pub mod schedule_text;
 mod screen;
 pub mod shell;
 pub mod target_text;

@@ -91,6 +91,13 @@ impl Fleet {
         self.peels.insert(name.to_string(), daemon);
     }
 
+    /// A peel that also does what a file says.
+    pub fn start_scheduled_peel(&mut self, name: &str, file: &str) {
+        let file = self.path(file).display().to_string();
+        let daemon = self.daemon("peel", name, &self.urls, &["--schedule", &file]);
+        self.peels.insert(name.to_string(), daemon);
+    }
+
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_zester"));
         command

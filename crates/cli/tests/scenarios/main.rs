@@ -18,6 +18,7 @@ mod no_store;
 mod peel_restart;
 mod proxy;
 mod remade;
+mod schedule;
 mod server_restart;
 mod startup;
 mod stores;
