@@ -14,5 +14,5 @@ mod when;
 pub use entry::{Entry, Splay};
 pub use machine::{Command, Dice, Event, NotRun, Row, Run, Schedule};
 pub use memory::{Last, Memory, Remembered, Running};
-pub use read::{Reading, ScheduleError, read};
+pub use read::{Check, Reading, ScheduleError, read};
 pub use when::{CronTimes, When, known_zone, shown};

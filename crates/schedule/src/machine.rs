@@ -302,7 +302,7 @@ impl Schedule {
         for (name, entry) in &self.entries {
             let Some(known) = self.memory.entries.get_mut(name) else { continue };
             let Some(due) = known.due else { continue };
-            if !known.begins().is_some_and(|begins| begins <= now) {
+            if known.begins().is_none_or(|begins| begins > now) {
                 continue;
             }
             let passed = entry.when.passed(due, entry.until.map_or(now, |until| until.min(now)).max(due));

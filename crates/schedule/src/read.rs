@@ -48,6 +48,9 @@ const INSTEAD: &[(&str, &str)] = &[
     ("returner", "results travel to the masters; `return_job: false` keeps them on the peel"),
 ];
 
+/// Judges a function with its arguments.
+pub type Check = dyn Fn(&str, &[Json], &Map<String, Json>) -> Result<(), String>;
+
 /// What a schedule is read with.
 pub struct Reading<'a> {
     /// Where it was written, for whoever lists it.
@@ -55,7 +58,7 @@ pub struct Reading<'a> {
     /// The zone of this machine: that of times without one.
     pub local_zone: &'a str,
     /// Whether there is such a function and it takes such words; or a sentence that says what is wrong.
-    pub check: &'a dyn Fn(&str, &[Json], &Map<String, Json>) -> Result<(), String>,
+    pub check: &'a Check,
 }
 
 /// Something that is wrong with a schedule.

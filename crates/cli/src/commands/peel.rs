@@ -24,7 +24,7 @@ pub struct Peel {
 
 #[derive(clap::Subcommand, Debug)]
 pub enum Verb {
-    Run(PeelRun),
+    Run(Box<PeelRun>),
     /// Every peel that was ever seen, and which are there now
     List {
         #[command(flatten)]
@@ -51,7 +51,7 @@ pub enum Verb {
 pub fn run(args: Peel, app: &mut App) -> answer::Result {
     let app = &*app;
     match args.verb {
-        Verb::Run(args) => crate::daemon::peel::run(args, app),
+        Verb::Run(args) => crate::daemon::peel::run(*args, app),
         Verb::List { connect } => app.block_on(async {
             let client = connect.client(app).await?;
             let Peels { peels, by_record } = client.peels_now().await.map_err(client_failure)?;

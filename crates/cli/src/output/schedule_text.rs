@@ -1,12 +1,13 @@
 //! Schedules for people.
 
-use super::duration_words;
 use super::job_text::ago;
 use super::paint::Paint;
-use super::plain;
+use super::peel_text::{self, Depth, PeelShown};
 use super::shell::cut;
 use super::wrap::WIDTH;
+use super::{duration_words, fleet_text};
 use crate::commands::schedule::Said;
+use crate::fleet::outcome::PeelResult;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -125,27 +126,25 @@ pub fn show(said: &AllSaid, now: UnixMillis, paint: Paint) -> String {
             if results.is_empty() {
                 let _infallible = writeln!(out, "    it has not run yet");
             }
-            for result in results {
-                result_lines(&mut out, result, now, paint);
+            for result in
+                results.iter().filter_map(|result| serde_json::from_value::<Return>(result.clone()).ok())
+            {
+                let _infallible = writeln!(out, "    {}  {}", result.jid, ago(result.ts, now));
+                for line in result_text(&result, paint).lines() {
+                    let _infallible = writeln!(out, "    {line}");
+                }
             }
         }
     }
     out
 }
 
-fn result_lines(out: &mut String, result: &Json, now: UnixMillis, paint: Paint) {
-    let ended = moment(&result["ts"]).unwrap_or_default();
-    let took = duration_words(result["duration_ms"].as_u64().unwrap_or(0));
-    let good = result["success"] == true;
-    let word = if good { paint.green("ok") } else { paint.red("failed") };
-    let _infallible = writeln!(out, "    {}  {word}  {}  took {took}", text(result, "jid"), ago(ended, now));
-    let error = text(result, "error");
-    if !error.is_empty() {
-        let _infallible = writeln!(out, "      {}", paint.red(error));
-    }
-    for line in plain(&result["return"]).lines() {
-        let _infallible = writeln!(out, "      {line}");
-    }
+/// One result as `zester job show` shows it.
+fn result_text(ret: &Return, paint: Paint) -> String {
+    let function = ret.schedule.as_ref().map_or("", |run| run.function.as_str());
+    let of_one = fleet_text::peel_shown(function, std::slice::from_ref(&ret.peel), true);
+    let shown = PeelShown { depth: Depth::Diffs, ..of_one };
+    peel_text::peel(&ret.peel, &PeelResult::of_return(ret), shown, paint)
 }
 
 /// `zester schedule run`
@@ -186,8 +185,9 @@ pub fn result(ret: &Return, now: UnixMillis, paint: Paint) -> String {
     let (name, function) =
         ret.schedule.as_ref().map_or(("", ""), |run| (run.name.as_str(), run.function.as_str()));
     let _infallible = writeln!(out, "{}  {function}", paint.bold(&format!("job {}", ret.jid)));
-    let _infallible = writeln!(out, "of the schedule of {}: `{name}`", ret.peel);
-    result_lines(&mut out, &serde_json::to_value(ret).unwrap_or_default(), now, paint);
+    let when = ago(ret.ts, now);
+    let _infallible = writeln!(out, "of the schedule of {}: `{name}`, ended {when}", ret.peel);
+    out.push_str(&result_text(ret, paint));
     out
 }
 
