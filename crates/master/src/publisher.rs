@@ -72,7 +72,7 @@ impl PublisherTask {
         match state {
             Ok(()) => self.core.health.set(what, State::Up),
             Err(why) => {
-                let why = format!("{what} in {}: {why}", source.directory.display());
+                let why = format!("{why} ({})", source.directory.display());
                 if self.core.health.state(what) != Some(State::Degraded(why.clone())) {
                     tracing::warn!("{why}");
                 }
@@ -105,7 +105,7 @@ impl PublisherTask {
             Ok(Outcome::Unchanged { .. } | Outcome::Nothing) => Ok(()),
             // The next holder does it.
             Err(Error::Superseded) => Ok(()),
-            Err(error) => Err(format!("not published: {error}")),
+            Err(error) => Err(format!("{} are not published: {error}", source.published.as_str())),
         }
     }
 
@@ -115,10 +115,10 @@ impl PublisherTask {
         let found = self.core.link.get::<Revision>(&key).await.map_err(|error| error.to_string())?;
         let pages = Pages::of(&directory.tree).map_err(|error| error.to_string())?;
         match found {
-            Some(found) if found.value.root != pages.root => Err(format!(
-                "they differ from revision {}, which another master published",
-                found.value.revision
-            )),
+            Some(found) if found.value.root != pages.root => {
+                let (what, revision) = (source.published.as_str(), found.value.revision);
+                Err(format!("{what} differ from revision {revision}, which another master published"))
+            }
             _ => Ok(()),
         }
     }

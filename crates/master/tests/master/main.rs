@@ -16,6 +16,7 @@ mod limits;
 mod loss;
 mod operators;
 mod prudence;
+mod publishing;
 mod returns;
 mod servers;
 mod stores;
