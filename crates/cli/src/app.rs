@@ -117,6 +117,7 @@ impl App {
             Command::Peel(args) => on::peel::run(args, self),
             Command::Target(args) => on::target::run(args, self),
             Command::Master(args) => on::master::run(args, self),
+            Command::Publish(args) => on::publish::run(args, self),
             Command::Up(args) => on::up::run(args, self),
             Command::Bench(args) => on::bench::run(args, self),
             Command::WithParent(args) => on::with_parent::run(args, self),

@@ -149,6 +149,7 @@ pub enum Command {
     Peel(crate::commands::peel::Peel),
     Target(crate::commands::target::Target),
     Master(crate::commands::master::Master),
+    Publish(crate::commands::publish::Publish),
     Up(crate::commands::up::Up),
     Bench(crate::commands::bench::Bench),
     Completions(crate::commands::completions::Completions),

@@ -7,8 +7,11 @@ use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::node::{Mismatch, Node};
 use zester_model::source::{FileId, Sources};
 
+mod git;
 mod timing;
 
+pub use git::{GitLayer, GitLayers};
+use timing::Span;
 pub use timing::Timing;
 
 /// Lays the named keys of one over another: what `over` says wins.
@@ -25,6 +28,11 @@ const SCHEDULE_FILE: &str = "schedule.yaml";
 pub struct Config {
     pub states: Option<PathBuf>,
     pub settings: Option<PathBuf>,
+    /// Repositories that a master publishes from; `states` and `settings` lie over them.
+    pub states_git: Option<GitLayers>,
+    pub settings_git: Option<GitLayers>,
+    /// How often those are looked at.
+    pub git_poll: Option<Span>,
     pub facts: Option<PathBuf>,
     pub id: Option<String>,
     pub data_dir: Option<PathBuf>,
@@ -83,6 +91,7 @@ impl Config {
     fn lay(&mut self, over: Config) {
         lay!(self, over; states, settings, facts, id, data_dir, schedule, concurrency, format, color, health, log);
         lay!(self, over; env, startup_states, sls_list);
+        lay!(self, over; states_git, settings_git, git_poll);
         lay!(self.nats, over.nats; url, creds, replicas);
         self.timing.lay(over.timing);
     }

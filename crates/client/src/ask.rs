@@ -68,7 +68,7 @@ impl Client {
     }
 
     /// Why nobody answers for the masters. One that cannot keep anything is connected and yet does not listen.
-    async fn why_no_master(&self) -> Result<String, Error> {
+    pub(crate) async fn why_no_master(&self) -> Result<String, Error> {
         let jobs = zester_bus::storage::table().into_iter().find(|store| store.name == Bucket::Jobs.as_str());
         let Some(jobs) = jobs else { return Ok(NONE_CONNECTED.to_string()) };
         match self.link.bus().usage(&jobs).await {

@@ -41,6 +41,8 @@ pub enum Error {
     NeedsMaster,
     /// Without a master only exact ids can be asked while the facts cannot be read.
     NeedsFacts(Box<Error>),
+    /// A tree that could not be brought.
+    Publish(zester_publish::Error),
     Bus(zester_link::Error),
 }
 
@@ -93,6 +95,7 @@ impl fmt::Display for Error {
                 }
                 out.write_str("; name the peels instead: L@web-01,web-02")
             }
+            Error::Publish(error) => write!(out, "the files were not uploaded: {error}"),
             Error::Bus(error) => match error.bus_kind() {
                 Some(Kind::Off) => write!(
                     out,

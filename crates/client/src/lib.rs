@@ -18,6 +18,7 @@ mod follow;
 mod jobs;
 pub mod limits;
 mod peels;
+mod publish;
 mod received;
 mod schedules;
 
@@ -28,4 +29,5 @@ pub use error::Error;
 pub use follow::{Ended, Follow, JobUpdate};
 pub use jobs::{Killed, Retried};
 pub use peels::{Peel, Peels};
+pub use publish::Brought;
 pub use received::Returns;

@@ -9,6 +9,13 @@ pub const PATIENCE: Duration = Duration::from_secs(15);
 /// Between two questions to the masters.
 pub const ASK_PAUSE: Duration = Duration::from_millis(250);
 
+/// How long masters are asked to publish before nobody is said to: a dead one keeps its lease for 15 s.
+pub const PUBLISH_PATIENCE: Duration = Duration::from_secs(30);
+/// How long one publish may take.
+pub const PUBLISH_LIMIT: Duration = Duration::from_secs(900);
+/// How often a tree is brought again because what was brought is not whole: a master may just have removed what nobody listed.
+pub const UPLOAD_TRIES: usize = 3;
+
 /// How often the record of a followed job is read: events may be lost, and masters may fail over in silence.
 pub const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// How soon the record is read again when an event says that the job is over and the record does not yet.

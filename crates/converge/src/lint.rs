@@ -1,5 +1,7 @@
 //! Compiling a whole tree to find every problem in it.
 
+pub mod peels;
+
 use crate::error::Error;
 use crate::inputs::{CompileRequest, Inputs};
 use crate::local_host::LocalHost;

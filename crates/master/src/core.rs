@@ -6,6 +6,7 @@ use crate::index::Index;
 use crate::job::{RunningJobs, Start};
 use crate::limits::UNMARKED_MAX;
 use crate::metrics::Metrics;
+use crate::publisher::Orders;
 use crate::stores::StoreHealth;
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicUsize;
@@ -34,6 +35,8 @@ pub struct Core {
     pub stores: StoreHealth,
     pub beats: Beats,
     pub losses: Arc<Losses>,
+    /// What operators want to have published.
+    pub orders: Orders,
     /// Jobs that other masters ran at the last look.
     pub jobs_elsewhere: AtomicUsize,
 }

@@ -42,17 +42,19 @@ impl LeaseKeeper {
         Ok(LeaseKeeper { core, lease, key, name, start, held: HeldLease::default() })
     }
 
-    pub fn held(&self) -> HeldLease {
-        self.held.clone()
+    /// Tells somebody who was there before it.
+    pub fn telling(self, held: HeldLease) -> LeaseKeeper {
+        LeaseKeeper { held, ..self }
     }
 
     pub fn is_held(&self) -> bool {
         self.held.is_held()
     }
 
-    /// Ends only with its task.
+    /// Keeps the lease of the publisher, while it is wanted. Ends only with its task.
     pub async fn run(mut self) {
         loop {
+            self.core.orders.lease_wanted().await;
             self.keep().await;
             sleep(LEASE_LOOK).await;
         }

@@ -150,3 +150,17 @@ pub const PUBLISH_LOOK: Duration = Duration::from_millis(500);
 pub const PUBLISH_QUIET: Duration = Duration::from_millis(200);
 /// How often a directory is read through although nobody told that it changed.
 pub const PUBLISH_EVERY: Duration = Duration::from_secs(300);
+/// A directory that never rests is published all the same after so long.
+pub const PUBLISH_QUIET_MAX: Duration = Duration::from_secs(5);
+/// How long a request to publish waits for its end before it is told to ask again.
+pub const PUBLISH_ANSWER_WAIT: Duration = Duration::from_secs(2);
+/// How long a master waits for the one that publishes: less than a client waits for it.
+pub const PASS_WAIT: Duration = Duration::from_secs(4);
+/// Requests to publish that may wait.
+pub const ORDERS_WAITING: usize = 8;
+/// Requests to publish whose answer is remembered for who asks again.
+pub const ORDERS_KEPT: usize = 32;
+/// How long a master that has nothing of its own to publish keeps the lease after somebody asked it to.
+pub const LEASE_WANTED: Duration = Duration::from_secs(60);
+/// Paths of each sort of change that an answer names.
+pub const CHANGES_NAMED: usize = 500;

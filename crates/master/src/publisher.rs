@@ -1,25 +1,48 @@
-//! Publishes this master's directories to the peels while it holds the lease (D-2): when it gets the lease, when a file
-//! changes, and every few minutes in case something was missed. Without the lease it says where its own files differ (D-14).
+//! Publishes trees to the peels while this master holds the lease (D-2): its own when it gets the lease, when a file changes and
+//! every few minutes in case something was missed; what operators bring, or take back, when they ask. Without the lease it
+//! says where its own files differ (D-14).
+
+mod lint;
+mod orders;
+mod report;
+mod source;
+
+pub use lint::{LintRequest, Linter, NamedTree, NoLint};
+pub use orders::{Order, Orders};
+pub use source::{Checkout, Source, TreeOrigin};
 
 use crate::core::Core;
 use crate::held_lease::{HeldLease, LeaseKeeper};
-use crate::limits::{PUBLISH_EVERY, PUBLISH_LOOK, PUBLISH_QUIET};
+use crate::limits::{INDEX_POLL, INDEX_WAIT, PUBLISH_EVERY, PUBLISH_LOOK, PUBLISH_QUIET, PUBLISH_QUIET_MAX};
+use report::{bare, changes, errors_words, in_short, report};
+use source::Ready;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tokio::sync::Notify;
-use tokio::time::{Instant, timeout};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{Instant, sleep, timeout};
 use zester_health::State;
-use zester_publish::{About, Directory, Error, Fence, Outcome, Pages, Publisher};
-use zester_wire::{BadName, Key, Published, Revision};
+use zester_publish::{About, Error, Fence, Outcome, Publisher, changes_of, fetch_tree};
+use zester_wire::{
+    AdminReply, BadName, ContentHash, Key, Manifest, PublishReport, PublishRequest, PublishStatus, Published,
+    Refusal, RefusalKind, Revision, Rollback, UploadedTree,
+};
 
 /// The key of the lease.
-const NAME: &str = "publisher";
+pub const LEASE: &str = "publisher";
 
-/// A directory that this master publishes.
-#[derive(Clone, Debug)]
-pub struct Source {
-    pub published: Published,
-    pub directory: PathBuf,
+/// What a master publishes, and with what.
+pub struct Publishing {
+    pub sources: Vec<Source>,
+    pub linter: Arc<dyn Linter>,
+    /// Where trees lie that operators brought, until they are published.
+    pub staging: PathBuf,
+}
+
+impl Default for Publishing {
+    /// Nothing of its own.
+    fn default() -> Publishing {
+        Publishing { sources: Vec::new(), linter: Arc::new(NoLint), staging: std::env::temp_dir() }
+    }
 }
 
 impl Fence for HeldLease {
@@ -30,49 +53,131 @@ impl Fence for HeldLease {
 
 pub struct PublisherTask {
     core: Arc<Core>,
-    sources: Vec<Source>,
+    sources: Vec<Tracked>,
+    linter: Arc<dyn Linter>,
+    staging: PathBuf,
+    orders: mpsc::Receiver<Order>,
     lease: HeldLease,
 }
 
+/// A source, and what is known of it.
+struct Tracked {
+    source: Source,
+    /// The tree that it had when it was last looked at.
+    last: Option<ContentHash>,
+    /// The revision that an operator chose, and the tree that this one had when that was first seen.
+    beside: Option<(u64, ContentHash)>,
+    next: Instant,
+}
+
+impl Tracked {
+    /// What an operator chose stays until this tree is another than it was then, whoever held the lease meanwhile.
+    fn leaves_alone(&mut self, chosen: &Manifest, ready: &Ready, holds: bool) -> bool {
+        let was = match self.beside.take() {
+            Some((revision, was)) if revision == chosen.revision => was,
+            // Who published it looks at once; whoever did not may have missed a change since.
+            _ if holds => ready.root.clone(),
+            _ => self.last.clone().unwrap_or_else(|| ready.root.clone()),
+        };
+        let stays = was == ready.root;
+        self.beside = Some((chosen.revision, was));
+        stays
+    }
+}
+
+/// How a tree is to be published.
+#[derive(Clone, Default)]
+struct How {
+    user: String,
+    allow_empty: bool,
+    force: bool,
+    dry_run: bool,
+    /// The settings that come along with the states.
+    settings: Option<NamedTree>,
+}
+
+impl How {
+    fn asked(request: &PublishRequest) -> How {
+        How {
+            user: request.user.clone(),
+            allow_empty: request.allow_empty,
+            force: request.force,
+            dry_run: request.dry_run,
+            settings: None,
+        }
+    }
+}
+
 impl PublisherTask {
-    pub fn new(core: Arc<Core>, sources: Vec<Source>) -> Result<(PublisherTask, LeaseKeeper), BadName> {
-        let keeper = LeaseKeeper::new(core.clone(), NAME)?;
-        Ok((PublisherTask { core, sources, lease: keeper.held() }, keeper))
+    pub fn new(
+        core: Arc<Core>,
+        publishing: Publishing,
+        orders: mpsc::Receiver<Order>,
+    ) -> Result<(PublisherTask, LeaseKeeper), BadName> {
+        let lease = core.orders.lease().clone();
+        let keeper = LeaseKeeper::new(core.clone(), LEASE)?.telling(lease.clone());
+        let Publishing { sources, linter, staging } = publishing;
+        let track = |source| Tracked { source, last: None, beside: None, next: Instant::now() };
+        let sources = sources.into_iter().map(track).collect();
+        Ok((PublisherTask { core, sources, linter, staging, orders, lease }, keeper))
     }
 
     /// Ends only with its task.
-    pub async fn run(self) {
+    pub async fn run(mut self) {
         let changed = Arc::new(Notify::new());
-        let _watching: Vec<_> =
-            self.sources.iter().filter_map(|source| watch(&source.directory, &changed)).collect();
-        let (mut held, mut next) = (false, Instant::now());
+        let watched = self.sources.iter().filter_map(|tracked| tracked.source.origin.watched());
+        let _watching: Vec<_> = watched.filter_map(|directory| watch(directory, &changed)).collect();
+        self.peels_known().await;
+        let mut held = false;
         loop {
             let holds = self.lease.is_held();
-            if holds != held || Instant::now() >= next {
-                for source in &self.sources {
-                    self.look(source, holds).await;
+            for at in 0..self.sources.len() {
+                let due = self.sources.get(at).is_some_and(|tracked| Instant::now() >= tracked.next);
+                if due || holds != held {
+                    self.look(at, holds).await;
                 }
-                (held, next) = (holds, Instant::now() + PUBLISH_EVERY);
             }
-            if timeout(PUBLISH_LOOK, changed.notified()).await.is_ok() {
-                // An editor writes more than once, and a checkout writes many files.
-                while timeout(PUBLISH_QUIET, changed.notified()).await.is_ok() {}
-                next = Instant::now();
+            held = holds;
+            let pause = if self.sources.is_empty() { PUBLISH_EVERY } else { PUBLISH_LOOK };
+            tokio::select! {
+                biased;
+                order = self.orders.recv() => match order {
+                    Some(order) => self.carry_out(order).await,
+                    None => sleep(pause).await,
+                },
+                () = changed.notified() => {
+                    settled(&changed).await;
+                    self.sources.iter_mut().for_each(|tracked| tracked.next = Instant::now());
+                }
+                () = sleep(pause) => {}
             }
         }
     }
 
-    async fn look(&self, source: &Source, holds: bool) {
-        let what = source.published.as_str();
-        let state = match read(source).await {
-            Ok(directory) if holds => self.publish(source, &directory).await,
-            Ok(directory) => self.compare(source, &directory).await,
-            Err(why) => Err(why),
+    /// A tree is compiled for the peels that are known, so they should be.
+    async fn peels_known(&self) {
+        let known = async {
+            while !self.core.index.is_current() {
+                sleep(INDEX_POLL).await;
+            }
         };
+        let _without_them = timeout(INDEX_WAIT, known).await;
+    }
+
+    async fn look(&mut self, at: usize, holds: bool) {
+        let Some(source) = self.sources.get(at).map(|tracked| tracked.source.clone()) else { return };
+        let what = source.published.as_str();
+        let state = match Ready::of(&source).await {
+            Ok(ready) => self.look_at(at, &ready, holds).await,
+            Err(why) => Err(format!("{what} are not published: {why}")),
+        };
+        if let Some(tracked) = self.sources.get_mut(at) {
+            tracked.next = Instant::now() + source.origin.every();
+        }
         match state {
             Ok(()) => self.core.health.set(what, State::Up),
             Err(why) => {
-                let why = format!("{why} ({})", source.directory.display());
+                let why = format!("{why} ({})", source.origin.words());
                 if self.core.health.state(what) != Some(State::Degraded(why.clone())) {
                     tracing::warn!("{why}");
                 }
@@ -81,42 +186,244 @@ impl PublisherTask {
         }
     }
 
-    async fn publish(&self, source: &Source, directory: &Directory) -> Result<(), String> {
-        let about = About {
-            master: self.core.id.clone(),
-            user: String::new(),
-            source: source.directory.display().to_string(),
-            commit: String::new(),
-            allow_empty: false,
-        };
-        let publisher = Publisher { link: &self.core.link, published: source.published, fence: &self.lease };
-        match publisher.publish(&directory.tree, directory, &about).await {
-            Ok(Outcome::Published { revision, moved, bytes }) => {
-                let what = source.published.as_str();
-                tracing::info!(
-                    revision,
-                    files = directory.tree.files.len(),
-                    moved,
-                    bytes,
-                    "published {what}"
-                );
-                Ok(())
-            }
-            Ok(Outcome::Unchanged { .. } | Outcome::Nothing) => Ok(()),
-            // The next holder does it.
-            Err(Error::Superseded) => Ok(()),
-            Err(error) => Err(format!("{} are not published: {error}", source.published.as_str())),
+    async fn look_at(&mut self, at: usize, ready: &Ready, holds: bool) -> Result<(), String> {
+        let what = ready.published.as_str();
+        let found = self.publisher(ready.published).manifest().await;
+        let counts = found.map_err(|error| format!("{what} are not published: {error}"))?;
+        let by_hand = counts.filter(|manifest| manifest.is_by_hand() && manifest.root != ready.root);
+        let mut stays = false;
+        if let Some(tracked) = self.sources.get_mut(at) {
+            stays = by_hand.as_ref().is_some_and(|manifest| tracked.leaves_alone(manifest, ready, holds));
+            tracked.last = Some(ready.root.clone());
+        }
+        match by_hand {
+            _ if !holds => self.compare(ready).await,
+            Some(manifest) if stays => Err(by_hand_words(what, &manifest)),
+            _ => self.publish_unasked(ready).await,
         }
     }
 
+    /// Of its own accord.
+    async fn publish_unasked(&self, ready: &Ready) -> Result<(), String> {
+        let what = ready.published.as_str();
+        let how = How { settings: self.own_settings().await, ..How::default() };
+        match self.publish(ready, &how).await {
+            Ok(PublishReport { status: PublishStatus::Refused, problems: Some(problems), .. }) => {
+                tracing::warn!("{what} of {} are not published:\n{}", ready.source, problems.text);
+                Err(format!("{what} are not published: it does not compile: {}", in_short(&problems)))
+            }
+            Ok(PublishReport { status: PublishStatus::Refused, reason, .. }) => {
+                Err(format!("{what} are not published: {reason}"))
+            }
+            // Of a lease that was lost, the next holder does it.
+            Ok(_) | Err(Error::Superseded) => Ok(()),
+            Err(error) => Err(format!("{what} are not published: {error}")),
+        }
+    }
+
+    fn publisher(&self, published: Published) -> Publisher<'_> {
+        Publisher { link: &self.core.link, published, fence: &self.lease }
+    }
+
+    /// The settings of this master, which its states are compiled with.
+    async fn own_settings(&self) -> Option<NamedTree> {
+        let source = self.sources.iter().find(|tracked| tracked.source.published == Published::Settings)?;
+        let checkout = source.source.origin.checkout().await.ok()?;
+        Some(NamedTree { directory: checkout.directory, name: source.source.origin.words() })
+    }
+
+    /// Publishes a tree that differs from what counts, if it compiles.
+    async fn publish(&self, ready: &Ready, how: &How) -> Result<PublishReport, Error> {
+        let publisher = self.publisher(ready.published);
+        let before = match publisher.current().await {
+            Ok(before) => before,
+            Err(Error::Bus(error)) => return Err(Error::Bus(error)),
+            // What is there is not whole; what comes makes it so.
+            Err(_) => None,
+        };
+        let revision = before.as_ref().map_or(0, |(manifest, _)| manifest.revision);
+        let diff = changes(&changes_of(&ready.directory.tree, before.as_ref().map(|(_, tree)| tree)));
+        let is_new = before.as_ref().is_none_or(|(manifest, _)| manifest.root != ready.root);
+        let refused = |reason: String| PublishReport {
+            reason,
+            changes: diff.clone(),
+            ..report(ready, PublishStatus::Refused, revision)
+        };
+        if ready.directory.tree.is_empty() && !how.allow_empty {
+            let populated = before.as_ref().is_some_and(|(_, tree)| !tree.is_empty());
+            return Ok(match populated {
+                true => refused(Error::Empty.to_string()),
+                false => report(ready, PublishStatus::Nothing, revision),
+            });
+        }
+        let mut problems = None;
+        if is_new && (how.dry_run || !how.force) {
+            let found = self.linter.lint(self.lint_request(ready, how)).await;
+            let reason = format!("it does not compile: {}", errors_words(&found));
+            let errors = found.errors;
+            problems = Some(found);
+            if errors > 0 && !how.force {
+                return Ok(PublishReport { problems, ..refused(reason) });
+            }
+        }
+        if how.dry_run {
+            let status = if is_new { PublishStatus::Published } else { PublishStatus::Unchanged };
+            return Ok(PublishReport { changes: diff, problems, ..report(ready, status, revision) });
+        }
+        let about = About {
+            master: self.core.id.clone(),
+            user: how.user.clone(),
+            source: ready.source.clone(),
+            commit: ready.commit.clone(),
+            allow_empty: how.allow_empty,
+            uploaded: ready.uploaded,
+        };
+        let outcome = publisher.publish(&ready.directory.tree, &ready.directory, &about).await?;
+        Ok(PublishReport { changes: diff, problems, ..told(ready, &outcome) })
+    }
+
+    fn lint_request(&self, ready: &Ready, how: &How) -> LintRequest {
+        let peels = self.core.index.snapshot();
+        LintRequest {
+            published: ready.published,
+            tree: NamedTree { directory: ready.directory.root().to_path_buf(), name: ready.source.clone() },
+            settings: how.settings.clone(),
+            peels: peels.iter().map(|(peel, known)| (peel.clone(), known.facts.clone())).collect(),
+        }
+    }
+
+    /// Does what an operator asked for, and says what became of it.
+    async fn carry_out(&mut self, order: Order) {
+        let answered = self.answer(&order.request).await;
+        // What `/readyz` says of it is looked at again.
+        self.sources.iter_mut().for_each(|tracked| tracked.next = Instant::now());
+        let reply = match answered {
+            Ok(published) => AdminReply { published, ..AdminReply::done("") },
+            Err(refusal) => AdminReply::refusing(refusal),
+        };
+        order.done.send_replace(Some(reply));
+    }
+
+    async fn answer(&mut self, request: &PublishRequest) -> Result<Vec<PublishReport>, Refusal> {
+        if !self.lease.is_held() {
+            let why = "this master does not publish any more; ask again";
+            return Err(Refusal::new(RefusalKind::Unavailable, why));
+        }
+        if let Some(rollback) = &request.rollback {
+            let done = self.roll_back(rollback, request).await;
+            return done.map(|report| vec![report]).map_err(refusal);
+        }
+        if !request.trees.is_empty() {
+            return self.publish_uploaded(request).await.map_err(refusal);
+        }
+        self.publish_own(request).await
+    }
+
+    async fn publish_own(&mut self, request: &PublishRequest) -> Result<Vec<PublishReport>, Refusal> {
+        if self.sources.is_empty() {
+            let why = format!("the master {} publishes and has no directory of its own", self.core.id.name());
+            let hint = "upload one: `zester publish --states DIR`".to_string();
+            return Err(Refusal { hint, ..Refusal::new(RefusalKind::Invalid, why) });
+        }
+        let mut reports = Vec::new();
+        for at in 0..self.sources.len() {
+            let Some(source) = self.sources.get(at).map(|tracked| tracked.source.clone()) else { continue };
+            let how = How { settings: self.own_settings().await, ..How::asked(request) };
+            let report = match Ready::of(&source).await {
+                Ok(ready) => {
+                    let report = self.publish(&ready, &how).await.map_err(refusal)?;
+                    let done = matches!(report.status, PublishStatus::Published | PublishStatus::Unchanged);
+                    if done && !request.dry_run {
+                        self.core.health.set(source.published.as_str(), State::Up);
+                    }
+                    report
+                }
+                Err(reason) => PublishReport {
+                    reason,
+                    source: source.origin.words(),
+                    ..bare(source.published, PublishStatus::Refused, 0)
+                },
+            };
+            reports.push(report);
+        }
+        Ok(reports)
+    }
+
+    /// Trees that operators brought: fetched, verified and compiled like any other.
+    async fn publish_uploaded(&self, request: &PublishRequest) -> Result<Vec<PublishReport>, Error> {
+        let disk = |error: std::io::Error| {
+            Error::Disk(format!("cannot write to {}: {error}", self.staging.display()))
+        };
+        std::fs::create_dir_all(&self.staging).map_err(disk)?;
+        let staging = tempfile::Builder::new().prefix("upload-").tempdir_in(&self.staging).map_err(disk)?;
+        let mut how = How { settings: self.own_settings().await, ..How::asked(request) };
+        let mut all = Vec::new();
+        for UploadedTree { published, pages, source } in &request.trees {
+            let into = staging.path().join(published.as_str());
+            std::fs::create_dir_all(&into).map_err(disk)?;
+            let directory = fetch_tree(&self.core.link, *published, pages, &into).await?;
+            if *published == Published::Settings {
+                how.settings = Some(NamedTree { directory: into, name: source.clone() });
+            }
+            all.push(Ready::uploaded(*published, directory, source.clone())?);
+        }
+        let mut reports = Vec::new();
+        for ready in &all {
+            reports.push(self.publish(ready, &how).await?);
+        }
+        Ok(reports)
+    }
+
+    async fn roll_back(&self, rollback: &Rollback, request: &PublishRequest) -> Result<PublishReport, Error> {
+        let Rollback { published, revision } = *rollback;
+        let publisher = self.publisher(published);
+        let (manifest, tree) = publisher.revision(revision).await?;
+        let before = publisher.current().await.ok().flatten();
+        let diff = changes(&changes_of(&tree, before.as_ref().map(|(_, tree)| tree)));
+        let told = |status, revision| PublishReport {
+            files: manifest.files,
+            source: manifest.source.clone(),
+            commit: manifest.commit.clone(),
+            changes: diff.clone(),
+            ..bare(published, status, revision)
+        };
+        if request.dry_run {
+            let (counts, root) = before.map_or((0, None), |(now, _)| (now.revision, Some(now.root)));
+            let same = root == Some(manifest.root.clone());
+            let status = if same { PublishStatus::Unchanged } else { PublishStatus::Published };
+            return Ok(told(status, counts));
+        }
+        let about = About {
+            master: self.core.id.clone(),
+            user: request.user.clone(),
+            source: String::new(),
+            commit: String::new(),
+            allow_empty: true,
+            uploaded: false,
+        };
+        Ok(match publisher.roll_back(revision, &about).await? {
+            Outcome::Published { revision: new, moved, bytes } => {
+                tracing::info!(
+                    revision = new,
+                    of = revision,
+                    user = request.user,
+                    "went back to earlier {}",
+                    published.as_str()
+                );
+                PublishReport { moved: moved as u64, bytes, ..told(PublishStatus::Published, new) }
+            }
+            Outcome::Unchanged { revision } => told(PublishStatus::Unchanged, revision),
+            Outcome::Nothing => told(PublishStatus::Nothing, 0),
+        })
+    }
+
     /// Another publishes: where its files are not ours, somebody should know (D-14).
-    async fn compare(&self, source: &Source, directory: &Directory) -> Result<(), String> {
-        let key = Key::Revision(source.published);
+    async fn compare(&self, ready: &Ready) -> Result<(), String> {
+        let key = Key::Revision(ready.published);
         let found = self.core.link.get::<Revision>(&key).await.map_err(|error| error.to_string())?;
-        let pages = Pages::of(&directory.tree).map_err(|error| error.to_string())?;
         match found {
-            Some(found) if found.value.root != pages.root => {
-                let (what, revision) = (source.published.as_str(), found.value.revision);
+            Some(found) if found.value.root != ready.root => {
+                let (what, revision) = (ready.published.as_str(), found.value.revision);
                 Err(format!("{what} differ from revision {revision}, which another master published"))
             }
             _ => Ok(()),
@@ -124,10 +431,46 @@ impl PublisherTask {
     }
 }
 
-async fn read(source: &Source) -> Result<Directory, String> {
-    let directory = source.directory.clone();
-    let read = tokio::task::spawn_blocking(move || Directory::read(&directory)).await;
-    read.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+fn told(ready: &Ready, outcome: &Outcome) -> PublishReport {
+    match *outcome {
+        Outcome::Published { revision, moved, bytes } => {
+            let (what, files) = (ready.published.as_str(), ready.directory.tree.files.len());
+            tracing::info!(revision, files, moved, bytes, "published {what}");
+            PublishReport { moved: moved as u64, bytes, ..report(ready, PublishStatus::Published, revision) }
+        }
+        Outcome::Unchanged { revision } => report(ready, PublishStatus::Unchanged, revision),
+        Outcome::Nothing => report(ready, PublishStatus::Nothing, 0),
+    }
+}
+
+/// Why the files of this master are not what the peels have.
+fn by_hand_words(what: &str, manifest: &Manifest) -> String {
+    let by = if manifest.user.is_empty() { "an operator" } else { manifest.user.as_str() };
+    let did = if manifest.uploaded { "uploaded" } else { "went back to" };
+    format!(
+        "{what} differ from revision {}, which {by} {did}; it stays until they change or `zester publish` asks for them",
+        manifest.revision
+    )
+}
+
+fn refusal(error: Error) -> Refusal {
+    let kind = match &error {
+        // Whoever brought it brings it again.
+        Error::Torn(_) => RefusalKind::Conflict,
+        Error::Bus(_) | Error::Superseded | Error::Changed(_) => RefusalKind::Unavailable,
+        Error::Disk(_) | Error::Empty | Error::NoSuchRevision(_) => RefusalKind::Invalid,
+    };
+    let hint = match &error {
+        Error::NoSuchRevision(_) => "`zester publish --history` shows those that are".to_string(),
+        _ => String::new(),
+    };
+    Refusal { hint, ..Refusal::new(kind, error.to_string()) }
+}
+
+/// An editor writes more than once, and a checkout writes many files.
+async fn settled(changed: &Notify) {
+    let end = Instant::now() + PUBLISH_QUIET_MAX;
+    while Instant::now() < end && timeout(PUBLISH_QUIET, changed.notified()).await.is_ok() {}
 }
 
 /// Tells of changes below a directory, for as long as what it gives back lives. A directory that cannot be watched is looked

@@ -9,7 +9,7 @@ use crate::late_returns::LateReturns;
 use crate::limits::{DETACH_LIMIT, INDEX_POLL, INDEX_WAIT, REQUESTS_END_LIMIT, STARTS_WAITING};
 use crate::metrics::{self, Metrics};
 use crate::pruner::Pruner;
-use crate::publisher::{PublisherTask, Source};
+use crate::publisher::{Order, Orders, PublisherTask, Publishing};
 use crate::router::Router;
 use crate::scan::Scanner;
 use crate::services::Services;
@@ -52,7 +52,7 @@ pub struct Setup {
     pub version: String,
     pub settings: Arc<dyn SettingsOf>,
     /// What this master publishes while it holds the lease for that (D-2).
-    pub sources: Vec<Source>,
+    pub publishing: Publishing,
 }
 
 /// Why a master cannot go on.
@@ -84,6 +84,7 @@ pub async fn run(
         None => return Ok(()),
     }
     let (starts, started) = mpsc::channel(STARTS_WAITING);
+    let (orders, ordered) = Orders::new(!setup.publishing.sources.is_empty());
     let core = Arc::new(Core {
         stores: StoreHealth::new(&link),
         beats: Beats::default(),
@@ -99,11 +100,12 @@ pub async fn run(
         detach: CancellationToken::new(),
         orphans: Orphans::default(),
         losses: Arc::default(),
+        orders,
         jobs_elsewhere: AtomicUsize::new(0),
     });
     metrics::register(&core, &health);
-    let mut master =
-        Master { core, started, sources: setup.sources, actors: JoinSet::new(), jobs: JoinSet::new() };
+    let publishing = Some((setup.publishing, ordered));
+    let mut master = Master { core, started, publishing, actors: JoinSet::new(), jobs: JoinSet::new() };
     master.actors.spawn(stores.keep(master.core.link.clone()));
     master.live(stop).await
 }
@@ -112,7 +114,8 @@ pub async fn run(
 struct Master {
     core: Arc<Core>,
     started: mpsc::Receiver<Start>,
-    sources: Vec<Source>,
+    /// Until the task has them that publishes.
+    publishing: Option<(Publishing, mpsc::Receiver<Order>)>,
     /// Each ends only when the bus is closed, or when it broke.
     actors: JoinSet<()>,
     jobs: JoinSet<()>,
@@ -139,9 +142,8 @@ impl Master {
             self.actors.spawn(stores::run(core.clone()));
             let pruner = Pruner::new(core.clone()).map_err(|bad| Error(bad.to_string()))?;
             self.actors.spawn(pruner.run());
-            if !self.sources.is_empty() {
-                let sources = std::mem::take(&mut self.sources);
-                let publisher = PublisherTask::new(core.clone(), sources);
+            if let Some((publishing, ordered)) = self.publishing.take() {
+                let publisher = PublisherTask::new(core.clone(), publishing, ordered);
                 let (publisher, lease) = publisher.map_err(|bad| Error(bad.to_string()))?;
                 self.actors.spawn(lease.run());
                 self.actors.spawn(publisher.run());

@@ -3,6 +3,7 @@
 mod admin;
 mod dispatch;
 mod peels;
+mod publish;
 
 use crate::core::Core;
 use crate::limits::{
@@ -25,12 +26,19 @@ pub struct Services {
     admin: Subscription,
     resolves: Subscription,
     lists: Subscription,
+    /// What other masters pass on to the one that publishes.
+    passed: Option<Subscription>,
 }
 
 impl Services {
     pub async fn listen(core: Arc<Core>) -> Services {
         let shared = Listen::shared(MASTERS, REQUEST_QUEUE);
+        let passed = match publish::holder_subject() {
+            Ok(subject) => Some(subscribe(&core, &subject.to_string(), &Listen::alone(REQUEST_QUEUE)).await),
+            Err(_) => None,
+        };
         Services {
+            passed,
             dispatches: subscribe(&core, &Subject::Dispatch.to_string(), &shared).await,
             admin: subscribe(&core, ALL_ADMIN, &shared).await,
             resolves: subscribe(&core, &Subject::TargetResolve.to_string(), &shared).await,
@@ -41,7 +49,7 @@ impl Services {
 
     /// Until `end`; then it stops listening, and lets what was begun end.
     pub async fn run(self, end: CancellationToken) {
-        let Services { core, mut dispatches, mut admin, mut resolves, mut lists } = self;
+        let Services { core, mut dispatches, mut admin, mut resolves, mut lists, mut passed } = self;
         let mut under_way: FuturesUnordered<BoxFuture<'static, ()>> = FuturesUnordered::new();
         loop {
             let room = under_way.len() < REQUESTS_IN_FLIGHT;
@@ -53,6 +61,7 @@ impl Services {
                 taken = dispatches.next_waited(), if room => (Kind::Dispatch, taken),
                 taken = resolves.next_waited(), if room => (Kind::Resolve, taken),
                 taken = lists.next_waited(), if room => (Kind::List, taken),
+                taken = next_passed(&mut passed), if room => (Kind::Passed, taken),
             };
             match taken {
                 Some((delivery, waited)) => take(&core, kind, delivery, waited, &under_way),
@@ -60,7 +69,7 @@ impl Services {
                 None => break,
             }
         }
-        drop((dispatches, admin, resolves, lists));
+        drop((dispatches, admin, resolves, lists, passed));
         let rest = async { while under_way.next().await.is_some() {} };
         let _out_of_time = tokio::time::timeout(REQUESTS_END_LIMIT, rest).await;
     }
@@ -72,6 +81,14 @@ enum Kind {
     Admin,
     Resolve,
     List,
+    Passed,
+}
+
+async fn next_passed(passed: &mut Option<Subscription>) -> Option<(Delivery, Duration)> {
+    match passed {
+        Some(passed) => passed.next_waited().await,
+        None => std::future::pending().await,
+    }
 }
 
 fn take(
@@ -89,6 +106,7 @@ fn take(
         Kind::Admin => Box::pin(admin::handle(core, message, received)),
         Kind::Resolve => Box::pin(resolve(core, message)),
         Kind::List => Box::pin(peels::list(core, message)),
+        Kind::Passed => Box::pin(publish::handle_passed(core, message)),
     });
 }
 

@@ -11,7 +11,7 @@ use crate::store::BoxFuture;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-use zester_wire::ExecRequest;
+use zester_wire::{ExecRequest, RunRevision};
 
 /// How an execution ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +23,8 @@ pub struct Outcome {
     pub answer: Value,
     /// It was cut short.
     pub canceled: bool,
+    /// The published trees that it saw (D-13); none where it saw none.
+    pub revision: Option<RunRevision>,
 }
 
 /// Told while an execution runs: each state's document as it ends, and how many states there are.

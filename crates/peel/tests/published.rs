@@ -8,10 +8,13 @@ use std::sync::Arc;
 use zester_bus::memory::{Net, TokioClock};
 use zester_bus::storage;
 use zester_link::Link;
+use zester_peel::Work;
 use zester_peel::published::{DiskCache, StatesDirs};
 use zester_publish::{About, Change, Error, Fence, Publisher, Reader, Tree, TreePath, file_of};
 use zester_rule::rule;
-use zester_wire::{Bucket, ContentHash, MasterId, Published};
+use zester_wire::{
+    Bucket, ContentHash, ExecRequest, Jid, MasterId, Published, RunRevision, UnixMillis, VERSION,
+};
 
 struct Held;
 
@@ -43,6 +46,7 @@ async fn publish(link: &Link, wanted: &Files) {
         source: String::new(),
         commit: "abc".into(),
         allow_empty: true,
+        uploaded: false,
     };
     let publisher = Publisher { link, published: Published::States, fence: &Held };
     publisher.publish(&tree, wanted, &about).await.unwrap();
@@ -142,6 +146,56 @@ async fn d13_a_run_keeps_the_tree_it_began_with() {
     publish(&link, &trees[1]).await;
     look(&link, &cache).await.unwrap();
     assert!(!path.exists(), "nobody holds it any more");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("D-13")]
+async fn d13_the_return_of_a_state_run_carries_the_revision_that_it_ran() {
+    let (link, dir) = (bus().await, tempfile::tempdir().unwrap());
+    let open = |name: &str| Arc::new(DiskCache::open(&dir.path().join(name)).unwrap());
+    let (states, settings) = (open("states"), open("settings"));
+    for text in ["a:\n  test.nop: []\n", "b:\n  test.nop: []\n"] {
+        publish(&link, &files(&[("web.zy", text)])).await;
+        look(&link, &states).await.unwrap();
+    }
+    let local = zester_peel::work::Local::open(zester_peel::work::Options {
+        id: "web-1".into(),
+        states: None,
+        states_cache: Some(states),
+        settings_cache: Some(settings),
+        settings: None,
+        facts: None,
+        data_dir: dir.path().join("data"),
+        concurrency: 4,
+        environment: None,
+        startup: None,
+    })
+    .unwrap();
+    let call = async |function: &str, word: &str| {
+        let request = ExecRequest {
+            v: VERSION,
+            jid: Jid::new(UnixMillis(1_700_000_000_000), [7; 16]),
+            function: function.into(),
+            args: serde_json::Map::new(),
+            state_id: word.into(),
+            dispatch_epoch: 1,
+            budget: std::time::Duration::from_secs(60),
+            user: String::new(),
+            rdepth: 0,
+            positionals: Vec::new(),
+            test: false,
+            direct: false,
+            request: Vec::new(),
+            proof: None,
+        };
+        local.execute(request, Arc::new(|_, _| {}), tokio_util::sync::CancellationToken::new()).await
+    };
+    let ran = call("state.apply", "web").await;
+    assert!(ran.success, "{}", ran.error);
+    assert_eq!(ran.revision.unwrap(), RunRevision { states: Some(2), settings: None, commit: "abc".into() });
+    // What does not compile ran that revision too; a ping ran none.
+    assert_eq!(call("state.apply", "nothing").await.revision.unwrap().states, Some(2));
+    assert_eq!(call("test.ping", "").await.revision, None);
 }
 
 #[tokio::test(start_paused = true)]

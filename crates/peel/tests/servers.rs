@@ -23,7 +23,13 @@ struct Pong;
 
 impl Work for Pong {
     fn execute(&self, _: ExecRequest, _: Tell, _: CancellationToken) -> BoxFuture<'_, Outcome> {
-        let outcome = Outcome { success: true, error: String::new(), answer: json!(true), canceled: false };
+        let outcome = Outcome {
+            success: true,
+            error: String::new(),
+            answer: json!(true),
+            canceled: false,
+            revision: None,
+        };
         Box::pin(std::future::ready(outcome))
     }
 

@@ -41,6 +41,15 @@ struct Walk {
 }
 
 impl Directory {
+    /// A directory whose files somebody has just written.
+    pub(crate) fn of(root: &Path, tree: Tree) -> Directory {
+        Directory { root: root.into(), tree }
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Looks through a directory. Blocks. One that is not there is empty.
     pub fn read(root: &Path) -> Result<Directory, DirectoryError> {
         let failed = |error: std::io::Error| DirectoryError(vec![format!("{}: {error}", root.display())]);

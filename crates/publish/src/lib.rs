@@ -25,12 +25,14 @@ mod memory;
 mod publisher;
 mod reader;
 mod tree;
+mod upload;
 
 pub use directory::{Directory, DirectoryError, file_of};
 pub use error::Error;
-pub use history::{History, history};
+pub use history::{History, PastRevision, history};
 pub use manifest::{Pages, tree_of};
 pub use memory::MemoryCache;
 pub use publisher::{About, Content, Fence, Outcome, Publisher};
 pub use reader::{Cache, Change, Reader};
 pub use tree::{BadPath, Tree, TreeDiff, TreeFile, TreePath};
+pub use upload::{Uploaded, changes_of, fetch_tree, upload};

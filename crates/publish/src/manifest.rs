@@ -51,14 +51,22 @@ fn place_of(path: &TreePath) -> usize {
 
 /// The tree that a manifest lists, from its pages. Nothing is believed that the root does not cover, and no path leads out.
 pub fn tree_of(manifest: &Manifest, pages: &[Vec<u8>]) -> Result<Tree, Error> {
-    if Manifest::root_of(&manifest.pages) != manifest.root || pages.len() != manifest.pages.len() {
+    if Manifest::root_of(&manifest.pages) != manifest.root {
         return Err(Error::Torn("the manifest does not fit its own root".into()));
     }
-    if manifest.pages.len() > PAGES_MAX {
+    tree_of_pages(&manifest.pages, pages)
+}
+
+/// The same of pages that somebody names by their hashes.
+pub(crate) fn tree_of_pages(order: &[ContentHash], pages: &[Vec<u8>]) -> Result<Tree, Error> {
+    if pages.len() != order.len() {
+        return Err(Error::Torn("a page of the manifest is missing".into()));
+    }
+    if order.len() > PAGES_MAX {
         return Err(Error::Torn(format!("the manifest has more than {PAGES_MAX} pages")));
     }
     let mut tree = Tree::default();
-    for (hash, bytes) in manifest.pages.iter().zip(pages) {
+    for (hash, bytes) in order.iter().zip(pages) {
         if !hash.is_of(bytes) {
             return Err(Error::tampered(hash));
         }
@@ -112,6 +120,7 @@ mod tests {
             source: String::new(),
             commit: String::new(),
             rollback_of: None,
+            uploaded: false,
         }
     }
 

@@ -45,6 +45,8 @@ pub struct About {
     pub commit: String,
     /// An empty tree may replace one that is not (D-2).
     pub allow_empty: bool,
+    /// It is an operator's own tree.
+    pub uploaded: bool,
 }
 
 /// What came of it.
@@ -107,20 +109,48 @@ impl Publisher<'_> {
 
     /// Publishes the tree of an earlier revision as a new one (D-12).
     pub async fn roll_back(&self, revision: u64, about: &About) -> Result<Outcome, Error> {
-        let key = Key::ManifestOf(self.published, revision);
-        let Some(found) = self.link.get_latest::<Manifest>(&key).await? else {
-            return Err(Error::NoSuchRevision(revision));
-        };
-        let tree = self.tree_of(&found.value).await?;
+        let (manifest, tree) = self.revision(revision).await?;
         let pages = Pages::of(&tree)?;
         let wanted = Wanted { tree: &tree, pages, content: &InTheBucket, rollback_of: Some(revision) };
         let about = About {
-            source: found.value.source,
-            commit: found.value.commit,
+            source: manifest.source,
+            commit: manifest.commit,
             allow_empty: true,
+            uploaded: false,
             ..about.clone()
         };
         self.publish_wanted(&wanted, &about).await
+    }
+
+    /// The revision that counts, with its files. None where nothing was ever published.
+    pub async fn current(&self) -> Result<Option<(Manifest, Tree)>, Error> {
+        let Some(named) = self.link.get_latest::<Revision>(&Key::Revision(self.published)).await? else {
+            return Ok(None);
+        };
+        match self.revision(named.value.revision).await {
+            Err(Error::NoSuchRevision(revision)) => {
+                Err(Error::Torn(format!("revision {revision} has no manifest")))
+            }
+            found => found.map(Some),
+        }
+    }
+
+    /// The list of the revision that counts, without its files.
+    pub async fn manifest(&self) -> Result<Option<Manifest>, Error> {
+        let Some(named) = self.link.get_latest::<Revision>(&Key::Revision(self.published)).await? else {
+            return Ok(None);
+        };
+        let key = Key::ManifestOf(self.published, named.value.revision);
+        Ok(self.link.get_latest::<Manifest>(&key).await?.map(|found| found.value))
+    }
+
+    /// A revision that is kept, with its files.
+    pub async fn revision(&self, revision: u64) -> Result<(Manifest, Tree), Error> {
+        let key = Key::ManifestOf(self.published, revision);
+        let found = self.link.get_latest::<Manifest>(&key).await?;
+        let manifest = found.ok_or(Error::NoSuchRevision(revision))?.value;
+        let tree = self.tree_of(&manifest).await?;
+        Ok((manifest, tree))
     }
 
     async fn publish_wanted(&self, wanted: &Wanted<'_>, about: &About) -> Result<Outcome, Error> {
@@ -263,6 +293,7 @@ impl Publisher<'_> {
             source: about.source.clone(),
             commit: about.commit.clone(),
             rollback_of: wanted.rollback_of,
+            uploaded: about.uploaded,
         };
         let kept = Key::ManifestOf(self.published, revision);
         self.compare_and_write(&kept, &manifest, None).await?;

@@ -108,8 +108,17 @@ pub(crate) async fn pages_of(
     published: Published,
     manifest: &Manifest,
 ) -> Result<Vec<Vec<u8>>, Error> {
+    pages_at(link, published, &manifest.pages).await
+}
+
+/// The same of pages that somebody names by their hashes.
+pub(crate) async fn pages_at(
+    link: &Link,
+    published: Published,
+    pages: &[ContentHash],
+) -> Result<Vec<Vec<u8>>, Error> {
     let mut reads: Vec<Work<'_, Bytes>> = Vec::new();
-    for hash in &manifest.pages {
+    for hash in pages {
         reads.push(Box::pin(content_of(link, published, hash)));
     }
     let pages = stream::iter(reads).buffered(IN_FLIGHT);
@@ -117,7 +126,11 @@ pub(crate) async fn pages_of(
 }
 
 /// A content, verified.
-async fn content_of(link: &Link, published: Published, hash: &ContentHash) -> Result<Bytes, Error> {
+pub(crate) async fn content_of(
+    link: &Link,
+    published: Published,
+    hash: &ContentHash,
+) -> Result<Bytes, Error> {
     let bucket = Bucket::of_published(published);
     let entry = link.bus().get(bucket.as_str(), hash.as_str()).await?;
     let content = entry.ok_or_else(|| Error::missing(hash))?.value;

@@ -36,6 +36,7 @@ fn about(master: &str) -> About {
         source: "states".into(),
         commit: String::new(),
         allow_empty: false,
+        uploaded: false,
     }
 }
 

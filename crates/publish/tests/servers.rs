@@ -24,7 +24,11 @@ async fn link(server: &Server, name: &str) -> Link {
 fn files(count: usize, changed: usize) -> Files {
     let text =
         |number: usize| format!("file {number} of {}", if number == changed { "another" } else { "this" });
-    let path = |number: usize| TreePath::parse(&format!("dir {}/.ü-{number}", number % 7)).unwrap();
+    // Blanks, leading dots, letters of other alphabets, and 200 of them.
+    let path = |number: usize| {
+        let long = if number % 50 == 3 { "n".repeat(190) } else { String::new() };
+        TreePath::parse(&format!("dir {}/.ü-{long}{number}", number % 7)).unwrap()
+    };
     (0..count)
         .filter(|number| *number != changed + 1)
         .map(|number| (path(number), text(number).into()))
@@ -40,16 +44,19 @@ impl Fence for Steps {
     }
 }
 
+fn tree(files: &Files) -> Tree {
+    Tree { files: files.iter().map(|(path, content)| (path.clone(), file_of(content, 0o644))).collect() }
+}
+
 async fn publish(link: &Link, wanted: &Files, steps: usize) -> Result<Outcome, Error> {
-    let tree = Tree {
-        files: wanted.iter().map(|(path, content)| (path.clone(), file_of(content, 0o644))).collect(),
-    };
+    let tree = tree(wanted);
     let about = About {
         master: MasterId::parse("m1.boot").unwrap(),
         user: String::new(),
         source: String::new(),
         commit: String::new(),
         allow_empty: false,
+        uploaded: false,
     };
     let fence = Steps(AtomicUsize::new(steps));
     Publisher { link, published: OF, fence: &fence }.publish(&tree, wanted, &about).await
@@ -97,7 +104,8 @@ async fn d1_of_five_hundred_files_one_change_moves_that_file_and_its_page_to_fiv
     let server = Server::start();
     let (master, peel) = (link(&server, "master").await, link(&server, "peel").await);
     storage::ensure_all(master.bus().as_ref(), &storage::table(), 1).await.unwrap();
-    publish(&master, &files(500, 700), 1_000_000).await.unwrap();
+    let old = files(500, 700);
+    publish(&master, &old, 1_000_000).await.unwrap();
     let peels: Vec<MemoryCache> = (0..5).map(|_| MemoryCache::default()).collect();
     for cache in &peels {
         look(&peel, cache).await;
@@ -105,10 +113,14 @@ async fn d1_of_five_hundred_files_one_change_moves_that_file_and_its_page_to_fiv
     // One is another, one is gone.
     let new = files(500, 17);
     let outcome = publish(&master, &new, 1_000_000).await.unwrap();
-    assert!(matches!(outcome, Outcome::Published { revision: 2, moved: 2, .. }), "{outcome:?}");
+    let (before, after) = (Pages::of(&tree(&old)).unwrap(), Pages::of(&tree(&new)).unwrap());
+    let pages = after.bytes.iter().filter(|(hash, _)| !before.bytes.contains_key(hash));
+    let file = "file 17 of another".len() as u64;
+    let bytes = file + pages.map(|(_, page)| page.len() as u64).sum::<u64>();
+    assert_eq!(outcome, Outcome::Published { revision: 2, moved: 2, bytes });
     for cache in &peels {
         let change = look(&peel, cache).await;
-        assert!(matches!(change, Change::Now { files: 499, fetched: 1, .. }), "{change:?}");
+        assert_eq!(change, Change::Now { revision: 2, files: 499, fetched: 1, bytes: file });
         assert_eq!(cache.files(), new);
     }
 }

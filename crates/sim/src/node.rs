@@ -153,7 +153,7 @@ impl Node {
             replicas: Some(1),
             version: "sim".into(),
             settings: Arc::new(NoSettings),
-            sources: Vec::new(),
+            publishing: zester_master::Publishing::default(),
         };
         let health = Arc::new(Health::new());
         Ok(tokio::spawn(async move {

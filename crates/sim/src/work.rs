@@ -82,11 +82,11 @@ impl Work for SimulatedWork {
                 biased;
                 () = cancel.cancelled() => {
                     tokio::time::sleep(dice.between(0, 300)).await;
-                    Outcome { success: false, error: "canceled".into(), answer: Value::Null, canceled: true }
+                    Outcome { success: false, error: "canceled".into(), answer: Value::Null, canceled: true, revision: None }
                 }
                 () = tokio::time::sleep(long) => {
                     let error = if success { String::new() } else { "it failed".into() };
-                    Outcome { success, error, answer: json!(true), canceled: false }
+                    Outcome { success, error, answer: json!(true), canceled: false, revision: None }
                 }
             };
             noted.finished = true;

@@ -15,7 +15,13 @@ impl Work for Ping {
         let known = request.function == "test.ping";
         let error = if known { String::new() } else { "a peel of a swarm only answers test.ping".into() };
         let answer = if known { json!(true) } else { Value::Null };
-        Box::pin(std::future::ready(Outcome { success: known, error, answer, canceled: false }))
+        Box::pin(std::future::ready(Outcome {
+            success: known,
+            error,
+            answer,
+            canceled: false,
+            revision: None,
+        }))
     }
 
     fn kill_leftovers(&self) -> BoxFuture<'_, ()> {

@@ -34,7 +34,7 @@ async fn master(server: &Server, tasks: &mut JoinSet<()>) {
         replicas: None,
         version: "0.0.0".into(),
         settings: Arc::new(NoSettings),
-        sources: Vec::new(),
+        publishing: zester_master::Publishing::default(),
     };
     tasks.spawn(async move {
         let never = CancellationToken::new();

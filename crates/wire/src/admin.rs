@@ -2,7 +2,10 @@
 
 use crate::codec::Message;
 use crate::envelope::Addressed;
-use crate::name::{Jid, PeelId};
+use crate::job::is_false;
+use crate::name::{Jid, PeelId, Token};
+use crate::publish_report::PublishReport;
+use crate::published::{ContentHash, Published};
 use crate::refusal::Refusal;
 use crate::subject::Subject;
 use serde::{Deserialize, Serialize};
@@ -34,13 +37,8 @@ pub enum AdminRequest {
         #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::time::optional_millis")]
         timeout: Option<std::time::Duration>,
     },
-    /// D-2: the holder of the lease publishes its directories.
-    Publish {
-        #[serde(default)]
-        allow_empty: bool,
-        #[serde(default)]
-        user: String,
-    },
+    /// D-2: the holder of the lease publishes its directories, what was uploaded, or an earlier revision.
+    Publish(PublishRequest),
     /// J-25: machines that are gone for good.
     Forget {
         peels: Vec<PeelId>,
@@ -49,6 +47,46 @@ pub enum AdminRequest {
     },
     #[serde(other)]
     Unknown,
+}
+
+/// What is to be published. Without trees and without a rollback: what the holder of the lease has.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PublishRequest {
+    #[serde(default)]
+    pub allow_empty: bool,
+    #[serde(default)]
+    pub user: String,
+    /// Made by the client: whoever asks again with it gets the answer to the first question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<Token>,
+    /// Trees whose contents are in their buckets already.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trees: Vec<UploadedTree>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollback: Option<Rollback>,
+    /// Publish what does not compile (D-12).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub force: bool,
+    /// Only say what would happen.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub dry_run: bool,
+}
+
+/// A tree by the pages that list it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UploadedTree {
+    pub published: Published,
+    pub pages: Vec<ContentHash>,
+    /// Where it came from, in words.
+    #[serde(default)]
+    pub source: String,
+}
+
+/// D-12: an earlier revision that is to count again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rollback {
+    pub published: Published,
+    pub revision: u64,
 }
 
 /// Which targets a retry is for.
@@ -69,7 +107,7 @@ impl AdminRequest {
         match self {
             AdminRequest::Kill { .. } => Some("kill"),
             AdminRequest::Retry { .. } => Some("retry"),
-            AdminRequest::Publish { .. } => Some("publish"),
+            AdminRequest::Publish(_) => Some("publish"),
             AdminRequest::Forget { .. } => Some("forget"),
             AdminRequest::Unknown => None,
         }
@@ -82,7 +120,8 @@ impl Message for AdminRequest {
 
 impl Addressed for AdminRequest {
     fn fits(&self, subject: &Subject) -> bool {
-        matches!(subject, Subject::Admin { verb } if Some(verb.as_str()) == self.verb())
+        // What is for the holder of a lease is passed on to it as it came.
+        matches!(subject, Subject::Admin { verb } | Subject::Holder { verb, .. } if Some(verb.as_str()) == self.verb())
     }
 }
 
@@ -98,6 +137,26 @@ pub struct AdminReply {
     pub jid: Option<Jid>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Refusal>,
+    /// What became of each tree that was to be published.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<PublishReport>,
+}
+
+impl AdminReply {
+    /// What was done, in a sentence.
+    pub fn done(message: impl Into<String>) -> AdminReply {
+        AdminReply {
+            v: crate::VERSION,
+            message: message.into(),
+            jid: None,
+            error: None,
+            published: Vec::new(),
+        }
+    }
+
+    pub fn refusing(refusal: Refusal) -> AdminReply {
+        AdminReply { error: Some(refusal), ..AdminReply::done("") }
+    }
 }
 
 impl Message for AdminReply {

@@ -1,6 +1,7 @@
 //! What a master publishes for all peels: trees of files, each a bucket of content by hash, a manifest and a revision (D-1).
 
 use crate::codec::Message;
+use crate::job::is_false;
 use crate::name::{BadName, MasterId, Token};
 use crate::time::UnixMillis;
 use serde::de::Error as _;
@@ -31,6 +32,20 @@ impl Published {
 
     pub fn parse(text: &str) -> Option<Published> {
         Published::ALL.into_iter().find(|one| one.as_str() == text)
+    }
+}
+
+impl Serialize for Published {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Published {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Published, D::Error> {
+        let word = String::deserialize(deserializer)?;
+        Published::parse(&word)
+            .ok_or_else(|| D::Error::custom(format!("`{word}` is nothing that is published")))
     }
 }
 
@@ -145,9 +160,17 @@ pub struct Manifest {
     /// The revision that was taken back to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback_of: Option<u64>,
+    /// An operator's own tree, and not that of a master.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub uploaded: bool,
 }
 
 impl Manifest {
+    /// Whether an operator chose this tree: a master's own directory replaces it only when it changes, or when somebody asks.
+    pub fn is_by_hand(&self) -> bool {
+        self.uploaded || self.rollback_of.is_some()
+    }
+
     /// The name of a tree by its pages: the same files give the same root, whoever publishes them.
     pub fn root_of(pages: &[ContentHash]) -> ContentHash {
         let names: Vec<&str> = pages.iter().map(ContentHash::as_str).collect();

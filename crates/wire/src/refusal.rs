@@ -23,6 +23,8 @@ pub enum RefusalKind {
     /// A store takes no writes and will not soon: it is full, or has had no leader for longer than an election takes.
     /// Nothing was claimed, and nothing will run (J-28).
     CannotWrite,
+    /// It is being done; ask again for its end.
+    UnderWay,
     /// The job was claimed, did not run, and never will.
     NeverRan,
     #[serde(other)]
@@ -32,7 +34,7 @@ pub enum RefusalKind {
 impl RefusalKind {
     /// Whether the same request may succeed a moment later.
     pub fn is_retryable(self) -> bool {
-        matches!(self, RefusalKind::ClaimPending | RefusalKind::Unavailable)
+        matches!(self, RefusalKind::ClaimPending | RefusalKind::Unavailable | RefusalKind::UnderWay)
     }
 }
 

@@ -44,6 +44,18 @@ pub struct ScheduledRun {
     pub due: UnixMillis,
 }
 
+/// Which published trees an execution saw (D-13).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunRevision {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub states: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<u64>,
+    /// The commit of the states, where they came from a repository.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub commit: String,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Return {
     #[serde(default = "crate::version")]
@@ -75,6 +87,9 @@ pub struct Return {
     /// Set where no master asked for it: the peel's schedule did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<ScheduledRun>,
+    /// Of a state run: what was published of it (D-13). None where it ran from this machine's own files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<RunRevision>,
 }
 
 impl Message for Return {
@@ -122,6 +137,7 @@ impl Return {
             late: false,
             truncated: false,
             schedule: None,
+            revision: None,
         }
     }
 

@@ -112,6 +112,11 @@ pub enum Subject {
     Admin {
         verb: Token,
     },
+    /// An admin request on its way to the master that holds a lease.
+    Holder {
+        lease: Token,
+        verb: Token,
+    },
     TargetResolve,
     /// Which peels there are, and how they are.
     PeelList,
@@ -190,6 +195,7 @@ impl fmt::Display for Subject {
             Subject::JobProgress { jid, peel } => write!(out, "zester.job.{jid}.progress.{peel}"),
             Subject::JobSchedule { jid, peel } => write!(out, "zester.job.{jid}.schedule.{peel}"),
             Subject::Admin { verb } => write!(out, "zester.admin.{verb}"),
+            Subject::Holder { lease, verb } => write!(out, "zester.holder.{lease}.{verb}"),
             Subject::TargetResolve => out.write_str("zester.target.resolve"),
             Subject::PeelList => out.write_str("zester.peel.list"),
             Subject::Heartbeat { peel } => write!(out, "zester.heartbeat.{peel}"),
@@ -227,6 +233,9 @@ impl Subject {
                 parse_of_peel(verb, Jid::parse(jid)?, PeelId::parse(peel)?)?
             }
             ["zester", "admin", verb] => Subject::Admin { verb: Token::parse(verb)? },
+            ["zester", "holder", lease, verb] => {
+                Subject::Holder { lease: Token::parse(lease)?, verb: Token::parse(verb)? }
+            }
             ["zester", "target", "resolve"] => Subject::TargetResolve,
             ["zester", "peel", "list"] => Subject::PeelList,
             ["zester", "heartbeat", peel] => Subject::Heartbeat { peel: PeelId::parse(peel)? },

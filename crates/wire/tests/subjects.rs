@@ -28,6 +28,10 @@ fn table() -> Vec<(Subject, String)> {
         (Subject::JobProgress { jid: j.clone(), peel: p.clone() }, job("progress.web-01")),
         (Subject::JobSchedule { jid: j.clone(), peel: p.clone() }, job("schedule.web-01")),
         (Subject::Admin { verb: token("kill") }, "zester.admin.kill".into()),
+        (
+            Subject::Holder { lease: token("publisher"), verb: token("publish") },
+            "zester.holder.publisher.publish".into(),
+        ),
         (Subject::TargetResolve, "zester.target.resolve".into()),
         (Subject::PeelList, "zester.peel.list".into()),
         (Subject::Heartbeat { peel: peel() }, "zester.heartbeat.web-01".into()),

@@ -170,6 +170,7 @@ async fn publish(link: &Link, files: &Files) -> Result<(u64, u64), String> {
         source: "bench".into(),
         commit: String::new(),
         allow_empty: false,
+        uploaded: false,
     };
     let publisher = Publisher { link, published: WHAT, fence: &Alone };
     match publisher.publish(&files.tree(), files, &about).await.map_err(|error| error.to_string())? {

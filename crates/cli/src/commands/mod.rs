@@ -13,6 +13,7 @@ pub mod man;
 pub mod master;
 pub mod on_fleet;
 pub mod peel;
+pub mod publish;
 pub mod revert;
 pub mod schedule;
 pub mod schema;

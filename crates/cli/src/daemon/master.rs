@@ -3,17 +3,22 @@
 use super::{DaemonContext, Flags};
 use crate::answer::{self, Failure};
 use crate::app::App;
+use crate::config::{self, default_data_dir};
 use crate::connection::Connect;
 use crate::daemon;
+use crate::daemon::master::git::GitLayers;
+use crate::daemon::master::lint::FleetLint;
 use crate::daemon::master::settings::Rendered;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zester_bus::{Bus, Event, Events, nats};
 use zester_converge::inputs::default_id;
 use zester_link::Link;
-use zester_master::{NoSettings, SettingsOf, Setup, Source};
+use zester_master::{NoSettings, Publishing, SettingsOf, Setup, Source};
 use zester_wire::{MasterId, Published};
 
+mod git;
+mod lint;
 mod settings;
 
 /// Dispatch jobs, watch them, and finish those of a master that died
@@ -34,7 +39,7 @@ pub struct MasterRun {
     /// States to publish to the peels
     #[arg(long, value_name = "DIR", env = "ZESTER_STATES", hide_env_values = true)]
     pub states: Option<PathBuf>,
-    /// Rules of the reactor (not used yet)
+    /// Rules of the reactor, to publish
     #[arg(long, value_name = "DIR", hide = true)]
     pub reactor: Option<PathBuf>,
     /// Where peels enroll (not used yet)
@@ -48,11 +53,18 @@ pub struct MasterRun {
 
 pub fn run(args: MasterRun, app: &App) -> answer::Result {
     let name = args.id.clone().or(app.config.id.clone()).unwrap_or_else(default_id);
-    let settings: Arc<dyn SettingsOf> = match args.settings.clone().or(app.config.settings.clone()) {
-        Some(path) => Arc::new(Rendered::new(path, app.local_host.clone())),
-        None => Arc::new(NoSettings),
-    };
-    let sources = sources(&args, app);
+    let data_dir = data_dir(&args, app)?;
+    let fetched = app
+        .config
+        .settings_git
+        .as_ref()
+        .map(|_| GitLayers::current(&git_place(&data_dir, Published::Settings)));
+    let settings: Arc<dyn SettingsOf> =
+        match fetched.or(args.settings.clone()).or(app.config.settings.clone()) {
+            Some(path) => Arc::new(Rendered::new(path, app.local_host.clone())),
+            None => Arc::new(NoSettings),
+        };
+    let publishing = publishing(&args, app, &data_dir)?;
     app.block_on(daemon::run_daemon(app, &args.flags, |context: DaemonContext| async {
         let shown = args.connect.servers_of_daemon(app).shown();
         tracing::info!(master = %name, bus = %shown, "starting");
@@ -69,7 +81,7 @@ pub fn run(args: MasterRun, app: &App) -> answer::Result {
             replicas: app.config.nats.replicas,
             version: env!("CARGO_PKG_VERSION").to_string(),
             settings,
-            sources,
+            publishing,
         };
         let ended = tokio::select! {
             biased;
@@ -81,13 +93,40 @@ pub fn run(args: MasterRun, app: &App) -> answer::Result {
     }))
 }
 
-/// What this master publishes. Settings in one file are for this machine alone.
-fn sources(args: &MasterRun, app: &App) -> Vec<Source> {
+fn data_dir(args: &MasterRun, app: &App) -> Result<PathBuf, Failure> {
+    let named = args.data_dir.clone().or_else(|| app.config.data_dir.clone());
+    Ok(named.map_or_else(|| default_data_dir(app.local_host.files.me().uid == 0), Ok)?)
+}
+
+/// Where repositories are fetched to.
+fn git_place(data_dir: &Path, published: Published) -> PathBuf {
+    data_dir.join("git").join(published.as_str())
+}
+
+/// What this master publishes, and with what. Settings in one file are for this machine alone.
+fn publishing(args: &MasterRun, app: &App, data_dir: &Path) -> Result<Publishing, Failure> {
     let states = args.states.clone().or(app.config.states.clone());
     let settings = args.settings.clone().or(app.config.settings.clone()).filter(|path| !path.is_file());
-    let source = |published, path: Option<PathBuf>| path.map(|directory| Source { published, directory });
-    let both = [source(Published::States, states), source(Published::Settings, settings)];
-    both.into_iter().flatten().collect()
+    let trees = [
+        (Published::States, &app.config.states_git, states),
+        (Published::Settings, &app.config.settings_git, settings),
+        (Published::Reactor, &None, args.reactor.clone()),
+    ];
+    let mut sources = Vec::new();
+    for (published, layers, directory) in trees {
+        match (layers, directory) {
+            (Some(config::GitLayers(layers)), directory) if !layers.is_empty() => {
+                let place = git_place(data_dir, published);
+                let every = app.config.git_poll.map_or(git::POLL, |every| every.0);
+                let origin = GitLayers::new(layers, directory, place, every, app.local_host.clone());
+                sources.push(Source { published, origin: Arc::new(origin.map_err(Failure::usage)?) });
+            }
+            (_, Some(directory)) => sources.push(Source::directory(published, directory)),
+            (_, None) => {}
+        }
+    }
+    let linter = Arc::new(FleetLint { local_host: app.local_host.clone() });
+    Ok(Publishing { sources, linter, staging: data_dir.join("uploads") })
 }
 
 /// Says once what the server has against us: a wrong token, a subject that is not ours. Never ends.

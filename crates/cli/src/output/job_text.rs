@@ -16,6 +16,9 @@ const CALL_SHOWN: usize = 4 * WIDTH;
 /// Lines of what changed on all peels together; JSON has all of it.
 const CHANGES_SHOWN: usize = 400;
 
+/// Letters of a commit.
+const COMMIT_SHOWN: usize = 12;
+
 /// One job with all that is known of it.
 pub struct Shown<'a> {
     pub job: &'a Job,
@@ -85,6 +88,23 @@ pub fn list(jobs: &[Job], more: usize, now: UnixMillis, paint: Paint) -> String 
     out
 }
 
+/// Which published states ran on how many peels (D-13).
+fn revisions(returns: &Returns) -> Vec<(Option<String>, usize)> {
+    let mut ran: BTreeMap<Option<String>, usize> = BTreeMap::new();
+    for ret in returns.values() {
+        let words = ret.revision.as_ref().map(|revision| {
+            let of =
+                |what: &str, number: Option<u64>| number.map(|number| format!("{what} revision {number}"));
+            let commit = cut(&revision.commit, COMMIT_SHOWN);
+            let commit = if commit.is_empty() { None } else { Some(format!("commit {commit}")) };
+            let parts = [of("states", revision.states), commit, of("settings", revision.settings)];
+            parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+        });
+        *ran.entry(words).or_default() += 1;
+    }
+    ran.into_iter().collect()
+}
+
 /// One job: what it is, and for each peel where it stands (J-17).
 pub fn show(shown: &Shown<'_>, paint: Paint) -> String {
     let Shown { job, returns, missing, last_seen, now } = *shown;
@@ -103,6 +123,15 @@ pub fn show(shown: &Shown<'_>, paint: Paint) -> String {
     );
     if !job.reason.is_empty() {
         let _infallible = writeln!(out, "{}", job.reason);
+    }
+    let ran = revisions(returns);
+    if let [(Some(only), _)] = ran.as_slice() {
+        let _infallible = writeln!(out, "{only}");
+    } else if ran.iter().any(|(words, _)| words.is_some()) {
+        for (words, count) in &ran {
+            let words = words.as_deref().unwrap_or("files of its own");
+            let _infallible = writeln!(out, "{words} on {}", fleet_text::count_of(*count, "peel"));
+        }
     }
     let peels: Vec<PeelId> = if job.has_targets() {
         job.targets.iter().chain(&job.unknown_peels).cloned().collect()

@@ -10,6 +10,7 @@ pub mod manual;
 pub mod paint;
 pub mod peel_text;
 pub mod picture;
+pub mod publish_text;
 pub mod run_text;
 pub mod schedule_text;
 mod screen;

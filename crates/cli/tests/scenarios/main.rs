@@ -17,6 +17,7 @@ mod garbage;
 mod no_store;
 mod peel_restart;
 mod proxy;
+mod publishing;
 mod remade;
 mod schedule;
 mod server_restart;

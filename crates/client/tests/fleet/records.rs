@@ -130,7 +130,7 @@ async fn j11_killing_a_job_that_is_over_says_so() {
         .serve("zester.admin.kill", |_, asked: AdminRequest| async move {
             assert!(matches!(asked, AdminRequest::Kill { user, .. } if user == "me"));
             let refusal = Refusal::new(RefusalKind::AlreadyOver, "the job is over");
-            Some(AdminReply { v: 1, message: String::new(), jid: None, error: Some(refusal) })
+            Some(AdminReply::refusing(refusal))
         })
         .await;
     match world.client.kill(&jid, "me").await.unwrap() {
@@ -154,7 +154,7 @@ async fn j18_a_retry_is_a_new_job_whose_id_the_client_made() {
                 };
                 assert_eq!(timeout, Some(Duration::from_secs(90)));
                 assert_eq!((jid, part), (old, RetryPart::Missing));
-                Some(AdminReply { v: 1, message: "1 peel".into(), jid: Some(new_jid), error: None })
+                Some(AdminReply { jid: Some(new_jid), ..AdminReply::done("1 peel") })
             }
         })
         .await;

@@ -53,7 +53,7 @@ impl Requester {
                 core.answer(self.reply.as_deref(), &reply).await;
             }
             Form::Admin(message) => {
-                let reply = AdminReply { v: VERSION, message, jid, error: None };
+                let reply = AdminReply { jid, ..AdminReply::done(message) };
                 core.answer(self.reply.as_deref(), &reply).await;
             }
         }
@@ -68,7 +68,7 @@ impl Requester {
                 core.answer(self.reply.as_deref(), &reply).await;
             }
             Form::Admin(_) => {
-                let reply = AdminReply { v: VERSION, message: String::new(), jid: None, error };
+                let reply = AdminReply { error, ..AdminReply::done("") };
                 core.answer(self.reply.as_deref(), &reply).await;
             }
         }

@@ -21,7 +21,7 @@ use zester_wire::{
 };
 
 /// Verbs that are granted, for those who ask for another.
-const KNOWN: &str = "known are kill, retry and forget";
+const KNOWN: &str = "known are kill, retry, publish and forget";
 
 pub async fn handle(core: Arc<Core>, message: Message, received: UnixMillis) {
     let Some(subject) = core.link.subject_of(&message) else { return };
@@ -39,7 +39,7 @@ pub async fn handle(core: Arc<Core>, message: Message, received: UnixMillis) {
                 Ok(sentence) => (sentence, None),
                 Err(refusal) => (String::new(), Some(refusal)),
             };
-            let message = AdminReply { v: VERSION, message, jid: Some(jid), error };
+            let message = AdminReply { jid: Some(jid), error, ..AdminReply::done(message) };
             core.answer(reply.as_deref(), &message).await;
         }
         AdminRequest::Retry { jid, new_jid, part, user, wait, timeout } => {
@@ -61,17 +61,17 @@ pub async fn handle(core: Arc<Core>, message: Message, received: UnixMillis) {
                 Ok(sentence) => (sentence, None),
                 Err(refusal) => (String::new(), Some(refusal)),
             };
-            core.answer(reply.as_deref(), &AdminReply { v: VERSION, message, jid: None, error }).await;
+            core.answer(reply.as_deref(), &AdminReply { error, ..AdminReply::done(message) }).await;
         }
-        AdminRequest::Publish { .. } | AdminRequest::Unknown => {
+        AdminRequest::Publish(request) => super::publish::handle(core, request, reply).await,
+        AdminRequest::Unknown => {
             refuse(&core, reply.as_deref(), not_built(&subject)).await;
         }
     }
 }
 
 async fn refuse(core: &Core, reply: Option<&str>, refusal: Refusal) {
-    let message = AdminReply { v: VERSION, message: String::new(), jid: None, error: Some(refusal) };
-    core.answer(reply, &message).await;
+    core.answer(reply, &AdminReply::refusing(refusal)).await;
 }
 
 fn not_built(subject: &Subject) -> Refusal {

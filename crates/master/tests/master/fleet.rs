@@ -11,7 +11,7 @@ use zester_bus::{Bus, Delivery, Listen, Store, Subscription, storage};
 use zester_health::Health;
 use zester_jobs::Timing;
 use zester_link::Link;
-use zester_master::{Error, NoSettings, Setup, Source, run};
+use zester_master::{Error, NoSettings, Publishing, Setup, run};
 use zester_wire::*;
 
 /// Longer than anything takes that happens at all; time is paused, so it costs nothing.
@@ -100,11 +100,11 @@ impl Fleet {
     }
 
     pub fn start_with(&self, name: &str, link: Link, timing: Timing) -> Master {
-        self.start_publishing(name, link, timing, Vec::new())
+        self.start_publishing(name, link, timing, Publishing::default())
     }
 
     /// One that publishes while it holds the lease for that.
-    pub fn start_publishing(&self, name: &str, link: Link, timing: Timing, sources: Vec<Source>) -> Master {
+    pub fn start_publishing(&self, name: &str, link: Link, timing: Timing, publishing: Publishing) -> Master {
         let id = MasterId::new(name, link.new_token().unwrap().as_str()).unwrap();
         let setup = Setup {
             id: id.clone(),
@@ -112,7 +112,7 @@ impl Fleet {
             replicas: None,
             version: "0.0.0".into(),
             settings: Arc::new(NoSettings),
-            sources,
+            publishing,
         };
         let (health, stop) = (Arc::new(Health::new()), CancellationToken::new());
         let mut task = JoinSet::new();

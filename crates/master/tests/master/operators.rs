@@ -1,6 +1,6 @@
 //! What operators ask: cancel, retry, resolve; and what strangers send.
 
-use crate::fleet::{Fleet, eventually, peel};
+use crate::fleet::{Fleet, LONG, eventually, peel};
 use serde_json::json;
 use std::time::Duration;
 use zester_bus::{Delivery, Listen};
@@ -210,10 +210,11 @@ async fn j18_a_part_is_asked_again_as_a_new_job() {
 async fn verbs_that_are_not_built_are_refused_by_name() {
     let fleet = Fleet::new().await;
     let _master = fleet.master("m1").await;
-    let reply = fleet.admin(&AdminRequest::Publish { allow_empty: false, user: String::new() }).await;
+    let enroll = Subject::Admin { verb: Token::parse("enroll").unwrap() };
+    let reply: AdminReply = fleet.link.request(&enroll, &AdminRequest::Unknown, LONG).await.unwrap();
     let refusal = reply.error.unwrap();
     assert_eq!(refusal.kind, RefusalKind::Invalid);
-    assert_eq!(refusal.message, "this master cannot publish yet; known are kill, retry and forget");
+    assert_eq!(refusal.message, "this master cannot enroll yet; known are kill, retry, publish and forget");
 }
 
 #[tokio::test(start_paused = true)]

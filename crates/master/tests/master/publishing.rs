@@ -1,13 +1,14 @@
 //! Masters that publish their directories: one at a time, and another where that one is gone.
 
 use crate::fleet::{Fleet, Master, eventually};
+use futures_util::future::BoxFuture;
 use std::path::Path;
 use std::sync::Arc;
 use zester_health::State;
 use zester_jobs::Timing;
 use zester_link::Link;
-use zester_master::Source;
-use zester_publish::{MemoryCache, Reader, TreePath};
+use zester_master::{LintRequest, Linter, Publishing, Source};
+use zester_publish::{Directory, MemoryCache, Reader, TreePath, upload};
 use zester_rule::rule;
 use zester_wire::*;
 
@@ -24,8 +25,8 @@ fn directory(files: &[(&str, &str)]) -> tempfile::TempDir {
 
 fn start(fleet: &Fleet, name: &str, states: &Path) -> Master {
     let link = Link::new(Arc::new(fleet.net.connect(name)));
-    let source = Source { published: OF, directory: states.to_path_buf() };
-    fleet.start_publishing(name, link, Timing::default(), vec![source])
+    let sources = vec![Source::directory(OF, states.to_path_buf())];
+    fleet.start_publishing(name, link, Timing::default(), Publishing { sources, ..Publishing::default() })
 }
 
 async fn manifest(fleet: &Fleet) -> Option<Manifest> {
@@ -119,4 +120,195 @@ async fn d2_a_directory_that_was_emptied_or_is_gone_wipes_nothing() {
     eventually("it is told", async || complaint(&master)).await;
     assert_eq!(manifest(&fleet).await.unwrap().revision, 1);
     assert_eq!(content(&fleet, "a.zy").await.as_deref(), Some("1"));
+}
+
+/// Finds a problem in every tree that has a file of this name, for all peels.
+struct Picky(&'static str);
+
+impl Linter for Picky {
+    fn lint(&self, request: LintRequest) -> BoxFuture<'_, Problems> {
+        let found = request.tree.directory.join(self.0).exists();
+        Box::pin(std::future::ready(Problems {
+            errors: u64::from(found),
+            text: format!("error: no\n --> {}/{}:1:1\n", request.tree.name, self.0),
+            peels: request.peels.iter().map(|(peel, _)| peel.clone()).filter(|_| found).collect(),
+            ..Problems::default()
+        }))
+    }
+}
+
+fn start_picky(fleet: &Fleet, name: &str, states: &Path) -> Master {
+    let link = Link::new(Arc::new(fleet.net.connect(name)));
+    let sources = vec![Source::directory(OF, states.to_path_buf())];
+    let linter = Arc::new(Picky("bad.zy"));
+    fleet.start_publishing(
+        name,
+        link,
+        Timing::default(),
+        Publishing { sources, linter, ..Publishing::default() },
+    )
+}
+
+/// Asks as a client does: again and again with the same id.
+async fn ask(fleet: &Fleet, request: PublishRequest) -> AdminReply {
+    let request = PublishRequest { id: Some(fleet.link.new_token().unwrap()), user: "ann".into(), ..request };
+    eventually("an answer", async || {
+        let verb = Token::parse("publish").unwrap();
+        let asked = AdminRequest::Publish(request.clone());
+        let wait = std::time::Duration::from_secs(5);
+        let reply = fleet.link.request::<_, AdminReply>(&Subject::Admin { verb }, &asked, wait).await.ok()?;
+        let again = reply.error.as_ref().is_some_and(|refusal| refusal.kind.is_retryable());
+        (!again).then_some(reply)
+    })
+    .await
+}
+
+async fn one_report(fleet: &Fleet, request: PublishRequest) -> PublishReport {
+    let reply = ask(fleet, request).await;
+    assert_eq!(reply.error, None);
+    assert_eq!(reply.published.len(), 1, "{reply:?}");
+    reply.published.into_iter().next().unwrap()
+}
+
+async fn uploaded(fleet: &Fleet, directory: &Path) -> PublishRequest {
+    let directory = Directory::read(directory).unwrap();
+    let pages = upload(&fleet.link, OF, &directory).await.unwrap().pages;
+    let tree = UploadedTree { published: OF, pages, source: "./mine".into() };
+    PublishRequest { trees: vec![tree], ..PublishRequest::default() }
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-2")]
+async fn d2_whichever_master_is_asked_the_holder_publishes_what_it_has() {
+    let fleet = Fleet::new().await;
+    let (one, other) = (directory(&[("a.zy", "1")]), directory(&[("a.zy", "2")]));
+    let first = start(&fleet, "m1", one.path());
+    published(&fleet, 1).await;
+    let _others = [start(&fleet, "m2", other.path()), fleet.master("m3").await];
+    for _ in 0..8 {
+        let report = one_report(&fleet, PublishRequest::default()).await;
+        assert_eq!((report.status, report.revision), (PublishStatus::Unchanged, 1));
+    }
+    drop(first);
+    let report = one_report(&fleet, PublishRequest::default()).await;
+    assert_eq!((report.revision, report.source), (2, other.path().display().to_string()));
+    assert_eq!(content(&fleet, "a.zy").await.as_deref(), Some("2"));
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-2")]
+async fn d2_an_uploaded_tree_stays_until_the_directory_changes_or_is_asked_for() {
+    let fleet = Fleet::new().await;
+    let (own, mine) = (directory(&[("a.zy", "own")]), directory(&[("a.zy", "mine"), ("b.zy", "b")]));
+    let master = start(&fleet, "m1", own.path());
+    published(&fleet, 1).await;
+    let report = one_report(&fleet, uploaded(&fleet, mine.path()).await).await;
+    assert_eq!((report.status, report.revision, report.files), (PublishStatus::Published, 2, 2));
+    assert_eq!(
+        (report.changes.added.as_slice(), report.changes.changed_count),
+        (&["b.zy".to_string()][..], 1)
+    );
+    let stands = manifest(&fleet).await.unwrap();
+    assert_eq!((stands.user.as_str(), stands.source.as_str(), stands.uploaded), ("ann", "./mine", true));
+    // Longer than the directory is left alone, and over a restart.
+    let told = eventually("it is told", async || complaint(&master)).await;
+    assert!(told.starts_with("states differ from revision 2, which ann uploaded"), "{told}");
+    drop(master);
+    let master = start(&fleet, "m1", own.path());
+    eventually("it is told again", async || complaint(&master)).await;
+    assert_eq!(manifest(&fleet).await.unwrap().revision, 2);
+    // Also where nobody holds the lease at that time.
+    std::fs::write(own.path().join("a.zy"), "own, later").unwrap();
+    published(&fleet, 3).await;
+    assert_eq!(content(&fleet, "a.zy").await.as_deref(), Some("own, later"));
+    one_report(&fleet, uploaded(&fleet, mine.path()).await).await;
+    let report = one_report(&fleet, PublishRequest::default()).await;
+    assert_eq!((report.status, report.revision), (PublishStatus::Published, 5));
+    assert_eq!(content(&fleet, "a.zy").await.as_deref(), Some("own, later"));
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-2")]
+async fn d2_masters_without_a_directory_publish_what_is_uploaded_and_nothing_else() {
+    let fleet = Fleet::new().await;
+    let _masters = [fleet.master("m1").await, fleet.master("m2").await];
+    let mine = directory(&[("a.zy", "mine")]);
+    let reply = ask(&fleet, PublishRequest::default()).await;
+    assert!(reply.error.unwrap().message.ends_with("has no directory of its own"));
+    let report = one_report(&fleet, uploaded(&fleet, mine.path()).await).await;
+    assert_eq!((report.status, report.revision), (PublishStatus::Published, 1));
+    assert_eq!(content(&fleet, "a.zy").await.as_deref(), Some("mine"));
+    // They let go of the lease: who has a directory gets it.
+    let own = directory(&[("a.zy", "own")]);
+    let master = start(&fleet, "m3", own.path());
+    eventually("it holds the lease", async || complaint(&master).filter(|why| why.contains("ann uploaded")))
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-3")]
+async fn d3_an_upload_that_is_not_whole_is_refused() {
+    let fleet = Fleet::new().await;
+    let (own, mine) = (directory(&[("a.zy", "own")]), directory(&[("a.zy", "mine")]));
+    let _master = start(&fleet, "m1", own.path());
+    published(&fleet, 1).await;
+    let request = uploaded(&fleet, mine.path()).await;
+    let bucket = Bucket::of_published(OF).as_str();
+    fleet.link.bus().purge(bucket, ContentHash::of(b"mine").as_str(), None).await.unwrap();
+    let refusal = ask(&fleet, request).await.error.unwrap();
+    assert_eq!(refusal.kind, RefusalKind::Conflict, "{refusal}");
+    assert_eq!(manifest(&fleet).await.unwrap().revision, 1);
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-12")]
+async fn d12_what_does_not_compile_is_not_published_unless_it_is_forced() {
+    let fleet = Fleet::new().await;
+    let own = directory(&[("a.zy", "1")]);
+    let master = start_picky(&fleet, "m1", own.path());
+    published(&fleet, 1).await;
+    let _web = fleet.peel("web-1").await;
+    fleet.known("*", 1).await;
+    std::fs::write(own.path().join("bad.zy"), "x").unwrap();
+    let told = eventually("it is told", async || complaint(&master)).await;
+    assert!(told.starts_with("states are not published: it does not compile: 1 error"), "{told}");
+    assert!(told.contains("bad.zy:1:1"), "{told}");
+    assert_eq!(manifest(&fleet).await.unwrap().revision, 1, "the old tree stays");
+    let report = one_report(&fleet, PublishRequest::default()).await;
+    assert_eq!((report.status, report.revision), (PublishStatus::Refused, 1));
+    assert_eq!(report.problems.unwrap().peels, [crate::fleet::peel("web-1")]);
+    let dry = PublishRequest { dry_run: true, force: true, ..PublishRequest::default() };
+    let report = one_report(&fleet, dry).await;
+    assert_eq!(
+        (report.status, report.changes.added.as_slice()),
+        (PublishStatus::Published, &["bad.zy".to_string()][..])
+    );
+    assert_eq!((report.problems.unwrap().errors, manifest(&fleet).await.unwrap().revision), (1, 1));
+    let forced = PublishRequest { force: true, ..PublishRequest::default() };
+    assert_eq!(one_report(&fleet, forced).await.revision, 2);
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-12")]
+async fn d12_an_earlier_revision_counts_again_and_stays() {
+    let fleet = Fleet::new().await;
+    let own = directory(&[("a.zy", "1")]);
+    let master = start(&fleet, "m1", own.path());
+    published(&fleet, 1).await;
+    std::fs::write(own.path().join("a.zy"), "2").unwrap();
+    published(&fleet, 2).await;
+    let back = |revision| PublishRequest {
+        rollback: Some(Rollback { published: OF, revision }),
+        ..PublishRequest::default()
+    };
+    let refusal = ask(&fleet, back(9)).await.error.unwrap();
+    assert_eq!(refusal.message, "revision 9 is not kept any more");
+    let dry = one_report(&fleet, PublishRequest { dry_run: true, ..back(1) }).await;
+    assert_eq!((dry.status, dry.revision, dry.changes.changed_count), (PublishStatus::Published, 2, 1));
+    let report = one_report(&fleet, back(1)).await;
+    assert_eq!((report.status, report.revision, report.moved), (PublishStatus::Published, 3, 0));
+    assert_eq!(content(&fleet, "a.zy").await.as_deref(), Some("1"));
+    let told = eventually("it is told", async || complaint(&master)).await;
+    assert!(told.starts_with("states differ from revision 3, which ann went back to"), "{told}");
+    assert_eq!(manifest(&fleet).await.unwrap().revision, 3);
 }

@@ -238,7 +238,7 @@ pub(super) fn returned(
     took: Duration,
     now: UnixMillis,
 ) -> Return {
-    let Outcome { success, error, answer, canceled } = outcome;
+    let Outcome { success, error, answer, canceled, revision } = outcome;
     let deep = depth_exceeds(&answer, ANSWER_NESTING_MAX);
     let words = || format!("[truncated: the answer nests deeper than {ANSWER_NESTING_MAX} levels]");
     let ret = Return {
@@ -256,6 +256,7 @@ pub(super) fn returned(
         late: false,
         truncated: deep,
         schedule: None,
+        revision,
     };
     // Not larger on disk than the stream takes: what nobody could ever read need not be kept.
     ret.fit(stream_room() - ENVELOPE_ROOM)

@@ -6,7 +6,7 @@ use crate::published::{Chosen, DiskCache, NO_STATES, Pinned, StatesDirs};
 use crate::store::{BoxFuture, StoreError};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use zester_converge::call::{self, Asked};
@@ -24,7 +24,7 @@ use zester_host::process::{Runner, kill_leftovers};
 use zester_jobs::queue::Lane;
 use zester_model::catalog::Kind;
 use zester_model::outcome::{Mode, RunResult, StateResult};
-use zester_wire::ExecRequest;
+use zester_wire::{ExecRequest, RunRevision};
 
 /// Where things are.
 #[derive(Clone)]
@@ -60,7 +60,23 @@ pub struct Local {
 struct Files {
     states: Option<PathBuf>,
     settings: Option<PathBuf>,
-    _pinned: [Option<Pinned>; 2],
+    /// Of states and settings.
+    pinned: [Option<Pinned>; 2],
+}
+
+impl Files {
+    /// What was published of them.
+    fn revision(&self) -> Option<RunRevision> {
+        let [states, settings] = &self.pinned;
+        if states.is_none() && settings.is_none() {
+            return None;
+        }
+        Some(RunRevision {
+            states: states.as_ref().map(|pinned| pinned.revision),
+            settings: settings.as_ref().map(|pinned| pinned.revision),
+            commit: states.as_ref().map(|pinned| pinned.commit.clone()).unwrap_or_default(),
+        })
+    }
 }
 
 /// What came out, before it is told as an [`Outcome`].
@@ -95,13 +111,16 @@ impl Local {
         Files {
             states,
             settings: settings.as_ref().map(|pinned| pinned.path.clone()).or(self.options.settings.clone()),
-            _pinned: [pinned, settings],
+            pinned: [pinned, settings],
         }
     }
 
     /// The same for what cannot do without states (S-37).
-    async fn files_of_states(&self) -> Result<Files, Error> {
+    async fn files_of_states(&self, ran: &OnceLock<RunRevision>) -> Result<Files, Error> {
         let files = self.files(true).await;
+        if let Some(revision) = files.revision() {
+            ran.get_or_init(|| revision);
+        }
         if files.states.is_none() { Err(Error::other(NO_STATES)) } else { Ok(files) }
     }
 
@@ -110,30 +129,31 @@ impl Local {
         request: ExecRequest,
         tell: Tell,
         cancel: CancellationToken,
+        ran: &OnceLock<RunRevision>,
     ) -> Result<Answer, Error> {
         let words = RawArguments::of_values(first_word(&request), &request.positionals, &request.args);
         match Asked::read(&request.function, words, request.test).map_err(Error::Other)? {
             Asked::Apply { files: asked, test } => {
-                let files = self.files_of_states().await?;
+                let files = self.files_of_states(ran).await?;
                 let plan = self.plan(&files, asked, Access::Command, &cancel).await?;
                 self.run(Some(plan), self.run_options(mode(test)), tell, &cancel).await
             }
             Asked::Revert { files: asked, run, force } => {
                 let options = run::Options { run, force, ..self.run_options(Mode::Revert) };
-                self.revert(asked, options, tell, &cancel).await
+                self.revert(asked, options, tell, &cancel, ran).await
             }
             Asked::Graph(asked) => {
-                let files = self.files_of_states().await?;
+                let files = self.files_of_states(ran).await?;
                 let plan = self.plan(&files, asked, Access::ReadOnly, &cancel).await?;
                 Ok(Answer::Plain(document::graph(&plan)))
             }
             Asked::ShowStates(asked) => {
-                let files = self.files_of_states().await?;
+                let files = self.files_of_states(ran).await?;
                 let plan = self.plan(&files, asked, Access::ReadOnly, &cancel).await?;
                 Ok(Answer::Plain(document::states(&plan)))
             }
             Asked::ShowTop { environment } => {
-                let files = self.files_of_states().await?;
+                let files = self.files_of_states(ran).await?;
                 // All of them, unless one is named: the one of this machine would hide the others.
                 let request = self.request(&files, FilesAsked::default(), Access::ReadOnly);
                 let request = CompileRequest { environment, ..request };
@@ -205,9 +225,10 @@ impl Local {
         options: run::Options,
         tell: Tell,
         cancel: &CancellationToken,
+        ran: &OnceLock<RunRevision>,
     ) -> Result<Answer, Error> {
         if !asked.references.is_empty() {
-            let files = self.files_of_states().await?;
+            let files = self.files_of_states(ran).await?;
             let plan = self.plan(&files, asked, Access::Command, cancel).await?;
             return self.run(Some(plan), options, tell, cancel).await;
         }
@@ -288,8 +309,9 @@ impl Local {
 impl Work for Local {
     fn execute(&self, request: ExecRequest, tell: Tell, cancel: CancellationToken) -> BoxFuture<'_, Outcome> {
         Box::pin(async move {
-            let answer = self.run_request(request, tell, cancel.clone()).await;
-            outcome(answer, cancel.is_cancelled())
+            let ran = OnceLock::new();
+            let answer = self.run_request(request, tell, cancel.clone(), &ran).await;
+            Outcome { revision: ran.into_inner(), ..outcome(answer, cancel.is_cancelled()) }
         })
     }
 
@@ -354,13 +376,17 @@ fn outcome(answer: Result<Answer, Error>, canceled: bool) -> Outcome {
             error: document::run_sentence(&result),
             canceled: result.canceled,
             answer: serde_json::to_value(&result).unwrap_or_default(),
+            revision: None,
         },
-        Ok(Answer::Plain(answer)) => Outcome { success: true, error: String::new(), answer, canceled: false },
+        Ok(Answer::Plain(answer)) => {
+            Outcome { success: true, error: String::new(), answer, canceled: false, revision: None }
+        }
         Err(error) => Outcome {
             success: false,
             error: document::error_sentence(&error),
             answer: document::of_error(&error),
             canceled,
+            revision: None,
         },
     }
 }

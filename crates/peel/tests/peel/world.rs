@@ -87,7 +87,7 @@ impl Work for Fake {
             self.note(Did::Ended(request.jid.clone()));
             let error = if canceled { "it was stopped".into() } else { String::new() };
             let answer = request.args.get("answer").cloned().unwrap_or(json!(true));
-            Outcome { success: !canceled, error, answer, canceled }
+            Outcome { success: !canceled, error, answer, canceled, revision: None }
         })
     }
 

@@ -100,6 +100,7 @@ pub fn returned() -> Return {
         late: true,
         truncated: true,
         schedule: None,
+        revision: None,
     }
 }
 
@@ -167,6 +168,8 @@ pub fn each(visit: &mut impl Visit) {
         due: UnixMillis(1_700_000_000_000),
     };
     visit.one("return_scheduled", Return { schedule: Some(schedule), ..returned() });
+    let revision = RunRevision { states: Some(42), settings: Some(7), commit: "9fceb02".into() };
+    visit.one("return_revision", Return { revision: Some(revision), ..returned() });
     let state = json!({"name": "file.managed:/etc/motd", "changed": true});
     let progress = Progress { v: 1, jid: jid(), peel: peel(), dispatch_epoch: 1, seq: 2, total: 5, state };
     visit.one("progress", progress);
@@ -234,23 +237,24 @@ fn presence(visit: &mut impl Visit) {
         parts: vec![hash.clone(), hash.clone()],
     };
     visit.one("manifest_page", ManifestPage { v: 1, files: vec![file] });
-    visit.one(
-        "manifest",
-        Manifest {
-            v: 1,
-            revision: 42,
-            root: Manifest::root_of(std::slice::from_ref(&hash)),
-            pages: vec![hash.clone()],
-            files: 1,
-            bytes: 5,
-            published: ts,
-            master: master(),
-            user: "alice".into(),
-            source: "/srv/zester/states".into(),
-            commit: "9fceb02d0ae598e95dc970b74767f19372d61af8".into(),
-            rollback_of: Some(41),
-        },
-    );
+    let manifest = Manifest {
+        v: 1,
+        revision: 42,
+        root: Manifest::root_of(std::slice::from_ref(&hash)),
+        pages: vec![hash.clone()],
+        files: 1,
+        bytes: 5,
+        published: ts,
+        master: master(),
+        user: "alice".into(),
+        source: "/srv/zester/states".into(),
+        commit: "9fceb02d0ae598e95dc970b74767f19372d61af8".into(),
+        rollback_of: Some(41),
+        uploaded: false,
+    };
+    visit.one("manifest", manifest.clone());
+    let by_hand = Manifest { uploaded: true, rollback_of: None, ..manifest };
+    visit.one("manifest_uploaded", by_hand);
     visit.one("revision", Revision { v: 1, revision: 42, root: hash });
     visit.one("notice", Notice { v: 1, bucket: token("state-files"), revision: 42 });
     let event = Event {
@@ -305,9 +309,53 @@ fn requests(visit: &mut impl Visit) {
     visit.one("admin_retry", retry(None, None));
     visit.one("admin_retry_wait", retry(wait, None));
     visit.one("admin_retry_timeout", retry(wait, Some(Duration::from_secs(90))));
-    visit.one("admin_publish", AdminRequest::Publish { allow_empty: true, user });
-    let reply = AdminReply { v: 1, message: "done".into(), jid: Some(jid()), error: error.clone() };
+    let publish = PublishRequest { allow_empty: true, user, ..PublishRequest::default() };
+    visit.one("admin_publish", AdminRequest::Publish(publish.clone()));
+    let tree = UploadedTree {
+        published: Published::Settings,
+        pages: vec![ContentHash::of(b"page")],
+        source: "./settings".into(),
+    };
+    let publish = PublishRequest {
+        id: Some(token("2hPwzOrder")),
+        trees: vec![tree],
+        rollback: Some(Rollback { published: Published::States, revision: 7 }),
+        force: true,
+        dry_run: true,
+        ..publish
+    };
+    visit.one("admin_publish_trees", AdminRequest::Publish(publish));
+    let reply = AdminReply { jid: Some(jid()), error: error.clone(), ..AdminReply::done("done") };
     visit.one("admin_reply", reply);
+    let report = PublishReport {
+        published: Published::States,
+        status: PublishStatus::Refused,
+        revision: 7,
+        files: 12,
+        moved: 2,
+        bytes: 345,
+        source: "/srv/zester/states".into(),
+        commit: "0123abc".into(),
+        reason: "it does not compile".into(),
+        changes: FileChanges {
+            added_count: 1,
+            changed_count: 1,
+            removed_count: 1,
+            added: vec!["a".into()],
+            changed: vec!["b".into()],
+            removed: vec!["c".into()],
+        },
+        problems: Some(Problems {
+            errors: 1,
+            text: "error: no".into(),
+            diagnostics: vec![json!({"message": "no"})],
+            peels: vec![peel()],
+            peels_count: 1,
+            checked: 1,
+            known: 2,
+        }),
+    };
+    visit.one("admin_reply_published", AdminReply { published: vec![report], ..AdminReply::done("") });
     let asked = ResolveRequest::of("web* and G@os:debian");
     visit.one("resolve_request", asked.clone());
     visit.one("resolve_request_explain", ResolveRequest { explain: true, after: Some(peel()), ..asked });

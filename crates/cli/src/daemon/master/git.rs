@@ -1,0 +1,381 @@
+//! Trees from git: the system's `git` fetches, shallow, into the data directory; only whole trees leave it.
+//!
+//! ```text
+//! <place>/repos/<hash of the url>.git   what was fetched, bare
+//! <place>/tree-XXXXXX/                  the layers, one over the other
+//! <place>/current                       a link to the newest of those
+//! ```
+
+use crate::config::GitLayer;
+use crate::connection::without_secrets;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use zester_converge::local_host::LocalHost;
+use zester_host::Launch;
+use zester_master::{Checkout, TreeOrigin};
+use zester_publish::{Directory, TreePath};
+use zester_wire::ContentHash;
+
+/// How often repositories are looked at.
+pub const POLL: Duration = Duration::from_secs(60);
+/// How long one call of git may take.
+const GIT_LIMIT: Duration = Duration::from_secs(120);
+/// A tree that was fetched so lately is not fetched again.
+const FRESH: Duration = Duration::from_secs(2);
+/// Letters of git's complaint that are told.
+const COMPLAINT_MAX: usize = 300;
+
+pub struct GitLayers {
+    layers: Vec<GitLayer>,
+    /// A directory of this machine that lies over all of them.
+    over: Option<PathBuf>,
+    place: PathBuf,
+    every: Duration,
+    local_host: LocalHost,
+    last: Mutex<Option<Fetched>>,
+}
+
+#[derive(Clone)]
+struct Fetched {
+    at: Instant,
+    checkout: Checkout,
+}
+
+impl GitLayers {
+    pub fn new(
+        layers: &[GitLayer],
+        over: Option<PathBuf>,
+        place: PathBuf,
+        every: Duration,
+        local_host: LocalHost,
+    ) -> Result<GitLayers, String> {
+        for layer in layers {
+            check(layer)?;
+        }
+        Ok(GitLayers { layers: layers.to_vec(), over, place, every, local_host, last: Mutex::default() })
+    }
+
+    /// A path that leads to the newest tree.
+    pub fn current(place: &Path) -> PathBuf {
+        place.join("current")
+    }
+
+    async fn bring(&self) -> Result<Checkout, String> {
+        let mut last = self.last.lock().await;
+        if let Some(fetched) = last.as_ref().filter(|fetched| fetched.at.elapsed() < FRESH) {
+            return Ok(fetched.checkout.clone());
+        }
+        let mut commits = Vec::new();
+        for layer in &self.layers {
+            commits.push(self.fetch(layer).await?);
+        }
+        let commit = commits.join(" ");
+        let same =
+            |fetched: &&Fetched| fetched.checkout.commit == commit && fetched.checkout.directory.is_dir();
+        let checkout = match last.as_ref().filter(same).filter(|_| self.over.is_none()) {
+            Some(fetched) => fetched.checkout.clone(),
+            None => Checkout { directory: self.build(&commits).await?, commit },
+        };
+        *last = Some(Fetched { at: Instant::now(), checkout: checkout.clone() });
+        Ok(checkout)
+    }
+
+    fn repo(&self, layer: &GitLayer) -> PathBuf {
+        let hash = ContentHash::of(layer.url.as_bytes());
+        self.place.join("repos").join(format!("{}.git", hash.as_str().get(..16).unwrap_or_default()))
+    }
+
+    /// The commit that counts now.
+    async fn fetch(&self, layer: &GitLayer) -> Result<String, String> {
+        let repo = self.repo(layer);
+        let told = repo.display().to_string();
+        if !repo.join("HEAD").exists() {
+            std::fs::create_dir_all(&repo).map_err(|error| format!("cannot make {told}: {error}"))?;
+            self.git(layer, &["init", "--quiet", "--bare", &told], &[]).await?;
+        }
+        let reference = layer.reference.as_deref().unwrap_or("HEAD");
+        let fetch = [
+            "-C",
+            &told,
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--force",
+            "--depth=1",
+            "--",
+            &layer.url,
+            reference,
+        ];
+        self.git(layer, &fetch, &[]).await?;
+        let commit =
+            self.git(layer, &["-C", &told, "rev-parse", "--verify", "FETCH_HEAD^{commit}"], &[]).await?;
+        Ok(commit.trim().to_string())
+    }
+
+    /// All layers in a directory of their own.
+    async fn build(&self, commits: &[String]) -> Result<PathBuf, String> {
+        let failed = |error: std::io::Error| format!("cannot write to {}: {error}", self.place.display());
+        let scratch = tempfile::Builder::new().prefix("scratch-").tempdir_in(&self.place).map_err(failed)?;
+        let mut roots = Vec::new();
+        for (number, (layer, commit)) in self.layers.iter().zip(commits).enumerate() {
+            let (repo, tree) = (self.repo(layer), scratch.path().join(format!("layer-{number}")));
+            std::fs::create_dir(&tree).map_err(failed)?;
+            let git_dir = format!("--git-dir={}", repo.display());
+            let work_tree = format!("--work-tree={}", tree.display());
+            let index = scratch.path().join(format!("index-{number}")).display().to_string();
+            let words = [&git_dir, &work_tree, "checkout", "--quiet", "--force", commit, "--", "."];
+            self.git(layer, &words, &[("GIT_INDEX_FILE", &index)]).await?;
+            roots.push(below(&tree, layer)?);
+        }
+        roots.extend(self.over.clone().filter(|over| over.is_dir()));
+        let made = tempfile::Builder::new().prefix("tree-").tempdir_in(&self.place).map_err(failed)?;
+        let target = made.path().to_path_buf();
+        let lay = move || roots.iter().try_for_each(|root| lay_over(&target, root));
+        tokio::task::spawn_blocking(lay).await.map_err(|error| error.to_string())??;
+        let made = made.keep();
+        self.point_to(&made).map_err(failed)?;
+        Ok(made)
+    }
+
+    /// The newest tree is found under one name; those before it go.
+    fn point_to(&self, tree: &Path) -> std::io::Result<()> {
+        let next = self.place.join("next");
+        let _not_there = std::fs::remove_file(&next);
+        symlink(tree, &next)?;
+        std::fs::rename(&next, GitLayers::current(&self.place))?;
+        for entry in std::fs::read_dir(&self.place)?.flatten() {
+            let name = entry.file_name();
+            if name.as_encoded_bytes().starts_with(b"tree-") && entry.path() != tree {
+                let _goes_with_the_next = std::fs::remove_dir_all(entry.path());
+            }
+        }
+        Ok(())
+    }
+
+    async fn git(
+        &self,
+        layer: &GitLayer,
+        words: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Result<String, String> {
+        // Nobody sits here to be asked, and what a repository brings is not run.
+        let quiet =
+            ["-c", "core.hooksPath=/dev/null", "-c", "protocol.ext.allow=never", "-c", "gc.autoDetach=false"];
+        let fixed = [("GIT_TERMINAL_PROMPT", "0"), ("GIT_ASKPASS", "true"), ("LC_ALL", "C")];
+        let ssh = std::env::var_os("GIT_SSH_COMMAND")
+            .is_none()
+            .then_some(("GIT_SSH_COMMAND", "ssh -oBatchMode=yes"));
+        let environment = fixed.iter().chain(environment).copied().chain(ssh);
+        let launch = Launch {
+            cwd: Some(self.place.clone()),
+            environment: environment.map(|(key, value)| (key.into(), value.into())).collect(),
+            timeout: Some(GIT_LIMIT),
+            leaves_nothing: true,
+            ..Launch::argv(["git"].iter().chain(&quiet).chain(words).copied())
+        };
+        let shown = without_secrets(&layer.url);
+        std::fs::create_dir_all(&self.place)
+            .map_err(|error| format!("cannot make {}: {error}", self.place.display()))?;
+        let exit = self.local_host.processes.run(&launch, None, &CancellationToken::new()).await;
+        let exit = exit.map_err(|fault| format!("git cannot be started: {}", fault.message))?;
+        if exit.timed_out {
+            return Err(format!("git took longer than {} s for {shown}", GIT_LIMIT.as_secs()));
+        }
+        if exit.code != Some(0) {
+            let said = exit.stderr.text.replace(&layer.url, &shown);
+            let said: String = said.trim().replace('\n', "; ").chars().take(COMPLAINT_MAX).collect();
+            return Err(format!("git failed for {shown}: {said}"));
+        }
+        Ok(exit.stdout.text)
+    }
+}
+
+impl TreeOrigin for GitLayers {
+    fn checkout(&self) -> std::pin::Pin<Box<dyn Future<Output = Result<Checkout, String>> + Send + '_>> {
+        Box::pin(self.bring())
+    }
+
+    fn words(&self) -> String {
+        let layer = |layer: &GitLayer| {
+            let subdir = layer.subdir.as_ref().map_or(String::new(), |subdir| format!(" {subdir}"));
+            format!("{}{subdir}", without_secrets(&layer.url))
+        };
+        let over = self.over.iter().map(|over| over.display().to_string());
+        self.layers.iter().map(layer).chain(over).collect::<Vec<_>>().join(", ")
+    }
+
+    fn watched(&self) -> Option<&Path> {
+        self.over.as_deref()
+    }
+
+    fn every(&self) -> Duration {
+        self.every
+    }
+}
+
+/// Words that git would take for flags, and directories that lead elsewhere, are refused before anything is fetched.
+fn check(layer: &GitLayer) -> Result<(), String> {
+    let reference = layer.reference.as_deref().unwrap_or("HEAD");
+    if layer.url.is_empty() || layer.url.starts_with('-') {
+        return Err(format!("`{}` is no address of a repository", layer.url));
+    }
+    if reference.is_empty() || reference.starts_with('-') {
+        return Err(format!("`{reference}` is no branch, tag or commit"));
+    }
+    match layer.subdir.as_deref().map(|subdir| (subdir, TreePath::parse(subdir))) {
+        Some((subdir, Err(bad))) => Err(format!("the subdir `{subdir}` cannot be used: {bad}")),
+        _ => Ok(()),
+    }
+}
+
+fn below(tree: &Path, layer: &GitLayer) -> Result<PathBuf, String> {
+    let Some(subdir) = &layer.subdir else { return Ok(tree.to_path_buf()) };
+    let root = tree.canonicalize().map_err(|error| error.to_string())?;
+    let real = tree.join(subdir).canonicalize();
+    let shown = without_secrets(&layer.url);
+    match real {
+        Ok(real) if real.starts_with(&root) && real.is_dir() => Ok(real),
+        _ => Err(format!("{shown} has no directory `{subdir}`")),
+    }
+}
+
+/// Blocks.
+fn lay_over(target: &Path, layer: &Path) -> Result<(), String> {
+    let directory = Directory::read(layer).map_err(|error| error.to_string())?;
+    for path in directory.tree.files.keys() {
+        let (from, to) = (layer.join(path.as_str()), target.join(path.as_str()));
+        if to.is_dir() {
+            return Err(format!("{path} is a file in one layer and a directory in another"));
+        }
+        let copied = match to.parent() {
+            Some(parent) => std::fs::create_dir_all(parent).and_then(|()| std::fs::copy(&from, &to)),
+            None => std::fs::copy(&from, &to),
+        };
+        copied.map_err(|error| format!("cannot copy {path}: {error}"))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+    use std::sync::Arc;
+    use zester_rule::rule;
+
+    struct Repo {
+        dir: tempfile::TempDir,
+    }
+
+    impl Repo {
+        fn new() -> Repo {
+            let repo = Repo { dir: tempfile::tempdir().unwrap() };
+            repo.git(&["init", "--quiet", "--bare", "--initial-branch=main", "bare.git"]);
+            repo.git(&["clone", "--quiet", "bare.git", "work"]);
+            repo
+        }
+
+        fn git(&self, words: &[&str]) -> String {
+            let name = ["-c", "user.name=t", "-c", "user.email=t@t", "-c", "init.defaultBranch=main"];
+            let mut command = Command::new("git");
+            let ran = command.args(name).args(words).current_dir(self.dir.path()).output().unwrap();
+            assert!(ran.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ran.stderr));
+            String::from_utf8(ran.stdout).unwrap().trim().to_string()
+        }
+
+        fn commit(&self, name: &str, text: &str) -> String {
+            let path = self.dir.path().join("work").join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+            self.git(&["-C", "work", "add", "."]);
+            self.git(&["-C", "work", "commit", "--quiet", "-m", "x"]);
+            self.git(&["-C", "work", "push", "--quiet", "origin", "HEAD:main"]);
+            self.git(&["-C", "work", "rev-parse", "HEAD"])
+        }
+
+        fn layer(&self, subdir: Option<&str>) -> GitLayer {
+            GitLayer {
+                url: self.dir.path().join("bare.git").display().to_string(),
+                reference: Some("main".into()),
+                subdir: subdir.map(String::from),
+            }
+        }
+    }
+
+    fn layers(layers: &[GitLayer], place: &Path) -> GitLayers {
+        let local_host = LocalHost {
+            files: Arc::new(zester_host::real::Real::new()),
+            processes: Arc::new(zester_host::process::Runner::new()),
+            handle: tokio::runtime::Handle::current(),
+        };
+        GitLayers::new(layers, None, place.join("git"), POLL, local_host).unwrap()
+    }
+
+    async fn again(origin: &GitLayers) -> Result<Checkout, String> {
+        if let Some(last) = origin.last.lock().await.as_mut() {
+            last.at = Instant::now().checked_sub(FRESH).unwrap();
+        }
+        origin.checkout().await
+    }
+
+    fn read(checkout: &Checkout, name: &str) -> Option<String> {
+        std::fs::read_to_string(checkout.directory.join(name)).ok()
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    #[rule("D-2")]
+    async fn d2_a_branch_is_followed_by_its_commits_and_a_failed_fetch_keeps_the_last_tree() {
+        let (repo, place) = (Repo::new(), tempfile::tempdir().unwrap());
+        let first = repo.commit("states/web.zy", "1");
+        let origin = layers(&[repo.layer(Some("states"))], place.path());
+        let checkout = origin.checkout().await.unwrap();
+        assert_eq!(
+            (checkout.commit.as_str(), read(&checkout, "web.zy").as_deref()),
+            (first.as_str(), Some("1"))
+        );
+        assert_eq!(again(&origin).await.unwrap(), checkout, "nothing changed");
+        let second = repo.commit("states/web.zy", "2");
+        let next = again(&origin).await.unwrap();
+        assert_eq!((next.commit.as_str(), read(&next, "web.zy").as_deref()), (second.as_str(), Some("2")));
+        assert!(!next.directory.join(".git").exists());
+        let gone = repo.dir.path().join("gone.git");
+        std::fs::rename(repo.dir.path().join("bare.git"), &gone).unwrap();
+        let why = again(&origin).await.unwrap_err();
+        assert!(why.starts_with("git failed for "), "{why}");
+        assert_eq!(read(&next, "web.zy").as_deref(), Some("2"), "the last tree stays");
+        let link = GitLayers::current(&place.path().join("git"));
+        assert_eq!(std::fs::read_to_string(link.join("web.zy")).unwrap(), "2");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    #[rule("D-2")]
+    async fn d2_a_later_repository_lies_over_an_earlier_one() {
+        let (base, over, place) = (Repo::new(), Repo::new(), tempfile::tempdir().unwrap());
+        base.commit("a.zy", "base");
+        let one = base.commit("b.zy", "base");
+        let two = over.commit("b.zy", "over");
+        let checkout = layers(&[base.layer(None), over.layer(None)], place.path()).checkout().await.unwrap();
+        assert_eq!(checkout.commit, format!("{one} {two}"));
+        assert_eq!(read(&checkout, "a.zy").as_deref(), Some("base"));
+        assert_eq!(read(&checkout, "b.zy").as_deref(), Some("over"));
+    }
+
+    #[test]
+    fn what_git_would_take_for_a_flag_or_leads_elsewhere_is_refused() {
+        let layer = |url: &str, reference: &str, subdir: &str| GitLayer {
+            url: url.into(),
+            reference: Some(reference.into()),
+            subdir: Some(subdir.into()),
+        };
+        assert!(check(&layer("https://h/x", "main", "states")).is_ok());
+        for (url, reference, subdir) in
+            [("--upload-pack=x", "main", "a"), ("https://h/x", "--x", "a"), ("https://h/x", "main", "../a")]
+        {
+            assert!(check(&layer(url, reference, subdir)).is_err(), "{url} {reference} {subdir}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Compiles what is about to be published, for the peels that are known (D-12).
+
+use crate::output::diagnostics;
+use crate::output::paint::Paint;
+use std::collections::BTreeMap;
+use tokio_util::sync::CancellationToken;
+use zester_converge::Error;
+use zester_converge::document;
+use zester_converge::inputs::{default_id, facts};
+use zester_converge::lint::peels::{self, KnownPeel, PeelsReport, TreeToLint};
+use zester_converge::local_host::LocalHost;
+use zester_master::{LintRequest, Linter};
+use zester_wire::{PeelId, Problems, Published};
+
+/// Bytes of problems that an answer carries as text.
+const TEXT_MAX: usize = 64 * 1024;
+/// Problems that it carries for machines.
+const DIAGNOSTICS_MAX: usize = 100;
+/// Peels that it names.
+const PEELS_NAMED: usize = 100;
+
+pub struct FleetLint {
+    pub local_host: LocalHost,
+}
+
+impl Linter for FleetLint {
+    fn lint(&self, request: LintRequest) -> std::pin::Pin<Box<dyn Future<Output = Problems> + Send + '_>> {
+        let local_host = self.local_host.clone();
+        Box::pin(async move {
+            let cancel = CancellationToken::new();
+            let _ends_with_us = cancel.clone().drop_guard();
+            let linted = tokio::task::spawn_blocking(move || lint(&request, &local_host, &cancel)).await;
+            linted.unwrap_or_else(|error| failed(&Error::other(format!("it ended unexpectedly: {error}"))))
+        })
+    }
+}
+
+fn lint(request: &LintRequest, local_host: &LocalHost, cancel: &CancellationToken) -> Problems {
+    let ids: BTreeMap<&str, &PeelId> = request.peels.iter().map(|(peel, _)| (peel.as_str(), peel)).collect();
+    let mut known: Vec<KnownPeel<'_>> = request
+        .peels
+        .iter()
+        .map(|(peel, facts)| KnownPeel { id: peel.as_str(), facts: facts.as_ref() })
+        .collect();
+    let here = default_id();
+    // Nobody is known yet: this machine stands for them.
+    let own = match known.is_empty() {
+        true => facts(&here, None, local_host, cancel).map(|(facts, _)| facts).unwrap_or_default(),
+        false => serde_json::Value::Null,
+    };
+    if known.is_empty() {
+        known.push(KnownPeel { id: &here, facts: &own });
+    }
+    let tree = TreeToLint {
+        root: &request.tree.directory,
+        name: &request.tree.name,
+        settings: request.settings.as_ref().map(|settings| settings.directory.as_path()),
+    };
+    let linted = match request.published {
+        Published::States => peels::states(&tree, &known, local_host, cancel),
+        Published::Settings => peels::settings(&tree, &known, local_host, cancel),
+        // Rules are read by whoever runs them.
+        Published::Reactor => return Problems::default(),
+    };
+    let PeelsReport { report, broken, checked } = match linted {
+        Ok(linted) => linted,
+        Err(error) => return failed(&error),
+    };
+    let mut text = diagnostics::text(&report.diagnostics, &report.sources, Paint::new(false));
+    // Trees that were brought lie elsewhere than whoever brought them knows.
+    for named in request.settings.iter().chain([&request.tree]) {
+        text = text.replace(&named.directory.display().to_string(), &named.name);
+    }
+    let reports = document::diagnostics(&report.diagnostics, &report.sources);
+    let reports = reports.get("errors").and_then(|all| all.as_array()).cloned().unwrap_or_default();
+    let is_known = !request.peels.is_empty();
+    Problems {
+        errors: report.diagnostics.len() as u64,
+        text: cut(text),
+        diagnostics: reports.into_iter().take(DIAGNOSTICS_MAX).collect(),
+        peels_count: if is_known { broken.len() as u64 } else { 0 },
+        peels: broken
+            .iter()
+            .filter_map(|id| ids.get(id.as_str()))
+            .take(PEELS_NAMED)
+            .copied()
+            .cloned()
+            .collect(),
+        checked: if is_known { checked as u64 } else { 0 },
+        known: request.peels.len() as u64,
+    }
+}
+
+/// What could not even be read does not compile.
+fn failed(error: &Error) -> Problems {
+    let text = format!("error: {}\n", document::error_sentence(error));
+    let diagnostics = vec![document::of_error(error)];
+    Problems { errors: 1, text: cut(text), diagnostics, ..Problems::default() }
+}
+
+fn cut(mut text: String) -> String {
+    if text.len() > TEXT_MAX {
+        let end = (0..=TEXT_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(end);
+        text.push_str("\n…\n");
+    }
+    text
+}

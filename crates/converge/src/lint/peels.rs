@@ -1,0 +1,331 @@
+//! Compiling a tree for the peels of a fleet, before it is published (D-12).
+//!
+//! Every state file is compiled for every kind of machine: peels whose facts differ only in what is their own (names,
+//! addresses, sizes) and whose settings are the same count as one. Then the top file is compiled for every peel by itself.
+//! Both end when the time is over; what was looked at by then counts, and how much that was is told.
+
+use super::{LintReport, all_files};
+use crate::error::Error;
+use crate::functions::{Access, CallContext, TemplateFunctions};
+use crate::inputs::Inputs;
+use crate::local_host::LocalHost;
+use crate::plan::Plan;
+use crate::settings;
+use crate::tree::DirTree;
+use serde_json::{Map, Value as Json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+use zester_compile::{Ask, BASE, Compiled};
+use zester_model::diagnostic::{Diagnostic, Kind};
+use zester_model::limits;
+use zester_model::source::Sources;
+
+/// Peels that a tree is compiled for.
+pub const PEELS_MAX: usize = 1_000;
+/// Sorts of machines that every file is compiled for.
+pub const SORTS_MAX: usize = 64;
+/// How long it may take.
+pub const TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Facts that every machine has of its own and that no state should turn on. Custom facts are not among them.
+const OF_ONE_MACHINE: &[&str] = &[
+    "id",
+    "host",
+    "fqdn",
+    "domain",
+    "localhost",
+    "nodename",
+    "machine_id",
+    "num_cpus",
+    "cpu_model",
+    "cpu_flags",
+    "mem_total",
+    "swap_total",
+    "disks",
+    "ssds",
+    "disk_sizes",
+    "ip_interfaces",
+    "ip4_interfaces",
+    "ip6_interfaces",
+    "ipv4",
+    "ipv6",
+    "hwaddr_interfaces",
+    "ip4_gw",
+    "path",
+    "shell",
+];
+
+/// One machine that will get the tree.
+#[derive(Clone, Debug)]
+pub struct KnownPeel<'a> {
+    pub id: &'a str,
+    pub facts: &'a Json,
+}
+
+/// What is compiled.
+pub struct TreeToLint<'a> {
+    pub root: &'a Path,
+    /// How messages name it.
+    pub name: &'a str,
+    pub settings: Option<&'a Path>,
+}
+
+pub struct PeelsReport {
+    pub report: LintReport,
+    /// For whom something does not compile.
+    pub broken: BTreeSet<String>,
+    /// For how many peels everything was compiled.
+    pub checked: usize,
+}
+
+struct Lint<'a> {
+    tree: &'a TreeToLint<'a>,
+    local_host: &'a LocalHost,
+    cancel: &'a CancellationToken,
+    end: Instant,
+    found: LintReport,
+    broken: BTreeSet<String>,
+}
+
+/// A peel with the settings that it gets.
+struct Prepared<'a> {
+    peel: &'a KnownPeel<'a>,
+    settings: Json,
+}
+
+/// Compiles a tree of states.
+pub fn states(
+    tree: &TreeToLint<'_>,
+    peels: &[KnownPeel<'_>],
+    local_host: &LocalHost,
+    cancel: &CancellationToken,
+) -> Result<PeelsReport, Error> {
+    let mut lint = Lint::new(tree, local_host, cancel);
+    let files = all_files(tree.root)?;
+    lint.found.checked = files.len();
+    let mut prepared = Vec::new();
+    for peel in peels.iter().take(PEELS_MAX) {
+        if lint.is_over() {
+            break;
+        }
+        match lint.settings_of(peel) {
+            Ok(settings) => prepared.push(Prepared { peel, settings }),
+            Err(error) => lint.settings_failed(peel, error)?,
+        }
+    }
+    let (sorts, mut checked) = (sorts(&prepared), 0);
+    for alike in sorts.values().take(SORTS_MAX) {
+        let Some(first) = alike.first() else { continue };
+        let mut fails = false;
+        for file in &files {
+            let is_top = ["top.zy", "top.sls"].contains(&file.as_str());
+            if !is_top && !lint.is_over() {
+                fails |= lint.compile(first, &Ask::References(vec![file.clone()]), BASE);
+            }
+        }
+        if fails {
+            lint.broken.extend(alike.iter().map(|prepared| prepared.peel.id.to_string()));
+        }
+        if lint.is_over() {
+            break;
+        }
+        checked += alike.len();
+    }
+    if files.iter().any(|file| ["top.zy", "top.sls"].contains(&file.as_str())) {
+        let mut looked_at = 0;
+        for prepared in &prepared {
+            if lint.is_over() {
+                break;
+            }
+            for environment in lint.environments(prepared) {
+                if lint.compile(prepared, &Ask::Highstate, &environment) {
+                    lint.broken.insert(prepared.peel.id.to_string());
+                }
+            }
+            looked_at += 1;
+        }
+        checked = checked.min(looked_at);
+    }
+    Ok(lint.end(checked))
+}
+
+/// Renders a tree of settings for every peel.
+pub fn settings(
+    tree: &TreeToLint<'_>,
+    peels: &[KnownPeel<'_>],
+    local_host: &LocalHost,
+    cancel: &CancellationToken,
+) -> Result<PeelsReport, Error> {
+    let tree = TreeToLint { settings: Some(tree.root), ..*tree };
+    let mut lint = Lint::new(&tree, local_host, cancel);
+    let mut checked = 0;
+    for peel in peels.iter().take(PEELS_MAX) {
+        if lint.is_over() {
+            break;
+        }
+        if let Err(error) = lint.settings_of(peel) {
+            lint.settings_failed(peel, error)?;
+        }
+        checked += 1;
+    }
+    Ok(lint.end(checked))
+}
+
+/// Peels by all that may make a difference.
+fn sorts<'a>(prepared: &'a [Prepared<'a>]) -> BTreeMap<String, Vec<&'a Prepared<'a>>> {
+    let mut sorts: BTreeMap<String, Vec<&Prepared<'_>>> = BTreeMap::new();
+    for one in prepared {
+        let mut facts = one.peel.facts.as_object().cloned().unwrap_or_default();
+        facts.retain(|key, _| !OF_ONE_MACHINE.contains(&key.as_str()));
+        let key = format!("{}\n{}", Json::Object(facts), one.settings);
+        sorts.entry(key).or_default().push(one);
+    }
+    sorts
+}
+
+impl<'a> Lint<'a> {
+    fn new(tree: &'a TreeToLint<'a>, local_host: &'a LocalHost, cancel: &'a CancellationToken) -> Lint<'a> {
+        let found = LintReport { diagnostics: Vec::new(), sources: Sources::default(), checked: 0 };
+        Lint { tree, local_host, cancel, end: Instant::now() + TIME_MAX, found, broken: BTreeSet::new() }
+    }
+
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.end || self.cancel.is_cancelled()
+    }
+
+    fn settings_of(&self, peel: &KnownPeel<'_>) -> Result<Json, Error> {
+        let none = Json::Object(Map::new());
+        let Some(path) = self.tree.settings.filter(|path| path.exists()) else { return Ok(none) };
+        let place = CallContext::here(self.local_host, peel.facts, &none, self.cancel);
+        let functions = TemplateFunctions { place, allowed: Access::ReadOnly };
+        settings::read(path, &settings::Reading { facts: peel.facts, functions: &functions, id: peel.id })
+    }
+
+    fn settings_failed(&mut self, peel: &KnownPeel<'_>, error: Error) -> Result<(), Error> {
+        let Error::Diagnostics { diagnostics, sources } = error else { return Err(error) };
+        self.found.adopt(diagnostics, &sources);
+        self.broken.insert(peel.id.to_string());
+        Ok(())
+    }
+
+    /// Those of the top file. What is wrong with it is found by compiling it.
+    fn environments(&self, prepared: &Prepared<'_>) -> Vec<String> {
+        let inputs = self.inputs(prepared, &Ask::Highstate, BASE);
+        let found =
+            inputs.with(self.local_host, self.cancel, |lent| zester_compile::environments(lent, None));
+        let names = |all: Vec<zester_compile::Environment>| all.into_iter().map(|one| one.name).collect();
+        found.map_or_else(|_| vec![BASE.to_string()], names)
+    }
+
+    fn inputs(&self, prepared: &Prepared<'_>, ask: &Ask, environment: &str) -> Inputs {
+        Inputs {
+            tree: DirTree::new(self.tree.root),
+            tree_name: self.tree.name.to_string(),
+            ask: ask.clone(),
+            facts: prepared.peel.facts.clone(),
+            settings: prepared.settings.clone(),
+            id: prepared.peel.id.to_string(),
+            ordered: false,
+            environment: environment.to_string(),
+            access: Access::ReadOnly,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Whether it does not compile.
+    fn compile(&mut self, prepared: &Prepared<'_>, ask: &Ask, environment: &str) -> bool {
+        let inputs = self.inputs(prepared, ask, environment);
+        let compiled = inputs.with(self.local_host, self.cancel, |lent| zester_compile::compile(lent, ask));
+        let sources = compiled.sources.clone();
+        let again = Compiled {
+            diagnostics: compiled.diagnostics,
+            sources: sources.clone(),
+            program: compiled.program,
+        };
+        let mut diagnostics = Plan::diagnostics(again);
+        diagnostics.retain(is_error);
+        let fails = !diagnostics.is_empty();
+        self.found.adopt(diagnostics, &sources);
+        fails
+    }
+
+    fn end(self, checked: usize) -> PeelsReport {
+        let mut report = self.found;
+        report
+            .diagnostics
+            .sort_by_key(|diagnostic| diagnostic.span.map(|span| (span.file, span.line, span.column)));
+        report.diagnostics.truncate(limits::DIAGNOSTICS_MAX);
+        PeelsReport { report, broken: self.broken, checked }
+    }
+}
+
+/// Advice keeps nobody from publishing.
+fn is_error(diagnostic: &Diagnostic) -> bool {
+    diagnostic.kind != Kind::Lint
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::sync::Arc;
+    use zester_rule::rule;
+
+    fn lint(files: &[(&str, &str)], peels: &[(&str, Json)]) -> (usize, Vec<String>, usize, String) {
+        let temp = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            std::fs::write(temp.path().join(name), text).unwrap();
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let local_host = LocalHost {
+            files: Arc::new(zester_host::real::Real::new()),
+            processes: Arc::new(zester_host::process::Runner::new()),
+            handle: runtime.handle().clone(),
+        };
+        let tree = TreeToLint { root: temp.path(), name: "states", settings: None };
+        let peels: Vec<KnownPeel<'_>> = peels.iter().map(|(id, facts)| KnownPeel { id, facts }).collect();
+        let found = states(&tree, &peels, &local_host, &CancellationToken::new()).unwrap();
+        let place = |diagnostic: &Diagnostic| {
+            let span = diagnostic.span.map(|span| found.report.sources.place(span));
+            format!("{} {}", span.unwrap_or_default(), diagnostic.message)
+        };
+        let told: Vec<String> = found.report.diagnostics.iter().map(place).collect();
+        let broken = found.broken.into_iter().collect();
+        (found.report.diagnostics.len(), broken, found.checked, told.join("\n"))
+    }
+
+    const ON_DEBIAN: &str =
+        "a:\n  {% if grains.os == 'Debian' %}test.nopp{% else %}test.nop{% endif %}: []\n";
+
+    #[test]
+    #[rule("D-12")]
+    fn d12_a_file_is_compiled_for_every_sort_of_peel_and_those_it_breaks_for_are_named() {
+        let peels = [
+            ("deb-1", json!({"os": "Debian", "host": "deb-1"})),
+            ("deb-2", json!({"os": "Debian", "host": "deb-2"})),
+            ("rpm-1", json!({"os": "Fedora", "host": "rpm-1"})),
+        ];
+        let (errors, broken, checked, told) = lint(&[("web.zy", ON_DEBIAN)], &peels);
+        assert_eq!((errors, checked), (1, 3), "{told}");
+        assert_eq!(broken, ["deb-1", "deb-2"]);
+        assert!(told.starts_with("states/web.zy:2:"), "{told}");
+        let (errors, broken, checked, _) = lint(&[("web.zy", ON_DEBIAN)], &peels[2..]);
+        assert_eq!((errors, broken.len(), checked), (0, 0, 1));
+    }
+
+    #[test]
+    #[rule("D-12")]
+    fn d12_the_top_file_is_compiled_for_every_peel_by_its_name() {
+        let files = [
+            ("top.zy", "base:\n  'deb-2': [one, two]\n  '*': [one]\n"),
+            ("one.zy", "same:\n  test.nop: []\n"),
+            ("two.zy", "same:\n  test.nop: []\n"),
+        ];
+        let peels = [("deb-1", json!({"os": "Debian"})), ("deb-2", json!({"os": "Debian"}))];
+        let (errors, broken, _, told) = lint(&files, &peels);
+        assert_eq!(broken, ["deb-2"], "{told}");
+        assert!(errors > 0 && told.contains("same"), "{told}");
+    }
+}
