@@ -348,8 +348,12 @@ impl Actor {
                 (Err(why), _) => Err(why),
             };
             let outcome = match answer {
-                Ok(answer) => Outcome { success: true, error: String::new(), answer, canceled: false },
-                Err(error) => Outcome { success: false, error, answer: Value::Null, canceled: false },
+                Ok(answer) => {
+                    Outcome { success: true, error: String::new(), answer, canceled: false, revision: None }
+                }
+                Err(error) => {
+                    Outcome { success: false, error, answer: Value::Null, canceled: false, revision: None }
+                }
             };
             let ret = tasks::returned(outcome, &asked, peel, began.elapsed(), link.now());
             Done::Ran { dispatch: asked, ret: Box::new(ret) }

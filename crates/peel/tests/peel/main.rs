@@ -7,6 +7,6 @@ mod health;
 mod life;
 mod once;
 mod queue;
-mod startup;
 mod schedule;
+mod startup;
 mod world;
