@@ -190,7 +190,7 @@ impl PublisherTask {
         let what = ready.published.as_str();
         let found = self.publisher(ready.published).manifest().await;
         let counts = found.map_err(|error| format!("{what} are not published: {error}"))?;
-        let by_hand = counts.filter(|manifest| manifest.is_by_hand() && manifest.root != ready.root);
+        let by_hand = counts.filter(Manifest::is_by_hand);
         let mut stays = false;
         if let Some(tracked) = self.sources.get_mut(at) {
             stays = by_hand.as_ref().is_some_and(|manifest| tracked.leaves_alone(manifest, ready, holds));
@@ -198,7 +198,7 @@ impl PublisherTask {
         }
         match by_hand {
             _ if !holds => self.compare(ready).await,
-            Some(manifest) if stays => Err(by_hand_words(what, &manifest)),
+            Some(manifest) if stays && manifest.root != ready.root => Err(by_hand_words(what, &manifest)),
             _ => self.publish_unasked(ready).await,
         }
     }

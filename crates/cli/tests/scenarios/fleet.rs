@@ -80,6 +80,11 @@ impl Fleet {
         self.masters.insert(name.to_string(), daemon);
     }
 
+    pub fn start_master_with(&mut self, name: &str, more: &[&str]) {
+        let daemon = self.daemon("master", name, &self.urls, more);
+        self.masters.insert(name.to_string(), daemon);
+    }
+
     pub fn start_peel(&mut self, name: &str) {
         let urls = self.urls.clone();
         self.start_peel_by(name, &urls);

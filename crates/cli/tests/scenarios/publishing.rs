@@ -106,6 +106,49 @@ fn d12_a_tree_is_uploaded_refused_forced_shown_and_taken_back() {
     assert!(said.contains("revision 99 is not kept any more; `zester publish --history`"), "{said}");
 }
 
+fn git(fleet: &Fleet, words: &[&str]) -> String {
+    let who = ["-c", "user.name=t", "-c", "user.email=t@t", "-c", "init.defaultBranch=main"];
+    let ran = std::process::Command::new("git").args(who).args(words).current_dir(fleet.dir.path()).output();
+    let ran = ran.unwrap();
+    assert!(ran.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    String::from_utf8(ran.stdout).unwrap().trim().to_string()
+}
+
+fn commit(fleet: &Fleet, name: &str, text: &str) -> String {
+    write(fleet, &format!("work/{name}"), text);
+    git(fleet, &["-C", "work", "add", "."]);
+    git(fleet, &["-C", "work", "commit", "--quiet", "-m", "x"]);
+    git(fleet, &["-C", "work", "push", "--quiet", "origin", "HEAD:main"]);
+    git(fleet, &["-C", "work", "rev-parse", "HEAD"])
+}
+
+#[test]
+#[rule("D-2", "D-12")]
+fn d2_a_master_publishes_from_a_repository_what_compiles_with_its_commit() {
+    let server = Server::start();
+    let mut fleet = Fleet::new(&server.url());
+    git(&fleet, &["init", "--quiet", "--bare", "bare.git"]);
+    git(&fleet, &["clone", "--quiet", "bare.git", "work"]);
+    let first = commit(&fleet, "states/web.zy", "one:\n  test.nop: []\n");
+    let url = fleet.path("bare.git").display().to_string();
+    let from = format!("states_git={{url: \"{url}\", ref: main, subdir: states}}");
+    fleet.start_master_with("m1", &["--set", &from]);
+    let manifest = published(&fleet, 1, PATIENCE);
+    assert_eq!((&manifest["commit"], &manifest["files"]), (&first.into(), &1.into()), "{manifest:#}");
+    let second = commit(&fleet, "states/web.zy", "two:\n  test.nop: []\n");
+    let report = wait_for("the second commit", PATIENCE, || {
+        let answer = fleet.json(&["publish"]);
+        (answer["published"][0]["revision"] == 2).then(|| answer["published"][0].clone())
+    });
+    assert_eq!(report["commit"], second.as_str(), "{report:#}");
+    commit(&fleet, "states/web.zy", "two:\n  test.nopp: []\n");
+    let refused = wait_for("the third is refused", PATIENCE, || {
+        let output = fleet.zester(&["publish"]);
+        (output.status.code() == Some(1)).then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    });
+    assert!(refused.contains("revision 2 stays") && refused.contains("web.zy:2:3"), "{refused}");
+}
+
 #[test]
 fn without_a_master_nobody_publishes_and_that_is_said() {
     let server = Server::start();

@@ -229,6 +229,24 @@ async fn d2_an_uploaded_tree_stays_until_the_directory_changes_or_is_asked_for()
 
 #[tokio::test(start_paused = true)]
 #[rule("D-2")]
+async fn d2_a_directory_that_caught_up_with_an_upload_is_followed_again() {
+    let fleet = Fleet::new().await;
+    let (own, mine) = (directory(&[("a.zy", "own")]), directory(&[("a.zy", "mine")]));
+    let master = start(&fleet, "m1", own.path());
+    published(&fleet, 1).await;
+    one_report(&fleet, uploaded(&fleet, mine.path()).await).await;
+    drop(master);
+    std::fs::write(own.path().join("a.zy"), "mine").unwrap();
+    let _master = start(&fleet, "m1", own.path());
+    let report = one_report(&fleet, PublishRequest { dry_run: true, ..PublishRequest::default() }).await;
+    assert_eq!((report.status, report.revision), (PublishStatus::Unchanged, 2));
+    std::fs::write(own.path().join("a.zy"), "later").unwrap();
+    published(&fleet, 3).await;
+    assert_eq!(content(&fleet, "a.zy").await.as_deref(), Some("later"));
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-2")]
 async fn d2_masters_without_a_directory_publish_what_is_uploaded_and_nothing_else() {
     let fleet = Fleet::new().await;
     let _masters = [fleet.master("m1").await, fleet.master("m2").await];
