@@ -24,5 +24,7 @@ mod start;
 mod stores;
 
 pub use index::Index;
-pub use publisher::{Checkout, LintRequest, Linter, NamedTree, NoLint, Publishing, Source, TreeOrigin};
+pub use publisher::{
+    Checkout, LintRequest, Linter, NamedTree, NoLint, OriginTree, Publishing, Source, TreeOrigin,
+};
 pub use run::{Error, NoSettings, SettingsOf, Setup, run};

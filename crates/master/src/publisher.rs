@@ -9,7 +9,7 @@ mod source;
 
 pub use lint::{LintRequest, Linter, NamedTree, NoLint};
 pub use orders::{Order, Orders};
-pub use source::{Checkout, Source, TreeOrigin};
+pub use source::{Checkout, OriginTree, Source, TreeOrigin};
 
 use crate::core::Core;
 use crate::held_lease::{HeldLease, LeaseKeeper};
@@ -242,14 +242,14 @@ impl PublisherTask {
             Err(_) => None,
         };
         let revision = before.as_ref().map_or(0, |(manifest, _)| manifest.revision);
-        let diff = changes(&changes_of(&ready.directory.tree, before.as_ref().map(|(_, tree)| tree)));
+        let diff = changes(&changes_of(ready.tree(), before.as_ref().map(|(_, tree)| tree)));
         let is_new = before.as_ref().is_none_or(|(manifest, _)| manifest.root != ready.root);
         let refused = |reason: String| PublishReport {
             reason,
             changes: diff.clone(),
             ..report(ready, PublishStatus::Refused, revision)
         };
-        if ready.directory.tree.is_empty() && !how.allow_empty {
+        if ready.tree().is_empty() && !how.allow_empty {
             let populated = before.as_ref().is_some_and(|(_, tree)| !tree.is_empty());
             return Ok(match populated {
                 true => refused(Error::Empty.to_string()),
@@ -274,11 +274,11 @@ impl PublisherTask {
             master: self.core.id.clone(),
             user: how.user.clone(),
             source: ready.source.clone(),
-            commit: ready.commit.clone(),
+            commit: ready.origin.checkout.commit.clone(),
             allow_empty: how.allow_empty,
             uploaded: ready.uploaded,
         };
-        let outcome = publisher.publish(&ready.directory.tree, &ready.directory, &about).await?;
+        let outcome = publisher.publish(ready.tree(), ready.origin.content.as_ref(), &about).await?;
         Ok(PublishReport { changes: diff, problems, ..told(ready, &outcome) })
     }
 
@@ -286,7 +286,10 @@ impl PublisherTask {
         let peels = self.core.index.snapshot();
         LintRequest {
             published: ready.published,
-            tree: NamedTree { directory: ready.directory.root().to_path_buf(), name: ready.source.clone() },
+            tree: NamedTree {
+                directory: ready.origin.checkout.directory.clone(),
+                name: ready.source.clone(),
+            },
             settings: how.settings.clone(),
             peels: peels.iter().map(|(peel, known)| (peel.clone(), known.facts.clone())).collect(),
         }
@@ -434,7 +437,7 @@ impl PublisherTask {
 fn told(ready: &Ready, outcome: &Outcome) -> PublishReport {
     match *outcome {
         Outcome::Published { revision, moved, bytes } => {
-            let (what, files) = (ready.published.as_str(), ready.directory.tree.files.len());
+            let (what, files) = (ready.published.as_str(), ready.tree().files.len());
             tracing::info!(revision, files, moved, bytes, "published {what}");
             PublishReport { moved: moved as u64, bytes, ..report(ready, PublishStatus::Published, revision) }
         }

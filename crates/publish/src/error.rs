@@ -23,7 +23,7 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn tampered(hash: &ContentHash) -> Error {
+    pub fn tampered(hash: &ContentHash) -> Error {
         Error::Torn(format!("the content under {hash} has another hash"))
     }
 

@@ -18,6 +18,7 @@ mod mutation;
 mod network;
 mod node;
 mod observed;
+mod publishing;
 pub mod script;
 mod simulation;
 mod tap;

@@ -97,6 +97,14 @@ mutations! {
     NoPatience = "no-patience" => EndsEarlyForAReason,
     /// Whoever is missing when a job ends is canceled (J-11).
     CancelTheMissing = "cancel-the-missing" => NobodyIsCanceledEarly,
+    /// A peel takes content for what it should be without looking (D-3).
+    NoHashCheck = "no-hash-check" => NoMixedTree,
+    /// A new tree takes the place of the old one file by file (D-4).
+    SwapInPlace = "swap-in-place" => NoMixedTree,
+    /// Every master believes that the lease is its own (D-2).
+    NoLeaseFence = "no-lease-fence" => HolderDecides,
+    /// A peel hears of no new revision, and asks for none (D-3).
+    DeafToRevisions = "deaf-to-revisions" => PeelsGetTheTree,
 }
 
 impl Mutation {

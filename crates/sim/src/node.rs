@@ -5,6 +5,7 @@ use crate::crash::{Caller, CrashPoints};
 use crate::dice::Dice;
 use crate::disk::{Disk, DiskTap};
 use crate::observed::Observed;
+use crate::publishing::{self, MasterTree, PeelCache};
 use crate::script::Who;
 use crate::tap::BusTap;
 use crate::work::SimulatedWork;
@@ -20,7 +21,7 @@ use zester_bus::memory::Net;
 use zester_health::Health;
 use zester_jobs::Timing;
 use zester_link::{Clock, Link};
-use zester_master::NoSettings;
+use zester_master::{NoSettings, Publishing, Source};
 use zester_wire::{BadName, Jid, MasterId, PeelId, UnixMillis};
 
 /// When every simulation begins, for people who read the records.
@@ -58,12 +59,18 @@ pub struct Environment {
     pub observed: Observed,
     pub doomed: Arc<Mutex<BTreeSet<Jid>>>,
     pub crash_points: CrashPoints,
+    /// Whether masters have something to publish.
+    pub publishes: bool,
 }
 
 pub struct Node {
     pub who: Who,
     pub name: String,
     pub disk: Disk,
+    /// What a master publishes.
+    pub tree: MasterTree,
+    /// What a peel has of it.
+    pub cache: Arc<PeelCache>,
     clock: SkewedClock,
     boots: u64,
     line: Line,
@@ -90,7 +97,8 @@ impl Node {
         let name = who.name();
         let disk = Disk::new(environment.seed, &name, environment.mutation);
         let clock = SkewedClock::new(environment.begin, skew_ms);
-        Node { who, name, disk, clock, boots: 0, line: Line::Up, process: None }
+        let (tree, cache) = (MasterTree::default(), Arc::new(PeelCache::new(&name, environment)));
+        Node { who, name, disk, tree, cache, clock, boots: 0, line: Line::Up, process: None }
     }
 
     pub fn start(&mut self, environment: &Environment) -> Result<(), BadName> {
@@ -125,7 +133,7 @@ impl Node {
         let link = Link::with(Arc::new(tap), Arc::new(self.clock.clone()), dice);
         let stop = CancellationToken::new();
         let task = match self.who {
-            Who::Master(_) => self.start_master(environment.mutation, link, &boot, stop.clone())?,
+            Who::Master(_) => self.start_master(environment, link, &boot, stop.clone())?,
             Who::Peel(_) => self.start_peel(environment, link, &boot, caller, stop.clone())?,
         };
         self.process = Some(Process { task, stop, wants_to_die });
@@ -135,14 +143,14 @@ impl Node {
 
     fn start_master(
         &self,
-        mutation: Mutation,
+        environment: &Environment,
         link: Link,
         boot: &str,
         stop: CancellationToken,
     ) -> Result<JoinHandle<()>, BadName> {
         let setup = zester_master::Setup {
             id: MasterId::new(&self.name, boot)?,
-            timing: match mutation {
+            timing: match environment.mutation {
                 Mutation::NoPatience => Timing {
                     silence_noticed: Duration::ZERO,
                     reconnect_spread: Duration::ZERO,
@@ -153,7 +161,13 @@ impl Node {
             replicas: Some(1),
             version: "sim".into(),
             settings: Arc::new(NoSettings),
-            publishing: zester_master::Publishing::default(),
+            publishing: Publishing {
+                sources: match environment.publishes {
+                    true => vec![Source { published: publishing::WHAT, origin: Arc::new(self.tree.clone()) }],
+                    false => Vec::new(),
+                },
+                ..Publishing::default()
+            },
         };
         let health = Arc::new(Health::new());
         Ok(tokio::spawn(async move {
@@ -188,7 +202,17 @@ impl Node {
         };
         let store = Arc::new(DiskTap { disk: self.disk.clone(), caller, observed });
         let health = Arc::new(Health::new());
-        Ok(tokio::spawn(async move {
+        let follows = environment.publishes && environment.mutation != Mutation::DeafToRevisions;
+        let following = {
+            let (link, cache, health) = (link.clone(), self.cache.clone(), health.clone());
+            async move {
+                if follows {
+                    zester_peel::published::follow(link, publishing::WHAT, cache, health).await;
+                }
+                std::future::pending::<()>().await;
+            }
+        };
+        let living = async move {
             // A peel whose disk fails at the start ends, and its init system starts it again.
             loop {
                 let (link, store, work) = (link.clone(), store.clone(), Arc::new(work.clone()));
@@ -197,6 +221,13 @@ impl Node {
                     return;
                 }
                 tokio::time::sleep(RESTART_PAUSE).await;
+            }
+        };
+        Ok(tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                () = living => {}
+                () = following => {}
             }
         }))
     }

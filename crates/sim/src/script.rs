@@ -46,10 +46,12 @@ pub enum FaultKind {
     PeelDisks,
     ClockJumps,
     CrashAtCalls,
+    /// No fault, but what faults may spoil: masters publish trees that differ.
+    Publishing,
 }
 
 impl FaultKind {
-    pub const ALL: [FaultKind; 12] = [
+    pub const ALL: [FaultKind; 13] = [
         FaultKind::LateWrites,
         FaultKind::StaleReads,
         FaultKind::Watches,
@@ -62,6 +64,7 @@ impl FaultKind {
         FaultKind::PeelDisks,
         FaultKind::ClockJumps,
         FaultKind::CrashAtCalls,
+        FaultKind::Publishing,
     ];
 
     pub fn name(self) -> &'static str {
@@ -78,6 +81,7 @@ impl FaultKind {
             FaultKind::PeelDisks => "peel-disks",
             FaultKind::ClockJumps => "clock-jumps",
             FaultKind::CrashAtCalls => "crash-at-calls",
+            FaultKind::Publishing => "publishing",
         }
     }
 
@@ -155,6 +159,11 @@ pub enum Action {
     ServerDiskFull(bool),
     /// A stream is removed and made again.
     Recreate(&'static str),
+    /// The directory of a master holds another version.
+    Edit {
+        master: usize,
+        version: u64,
+    },
     /// A clock is set, by so many milliseconds.
     JumpClock(Who, i64),
     /// Of a thousand disk calls of a peel so many fail; each takes up to that long.
@@ -244,6 +253,11 @@ impl Script {
     pub fn crash_at(mut self, point: CrashPoint) -> Script {
         self.crashes.push(point);
         self
+    }
+
+    /// Whether anything is published.
+    pub fn publishes(&self) -> bool {
+        self.actions.iter().any(|(_, action)| matches!(action, Action::Edit { .. }))
     }
 
     pub fn from_seed(seed: u64, kinds: &[FaultKind]) -> Script {
@@ -382,16 +396,24 @@ impl Script {
                 self.actions.push((at + long, Action::ServerDiskFull(false)));
             }
             FaultKind::FullStores => {
-                self.actions.push((at, Action::Fill("KV_jobs")));
-                self.actions.push((at + long, Action::Drain("KV_jobs")));
+                let stream = if dice.happens(700) { "KV_jobs" } else { "KV_state-files" };
+                self.actions.push((at, Action::Fill(stream)));
+                self.actions.push((at + long, Action::Drain(stream)));
             }
             FaultKind::RecreatedStores => {
-                let streams = ["KV_peel-seen", "KV_master-heartbeat", "KV_facts"];
+                let streams = ["KV_peel-seen", "KV_master-heartbeat", "KV_facts", "KV_state-files"];
                 let stream = streams[dice.roll(streams.len() as u64) as usize];
                 self.actions.push((at, Action::Recreate(stream)));
             }
             FaultKind::NoLeader => {
-                let streams = [JOB_EVENTS, EVENTS, "KV_jobs", "KV_job-returns", "KV_master-heartbeat"];
+                let streams = [
+                    JOB_EVENTS,
+                    EVENTS,
+                    "KV_jobs",
+                    "KV_job-returns",
+                    "KV_master-heartbeat",
+                    "KV_state-files",
+                ];
                 let stream = streams[dice.roll(streams.len() as u64) as usize];
                 self.actions.push((at, Action::LoseLeader(stream)));
                 self.actions.push((at + long, Action::GainLeader(stream)));
@@ -406,6 +428,12 @@ impl Script {
                 let who = self.anybody(dice);
                 let by = dice.roll(7_200_000) as i64 - 3_600_000;
                 self.actions.push((at, Action::JumpClock(who, by)));
+            }
+            FaultKind::Publishing => {
+                for version in 1..3 + dice.roll(5) {
+                    let master = dice.roll(self.masters as u64) as usize;
+                    self.actions.push((dice.between(1_000, 95_000), Action::Edit { master, version }));
+                }
             }
             FaultKind::CrashAtCalls => {
                 self.crash_lasts = dice.between(100, 30_000);

@@ -6,6 +6,7 @@ use crate::judge::{Evidence, Invariant};
 use crate::network::{JUDGE, Network};
 use crate::node::{BEGIN, Environment, Node, SkewedClock};
 use crate::observed::{KillReply, Observed};
+use crate::publishing::{Standing, standing};
 use crate::script::{Action, FAULTS_END, JobPlan, Script, Who};
 use crate::tap::BusTap;
 use crate::{Mutation, Report};
@@ -27,6 +28,9 @@ const RECORD_HISTORY: u64 = 64;
 const CLIENT_PATIENCE: Duration = Duration::from_secs(25);
 /// What is left to do after the last owner was found is a handful of round trips, and a pause of the outbox.
 const LAST_STEPS: Duration = Duration::from_secs(70);
+
+/// A master whose lease is gone is replaced, and a peel that heard nothing looks by itself every five minutes, about.
+const TREES_SETTLE: Duration = Duration::from_secs(450);
 
 struct Simulation {
     environment: Environment,
@@ -71,6 +75,7 @@ async fn try_run(
     let calls = simulation.environment.crash_points.calls();
     simulation.pass_until(simulation.environment.begin + FAULTS_END).await?;
     simulation.end_faults(script).await?;
+    simulation.settle_trees().await?;
     let evidence = simulation.settle().await?;
     let actions: String =
         script.actions.iter().map(|(at, action)| format!("{:8.2}  {action:?}\n", at.as_secs_f64())).collect();
@@ -103,6 +108,7 @@ impl Simulation {
             observed,
             doomed: Arc::new(Mutex::new(BTreeSet::new())),
             crash_points,
+            publishes: script.publishes(),
         };
         environment.observed.presence("server", true);
         let node = |(who, skew): (Who, &i64)| Node::new(who, *skew, &environment);
@@ -259,6 +265,10 @@ impl Simulation {
                 observed.disturbance("store made again", true);
                 observed.disturbance("store made again", false);
             }
+            Action::Edit { master, version } => {
+                observed.count("new files at a master");
+                self.act_on(Who::Master(*master), |node, _| node.tree.set(*version));
+            }
             Action::JumpClock(who, by) => {
                 observed.count("clock jump");
                 self.act_on(*who, |node, _| node.jump_clock(*by));
@@ -405,6 +415,25 @@ impl Simulation {
             };
             observed.lock().kills.push((jid, Instant::now(), reply));
         });
+    }
+
+    /// Waits until every peel has what the master that publishes has, or until it should long have.
+    async fn settle_trees(&mut self) -> Result<(), Box<dyn std::error::Error>> {
+        if !self.environment.publishes {
+            return Ok(());
+        }
+        let (bound, link) = (Instant::now() + TREES_SETTLE, self.link(JUDGE));
+        loop {
+            self.pass_until(Instant::now() + Duration::from_secs(5)).await?;
+            match standing(&link, &self.masters, &self.peels).await? {
+                Standing::Settled => return Ok(()),
+                Standing::Not(invariant, what) if Instant::now() > bound => {
+                    self.environment.observed.wrong(invariant, what);
+                    return Ok(());
+                }
+                Standing::Not(..) => {}
+            }
+        }
     }
 
     /// Waits until nothing is open any more, or until it should long have been.

@@ -58,6 +58,11 @@ impl BusTap {
         self.mutation == mutation
     }
 
+    /// Whether whoever writes this takes it for written, whatever the server says.
+    fn believes(&self, bucket: &str, key: &str) -> bool {
+        self.is(Mutation::NoLeaseFence) && bucket == Bucket::Leases.as_str() && key == "publisher"
+    }
+
     /// A command to a peel.
     fn command(&self, payload: Bytes) -> Verdict {
         let Some(command) = unseal::<PeelCommand>(&payload) else { return Verdict::Pass(payload) };
@@ -314,7 +319,10 @@ impl Bus for BusTap {
     fn create<'a>(&'a self, bucket: &'a str, key: &'a str, value: Bytes) -> Answer<'a, Sequence> {
         Box::pin(self.caller.call(async move {
             match self.created(bucket, key, value) {
-                Verdict::Pass(value) => self.bus.create(bucket, key, value).await,
+                Verdict::Pass(value) => {
+                    let written = self.bus.create(bucket, key, value).await;
+                    if self.believes(bucket, key) { written.or(Ok(1)) } else { written }
+                }
                 Verdict::Swallow => Ok(1),
             }
         }))
@@ -331,7 +339,8 @@ impl Bus for BusTap {
             if bucket == Bucket::Jobs.as_str() {
                 return self.write_record(key, value, expected).await;
             }
-            self.bus.update(bucket, key, value, expected).await
+            let written = self.bus.update(bucket, key, value, expected).await;
+            if self.believes(bucket, key) { written.or(Ok(expected)) } else { written }
         }))
     }
 

@@ -49,6 +49,9 @@ fn j20_whatever_happens_to_a_fleet_the_rules_hold() {
         "crash at a call",
         "silence",
         "freeze",
+        "new files at a master",
+        "new tree in place",
+        "spoiled content",
     ];
     for fault in faults {
         assert!(tally.faults.get(fault).is_some_and(|count| *count >= 3), "{fault}: {tally:?}");
@@ -129,6 +132,18 @@ macro_rules! missed {
 }
 
 missed! {
+    #[test]
+    #[rule("D-3")]
+    fn d3_content_that_nobody_checks_is_noticed() { NoHashCheck }
+    #[test]
+    #[rule("D-4")]
+    fn d4_a_swap_in_place_is_noticed() { SwapInPlace }
+    #[test]
+    #[rule("D-2", "D-14")]
+    fn d2_two_masters_that_both_publish_are_noticed() { NoLeaseFence }
+    #[test]
+    #[rule("D-3")]
+    fn d3_a_peel_that_never_looks_is_noticed() { DeafToRevisions }
     #[test]
     #[rule("J-7")]
     fn j7_without_the_dedup_write_a_restart_forgets_what_ran() { DropDedupWrite }

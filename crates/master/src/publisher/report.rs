@@ -7,9 +7,9 @@ use zester_wire::{FileChanges, Problems, PublishReport, PublishStatus, Published
 
 pub fn report(ready: &Ready, status: PublishStatus, revision: u64) -> PublishReport {
     PublishReport {
-        files: ready.directory.tree.files.len() as u64,
+        files: ready.tree().files.len() as u64,
         source: ready.source.clone(),
-        commit: ready.commit.clone(),
+        commit: ready.origin.checkout.commit.clone(),
         ..bare(ready.published, status, revision)
     }
 }

@@ -5,7 +5,7 @@ use futures_util::future::BoxFuture;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use zester_publish::{Directory, Error, Pages};
+use zester_publish::{Content, Directory, Error, Pages, Tree};
 use zester_wire::{ContentHash, Published};
 
 /// A tree that this master publishes while it holds the lease.
@@ -29,10 +29,35 @@ pub struct Checkout {
     pub commit: String,
 }
 
+/// A whole tree that was looked through.
+pub struct OriginTree {
+    pub checkout: Checkout,
+    pub tree: Tree,
+    pub content: Arc<dyn Content>,
+}
+
+impl OriginTree {
+    async fn read(checkout: Checkout) -> Result<OriginTree, String> {
+        let root = checkout.directory.clone();
+        let read = tokio::task::spawn_blocking(move || Directory::read(&root)).await;
+        let directory = read.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        Ok(OriginTree::of(directory, checkout.commit))
+    }
+
+    fn of(directory: Directory, commit: String) -> OriginTree {
+        let checkout = Checkout { directory: directory.root().to_path_buf(), commit };
+        OriginTree { checkout, tree: directory.tree.clone(), content: Arc::new(directory) }
+    }
+}
+
 /// Brings a tree to this machine: a directory that is there, or a repository.
 pub trait TreeOrigin: Send + Sync {
     /// Only whole trees. An error leaves the one before in its place.
     fn checkout(&self) -> BoxFuture<'_, Result<Checkout, String>>;
+    /// The same, read. A simulator has its trees in memory.
+    fn read(&self) -> BoxFuture<'_, Result<OriginTree, String>> {
+        Box::pin(async move { OriginTree::read(self.checkout().await?).await })
+    }
     /// How people know it.
     fn words(&self) -> String;
     /// A directory whose changes are noticed as they happen.
@@ -62,30 +87,38 @@ impl TreeOrigin for PathBuf {
 /// A tree that was read and can be published.
 pub struct Ready {
     pub published: Published,
-    pub directory: Directory,
+    pub origin: OriginTree,
     pub root: ContentHash,
     pub source: String,
-    pub commit: String,
     /// An operator brought it.
     pub uploaded: bool,
 }
 
 impl Ready {
     pub async fn of(source: &Source) -> Result<Ready, String> {
-        let Checkout { directory, commit } = source.origin.checkout().await?;
-        let read = tokio::task::spawn_blocking(move || Directory::read(&directory)).await;
-        let directory = read.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
-        let root = root_of(&directory).map_err(|error| error.to_string())?;
-        let words = source.origin.words();
-        Ok(Ready { published: source.published, directory, root, source: words, commit, uploaded: false })
+        let origin = source.origin.read().await?;
+        let root = Pages::of(&origin.tree).map_err(|error| error.to_string())?.root;
+        Ok(Ready {
+            published: source.published,
+            origin,
+            root,
+            source: source.origin.words(),
+            uploaded: false,
+        })
     }
 
     pub fn uploaded(published: Published, directory: Directory, source: String) -> Result<Ready, Error> {
-        let root = root_of(&directory)?;
-        Ok(Ready { published, directory, root, source, commit: String::new(), uploaded: true })
+        let root = Pages::of(&directory.tree)?.root;
+        Ok(Ready {
+            published,
+            origin: OriginTree::of(directory, String::new()),
+            root,
+            source,
+            uploaded: true,
+        })
     }
-}
 
-fn root_of(directory: &Directory) -> Result<ContentHash, Error> {
-    Pages::of(&directory.tree).map(|pages| pages.root)
+    pub fn tree(&self) -> &Tree {
+        &self.origin.tree
+    }
 }

@@ -26,7 +26,13 @@ pub async fn follow(link: Link, published: Published, cache: Arc<dyn Cache>, hea
     let Ok(what) = notice_token(published) else { return };
     let mut events = link.bus().events();
     let subject = Subject::Notify { what }.to_string();
-    let Ok(mut notices) = link.bus().subscribe(&subject, Listen::alone(NOTICES)).await else { return };
+    let mut notices = loop {
+        match link.bus().subscribe(&subject, Listen::alone(NOTICES)).await {
+            Ok(notices) => break notices,
+            Err(error) => tracing::debug!("notices of new {} cannot be heard: {error}", published.as_str()),
+        }
+        tokio::time::sleep(PAUSE_MIN).await;
+    };
     let mut pause = PAUSE_MIN;
     loop {
         let next = match look(&link, published, cache.as_ref(), &health).await {

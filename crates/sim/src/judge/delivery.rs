@@ -81,7 +81,9 @@ impl Evidence {
                 let had = self.disks.get(peel.as_str()).is_some_and(|disk| disk.ever_had(jid));
                 let answered = job.returned.iter().any(|(ret, _)| ret.peel == *peel);
                 let lost = self.network.lost_every_command(peel.as_str(), version.at, deadline);
-                if had || answered || lost {
+                // A peel whose disk fails takes nothing on, and is asked again only when it announces itself.
+                let on_bad_disk = self.disks_failed(version.at, deadline);
+                if had || answered || lost || on_bad_disk {
                     continue;
                 }
                 let both = [peel.as_str(), boot_of(&version.record)];

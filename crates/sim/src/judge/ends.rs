@@ -127,7 +127,7 @@ impl Evidence {
         if last.record.reason.starts_with("given up") {
             return;
         }
-        let in_time = self.in_time(job);
+        let (in_time, deadline) = (self.in_time(job), self.instant_of(last.record.deadline()));
         // An ack reaches the owner also when the stream had no room for it; and what was taken on may wait for its turn.
         let took = |peel: &PeelId| self.disks.get(peel.as_str()).is_some_and(|disk| disk.ever_had(jid));
         let mut wrong = |peel: &PeelId, what: &str| {
@@ -137,11 +137,12 @@ impl Evidence {
         for peel in &last.record.targets {
             let ret = in_time.iter().find(|ret| ret.peel == *peel);
             let usable = ret.is_some_and(|ret| ret.counts() && ret.cause != Cause::Interrupted);
-            // A cancel decides the end; what comes after it may find the end decided and not yet written.
+            // A cancel decides the end, and so does the deadline; what comes after may find it decided and not yet written.
             let acked = |(ack, at): &(zester_wire::Ack, _)| {
                 ack.peel == *peel
                     && ack.dispatch_epoch == last.record.dispatch_epoch
                     && *at + super::END_TAKES < end.at
+                    && *at + CLOCKS_APART < deadline
                     && job.canceled_at.is_none_or(|canceled| *at < canceled)
             };
             let acked = job.acks.iter().any(acked);

@@ -174,6 +174,14 @@ impl Evidence {
         None
     }
 
+    /// Whether the disk of a peel failed in this time.
+    pub fn disks_failed(&self, from: Instant, until: Instant) -> bool {
+        let seen = self.environment.observed.lock();
+        let overlaps =
+            |begin: Instant, end: Option<Instant>| begin <= until && end.is_none_or(|end| end >= from);
+        seen.disturbed.iter().any(|(name, begin, end)| *name == "peel disk" && overlaps(*begin, *end))
+    }
+
     /// Whether a clock was set: then its deadlines cannot be compared with anybody's.
     pub fn clocks_jumped(&self) -> bool {
         self.environment.observed.lock().faults.contains_key("clock jump")

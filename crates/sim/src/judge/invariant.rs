@@ -51,6 +51,9 @@ invariants! {
     EveryExecutionReturns = "J-22: every execution has a return",
     OutboxEmpties = "J-22: nothing waits in an outbox for ever",
     ExitOneRanNothing = "J-28: exit 1 means that nothing ran",
+    NoMixedTree = "D-1: a run sees the files of one revision",
+    PeelsGetTheTree = "D-3: every peel comes to have what was published last",
+    HolderDecides = "D-14: what counts is the tree of the master that holds the lease",
 }
 
 impl Invariant {
