@@ -3,13 +3,14 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zester_bus::memory::{Net, TokioClock};
 use zester_bus::storage;
 use zester_link::Link;
-use zester_peel::Work;
 use zester_peel::published::{DiskCache, StatesDirs};
+use zester_peel::work::{Local, Options};
+use zester_peel::{Outcome, Work};
 use zester_publish::{About, Change, Error, Fence, Publisher, Reader, Tree, TreePath, file_of};
 use zester_rule::rule;
 use zester_wire::{
@@ -54,6 +55,47 @@ async fn publish(link: &Link, wanted: &Files) {
 
 async fn look(link: &Link, cache: &DiskCache) -> Result<Change, Error> {
     Reader { link, published: Published::States, cache }.look().await
+}
+
+fn local(
+    dir: &Path,
+    states: Arc<DiskCache>,
+    settings: Option<Arc<DiskCache>>,
+    baked: Option<PathBuf>,
+) -> Local {
+    let options = Options {
+        id: "web-1".into(),
+        states: baked,
+        states_cache: Some(states),
+        settings_cache: settings,
+        settings: None,
+        facts: None,
+        data_dir: dir.join("data"),
+        concurrency: 4,
+        environment: None,
+        startup: None,
+    };
+    Local::open(options).unwrap()
+}
+
+async fn execute(local: &Local, function: &str, word: &str) -> Outcome {
+    let request = ExecRequest {
+        v: VERSION,
+        jid: Jid::new(UnixMillis(1_700_000_000_000), [7; 16]),
+        function: function.into(),
+        args: serde_json::Map::new(),
+        state_id: word.into(),
+        dispatch_epoch: 1,
+        budget: std::time::Duration::from_secs(60),
+        user: String::new(),
+        rdepth: 0,
+        positionals: Vec::new(),
+        test: false,
+        direct: false,
+        request: Vec::new(),
+        proof: None,
+    };
+    local.execute(request, Arc::new(|_, _| {}), tokio_util::sync::CancellationToken::new()).await
 }
 
 /// Everything below a directory.
@@ -158,44 +200,55 @@ async fn d13_the_return_of_a_state_run_carries_the_revision_that_it_ran() {
         publish(&link, &files(&[("web.zy", text)])).await;
         look(&link, &states).await.unwrap();
     }
-    let local = zester_peel::work::Local::open(zester_peel::work::Options {
-        id: "web-1".into(),
-        states: None,
-        states_cache: Some(states),
-        settings_cache: Some(settings),
-        settings: None,
-        facts: None,
-        data_dir: dir.path().join("data"),
-        concurrency: 4,
-        environment: None,
-        startup: None,
-    })
-    .unwrap();
-    let call = async |function: &str, word: &str| {
-        let request = ExecRequest {
-            v: VERSION,
-            jid: Jid::new(UnixMillis(1_700_000_000_000), [7; 16]),
-            function: function.into(),
-            args: serde_json::Map::new(),
-            state_id: word.into(),
-            dispatch_epoch: 1,
-            budget: std::time::Duration::from_secs(60),
-            user: String::new(),
-            rdepth: 0,
-            positionals: Vec::new(),
-            test: false,
-            direct: false,
-            request: Vec::new(),
-            proof: None,
-        };
-        local.execute(request, Arc::new(|_, _| {}), tokio_util::sync::CancellationToken::new()).await
-    };
+    let local = local(dir.path(), states, Some(settings), None);
+    let call = async |function: &str, word: &str| execute(&local, function, word).await;
     let ran = call("state.apply", "web").await;
     assert!(ran.success, "{}", ran.error);
     assert_eq!(ran.revision.unwrap(), RunRevision { states: Some(2), settings: None, commit: "abc".into() });
     // What does not compile ran that revision too; a ping ran none.
     assert_eq!(call("state.apply", "nothing").await.revision.unwrap().states, Some(2));
     assert_eq!(call("test.ping", "").await.revision, None);
+}
+
+/// Trees are published and swapped without a pause while states are applied: each run sees the files of one revision, and
+/// never those that the machine had before anything was published.
+#[tokio::test(flavor = "multi_thread")]
+#[rule("D-4", "D-13", "S-36")]
+async fn d13_every_run_in_the_middle_of_swaps_sees_one_revision_and_never_falls_back() {
+    let applies = if std::env::var_os("ZESTER_SOAK").is_some() { 10_000 } else { 200 };
+    let (link, dir) = (bus().await, tempfile::tempdir().unwrap());
+    let cache = Arc::new(DiskCache::open(&dir.path().join("states")).unwrap());
+    let baked = dir.path().join("baked");
+    std::fs::create_dir(&baked).unwrap();
+    std::fs::write(baked.join("web.zy"), "baked:\n  test.nop: []\n").unwrap();
+    let tree = |number: u64| {
+        let mut tree = files(&[
+            ("web.zy", &format!("include: [other]\nweb-{number}:\n  test.nop: []\n")),
+            ("other.zy", &format!("other-{number}:\n  test.nop: []\n")),
+        ]);
+        tree.extend(files(&[(&format!("only-{number}"), "x")]));
+        tree
+    };
+    publish(&link, &tree(1)).await;
+    look(&link, &cache).await.unwrap();
+    let local = local(dir.path(), cache.clone(), None, Some(baked));
+    let publishing = tokio::spawn(async move {
+        for number in 2.. {
+            publish(&link, &tree(number)).await;
+            look(&link, &cache).await.unwrap();
+        }
+    });
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..applies {
+        let ran = execute(&local, "state.apply", "web").await;
+        assert!(ran.success, "{}", ran.error);
+        let revision = ran.revision.and_then(|revision| revision.states).unwrap();
+        let names: Vec<String> = ran.answer["states"].as_object().unwrap().keys().cloned().collect();
+        assert_eq!(names, [format!("test.nop:other-{revision}"), format!("test.nop:web-{revision}")]);
+        seen.insert(revision);
+    }
+    publishing.abort();
+    assert!(seen.len() > 20, "trees were swapped meanwhile: {seen:?}");
 }
 
 #[tokio::test(start_paused = true)]
