@@ -8,6 +8,7 @@ pub mod diagnostic;
 pub mod duration;
 pub mod keywords;
 pub mod limits;
+pub mod merge;
 pub mod name;
 pub mod node;
 pub mod outcome;
