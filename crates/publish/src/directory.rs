@@ -18,6 +18,8 @@ const NOT_PUBLISHED: [&str; 3] = [".git", ".hg", ".svn"];
 pub struct Directory {
     root: PathBuf,
     pub tree: Tree,
+    /// Whose files lie over ours.
+    over: Option<Box<Directory>>,
 }
 
 /// Everything that keeps a directory from being published, by name (D-5).
@@ -56,7 +58,7 @@ impl Directory {
         let real = match root.canonicalize() {
             Ok(real) => real,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(Directory { root: root.into(), tree: Tree::default() });
+                return Ok(Directory { root: root.into(), tree: Tree::default(), over: None });
             }
             Err(error) => return Err(failed(error)),
         };
@@ -70,8 +72,24 @@ impl Directory {
             walk.problems.insert(format!("{}: more than {TREE_BYTES_MAX} bytes in all", root.display()));
         }
         match walk.problems.is_empty() {
-            true => Ok(Directory { root: real, tree: walk.tree }),
+            true => Ok(Directory { root: real, tree: walk.tree, over: None }),
             false => Err(DirectoryError(walk.problems.into_iter().collect())),
+        }
+    }
+
+    /// With the files of another laid over it. An empty one stays empty: it must not pass for a tree that replaces one (D-2).
+    pub fn with(mut self, over: Directory) -> Directory {
+        if !self.tree.is_empty() {
+            self.tree.files.extend(over.tree.files.clone());
+            self.over = Some(Box::new(over));
+        }
+        self
+    }
+
+    fn path(&self, path: &TreePath) -> PathBuf {
+        match self.over.as_ref().filter(|over| over.tree.files.contains_key(path)) {
+            Some(over) => over.path(path),
+            None => self.root.join(path.as_str()),
         }
     }
 }
@@ -156,7 +174,7 @@ pub fn file_of(content: &[u8], mode: u32) -> TreeFile {
 
 impl Content for Directory {
     fn read<'a>(&'a self, path: &'a TreePath) -> Reading<'a> {
-        let file = self.root.join(path.as_str());
+        let file = self.path(path);
         Box::pin(async move {
             let read = tokio::task::spawn_blocking(move || std::fs::read(file)).await;
             match read {
@@ -236,6 +254,23 @@ mod tests {
         let file = file_of(&content, 0o644);
         assert_eq!((file.parts.len(), file.size), (3, content.len() as u64));
         assert_eq!(file.parts[0], file.parts[1]);
+    }
+
+    #[tokio::test]
+    #[rule("D-6")]
+    async fn d6_another_directory_lies_over_it_and_alone_is_nothing() {
+        let (root, over) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::fs::create_dir(over.path().join("_ext")).unwrap();
+        std::fs::write(over.path().join("_ext/web-1.zy"), "ext").unwrap();
+        let both = || Directory::read(root.path()).unwrap().with(Directory::read(over.path()).unwrap());
+        assert!(both().tree.is_empty());
+        std::fs::write(root.path().join("top.zy"), "top").unwrap();
+        let both = both();
+        assert_eq!(names(&both), ["_ext/web-1.zy", "top.zy"]);
+        for (name, content) in [("_ext/web-1.zy", "ext"), ("top.zy", "top")] {
+            let path = TreePath::parse(name).unwrap();
+            assert_eq!(Content::read(&both, &path).await.unwrap(), content.as_bytes());
+        }
     }
 
     #[test]
