@@ -6,6 +6,7 @@
 
 mod catch_up;
 mod core;
+mod external;
 mod heartbeat;
 mod held_lease;
 pub mod index;
@@ -23,6 +24,7 @@ mod services;
 mod start;
 mod stores;
 
+pub use external::{ExternalSettings, Refreshing};
 pub use index::Index;
 pub use publisher::{
     Checkout, LintRequest, Linter, NamedTree, NoLint, OriginTree, Publishing, Source, TreeOrigin,

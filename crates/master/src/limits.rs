@@ -164,3 +164,12 @@ pub const ORDERS_KEPT: usize = 32;
 pub const LEASE_WANTED: Duration = Duration::from_secs(60);
 /// Paths of each sort of change that an answer names.
 pub const CHANGES_NAMED: usize = 500;
+
+/// How often each peel is asked for in `settings_ext`, and how often a new one is looked for.
+pub const EXTERNAL_EVERY: Duration = Duration::from_secs(60);
+pub const EXTERNAL_LOOK: Duration = Duration::from_secs(2);
+/// How long one round over all peels may take, and how many are asked for at once.
+pub const EXTERNAL_ROUND: Duration = Duration::from_secs(60);
+pub const EXTERNAL_AT_ONCE: usize = 8;
+/// Problems that `/readyz` names.
+pub const EXTERNAL_NAMED: usize = 3;

@@ -2,6 +2,7 @@
 
 use crate::catch_up::CatchUp;
 use crate::core::{Core, Orphans};
+use crate::external::{self, ExternalSettings};
 use crate::heartbeat::{self, Beats};
 use crate::index::{ForgetByAge, Heartbeats, Index, Keeper};
 use crate::job::{RunningJobs, Start};
@@ -32,6 +33,11 @@ use zester_wire::{MasterId, PeelId};
 /// The settings of a peel, secrets sealed, for `I@` targets (D-8).
 pub trait SettingsOf: Send + Sync {
     fn settings(&self, peel: &PeelId, facts: &Value) -> Value;
+
+    /// Who knows more of each peel, and has to be asked for it.
+    fn external(&self) -> Option<Arc<dyn ExternalSettings>> {
+        None
+    }
 }
 
 /// A fleet without settings.
@@ -85,6 +91,7 @@ pub async fn run(
     }
     let (starts, started) = mpsc::channel(STARTS_WAITING);
     let (orders, ordered) = Orders::new(!setup.publishing.sources.is_empty());
+    let external = setup.settings.external();
     let core = Arc::new(Core {
         stores: StoreHealth::new(&link),
         beats: Beats::default(),
@@ -107,6 +114,9 @@ pub async fn run(
     let publishing = Some((setup.publishing, ordered));
     let mut master = Master { core, started, publishing, actors: JoinSet::new(), jobs: JoinSet::new() };
     master.actors.spawn(stores.keep(master.core.link.clone()));
+    if let Some(external) = external {
+        master.actors.spawn(external::run(master.core.clone(), external));
+    }
     master.live(stop).await
 }
 

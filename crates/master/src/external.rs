@@ -1,0 +1,133 @@
+//! Settings from outside (D-6, `settings_ext`): asks for each known peel, every minute and when a peel is new, and says in
+//! `/readyz` what did not work. What was there before stays then.
+
+use crate::core::Core;
+use crate::limits::{EXTERNAL_AT_ONCE, EXTERNAL_EVERY, EXTERNAL_LOOK, EXTERNAL_NAMED, EXTERNAL_ROUND};
+use futures_util::StreamExt;
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio::time::{Instant, sleep, timeout_at};
+use zester_health::State;
+use zester_wire::PeelId;
+
+/// Its name in `/readyz`.
+const NAME: &str = "settings_ext";
+
+/// Whether it worked, once that is known.
+pub type Refreshing<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
+
+/// Who knows more of each peel than the settings files say.
+pub trait ExternalSettings: Send + Sync {
+    /// Brings what is known of one peel up to date, or says in a sentence why what was known before stays. Bounded in time.
+    fn refresh(&self, peel: PeelId) -> Refreshing<'_>;
+
+    /// Drops what is known of all others.
+    fn keep_only(&self, known: &BTreeSet<PeelId>);
+}
+
+/// Ends only with its task.
+pub(crate) async fn run(core: Arc<Core>, external: Arc<dyn ExternalSettings>) {
+    let mut asked = BTreeSet::new();
+    let mut next = Instant::now();
+    loop {
+        // Before the index is complete, everybody would seem to be gone.
+        if core.index.is_current() {
+            let known: BTreeSet<PeelId> = core.index.snapshot().keys().cloned().collect();
+            let all = Instant::now() >= next;
+            let due: Vec<PeelId> =
+                known.iter().filter(|peel| all || !asked.contains(*peel)).cloned().collect();
+            let problems = round(due, external.as_ref()).await;
+            tell(&core, &problems, all);
+            if all {
+                external.keep_only(&known);
+                next = Instant::now() + EXTERNAL_EVERY;
+            }
+            asked = known;
+        }
+        sleep(EXTERNAL_LOOK).await;
+    }
+}
+
+/// Asks for these, a few at a time. Whoever was not asked when the time is over is a problem too.
+async fn round(due: Vec<PeelId>, external: &dyn ExternalSettings) -> Vec<String> {
+    let (count, end) = (due.len(), Instant::now() + EXTERNAL_ROUND);
+    let one = |peel: PeelId| async move {
+        let done = external.refresh(peel.clone()).await;
+        done.err().map(|why| format!("{peel}: {why}"))
+    };
+    let mut answers = futures_util::stream::iter(due).map(one).buffer_unordered(EXTERNAL_AT_ONCE);
+    let (mut done, mut problems) = (0, Vec::new());
+    while let Ok(Some(answer)) = timeout_at(end, answers.next()).await {
+        done += 1;
+        problems.extend(answer);
+    }
+    problems.sort();
+    if done < count {
+        problems.push(format!("{} peels were not asked in {} s", count - done, EXTERNAL_ROUND.as_secs()));
+    }
+    problems
+}
+
+fn tell(core: &Core, problems: &[String], all: bool) {
+    if problems.is_empty() {
+        // Who was new is well; the others may not be.
+        if all {
+            core.health.set(NAME, State::Up);
+        }
+        return;
+    }
+    let mut why = problems.iter().take(EXTERNAL_NAMED).cloned().collect::<Vec<_>>().join("; ");
+    if problems.len() > EXTERNAL_NAMED {
+        why.push_str(&format!("; and {} more", problems.len() - EXTERNAL_NAMED));
+    }
+    let state = State::Degraded(format!("what was known before stays: {why}"));
+    if core.health.state(NAME).as_ref() != Some(&state) {
+        tracing::warn!("settings_ext: {why}");
+    }
+    core.health.set(NAME, state);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use zester_rule::rule;
+
+    /// Fails for one peel, and never answers for another.
+    #[derive(Default)]
+    struct Fake {
+        at_once: AtomicUsize,
+        most: AtomicUsize,
+    }
+
+    impl ExternalSettings for Fake {
+        fn refresh(&self, peel: PeelId) -> Refreshing<'_> {
+            Box::pin(async move {
+                let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
+                self.most.fetch_max(now, Ordering::SeqCst);
+                tokio::task::yield_now().await;
+                if peel.as_str() == "hangs" {
+                    std::future::pending::<()>().await;
+                }
+                self.at_once.fetch_sub(1, Ordering::SeqCst);
+                if peel.as_str() == "bad" { Err("it failed".to_string()) } else { Ok(()) }
+            })
+        }
+
+        fn keep_only(&self, _: &BTreeSet<PeelId>) {}
+    }
+
+    #[tokio::test(start_paused = true)]
+    #[rule("D-6")]
+    async fn d6_one_peel_that_fails_or_hangs_holds_up_nobody_else() {
+        let names: Vec<String> =
+            (0..100).map(|n| format!("web-{n}")).chain(["bad".into(), "hangs".into()]).collect();
+        let peels = names.iter().map(|name| PeelId::parse(name).unwrap()).collect();
+        let fake = Fake::default();
+        let problems = round(peels, &fake).await;
+        assert_eq!(problems, ["bad: it failed", "1 peels were not asked in 60 s"]);
+        assert!(fake.most.load(Ordering::SeqCst) <= EXTERNAL_AT_ONCE);
+    }
+}
