@@ -21,6 +21,7 @@ use zester_converge::local_host::LocalHost;
 use zester_converge::plan::Plan;
 use zester_converge::run::{self, Options};
 use zester_converge::run_loop::Observer;
+use zester_converge::settings::SettingsRequest;
 use zester_host::process::Runner;
 use zester_model::limits;
 use zester_model::outcome::{Mode, RunResult};
@@ -116,6 +117,7 @@ impl App {
             Command::Schedule(args) => on::schedule::run(args, self),
             Command::Peel(args) => on::peel::run(args, self),
             Command::Target(args) => on::target::run(args, self),
+            Command::Settings(args) => on::settings::run(args, self),
             Command::Master(args) => on::master::run(args, self),
             Command::Publish(args) => on::publish::run(args, self),
             Command::Up(args) => on::up::run(args, self),
@@ -180,7 +182,12 @@ impl App {
         CompileRequest {
             references,
             states: inputs.states.clone().or_else(|| config.states.clone()),
-            settings: inputs.settings.clone().or_else(|| config.settings.clone()),
+            settings: SettingsRequest {
+                path: inputs.settings.clone().or_else(|| config.settings.clone()),
+                merge: inputs.settings_merge.or(config.settings_merge).unwrap_or_default(),
+                overrides: inputs.setting.clone(),
+                ..SettingsRequest::default()
+            },
             facts: inputs.facts.clone().or_else(|| config.facts.clone()),
             id: inputs.id.clone().or_else(|| config.id.clone()),
             ordered: inputs.ordered,

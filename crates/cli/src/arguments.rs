@@ -3,6 +3,8 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
+use zester_converge::settings::Override;
+use zester_model::merge::Merge;
 
 /// What somebody new wants to type first.
 const EXAMPLES: &str = "Examples:
@@ -96,6 +98,12 @@ pub struct Inputs {
         help_heading = "Inputs"
     )]
     pub settings: Option<PathBuf>,
+    /// One setting for this run, over all others: nginx:workers=4
+    #[arg(long, value_name = "KEY=VALUE", value_parser = Override::parse, help_heading = "Inputs")]
+    pub setting: Vec<Override>,
+    /// How settings of several files become one: smart, recurse, aggregate, overwrite [default: smart]
+    #[arg(long, value_name = "HOW", help_heading = "Inputs")]
+    pub settings_merge: Option<Merge>,
     /// Facts to lay over the collected ones
     #[arg(long, value_name = "FILE", env = "ZESTER_FACTS", hide_env_values = true, help_heading = "Inputs")]
     pub facts: Option<PathBuf>,
@@ -148,6 +156,7 @@ pub enum Command {
     Schedule(crate::commands::schedule::Schedule),
     Peel(crate::commands::peel::Peel),
     Target(crate::commands::target::Target),
+    Settings(crate::commands::settings::Settings),
     Master(crate::commands::master::Master),
     Publish(crate::commands::publish::Publish),
     Up(crate::commands::up::Up),

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use zester_converge::Error;
 use zester_model::diagnostic::{Diagnostic, Kind};
+use zester_model::merge::Merge;
 use zester_model::node::{Mismatch, Node};
 use zester_model::source::{FileId, Sources};
 
@@ -33,6 +34,10 @@ pub struct Config {
     pub settings_git: Option<GitLayers>,
     /// How often those are looked at.
     pub git_poll: Option<Span>,
+    /// How settings of several files become one.
+    pub settings_merge: Option<Merge>,
+    /// A program or a directory that says more of each peel, on a master.
+    pub settings_ext: Option<PathBuf>,
     pub facts: Option<PathBuf>,
     pub id: Option<String>,
     pub data_dir: Option<PathBuf>,
@@ -92,6 +97,7 @@ impl Config {
         lay!(self, over; states, settings, facts, id, data_dir, schedule, concurrency, format, color, health, log);
         lay!(self, over; env, startup_states, sls_list);
         lay!(self, over; states_git, settings_git, git_poll);
+        lay!(self, over; settings_merge, settings_ext);
         lay!(self.nats, over.nats; url, creds, replicas);
         self.timing.lay(over.timing);
     }

@@ -35,7 +35,7 @@ mod top;
 mod yaml;
 
 pub use lint::lint;
-pub use settings::{SettingsFiles, merge, settings};
+pub use settings::{Settings, SettingsAsk, SettingsFiles, merge, settings};
 pub use top::{BASE, Environment, environments};
 
 use serde_json::Value as Json;

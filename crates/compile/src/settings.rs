@@ -4,9 +4,11 @@ use crate::Inputs;
 use crate::load::{Loaded, Loader};
 use crate::template::with_renderer;
 use crate::top::{self, Purpose};
-use serde_json::{Map, Value as Json};
-use zester_model::diagnostic::{Diagnostic, Kind};
-use zester_model::source::Sources;
+use serde_json::Value as Json;
+use zester_model::diagnostic::{Diagnostic, Kind, Label};
+use zester_model::merge::{Clash, Merge};
+use zester_model::node::Node;
+use zester_model::source::{FileId, Sources, Span};
 
 /// Which files the settings are made of.
 #[derive(Clone, Debug)]
@@ -15,6 +17,24 @@ pub enum SettingsFiles {
     Assigned,
     /// These files below the directory, in this order.
     These(Vec<String>),
+}
+
+/// What is to be read.
+#[derive(Clone, Debug)]
+pub struct SettingsAsk {
+    pub files: SettingsFiles,
+    /// Files that lie over all of those, in this order.
+    pub over: Vec<String>,
+    pub merge: Merge,
+}
+
+/// Settings of several files as one map, each value with the place that it comes from.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub root: Node,
+    pub sources: Sources,
+    /// What is seldom meant, for `lint`.
+    pub advice: Vec<Diagnostic>,
 }
 
 /// Lays `over` onto `base`: maps merge, everything else is replaced.
@@ -29,39 +49,48 @@ pub fn merge(base: &mut Json, over: Json) {
     }
 }
 
-/// Reads settings. A file lies over those that it includes, a later one over an earlier one.
-pub fn settings(inputs: &Inputs<'_>, files: &SettingsFiles) -> Result<Json, (Sources, Vec<Diagnostic>)> {
+/// Reads settings. A file lies over those that it includes, a later one over an earlier one. Whole or not at all: one problem
+/// in one file, and there are none (D-6).
+pub fn settings(inputs: &Inputs<'_>, ask: &SettingsAsk) -> Result<Settings, (Sources, Vec<Diagnostic>)> {
     with_renderer(inputs.surroundings(), |renderer| {
         let mut loader = Loader::new(inputs, renderer);
-        match files {
+        match &ask.files {
             SettingsFiles::Assigned => {
                 let references = top::references(inputs, &mut loader, Purpose::Settings);
                 loader.load(references);
             }
             SettingsFiles::These(paths) => loader.load_files(paths),
         }
+        loader.load_files(&ask.over);
         let Loaded { files, sources, mut diagnostics, .. } = loader.finish();
-        let mut merged = Json::Object(Map::new());
-        for root in files.iter().map(|file| &file.root).filter(|root| !root.is_null()) {
-            let Some(entries) = root.as_map() else {
-                let message = format!("settings must be a map of names to values, not {}", root.describe());
-                diagnostics.push(Diagnostic::new(Kind::Settings, message).at(root.span));
+        let mut root = Node::map(Span::start_of(FileId(0)), Vec::new());
+        let mut advice = Vec::new();
+        for file in files.iter().map(|file| &file.root).filter(|root| !root.is_null()) {
+            let Some(entries) = file.as_map() else {
+                let message = format!("settings must be a map of names to values, not {}", file.describe());
+                diagnostics.push(Diagnostic::new(Kind::Settings, message).at(file.span));
                 continue;
             };
-            for (key, value) in entries.iter().filter(|(key, _)| key.as_text() != Some("include")) {
-                let Some(name) = key.as_text().map(str::to_string) else {
-                    let message = format!("a setting needs a name, not {}", key.describe());
-                    diagnostics.push(Diagnostic::new(Kind::Settings, message).at(key.span));
-                    continue;
-                };
-                merge(&mut merged, Json::Object(Map::from_iter([(name, value.to_json())])));
+            let named = |(key, _): &&(Node, Node)| key.as_text().is_some();
+            for (key, _) in entries.iter().filter(|entry| !named(entry)) {
+                let message = format!("a setting needs a name, not {}", key.describe());
+                diagnostics.push(Diagnostic::new(Kind::Settings, message).at(key.span));
             }
+            let meant = entries.iter().filter(named).filter(|(key, _)| key.as_text() != Some("include"));
+            let over = Node::map(file.span, meant.cloned().collect());
+            advice.extend(ask.merge.lay(&mut root, &over).into_iter().map(clash));
         }
         match diagnostics.is_empty() {
-            true => Ok(merged),
+            true => Ok(Settings { root, sources, advice }),
             false => Err((sources, diagnostics.finish())),
         }
     })
+}
+
+fn clash(Clash { name, was, now, words }: Clash) -> Diagnostic {
+    let mut diagnostic = Diagnostic::new(Kind::Lint, format!("the setting `{name}`: {words}")).at(now);
+    diagnostic.labels.push(Label { span: was, text: "what was there before".into() });
+    diagnostic
 }
 
 #[cfg(test)]

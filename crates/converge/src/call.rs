@@ -226,8 +226,9 @@ pub fn answer(
     local_host: &LocalHost,
     cancel: &CancellationToken,
 ) -> Result<Json, Error> {
-    let Inputs { facts, settings, .. } = &surroundings(request, local_host, cancel)?;
-    let place = CallContext { cut_output: true, ..CallContext::here(local_host, facts, settings, cancel) };
+    let Inputs { facts, settings, origins, .. } = &surroundings(request, local_host, cancel)?;
+    let here = CallContext::here(local_host, facts, settings, cancel);
+    let place = CallContext { cut_output: true, origins, ..here };
     let answer = function.answer(&place, arguments);
     answer.map_err(|why| Error::other(format!("{}: {why}", function.name)))
 }
@@ -458,7 +459,7 @@ mod tests {
         let request = CompileRequest {
             references: Vec::new(),
             states: Some(temp.path().to_path_buf()),
-            settings: None,
+            settings: Default::default(),
             facts: None,
             id: Some("here".into()),
             ordered: false,

@@ -4,6 +4,7 @@
 //! `check` and `apply` the `cmd` family too. Each function names what it takes, so that no word is ever ignored.
 
 use crate::local_host::LocalHost;
+use crate::settings::{self, Origin};
 use serde_json::{Map, Value as Json, json};
 use std::path::Path;
 use tokio::runtime::Handle;
@@ -26,6 +27,8 @@ pub struct CallContext<'a> {
     pub handle: &'a Handle,
     pub facts: &'a Json,
     pub settings: &'a Json,
+    /// Where each setting comes from, for whoever asks that.
+    pub origins: &'a [Origin],
     pub cancel: &'a CancellationToken,
     /// Head and tail of a long output are an answer, to somebody who reads them. Otherwise it counts only whole: a template
     /// would write the rest down as if it were all.
@@ -42,7 +45,7 @@ impl<'a> CallContext<'a> {
     ) -> CallContext<'a> {
         let (host, processes) = (local_host.files.as_ref(), local_host.processes.as_ref());
         let handle = &local_host.handle;
-        CallContext { host, processes, handle, facts, settings, cancel, cut_output: false }
+        CallContext { host, processes, handle, facts, settings, origins: &[], cancel, cut_output: false }
     }
 }
 
@@ -297,9 +300,31 @@ pub static FUNCTIONS: &[Function] = &[
         "settings.get KEY [DEFAULT]: one setting, `a:b` goes deeper",
         |place, args| lookup(place.settings, args),
     ),
+    read_only(
+        "settings.item",
+        &[text("key")],
+        "settings.item KEY: one setting under its name",
+        |place, args| {
+            let key = args.text(0, "key")?;
+            let found = settings::walk(place.settings, &key).cloned().unwrap_or(json!(""));
+            Ok(Json::Object(Map::from_iter([(key, found)])))
+        },
+    ),
     read_only("settings.items", &[], "settings.items: all settings of this machine", |place, _| {
         Ok(place.settings.clone())
     }),
+    read_only("settings.keys", &[], "settings.keys: the names of all settings", |place, _| {
+        Ok(json!(place.settings.as_object().map(|map| map.keys().collect::<Vec<_>>())))
+    }),
+    read_only(
+        "settings.show",
+        &[Takes { required: false, ..text("key") }],
+        "settings.show [KEY]: settings, and the file and line that each comes from",
+        |place, args| {
+            let key = args.get(0, "key").map(|_| args.text(0, "key")).transpose()?;
+            Ok(settings::document(place.settings, place.origins, key.as_deref()))
+        },
+    ),
     read_only(
         "sys.list_functions",
         &[],
@@ -327,7 +352,9 @@ pub fn find(name: &str) -> Option<&'static Function> {
         "grains.get" => "facts.get",
         "grains.items" => "facts.items",
         "pillar.get" => "settings.get",
+        "pillar.item" => "settings.item",
         "pillar.items" => "settings.items",
+        "pillar.keys" => "settings.keys",
         other => other,
     };
     FUNCTIONS.iter().find(|function| function.name == name)
@@ -340,7 +367,7 @@ fn by_peel(_: &CallContext<'_>, _: &Arguments) -> Result<Json, String> {
 
 fn lookup(root: &Json, args: &Arguments) -> Result<Json, String> {
     let key = args.text(0, "key")?;
-    let found = crate::settings::walk(root, &key).cloned();
+    let found = settings::walk(root, &key).cloned();
     Ok(found.or_else(|| args.get(1, "default").cloned()).unwrap_or(Json::Null))
 }
 
@@ -417,7 +444,16 @@ impl zester_compile::Functions for TemplateFunctions<'_> {
     fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = FUNCTIONS.iter().map(|function| function.name.to_string()).collect();
         names.extend(
-            ["cmd.run", "grains.get", "grains.items", "pillar.get", "pillar.items"].map(String::from),
+            [
+                "cmd.run",
+                "grains.get",
+                "grains.items",
+                "pillar.get",
+                "pillar.item",
+                "pillar.items",
+                "pillar.keys",
+            ]
+            .map(String::from),
         );
         names
     }

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::fact_programs;
 use crate::functions::{Access, CallContext, TemplateFunctions};
 use crate::local_host::LocalHost;
-use crate::settings;
+use crate::settings::{self, Origin, SettingsRequest};
 use crate::tree::DirTree;
 use serde_json::{Map, Value as Json};
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use zester_compile::{Ask, Environment};
 use zester_host::{Fault, FaultKind};
+use zester_model::diagnostic::Diagnostic;
 use zester_model::outcome::Details;
 use zester_model::source::{FileId, Sources};
 use zester_resources::resource::StateFileSource;
@@ -28,7 +29,7 @@ pub struct CompileRequest {
     /// Empty: the highstate.
     pub references: Vec<String>,
     pub states: Option<PathBuf>,
-    pub settings: Option<PathBuf>,
+    pub settings: SettingsRequest,
     /// Laid over the collected facts.
     pub facts: Option<PathBuf>,
     pub id: Option<String>,
@@ -49,11 +50,18 @@ pub struct Inputs {
     pub ask: Ask,
     pub facts: Json,
     pub settings: Json,
+    /// Where each setting comes from.
+    pub origins: Vec<Origin>,
+    /// Settings that were given for this run, as they were given.
+    pub given: Vec<String>,
+    /// What is seldom meant in the settings, for `lint`.
+    pub settings_advice: Vec<Diagnostic>,
+    pub settings_sources: Sources,
     pub id: String,
     pub ordered: bool,
     pub environment: String,
     pub access: Access,
-    /// Custom facts that could not be read.
+    /// Custom facts that could not be read, settings that are old.
     pub warnings: Vec<String>,
 }
 
@@ -85,21 +93,23 @@ impl Inputs {
         cancel: &CancellationToken,
     ) -> Result<Inputs, Error> {
         let id = request.id.clone().unwrap_or_else(default_id);
-        let (facts, warnings) = facts(&id, request.facts.as_deref(), local_host, cancel)?;
+        let (facts, mut warnings) = facts(&id, request.facts.as_deref(), local_host, cancel)?;
         let none = Json::Object(Map::new());
         let place = CallContext::here(local_host, &facts, &none, cancel);
         let functions = TemplateFunctions { place, allowed: request.access };
-        let reading = settings::Reading { facts: &facts, functions: &functions, id: &id };
-        let settings = match settings_path(request.settings.as_deref(), &root) {
-            Some(path) => settings::read(&path, &reading)?,
-            None => none.clone(),
-        };
+        let reading = settings::Reading { facts: &facts, functions: &functions, id: &id, external: None };
+        let found = settings::resolve(&request.settings, default_settings_dir(&root), &reading)?;
+        warnings.extend(found.warnings);
         Ok(Inputs {
             tree_name: shown(&root),
             tree: DirTree::new(&root),
             ask,
             facts,
-            settings,
+            settings: found.values,
+            origins: found.origins,
+            settings_advice: found.advice,
+            settings_sources: found.sources,
+            given: request.settings.overrides.iter().map(|one| one.given.clone()).collect(),
             id,
             ordered: request.ordered,
             environment: request.environment.clone().unwrap_or_else(|| zester_compile::BASE.into()),
@@ -217,10 +227,8 @@ fn locate(references: &[String], states: Option<&Path>) -> Result<(PathBuf, Ask)
     Ok((root, if references.is_empty() { Ask::Highstate } else { Ask::References(asked) }))
 }
 
-fn settings_path(given: Option<&Path>, root: &Path) -> Option<PathBuf> {
-    if let Some(path) = given {
-        return Some(path.to_path_buf());
-    }
+/// The settings where nobody names any: beside the states.
+fn default_settings_dir(root: &Path) -> Option<PathBuf> {
     let beside =
         if root == Path::new("states") { PathBuf::from("settings") } else { PathBuf::from(SETTINGS_DIR) };
     beside.is_dir().then_some(beside)

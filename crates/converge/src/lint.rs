@@ -58,6 +58,7 @@ pub fn tree(
         return Err(no_files(inputs.tree.root()));
     }
     let mut found = LintReport { diagnostics: Vec::new(), sources: Sources::default(), checked: asks.len() };
+    found.adopt(inputs.settings_advice.clone(), &inputs.settings_sources);
     let mut compiles: Vec<(String, Ask)> = Vec::new();
     for reference in asks {
         if ["top.zy", "top.sls"].contains(&reference.as_str()) {
@@ -181,7 +182,7 @@ mod tests {
         let request = CompileRequest {
             references: Vec::new(),
             states: states.map(|states| temp.path().join(states)),
-            settings: None,
+            settings: Default::default(),
             facts: None,
             id: Some("here".into()),
             ordered: false,

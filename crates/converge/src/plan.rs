@@ -18,10 +18,14 @@ use zester_model::limits;
 use zester_model::program::{Edge, Program, State};
 use zester_model::source::Sources;
 use zester_model::suggest::did_you_mean;
-use zester_resources::Bound;
+use zester_resources::{Bound, shell_words};
 
 /// The resource behind each state, by the index of the state; nothing behind one that has problems.
 pub type Resources = Vec<Option<Arc<dyn Bound>>>;
+
+/// Settings of one run that its record names, and letters of each.
+const GIVEN_NAMED_MAX: usize = 100;
+const GIVEN_SHOWN_MAX: usize = 200;
 
 /// States that can run.
 pub struct Plan {
@@ -82,6 +86,22 @@ impl Plan {
     pub fn diagnostics(mut compiled: Compiled) -> Vec<Diagnostic> {
         let joined = bind_and_graph(&mut compiled.program, &compiled.sources, compiled.diagnostics);
         joined.map_or_else(|found| found, |joined| [joined.warnings, joined.advice].concat())
+    }
+
+    /// What was asked for, with the settings that were given for this run.
+    pub fn typed(&self) -> String {
+        let word = |given: &String| {
+            let line = given.chars().map(|letter| if letter.is_control() { ' ' } else { letter });
+            let line: String = line.take(GIVEN_SHOWN_MAX).collect();
+            let (flag, rest) =
+                line.strip_prefix("--setting ").map_or(("", line.as_str()), |rest| ("--setting ", rest));
+            let (key, value) = rest.split_once('=').unwrap_or((rest, ""));
+            format!(" {flag}{key}={}", shell_words::quoted(value))
+        };
+        let mut given: Vec<&String> = self.inputs.given.iter().take(GIVEN_NAMED_MAX).collect();
+        // `pillar={…}` gives many values at once.
+        given.dedup();
+        format!("{}{}", self.asked, given.into_iter().map(word).collect::<String>())
     }
 
     /// What a later run must be asked for to be a run of the same.

@@ -71,7 +71,7 @@ async fn run_here(
     let started = Instant::now();
     let mut options = with_whole_id(options)?;
     let asked = match (&plan, &options.run) {
-        (Some(plan), _) => plan.asked.clone(),
+        (Some(plan), _) => plan.typed(),
         (None, Some(run)) => of_run(run),
         (None, None) => "the last run".into(),
     };

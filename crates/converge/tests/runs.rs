@@ -64,7 +64,7 @@ impl Scratch {
         let request = CompileRequest {
             references: vec!["c".into()],
             states: Some(self.path("states")),
-            settings: None,
+            settings: Default::default(),
             facts: None,
             id: Some("here".into()),
             ordered: false,

@@ -125,7 +125,7 @@ impl PublisherTask {
     /// Ends only with its task.
     pub async fn run(mut self) {
         let changed = Arc::new(Notify::new());
-        let watched = self.sources.iter().filter_map(|tracked| tracked.source.origin.watched());
+        let watched = self.sources.iter().flat_map(|tracked| tracked.source.watched());
         let _watching: Vec<_> = watched.filter_map(|directory| watch(directory, &changed)).collect();
         self.peels_known().await;
         let mut held = false;

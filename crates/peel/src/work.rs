@@ -2,6 +2,7 @@
 
 mod life;
 mod local;
+mod settings;
 mod startup;
 
 pub use local::{Local, Options};

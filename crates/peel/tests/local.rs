@@ -39,6 +39,7 @@ impl Place {
             states_cache: None,
             settings_cache: None,
             settings: Some(dir.path().join("settings")),
+            settings_merge: Default::default(),
             facts: None,
             data_dir: dir.path().join("data"),
             concurrency: 4,
@@ -364,4 +365,65 @@ async fn c12_one_id_runs_with_what_it_requires_and_one_state_as_its_kind_does() 
     single.test = false;
     let outcome = place.execute(single).await;
     assert!(outcome.success && place.path("s").exists(), "{}", outcome.error);
+}
+
+const WITH_ROLE: &str = "'@T@/motd':\n  file.managed:\n    - content: {{ settings.role }} {{ pillar.n.w }}\n";
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("D-6", "C-12")]
+async fn d6_settings_for_one_run_lie_over_the_files_and_are_no_reference() {
+    let place =
+        Place::new(&[("states/web.zy", WITH_ROLE), ("settings/a.zy", "role: web\nn:\n  w: 4\n  v: 1\n")]);
+    for (args, wanted) in [
+        (json!({}), "web 4"),
+        (json!({"pillar": "{n: {w: 8}}"}), "web 8"),
+        (json!({"settings": {"role": "db"}}), "db 4"),
+        (json!({"setting": ["role='007'", "n:w=9"], "pillar": "{role: lost}"}), "007 9"),
+    ] {
+        let outcome = place.call("state.apply", "web", args.clone()).await;
+        assert!(outcome.success, "{args}: {}", outcome.error);
+        assert_eq!(outcome.answer["states"].as_object().unwrap().len(), 1);
+        assert_eq!(std::fs::read_to_string(place.path("motd")).unwrap(), wanted, "{args}");
+    }
+    let history = std::fs::read_to_string(place.path("data/history")).unwrap();
+    assert!(history.contains("--setting n:w=9"), "the record says what was given: {history}");
+    let wrong = place.call("state.apply", "web", json!({"pillar": "web"})).await;
+    assert!(!wrong.success && wrong.error.contains("pillar=web is no map"), "{}", wrong.error);
+    assert_eq!(place.call("pillar.get", "n:w", json!({})).await.answer, json!(4), "only for that run");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("D-6")]
+async fn d6_states_never_run_with_settings_that_failed_to_resolve_and_questions_are_answered() {
+    let place = Place::new(&[("states/web.zy", WITH_ROLE), ("settings/a.zy", "role: web\nn: {w: 4}\n")]);
+    assert!(place.call("state.apply", "web", json!({})).await.success);
+    std::fs::write(place.path("settings/b.zy"), "n: {w: {{ nope }}}\n").unwrap();
+    std::fs::remove_file(place.path("motd")).unwrap();
+    let failed = place.call("state.apply", "web", json!({})).await;
+    assert!(!failed.success && failed.error.contains("b.zy:1:11: `nope` is undefined"), "{}", failed.error);
+    assert!(!place.path("motd").exists());
+    for function in ["test.ping", "facts.items", "grains.items"] {
+        assert!(place.call(function, "", json!({})).await.success, "{function}");
+    }
+    assert!(!place.call("settings.items", "", json!({})).await.success);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("D-6", "D-9")]
+async fn d6_a_peel_whose_settings_files_are_gone_runs_with_the_last_good_ones() {
+    let place = Place::new(&[("states/web.zy", WITH_ROLE), ("settings/a.zy", "role: web\nn: {w: 4}\n")]);
+    assert!(place.call("state.apply", "web", json!({})).await.success);
+    let mode = std::fs::metadata(place.path("data/settings.snapshot")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    std::fs::remove_dir_all(place.path("settings")).unwrap();
+    std::fs::remove_file(place.path("motd")).unwrap();
+    let outcome = place.call("state.apply", "web", json!({})).await;
+    assert!(outcome.success, "{}", outcome.error);
+    assert_eq!(std::fs::read_to_string(place.path("motd")).unwrap(), "web 4");
+    let shown = place.call("settings.show", "n:w", json!({})).await.answer;
+    let from = shown["values"][0]["from"].as_str().unwrap();
+    assert!(from.ends_with("settings/a.zy") && shown["values"][0]["line"] == json!(2), "{shown}");
+    std::fs::write(place.path("data/settings.snapshot"), "torn").unwrap();
+    let failed = place.call("state.apply", "web", json!({})).await;
+    assert!(!failed.success && failed.error.contains("are damaged"), "{}", failed.error);
 }

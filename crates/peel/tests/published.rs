@@ -5,9 +5,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 use zester_bus::memory::{Net, TokioClock};
 use zester_bus::storage;
 use zester_link::Link;
+use zester_model::merge::Merge;
 use zester_peel::published::{DiskCache, StatesDirs};
 use zester_peel::work::{Local, Options};
 use zester_peel::{Outcome, Work};
@@ -283,4 +285,68 @@ async fn s37_states_appear_where_there_were_none() {
     assert!(tokio::time::timeout(soon, dirs.appear()).await.is_err(), "an empty directory is none");
     std::fs::write(baked.join("top.zy"), "").unwrap();
     assert!(tokio::time::timeout(soon, dirs.appear()).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("D-6")]
+async fn d6_new_settings_are_rendered_when_they_come_and_the_last_good_ones_outlive_their_cache() {
+    use serde_json::json;
+    use zester_health::State;
+    let (link, dir) = (bus().await, tempfile::tempdir().unwrap());
+    let data_dir = dir.path().join("data");
+    let live = data_dir.join("settings");
+    std::fs::create_dir(&data_dir).unwrap();
+    let open = || {
+        let cache = Arc::new(DiskCache::open(&live).unwrap());
+        let options = Options {
+            id: "web-1".into(),
+            states: None,
+            settings: None,
+            settings_merge: Merge::Smart,
+            states_cache: None,
+            settings_cache: Some(cache.clone()),
+            facts: None,
+            data_dir: data_dir.clone(),
+            concurrency: 1,
+            environment: None,
+            startup: None,
+        };
+        (Local::open(options).unwrap(), cache)
+    };
+    let (local, cache) = open();
+    publish(&link, &files(&[("top.zy", "'*': [web]\n"), ("web.zy", "role: {{ facts.id }}\n")])).await;
+    look(&link, &cache).await.unwrap();
+    assert_eq!(local.render_settings().await, State::Up);
+    publish(&link, &files(&[("top.zy", "'*': [web]\n"), ("web.zy", "a: 1\nrole: {{ nope }}\n")])).await;
+    look(&link, &cache).await.unwrap();
+    let why = "settings/web.zy:2:10: `nope` is undefined";
+    assert!(matches!(local.render_settings().await, State::Degraded(told) if told.starts_with(why)));
+    // A disk that lost the cache, and no bus.
+    drop((local, cache));
+    std::fs::remove_file(&live).unwrap();
+    std::fs::remove_dir_all(data_dir.join("settings.trees")).unwrap();
+    let (local, _cache) = open();
+    let shown = local.execute(show(), Arc::new(|_, _| {}), CancellationToken::new()).await;
+    assert!(shown.success, "{}", shown.error);
+    let row = json!({"key": "role", "value": "web-1", "from": "settings/web.zy", "line": 1});
+    assert_eq!(shown.answer["values"], json!([row]));
+}
+
+fn show() -> ExecRequest {
+    ExecRequest {
+        v: VERSION,
+        jid: Jid::new(UnixMillis(1_700_000_000_000), [7; 16]),
+        function: "settings.show".into(),
+        args: serde_json::Map::new(),
+        state_id: String::new(),
+        dispatch_epoch: 1,
+        budget: std::time::Duration::from_secs(60),
+        user: String::new(),
+        rdepth: 0,
+        positionals: Vec::new(),
+        test: false,
+        direct: false,
+        request: Vec::new(),
+        proof: None,
+    }
 }

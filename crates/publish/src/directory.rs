@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use zester_wire::ContentHash;
 
 /// Directories of version control, which are no part of what they keep.
@@ -18,8 +19,6 @@ const NOT_PUBLISHED: [&str; 3] = [".git", ".hg", ".svn"];
 pub struct Directory {
     root: PathBuf,
     pub tree: Tree,
-    /// Whose files lie over ours.
-    over: Option<Box<Directory>>,
 }
 
 /// Everything that keeps a directory from being published, by name (D-5).
@@ -58,7 +57,7 @@ impl Directory {
         let real = match root.canonicalize() {
             Ok(real) => real,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(Directory { root: root.into(), tree: Tree::default(), over: None });
+                return Ok(Directory { root: root.into(), tree: Tree::default() });
             }
             Err(error) => return Err(failed(error)),
         };
@@ -72,24 +71,32 @@ impl Directory {
             walk.problems.insert(format!("{}: more than {TREE_BYTES_MAX} bytes in all", root.display()));
         }
         match walk.problems.is_empty() {
-            true => Ok(Directory { root: real, tree: walk.tree, over: None }),
+            true => Ok(Directory { root: real, tree: walk.tree }),
             false => Err(DirectoryError(walk.problems.into_iter().collect())),
         }
     }
 
-    /// With the files of another laid over it. An empty one stays empty: it must not pass for a tree that replaces one (D-2).
-    pub fn with(mut self, over: Directory) -> Directory {
-        if !self.tree.is_empty() {
-            self.tree.files.extend(over.tree.files.clone());
-            self.over = Some(Box::new(over));
+    /// Its files, laid over those of another tree. An empty one stays empty: it must not pass for a tree that replaces one (D-2).
+    pub fn over(self, mut under: Tree, content: Arc<dyn Content>) -> (Tree, Arc<dyn Content>) {
+        if under.is_empty() {
+            return (under, content);
         }
-        self
+        under.files.extend(self.tree.files.clone());
+        (under, Arc::new(Layers { over: self, under: content }))
     }
+}
 
-    fn path(&self, path: &TreePath) -> PathBuf {
-        match self.over.as_ref().filter(|over| over.tree.files.contains_key(path)) {
-            Some(over) => over.path(path),
-            None => self.root.join(path.as_str()),
+/// Contents of which some lie over the others.
+struct Layers {
+    over: Directory,
+    under: Arc<dyn Content>,
+}
+
+impl Content for Layers {
+    fn read<'a>(&'a self, path: &'a TreePath) -> Reading<'a> {
+        match self.over.tree.files.contains_key(path) {
+            true => self.over.read(path),
+            false => self.under.read(path),
         }
     }
 }
@@ -174,7 +181,7 @@ pub fn file_of(content: &[u8], mode: u32) -> TreeFile {
 
 impl Content for Directory {
     fn read<'a>(&'a self, path: &'a TreePath) -> Reading<'a> {
-        let file = self.path(path);
+        let file = self.root.join(path.as_str());
         Box::pin(async move {
             let read = tokio::task::spawn_blocking(move || std::fs::read(file)).await;
             match read {
@@ -262,14 +269,17 @@ mod tests {
         let (root, over) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         std::fs::create_dir(over.path().join("_ext")).unwrap();
         std::fs::write(over.path().join("_ext/web-1.zy"), "ext").unwrap();
-        let both = || Directory::read(root.path()).unwrap().with(Directory::read(over.path()).unwrap());
-        assert!(both().tree.is_empty());
+        let both = || {
+            let under = Directory::read(root.path()).unwrap();
+            Directory::read(over.path()).unwrap().over(under.tree.clone(), Arc::new(under))
+        };
+        assert!(both().0.is_empty());
         std::fs::write(root.path().join("top.zy"), "top").unwrap();
-        let both = both();
-        assert_eq!(names(&both), ["_ext/web-1.zy", "top.zy"]);
+        let (tree, both) = both();
+        assert_eq!(tree.files.keys().map(TreePath::as_str).collect::<Vec<_>>(), ["_ext/web-1.zy", "top.zy"]);
         for (name, content) in [("_ext/web-1.zy", "ext"), ("top.zy", "top")] {
             let path = TreePath::parse(name).unwrap();
-            assert_eq!(Content::read(&both, &path).await.unwrap(), content.as_bytes());
+            assert_eq!(both.read(&path).await.unwrap(), content.as_bytes());
         }
     }
 

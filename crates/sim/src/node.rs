@@ -163,7 +163,11 @@ impl Node {
             settings: Arc::new(NoSettings),
             publishing: Publishing {
                 sources: match environment.publishes {
-                    true => vec![Source { published: publishing::WHAT, origin: Arc::new(self.tree.clone()) }],
+                    true => vec![Source {
+                        published: publishing::WHAT,
+                        origin: Arc::new(self.tree.clone()),
+                        over: None,
+                    }],
                     false => Vec::new(),
                 },
                 ..Publishing::default()

@@ -7,6 +7,7 @@ use zester_converge::call::dry_run;
 use zester_converge::functions::Access;
 use zester_converge::inputs::CompileRequest;
 use zester_converge::raw_arguments::{RawArguments, RawValue};
+use zester_converge::settings::Override;
 use zester_converge::tree_functions::{self, FilesAsked};
 use zester_model::outcome::Mode;
 
@@ -29,17 +30,22 @@ pub struct Apply {
 }
 
 pub fn run(args: Apply, app: &mut App) -> answer::Result {
-    let Apply { references, test, running, inputs } = args;
-    let (files, words) = apart("apply", references)?;
+    let Apply { references, test, running, mut inputs } = args;
+    let (files, words) = apart("apply", references, &mut inputs)?;
     let test = dry_run(test, words).map_err(Failure::usage)?;
     converge(files, test, &running, &inputs, app)
 }
 
-/// References and `saltenv=`, and what stands behind each `test=`: Salt's habit (C-5) is `zester apply web test=True`. Any
-/// other `k=v` means something that nobody would do.
-pub fn apart(command: &str, words: Vec<String>) -> Result<(FilesAsked, Vec<RawValue>), Failure> {
+/// References and `saltenv=`, and what stands behind each `test=`: Salt's habit (C-5) is `zester apply web test=True`. So is
+/// `pillar='{a: b}'`, which goes to the inputs. Any other `k=v` means something that nobody would do.
+pub fn apart(
+    command: &str,
+    words: Vec<String>,
+    inputs: &mut Inputs,
+) -> Result<(FilesAsked, Vec<RawValue>), Failure> {
     let mut named = RawArguments::parse(&words);
     let tests = named.take("test");
+    inputs.setting.extend(Override::take("state.apply", &mut named).map_err(Failure::usage)?);
     let environment = tree_functions::environment(&mut named).map_err(Failure::usage)?;
     if let Some((key, value)) = named.named.first() {
         let also = if command == "check" { " and nothing else" } else { ", and --test" };

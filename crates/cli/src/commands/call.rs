@@ -12,6 +12,7 @@ use zester_converge::document;
 use zester_converge::functions::{self, Access, Arguments, Function};
 use zester_converge::inputs::{self as converge_inputs, CompileRequest};
 use zester_converge::raw_arguments::RawArguments;
+use zester_converge::settings::Override;
 use zester_converge::tree_functions::FilesAsked;
 use zester_model::outcome::Mode;
 use zester_model::suggest::did_you_mean;
@@ -38,8 +39,10 @@ pub struct Call {
 }
 
 pub fn run(args: Call, app: &mut App) -> answer::Result {
-    let Call { function, words, test, running, inputs } = args;
-    match Asked::read(&function, RawArguments::parse(&words), test).map_err(Failure::usage)? {
+    let Call { function, words, test, running, mut inputs } = args;
+    let mut words = RawArguments::parse(&words);
+    inputs.setting.extend(Override::take(&function, &mut words).map_err(Failure::usage)?);
+    match Asked::read(&function, words, test).map_err(Failure::usage)? {
         Asked::Apply { files, test } => apply::converge(files, test, &running, &inputs, app),
         Asked::Revert { files: FilesAsked { references, environment, .. }, run, force } => {
             let inputs = in_environment(&inputs, environment.as_ref())?;

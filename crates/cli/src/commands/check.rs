@@ -26,8 +26,8 @@ pub struct Check {
 }
 
 pub fn run(args: Check, app: &mut App) -> answer::Result {
-    let Check { references, test: _, running, inputs } = args;
-    let (files, words) = apply::apart("check", references)?;
+    let Check { references, test: _, running, mut inputs } = args;
+    let (files, words) = apply::apart("check", references, &mut inputs)?;
     if words.iter().any(|word| truth(word) == Some(false)) {
         let why = "check never applies, and test=false asks it to; `zester apply` applies";
         return Err(Failure::usage(why));

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use zester_client::batch::{BatchPlan, BatchSize, NextBatch};
 use zester_client::{Client, Direct, Error, FunctionCall};
 use zester_converge::raw_arguments::RawArguments;
+use zester_converge::settings::Override;
 use zester_wire::{Cause, Offline, PeelId, RefusalKind};
 
 /// Run a function on the fleet
@@ -40,6 +41,9 @@ pub struct OnFleet {
     /// Only show what would change
     #[arg(long)]
     pub test: bool,
+    /// One setting for this run of states, over all others: nginx:workers=4
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub setting: Vec<String>,
     /// How long all of it may take [default: 60s; state.apply 5m, the highstate 10m]
     #[arg(long, value_name = "DURATION", value_parser = crate::arguments::timeout)]
     pub timeout: Option<Duration>,
@@ -82,7 +86,8 @@ struct Call<'a> {
 pub fn run(args: OnFleet, app: &mut App) -> answer::Result {
     let target = ask::target(&args.target)?;
     let words = ask::with_environment(&args.function, RawArguments::parse(&args.words), args.env.as_deref());
-    let words = words.map_err(Failure::usage)?;
+    let mut words = words.map_err(Failure::usage)?;
+    Override::add_to(&args.setting, &args.function, &mut words).map_err(Failure::usage)?;
     let work = ask::work(&args.function, &words, args.test, args.timeout).map_err(Failure::usage)?;
     let app = &*app;
     app.block_on(async move {

@@ -6,17 +6,21 @@ use crate::app::App;
 use crate::config::{self, default_data_dir};
 use crate::connection::Connect;
 use crate::daemon;
+use crate::daemon::master::external::External;
 use crate::daemon::master::git::GitLayers;
 use crate::daemon::master::lint::FleetLint;
 use crate::daemon::master::settings::Rendered;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zester_bus::{Bus, Event, Events, nats};
+use zester_converge::data_dir::DataDir;
 use zester_converge::inputs::default_id;
 use zester_link::Link;
 use zester_master::{NoSettings, Publishing, SettingsOf, Setup, Source};
+use zester_model::merge::Merge;
 use zester_wire::{MasterId, Published};
 
+mod external;
 mod git;
 mod lint;
 mod settings;
@@ -36,6 +40,12 @@ pub struct MasterRun {
     /// Settings to publish to the peels, and for targets like I@role:db
     #[arg(long, value_name = "DIR", env = "ZESTER_SETTINGS", hide_env_values = true)]
     pub settings: Option<PathBuf>,
+    /// How settings of several files become one: smart, recurse, aggregate, overwrite [default: smart]
+    #[arg(long, value_name = "HOW")]
+    pub settings_merge: Option<Merge>,
+    /// A program, called with the id of a peel, or a directory with a file a peel: settings to lay over those of --settings
+    #[arg(long, value_name = "FILE|DIR")]
+    pub settings_ext: Option<PathBuf>,
     /// States to publish to the peels
     #[arg(long, value_name = "DIR", env = "ZESTER_STATES", hide_env_values = true)]
     pub states: Option<PathBuf>,
@@ -59,12 +69,14 @@ pub fn run(args: MasterRun, app: &App) -> answer::Result {
         .settings_git
         .as_ref()
         .map(|_| GitLayers::current(&git_place(&data_dir, Published::Settings)));
+    let external = external(&args, app, &data_dir)?.map(Arc::new);
+    let merge = args.settings_merge.or(app.config.settings_merge).unwrap_or_default();
     let settings: Arc<dyn SettingsOf> =
         match fetched.or(args.settings.clone()).or(app.config.settings.clone()) {
-            Some(path) => Arc::new(Rendered::new(path, app.local_host.clone())),
+            Some(path) => Arc::new(Rendered::new(path, merge, external.clone(), app.local_host.clone())),
             None => Arc::new(NoSettings),
         };
-    let publishing = publishing(&args, app, &data_dir)?;
+    let publishing = publishing(&args, app, &data_dir, external, merge)?;
     app.block_on(daemon::run_daemon(app, &args.flags, |context: DaemonContext| async {
         let shown = args.connect.servers_of_daemon(app).shown();
         tracing::info!(master = %name, bus = %shown, "starting");
@@ -93,6 +105,20 @@ pub fn run(args: MasterRun, app: &App) -> answer::Result {
     }))
 }
 
+/// Settings from outside lie over those of a directory, so there must be one.
+fn external(args: &MasterRun, app: &App, data_dir: &Path) -> Result<Option<External>, Failure> {
+    let Some(from) = args.settings_ext.clone().or(app.config.settings_ext.clone()) else { return Ok(None) };
+    let settings = args.settings.clone().or(app.config.settings.clone());
+    if settings.is_none_or(|path| path.is_file()) && app.config.settings_git.is_none() {
+        return Err(Failure::usage(
+            "settings_ext lies over the settings of a directory; name it with --settings",
+        ));
+    }
+    DataDir::open(data_dir)?;
+    let external = External::open(from, data_dir, app.local_host.clone());
+    external.map(Some).map_err(|why| Failure::usage(format!("settings_ext: {why}")))
+}
+
 fn data_dir(args: &MasterRun, app: &App) -> Result<PathBuf, Failure> {
     let named = args.data_dir.clone().or_else(|| app.config.data_dir.clone());
     Ok(named.map_or_else(|| default_data_dir(app.local_host.files.me().uid == 0), Ok)?)
@@ -104,7 +130,13 @@ fn git_place(data_dir: &Path, published: Published) -> PathBuf {
 }
 
 /// What this master publishes, and with what. Settings in one file are for this machine alone.
-fn publishing(args: &MasterRun, app: &App, data_dir: &Path) -> Result<Publishing, Failure> {
+fn publishing(
+    args: &MasterRun,
+    app: &App,
+    data_dir: &Path,
+    external: Option<Arc<External>>,
+    merge: Merge,
+) -> Result<Publishing, Failure> {
     let states = args.states.clone().or(app.config.states.clone());
     let settings = args.settings.clone().or(app.config.settings.clone()).filter(|path| !path.is_file());
     let trees = [
@@ -114,18 +146,22 @@ fn publishing(args: &MasterRun, app: &App, data_dir: &Path) -> Result<Publishing
     ];
     let mut sources = Vec::new();
     for (published, layers, directory) in trees {
+        let over = external.as_ref().filter(|_| published == Published::Settings);
+        let over = over.map(|external| external.kept().to_path_buf());
         match (layers, directory) {
             (Some(config::GitLayers(layers)), directory) if !layers.is_empty() => {
                 let place = git_place(data_dir, published);
                 let every = app.config.git_poll.map_or(git::POLL, |every| every.0);
                 let origin = GitLayers::new(layers, directory, place, every, app.local_host.clone());
-                sources.push(Source { published, origin: Arc::new(origin.map_err(Failure::usage)?) });
+                sources.push(Source { published, origin: Arc::new(origin.map_err(Failure::usage)?), over });
             }
-            (_, Some(directory)) => sources.push(Source::directory(published, directory)),
+            (_, Some(directory)) => {
+                sources.push(Source { over, ..Source::directory(published, directory) });
+            }
             (_, None) => {}
         }
     }
-    let linter = Arc::new(FleetLint { local_host: app.local_host.clone() });
+    let linter = Arc::new(FleetLint { local_host: app.local_host.clone(), merge, external });
     Ok(Publishing { sources, linter, staging: data_dir.join("uploads") })
 }
 

@@ -15,6 +15,7 @@ use zester_converge::data_dir::DataDir;
 use zester_converge::inputs::default_id;
 use zester_link::Link;
 use zester_model::limits;
+use zester_model::merge::Merge;
 use zester_peel::Setup;
 use zester_peel::published::{DiskCache, follow};
 use zester_peel::store::FileStore;
@@ -38,6 +39,9 @@ pub struct PeelRun {
     /// Settings for templates: a file, or a directory of files
     #[arg(long, value_name = "FILE|DIR", env = "ZESTER_SETTINGS", hide_env_values = true)]
     pub settings: Option<PathBuf>,
+    /// How settings of several files become one: smart, recurse, aggregate, overwrite [default: smart]
+    #[arg(long, value_name = "HOW")]
+    pub settings_merge: Option<Merge>,
     /// Facts to lay over the collected ones
     #[arg(long, value_name = "FILE", env = "ZESTER_FACTS", hide_env_values = true)]
     pub facts: Option<PathBuf>,
@@ -90,6 +94,7 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
             id: id.to_string(),
             states: args.states.clone().or(app.config.states.clone()),
             settings: args.settings.clone().or(app.config.settings.clone()),
+            settings_merge: args.settings_merge.or(app.config.settings_merge).unwrap_or_default(),
             states_cache: Some(states_cache.clone()),
             settings_cache: Some(settings_cache.clone()),
             facts: args.facts.clone().or(app.config.facts.clone()),
@@ -123,6 +128,7 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
         for (published, cache) in [(Published::States, states_cache), (Published::Settings, settings_cache)] {
             followers.spawn(follow(link.clone(), published, cache, context.health.clone()));
         }
+        followers.spawn(work.clone().follow_settings(context.health.clone()));
         let (store, work) = (Arc::new(store), Arc::new(work));
         let ended =
             zester_peel::run_scheduled(link, store, work, setup, schedule, context.health, context.stop)

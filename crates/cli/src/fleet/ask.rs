@@ -7,6 +7,7 @@ use std::time::Duration;
 use zester_client::{Client, FunctionCall};
 use zester_converge::call::{self, Asked};
 use zester_converge::raw_arguments::{RawArguments, RawValue};
+use zester_converge::settings::Override;
 use zester_converge::tree_functions::{self, OF_TREES};
 use zester_link::Link;
 use zester_model::catalog::Kind;
@@ -35,10 +36,11 @@ pub async fn check_words(
     app: &App,
     client: &Client,
     function: &str,
-    words: RawArguments,
+    mut words: RawArguments,
     test: bool,
 ) -> Result<(), Failure> {
-    let why = match Asked::read(function, words, test) {
+    let given = Override::take(function, &mut words);
+    let why = match given.and_then(|_| Asked::read(function, words, test)) {
         Ok(Asked::Unknown) => call::unknown(function),
         Ok(Asked::State { kind, words, .. }) => match mistyped(kind, &words) {
             Some(why) => why,

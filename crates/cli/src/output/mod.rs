@@ -14,6 +14,7 @@ pub mod publish_text;
 pub mod run_text;
 pub mod schedule_text;
 mod screen;
+pub mod settings_text;
 pub mod shell;
 pub mod target_text;
 pub mod wrap;

@@ -111,7 +111,7 @@ fn c12_a_call_without_its_primary_parameter_runs_nothing() {
         (&["call", "cmd.shell", "touch @T@/ran", "more"], "`more` is one word too many"),
         (&["call", "test.echo", "a", "b"], "`b` is one word too many"),
         (&["call", "state.highstate", "c"], "takes no reference"),
-        (&["call", "state.apply", "c", "pillar={}"], "`pillar={}` is none of them"),
+        (&["call", "state.apply", "c", "piller={}"], "`piller={}` is none of them"),
     ] {
         let done = scratch.zester(words);
         assert_eq!(done.code, Some(1), "{words:?}: {}", done.stdout);

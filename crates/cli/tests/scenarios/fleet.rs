@@ -75,13 +75,13 @@ impl Fleet {
         self.masters.insert(name.to_string(), daemon);
     }
 
-    pub fn start_master_with_health(&mut self, name: &str, port: u16) {
-        let daemon = self.daemon("master", name, &self.urls, &["--health", &format!("127.0.0.1:{port}")]);
+    pub fn start_master_with(&mut self, name: &str, more: &[&str]) {
+        let daemon = self.daemon("master", name, &self.urls, more);
         self.masters.insert(name.to_string(), daemon);
     }
 
-    pub fn start_master_with(&mut self, name: &str, more: &[&str]) {
-        let daemon = self.daemon("master", name, &self.urls, more);
+    pub fn start_master_with_health(&mut self, name: &str, port: u16) {
+        let daemon = self.daemon("master", name, &self.urls, &["--health", &format!("127.0.0.1:{port}")]);
         self.masters.insert(name.to_string(), daemon);
     }
 

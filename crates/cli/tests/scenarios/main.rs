@@ -21,5 +21,6 @@ mod publishing;
 mod remade;
 mod schedule;
 mod server_restart;
+mod settings;
 mod startup;
 mod stores;

@@ -2,7 +2,8 @@
 
 use crate::fixture::*;
 use serde_json::{Value as Json, json};
-use zester_compile::{Inputs, SettingsFiles, settings};
+use zester_compile::{Inputs, SettingsAsk, SettingsFiles, settings};
+use zester_model::merge::Merge;
 use zester_rule::rule;
 
 /// The settings of a tree, or its problems as text.
@@ -19,7 +20,9 @@ fn read(list: &[(&str, &str)], which: &SettingsFiles) -> Result<Json, Vec<String
         ordered: false,
         environment: zester_compile::BASE,
     };
-    settings(&inputs, which).map_err(|(sources, diagnostics)| {
+    let ask = SettingsAsk { files: which.clone(), over: Vec::new(), merge: Merge::Smart };
+    let read = settings(&inputs, &ask);
+    read.map(|settings| settings.root.to_json()).map_err(|(sources, diagnostics)| {
         diagnostics.iter().map(|diagnostic| text_in(&sources, diagnostic)).collect()
     })
 }

@@ -51,6 +51,7 @@ impl StateExecutor {
             handle: &self.local_host.handle,
             facts: &self.plan.inputs.facts,
             settings: &self.plan.inputs.settings,
+            origins: &self.plan.inputs.origins,
             cancel: &self.cancel,
             // Something was printed or not; how much does not matter.
             cut_output: true,
@@ -115,7 +116,7 @@ mod tests {
         let request = CompileRequest {
             references: vec!["c".into()],
             states: Some(at.join("states")),
-            settings: None,
+            settings: Default::default(),
             facts: None,
             id: Some("here".into()),
             ordered: false,

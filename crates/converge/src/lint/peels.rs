@@ -10,7 +10,7 @@ use crate::functions::{Access, CallContext, TemplateFunctions};
 use crate::inputs::Inputs;
 use crate::local_host::LocalHost;
 use crate::plan::Plan;
-use crate::settings;
+use crate::settings::{self, Reading, SettingsRequest};
 use crate::tree::DirTree;
 use serde_json::{Map, Value as Json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use zester_compile::{Ask, BASE, Compiled};
 use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::limits;
+use zester_model::merge::Merge;
 use zester_model::source::Sources;
 
 /// Peels that a tree is compiled for.
@@ -62,6 +63,8 @@ const OF_ONE_MACHINE: &[&str] = &[
 pub struct KnownPeel<'a> {
     pub id: &'a str,
     pub facts: &'a Json,
+    /// What `settings_ext` says of it.
+    pub external: Option<String>,
 }
 
 /// What is compiled.
@@ -70,6 +73,7 @@ pub struct TreeToLint<'a> {
     /// How messages name it.
     pub name: &'a str,
     pub settings: Option<&'a Path>,
+    pub merge: Merge,
 }
 
 pub struct PeelsReport {
@@ -200,7 +204,11 @@ impl<'a> Lint<'a> {
         let Some(path) = self.tree.settings.filter(|path| path.exists()) else { return Ok(none) };
         let place = CallContext::here(self.local_host, peel.facts, &none, self.cancel);
         let functions = TemplateFunctions { place, allowed: Access::ReadOnly };
-        settings::read(path, &settings::Reading { facts: peel.facts, functions: &functions, id: peel.id })
+        let request =
+            SettingsRequest { path: Some(path.into()), merge: self.tree.merge, ..SettingsRequest::default() };
+        let external = peel.external.as_deref();
+        let reading = Reading { facts: peel.facts, functions: &functions, id: peel.id, external };
+        settings::resolve(&request, None, &reading).map(|settings| settings.values)
     }
 
     fn settings_failed(&mut self, peel: &KnownPeel<'_>, error: Error) -> Result<(), Error> {
@@ -226,6 +234,10 @@ impl<'a> Lint<'a> {
             ask: ask.clone(),
             facts: prepared.peel.facts.clone(),
             settings: prepared.settings.clone(),
+            origins: Vec::new(),
+            given: Vec::new(),
+            settings_advice: Vec::new(),
+            settings_sources: Sources::default(),
             id: prepared.peel.id.to_string(),
             ordered: false,
             environment: environment.to_string(),
@@ -284,8 +296,9 @@ mod tests {
             processes: Arc::new(zester_host::process::Runner::new()),
             handle: runtime.handle().clone(),
         };
-        let tree = TreeToLint { root: temp.path(), name: "states", settings: None };
-        let peels: Vec<KnownPeel<'_>> = peels.iter().map(|(id, facts)| KnownPeel { id, facts }).collect();
+        let tree = TreeToLint { root: temp.path(), name: "states", settings: None, merge: Merge::default() };
+        let peels: Vec<KnownPeel<'_>> =
+            peels.iter().map(|(id, facts)| KnownPeel { id, facts, external: None }).collect();
         let found = states(&tree, &peels, &local_host, &CancellationToken::new()).unwrap();
         let place = |diagnostic: &Diagnostic| {
             let span = diagnostic.span.map(|span| found.report.sources.place(span));

@@ -84,7 +84,7 @@ impl Fixture {
         let request = CompileRequest {
             references: vec![reference.into()],
             states: Some(self.path("states")),
-            settings: None,
+            settings: Default::default(),
             facts: None,
             id: Some("here".into()),
             ordered: false,

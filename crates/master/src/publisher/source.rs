@@ -13,11 +13,26 @@ use zester_wire::{ContentHash, Published};
 pub struct Source {
     pub published: Published,
     pub origin: Arc<dyn TreeOrigin>,
+    /// Published with it and over it: what `settings_ext` says of each peel.
+    pub over: Option<PathBuf>,
 }
 
 impl Source {
     pub fn directory(published: Published, directory: PathBuf) -> Source {
-        Source { published, origin: Arc::new(directory) }
+        Source { published, origin: Arc::new(directory), over: None }
+    }
+
+    /// Directories whose changes are noticed as they happen.
+    pub fn watched(&self) -> impl Iterator<Item = &Path> {
+        self.origin.watched().into_iter().chain(self.over.as_deref())
+    }
+
+    async fn read(&self) -> Result<OriginTree, String> {
+        let OriginTree { checkout, tree, content } = self.origin.read().await?;
+        let Some(over) = self.over.clone() else { return Ok(OriginTree { checkout, tree, content }) };
+        let over = read(over).await?;
+        let (tree, content) = over.over(tree, content);
+        Ok(OriginTree { checkout, tree, content })
     }
 }
 
@@ -38,16 +53,18 @@ pub struct OriginTree {
 
 impl OriginTree {
     async fn read(checkout: Checkout) -> Result<OriginTree, String> {
-        let root = checkout.directory.clone();
-        let read = tokio::task::spawn_blocking(move || Directory::read(&root)).await;
-        let directory = read.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
-        Ok(OriginTree::of(directory, checkout.commit))
+        Ok(OriginTree::of(read(checkout.directory).await?, checkout.commit))
     }
 
     fn of(directory: Directory, commit: String) -> OriginTree {
         let checkout = Checkout { directory: directory.root().to_path_buf(), commit };
         OriginTree { checkout, tree: directory.tree.clone(), content: Arc::new(directory) }
     }
+}
+
+async fn read(root: PathBuf) -> Result<Directory, String> {
+    let read = tokio::task::spawn_blocking(move || Directory::read(&root)).await;
+    read.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
 }
 
 /// Brings a tree to this machine: a directory that is there, or a repository.
@@ -96,7 +113,7 @@ pub struct Ready {
 
 impl Ready {
     pub async fn of(source: &Source) -> Result<Ready, String> {
-        let origin = source.origin.read().await?;
+        let origin = source.read().await?;
         let root = Pages::of(&origin.tree).map_err(|error| error.to_string())?.root;
         Ok(Ready {
             published: source.published,

@@ -18,11 +18,13 @@ use zester_converge::local_host::LocalHost;
 use zester_converge::plan::Plan;
 use zester_converge::raw_arguments::RawArguments;
 use zester_converge::run_loop::Observer;
+use zester_converge::settings::{Override, SNAPSHOT, SettingsRequest};
 use zester_converge::tree_functions::FilesAsked;
 use zester_converge::{Error, document, run};
 use zester_host::process::{Runner, kill_leftovers};
 use zester_jobs::queue::Lane;
 use zester_model::catalog::Kind;
+use zester_model::merge::Merge;
 use zester_model::outcome::{Mode, RunResult, StateResult};
 use zester_wire::{ExecRequest, RunRevision};
 
@@ -34,6 +36,8 @@ pub struct Options {
     pub states: Option<PathBuf>,
     /// A file or a directory.
     pub settings: Option<PathBuf>,
+    /// How settings of several files become one.
+    pub settings_merge: Merge,
     /// Published states and settings; none where this peel follows no master.
     pub states_cache: Option<Arc<DiskCache>>,
     pub settings_cache: Option<Arc<DiskCache>>,
@@ -54,12 +58,16 @@ pub struct Local {
     local_host: LocalHost,
     lives: Arc<Lives>,
     states: StatesDirs,
+    /// Settings for the one execution that this is for.
+    overrides: Arc<[Override]>,
 }
 
 /// The files that one execution sees from its beginning to its end (D-13).
 struct Files {
     states: Option<PathBuf>,
     settings: Option<PathBuf>,
+    /// The settings are published ones.
+    published: bool,
     /// Of states and settings.
     pinned: [Option<Pinned>; 2],
 }
@@ -80,7 +88,7 @@ impl Files {
 }
 
 /// What came out, before it is told as an [`Outcome`].
-enum Answer {
+pub(super) enum Answer {
     Run(Box<RunResult>),
     Plain(Value),
 }
@@ -97,7 +105,7 @@ impl Local {
         let baked = options.states.clone().or_else(inputs::default_states_dir);
         let states = StatesDirs { cache: options.states_cache.clone(), baked };
         states.tell_at_start();
-        Ok(Local { options: Arc::new(options), local_host, lives, states })
+        Ok(Local { options: Arc::new(options), local_host, lives, states, overrides: Arc::new([]) })
     }
 
     /// Picks the files for an execution. Whoever needs states waits for a swap that may be under way.
@@ -110,9 +118,15 @@ impl Local {
         let settings = self.options.settings_cache.as_ref().and_then(|cache| cache.pin());
         Files {
             states,
+            published: settings.is_some(),
             settings: settings.as_ref().map(|pinned| pinned.path.clone()).or(self.options.settings.clone()),
             pinned: [pinned, settings],
         }
+    }
+
+    /// Which published settings are here.
+    pub(super) fn published_settings(&self) -> Option<PathBuf> {
+        self.options.settings_cache.as_ref()?.pin().map(|pinned| pinned.path.clone())
     }
 
     /// The same for what cannot do without states (S-37).
@@ -131,7 +145,20 @@ impl Local {
         cancel: CancellationToken,
         ran: &OnceLock<RunRevision>,
     ) -> Result<Answer, Error> {
-        let words = RawArguments::of_values(first_word(&request), &request.positionals, &request.args);
+        let mut words = RawArguments::of_values(first_word(&request), &request.positionals, &request.args);
+        let overrides = Override::take(&request.function, &mut words).map_err(Error::Other)?;
+        let this = Local { overrides: overrides.into(), ..self.clone() };
+        this.carry_out(request, words, tell, cancel, ran).await
+    }
+
+    async fn carry_out(
+        &self,
+        request: ExecRequest,
+        words: RawArguments,
+        tell: Tell,
+        cancel: CancellationToken,
+        ran: &OnceLock<RunRevision>,
+    ) -> Result<Answer, Error> {
         match Asked::read(&request.function, words, request.test).map_err(Error::Other)? {
             Asked::Apply { files: asked, test } => {
                 let files = self.files_of_states(ran).await?;
@@ -178,7 +205,10 @@ impl Local {
         cancel: &CancellationToken,
     ) -> Result<Plan, Error> {
         let request = self.request(files, asked, access);
-        self.blocking(cancel, move |local_host, cancel| Plan::make(&request, local_host, cancel)).await
+        let made = self.blocking(cancel, move |local_host, cancel| Plan::make(&request, local_host, cancel));
+        let plan = made.await?;
+        plan.inputs.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        Ok(plan)
     }
 
     async fn one_state(
@@ -204,7 +234,7 @@ impl Local {
         Ok(answer)
     }
 
-    async fn function(
+    pub(super) async fn function(
         &self,
         function: &'static Function,
         arguments: Arguments,
@@ -249,12 +279,21 @@ impl Local {
     }
 
     fn request(&self, files: &Files, asked: FilesAsked, access: Access) -> CompileRequest {
-        let Options { id, facts, environment: usual, .. } = self.options.as_ref().clone();
+        let Options { id, facts, environment: usual, settings_merge, data_dir, .. } =
+            self.options.as_ref().clone();
         let FilesAsked { references, environment, only } = asked;
+        let settings = SettingsRequest {
+            path: files.settings.clone(),
+            merge: settings_merge,
+            overrides: self.overrides.to_vec(),
+            published: files.published,
+            snapshot: Some(data_dir.join(SNAPSHOT)),
+            unread: false,
+        };
         CompileRequest {
             references,
             states: files.states.clone(),
-            settings: files.settings.clone(),
+            settings,
             facts,
             id: Some(id),
             ordered: false,
@@ -265,12 +304,10 @@ impl Local {
     }
 
     /// For one function, which needs no states directory: a machine that has none yet must answer a ping all the same. What
-    /// only looks, and not at the settings, does without those too.
+    /// only looks, and not at the settings, does without those too, and so answers where they are wrong.
     fn request_of_one(&self, files: &Files, function: &str) -> CompileRequest {
         let mut request = self.request(files, FilesAsked::default(), Access::Command);
-        if Lane::of(function) == Lane::ReadOnly && !function.starts_with("settings.") {
-            request.settings = request.settings.filter(|settings| settings.exists());
-        }
+        request.settings.unread = Lane::of(function) == Lane::ReadOnly && !function.starts_with("settings.");
         request
     }
 

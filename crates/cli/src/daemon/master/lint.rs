@@ -1,8 +1,10 @@
 //! Compiles what is about to be published, for the peels that are known (D-12).
 
+use super::external::External;
 use crate::output::diagnostics;
 use crate::output::paint::Paint;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use zester_converge::Error;
 use zester_converge::document;
@@ -10,6 +12,7 @@ use zester_converge::inputs::{default_id, facts};
 use zester_converge::lint::peels::{self, KnownPeel, PeelsReport, TreeToLint};
 use zester_converge::local_host::LocalHost;
 use zester_master::{LintRequest, Linter};
+use zester_model::merge::Merge;
 use zester_wire::{PeelId, Problems, Published};
 
 /// Bytes of problems that an answer carries as text.
@@ -21,26 +24,41 @@ const PEELS_NAMED: usize = 100;
 
 pub struct FleetLint {
     pub local_host: LocalHost,
+    pub merge: Merge,
+    pub external: Option<Arc<External>>,
 }
 
 impl Linter for FleetLint {
     fn lint(&self, request: LintRequest) -> std::pin::Pin<Box<dyn Future<Output = Problems> + Send + '_>> {
-        let local_host = self.local_host.clone();
+        let (local_host, merge, external) = (self.local_host.clone(), self.merge, self.external.clone());
         Box::pin(async move {
             let cancel = CancellationToken::new();
             let _ends_with_us = cancel.clone().drop_guard();
-            let linted = tokio::task::spawn_blocking(move || lint(&request, &local_host, &cancel)).await;
+            let linted = tokio::task::spawn_blocking(move || {
+                lint(&request, merge, external.as_deref(), &local_host, &cancel)
+            })
+            .await;
             linted.unwrap_or_else(|error| failed(&Error::other(format!("it ended unexpectedly: {error}"))))
         })
     }
 }
 
-fn lint(request: &LintRequest, local_host: &LocalHost, cancel: &CancellationToken) -> Problems {
+fn lint(
+    request: &LintRequest,
+    merge: Merge,
+    external: Option<&External>,
+    local_host: &LocalHost,
+    cancel: &CancellationToken,
+) -> Problems {
     let ids: BTreeMap<&str, &PeelId> = request.peels.iter().map(|(peel, _)| (peel.as_str(), peel)).collect();
     let mut known: Vec<KnownPeel<'_>> = request
         .peels
         .iter()
-        .map(|(peel, facts)| KnownPeel { id: peel.as_str(), facts: facts.as_ref() })
+        .map(|(peel, facts)| KnownPeel {
+            id: peel.as_str(),
+            facts: facts.as_ref(),
+            external: external.and_then(|external| external.text(peel)),
+        })
         .collect();
     let here = default_id();
     // Nobody is known yet: this machine stands for them.
@@ -49,12 +67,13 @@ fn lint(request: &LintRequest, local_host: &LocalHost, cancel: &CancellationToke
         false => serde_json::Value::Null,
     };
     if known.is_empty() {
-        known.push(KnownPeel { id: &here, facts: &own });
+        known.push(KnownPeel { id: &here, facts: &own, external: None });
     }
     let tree = TreeToLint {
         root: &request.tree.directory,
         name: &request.tree.name,
         settings: request.settings.as_ref().map(|settings| settings.directory.as_path()),
+        merge,
     };
     let linted = match request.published {
         Published::States => peels::states(&tree, &known, local_host, cancel),

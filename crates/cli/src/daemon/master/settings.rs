@@ -1,16 +1,19 @@
-//! The settings of each peel as its facts make them, for `I@` targets (D-8).
+//! The settings of each peel as its facts make them, for `I@` targets (D-8). Nothing is opened here: a value that is sealed in
+//! the files stays sealed.
 
+use super::external::External;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use zester_converge::functions::{Access, CallContext, TemplateFunctions};
 use zester_converge::local_host::LocalHost;
-use zester_converge::settings::{Reading, read};
-use zester_master::SettingsOf;
+use zester_converge::settings::{Reading, SettingsRequest, resolve};
+use zester_master::{ExternalSettings, SettingsOf};
+use zester_model::merge::Merge;
 use zester_wire::PeelId;
 
 /// How often the directory is looked at for changes.
@@ -22,6 +25,8 @@ const KEPT_MAX: usize = 20_000;
 
 pub struct Rendered {
     path: PathBuf,
+    merge: Merge,
+    external: Option<Arc<External>>,
     local_host: LocalHost,
     never: CancellationToken,
     cache: Mutex<SettingsCache>,
@@ -31,20 +36,27 @@ pub struct Rendered {
 struct SettingsCache {
     looked: Option<Instant>,
     /// When the newest file was changed, and how many there are.
-    stamp: Option<(SystemTime, usize)>,
+    stamp: [Option<(SystemTime, usize)>; 2],
     peels: BTreeMap<PeelId, (Value, Value)>,
 }
 
 impl Rendered {
-    pub fn new(path: PathBuf, local_host: LocalHost) -> Rendered {
-        Rendered { path, local_host, never: CancellationToken::new(), cache: Mutex::default() }
+    pub fn new(
+        path: PathBuf,
+        merge: Merge,
+        external: Option<Arc<External>>,
+        local_host: LocalHost,
+    ) -> Rendered {
+        let (never, cache) = (CancellationToken::new(), Mutex::default());
+        Rendered { path, merge, external, local_host, never, cache }
     }
 
     /// Forgets everything when the files have changed.
     fn cache(&self) -> MutexGuard<'_, SettingsCache> {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         if cache.looked.is_none_or(|looked| looked.elapsed() >= LOOK_EVERY) {
-            let stamp = stamp(&self.path);
+            let external = self.external.as_ref().and_then(|external| stamp(external.kept()));
+            let stamp = [stamp(&self.path), external];
             if stamp != cache.stamp {
                 cache.peels.clear();
                 cache.stamp = stamp;
@@ -58,8 +70,16 @@ impl Rendered {
         let none = Value::Object(Map::new());
         let place = CallContext::here(&self.local_host, facts, &none, &self.never);
         let functions = TemplateFunctions { place, allowed: Access::ReadOnly };
-        let rendered = read(&self.path, &Reading { facts, functions: &functions, id: peel.as_str() });
-        rendered.unwrap_or_else(|error| {
+        let external = self.external.as_ref().and_then(|external| external.text(peel));
+        let external = external.as_deref();
+        let reading = Reading { facts, functions: &functions, id: peel.as_str(), external };
+        let request = SettingsRequest {
+            path: Some(self.path.clone()),
+            merge: self.merge,
+            ..SettingsRequest::default()
+        };
+        let rendered = resolve(&request, None, &reading);
+        rendered.map(|settings| settings.values).unwrap_or_else(|error| {
             let why = match &error {
                 zester_converge::Error::Diagnostics { diagnostics, sources } => diagnostics
                     .first()
@@ -88,6 +108,10 @@ impl SettingsOf for Rendered {
         cache.peels.insert(peel.clone(), (facts.clone(), settings.clone()));
         settings
     }
+
+    fn external(&self) -> Option<Arc<dyn ExternalSettings>> {
+        self.external.clone().map(|external| external as Arc<dyn ExternalSettings>)
+    }
 }
 
 fn stamp(path: &Path) -> Option<(SystemTime, usize)> {
@@ -108,7 +132,6 @@ fn stamp(path: &Path) -> Option<(SystemTime, usize)> {
 mod tests {
     use super::*;
     use serde_json::json;
-    use std::sync::Arc;
     use zester_rule::rule;
 
     #[tokio::test(start_paused = true)]
@@ -122,7 +145,7 @@ mod tests {
             processes: Arc::new(zester_host::process::Runner::new()),
             handle: tokio::runtime::Handle::current(),
         };
-        let rendered = Rendered::new(temp.path().to_path_buf(), local_host);
+        let rendered = Rendered::new(temp.path().to_path_buf(), Merge::Smart, None, local_host);
         let peel = PeelId::parse("web-1").unwrap();
         assert_eq!(rendered.settings(&peel, &json!({"role": "db"})), json!({"role": "db"}));
         assert_eq!(rendered.settings(&peel, &json!({"role": "web"})), json!({"role": "web"}));
