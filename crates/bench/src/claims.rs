@@ -32,6 +32,7 @@ pub fn run(zester: &Path, out: &Path) -> Result<(), String> {
     bench.commands()?;
     bench.sleepers()?;
     bench.compile()?;
+    bench.settings()?;
     bench.graph()?;
     fleet::claims(&zester, scratch.path(), &mut bench.report)?;
     bench.report.write(out)?;
@@ -104,6 +105,35 @@ impl Bench<'_> {
             let claim = format!("check / apply of {what}, memory");
             self.report.claim(&claim, check.peak_mb / apply.peak_mb, "x", CHECK_PER_APPLY, notes);
         }
+        Ok(())
+    }
+
+    /// Settings of 200 keys over 10 files: what their rendering adds to a run.
+    fn settings(&mut self) -> Result<(), String> {
+        let directory = self.scratch.join("settings");
+        std::fs::create_dir_all(&directory).map_err(|error| error.to_string())?;
+        let put = |name: &str, text: &str| {
+            std::fs::write(directory.join(name), text).map_err(|error| error.to_string())
+        };
+        let names: Vec<String> = (0..10).map(|file| format!("part-{file}")).collect();
+        put("top.zy", &format!("'*': [{}]\n", names.join(", ")))?;
+        for (file, name) in names.iter().enumerate() {
+            let keys: String = (0..20)
+                .map(|key| format!("  key-{file}-{key}: {{os: {{{{ facts.os }}}}, number: {key}}}\n"))
+                .collect();
+            put(&format!("{name}.zy"), &format!("all:\n{keys}"))?;
+        }
+        let at = |part: &str| self.scratch.join(part).display().to_string();
+        let (with, none) = (at("settings"), at("no-settings"));
+        std::fs::create_dir_all(&none).map_err(|error| error.to_string())?;
+        let look = |settings: &str| {
+            let words = ["call", "settings.get", "all:key-9-19:number", "--settings", settings];
+            median(21, self.zester, &words)
+        };
+        let (with, none) = (look(&with)?, look(&none)?);
+        let notes = json!({ "with_ms": with.wall_ms, "without_ms": none.wall_ms });
+        let cost = (with.cpu_ms - none.cpu_ms).max(0.0);
+        self.report.claim("settings of 200 keys over 10 files rendered, CPU", cost, "ms", 10.0, notes);
         Ok(())
     }
 
