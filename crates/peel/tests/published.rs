@@ -74,6 +74,7 @@ fn local(
         facts: None,
         data_dir: dir.join("data"),
         concurrency: 4,
+        settings_merge: Merge::default(),
         environment: None,
         startup: None,
     };
