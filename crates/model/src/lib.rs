@@ -14,6 +14,7 @@ pub mod node;
 pub mod outcome;
 pub mod program;
 pub mod requisite;
+pub mod secret;
 pub mod source;
 pub mod suggest;
 pub mod target;

@@ -1,0 +1,220 @@
+//! Keeping secrets out of what is shown: placeholders and, in what commands print, the secrets themselves.
+
+use crate::registry::Secrets;
+use serde_json::Value as Json;
+use std::borrow::Cow;
+use std::sync::Arc;
+use zeroize::Zeroizing;
+use zester_model::secret::{HIDDEN_LETTERS_MIN, SHOWN, without_placeholders};
+
+/// A line of a secret of several lines (a key in PEM) is looked for by itself from this length on: programs print it
+/// indented, or one line at a time.
+const LINE_LETTERS_MIN: usize = 8;
+
+/// The texts that are not to be seen, the longest first.
+#[derive(Default)]
+pub(crate) struct Known(Vec<Zeroizing<String>>);
+
+impl Known {
+    pub(crate) fn add(&mut self, value: &str) {
+        let lines = value.lines().map(str::trim).filter(|line| line.chars().count() >= LINE_LETTERS_MIN);
+        let lines: Vec<&str> = if value.trim().contains('\n') { lines.collect() } else { Vec::new() };
+        let whole =
+            [value, value.trim()].into_iter().filter(|text| text.chars().count() >= HIDDEN_LETTERS_MIN);
+        for text in whole.chain(lines) {
+            if !self.0.iter().any(|known| known.as_str() == text) {
+                self.0.push(Zeroizing::new(text.to_string()));
+            }
+        }
+        self.0.sort_by_key(|text| std::cmp::Reverse(text.len()));
+    }
+
+    /// The first place where one begins, and how long it is there.
+    fn find(&self, bytes: &[u8]) -> Option<(usize, usize)> {
+        // Of two that begin at one place the longer one counts; those come first.
+        let found = self.0.iter().filter_map(|text| Some((find(bytes, text.as_bytes())?, text.len())));
+        found.min_by_key(|(at, _)| *at)
+    }
+
+    /// Where the end of the bytes may be the beginning of one.
+    fn begun(&self, bytes: &[u8]) -> usize {
+        let held = |text: &Zeroizing<String>| {
+            let most = bytes.len().min(text.len().saturating_sub(1));
+            (1..=most)
+                .rev()
+                .find(|length| text.as_bytes().get(..*length) == bytes.get(bytes.len() - length..))
+        };
+        bytes.len() - self.0.iter().filter_map(held).max().unwrap_or(0)
+    }
+}
+
+fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    let first = *wanted.first()?;
+    let mut from = 0;
+    loop {
+        let rest = bytes.get(from..)?;
+        let at = from + rest.iter().position(|byte| *byte == first)?;
+        if bytes.get(at..)?.starts_with(wanted) {
+            return Some(at);
+        }
+        from = at + 1;
+    }
+}
+
+impl Secrets {
+    /// A text as it may be shown.
+    pub fn hide<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let text = without_placeholders(text);
+        if self.known().find(text.as_bytes()).is_none() {
+            return text;
+        }
+        let mut shown = Vec::with_capacity(text.len());
+        let mut rest = text.as_bytes();
+        while let Some((at, length)) = self.known().find(rest) {
+            shown.extend_from_slice(rest.get(..at).unwrap_or_default());
+            shown.extend_from_slice(SHOWN.as_bytes());
+            rest = rest.get(at + length..).unwrap_or_default();
+        }
+        shown.extend_from_slice(rest);
+        Cow::Owned(String::from_utf8_lossy(&shown).into_owned())
+    }
+
+    /// The same in place.
+    pub fn hide_in(&self, text: &mut String) {
+        if let Cow::Owned(shown) = self.hide(text) {
+            *text = shown;
+        }
+    }
+
+    /// Every text in a document. Names of fields stay: they are ours, or what the user wrote in the clear.
+    pub fn hide_in_json(&self, document: &mut Json) {
+        match document {
+            Json::String(text) => self.hide_in(text),
+            Json::Array(items) => items.iter_mut().for_each(|item| self.hide_in_json(item)),
+            Json::Object(map) => map.values_mut().for_each(|value| self.hide_in_json(value)),
+            Json::Null | Json::Bool(_) | Json::Number(_) => {}
+        }
+    }
+}
+
+/// Hides secrets in a stream, however it is cut.
+pub struct Redactor {
+    secrets: Arc<Secrets>,
+    /// What may be the beginning of a secret.
+    held: Vec<u8>,
+}
+
+impl Redactor {
+    pub fn new(secrets: Arc<Secrets>) -> Redactor {
+        Redactor { secrets, held: Vec::new() }
+    }
+
+    /// What may be shown after this piece.
+    pub fn take(&mut self, piece: &[u8]) -> Vec<u8> {
+        self.held.extend_from_slice(piece);
+        self.pass(false)
+    }
+
+    /// What is left at the end.
+    pub fn finish(mut self) -> Vec<u8> {
+        self.pass(true)
+    }
+
+    fn pass(&mut self, at_end: bool) -> Vec<u8> {
+        let known = self.secrets.known();
+        let mut shown = Vec::with_capacity(self.held.len());
+        let mut rest = self.held.as_slice();
+        loop {
+            // One that is whole may be the beginning of a longer one.
+            let open = if at_end { rest.len() } else { known.begun(rest) };
+            match known.find(rest) {
+                Some((at, length)) if at < open => {
+                    shown.extend_from_slice(rest.get(..at).unwrap_or_default());
+                    shown.extend_from_slice(SHOWN.as_bytes());
+                    rest = rest.get(at + length..).unwrap_or_default();
+                }
+                _ => {
+                    shown.extend_from_slice(rest.get(..open).unwrap_or_default());
+                    self.held = rest.get(open..).unwrap_or_default().to_vec();
+                    return shown;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sealed::tests::chance;
+    use proptest::prelude::*;
+    use serde_json::json;
+    use zester_rule::rule;
+
+    fn of(values: &[&str]) -> (Secrets, Vec<String>) {
+        let (mut secrets, mut chance) = (Secrets::default(), chance(1));
+        let placeholders =
+            values.iter().map(|value| secrets.add(value.to_string().into(), &mut chance)).collect();
+        (secrets, placeholders)
+    }
+
+    #[test]
+    #[rule("D-15", "I-10")]
+    fn d15_placeholders_and_secrets_are_shown_as_secret() {
+        let (secrets, placeholders) = of(&["hunter2", "hunter22", "abc"]);
+        let text = format!("{} hunter2 hunter22 abc", placeholders[0]);
+        // Three letters are in every other word.
+        assert_eq!(secrets.hide(&text), "<secret> <secret> <secret> abc");
+        let mut document = json!({"hunter2": ["hunter2", {"a": format!("x{}", placeholders[2])}], "n": 1});
+        secrets.hide_in_json(&mut document);
+        assert_eq!(document, json!({"hunter2": ["<secret>", {"a": "x<secret>"}], "n": 1}));
+    }
+
+    #[test]
+    fn the_lines_of_a_long_secret_are_hidden_one_by_one() {
+        let (secrets, _) = of(&["-----BEGIN KEY-----\nMIIEowIBAAKC\nabc\n-----END KEY-----\n"]);
+        assert_eq!(secrets.hide("  MIIEowIBAAKC\n  abc"), "  <secret>\n  abc");
+    }
+
+    fn streamed(secrets: &Arc<Secrets>, pieces: &[&[u8]]) -> String {
+        let mut redactor = Redactor::new(secrets.clone());
+        let mut shown: Vec<u8> = pieces.iter().flat_map(|piece| redactor.take(piece)).collect();
+        shown.extend(redactor.finish());
+        String::from_utf8(shown).unwrap()
+    }
+
+    #[test]
+    #[rule("D-15")]
+    fn d15_a_secret_is_hidden_in_a_stream_and_nothing_is_held_back_needlessly() {
+        let (secrets, _) = of(&["hunter2", "hunter2-long"]);
+        let secrets = Arc::new(secrets);
+        assert_eq!(
+            streamed(&secrets, &[b"a hun", b"ter2 b hunter2", b"-lo", b"ng c hunte"]),
+            "a <secret> b <secret> c hunte"
+        );
+        let mut redactor = Redactor::new(secrets);
+        assert_eq!(redactor.take(b"password: "), b"password: ");
+        assert_eq!(redactor.take(b"hunter2\n"), b"<secret>\n");
+    }
+
+    proptest! {
+        #[test]
+        #[rule("D-15")]
+        fn d15_however_a_stream_is_cut_no_secret_comes_through(
+            words in proptest::collection::vec(prop_oneof!["[a-c ]{0,5}", Just("abcab".to_string()), Just("bcabca".to_string())], 0..12),
+            cuts in proptest::collection::vec(1usize..7, 1..20),
+        ) {
+            let (secrets, _) = of(&["abcab", "bcabca"]);
+            let secrets = Arc::new(secrets);
+            let text = words.concat();
+            let (mut pieces, mut rest, mut cuts) = (Vec::new(), text.as_bytes(), cuts.into_iter().cycle());
+            while !rest.is_empty() {
+                let (piece, behind) = rest.split_at(cuts.next().unwrap_or(1).min(rest.len()));
+                pieces.push(piece);
+                rest = behind;
+            }
+            let shown = streamed(&secrets, &pieces);
+            prop_assert!(!shown.contains("abcab") && !shown.contains("bcabca"));
+        }
+    }
+}

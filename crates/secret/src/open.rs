@@ -1,0 +1,175 @@
+//! The one pass that opens the secrets of finished settings.
+
+use crate::Chance;
+use crate::key::PrivateKey;
+use crate::registry::{SecretText, Secrets};
+use crate::sealed::{SealError, Sealed};
+use serde_json::Value as Json;
+use zester_model::secret::SEALED;
+
+/// Begins the line of a sealed value that says where the user wrote it.
+const PLACE: &str = "# ";
+
+/// A secret that cannot be opened here: the settings do not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unopened {
+    /// `a:b:c`
+    pub setting: String,
+    /// `settings/db.zy:3:13`
+    pub place: Option<String>,
+    pub message: String,
+    pub hint: String,
+}
+
+/// Every sealed value of finished settings, by the name of its setting.
+pub fn sealed_in(settings: &Json) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    walk(settings, &mut String::new(), &mut |name, text| found.push((name.to_string(), text.to_string())));
+    found
+}
+
+fn walk(value: &Json, name: &mut String, see: &mut dyn FnMut(&str, &str)) {
+    let length = name.len();
+    let mut within = |part: &str, value: &Json| {
+        name.truncate(length);
+        if length > 0 {
+            name.push(':');
+        }
+        name.push_str(part);
+        walk(value, name, see);
+    };
+    match value {
+        Json::Object(map) => map.iter().for_each(|(key, value)| within(key, value)),
+        Json::Array(items) => {
+            items.iter().enumerate().for_each(|(index, value)| within(&index.to_string(), value));
+        }
+        Json::String(text) => {
+            if let Some(sealed) = text.strip_prefix(SEALED) {
+                see(name, sealed);
+            }
+        }
+        Json::Null | Json::Bool(_) | Json::Number(_) => {}
+    }
+    name.truncate(length);
+}
+
+/// Opens every sealed value of finished settings: it goes into the registry, and a placeholder takes its place. Whatever
+/// cannot be opened is told, all of it at once.
+pub fn open_settings(
+    settings: &mut Json,
+    key: Option<&PrivateKey>,
+    secrets: &mut Secrets,
+    chance: Chance<'_>,
+) -> Result<(), Vec<Unopened>> {
+    let mut unopened = Vec::new();
+    let mut placeholders = Vec::new();
+    walk(settings, &mut String::new(), &mut |name, text| match open(name, text, key) {
+        Ok(value) => placeholders.push(secrets.add(value, chance)),
+        Err(one) => unopened.push(one),
+    });
+    if !unopened.is_empty() {
+        return Err(unopened);
+    }
+    replace(settings, &mut placeholders.into_iter());
+    Ok(())
+}
+
+/// For those who only look: a placeholder that nothing stands behind takes the place of every sealed value.
+pub fn close_settings(settings: &mut Json, secrets: &mut Secrets, chance: Chance<'_>) {
+    let mut placeholders = Vec::new();
+    walk(settings, &mut String::new(), &mut |_, _| placeholders.push(secrets.add_closed(chance)));
+    replace(settings, &mut placeholders.into_iter());
+}
+
+/// In the order of the walk.
+fn replace(value: &mut Json, placeholders: &mut dyn Iterator<Item = String>) {
+    match value {
+        Json::Object(map) => map.values_mut().for_each(|value| replace(value, placeholders)),
+        Json::Array(items) => items.iter_mut().for_each(|value| replace(value, placeholders)),
+        Json::String(text) if text.starts_with(SEALED) => {
+            *text = placeholders.next().unwrap_or_default();
+        }
+        _ => {}
+    }
+}
+
+fn open(name: &str, text: &str, key: Option<&PrivateKey>) -> Result<SecretText, Unopened> {
+    let place = text.lines().next().and_then(|line| line.strip_prefix(PLACE)).map(str::to_string);
+    let fail = |error: &SealError, hint: String| Unopened {
+        setting: name.to_string(),
+        place: place.clone(),
+        message: format!("the secret `{name}` cannot be opened: {error}"),
+        hint,
+    };
+    let again = || "seal it again with `zester secret encrypt`".to_string();
+    let sealed = Sealed::parse(text).map_err(|error| fail(&error, again()))?;
+    if let Some(setting) = sealed.setting.as_ref().filter(|setting| *setting != name) {
+        return Err(fail(&SealError::OtherSetting(setting.clone()), again()));
+    }
+    let Some(key) = key else {
+        let message = format!("the secret `{name}` cannot be opened: this machine has no key yet");
+        let hint = "`zester secret key` makes one and shows its public half".to_string();
+        return Err(Unopened { message, ..fail(&SealError::NotForUs, hint) });
+    };
+    sealed.open(key).map_err(|error| match error {
+        SealError::NotForUs => {
+            let ours = key.public().fingerprint();
+            fail(&error, format!("it is sealed for {}; the key here is {ours}", sealed.readers()))
+        }
+        _ => fail(&error, again()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sealed::tests::chance;
+    use serde_json::json;
+    use zester_model::secret::is_placeholder;
+    use zester_rule::rule;
+
+    fn leaf(value: &str, seed: u8, setting: Option<&str>) -> String {
+        let key = PrivateKey::make(&mut chance(seed)).public();
+        let sealed = Sealed::seal(value, &[("web-1".into(), key)], setting, &mut chance(7)).unwrap();
+        format!("{SEALED}# settings/db.zy:3:13\n{sealed}")
+    }
+
+    #[test]
+    #[rule("D-6", "D-15")]
+    fn d6_the_finished_settings_hold_placeholders_for_what_was_sealed() {
+        let mut settings = json!({"a": {"b": [1, leaf("hunter2", 1, Some("a:b:1"))]}, "c": leaf("x", 1, None), "d": "plain"});
+        let names: Vec<String> = sealed_in(&settings).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["a:b:1", "c"]);
+        let (mut secrets, key) = (Secrets::default(), PrivateKey::make(&mut chance(1)));
+        open_settings(&mut settings, Some(&key), &mut secrets, &mut chance(3)).unwrap();
+        let placeholder = settings["a"]["b"][1].as_str().unwrap();
+        assert!(is_placeholder(placeholder));
+        assert_eq!(secrets.reveal(placeholder.as_bytes().to_vec()).ok().unwrap().bytes(), b"hunter2");
+        assert_eq!(settings["d"], "plain");
+    }
+
+    #[test]
+    #[rule("D-6")]
+    fn d6_what_cannot_be_opened_fails_and_says_where_it_stands_and_who_can() {
+        let key = PrivateKey::make(&mut chance(1));
+        let failed = |mut settings: Json, key: Option<&PrivateKey>| {
+            let found =
+                open_settings(&mut settings, key, &mut Secrets::default(), &mut chance(3)).unwrap_err();
+            let Unopened { place, message, hint, .. } = found.into_iter().next().unwrap();
+            assert_eq!(place.as_deref(), Some("settings/db.zy:3:13"));
+            format!("{message}; {hint}")
+        };
+        let other = failed(json!({"p": leaf("x", 2, None)}), Some(&key));
+        assert!(
+            other.starts_with(
+                "the secret `p` cannot be opened: it is not sealed for this key; it is sealed for web-1"
+            ),
+            "{other}"
+        );
+        assert!(failed(json!({"p": leaf("x", 1, None)}), None).contains("no key yet"));
+        assert!(failed(json!({"p": leaf("x", 1, Some("q"))}), Some(&key)).contains("the value of `q`"));
+        let cut = format!("{SEALED}# settings/db.zy:3:13\nhunter2");
+        let told = failed(json!({"p": cut}), Some(&key));
+        assert!(told.contains("no sealed value") && !told.contains("hunter2"), "{told}");
+    }
+}
