@@ -34,7 +34,7 @@ struct Wanted {
 pub fn assemble(inputs: &Inputs<'_>, loaded: &mut Loaded) -> Program {
     let catalog = inputs.catalog;
     // What a file that could not be read would have declared must not be reported as missing.
-    let Loaded { files, sources, diagnostics, complete } = loaded;
+    let Loaded { files, sources, diagnostics, complete, .. } = loaded;
     let (files, sources, complete) = (&*files, &*sources, *complete);
     let mut declared = Declared::default();
     for (index, file) in files.iter().enumerate() {

@@ -28,6 +28,7 @@ mod renderer;
 pub mod requisite;
 mod salt_kinds;
 mod salt_parameters;
+mod secrets;
 mod settings;
 mod target;
 mod template;

@@ -4,7 +4,8 @@ use crate::diagnostics::Diagnostics;
 use crate::reference::{self, directory_of, name_of};
 use crate::renderer::{self, Passes};
 use crate::template::Renderer;
-use crate::{Inputs, yaml};
+use crate::yaml::Composed;
+use crate::{Inputs, secrets, yaml};
 use serde_json::Value as Json;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -24,6 +25,8 @@ pub struct File {
     pub ordered: bool,
     /// The paths of the files that it includes itself.
     pub includes: Vec<String>,
+    /// A `!secret` stands in it.
+    pub sealed: bool,
 }
 
 pub struct Loaded {
@@ -32,6 +35,8 @@ pub struct Loaded {
     pub diagnostics: Diagnostics,
     /// Every file that was wanted is there: what they do not declare, nobody does.
     pub complete: bool,
+    /// References that `top.zy` gives by what a peel says of itself, and the place of their target.
+    pub by_facts: Vec<(String, Span)>,
 }
 
 pub struct Loader<'a, 'scope, 'env> {
@@ -43,6 +48,11 @@ pub struct Loader<'a, 'scope, 'env> {
     complete: bool,
     /// Every path that was begun.
     seen: HashSet<String>,
+    /// These are settings: `!secret` has its place here, and nowhere else.
+    secrets: bool,
+    pub by_facts: Vec<(String, Span)>,
+    /// The files that hold one.
+    sealed: HashSet<String>,
 }
 
 /// A file whose includes are being loaded.
@@ -81,12 +91,20 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
             files: Vec::new(),
             complete: true,
             seen: HashSet::new(),
+            secrets: false,
+            by_facts: Vec::new(),
+            sealed: HashSet::new(),
         }
     }
 
+    /// For settings, the only files that may hold secrets.
+    pub fn with_secrets(self) -> Self {
+        Loader { secrets: true, ..self }
+    }
+
     pub fn finish(self) -> Loaded {
-        let Loader { files, sources, diagnostics, complete, .. } = self;
-        Loaded { files, sources, diagnostics, complete }
+        let Loader { files, sources, diagnostics, complete, by_facts, .. } = self;
+        Loaded { files, sources, diagnostics, complete, by_facts }
     }
 
     /// Loads references and everything they include.
@@ -158,7 +176,8 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
             Ok((root, ordered)) => {
                 let includes = self.includes(&root).into_iter();
                 let sls = name_of(&path).into();
-                let file = File { sls, path, root, ordered, includes: Vec::new() };
+                let sealed = self.sealed.contains(&path);
+                let file = File { sls, path, root, ordered, includes: Vec::new(), sealed };
                 stack.push(Frame { file, includes });
             }
             Err(diagnostics) => {
@@ -199,14 +218,19 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
                 yaml::compose_all(&rendered.text, &mut rendered.positions(&self.sources, file))
             }
         };
-        match composed {
-            // A key that stands twice hides nothing else that is wrong.
-            (Some(root), diagnostics) => {
-                self.diagnostics.extend(diagnostics);
-                Ok(root)
-            }
-            (None, diagnostics) => Err(diagnostics),
+        let Composed { root, diagnostics, sealed } = composed;
+        // A key that stands twice hides nothing else that is wrong.
+        let Some(root) = root else { return Err(diagnostics) };
+        self.diagnostics.extend(diagnostics);
+        if sealed.is_empty() {
+            return Ok(root);
         }
+        if !self.secrets {
+            self.diagnostics.extend(sealed.into_iter().map(secrets::misplaced).collect());
+            return Ok(root);
+        }
+        self.sealed.insert(path.to_string());
+        Ok(secrets::with_places(&root, &self.sources))
     }
 
     /// The references under `include:`, at the top of a map or as items of an ordered manifest.

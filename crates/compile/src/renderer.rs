@@ -16,8 +16,8 @@ pub enum Passes {
 
 /// Renderers of Salt that there are none of here, and what to do about it.
 const ADVICE: [(&str, &str); 10] = [
-    ("gpg", "write the values decrypted, into a file that only root can read"),
-    ("nacl", "write the values decrypted, into a file that only root can read"),
+    ("gpg", "seal the values with `zester secret encrypt` instead"),
+    ("nacl", "seal the values with `zester secret encrypt` instead"),
     ("json", "JSON is YAML: write `#!yaml`"),
     ("py", "write it as Jinja and YAML, or let a program write the file before the run"),
     ("pydsl", "write it as Jinja and YAML, or let a program write the file before the run"),

@@ -2,6 +2,7 @@
 
 use crate::Inputs;
 use crate::load::{Loaded, Loader};
+use crate::secrets;
 use crate::template::with_renderer;
 use crate::top::{self, Purpose};
 use serde_json::Value as Json;
@@ -53,7 +54,7 @@ pub fn merge(base: &mut Json, over: Json) {
 /// in one file, and there are none (D-6).
 pub fn settings(inputs: &Inputs<'_>, ask: &SettingsAsk) -> Result<Settings, (Sources, Vec<Diagnostic>)> {
     with_renderer(inputs.surroundings(), |renderer| {
-        let mut loader = Loader::new(inputs, renderer);
+        let mut loader = Loader::new(inputs, renderer).with_secrets();
         match &ask.files {
             SettingsFiles::Assigned => {
                 let references = top::references(inputs, &mut loader, Purpose::Settings);
@@ -62,7 +63,9 @@ pub fn settings(inputs: &Inputs<'_>, ask: &SettingsAsk) -> Result<Settings, (Sou
             SettingsFiles::These(paths) => loader.load_files(paths),
         }
         loader.load_files(&ask.over);
-        let Loaded { files, sources, mut diagnostics, .. } = loader.finish();
+        let mut loaded = loader.finish();
+        secrets::refuse_by_facts(inputs.tree, &mut loaded);
+        let Loaded { files, sources, mut diagnostics, .. } = loaded;
         let mut root = Node::map(Span::start_of(FileId(0)), Vec::new());
         let mut advice = Vec::new();
         for file in files.iter().map(|file| &file.root).filter(|root| !root.is_null()) {

@@ -47,8 +47,9 @@ pub fn references(
     let level = named(&levels, &root, inputs.environment, &mut diagnostics);
     let found = level.map(|level| assigned(level, inputs, purpose, &mut diagnostics));
     loader.diagnostics.extend(diagnostics);
-    let placed = |(reference, at)| (reference, Some(at));
-    found.unwrap_or_default().into_iter().map(placed).collect()
+    let Assigned { references, by_facts } = found.unwrap_or_default();
+    loader.by_facts.extend(by_facts);
+    references.into_iter().map(|(reference, at)| (reference, Some(at))).collect()
 }
 
 /// Whoever names files in an environment means one that there is, as far as a top file says which there are.
@@ -80,7 +81,7 @@ pub fn environments(
                 None => levels.iter().collect(),
             };
             for level in meant {
-                let references = assigned(level, inputs, Purpose::States, &mut diagnostics);
+                let Assigned { references, .. } = assigned(level, inputs, Purpose::States, &mut diagnostics);
                 let references = references.into_iter().map(|(reference, _)| reference).collect();
                 found.push(Environment { name: level.name.to_string(), references });
             }
@@ -119,14 +120,22 @@ fn named<'l, 'n>(
     found
 }
 
+/// What a level gives a peel.
+#[derive(Default)]
+struct Assigned {
+    references: Vec<(String, Span)>,
+    /// Those of them that it gets by what it says of itself, and the place of the target.
+    by_facts: Vec<(String, Span)>,
+}
+
 /// What a level gives this peel.
 fn assigned(
     level: &Level<'_>,
     inputs: &Inputs<'_>,
     purpose: Purpose,
     diagnostics: &mut Vec<Diagnostic>,
-) -> Vec<(String, Span)> {
-    let mut found: Vec<(String, Span)> = Vec::new();
+) -> Assigned {
+    let mut found = Assigned::default();
     for (target, list) in &level.entries {
         let (method, references) = split(list, diagnostics);
         let parsed = parse(target, method, diagnostics);
@@ -137,10 +146,13 @@ fn assigned(
             continue;
         }
         match parsed {
-            Some(target) if matches(&target, inputs) => {
+            Some(parsed) if matches(&parsed, inputs) => {
                 for (reference, at) in references {
-                    if !found.iter().any(|(other, _)| *other == reference) {
-                        found.push((reference, at));
+                    if !parsed.by_id_only() {
+                        found.by_facts.push((reference.clone(), target.span));
+                    }
+                    if !found.references.iter().any(|(other, _)| *other == reference) {
+                        found.references.push((reference, at));
                     }
                 }
             }

@@ -4,4 +4,4 @@ mod compose;
 pub mod emit;
 mod scalar;
 
-pub use compose::{compose, compose_all};
+pub use compose::{Composed, compose, compose_all};

@@ -3,6 +3,7 @@
 //! Any `Deserialize` type can be read from a [`Node`]; a mismatch comes back with the span of the innermost node that
 //! did not fit, so that a wrong type points at the value and not at the file.
 
+use crate::secret;
 use crate::source::Span;
 use crate::suggest::did_you_mean;
 use serde::de::value::StrDeserializer;
@@ -18,6 +19,8 @@ pub enum ScalarType {
     Int(i64),
     Float(f64),
     Text,
+    /// What `!secret` marks: the text of a sealed value, which only some peels can open.
+    Sealed,
 }
 
 /// A scalar with the letters that stand in the file: `0644` stays `0644`, `1.10` stays `1.10`.
@@ -94,7 +97,10 @@ impl Node {
                 ScalarType::Null => "nothing".into(),
                 ScalarType::Bool(_) => format!("`{}`", scalar.text),
                 ScalarType::Int(_) | ScalarType::Float(_) => format!("the number {}", scalar.text),
-                ScalarType::Text => format!("the text `{}`", scalar.text),
+                ScalarType::Text => {
+                    format!("the text `{}`", secret::without_placeholders(&scalar.text))
+                }
+                ScalarType::Sealed => "a secret".into(),
             },
         }
     }
@@ -115,6 +121,7 @@ impl Node {
                 ScalarType::Int(value) => value.into(),
                 ScalarType::Float(value) => value.into(),
                 ScalarType::Text => Json::String(scalar.text.to_string()),
+                ScalarType::Sealed => Json::String(format!("{}{}", secret::SEALED, scalar.text)),
             },
         }
     }
@@ -133,7 +140,10 @@ impl Node {
                     scalar_type.unwrap_or(ScalarType::Float(number.as_f64().unwrap_or(f64::NAN))),
                 )
             }
-            Json::String(text) => scalar(text.clone(), ScalarType::Text),
+            Json::String(text) => match text.strip_prefix(secret::SEALED) {
+                Some(sealed) => scalar(sealed.to_string(), ScalarType::Sealed),
+                None => scalar(text.clone(), ScalarType::Text),
+            },
             Json::Array(items) => {
                 Value::List(Arc::new(items.iter().map(|item| Node::from_json(span, item)).collect()))
             }
@@ -207,7 +217,7 @@ impl de::Error for Mismatch {
             de::Unexpected::Signed(_) | de::Unexpected::Unsigned(_) | de::Unexpected::Float(_) => {
                 "a number".to_string()
             }
-            de::Unexpected::Str(text) => format!("the text `{text}`"),
+            de::Unexpected::Str(text) => format!("the text `{}`", secret::without_placeholders(text)),
             de::Unexpected::Unit | de::Unexpected::Option => "nothing".to_string(),
             de::Unexpected::Seq => "a list".to_string(),
             de::Unexpected::Map => "a map".to_string(),
@@ -241,7 +251,7 @@ impl<'de> Deserializer<'de> for &'de Node {
                 ScalarType::Bool(value) => visitor.visit_bool(value),
                 ScalarType::Int(value) => visitor.visit_i64(value),
                 ScalarType::Float(value) => visitor.visit_f64(value),
-                ScalarType::Text => visitor.visit_borrowed_str(&scalar.text),
+                ScalarType::Text | ScalarType::Sealed => visitor.visit_borrowed_str(&scalar.text),
             },
             Value::List(items) => visitor.visit_seq(Items { rest: items.iter() }),
             Value::Map(entries) => visitor.visit_map(Entries { rest: entries.iter(), value: None }),

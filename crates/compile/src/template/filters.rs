@@ -19,6 +19,22 @@ fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOperation, message.into())
 }
 
+/// A text that holds no secret: of one that is sealed from the template's eyes nothing can be computed (D-15).
+pub(super) fn no_secret(filter: &str, text: &str) -> Result<(), Error> {
+    match zester_model::secret::holds_placeholder(text) {
+        true => {
+            let message =
+                format!("`{filter}` of a secret: it can only be inserted as a whole, without a filter");
+            Err(invalid(message))
+        }
+        false => Ok(()),
+    }
+}
+
+pub(super) fn plain(filter: &str, text: String) -> Result<String, Error> {
+    no_secret(filter, &text).map(|()| text)
+}
+
 /// Puts every filter into the environment.
 pub fn install(env: &mut Environment<'static>, budget: &Arc<Budget>) {
     bounded(env, budget);
@@ -94,7 +110,7 @@ fn bounded(env: &mut Environment<'static>, shared: &Arc<Budget>) {
     let budget = shared.clone();
     env.add_filter("replace", move |_: &mut State, text: String, old: String, new: String| {
         budget.bytes(replaced_bytes(&text, &old, &new))?;
-        Ok::<_, Error>(text.replace(&old, &new))
+        Ok::<_, Error>(plain("replace", text)?.replace(&old, &new))
     });
     let budget = shared.clone();
     env.add_filter("indent", move |text: String, width: Option<Value>, rest: Rest<Value>| {
@@ -370,7 +386,7 @@ fn groups(found: &regex::Captures<'_>) -> Value {
 fn patterns(env: &mut Environment<'static>) {
     env.add_filter("regex_replace", |text: String, pattern: String, new: String, ignore: Option<bool>| {
         let flags = if ignore.unwrap_or(false) { "(?i)" } else { "" };
-        let new = python_replacement(&new);
+        let (text, new) = (plain("regex_replace", text)?, python_replacement(&new));
         let pattern = pattern_of(&format!("{flags}{pattern}"))?;
         if pattern.find_iter(&text).count().saturating_mul(new.len())
             > zester_model::limits::RENDER_VALUE_BYTES_MAX
@@ -392,7 +408,7 @@ fn patterns(env: &mut Environment<'static>) {
 
 fn encodings(env: &mut Environment<'static>) {
     for name in ["b64encode", "base64_encode"] {
-        env.add_filter(name, |text: String| BASE64.encode(text));
+        env.add_filter(name, move |text: String| Ok::<_, Error>(BASE64.encode(plain(name, text)?)));
     }
     for name in ["b64decode", "base64_decode"] {
         env.add_filter(name, |text: String| {

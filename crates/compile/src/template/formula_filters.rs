@@ -1,6 +1,7 @@
 //! Filters that formulas of the field use beside the common ones.
 
 use super::budget::Budget;
+use super::filters::plain;
 use super::hashes::digest;
 use minijinja::value::{Kwargs, Rest, Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind};
@@ -14,7 +15,10 @@ fn invalid(message: impl Into<String>) -> Error {
 /// Puts them into the environment.
 pub fn install(env: &mut Environment<'static>, budget: &Arc<Budget>) {
     for name in ["md5", "sha256", "sha512"] {
-        env.add_filter(name, move |text: &Value| digest(name, &text.to_string()).unwrap_or_default());
+        env.add_filter(name, move |text: &Value| {
+            let text = plain(name, text.to_string())?;
+            Ok::<_, Error>(digest(name, &text).unwrap_or_default())
+        });
     }
     words(env);
     lists(env, budget);
@@ -35,11 +39,11 @@ fn words(env: &mut Environment<'static>) {
     env.add_filter("to_bytes", |value: Value| value);
     env.add_filter("wordcount", |text: String| text.split_whitespace().count());
     env.add_filter("truncate", |text: String, length: Option<usize>| {
-        let length = length.unwrap_or(255);
-        match text.chars().count() > length {
+        let (text, length) = (plain("truncate", text)?, length.unwrap_or(255));
+        Ok::<String, Error>(match text.chars().count() > length {
             true => text.chars().take(length.saturating_sub(3)).chain("...".chars()).collect(),
             false => text,
-        }
+        })
     });
     env.add_filter("path_join", |first: String, rest: Rest<String>| {
         rest.iter().fold(first, |path, part| match part.starts_with('/') || path.is_empty() {

@@ -1,10 +1,13 @@
 //! Python's methods on texts, lists and maps, bounded where they build something larger than what they are given.
 
 use super::budget::Budget;
-use super::filters::{check_format, join, replaced_bytes};
+use super::filters::{check_format, join, no_secret, replaced_bytes};
 use minijinja::value::{Value, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State};
 use minijinja_contrib::pycompat::unknown_method_callback;
+
+/// Methods that leave what they are called on whole, so that it may hold a secret.
+const AROUND: [&str; 5] = ["format", "join", "strip", "lstrip", "rstrip"];
 
 /// Answers a method that the value's own type does not have.
 pub fn call(
@@ -18,6 +21,9 @@ pub fn call(
     match (value.kind(), method) {
         (ValueKind::String, _) => {
             let text = value.as_str().unwrap_or_default();
+            if !AROUND.contains(&method) {
+                no_secret(method, text)?;
+            }
             if let Some(answer) = on_text(text, method, args, budget)? {
                 return Ok(answer);
             }

@@ -5,6 +5,7 @@
 
 use super::scalar::scalar_type;
 use crate::position::Positions;
+use crate::secrets;
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Tag};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -19,17 +20,27 @@ const TABLE_FROM: usize = 12;
 /// PyYAML's 1024 letters is too short for a command used as a state id.
 const KEY_LETTERS_MAX: usize = 64 * 1024;
 
-/// Composes the one document of a text. An empty text is null.
+/// Composes the one document of a text. An empty text is null. No secret may stand in it.
 pub fn compose(text: &str, positions: &mut Positions<'_>) -> Result<Node, Vec<Diagnostic>> {
-    match compose_all(text, positions) {
-        (Some(node), diagnostics) if diagnostics.is_empty() => Ok(node),
-        (_, diagnostics) => Err(diagnostics),
+    let Composed { root, mut diagnostics, sealed } = compose_all(text, positions);
+    diagnostics.extend(sealed.into_iter().map(secrets::misplaced));
+    match root {
+        Some(node) if diagnostics.is_empty() => Ok(node),
+        _ => Err(diagnostics),
     }
+}
+
+/// What came of a text.
+pub struct Composed {
+    pub root: Option<Node>,
+    pub diagnostics: Vec<Diagnostic>,
+    /// Where `!secret` stands.
+    pub sealed: Vec<Span>,
 }
 
 /// The same, with the document also where keys stand twice: of those inside it the first counts, of those at its top
 /// both do, so that whoever goes on sees all of it.
-pub fn compose_all(text: &str, positions: &mut Positions<'_>) -> (Option<Node>, Vec<Diagnostic>) {
+pub fn compose_all(text: &str, positions: &mut Positions<'_>) -> Composed {
     let options = granit_parser::options! {
         simple_key_max_lookahead: KEY_LETTERS_MAX,
         flow_nesting_limit: limits::YAML_DEPTH_MAX,
@@ -44,6 +55,7 @@ pub fn compose_all(text: &str, positions: &mut Positions<'_>) -> (Option<Node>, 
         nodes: 0,
         documents: 0,
         diagnostics: Vec::new(),
+        sealed: Vec::new(),
     };
     for event in Parser::new_from_str_with_options(text, options) {
         let step = match event {
@@ -52,11 +64,12 @@ pub fn compose_all(text: &str, positions: &mut Positions<'_>) -> (Option<Node>, 
         };
         if let Err(diagnostic) = step {
             composer.diagnostics.push(diagnostic);
-            return (None, composer.diagnostics);
+            return Composed { root: None, diagnostics: composer.diagnostics, sealed: composer.sealed };
         }
     }
-    let Composer { root, diagnostics, positions, .. } = composer;
-    (Some(root.unwrap_or_else(|| Node::null(positions.span(0, 1)))), diagnostics)
+    let Composer { root, diagnostics, positions, sealed, .. } = composer;
+    let root = Some(root.unwrap_or_else(|| Node::null(positions.span(0, 1))));
+    Composed { root, diagnostics, sealed }
 }
 
 /// A finished node with what an alias to it would add.
@@ -91,6 +104,7 @@ struct Composer<'a, 'p, 'l> {
     nodes: usize,
     documents: usize,
     diagnostics: Vec<Diagnostic>,
+    sealed: Vec<Span>,
 }
 
 impl Composer<'_, '_, '_> {
@@ -106,7 +120,10 @@ impl Composer<'_, '_, '_> {
                 Ok(())
             }
             Event::Scalar(text, style, anchor, tag) => {
-                let at = self.place(span);
+                let at = match &tag {
+                    Some(tag) if secrets::is_tag(tag.original()) => self.tag_place(span, tag),
+                    _ => self.place(span),
+                };
                 let node = self.scalar(at, text, style, tag)?;
                 self.finish(Built { node, weight: 1, depth: 0 }, anchor)
             }
@@ -143,6 +160,14 @@ impl Composer<'_, '_, '_> {
         self.positions.span(at, len as u32)
     }
 
+    /// Where the tag of an event stands, which begins behind it.
+    fn tag_place(&mut self, span: &granit_parser::Span, tag: &Tag) -> Span {
+        let behind = span.start.byte_offset().unwrap_or(0);
+        let written = tag.original().to_string();
+        let tag_at = self.text.get(..behind).and_then(|before| before.rfind(&written)).unwrap_or(behind);
+        self.positions.span(tag_at, written.chars().count() as u32)
+    }
+
     fn scalar(
         &mut self,
         at: Span,
@@ -158,6 +183,10 @@ impl Composer<'_, '_, '_> {
                 Some("str" | "binary" | "timestamp") => ScalarType::Text,
                 Some(_) => scalar_type(&text),
                 None if tag.suffix().is_empty() => ScalarType::Text,
+                None if secrets::is_tag(tag.original()) => {
+                    self.sealed.push(at);
+                    ScalarType::Sealed
+                }
                 None => return Err(unknown_tag(tag, at)),
             },
         };
@@ -173,11 +202,10 @@ impl Composer<'_, '_, '_> {
     ) -> Result<(), Diagnostic> {
         let at = self.place(span);
         if let Some(tag) = tag.filter(|tag| tag.core_suffix().is_none() && !tag.suffix().is_empty()) {
-            // The event begins behind the tag.
-            let behind = span.start.byte_offset().unwrap_or(0);
-            let written = tag.original().to_string();
-            let tag_at = self.text.get(..behind).and_then(|before| before.rfind(&written)).unwrap_or(behind);
-            let at = self.positions.span(tag_at, written.chars().count() as u32);
+            let at = self.tag_place(span, &tag);
+            if secrets::is_tag(tag.original()) {
+                return Err(secrets::not_a_text(at));
+            }
             return Err(unknown_tag(&tag, at));
         }
         if self.stack.len() >= limits::YAML_DEPTH_MAX {

@@ -105,7 +105,8 @@ fn is_a(sort: &str, value: &Json) -> bool {
 fn refused(text: &str) -> Option<String> {
     // What the examples ask for.
     let facts = json!({"host": "web-01", "os": "Debian"});
-    let settings = json!({"root": "/srv", "app": {"name": "shop", "port": 80, "pages": ["home", "about"]}});
+    let app = json!({"name": "shop", "port": 80, "pages": ["home", "about"]});
+    let settings = json!({"root": "/srv", "app": app, "db": {"password": "x"}});
     let tree = files(&[]);
     let inputs = Inputs {
         tree: &tree,

@@ -88,7 +88,7 @@ fn s48_ciphertext_is_never_a_value() {
     assert_eq!(
         these(&tree, &["a.zy"]),
         Err(vec![
-            "settings/a.zy:1:1: unknown renderer `gpg` [write the values decrypted, into a file that only root can read]"
+            "settings/a.zy:1:1: unknown renderer `gpg` [seal the values with `zester secret encrypt` instead]"
                 .to_string()
         ])
     );
@@ -119,4 +119,38 @@ fn s48_every_error_of_every_file_has_its_place() {
         these(&tree, &["c.zy"]).unwrap_err(),
         ["settings/c.zy:1:1: settings must be a map of names to values, not a list"]
     );
+}
+
+#[test]
+#[rule("D-6")]
+fn d6_a_secret_is_a_leaf_that_stays_sealed_and_knows_its_place() {
+    let sealed = "db:\n  password: !secret |\n    zester-secret 1\n    to a b c\n";
+    let more = "db:\n  user: web\n";
+    let settings = these(&[("a.zy", sealed), ("b.zy", more)], &["a.zy", "b.zy"]).unwrap();
+    let text = settings["db"]["password"].as_str().unwrap();
+    let text = text.strip_prefix(zester_model::secret::SEALED).unwrap();
+    let (place, rest) = text.split_once('\n').unwrap();
+    assert!(place.starts_with("# ") && place.ends_with("a.zy:2:13"), "{place}");
+    assert_eq!(rest, "zester-secret 1\nto a b c\n");
+    assert_eq!(settings["db"]["user"], "web");
+    let found = these(&[("a.zy", "x: !secret [1]\n")], &["a.zy"]).unwrap_err();
+    assert!(found[0].contains("`!secret` marks a sealed text, not a list or a map"), "{found:?}");
+}
+
+#[test]
+#[rule("D-6")]
+fn d6_settings_with_a_secret_may_be_assigned_by_id_only() {
+    let sealed = ("db.zy", "p: !secret x\n");
+    let through = ("more.zy", "include: [db]\n");
+    for top in ["'*': [db]", "'E@.*': [more]", "'L@web-1,web-2 or web*': [db]"] {
+        assert!(assigned(&[sealed, through, ("top.zy", top)]).is_ok(), "{top}");
+    }
+    for top in ["'G@os:*': [db]", "'* and G@os:*': [more]", "'not G@os:none': [db]"] {
+        let found = assigned(&[sealed, through, ("top.zy", top)]).unwrap_err();
+        assert!(
+            found[0].contains("`db.zy` holds a secret, so it may be assigned by id only"),
+            "{top}: {found:?}"
+        );
+        assert!(found[0].contains("top.zy:1:1"), "{found:?}");
+    }
 }
