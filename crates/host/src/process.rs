@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use zester_model::limits::OUTPUT_BYTES_KEPT;
+use zester_secret::Secrets;
 
 /// How the words of a command become a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +61,10 @@ pub struct Launch {
     pub output_kept: usize,
     /// What it leaves in the background is ended with it, instead of living on.
     pub leaves_nothing: bool,
+    /// What the placeholders in its environment and input stand for: the child gets the secrets, nobody else does.
+    pub secrets: Option<Arc<Secrets>>,
+    /// Its output is shown to people: secrets in it are not kept.
+    pub hides_secrets: bool,
 }
 
 impl Launch {
@@ -76,6 +81,8 @@ impl Launch {
             uninterruptible: false,
             output_kept: OUTPUT_BYTES_KEPT,
             leaves_nothing: false,
+            secrets: None,
+            hides_secrets: false,
         }
     }
 

@@ -177,3 +177,31 @@ async fn x6_a_child_that_cleans_up_on_sigterm_is_heard() {
     }
     assert!(quickest < Duration::from_secs(4), "no need to wait for the grace to pass");
 }
+
+#[tokio::test]
+#[rule("D-15", "I-10")]
+async fn d15_a_child_gets_its_secret_and_nothing_that_is_kept_or_shown_does() {
+    let mut secrets = zester_secret::Secrets::default();
+    let placeholder = secrets.add("correct-horse".to_string().into(), &mut |bytes| bytes.fill(7));
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let sink = lines.clone();
+    let live: OutputSink = Arc::new(move |line: &str| sink.lock().unwrap().push(line.to_string()));
+    // Written in pieces, so that no read holds all of it.
+    let pieces =
+        "read it; test \"$it\" = \"$PW\" && echo same; printf correct-; sleep 0.2; echo horse; echo $PW >&2";
+    let mut launch = Launch::shell(pieces);
+    launch.environment = vec![("PW".into(), placeholder.clone())];
+    launch.stdin = Some(format!("{placeholder}\n").into_bytes());
+    launch.secrets = Some(Arc::new(secrets));
+    launch.hides_secrets = true;
+    let exit = Runner::new().run(&launch, Some(live), &CancellationToken::new()).await.unwrap();
+    assert_eq!((exit.stdout.text.as_str(), exit.stderr.text.as_str()), ("same\n<secret>\n", "<secret>\n"));
+    assert_eq!(lines.lock().unwrap().iter().filter(|line| *line == "<secret>").count(), 2);
+    assert!(!format!("{launch:?}").contains("correct-horse"));
+    // A template gets what a command prints as it is.
+    launch.hides_secrets = false;
+    assert_eq!(run(launch.clone()).await.unwrap().stderr.text, "correct-horse\n");
+    launch.program = zester_host::Program::Shell(format!("echo {placeholder}"));
+    let fault = run(launch).await.unwrap_err();
+    assert!(fault.message.contains("a secret cannot be part of a command"), "{fault}");
+}

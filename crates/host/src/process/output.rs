@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use zester_secret::{Redactor, Revealed};
 
 const READ_AT_ONCE: usize = 8 * 1024;
 /// A line longer than this is handed on in pieces.
@@ -99,12 +100,15 @@ struct Stream<R> {
     buffer: Vec<u8>,
     keeper: HeadAndTail,
     lines: Option<Lines>,
+    /// Before anything is kept or shown.
+    redactor: Option<Redactor>,
 }
 
 impl<R: AsyncRead + Unpin> Stream<R> {
-    fn new(pipe: Option<R>, kept: usize, live: Option<&OutputSink>) -> Stream<R> {
+    fn new(pipe: Option<R>, launch: &Launch, live: Option<&OutputSink>) -> Stream<R> {
         let lines = live.map(|live| Lines { live: Arc::clone(live), begun: Vec::new() });
-        Stream { pipe, buffer: Vec::new(), keeper: HeadAndTail::new(kept), lines }
+        let redactor = launch.secrets.clone().filter(|_| launch.hides_secrets).map(Redactor::new);
+        Stream { pipe, buffer: Vec::new(), keeper: HeadAndTail::new(launch.output_kept), lines, redactor }
     }
 
     /// Takes what is there, or waits for it. Never ends once the pipe is at its end.
@@ -115,15 +119,30 @@ impl<R: AsyncRead + Unpin> Stream<R> {
         match pipe.read_buf(&mut self.buffer).await {
             Ok(0) | Err(_) => self.pipe = None,
             Ok(_) => {
-                self.keeper.take(&self.buffer);
-                if let Some(lines) = &mut self.lines {
-                    lines.take(&self.buffer);
+                let read = std::mem::take(&mut self.buffer);
+                match &mut self.redactor {
+                    Some(redactor) => {
+                        let shown = redactor.take(&read);
+                        self.pass_on(&shown);
+                    }
+                    None => self.pass_on(&read),
                 }
+                self.buffer = read;
             }
         }
     }
 
-    fn finish(self) -> Captured {
+    fn pass_on(&mut self, bytes: &[u8]) {
+        self.keeper.take(bytes);
+        if let Some(lines) = &mut self.lines {
+            lines.take(bytes);
+        }
+    }
+
+    fn finish(mut self) -> Captured {
+        if let Some(redactor) = self.redactor.take() {
+            self.pass_on(&redactor.finish());
+        }
         if let Some(mut lines) = self.lines
             && !lines.begun.is_empty()
         {
@@ -137,16 +156,21 @@ impl<R: AsyncRead + Unpin> Stream<R> {
 pub(super) struct Pump {
     stdout: Stream<ChildStdout>,
     stderr: Stream<ChildStderr>,
-    stdin: Option<(ChildStdin, Vec<u8>, usize)>,
+    stdin: Option<(ChildStdin, Revealed, usize)>,
 }
 
 impl Pump {
-    pub(super) fn new(child: &mut Child, launch: &Launch, live: Option<&OutputSink>) -> Pump {
-        let stdin = child.stdin.take().zip(launch.stdin.as_deref());
-        let stdin = stdin.map(|(pipe, bytes)| (pipe, bytes.to_vec(), 0));
+    pub(super) fn new(
+        child: &mut Child,
+        launch: &Launch,
+        input: Option<Revealed>,
+        live: Option<&OutputSink>,
+    ) -> Pump {
+        let stdin = child.stdin.take().zip(input);
+        let stdin = stdin.map(|(pipe, bytes)| (pipe, bytes, 0));
         Pump {
-            stdout: Stream::new(child.stdout.take(), launch.output_kept, live),
-            stderr: Stream::new(child.stderr.take(), launch.output_kept, live),
+            stdout: Stream::new(child.stdout.take(), launch, live),
+            stderr: Stream::new(child.stderr.take(), launch, live),
             stdin,
         }
     }
@@ -172,8 +196,9 @@ impl Pump {
 }
 
 /// A child that does not read all of its input is no failure: many do not.
-async fn feed(stdin: &mut Option<(ChildStdin, Vec<u8>, usize)>) {
+async fn feed(stdin: &mut Option<(ChildStdin, Revealed, usize)>) {
     let Some((pipe, bytes, written)) = stdin else { return std::future::pending().await };
+    let bytes = bytes.bytes();
     match pipe.write(&bytes[*written..]).await {
         Ok(count) if count > 0 && *written + count < bytes.len() => *written += count,
         // Written whole or refused: closing the pipe is what tells the child.

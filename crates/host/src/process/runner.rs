@@ -145,6 +145,7 @@ impl Runner {
         let ending = if launch.uninterruptible { UNINTERRUPTIBLE } else { "" };
         let mark = format!("{}{}{ending}", shared.inherited, shared.mark(id));
         let mut command = spawn::prepare(launch, &mark, room.give_back)?;
+        let input = spawn::input(launch)?;
         let mut pauses = 0;
         let (mut child, start, spawning) = loop {
             let spawning = shared.commands.spawning();
@@ -164,7 +165,7 @@ impl Runner {
         shared.commands.enter(id, pid, start, launch.uninterruptible);
         drop(spawning);
         let mut kill_on_drop = KillOnDrop { shared, pid, disarmed: launch.uninterruptible };
-        let mut pump = Pump::new(&mut child, launch, live.as_ref());
+        let mut pump = Pump::new(&mut child, launch, input, live.as_ref());
         let ended = wait_or_kill(shared, launch, pid, &mut child, &mut pump, cancel).await;
         if launch.leaves_nothing
             && let Some(running) = shared.commands.get(pid)

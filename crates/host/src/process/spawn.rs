@@ -6,10 +6,13 @@ use super::table::MARK;
 use super::{Launch, Program};
 use crate::accounts::look_up_user;
 use crate::fault::{Fault, FaultKind};
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Stdio;
 use tokio::process::{Child, Command};
+use zester_model::secret::holds_placeholder;
+use zester_secret::{Damaged, Revealed};
 
 type Variables = Vec<(&'static str, String)>;
 
@@ -17,6 +20,7 @@ const SHELL: &str = "/bin/sh";
 
 /// Everything that can be known to be wrong is said here, before anything runs.
 pub(super) fn prepare(launch: &Launch, mark: &str, open_files: Option<(u64, u64)>) -> Result<Command, Fault> {
+    refuse_secret_words(launch)?;
     if let Some(cwd) = &launch.cwd {
         check_directory(cwd)?;
     }
@@ -28,7 +32,12 @@ pub(super) fn prepare(launch: &Launch, mark: &str, open_files: Option<(u64, u64)
     if let Some((_, environment)) = &identity {
         command.envs(environment.iter().map(|(key, value)| (key, value)));
     }
-    command.envs(launch.environment.iter().map(|(key, value)| (key, value)));
+    for (name, value) in &launch.environment {
+        match revealed(launch, value.as_bytes())? {
+            Some(revealed) => command.env(name, OsStr::from_bytes(revealed.bytes())),
+            None => command.env(name, value),
+        };
+    }
     if let Some(path) = &launch.path {
         command.env("PATH", path);
     }
@@ -39,6 +48,35 @@ pub(super) fn prepare(launch: &Launch, mark: &str, open_files: Option<(u64, u64)
     let identity = identity.map(|(identity, _)| identity);
     Setup { identity, umask: launch.umask, open_files }.install(&mut command);
     Ok(command)
+}
+
+/// What stands in its environment or comes in by its input, with the secrets that are meant for it; `None` as it is.
+fn revealed(launch: &Launch, bytes: &[u8]) -> Result<Option<Revealed>, Fault> {
+    let Some(secrets) = &launch.secrets else { return Ok(None) };
+    let damaged = |why: Damaged| Fault::new(FaultKind::Unsupported, why.to_string());
+    secrets.reveal(bytes.to_vec()).map(Some).map_err(damaged)
+}
+
+/// What the command reads.
+pub(super) fn input(launch: &Launch) -> Result<Option<Revealed>, Fault> {
+    let Some(bytes) = &launch.stdin else { return Ok(None) };
+    Ok(Some(revealed(launch, bytes)?.unwrap_or_else(|| bytes.clone().into())))
+}
+
+/// The words of a command are for all to read, in `/proc` and with `ps`.
+fn refuse_secret_words(launch: &Launch) -> Result<(), Fault> {
+    let held = match &launch.program {
+        Program::Shell(text) => holds_placeholder(text),
+        Program::Argv(words) => words.iter().any(|word| holds_placeholder(word)),
+    };
+    match held && launch.secrets.is_some() {
+        true => Err(Fault::new(
+            FaultKind::Unsupported,
+            "a secret cannot be part of a command: every user of the machine could read it there",
+        )
+        .hint("give it in `env:` and write \"$NAME\", or in `stdin:`")),
+        false => Ok(()),
+    }
 }
 
 /// Starts it. A script that lost its interpreter fails here and not earlier.
