@@ -6,12 +6,16 @@ use std::cell::Cell;
 use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::node::{Mismatch, Node, Scalar, ScalarType, Value};
 use zester_model::program::Param;
+use zester_model::secret::holds_placeholder;
 use zester_model::source::Span;
 
 /// Reads a resource, or says everything that is wrong with its parameters.
 pub(crate) fn read<R: Resource>(params: &[Param], at: Span) -> Result<R, Vec<Diagnostic>> {
     let mut diagnostics = Vec::new();
     let mut params = prepared::<R>(params, &mut diagnostics);
+    let secret = |param: &&Param| !R::SECRETS.contains(&param.name.as_str());
+    let misused = params.iter().filter(secret).filter_map(|param| Some((param, holds_secret(&param.value)?)));
+    diagnostics.extend(misused.map(|(param, at)| no_secret::<R>(param, at)).collect::<Vec<_>>());
     let mut dropped: Vec<String> = Vec::new();
     loop {
         let source = Params { params: &params, current: Cell::new(None) };
@@ -40,6 +44,32 @@ pub(crate) fn read<R: Resource>(params: &[Param], at: Span) -> Result<R, Vec<Dia
                 }
                 return Err(diagnostics);
             }
+        }
+    }
+}
+
+/// Where a secret stands in a value, if one does.
+fn holds_secret(node: &Node) -> Option<Span> {
+    match &node.value {
+        Value::Scalar(scalar) => holds_placeholder(&scalar.text).then_some(node.span),
+        Value::List(items) => items.iter().find_map(holds_secret),
+        Value::Map(entries) => {
+            entries.iter().find_map(|(key, value)| holds_secret(key).or_else(|| holds_secret(value)))
+        }
+    }
+}
+
+fn no_secret<R: Resource>(param: &Param, at: Span) -> Diagnostic {
+    let message = format!("`{}` of {} cannot hold a secret", param.name, R::KIND);
+    let diagnostic = Diagnostic::new(Kind::State, message).at(at);
+    match R::SECRETS {
+        _ if param.name == "command" || param.name == "args" => diagnostic.hint(
+            "every user of the machine can read a command: give it in `env` and write \"$NAME\", or in `stdin`",
+        ),
+        [] => diagnostic.hint("a secret goes into the content of a file, or the `env` or `stdin` of a command"),
+        names => {
+            let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+            diagnostic.hint(format!("of this kind {} can", names.join(", ")))
         }
     }
 }

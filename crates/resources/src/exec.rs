@@ -16,6 +16,7 @@ use zester_host::overlay::Overlay;
 use zester_host::{Fault, HostRead, HostWrite, Launch, NewFile, Processes, Program};
 use zester_model::limits::ARGUMENT_BYTES_MAX;
 use zester_model::outcome::Details;
+use zester_secret::Revealed;
 
 /// A command, and when it is to run.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -82,13 +83,13 @@ pub enum Provider {
 }
 
 /// That it is to run, and why.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 pub struct Drift {
     /// A watched state changed.
     #[serde(default)]
     via_subscribe: bool,
     #[serde(skip)]
-    script: Option<Vec<u8>>,
+    script: Option<Revealed>,
 }
 
 impl Exec {
@@ -167,7 +168,7 @@ impl Exec {
     ) -> Result<Change, Fault> {
         let provider = self.provider.unwrap_or(variant.provider);
         let exit = match &drift.script {
-            Some(script) => self.run_script(script, cx).await?,
+            Some(script) => self.run_script(script.bytes(), cx).await?,
             None => {
                 let program = self.program(provider).map_err(judge::malformed)?;
                 self.run(&self.launch(program), cx.processes, cx).await?

@@ -21,10 +21,13 @@ use zester_host::{
 };
 use zester_model::limits::FILE_BYTES_MAX;
 use zester_model::outcome::Details;
+use zester_secret::Revealed;
 
 /// What new files and directories get.
 const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
+/// What a new file gets that holds a secret.
+const SECRET_MODE: u32 = 0o600;
 
 /// A file with the given content, mode and owner.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -49,7 +52,7 @@ pub struct Managed {
     /// Variables for the template that `context` does not set.
     #[serde(default)]
     defaults: Details,
-    /// Permissions, like `0644`. Unset: those of the existing file, `0644` for a new one.
+    /// Permissions, like `0644`. Unset: those of the existing file, `0644` for a new one, `0600` where it holds a secret.
     mode: Option<Mode>,
     /// Whom it belongs to: a name or a number. Unset: as it is.
     user: Option<String>,
@@ -109,7 +112,7 @@ crate::params::from_text!(Backup, "true, false or a suffix", |text| match text {
 });
 
 /// What differs, and how it was.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Drift {
     #[serde(flatten)]
     step: PathChange,
@@ -121,7 +124,7 @@ pub struct Drift {
     made: CreatedDirs,
     /// What is to be written; `None` where only attributes change.
     #[serde(skip)]
-    content: Option<Vec<u8>>,
+    content: Option<Revealed>,
     #[serde(skip)]
     diff: String,
 }
@@ -151,7 +154,10 @@ impl Managed {
             present.as_ref().filter(|_| !is_link).map(|meta| Owner { uid: meta.uid, gid: meta.gid });
         let owner = ownership::wanted(cx.host, self.user.as_deref(), self.group.as_deref(), owner_now)?;
         match present.filter(|_| !is_link) {
-            None => self.new_file(cx, path, wanted.unwrap_or_default(), owner).map(Some),
+            None => {
+                let content = wanted.unwrap_or_else(|| Vec::new().into());
+                self.new_file(cx, path, content, owner).map(Some)
+            }
             Some(meta) => self.existing_file(cx, path, wanted, &meta, owner),
         }
     }
@@ -160,15 +166,16 @@ impl Managed {
         &self,
         cx: &Checking<'_>,
         path: PathBuf,
-        content: Vec<u8>,
+        content: Revealed,
         owner: Owner,
     ) -> Result<Drift, Fault> {
-        let mode = self.mode.map_or(FILE_MODE, |mode| mode.0);
+        let unset = if content.holds_secret() { SECRET_MODE } else { FILE_MODE };
+        let mode = self.mode.map_or(unset, |mode| mode.0);
         let dir_mode = self.dir_mode.map_or(DIRECTORY_MODE, |mode| mode.0);
         let made = created_dirs::missing_parents(cx.host, &path, self.makedirs, dir_mode, owner)?;
         ownership::may_put(cx.host, &path, owner)?;
         let mut diff = self.content_diff(&path, None, &content);
-        let after = PathState::file(&content, mode, owner);
+        let after = PathState::file(content.bytes(), mode, owner);
         // Nothing, or a link that is not to be followed.
         let before = PathState::at(cx.host, &path)?;
         if let PathState::Link { target, .. } = &before {
@@ -182,7 +189,7 @@ impl Managed {
         &self,
         cx: &Checking<'_>,
         path: PathBuf,
-        wanted: Option<Vec<u8>>,
+        wanted: Option<Revealed>,
         meta: &Meta,
         owner: Owner,
     ) -> Result<Option<Drift>, Fault> {
@@ -193,7 +200,7 @@ impl Managed {
             return Ok(None);
         }
         let present = cx.host.read(&path, FILE_BYTES_MAX)?;
-        let content = wanted.filter(|wanted| *wanted != present);
+        let content = wanted.filter(|wanted| wanted.bytes() != present);
         if content.is_none() && !attributes_differ {
             return Ok(None);
         }
@@ -213,7 +220,8 @@ impl Managed {
             None => cx.host.may(&path, Act::Owner(owner))?,
         }
         let before = PathState::file(&present, meta.mode, owner_now);
-        let after = PathState::file(content.as_ref().unwrap_or(&present), mode, owner);
+        let after =
+            PathState::file(content.as_ref().map_or(present.as_slice(), Revealed::bytes), mode, owner);
         let backup = content.as_ref().map_or(Ok(None), |_| self.backup_of(cx.host, &path, &before))?;
         let step = PathChange::new(path, before, after).with_xattrs(cx.host)?;
         diff.extend(step.unrestorable());
@@ -247,10 +255,15 @@ impl Managed {
         PathChange::new(path, before, replaced.clone()).with_xattrs(host).map(Some)
     }
 
-    fn content_diff(&self, path: &Path, before: Option<&[u8]>, after: &[u8]) -> String {
+    fn content_diff(&self, path: &Path, before: Option<&[u8]>, after: &Revealed) -> String {
         if !self.show_changes {
             return "content differs (not shown)\n".to_string();
         }
+        // What was there before may hold the secret of yesterday, which nobody here knows.
+        if after.holds_secret() {
+            return "content differs (holds a secret, not shown)\n".to_string();
+        }
+        let after = after.bytes();
         if before.is_none() && after.is_empty() {
             return "new empty file\n".to_string();
         }
@@ -267,7 +280,7 @@ impl Managed {
             None => set_attributes(host, path, before, owner, Some(*mode)),
             Some(content) => {
                 back_up(drift, host)?;
-                host.put_file(path, &NewFile { content, mode: *mode, owner })
+                host.put_file(path, &NewFile { content: content.bytes(), mode: *mode, owner })
             }
         })
     }
@@ -346,6 +359,7 @@ impl Resource for Managed {
     ];
     const LISTS: &'static [&'static str] = &["source"];
     const LINES: &'static [&'static str] = &["content"];
+    const SECRETS: &'static [&'static str] = &["content", "context", "defaults"];
     type Drift = Drift;
 
     fn spelled(&mut self, parameter: &str, word: &str) {

@@ -189,6 +189,10 @@ impl PathState {
     pub(crate) fn words(&self) -> String {
         match self {
             PathState::Absent => "nothing".to_string(),
+            // Of what not everybody may read, not even the digest is shown: a short secret can be guessed from it.
+            PathState::File { mode, uid, gid, .. } if mode & 0o004 == 0 => {
+                format!("a file {mode:04o} {uid}:{gid} with private content")
+            }
             PathState::File { sha256, mode, uid, gid, .. } => {
                 format!("a file {mode:04o} {uid}:{gid} with content {}", &sha256[..sha256.len().min(12)])
             }

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use zester_host::overlay::Overlay;
 use zester_host::{BoxFuture, Fault, HostRead, HostWrite, OutputSink, Processes, Query};
 use zester_model::outcome::Details;
+use zester_secret::Revealed;
 
 /// Why a state is to act whatever it finds (S-14).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -33,6 +34,10 @@ pub trait StateFileSource: Send + Sync {
     fn render(&self, name: &str, text: &str, context: &Details) -> Result<String, Fault>;
     /// A value of the settings, `a:b:c`.
     fn setting(&self, key: &str) -> Option<serde_json::Value>;
+    /// Content as it is to be written: with the secrets that its placeholders stand for (D-15).
+    fn reveal(&self, content: Vec<u8>) -> Result<Revealed, Fault> {
+        Ok(content.into())
+    }
 }
 
 /// What a check may use. Nothing in it can change the machine.
@@ -185,6 +190,9 @@ pub trait Resource: DeserializeOwned + schemars::JsonSchema + Send + Sync + Size
     const LISTS: &'static [&'static str] = &[];
     /// Parameters that take a text, where a list stands for its lines.
     const LINES: &'static [&'static str] = &[];
+    /// Parameters that may hold a secret: the kind reveals it where it belongs, and shows it nowhere. In any other one
+    /// it is a compile error.
+    const SECRETS: &'static [&'static str] = &[];
 
     /// What check found: enough to explain, to apply and to undo.
     type Drift: Serialize + DeserializeOwned + Send + Sync + 'static;

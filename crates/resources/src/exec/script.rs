@@ -8,6 +8,7 @@ use serde::Deserialize;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use zester_host::{Exit, Fault, FaultKind, NewFile, Owner, Program};
+use zester_secret::Revealed;
 
 /// How the script becomes text.
 #[derive(Copy, Clone, Debug, Deserialize, JsonSchema)]
@@ -24,7 +25,7 @@ impl Exec {
     }
 
     /// The content of the script, rendered if asked for.
-    pub(super) fn script(&self, cx: &Checking<'_>) -> Result<Vec<u8>, Fault> {
+    pub(super) fn script(&self, cx: &Checking<'_>) -> Result<Revealed, Fault> {
         let source = self.script_source();
         let content = match source.starts_with('/') {
             true => cx.host.read(source.as_ref(), zester_model::limits::FILE_BYTES_MAX)?,
@@ -34,11 +35,11 @@ impl Exec {
             }
         };
         if self.template.is_none() {
-            return Ok(content);
+            return Ok(content.into());
         }
         let text = String::from_utf8(content)
             .map_err(|_| Fault::new(FaultKind::Unsupported, format!("the template {source} is not UTF-8")))?;
-        Ok(cx.files.render(&source, &text, &self.context)?.into_bytes())
+        cx.files.reveal(cx.files.render(&source, &text, &self.context)?.into_bytes())
     }
 
     /// The script is put beside other temp files for as long as it runs, readable only for whom it runs as.

@@ -89,6 +89,7 @@ impl<F: ExecVariant> Resource for ExecAs<F> {
         ("runas", &["user"]),
     ];
     const LISTS: &'static [&'static str] = &["args", "returns", "creates"];
+    const SECRETS: &'static [&'static str] = &["environment", "stdin", "context"];
     type Drift = Drift;
 
     fn claims(&self) -> Claims {

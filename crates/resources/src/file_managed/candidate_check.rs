@@ -23,7 +23,7 @@ impl Managed {
         let PathChange { path, after, .. } = &drift.step;
         let PathState::File { mode, uid, gid, .. } = after else { return Ok(CreatedDirs::new()) };
         let content = match &drift.content {
-            Some(content) => Cow::Borrowed(content),
+            Some(content) => Cow::Borrowed(content.bytes()),
             None => Cow::Owned(cx.scratch.read(path, FILE_BYTES_MAX)?),
         };
         let new = NewFile { content: &content, mode: *mode, owner: Owner { uid: *uid, gid: *gid } };

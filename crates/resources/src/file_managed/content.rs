@@ -6,10 +6,11 @@ use std::path::Path;
 use zester_host::{Fault, FaultKind};
 use zester_model::limits::FILE_BYTES_MAX;
 use zester_model::outcome::Details;
+use zester_secret::Revealed;
 
 impl Managed {
     /// `None`: the state says nothing about the content.
-    pub(super) fn wanted_content(&self, cx: &Checking<'_>) -> Result<Option<Vec<u8>>, Fault> {
+    pub(super) fn wanted_content(&self, cx: &Checking<'_>) -> Result<Option<Revealed>, Fault> {
         let Some((name, mut content)) = self.raw_content(cx)? else { return Ok(None) };
         if self.template.is_some() {
             content = self.rendered(cx, &name, content)?;
@@ -21,6 +22,9 @@ impl Managed {
                 Fault::new(FaultKind::Unsupported, message).hint("`allow_empty: true` would write it")
             );
         }
+        // The bytes of a file are as they are; a text may hold a placeholder.
+        let is_text = self.source.is_empty() || self.template.is_some();
+        let content = if is_text { cx.files.reveal(content)? } else { content.into() };
         Ok(Some(content))
     }
 
