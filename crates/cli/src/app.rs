@@ -120,6 +120,7 @@ impl App {
             Command::Settings(args) => on::settings::run(args, self),
             Command::Master(args) => on::master::run(args, self),
             Command::Publish(args) => on::publish::run(args, self),
+            Command::Secret(args) => on::secret::run(args, self),
             Command::Up(args) => on::up::run(args, self),
             Command::Bench(args) => on::bench::run(args, self),
             Command::WithParent(args) => on::with_parent::run(args, self),
@@ -194,6 +195,8 @@ impl App {
             environment: inputs.env.clone().or_else(|| config.env.clone()),
             only: None,
             access,
+            // Who only looks at files needs no secret.
+            data_dir: if access == Access::ReadOnly { None } else { self.data_dir(inputs).ok() },
         }
     }
 

@@ -159,6 +159,7 @@ pub enum Command {
     Settings(crate::commands::settings::Settings),
     Master(crate::commands::master::Master),
     Publish(crate::commands::publish::Publish),
+    Secret(crate::commands::secret::Secret),
     Up(crate::commands::up::Up),
     Bench(crate::commands::bench::Bench),
     Completions(crate::commands::completions::Completions),

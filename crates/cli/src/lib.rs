@@ -15,6 +15,7 @@ mod daemon;
 mod exit;
 mod fleet;
 mod output;
+mod secret;
 mod signals;
 mod target_first;
 mod up;

@@ -9,6 +9,7 @@ use crate::inputs::{CompileRequest, Inputs};
 use crate::local_host::LocalHost;
 use crate::plan::Plan;
 use crate::raw_arguments::{ParameterShape, RawArguments, RawValue, given_value, quoted, truth};
+use crate::secrets;
 use crate::tree_functions::{self, FilesAsked};
 use serde_json::Value as Json;
 use std::fmt::Write;
@@ -199,7 +200,9 @@ pub fn plan(
         zester_compile::compile(&lent, &Ask::References(vec![format!("{SHOWN}.zy")]))
     });
     compiled.sources.rename(&format!("{SHOWN}.zy"), SHOWN);
-    let mut plan = Plan::from_compiled(inputs, compiled, typed(kind, words))?;
+    let secrets = inputs.secrets.clone();
+    let plan = Plan::from_compiled(inputs, compiled, typed(kind, words));
+    let mut plan = plan.map_err(|error| secrets::hidden(error, &secrets))?;
     plan.call = true;
     Ok(plan)
 }
@@ -226,11 +229,15 @@ pub fn answer(
     local_host: &LocalHost,
     cancel: &CancellationToken,
 ) -> Result<Json, Error> {
-    let Inputs { facts, settings, origins, .. } = &surroundings(request, local_host, cancel)?;
+    let Inputs { facts, settings, origins, secrets, .. } = &surroundings(request, local_host, cancel)?;
+    let local_host = &local_host.with_secrets(secrets, true);
     let here = CallContext::here(local_host, facts, settings, cancel);
     let place = CallContext { cut_output: true, origins, ..here };
-    let answer = function.answer(&place, arguments);
-    answer.map_err(|why| Error::other(format!("{}: {why}", function.name)))
+    let mut answer = function
+        .answer(&place, arguments)
+        .map_err(|why| secrets::hidden(Error::other(format!("{}: {why}", function.name)), secrets))?;
+    secrets.hide_in_json(&mut answer);
+    Ok(answer)
 }
 
 /// Facts, settings and the states dir, which need not exist for one function.
@@ -466,6 +473,7 @@ mod tests {
             environment: None,
             only: None,
             access: Access::Command,
+            data_dir: None,
         };
         let kind = zester_resources::catalog().get(kind).unwrap();
         let cancel = CancellationToken::new();

@@ -55,7 +55,9 @@ pub fn states(plan: &Plan) -> Json {
             all.insert(state.name.to_string(), shown_state(state, level, plan));
         }
     }
-    Json::Object(all)
+    let mut all = Json::Object(all);
+    plan.inputs.secrets.hide_in_json(&mut all);
+    all
 }
 
 fn shown_state(state: &State, level: usize, plan: &Plan) -> Json {

@@ -16,6 +16,7 @@ use crate::journal::{Ended, Intent, Journal};
 use crate::local_host::LocalHost;
 use crate::plan::Plan;
 use crate::run_loop::{Executor, Observer, Report};
+use crate::secrets::SealedImages;
 use check_cmd::{CheckCmd, Confirmed};
 use predictions::Predictions;
 use std::collections::{BTreeSet, HashMap};
@@ -32,6 +33,7 @@ use zester_model::outcome::Mode;
 use zester_model::program::State;
 use zester_resources::resource::{Applying, CandidateCheck, Change, Checking, Forced};
 use zester_resources::{Bound, Drift};
+use zester_secret::PrivateKey;
 
 /// How a shell says that there is no such program.
 const NO_SUCH_PROGRAM: i32 = 127;
@@ -46,6 +48,8 @@ pub struct StateExecutor {
     pub overlay: Option<Arc<Overlay>>,
     /// In apply mode.
     pub journal: Option<Arc<Journal>>,
+    /// Of the machine, for before-images.
+    pub key: Option<Arc<PrivateKey>>,
     pub cancel: CancellationToken,
     pub observer: Arc<dyn Observer>,
     /// What each check found, until its apply takes it.
@@ -321,7 +325,8 @@ impl StateExecutor {
         journal.begin().map_err(|error| undo_records::unsaved(&error.to_string()))?;
         let mut undo = None;
         if let Due::Drift(drift) = due {
-            let blobs = UndoRecords(journal.blobs().as_ref());
+            let images = SealedImages { store: journal.blobs().as_ref(), key: self.key.as_deref() };
+            let blobs = UndoRecords(&images);
             bound.save_before_image(drift, self.local_host.files.as_ref(), &blobs)?;
             undo = bound.undoable().then(|| bound.undo_record(drift)).transpose()?;
         }

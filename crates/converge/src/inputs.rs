@@ -4,6 +4,7 @@ use crate::error::Error;
 use crate::fact_programs;
 use crate::functions::{Access, CallContext, TemplateFunctions};
 use crate::local_host::LocalHost;
+use crate::secrets;
 use crate::settings::{self, Origin, SettingsRequest};
 use crate::tree::DirTree;
 use serde_json::{Map, Value as Json};
@@ -16,6 +17,7 @@ use zester_model::diagnostic::Diagnostic;
 use zester_model::outcome::Details;
 use zester_model::source::{FileId, Sources};
 use zester_resources::resource::StateFileSource;
+use zester_secret::{Damaged, Revealed, Secrets};
 
 /// Where states are when nothing says otherwise and there is no `./states` (C-9).
 const STATES_DIR: &str = "/srv/zester/states";
@@ -40,6 +42,8 @@ pub struct CompileRequest {
     pub only: Option<String>,
     /// What templates may call.
     pub access: Access,
+    /// Where the key is that opens secrets; without it they stay closed, for those who only look at files.
+    pub data_dir: Option<PathBuf>,
 }
 
 /// Everything a compile sees.
@@ -49,6 +53,7 @@ pub struct Inputs {
     pub tree_name: String,
     pub ask: Ask,
     pub facts: Json,
+    /// With placeholders for what is secret.
     pub settings: Json,
     /// Where each setting comes from.
     pub origins: Vec<Origin>,
@@ -57,6 +62,7 @@ pub struct Inputs {
     /// What is seldom meant in the settings, for `lint`.
     pub settings_advice: Vec<Diagnostic>,
     pub settings_sources: Sources,
+    pub secrets: Arc<Secrets>,
     pub id: String,
     pub ordered: bool,
     pub environment: String,
@@ -100,12 +106,15 @@ impl Inputs {
         let reading = settings::Reading { facts: &facts, functions: &functions, id: &id, external: None };
         let found = settings::resolve(&request.settings, default_settings_dir(&root), &reading)?;
         warnings.extend(found.warnings);
+        let mut settings = found.values;
+        let secrets = secrets::open(&mut settings, request.data_dir.as_deref())?;
         Ok(Inputs {
             tree_name: shown(&root),
             tree: DirTree::new(&root),
             ask,
             facts,
-            settings: found.values,
+            settings,
+            secrets: Arc::new(secrets),
             origins: found.origins,
             settings_advice: found.advice,
             settings_sources: found.sources,
@@ -127,7 +136,10 @@ impl Inputs {
         let inputs = Inputs::gather(request, local_host, cancel)?;
         let only = request.environment.as_deref();
         let found = inputs.with(local_host, cancel, |lent| zester_compile::environments(lent, only));
-        found.map_err(|(sources, diagnostics)| Error::Diagnostics { diagnostics, sources: Box::new(sources) })
+        found.map_err(|(sources, diagnostics)| {
+            let error = Error::Diagnostics { diagnostics, sources: Box::new(sources) };
+            secrets::hidden(error, &inputs.secrets)
+        })
     }
 
     /// Lends everything to the compiler.
@@ -137,6 +149,7 @@ impl Inputs {
         cancel: &CancellationToken,
         work: impl FnOnce(&zester_compile::Inputs<'_>) -> T,
     ) -> T {
+        let local_host = &local_host.with_secrets(&self.secrets, false);
         let place = CallContext::here(local_host, &self.facts, &self.settings, cancel);
         let functions = TemplateFunctions { place, allowed: self.access };
         work(&zester_compile::Inputs {
@@ -323,6 +336,11 @@ impl StateFileSource for StateFiles {
 
     fn setting(&self, key: &str) -> Option<Json> {
         settings::walk(&self.inputs.settings, key).cloned()
+    }
+
+    fn reveal(&self, content: Vec<u8>) -> Result<Revealed, Fault> {
+        let damaged = |why: Damaged| Fault::new(FaultKind::Unsupported, why.to_string());
+        self.inputs.secrets.reveal(content).map_err(damaged)
     }
 }
 

@@ -29,6 +29,7 @@ mod refresh;
 pub mod revert;
 pub mod run;
 pub mod run_loop;
+pub mod secrets;
 pub mod settings;
 pub mod tree;
 pub mod tree_functions;

@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::inputs::{CompileRequest, Inputs};
 use crate::local_host::LocalHost;
 use crate::plan::Plan;
+use crate::secrets;
 use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
 use zester_compile::{Ask, Compiled};
@@ -92,6 +93,9 @@ pub fn tree(
         .diagnostics
         .sort_by_key(|diagnostic| diagnostic.span.map(|span| (span.file, span.line, span.column)));
     found.diagnostics.truncate(limits::DIAGNOSTICS_MAX);
+    for diagnostic in &mut found.diagnostics {
+        secrets::hide_in_diagnostic(diagnostic, &inputs.secrets);
+    }
     Ok(found)
 }
 
@@ -189,6 +193,7 @@ mod tests {
             environment: None,
             only: None,
             access: Access::ReadOnly,
+            data_dir: None,
         };
         let paths: Vec<PathBuf> = paths.iter().map(|path| temp.path().join(path)).collect();
         let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();

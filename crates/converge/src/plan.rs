@@ -7,6 +7,7 @@ use crate::implicit_order::add_implicit_order;
 use crate::inputs::{CompileRequest, Inputs};
 use crate::journal::{PendingRefresh, PendingRefreshes};
 use crate::local_host::LocalHost;
+use crate::secrets;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -16,6 +17,7 @@ use zester_engine::{BuildError, Graph, NodeId, NodeSpec};
 use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::limits;
 use zester_model::program::{Edge, Program, State};
+use zester_model::secret::holds_placeholder;
 use zester_model::source::Sources;
 use zester_model::suggest::did_you_mean;
 use zester_resources::{Bound, shell_words};
@@ -53,7 +55,9 @@ impl Plan {
     ) -> Result<Plan, Error> {
         let inputs = Inputs::gather(request, local_host, cancel)?;
         let compiled = inputs.with(local_host, cancel, |lent| zester_compile::compile(lent, &inputs.ask));
-        let plan = Plan::from_compiled(inputs, compiled, asked_words(request))?;
+        let secrets = inputs.secrets.clone();
+        let plan = Plan::from_compiled(inputs, compiled, asked_words(request));
+        let plan = plan.map_err(|error| secrets::hidden(error, &secrets))?;
         match &request.only {
             Some(id) => plan.only(id),
             None => Ok(plan),
@@ -231,6 +235,7 @@ pub(crate) fn bind_and_graph(
     sources: &Sources,
     mut diagnostics: Vec<Diagnostic>,
 ) -> Result<Joined, Vec<Diagnostic>> {
+    diagnostics.extend(program.states.iter().filter_map(secret_name));
     let bound: Resources = program.states.iter().map(|state| bind(state, &mut diagnostics)).collect();
     let implicit = add_implicit_order(program, &bound, sources);
     diagnostics.extend(implicit.diagnostics);
@@ -245,6 +250,15 @@ pub(crate) fn bind_and_graph(
             Err(diagnostics)
         }
     }
+}
+
+/// Names stand in the journal, in returns and in every message.
+fn secret_name(state: &State) -> Option<Diagnostic> {
+    holds_placeholder(state.name.as_str()).then(|| {
+        Diagnostic::new(Kind::State, "a secret cannot be part of the name of a state")
+            .at(state.span)
+            .hint("give the state an id, and the secret to one of its parameters")
+    })
 }
 
 fn bind(state: &State, diagnostics: &mut Vec<Diagnostic>) -> Option<Arc<dyn Bound>> {

@@ -5,6 +5,7 @@ use crate::journal::{Intent, Journal, Origin, RefreshCause, Undo};
 use crate::local_host::LocalHost;
 use crate::plan::Plan;
 use crate::run_loop::{Executor, Report};
+use crate::secrets::SealedImages;
 use indexmap::IndexMap;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +16,7 @@ use zester_host::{ChangeTracker, Fault, FaultKind};
 use zester_model::name::StateName;
 use zester_model::requisite::EdgeKind;
 use zester_resources::resource::{LeftDirs, Reverting};
+use zester_secret::PrivateKey;
 
 /// Said of a state that apply has left alone.
 pub const NOTHING: &str = "nothing to revert";
@@ -100,6 +102,8 @@ pub struct RevertExecutor {
     pub undos: HashMap<NodeId, Vec<Undo>>,
     pub local_host: LocalHost,
     pub journal: Arc<Journal>,
+    /// Of the machine, for before-images.
+    pub key: Option<Arc<PrivateKey>>,
     pub cancel: CancellationToken,
     pub force: bool,
     pub left: LeftDirs,
@@ -134,10 +138,11 @@ impl RevertExecutor {
         };
         let (files, canceled_before) =
             (ChangeTracker::new(self.local_host.files.as_ref()), self.cancel.is_cancelled());
+        let blobs = SealedImages { store: self.journal.blobs().as_ref(), key: self.key.as_deref() };
         let reverting = Reverting {
             host: &files,
             processes: self.local_host.processes.as_ref(),
-            blobs: self.journal.blobs().as_ref(),
+            blobs: &blobs,
             cancel: &self.cancel,
             force: self.force,
             left: &self.left,

@@ -14,6 +14,7 @@ use crate::pool::Pool;
 use crate::refresh::{self, ForcedByObserver, MutedObserver, Refreshes};
 use crate::revert::{NOTHING, RevertExecutor, Selection};
 use crate::run_loop::{Observer, run_to_end};
+use crate::secrets::{self, HidingObserver};
 use crate::which_run;
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -25,6 +26,7 @@ use zester_engine::{Graph, Run};
 use zester_host::overlay::Overlay;
 use zester_host::process::Runner;
 use zester_model::outcome::{Mode, RunResult, StateResult};
+use zester_secret::PrivateKey;
 
 /// How a run is to be carried out.
 #[derive(Clone, Debug)]
@@ -70,6 +72,13 @@ async fn run_here(
 ) -> Result<RunResult, Error> {
     let started = Instant::now();
     let mut options = with_whole_id(options)?;
+    let secrets = plan.as_ref().map(|plan| plan.inputs.secrets.clone()).unwrap_or_default();
+    let local_host = &local_host.with_secrets(&secrets, true);
+    let observer: Arc<dyn Observer> = match secrets.is_empty() {
+        true => observer,
+        false => Arc::new(HidingObserver { inner: observer, secrets: secrets.clone() }),
+    };
+    let key = if mutates(options.mode) { secrets::key(&options.data_dir)?.map(Arc::new) } else { None };
     let asked = match (&plan, &options.run) {
         (Some(plan), _) => plan.typed(),
         (None, Some(run)) => of_run(run),
@@ -97,7 +106,7 @@ async fn run_here(
     };
     let ran = async {
         options.run = chosen?;
-        let context = RunContext { options: &options, local_host, observer: observer.clone(), cancel };
+        let context = RunContext { options: &options, local_host, observer: observer.clone(), cancel, key };
         match (mode, plan, journal) {
             (Mode::Revert, plan, Some(journal)) => context.revert(plan, journal).await,
             (Mode::Apply | Mode::Check, Some(plan), journal) => context.apply(plan, journal).await,
@@ -120,6 +129,7 @@ async fn run_here(
     }
     let elapsed_ms = started.elapsed().as_millis() as u64;
     let mut result = RunResult::new(mode, note.run_id.clone(), ran.canceled, elapsed_ms, ran.states);
+    secrets::hide_in_result(&mut result, &secrets);
     let mut troubles = ran.troubles;
     if let Some(after) = options.deadline.passed().filter(|_| ran.canceled) {
         result.timed_out = true;
@@ -262,6 +272,8 @@ struct RunContext<'a> {
     local_host: &'a LocalHost,
     observer: Arc<dyn Observer>,
     cancel: &'a CancellationToken,
+    /// Of the machine, for before-images.
+    key: Option<Arc<PrivateKey>>,
 }
 
 impl RunContext<'_> {
@@ -331,6 +343,7 @@ impl RunContext<'_> {
             local_host,
             overlay,
             journal,
+            key: self.key.clone(),
             cancel: self.cancel.clone(),
             observer,
             due: Mutex::new(HashMap::new()),
@@ -341,7 +354,7 @@ impl RunContext<'_> {
     }
 
     async fn revert(&self, plan: Option<Arc<Plan>>, journal: Arc<Journal>) -> Result<RunEnd, Error> {
-        let RunContext { options, local_host, observer, cancel } = self;
+        let RunContext { options, local_host, observer, cancel, key } = self;
         let selection = match (&plan, &options.run) {
             (Some(plan), run) => Selection::of_plan(plan, &journal, run.as_deref())?,
             (None, Some(run)) => Selection::of_run(&journal, run, options.force)?,
@@ -354,6 +367,7 @@ impl RunContext<'_> {
             undos: selection.undos,
             local_host: (*local_host).clone(),
             journal: journal.clone(),
+            key: key.clone(),
             cancel: (*cancel).clone(),
             force: options.force,
             left: Default::default(),

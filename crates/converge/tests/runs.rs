@@ -71,6 +71,7 @@ impl Scratch {
             environment: None,
             only: None,
             access: Access::Command,
+            data_dir: None,
         };
         let plan = tokio::task::block_in_place(|| Plan::make(&request, &self.local_host, &self.cancel))?;
         let options = Options {

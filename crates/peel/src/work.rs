@@ -5,7 +5,7 @@ mod local;
 mod settings;
 mod startup;
 
-pub use local::{Local, Options};
+pub use local::{Local, Options, PUBLIC_KEY};
 pub use startup::{FunctionAsked, StartupStates};
 
 use crate::store::BoxFuture;

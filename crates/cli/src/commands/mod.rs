@@ -17,6 +17,7 @@ pub mod publish;
 pub mod revert;
 pub mod schedule;
 pub mod schema;
+pub mod secret;
 pub mod settings;
 pub mod status;
 pub mod target;

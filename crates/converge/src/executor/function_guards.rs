@@ -123,6 +123,7 @@ mod tests {
             environment: None,
             only: None,
             access: Access::Command,
+            data_dir: None,
         };
         let options = Options {
             mode,

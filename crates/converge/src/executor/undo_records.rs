@@ -2,13 +2,12 @@
 //!
 //! Where the journal keeps it is long and of no use to whoever reads the result: only the details have it.
 
-use crate::journal::FileBlobStore;
 use zester_host::{Fault, FaultKind};
 use zester_model::outcome::Details;
 use zester_resources::resource::BlobStore;
 
 /// Before-images of a state that is about to act.
-pub(super) struct UndoRecords<'a>(pub(super) &'a FileBlobStore);
+pub(super) struct UndoRecords<'a>(pub(super) &'a dyn BlobStore);
 
 impl BlobStore for UndoRecords<'_> {
     fn keep(&self, content: &[u8]) -> Result<String, Fault> {

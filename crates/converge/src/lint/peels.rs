@@ -10,6 +10,7 @@ use crate::functions::{Access, CallContext, TemplateFunctions};
 use crate::inputs::Inputs;
 use crate::local_host::LocalHost;
 use crate::plan::Plan;
+use crate::secrets;
 use crate::settings::{self, Reading, SettingsRequest};
 use crate::tree::DirTree;
 use serde_json::{Map, Value as Json};
@@ -33,6 +34,7 @@ pub const TIME_MAX: Duration = Duration::from_secs(30);
 /// Facts that every machine has of its own and that no state should turn on. Custom facts are not among them.
 const OF_ONE_MACHINE: &[&str] = &[
     "id",
+    "public_key",
     "host",
     "fqdn",
     "domain",
@@ -228,12 +230,16 @@ impl<'a> Lint<'a> {
     }
 
     fn inputs(&self, prepared: &Prepared<'_>, ask: &Ask, environment: &str) -> Inputs {
+        let mut settings = prepared.settings.clone();
+        // Nobody here could open them.
+        let secrets = secrets::open(&mut settings, None).unwrap_or_default();
         Inputs {
             tree: DirTree::new(self.tree.root),
             tree_name: self.tree.name.to_string(),
             ask: ask.clone(),
             facts: prepared.peel.facts.clone(),
-            settings: prepared.settings.clone(),
+            settings,
+            secrets: std::sync::Arc::new(secrets),
             origins: Vec::new(),
             given: Vec::new(),
             settings_advice: Vec::new(),
@@ -258,6 +264,9 @@ impl<'a> Lint<'a> {
         };
         let mut diagnostics = Plan::diagnostics(again);
         diagnostics.retain(is_error);
+        for diagnostic in &mut diagnostics {
+            secrets::hide_in_diagnostic(diagnostic, &inputs.secrets);
+        }
         let fails = !diagnostics.is_empty();
         self.found.adopt(diagnostics, &sources);
         fails

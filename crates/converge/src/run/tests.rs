@@ -91,6 +91,7 @@ impl Fixture {
             environment: None,
             only: None,
             access: Access::Command,
+            data_dir: None,
         };
         let cancel = CancellationToken::new();
         Arc::new(tokio::task::block_in_place(|| Plan::make(&request, &self.local_host, &cancel)).unwrap())
@@ -153,6 +154,7 @@ async fn s31_nothing_runs_any_more_once_the_journal_cannot_be_trusted() {
         local_host: &place.local_host,
         observer: Arc::new(NoObserver),
         cancel: &cancel,
+        key: None,
     };
     let ran = context.apply(place.plan("c"), Some(journal)).await.unwrap();
     let there: Vec<bool> = ["a", "b", "c"].iter().map(|name| place.path(name).exists()).collect();
@@ -181,6 +183,7 @@ async fn s31_a_revert_tells_what_it_did_when_the_journal_fails_behind_it() {
         local_host: &place.local_host,
         observer: Arc::new(NoObserver),
         cancel: &cancel,
+        key: None,
     };
     let ran = context.revert(Some(place.plan("c")), journal).await.unwrap();
     assert!(!place.path("a").exists());
@@ -325,6 +328,7 @@ async fn s47_splay_adds_some_of_its_time_to_the_pause_between_tries() {
         local_host: &place.local_host,
         observer: observer.clone(),
         cancel: &cancel,
+        key: None,
     };
     let executor = context.executor(plan.clone(), plan.graph.clone(), None, Default::default(), observer);
     let drawn: BTreeSet<Duration> = (0..64).map(|_| executor.splay(NodeId(0))).collect();

@@ -20,13 +20,16 @@ use zester_converge::raw_arguments::RawArguments;
 use zester_converge::run_loop::Observer;
 use zester_converge::settings::{Override, SNAPSHOT, SettingsRequest};
 use zester_converge::tree_functions::FilesAsked;
-use zester_converge::{Error, document, run};
+use zester_converge::{Error, document, run, secrets};
 use zester_host::process::{Runner, kill_leftovers};
 use zester_jobs::queue::Lane;
 use zester_model::catalog::Kind;
 use zester_model::merge::Merge;
 use zester_model::outcome::{Mode, RunResult, StateResult};
 use zester_wire::{ExecRequest, RunRevision};
+
+/// The fact that holds the key to seal secrets with (D-15).
+pub const PUBLIC_KEY: &str = "public_key";
 
 /// Where things are.
 #[derive(Clone)]
@@ -60,6 +63,8 @@ pub struct Local {
     states: StatesDirs,
     /// Settings for the one execution that this is for.
     overrides: Arc<[Override]>,
+    /// What secrets for this machine are sealed to.
+    public_key: String,
 }
 
 /// The files that one execution sees from its beginning to its end (D-13).
@@ -97,7 +102,8 @@ impl Local {
     /// Writes down which life this is, before it can start anything.
     pub fn open(options: Options) -> Result<Local, StoreError> {
         let handle = Handle::try_current().map_err(|error| StoreError(error.to_string()))?;
-        DataDir::open(&options.data_dir).map_err(|error| StoreError(error.to_string()))?;
+        let data_dir = DataDir::open(&options.data_dir).map_err(|error| StoreError(error.to_string()))?;
+        let key = secrets::key_or_new(&data_dir).map_err(|error| StoreError(error.to_string()))?;
         let runner = Runner::new();
         let lives = Arc::new(Lives::begin(&options.data_dir, runner.life())?);
         let files = Arc::new(zester_host::real::Real::new());
@@ -105,7 +111,8 @@ impl Local {
         let baked = options.states.clone().or_else(inputs::default_states_dir);
         let states = StatesDirs { cache: options.states_cache.clone(), baked };
         states.tell_at_start();
-        Ok(Local { options: Arc::new(options), local_host, lives, states, overrides: Arc::new([]) })
+        let (public_key, overrides) = (key.public().to_string(), Arc::new([]));
+        Ok(Local { options: Arc::new(options), local_host, lives, states, overrides, public_key })
     }
 
     /// Picks the files for an execution. Whoever needs states waits for a swap that may be under way.
@@ -300,6 +307,7 @@ impl Local {
             environment: environment.or(usual),
             only,
             access,
+            data_dir: Some(self.options.data_dir.clone()),
         }
     }
 
@@ -390,7 +398,7 @@ impl Work for Local {
             let gather = move |local_host: &LocalHost, cancel: &CancellationToken| {
                 inputs::facts(&options.id, options.facts.as_deref(), local_host, cancel)
             };
-            match self.blocking(&never, gather).await {
+            let mut facts = match self.blocking(&never, gather).await {
                 Ok((Value::Object(facts), warnings)) => {
                     warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
                     facts
@@ -401,7 +409,10 @@ impl Work for Local {
                     tracing::warn!("{}", document::error_sentence(&error));
                     zester_facts::built_in(&self.options.id)
                 }
-            }
+            };
+            // Last: no custom fact takes its place.
+            facts.insert(PUBLIC_KEY.into(), self.public_key.as_str().into());
+            facts
         })
     }
 }

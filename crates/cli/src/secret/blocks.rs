@@ -1,0 +1,166 @@
+//! `!secret` blocks in the text of a settings file: where they stand, and how one is replaced.
+//!
+//! The files may be templates, and only peels can render those; so the text is read as `zester secret encrypt` writes it: a
+//! key, `!secret |`, and the lines below it, deeper than the key.
+
+use std::path::{Path, PathBuf};
+use zester_converge::Error;
+use zester_secret::{SealError, Sealed};
+
+/// How the names of settings files end.
+const ENDINGS: [&str; 5] = ["zy", "sls", "yaml", "yml", "json"];
+/// Files of one settings tree.
+const FILES_MAX: usize = 10_000;
+
+/// One secret in a file.
+#[derive(Debug)]
+pub struct Block {
+    pub path: PathBuf,
+    /// Counted from 1.
+    pub line: usize,
+    /// `a:b:c`, by the keys above it.
+    pub setting: String,
+    pub sealed: Result<Sealed, SealError>,
+    /// Its lines, those of the text alone.
+    first: usize,
+    end: usize,
+    indent: usize,
+}
+
+/// Every secret of a file, or of all settings files below a directory, in the order of their names.
+pub fn below(root: &Path) -> Result<Vec<Block>, Error> {
+    let mut files = Vec::new();
+    let mut rest = vec![root.to_path_buf()];
+    while let Some(path) = rest.pop() {
+        let fail = |error| Error::io("read", &path, error);
+        if !path.is_dir() {
+            files.push(path);
+            continue;
+        }
+        for entry in std::fs::read_dir(&path).map_err(fail)? {
+            let entry = entry.map_err(fail)?;
+            let (below, name) = (entry.path(), entry.file_name());
+            let ending = below.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+            let meant = entry.file_type().map_err(fail)?.is_dir() || ENDINGS.contains(&ending);
+            if meant && !name.as_encoded_bytes().starts_with(b".") {
+                rest.push(below);
+            }
+        }
+        if files.len() + rest.len() > FILES_MAX {
+            return Err(Error::other(format!("{} holds more than {FILES_MAX} files", root.display())));
+        }
+    }
+    files.sort();
+    let mut found = Vec::new();
+    for path in files {
+        let text = std::fs::read_to_string(&path).map_err(|error| Error::io("read", &path, error))?;
+        found.extend(in_text(&path, &text));
+    }
+    Ok(found)
+}
+
+fn indent_of(line: &str) -> usize {
+    line.len() - line.trim_start_matches(' ').len()
+}
+
+fn in_text(path: &Path, text: &str) -> Vec<Block> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = Vec::new();
+    // The keys that the current line stands below.
+    let mut keys: Vec<(usize, String)> = Vec::new();
+    let mut at = 0;
+    while let Some(line) = lines.get(at).copied() {
+        at += 1;
+        let trimmed = line.trim();
+        if trimmed.is_empty() || trimmed.starts_with('#') {
+            continue;
+        }
+        let indent = indent_of(line);
+        keys.retain(|(other, _)| *other < indent);
+        let Some((key, value)) = trimmed.split_once(':') else { continue };
+        keys.push((indent, key.trim_matches(['"', '\'', ' ']).to_string()));
+        let Some(style) = value.trim().strip_prefix("!secret") else { continue };
+        let (line, first) = (at, at);
+        if !style.trim().starts_with('|') {
+            continue;
+        }
+        while lines.get(at).is_some_and(|line| line.trim().is_empty() || indent_of(line) > indent) {
+            at += 1;
+        }
+        let end =
+            (first..at).rev().find(|line| !lines[*line].trim().is_empty()).map_or(first, |last| last + 1);
+        let body = lines.get(first..end).unwrap_or_default();
+        let setting = keys.iter().map(|(_, key)| key.as_str()).collect::<Vec<_>>().join(":");
+        let indent = body.first().map_or(indent + 2, |line| indent_of(line));
+        let sealed = Sealed::parse(&body.join("\n"));
+        found.push(Block { path: path.to_path_buf(), line, setting, sealed, first, end, indent });
+    }
+    found
+}
+
+/// A sealed value as it stands in a file, its lines this deep.
+pub fn lines_of(sealed: &Sealed, indent: usize) -> String {
+    sealed.to_string().lines().map(|line| format!("{}{line}\n", " ".repeat(indent))).collect()
+}
+
+/// Puts other values into the blocks of one file, all at once, and leaves every other letter as it is.
+pub fn replace(path: &Path, mut changes: Vec<(&Block, Sealed)>) -> Result<(), Error> {
+    let fail = |error| Error::io("write", path, error);
+    let text = std::fs::read_to_string(path).map_err(|error| Error::io("read", path, error))?;
+    let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_string).collect();
+    changes.sort_by_key(|(block, _)| std::cmp::Reverse(block.first));
+    for (block, sealed) in changes {
+        drop(lines.splice(block.first..block.end, [lines_of(&sealed, block.indent)]));
+    }
+    let directory = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let file = tempfile::NamedTempFile::new_in(directory).map_err(fail)?;
+    std::fs::write(file.path(), lines.concat()).map_err(fail)?;
+    let permissions = std::fs::metadata(path).map_err(fail)?.permissions();
+    file.as_file().set_permissions(permissions).map_err(fail)?;
+    file.as_file().sync_all().map_err(fail)?;
+    file.persist(path).map(drop).map_err(|error| fail(error.error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zester_converge::secrets::Random;
+    use zester_secret::PrivateKey;
+
+    fn sealed(value: &str, key: &PrivateKey) -> Sealed {
+        let mut random = Random::default();
+        Sealed::seal(value, &[("web-1".into(), key.public())], None, &mut |bytes| random.fill(bytes)).unwrap()
+    }
+
+    #[test]
+    fn blocks_are_found_with_their_names_and_replaced_without_touching_anything_else() {
+        let mut random = Random::default();
+        let key = PrivateKey::make(&mut |bytes| random.fill(bytes));
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("db.zy");
+        let (one, two) = (lines_of(&sealed("one", &key), 4), lines_of(&sealed("two", &key), 2));
+        let text = format!(
+            "# {{{{ facts.os }}}}\ndb:\n  port: 5432\n  password: !secret |\n{one}\n  user: web\ntoken: !secret |\n{two}other: 1\n"
+        );
+        std::fs::write(&path, &text).unwrap();
+        std::fs::write(temp.path().join("notes.txt"), "x: !secret |\n  y\n").unwrap();
+        let found = below(temp.path()).unwrap();
+        let names: Vec<(&str, usize)> =
+            found.iter().map(|block| (block.setting.as_str(), block.line)).collect();
+        assert_eq!(names, [("db:password", 4), ("token", 4 + one.lines().count() + 3)]);
+        assert_eq!(found[0].sealed.as_ref().unwrap().open(&key).unwrap().text(), "one");
+        replace(&path, vec![(&found[0], sealed("uno", &key)), (&found[1], sealed("due", &key))]).unwrap();
+        let again = below(&path).unwrap();
+        let values: Vec<String> = again
+            .iter()
+            .map(|block| block.sealed.as_ref().unwrap().open(&key).unwrap().text().to_string())
+            .collect();
+        assert_eq!(values, ["uno", "due"]);
+        let rest = |text: &str| -> Vec<String> {
+            let sealed = ["zester-secret", "to ", "data "];
+            let plain = |line: &&str| !sealed.iter().any(|word| line.trim().starts_with(word));
+            text.lines().filter(plain).map(str::to_string).collect()
+        };
+        assert_eq!(rest(&std::fs::read_to_string(&path).unwrap()), rest(&text));
+    }
+}
