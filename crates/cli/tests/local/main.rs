@@ -25,6 +25,7 @@ mod refresh;
 mod revert;
 mod run;
 mod scratch;
+mod secrets;
 mod settings;
 mod signals;
 mod unknown;

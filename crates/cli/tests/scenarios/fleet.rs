@@ -60,7 +60,7 @@ impl Fleet {
         self.dir.path().join(name)
     }
 
-    fn daemon(&self, role: &str, name: &str, urls: &str, more: &[&str]) -> Daemon {
+    pub fn daemon(&self, role: &str, name: &str, urls: &str, more: &[&str]) -> Daemon {
         let (data, states) = (self.path(name), self.path("states"));
         let (data, states) = (data.display().to_string(), states.display().to_string());
         let mut words =

@@ -20,6 +20,7 @@ mod proxy;
 mod publishing;
 mod remade;
 mod schedule;
+mod secrets;
 mod server_restart;
 mod settings;
 mod startup;
