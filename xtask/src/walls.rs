@@ -5,7 +5,7 @@ use crate::tree;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Crates that do no IO, read no clock and know no runtime.
-const PURE: &[&str] = &["model", "compile", "engine", "wire", "jobs", "lease", "schedule"];
+const PURE: &[&str] = &["model", "secret", "compile", "engine", "wire", "jobs", "lease", "schedule"];
 
 const FILES: &[&str] = &[
     "std::fs",
@@ -65,6 +65,7 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
         &["host", "facts", "cli", "bench", "testkit"],
         "the host is the only door to processes",
     ),
+    ("crypto_box", &["secret"], "one place seals and opens"),
     ("async_nats", &["bus"], "the NATS client is hidden behind the bus"),
     ("hyper::", &["health"], "one place answers HTTP"),
     ("clap::", &["cli", "bench", "sim"], "only the binary knows its words"),
@@ -80,6 +81,7 @@ const BLIND: &[(&str, &[&str])] = &[
     ("model", &["compile", "engine", "host", "resources", "facts", "converge", "cli"]),
     ("compile", &["engine", "host", "resources", "facts", "converge", "cli"]),
     ("engine", &["compile", "host", "resources", "facts", "converge", "cli"]),
+    ("secret", &["compile", "engine", "wire", "jobs", "host", "resources", "facts", "converge", "cli"]),
     ("host", &["compile", "engine", "resources", "facts", "converge", "cli"]),
     ("resources", &["compile", "engine", "facts", "converge", "cli"]),
     ("facts", &["compile", "engine", "resources", "converge", "cli"]),
