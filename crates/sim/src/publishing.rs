@@ -192,15 +192,15 @@ impl Cache for PeelCache {
 }
 
 /// Where the fleet stands when all faults are over.
-pub enum Standing {
+pub enum TreesAre {
     /// Everybody has what the master wants that publishes.
     Settled,
     Not(Invariant, String),
 }
 
 /// Looks whether the tree of the master that holds the lease counts, and whether every peel has it.
-pub async fn standing(link: &Link, masters: &[Node], peels: &[Node]) -> Result<Standing, zester_bus::Error> {
-    let not = |invariant, what: String| Ok(Standing::Not(invariant, what));
+pub async fn trees_are(link: &Link, masters: &[Node], peels: &[Node]) -> Result<TreesAre, zester_bus::Error> {
+    let not = |invariant, what: String| Ok(TreesAre::Not(invariant, what));
     let Ok(name) = Token::parse("publisher") else {
         return not(Invariant::SimulatorWorks, "no such lease".into());
     };
@@ -212,7 +212,7 @@ pub async fn standing(link: &Link, masters: &[Node], peels: &[Node]) -> Result<S
     let published = link.get_latest::<Revision>(&Key::Revision(WHAT)).await.map_err(bus)?;
     let Some(published) = published.map(|found| found.value) else {
         // Whoever has an empty directory wipes nothing, and publishes nothing.
-        return Ok(Standing::Settled);
+        return Ok(TreesAre::Settled);
     };
     let empty = Pages::of(&Tree::default()).ok().map(|pages| pages.root);
     if wanted.as_ref() != Some(&published.root) && wanted != empty {
@@ -225,7 +225,7 @@ pub async fn standing(link: &Link, masters: &[Node], peels: &[Node]) -> Result<S
             return not(Invariant::PeelsGetTheTree, what);
         }
     }
-    Ok(Standing::Settled)
+    Ok(TreesAre::Settled)
 }
 
 fn bus(error: zester_link::Error) -> zester_bus::Error {

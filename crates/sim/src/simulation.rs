@@ -6,7 +6,7 @@ use crate::judge::{Evidence, Invariant};
 use crate::network::{JUDGE, Network};
 use crate::node::{BEGIN, Environment, Node, SkewedClock};
 use crate::observed::{KillReply, Observed};
-use crate::publishing::{Standing, standing};
+use crate::publishing::{TreesAre, trees_are};
 use crate::script::{Action, FAULTS_END, JobPlan, Script, Who};
 use crate::tap::BusTap;
 use crate::{Mutation, Report};
@@ -425,13 +425,13 @@ impl Simulation {
         let (bound, link) = (Instant::now() + TREES_SETTLE, self.link(JUDGE));
         loop {
             self.pass_until(Instant::now() + Duration::from_secs(5)).await?;
-            match standing(&link, &self.masters, &self.peels).await? {
-                Standing::Settled => return Ok(()),
-                Standing::Not(invariant, what) if Instant::now() > bound => {
+            match trees_are(&link, &self.masters, &self.peels).await? {
+                TreesAre::Settled => return Ok(()),
+                TreesAre::Not(invariant, what) if Instant::now() > bound => {
                     self.environment.observed.wrong(invariant, what);
                     return Ok(());
                 }
-                Standing::Not(..) => {}
+                TreesAre::Not(..) => {}
             }
         }
     }

@@ -16,9 +16,7 @@ use zester_bus::nats::{Options, connect};
 use zester_health::Health;
 use zester_link::Link;
 use zester_peel::published::follow;
-use zester_publish::{
-    About, Cache, Content, Error, Fence, MemoryCache, Outcome, Publisher, Tree, TreePath, file_of,
-};
+use zester_publish::{About, Cache, Fence, MemoryCache, Outcome, Publisher, Tree, TreePath, file_of};
 use zester_wire::{MasterId, Published};
 
 /// What of the tree is measured with: nobody else publishes it here.
@@ -105,21 +103,10 @@ impl Fence for Alone {
     }
 }
 
-struct Files(BTreeMap<TreePath, Vec<u8>>);
+type Files = BTreeMap<TreePath, Vec<u8>>;
 
-impl Content for Files {
-    fn read<'a>(
-        &'a self,
-        path: &'a TreePath,
-    ) -> std::pin::Pin<Box<dyn Future<Output = Result<Vec<u8>, Error>> + Send + 'a>> {
-        Box::pin(std::future::ready(Ok(self.0.get(path).cloned().unwrap_or_default())))
-    }
-}
-
-impl Files {
-    fn tree(&self) -> Tree {
-        Tree { files: self.0.iter().map(|(path, bytes)| (path.clone(), file_of(bytes, 0o644))).collect() }
-    }
+fn tree_of(files: &Files) -> Tree {
+    Tree { files: files.iter().map(|(path, bytes)| (path.clone(), file_of(bytes, 0o644))).collect() }
 }
 
 async fn link(up: &Up, name: &str) -> Result<Link, String> {
@@ -130,10 +117,10 @@ async fn link(up: &Up, name: &str) -> Result<Link, String> {
 
 async fn spread(up: &Up, peels: usize) -> Result<Spread, String> {
     let publishing = link(up, "bench-publisher").await?;
-    let mut files = Files(BTreeMap::new());
+    let mut files = Files::new();
     for number in 0..FILES {
         let path = TreePath::parse(&format!("{peels}/file-{number}")).map_err(|error| error.to_string())?;
-        files.0.insert(path, vec![b'a' + (number % 26) as u8; FILE_BYTES]);
+        files.insert(path, vec![b'a' + (number % 26) as u8; FILE_BYTES]);
     }
     let (mut revision, _) = publish(&publishing, &files).await?;
     let mut following = JoinSet::new();
@@ -147,7 +134,7 @@ async fn spread(up: &Up, peels: usize) -> Result<Spread, String> {
     all_hold(&caches, revision).await?;
     let mut found: Vec<Spread> = Vec::new();
     for change in 0..CHANGES {
-        if let Some((_, bytes)) = files.0.iter_mut().nth(change) {
+        if let Some((_, bytes)) = files.iter_mut().nth(change) {
             *bytes = format!("change {change} for {peels}").into_bytes();
         }
         let (cpu, began) = (up.server_cpu_ms()?, Instant::now());
@@ -173,7 +160,7 @@ async fn publish(link: &Link, files: &Files) -> Result<(u64, u64), String> {
         uploaded: false,
     };
     let publisher = Publisher { link, published: WHAT, fence: &Alone };
-    match publisher.publish(&files.tree(), files, &about).await.map_err(|error| error.to_string())? {
+    match publisher.publish(&tree_of(files), files, &about).await.map_err(|error| error.to_string())? {
         Outcome::Published { revision, bytes, .. } => Ok((revision, bytes)),
         other => Err(format!("nothing was published: {other:?}")),
     }
