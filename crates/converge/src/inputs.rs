@@ -299,8 +299,18 @@ pub fn yaml(text: &str) -> Result<Json, String> {
 
 /// A path as the user would name it.
 fn shown(root: &Path) -> String {
+    if let Some(name) = published_name(root) {
+        return name.to_string();
+    }
     let text = root.display().to_string();
     text.strip_prefix("./").unwrap_or(&text).trim_end_matches('/').to_string()
+}
+
+/// A published tree lies under its hash, in `states.trees`; whoever wrote its files knows them as `states`.
+fn published_name(root: &Path) -> Option<&str> {
+    let hash = root.file_name()?.to_str()?;
+    let trees = root.parent()?.file_name()?.to_str()?.strip_suffix(".trees")?;
+    (hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(trees)
 }
 
 /// Files and templates of the states dir for the resources of a run.
@@ -348,6 +358,14 @@ impl StateFileSource for StateFiles {
 mod tests {
     use super::*;
     use zester_rule::rule;
+
+    #[test]
+    fn a_published_tree_is_named_as_its_writers_know_it() {
+        let hash = "0f".repeat(32);
+        assert_eq!(shown(Path::new(&format!("/var/lib/zester/states.trees/{hash}"))), "states");
+        assert_eq!(shown(Path::new("/srv/states.trees/mine")), "/srv/states.trees/mine");
+        assert_eq!(shown(Path::new("./states/")), "states");
+    }
 
     #[test]
     #[rule("S-4")]

@@ -1,6 +1,6 @@
 //! How the heap of this process grows.
 
-#![allow(unsafe_code, reason = "`mallopt` has no safe form")]
+#![allow(unsafe_code, reason = "`mallopt` and `malloc_trim` have no safe form")]
 
 /// By how much the heap grows when it is used up.
 const STEP: i32 = 1 << 20;
@@ -26,3 +26,13 @@ pub fn share_among_threads() {
 
 #[cfg(not(target_env = "gnu"))]
 pub fn share_among_threads() {}
+
+/// Gives back to the kernel what is free now: for a daemon after work that needed much and is done seldom.
+#[cfg(target_env = "gnu")]
+pub fn give_back() {
+    // SAFETY: it only looks at what the allocator itself has free, under its own locks.
+    unsafe { libc::malloc_trim(0) };
+}
+
+#[cfg(not(target_env = "gnu"))]
+pub fn give_back() {}

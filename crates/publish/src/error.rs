@@ -41,7 +41,7 @@ impl fmt::Display for Error {
             Error::Disk(why) => out.write_str(why),
             Error::Superseded => out.write_str("another master publishes"),
             Error::Empty => out.write_str("there is nothing to publish, and an empty tree replaces none"),
-            Error::NoSuchRevision(revision) => write!(out, "revision {revision} is not kept any more"),
+            Error::NoSuchRevision(revision) => write!(out, "there is no revision {revision} to go back to"),
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::output::publish_text;
 use serde_json::{Value as Json, json};
 use std::path::{Path, PathBuf};
 use zester_client::{Brought, Client};
+use zester_converge::Error;
 use zester_publish::{Directory, PastRevision};
 use zester_wire::{PublishReport, PublishRequest, PublishStatus, Published, Rollback};
 
@@ -38,7 +39,7 @@ pub struct Publish {
     /// An empty tree may replace one that is not
     #[arg(long)]
     pub allow_empty: bool,
-    /// Show the revisions that can be taken back to
+    /// Show the revisions that --rollback can go back to
     #[arg(long, conflicts_with_all = ["states", "settings", "reactor", "dry_run", "force", "allow_empty", "rollback"])]
     pub history: bool,
     /// Publish an earlier revision again, as a new one
@@ -61,7 +62,8 @@ pub fn run(args: Publish, app: &mut App) -> answer::Result {
         return Err(Failure::usage("--of goes with --history and --rollback"));
     }
     let brought = brought(&args)?;
-    app.block_on(async {
+    let asks = !args.history && !args.dry_run;
+    let answered = app.block_on(async {
         let client = args.connect.client(app).await?;
         if args.history {
             return history(&client, args.of, app).await;
@@ -79,10 +81,25 @@ pub fn run(args: Publish, app: &mut App) -> answer::Result {
         let reports = patiently(app, client.publish(request, &brought)).await;
         let reports = reports.map_err(|error| args.connect.explained(app, client_failure(error)))?;
         let refused = reports.iter().any(|report| report.status == PublishStatus::Refused);
-        let text = publish_text::reports(&reports, args.dry_run, app.output.paint());
+        let mut text = publish_text::reports(&reports, args.dry_run, app.output.paint());
+        if let Some(revision) = args.rollback.filter(|_| !args.dry_run && !refused) {
+            text.push_str(&format!(
+                "revision {revision} counts again, until the master's own files change or `zester publish` asks for them\n"
+            ));
+        }
         let documents: Vec<Json> = reports.iter().map(document).collect();
         let json = json!({ "dry_run": args.dry_run, "published": documents });
         Ok((Answer::Document { json, text }, if refused { Exit::Usage } else { Exit::Good }))
+    });
+    // What was sent is carried out whether or not somebody waits for the answer.
+    answered.map_err(|failure| match failure.error {
+        Error::Canceled if asks => Failure {
+            error: Error::other(
+                "canceled, but it may be published all the same: `zester publish --history` says",
+            ),
+            ..failure
+        },
+        _ => failure,
     })
 }
 

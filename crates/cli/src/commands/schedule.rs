@@ -52,8 +52,8 @@ pub enum Verb {
         /// Its name
         #[arg(value_name = "NAME")]
         name: String,
-        /// Which peels; those whose schedule has the entry run it
-        #[arg(value_name = "TARGET", default_value = "*")]
+        /// Which peels; those whose schedule has the entry run it. '*' for all
+        #[arg(value_name = "TARGET")]
         target: String,
         #[command(flatten)]
         connect: Connect,

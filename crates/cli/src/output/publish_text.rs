@@ -33,10 +33,9 @@ fn one(out: &mut String, report: &PublishReport, dry_run: bool, paint: Paint) {
             format!("{} {what} {before} would be replaced by {from}", paint.yellow("~"))
         }
         PublishStatus::Published => format!(
-            "{} {what} revision {revision}   {}, {} moved, {}   {from}",
+            "{} {what} revision {revision}   {}, {} sent   {from}",
             paint.green("✓"),
             count_of(report.files as usize, "file"),
-            report.moved,
             bytes(report.bytes)
         ),
         PublishStatus::Unchanged => format!("= {what} revision {revision}   unchanged   {from}"),
@@ -204,7 +203,7 @@ mod tests {
         let off = Paint::new(false);
         assert_eq!(
             reports(&[report(PublishStatus::Published)], false, off),
-            "✓ states    revision 7   12 files, 2 moved, 3.1 kB   /srv/zester/states at 9fceb02d0a\n"
+            "✓ states    revision 7   12 files, 3.1 kB sent   /srv/zester/states at 9fceb02d0a\n"
         );
         let problems = Problems {
             errors: 1,

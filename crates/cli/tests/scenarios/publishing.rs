@@ -103,7 +103,7 @@ fn d12_a_tree_is_uploaded_refused_forced_shown_and_taken_back() {
     assert!(String::from_utf8_lossy(&shown.stdout).contains("states revision 3\n"), "{shown:?}");
     let none = fleet.zester(&["publish", "--rollback", "99"]);
     let said = String::from_utf8_lossy(&none.stderr).into_owned();
-    assert!(said.contains("revision 99 is not kept any more; `zester publish --history`"), "{said}");
+    assert!(said.contains("there is no revision 99 to go back to; `zester publish --history`"), "{said}");
 }
 
 fn git(fleet: &Fleet, words: &[&str]) -> String {

@@ -320,7 +320,7 @@ async fn d12_an_earlier_revision_counts_again_and_stays() {
         ..PublishRequest::default()
     };
     let refusal = ask(&fleet, back(9)).await.error.unwrap();
-    assert_eq!(refusal.message, "revision 9 is not kept any more");
+    assert_eq!(refusal.message, "there is no revision 9 to go back to");
     let dry = one_report(&fleet, PublishRequest { dry_run: true, ..back(1) }).await;
     assert_eq!((dry.status, dry.revision, dry.changes.changed_count), (PublishStatus::Published, 2, 1));
     let report = one_report(&fleet, back(1)).await;

@@ -38,6 +38,8 @@ impl Linter for FleetLint {
                 lint(&request, merge, external.as_deref(), &local_host, &cancel)
             })
             .await;
+            // A whole tree for many peels was in memory, and this daemon mostly waits.
+            zester_host::heap::give_back();
             linted.unwrap_or_else(|error| failed(&Error::other(format!("it ended unexpectedly: {error}"))))
         })
     }
