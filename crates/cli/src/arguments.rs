@@ -89,7 +89,7 @@ pub struct Inputs {
     /// Directory of the state files [default: ./states, else /srv/zester/states]
     #[arg(long, value_name = "DIR", env = "ZESTER_STATES", hide_env_values = true, help_heading = "Inputs")]
     pub states: Option<PathBuf>,
-    /// Settings for templates: a file, or a directory of files
+    /// Settings for templates: a file, or a directory of files [default: ./settings beside ./states, else /srv/zester/settings]
     #[arg(
         long,
         value_name = "FILE|DIR",

@@ -54,6 +54,12 @@ pub struct Show {
 pub fn run(args: Settings, app: &mut App) -> answer::Result {
     let Verb::Show(Show { peel, key, local, inputs, connect }) = args.verb;
     let (peel, key) = if local { (None, peel) } else { (peel, key) };
+    if peel.is_some() && (!inputs.setting.is_empty() || inputs.settings_merge.is_some()) {
+        return Err(Failure::usage(
+            "--setting and --settings-merge are for the settings of this machine (for one run on a peel: \
+             `zester PEEL state.apply … --setting a:b=c`)",
+        ));
+    }
     let json = match &peel {
         Some(peel) => on_peel(peel, key.as_deref(), &connect, app)?,
         None => here(key.clone(), &inputs, app)?,
@@ -85,7 +91,9 @@ fn here(key: Option<String>, inputs: &Inputs, app: &App) -> Result<Json, Failure
 }
 
 fn on_peel(peel: &str, key: Option<&str>, connect: &Connect, app: &App) -> Result<Json, Failure> {
-    let id = PeelId::parse(peel).map_err(|bad| Failure::usage(format!("`{peel}` is {bad}")))?;
+    let of_this_machine = format!("`zester settings show --local {peel}` shows a setting of this machine");
+    let id =
+        PeelId::parse(peel).map_err(|bad| Failure::usage(format!("`{peel}` is {bad}; {of_this_machine}")))?;
     let work = FunctionCall {
         function: SHOW.to_string(),
         state_id: key.unwrap_or_default().to_string(),
@@ -109,6 +117,9 @@ fn on_peel(peel: &str, key: Option<&str>, connect: &Connect, app: &App) -> Resul
                 let names: Vec<&str> = peels.iter().map(|peel| peel.id.as_str()).collect();
                 match (names.contains(&peel), did_you_mean(peel, names.iter().copied())) {
                     (false, Some(hint)) => Err(unreached(&format!("no peel has that name; {hint}"))),
+                    (false, None) => {
+                        Err(unreached(&format!("no peel that is known has that name; {of_this_machine}")))
+                    }
                     _ => Err(unreached("it cannot be reached; `zester peel list` shows who is there")),
                 }
             }
