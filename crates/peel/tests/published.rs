@@ -41,6 +41,10 @@ async fn bus() -> Link {
 }
 
 async fn publish(link: &Link, wanted: &Files) {
+    publish_as(Published::States, link, wanted).await;
+}
+
+async fn publish_as(published: Published, link: &Link, wanted: &Files) {
     let files = wanted.iter().map(|(path, content)| (path.clone(), file_of(content, 0o755)));
     let tree = Tree { files: files.collect() };
     let about = About {
@@ -51,7 +55,7 @@ async fn publish(link: &Link, wanted: &Files) {
         allow_empty: true,
         uploaded: false,
     };
-    let publisher = Publisher { link, published: Published::States, fence: &Held };
+    let publisher = Publisher { link, published, fence: &Held };
     publisher.publish(&tree, wanted, &about).await.unwrap();
 }
 
@@ -350,4 +354,46 @@ fn show() -> ExecRequest {
         request: Vec::new(),
         proof: None,
     }
+}
+
+/// Files that a state reads while it runs are those of the tree that the run began with, however often that was replaced.
+#[tokio::test(flavor = "multi_thread")]
+#[rule("D-13")]
+async fn d13_a_source_that_is_read_late_is_that_of_the_tree_the_run_began_with() {
+    let (link, dir) = (bus().await, tempfile::tempdir().unwrap());
+    let open = |name: &str| Arc::new(DiskCache::open(&dir.path().join(name)).unwrap());
+    let (states, settings) = (open("states"), open("settings"));
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let web = format!(
+        "gate:\n  cmd.run:\n    - command: touch {}; until test -e {}; do sleep 0.02; done\n\
+         late:\n  file.managed:\n    - path: {}\n    - source: salt://f\n    - require: [{{cmd: gate}}]\n",
+        path("began"),
+        path("go"),
+        path("late")
+    );
+    let tree = |number: u64| files(&[("web.zy", &web), ("f", &format!("{number}"))]);
+    publish_as(Published::Settings, &link, &files(&[("top.zy", "'*': []")])).await;
+    Reader { link: &link, published: Published::Settings, cache: settings.as_ref() }.look().await.unwrap();
+    publish(&link, &tree(1)).await;
+    look(&link, &states).await.unwrap();
+    let local = Arc::new(local(dir.path(), states.clone(), Some(settings), None));
+    let running = tokio::spawn({
+        let local = local.clone();
+        async move { execute(&local, "state.apply", "web").await }
+    });
+    let began = dir.path().join("began");
+    zester_testkit::wait_until("the run", std::time::Duration::from_secs(60), async || {
+        began.exists().then_some(())
+    })
+    .await;
+    for number in 2..5 {
+        publish(&link, &tree(number)).await;
+        look(&link, &states).await.unwrap();
+    }
+    std::fs::write(dir.path().join("go"), "").unwrap();
+    let ran = running.await.unwrap();
+    assert!(ran.success, "{} {:#}", ran.error, ran.answer);
+    assert_eq!(std::fs::read_to_string(dir.path().join("late")).unwrap(), "1");
+    let revision = RunRevision { states: Some(1), settings: Some(1), commit: "abc".into() };
+    assert_eq!(ran.revision.unwrap(), revision);
 }

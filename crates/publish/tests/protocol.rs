@@ -316,3 +316,21 @@ async fn d5_a_file_above_the_payload_limit_travels_in_parts() {
     look(&peel, &cache).await.unwrap();
     assert_eq!(cache.files(), wanted);
 }
+
+/// A tree of which something is gone is not published again: it would be torn for everybody.
+#[tokio::test(start_paused = true)]
+#[rule("D-12", "D-3")]
+async fn d12_a_revision_whose_contents_are_gone_does_not_come_back() {
+    let net = net().await;
+    let (master, fence) = (link(&net, "master"), held());
+    for text in ["1", "2"] {
+        publish(&master, &files(&[("a", text)])).await.unwrap();
+    }
+    let bucket = Bucket::of_published(OF).as_str();
+    master.bus().purge(bucket, ContentHash::of(b"1").as_str(), None).await.unwrap();
+    let publisher = Publisher { link: &master, published: OF, fence: &fence };
+    let back = publisher.roll_back(1, &about("m1")).await;
+    assert!(back.is_err(), "{back:?}");
+    let counts = master.get_latest::<Revision>(&Key::Revision(OF)).await.unwrap().unwrap().value;
+    assert_eq!(counts.revision, 2);
+}
