@@ -191,10 +191,19 @@ async fn d10_what_was_running_in_a_crash_is_told_as_interrupted() {
     );
     assert_eq!(result.schedule.unwrap().name, "hold");
     one.ready().await;
-    let listed = one.ask("schedule.show", "hold").await.answer;
-    let entry = &listed["entries"][0];
-    assert_eq!(entry["last"]["error"], "interrupted: the peel restarted", "{listed:#}");
-    assert_eq!(entry["results"].as_array().map(Vec::len), Some(1), "{listed:#}");
+    // Results are shown from the disk, which may be a moment behind.
+    let entry = patient(async {
+        loop {
+            let entry = one.ask("schedule.show", "hold").await.answer["entries"][0].clone();
+            if entry["results"].as_array().is_some_and(|results| !results.is_empty()) {
+                return entry;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+    assert_eq!(entry["last"]["error"], "interrupted: the peel restarted", "{entry:#}");
+    assert_eq!(entry["results"].as_array().map(Vec::len), Some(1), "{entry:#}");
 }
 
 #[tokio::test(start_paused = true)]
