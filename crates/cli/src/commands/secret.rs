@@ -281,9 +281,7 @@ fn rotate(args: &Rotate, app: &App) -> answer::Result {
         }));
         changes.entry(&block.path).or_default().push((block, again));
     }
-    for (path, changes) in changes {
-        blocks::replace(path, changes)?;
-    }
+    blocks::replace(changes)?;
     if !done.is_empty() && !published.is_none() {
         app.output.notice(ON_TRUST);
     }

@@ -3,7 +3,11 @@
 //! The files may be templates, and only peels can render those; so the text is read as `zester secret encrypt` writes it: a
 //! key, `!secret |`, and the lines below it, deeper than the key.
 
+use std::collections::BTreeMap;
+use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tempfile::NamedTempFile;
 use zester_converge::Error;
 use zester_secret::{SealError, Sealed};
 
@@ -21,6 +25,8 @@ pub struct Block {
     /// `a:b:c`, by the keys above it.
     pub setting: String,
     pub sealed: Result<Sealed, SealError>,
+    /// The file as it was read.
+    whole: Arc<str>,
     /// Its lines, those of the text alone.
     first: usize,
     end: usize,
@@ -64,6 +70,7 @@ fn indent_of(line: &str) -> usize {
 }
 
 fn in_text(path: &Path, text: &str) -> Vec<Block> {
+    let whole: Arc<str> = text.into();
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();
     // The keys that the current line stands below.
@@ -93,7 +100,8 @@ fn in_text(path: &Path, text: &str) -> Vec<Block> {
         let setting = keys.iter().map(|(_, key)| key.as_str()).collect::<Vec<_>>().join(":");
         let indent = body.first().map_or(indent + 2, |line| indent_of(line));
         let sealed = Sealed::parse(&body.join("\n"));
-        found.push(Block { path: path.to_path_buf(), line, setting, sealed, first, end, indent });
+        let (path, whole) = (path.to_path_buf(), whole.clone());
+        found.push(Block { path, line, setting, sealed, whole, first, end, indent });
     }
     found
 }
@@ -103,28 +111,48 @@ pub fn lines_of(sealed: &Sealed, indent: usize) -> String {
     sealed.to_string().lines().map(|line| format!("{}{line}\n", " ".repeat(indent))).collect()
 }
 
-/// Puts other values into the blocks of one file, all at once, and leaves every other letter as it is.
-pub fn replace(path: &Path, mut changes: Vec<(&Block, Sealed)>) -> Result<(), Error> {
+/// Puts other values into the blocks of files and leaves every other letter as it is. A file that is not what was read any
+/// more is somebody else's work: then nothing is written, in no file.
+pub fn replace(changes: BTreeMap<&Path, Vec<(&Block, Sealed)>>) -> Result<(), Error> {
+    let written: Result<Vec<_>, Error> =
+        changes.into_iter().map(|(path, changes)| beside(path, changes)).collect();
+    for (file, path) in written? {
+        file.persist(&path).map_err(|error| Error::io("write", &path, error.error))?;
+    }
+    Ok(())
+}
+
+/// The changed text in a file beside the one it is to replace, and that one: what a link leads to, not the link.
+fn beside(path: &Path, mut changes: Vec<(&Block, Sealed)>) -> Result<(NamedTempFile, PathBuf), Error> {
     let fail = |error| Error::io("write", path, error);
-    let text = std::fs::read_to_string(path).map_err(|error| Error::io("read", path, error))?;
+    let path = path.canonicalize().map_err(fail)?;
+    let text = std::fs::read_to_string(&path).map_err(|error| Error::io("read", &path, error))?;
+    if changes.iter().any(|(block, _)| *block.whole != *text) {
+        let path = path.display();
+        return Err(Error::other(format!("{path} was changed meanwhile; nothing was written, try again")));
+    }
     let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_string).collect();
     changes.sort_by_key(|(block, _)| std::cmp::Reverse(block.first));
     for (block, sealed) in changes {
         drop(lines.splice(block.first..block.end, [lines_of(&sealed, block.indent)]));
     }
-    let directory = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let file = tempfile::NamedTempFile::new_in(directory).map_err(fail)?;
+    let file = NamedTempFile::new_in(path.parent().unwrap_or(Path::new("/"))).map_err(fail)?;
     std::fs::write(file.path(), lines.concat()).map_err(fail)?;
-    let permissions = std::fs::metadata(path).map_err(fail)?.permissions();
-    file.as_file().set_permissions(permissions).map_err(fail)?;
+    let (old, new) = (std::fs::metadata(&path).map_err(fail)?, file.as_file().metadata().map_err(fail)?);
+    if (old.uid(), old.gid()) != (new.uid(), new.gid()) {
+        fchown(file.as_file(), Some(old.uid()), Some(old.gid())).map_err(fail)?;
+    }
+    // After the owner: a change of that takes bits away.
+    file.as_file().set_permissions(old.permissions()).map_err(fail)?;
     file.as_file().sync_all().map_err(fail)?;
-    file.persist(path).map(drop).map_err(|error| fail(error.error))
+    Ok((file, path))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use zester_converge::secrets::Random;
+    use zester_rule::rule;
     use zester_secret::PrivateKey;
 
     fn sealed(value: &str, key: &PrivateKey) -> Sealed {
@@ -149,7 +177,8 @@ mod tests {
             found.iter().map(|block| (block.setting.as_str(), block.line)).collect();
         assert_eq!(names, [("db:password", 4), ("token", 4 + one.lines().count() + 3)]);
         assert_eq!(found[0].sealed.as_ref().unwrap().open(&key).unwrap().text(), "one");
-        replace(&path, vec![(&found[0], sealed("uno", &key)), (&found[1], sealed("due", &key))]).unwrap();
+        let changes = vec![(&found[0], sealed("uno", &key)), (&found[1], sealed("due", &key))];
+        replace(BTreeMap::from([(path.as_path(), changes)])).unwrap();
         let again = below(&path).unwrap();
         let values: Vec<String> = again
             .iter()
@@ -162,5 +191,52 @@ mod tests {
             text.lines().filter(plain).map(str::to_string).collect()
         };
         assert_eq!(rest(&std::fs::read_to_string(&path).unwrap()), rest(&text));
+    }
+
+    #[test]
+    #[rule("D-15")]
+    fn d15_a_file_that_changed_meanwhile_is_left_alone_and_so_are_the_others() {
+        let mut random = Random::default();
+        let key = PrivateKey::make(&mut |bytes| random.fill(bytes));
+        let temp = tempfile::tempdir().unwrap();
+        let (one, two) = (temp.path().join("a.zy"), temp.path().join("b.zy"));
+        let text = format!("token: !secret |\n{}", lines_of(&sealed("one", &key), 2));
+        std::fs::write(&one, &text).unwrap();
+        std::fs::write(&two, &text).unwrap();
+        let found = below(temp.path()).unwrap();
+        let changed = format!("new: 1\nlines: 2\n{text}");
+        std::fs::write(&two, &changed).unwrap();
+        let changes =
+            found.iter().map(|block| (block.path.as_path(), vec![(block, sealed("uno", &key))])).collect();
+        let why = replace(changes).unwrap_err().to_string();
+        assert!(why.contains("b.zy was changed meanwhile"), "{why}");
+        assert_eq!(std::fs::read_to_string(&one).unwrap(), text);
+        assert_eq!(std::fs::read_to_string(&two).unwrap(), changed);
+        assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    #[rule("D-15")]
+    fn d15_a_link_stays_a_link_and_owner_and_mode_stay() {
+        use std::os::unix::fs::{PermissionsExt, chown, symlink};
+        let mut random = Random::default();
+        let key = PrivateKey::make(&mut |bytes| random.fill(bytes));
+        let temp = tempfile::tempdir().unwrap();
+        let (file, link) = (temp.path().join("real.zy"), temp.path().join("link.zy"));
+        let text = format!("token: !secret |\n{}", lines_of(&sealed("one", &key), 2));
+        std::fs::write(&file, text).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+        symlink("real.zy", &link).unwrap();
+        // Only root can give a file away; for others the owner is the same before and after.
+        let _ = chown(&file, Some(12), Some(12));
+        let before = std::fs::metadata(&file).unwrap();
+        let found = below(&link).unwrap();
+        replace(BTreeMap::from([(link.as_path(), vec![(&found[0], sealed("uno", &key))])])).unwrap();
+        assert!(link.symlink_metadata().unwrap().is_symlink());
+        let after = std::fs::metadata(&file).unwrap();
+        assert_ne!(before.ino(), after.ino());
+        assert_eq!((before.uid(), before.gid(), before.mode()), (after.uid(), after.gid(), after.mode()));
+        let again = below(&file).unwrap();
+        assert_eq!(again[0].sealed.as_ref().unwrap().open(&key).unwrap().text(), "uno");
     }
 }
