@@ -5,7 +5,7 @@ use crate::app::App;
 use crate::arguments::Inputs;
 use crate::connection::Connect;
 use crate::exit::Exit;
-use crate::secret::blocks::{self, Block};
+use crate::secret::blocks::{self, Block, Trouble};
 use crate::secret::keys::{self, ON_TRUST, Published};
 use crate::secret::value::{self, Value};
 use serde_json::{Value as Json, json};
@@ -215,7 +215,10 @@ fn list(args: &List, app: &App) -> answer::Result {
             }
             Err(why) => (why.to_string(), Vec::new(), Some(why.to_string())),
         };
-        text.push_str(&format!("{place}  {}  {told}\n", block.setting));
+        match &block.sealed {
+            Err(Trouble::NotUnderstood) => text.push_str(&format!("not understood: {place}\n")),
+            _ => text.push_str(&format!("{place}  {}  {told}\n", block.setting)),
+        }
         documents.push(json!({
             "file": block.path.display().to_string(), "line": block.line, "setting": block.setting,
             "readers": readers, "error": problem,
@@ -224,12 +227,26 @@ fn list(args: &List, app: &App) -> answer::Result {
     if found.is_empty() {
         text.push_str("no secret here\n");
     }
-    Ok((Answer::Document { json: json!({ "secrets": documents }), text }, Exit::Good))
+    let exit = match found.iter().all(|block| block.sealed.is_ok()) {
+        true => Exit::Good,
+        false => Exit::Failed,
+    };
+    Ok((Answer::Document { json: json!({ "secrets": documents }), text }, exit))
 }
 
 fn rotate(args: &Rotate, app: &App) -> answer::Result {
     let root = settings_path(args.path.as_deref(), app)?;
     let found = blocks::below(&root)?;
+    // Its name is not sure either, so it may be one of those that are meant.
+    let unclear = found.iter().filter(|block| matches!(block.sealed, Err(Trouble::NotUnderstood)));
+    let unclear: Vec<String> =
+        unclear.map(|block| format!("{}:{}", block.path.display(), block.line)).collect();
+    if !unclear.is_empty() {
+        let places = unclear.join(", ");
+        return Err(Failure::usage(format!(
+            "not understood: {places}; write it as a block, `!secret |`; nothing was changed"
+        )));
+    }
     let is_meant = |block: &&Block| args.setting.as_ref().is_none_or(|name| *name == block.setting);
     let meant: Vec<&Block> = found.iter().filter(is_meant).collect();
     if meant.is_empty() {

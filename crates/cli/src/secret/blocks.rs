@@ -1,9 +1,11 @@
 //! `!secret` blocks in the text of a settings file: where they stand, and how one is replaced.
 //!
 //! The files may be templates, and only peels can render those; so the text is read as `zester secret encrypt` writes it: a
-//! key, `!secret |`, and the lines below it, deeper than the key.
+//! key or a dash, `!secret |`, and the lines below it, deeper than that. A tag in any other form is found as well, and
+//! said to be not understood: nobody is to believe that all were sealed anew when one was not.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,6 +15,7 @@ use zester_secret::{SealError, Sealed};
 
 /// How the names of settings files end.
 const ENDINGS: [&str; 5] = ["zy", "sls", "yaml", "yml", "json"];
+const TAG: &str = "!secret";
 /// Files of one settings tree.
 const FILES_MAX: usize = 10_000;
 
@@ -24,13 +27,30 @@ pub struct Block {
     pub line: usize,
     /// `a:b:c`, by the keys above it.
     pub setting: String,
-    pub sealed: Result<Sealed, SealError>,
+    pub sealed: Result<Sealed, Trouble>,
     /// The file as it was read.
     whole: Arc<str>,
     /// Its lines, those of the text alone.
     first: usize,
     end: usize,
     indent: usize,
+}
+
+/// Why a secret cannot be sealed anew.
+#[derive(Debug)]
+pub enum Trouble {
+    Damaged(SealError),
+    /// A tag in another form than a block: quoted, or in braces.
+    NotUnderstood,
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Trouble::Damaged(why) => why.fmt(out),
+            Trouble::NotUnderstood => out.write_str("not understood; write it as a block, `!secret |`"),
+        }
+    }
 }
 
 /// Every secret of a file, or of all settings files below a directory, in the order of their names.
@@ -69,12 +89,71 @@ fn indent_of(line: &str) -> usize {
     line.len() - line.trim_start_matches(' ').len()
 }
 
+/// What a line stands below: keys by their names, items of lists by their numbers.
+struct Level {
+    indent: usize,
+    name: String,
+    item: Option<usize>,
+}
+
+#[derive(Default)]
+struct Levels(Vec<Level>);
+
+impl Levels {
+    /// Takes the beginning of a line in, dashes and keys, and gives what comes behind them.
+    fn enter<'l>(&mut self, line: &'l str) -> &'l str {
+        let (mut at, mut rest) = (indent_of(line), line.trim());
+        while let Some(behind) = rest.strip_prefix("- ").or(rest.strip_prefix('-').filter(|it| it.is_empty()))
+        {
+            // A list may stand as deep as the key it belongs to.
+            self.0.retain(|level| level.indent <= at);
+            let last = self.0.iter().rposition(|level| level.item.is_some() && level.indent == at);
+            let item = last.and_then(|last| self.0.get(last)?.item).map_or(0, |item| item + 1);
+            self.0.truncate(last.unwrap_or(self.0.len()));
+            self.0.push(Level { indent: at, name: item.to_string(), item: Some(item) });
+            let trimmed = behind.trim_start();
+            (at, rest) = (at + rest.len() - trimmed.len(), trimmed);
+        }
+        let key = rest.split_once(": ").or(rest.strip_suffix(':').map(|key| (key, "")));
+        let Some((key, value)) = key.filter(|(key, _)| !key.starts_with(TAG)) else { return rest };
+        self.0.retain(|level| level.indent < at);
+        let name = key.trim_matches(['"', '\'', ' ']).to_string();
+        self.0.push(Level { indent: at, name, item: None });
+        value.trim()
+    }
+
+    fn setting(&self) -> String {
+        self.0.iter().map(|level| level.name.as_str()).collect::<Vec<_>>().join(":")
+    }
+}
+
+/// Whether a tag stands somewhere in a line, where YAML would see one: at the beginning of a value.
+fn holds_tag(line: &str) -> bool {
+    line.match_indices(TAG).any(|(at, _)| {
+        let (before, behind) =
+            (line.get(..at).unwrap_or_default(), line.get(at + TAG.len()..).unwrap_or_default());
+        let ends = behind.is_empty() || behind.starts_with([' ', '\t', '"', '\'']);
+        let commented = before.split_once(" #").is_some_and(|(text, _)| !text.contains(['"', '\'']));
+        let trimmed = before.trim();
+        let flow = trimmed.ends_with(['[', '{']) || (trimmed.ends_with(',') && trimmed.contains(['[', '{']));
+        let anchored = trimmed.rsplit(' ').next().is_some_and(|word| word.starts_with('&'));
+        let begins = trimmed.is_empty() || trimmed.ends_with([':', '-', '?']) || flow || anchored;
+        ends && begins && !commented
+    })
+}
+
+/// Whether a block of text begins here whose lines can be replaced.
+fn begins_block(value: &str) -> bool {
+    let style = value.strip_prefix(TAG).map(str::trim_start).and_then(|style| style.strip_prefix('|'));
+    let style = style.map(|style| style.trim_start_matches(['-', '+']));
+    style.is_some_and(|rest| rest.trim().is_empty() || rest.starts_with(" #"))
+}
+
 fn in_text(path: &Path, text: &str) -> Vec<Block> {
     let whole: Arc<str> = text.into();
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();
-    // The keys that the current line stands below.
-    let mut keys: Vec<(usize, String)> = Vec::new();
+    let mut levels = Levels::default();
     let mut at = 0;
     while let Some(line) = lines.get(at).copied() {
         at += 1;
@@ -82,25 +161,26 @@ fn in_text(path: &Path, text: &str) -> Vec<Block> {
         if trimmed.is_empty() || trimmed.starts_with('#') {
             continue;
         }
-        let indent = indent_of(line);
-        keys.retain(|(other, _)| *other < indent);
-        let Some((key, value)) = trimmed.split_once(':') else { continue };
-        keys.push((indent, key.trim_matches(['"', '\'', ' ']).to_string()));
-        let Some(style) = value.trim().strip_prefix("!secret") else { continue };
-        let (line, first) = (at, at);
-        if !style.trim().starts_with('|') {
+        let value = levels.enter(line);
+        if !holds_tag(line) {
             continue;
         }
-        while lines.get(at).is_some_and(|line| line.trim().is_empty() || indent_of(line) > indent) {
-            at += 1;
-        }
-        let end =
-            (first..at).rev().find(|line| !lines[*line].trim().is_empty()).map_or(first, |last| last + 1);
-        let body = lines.get(first..end).unwrap_or_default();
-        let setting = keys.iter().map(|(_, key)| key.as_str()).collect::<Vec<_>>().join(":");
-        let indent = body.first().map_or(indent + 2, |line| indent_of(line));
-        let sealed = Sealed::parse(&body.join("\n"));
-        let (path, whole) = (path.to_path_buf(), whole.clone());
+        let (line, first, mut end, mut indent) = (at, at, at, 0);
+        let above = levels.0.last().map(|level| level.indent);
+        let sealed = match above.filter(|_| begins_block(value)) {
+            Some(above) => {
+                while lines.get(at).is_some_and(|line| line.trim().is_empty() || indent_of(line) > above) {
+                    at += 1;
+                }
+                let last = (first..at).rev().find(|line| !lines[*line].trim().is_empty());
+                end = last.map_or(first, |last| last + 1);
+                let body = lines.get(first..end).unwrap_or_default();
+                indent = body.first().map_or(above + 2, |line| indent_of(line));
+                Sealed::parse(&body.join("\n")).map_err(Trouble::Damaged)
+            }
+            None => Err(Trouble::NotUnderstood),
+        };
+        let (path, whole, setting) = (path.to_path_buf(), whole.clone(), levels.setting());
         found.push(Block { path, line, setting, sealed, whole, first, end, indent });
     }
     found
@@ -238,5 +318,42 @@ mod tests {
         assert_eq!((before.uid(), before.gid(), before.mode()), (after.uid(), after.gid(), after.mode()));
         let again = below(&file).unwrap();
         assert_eq!(again[0].sealed.as_ref().unwrap().open(&key).unwrap().text(), "uno");
+    }
+
+    #[test]
+    #[rule("D-15")]
+    fn d15_no_secret_is_overlooked_wherever_it_stands() {
+        let mut random = Random::default();
+        let key = PrivateKey::make(&mut |bytes| random.fill(bytes));
+        let body = lines_of(&sealed("one", &key), 8);
+        let text = format!(
+            "users:\n- name: a\n  password: !secret |\n{body}- name: b\n  more:\n    - !secret |-\n{body}    - !secret |\n{body}\
+             below:\n  !secret |\n{body}q: !secret \"x\"\nf: {{a: 1, b: !secret 'x'}}\n\
+             plain: use !secret here # x: !secret |\nbad: !secret |\n  x\n"
+        );
+        let found = in_text(Path::new("a.zy"), &text);
+        let told: Vec<(&str, &str)> = found
+            .iter()
+            .map(|block| {
+                let state = match &block.sealed {
+                    Ok(_) => "good",
+                    Err(Trouble::Damaged(_)) => "damaged",
+                    Err(Trouble::NotUnderstood) => "not understood",
+                };
+                (block.setting.as_str(), state)
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("users:0:password", "good"),
+                ("users:1:more:0", "good"),
+                ("users:1:more:1", "good"),
+                ("below", "good"),
+                ("q", "not understood"),
+                ("f", "not understood"),
+                ("bad", "damaged"),
+            ]
+        );
     }
 }
