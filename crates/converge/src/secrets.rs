@@ -144,7 +144,7 @@ fn span_of(place: &str, sources: &mut Sources) -> Option<Span> {
 
 impl LocalHost {
     /// The same machine, whose commands get the secrets that are meant for them. `hides`: what they print goes to people,
-    /// so no secret is left in it; a template gets it as it is, and shows it to nobody.
+    /// so no secret is left in it; a template gets placeholders again, which it may go on with as with any other.
     pub fn with_secrets(&self, secrets: &Arc<Secrets>, hides: bool) -> LocalHost {
         let mut host = self.clone();
         if !secrets.is_empty() {
@@ -193,7 +193,7 @@ impl Observer for HidingObserver {
     }
 
     fn started(&self, name: &str, doing: &'static str) {
-        self.inner.started(name, doing);
+        self.inner.started(&self.secrets.hide(name), doing);
     }
 
     fn ended(&self, result: &StateResult) {
@@ -203,7 +203,7 @@ impl Observer for HidingObserver {
     }
 
     fn output(&self, name: &str, line: &str) {
-        self.inner.output(name, &self.secrets.hide(line));
+        self.inner.output(&self.secrets.hide(name), &self.secrets.hide(line));
     }
 
     fn notice(&self, text: &str) {
@@ -212,7 +212,7 @@ impl Observer for HidingObserver {
 }
 
 fn hide_in_state(result: &mut StateResult, secrets: &Secrets) {
-    for text in [&mut result.diff, &mut result.error, &mut result.skip_reason] {
+    for text in [&mut result.name, &mut result.diff, &mut result.error, &mut result.skip_reason] {
         secrets.hide_in(text);
     }
     result.details.values_mut().for_each(|value| secrets.hide_in_json(value));
@@ -224,7 +224,22 @@ pub(crate) fn hide_in_result(result: &mut RunResult, secrets: &Secrets) {
         return;
     }
     secrets.hide_in(&mut result.error);
-    result.states.values_mut().for_each(|state| hide_in_state(state, secrets));
+    let states = std::mem::take(&mut result.states);
+    for (name, mut state) in states {
+        hide_in_state(&mut state, secrets);
+        let shown = secrets.hide(&name).into_owned();
+        let name = free_name(shown, |name| result.states.contains_key(name));
+        result.states.insert(name, state);
+    }
+}
+
+/// Two states may differ in nothing but the secret in their names: both are told of.
+fn free_name(shown: String, is_taken: impl Fn(&str) -> bool) -> String {
+    if !is_taken(&shown) {
+        return shown;
+    }
+    let mut numbered = (2_u64..).map(|number| format!("{shown} ({number})"));
+    numbered.find(|name| !is_taken(name)).unwrap_or_default()
 }
 
 pub(crate) fn hide_in_diagnostic(diagnostic: &mut Diagnostic, secrets: &Secrets) {
@@ -292,5 +307,22 @@ mod tests {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
         let told = key(temp.path()).err().unwrap().to_string();
         assert!(told.contains("others can read the key"), "{told}");
+    }
+
+    #[test]
+    #[rule("D-15")]
+    fn d15_a_secret_in_the_name_of_a_state_is_not_shown_and_no_state_is_lost() {
+        let (mut secrets, mut random) = (Secrets::default(), Random::default());
+        for value in ["hunter2", "hunter3"] {
+            secrets.add(value.to_string().into(), &mut |bytes| random.fill(bytes));
+        }
+        let states = ["x-hunter2", "x-hunter3", "y"]
+            .map(|name| StateResult { name: name.into(), ..StateResult::default() });
+        let mode = zester_model::outcome::Mode::Apply;
+        let mut result = RunResult::new(mode, "r".into(), false, 0, states.to_vec());
+        hide_in_result(&mut result, &secrets);
+        let names: Vec<&String> = result.states.keys().collect();
+        assert_eq!(names, ["x-<secret>", "x-<secret> (2)", "y"]);
+        assert!(!serde_json::to_string(&result).unwrap().contains("hunter"));
     }
 }

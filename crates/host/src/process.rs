@@ -63,7 +63,7 @@ pub struct Launch {
     pub leaves_nothing: bool,
     /// What the placeholders in its environment and input stand for: the child gets the secrets, nobody else does.
     pub secrets: Option<Arc<Secrets>>,
-    /// Its output is shown to people: secrets in it are not kept.
+    /// Its output is shown to people, without a trace of the secrets; otherwise their placeholders are in it again.
     pub hides_secrets: bool,
 }
 

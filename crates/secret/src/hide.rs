@@ -100,13 +100,21 @@ impl Secrets {
 /// Hides secrets in a stream, however it is cut.
 pub struct Redactor {
     secrets: Arc<Secrets>,
+    /// Placeholders come where the secrets were.
+    puts_back: bool,
     /// What may be the beginning of a secret.
     held: Vec<u8>,
 }
 
 impl Redactor {
     pub fn new(secrets: Arc<Secrets>) -> Redactor {
-        Redactor { secrets, held: Vec::new() }
+        Redactor { secrets, puts_back: false, held: Vec::new() }
+    }
+
+    /// Puts the placeholders back, for those who go on with the text: a secret stays one. A single line of a secret has no
+    /// placeholder, and is hidden.
+    pub fn putting_back(secrets: Arc<Secrets>) -> Redactor {
+        Redactor { secrets, puts_back: true, held: Vec::new() }
     }
 
     /// What may be shown after this piece.
@@ -129,8 +137,10 @@ impl Redactor {
             let open = if at_end { rest.len() } else { known.begun(rest) };
             match known.find(rest) {
                 Some((at, length)) if at < open => {
+                    let found = rest.get(at..at + length).unwrap_or_default();
+                    let back = self.secrets.placeholder_of(found).filter(|_| self.puts_back);
                     shown.extend_from_slice(rest.get(..at).unwrap_or_default());
-                    shown.extend_from_slice(SHOWN.as_bytes());
+                    shown.extend_from_slice(back.unwrap_or(SHOWN).as_bytes());
                     rest = rest.get(at + length..).unwrap_or_default();
                 }
                 _ => {
@@ -195,6 +205,19 @@ mod tests {
         let mut redactor = Redactor::new(secrets);
         assert_eq!(redactor.take(b"password: "), b"password: ");
         assert_eq!(redactor.take(b"hunter2\n"), b"<secret>\n");
+    }
+
+    #[test]
+    #[rule("D-15")]
+    fn d15_who_goes_on_with_a_text_gets_placeholders_for_the_secrets_in_it() {
+        let (secrets, placeholders) = of(&["hunter2", "-----BEGIN-----\nMIIEowIBAAKC\n-----END-----\n"]);
+        let secrets = Arc::new(secrets);
+        let mut redactor = Redactor::putting_back(secrets.clone());
+        let mut text = redactor.take(b"a=hun");
+        text.extend(redactor.take(b"ter2 -----BEGIN-----\nMIIEowIBAAKC\n-----END-----\nline MIIEowIBAAKC"));
+        text.extend(redactor.finish());
+        let wanted = format!("a={} {}line <secret>", placeholders[0], placeholders[1]);
+        assert_eq!(String::from_utf8(text).unwrap(), wanted);
     }
 
     proptest! {

@@ -108,6 +108,15 @@ impl Secrets {
         &self.known
     }
 
+    /// What stands for a secret that was found in a text, with or without the blanks around it.
+    pub(crate) fn placeholder_of(&self, found: &[u8]) -> Option<&str> {
+        let is = |entry: &&Entry| {
+            let value = entry.value.as_ref().map(SecretText::text);
+            value.is_some_and(|value| value.as_bytes() == found || value.trim().as_bytes() == found)
+        };
+        self.entries.iter().find(is).map(|entry| entry.placeholder.as_str())
+    }
+
     /// The bytes that are meant. Only for what goes into a file, an environment or the input of a command.
     pub fn reveal(&self, bytes: Vec<u8>) -> Result<Revealed, Damaged> {
         if self.entries.is_empty() {

@@ -107,7 +107,10 @@ struct Stream<R> {
 impl<R: AsyncRead + Unpin> Stream<R> {
     fn new(pipe: Option<R>, launch: &Launch, live: Option<&OutputSink>) -> Stream<R> {
         let lines = live.map(|live| Lines { live: Arc::clone(live), begun: Vec::new() });
-        let redactor = launch.secrets.clone().filter(|_| launch.hides_secrets).map(Redactor::new);
+        let redactor = match launch.hides_secrets {
+            true => launch.secrets.clone().map(Redactor::new),
+            false => launch.secrets.clone().map(Redactor::putting_back),
+        };
         Stream { pipe, buffer: Vec::new(), keeper: HeadAndTail::new(launch.output_kept), lines, redactor }
     }
 
