@@ -49,7 +49,7 @@ type Peels = BTreeMap<PeelId, Known>;
 struct Rendered {
     version: u64,
     at: Instant,
-    settings: Arc<Value>,
+    settings: Result<Arc<Value>, Arc<str>>,
 }
 
 /// All peels: their facts, which change seldom and are read as a snapshot, so that a long look holds nobody up, and who is
@@ -222,7 +222,9 @@ impl Index {
         let none = Value::Null;
         let by_settings = target.needs_settings();
         let matches = |peel: &PeelId, known: &Known| {
-            let rendered = by_settings.then(|| self.settings_of(peel, known));
+            let rendered = by_settings.then(|| self.settings_of(peel, known)).transpose();
+            // Whether `I@` holds is not known, nor whether `not I@` does: what asks for settings does not mean this peel.
+            let Ok(rendered) = rendered else { return false };
             let settings = rendered.as_deref().unwrap_or(&none);
             target.matches(&Subject { id: peel.as_str(), facts: &known.facts, settings })
         };
@@ -240,7 +242,7 @@ impl Index {
         self.rendered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn settings_of(&self, peel: &PeelId, known: &Known) -> Arc<Value> {
+    fn settings_of(&self, peel: &PeelId, known: &Known) -> Result<Arc<Value>, Arc<str>> {
         if let Some(found) = self.lock_rendered().get(peel)
             && found.version == known.version
             && found.at.elapsed() < SETTINGS_FRESH
@@ -248,7 +250,7 @@ impl Index {
             return found.settings.clone();
         }
         // Rendered without the lock: it may take a while, and twice is no harm.
-        let settings = Arc::new(self.settings.settings(peel, &known.facts));
+        let settings = self.settings.settings(peel, &known.facts).map(Arc::new).map_err(Arc::from);
         let rendered = Rendered { version: known.version, at: Instant::now(), settings: settings.clone() };
         self.lock_rendered().insert(peel.clone(), rendered);
         settings

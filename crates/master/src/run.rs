@@ -32,7 +32,8 @@ use zester_wire::{MasterId, PeelId};
 
 /// The settings of a peel, secrets sealed, for `I@` targets (D-8).
 pub trait SettingsOf: Send + Sync {
-    fn settings(&self, peel: &PeelId, facts: &Value) -> Value;
+    /// Or why they do not render: then nobody knows whether an `I@` holds.
+    fn settings(&self, peel: &PeelId, facts: &Value) -> Result<Value, String>;
 
     /// Who knows more of each peel, and has to be asked for it.
     fn external(&self) -> Option<Arc<dyn ExternalSettings>> {
@@ -44,8 +45,8 @@ pub trait SettingsOf: Send + Sync {
 pub struct NoSettings;
 
 impl SettingsOf for NoSettings {
-    fn settings(&self, _: &PeelId, _: &Value) -> Value {
-        Value::Object(Map::new())
+    fn settings(&self, _: &PeelId, _: &Value) -> Result<Value, String> {
+        Ok(Value::Object(Map::new()))
     }
 }
 

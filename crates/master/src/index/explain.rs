@@ -7,6 +7,9 @@ use std::sync::Arc;
 use zester_model::target::{Decision, Subject, Target};
 use zester_wire::{ExplainedPage, ExplainedPeel, PartSaidNo, PeelId, Refusal, RefusalKind};
 
+/// Letters that are told of why settings do not render.
+const WHY_LETTERS: usize = 200;
+
 impl Index {
     /// A page of all peels, by name, beginning after one of them. Settings are rendered on a thread of their own.
     pub async fn explain(
@@ -17,16 +20,23 @@ impl Index {
     ) -> Result<ExplainedPage, Refusal> {
         let target = Target::parse(expression).map_err(|error| bad_target(expression, &error))?;
         if !target.needs_settings() {
-            return Ok(self.explained(&target, after.as_ref(), most));
+            return Ok(self.explained(expression, &target, after.as_ref(), most));
         }
-        let index = self.clone();
-        let page = tokio::task::spawn_blocking(move || index.explained(&target, after.as_ref(), most)).await;
+        let (index, expression) = (self.clone(), expression.to_string());
+        let explained = move || index.explained(&expression, &target, after.as_ref(), most);
+        let page = tokio::task::spawn_blocking(explained).await;
         page.map_err(|error| {
             Refusal::new(RefusalKind::Unavailable, format!("the target was not resolved: {error}; ask again"))
         })
     }
 
-    fn explained(&self, target: &Target, after: Option<&PeelId>, most: usize) -> ExplainedPage {
+    fn explained(
+        &self,
+        expression: &str,
+        target: &Target,
+        after: Option<&PeelId>,
+        most: usize,
+    ) -> ExplainedPage {
         let peels = self.snapshot();
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         // One more than the page holds shows whether there is another.
@@ -39,15 +49,26 @@ impl Index {
         named.sort_unstable();
         let more = named.len() > most;
         let nothing = Known::nothing();
-        let explain = |peel: &PeelId| self.explain_one(target, peel, peels.get(peel).unwrap_or(&nothing));
+        let explain =
+            |peel: &PeelId| self.explain_one(expression, target, peel, peels.get(peel).unwrap_or(&nothing));
         ExplainedPage { peels: named.iter().take(most).map(explain).collect(), more }
     }
 
-    fn explain_one(&self, target: &Target, peel: &PeelId, known: &Known) -> ExplainedPeel {
+    fn explain_one(&self, expression: &str, target: &Target, peel: &PeelId, known: &Known) -> ExplainedPeel {
         let none = Value::Null;
-        let rendered = target.needs_settings().then(|| self.settings_of(peel, known));
-        let settings = rendered.as_deref().unwrap_or(&none);
-        let said_no = target.refusals(&Subject { id: peel.as_str(), facts: &known.facts, settings });
+        let rendered = target.needs_settings().then(|| self.settings_of(peel, known)).transpose();
+        let said_no = match &rendered {
+            Ok(settings) => {
+                let settings = settings.as_deref().unwrap_or(&none);
+                target.refusals(&Subject { id: peel.as_str(), facts: &known.facts, settings })
+            }
+            Err(why) => {
+                let why: String =
+                    why.chars().filter(|letter| !letter.is_control()).take(WHY_LETTERS).collect();
+                let found = format!("its settings do not render: {why}");
+                vec![Decision { part: expression.to_string(), found }]
+            }
+        };
         let status = self.presence.status(peel);
         ExplainedPeel {
             peel: peel.clone(),

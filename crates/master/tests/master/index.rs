@@ -36,9 +36,9 @@ fn index() -> Index {
 struct Roles(AtomicUsize);
 
 impl SettingsOf for Roles {
-    fn settings(&self, peel: &PeelId, _: &Value) -> Value {
+    fn settings(&self, peel: &PeelId, _: &Value) -> Result<Value, String> {
         self.0.fetch_add(1, Ordering::Relaxed);
-        json!({"role": peel.as_str().split('-').next()})
+        Ok(json!({"role": peel.as_str().split('-').next()}))
     }
 }
 
@@ -58,7 +58,7 @@ proptest! {
         let target = Target::parse(expression).unwrap();
         for (name, (mem, os)) in &fleet {
             let data = json!({"mem": mem, "os": os});
-            let settings = Roles::default().settings(&peel(name), &data);
+            let settings = Roles::default().settings(&peel(name), &data).unwrap();
             if target.matches(&Subject { id: name, facts: &data, settings: &settings }) {
                 by_hand.push(peel(name));
             }
@@ -218,10 +218,41 @@ async fn j26_a_list_of_peels_comes_in_pages() {
 struct Slow(std::sync::Mutex<std::sync::mpsc::Receiver<()>>);
 
 impl SettingsOf for Slow {
-    fn settings(&self, _: &PeelId, _: &Value) -> Value {
+    fn settings(&self, _: &PeelId, _: &Value) -> Result<Value, String> {
         self.0.lock().unwrap().recv().unwrap();
-        json!({"role": "web"})
+        Ok(json!({"role": "web"}))
     }
+}
+
+/// The settings of `web-1` alone render.
+struct Broken;
+
+impl SettingsOf for Broken {
+    fn settings(&self, peel: &PeelId, _: &Value) -> Result<Value, String> {
+        match peel.as_str() {
+            "web-1" => Ok(json!({"role": "db"})),
+            _ => Err("a.zy:1:3: there is no fact `role`".into()),
+        }
+    }
+}
+
+#[tokio::test]
+#[rule("D-8")]
+async fn d8_a_peel_whose_settings_do_not_render_is_meant_by_nothing_that_asks_for_them() {
+    let index = Arc::new(Index::new(TTL, Arc::new(Broken)));
+    index.put_facts(facts("web-1", json!({})));
+    index.put_facts(facts("web-2", json!({})));
+    assert_eq!(index.resolve("I@role:db").unwrap(), [peel("web-1")]);
+    assert_eq!(index.resolve("I@role:x").unwrap(), []);
+    for expression in ["not I@role:x", "web* and not I@role:x", "web-2 or not I@role:x"] {
+        assert_eq!(index.resolve(expression).unwrap(), [peel("web-1")], "{expression}");
+    }
+    assert_eq!(index.resolve("web*").unwrap(), [peel("web-1"), peel("web-2")]);
+    let page = index.explain("not I@role:x", None, 10).await.unwrap();
+    let said: Vec<bool> = page.peels.iter().map(|one| one.matches).collect();
+    assert_eq!(said, [true, false]);
+    let found = &page.peels[1].said_no[0].found;
+    assert_eq!(found, "its settings do not render: a.zy:1:3: there is no fact `role`");
 }
 
 /// On one thread: rendering in the task that asks would never end.

@@ -37,7 +37,7 @@ struct SettingsCache {
     looked: Option<Instant>,
     /// When the newest file was changed, and how many there are.
     stamp: [Option<(SystemTime, usize)>; 2],
-    peels: BTreeMap<PeelId, (Value, Value)>,
+    peels: BTreeMap<PeelId, (Value, Result<Value, String>)>,
 }
 
 impl Rendered {
@@ -66,7 +66,7 @@ impl Rendered {
         cache
     }
 
-    fn render(&self, peel: &PeelId, facts: &Value) -> Value {
+    fn render(&self, peel: &PeelId, facts: &Value) -> Result<Value, String> {
         let none = Value::Object(Map::new());
         let place = CallContext::here(&self.local_host, facts, &none, &self.never);
         let functions = TemplateFunctions { place, allowed: Access::ReadOnly };
@@ -79,7 +79,7 @@ impl Rendered {
             ..SettingsRequest::default()
         };
         let rendered = resolve(&request, None, &reading);
-        rendered.map(|settings| settings.values).unwrap_or_else(|error| {
+        rendered.map(|settings| settings.values).map_err(|error| {
             let why = match &error {
                 zester_converge::Error::Diagnostics { diagnostics, sources } => diagnostics
                     .first()
@@ -87,14 +87,14 @@ impl Rendered {
                     .unwrap_or_default(),
                 other => other.to_string(),
             };
-            tracing::warn!(%peel, "its settings cannot be read and count as empty: {why}");
-            none.clone()
+            tracing::warn!(%peel, "its settings do not render, so no target with `I@` means it: {why}");
+            why
         })
     }
 }
 
 impl SettingsOf for Rendered {
-    fn settings(&self, peel: &PeelId, facts: &Value) -> Value {
+    fn settings(&self, peel: &PeelId, facts: &Value) -> Result<Value, String> {
         if let Some((of, settings)) = self.cache().peels.get(peel)
             && of == facts
         {
@@ -147,15 +147,16 @@ mod tests {
         };
         let rendered = Rendered::new(temp.path().to_path_buf(), Merge::Smart, None, local_host);
         let peel = PeelId::parse("web-1").unwrap();
-        assert_eq!(rendered.settings(&peel, &json!({"role": "db"})), json!({"role": "db"}));
-        assert_eq!(rendered.settings(&peel, &json!({"role": "web"})), json!({"role": "web"}));
+        assert_eq!(rendered.settings(&peel, &json!({"role": "db"})), Ok(json!({"role": "db"})));
+        assert_eq!(rendered.settings(&peel, &json!({"role": "web"})), Ok(json!({"role": "web"})));
         // A second file changes the count, whatever the clock of the file system says.
         std::fs::write(temp.path().join("b.zy"), "more: 1\n").unwrap();
         tokio::time::advance(LOOK_EVERY).await;
-        assert_eq!(rendered.settings(&peel, &json!({"role": "web"})), json!({"role": "web", "more": 1}));
+        let settings = rendered.settings(&peel, &json!({"role": "web"}));
+        assert_eq!(settings, Ok(json!({"role": "web", "more": 1})));
         std::fs::write(&file, "role: {{ broken\n").unwrap();
         std::fs::write(temp.path().join("c.zy"), "").unwrap();
         tokio::time::advance(LOOK_EVERY).await;
-        assert_eq!(rendered.settings(&peel, &json!({"role": "web"})), json!({}));
+        assert!(rendered.settings(&peel, &json!({"role": "web"})).is_err());
     }
 }
