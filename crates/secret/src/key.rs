@@ -4,6 +4,7 @@ use crate::Chance;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use sha2::{Digest, Sha256};
+use std::cmp::Ordering;
 use std::fmt;
 use zeroize::Zeroizing;
 
@@ -11,6 +12,8 @@ const PUBLIC: &str = "zester-public-1:";
 const PRIVATE: &str = "zester-private-1:";
 /// Bytes of the digest that name a key.
 const FINGERPRINT_BYTES: usize = 8;
+/// Letters of a key behind its beginning.
+const LETTERS: usize = 43;
 
 /// Anybody may know it: values are sealed to it.
 #[derive(Clone, PartialEq, Eq)]
@@ -68,10 +71,15 @@ impl PrivateKey {
 }
 
 fn bytes_of(text: &str, prefix: &str, sort: &'static str) -> Result<Zeroizing<[u8; 32]>, KeyError> {
-    let wrong = KeyError { sort };
-    let encoded = text.trim().strip_prefix(prefix).ok_or(wrong)?;
-    let decoded = Zeroizing::new(BASE64.decode(encoded).map_err(|_| wrong)?);
-    let bytes: [u8; 32] = decoded.as_slice().try_into().map_err(|_| wrong)?;
+    let wrong = |what| KeyError { sort, what };
+    let encoded = text.trim().strip_prefix(prefix).ok_or(wrong(Wrong::Beginning))?;
+    match encoded.len().cmp(&LETTERS) {
+        Ordering::Less => return Err(wrong(Wrong::Short)),
+        Ordering::Greater => return Err(wrong(Wrong::Long)),
+        Ordering::Equal => {}
+    }
+    let decoded = Zeroizing::new(BASE64.decode(encoded).map_err(|_| wrong(Wrong::Letters))?);
+    let bytes: [u8; 32] = decoded.as_slice().try_into().map_err(|_| wrong(Wrong::Letters))?;
     Ok(Zeroizing::new(bytes))
 }
 
@@ -79,11 +87,26 @@ fn bytes_of(text: &str, prefix: &str, sort: &'static str) -> Result<Zeroizing<[u
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct KeyError {
     sort: &'static str,
+    what: Wrong,
+}
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Wrong {
+    Beginning,
+    Short,
+    Long,
+    Letters,
 }
 
 impl fmt::Display for KeyError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "not a {} key; one begins with `zester-{}-1:`", self.sort, self.sort)
+        let sort = self.sort;
+        match self.what {
+            Wrong::Beginning => write!(out, "not a {sort} key; one begins with `zester-{sort}-1:`"),
+            Wrong::Short => write!(out, "the {sort} key is too short: {LETTERS} letters follow the colon"),
+            Wrong::Long => write!(out, "the {sort} key is too long: {LETTERS} letters follow the colon"),
+            Wrong::Letters => write!(out, "the {sort} key is damaged: a letter in it is wrong"),
+        }
     }
 }
 
@@ -104,6 +127,16 @@ mod tests {
         assert_eq!(public.fingerprint().len(), 16);
         for wrong in ["", "zester-public-1:", "zester-public-1:AAAA", "zester-private-1:AAAA", "x"] {
             assert!(PublicKey::parse(wrong).is_err(), "{wrong}");
+        }
+        let text = key.public().to_string();
+        for (wrong, why) in [
+            ("x".to_string(), "begins with"),
+            (text[..text.len() - 1].to_string(), "too short"),
+            (format!("{text}A"), "too long"),
+            (text.replace(':', ":!").chars().take(text.len()).collect(), "damaged"),
+        ] {
+            let told = PublicKey::parse(&wrong).unwrap_err().to_string();
+            assert!(told.contains(why) && !told.contains(&text[20..30]), "{told}");
         }
         // A private key is never taken for a public one: it would be printed.
         assert!(PublicKey::parse(&key.to_file_text()).is_err());

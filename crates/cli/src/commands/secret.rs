@@ -122,7 +122,14 @@ pub fn run(args: Secret, app: &mut App) -> answer::Result {
 
 fn key(inputs: &Inputs, app: &App) -> answer::Result {
     let data_dir = DataDir::open(&app.data_dir(inputs)?)?;
+    let had_one = secrets::key(data_dir.root())?.is_some();
     let public = secrets::key_or_new(&data_dir)?.public();
+    if !had_one {
+        let path = data_dir.path(secrets::KEY_FILE);
+        app.output.notice(&format!("there was no key; a new one was made: {}", path.display()));
+    }
+    // Not beside the key on stdout, where scripts take it from.
+    app.output.notice(&format!("its fingerprint, as in sealed values: {}", public.fingerprint()));
     let json = json!({ "public_key": public.to_string(), "fingerprint": public.fingerprint() });
     Ok((Answer::Document { json, text: format!("{public}\n") }, Exit::Good))
 }
