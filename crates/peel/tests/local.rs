@@ -38,6 +38,8 @@ impl Place {
             states: Some(dir.path().join("states")),
             states_cache: None,
             settings_cache: None,
+            states_freshness: None,
+            settings_freshness: None,
             settings: Some(dir.path().join("settings")),
             settings_merge: Default::default(),
             facts: None,

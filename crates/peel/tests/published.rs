@@ -10,7 +10,7 @@ use zester_bus::memory::{Net, TokioClock};
 use zester_bus::storage;
 use zester_link::Link;
 use zester_model::merge::Merge;
-use zester_peel::published::{DiskCache, StatesDirs};
+use zester_peel::published::{DiskCache, Freshness, Learned, StatesDirs};
 use zester_peel::work::{Local, Options};
 use zester_peel::{Outcome, Work};
 use zester_publish::{About, Change, Error, Fence, Publisher, Reader, Tree, TreePath, file_of};
@@ -69,11 +69,22 @@ fn local(
     settings: Option<Arc<DiskCache>>,
     baked: Option<PathBuf>,
 ) -> Local {
-    let options = Options {
+    Local::open(options(dir, states, settings, baked)).unwrap()
+}
+
+fn options(
+    dir: &Path,
+    states: Arc<DiskCache>,
+    settings: Option<Arc<DiskCache>>,
+    baked: Option<PathBuf>,
+) -> Options {
+    Options {
         id: "web-1".into(),
         states: baked,
         states_cache: Some(states),
         settings_cache: settings,
+        states_freshness: None,
+        settings_freshness: None,
         settings: None,
         facts: None,
         data_dir: dir.join("data"),
@@ -81,8 +92,7 @@ fn local(
         settings_merge: Merge::default(),
         environment: None,
         startup: None,
-    };
-    Local::open(options).unwrap()
+    }
 }
 
 async fn execute(local: &Local, function: &str, word: &str) -> Outcome {
@@ -217,6 +227,62 @@ async fn d13_the_return_of_a_state_run_carries_the_revision_that_it_ran() {
     assert_eq!(call("test.ping", "").await.revision, None);
 }
 
+/// A follower of what is published as `published`, which ends with the runtime.
+fn followed(link: &Link, published: Published, cache: &Arc<DiskCache>) -> Freshness {
+    let freshness = Freshness::new(link.bus().clone());
+    tokio::spawn(freshness.clone().follow(link.clone(), published, cache.clone(), Arc::default()));
+    freshness
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("D-4", "D-13")]
+async fn d4_what_was_published_before_a_run_is_what_it_runs() {
+    let (link, dir) = (bus().await, tempfile::tempdir().unwrap());
+    let states = Arc::new(DiskCache::open(&dir.path().join("states")).unwrap());
+    let freshness = followed(&link, Published::States, &states);
+    let options =
+        Options { states_freshness: Some(freshness), ..options(dir.path(), states.clone(), None, None) };
+    let local = Local::open(options).unwrap();
+    for number in 1..=10 {
+        publish(&link, &files(&[("web.zy", &format!("web-{number}:\n  test.nop: []\n"))])).await;
+        let ran = execute(&local, "state.apply", "web").await;
+        assert!(ran.success, "{}", ran.error);
+        assert_eq!(ran.revision.unwrap().states, Some(number));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("D-6", "D-9")]
+async fn d6_no_states_run_before_it_is_known_whether_there_are_settings() {
+    let net = Net::new(Arc::new(TokioClock::new()));
+    let (link, dir) = (Link::new(Arc::new(net.connect("test"))), tempfile::tempdir().unwrap());
+    storage::ensure_all(link.bus().as_ref(), &storage::table(), 1).await.unwrap();
+    let open = |name: &str| Arc::new(DiskCache::open(&dir.path().join(name)).unwrap());
+    let (states, settings) = (open("states"), open("settings"));
+    publish(&link, &files(&[("web.zy", "a:\n  test.nop: []\n")])).await;
+    look(&link, &states).await.unwrap();
+    // Nobody has looked yet.
+    let freshness = Freshness::new(link.bus().clone());
+    let options = Options {
+        settings_freshness: Some(freshness.clone()),
+        ..options(dir.path(), states, Some(settings.clone()), None)
+    };
+    let local = Local::open(options).unwrap();
+    let ran = execute(&local, "state.apply", "web").await;
+    assert!(ran.error.starts_with("settings have not arrived yet: "), "{}", ran.error);
+    assert!(ran.error.ends_with("; retry"), "{}", ran.error);
+    assert!(execute(&local, "test.ping", "").await.success, "what is no state run goes on");
+    net.cut("test");
+    let ran = execute(&local, "state.apply", "web").await;
+    assert!(ran.success, "without a bus it goes on: {}", ran.error);
+    net.heal("test");
+    tokio::spawn(freshness.clone().follow(link.clone(), Published::Settings, settings, Arc::default()));
+    local.states_appear().await;
+    assert_eq!(freshness.learned(), Some(Learned::Nothing));
+    let ran = execute(&local, "state.apply", "web").await;
+    assert!(ran.success, "none were ever published: {}", ran.error);
+}
+
 /// Trees are published and swapped without a pause while states are applied: each run sees the files of one revision, and
 /// never those that the machine had before anything was published.
 #[tokio::test(flavor = "multi_thread")]
@@ -310,6 +376,8 @@ async fn d6_new_settings_are_rendered_when_they_come_and_the_last_good_ones_outl
             settings_merge: Merge::Smart,
             states_cache: None,
             settings_cache: Some(cache.clone()),
+            states_freshness: None,
+            settings_freshness: None,
             facts: None,
             data_dir: data_dir.clone(),
             concurrency: 1,

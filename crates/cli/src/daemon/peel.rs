@@ -17,7 +17,7 @@ use zester_link::Link;
 use zester_model::limits;
 use zester_model::merge::Merge;
 use zester_peel::Setup;
-use zester_peel::published::{DiskCache, follow};
+use zester_peel::published::{DiskCache, Freshness};
 use zester_peel::store::FileStore;
 use zester_peel::work::{Local, Options, StartupStates};
 use zester_wire::{PeelId, Published};
@@ -90,20 +90,6 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
         };
         let states_cache = cache(args.states_cache.clone().unwrap_or_else(|| data_dir.join("states")))?;
         let settings_cache = cache(data_dir.join("settings"))?;
-        let work = Local::open(Options {
-            id: id.to_string(),
-            states: args.states.clone().or(app.config.states.clone()),
-            settings: args.settings.clone().or(app.config.settings.clone()),
-            settings_merge: args.settings_merge.or(app.config.settings_merge).unwrap_or_default(),
-            states_cache: Some(states_cache.clone()),
-            settings_cache: Some(settings_cache.clone()),
-            facts: args.facts.clone().or(app.config.facts.clone()),
-            data_dir: data_dir.clone(),
-            concurrency: app.config.concurrency.map_or(limits::CONCURRENCY_DEFAULT, |count| count as usize),
-            environment: args.env.clone().or(app.config.env.clone()),
-            startup: startup.clone(),
-        })
-        .map_err(|error| Failure::usage(error.to_string()))?;
         // An inbox of its own, or peels could read each other's answers (I-9).
         let inbox = format!("_INBOX_{id}");
         let mut options = args.connect.daemon(app, format!("zester peel {id}"), inbox)?;
@@ -111,6 +97,24 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
         options.reconnect_spread = timing.reconnect_spread;
         let bus = nats::connect(options).await.map_err(|error| Failure::usage(error.to_string()))?;
         let bus: Arc<dyn Bus> = Arc::new(bus);
+        let (states_freshness, settings_freshness) =
+            (Freshness::new(bus.clone()), Freshness::new(bus.clone()));
+        let work = Local::open(Options {
+            id: id.to_string(),
+            states: args.states.clone().or(app.config.states.clone()),
+            settings: args.settings.clone().or(app.config.settings.clone()),
+            settings_merge: args.settings_merge.or(app.config.settings_merge).unwrap_or_default(),
+            states_cache: Some(states_cache.clone()),
+            settings_cache: Some(settings_cache.clone()),
+            states_freshness: Some(states_freshness.clone()),
+            settings_freshness: Some(settings_freshness.clone()),
+            facts: args.facts.clone().or(app.config.facts.clone()),
+            data_dir: data_dir.clone(),
+            concurrency: app.config.concurrency.map_or(limits::CONCURRENCY_DEFAULT, |count| count as usize),
+            environment: args.env.clone().or(app.config.env.clone()),
+            startup: startup.clone(),
+        })
+        .map_err(|error| Failure::usage(error.to_string()))?;
         let link = Link::new(bus.clone());
         let boot = link.new_token().map_err(|error| Failure::usage(error.to_string()))?;
         let setup = Setup { id: id.clone(), boot, timing, version: env!("CARGO_PKG_VERSION").to_string() };
@@ -125,8 +129,11 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
         };
         // They end with this one.
         let mut followers = JoinSet::new();
-        for (published, cache) in [(Published::States, states_cache), (Published::Settings, settings_cache)] {
-            followers.spawn(follow(link.clone(), published, cache, context.health.clone()));
+        for (published, cache, freshness) in [
+            (Published::States, states_cache, states_freshness),
+            (Published::Settings, settings_cache, settings_freshness),
+        ] {
+            followers.spawn(freshness.follow(link.clone(), published, cache, context.health.clone()));
         }
         followers.spawn(work.clone().follow_settings(context.health.clone()));
         let (store, work) = (Arc::new(store), Arc::new(work));

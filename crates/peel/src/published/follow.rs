@@ -1,6 +1,7 @@
 //! Keeps a cache up to date: at the start, after every connect, when a master says that there is something new, and every few
 //! minutes in case nobody heard it. Costs the server a direct get each time, and no consumer.
 
+use super::freshness::{Freshness, Learned};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
@@ -23,56 +24,71 @@ const NOTICES: usize = 16;
 
 /// Ends only with its task, or with the bus.
 pub async fn follow(link: Link, published: Published, cache: Arc<dyn Cache>, health: Arc<Health>) {
-    let Ok(what) = notice_token(published) else { return };
-    let mut events = link.bus().events();
-    let subject = Subject::Notify { what }.to_string();
-    let mut notices = loop {
-        match link.bus().subscribe(&subject, Listen::alone(NOTICES)).await {
-            Ok(notices) => break notices,
-            Err(error) => tracing::debug!("notices of new {} cannot be heard: {error}", published.as_str()),
-        }
-        tokio::time::sleep(PAUSE_MIN).await;
-    };
-    let mut pause = PAUSE_MIN;
-    loop {
-        let next = match look(&link, published, cache.as_ref(), &health).await {
-            true => {
-                pause = PAUSE_MIN;
-                link.jittered(LOOK_EVERY)
+    Freshness::new(link.bus().clone()).follow(link, published, cache, health).await;
+}
+
+impl Freshness {
+    /// The follower that this asks. Ends only with its task, or with the bus.
+    pub async fn follow(self, link: Link, published: Published, cache: Arc<dyn Cache>, health: Arc<Health>) {
+        let Ok(what) = notice_token(published) else { return };
+        let mut events = link.bus().events();
+        let subject = Subject::Notify { what }.to_string();
+        let mut notices = loop {
+            match link.bus().subscribe(&subject, Listen::alone(NOTICES)).await {
+                Ok(notices) => break notices,
+                Err(error) => {
+                    tracing::debug!("notices of new {} cannot be heard: {error}", published.as_str());
+                }
             }
-            false => {
-                let waited = link.jittered(pause);
-                pause = (pause * 2).min(PAUSE_MAX);
-                waited
-            }
+            tokio::time::sleep(PAUSE_MIN).await;
         };
-        let wake = Instant::now() + next;
+        let mut pause = PAUSE_MIN;
         loop {
-            tokio::select! {
-                biased;
-                event = events.next() => match event {
-                    Some(Event::Connected | Event::Reconnected) => break,
-                    Some(_) => {}
-                    None => return,
-                },
-                notice = notices.next() => match notice {
-                    Some(Delivery::Message(_) | Delivery::Missed(_)) => {
-                        tokio::time::sleep(link.jittered(SPREAD / 2)).await;
-                        break;
-                    }
-                    None => return,
-                },
-                () = sleep_until(wake) => break,
+            self.begins();
+            let learned = look(&link, published, cache.as_ref(), &health).await;
+            let next = match &learned {
+                Some(Learned::Nothing | Learned::InPlace) => {
+                    pause = PAUSE_MIN;
+                    link.jittered(LOOK_EVERY)
+                }
+                Some(Learned::Failed(_)) | None => {
+                    let waited = link.jittered(pause);
+                    pause = (pause * 2).min(PAUSE_MAX);
+                    waited
+                }
+            };
+            self.ends(learned);
+            let wake = Instant::now() + next;
+            loop {
+                tokio::select! {
+                    biased;
+                    event = events.next() => match event {
+                        Some(Event::Connected | Event::Reconnected) => break,
+                        Some(_) => {}
+                        None => return,
+                    },
+                    () = self.asked() => break,
+                    notice = notices.next() => match notice {
+                        Some(Delivery::Message(_) | Delivery::Missed(_)) => {
+                            // Who asks has no time for it.
+                            let spread = tokio::time::sleep(link.jittered(SPREAD / 2));
+                            tokio::select! { () = spread => {}, () = self.asked() => {} }
+                            break;
+                        }
+                        None => return,
+                    },
+                    () = sleep_until(wake) => break,
+                }
             }
         }
     }
 }
 
-/// Whether all is well.
-async fn look(link: &Link, published: Published, cache: &dyn Cache, health: &Health) -> bool {
+/// What a look came to; none where there was no bus to look at.
+async fn look(link: &Link, published: Published, cache: &dyn Cache, health: &Health) -> Option<Learned> {
     let what = published.as_str();
     if !link.bus().info().connected {
-        return false;
+        return None;
     }
     match (Reader { link, published, cache }).look().await {
         Ok(change) => {
@@ -80,7 +96,7 @@ async fn look(link: &Link, published: Published, cache: &dyn Cache, health: &Hea
                 tracing::info!(revision, files, fetched, bytes, "new {what} are in place");
             }
             health.set(what, State::Up);
-            true
+            Some(if change == Change::Nothing { Learned::Nothing } else { Learned::InPlace })
         }
         Err(error) => {
             let why = format!("{what} cannot be brought up to date: {error}");
@@ -88,8 +104,8 @@ async fn look(link: &Link, published: Published, cache: &dyn Cache, health: &Hea
                 Error::Bus(_) => tracing::debug!("{why}"),
                 _ => tracing::warn!("{why}"),
             }
-            health.set(what, State::Degraded(why));
-            false
+            health.set(what, State::Degraded(why.clone()));
+            Some(Learned::Failed(why))
         }
     }
 }

@@ -2,11 +2,12 @@
 
 use super::life::Lives;
 use super::{FunctionAsked, Outcome, StartupStates, Tell, Work};
-use crate::published::{Chosen, DiskCache, NO_STATES, Pinned, StatesDirs};
+use crate::published::{Chosen, DiskCache, Freshness, Learned, NO_STATES, Pinned, StatesDirs};
 use crate::store::{BoxFuture, StoreError};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use zester_converge::call::{self, Asked};
@@ -19,7 +20,7 @@ use zester_converge::plan::Plan;
 use zester_converge::raw_arguments::RawArguments;
 use zester_converge::run_loop::Observer;
 use zester_converge::settings::{Override, SNAPSHOT, SettingsRequest};
-use zester_converge::tree_functions::FilesAsked;
+use zester_converge::tree_functions::{FilesAsked, SINGLE};
 use zester_converge::{Error, document, run, secrets};
 use zester_host::process::{Runner, kill_leftovers};
 use zester_jobs::queue::Lane;
@@ -30,6 +31,11 @@ use zester_wire::{ExecRequest, RunRevision};
 
 /// The fact that holds the key to seal secrets with (D-15).
 pub const PUBLIC_KEY: &str = "public_key";
+
+/// How long states wait at most to learn whether anything newer was published. What is here runs then.
+const LOOK_LIMIT: Duration = Duration::from_secs(2);
+/// How often startup states look whether there are settings now.
+const SETTINGS_PAUSE: Duration = Duration::from_secs(1);
 
 /// Where things are.
 #[derive(Clone)]
@@ -44,6 +50,9 @@ pub struct Options {
     /// Published states and settings; none where this peel follows no master.
     pub states_cache: Option<Arc<DiskCache>>,
     pub settings_cache: Option<Arc<DiskCache>>,
+    /// What keeps each of them up to date, to be asked before states run.
+    pub states_freshness: Option<Freshness>,
+    pub settings_freshness: Option<Freshness>,
     /// A file that is laid over the collected facts.
     pub facts: Option<PathBuf>,
     pub data_dir: PathBuf,
@@ -136,8 +145,37 @@ impl Local {
         self.options.settings_cache.as_ref()?.pin().map(|pinned| pinned.path.clone())
     }
 
+    /// Brings published trees up to date before states run. Without a bus what is here is good enough (D-9).
+    async fn freshen(&self) -> Result<(), Error> {
+        let Options { states_freshness, settings_freshness, .. } = self.options.as_ref();
+        let look = async |freshness: &Option<Freshness>| {
+            if let Some(freshness) = freshness {
+                freshness.look_now(LOOK_LIMIT).await;
+            }
+        };
+        tokio::join!(look(states_freshness), look(settings_freshness));
+        self.settings_missing()
+            .map_or(Ok(()), |why| Err(Error::other(format!("settings have not arrived yet: {why}; retry"))))
+    }
+
+    /// Why nobody knows yet which settings this machine has: it never had any, and a master may have published some (D-6).
+    fn settings_missing(&self) -> Option<String> {
+        let (freshness, cache) =
+            (self.options.settings_freshness.as_ref()?, self.options.settings_cache.as_ref()?);
+        let had = || cache.pin().is_some() || self.options.data_dir.join(SNAPSHOT).exists();
+        if had() || !freshness.is_connected() {
+            return None;
+        }
+        match freshness.learned() {
+            Some(Learned::Nothing | Learned::InPlace) => None,
+            Some(Learned::Failed(why)) => Some(why),
+            None => Some("it was not yet seen whether any are published".into()),
+        }
+    }
+
     /// The same for what cannot do without states (S-37).
     async fn files_of_states(&self, ran: &OnceLock<RunRevision>) -> Result<Files, Error> {
+        self.freshen().await?;
         let files = self.files(true).await;
         if let Some(revision) = files.revision() {
             ran.get_or_init(|| revision);
@@ -197,6 +235,10 @@ impl Local {
                 Ok(Answer::Plain(document::top(&environments.await?)))
             }
             Asked::State { kind, words, test } => {
+                // A state that is called by its own name is as any other function.
+                if request.function == SINGLE {
+                    self.freshen().await?;
+                }
                 self.one_state(kind, words, mode(test), tell, &cancel).await
             }
             Asked::Function { function, arguments } => self.function(function, arguments, &cancel).await,
@@ -377,7 +419,12 @@ impl Work for Local {
     }
 
     fn states_appear(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.states.appear())
+        Box::pin(async {
+            self.states.appear().await;
+            while self.settings_missing().is_some() {
+                tokio::time::sleep(SETTINGS_PAUSE).await;
+            }
+        })
     }
 
     fn settings(&self) -> BoxFuture<'_, Result<Value, String>> {
