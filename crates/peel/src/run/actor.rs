@@ -20,7 +20,7 @@ use zester_jobs::Peel;
 use zester_jobs::dedup::Dispatch;
 use zester_jobs::peel::{Event, Moment};
 use zester_link::Link;
-use zester_wire::{MessageId, Subject};
+use zester_wire::{Jid, MessageId, Subject};
 
 /// An execution that was started.
 pub(super) struct Running {
@@ -67,6 +67,8 @@ pub(super) struct Actor {
     pub(super) next_disk_check: Option<Instant>,
     /// What it does by itself; none where it has no schedule.
     pub(super) schedule: Option<Scheduler>,
+    /// The run of `startup_states`, until it has ended.
+    pub(super) startup: Option<Jid>,
 }
 
 /// What ended a wait.
@@ -110,6 +112,7 @@ impl Actor {
             stopping: false,
             next_disk_check: None,
             schedule: None,
+            startup: None,
             link,
             store,
             work,

@@ -237,6 +237,7 @@ impl Actor {
         self.gauges.ended(&ret);
         let (jid, success, ms) = (&dispatch.jid, ret.success, ret.duration_ms);
         tracing::info!(%jid, success, duration_ms = ms, error = ret.error, "executed");
+        self.startup_ended(&ret);
         self.feed(Event::Finished { dispatch, ret });
     }
 }

@@ -7,7 +7,7 @@ use super::presence::BackgroundDone;
 use crate::work::FunctionAsked;
 use serde_json::{Map, Value};
 use zester_jobs::peel::Event;
-use zester_wire::{ExecRequest, VERSION};
+use zester_wire::{ExecRequest, Return, VERSION};
 
 /// Who asks, in the log.
 const USER: &str = "startup_states";
@@ -46,7 +46,15 @@ impl Actor {
             request: Vec::new(),
             proof: None,
         };
+        self.startup = Some(request.jid.clone());
         let signed = self.link.now();
         self.feed(Event::Exec { request: Box::new(request), signed });
+    }
+
+    /// Nobody waits for it: the log is the only place that tells.
+    pub(super) fn startup_ended(&mut self, ret: &Return) {
+        if self.startup.take_if(|jid| *jid == ret.jid).is_some() && !ret.success {
+            tracing::warn!(jid = %ret.jid, "{USER} failed: {}", ret.error);
+        }
     }
 }
