@@ -104,10 +104,12 @@ impl Inputs {
         let place = CallContext::here(local_host, &facts, &none, cancel);
         let functions = TemplateFunctions { place, allowed: request.access };
         let reading = settings::Reading { facts: &facts, functions: &functions, id: &id, external: None };
-        let found = settings::resolve(&request.settings, default_settings_dir(&root), &reading)?;
+        let mut found = settings::resolve(&request.settings, default_settings_dir(&root), &reading)?;
+        let secrets = secrets::open(&mut found.values, request.data_dir.as_deref())?;
+        // Only what opens is good.
+        found.keep();
         warnings.extend(found.warnings);
-        let mut settings = found.values;
-        let secrets = secrets::open(&mut settings, request.data_dir.as_deref())?;
+        let settings = found.values;
         Ok(Inputs {
             tree_name: shown(&root),
             tree: DirTree::new(&root),

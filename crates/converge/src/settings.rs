@@ -66,6 +66,8 @@ pub struct Settings {
     pub warnings: Vec<String>,
     pub advice: Vec<Diagnostic>,
     pub sources: Sources,
+    /// For a day without files: not yet on disk, for nobody knows whether the secrets in them open.
+    unkept: Option<(PathBuf, Snapshot)>,
 }
 
 /// What settings files may see while they are rendered.
@@ -83,6 +85,7 @@ struct Merged {
     sources: Sources,
     warnings: Vec<String>,
     advice: Vec<Diagnostic>,
+    unkept: Option<(PathBuf, Snapshot)>,
 }
 
 /// The one way to the settings of a run, here and on a peel: files, else the snapshot, then what was given for this run.
@@ -96,19 +99,29 @@ pub fn resolve(
         true => Merged::nothing(),
         false => Merged::find(request, default, reading)?,
     };
-    let Merged { mut root, mut sources, warnings, advice } = merged;
+    let Merged { mut root, mut sources, warnings, advice, unkept } = merged;
     for given in &request.overrides {
         let span = origin::at_line(sources.add(&given.given, ""), origin::NO_LINE);
         Merge::Recurse.lay(&mut root, &Node::from_json(span, &given.nested()));
     }
     let origins = Origin::all(&root, &sources);
-    Ok(Settings { values: root.to_json(), origins, warnings, advice, sources })
+    Ok(Settings { values: root.to_json(), origins, warnings, advice, sources, unkept })
+}
+
+impl Settings {
+    /// Keeps them as the last good ones, as the files hold them. That they cannot be kept does not make them wrong.
+    pub fn keep(&mut self) {
+        let Some((file, snapshot)) = self.unkept.take() else { return };
+        if let Err(error) = snapshot.write(&file) {
+            self.warnings.push(format!("the settings could not be kept for an offline start: {error}"));
+        }
+    }
 }
 
 impl Merged {
     fn nothing() -> Merged {
         let (root, sources) = origin::nodes(&origin::empty(), &[]);
-        Merged { root, sources, warnings: Vec::new(), advice: Vec::new() }
+        Merged { root, sources, warnings: Vec::new(), advice: Vec::new(), unkept: None }
     }
 
     fn find(
@@ -128,37 +141,25 @@ impl Merged {
             (_, Some(kept)) if kept.published || !there => Ok(Merged::of_snapshot(&kept)),
             (Some(path), _) if there || named => {
                 let settings = read(&path, request, reading)?;
-                let mut merged = Merged::of_files(settings);
-                merged.keep(request, reading.id);
-                Ok(merged)
+                Ok(Merged::of_files(settings, request, reading.id))
             }
             _ => Ok(Merged::nothing()),
         }
     }
 
-    fn of_files(settings: zester_compile::Settings) -> Merged {
+    fn of_files(settings: zester_compile::Settings, request: &SettingsRequest, id: &str) -> Merged {
         let zester_compile::Settings { root, sources, advice } = settings;
-        Merged { root, sources, warnings: Vec::new(), advice }
+        let unkept = request.snapshot.clone().map(|file| {
+            let (settings, origins) = (root.to_json(), Origin::all(&root, &sources));
+            (file, Snapshot { id: id.to_string(), published: request.published, settings, origins })
+        });
+        Merged { root, sources, warnings: Vec::new(), advice, unkept }
     }
 
     fn of_snapshot(kept: &Snapshot) -> Merged {
         let (root, sources) = origin::nodes(&kept.settings, &kept.origins);
         let warning = "no settings files are here; the last good settings are used".to_string();
-        Merged { root, sources, warnings: vec![warning], advice: Vec::new() }
-    }
-
-    /// Keeps them for a day without files. That they cannot be kept does not make them wrong.
-    fn keep(&mut self, request: &SettingsRequest, id: &str) {
-        let Some(file) = &request.snapshot else { return };
-        let snapshot = Snapshot {
-            id: id.to_string(),
-            published: request.published,
-            settings: self.root.to_json(),
-            origins: Origin::all(&self.root, &self.sources),
-        };
-        if let Err(error) = snapshot.write(file) {
-            self.warnings.push(format!("the settings could not be kept for an offline start: {error}"));
-        }
+        Merged { root, sources, warnings: vec![warning], advice: Vec::new(), unkept: None }
     }
 }
 
@@ -426,11 +427,10 @@ mod tests {
                 ..SettingsRequest::default()
             };
             let facts = json!({});
-            resolve(
-                &request,
-                None,
-                &Reading { facts: &facts, functions: &NoFunctions, id: "web-1", external: None },
-            )
+            let reading = Reading { facts: &facts, functions: &NoFunctions, id: "web-1", external: None };
+            let mut settings = resolve(&request, None, &reading)?;
+            settings.keep();
+            Ok(settings)
         }
     }
 
@@ -503,7 +503,8 @@ mod tests {
         };
         let facts = json!({});
         let reading = Reading { facts: &facts, functions: &NoFunctions, id: "web-1", external: None };
-        let settings = resolve(&request, None, &reading).unwrap();
+        let mut settings = resolve(&request, None, &reading).unwrap();
+        settings.keep();
         assert_eq!(settings.values, json!({"n": {"w": 8, "l": [3]}, "new": {"key": "x"}}));
         assert_eq!(settings.origins[0].place(), "--setting n:w=8");
         let snapshot = Snapshot::read(&kept.snapshot(), "web-1").unwrap().unwrap();
