@@ -43,10 +43,10 @@ use serde_json::Value as Json;
 use std::sync::Arc;
 use template::{Surroundings, with_renderer};
 use zester_model::catalog::Catalog;
-use zester_model::diagnostic::Diagnostic;
+use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::node::Node;
 use zester_model::program::Program;
-use zester_model::source::{FileId, Sources};
+use zester_model::source::{FileId, Sources, Span};
 
 /// The states dir as the compiler sees it. Paths are relative, `/`-separated, normalised and never leave the dir.
 pub trait Tree {
@@ -181,6 +181,23 @@ pub fn render(
 /// Reads a YAML text that is no template.
 pub fn parse_yaml(file: FileId, text: &str) -> Result<Node, Vec<Diagnostic>> {
     yaml::compose(text, &mut position::Positions::plain(file, text))
+}
+
+/// What is wrong with a file on every machine: the syntax of its template, and its YAML where it is no template.
+pub fn syntax(file: FileId, text: &str) -> Vec<Diagnostic> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let passes = match renderer::passes(text, file) {
+        Ok(passes) => passes,
+        Err(diagnostic) => return vec![diagnostic],
+    };
+    if passes == renderer::Passes::Plain || !template::is_template(text) {
+        return yaml::compose_all(text, &mut position::Positions::plain(file, text)).diagnostics;
+    }
+    let wrong = template::syntax_error(text).map(|(line, why)| {
+        let message = format!("the template cannot be read: {why}");
+        Diagnostic::new(Kind::Template, message).at(Span::new(file, line, 1, 1))
+    });
+    wrong.into_iter().collect()
 }
 
 /// Data as a YAML document, a line for each entry. [`parse_yaml`] reads the same data back.

@@ -25,4 +25,5 @@ mod rewrite;
 mod serve;
 mod statements;
 
+pub use environment::syntax_error;
 pub use serve::{Renderer, Surroundings, is_template, with_renderer};

@@ -224,6 +224,14 @@ struct Marked {
 
 impl Object for Marked {}
 
+/// What is wrong with a template whoever renders it: the line, and a sentence.
+pub fn syntax_error(text: &str) -> Option<(u32, String)> {
+    let statements = statements::rewrite(text, &syntax());
+    let error = parse(&statements.text, "template", syntax()).err()?;
+    let line = error.line().and_then(|line| u32::try_from(line).ok()).unwrap_or(1);
+    Some((line.max(1), error.detail().unwrap_or("it cannot be read").to_string()))
+}
+
 /// The syntax of Salt's templates: blocks are neither trimmed nor stripped, the last line break stays.
 pub fn syntax() -> SyntaxConfig {
     SyntaxConfig::builder().keep_trailing_newline(true).build().unwrap_or_default()

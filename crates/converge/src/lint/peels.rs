@@ -1,8 +1,8 @@
 //! Compiling a tree for the peels of a fleet, before it is published (D-12).
 //!
-//! Every state file is compiled for every kind of machine: peels whose facts differ only in what is their own (names,
-//! addresses, sizes) and whose settings are the same count as one. Then the top file is compiled for every peel by itself.
-//! Both end when the time is over; what was looked at by then counts, and how much that was is told.
+//! What the top file gives a peel, in each environment, is compiled for it with what that includes. Whatever else is in the tree
+//! may be meant for machines that nobody knows yet: of such a file only its syntax counts, which is the same everywhere. All
+//! ends when the time is over; what was looked at by then counts, and how much that was is told.
 
 use super::{LintReport, all_files};
 use crate::error::Error;
@@ -14,7 +14,7 @@ use crate::secrets;
 use crate::settings::{self, Reading, SettingsRequest};
 use crate::tree::DirTree;
 use serde_json::{Map, Value as Json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -26,39 +26,11 @@ use zester_model::source::Sources;
 
 /// Peels that a tree is compiled for.
 pub const PEELS_MAX: usize = 1_000;
-/// Sorts of machines that every file is compiled for.
-pub const SORTS_MAX: usize = 64;
 /// How long it may take.
 pub const TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Facts that every machine has of its own and that no state should turn on. Custom facts are not among them.
-const OF_ONE_MACHINE: &[&str] = &[
-    "id",
-    "public_key",
-    "host",
-    "fqdn",
-    "domain",
-    "localhost",
-    "nodename",
-    "machine_id",
-    "num_cpus",
-    "cpu_model",
-    "cpu_flags",
-    "mem_total",
-    "swap_total",
-    "disks",
-    "ssds",
-    "disk_sizes",
-    "ip_interfaces",
-    "ip4_interfaces",
-    "ip6_interfaces",
-    "ipv4",
-    "ipv6",
-    "hwaddr_interfaces",
-    "ip4_gw",
-    "path",
-    "shell",
-];
+/// The names of a top file.
+const TOPS: [&str; 2] = ["top.zy", "top.sls"];
 
 /// One machine that will get the tree.
 #[derive(Clone, Debug)]
@@ -121,39 +93,21 @@ pub fn states(
             Err(error) => lint.settings_failed(peel, error)?,
         }
     }
-    let (sorts, mut checked) = (sorts(&prepared), 0);
-    for alike in sorts.values().take(SORTS_MAX) {
-        let Some(first) = alike.first() else { continue };
-        let mut fails = false;
-        for file in &files {
-            let is_top = ["top.zy", "top.sls"].contains(&file.as_str());
-            if !is_top && !lint.is_over() {
-                fails |= lint.compile(first, &Ask::References(vec![file.clone()]), BASE);
-            }
-        }
-        if fails {
-            lint.broken.extend(alike.iter().map(|prepared| prepared.peel.id.to_string()));
-        }
+    let mut checked = 0;
+    let has_top = files.iter().any(|file| TOPS.contains(&file.as_str()));
+    for prepared in &prepared {
         if lint.is_over() {
             break;
         }
-        checked += alike.len();
-    }
-    if files.iter().any(|file| ["top.zy", "top.sls"].contains(&file.as_str())) {
-        let mut looked_at = 0;
-        for prepared in &prepared {
-            if lint.is_over() {
-                break;
+        let environments = if has_top { lint.environments(prepared) } else { Vec::new() };
+        for environment in environments {
+            if lint.compile(prepared, &Ask::Highstate, &environment) {
+                lint.broken.insert(prepared.peel.id.to_string());
             }
-            for environment in lint.environments(prepared) {
-                if lint.compile(prepared, &Ask::Highstate, &environment) {
-                    lint.broken.insert(prepared.peel.id.to_string());
-                }
-            }
-            looked_at += 1;
         }
-        checked = checked.min(looked_at);
+        checked += 1;
     }
+    lint.syntax_of(&files);
     Ok(lint.end(checked))
 }
 
@@ -176,19 +130,8 @@ pub fn settings(
         }
         checked += 1;
     }
+    lint.syntax_of(&all_files(tree.root)?);
     Ok(lint.end(checked))
-}
-
-/// Peels by all that may make a difference.
-fn sorts<'a>(prepared: &'a [Prepared<'a>]) -> BTreeMap<String, Vec<&'a Prepared<'a>>> {
-    let mut sorts: BTreeMap<String, Vec<&Prepared<'_>>> = BTreeMap::new();
-    for one in prepared {
-        let mut facts = one.peel.facts.as_object().cloned().unwrap_or_default();
-        facts.retain(|key, _| !OF_ONE_MACHINE.contains(&key.as_str()));
-        let key = format!("{}\n{}", Json::Object(facts), one.settings);
-        sorts.entry(key).or_default().push(one);
-    }
-    sorts
 }
 
 impl<'a> Lint<'a> {
@@ -272,6 +215,30 @@ impl<'a> Lint<'a> {
         fails
     }
 
+    /// Files that were given to nobody, or to nobody known. What is wrong with the others is found already.
+    fn syntax_of(&mut self, files: &[String]) {
+        let spans = self.found.diagnostics.iter().filter_map(|diagnostic| diagnostic.span);
+        let told: BTreeSet<String> = spans
+            .filter_map(|span| self.found.sources.get(span.file))
+            .map(|source| source.path.to_string())
+            .collect();
+        for file in files {
+            let path = self.tree.root.join(file);
+            let named = [format!("{}/{file}", self.tree.name), path.display().to_string()];
+            if named.iter().any(|name| told.contains(name)) {
+                continue;
+            }
+            let is_small =
+                std::fs::metadata(&path).is_ok_and(|found| found.len() <= limits::SOURCE_BYTES_MAX as u64);
+            let Some(text) = is_small.then(|| std::fs::read_to_string(&path).ok()).flatten() else {
+                continue;
+            };
+            let mut sources = Sources::default();
+            let id = sources.add(&named[0], text.as_str());
+            self.found.adopt(zester_compile::syntax(id, &text), &sources);
+        }
+    }
+
     fn end(self, checked: usize) -> PeelsReport {
         let mut report = self.found;
         report
@@ -323,17 +290,18 @@ mod tests {
 
     #[test]
     #[rule("D-12")]
-    fn d12_a_file_is_compiled_for_every_sort_of_peel_and_those_it_breaks_for_are_named() {
+    fn d12_those_that_a_file_breaks_for_are_named() {
         let peels = [
             ("deb-1", json!({"os": "Debian", "host": "deb-1"})),
             ("deb-2", json!({"os": "Debian", "host": "deb-2"})),
             ("rpm-1", json!({"os": "Fedora", "host": "rpm-1"})),
         ];
-        let (errors, broken, checked, told) = lint(&[("web.zy", ON_DEBIAN)], &peels);
+        let files = [("top.zy", "'*': [web]\n"), ("web.zy", ON_DEBIAN)];
+        let (errors, broken, checked, told) = lint(&files, &peels);
         assert_eq!((errors, checked), (1, 3), "{told}");
         assert_eq!(broken, ["deb-1", "deb-2"]);
         assert!(told.starts_with("states/web.zy:2:"), "{told}");
-        let (errors, broken, checked, _) = lint(&[("web.zy", ON_DEBIAN)], &peels[2..]);
+        let (errors, broken, checked, _) = lint(&files, &peels[2..]);
         assert_eq!((errors, broken.len(), checked), (0, 0, 1));
     }
 
@@ -349,5 +317,35 @@ mod tests {
         let (errors, broken, _, told) = lint(&files, &peels);
         assert_eq!(broken, ["deb-2"], "{told}");
         assert!(errors > 0 && told.contains("same"), "{told}");
+    }
+
+    #[test]
+    #[rule("D-12")]
+    fn d12_what_a_peel_never_gets_need_not_compile_for_it() {
+        let db = "a:\n  test.nop:\n    - name: {{ grains.db.name }}\n";
+        let files = [("top.zy", "base:\n  'db-*': [main]\n"), ("main.zy", "include: [db]\n"), ("db.zy", db)];
+        let web = ("web-1", json!({"os": "Debian"}));
+        let (errors, broken, checked, told) =
+            lint(&files, &[("db-1", json!({"db": {"name": "x"}})), web.clone()]);
+        assert_eq!((errors, broken.len(), checked), (0, 0, 2), "{told}");
+        let (errors, broken, _, told) = lint(&files, &[("db-2", json!({"os": "Debian"})), web]);
+        assert!(errors > 0, "{told}");
+        assert_eq!(broken, ["db-2"]);
+    }
+
+    #[test]
+    #[rule("D-12")]
+    fn d12_of_a_file_that_nobody_known_gets_only_the_syntax_counts() {
+        let peel = [("web-1", json!({"os": "Debian"}))];
+        for peels in [&peel[..], &[]] {
+            let one = |text| lint(&[("top.zy", "'db-*': [db]\n"), ("db.zy", text)], peels);
+            assert_eq!(one("a:\n  test.nop:\n    - name: {{ grains.db.name }}\n").0, 0);
+            assert_eq!(one("a:\n  test.nopp: []\n").0, 0);
+            for broken in ["a:\n  - b\n c: [\n", "{% if x %}\na: {}\n", "#!py\n"] {
+                let (errors, peels, _, told) = one(broken);
+                assert_eq!((errors, peels.len()), (1, 0), "{broken}: {told}");
+                assert!(told.starts_with("states/db.zy:"), "{told}");
+            }
+        }
     }
 }

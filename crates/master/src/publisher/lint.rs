@@ -19,7 +19,7 @@ pub struct LintRequest {
     pub tree: NamedTree,
     /// The settings that states are compiled with.
     pub settings: Option<NamedTree>,
-    /// For whom. Nobody known: for this machine.
+    /// For whom. Nobody known: only what is wrong on every machine counts.
     pub peels: Vec<(PeelId, Arc<Value>)>,
 }
 

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use zester_converge::Error;
 use zester_converge::document;
-use zester_converge::inputs::{default_id, facts};
 use zester_converge::lint::peels::{self, KnownPeel, PeelsReport, TreeToLint};
 use zester_converge::local_host::LocalHost;
 use zester_master::{LintRequest, Linter};
@@ -53,7 +52,7 @@ fn lint(
     cancel: &CancellationToken,
 ) -> Problems {
     let ids: BTreeMap<&str, &PeelId> = request.peels.iter().map(|(peel, _)| (peel.as_str(), peel)).collect();
-    let mut known: Vec<KnownPeel<'_>> = request
+    let known: Vec<KnownPeel<'_>> = request
         .peels
         .iter()
         .map(|(peel, facts)| KnownPeel {
@@ -62,15 +61,6 @@ fn lint(
             external: external.and_then(|external| external.text(peel)),
         })
         .collect();
-    let here = default_id();
-    // Nobody is known yet: this machine stands for them.
-    let own = match known.is_empty() {
-        true => facts(&here, None, local_host, cancel).map(|(facts, _)| facts).unwrap_or_default(),
-        false => serde_json::Value::Null,
-    };
-    if known.is_empty() {
-        known.push(KnownPeel { id: &here, facts: &own, external: None });
-    }
     let tree = TreeToLint {
         root: &request.tree.directory,
         name: &request.tree.name,
@@ -94,12 +84,11 @@ fn lint(
     }
     let reports = document::diagnostics(&report.diagnostics, &report.sources);
     let reports = reports.get("errors").and_then(|all| all.as_array()).cloned().unwrap_or_default();
-    let is_known = !request.peels.is_empty();
     Problems {
         errors: report.diagnostics.len() as u64,
         text: cut(text),
         diagnostics: reports.into_iter().take(DIAGNOSTICS_MAX).collect(),
-        peels_count: if is_known { broken.len() as u64 } else { 0 },
+        peels_count: broken.len() as u64,
         peels: broken
             .iter()
             .filter_map(|id| ids.get(id.as_str()))
@@ -107,7 +96,7 @@ fn lint(
             .copied()
             .cloned()
             .collect(),
-        checked: if is_known { checked as u64 } else { 0 },
+        checked: checked as u64,
         known: request.peels.len() as u64,
     }
 }
