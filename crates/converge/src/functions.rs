@@ -16,9 +16,14 @@ use zester_model::suggest::did_you_mean;
 /// What calling a function may do to the machine.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
+    /// Nothing of the machine: only what is given with the call, facts and settings.
+    Told,
     ReadOnly,
     Command,
 }
+
+/// Why a function has no answer where a template is rendered for another machine.
+pub const ELSEWHERE: &str = "looks at the machine that it runs on, which is another one";
 
 /// Everything a function may ask.
 pub struct CallContext<'a> {
@@ -193,6 +198,10 @@ const fn read_only(name: &'static str, takes: &'static [Takes], doc: &'static st
     Function { name, access: Access::ReadOnly, takes, doc, call }
 }
 
+const fn told(name: &'static str, takes: &'static [Takes], doc: &'static str, call: Call) -> Function {
+    Function { name, access: Access::Told, takes, doc, call }
+}
+
 const fn command(name: &'static str, doc: &'static str, call: Call) -> Function {
     Function { name, access: Access::Command, takes: COMMAND, doc, call }
 }
@@ -238,16 +247,16 @@ pub static FUNCTIONS: &[Function] = &[
             Ok(value.or_else(|| args.get(1, "default").cloned()).unwrap_or(json!("")))
         },
     ),
-    read_only(
+    told(
         "facts.get",
         &[text("key"), value("default")],
         "facts.get KEY [DEFAULT]: one fact, `a:b` goes deeper",
         |place, args| lookup(place.facts, args),
     ),
-    read_only("facts.items", &[], "facts.items: everything this machine says of itself", |place, _| {
+    told("facts.items", &[], "facts.items: everything this machine says of itself", |place, _| {
         Ok(place.facts.clone())
     }),
-    read_only("facts.keys", &[], "facts.keys: the names of all facts", |place, _| {
+    told("facts.keys", &[], "facts.keys: the names of all facts", |place, _| {
         Ok(json!(place.facts.as_object().map(|map| map.keys().collect::<Vec<_>>())))
     }),
     read_only(
@@ -294,29 +303,24 @@ pub static FUNCTIONS: &[Function] = &[
         "schedule.show [NAME]: entries of a peel's schedule with their last results",
         by_peel,
     ),
-    read_only(
+    told(
         "settings.get",
         &[text("key"), value("default")],
         "settings.get KEY [DEFAULT]: one setting, `a:b` goes deeper",
         |place, args| lookup(place.settings, args),
     ),
-    read_only(
-        "settings.item",
-        &[text("key")],
-        "settings.item KEY: one setting under its name",
-        |place, args| {
-            let key = args.text(0, "key")?;
-            let found = settings::walk(place.settings, &key).cloned().unwrap_or(json!(""));
-            Ok(Json::Object(Map::from_iter([(key, found)])))
-        },
-    ),
-    read_only("settings.items", &[], "settings.items: all settings of this machine", |place, _| {
+    told("settings.item", &[text("key")], "settings.item KEY: one setting under its name", |place, args| {
+        let key = args.text(0, "key")?;
+        let found = settings::walk(place.settings, &key).cloned().unwrap_or(json!(""));
+        Ok(Json::Object(Map::from_iter([(key, found)])))
+    }),
+    told("settings.items", &[], "settings.items: all settings of this machine", |place, _| {
         Ok(place.settings.clone())
     }),
-    read_only("settings.keys", &[], "settings.keys: the names of all settings", |place, _| {
+    told("settings.keys", &[], "settings.keys: the names of all settings", |place, _| {
         Ok(json!(place.settings.as_object().map(|map| map.keys().collect::<Vec<_>>())))
     }),
-    read_only(
+    told(
         "settings.show",
         &[Takes { required: false, ..text("key") }],
         "settings.show [KEY]: settings, and the file and line that each comes from",
@@ -325,22 +329,19 @@ pub static FUNCTIONS: &[Function] = &[
             Ok(settings::document(place.settings, place.origins, key.as_deref()))
         },
     ),
-    read_only(
-        "sys.list_functions",
-        &[],
-        "sys.list_functions: the names of all execution functions",
-        |_, _| Ok(json!(FUNCTIONS.iter().map(|function| function.name).collect::<Vec<_>>())),
-    ),
-    read_only(
+    told("sys.list_functions", &[], "sys.list_functions: the names of all execution functions", |_, _| {
+        Ok(json!(FUNCTIONS.iter().map(|function| function.name).collect::<Vec<_>>()))
+    }),
+    told(
         "sys.list_state_functions",
         &[],
         "sys.list_state_functions: the names of all kinds of state",
         |_, _| Ok(json!(zester_resources::catalog().names().collect::<Vec<_>>())),
     ),
-    read_only("test.echo", &[text("text")], "test.echo TEXT: the text", |_, args| {
+    told("test.echo", &[text("text")], "test.echo TEXT: the text", |_, args| {
         Ok(json!(args.text(0, "text")?))
     }),
-    read_only("test.version", &[], "test.version: the version of this zester", |_, _| {
+    told("test.version", &[], "test.version: the version of this zester", |_, _| {
         Ok(json!(env!("CARGO_PKG_VERSION")))
     }),
 ];
@@ -433,6 +434,9 @@ pub struct TemplateFunctions<'a> {
 impl zester_compile::Functions for TemplateFunctions<'_> {
     fn call(&self, name: &str, positional: Vec<Json>, named: Map<String, Json>) -> Result<Json, String> {
         let function = find(name).ok_or_else(|| format!("there is no function `{name}`"))?;
+        if function.access > self.allowed && self.allowed == Access::Told {
+            return Err(format!("`{name}` {ELSEWHERE}"));
+        }
         if function.access > self.allowed {
             return Err(format!(
                 "`{name}` runs a command; this subcommand only looks, so templates may not call it"

@@ -6,7 +6,7 @@
 
 use super::{LintReport, all_files};
 use crate::error::Error;
-use crate::functions::{Access, CallContext, TemplateFunctions};
+use crate::functions::{Access, CallContext, ELSEWHERE, TemplateFunctions};
 use crate::inputs::Inputs;
 use crate::local_host::LocalHost;
 use crate::plan::Plan;
@@ -65,6 +65,8 @@ struct Lint<'a> {
     end: Instant,
     found: LintReport,
     broken: BTreeSet<String>,
+    /// For whom something could not be compiled here, because it asks the machine itself.
+    unchecked: BTreeSet<String>,
 }
 
 /// A peel with the settings that it gets.
@@ -93,7 +95,8 @@ pub fn states(
             Err(error) => lint.settings_failed(peel, error)?,
         }
     }
-    let mut checked = 0;
+    // Taken off again at the end.
+    let mut checked = lint.unchecked.len();
     let has_top = files.iter().any(|file| TOPS.contains(&file.as_str()));
     for prepared in &prepared {
         if lint.is_over() {
@@ -137,7 +140,15 @@ pub fn settings(
 impl<'a> Lint<'a> {
     fn new(tree: &'a TreeToLint<'a>, local_host: &'a LocalHost, cancel: &'a CancellationToken) -> Lint<'a> {
         let found = LintReport { diagnostics: Vec::new(), sources: Sources::default(), checked: 0 };
-        Lint { tree, local_host, cancel, end: Instant::now() + TIME_MAX, found, broken: BTreeSet::new() }
+        Lint {
+            tree,
+            local_host,
+            cancel,
+            end: Instant::now() + TIME_MAX,
+            found,
+            broken: BTreeSet::new(),
+            unchecked: BTreeSet::new(),
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -148,7 +159,7 @@ impl<'a> Lint<'a> {
         let none = Json::Object(Map::new());
         let Some(path) = self.tree.settings.filter(|path| path.exists()) else { return Ok(none) };
         let place = CallContext::here(self.local_host, peel.facts, &none, self.cancel);
-        let functions = TemplateFunctions { place, allowed: Access::ReadOnly };
+        let functions = TemplateFunctions { place, allowed: Access::Told };
         let request =
             SettingsRequest { path: Some(path.into()), merge: self.tree.merge, ..SettingsRequest::default() };
         let external = peel.external.as_deref();
@@ -158,8 +169,11 @@ impl<'a> Lint<'a> {
 
     fn settings_failed(&mut self, peel: &KnownPeel<'_>, error: Error) -> Result<(), Error> {
         let Error::Diagnostics { diagnostics, sources } = error else { return Err(error) };
-        self.found.adopt(diagnostics, &sources);
-        self.broken.insert(peel.id.to_string());
+        let errors = self.of_the_tree(diagnostics, peel.id);
+        if !errors.is_empty() {
+            self.broken.insert(peel.id.to_string());
+        }
+        self.found.adopt(errors, &sources);
         Ok(())
     }
 
@@ -190,7 +204,7 @@ impl<'a> Lint<'a> {
             id: prepared.peel.id.to_string(),
             ordered: false,
             environment: environment.to_string(),
-            access: Access::ReadOnly,
+            access: Access::Told,
             warnings: Vec::new(),
         }
     }
@@ -207,12 +221,23 @@ impl<'a> Lint<'a> {
         };
         let mut diagnostics = Plan::diagnostics(again);
         diagnostics.retain(is_error);
+        let mut diagnostics = self.of_the_tree(diagnostics, prepared.peel.id);
         for diagnostic in &mut diagnostics {
             secrets::hide_in_diagnostic(diagnostic, &inputs.secrets);
         }
         let fails = !diagnostics.is_empty();
         self.found.adopt(diagnostics, &sources);
         fails
+    }
+
+    /// What a template asks of its own machine nobody can know here, and this machine tells nothing of itself: not checked.
+    fn of_the_tree(&mut self, diagnostics: Vec<Diagnostic>, peel: &str) -> Vec<Diagnostic> {
+        let (elsewhere, errors): (Vec<_>, Vec<_>) =
+            diagnostics.into_iter().partition(|diagnostic| diagnostic.message.contains(ELSEWHERE));
+        if !elsewhere.is_empty() {
+            self.unchecked.insert(peel.to_string());
+        }
+        errors
     }
 
     /// Files that were given to nobody, or to nobody known. What is wrong with the others is found already.
@@ -245,6 +270,7 @@ impl<'a> Lint<'a> {
             .diagnostics
             .sort_by_key(|diagnostic| diagnostic.span.map(|span| (span.file, span.line, span.column)));
         report.diagnostics.truncate(limits::DIAGNOSTICS_MAX);
+        let checked = checked.saturating_sub(self.unchecked.len());
         PeelsReport { report, broken: self.broken, checked }
     }
 }
@@ -347,5 +373,19 @@ mod tests {
                 assert!(told.starts_with("states/db.zy:"), "{told}");
             }
         }
+    }
+
+    #[test]
+    #[rule("D-12")]
+    fn d12_a_template_sees_nothing_of_the_master_and_counts_as_not_checked() {
+        let peels = [("web-1", json!({"os": "Debian"}))];
+        for call in ["file.read']('/etc/passwd", "cmd.which']('sh", "environ.get']('PATH", "cmd.run']('id"] {
+            let web = format!("{{% set x = salt['{call}') %}}\na:\n  test.nopp: []\n");
+            let (errors, broken, checked, told) =
+                lint(&[("top.zy", "'*': [web]\n"), ("web.zy", &web)], &peels);
+            assert_eq!((errors, broken.len(), checked), (0, 0, 0), "{call}: {told}");
+        }
+        let web = "a:\n  test.nop:\n    - name: {{ salt['grains.get']('os') }}\n";
+        assert_eq!(lint(&[("top.zy", "'*': [web]\n"), ("web.zy", web)], &peels).2, 1);
     }
 }
