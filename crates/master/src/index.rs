@@ -84,6 +84,11 @@ impl Index {
         self.facts.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Another number whenever facts came that were not known.
+    pub(crate) fn facts_version(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
+    }
+
     /// Whether what is known is kept up to date.
     pub(crate) fn feed(&self) -> &Feed {
         &self.feed

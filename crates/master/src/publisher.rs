@@ -13,7 +13,9 @@ pub use source::{Checkout, OriginTree, Source, TreeOrigin};
 
 use crate::core::Core;
 use crate::held_lease::{HeldLease, LeaseKeeper};
-use crate::limits::{INDEX_POLL, INDEX_WAIT, PUBLISH_EVERY, PUBLISH_LOOK, PUBLISH_QUIET, PUBLISH_QUIET_MAX};
+use crate::limits::{
+    CHANGES_NAMED, INDEX_POLL, INDEX_WAIT, PUBLISH_EVERY, PUBLISH_LOOK, PUBLISH_QUIET, PUBLISH_QUIET_MAX,
+};
 use report::{bare, changes, errors_words, in_short, report};
 use source::Ready;
 use std::path::{Path, PathBuf};
@@ -68,6 +70,8 @@ struct Tracked {
     /// The revision that an operator chose, and the tree that this one had when that was first seen.
     beside: Option<(u64, ContentHash)>,
     next: Instant,
+    /// It did not compile for the peels as the index knew them then: with others, or other facts, it may.
+    refused_at: Option<u64>,
 }
 
 impl Tracked {
@@ -76,10 +80,10 @@ impl Tracked {
         let was = match self.beside.take() {
             Some((revision, was)) if revision == chosen.revision => was,
             // Who published it looks at once; whoever did not may have missed a change since.
-            _ if holds => ready.root.clone(),
-            _ => self.last.clone().unwrap_or_else(|| ready.root.clone()),
+            _ if holds => ready.own.clone(),
+            _ => self.last.clone().unwrap_or_else(|| ready.own.clone()),
         };
-        let stays = was == ready.root;
+        let stays = was == ready.own;
         self.beside = Some((chosen.revision, was));
         stays
     }
@@ -117,7 +121,8 @@ impl PublisherTask {
         let lease = core.orders.lease().clone();
         let keeper = LeaseKeeper::new(core.clone(), LEASE)?.telling(lease.clone());
         let Publishing { sources, linter, staging } = publishing;
-        let track = |source| Tracked { source, last: None, beside: None, next: Instant::now() };
+        let track =
+            |source| Tracked { source, last: None, beside: None, next: Instant::now(), refused_at: None };
         let sources = sources.into_iter().map(track).collect();
         Ok((PublisherTask { core, sources, linter, staging, orders, lease }, keeper))
     }
@@ -132,7 +137,11 @@ impl PublisherTask {
         loop {
             let holds = self.lease.is_held();
             for at in 0..self.sources.len() {
-                let due = self.sources.get(at).is_some_and(|tracked| Instant::now() >= tracked.next);
+                let facts = self.core.index.facts_version();
+                let due = self.sources.get(at).is_some_and(|tracked| {
+                    let others = holds && tracked.refused_at.is_some_and(|known| known != facts);
+                    others || Instant::now() >= tracked.next
+                });
                 if due || holds != held {
                     self.look(at, holds).await;
                 }
@@ -194,20 +203,29 @@ impl PublisherTask {
         let mut stays = false;
         if let Some(tracked) = self.sources.get_mut(at) {
             stays = by_hand.as_ref().is_some_and(|manifest| tracked.leaves_alone(manifest, ready, holds));
-            tracked.last = Some(ready.root.clone());
+            tracked.last = Some(ready.own.clone());
         }
         match by_hand {
             _ if !holds => self.compare(ready).await,
             Some(manifest) if stays && manifest.root != ready.root => Err(by_hand_words(what, &manifest)),
-            _ => self.publish_unasked(ready).await,
+            _ => self.publish_unasked(at, ready).await,
         }
     }
 
     /// Of its own accord.
-    async fn publish_unasked(&self, ready: &Ready) -> Result<(), String> {
+    async fn publish_unasked(&mut self, at: usize, ready: &Ready) -> Result<(), String> {
         let what = ready.published.as_str();
-        let how = How { settings: self.own_settings().await, ..How::default() };
-        match self.publish(ready, &how).await {
+        let known = self.core.index.facts_version();
+        let settings = self.settings_for(ready.published).await;
+        let settings = settings.map_err(|why| format!("{what} are not published: {why}"))?;
+        let published = self.publish(ready, &How { settings, ..How::default() }).await;
+        let uncompiled = published
+            .as_ref()
+            .is_ok_and(|report| report.status == PublishStatus::Refused && report.problems.is_some());
+        if let Some(tracked) = self.sources.get_mut(at) {
+            tracked.refused_at = uncompiled.then_some(known);
+        }
+        match published {
             Ok(PublishReport { status: PublishStatus::Refused, problems: Some(problems), .. }) => {
                 tracing::warn!("{what} of {} are not published:\n{}", ready.source, problems.text);
                 Err(format!("{what} are not published: it does not compile: {}", in_short(&problems)))
@@ -225,11 +243,18 @@ impl PublisherTask {
         Publisher { link: &self.core.link, published, fence: &self.lease }
     }
 
-    /// The settings of this master, which its states are compiled with.
-    async fn own_settings(&self) -> Option<NamedTree> {
-        let source = self.sources.iter().find(|tracked| tracked.source.published == Published::Settings)?;
-        let checkout = source.source.origin.checkout().await.ok()?;
-        Some(NamedTree { directory: checkout.directory, name: source.source.origin.words() })
+    /// The settings of this master, which its states are compiled with. None is not the same as some that cannot be read.
+    async fn settings_for(&self, published: Published) -> Result<Option<NamedTree>, String> {
+        let of_settings = |tracked: &&Tracked| tracked.source.published == Published::Settings;
+        match self.sources.iter().find(of_settings) {
+            Some(tracked) if published == Published::States => {
+                let origin = &tracked.source.origin;
+                let checkout = origin.checkout().await;
+                let checkout = checkout.map_err(|why| format!("the settings cannot be read: {why}"))?;
+                Ok(Some(NamedTree { directory: checkout.directory, name: origin.words() }))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Publishes a tree that differs from what counts, if it compiles.
@@ -249,12 +274,18 @@ impl PublisherTask {
             changes: diff.clone(),
             ..report(ready, PublishStatus::Refused, revision)
         };
-        if ready.tree().is_empty() && !how.allow_empty {
+        if ready.holds_nothing() && !how.allow_empty {
             let populated = before.as_ref().is_some_and(|(_, tree)| !tree.is_empty());
             return Ok(match populated {
                 true => refused(Error::Empty.to_string()),
                 false => report(ready, PublishStatus::Nothing, revision),
             });
+        }
+        if ready.published == Published::Settings {
+            let unsealed = self.unsealed(ready).await?;
+            if !unsealed.is_empty() {
+                return Ok(refused(format!("a secret is not sealed: {}", unsealed.join(", "))));
+            }
         }
         let mut problems = None;
         if is_new && (how.dry_run || !how.force) {
@@ -280,6 +311,19 @@ impl PublisherTask {
         };
         let outcome = publisher.publish(ready.tree(), ready.origin.content.as_ref(), &about).await?;
         Ok(PublishReport { changes: diff, problems, ..told(ready, &outcome) })
+    }
+
+    /// Where secrets stand that nobody sealed, in files that are given to somebody or to nobody.
+    async fn unsealed(&self, ready: &Ready) -> Result<Vec<String>, Error> {
+        let mut found = Vec::new();
+        for path in ready.tree().files.keys() {
+            let content = ready.origin.content.read(path).await?;
+            let Ok(text) = std::str::from_utf8(&content) else { continue };
+            let lines = self.linter.unsealed(path.as_str(), text);
+            found.extend(lines.into_iter().map(|line| format!("{path}:{line}")));
+        }
+        found.truncate(CHANGES_NAMED);
+        Ok(found)
     }
 
     fn lint_request(&self, ready: &Ready, how: &How) -> LintRequest {
@@ -331,9 +375,13 @@ impl PublisherTask {
         let mut reports = Vec::new();
         for at in 0..self.sources.len() {
             let Some(source) = self.sources.get(at).map(|tracked| tracked.source.clone()) else { continue };
-            let how = How { settings: self.own_settings().await, ..How::asked(request) };
-            let report = match Ready::of(&source).await {
-                Ok(ready) => {
+            let ready = match self.settings_for(source.published).await {
+                Ok(settings) => Ready::of(&source).await.map(|ready| (ready, settings)),
+                Err(why) => Err(why),
+            };
+            let report = match ready {
+                Ok((ready, settings)) => {
+                    let how = How { settings, ..How::asked(request) };
                     let report = self.publish(&ready, &how).await.map_err(refusal)?;
                     let done = matches!(report.status, PublishStatus::Published | PublishStatus::Unchanged);
                     if done && !request.dry_run {
@@ -359,7 +407,11 @@ impl PublisherTask {
         };
         std::fs::create_dir_all(&self.staging).map_err(disk)?;
         let staging = tempfile::Builder::new().prefix("upload-").tempdir_in(&self.staging).map_err(disk)?;
-        let mut how = How { settings: self.own_settings().await, ..How::asked(request) };
+        let brings = |published| request.trees.iter().any(|tree| tree.published == published);
+        let mut how = How::asked(request);
+        if brings(Published::States) && !brings(Published::Settings) {
+            how.settings = self.settings_for(Published::States).await.map_err(Error::Disk)?;
+        }
         let mut all = Vec::new();
         for UploadedTree { published, pages, source } in &request.trees {
             let into = staging.path().join(published.as_str());
@@ -368,9 +420,16 @@ impl PublisherTask {
             if *published == Published::Settings {
                 how.settings = Some(NamedTree { directory: into, name: source.clone() });
             }
-            all.push(Ready::uploaded(*published, directory, source.clone())?);
+            let ready = Ready::uploaded(*published, directory, source.clone())?;
+            let over = self.sources.iter().find(|tracked| tracked.source.published == *published);
+            all.push(match over {
+                Some(tracked) => tracked.source.lay_over(ready).await.map_err(Error::Disk)?,
+                None => ready,
+            });
         }
         let mut reports = Vec::new();
+        // States never come before the settings that they were written for.
+        all.sort_by_key(|ready| ready.published != Published::Settings);
         for ready in &all {
             reports.push(self.publish(ready, &how).await?);
         }

@@ -140,8 +140,9 @@ fn publishing(
     let states = args.states.clone().or(app.config.states.clone());
     let settings = args.settings.clone().or(app.config.settings.clone()).filter(|path| !path.is_file());
     let trees = [
-        (Published::States, &app.config.states_git, states),
+        // Settings first: states are written for those that come with them.
         (Published::Settings, &app.config.settings_git, settings),
+        (Published::States, &app.config.states_git, states),
         (Published::Reactor, &None, args.reactor.clone()),
     ];
     let mut sources = Vec::new();

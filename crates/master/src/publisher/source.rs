@@ -5,7 +5,7 @@ use futures_util::future::BoxFuture;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use zester_publish::{Content, Directory, Error, Pages, Tree};
+use zester_publish::{Content, Directory, Error, Pages, Tree, TreePath};
 use zester_wire::{ContentHash, Published};
 
 /// A tree that this master publishes while it holds the lease.
@@ -27,12 +27,16 @@ impl Source {
         self.origin.watched().into_iter().chain(self.over.as_deref())
     }
 
-    async fn read(&self) -> Result<OriginTree, String> {
-        let OriginTree { checkout, tree, content } = self.origin.read().await?;
-        let Some(over) = self.over.clone() else { return Ok(OriginTree { checkout, tree, content }) };
-        let over = read(over).await?;
-        let (tree, content) = over.over(tree, content);
-        Ok(OriginTree { checkout, tree, content })
+    /// A tree with what lies over those of this source. That it is not there does not mean that it says nothing.
+    pub async fn lay_over(&self, ready: Ready) -> Result<Ready, String> {
+        let Some(over) = self.over.clone() else { return Ok(ready) };
+        if !over.is_dir() {
+            return Err(format!("{} is not there; what was published before stays", over.display()));
+        }
+        let OriginTree { checkout, tree, content } = ready.origin;
+        let (tree, content) = read(over).await?.over(tree, content);
+        let root = Pages::of(&tree).map_err(|error| error.to_string())?.root;
+        Ok(Ready { origin: OriginTree { checkout, tree, content }, root, ..ready })
     }
 }
 
@@ -106,6 +110,8 @@ pub struct Ready {
     pub published: Published,
     pub origin: OriginTree,
     pub root: ContentHash,
+    /// The root without what lies over it.
+    pub own: ContentHash,
     pub source: String,
     /// An operator brought it.
     pub uploaded: bool,
@@ -113,15 +119,17 @@ pub struct Ready {
 
 impl Ready {
     pub async fn of(source: &Source) -> Result<Ready, String> {
-        let origin = source.read().await?;
+        let origin = source.origin.read().await?;
         let root = Pages::of(&origin.tree).map_err(|error| error.to_string())?.root;
-        Ok(Ready {
+        let ready = Ready {
             published: source.published,
             origin,
+            own: root.clone(),
             root,
             source: source.origin.words(),
             uploaded: false,
-        })
+        };
+        source.lay_over(ready).await
     }
 
     pub fn uploaded(published: Published, directory: Directory, source: String) -> Result<Ready, Error> {
@@ -129,10 +137,20 @@ impl Ready {
         Ok(Ready {
             published,
             origin: OriginTree::of(directory, String::new()),
+            own: root.clone(),
             root,
             source,
             uploaded: true,
         })
+    }
+
+    /// Whether there is nothing in it that peels could use: it must not pass for a tree that replaces one (D-2).
+    pub fn holds_nothing(&self) -> bool {
+        let is_states = |path: &TreePath| [".zy", ".sls"].iter().any(|end| path.as_str().ends_with(end));
+        match self.published {
+            Published::States => !self.tree().files.keys().any(is_states),
+            _ => self.tree().is_empty(),
+        }
     }
 
     pub fn tree(&self) -> &Tree {

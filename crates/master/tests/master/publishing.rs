@@ -330,3 +330,97 @@ async fn d12_an_earlier_revision_counts_again_and_stays() {
     assert!(told.starts_with("states differ from revision 3, which ann went back to"), "{told}");
     assert_eq!(manifest(&fleet).await.unwrap().revision, 3);
 }
+
+/// Compiles nothing before a peel is known, and takes every `!secret` for one that is not sealed.
+struct NeedsPeels;
+
+impl Linter for NeedsPeels {
+    fn lint(&self, request: LintRequest) -> BoxFuture<'_, Problems> {
+        let errors = u64::from(request.peels.is_empty() && request.published == OF);
+        Box::pin(std::future::ready(Problems { errors, ..Problems::default() }))
+    }
+
+    fn unsealed(&self, _: &str, text: &str) -> Vec<u32> {
+        text.contains("!secret").then_some(1).into_iter().collect()
+    }
+}
+
+fn start_with(fleet: &Fleet, sources: Vec<Source>) -> Master {
+    let link = Link::new(Arc::new(fleet.net.connect("m1")));
+    let linter = Arc::new(NeedsPeels);
+    fleet.start_publishing(
+        "m1",
+        link,
+        Timing::default(),
+        Publishing { sources, linter, ..Publishing::default() },
+    )
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-12")]
+async fn d12_what_did_not_compile_is_looked_at_again_when_peels_appear() {
+    let fleet = Fleet::new().await;
+    let own = directory(&[("a.zy", "1")]);
+    let master = start_with(&fleet, vec![Source::directory(OF, own.path().to_path_buf())]);
+    eventually("it is told", async || complaint(&master)).await;
+    let began = tokio::time::Instant::now();
+    let _web = fleet.peel("web-1").await;
+    published(&fleet, 1).await;
+    assert!(began.elapsed() < std::time::Duration::from_secs(60), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-6")]
+async fn d6_a_secret_that_is_not_sealed_is_never_published() {
+    let fleet = Fleet::new().await;
+    let own = directory(&[("a.zy", "a: !secret hunter2")]);
+    let _master = start_with(&fleet, vec![Source::directory(Published::Settings, own.path().to_path_buf())]);
+    let report = one_report(&fleet, PublishRequest { force: true, ..PublishRequest::default() }).await;
+    assert_eq!(report.status, PublishStatus::Refused);
+    assert_eq!(report.reason, "a secret is not sealed: a.zy:1");
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-2")]
+async fn d2_a_directory_without_a_state_file_wipes_nothing() {
+    let fleet = Fleet::new().await;
+    let own = directory(&[("a.zy", "1")]);
+    let _master = start(&fleet, "m1", own.path());
+    published(&fleet, 1).await;
+    let mine = directory(&[("README", "x")]);
+    let request = uploaded(&fleet, mine.path()).await;
+    assert_eq!(one_report(&fleet, request.clone()).await.status, PublishStatus::Refused);
+    let report = one_report(&fleet, PublishRequest { allow_empty: true, ..request }).await;
+    assert_eq!((report.status, report.revision), (PublishStatus::Published, 2));
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-2", "D-6")]
+async fn d2_what_lies_over_settings_neither_undoes_an_upload_nor_is_lost_by_being_away() {
+    let of = Published::Settings;
+    let fleet = Fleet::new().await;
+    let (own, over, mine) =
+        (directory(&[("a.zy", "own")]), directory(&[("x.zy", "1")]), directory(&[("a.zy", "mine")]));
+    let source =
+        Source { over: Some(over.path().to_path_buf()), ..Source::directory(of, own.path().to_path_buf()) };
+    let master = start_with(&fleet, vec![source]);
+    let told = async || match master.health.state("settings") {
+        Some(State::Degraded(why)) => Some(why),
+        _ => None,
+    };
+    let report = one_report(&fleet, PublishRequest::default()).await;
+    assert_eq!((report.revision, report.files), (1, 2));
+    let pages = upload(&fleet.link, of, &Directory::read(mine.path()).unwrap()).await.unwrap().pages;
+    let tree = UploadedTree { published: of, pages, source: "./mine".into() };
+    let report = one_report(&fleet, PublishRequest { trees: vec![tree], ..PublishRequest::default() }).await;
+    assert_eq!((report.revision, report.files), (2, 2), "what lies over it is published with an upload too");
+    eventually("it is told", &told).await;
+    std::fs::write(over.path().join("x.zy"), "2").unwrap();
+    tokio::time::sleep(std::time::Duration::from_secs(400)).await;
+    let now = fleet.link.get_latest::<Revision>(&Key::Revision(of)).await.unwrap().unwrap().value;
+    assert_eq!(now.revision, 2, "the upload stays");
+    std::fs::remove_dir_all(over.path()).unwrap();
+    let report = one_report(&fleet, PublishRequest::default()).await;
+    assert_eq!(report.status, PublishStatus::Refused);
+    assert!(report.reason.ends_with("is not there; what was published before stays"), "{}", report.reason);
+}
