@@ -108,6 +108,23 @@ impl Node {
         }
     }
 
+    /// SIGSTOP, and waits until every thread stands: the signal alone lets one that runs go on for a moment.
+    pub fn freeze(&self) {
+        self.signal(Signal::SIGSTOP);
+        let Some(child) = &self.child else { return };
+        let tasks = PathBuf::from(format!("/proc/{}/task", child.id()));
+        let stands = |task: std::fs::DirEntry| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            // `pid (name) state …`; a thread that has just ended has no state.
+            stat.rsplit(") ")
+                .next()
+                .is_none_or(|rest| rest.is_empty() || rest.starts_with(['T', 't', 'Z', 'X']))
+        };
+        wait_for("a standstill of nats-server", STOPPED, || {
+            std::fs::read_dir(&tasks).ok()?.flatten().all(stands).then_some(())
+        });
+    }
+
     /// SIGTERM: the server says goodbye to its clients.
     pub fn stop(&mut self) {
         let Some(child) = self.child.as_mut() else { return };

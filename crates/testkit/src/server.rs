@@ -60,7 +60,7 @@ impl Server {
 
     /// Stops the server where it is: connections stay, and nothing answers.
     pub fn freeze(&mut self) {
-        self.node.signal(Signal::SIGSTOP);
+        self.node.freeze();
     }
 
     /// Lets it go on.
