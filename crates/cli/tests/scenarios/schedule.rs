@@ -81,7 +81,7 @@ fn d10_schedules_are_listed_shown_and_run_by_hand() {
     let text = String::from_utf8(fleet.zester(&["schedule", "list", "p1"]).stdout).unwrap();
     assert!(text.starts_with("p1\n  web  state.apply  every 1h, next in "), "{text}");
     assert_eq!(applied(&fleet), 0);
-    assert!(fleet.zester(&["schedule", "run", "web"]).status.success());
+    assert!(fleet.zester(&["schedule", "run", "web", "*"]).status.success());
     let shown = wait_for("the result", PATIENCE, || {
         let shown = fleet.json(&["schedule", "show", "web"]);
         (entry(&shown)["results"][0]["success"] == true).then_some(shown)

@@ -110,6 +110,10 @@ pub fn states(
         }
         checked += 1;
     }
+    // Without a top file everything is asked for by name.
+    for file in files.iter().filter(|_| !has_top) {
+        lint.compile_for_anybody(file, &prepared);
+    }
     lint.syntax_of(&files);
     Ok(lint.end(checked))
 }
@@ -209,8 +213,39 @@ impl<'a> Lint<'a> {
         }
     }
 
-    /// Whether it does not compile.
+    /// A file may be meant for some machines only; one that no known machine can do with is wrong.
+    fn compile_for_anybody(&mut self, file: &str, prepared: &[Prepared<'_>]) {
+        let ask = Ask::References(vec![file.to_string()]);
+        let mut first = None;
+        for one in prepared {
+            if self.is_over() {
+                return;
+            }
+            match self.compiled(one, &ask, BASE) {
+                Some(found) => first.get_or_insert(found),
+                None => return,
+            };
+        }
+        if let Some((diagnostics, sources)) = first {
+            self.found.adopt(diagnostics, &sources);
+            self.broken.extend(prepared.iter().map(|one| one.peel.id.to_string()));
+        }
+    }
+
+    /// Whether it does not compile; then it is told.
     fn compile(&mut self, prepared: &Prepared<'_>, ask: &Ask, environment: &str) -> bool {
+        let Some((diagnostics, sources)) = self.compiled(prepared, ask, environment) else { return false };
+        self.found.adopt(diagnostics, &sources);
+        true
+    }
+
+    /// What is wrong with it. None where nothing is.
+    fn compiled(
+        &mut self,
+        prepared: &Prepared<'_>,
+        ask: &Ask,
+        environment: &str,
+    ) -> Option<(Vec<Diagnostic>, Sources)> {
         let inputs = self.inputs(prepared, ask, environment);
         let compiled = inputs.with(self.local_host, self.cancel, |lent| zester_compile::compile(lent, ask));
         let sources = compiled.sources.clone();
@@ -225,9 +260,7 @@ impl<'a> Lint<'a> {
         for diagnostic in &mut diagnostics {
             secrets::hide_in_diagnostic(diagnostic, &inputs.secrets);
         }
-        let fails = !diagnostics.is_empty();
-        self.found.adopt(diagnostics, &sources);
-        fails
+        (!diagnostics.is_empty()).then_some((diagnostics, sources))
     }
 
     /// What a template asks of its own machine nobody can know here, and this machine tells nothing of itself: not checked.

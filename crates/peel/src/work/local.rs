@@ -175,12 +175,15 @@ impl Local {
 
     /// The same for what cannot do without states (S-37).
     async fn files_of_states(&self, ran: &OnceLock<RunRevision>) -> Result<Files, Error> {
-        self.freshen().await?;
+        let arrived = self.freshen().await;
         let files = self.files(true).await;
         if let Some(revision) = files.revision() {
             ran.get_or_init(|| revision);
         }
-        if files.states.is_none() { Err(Error::other(NO_STATES)) } else { Ok(files) }
+        match files.states.is_none() {
+            true => Err(Error::other(NO_STATES)),
+            false => arrived.map(|()| files),
+        }
     }
 
     async fn run_request(
