@@ -34,6 +34,8 @@ pub const PUBLIC_KEY: &str = "public_key";
 
 /// How long states wait at most to learn whether anything newer was published. What is here runs then.
 const LOOK_LIMIT: Duration = Duration::from_secs(2);
+/// The same before anything is known of what is published.
+const FIRST_LOOK_LIMIT: Duration = Duration::from_secs(15);
 /// How often startup states look whether there are settings now.
 const SETTINGS_PAUSE: Duration = Duration::from_secs(1);
 
@@ -148,9 +150,11 @@ impl Local {
     /// Brings published trees up to date before states run. Without a bus what is here is good enough (D-9).
     async fn freshen(&self) -> Result<(), Error> {
         let Options { states_freshness, settings_freshness, .. } = self.options.as_ref();
+        // A first look may hang until its answer is given up, where the stores are only just being made.
+        let limit = if self.settings_missing().is_some() { FIRST_LOOK_LIMIT } else { LOOK_LIMIT };
         let look = async |freshness: &Option<Freshness>| {
             if let Some(freshness) = freshness {
-                freshness.look_now(LOOK_LIMIT).await;
+                freshness.look_now(limit).await;
             }
         };
         tokio::join!(look(states_freshness), look(settings_freshness));
