@@ -147,10 +147,11 @@ async fn x6_a_command_that_cleans_up_is_left_to_it() {
     let scratch = tempfile::tempdir().unwrap();
     let (begun, said) = (scratch.path().join("begun"), scratch.path().join("said"));
     let sleep = number(900);
-    // Each round starts a process of its own, long enough for several looks at the tree; one that is ended tells.
+    // Each round starts a process of its own, long enough for several looks at the tree; one that is ended tells. It
+    // goes on by itself until it is told, whoever else is told before it.
     let script = format!(
         "trap 'for n in 1 2 3 4; do sleep 0.1 || echo disturbed >> {said}; done; echo clean >> {said}; exit' TERM; \
-         sleep {sleep} & touch {begun}; wait",
+         sleep {sleep} & touch {begun}; until false; do sleep 0.05; done",
         said = said.display(),
         begun = begun.display(),
     );
