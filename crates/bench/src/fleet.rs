@@ -45,7 +45,7 @@ pub fn claims(zester: &Path, scratch: &Path, report: &mut Report) -> Result<(), 
 
 /// Daemons that were just started and have nothing to do.
 fn idle(up: &Up, report: &mut Report) -> Result<(), String> {
-    for (who, at_most) in [("peel", 12.0), ("master", 16.0)] {
+    for (who, at_most) in [("peel", 20.0), ("master", 24.0)] {
         let memory = up.memory_of(who)?;
         let notes =
             json!({ "of_files_mb": memory.files_mb, "own_mb": memory.own_mb, "threads": memory.threads });
