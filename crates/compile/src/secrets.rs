@@ -8,9 +8,9 @@ use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::node::{Node, Scalar, ScalarType, Value};
 use zester_model::source::{Sources, Span};
 
-/// Whether a tag, as it is written, marks a secret.
+/// Whether a tag, as it is written, marks a secret. `zester_secret` looks for the same two in texts.
 pub fn is_tag(written: impl std::fmt::Display) -> bool {
-    written.to_string() == "!secret"
+    ["!secret", "!<!secret>"].contains(&written.to_string().as_str())
 }
 
 /// A secret outside of settings.

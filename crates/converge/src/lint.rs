@@ -1,7 +1,6 @@
 //! Compiling a whole tree to find every problem in it.
 
 pub mod peels;
-pub mod unsealed;
 
 use crate::error::Error;
 use crate::inputs::{CompileRequest, Inputs};

@@ -10,12 +10,14 @@ mod images;
 mod key;
 mod open;
 mod registry;
+mod scan;
 mod sealed;
 
 pub use hide::Redactor;
 pub use key::{KeyError, PrivateKey, PublicKey};
 pub use open::{Unopened, close_settings, open_settings, sealed_in};
 pub use registry::{Damaged, Revealed, SecretText, Secrets};
+pub use scan::{BlockLines, MarkedSecret, Unsealed, may_hold_secrets, secrets_in, unsealed_lines};
 pub use sealed::{Recipient, SealError, Sealed};
 
 /// Fills the bytes with chance.

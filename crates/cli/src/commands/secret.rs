@@ -5,7 +5,7 @@ use crate::app::App;
 use crate::arguments::Inputs;
 use crate::connection::Connect;
 use crate::exit::Exit;
-use crate::secret::blocks::{self, Block, Trouble};
+use crate::secret::blocks::{self, Block};
 use crate::secret::keys::{self, ON_TRUST, Published};
 use crate::secret::value::{self, Value};
 use serde_json::{Value as Json, json};
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use zester_converge::data_dir::DataDir;
 use zester_converge::secrets;
-use zester_secret::{PublicKey, Recipient, Sealed};
+use zester_secret::{PublicKey, Recipient, Sealed, Unsealed};
 
 /// Where groups of peels are named.
 const GROUPS_FILE: &str = "secret-groups.yaml";
@@ -206,8 +206,8 @@ fn list(args: &List, app: &App) -> answer::Result {
     let mut text = String::new();
     let mut documents = Vec::new();
     for block in &found {
-        let place = format!("{}:{}", block.path.display(), block.line);
-        let (told, readers, problem) = match &block.sealed {
+        let place = block.place();
+        let (told, readers, problem) = match &block.marked.sealed {
             Ok(sealed) => {
                 let one = |recipient: &Recipient| match published.as_ref().map(|all| state_of(recipient, all))
                 {
@@ -222,19 +222,19 @@ fn list(args: &List, app: &App) -> answer::Result {
             }
             Err(why) => (why.to_string(), Vec::new(), Some(why.to_string())),
         };
-        match &block.sealed {
-            Err(Trouble::NotUnderstood) => text.push_str(&format!("not understood: {place}\n")),
-            _ => text.push_str(&format!("{place}  {}  {told}\n", block.setting)),
+        match &block.marked.sealed {
+            Err(Unsealed::NotUnderstood) => text.push_str(&format!("not understood: {place}\n")),
+            _ => text.push_str(&format!("{place}  {}  {told}\n", block.marked.setting)),
         }
         documents.push(json!({
-            "file": block.path.display().to_string(), "line": block.line, "setting": block.setting,
+            "file": block.path.display().to_string(), "line": block.marked.line, "setting": block.marked.setting,
             "readers": readers, "error": problem,
         }));
     }
     if found.is_empty() {
         text.push_str("no secret here\n");
     }
-    let exit = match found.iter().all(|block| block.sealed.is_ok()) {
+    let exit = match found.iter().all(|block| block.marked.sealed.is_ok()) {
         true => Exit::Good,
         false => Exit::Failed,
     };
@@ -245,16 +245,15 @@ fn rotate(args: &Rotate, app: &App) -> answer::Result {
     let root = settings_path(args.path.as_deref(), app)?;
     let found = blocks::below(&root)?;
     // Its name is not sure either, so it may be one of those that are meant.
-    let unclear = found.iter().filter(|block| matches!(block.sealed, Err(Trouble::NotUnderstood)));
-    let unclear: Vec<String> =
-        unclear.map(|block| format!("{}:{}", block.path.display(), block.line)).collect();
+    let unclear = found.iter().filter(|block| !block.is_replaceable());
+    let unclear: Vec<String> = unclear.map(Block::place).collect();
     if !unclear.is_empty() {
         let places = unclear.join(", ");
         return Err(Failure::usage(format!(
             "not understood: {places}; write it as a block, `!secret |`; nothing was changed"
         )));
     }
-    let is_meant = |block: &&Block| args.setting.as_ref().is_none_or(|name| *name == block.setting);
+    let is_meant = |block: &&Block| args.setting.as_ref().is_none_or(|name| *name == block.marked.setting);
     let meant: Vec<&Block> = found.iter().filter(is_meant).collect();
     if meant.is_empty() {
         let named = args.setting.as_ref().map_or("a secret".to_string(), |name| format!("a secret `{name}`"));
@@ -266,7 +265,7 @@ fn rotate(args: &Rotate, app: &App) -> answer::Result {
     }
     let given = |name: &str| args.keys.iter().find(|(other, _)| other == name).map(|(_, key)| key);
     let mut readers =
-        meant.iter().filter_map(|block| block.sealed.as_ref().ok()).flat_map(|one| &one.recipients);
+        meant.iter().filter_map(|block| block.marked.sealed.as_ref().ok()).flat_map(|one| &one.recipients);
     // Who gives every key needs no fleet.
     let published = match readers.all(|reader| given(&reader.name).is_some()) {
         true => Published::none(),
@@ -277,9 +276,9 @@ fn rotate(args: &Rotate, app: &App) -> answer::Result {
     let mut changes: BTreeMap<&Path, Vec<(&Block, Sealed)>> = BTreeMap::new();
     let mut done = Vec::new();
     for block in meant {
-        let place = format!("{}:{}", block.path.display(), block.line);
+        let place = block.place();
         let fail = |why: String| Failure::usage(format!("{place}: {why}; nothing was changed"));
-        let sealed = block.sealed.as_ref().map_err(|why| fail(why.to_string()))?;
+        let sealed = block.marked.sealed.as_ref().map_err(|why| fail(why.to_string()))?;
         let mut to = Vec::new();
         for recipient in &sealed.recipients {
             let name = &recipient.name;
@@ -300,7 +299,7 @@ fn rotate(args: &Rotate, app: &App) -> answer::Result {
             (None, None) => return Err(Failure::usage("give --key-file, or --setting and a new value")),
         };
         done.push(json!({
-            "file": block.path.display().to_string(), "line": block.line, "setting": block.setting,
+            "file": block.path.display().to_string(), "line": block.marked.line, "setting": block.marked.setting,
             "readers": again.recipients.iter().map(|one| reader(one, None)).collect::<Vec<_>>(),
         }));
         changes.entry(&block.path).or_default().push((block, again));

@@ -1,21 +1,13 @@
-//! `!secret` blocks in the text of a settings file: where they stand, and how one is replaced.
-//!
-//! The files may be templates, and only peels can render those; so the text is read as `zester secret encrypt` writes it: a
-//! key or a dash, `!secret |`, and the lines below it, deeper than that. A tag in any other form is found as well, and
-//! said to be not understood: nobody is to believe that all were sealed anew when one was not.
+//! The secrets in settings files, and how those that are blocks are replaced. Where they stand `zester_secret` finds.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::NamedTempFile;
 use zester_converge::Error;
-use zester_secret::{SealError, Sealed};
+use zester_secret::{BlockLines, MarkedSecret, Sealed, may_hold_secrets, secrets_in};
 
-/// How the names of settings files end.
-const ENDINGS: [&str; 5] = ["zy", "sls", "yaml", "yml", "json"];
-const TAG: &str = "!secret";
 /// Files of one settings tree.
 const FILES_MAX: usize = 10_000;
 
@@ -23,33 +15,20 @@ const FILES_MAX: usize = 10_000;
 #[derive(Debug)]
 pub struct Block {
     pub path: PathBuf,
-    /// Counted from 1.
-    pub line: usize,
-    /// `a:b:c`, by the keys above it.
-    pub setting: String,
-    pub sealed: Result<Sealed, Trouble>,
+    pub marked: MarkedSecret,
     /// The file as it was read.
     whole: Arc<str>,
-    /// Its lines, those of the text alone.
-    first: usize,
-    end: usize,
-    indent: usize,
 }
 
-/// Why a secret cannot be sealed anew.
-#[derive(Debug)]
-pub enum Trouble {
-    Damaged(SealError),
-    /// A tag in another form than a block: quoted, or in braces.
-    NotUnderstood,
-}
+impl Block {
+    /// `settings/db.zy:3`
+    pub fn place(&self) -> String {
+        format!("{}:{}", self.path.display(), self.marked.line)
+    }
 
-impl fmt::Display for Trouble {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Trouble::Damaged(why) => why.fmt(out),
-            Trouble::NotUnderstood => out.write_str("not understood; write it as a block, `!secret |`"),
-        }
+    /// Whether its lines can be replaced.
+    pub fn is_replaceable(&self) -> bool {
+        self.marked.block.is_some()
     }
 }
 
@@ -66,8 +45,8 @@ pub fn below(root: &Path) -> Result<Vec<Block>, Error> {
         for entry in std::fs::read_dir(&path).map_err(fail)? {
             let entry = entry.map_err(fail)?;
             let (below, name) = (entry.path(), entry.file_name());
-            let ending = below.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-            let meant = entry.file_type().map_err(fail)?.is_dir() || ENDINGS.contains(&ending);
+            let meant =
+                entry.file_type().map_err(fail)?.is_dir() || may_hold_secrets(&below.to_string_lossy());
             if meant && !name.as_encoded_bytes().starts_with(b".") {
                 rest.push(below);
             }
@@ -80,110 +59,11 @@ pub fn below(root: &Path) -> Result<Vec<Block>, Error> {
     let mut found = Vec::new();
     for path in files {
         let text = std::fs::read_to_string(&path).map_err(|error| Error::io("read", &path, error))?;
-        found.extend(in_text(&path, &text));
+        let whole: Arc<str> = text.as_str().into();
+        let one = |marked| Block { path: path.clone(), marked, whole: whole.clone() };
+        found.extend(secrets_in(&text).into_iter().map(one));
     }
     Ok(found)
-}
-
-fn indent_of(line: &str) -> usize {
-    line.len() - line.trim_start_matches(' ').len()
-}
-
-/// What a line stands below: keys by their names, items of lists by their numbers.
-struct Level {
-    indent: usize,
-    name: String,
-    item: Option<usize>,
-}
-
-#[derive(Default)]
-struct Levels(Vec<Level>);
-
-impl Levels {
-    /// Takes the beginning of a line in, dashes and keys, and gives what comes behind them.
-    fn enter<'l>(&mut self, line: &'l str) -> &'l str {
-        let (mut at, mut rest) = (indent_of(line), line.trim());
-        while let Some(behind) = rest.strip_prefix("- ").or(rest.strip_prefix('-').filter(|it| it.is_empty()))
-        {
-            // A list may stand as deep as the key it belongs to.
-            self.0.retain(|level| level.indent <= at);
-            let last = self.0.iter().rposition(|level| level.item.is_some() && level.indent == at);
-            let item = last.and_then(|last| self.0.get(last)?.item).map_or(0, |item| item + 1);
-            self.0.truncate(last.unwrap_or(self.0.len()));
-            self.0.push(Level { indent: at, name: item.to_string(), item: Some(item) });
-            let trimmed = behind.trim_start();
-            (at, rest) = (at + rest.len() - trimmed.len(), trimmed);
-        }
-        let key = rest.split_once(": ").or(rest.strip_suffix(':').map(|key| (key, "")));
-        let Some((key, value)) = key.filter(|(key, _)| !key.starts_with(TAG)) else { return rest };
-        self.0.retain(|level| level.indent < at);
-        let name = key.trim_matches(['"', '\'', ' ']).to_string();
-        self.0.push(Level { indent: at, name, item: None });
-        value.trim()
-    }
-
-    fn setting(&self) -> String {
-        self.0.iter().map(|level| level.name.as_str()).collect::<Vec<_>>().join(":")
-    }
-}
-
-/// Whether a tag stands somewhere in a line, where YAML would see one: at the beginning of a value.
-fn holds_tag(line: &str) -> bool {
-    line.match_indices(TAG).any(|(at, _)| {
-        let (before, behind) =
-            (line.get(..at).unwrap_or_default(), line.get(at + TAG.len()..).unwrap_or_default());
-        let ends = behind.is_empty() || behind.starts_with([' ', '\t', '"', '\'']);
-        let commented = before.split_once(" #").is_some_and(|(text, _)| !text.contains(['"', '\'']));
-        let trimmed = before.trim();
-        let flow = trimmed.ends_with(['[', '{']) || (trimmed.ends_with(',') && trimmed.contains(['[', '{']));
-        let anchored = trimmed.rsplit(' ').next().is_some_and(|word| word.starts_with('&'));
-        let begins = trimmed.is_empty() || trimmed.ends_with([':', '-', '?']) || flow || anchored;
-        ends && begins && !commented
-    })
-}
-
-/// Whether a block of text begins here whose lines can be replaced.
-fn begins_block(value: &str) -> bool {
-    let style = value.strip_prefix(TAG).map(str::trim_start).and_then(|style| style.strip_prefix('|'));
-    let style = style.map(|style| style.trim_start_matches(['-', '+']));
-    style.is_some_and(|rest| rest.trim().is_empty() || rest.starts_with(" #"))
-}
-
-fn in_text(path: &Path, text: &str) -> Vec<Block> {
-    let whole: Arc<str> = text.into();
-    let lines: Vec<&str> = text.lines().collect();
-    let mut found = Vec::new();
-    let mut levels = Levels::default();
-    let mut at = 0;
-    while let Some(line) = lines.get(at).copied() {
-        at += 1;
-        let trimmed = line.trim();
-        if trimmed.is_empty() || trimmed.starts_with('#') {
-            continue;
-        }
-        let value = levels.enter(line);
-        if !holds_tag(line) {
-            continue;
-        }
-        let (line, first, mut end, mut indent) = (at, at, at, 0);
-        let above = levels.0.last().map(|level| level.indent);
-        let sealed = match above.filter(|_| begins_block(value)) {
-            Some(above) => {
-                while lines.get(at).is_some_and(|line| line.trim().is_empty() || indent_of(line) > above) {
-                    at += 1;
-                }
-                let last = (first..at).rev().find(|line| !lines[*line].trim().is_empty());
-                end = last.map_or(first, |last| last + 1);
-                let body = lines.get(first..end).unwrap_or_default();
-                indent = body.first().map_or(above + 2, |line| indent_of(line));
-                Sealed::parse(&body.join("\n")).map_err(Trouble::Damaged)
-            }
-            None => Err(Trouble::NotUnderstood),
-        };
-        let (path, whole, setting) = (path.to_path_buf(), whole.clone(), levels.setting());
-        found.push(Block { path, line, setting, sealed, whole, first, end, indent });
-    }
-    found
 }
 
 /// A sealed value as it stands in a file, its lines this deep.
@@ -212,9 +92,13 @@ fn beside(path: &Path, mut changes: Vec<(&Block, Sealed)>) -> Result<(NamedTempF
         return Err(Error::other(format!("{path} was changed meanwhile; nothing was written, try again")));
     }
     let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_string).collect();
-    changes.sort_by_key(|(block, _)| std::cmp::Reverse(block.first));
+    let first = |block: &BlockLines| block.lines.start;
+    changes.sort_by_key(|(block, _)| std::cmp::Reverse(block.marked.block.as_ref().map(first)));
     for (block, sealed) in changes {
-        drop(lines.splice(block.first..block.end, [lines_of(&sealed, block.indent)]));
+        let Some(BlockLines { lines: old, indent }) = block.marked.block.clone() else {
+            return Err(Error::other(format!("{}: it cannot be replaced", block.place())));
+        };
+        drop(lines.splice(old, [lines_of(&sealed, indent)]));
     }
     let file = NamedTempFile::new_in(path.parent().unwrap_or(Path::new("/"))).map_err(fail)?;
     std::fs::write(file.path(), lines.concat()).map_err(fail)?;
@@ -254,15 +138,15 @@ mod tests {
         std::fs::write(temp.path().join("notes.txt"), "x: !secret |\n  y\n").unwrap();
         let found = below(temp.path()).unwrap();
         let names: Vec<(&str, usize)> =
-            found.iter().map(|block| (block.setting.as_str(), block.line)).collect();
+            found.iter().map(|block| (block.marked.setting.as_str(), block.marked.line)).collect();
         assert_eq!(names, [("db:password", 4), ("token", 4 + one.lines().count() + 3)]);
-        assert_eq!(found[0].sealed.as_ref().unwrap().open(&key).unwrap().text(), "one");
+        assert_eq!(found[0].marked.sealed.as_ref().unwrap().open(&key).unwrap().text(), "one");
         let changes = vec![(&found[0], sealed("uno", &key)), (&found[1], sealed("due", &key))];
         replace(BTreeMap::from([(path.as_path(), changes)])).unwrap();
         let again = below(&path).unwrap();
         let values: Vec<String> = again
             .iter()
-            .map(|block| block.sealed.as_ref().unwrap().open(&key).unwrap().text().to_string())
+            .map(|block| block.marked.sealed.as_ref().unwrap().open(&key).unwrap().text().to_string())
             .collect();
         assert_eq!(values, ["uno", "due"]);
         let rest = |text: &str| -> Vec<String> {
@@ -317,43 +201,6 @@ mod tests {
         assert_ne!(before.ino(), after.ino());
         assert_eq!((before.uid(), before.gid(), before.mode()), (after.uid(), after.gid(), after.mode()));
         let again = below(&file).unwrap();
-        assert_eq!(again[0].sealed.as_ref().unwrap().open(&key).unwrap().text(), "uno");
-    }
-
-    #[test]
-    #[rule("D-15")]
-    fn d15_no_secret_is_overlooked_wherever_it_stands() {
-        let mut random = Random::default();
-        let key = PrivateKey::make(&mut |bytes| random.fill(bytes));
-        let body = lines_of(&sealed("one", &key), 8);
-        let text = format!(
-            "users:\n- name: a\n  password: !secret |\n{body}- name: b\n  more:\n    - !secret |-\n{body}    - !secret |\n{body}\
-             below:\n  !secret |\n{body}q: !secret \"x\"\nf: {{a: 1, b: !secret 'x'}}\n\
-             plain: use !secret here # x: !secret |\nbad: !secret |\n  x\n"
-        );
-        let found = in_text(Path::new("a.zy"), &text);
-        let told: Vec<(&str, &str)> = found
-            .iter()
-            .map(|block| {
-                let state = match &block.sealed {
-                    Ok(_) => "good",
-                    Err(Trouble::Damaged(_)) => "damaged",
-                    Err(Trouble::NotUnderstood) => "not understood",
-                };
-                (block.setting.as_str(), state)
-            })
-            .collect();
-        assert_eq!(
-            told,
-            [
-                ("users:0:password", "good"),
-                ("users:1:more:0", "good"),
-                ("users:1:more:1", "good"),
-                ("below", "good"),
-                ("q", "not understood"),
-                ("f", "not understood"),
-                ("bad", "damaged"),
-            ]
-        );
+        assert_eq!(again[0].marked.sealed.as_ref().unwrap().open(&key).unwrap().text(), "uno");
     }
 }

@@ -9,7 +9,6 @@ use tokio_util::sync::CancellationToken;
 use zester_converge::Error;
 use zester_converge::document;
 use zester_converge::lint::peels::{self, KnownPeel, PeelsReport, TreeToLint};
-use zester_converge::lint::unsealed;
 use zester_converge::local_host::LocalHost;
 use zester_master::{LintRequest, Linter};
 use zester_model::merge::Merge;
@@ -30,7 +29,7 @@ pub struct FleetLint {
 
 impl Linter for FleetLint {
     fn unsealed(&self, path: &str, text: &str) -> Vec<u32> {
-        unsealed::unsealed(path, text)
+        zester_secret::unsealed_lines(path, text)
     }
 
     fn lint(&self, request: LintRequest) -> std::pin::Pin<Box<dyn Future<Output = Problems> + Send + '_>> {
