@@ -67,6 +67,7 @@ impl Plan {
     /// Binds and graphs what the compiler made; its problems and ours come back together.
     pub fn from_compiled(inputs: Inputs, compiled: Compiled, asked: String) -> Result<Plan, Error> {
         let Compiled { mut program, sources, diagnostics } = compiled;
+        secrets::hide_in_names(&mut program, &inputs.secrets);
         match bind_and_graph(&mut program, &sources, diagnostics) {
             Ok(Joined { bound, graph, warnings, .. }) => {
                 let (inputs, graph) = (Arc::new(inputs), Arc::new(graph));
@@ -118,6 +119,8 @@ impl Plan {
     /// The states of one id, or the one of that full name, and what they require, directly or not (`state.sls_id`).
     fn only(&self, id: &str) -> Result<Plan, Error> {
         let states = &self.program.states;
+        // As the states are called here.
+        let id = &*self.inputs.secrets.hide(id);
         let is_meant = |state: &State| state.name.id() == id || state.name.as_str() == id;
         let mut rest: Vec<usize> = (0..states.len()).filter(|at| is_meant(&states[*at])).collect();
         if rest.is_empty() {

@@ -9,6 +9,8 @@ use crate::error::Error;
 use crate::local_host::LocalHost;
 use crate::run_loop::Observer;
 use serde_json::Value as Json;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -17,10 +19,13 @@ use tokio_util::sync::CancellationToken;
 use zester_host::{BoxFuture, Exit, Fault, FaultKind, Launch, OutputSink, Processes};
 use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::limits;
+use zester_model::name::StateName;
 use zester_model::outcome::{RunResult, StateResult};
+use zester_model::program::{Program, State};
+use zester_model::secret::holds_placeholder;
 use zester_model::source::{Sources, Span};
 use zester_resources::resource::BlobStore;
-use zester_secret::{PrivateKey, Secrets, Unopened, open_settings};
+use zester_secret::{PrivateKey, Secrets, Unopened, free_name, open_settings};
 
 /// Where the key of a machine is, in its data dir.
 pub const KEY_FILE: &str = "secret.key";
@@ -233,13 +238,22 @@ pub(crate) fn hide_in_result(result: &mut RunResult, secrets: &Secrets) {
     }
 }
 
-/// Two states may differ in nothing but the secret in their names: both are told of.
-fn free_name(shown: String, is_taken: impl Fn(&str) -> bool) -> String {
-    if !is_taken(&shown) {
-        return shown;
+/// What a state is called from here on, in the journal and wherever it is shown. A placeholder in a name is refused; what is
+/// meant here is the secret itself, in the clear. Its requisites know each other by number.
+pub(crate) fn hide_in_names(program: &mut Program, secrets: &Secrets) {
+    let hidden = |state: &State| match secrets.hide(state.name.id()) {
+        Cow::Owned(shown) if !holds_placeholder(state.name.id()) => Some(shown),
+        _ => None,
+    };
+    let clear = program.states.iter().filter(|state| hidden(state).is_none());
+    let mut taken: BTreeSet<StateName> = clear.map(|state| state.name.clone()).collect();
+    for state in &mut program.states {
+        let Some(shown) = hidden(state) else { continue };
+        let kind = state.name.kind();
+        let id = free_name(shown, |id| taken.contains(&StateName::new(kind, id)));
+        state.name = StateName::new(kind, &id);
+        taken.insert(state.name.clone());
     }
-    let mut numbered = (2_u64..).map(|number| format!("{shown} ({number})"));
-    numbered.find(|name| !is_taken(name)).unwrap_or_default()
 }
 
 pub(crate) fn hide_in_diagnostic(diagnostic: &mut Diagnostic, secrets: &Secrets) {

@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use std::borrow::Cow;
 use std::sync::Arc;
 use zeroize::Zeroizing;
-use zester_model::secret::{HIDDEN_LETTERS_MIN, SHOWN, without_placeholders};
+use zester_model::secret::{HIDDEN_LETTERS_MIN, SHOWN, holds_placeholder, without_placeholders};
 
 /// A line of a secret of several lines (a key in PEM) is looked for by itself from this length on: programs print it
 /// indented, or one line at a time.
@@ -21,12 +21,14 @@ impl Known {
         let lines: Vec<&str> = if value.trim().contains('\n') { lines.collect() } else { Vec::new() };
         let whole =
             [value, value.trim()].into_iter().filter(|text| text.chars().count() >= HIDDEN_LETTERS_MIN);
-        for text in whole.chain(lines) {
-            if !self.0.iter().any(|known| known.as_str() == text) {
-                self.0.push(Zeroizing::new(text.to_string()));
-            }
+        whole.chain(lines).for_each(|text| self.add_one(text));
+    }
+
+    pub(crate) fn add_one(&mut self, text: &str) {
+        if !self.0.iter().any(|known| known.as_str() == text) {
+            let at = self.0.partition_point(|known| known.len() >= text.len());
+            self.0.insert(at, Zeroizing::new(text.to_string()));
         }
-        self.0.sort_by_key(|text| std::cmp::Reverse(text.len()));
     }
 
     /// The first place where one begins, and how long it is there.
@@ -86,15 +88,33 @@ impl Secrets {
         }
     }
 
-    /// Every text in a document. Names of fields stay: they are ours, or what the user wrote in the clear.
+    /// Every text in a document. Of the names of fields only placeholders go: the rest is ours, or what the user wrote in
+    /// the clear, and a secret such as `name` must not take a document apart.
     pub fn hide_in_json(&self, document: &mut Json) {
         match document {
             Json::String(text) => self.hide_in(text),
             Json::Array(items) => items.iter_mut().for_each(|item| self.hide_in_json(item)),
-            Json::Object(map) => map.values_mut().for_each(|value| self.hide_in_json(value)),
+            Json::Object(map) => {
+                if map.keys().any(|name| holds_placeholder(name)) {
+                    for (name, value) in std::mem::take(map) {
+                        let shown = without_placeholders(&name).into_owned();
+                        map.insert(free_name(shown, |name| map.contains_key(name)), value);
+                    }
+                }
+                map.values_mut().for_each(|value| self.hide_in_json(value));
+            }
             Json::Null | Json::Bool(_) | Json::Number(_) => {}
         }
     }
+}
+
+/// Two names may differ in nothing but the secret in them: both are told of.
+pub fn free_name(shown: String, is_taken: impl Fn(&str) -> bool) -> String {
+    if !is_taken(&shown) {
+        return shown;
+    }
+    let mut numbered = (2_u64..).map(|number| format!("{shown} ({number})"));
+    numbered.find(|name| !is_taken(name)).unwrap_or_default()
 }
 
 /// Hides secrets in a stream, however it is cut.
@@ -178,6 +198,32 @@ mod tests {
         let mut document = json!({"hunter2": ["hunter2", {"a": format!("x{}", placeholders[2])}], "n": 1});
         secrets.hide_in_json(&mut document);
         assert_eq!(document, json!({"hunter2": ["<secret>", {"a": "x<secret>"}], "n": 1}));
+        let (one, two) = (placeholders[0].as_str(), placeholders[1].as_str());
+        let mut document = json!([{one: 1, two: {one: "hunter2"}, "n": 1}]);
+        secrets.hide_in_json(&mut document);
+        assert_eq!(document, json!([{"<secret>": 1, "<secret> (2)": {"<secret>": "<secret>"}, "n": 1}]));
+    }
+
+    #[test]
+    #[rule("D-15", "I-10")]
+    fn d15_a_secret_in_base64_is_one_too_and_comes_back_as_it_was() {
+        let (secrets, _) = of(&["hunter2"]);
+        let secrets = Arc::new(secrets);
+        // `hunter2`, `hunter2\n`, `user:hunter2`.
+        for encoded in ["aHVudGVyMg==", "aHVudGVyMgo=", "dXNlcjpodW50ZXIy"] {
+            let shown = secrets.hide(encoded);
+            assert!(
+                shown.contains("<secret>") && !shown.contains("W50ZX") && !shown.contains("VudGVy"),
+                "{shown}"
+            );
+            let mut redactor = Redactor::putting_back(secrets.clone());
+            let mut text = redactor.take(encoded.as_bytes());
+            text.extend(redactor.finish());
+            assert!(
+                !text.starts_with(encoded.as_bytes()) && !String::from_utf8_lossy(&text).contains("<secret>")
+            );
+            assert_eq!(secrets.reveal(text).ok().unwrap().bytes(), encoded.as_bytes());
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! that. It becomes a text again in two places, a file's content and a child's environment or input, as a [`Revealed`],
 //! which can be neither printed nor serialized. Pure: chance comes in as a function.
 
+mod encoded;
 mod hide;
 mod images;
 mod key;
@@ -13,7 +14,7 @@ mod registry;
 mod scan;
 mod sealed;
 
-pub use hide::Redactor;
+pub use hide::{Redactor, free_name};
 pub use key::{KeyError, PrivateKey, PublicKey};
 pub use open::{Unopened, close_settings, open_settings, sealed_in};
 pub use registry::{Damaged, Revealed, SecretText, Secrets};

@@ -1,6 +1,7 @@
 //! The secrets of one run: what each placeholder stands for. In memory, for as long as the run lasts.
 
 use crate::Chance;
+use crate::encoded::in_base64;
 use crate::hide::Known;
 use std::fmt;
 use zeroize::Zeroizing;
@@ -17,10 +18,21 @@ struct Entry {
     value: Option<SecretText>,
 }
 
+impl Entry {
+    fn new(value: Option<SecretText>, chance: Chance<'_>) -> Entry {
+        let mut token = [0; TOKEN_BYTES];
+        chance(&mut token);
+        let token: String = token.iter().map(|byte| format!("{byte:02x}")).collect();
+        Entry { placeholder: format!("{OPEN}{TOKEN_START}{token}{CLOSE}"), value }
+    }
+}
+
 /// What the placeholders of a run stand for.
 #[derive(Default)]
 pub struct Secrets {
     entries: Vec<Entry>,
+    /// The secrets in base64: what a command encoded stays a secret.
+    encoded: Vec<Entry>,
     known: Known,
 }
 
@@ -83,6 +95,10 @@ impl Secrets {
     /// Takes a secret in and gives the text that stands for it from now on.
     pub fn add(&mut self, value: SecretText, chance: Chance<'_>) -> String {
         self.known.add(value.text());
+        for encoded in in_base64(value.text()) {
+            self.known.add_one(&encoded);
+            self.encoded.push(Entry::new(Some(SecretText(encoded)), chance));
+        }
         self.enter(Some(value), chance)
     }
 
@@ -92,16 +108,18 @@ impl Secrets {
     }
 
     fn enter(&mut self, value: Option<SecretText>, chance: Chance<'_>) -> String {
-        let mut token = [0; TOKEN_BYTES];
-        chance(&mut token);
-        let token: String = token.iter().map(|byte| format!("{byte:02x}")).collect();
-        let placeholder = format!("{OPEN}{TOKEN_START}{token}{CLOSE}");
-        self.entries.push(Entry { placeholder: placeholder.clone(), value });
+        let entry = Entry::new(value, chance);
+        let placeholder = entry.placeholder.clone();
+        self.entries.push(entry);
         placeholder
     }
 
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().chain(&self.encoded)
     }
 
     pub(crate) fn known(&self) -> &Known {
@@ -114,7 +132,7 @@ impl Secrets {
             let value = entry.value.as_ref().map(SecretText::text);
             value.is_some_and(|value| value.as_bytes() == found || value.trim().as_bytes() == found)
         };
-        self.entries.iter().find(is).map(|entry| entry.placeholder.as_str())
+        self.all().find(is).map(|entry| entry.placeholder.as_str())
     }
 
     /// The bytes that are meant. Only for what goes into a file, an environment or the input of a command.
@@ -132,7 +150,7 @@ impl Secrets {
             let (before, behind) = rest.split_at(at);
             let end = find(behind, close).ok_or(Damaged)? + close.len();
             let (placeholder, after) = behind.split_at(end);
-            let entry = self.entries.iter().find(|entry| entry.placeholder.as_bytes() == placeholder);
+            let entry = self.all().find(|entry| entry.placeholder.as_bytes() == placeholder);
             let value = entry.and_then(|entry| entry.value.as_ref()).ok_or(Damaged)?;
             pieces.extend([before, value.text().as_bytes()]);
             (rest, secret) = (after, true);

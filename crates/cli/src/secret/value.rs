@@ -20,7 +20,7 @@ impl Value {
         if std::io::stdin().is_terminal() {
             app.output.notice("the secret, and Enter (it is not shown):");
             let typed = console::Term::stderr().read_secure_line().map_err(fail)?;
-            return Value(typed.into()).checked(app);
+            return Value(typed.into()).checked();
         }
         let mut text = String::new();
         std::io::stdin().take(VALUE_BYTES_MAX + 2).read_to_string(&mut text).map_err(fail)?;
@@ -28,17 +28,19 @@ impl Value {
             let length = text.strip_suffix('\n').map_or(text.len(), str::len);
             text.truncate(length);
         }
-        Value(text.into()).checked(app)
+        Value(text.into()).checked()
     }
 
-    fn checked(self, app: &App) -> Result<Value, Failure> {
+    /// One that cannot be kept out of what commands print would not stay a secret.
+    fn checked(self) -> Result<Value, Failure> {
         if self.0.text().is_empty() {
             return Err(Failure::usage("the secret is empty; nothing was sealed"));
         }
-        if self.0.text().chars().count() < HIDDEN_LETTERS_MIN {
-            app.output.notice(&format!(
-                "it is shorter than {HIDDEN_LETTERS_MIN} letters: what commands print will not be searched for it"
-            ));
+        if self.0.text().trim().chars().count() < HIDDEN_LETTERS_MIN {
+            return Err(Failure::usage(format!(
+                "the secret is shorter than {HIDDEN_LETTERS_MIN} letters: what commands print cannot be searched for it; \
+                 nothing was sealed"
+            )));
         }
         Ok(self)
     }

@@ -149,3 +149,61 @@ fn d15_secrets_are_listed_and_sealed_anew_for_other_keys() {
     let shown = scratch.json(&["call", "state.show_sls", "c", "--settings", "settings"]);
     assert_eq!(shown["file.managed:a"]["params"]["content"], "<secret>", "{shown:#}");
 }
+
+#[test]
+#[rule("D-15", "I-10")]
+fn d15_a_state_that_is_called_by_a_secret_is_called_otherwise_everywhere() {
+    let named = |number: u32| {
+        format!("{SECRET}-{number}:\n  file.managed:\n    - name: @T@/out-{number}\n    - content: x\n")
+    };
+    let shown = "file.managed:<secret>-1";
+    let watcher = format!(
+        "watcher:\n  test.nop:\n    - watch: [{{file: {SECRET}-1}}]\n# {{{{ settings.password }}}}\n"
+    );
+    let scratch = with_secret(&[named(1), named(2), watcher].concat());
+    let checked = scratch.json(&["check", "c", "--settings", "settings"]);
+    assert!(checked["states"].get(shown).is_some() && !checked.to_string().contains(SECRET), "{checked:#}");
+    let done = apply(&scratch);
+    assert_eq!(done.code, Some(0), "{} {}", done.stdout, done.stderr);
+    assert!(!done.stdout.contains(SECRET) && done.stdout.contains("<secret>-2"), "{}", done.stdout);
+    let mut rest = vec![scratch.path("data")];
+    let mut journal = String::new();
+    while let Some(path) = rest.pop() {
+        match path.is_dir() {
+            true => rest.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path())),
+            false => journal.push_str(&String::from_utf8_lossy(&std::fs::read(path).unwrap())),
+        }
+    }
+    assert!(journal.contains(shown) && !journal.contains(SECRET), "{journal}");
+}
+
+#[test]
+#[rule("D-15")]
+fn d15_a_secret_that_is_too_short_to_be_hidden_is_not_sealed() {
+    let scratch = with_secret("a:\n  test.nop: []\n");
+    let key = scratch.zester(&["secret", "key"]).stdout.trim().to_string();
+    let mut command = scratch.command(&["secret", "encrypt", "--key", &key]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    writeln!(child.stdin.take().unwrap(), " abc ").unwrap();
+    let done: Done = child.wait_with_output().unwrap().into();
+    assert_eq!((done.code, done.stdout.as_str()), (Some(1), ""), "{}", done.stderr);
+    assert!(done.stderr.contains("shorter than 4 letters"), "{}", done.stderr);
+}
+
+#[test]
+#[rule("D-15")]
+fn d15_a_secret_that_cannot_be_replaced_is_listed_and_stops_a_rotation() {
+    let scratch = with_secret("a:\n  test.nop: []\n");
+    let sealed = scratch.read("settings/s.zy").unwrap();
+    let body: Vec<&str> = sealed.lines().skip(1).map(str::trim).collect();
+    scratch.write("settings/q.zy", &format!("quoted: !secret \"{}\"\n", body.join("\\n")));
+    let listed = scratch.json(&["secret", "list", "settings", "--offline"]);
+    assert_eq!(listed["secrets"][0]["setting"], "quoted", "{listed:#}");
+    assert_eq!(listed["secrets"][0]["readers"][0]["name"], "here", "{listed:#}");
+    let words = ["secret", "rotate", "settings", "--key-file", "data/secret.key", "--all"];
+    let done = scratch.zester(&words);
+    assert_eq!(done.code, Some(1), "{}", done.stdout);
+    assert!(done.stderr.contains("not understood: settings/q.zy:1;"), "{}", done.stderr);
+    assert_eq!(scratch.read("settings/s.zy").unwrap(), sealed);
+}
