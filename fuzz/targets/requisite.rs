@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value as Json};
 use zester_compile::requisite::{parse_target, relation};
-use zester_compile::{Ask, Functions, Inputs, Tree, compile};
+use zester_compile::{Ask, CallError, Functions, Inputs, Tree, compile};
 
 struct OneFile(String);
 
@@ -18,8 +18,8 @@ impl Tree for OneFile {
 struct Nothing;
 
 impl Functions for Nothing {
-    fn call(&self, _: &str, _: Vec<Json>, _: Map<String, Json>) -> Result<Json, String> {
-        Err("nothing can be called".into())
+    fn call(&self, _: &str, _: Vec<Json>, _: Map<String, Json>) -> Result<Json, CallError> {
+        Err("nothing can be called".to_string().into())
     }
 
     fn names(&self) -> Vec<String> {

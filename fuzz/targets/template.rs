@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value as Json, json};
-use zester_compile::{Ask, Functions, Inputs, Tree, compile};
+use zester_compile::{Ask, CallError, Functions, Inputs, Tree, compile};
 use zester_model::catalog::Catalog;
 
 struct OneFile<'a>(&'a str);
@@ -18,11 +18,11 @@ impl Tree for OneFile<'_> {
 struct Nothing;
 
 impl Functions for Nothing {
-    fn call(&self, name: &str, args: Vec<Json>, _: Map<String, Json>) -> Result<Json, String> {
+    fn call(&self, name: &str, args: Vec<Json>, _: Map<String, Json>) -> Result<Json, CallError> {
         if name == "test.echo" {
             Ok(args.into_iter().next().unwrap_or_default())
         } else {
-            Err("no such function".into())
+            Err("no such function".to_string().into())
         }
     }
 

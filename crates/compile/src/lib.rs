@@ -70,6 +70,29 @@ pub trait Tree {
     }
 }
 
+/// Why a function gave no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CallError {
+    Failed(String),
+    /// Only the machine that the template is meant for could answer, and this is another one.
+    Elsewhere(String),
+}
+
+impl From<String> for CallError {
+    fn from(message: String) -> CallError {
+        CallError::Failed(message)
+    }
+}
+
+impl std::fmt::Display for CallError {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (CallError::Failed(message) | CallError::Elsewhere(message)) = self;
+        out.write_str(message)
+    }
+}
+
+impl std::error::Error for CallError {}
+
 /// `salt['mod.fn'](…)`. Whoever implements it decides what may be called (S-10).
 pub trait Functions {
     fn call(
@@ -77,7 +100,7 @@ pub trait Functions {
         name: &str,
         args: Vec<Json>,
         kwargs: serde_json::Map<String, Json>,
-    ) -> Result<Json, String>;
+    ) -> Result<Json, CallError>;
 
     fn names(&self) -> Vec<String>;
 }

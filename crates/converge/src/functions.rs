@@ -9,6 +9,7 @@ use serde_json::{Map, Value as Json, json};
 use std::path::Path;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
+use zester_compile::CallError;
 use zester_host::{Captured, Exit, HostRead, Launch, Processes};
 use zester_model::limits;
 use zester_model::suggest::did_you_mean;
@@ -21,9 +22,6 @@ pub enum Access {
     ReadOnly,
     Command,
 }
-
-/// Why a function has no answer where a template is rendered for another machine.
-pub const ELSEWHERE: &str = "looks at the machine that it runs on, which is another one";
 
 /// Everything a function may ask.
 pub struct CallContext<'a> {
@@ -432,17 +430,18 @@ pub struct TemplateFunctions<'a> {
 }
 
 impl zester_compile::Functions for TemplateFunctions<'_> {
-    fn call(&self, name: &str, positional: Vec<Json>, named: Map<String, Json>) -> Result<Json, String> {
+    fn call(&self, name: &str, positional: Vec<Json>, named: Map<String, Json>) -> Result<Json, CallError> {
         let function = find(name).ok_or_else(|| format!("there is no function `{name}`"))?;
         if function.access > self.allowed && self.allowed == Access::Told {
-            return Err(format!("`{name}` {ELSEWHERE}"));
+            let message = format!("`{name}` looks at the machine that it runs on, which is another one");
+            return Err(CallError::Elsewhere(message));
         }
         if function.access > self.allowed {
-            return Err(format!(
-                "`{name}` runs a command; this subcommand only looks, so templates may not call it"
-            ));
+            let message =
+                format!("`{name}` runs a command; this subcommand only looks, so templates may not call it");
+            return Err(message.into());
         }
-        function.answer(&self.place, &Arguments { positional, named })
+        Ok(function.answer(&self.place, &Arguments { positional, named })?)
     }
 
     fn names(&self) -> Vec<String> {

@@ -301,6 +301,7 @@ fn files_in(directory: &Path) -> Result<Vec<String>, Error> {
 mod tests {
     use super::*;
     use serde_json::json;
+    use zester_compile::CallError;
     use zester_rule::rule;
 
     #[test]
@@ -313,8 +314,8 @@ mod tests {
     struct NoFunctions;
 
     impl Functions for NoFunctions {
-        fn call(&self, name: &str, _: Vec<Json>, _: Map<String, Json>) -> Result<Json, String> {
-            Err(format!("no {name}"))
+        fn call(&self, name: &str, _: Vec<Json>, _: Map<String, Json>) -> Result<Json, CallError> {
+            Err(format!("no {name}").into())
         }
         fn names(&self) -> Vec<String> {
             Vec::new()

@@ -23,6 +23,8 @@ pub enum Kind {
     Settings,
     /// A configuration file.
     Config,
+    /// A template asks something of its own machine, and is rendered on another: nobody can tell here.
+    Elsewhere,
     /// Advice of `lint`; never stops a run.
     Lint,
 }

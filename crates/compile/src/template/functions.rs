@@ -3,6 +3,7 @@
 //! `pillar.get`, `grains.get`, `config.get`, `grains.filter_by` and their Zester names are answered here from the
 //! settings and facts; everything else is asked of the caller, who decides what may be called.
 
+use crate::CallError;
 use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Rest, Serde, Value, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State};
 use serde_json::Value as Json;
@@ -11,7 +12,8 @@ use std::sync::Arc;
 use zester_model::suggest::did_you_mean;
 
 /// Asks the caller of the compiler: function name, positional arguments, named ones.
-pub type Ask = dyn Fn(&str, Vec<Json>, serde_json::Map<String, Json>) -> Result<Json, String> + Send + Sync;
+pub type Ask =
+    dyn Fn(&str, Vec<Json>, serde_json::Map<String, Json>) -> Result<Json, CallError> + Send + Sync;
 
 /// What templates look up and call.
 pub struct World {
@@ -141,7 +143,10 @@ impl World {
         }
         match (self.ask)(name, positional, keywords) {
             Ok(answer) => Ok(Value::from(Serde(answer))),
-            Err(message) => Err(Error::new(ErrorKind::InvalidOperation, format!("{name}: {message}"))),
+            Err(why) => {
+                let message = format!("{name}: {why}");
+                Err(Error::new(ErrorKind::InvalidOperation, message).with_source(why))
+            }
         }
     }
 

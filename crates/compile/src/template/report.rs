@@ -3,6 +3,7 @@
 use super::environment::{Loaded, Shared, UNMARKED, syntax};
 use super::serve::Surroundings;
 use super::statements::unclosed;
+use crate::CallError;
 use crate::position::span_at;
 use minijinja::{Error, ErrorKind};
 use std::sync::Arc;
@@ -62,21 +63,26 @@ pub struct Failure {
     name: Option<String>,
     /// In what the engine saw of it.
     range: Option<std::ops::Range<usize>>,
+    /// A function had no answer because this is another machine.
+    elsewhere: bool,
 }
 
 impl Failure {
     pub fn new(error: &Error) -> Failure {
+        let elsewhere = is_elsewhere(error);
         let error = innermost(error);
         Failure {
             kind: error.kind(),
             detail: error.detail().unwrap_or_default().to_string(),
             name: error.name().map(str::to_string),
             range: error.range(),
+            elsewhere,
         }
     }
 
     pub fn plain(message: &str) -> Failure {
-        Failure { kind: ErrorKind::InvalidOperation, detail: message.to_string(), name: None, range: None }
+        let (kind, detail) = (ErrorKind::InvalidOperation, message.to_string());
+        Failure { kind, detail, name: None, range: None, elsewhere: false }
     }
 }
 
@@ -95,8 +101,19 @@ fn innermost(error: &Error) -> &Error {
     found
 }
 
+fn is_elsewhere(error: &Error) -> bool {
+    let mut chain = std::iter::successors(std::error::Error::source(error), |inner| inner.source());
+    chain.any(|inner| matches!(inner.downcast_ref(), Some(CallError::Elsewhere(_))))
+}
+
 /// Turns an error of the engine into a problem.
 pub fn explain(error: &Failure, view: &View<'_>) -> Diagnostic {
+    let diagnostic = explained(error, view);
+    let kind = if error.elsewhere { Kind::Elsewhere } else { diagnostic.kind };
+    Diagnostic { kind, ..diagnostic }
+}
+
+fn explained(error: &Failure, view: &View<'_>) -> Diagnostic {
     let place = error.name.as_deref().and_then(|name| view.template(name));
     let range = error.range.clone();
     let span = match (&place, &range) {

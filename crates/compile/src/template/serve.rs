@@ -6,7 +6,7 @@ use super::mutable::Maker;
 use super::origin;
 use super::report::{self, Failure};
 use crate::position::{Lines, Piece, Positions};
-use crate::{Functions, Tree};
+use crate::{CallError, Functions, Tree};
 use minijinja::value::{Serde, Value};
 use minijinja::{Environment, Error};
 use serde_json::Value as Json;
@@ -30,7 +30,7 @@ pub enum RenderRequest {
         name: String,
         args: Vec<Json>,
         named: serde_json::Map<String, Json>,
-        reply: Reply<Result<Json, String>>,
+        reply: Reply<Result<Json, CallError>>,
     },
     Done(Result<String, Failure>),
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
-use zester_compile::{Ask, Compiled, Functions, Inputs, Tree, compile};
+use zester_compile::{Ask, CallError, Compiled, Functions, Inputs, Tree, compile};
 use zester_model::catalog::Catalog;
 use zester_model::diagnostic::Diagnostic;
 use zester_model::program::State;
@@ -35,17 +35,18 @@ impl Functions for Echo {
         name: &str,
         args: Vec<Json>,
         kwargs: serde_json::Map<String, Json>,
-    ) -> Result<Json, String> {
+    ) -> Result<Json, CallError> {
         match name {
             "test.echo" => Ok(args.into_iter().next().unwrap_or(Json::Null)),
             "test.kwargs" => Ok(Json::Object(kwargs)),
-            "cmd.run" => Err("commands are not allowed here".into()),
-            _ => Err(format!("no {name}")),
+            "cmd.run" => Err("commands are not allowed here".to_string().into()),
+            "file.read" => Err(CallError::Elsewhere("ask it there".into())),
+            _ => Err(format!("no {name}").into()),
         }
     }
 
     fn names(&self) -> Vec<String> {
-        ["test.echo", "test.kwargs", "cmd.run", "cmd.run_all"].map(String::from).to_vec()
+        ["test.echo", "test.kwargs", "cmd.run", "cmd.run_all", "file.read"].map(String::from).to_vec()
     }
 }
 
@@ -62,25 +63,28 @@ pub fn settings() -> Json {
     json!({"app": {"port": 8080, "name": "shop"}, "list": [1, 2], "icon": "\u{100000}\u{108000}"})
 }
 
+/// What a compile looks at, in the usual surroundings.
+pub fn with_inputs<T>(tree: &Files, work: impl FnOnce(&Inputs<'_>) -> T) -> T {
+    work(&Inputs {
+        tree,
+        tree_name: "states",
+        catalog: catalog(),
+        facts: &facts(),
+        settings: &settings(),
+        functions: &Echo,
+        id: "web-01",
+        ordered: false,
+        environment: zester_compile::BASE,
+    })
+}
+
 pub fn run(tree: &Files, ask: &Ask, ordered: bool) -> Compiled {
     run_in(zester_compile::BASE, tree, ask, ordered)
 }
 
 /// The same in another environment.
 pub fn run_in(environment: &str, tree: &Files, ask: &Ask, ordered: bool) -> Compiled {
-    let (facts, settings) = (facts(), settings());
-    let inputs = Inputs {
-        tree,
-        tree_name: "states",
-        catalog: catalog(),
-        facts: &facts,
-        settings: &settings,
-        functions: &Echo,
-        id: "web-01",
-        ordered,
-        environment,
-    };
-    let compiled = compile(&inputs, ask);
+    let compiled = with_inputs(tree, |inputs| compile(&Inputs { ordered, environment, ..*inputs }, ask));
     if compiled.diagnostics.is_empty() && binds(&compiled) {
         fits_the_schema(&compiled);
     }

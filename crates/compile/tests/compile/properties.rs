@@ -1,26 +1,14 @@
 //! What must hold for any text.
 
-use crate::fixture::{Echo, catalog, facts, files, one, settings};
+use crate::fixture::{files, one, with_inputs};
 use proptest::prelude::*;
 use zester_compile::requisite::parse_target;
-use zester_compile::{Inputs, parse_yaml, render};
+use zester_compile::{parse_yaml, render};
 use zester_model::source::FileId;
 use zester_rule::rule;
 
 fn rendered(text: &str) -> Option<String> {
-    let (tree, facts, settings) = (files(&[]), facts(), settings());
-    let inputs = Inputs {
-        tree: &tree,
-        tree_name: "states",
-        catalog: catalog(),
-        facts: &facts,
-        settings: &settings,
-        functions: &Echo,
-        id: "web-01",
-        ordered: false,
-        environment: zester_compile::BASE,
-    };
-    render(&inputs, "t", text, &serde_json::Map::new()).ok()
+    with_inputs(&files(&[]), |inputs| render(inputs, "t", text, &serde_json::Map::new()).ok())
 }
 
 /// Text that is dense in what the composer and the template pass look at.

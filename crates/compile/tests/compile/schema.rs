@@ -107,19 +107,10 @@ fn refused(text: &str) -> Option<String> {
     let facts = json!({"host": "web-01", "os": "Debian"});
     let app = json!({"name": "shop", "port": 80, "pages": ["home", "about"]});
     let settings = json!({"root": "/srv", "app": app, "db": {"password": "x"}});
-    let tree = files(&[]);
-    let inputs = Inputs {
-        tree: &tree,
-        tree_name: "",
-        catalog: catalog(),
-        facts: &facts,
-        settings: &settings,
-        functions: &Echo,
-        id: "web-01",
-        ordered: false,
-        environment: zester_compile::BASE,
-    };
-    let rendered = render(&inputs, "c.zy", text, &serde_json::Map::new());
+    let rendered = with_inputs(&files(&[]), |inputs| {
+        let inputs = Inputs { tree_name: "", facts: &facts, settings: &settings, ..*inputs };
+        render(&inputs, "c.zy", text, &serde_json::Map::new())
+    });
     let rendered = rendered.unwrap_or_else(|(_, diagnostics)| panic!("{diagnostics:?}\n{text}"));
     let node =
         parse_yaml(FileId(0), &rendered).unwrap_or_else(|diagnostics| panic!("{diagnostics:?}\n{text}"));

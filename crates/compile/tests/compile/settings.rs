@@ -8,20 +8,10 @@ use zester_rule::rule;
 
 /// The settings of a tree, or its problems as text.
 fn read(list: &[(&str, &str)], which: &SettingsFiles) -> Result<Json, Vec<String>> {
-    let (tree, facts) = (files(list), facts());
-    let inputs = Inputs {
-        tree: &tree,
-        tree_name: "settings",
-        catalog: catalog(),
-        facts: &facts,
-        settings: &json!({}),
-        functions: &Echo,
-        id: "web-01",
-        ordered: false,
-        environment: zester_compile::BASE,
-    };
     let ask = SettingsAsk { files: which.clone(), over: Vec::new(), merge: Merge::Smart };
-    let read = settings(&inputs, &ask);
+    let read = with_inputs(&files(list), |inputs| {
+        settings(&Inputs { tree_name: "settings", settings: &json!({}), ..*inputs }, &ask)
+    });
     read.map(|settings| settings.root.to_json()).map_err(|(sources, diagnostics)| {
         diagnostics.iter().map(|diagnostic| text_in(&sources, diagnostic)).collect()
     })
@@ -133,6 +123,8 @@ fn d6_a_secret_is_a_leaf_that_stays_sealed_and_knows_its_place() {
     assert!(place.starts_with("# ") && place.ends_with("a.zy:2:13"), "{place}");
     assert_eq!(rest, "zester-secret 1\nto a b c\n");
     assert_eq!(settings["db"]["user"], "web");
+    let full = these(&[("a.zy", "p: !<!secret> |\n  zester-secret 1\n")], &["a.zy"]).unwrap();
+    assert!(full["p"].as_str().unwrap().starts_with(zester_model::secret::SEALED), "{full}");
     let found = these(&[("a.zy", "x: !secret [1]\n")], &["a.zy"]).unwrap_err();
     assert!(found[0].contains("`!secret` marks a sealed text, not a list or a map"), "{found:?}");
 }

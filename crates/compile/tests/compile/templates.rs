@@ -2,24 +2,15 @@
 
 use crate::fixture::*;
 use serde_json::json;
-use zester_compile::{Inputs, render};
+use zester_compile::render;
+use zester_model::diagnostic::Kind;
 use zester_rule::rule;
 
 /// Renders a text in the usual surroundings, with files beside it.
 fn rendered_with(list: &[(&str, &str)], text: &str) -> Result<String, String> {
-    let (tree, facts, settings) = (files(list), facts(), settings());
-    let inputs = Inputs {
-        tree: &tree,
-        tree_name: "states",
-        catalog: catalog(),
-        facts: &facts,
-        settings: &settings,
-        functions: &Echo,
-        id: "web-01",
-        ordered: false,
-        environment: zester_compile::BASE,
-    };
-    render(&inputs, "dir/t.jinja", text, &serde_json::Map::new()).map_err(|(sources, diagnostics)| {
+    let none = serde_json::Map::new();
+    let rendered = with_inputs(&files(list), |inputs| render(inputs, "dir/t.jinja", text, &none));
+    rendered.map_err(|(sources, diagnostics)| {
         let diagnostic = &diagnostics[0];
         let place = diagnostic.span.map(|span| sources.place(span)).unwrap_or_default();
         let hint = diagnostic.hint.as_ref().map(|hint| format!(" [{hint}]")).unwrap_or_default();
@@ -490,22 +481,11 @@ fn s10_a_template_knows_its_file() {
 #[test]
 #[rule("S-10")]
 fn s10_context_lies_over_the_usual_variables_and_settings_files_keep_positions() {
-    let (tree, facts, settings) = (files(&[]), facts(), settings());
-    let inputs = Inputs {
-        tree: &tree,
-        tree_name: "states",
-        catalog: catalog(),
-        facts: &facts,
-        settings: &settings,
-        functions: &Echo,
-        id: "web-01",
-        ordered: false,
-        environment: zester_compile::BASE,
-    };
     let context = json!({"port": 81, "list": [1]});
-    let text = render(&inputs, "x", "{{ port }}{% do list %}", context.as_object().unwrap());
-    assert!(text.is_err());
-    let text = render(&inputs, "x", "{{ port }}{{ list[0] }}\n", context.as_object().unwrap());
+    let rendered =
+        |text| with_inputs(&files(&[]), |inputs| render(inputs, "x", text, context.as_object().unwrap()));
+    assert!(rendered("{{ port }}{% do list %}").is_err());
+    let text = rendered("{{ port }}{{ list[0] }}\n");
     assert_eq!(text.map_err(|(_, diagnostics)| diagnostics), Ok("811\n".into()));
 }
 
@@ -590,4 +570,23 @@ fn s10_an_undefined_variable_suggests_the_nearest_name() {
     );
     let found = with_file("{% import 'm' as m %}\nx: {{ m.pag() }}\n", "m", macros);
     assert!(found[0].ends_with("[did you mean `page`?]"), "{found:?}");
+}
+
+#[test]
+#[rule("D-12")]
+fn d12_what_only_the_machine_itself_can_answer_is_no_mistake_of_the_file() {
+    let (through, macros) = (
+        "{% import 'm.jinja' as m %}\n{{ m.it() }}\n",
+        "{% macro it() %}{{ salt['file.read']('/x') }}{% endmacro %}",
+    );
+    for (source, kind) in [
+        ("{{ salt['file.read']('/x') }}\n", Kind::Elsewhere),
+        (through, Kind::Elsewhere),
+        ("{% include 'i.jinja' %}\n", Kind::Elsewhere),
+        ("{{ salt['cmd.run']('ask it there') }}\n", Kind::Template),
+    ] {
+        let tree = [("c.zy", source), ("m.jinja", macros), ("i.jinja", "{{ salt['file.read']('/x') }}\n")];
+        let found = asked(&tree, "c").diagnostics;
+        assert_eq!(found.iter().map(|one| one.kind).collect::<Vec<_>>(), [kind], "{source}: {found:?}");
+    }
 }

@@ -76,23 +76,8 @@ fn s8_files_by_name_are_compiled_in_an_environment_that_there_is() {
 #[test]
 #[rule("S-8")]
 fn s8_every_environment_can_be_asked_for_what_it_gives() {
-    let (tree, facts, settings) = (
-        files(&[("top.zy", "base:\n  '*': [a, b]\n  'db*': [c]\nprod:\n  'web*': [b]\n")]),
-        facts(),
-        settings(),
-    );
-    let inputs = zester_compile::Inputs {
-        tree: &tree,
-        tree_name: "states",
-        catalog: catalog(),
-        facts: &facts,
-        settings: &settings,
-        functions: &Echo,
-        id: "web-01",
-        ordered: false,
-        environment: "base",
-    };
-    let asked = |only| zester_compile::environments(&inputs, only);
+    let tree = files(&[("top.zy", "base:\n  '*': [a, b]\n  'db*': [c]\nprod:\n  'web*': [b]\n")]);
+    let asked = |only| with_inputs(&tree, |inputs| zester_compile::environments(inputs, only));
     let environment = |name: &str, references: &[&str]| zester_compile::Environment {
         name: name.into(),
         references: references.iter().map(|reference| reference.to_string()).collect(),

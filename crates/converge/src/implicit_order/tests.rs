@@ -2,7 +2,7 @@
 
 use crate::plan::Plan;
 use serde_json::{Value as Json, json};
-use zester_compile::{Ask, Compiled, Functions, Inputs, Tree, compile};
+use zester_compile::{Ask, CallError, Compiled, Functions, Inputs, Tree, compile};
 use zester_model::requisite::EdgeKind;
 use zester_rule::rule;
 
@@ -17,8 +17,8 @@ impl Tree for OneFile<'_> {
 struct NoFunctions;
 
 impl Functions for NoFunctions {
-    fn call(&self, name: &str, _: Vec<Json>, _: serde_json::Map<String, Json>) -> Result<Json, String> {
-        Err(format!("no {name}"))
+    fn call(&self, name: &str, _: Vec<Json>, _: serde_json::Map<String, Json>) -> Result<Json, CallError> {
+        Err(format!("no {name}").into())
     }
 
     fn names(&self) -> Vec<String> {

@@ -6,7 +6,7 @@
 
 use super::{LintReport, all_files};
 use crate::error::Error;
-use crate::functions::{Access, CallContext, ELSEWHERE, TemplateFunctions};
+use crate::functions::{Access, CallContext, TemplateFunctions};
 use crate::inputs::Inputs;
 use crate::local_host::LocalHost;
 use crate::plan::Plan;
@@ -266,7 +266,7 @@ impl<'a> Lint<'a> {
     /// What a template asks of its own machine nobody can know here, and this machine tells nothing of itself: not checked.
     fn of_the_tree(&mut self, diagnostics: Vec<Diagnostic>, peel: &str) -> Vec<Diagnostic> {
         let (elsewhere, errors): (Vec<_>, Vec<_>) =
-            diagnostics.into_iter().partition(|diagnostic| diagnostic.message.contains(ELSEWHERE));
+            diagnostics.into_iter().partition(|diagnostic| diagnostic.kind == Kind::Elsewhere);
         if !elsewhere.is_empty() {
             self.unchecked.insert(peel.to_string());
         }
