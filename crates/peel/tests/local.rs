@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod fixture;
+
 use serde_json::{Map, Value, json};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -11,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use zester_peel::work::{Local, Options};
 use zester_peel::{Outcome, Work};
 use zester_rule::rule;
-use zester_wire::{ExecRequest, Jid, UnixMillis, VERSION};
+use zester_wire::ExecRequest;
 
 struct Place {
     dir: tempfile::TempDir,
@@ -70,22 +72,7 @@ impl Place {
 
 fn request(function: &str, word: &str, args: Value) -> ExecRequest {
     let Value::Object(args) = args else { panic!("arguments are a map") };
-    ExecRequest {
-        v: VERSION,
-        jid: Jid::new(UnixMillis(1_700_000_000_000), [7; 16]),
-        function: function.into(),
-        args,
-        state_id: word.into(),
-        dispatch_epoch: 1,
-        budget: Duration::from_secs(60),
-        user: String::new(),
-        rdepth: 0,
-        positionals: Vec::new(),
-        test: false,
-        direct: false,
-        request: Vec::new(),
-        proof: None,
-    }
+    ExecRequest { args, state_id: word.into(), ..fixture::request(fixture::some_jid(), function) }
 }
 
 #[tokio::test(flavor = "multi_thread")]

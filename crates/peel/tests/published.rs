@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod fixture;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,9 +17,7 @@ use zester_peel::work::{Local, Options};
 use zester_peel::{Outcome, Work};
 use zester_publish::{About, Change, Error, Fence, Publisher, Reader, Tree, TreePath, file_of};
 use zester_rule::rule;
-use zester_wire::{
-    Bucket, ContentHash, ExecRequest, Jid, MasterId, Published, RunRevision, UnixMillis, VERSION,
-};
+use zester_wire::{Bucket, ContentHash, ExecRequest, MasterId, Published, RunRevision};
 
 struct Held;
 
@@ -96,22 +96,7 @@ fn options(
 }
 
 async fn execute(local: &Local, function: &str, word: &str) -> Outcome {
-    let request = ExecRequest {
-        v: VERSION,
-        jid: Jid::new(UnixMillis(1_700_000_000_000), [7; 16]),
-        function: function.into(),
-        args: serde_json::Map::new(),
-        state_id: word.into(),
-        dispatch_epoch: 1,
-        budget: std::time::Duration::from_secs(60),
-        user: String::new(),
-        rdepth: 0,
-        positionals: Vec::new(),
-        test: false,
-        direct: false,
-        request: Vec::new(),
-        proof: None,
-    };
+    let request = ExecRequest { state_id: word.into(), ..fixture::request(fixture::some_jid(), function) };
     local.execute(request, Arc::new(|_, _| {}), tokio_util::sync::CancellationToken::new()).await
 }
 
@@ -406,22 +391,7 @@ async fn d6_new_settings_are_rendered_when_they_come_and_the_last_good_ones_outl
 }
 
 fn show() -> ExecRequest {
-    ExecRequest {
-        v: VERSION,
-        jid: Jid::new(UnixMillis(1_700_000_000_000), [7; 16]),
-        function: "settings.show".into(),
-        args: serde_json::Map::new(),
-        state_id: String::new(),
-        dispatch_epoch: 1,
-        budget: std::time::Duration::from_secs(60),
-        user: String::new(),
-        rdepth: 0,
-        positionals: Vec::new(),
-        test: false,
-        direct: false,
-        request: Vec::new(),
-        proof: None,
-    }
+    fixture::request(fixture::some_jid(), "settings.show")
 }
 
 /// Files that a state reads while it runs are those of the tree that the run began with, however often that was replaced.

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod fixture;
+
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,22 +70,7 @@ async fn heartbeat(master: &Link, connects: u64) {
 }
 
 async fn ping(master: &Link) {
-    let request = ExecRequest {
-        v: VERSION,
-        jid: master.new_jid(),
-        function: "test.ping".into(),
-        args: Map::new(),
-        state_id: String::new(),
-        dispatch_epoch: 1,
-        budget: Duration::from_secs(60),
-        user: "ana".into(),
-        rdepth: 0,
-        positionals: Vec::new(),
-        test: false,
-        direct: true,
-        request: Vec::new(),
-        proof: None,
-    };
+    let request = ExecRequest { direct: true, ..fixture::request(master.new_jid(), "test.ping") };
     let subject = Subject::Command { peel: peel_id() };
     let ret: Return = master.request(&subject, &PeelCommand::Exec(request), PATIENCE).await.unwrap();
     assert!(ret.success, "{ret:?}");

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod bus;
+#[path = "../fixture/mod.rs"]
+mod fixture;
 mod health;
 mod life;
 mod once;

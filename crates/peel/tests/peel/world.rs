@@ -260,22 +260,7 @@ impl World {
     }
 
     pub fn request(&self, function: &str) -> ExecRequest {
-        ExecRequest {
-            v: VERSION,
-            jid: self.master.new_jid(),
-            function: function.into(),
-            args: Map::new(),
-            state_id: String::new(),
-            dispatch_epoch: 1,
-            budget: Duration::from_secs(60),
-            user: "ana".into(),
-            rdepth: 0,
-            positionals: Vec::new(),
-            test: false,
-            direct: false,
-            request: Vec::new(),
-            proof: None,
-        }
+        crate::fixture::request(self.master.new_jid(), function)
     }
 
     pub async fn send(&self, request: &ExecRequest) {
