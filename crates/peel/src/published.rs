@@ -2,10 +2,12 @@
 
 mod cache;
 mod choose;
+mod disk;
 mod follow;
 mod freshness;
 
 pub use cache::{DiskCache, Pinned};
 pub use choose::{Chosen, NO_STATES, StatesDirs};
+pub use disk::{DiskEntry, TreeDisk};
 pub use follow::follow;
 pub use freshness::{Freshness, Learned};

@@ -22,6 +22,7 @@ mod publishing;
 pub mod script;
 mod simulation;
 mod tap;
+mod tree_disk;
 mod work;
 
 use crash::CrashPoint;

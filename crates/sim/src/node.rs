@@ -211,7 +211,14 @@ impl Node {
             let (link, cache, health) = (link.clone(), self.cache.clone(), health.clone());
             async move {
                 if follows {
-                    zester_peel::published::follow(link, publishing::WHAT, cache, health).await;
+                    // A peel whose disk fails at the start ends, and its init system starts it again.
+                    let opened = loop {
+                        match cache.open() {
+                            Ok(opened) => break Arc::new(opened),
+                            Err(_) => tokio::time::sleep(RESTART_PAUSE).await,
+                        }
+                    };
+                    zester_peel::published::follow(link, publishing::WHAT, opened, health).await;
                 }
                 std::future::pending::<()>().await;
             }

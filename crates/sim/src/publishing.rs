@@ -3,30 +3,29 @@
 //! Every file of a version names it, and each version has a file that no other has, so that what is no version, but pieces of
 //! two, is seen for what it is.
 
-use crate::Mutation;
 use crate::dice::Dice;
 use crate::judge::Invariant;
 use crate::node::{Environment, Node};
 use crate::observed::Observed;
+use crate::tree_disk::MemoryDisk;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use zester_bus::Bytes;
 use zester_link::Link;
 use zester_master::{Checkout, OriginTree, TreeOrigin};
-use zester_publish::{BadPath, Cache, Error, MemoryCache, Pages, Tree, TreePath, file_of};
-use zester_wire::{ContentHash, Key, Lease, Manifest, Published, Revision, Token};
+use zester_peel::published::DiskCache;
+use zester_publish::{BadPath, Error, Pages, Tree, TreePath, file_of};
+use zester_wire::{ContentHash, Key, Lease, Published, Revision, Token};
 
 pub const WHAT: Published = Published::States;
 
 /// How often a simulated master looks at its directory.
 const LOOKED_AT_EVERY: Duration = Duration::from_secs(4);
-/// How long each step of a swap in place takes.
-const STEP: Duration = Duration::from_millis(20);
+/// Where a simulated peel has its states.
+const LIVE: &str = "/states";
 
 type Files = BTreeMap<TreePath, Vec<u8>>;
-type Work<'a, T> = std::pin::Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -85,109 +84,45 @@ impl TreeOrigin for MasterTree {
     }
 }
 
-/// The cache of a peel, which outlives its process. What a run would see is looked at after every step of a swap, because one
-/// may begin then.
+/// The cache of a peel: the product's, on a disk that outlives its process.
 pub struct PeelCache {
-    peel: String,
-    cache: MemoryCache,
-    /// What a run would see.
-    live: Mutex<Files>,
-    /// Contents that the disk spoiled, where nobody noticed.
-    spoiled: Mutex<BTreeSet<ContentHash>>,
-    dice: Dice,
-    mutation: Mutation,
-    observed: Observed,
+    disk: Arc<MemoryDisk>,
 }
 
 impl PeelCache {
     pub fn new(peel: &str, environment: &Environment) -> PeelCache {
-        PeelCache {
-            peel: peel.into(),
-            cache: MemoryCache::default(),
-            live: Mutex::default(),
-            spoiled: Mutex::default(),
-            dice: Dice::new(environment.seed, &format!("cache {peel}")),
-            mutation: environment.mutation,
-            observed: environment.observed.clone(),
-        }
+        let dice = Dice::new(environment.seed, &format!("cache {peel}"));
+        let (name, observed) = (peel.to_string(), environment.observed.clone());
+        let look = move |live| look(&name, &live, &observed);
+        let taken = (environment.mutation, environment.observed.clone());
+        PeelCache { disk: Arc::new(MemoryDisk::new(Path::new(LIVE), dice, taken, look)) }
     }
 
-    /// Whether a run that began now would see one version and nothing else.
-    fn look(&self) {
-        let live = lock(&self.live);
-        let versions: BTreeSet<String> = live
-            .values()
-            .map(|bytes| String::from_utf8_lossy(bytes).rsplit(' ').next().unwrap_or_default().to_string())
-            .collect();
-        let version = versions.first().and_then(|version| version.parse().ok()).unwrap_or(0);
-        if files_of(version).ok().as_ref() != Some(&*live) {
-            let names: Vec<String> = live.keys().map(ToString::to_string).collect();
-            let what = format!("a run on {} would see pieces of {versions:?}: {names:?}", self.peel);
-            self.observed.wrong(Invariant::NoMixedTree, what);
-        }
-    }
-
-    /// File after file, with a moment in between.
-    async fn swap_in_place(&self, files: Files) {
-        let gone: Vec<TreePath> =
-            lock(&self.live).keys().filter(|path| !files.contains_key(*path)).cloned().collect();
-        for (path, bytes) in files {
-            lock(&self.live).insert(path, bytes);
-            self.look();
-            tokio::time::sleep(STEP).await;
-        }
-        for path in gone {
-            lock(&self.live).remove(&path);
-        }
-        self.look();
+    /// What a process that starts finds of it.
+    pub fn open(&self) -> Result<DiskCache, Error> {
+        DiskCache::open_on(self.disk.clone(), Path::new(LIVE))
     }
 
     fn root(&self) -> Option<ContentHash> {
-        Pages::of(&tree_of(&lock(&self.live))).ok().map(|pages| pages.root)
+        Pages::of(&tree_of(&by_path(&self.disk.live())?)).ok().map(|pages| pages.root)
     }
 }
 
-impl Cache for PeelCache {
-    fn current(&self) -> Option<Revision> {
-        self.cache.current()
-    }
+fn by_path(live: &BTreeMap<String, Vec<u8>>) -> Option<Files> {
+    live.iter().map(|(path, bytes)| Some((TreePath::parse(path).ok()?, bytes.clone()))).collect()
+}
 
-    fn lacks<'a>(&'a self, tree: &'a Tree) -> Work<'a, Vec<ContentHash>> {
-        self.cache.lacks(tree)
-    }
-
-    /// A disk gives back something else now and then; whoever checks what it reads notices.
-    fn keep<'a>(&'a self, hash: &'a ContentHash, content: Bytes) -> Work<'a, ()> {
-        Box::pin(async move {
-            if self.dice.happens(50) {
-                self.observed.count("spoiled content");
-                if self.mutation != Mutation::NoHashCheck {
-                    return Err(Error::tampered(hash));
-                }
-                lock(&self.spoiled).insert(hash.clone());
-            }
-            self.cache.keep(hash, content).await
-        })
-    }
-
-    fn swap<'a>(&'a self, revision: &'a Revision, manifest: &'a Manifest, tree: &'a Tree) -> Work<'a, ()> {
-        Box::pin(async move {
-            self.cache.swap(revision, manifest, tree).await?;
-            self.observed.count("new tree in place");
-            let mut files = self.cache.files();
-            for (path, file) in &tree.files {
-                if file.contents().iter().any(|hash| lock(&self.spoiled).contains(hash)) {
-                    files.insert(path.clone(), b"spoiled".to_vec());
-                }
-            }
-            if self.mutation == Mutation::SwapInPlace {
-                self.swap_in_place(files).await;
-            } else {
-                *lock(&self.live) = files;
-                self.look();
-            }
-            Ok(())
-        })
+/// Whether a run that began now would see one version and nothing else.
+fn look(peel: &str, live: &BTreeMap<String, Vec<u8>>, observed: &Observed) {
+    let versions: BTreeSet<String> = live
+        .values()
+        .map(|bytes| String::from_utf8_lossy(bytes).rsplit(' ').next().unwrap_or_default().to_string())
+        .collect();
+    let version = versions.first().and_then(|version| version.parse().ok()).unwrap_or(0);
+    if files_of(version).ok() != by_path(live) {
+        let names: Vec<&String> = live.keys().collect();
+        let what = format!("a run on {peel} would see pieces of {versions:?}: {names:?}");
+        observed.wrong(Invariant::NoMixedTree, what);
     }
 }
 

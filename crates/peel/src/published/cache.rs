@@ -10,22 +10,19 @@
 //! A run reads the real path behind the link once and holds a pin on it, so that no swap under it changes anything for it
 //! (D-13). Trees that nobody counts on any more and nobody holds are removed at the next swap.
 
+use super::disk::{DiskEntry, RealDisk, TreeDisk};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zester_bus::Bytes;
 use zester_publish::{Cache, Error, Tree, TreeFile};
 use zester_wire::{ContentHash, Manifest, PublishedFile, Revision};
 
-/// Only its owner looks into a cache: state files may hold what is not for everybody.
-const DIR_MODE: u32 = 0o700;
-
 pub struct DiskCache(Arc<Inner>);
 
 struct Inner {
+    disk: Arc<dyn TreeDisk>,
     live: PathBuf,
     trees: PathBuf,
     held: Mutex<Held>,
@@ -71,15 +68,16 @@ impl Drop for Pinned {
 impl DiskCache {
     /// Opens what an earlier life left. Blocks.
     pub fn open(live: &Path) -> Result<DiskCache, Error> {
+        DiskCache::open_on(Arc::new(RealDisk), live)
+    }
+
+    /// The same on another disk.
+    pub fn open_on(disk: Arc<dyn TreeDisk>, live: &Path) -> Result<DiskCache, Error> {
         let name = live.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let trees = live.with_file_name(format!("{name}.trees"));
         let parts = trees.join("parts");
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(DIR_MODE)
-            .create(&parts)
-            .map_err(|error| failed("create", &parts, &error))?;
-        let inner = Inner { live: live.into(), trees, held: Mutex::default() };
+        disk.make_dirs(&parts).map_err(|error| failed("create", &parts, &error))?;
+        let inner = Inner { disk, live: live.into(), trees, held: Mutex::default() };
         let record = inner.find();
         inner.lock().record = record;
         Ok(DiskCache(Arc::new(inner)))
@@ -91,7 +89,7 @@ impl DiskCache {
         let record = held.record.clone()?;
         let root = record.revision.root;
         let path = self.0.trees.join(root.as_str());
-        if !path.is_dir() {
+        if !self.0.is_dir(&path) {
             return None;
         }
         *held.pins.entry(root.clone()).or_default() += 1;
@@ -107,6 +105,9 @@ impl DiskCache {
         &self,
         work: impl FnOnce(&Inner) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
+        if !self.0.disk.blocks() {
+            return work(&self.0);
+        }
         let inner = self.0.clone();
         let done = tokio::task::spawn_blocking(move || work(&inner)).await;
         done.unwrap_or_else(|error| Err(Error::Disk(format!("the cache of files: {error}"))))
@@ -126,8 +127,8 @@ impl Cache for DiskCache {
     fn keep<'a>(&'a self, hash: &'a ContentHash, content: Bytes) -> Done<'a, ()> {
         let hash = hash.clone();
         Box::pin(self.blocking(move |inner| {
-            write_new(&inner.part(&hash), &content, 0o600)
-                .map_err(|error| failed("write", &inner.part(&hash), &error))
+            let part = inner.part(&hash);
+            inner.disk.write(&part, &content, 0o600).map_err(|error| failed("write", &part, &error))
         }))
     }
 
@@ -144,6 +145,10 @@ impl Inner {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn is_dir(&self, path: &Path) -> bool {
+        self.disk.entry(path) == Some(DiskEntry::Directory)
+    }
+
     fn part(&self, hash: &ContentHash) -> PathBuf {
         self.trees.join("parts").join(hash.as_str())
     }
@@ -158,12 +163,12 @@ impl Inner {
 
     /// What the link leads to, if it is a tree of ours.
     fn find(&self) -> Option<Record> {
-        let target = std::fs::read_link(&self.live).ok()?;
+        let target = self.disk.read_link(&self.live).ok()?;
         let root = ContentHash::parse(target.file_name()?.to_str()?).ok()?;
-        if target != self.tree_dir(&root) || !target.is_dir() {
+        if target != self.tree_dir(&root) || !self.is_dir(&target) {
             return None;
         }
-        let record: Record = serde_json::from_slice(&std::fs::read(self.record_file(&root)).ok()?).ok()?;
+        let record: Record = serde_json::from_slice(&self.disk.read(&self.record_file(&root)).ok()?).ok()?;
         (record.revision.root == root).then_some(record)
     }
 
@@ -173,8 +178,8 @@ impl Inner {
         let dir = self.tree_dir(&record.revision.root);
         let intact = |file: &PublishedFile| {
             let path = dir.join(&file.path);
-            let content = std::fs::read(&path).ok()?;
-            file.hash.is_of(&content).then(|| (file.hash.clone(), path))
+            let content = self.disk.read(&path).ok()?;
+            self.disk.is_intact(&file.hash, &content).then(|| (file.hash.clone(), path))
         };
         record.files.iter().filter_map(intact).collect()
     }
@@ -183,14 +188,15 @@ impl Inner {
         let held = self.held_files();
         let lacking = tree.files.values().filter(|file| !held.contains_key(&file.hash));
         let parts = lacking.flat_map(|file| file.contents()).collect::<BTreeSet<_>>();
-        let here =
-            |hash: &ContentHash| std::fs::read(self.part(hash)).is_ok_and(|content| hash.is_of(&content));
+        let here = |hash: &ContentHash| {
+            self.disk.read(&self.part(hash)).is_ok_and(|content| self.disk.is_intact(hash, &content))
+        };
         parts.into_iter().filter(|hash| !here(hash)).cloned().collect()
     }
 
     fn swap(&self, revision: Revision, commit: String, tree: &Tree) -> Result<(), Error> {
         let target = self.tree_dir(&revision.root);
-        if !target.is_dir() {
+        if !self.is_dir(&target) {
             self.build(tree, &target)?;
         }
         let files = tree.files.iter().map(|(path, file)| PublishedFile {
@@ -203,7 +209,7 @@ impl Inner {
         let record = Record { revision, commit, files: files.collect() };
         let file = self.record_file(&record.revision.root);
         let text = serde_json::to_vec(&record).map_err(|error| Error::Disk(error.to_string()))?;
-        write_new(&file, &text, 0o600).map_err(|error| failed("write", &file, &error))?;
+        self.disk.write(&file, &text, 0o600).map_err(|error| failed("write", &file, &error))?;
         self.point_to(&target)?;
         self.lock().record = Some(record);
         self.sweep();
@@ -213,39 +219,42 @@ impl Inner {
     /// Makes the tree under another name, and gives it its own when all of it is on disk.
     fn build(&self, tree: &Tree, target: &Path) -> Result<(), Error> {
         let staging = self.trees.join("staging");
-        let cleared = std::fs::remove_dir_all(&staging);
-        if let Err(error) = cleared
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            return Err(failed("clear", &staging, &error));
-        }
-        make_dirs(&staging)?;
+        self.disk.remove(&staging).map_err(|error| failed("clear", &staging, &error))?;
+        self.make_dirs(&staging)?;
         let held = self.held_files();
         for (path, file) in &tree.files {
             let to = staging.join(path.as_str());
             if let Some(parent) = to.parent() {
-                make_dirs(parent)?;
+                self.make_dirs(parent)?;
             }
             let content = match held.get(&file.hash) {
-                Some(from) => std::fs::read(from).map_err(|error| failed("read", from, &error))?,
+                Some(from) => self.disk.read(from).map_err(|error| failed("read", from, &error))?,
                 None => self.assembled(file)?,
             };
-            if !file.hash.is_of(&content) {
+            if !self.disk.is_intact(&file.hash, &content) {
                 return Err(Error::Torn(format!("{path} is not what the manifest lists")));
             }
             // The owner may read it whatever it was published with.
             let mode = (file.mode & 0o700) | 0o600;
-            write_new(&to, &content, mode).map_err(|error| failed("write", &to, &error))?;
+            self.disk.write(&to, &content, mode).map_err(|error| failed("write", &to, &error))?;
         }
-        std::fs::rename(&staging, target).map_err(|error| failed("put in place", target, &error))?;
-        sync_dir(&self.trees)
+        self.disk.rename(&staging, target).map_err(|error| failed("put in place", target, &error))?;
+        self.sync_dir(&self.trees)
+    }
+
+    fn make_dirs(&self, path: &Path) -> Result<(), Error> {
+        self.disk.make_dirs(path).map_err(|error| failed("create", path, &error))
+    }
+
+    fn sync_dir(&self, path: &Path) -> Result<(), Error> {
+        self.disk.sync_dir(path).map_err(|error| failed("sync", path, &error))
     }
 
     fn assembled(&self, file: &TreeFile) -> Result<Vec<u8>, Error> {
         let mut whole = Vec::new();
         for hash in file.contents() {
             let part = self.part(hash);
-            whole.extend(std::fs::read(&part).map_err(|error| failed("read", &part, &error))?);
+            whole.extend(self.disk.read(&part).map_err(|error| failed("read", &part, &error))?);
         }
         Ok(whole)
     }
@@ -253,82 +262,48 @@ impl Inner {
     /// One rename: whoever opens the live path sees the tree before, or this one.
     fn point_to(&self, target: &Path) -> Result<(), Error> {
         let next = self.trees.join("next");
-        match std::fs::remove_file(&next) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(failed("clear", &next, &error));
-            }
-            _ => {}
-        }
-        symlink(target, &next).map_err(|error| failed("create", &next, &error))?;
-        let found = std::fs::symlink_metadata(&self.live);
-        if found.is_ok_and(|found| found.is_dir()) {
+        self.disk.remove(&next).map_err(|error| failed("clear", &next, &error))?;
+        self.disk.link(target, &next).map_err(|error| failed("create", &next, &error))?;
+        if self.is_dir(&self.live) {
             // A directory that somebody filled by hand is put aside, never removed.
             let aside = self.trees.join("replaced");
-            if aside.exists() {
+            if self.disk.entry(&aside).is_some() {
                 return Err(Error::Disk(format!(
                     "{} is a directory of its own, and so is {}",
                     self.live.display(),
                     aside.display()
                 )));
             }
-            std::fs::rename(&self.live, &aside).map_err(|error| failed("put aside", &self.live, &error))?;
+            self.disk.rename(&self.live, &aside).map_err(|error| failed("put aside", &self.live, &error))?;
             tracing::warn!(
                 "{} held files that were not published; they are now in {}",
                 self.live.display(),
                 aside.display()
             );
         }
-        std::fs::rename(&next, &self.live).map_err(|error| failed("put in place", &self.live, &error))?;
-        self.live.parent().map_or(Ok(()), sync_dir)
+        self.disk.rename(&next, &self.live).map_err(|error| failed("put in place", &self.live, &error))?;
+        self.live.parent().map_or(Ok(()), |above| self.sync_dir(above))
     }
 
     /// Removes what nobody needs. Best effort: the next swap finds it again.
     fn sweep(&self) {
         let held = self.lock();
         let current = held.record.as_ref().map(|record| record.revision.root.clone());
-        let Ok(entries) = std::fs::read_dir(&self.trees) else { return };
-        for entry in entries.flatten() {
-            let name = entry.file_name();
-            let Some(name) = name.to_str() else { continue };
-            let Ok(root) = ContentHash::parse(name.strip_suffix(".json").unwrap_or(name)) else { continue };
+        for name in self.disk.list(&self.trees).unwrap_or_default() {
+            let Ok(root) = ContentHash::parse(name.strip_suffix(".json").unwrap_or(&name)) else { continue };
             if Some(&root) == current.as_ref() || held.pins.contains_key(&root) {
                 continue;
             }
-            let path = entry.path();
-            let removed =
-                if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
-            if let Err(error) = removed {
+            let path = self.trees.join(name);
+            if let Err(error) = self.disk.remove(&path) {
                 tracing::debug!("{} stays: {error}", path.display());
             }
         }
         let parts = self.trees.join("parts");
-        for part in std::fs::read_dir(&parts).into_iter().flatten().flatten() {
-            let _stays_until_the_next = std::fs::remove_file(part.path());
+        for part in self.disk.list(&parts).unwrap_or_default() {
+            let _stays_until_the_next = self.disk.remove(&parts.join(part));
         }
     }
-}
-
-fn make_dirs(path: &Path) -> Result<(), Error> {
-    let made = std::fs::DirBuilder::new().recursive(true).mode(DIR_MODE).create(path);
-    made.map_err(|error| failed("create", path, &error))
-}
-
-/// Under another name first, and on disk before it has its own.
-fn write_new(path: &Path, content: &[u8], mode: u32) -> std::io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(".new");
-    let temp = path.with_file_name(name);
-    let mut file =
-        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&temp)?;
-    file.set_permissions(std::fs::Permissions::from_mode(mode))?;
-    file.write_all(content)?;
-    file.sync_all()?;
-    std::fs::rename(&temp, path)
-}
-
-fn sync_dir(path: &Path) -> Result<(), Error> {
-    let synced = std::fs::File::open(path).and_then(|dir| dir.sync_all());
-    synced.map_err(|error| failed("sync", path, &error))
 }
 
 fn failed(doing: &str, path: &Path, error: &std::io::Error) -> Error {
