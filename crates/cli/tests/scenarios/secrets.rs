@@ -12,6 +12,10 @@ use zester_testkit::{Server, wait_for};
 /// Two values of one secret: what is replaced must not be seen either.
 const FIRST: &str = "correct-horse-battery-1";
 const SECOND: &str = "staple-unlikely-letters-2";
+/// Begins what stands for a secret on its way: whoever forgot to hide it shows that.
+const PLACEHOLDER: &str = "\u{107f01}";
+/// Begins a before-image that only its machine can read.
+const SEALED_IMAGE: &str = "zester-image-1\n";
 
 const STATES: &str = r#"
 plain-file:
@@ -80,10 +84,18 @@ fn command_lines_with(text: &str) -> usize {
     lines.filter(|line| holds(line, text)).count()
 }
 
+/// Runs the binary, looks at all it prints and at how it ends.
+fn ends_silently(fleet: &Fleet, words: &[&str], code: i32) -> Output {
+    let output = silent(fleet, words);
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {out} {err}");
+    output
+}
+
 /// Runs the binary and looks at all it prints.
 fn silent(fleet: &Fleet, words: &[&str]) -> Output {
     let output = fleet.zester(words);
-    for secret in [FIRST, SECOND] {
+    for secret in [FIRST, SECOND, PLACEHOLDER] {
         assert!(!holds(&output.stdout, secret), "{words:?}: {}", String::from_utf8_lossy(&output.stdout));
         assert!(!holds(&output.stderr, secret), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
@@ -118,8 +130,8 @@ fn publish(fleet: &Fleet, block: &str, generation: u32) {
 fn apply(fleet: &Fleet, secret: &str) -> Json {
     let _gone = std::fs::remove_file(fleet.path("out/pid"));
     let _shut = std::fs::remove_file(fleet.path("gate"));
-    let started =
-        silent(fleet, &["p1", "state.apply", "secrets", "--timeout", "120s", "--async", "--format", "json"]);
+    let words = ["p1", "state.apply", "secrets", "--timeout", "120s", "--async", "--format", "json"];
+    let started = ends_silently(fleet, &words, 0);
     let started: Json = serde_json::from_slice(&started.stdout).unwrap();
     let jid = started["jid"].as_str().unwrap().to_string();
     let pid = wait_for("the command that waits", PATIENCE, || {
@@ -136,6 +148,22 @@ fn apply(fleet: &Fleet, secret: &str) -> Json {
         silent(fleet, &["job", "show", &jid, "--format", format]);
     }
     job
+}
+
+/// Gives the secret to a peel that it is not sealed for: it says so, where and for whom, and does nothing with the rest.
+fn asked_of_a_peel_that_may_not_read_it(fleet: &Fleet) {
+    std::fs::write(fleet.path("settings/top.zy"), "'p*': [db]\n").unwrap();
+    let refusal = wait_for("the settings at the other peel", PATIENCE, || {
+        let output = silent(fleet, &["p2", "settings.items", "--timeout", "10s", "--format", "json"]);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        said.contains("the secret `db:password` cannot be opened").then_some((output.status.code(), said))
+    });
+    let (code, said) = refusal;
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("it is sealed for p1") && said.contains("db.zy:"), "{said}");
+    ends_silently(fleet, &["p2", "settings.get", "db:password", "--timeout", "60s"], 2);
+    ends_silently(fleet, &["p2", "state.apply", "secrets", "--timeout", "60s"], 2);
+    ends_silently(fleet, &["p2", "state.show_sls", "secrets", "--timeout", "60s"], 2);
 }
 
 #[test]
@@ -189,27 +217,32 @@ fn d15_a_secret_is_nowhere_but_in_the_file_and_the_process_it_is_meant_for() {
         assert!(error.contains("it can only be inserted as a whole"), "{error}");
     }
     // Whoever it is not for gets nothing, and whoever asks sees nothing.
-    for words in [
-        &["p1", "settings.get", "db:password"][..],
-        &["p1", "pillar.items", "--format", "yaml"],
-        &["p1", "state.show_sls", "secrets", "--format", "json"],
-        &["p1", "state.apply", "secrets", "test=true", "--timeout", "60s", "--format", "json"],
-        &["p1", "cmd.run_all", "cat /proc/$PPID/environ", "--format", "json"],
-        &["secret", "list", "settings"],
-        &["peel", "show", "p1", "--format", "json"],
-        &["job", "list", "--format", "json"],
+    for (words, code) in [
+        (&["p1", "settings.get", "db:password"][..], 0),
+        (&["p1", "pillar.items", "--format", "yaml"], 0),
+        (&["p1", "state.show_sls", "secrets", "--format", "json"], 0),
+        // One of its states fails.
+        (&["p1", "state.apply", "secrets", "test=true", "--timeout", "60s", "--format", "json"], 2),
+        (&["p1", "cmd.run_all", "cat /proc/$PPID/environ", "--format", "json"], 0),
+        (&["secret", "list", "settings"], 0),
+        (&["peel", "show", "p1", "--format", "json"], 0),
+        (&["job", "list", "--format", "json"], 0),
+        (&["p2", "settings.items", "--format", "json"], 0),
     ] {
-        silent(&fleet, words);
+        ends_silently(&fleet, words, code);
     }
     // What was there before is given back, from before-images that nobody can read.
-    silent(&fleet, &["p1", "state.revert", "--timeout", "60s", "--format", "json"]);
+    ends_silently(&fleet, &["p1", "state.revert", "--timeout", "60s", "--format", "json"], 0);
     assert_eq!(
         std::fs::read_to_string(fleet.path("out/plain")).unwrap(),
         format!("password = {FIRST}\n"),
         "the revert did not bring the file back"
     );
+    asked_of_a_peel_that_may_not_read_it(&fleet);
     fleet.masters.clear();
     fleet.peels.clear();
+    let images = files_with(&fleet.path("p1"), SEALED_IMAGE);
+    assert!(!images.is_empty(), "no before-image was kept that could have held it");
     let meant = [fleet.path("out/plain"), fleet.path("out/templated")];
     let leaked = |root: &Path, secret: &str| -> Vec<PathBuf> {
         files_with(root, secret).into_iter().filter(|path| !meant.contains(path)).collect()
@@ -220,6 +253,11 @@ fn d15_a_secret_is_nowhere_but_in_the_file_and_the_process_it_is_meant_for() {
         assert_eq!(leaked(fleet.dir.path(), secret), Vec::<PathBuf>::new(), "data, journals and logs");
         assert_eq!(leaked(store.path(), secret), Vec::<PathBuf>::new(), "the storage of the server");
     }
+    // What people read, and what is sent to them.
+    for log in ["m1.log", "p1.log", "p2.log"] {
+        assert_eq!(files_with(&fleet.path(log), PLACEHOLDER), Vec::<PathBuf>::new(), "{log}");
+    }
+    assert_eq!(files_with(store.path(), PLACEHOLDER), Vec::<PathBuf>::new(), "the storage of the server");
     let log = std::fs::read_to_string(fleet.path("p1.log")).unwrap();
     assert!(log.contains("out: <secret>"), "the log of the peel has no line that could have held it");
 }
