@@ -416,3 +416,28 @@ async fn d6_a_peel_whose_settings_files_are_gone_runs_with_the_last_good_ones() 
     let failed = place.call("state.apply", "web", json!({})).await;
     assert!(!failed.success && failed.error.contains("are damaged"), "{}", failed.error);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("D-15", "I-10")]
+async fn d15_states_are_shown_without_the_secrets_in_their_names() {
+    const SECRET: &str = "correct-horse-battery";
+    let states =
+        format!("x-{SECRET}:\n  test.nop: []\ny:\n  test.nop:\n    - require: [{{test: x-{SECRET}}}]\n");
+    let place = Place::new(&[("states/web.zy", &states)]);
+    let key = zester_converge::secrets::key(&place.path("data")).unwrap().unwrap().public();
+    let mut random = zester_converge::secrets::Random::default();
+    let to = [("web-1".to_string(), key)];
+    let sealed =
+        zester_secret::Sealed::seal(SECRET, &to, None, &mut |bytes| random.fill(bytes)).unwrap().to_string();
+    let block: String = sealed.lines().map(|line| format!("  {line}\n")).collect();
+    std::fs::write(place.path("settings/a.zy"), format!("password: !secret |\n{block}")).unwrap();
+    for (function, shown) in
+        [("state.show_sls", "test.nop:x-<secret>"), ("state.apply", "test.nop:x-<secret>")]
+    {
+        let outcome = place.call(function, "web", json!({})).await;
+        assert!(outcome.success, "{}", outcome.error);
+        let states = outcome.answer.get("states").unwrap_or(&outcome.answer);
+        assert!(states.get(shown).is_some(), "{:#}", outcome.answer);
+        assert!(!outcome.answer.to_string().contains(SECRET), "{:#}", outcome.answer);
+    }
+}
