@@ -21,5 +21,7 @@ pub const PAGES_MAX: usize = 1024;
 pub const IN_FLIGHT: usize = 32;
 /// Manifests that are kept, to be taken back to (D-12).
 pub const MANIFESTS_KEPT: usize = 20;
+/// Contents that nobody lists and that are looked at in one sweep.
+pub const SWEEP_MAX: usize = 10_000;
 /// How often a publish begins again because another wrote meanwhile.
 pub const TRIES: usize = 3;

@@ -2,18 +2,19 @@
 
 use crate::error::Error;
 use crate::garbage::{expired, garbage};
-use crate::limits::{IN_FLIGHT, MANIFESTS_KEPT, PART_BYTES, TRIES};
+use crate::limits::{IN_FLIGHT, MANIFESTS_KEPT, PART_BYTES, SWEEP_MAX, TRIES};
 use crate::manifest::{Pages, tree_of};
-use crate::reader::pages_of;
+use crate::reader::{Work, pages_of};
 use crate::tree::{Tree, TreeFile, TreePath};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
-use zester_bus::{Bytes, Sequence};
+use zester_bus::{Bytes, Kind, Sequence};
 use zester_link::{Found, Link};
 use zester_wire::published::notice_token;
 use zester_wire::{
-    Bucket, ContentHash, Key, Manifest, MasterId, Message, Notice, Published, Revision, Subject, VERSION,
+    Bucket, ContentHash, Key, Manifest, MasterId, Message, Notice, Published, Revision, Subject, UnixMillis,
+    VERSION,
 };
 
 /// Every key of a bucket.
@@ -340,27 +341,67 @@ impl Publisher<'_> {
         }
     }
 
-    /// Removes what none of the kept revisions lists. Where one of them cannot be read, nothing is removed.
+    /// Removes revisions that are too old to be kept, with what only they list. What nobody lists may be on its way here;
+    /// [`Publisher::sweep`] removes that once it is old. Where a kept revision cannot be read, nothing is removed.
     async fn clean(&self) -> Result<(), Error> {
         let head = self.head().await?;
         let newest = head.revision.as_ref().map_or(0, |found| found.value.revision);
         let old = expired(&head.kept, newest, MANIFESTS_KEPT);
+        let kept: Vec<u64> = head.kept.iter().copied().filter(|number| !old.contains(number)).collect();
+        let listed = self.listed(&kept).await?;
+        for number in old {
+            // Of one that is not whole the contents stay until they are swept.
+            let mut gone = self.listed(&[number]).await.unwrap_or_default();
+            gone.retain(|hash| head.present.contains(hash));
+            self.held()?;
+            self.link.purge(&Key::ManifestOf(self.published, number)).await?;
+            for hash in garbage(&gone, &listed) {
+                self.held()?;
+                self.link.bus().purge(self.bucket(), hash.as_str(), None).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes contents that no kept revision lists and that were stored before a time of the server's: what was brought and
+    /// never published. Says whether there are more of them, younger or too many for one time. One that somebody brings again
+    /// meanwhile stays.
+    pub async fn sweep(&self, before: UnixMillis) -> Result<bool, Error> {
+        let head = self.head().await?;
+        let listed = self.listed(&head.kept).await?;
+        let mut sweeps: Vec<Work<'_, bool>> = Vec::new();
+        for hash in garbage(&head.present, &listed).take(SWEEP_MAX) {
+            sweeps.push(Box::pin(self.sweep_one(hash, before)));
+        }
+        let more = garbage(&head.present, &listed).nth(SWEEP_MAX).is_some();
+        let either = |more: bool, stays: bool| async move { Ok(more || stays) };
+        stream::iter(sweeps).buffer_unordered(IN_FLIGHT).try_fold(more, either).await
+    }
+
+    /// Whether it stays.
+    async fn sweep_one(&self, hash: &ContentHash, before: UnixMillis) -> Result<bool, Error> {
+        let Some(entry) = self.link.bus().get(self.bucket(), hash.as_str()).await? else { return Ok(false) };
+        if entry.at >= before.0 {
+            return Ok(true);
+        }
+        self.held()?;
+        match self.link.bus().purge(self.bucket(), hash.as_str(), Some(entry.revision)).await {
+            Ok(()) => Ok(false),
+            Err(error) if error.kind() == Kind::Conflict => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// All contents of these revisions.
+    async fn listed(&self, revisions: &[u64]) -> Result<BTreeSet<ContentHash>, Error> {
         let mut listed = BTreeSet::new();
-        for number in head.kept.iter().filter(|number| !old.contains(number)) {
+        for number in revisions {
             let key = Key::ManifestOf(self.published, *number);
             let Some(found) = self.link.get_latest::<Manifest>(&key).await? else { continue };
             listed.extend(self.tree_of(&found.value).await?.contents().cloned());
             listed.extend(found.value.pages);
         }
-        for number in old {
-            self.held()?;
-            self.link.purge(&Key::ManifestOf(self.published, number)).await?;
-        }
-        for hash in garbage(&head.present, &listed) {
-            self.held()?;
-            self.link.bus().purge(self.bucket(), hash.as_str(), None).await?;
-        }
-        Ok(())
+        Ok(listed)
     }
 }
 

@@ -4,9 +4,9 @@
 use crate::directory::Directory;
 use crate::error::Error;
 use crate::limits::{FILE_BYTES_MAX, IN_FLIGHT, PAGES_MAX, PART_BYTES, TREE_BYTES_MAX};
-use crate::manifest::{Pages, tree_of_pages};
+use crate::manifest::{Pages, tree_of, tree_of_pages};
 use crate::publisher::Content;
-use crate::reader::{Work, content_of, pages_at};
+use crate::reader::{Work, content_of, pages_at, pages_of};
 use crate::tree::{Tree, TreeFile, TreePath};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use zester_bus::Bytes;
 use zester_link::Link;
-use zester_wire::{Bucket, ContentHash, Key, Published};
+use zester_wire::{Bucket, ContentHash, Key, Manifest, Published, Revision};
 
 /// What was brought.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,14 +25,20 @@ pub struct Uploaded {
     pub bytes: u64,
 }
 
-/// Puts every content of a tree into its bucket that is not there.
+/// Puts every content of a tree into its bucket that the revision that counts does not list. Others may be there and about to be
+/// removed: those are brought again, which keeps them.
 pub async fn upload(link: &Link, published: Published, directory: &Directory) -> Result<Uploaded, Error> {
     let bucket = Bucket::of_published(published);
+    let listed: BTreeSet<ContentHash> = match current(link, published).await {
+        Ok(Some(tree)) => tree.contents().cloned().collect(),
+        // Where nothing whole is there, all of it is brought; that the bus is away is found next.
+        Ok(None) | Err(_) => BTreeSet::new(),
+    };
     let keys = link.bus().keys(bucket.as_str(), ">").await?;
     let present: BTreeSet<ContentHash> = keys
         .iter()
         .filter_map(|key| match Key::parse(bucket, key) {
-            Ok(Key::Content(_, hash)) => Some(hash),
+            Ok(Key::Content(_, hash)) if listed.contains(&hash) => Some(hash),
             _ => None,
         })
         .collect();
@@ -50,6 +56,14 @@ pub async fn upload(link: &Link, published: Published, directory: &Directory) ->
     let sum = |(count, bytes), (more, large): (usize, u64)| async move { Ok((count + more, bytes + large)) };
     let (moved, bytes) = stream::iter(puts).buffer_unordered(IN_FLIGHT).try_fold((0, 0), sum).await?;
     Ok(Uploaded { pages: pages.order, moved, bytes })
+}
+
+/// The tree that counts.
+async fn current(link: &Link, published: Published) -> Result<Option<Tree>, Error> {
+    let Some(named) = link.get_latest::<Revision>(&Key::Revision(published)).await? else { return Ok(None) };
+    let key = Key::ManifestOf(published, named.value.revision);
+    let Some(found) = link.get_latest::<Manifest>(&key).await? else { return Ok(None) };
+    tree_of(&found.value, &pages_of(link, published, &found.value).await?).map(Some)
 }
 
 async fn put_file(

@@ -7,12 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use zester_bus::memory::{Fate, Faults, Leg, Net, TokioClock};
-use zester_bus::{Bytes, storage};
+use zester_bus::{Bytes, Delivery, Listen, storage};
 use zester_link::Link;
 use zester_publish::limits::{MANIFESTS_KEPT, PART_BYTES};
 use zester_publish::*;
 use zester_rule::rule;
-use zester_wire::{Bucket, ContentHash, Key, Manifest, MasterId, Published, Revision};
+use zester_wire::{
+    Bucket, ContentHash, Key, Manifest, ManifestPage, MasterId, Notice, Published, PublishedFile, Revision,
+    UnixMillis, encode,
+};
 
 const OF: Published = Published::States;
 type Files = BTreeMap<TreePath, Vec<u8>>;
@@ -333,4 +336,185 @@ async fn d12_a_revision_whose_contents_are_gone_does_not_come_back() {
     assert!(back.is_err(), "{back:?}");
     let counts = master.get_latest::<Revision>(&Key::Revision(OF)).await.unwrap().unwrap().value;
     assert_eq!(counts.revision, 2);
+}
+
+/// Does something at a message of one client, and may lose it.
+struct At<F>(F);
+
+impl<F: FnMut(Leg<'_>) -> bool + Send> Faults for At<F> {
+    fn fate(&mut self, leg: Leg<'_>) -> Fate {
+        if (self.0)(leg) { vec![Duration::ZERO] } else { Vec::new() }
+    }
+}
+
+async fn keys(link: &Link) -> Vec<String> {
+    link.bus().keys(Bucket::of_published(OF).as_str(), ">").await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-2")]
+async fn d2_who_lost_the_lease_brings_no_content_and_removes_nothing() {
+    let net = net().await;
+    let (master, lease) = (link(&net, "master"), Arc::new(held()));
+    let publisher = Publisher { link: &master, published: OF, fence: lease.as_ref() };
+    for number in 1..=MANIFESTS_KEPT {
+        let files = files(&[("a", &number.to_string())]);
+        publisher.publish(&tree(&files), &files, &about("m1")).await.unwrap();
+    }
+    let before = keys(&master).await;
+    // It is lost with the first content, and what comes then is not even tried.
+    lease.0.store(false, Ordering::SeqCst);
+    let last = files(&[("a", "last")]);
+    let refused = publisher.publish(&tree(&last), &last, &about("m1")).await;
+    assert!(matches!(refused, Err(Error::Superseded)), "{refused:?}");
+    assert_eq!(keys(&master).await, before);
+    // It is lost right after the tree counts: the oldest revision is for the next holder to remove.
+    lease.0.store(true, Ordering::SeqCst);
+    let gone = lease.clone();
+    net.set_faults(At(move |leg: Leg<'_>| {
+        if leg.subject.starts_with("zester.notify.") {
+            gone.0.store(false, Ordering::SeqCst);
+        }
+        true
+    }));
+    publisher.publish(&tree(&last), &last, &about("m1")).await.unwrap();
+    let after = keys(&master).await;
+    assert!(before.iter().all(|key| after.contains(key)), "{before:?} {after:?}");
+    assert!(publisher.sweep(UnixMillis(u64::MAX)).await.is_ok(), "there is nothing to sweep");
+    lease.0.store(true, Ordering::SeqCst);
+    master
+        .bus()
+        .put(Bucket::of_published(OF).as_str(), ContentHash::of(b"x").as_str(), "x".into())
+        .await
+        .unwrap();
+    lease.0.store(false, Ordering::SeqCst);
+    let refused = publisher.sweep(UnixMillis(u64::MAX)).await;
+    assert!(matches!(refused, Err(Error::Superseded)), "{refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-1")]
+async fn d1_a_revision_whose_answer_was_lost_is_published_all_the_same() {
+    let net = net().await;
+    let master = link(&net, "master");
+    let mut lost = 0;
+    net.set_faults(At(move |leg: Leg<'_>| {
+        let answer = leg.to == "master" && leg.subject.ends_with("._revision");
+        lost += u32::from(answer);
+        !answer || lost > 1
+    }));
+    let wanted = files(&[("a", "1")]);
+    let outcome = publish(&master, &wanted).await.unwrap();
+    assert!(matches!(outcome, Outcome::Published { revision: 1, .. }), "{outcome:?}");
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-1")]
+async fn d1_whoever_listens_is_told_of_a_revision_and_of_nothing_else() {
+    let net = net().await;
+    let (master, peel) = (link(&net, "master"), link(&net, "peel"));
+    let mut told = peel.bus().subscribe("zester.notify.*", Listen::alone(16)).await.unwrap();
+    let wanted = files(&[("a", "1")]);
+    publish(&master, &wanted).await.unwrap();
+    publish(&master, &wanted).await.unwrap();
+    publish(&master, &files(&[("a", "2")])).await.unwrap();
+    master.bus().publish("zester.notify.end", Bytes::new()).await.unwrap();
+    let mut heard = Vec::new();
+    while let Some(Delivery::Message(message)) = told.next().await {
+        if message.subject == "zester.notify.end" {
+            break;
+        }
+        assert_eq!(message.subject, "zester.notify.state-files");
+        heard.push(peel.open::<Notice>(&message.subject, &message.payload).unwrap().message.revision);
+    }
+    assert_eq!(heard, [1, 2]);
+}
+
+/// Reads of one client are so far behind.
+struct Behind(&'static str, Duration);
+
+impl Faults for Behind {
+    fn fate(&mut self, _: Leg<'_>) -> Fate {
+        vec![Duration::ZERO]
+    }
+
+    fn lag(&mut self, client: &str, _: &str) -> Duration {
+        if client == self.0 { self.1 } else { Duration::ZERO }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-3")]
+async fn d3_a_server_that_lags_takes_no_revision_back() {
+    let net = net().await;
+    let (master, peel, cache) = (link(&net, "master"), link(&net, "peel"), MemoryCache::default());
+    publish(&master, &files(&[("a", "1")])).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    publish(&master, &files(&[("a", "2")])).await.unwrap();
+    look(&peel, &cache).await.unwrap();
+    net.set_faults(Behind("peel", Duration::from_secs(1)));
+    let behind: Revision = peel.get(&Key::Revision(OF)).await.unwrap().unwrap().value;
+    assert_eq!(behind.revision, 1, "it is an old answer");
+    assert_eq!(look(&peel, &cache).await.unwrap(), Change::Unchanged);
+    assert_eq!(cache.files(), files(&[("a", "2")]));
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-3")]
+async fn d3_a_manifest_of_another_root_than_the_revision_names_is_no_list_of_it() {
+    let net = net().await;
+    let (master, peel, cache) = (link(&net, "master"), link(&net, "peel"), MemoryCache::default());
+    publish(&master, &files(&[("a", "1")])).await.unwrap();
+    let other = Revision { v: 1, revision: 1, root: ContentHash::of(b"another tree") };
+    master.put(&Key::Revision(OF), &other).await.unwrap();
+    let torn = look(&peel, &cache).await.unwrap_err();
+    assert!(matches!(torn, Error::Torn(_)), "{torn}");
+    assert!(cache.files().is_empty());
+}
+
+/// Every part is what its hash says, and the file is not.
+#[tokio::test(start_paused = true)]
+#[rule("D-3")]
+async fn d3_an_upload_whose_file_is_not_what_its_parts_make_is_refused() {
+    let net = net().await;
+    let (client, bucket) = (link(&net, "client"), Bucket::of_published(OF).as_str());
+    let put = async |content: &[u8]| {
+        let hash = ContentHash::of(content);
+        client.bus().put(bucket, hash.as_str(), Bytes::copy_from_slice(content)).await.unwrap();
+        hash
+    };
+    let parts = vec![put(b"on").await, put(b"e").await];
+    for (whole, size, good) in [(&b"one"[..], 3, true), (b"two", 3, false), (b"one", 4, false)] {
+        let hash = ContentHash::of(whole);
+        let file = PublishedFile { path: "a".into(), hash, size, mode: 0o644, parts: parts.clone() };
+        let page = put(&encode(&ManifestPage { v: 1, files: vec![file] }).unwrap()).await;
+        let into = tempfile::tempdir().unwrap();
+        let fetched = fetch_tree(&client, OF, &[page], into.path()).await;
+        assert_eq!(fetched.is_ok(), good, "{size} {fetched:?}");
+        assert_eq!(into.path().join("a").exists(), good);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-1")]
+async fn d1_a_sweep_takes_only_what_is_old_and_listed_nowhere() {
+    let net = net().await;
+    let (master, fence) = (link(&net, "master"), held());
+    let bucket = Bucket::of_published(OF).as_str();
+    publish(&master, &files(&[("a", "1")])).await.unwrap();
+    publish(&master, &files(&[("a", "2")])).await.unwrap();
+    let listed = keys(&master).await;
+    let bring = async |content: &'static [u8]| {
+        let hash = ContentHash::of(content);
+        master.bus().put(bucket, hash.as_str(), Bytes::from_static(content)).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        master.bus().get(bucket, hash.as_str()).await.unwrap().unwrap().at
+    };
+    bring(b"old").await;
+    let young = bring(b"young").await;
+    let publisher = Publisher { link: &master, published: OF, fence: &fence };
+    assert!(publisher.sweep(UnixMillis(young)).await.unwrap(), "the young one stays");
+    assert_eq!(keys(&master).await.len(), listed.len() + 1);
+    assert!(!publisher.sweep(UnixMillis(young + 1)).await.unwrap());
+    assert_eq!(keys(&master).await, listed);
 }
