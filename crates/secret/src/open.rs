@@ -1,7 +1,7 @@
 //! The one pass that opens the secrets of finished settings.
 
 use crate::Chance;
-use crate::key::PrivateKey;
+use crate::key::{PrivateKey, PublicKey};
 use crate::registry::{SecretText, Secrets};
 use crate::sealed::{SealError, Sealed};
 use serde_json::Value as Json;
@@ -81,6 +81,34 @@ pub fn close_settings(settings: &mut Json, secrets: &mut Secrets, chance: Chance
     replace(settings, &mut placeholders.into_iter());
 }
 
+/// For those who only look: every sealed value that a machine of this name was not given, or not with the key that it has.
+pub fn sealed_for_others(settings: &Json, name: &str, key: Option<&PublicKey>) -> Vec<Unopened> {
+    let fingerprint = key.map(PublicKey::fingerprint);
+    let mut found = Vec::new();
+    walk(settings, &mut String::new(), &mut |setting, text| {
+        // What is no sealed value is told elsewhere.
+        let Ok(sealed) = Sealed::parse(text) else { return };
+        let opens = sealed.recipients.iter().any(|one| match &fingerprint {
+            Some(fingerprint) => one.fingerprint == *fingerprint,
+            None => one.name == name,
+        });
+        if !opens {
+            found.push(Unopened {
+                setting: setting.to_string(),
+                place: place_of(text),
+                message: format!("the secret `{setting}` is sealed for {}, not for {name}", sealed.readers()),
+                hint: "seal it again with `zester secret encrypt`".to_string(),
+            });
+        }
+    });
+    found
+}
+
+/// Where the user wrote it.
+fn place_of(text: &str) -> Option<String> {
+    text.lines().next().and_then(|line| line.strip_prefix(PLACE)).map(str::to_string)
+}
+
 /// In the order of the walk.
 fn replace(value: &mut Json, placeholders: &mut dyn Iterator<Item = String>) {
     match value {
@@ -94,7 +122,7 @@ fn replace(value: &mut Json, placeholders: &mut dyn Iterator<Item = String>) {
 }
 
 fn open(name: &str, text: &str, key: Option<&PrivateKey>) -> Result<SecretText, Unopened> {
-    let place = text.lines().next().and_then(|line| line.strip_prefix(PLACE)).map(str::to_string);
+    let place = place_of(text);
     let fail = |error: &SealError, hint: String| Unopened {
         setting: name.to_string(),
         place: place.clone(),
@@ -146,6 +174,21 @@ mod tests {
         assert!(is_placeholder(placeholder));
         assert_eq!(secrets.reveal(placeholder.as_bytes().to_vec()).ok().unwrap().bytes(), b"hunter2");
         assert_eq!(settings["d"], "plain");
+    }
+
+    #[test]
+    #[rule("D-6")]
+    fn d6_who_gets_a_secret_that_is_sealed_for_others_is_found_without_a_key() {
+        let settings = json!({"p": leaf("x", 1, None)});
+        let key = |seed| PrivateKey::make(&mut chance(seed)).public();
+        assert!(sealed_for_others(&settings, "web-1", None).is_empty());
+        assert!(sealed_for_others(&settings, "web-1", Some(&key(1))).is_empty());
+        for (name, key) in [("web-2", None), ("web-1", Some(key(2)))] {
+            let found = sealed_for_others(&settings, name, key.as_ref());
+            assert_eq!(found.len(), 1, "{name}");
+            assert_eq!(found[0].place.as_deref(), Some("settings/db.zy:3:13"));
+            assert_eq!(found[0].message, format!("the secret `p` is sealed for web-1, not for {name}"));
+        }
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub struct PublishReport {
     pub source: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub commit: String,
-    /// Why it was refused.
+    /// Why it was refused, or what was published all the same because somebody forced it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     #[serde(default)]
@@ -90,4 +90,7 @@ pub struct Problems {
     pub checked: u64,
     #[serde(default)]
     pub known: u64,
+    /// What somebody should know and keeps no tree from being published; long lists are cut.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }

@@ -9,6 +9,8 @@ use zester_wire::{FileChanges, Problems, PublishReport, PublishStatus, Published
 
 /// Letters of a commit that people read.
 const COMMIT_SHOWN: usize = 10;
+/// The widest line of a table.
+const COLUMNS: usize = 80;
 /// Peels that are named in a line.
 const PEELS_SHOWN: usize = 10;
 
@@ -47,6 +49,12 @@ fn one(out: &mut String, report: &PublishReport, dry_run: bool, paint: Paint) {
         PublishStatus::Unknown => format!("? {what} this master says what only a newer client knows"),
     };
     let _infallible = writeln!(out, "{}", line.trim_end());
+    if report.status == PublishStatus::Published && !report.reason.is_empty() {
+        let _infallible = writeln!(out, "    {} forced: {}", paint.yellow("!"), report.reason);
+    }
+    for warning in report.problems.iter().flat_map(|problems| &problems.warnings) {
+        let _infallible = writeln!(out, "    {} {warning}", paint.yellow("!"));
+    }
     if dry_run || report.status == PublishStatus::Refused {
         changes(out, &report.changes, paint);
     }
@@ -141,13 +149,18 @@ pub fn history(trees: &[(Published, Vec<PastRevision>)], now: UnixMillis, paint:
                 None => source,
             };
             let line = format!(
-                "{mark} {:>5}  {:<12}  {who:<10}  {:>6}  {:<14}  {source}",
+                "{mark} {:>5}  {:<12}  {who:<10}  {:>6}  {:<14}",
                 manifest.revision,
                 ago(manifest.published, now),
                 manifest.files,
                 past.changes.as_ref().map_or_else(|| "?".to_string(), counts),
             );
-            let _infallible = writeln!(out, "{}", line.trim_end());
+            // What does not fit beside the others stands below them.
+            let fits = line.chars().count() + 2 + source.chars().count() <= COLUMNS;
+            let _infallible = match fits {
+                true => writeln!(out, "{}", format!("{line}  {source}").trim_end()),
+                false => writeln!(out, "{}\n         {source}", line.trim_end()),
+            };
         }
     }
     if out.is_empty() {
@@ -172,7 +185,7 @@ fn bytes(count: u64) -> String {
 mod tests {
     use super::*;
     use zester_rule::rule;
-    use zester_wire::PeelId;
+    use zester_wire::{ContentHash, Manifest, MasterId, PeelId};
 
     fn report(status: PublishStatus) -> PublishReport {
         PublishReport {
@@ -199,10 +212,54 @@ mod tests {
 
     #[test]
     #[rule("D-12")]
+    fn d12_what_was_forced_and_what_somebody_should_know_is_told() {
+        let problems = Problems {
+            warnings: vec!["db.zy:3:4: the secret `p` is sealed for web-1, not for db-1".into()],
+            ..Problems::default()
+        };
+        let told = PublishReport { problems: Some(problems), ..report(PublishStatus::Published) };
+        assert_eq!(
+            reports(&[told], false, Paint::new(false)),
+            "✓ states    revision 7   12 files, 3.1 kB sent   /srv/zester/states at 9fceb02d0a\n    ! forced: it does not compile: 1 error\n    ! db.zy:3:4: the secret `p` is sealed for web-1, not for db-1\n"
+        );
+    }
+
+    #[test]
+    #[rule("D-12")]
+    fn d12_a_history_is_no_wider_than_a_terminal() {
+        let manifest = |revision: u64, source: &str, rollback_of| Manifest {
+            v: 1,
+            revision,
+            root: ContentHash::of(b"x"),
+            pages: Vec::new(),
+            files: 12,
+            bytes: 9,
+            published: UnixMillis(0),
+            master: MasterId::parse("m1.boot").unwrap(),
+            user: "ann".into(),
+            source: source.into(),
+            commit: "9fceb02d0ae598e95dc970b74767f19372d61af8".into(),
+            rollback_of,
+            uploaded: false,
+        };
+        let past = |manifest| PastRevision { manifest, is_current: false, changes: None };
+        let revisions = vec![past(manifest(2, "", Some(1))), past(manifest(1, "/srv/zester/states", None))];
+        let told = history(&[(Published::States, revisions)], UnixMillis(0), Paint::new(false));
+        assert!(told.lines().all(|line| line.chars().count() <= COLUMNS), "{told}");
+        assert!(told.contains("  revision 1 again\n"), "{told}");
+        assert!(told.ends_with("\n         /srv/zester/states at 9fceb02d0a\n"), "{told}");
+    }
+
+    #[test]
+    #[rule("D-12")]
     fn d12_what_was_published_and_what_would_be_is_told_by_file() {
         let off = Paint::new(false);
         assert_eq!(
-            reports(&[report(PublishStatus::Published)], false, off),
+            reports(
+                &[PublishReport { reason: String::new(), ..report(PublishStatus::Published) }],
+                false,
+                off
+            ),
             "✓ states    revision 7   12 files, 3.1 kB sent   /srv/zester/states at 9fceb02d0a\n"
         );
         let problems = Problems {
@@ -214,7 +271,11 @@ mod tests {
             known: 3,
             ..Problems::default()
         };
-        let told = PublishReport { problems: Some(problems), ..report(PublishStatus::Published) };
+        let told = PublishReport {
+            problems: Some(problems),
+            reason: String::new(),
+            ..report(PublishStatus::Published)
+        };
         assert_eq!(
             reports(&[told], true, off),
             "~ states    revision 7 would be replaced by /srv/zester/states at 9fceb02d0a\n    + a.zy\n    + and 2 more\n    ~ web/init.zy\n\nerror: no\n --> web/init.zy:1:1\ndoes not compile for 1 peel: web-1\ncompiled for 1 of 3 peels: the time was over\nnothing was changed\n"

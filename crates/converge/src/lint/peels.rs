@@ -14,7 +14,7 @@ use crate::secrets;
 use crate::settings::{self, Reading, SettingsRequest};
 use crate::tree::DirTree;
 use serde_json::{Map, Value as Json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -23,7 +23,10 @@ use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::limits;
 use zester_model::merge::Merge;
 use zester_model::source::Sources;
+use zester_secret::PublicKey;
 
+/// The fact that a peel publishes its public key as.
+const PUBLIC_KEY: &str = "public_key";
 /// Peels that a tree is compiled for.
 pub const PEELS_MAX: usize = 1_000;
 /// How long it may take.
@@ -56,6 +59,8 @@ pub struct PeelsReport {
     pub broken: BTreeSet<String>,
     /// For how many peels everything was compiled.
     pub checked: usize,
+    /// Secrets that peels get and cannot open, each with its place.
+    pub sealed_for_others: Vec<String>,
 }
 
 struct Lint<'a> {
@@ -67,6 +72,8 @@ struct Lint<'a> {
     broken: BTreeSet<String>,
     /// For whom something could not be compiled here, because it asks the machine itself.
     unchecked: BTreeSet<String>,
+    /// By the place of the secret: who gets it, and what is told.
+    sealed_for_others: BTreeMap<String, (Vec<String>, String)>,
 }
 
 /// A peel with the settings that it gets.
@@ -132,8 +139,9 @@ pub fn settings(
         if lint.is_over() {
             break;
         }
-        if let Err(error) = lint.settings_of(peel) {
-            lint.settings_failed(peel, error)?;
+        match lint.settings_of(peel) {
+            Ok(settings) => lint.look_who_opens(peel, &settings),
+            Err(error) => lint.settings_failed(peel, error)?,
         }
         checked += 1;
     }
@@ -152,6 +160,7 @@ impl<'a> Lint<'a> {
             found,
             broken: BTreeSet::new(),
             unchecked: BTreeSet::new(),
+            sealed_for_others: BTreeMap::new(),
         }
     }
 
@@ -169,6 +178,18 @@ impl<'a> Lint<'a> {
         let external = peel.external.as_deref();
         let reading = Reading { facts: peel.facts, functions: &functions, id: peel.id, external };
         settings::resolve(&request, None, &reading).map(|settings| settings.values)
+    }
+
+    /// Secrets that this peel gets and that are sealed for others: its runs would fail.
+    fn look_who_opens(&mut self, peel: &KnownPeel<'_>, settings: &Json) {
+        let key = peel.facts.get(PUBLIC_KEY).and_then(Json::as_str);
+        let key = key.and_then(|key| PublicKey::parse(key).ok());
+        for found in zester_secret::sealed_for_others(settings, peel.id, key.as_ref()) {
+            let place = found.place.unwrap_or(found.setting);
+            let (peels, _) =
+                self.sealed_for_others.entry(place).or_insert_with(|| (Vec::new(), found.message));
+            peels.push(peel.id.to_string());
+        }
     }
 
     fn settings_failed(&mut self, peel: &KnownPeel<'_>, error: Error) -> Result<(), Error> {
@@ -304,7 +325,14 @@ impl<'a> Lint<'a> {
             .sort_by_key(|diagnostic| diagnostic.span.map(|span| (span.file, span.line, span.column)));
         report.diagnostics.truncate(limits::DIAGNOSTICS_MAX);
         let checked = checked.saturating_sub(self.unchecked.len());
-        PeelsReport { report, broken: self.broken, checked }
+        let others = self.sealed_for_others.into_iter().map(|(place, (peels, message))| {
+            let more = match peels.len() - 1 {
+                0 => String::new(),
+                more => format!(" (and {more} more)"),
+            };
+            format!("{place}: {message}{more}")
+        });
+        PeelsReport { report, broken: self.broken, checked, sealed_for_others: others.collect() }
     }
 }
 
@@ -319,6 +347,7 @@ mod tests {
     use serde_json::json;
     use std::sync::Arc;
     use zester_rule::rule;
+    use zester_secret::{PrivateKey, Sealed};
 
     fn lint(files: &[(&str, &str)], peels: &[(&str, Json)]) -> (usize, Vec<String>, usize, String) {
         let temp = tempfile::tempdir().unwrap();
@@ -406,6 +435,41 @@ mod tests {
                 assert!(told.starts_with("states/db.zy:"), "{told}");
             }
         }
+    }
+
+    #[test]
+    #[rule("D-6", "D-12")]
+    fn d6_a_secret_that_is_sealed_for_others_than_those_that_get_it_is_told_with_its_place() {
+        let mut random = crate::secrets::Random::default();
+        let key = PrivateKey::make(&mut |bytes| random.fill(bytes)).public();
+        let to = [("web-1".to_string(), key.clone())];
+        let sealed = Sealed::seal("x", &to, None, &mut |bytes| random.fill(bytes)).unwrap();
+        let block: String = sealed.to_string().lines().map(|line| format!("  {line}\n")).collect();
+        let temp = tempfile::tempdir().unwrap();
+        std::fs::write(temp.path().join("top.zy"), "'web-*': [db]\n").unwrap();
+        std::fs::write(temp.path().join("db.zy"), format!("a: 1\np: !secret |\n{block}")).unwrap();
+        let facts = json!({"public_key": key.to_string()});
+        let told = |peels: &[(&str, Json)]| {
+            let peels: Vec<KnownPeel<'_>> =
+                peels.iter().map(|(id, facts)| KnownPeel { id, facts, external: None }).collect();
+            let tree =
+                TreeToLint { root: temp.path(), name: "settings", settings: None, merge: Merge::default() };
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let local_host = LocalHost {
+                files: Arc::new(zester_host::real::Real::new()),
+                processes: Arc::new(zester_host::process::Runner::new()),
+                handle: runtime.handle().clone(),
+            };
+            let found = settings(&tree, &peels, &local_host, &CancellationToken::new()).unwrap();
+            assert!(found.report.diagnostics.is_empty() && found.broken.is_empty(), "it is no error");
+            found.sealed_for_others
+        };
+        assert!(told(&[("web-1", facts.clone()), ("other", json!({}))]).is_empty());
+        let found = told(&[("web-1", facts), ("web-2", json!({})), ("web-3", json!({}))]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains("db.zy:2:"), "{found:?}");
+        let words = "the secret `p` is sealed for web-1, not for web-2 (and 1 more)";
+        assert!(found[0].ends_with(words), "{found:?}");
     }
 
     #[test]

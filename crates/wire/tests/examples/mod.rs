@@ -353,6 +353,7 @@ fn requests(visit: &mut impl Visit) {
             peels_count: 1,
             checked: 1,
             known: 2,
+            warnings: Vec::new(),
         }),
     };
     visit.one("admin_reply_published", AdminReply { published: vec![report], ..AdminReply::done("") });

@@ -18,6 +18,8 @@ use zester_wire::{PeelId, Problems, Published};
 const TEXT_MAX: usize = 64 * 1024;
 /// Problems that it carries for machines.
 const DIAGNOSTICS_MAX: usize = 100;
+/// Warnings that it carries.
+const WARNINGS_MAX: usize = 20;
 /// Peels that it names.
 const PEELS_NAMED: usize = 100;
 
@@ -77,15 +79,16 @@ fn lint(
         // Rules are read by whoever runs them.
         Published::Reactor => return Problems::default(),
     };
-    let PeelsReport { report, broken, checked } = match linted {
+    let PeelsReport { report, broken, checked, sealed_for_others } = match linted {
         Ok(linted) => linted,
         Err(error) => return failed(&error),
     };
-    let mut text = diagnostics::text(&report.diagnostics, &report.sources, Paint::new(false));
     // Trees that were brought lie elsewhere than whoever brought them knows.
-    for named in request.settings.iter().chain([&request.tree]) {
-        text = text.replace(&named.directory.display().to_string(), &named.name);
-    }
+    let by_name = |text: String| {
+        let named = request.settings.iter().chain([&request.tree]);
+        named.fold(text, |text, named| text.replace(&named.directory.display().to_string(), &named.name))
+    };
+    let text = by_name(diagnostics::text(&report.diagnostics, &report.sources, Paint::new(false)));
     let reports = document::diagnostics(&report.diagnostics, &report.sources);
     let reports = reports.get("errors").and_then(|all| all.as_array()).cloned().unwrap_or_default();
     Problems {
@@ -102,6 +105,7 @@ fn lint(
             .collect(),
         checked: checked as u64,
         known: request.peels.len() as u64,
+        warnings: sealed_for_others.into_iter().take(WARNINGS_MAX).map(by_name).collect(),
     }
 }
 
