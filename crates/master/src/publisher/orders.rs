@@ -71,6 +71,8 @@ impl Orders {
 
     fn place(&self, request: PublishRequest) -> Result<watch::Receiver<Option<AdminReply>>, Refusal> {
         let mut known = self.known();
+        // Who was told to ask again is not told so for ever: only an end is an answer to the next question.
+        known.retain(|(id, answer)| request.id.as_ref() != Some(id) || !is_passing(&answer.borrow()));
         let asked =
             |id: &Token| known.iter().find(|(other, _)| other == id).map(|(_, answer)| answer.clone());
         if let Some(answer) = request.id.as_ref().and_then(asked) {
@@ -95,6 +97,12 @@ impl Orders {
     }
 }
 
+/// Whether it says that the same request may succeed a moment later.
+fn is_passing(answer: &Option<AdminReply>) -> bool {
+    let refusal = answer.as_ref().and_then(|reply| reply.error.as_ref());
+    refusal.is_some_and(|refusal| refusal.kind.is_retryable())
+}
+
 async fn answer_within(mut answer: watch::Receiver<Option<AdminReply>>, wait: Duration) -> AdminReply {
     let done = timeout(wait, answer.wait_for(Option::is_some)).await;
     match done {
@@ -103,5 +111,55 @@ async fn answer_within(mut answer: watch::Receiver<Option<AdminReply>>, wait: Du
             AdminReply::refusing(Refusal::new(RefusalKind::Unavailable, "this master stops; ask again"))
         }
         Err(_) => AdminReply::refusing(Refusal::new(RefusalKind::UnderWay, "it is being published")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zester_rule::rule;
+
+    /// Asks, answers what comes to be worked on, and tells what the one who asked got, and whether anybody worked on it.
+    async fn ask(
+        orders: &Orders,
+        work: &mut mpsc::Receiver<Order>,
+        request: &PublishRequest,
+        with: &AdminReply,
+    ) -> (AdminReply, bool) {
+        let mut worked = false;
+        let answering = async {
+            if let Some(order) = work.recv().await {
+                worked = true;
+                order.done.send_replace(Some(with.clone()));
+            }
+            std::future::pending::<()>().await;
+        };
+        let reply = tokio::select! {
+            biased;
+            () = answering => AdminReply::done(""),
+            reply = orders.take(request.clone()) => reply,
+        };
+        (reply, worked)
+    }
+
+    #[tokio::test(start_paused = true)]
+    #[rule("D-2")]
+    async fn d2_only_how_it_ended_is_remembered_for_who_asks_again() {
+        let (orders, mut work) = Orders::new(true);
+        let id = Some(Token::parse("one").unwrap());
+        let request = PublishRequest { id, ..PublishRequest::default() };
+        let refuses = |kind| AdminReply::refusing(Refusal::new(kind, "no"));
+        let away = refuses(RefusalKind::Unavailable);
+        assert_eq!(ask(&orders, &mut work, &request, &away).await, (away.clone(), true));
+        assert_eq!(ask(&orders, &mut work, &request, &away).await, (away, true), "it is tried again");
+        let done = AdminReply::done("published");
+        assert_eq!(ask(&orders, &mut work, &request, &done).await, (done.clone(), true));
+        let other = AdminReply::done("another answer");
+        assert_eq!(ask(&orders, &mut work, &request, &other).await, (done, false), "it is done once");
+        let id = Some(Token::parse("two").unwrap());
+        let request = PublishRequest { id, ..PublishRequest::default() };
+        let torn = refuses(RefusalKind::Conflict);
+        assert_eq!(ask(&orders, &mut work, &request, &torn).await, (torn.clone(), true));
+        assert_eq!(ask(&orders, &mut work, &request, &other).await, (torn, false), "that is an end too");
     }
 }
