@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::time::{Instant, sleep, timeout_at};
 use zester_health::State;
 use zester_wire::PeelId;
@@ -31,16 +32,22 @@ pub trait ExternalSettings: Send + Sync {
 pub(crate) async fn run(core: Arc<Core>, external: Arc<dyn ExternalSettings>) {
     let mut asked = BTreeSet::new();
     let mut next = Instant::now();
+    // Who was not asked in the last round over all is asked first in the next.
+    let mut first = None;
     loop {
         // Before the index is complete, everybody would seem to be gone.
         if core.index.is_current() {
             let known: BTreeSet<PeelId> = core.index.snapshot().keys().cloned().collect();
             let all = Instant::now() >= next;
-            let due: Vec<PeelId> =
+            let mut due: Vec<PeelId> =
                 known.iter().filter(|peel| all || !asked.contains(*peel)).cloned().collect();
-            let problems = round(due, external.as_ref()).await;
+            if all {
+                begin_with(&mut due, first.as_ref());
+            }
+            let (problems, unasked) = round(&due, external.as_ref()).await;
             tell(&core, &problems, all);
             if all {
+                first = unasked;
                 external.keep_only(&known);
                 next = Instant::now() + EXTERNAL_EVERY;
             }
@@ -50,14 +57,23 @@ pub(crate) async fn run(core: Arc<Core>, external: Arc<dyn ExternalSettings>) {
     }
 }
 
-/// Asks for these, a few at a time. Whoever was not asked when the time is over is a problem too.
-async fn round(due: Vec<PeelId>, external: &dyn ExternalSettings) -> Vec<String> {
-    let (count, end) = (due.len(), Instant::now() + EXTERNAL_ROUND);
-    let one = |peel: PeelId| async move {
-        let done = external.refresh(peel.clone()).await;
-        done.err().map(|why| format!("{peel}: {why}"))
+/// The same peels in the same order, from this one on and around.
+fn begin_with(due: &mut [PeelId], first: Option<&PeelId>) {
+    let at = first.and_then(|first| due.iter().position(|peel| peel >= first));
+    due.rotate_left(at.unwrap_or(0));
+}
+
+/// Asks for these, a few at a time. Whoever was not asked when the time is over is a problem too; the first of them is told.
+async fn round(due: &[PeelId], external: &dyn ExternalSettings) -> (Vec<String>, Option<PeelId>) {
+    let (count, end, begun) = (due.len(), Instant::now() + EXTERNAL_ROUND, AtomicUsize::new(0));
+    let one = |peel: PeelId| {
+        begun.fetch_add(1, Ordering::Relaxed);
+        async move {
+            let done = external.refresh(peel.clone()).await;
+            done.err().map(|why| format!("{peel}: {why}"))
+        }
     };
-    let mut answers = futures_util::stream::iter(due).map(one).buffer_unordered(EXTERNAL_AT_ONCE);
+    let mut answers = futures_util::stream::iter(due.to_vec()).map(one).buffer_unordered(EXTERNAL_AT_ONCE);
     let (mut done, mut problems) = (0, Vec::new());
     while let Ok(Some(answer)) = timeout_at(end, answers.next()).await {
         done += 1;
@@ -67,7 +83,7 @@ async fn round(due: Vec<PeelId>, external: &dyn ExternalSettings) -> Vec<String>
     if done < count {
         problems.push(format!("{} peels were not asked in {} s", count - done, EXTERNAL_ROUND.as_secs()));
     }
-    problems
+    (problems, due.get(begun.load(Ordering::Relaxed)).cloned())
 }
 
 fn tell(core: &Core, problems: &[String], all: bool) {
@@ -92,7 +108,6 @@ fn tell(core: &Core, problems: &[String], all: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
     use zester_rule::rule;
 
     /// Fails for one peel, and never answers for another.
@@ -124,10 +139,46 @@ mod tests {
     async fn d6_one_peel_that_fails_or_hangs_holds_up_nobody_else() {
         let names: Vec<String> =
             (0..100).map(|n| format!("web-{n}")).chain(["bad".into(), "hangs".into()]).collect();
-        let peels = names.iter().map(|name| PeelId::parse(name).unwrap()).collect();
+        let peels: Vec<PeelId> = names.iter().map(|name| PeelId::parse(name).unwrap()).collect();
         let fake = Fake::default();
-        let problems = round(peels, &fake).await;
+        let (problems, unasked) = round(&peels, &fake).await;
+        assert_eq!(unasked, None, "all were begun with");
         assert_eq!(problems, ["bad: it failed", "1 peels were not asked in 60 s"]);
         assert!(fake.most.load(Ordering::SeqCst) <= EXTERNAL_AT_ONCE);
+    }
+
+    /// Takes its time, and notes whom it was asked for.
+    #[derive(Default)]
+    struct Slow(std::sync::Mutex<Vec<PeelId>>);
+
+    impl ExternalSettings for Slow {
+        fn refresh(&self, peel: PeelId) -> Refreshing<'_> {
+            self.0.lock().unwrap().push(peel);
+            Box::pin(async {
+                tokio::time::sleep(EXTERNAL_ROUND / 4).await;
+                Ok(())
+            })
+        }
+
+        fn keep_only(&self, _: &BTreeSet<PeelId>) {}
+    }
+
+    #[tokio::test(start_paused = true)]
+    #[rule("D-6")]
+    async fn d6_a_round_begins_where_the_last_one_ended_so_that_everybody_has_a_turn() {
+        let peels: Vec<PeelId> = (0..100).map(|n| PeelId::parse(&format!("web-{n:03}")).unwrap()).collect();
+        let (slow, mut first) = (Slow::default(), None);
+        for _ in 0..4 {
+            let mut due = peels.clone();
+            begin_with(&mut due, first.as_ref());
+            first = round(&due, &slow).await.1;
+        }
+        let asked: BTreeSet<PeelId> = slow.0.lock().unwrap().iter().cloned().collect();
+        assert_eq!(asked.len(), peels.len());
+        let mut due = peels.clone();
+        begin_with(&mut due, Some(&PeelId::parse("web-0975").unwrap()));
+        assert_eq!(due[0].as_str(), "web-098", "that one is gone; the next has its turn");
+        begin_with(&mut due, Some(&PeelId::parse("zzz").unwrap()));
+        assert_eq!(due[0].as_str(), "web-098", "beyond all: as they stand");
     }
 }
