@@ -281,6 +281,15 @@ impl PublisherTask {
                 false => report(ready, PublishStatus::Nothing, revision),
             });
         }
+        // With no peel left, nobody misses what was said of them.
+        let index = &self.core.index;
+        let nobody = index.is_current() && index.snapshot().is_empty();
+        let silent = before.as_ref().and_then(|(_, tree)| ready.fell_silent(tree));
+        if let Some(silent) = silent.filter(|_| !how.allow_empty && !nobody) {
+            return Ok(refused(format!(
+                "nothing is known for `{silent}` yet, and files of it are published: they stay"
+            )));
+        }
         if ready.published == Published::Settings {
             let unsealed = self.unsealed(ready).await?;
             if !unsealed.is_empty() {
@@ -372,6 +381,7 @@ impl PublisherTask {
             let hint = "upload one: `zester publish --states DIR`".to_string();
             return Err(Refusal { hint, ..Refusal::new(RefusalKind::Invalid, why) });
         }
+        self.sources.iter().for_each(|tracked| tracked.source.origin.look_anew());
         let mut reports = Vec::new();
         for at in 0..self.sources.len() {
             let Some(source) = self.sources.get(at).map(|tracked| tracked.source.clone()) else { continue };

@@ -34,9 +34,11 @@ impl Source {
             return Err(format!("{} is not there; what was published before stays", over.display()));
         }
         let OriginTree { checkout, tree, content } = ready.origin;
-        let (tree, content) = read(over).await?.over(tree, content);
+        let above = read(over.clone()).await?;
+        let silent = if above.tree.is_empty() { directories_in(&over)? } else { Vec::new() };
+        let (tree, content) = above.over(tree, content);
         let root = Pages::of(&tree).map_err(|error| error.to_string())?.root;
-        Ok(Ready { origin: OriginTree { checkout, tree, content }, root, ..ready })
+        Ok(Ready { origin: OriginTree { checkout, tree, content }, root, silent, ..ready })
     }
 }
 
@@ -66,6 +68,13 @@ impl OriginTree {
     }
 }
 
+/// The names of its directories. Blocks for a moment: it holds a handful.
+fn directories_in(root: &Path) -> Result<Vec<String>, String> {
+    let entries = std::fs::read_dir(root).map_err(|error| format!("{}: {error}", root.display()))?;
+    let directories = entries.flatten().filter(|entry| entry.path().is_dir());
+    Ok(directories.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
+}
+
 async fn read(root: PathBuf) -> Result<Directory, String> {
     let read = tokio::task::spawn_blocking(move || Directory::read(&root)).await;
     read.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
@@ -79,6 +88,8 @@ pub trait TreeOrigin: Send + Sync {
     fn read(&self) -> BoxFuture<'_, Result<OriginTree, String>> {
         Box::pin(async move { OriginTree::read(self.checkout().await?).await })
     }
+    /// Somebody asks for what is there now: the next look takes nothing that was fetched before.
+    fn look_anew(&self) {}
     /// How people know it.
     fn words(&self) -> String;
     /// A directory whose changes are noticed as they happen.
@@ -115,6 +126,8 @@ pub struct Ready {
     pub source: String,
     /// An operator brought it.
     pub uploaded: bool,
+    /// Directories that lie over it and hold nothing.
+    pub silent: Vec<String>,
 }
 
 impl Ready {
@@ -128,6 +141,7 @@ impl Ready {
             root,
             source: source.origin.words(),
             uploaded: false,
+            silent: Vec::new(),
         };
         source.lay_over(ready).await
     }
@@ -141,6 +155,7 @@ impl Ready {
             root,
             source,
             uploaded: true,
+            silent: Vec::new(),
         })
     }
 
@@ -151,6 +166,16 @@ impl Ready {
             Published::States => !self.tree().files.keys().any(is_states),
             _ => self.tree().is_empty(),
         }
+    }
+
+    /// A directory that lies over it and holds nothing, where something of it is published: who was never asked, or lost
+    /// what was known, says nothing.
+    pub fn fell_silent(&self, before: &Tree) -> Option<&str> {
+        let published = |name: &str| {
+            let mut paths = before.files.keys();
+            paths.any(|path| path.as_str().strip_prefix(name).is_some_and(|rest| rest.starts_with('/')))
+        };
+        self.silent.iter().map(String::as_str).find(|name| published(name))
     }
 
     pub fn tree(&self) -> &Tree {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use zester_health::State;
 use zester_jobs::Timing;
 use zester_link::Link;
-use zester_master::{LintRequest, Linter, Publishing, Source};
+use zester_master::{Checkout, LintRequest, Linter, Publishing, Source, TreeOrigin};
 use zester_publish::{Directory, MemoryCache, Reader, TreePath, upload};
 use zester_rule::rule;
 use zester_wire::*;
@@ -423,4 +423,65 @@ async fn d2_what_lies_over_settings_neither_undoes_an_upload_nor_is_lost_by_bein
     let report = one_report(&fleet, PublishRequest::default()).await;
     assert_eq!(report.status, PublishStatus::Refused);
     assert!(report.reason.ends_with("is not there; what was published before stays"), "{}", report.reason);
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-2", "D-6")]
+async fn d2_who_was_not_asked_yet_what_lies_over_settings_wipes_none_of_it() {
+    let of = Published::Settings;
+    let fleet = Fleet::new().await;
+    let (own, over) = (directory(&[("a.zy", "own")]), directory(&[]));
+    let file = over.path().join("_ext/web-1.zy");
+    std::fs::create_dir(over.path().join("_ext")).unwrap();
+    std::fs::write(&file, "x: 1").unwrap();
+    let source =
+        Source { over: Some(over.path().to_path_buf()), ..Source::directory(of, own.path().to_path_buf()) };
+    let _master = start_with(&fleet, vec![source]);
+    let _web = fleet.peel("web-1").await;
+    fleet.known("*", 1).await;
+    assert_eq!(one_report(&fleet, PublishRequest::default()).await.files, 2);
+    std::fs::remove_file(&file).unwrap();
+    let report = one_report(&fleet, PublishRequest::default()).await;
+    assert_eq!((report.status, report.revision), (PublishStatus::Refused, 1), "{report:?}");
+    assert_eq!(report.reason, "nothing is known for `_ext` yet, and files of it are published: they stay");
+    let told = PublishRequest { allow_empty: true, ..PublishRequest::default() };
+    assert_eq!(one_report(&fleet, told).await.files, 1, "who says so gets it");
+}
+
+/// A directory that notes how often what is there now was asked for.
+struct Asked(std::path::PathBuf, Arc<std::sync::atomic::AtomicUsize>);
+
+impl TreeOrigin for Asked {
+    fn checkout(&self) -> BoxFuture<'_, Result<Checkout, String>> {
+        self.0.checkout()
+    }
+    fn look_anew(&self) {
+        self.1.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    }
+    fn words(&self) -> String {
+        self.0.words()
+    }
+    fn watched(&self) -> Option<&Path> {
+        self.0.watched()
+    }
+    fn every(&self) -> std::time::Duration {
+        self.0.every()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-2")]
+async fn d2_who_asks_gets_what_is_there_now() {
+    let fleet = Fleet::new().await;
+    let (own, count) = (directory(&[("a.zy", "1")]), Arc::<std::sync::atomic::AtomicUsize>::default());
+    let origin = Arc::new(Asked(own.path().to_path_buf(), count.clone()));
+    let _master = start_with(&fleet, vec![Source { published: Published::Reactor, origin, over: None }]);
+    let read = || count.load(std::sync::atomic::Ordering::SeqCst);
+    eventually("it is published", async || {
+        fleet.link.get_latest::<Revision>(&Key::Revision(Published::Reactor)).await.unwrap()
+    })
+    .await;
+    assert_eq!(read(), 0, "of its own accord it takes what was fetched");
+    one_report(&fleet, PublishRequest::default()).await;
+    assert_eq!(read(), 1);
 }

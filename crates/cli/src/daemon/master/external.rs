@@ -61,9 +61,18 @@ impl External {
 
     async fn said(&self, peel: &PeelId) -> Result<Option<String>, String> {
         match self.from.is_dir() {
-            true => in_directory(&self.from, peel),
+            true => self.by_directory(peel),
             false => self.by_program(peel).await.map(Some),
         }
+    }
+
+    /// Disks that are not mounted look like directories without a file: then nothing that was known is taken back (D-2).
+    fn by_directory(&self, peel: &PeelId) -> Result<Option<String>, String> {
+        let said = in_directory(&self.from, peel)?;
+        if said.is_none() && self.text(peel).is_some() && holds_no_file(&self.from)? {
+            return Err(format!("{} holds no file of any peel", self.from.display()));
+        }
+        Ok(said)
     }
 
     async fn by_program(&self, peel: &PeelId) -> Result<String, String> {
@@ -119,6 +128,19 @@ fn in_directory(directory: &Path, peel: &PeelId) -> Result<Option<String>, Strin
         }
         [first, second, ..] => Err(format!("both {} and {} exist", first.display(), second.display())),
     }
+}
+
+/// Whether it says nothing of anybody.
+fn holds_no_file(directory: &Path) -> Result<bool, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", directory.display());
+    for entry in std::fs::read_dir(directory).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        if ending.is_some_and(|ending| ENDINGS.contains(&ending)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// A settings file that says this and is no template, whatever stands in it; an error where it is no map.
@@ -240,10 +262,29 @@ mod tests {
         assert_eq!(external.text(&peel()).as_deref(), Some("#!yaml\na: 1\n"));
         std::fs::write(directory.join("web-1.zy"), "a: 2\n").unwrap();
         assert!(external.refresh(peel()).await.unwrap_err().starts_with("both "));
+        std::fs::write(directory.join("web-2.json"), "").unwrap();
         for name in ["web-1.yaml", "web-1.zy"] {
             std::fs::remove_file(directory.join(name)).unwrap();
         }
         external.refresh(peel()).await.unwrap();
         assert_eq!(external.text(&peel()), None);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    #[rule("D-2", "D-6")]
+    async fn d2_a_directory_that_lost_all_its_files_or_is_gone_takes_nothing_back() {
+        let place = Place { temp: tempfile::tempdir().unwrap() };
+        let directory = place.temp.path().join("dir");
+        std::fs::create_dir(&directory).unwrap();
+        std::fs::write(directory.join("web-1.yaml"), "a: 1\n").unwrap();
+        let external = place.open("dir");
+        external.refresh(peel()).await.unwrap();
+        std::fs::remove_file(directory.join("web-1.yaml")).unwrap();
+        std::fs::write(directory.join("README"), "").unwrap();
+        let told = external.refresh(peel()).await.unwrap_err();
+        assert_eq!(told, format!("{} holds no file of any peel", directory.display()));
+        std::fs::remove_dir_all(&directory).unwrap();
+        assert!(external.refresh(peel()).await.is_err());
+        assert_eq!(external.text(&peel()).as_deref(), Some("#!yaml\na: 1\n"));
     }
 }

@@ -10,6 +10,7 @@ use crate::config::GitLayer;
 use crate::connection::without_secrets;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -24,7 +25,7 @@ use zester_wire::ContentHash;
 pub const POLL: Duration = Duration::from_secs(60);
 /// How long one call of git may take.
 const GIT_LIMIT: Duration = Duration::from_secs(120);
-/// A tree that was fetched so lately is not fetched again.
+/// A tree that was fetched so lately is not fetched again, unless somebody asks for what is there now.
 const FRESH: Duration = Duration::from_secs(2);
 /// Letters of git's complaint that are told.
 const COMPLAINT_MAX: usize = 300;
@@ -37,6 +38,8 @@ pub struct GitLayers {
     every: Duration,
     local_host: LocalHost,
     last: Mutex<Option<Fetched>>,
+    /// The next look fetches, however lately the last one did.
+    anew: AtomicBool,
 }
 
 #[derive(Clone)]
@@ -56,7 +59,8 @@ impl GitLayers {
         for layer in layers {
             check(layer)?;
         }
-        Ok(GitLayers { layers: layers.to_vec(), over, place, every, local_host, last: Mutex::default() })
+        let (layers, last, anew) = (layers.to_vec(), Mutex::default(), AtomicBool::default());
+        Ok(GitLayers { layers, over, place, every, local_host, last, anew })
     }
 
     /// A path that leads to the newest tree.
@@ -66,8 +70,13 @@ impl GitLayers {
 
     async fn bring(&self) -> Result<Checkout, String> {
         let mut last = self.last.lock().await;
-        if let Some(fetched) = last.as_ref().filter(|fetched| fetched.at.elapsed() < FRESH) {
+        let anew = self.anew.swap(false, Ordering::SeqCst);
+        if let Some(fetched) = last.as_ref().filter(|fetched| !anew && fetched.at.elapsed() < FRESH) {
             return Ok(fetched.checkout.clone());
+        }
+        // A tree without it would take its files from the peels (D-2).
+        if let Some(gone) = self.over.as_ref().filter(|over| !over.is_dir()) {
+            return Err(format!("{} is not there; what was published before stays", gone.display()));
         }
         let mut commits = Vec::new();
         for layer in &self.layers {
@@ -131,7 +140,7 @@ impl GitLayers {
             self.git(layer, &words, &[("GIT_INDEX_FILE", &index)]).await?;
             roots.push(below(&tree, layer)?);
         }
-        roots.extend(self.over.clone().filter(|over| over.is_dir()));
+        roots.extend(self.over.clone());
         let made = tempfile::Builder::new().prefix("tree-").tempdir_in(&self.place).map_err(failed)?;
         let target = made.path().to_path_buf();
         let lay = move || roots.iter().try_for_each(|root| lay_over(&target, root));
@@ -199,6 +208,10 @@ impl TreeOrigin for GitLayers {
         Box::pin(self.bring())
     }
 
+    fn look_anew(&self) {
+        self.anew.store(true, Ordering::SeqCst);
+    }
+
     fn words(&self) -> String {
         let layer = |layer: &GitLayer| {
             let subdir = layer.subdir.as_ref().map_or(String::new(), |subdir| format!(" {subdir}"));
@@ -246,6 +259,9 @@ fn below(tree: &Path, layer: &GitLayer) -> Result<PathBuf, String> {
 /// Blocks.
 fn lay_over(target: &Path, layer: &Path) -> Result<(), String> {
     let directory = Directory::read(layer).map_err(|error| error.to_string())?;
+    if !layer.is_dir() {
+        return Err(format!("{} is not there any more", layer.display()));
+    }
     for path in directory.tree.files.keys() {
         let (from, to) = (layer.join(path.as_str()), target.join(path.as_str()));
         if to.is_dir() {
@@ -307,12 +323,16 @@ mod tests {
     }
 
     fn layers(layers: &[GitLayer], place: &Path) -> GitLayers {
+        layers_under(layers, None, place)
+    }
+
+    fn layers_under(layers: &[GitLayer], over: Option<PathBuf>, place: &Path) -> GitLayers {
         let local_host = LocalHost {
             files: Arc::new(zester_host::real::Real::new()),
             processes: Arc::new(zester_host::process::Runner::new()),
             handle: tokio::runtime::Handle::current(),
         };
-        GitLayers::new(layers, None, place.join("git"), POLL, local_host).unwrap()
+        GitLayers::new(layers, over, place.join("git"), POLL, local_host).unwrap()
     }
 
     async fn again(origin: &GitLayers) -> Result<Checkout, String> {
@@ -362,6 +382,43 @@ mod tests {
         assert_eq!(checkout.commit, format!("{one} {two}"));
         assert_eq!(read(&checkout, "a.zy").as_deref(), Some("base"));
         assert_eq!(read(&checkout, "b.zy").as_deref(), Some("over"));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    #[rule("D-2")]
+    async fn d2_a_directory_over_a_repository_that_is_gone_takes_nothing_from_the_peels() {
+        let (repo, place) = (Repo::new(), tempfile::tempdir().unwrap());
+        repo.commit("a.zy", "base");
+        let over = place.path().join("over");
+        let origin = layers_under(&[repo.layer(None)], Some(over.clone()), place.path());
+        let gone = format!("{} is not there; what was published before stays", over.display());
+        assert_eq!(origin.checkout().await, Err(gone.clone()), "it was never there");
+        std::fs::create_dir(&over).unwrap();
+        std::fs::write(over.join("b.zy"), "over").unwrap();
+        let checkout = again(&origin).await.unwrap();
+        assert_eq!(read(&checkout, "b.zy").as_deref(), Some("over"));
+        std::fs::remove_dir_all(&over).unwrap();
+        assert_eq!(again(&origin).await, Err(gone));
+        assert_eq!(read(&checkout, "b.zy").as_deref(), Some("over"), "the last tree stays");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    #[rule("D-2")]
+    async fn d2_who_asks_gets_the_commit_of_now_and_who_looks_again_costs_no_fetch() {
+        let (repo, place) = (Repo::new(), tempfile::tempdir().unwrap());
+        repo.commit("a.zy", "1");
+        let origin = layers(&[repo.layer(None)], place.path());
+        origin.checkout().await.unwrap();
+        let second = repo.commit("a.zy", "2");
+        origin.look_anew();
+        let asked = origin.checkout().await.unwrap();
+        assert_eq!((asked.commit.as_str(), read(&asked, "a.zy").as_deref()), (second.as_str(), Some("2")));
+        // As if it had been fetched this very moment, however slow this machine is.
+        repo.commit("a.zy", "3");
+        if let Some(last) = origin.last.lock().await.as_mut() {
+            last.at = Instant::now() + GIT_LIMIT;
+        }
+        assert_eq!(origin.checkout().await.unwrap(), asked);
     }
 
     #[test]
