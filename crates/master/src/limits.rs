@@ -162,6 +162,8 @@ pub const ORDERS_WAITING: usize = 8;
 pub const ORDERS_KEPT: usize = 32;
 /// How long a master that has nothing of its own to publish keeps the lease after somebody asked it to.
 pub const LEASE_WANTED: Duration = Duration::from_secs(60);
+/// How old contents are that nobody published before they are removed: longer than an upload and its publish may take.
+pub const LEFTOVERS_REST: Duration = Duration::from_secs(1_200);
 /// Paths of each sort of change that an answer names.
 pub const CHANGES_NAMED: usize = 500;
 

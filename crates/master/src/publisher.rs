@@ -2,10 +2,12 @@
 //! every few minutes in case something was missed; what operators bring, or take back, when they ask. Without the lease it
 //! says where its own files differ (D-14).
 
+mod compile;
 mod lint;
 mod orders;
 mod report;
 mod source;
+mod sweep;
 
 pub use lint::{LintRequest, Linter, NamedTree, NoLint};
 pub use orders::{Order, Orders};
@@ -13,13 +15,12 @@ pub use source::{Checkout, OriginTree, Source, TreeOrigin};
 
 use crate::core::Core;
 use crate::held_lease::{HeldLease, LeaseKeeper};
-use crate::limits::{
-    CHANGES_NAMED, INDEX_POLL, INDEX_WAIT, PUBLISH_EVERY, PUBLISH_LOOK, PUBLISH_QUIET, PUBLISH_QUIET_MAX,
-};
-use report::{bare, changes, errors_words, in_short, report};
+use crate::limits::{CHANGES_NAMED, INDEX_POLL, INDEX_WAIT, PUBLISH_LOOK, PUBLISH_QUIET, PUBLISH_QUIET_MAX};
+use report::{bare, changes, first_words, report};
 use source::Ready;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use sweep::Sweeping;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep, timeout};
 use zester_health::State;
@@ -60,6 +61,7 @@ pub struct PublisherTask {
     staging: PathBuf,
     orders: mpsc::Receiver<Order>,
     lease: HeldLease,
+    sweeping: Sweeping,
 }
 
 /// A source, and what is known of it.
@@ -98,6 +100,8 @@ struct How {
     dry_run: bool,
     /// The settings that come along with the states.
     settings: Option<NamedTree>,
+    /// The states that come along with the settings.
+    states: Option<NamedTree>,
 }
 
 impl How {
@@ -107,7 +111,7 @@ impl How {
             allow_empty: request.allow_empty,
             force: request.force,
             dry_run: request.dry_run,
-            settings: None,
+            ..How::default()
         }
     }
 }
@@ -124,7 +128,8 @@ impl PublisherTask {
         let track =
             |source| Tracked { source, last: None, beside: None, next: Instant::now(), refused_at: None };
         let sources = sources.into_iter().map(track).collect();
-        Ok((PublisherTask { core, sources, linter, staging, orders, lease }, keeper))
+        let sweeping = Sweeping::default();
+        Ok((PublisherTask { core, sources, linter, staging, orders, lease, sweeping }, keeper))
     }
 
     /// Ends only with its task.
@@ -136,6 +141,9 @@ impl PublisherTask {
         let mut held = false;
         loop {
             let holds = self.lease.is_held();
+            if holds && !held {
+                self.sweeping.lease_came();
+            }
             for at in 0..self.sources.len() {
                 let facts = self.core.index.facts_version();
                 let due = self.sources.get(at).is_some_and(|tracked| {
@@ -147,7 +155,8 @@ impl PublisherTask {
                 }
             }
             held = holds;
-            let pause = if self.sources.is_empty() { PUBLISH_EVERY } else { PUBLISH_LOOK };
+            self.sweep_if_due(holds).await;
+            let pause = if self.sources.is_empty() { self.sweeping.pause() } else { PUBLISH_LOOK };
             tokio::select! {
                 biased;
                 order = self.orders.recv() => match order {
@@ -218,7 +227,8 @@ impl PublisherTask {
         let known = self.core.index.facts_version();
         let settings = self.settings_for(ready.published).await;
         let settings = settings.map_err(|why| format!("{what} are not published: {why}"))?;
-        let published = self.publish(ready, &How { settings, ..How::default() }).await;
+        let states = self.states_for(ready.published, false).await;
+        let published = self.publish(ready, &How { settings, states, ..How::default() }).await;
         let uncompiled = published
             .as_ref()
             .is_ok_and(|report| report.status == PublishStatus::Refused && report.problems.is_some());
@@ -226,9 +236,11 @@ impl PublisherTask {
             tracked.refused_at = uncompiled.then_some(known);
         }
         match published {
-            Ok(PublishReport { status: PublishStatus::Refused, problems: Some(problems), .. }) => {
+            Ok(PublishReport {
+                status: PublishStatus::Refused, problems: Some(problems), reason, ..
+            }) => {
                 tracing::warn!("{what} of {} are not published:\n{}", ready.source, problems.text);
-                Err(format!("{what} are not published: it does not compile: {}", in_short(&problems)))
+                Err(format!("{what} are not published: {reason}, {}", first_words(&problems)))
             }
             Ok(PublishReport { status: PublishStatus::Refused, reason, .. }) => {
                 Err(format!("{what} are not published: {reason}"))
@@ -255,6 +267,28 @@ impl PublisherTask {
             }
             _ => Ok(None),
         }
+    }
+
+    /// The states of this master, which come right after its settings. What an operator chose does not give way to them
+    /// unless somebody asks.
+    async fn states_for(&self, published: Published, asked: bool) -> Option<NamedTree> {
+        if published != Published::Settings {
+            return None;
+        }
+        let of_states = |tracked: &&Tracked| tracked.source.published == Published::States;
+        let origin = &self.sources.iter().find(of_states)?.source.origin;
+        if !asked && self.publisher(Published::States).manifest().await.ok()??.is_by_hand() {
+            return None;
+        }
+        let directory = origin.checkout().await.ok()?.directory;
+        Some(NamedTree { directory, name: origin.words() })
+    }
+
+    /// A directory that goes when it is dropped.
+    fn staging(&self, prefix: &str) -> Result<tempfile::TempDir, Error> {
+        let made = std::fs::create_dir_all(&self.staging)
+            .and_then(|()| tempfile::Builder::new().prefix(prefix).tempdir_in(&self.staging));
+        made.map_err(|error| Error::Disk(format!("cannot write to {}: {error}", self.staging.display())))
     }
 
     /// Publishes a tree that differs from what counts, if it compiles.
@@ -296,19 +330,19 @@ impl PublisherTask {
                 return Ok(refused(format!("a secret is not sealed: {}", unsealed.join(", "))));
             }
         }
-        let mut problems = None;
-        if is_new && (how.dry_run || !how.force) {
-            let found = self.linter.lint(self.lint_request(ready, how)).await;
-            let reason = format!("it does not compile: {}", errors_words(&found));
-            let errors = found.errors;
-            problems = Some(found);
-            if errors > 0 && !how.force {
-                return Ok(PublishReport { problems, ..refused(reason) });
+        let (mut problems, mut forced) = (None, String::new());
+        if is_new {
+            let verdict = self.compile(ready, how).await?;
+            problems = Some(verdict.problems);
+            match verdict.reason {
+                Some(reason) if !how.force => return Ok(PublishReport { problems, ..refused(reason) }),
+                reason => forced = reason.unwrap_or_default(),
             }
         }
         if how.dry_run {
             let status = if is_new { PublishStatus::Published } else { PublishStatus::Unchanged };
-            return Ok(PublishReport { changes: diff, problems, ..report(ready, status, revision) });
+            let told = report(ready, status, revision);
+            return Ok(PublishReport { changes: diff, problems, reason: forced, ..told });
         }
         let about = About {
             master: self.core.id.clone(),
@@ -319,7 +353,14 @@ impl PublisherTask {
             uploaded: ready.uploaded,
         };
         let outcome = publisher.publish(ready.tree(), ready.origin.content.as_ref(), &about).await?;
-        Ok(PublishReport { changes: diff, problems, ..told(ready, &outcome) })
+        if !forced.is_empty() {
+            tracing::warn!(
+                user = how.user,
+                "{} are published all the same: {forced}",
+                ready.published.as_str()
+            );
+        }
+        Ok(PublishReport { changes: diff, problems, reason: forced, ..told(ready, &outcome) })
     }
 
     /// Where secrets stand that nobody sealed, in files that are given to somebody or to nobody.
@@ -335,24 +376,12 @@ impl PublisherTask {
         Ok(found)
     }
 
-    fn lint_request(&self, ready: &Ready, how: &How) -> LintRequest {
-        let peels = self.core.index.snapshot();
-        LintRequest {
-            published: ready.published,
-            tree: NamedTree {
-                directory: ready.origin.checkout.directory.clone(),
-                name: ready.source.clone(),
-            },
-            settings: how.settings.clone(),
-            peels: peels.iter().map(|(peel, known)| (peel.clone(), known.facts.clone())).collect(),
-        }
-    }
-
     /// Does what an operator asked for, and says what became of it.
     async fn carry_out(&mut self, order: Order) {
         let answered = self.answer(&order.request).await;
         // What `/readyz` says of it is looked at again.
         self.sources.iter_mut().for_each(|tracked| tracked.next = Instant::now());
+        self.sweeping.expect();
         let reply = match answered {
             Ok(published) => AdminReply { published, ..AdminReply::done("") },
             Err(refusal) => AdminReply::refusing(refusal),
@@ -370,7 +399,7 @@ impl PublisherTask {
             return done.map(|report| vec![report]).map_err(refusal);
         }
         if !request.trees.is_empty() {
-            return self.publish_uploaded(request).await.map_err(refusal);
+            return self.publish_uploaded(request).await;
         }
         self.publish_own(request).await
     }
@@ -391,8 +420,9 @@ impl PublisherTask {
             };
             let report = match ready {
                 Ok((ready, settings)) => {
-                    let how = How { settings, ..How::asked(request) };
-                    let report = self.publish(&ready, &how).await.map_err(refusal)?;
+                    let states = self.states_for(source.published, true).await;
+                    let how = How { settings, states, ..How::asked(request) };
+                    let report = told_with(&reports, &ready, self.publish(&ready, &how).await)?;
                     let done = matches!(report.status, PublishStatus::Published | PublishStatus::Unchanged);
                     if done && !request.dry_run {
                         self.core.health.set(source.published.as_str(), State::Up);
@@ -411,12 +441,20 @@ impl PublisherTask {
     }
 
     /// Trees that operators brought: fetched, verified and compiled like any other.
-    async fn publish_uploaded(&self, request: &PublishRequest) -> Result<Vec<PublishReport>, Error> {
-        let disk = |error: std::io::Error| {
-            Error::Disk(format!("cannot write to {}: {error}", self.staging.display()))
-        };
-        std::fs::create_dir_all(&self.staging).map_err(disk)?;
-        let staging = tempfile::Builder::new().prefix("upload-").tempdir_in(&self.staging).map_err(disk)?;
+    async fn publish_uploaded(&self, request: &PublishRequest) -> Result<Vec<PublishReport>, Refusal> {
+        let staging = self.staging("upload-").map_err(refusal)?;
+        let (all, how) = self.uploaded(request, staging.path()).await.map_err(refusal)?;
+        let mut reports = Vec::new();
+        for ready in &all {
+            reports.push(told_with(&reports, ready, self.publish(ready, &how).await)?);
+        }
+        Ok(reports)
+    }
+
+    /// The trees that operators brought, in the order they are published in.
+    async fn uploaded(&self, request: &PublishRequest, staging: &Path) -> Result<(Vec<Ready>, How), Error> {
+        let disk =
+            |error: std::io::Error| Error::Disk(format!("cannot write to {}: {error}", staging.display()));
         let brings = |published| request.trees.iter().any(|tree| tree.published == published);
         let mut how = How::asked(request);
         if brings(Published::States) && !brings(Published::Settings) {
@@ -424,11 +462,14 @@ impl PublisherTask {
         }
         let mut all = Vec::new();
         for UploadedTree { published, pages, source } in &request.trees {
-            let into = staging.path().join(published.as_str());
+            let into = staging.join(published.as_str());
             std::fs::create_dir_all(&into).map_err(disk)?;
             let directory = fetch_tree(&self.core.link, *published, pages, &into).await?;
-            if *published == Published::Settings {
-                how.settings = Some(NamedTree { directory: into, name: source.clone() });
+            let named = NamedTree { directory: into, name: source.clone() };
+            match published {
+                Published::Settings => how.settings = Some(named),
+                Published::States => how.states = Some(named),
+                Published::Reactor => {}
             }
             let ready = Ready::uploaded(*published, directory, source.clone())?;
             let over = self.sources.iter().find(|tracked| tracked.source.published == *published);
@@ -437,13 +478,9 @@ impl PublisherTask {
                 None => ready,
             });
         }
-        let mut reports = Vec::new();
         // States never come before the settings that they were written for.
         all.sort_by_key(|ready| ready.published != Published::Settings);
-        for ready in &all {
-            reports.push(self.publish(ready, &how).await?);
-        }
-        Ok(reports)
+        Ok((all, how))
     }
 
     async fn roll_back(&self, rollback: &Rollback, request: &PublishRequest) -> Result<PublishReport, Error> {
@@ -523,6 +560,24 @@ fn by_hand_words(what: &str, manifest: &Manifest) -> String {
         "{what} differ from revision {}, which {by} {did}; it stays until they change or `zester publish` asks for them",
         manifest.revision
     )
+}
+
+/// The report of one tree of several. An error hides nothing that is published already; where nothing is, and another try may help,
+/// whoever asked asks again.
+fn told_with(
+    earlier: &[PublishReport],
+    ready: &Ready,
+    published: Result<PublishReport, Error>,
+) -> Result<PublishReport, Refusal> {
+    published.or_else(|error| {
+        let done = earlier.iter().any(|report| report.status == PublishStatus::Published);
+        let reason = error.to_string();
+        let refusal = refusal(error);
+        if !done && (refusal.kind.is_retryable() || refusal.kind == RefusalKind::Conflict) {
+            return Err(refusal);
+        }
+        Ok(PublishReport { reason, ..report(ready, PublishStatus::Refused, 0) })
+    })
 }
 
 fn refusal(error: Error) -> Refusal {

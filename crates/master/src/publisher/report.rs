@@ -42,10 +42,10 @@ pub fn changes(diff: &TreeDiff) -> FileChanges {
     }
 }
 
-/// In one line, for a log and for `/readyz`: how many, and the first with its place.
-pub fn in_short(problems: &Problems) -> String {
+/// In one line, for a log and for `/readyz`: the first with its place.
+pub fn first_words(problems: &Problems) -> String {
     let first: Vec<&str> = problems.text.lines().take(2).map(str::trim).collect();
-    format!("{}, the first is {}", errors_words(problems), first.join(" "))
+    format!("the first is {}", first.join(" "))
 }
 
 pub fn errors_words(problems: &Problems) -> String {

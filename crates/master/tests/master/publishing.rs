@@ -7,7 +7,7 @@ use std::sync::Arc;
 use zester_health::State;
 use zester_jobs::Timing;
 use zester_link::Link;
-use zester_master::{Checkout, LintRequest, Linter, Publishing, Source, TreeOrigin};
+use zester_master::{Checkout, LintRequest, Linter, NamedTree, Publishing, Source, TreeOrigin};
 use zester_publish::{Directory, MemoryCache, Reader, TreePath, upload};
 use zester_rule::rule;
 use zester_wire::*;
@@ -484,4 +484,142 @@ async fn d2_who_asks_gets_what_is_there_now() {
     assert_eq!(read(), 0, "of its own accord it takes what was fetched");
     one_report(&fleet, PublishRequest::default()).await;
     assert_eq!(read(), 1);
+}
+
+async fn is_there(fleet: &Fleet, content: &str) -> bool {
+    let (bucket, hash) = (Bucket::of_published(OF).as_str(), ContentHash::of(content.as_bytes()));
+    fleet.link.bus().get(bucket, hash.as_str()).await.unwrap().is_some()
+}
+
+async fn minutes(count: u64) {
+    tokio::time::sleep(std::time::Duration::from_secs(60 * count)).await;
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-1")]
+async fn d1_what_was_brought_and_not_published_goes_once_no_upload_can_need_it() {
+    let fleet = Fleet::new().await;
+    let own = directory(&[("a.zy", "own")]);
+    let (mine, bad) = (directory(&[("a.zy", "mine")]), directory(&[("bad.zy", "bad")]));
+    let _master = start_picky(&fleet, "m1", own.path());
+    published(&fleet, 1).await;
+    let dry = PublishRequest { dry_run: true, ..uploaded(&fleet, mine.path()).await };
+    assert_eq!(one_report(&fleet, dry).await.status, PublishStatus::Published);
+    let report = one_report(&fleet, uploaded(&fleet, bad.path()).await).await;
+    assert_eq!(report.status, PublishStatus::Refused);
+    minutes(15).await;
+    assert!(is_there(&fleet, "mine").await && is_there(&fleet, "bad").await, "it is too young");
+    minutes(20).await;
+    // Somebody brings it again and has not asked yet.
+    uploaded(&fleet, bad.path()).await;
+    minutes(15).await;
+    assert!(!is_there(&fleet, "mine").await);
+    assert!(is_there(&fleet, "bad").await, "an upload that is under way loses nothing");
+    minutes(60).await;
+    assert!(!is_there(&fleet, "bad").await);
+    assert_eq!(content(&fleet, "a.zy").await.as_deref(), Some("own"), "what is published stays");
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-1")]
+async fn d1_masters_without_a_directory_come_back_for_what_was_not_published() {
+    let fleet = Fleet::new().await;
+    let _master = fleet.master("m1").await;
+    let mine = directory(&[("a.zy", "mine")]);
+    let dry = PublishRequest { dry_run: true, ..uploaded(&fleet, mine.path()).await };
+    assert_eq!(one_report(&fleet, dry).await.status, PublishStatus::Published);
+    assert!(is_there(&fleet, "mine").await);
+    minutes(60).await;
+    assert!(!is_there(&fleet, "mine").await);
+}
+
+/// The first state file of a tree is gone as soon as the tree was compiled.
+struct Loses;
+
+impl Linter for Loses {
+    fn lint(&self, request: LintRequest) -> BoxFuture<'_, Problems> {
+        if request.published == OF {
+            let _gone_already = std::fs::remove_file(request.tree.directory.join("a.zy"));
+        }
+        Box::pin(std::future::ready(Problems::default()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-2")]
+async fn d2_what_was_published_is_told_although_the_next_tree_failed() {
+    let fleet = Fleet::new().await;
+    let link = Link::new(Arc::new(fleet.net.connect("m1")));
+    let publishing = Publishing { linter: Arc::new(Loses), ..Publishing::default() };
+    let _master = fleet.start_publishing("m1", link, Timing::default(), publishing);
+    let (settings, states) = (directory(&[("s.zy", "x: 1")]), directory(&[("a.zy", "a")]));
+    let mut request = uploaded(&fleet, states.path()).await;
+    let of = Published::Settings;
+    let pages = upload(&fleet.link, of, &Directory::read(settings.path()).unwrap()).await.unwrap().pages;
+    request.trees.push(UploadedTree { published: of, pages, source: "./settings".into() });
+    let reply = ask(&fleet, request).await;
+    assert_eq!(reply.error, None);
+    let told: Vec<_> = reply.published.iter().map(|one| (one.published, one.status)).collect();
+    assert_eq!(told, [(of, PublishStatus::Published), (OF, PublishStatus::Refused)]);
+    assert!(reply.published[1].reason.contains("a.zy"), "{}", reply.published[1].reason);
+}
+
+/// States do not compile with settings that hold `breaks.zy`, unless they hold `fits.zy`.
+struct Together;
+
+impl Linter for Together {
+    fn lint(&self, request: LintRequest) -> BoxFuture<'_, Problems> {
+        let holds = |tree: &NamedTree, name: &str| tree.directory.join(name).exists();
+        let breaks = request.settings.as_ref().is_some_and(|settings| holds(settings, "breaks.zy"));
+        let broken = request.published == OF && breaks && !holds(&request.tree, "fits.zy");
+        let text = format!("error: no\n --> {}/a.zy:1:1\n", request.tree.name);
+        let peels: Vec<PeelId> = request.peels.into_iter().map(|(peel, _)| peel).filter(|_| broken).collect();
+        let diagnostics = broken.then(|| text.clone().into()).into_iter().collect();
+        let errors = u64::from(broken);
+        Box::pin(std::future::ready(Problems { errors, text, diagnostics, peels, ..Problems::default() }))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-12")]
+async fn d12_settings_that_break_the_published_states_are_refused_like_states_that_do_not_compile() {
+    let fleet = Fleet::new().await;
+    let (settings, states) = (directory(&[("s.zy", "1")]), directory(&[("a.zy", "1")]));
+    let sources = vec![
+        Source::directory(Published::Settings, settings.path().to_path_buf()),
+        Source::directory(OF, states.path().to_path_buf()),
+    ];
+    let publishing = Publishing { sources, linter: Arc::new(Together), ..Publishing::default() };
+    let link = Link::new(Arc::new(fleet.net.connect("m1")));
+    let master = fleet.start_publishing("m1", link, Timing::default(), publishing);
+    published(&fleet, 1).await;
+    let _web = fleet.peel("web-1").await;
+    fleet.known("*", 1).await;
+    std::fs::write(settings.path().join("breaks.zy"), "x").unwrap();
+    let told = eventually("it is told", async || match master.health.state("settings") {
+        Some(State::Degraded(why)) => Some(why),
+        _ => None,
+    })
+    .await;
+    let words =
+        "settings are not published: the published states do not compile with it: 1 error, the first is";
+    assert!(told.starts_with(words), "{told}");
+    assert!(told.contains("a.zy:1:1"), "{told}");
+    let reply = ask(&fleet, PublishRequest::default()).await;
+    let report = &reply.published[0];
+    assert_eq!((report.published, report.status), (Published::Settings, PublishStatus::Refused));
+    assert_eq!(report.problems.as_ref().unwrap().peels, [crate::fleet::peel("web-1")]);
+    // States that fit come along: both are published.
+    std::fs::write(states.path().join("fits.zy"), "x").unwrap();
+    let reply = ask(&fleet, PublishRequest::default()).await;
+    let told: Vec<_> = reply.published.iter().map(|one| (one.published, one.revision)).collect();
+    assert_eq!(told, [(Published::Settings, 2), (OF, 2)], "{reply:?}");
+    // States that do not compile anyway are not the fault of the next settings.
+    std::fs::remove_file(states.path().join("fits.zy")).unwrap();
+    let forced = ask(&fleet, PublishRequest { force: true, ..PublishRequest::default() }).await;
+    assert_eq!(forced.published[1].reason, "it does not compile: 1 error", "what was forced is told");
+    assert_eq!(forced.published[1].revision, 3);
+    std::fs::write(settings.path().join("s.zy"), "2").unwrap();
+    let reply = ask(&fleet, PublishRequest::default()).await;
+    assert_eq!(reply.published[0].revision, 3, "{reply:?}");
 }
