@@ -328,6 +328,132 @@ async fn s36_the_cache_comes_first_then_the_baked_directory_after_five_looks() {
     assert_eq!(dirs.choose(true).await.unwrap().path, live, "files in it are enough");
 }
 
+/// Each of the later looks counts: files that come just before one of them are found by it.
+#[tokio::test(start_paused = true)]
+#[rule("S-36")]
+async fn s36_a_cache_that_is_filled_before_any_of_the_looks_is_taken() {
+    for look in 1..5_u64 {
+        let dir = tempfile::tempdir().unwrap();
+        let (live, baked) = (dir.path().join("cache"), dir.path().join("baked"));
+        std::fs::create_dir(&baked).unwrap();
+        let cache = Some(Arc::new(DiskCache::open(&live).unwrap()));
+        let dirs = StatesDirs { cache, baked: Some(baked) };
+        let begin = tokio::time::Instant::now();
+        let fill = async {
+            tokio::time::sleep(std::time::Duration::from_millis(look * 25 - 5)).await;
+            std::fs::create_dir(&live).unwrap();
+            std::fs::write(live.join("top.zy"), "").unwrap();
+        };
+        let (chosen, ()) = tokio::join!(dirs.choose(true), fill);
+        assert_eq!(chosen.unwrap().path, live, "look {look}");
+        assert_eq!(begin.elapsed().as_millis(), u128::from(look) * 25);
+    }
+}
+
+/// Every warning, in words.
+#[derive(Clone, Default)]
+struct Warnings(Arc<std::sync::Mutex<Vec<String>>>);
+
+impl tracing::Subscriber for Warnings {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() == tracing::Level::WARN
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, event: &tracing::Event<'_>) {
+        struct Words(String);
+        impl tracing::field::Visit for Words {
+            fn record_debug(&mut self, _: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+                self.0.push_str(&format!("{value:?}"));
+            }
+        }
+        let mut words = Words(String::new());
+        event.record(&mut words);
+        self.0.lock().unwrap().push(words.0);
+    }
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("S-36")]
+async fn s36_falling_back_names_both_directories() {
+    let warnings = Warnings::default();
+    let _heard = tracing::subscriber::set_default(warnings.clone());
+    let dir = tempfile::tempdir().unwrap();
+    let (live, baked) = (dir.path().join("cache"), dir.path().join("baked"));
+    std::fs::create_dir(&baked).unwrap();
+    let dirs =
+        StatesDirs { cache: Some(Arc::new(DiskCache::open(&live).unwrap())), baked: Some(baked.clone()) };
+    dirs.choose(false).await.unwrap();
+    assert!(warnings.0.lock().unwrap().is_empty(), "a ping falls back to nothing");
+    dirs.choose(true).await.unwrap();
+    let told = warnings.0.lock().unwrap().clone();
+    let words = format!("no published states in {}; falling back to {}", live.display(), baked.display());
+    assert_eq!(told, [words]);
+}
+
+#[tokio::test]
+#[rule("D-4")]
+async fn d4_what_an_earlier_life_left_half_done_is_no_part_of_the_next_tree() {
+    use std::os::unix::fs::PermissionsExt;
+    let (link, dir) = (bus().await, tempfile::tempdir().unwrap());
+    let live = dir.path().join("states");
+    let cache = DiskCache::open(&live).unwrap();
+    let trees = dir.path().join("states.trees");
+    std::fs::create_dir(trees.join("staging")).unwrap();
+    std::fs::write(trees.join("staging/stray"), "x").unwrap();
+    // A part that was cut off has the name of what it should have been.
+    std::fs::write(trees.join("parts").join(ContentHash::of(b"1").as_str()), "").unwrap();
+    let wanted = files(&[("dir/a", "1"), ("b", "2")]);
+    publish(&link, &wanted).await;
+    let change = look(&link, &cache).await.unwrap();
+    assert_eq!(change, Change::Now { revision: 1, files: 2, fetched: 2, bytes: 2 });
+    assert_eq!(on_disk(&live), wanted);
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&live.join("b")), mode(&live.join("dir"))), (0o700, 0o700), "for its owner alone");
+    assert_eq!(mode(&trees), 0o700);
+    assert!(std::fs::read_dir(trees.join("parts")).unwrap().next().is_none(), "nothing is left of them");
+    // What was fetched for a tree that never came is not fetched again.
+    std::fs::write(trees.join("parts").join(ContentHash::of(b"3").as_str()), "3").unwrap();
+    publish(&link, &files(&[("b", "3")])).await;
+    let change = look(&link, &cache).await.unwrap();
+    assert_eq!(change, Change::Now { revision: 2, files: 1, fetched: 0, bytes: 0 });
+}
+
+#[tokio::test]
+#[rule("D-4")]
+async fn d4_a_link_that_leads_to_no_tree_of_ours_holds_none() {
+    let (link, dir) = (bus().await, tempfile::tempdir().unwrap());
+    let live = dir.path().join("states");
+    let wanted = files(&[("a", "1")]);
+    publish(&link, &wanted).await;
+    look(&link, &DiskCache::open(&live).unwrap()).await.unwrap();
+    let tree = std::fs::read_link(&live).unwrap();
+    let record = tree.with_extension("json");
+    let held = || DiskCache::open(&live).unwrap().pin().map(|pinned| pinned.revision);
+    assert_eq!(held(), Some(1));
+    let text = std::fs::read_to_string(&record).unwrap();
+    let root = tree.file_name().unwrap().to_str().unwrap();
+    std::fs::write(&record, text.replace(root, ContentHash::of(b"other").as_str())).unwrap();
+    assert_eq!(held(), None, "it is the record of another tree");
+    std::fs::write(&record, "{").unwrap();
+    assert_eq!(held(), None, "it is no record");
+    std::fs::write(&record, &text).unwrap();
+    let elsewhere = dir.path().join(root);
+    std::fs::create_dir(&elsewhere).unwrap();
+    std::fs::remove_file(&live).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &live).unwrap();
+    assert_eq!(held(), None, "it leads elsewhere");
+    let cache = DiskCache::open(&live).unwrap();
+    look(&link, &cache).await.unwrap();
+    assert_eq!(on_disk(&live), wanted);
+    assert_eq!(held(), Some(1), "the next look makes it whole");
+}
+
 #[tokio::test(start_paused = true)]
 #[rule("S-36", "S-37")]
 async fn s37_states_appear_where_there_were_none() {
