@@ -15,7 +15,7 @@ use zester_model::merge::Merge;
 use zester_peel::published::{DiskCache, Freshness, Learned, StatesDirs};
 use zester_peel::work::{Local, Options};
 use zester_peel::{Outcome, Work};
-use zester_publish::{About, Change, Error, Fence, Publisher, Reader, Tree, TreePath, file_of};
+use zester_publish::{About, Cache, Change, Error, Fence, Publisher, Reader, Tree, TreePath, file_of};
 use zester_rule::rule;
 use zester_wire::{Bucket, ContentHash, ExecRequest, MasterId, Published, RunRevision};
 
@@ -434,7 +434,7 @@ async fn d4_a_link_that_leads_to_no_tree_of_ours_holds_none() {
     look(&link, &DiskCache::open(&live).unwrap()).await.unwrap();
     let tree = std::fs::read_link(&live).unwrap();
     let record = tree.with_extension("json");
-    let held = || DiskCache::open(&live).unwrap().pin().map(|pinned| pinned.revision);
+    let held = || DiskCache::open(&live).unwrap().current().map(|revision| revision.revision);
     assert_eq!(held(), Some(1));
     let text = std::fs::read_to_string(&record).unwrap();
     let root = tree.file_name().unwrap().to_str().unwrap();
