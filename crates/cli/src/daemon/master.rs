@@ -16,8 +16,9 @@ use zester_bus::{Bus, Event, Events, nats};
 use zester_converge::data_dir::DataDir;
 use zester_converge::inputs::default_id;
 use zester_link::Link;
-use zester_master::{NoSettings, Publishing, SettingsOf, Setup, Source};
+use zester_master::{Publishing, SettingsOf, Setup, Source};
 use zester_model::merge::Merge;
+use zester_peel::published::{DiskCache, follow};
 use zester_wire::{MasterId, Published};
 
 mod external;
@@ -71,11 +72,10 @@ pub fn run(args: MasterRun, app: &App) -> answer::Result {
         .map(|_| GitLayers::current(&git_place(&data_dir, Published::Settings)));
     let external = external(&args, app, &data_dir)?.map(Arc::new);
     let merge = args.settings_merge.or(app.config.settings_merge).unwrap_or_default();
+    let counts = counting_settings(&data_dir);
+    let own = fetched.or(args.settings.clone()).or(app.config.settings.clone());
     let settings: Arc<dyn SettingsOf> =
-        match fetched.or(args.settings.clone()).or(app.config.settings.clone()) {
-            Some(path) => Arc::new(Rendered::new(path, merge, external.clone(), app.local_host.clone())),
-            None => Arc::new(NoSettings),
-        };
+        Arc::new(Rendered::new(counts.clone(), own, merge, external.clone(), app.local_host.clone()));
     let publishing = publishing(&args, app, &data_dir, external, merge)?;
     app.block_on(daemon::run_daemon(app, &args.flags, |context: DaemonContext| async {
         let shown = args.connect.servers_of_daemon(app).shown();
@@ -97,12 +97,30 @@ pub fn run(args: MasterRun, app: &App) -> answer::Result {
         };
         let ended = tokio::select! {
             biased;
-            ended = zester_master::run(link, setup, context.health, context.stop) => ended,
+            ended = zester_master::run(link.clone(), setup, context.health, context.stop) => ended,
             () = tell_refusals(bus.events()) => Ok(()),
+            () = keep_settings(link, counts) => Ok(()),
         };
         let _closed = bus.close().await;
         ended.map_err(|error| Failure::usage(error.to_string()))
     }))
+}
+
+/// Where the settings are kept that the peels have. A master that cannot keep them looks at its own.
+fn counting_settings(data_dir: &Path) -> Option<Arc<DiskCache>> {
+    let place = data_dir.join("published").join(Published::Settings.as_str());
+    let opened = DataDir::open(data_dir).map_err(|error| error.to_string());
+    let opened = opened.and_then(|_| DiskCache::open(&place).map_err(|error| error.to_string()));
+    let told = |why: &String| tracing::warn!("targets with `I@` mean the settings of this master: {why}");
+    opened.inspect_err(told).ok().map(Arc::new)
+}
+
+/// Never ends. That they cannot be had is told by whoever publishes them.
+async fn keep_settings(link: Link, counts: Option<Arc<DiskCache>>) {
+    if let Some(cache) = counts {
+        follow(link, Published::Settings, cache, Arc::default()).await;
+    }
+    std::future::pending().await
 }
 
 /// Settings from outside lie over those of a directory, so there must be one.

@@ -1,5 +1,5 @@
-//! The settings of each peel as its facts make them, for `I@` targets (D-8). Nothing is opened here: a value that is sealed in
-//! the files stays sealed.
+//! The settings of each peel as its facts make them, for `I@` targets (D-8): of the revision that the peels have; of this master's
+//! own directory only where none is published. Nothing is opened here: a value that is sealed in the files stays sealed.
 
 use super::external::External;
 use serde_json::{Map, Value};
@@ -14,7 +14,9 @@ use zester_converge::local_host::LocalHost;
 use zester_converge::settings::{Reading, SettingsRequest, resolve};
 use zester_master::{ExternalSettings, SettingsOf};
 use zester_model::merge::Merge;
-use zester_wire::PeelId;
+use zester_peel::published::DiskCache;
+use zester_publish::Cache;
+use zester_wire::{PeelId, Revision};
 
 /// How often the directory is looked at for changes.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -24,7 +26,10 @@ const FILES_LOOKED_AT: usize = 10_000;
 const KEPT_MAX: usize = 20_000;
 
 pub struct Rendered {
-    path: PathBuf,
+    /// The revision that counts.
+    published: Option<Arc<DiskCache>>,
+    /// What this master has of its own.
+    path: Option<PathBuf>,
     merge: Merge,
     external: Option<Arc<External>>,
     local_host: LocalHost,
@@ -37,18 +42,20 @@ struct SettingsCache {
     looked: Option<Instant>,
     /// When the newest file was changed, and how many there are.
     stamp: [Option<(SystemTime, usize)>; 2],
+    counts: Option<Revision>,
     peels: BTreeMap<PeelId, (Value, Result<Value, String>)>,
 }
 
 impl Rendered {
     pub fn new(
-        path: PathBuf,
+        published: Option<Arc<DiskCache>>,
+        path: Option<PathBuf>,
         merge: Merge,
         external: Option<Arc<External>>,
         local_host: LocalHost,
     ) -> Rendered {
         let (never, cache) = (CancellationToken::new(), Mutex::default());
-        Rendered { path, merge, external, local_host, never, cache }
+        Rendered { published, path, merge, external, local_host, never, cache }
     }
 
     /// Forgets everything when the files have changed.
@@ -56,12 +63,17 @@ impl Rendered {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         if cache.looked.is_none_or(|looked| looked.elapsed() >= LOOK_EVERY) {
             let external = self.external.as_ref().and_then(|external| stamp(external.kept()));
-            let stamp = [stamp(&self.path), external];
+            let stamp = [self.path.as_deref().and_then(stamp), external];
             if stamp != cache.stamp {
                 cache.peels.clear();
                 cache.stamp = stamp;
             }
             cache.looked = Some(Instant::now());
+        }
+        let counts = self.published.as_ref().and_then(|published| published.current());
+        if counts != cache.counts {
+            cache.peels.clear();
+            cache.counts = counts;
         }
         cache
     }
@@ -70,12 +82,18 @@ impl Rendered {
         let none = Value::Object(Map::new());
         let place = CallContext::here(&self.local_host, facts, &none, &self.never);
         let functions = TemplateFunctions { place, allowed: Access::ReadOnly };
-        let external = self.external.as_ref().and_then(|external| external.text(peel));
+        let pinned = self.published.as_ref().and_then(|published| published.pin());
+        let path = pinned.as_ref().map(|pinned| pinned.path.clone()).or_else(|| self.path.clone());
+        let Some(path) = path else { return Ok(none) };
+        // What is said from outside is published with the settings.
+        let external = self.external.as_ref().filter(|_| pinned.is_none());
+        let external = external.and_then(|external| external.text(peel));
         let external = external.as_deref();
         let reading = Reading { facts, functions: &functions, id: peel.as_str(), external };
         let request = SettingsRequest {
-            path: Some(self.path.clone()),
+            path: Some(path),
             merge: self.merge,
+            published: pinned.is_some(),
             ..SettingsRequest::default()
         };
         let rendered = resolve(&request, None, &reading);
@@ -95,13 +113,21 @@ impl Rendered {
 
 impl SettingsOf for Rendered {
     fn settings(&self, peel: &PeelId, facts: &Value) -> Result<Value, String> {
-        if let Some((of, settings)) = self.cache().peels.get(peel)
-            && of == facts
-        {
-            return settings.clone();
-        }
+        let counts = {
+            let cache = self.cache();
+            if let Some((of, settings)) = cache.peels.get(peel)
+                && of == facts
+            {
+                return settings.clone();
+            }
+            cache.counts.clone()
+        };
         let settings = self.render(peel, facts);
         let mut cache = self.cache();
+        // Of which revision it is, nobody knows.
+        if cache.counts != counts {
+            return settings;
+        }
         if cache.peels.len() >= KEPT_MAX {
             cache.peels.clear();
         }
@@ -145,7 +171,8 @@ mod tests {
             processes: Arc::new(zester_host::process::Runner::new()),
             handle: tokio::runtime::Handle::current(),
         };
-        let rendered = Rendered::new(temp.path().to_path_buf(), Merge::Smart, None, local_host);
+        let own = Some(temp.path().to_path_buf());
+        let rendered = Rendered::new(None, own, Merge::Smart, None, local_host);
         let peel = PeelId::parse("web-1").unwrap();
         assert_eq!(rendered.settings(&peel, &json!({"role": "db"})), Ok(json!({"role": "db"})));
         assert_eq!(rendered.settings(&peel, &json!({"role": "web"})), Ok(json!({"role": "web"})));
@@ -158,5 +185,59 @@ mod tests {
         std::fs::write(temp.path().join("c.zy"), "").unwrap();
         tokio::time::advance(LOOK_EVERY).await;
         assert!(rendered.settings(&peel, &json!({"role": "web"})).is_err());
+    }
+
+    struct Held;
+
+    impl zester_publish::Fence for Held {
+        fn holds(&self) -> bool {
+            true
+        }
+    }
+
+    /// What the directory of this master holds may be refused, or not yet published, or another master publishes.
+    #[tokio::test(flavor = "multi_thread")]
+    #[rule("D-8")]
+    async fn d8_the_revision_that_the_peels_have_counts_and_not_the_directory_of_this_master() {
+        use zester_bus::memory::{Net, TokioClock};
+        use zester_publish::{About, Publisher, Reader, Tree, TreePath, file_of};
+        use zester_wire::{MasterId, Published};
+        let temp = tempfile::tempdir().unwrap();
+        let own = temp.path().join("own");
+        std::fs::create_dir(&own).unwrap();
+        std::fs::write(own.join("a.zy"), "role: mine\n").unwrap();
+        let local_host = LocalHost {
+            files: Arc::new(zester_host::real::Real::new()),
+            processes: Arc::new(zester_host::process::Runner::new()),
+            handle: tokio::runtime::Handle::current(),
+        };
+        let cache = Arc::new(DiskCache::open(&temp.path().join("published")).unwrap());
+        let rendered = Rendered::new(Some(cache.clone()), Some(own), Merge::Smart, None, local_host);
+        let (peel, facts) = (PeelId::parse("web-1").unwrap(), json!({}));
+        assert_eq!(rendered.settings(&peel, &facts), Ok(json!({"role": "mine"})), "nothing is published");
+        let bus = Net::new(Arc::new(TokioClock::new())).connect("test");
+        zester_bus::storage::ensure_all(&bus, &zester_bus::storage::table(), 1).await.unwrap();
+        let (link, published) = (zester_link::Link::new(Arc::new(bus)), Published::Settings);
+        let about = About {
+            master: MasterId::parse("m2.boot").unwrap(),
+            user: String::new(),
+            source: String::new(),
+            commit: String::new(),
+            allow_empty: false,
+            uploaded: false,
+        };
+        for (role, rack) in [("theirs", "a"), ("theirs", "b")] {
+            let files: BTreeMap<TreePath, Vec<u8>> =
+                [("a.zy", format!("role: {role}\n")), ("_ext/web-1.zy", format!("#!yaml\nrack: {rack}\n"))]
+                    .into_iter()
+                    .map(|(name, text)| (TreePath::parse(name).unwrap(), text.into_bytes()))
+                    .collect();
+            let tree = files.iter().map(|(path, content)| (path.clone(), file_of(content, 0o644)));
+            let tree = Tree { files: tree.collect() };
+            let publisher = Publisher { link: &link, published, fence: &Held };
+            publisher.publish(&tree, &files, &about).await.unwrap();
+            Reader { link: &link, published, cache: cache.as_ref() }.look().await.unwrap();
+            assert_eq!(rendered.settings(&peel, &facts), Ok(json!({"role": role, "rack": rack})));
+        }
     }
 }
