@@ -220,6 +220,10 @@ mod tests {
         for (text, wanted) in [
             ("id: x\nstatse: /srv\n", "c.yaml:2:1: unknown key `statse`; did you mean `states`?"),
             ("timing:\n  ack_windw: 2s\n", "c.yaml:2:3: unknown key `ack_windw`; did you mean `ack_window`?"),
+            (
+                "states_git: {url: a, branch: b}\n",
+                "c.yaml:1:22: unknown key `branch`; the keys are `url`, `ref`, `subdir`",
+            ),
             ("timing:\n  ack_window: soon\n", "c.yaml:2:15: `soon` is not a duration"),
             ("concurrency: many\n", "c.yaml:1:14: expected a whole number, found the text `many`"),
             ("color: blue\n", "c.yaml:1:8: expected true or false, found the text `blue`"),

@@ -11,6 +11,9 @@ use serde::de::{self, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess
 use std::fmt;
 use std::sync::Arc;
 
+/// Keys that are all named where somebody wrote another; of more, only those that look like it.
+const KEYS_LISTED: usize = 8;
+
 /// What a plain scalar means by YAML's (1.1, as Salt reads it) rules. Quoted scalars are always text.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub enum ScalarType {
@@ -227,7 +230,11 @@ impl de::Error for Mismatch {
     }
 
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Mismatch {
-        let hint = did_you_mean(field, expected.iter().copied());
+        let known = || {
+            let names: Vec<String> = expected.iter().map(|name| format!("`{name}`")).collect();
+            (names.len() <= KEYS_LISTED).then(|| format!("the keys are {}", names.join(", ")))
+        };
+        let hint = did_you_mean(field, expected.iter().copied()).or_else(known);
         Mismatch { span: None, message: format!("unknown key `{field}`"), hint }
     }
 

@@ -91,8 +91,13 @@ pub fn typed(text: &str) -> Result<(String, PublicKey), String> {
 
 /// The members of a group: a YAML file of names to lists of peels.
 pub fn group(file: &Path, name: &str) -> Result<Vec<String>, Failure> {
-    let text = std::fs::read_to_string(file).map_err(|error| Error::io("read the groups", file, error))?;
     let place = file.display();
+    let text = std::fs::read_to_string(file).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Failure::usage(format!(
+            "there is no {place}; it names groups as `{name}: [web-1, web-2]`, and --groups FILE names another"
+        )),
+        _ => Error::io("read the groups", file, error).into(),
+    })?;
     let groups = inputs::yaml(&text).map_err(|why| Failure::usage(format!("{place}: {why}")))?;
     let members = groups.get(name).ok_or_else(|| Failure::usage(format!("{place} has no group `{name}`")))?;
     let members =
