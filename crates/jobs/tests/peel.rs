@@ -553,13 +553,13 @@ fn d10_results_that_wait_for_a_server_give_way_the_oldest_first() {
     let ret = Box::new(ret(1, 1, true));
     peel.step(Event::Finished { dispatch: dispatch.clone(), ret }, now(3)).unwrap();
     let told = peel.step(Event::ReturnStored { dispatch }, now(4)).unwrap();
-    let dropped: Vec<u64> = told
+    let dropped: Vec<&Dispatch> = told
         .iter()
         .filter_map(|one| match one {
-            Command::Note(Note::Dropped(dispatch)) => Some(dispatch.epoch),
+            Command::Note(Note::Dropped(dispatch)) => Some(dispatch),
             _ => None,
         })
         .collect();
-    assert_eq!(dropped.len(), 1, "{told:?}");
+    assert_eq!(dropped, [&Dispatch { jid: jid(30), epoch: 1 }], "the oldest, and no other: {told:?}");
     assert_eq!(peel.undelivered(), zester_jobs::limits::SCHEDULED_OUTBOX_MAX);
 }
