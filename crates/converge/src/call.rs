@@ -9,7 +9,7 @@ use crate::inputs::{CompileRequest, Inputs};
 use crate::local_host::LocalHost;
 use crate::plan::Plan;
 use crate::raw_arguments::{ParameterShape, RawArguments, RawValue, given_value, quoted, truth};
-use crate::secrets;
+use crate::secrets::{self, by_name};
 use crate::tree_functions::{self, FilesAsked};
 use serde_json::Value as Json;
 use std::fmt::Write;
@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use zester_compile::{Ask, Tree};
 use zester_model::catalog::Kind;
 use zester_model::keywords::{ATTRIBUTES, Takes};
+use zester_model::secret::without_placeholders;
 use zester_model::suggest::did_you_mean;
 use zester_resources::shell_words;
 
@@ -192,8 +193,9 @@ pub fn plan(
     local_host: &LocalHost,
     cancel: &CancellationToken,
 ) -> Result<Plan, Error> {
-    let text = source(kind, words)?;
     let inputs = surroundings(request, local_host, cancel)?;
+    let words = &by_name::look_up_words(words, &inputs.settings)?;
+    let text = source(kind, words)?;
     let tree = OneFile { text };
     let mut compiled = inputs.with(local_host, cancel, |lent| {
         let lent = zester_compile::Inputs { tree: &tree, tree_name: "", ..*lent };
@@ -213,6 +215,7 @@ fn typed(kind: &Kind, words: &RawArguments) -> String {
     let named = words.named.iter().map(|(key, value)| format!("{key}={}", quoted(value)));
     let words = words.positional.iter().map(quoted).chain(named);
     let text = std::iter::once(kind.name.to_string()).chain(words).collect::<Vec<_>>().join(" ");
+    let text = without_placeholders(&text);
     let line = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter });
     let mut shown: String = line.take(TYPED_MAX).collect();
     if text.chars().nth(TYPED_MAX).is_some() {
@@ -230,14 +233,34 @@ pub fn answer(
     cancel: &CancellationToken,
 ) -> Result<Json, Error> {
     let Inputs { facts, settings, origins, secrets, .. } = &surroundings(request, local_host, cancel)?;
+    let mut arguments = arguments.clone();
+    for value in arguments.positional.iter_mut().chain(arguments.named.values_mut()) {
+        by_name::look_up(value, settings)?;
+    }
     let local_host = &local_host.with_secrets(secrets, true);
     let here = CallContext::here(local_host, facts, settings, cancel);
     let place = CallContext { cut_output: true, origins, ..here };
     let mut answer = function
-        .answer(&place, arguments)
+        .answer(&place, &arguments)
         .map_err(|why| secrets::hidden(Error::other(format!("{}: {why}", function.name)), secrets))?;
     secrets.hide_in_json(&mut answer);
     Ok(answer)
+}
+
+/// The settings of this machine for somebody who keeps them: a secret of the schedule is the name of its setting, any other is
+/// `<secret>`.
+pub fn settings(
+    request: &CompileRequest,
+    local_host: &LocalHost,
+    cancel: &CancellationToken,
+) -> Result<Json, Error> {
+    let Inputs { mut settings, secrets, .. } = surroundings(request, local_host, cancel)?;
+    by_name::name_all(&mut settings);
+    if let Json::Object(all) = &mut settings {
+        let others = all.iter_mut().filter(|(key, _)| *key != by_name::KEPT);
+        others.for_each(|(_, value)| secrets.hide_in_json(value));
+    }
+    Ok(settings)
 }
 
 /// Facts, settings and the states dir, which need not exist for one function.

@@ -108,6 +108,10 @@ impl Inputs {
         let secrets = secrets::open(&mut found.values, request.data_dir.as_deref())?;
         // Only what opens is good.
         found.keep();
+        if secrets::by_name::is_in(&found.values) {
+            let opened = found.values.clone();
+            secrets::by_name::look_up(&mut found.values, &opened)?;
+        }
         warnings.extend(found.warnings);
         let settings = found.values;
         Ok(Inputs {

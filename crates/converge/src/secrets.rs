@@ -4,6 +4,8 @@
 //! From the settings on there are only placeholders. [`zester_host::Launch`] and the content of files get the secrets; what
 //! a run tells (results, live view, diagnostics, answers) goes through the functions here.
 
+pub(crate) mod by_name;
+
 use crate::data_dir::DataDir;
 use crate::error::Error;
 use crate::local_host::LocalHost;
