@@ -1,15 +1,17 @@
 //! The schedule of a peel (D-10): where it is written, and what of it is kept on disk.
 //!
 //! Two sources make one schedule: a file of the machine, and the key `schedule` of its settings; of two entries of one name
-//! that of the settings counts. Each is looked at again and again. One that is broken changes nothing: what it last said well
-//! stays in force, also over a restart.
+//! that of the settings counts. Each is looked at again and again, by itself: settings that hang do not hold up the file. One
+//! that is broken changes nothing: what it last said well stays in force, also over a restart.
 
 mod kept;
 mod looks;
+mod sources;
 mod zone;
 
 pub(crate) use kept::{Document, Kept};
-pub(crate) use looks::{Given, Looker, SourceUpdate, given_again};
+pub(crate) use looks::{Looker, SourceUpdate};
+pub(crate) use sources::{Joined, Sources};
 pub use zone::local_zone;
 
 use crate::published::DiskCache;

@@ -4,9 +4,11 @@ mod life;
 mod local;
 mod settings;
 mod startup;
+mod startup_failure;
 
 pub use local::{Local, Options, PUBLIC_KEY};
 pub use startup::{FunctionAsked, StartupStates};
+pub use startup_failure::StartupFailure;
 
 use crate::store::BoxFuture;
 use serde_json::{Map, Value};
@@ -40,14 +42,22 @@ pub trait Work: Send + Sync {
     fn startup(&self) -> Option<FunctionAsked> {
         None
     }
+    /// That failed: it is written down for whoever asks.
+    fn startup_failed(&self, _failure: StartupFailure) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
     /// Waits until there are states.
     fn states_appear(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
     }
 
-    /// The settings of this machine as they are now (D-6).
+    /// The settings of this machine as they are now (D-6). In place of a secret of the schedule stands its name.
     fn settings(&self) -> BoxFuture<'_, Result<Value, String>> {
         Box::pin(std::future::ready(Ok(Value::Object(Map::new()))))
+    }
+    /// Whether anybody has said which settings this machine has: not so at its very first start, before a master has.
+    fn settings_are_known(&self) -> bool {
+        true
     }
     /// What the machine says of itself now (D-7).
     fn facts(&self) -> BoxFuture<'_, Map<String, Value>>;

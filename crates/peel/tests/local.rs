@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-use zester_peel::work::{Local, Options};
+use zester_peel::work::{Local, Options, PUBLIC_KEY};
 use zester_peel::{Outcome, Work};
 use zester_rule::rule;
 use zester_wire::ExecRequest;
@@ -247,10 +247,11 @@ async fn s37_without_states_only_states_are_unavailable_and_they_work_once_there
         let word =
             if ["state.apply", "state.sls", "state.show_sls"].contains(&function) { "web" } else { "" };
         let refused = place.call(function, word, json!({})).await;
-        assert_eq!(
-            refused.error,
-            "states engine unavailable: no states directory exists yet (state files not yet synced from KV and no baked states dir); retry after state files are published"
+        let help = refused.error.strip_prefix(
+            "states engine unavailable: no states directory exists yet (state files not yet synced from KV and no baked states dir); retry after state files are published",
         );
+        let help = help.unwrap_or_else(|| panic!("{}", refused.error));
+        assert!(help.contains("`zester publish`") && help.contains("--states DIR"), "{help}");
     }
     assert!(place.call("test.ping", "", json!({})).await.success);
     std::fs::create_dir(place.path("states")).unwrap();
@@ -440,4 +441,55 @@ async fn d15_states_are_shown_without_the_secrets_in_their_names() {
         assert!(states.get(shown).is_some(), "{:#}", outcome.answer);
         assert!(!outcome.answer.to_string().contains(SECRET), "{:#}", outcome.answer);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("D-10", "D-15")]
+async fn d10_a_scheduled_function_gets_the_secret_and_nobody_else_does() {
+    let place = Place::new(&[(
+        "states/a.zy",
+        "'@T@/of-states':\n  file.managed:\n    - content: '{{ settings.app.token }}'\n",
+    )]);
+    let key = place.local.facts().await[PUBLIC_KEY].as_str().unwrap().to_string();
+    let recipients = [("web-1".to_string(), zester_secret::PublicKey::parse(&key).unwrap())];
+    let mut roll = 0_u8;
+    let mut chance = |bytes: &mut [u8]| {
+        bytes.iter_mut().for_each(|byte| {
+            roll = roll.wrapping_mul(31).wrapping_add(7);
+            *byte = roll;
+        });
+    };
+    let sealed = zester_secret::Sealed::seal("hunter2", &recipients, None, &mut chance).unwrap().to_string();
+    let block = |indent: usize| -> String {
+        sealed.lines().map(|line| format!("\n{}{line}", " ".repeat(indent))).collect()
+    };
+    let settings = format!(
+        "schedule:\n  shell:\n    function: cmd.run_all\n    interval: 1h\n    args: ['printf %s \"$TOKEN\" > {out}; echo $TOKEN']\n    kwargs:\n      env:\n        TOKEN: !secret |{}\n  \
+         file:\n    function: file.managed\n    interval: 1h\n    args: [{file}]\n    kwargs:\n      content: !secret |{}\n  \
+         states:\n    function: state.apply\n    interval: 1h\n    args: [a]\n    kwargs:\n      pillar:\n        app:\n          token: !secret |{}\n",
+        block(10),
+        block(8),
+        block(12),
+        out = place.text("of-shell"),
+        file = place.text("of-file"),
+    );
+    std::fs::write(place.path("settings/a.zy"), settings).unwrap();
+    let given = place.local.settings().await.unwrap();
+    for (entry, file) in [("shell", "of-shell"), ("file", "of-file"), ("states", "of-states")] {
+        let entry = &given["schedule"][entry];
+        // As the document of the schedule and the ledger hold it.
+        assert!(!entry.to_string().contains("hunter2"), "{entry}");
+        let mut request = request(entry["function"].as_str().unwrap(), "", entry["kwargs"].clone());
+        request.positionals = entry["args"].as_array().unwrap().clone();
+        let outcome = place.execute(request).await;
+        assert!(outcome.success, "{file}: {}", outcome.error);
+        assert_eq!(std::fs::read_to_string(place.path(file)).unwrap().trim_end(), "hunter2", "{file}");
+        assert!(!outcome.answer.to_string().contains("hunter2"), "{}", outcome.answer);
+    }
+    std::fs::write(place.path("settings/a.zy"), "schedule: {}\n").unwrap();
+    let entry = &given["schedule"]["file"];
+    let mut request = request("file.managed", "", entry["kwargs"].clone());
+    request.positionals = entry["args"].as_array().unwrap().clone();
+    let gone = place.execute(request).await;
+    assert!(gone.error.contains("no secret `schedule:file:kwargs:content` any more"), "{}", gone.error);
 }

@@ -6,7 +6,7 @@ use crate::memory::{Last, Memory, Remembered, Running};
 use crate::when::When;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use zester_model::suggest::did_you_mean;
 use zester_wire::{Jid, UnixMillis, time::as_millis};
@@ -22,14 +22,19 @@ pub trait Dice {
 /// What happened outside.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// The peel starts, with what it remembers.
+    /// The peel starts, with what it remembers. `awaited`: a source has not spoken yet, so what is remembered of entries that
+    /// are not here stays.
     Start {
         entries: Vec<Entry>,
         memory: Memory,
+        awaited: bool,
     },
-    /// The schedule is another one now.
+    /// The schedule is another one now. `late`: names of entries whose source speaks for the first time since the start; for
+    /// these it is the start.
     Replaced {
         entries: Vec<Entry>,
+        awaited: bool,
+        late: BTreeSet<String>,
     },
     Time,
     /// A run ended, whichever way.
@@ -112,6 +117,10 @@ pub struct Schedule {
     memory: Memory,
     /// The time at the last step.
     seen: UnixMillis,
+    /// Not every source has spoken.
+    awaited: bool,
+    /// Entries for which this start of the peel is over: they were here, and ran if they run on start.
+    started: BTreeSet<String>,
 }
 
 impl Schedule {
@@ -166,10 +175,17 @@ impl Schedule {
         let before = self.memory.clone();
         let mut out = Vec::new();
         match event {
-            Event::Start { entries, memory } => self.start(entries, memory, now, dice, &mut out),
-            Event::Replaced { entries } => {
+            Event::Start { entries, memory, awaited } => {
+                self.awaited = awaited;
+                self.start(entries, memory, now, dice, &mut out);
+            }
+            Event::Replaced { entries, awaited, late } => {
+                self.awaited = awaited;
                 self.look_at_clock(now, dice);
                 self.replace(entries, now, dice);
+                // What comes late was remembered by the clock of an earlier life.
+                self.put_right(now, Duration::ZERO, dice);
+                self.run_on_start(|name| late.contains(name), now, dice, &mut out);
             }
             Event::Time => {
                 self.look_at_clock(now, dice);
@@ -228,8 +244,22 @@ impl Schedule {
         }
         self.replace(entries, now, dice);
         self.put_right(now, Duration::ZERO, dice);
+        self.run_on_start(|_| true, now, dice, out);
+        self.time(now, dice, out);
+    }
+
+    /// Once for each entry of this life, and only where it was to be here at the start.
+    fn run_on_start(
+        &mut self,
+        is_due: impl Fn(&str) -> bool,
+        now: UnixMillis,
+        dice: &mut dyn Dice,
+        out: &mut Vec<Command>,
+    ) {
         for (name, entry) in &self.entries {
-            if !entry.run_on_start || !entry.enabled || !is_within(entry, now) {
+            let is_new = self.started.insert(name.clone());
+            let runs = entry.run_on_start && entry.enabled && is_within(entry, now);
+            if !is_new || !runs || !is_due(name) {
                 continue;
             }
             let known = self.memory.entries.entry(name.clone()).or_default();
@@ -237,16 +267,17 @@ impl Schedule {
                 out.push(Command::Run(run));
             }
         }
-        self.time(now, dice, out);
     }
 
     /// What has kept its name and its times goes on; anything else begins anew.
     fn replace(&mut self, entries: Vec<Entry>, now: UnixMillis, dice: &mut dyn Dice) {
         self.entries = entries.into_iter().map(|entry| (entry.name.clone(), entry)).collect();
-        let names = &self.entries;
-        self.memory.entries.retain(|name, known| names.contains_key(name) || !known.running.is_empty());
-        for known in self.memory.entries.iter_mut().filter(|(name, _)| !names.contains_key(*name)) {
-            (known.1.due, known.1.when) = (None, String::new());
+        if !self.awaited {
+            self.forget_gone();
+            let names = &self.entries;
+            for known in self.memory.entries.iter_mut().filter(|(name, _)| !names.contains_key(*name)) {
+                (known.1.due, known.1.when) = (None, String::new());
+            }
         }
         for (name, entry) in &self.entries {
             let known = self.memory.entries.entry(name.clone()).or_default();
@@ -262,6 +293,12 @@ impl Schedule {
                 set_due(entry, known, first(entry, now), dice);
             }
         }
+    }
+
+    /// What is remembered of an entry goes with it, and with the last of its runs.
+    fn forget_gone(&mut self) {
+        let names = &self.entries;
+        self.memory.entries.retain(|name, known| names.contains_key(name) || !known.running.is_empty());
     }
 
     /// Notices that the clock was set back since the last step.
@@ -355,8 +392,9 @@ impl Schedule {
         }
         let Running { jid, due, started } = run;
         known.last = Some(Last { jid, due, started, ended: now, success, error });
-        let entries = &self.entries;
-        self.memory.entries.retain(|name, known| entries.contains_key(name) || !known.running.is_empty());
+        if !self.awaited {
+            self.forget_gone();
+        }
     }
 }
 

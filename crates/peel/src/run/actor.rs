@@ -67,8 +67,8 @@ pub(super) struct Actor {
     pub(super) next_disk_check: Option<Instant>,
     /// What it does by itself; none where it has no schedule.
     pub(super) schedule: Option<Scheduler>,
-    /// The run of `startup_states`, until it has ended.
-    pub(super) startup: Option<Jid>,
+    /// The run of `startup_states` and its function, until it has ended.
+    pub(super) startup: Option<(Jid, String)>,
 }
 
 /// What ended a wait.
@@ -128,7 +128,7 @@ impl Actor {
         self.subscribe();
         self.check_disk();
         self.await_startup();
-        if let Some(looker) = self.schedule.as_ref().map(Scheduler::looker) {
+        for looker in self.schedule.as_ref().map(Scheduler::lookers).into_iter().flatten() {
             self.look_at_schedule(looker);
         }
         let mut latest_end = None;

@@ -127,6 +127,7 @@ impl Actor {
 
     /// A request that is answered while it is looked at is answered where it came from: it may be a copy.
     fn reply(&mut self, ret: Return) {
+        self.startup_ended(&ret);
         let dispatch = tasks::dispatch_of(&ret);
         let inbox = match self.asking.take_if(|(asked, _)| *asked == dispatch) {
             Some((_, inbox)) => {
@@ -193,7 +194,7 @@ impl Actor {
                     self.feed(Event::Delivered { dispatch });
                 }
             }
-            Done::Replied => {}
+            Done::Replied | Done::StartupNoted => {}
             Done::ScheduleSaved(saved) => self.schedule_saved(saved),
             Done::Ran { dispatch, ret } => self.ran(dispatch, ret),
         }
@@ -237,7 +238,6 @@ impl Actor {
         self.gauges.ended(&ret);
         let (jid, success, ms) = (&dispatch.jid, ret.success, ret.duration_ms);
         tracing::info!(%jid, success, duration_ms = ms, error = ret.error, "executed");
-        self.startup_ended(&ret);
         self.feed(Event::Finished { dispatch, ret });
     }
 }

@@ -40,7 +40,7 @@ pub(super) enum BackgroundDone {
     /// There are states for what is to be done at the start.
     Startup(FunctionAsked),
     /// It was looked whether the schedule is another one.
-    Schedule(Box<(Looker, SourceUpdate)>),
+    Schedule(Box<(Looker, Option<SourceUpdate>)>),
 }
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]

@@ -2,11 +2,10 @@
 
 use super::actor::{Actor, Running};
 use super::tasks::{self, Done};
-use crate::schedule::{Document, Given, Kept, Looker, Options, SourceUpdate, given_again};
+use crate::schedule::{Document, Joined, Kept, Looker, Options, SourceUpdate, Sources};
 use crate::store::StoreError;
 use crate::work::Outcome;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -14,14 +13,17 @@ use zester_health::State;
 use zester_jobs::dedup::Dispatch;
 use zester_jobs::peel::Event;
 use zester_link::Link;
-use zester_schedule::limits::ENTRIES_MAX;
 use zester_schedule::{
-    Command, Dice, Entry, Event as ScheduleEvent, NotRun, Run, Running as Begun, Schedule,
+    Command, Dice, Event as ScheduleEvent, Memory, NotRun, Run, Running as Begun, Schedule,
 };
-use zester_wire::{Cause, ExecRequest, Jid, Return, ScheduledRun, VERSION};
+use zester_wire::{Cause, ExecRequest, Jid, Return, ScheduledRun, UnixMillis, VERSION};
 
 /// A schedule is looked at this often at least, so that a clock that is set is noticed.
 const TICK_MAX: Duration = Duration::from_secs(30);
+/// How long a peel that starts waits for a source of its schedule before it begins with the other.
+const START_PATIENCE: Duration = Duration::from_secs(5);
+/// How soon what could not be written is tried again.
+const SAVE_AGAIN: Duration = Duration::from_secs(5);
 /// Who asked, for a run of the schedule.
 const USER: &str = "schedule";
 /// What is answered in the first moments of a peel.
@@ -29,32 +31,30 @@ const UNREAD: &str = "the peel has just started and has not read its schedule ye
 /// The line of `readyz`.
 const HEALTH: &str = "schedule";
 
-/// What one source says, and what is wrong with it now.
-#[derive(Default)]
-struct Source {
-    given: Given,
-    problem: Option<String>,
-}
-
 pub(super) struct Scheduler {
     options: Options,
     kept: Kept,
     machine: Schedule,
+    sources: Sources,
     /// What was kept on disk, until the machine has it.
-    remembered: Option<Document>,
-    file: Source,
-    settings: Source,
+    remembered: Option<Memory>,
+    /// When the machine begins, though not every source has spoken.
+    start_by: Instant,
     /// Runs that begin when it is on disk that they do.
     starting: Vec<Run>,
+    /// Results that are not on disk yet, the oldest first.
     results: Vec<Return>,
     saving: bool,
     save_again: bool,
+    /// Why the last write failed, and when the next is tried.
+    unsaved: Option<(String, Instant)>,
     told: Option<String>,
 }
 
 /// What one write to disk was about.
 pub(super) struct Saved {
     runs: Vec<Run>,
+    results: Vec<Return>,
     result: Result<(), StoreError>,
 }
 
@@ -76,74 +76,50 @@ impl Dice for LinkDice<'_> {
 impl Scheduler {
     pub(super) fn open(options: Options) -> Result<Scheduler, StoreError> {
         let kept = Kept::open(&options.dir)?;
+        let Document { memory, file, settings } = kept.document();
+        let sources = Sources::new(file, settings, &options.local_zone);
         Ok(Scheduler {
-            remembered: Some(kept.document()),
+            sources: if options.file.is_some() { sources } else { sources.without_file() },
+            remembered: Some(memory),
+            start_by: Instant::now() + START_PATIENCE,
             kept,
             options,
             machine: Schedule::default(),
-            file: Source::default(),
-            settings: Source::default(),
             starting: Vec::new(),
             results: Vec::new(),
             saving: false,
             save_again: false,
+            unsaved: None,
             told: None,
         })
     }
 
-    pub(super) fn looker(&self) -> Looker {
-        Looker::new(self.options.clone())
+    pub(super) fn lookers(&self) -> [Looker; 2] {
+        Looker::both(&self.options)
     }
 
     fn document(&self) -> Document {
-        Document {
-            memory: self.machine.memory().clone(),
-            file: self.file.given.value.clone(),
-            settings: self.settings.given.value.clone(),
-        }
+        let (file, settings) = self.sources.kept();
+        Document { memory: self.machine.memory().clone(), file, settings }
     }
 
-    /// Takes what a look found. What is broken leaves what was; at the start, what was kept.
-    fn take(&mut self, look: SourceUpdate) {
-        let zone = &self.options.local_zone;
-        let kept = self.remembered.as_ref();
-        let again = |value: Option<&Value>, source: &str| {
-            value.and_then(|value| given_again(value, source, zone).ok()).unwrap_or_default()
-        };
-        for (source, found, before, name) in [
-            (&mut self.file, look.file, kept.map(|kept| &kept.file), "file"),
-            (&mut self.settings, look.settings, kept.map(|kept| &kept.settings), "settings"),
-        ] {
-            match found {
-                Some(Ok(given)) => (source.given, source.problem) = (given, None),
-                Some(Err(why)) => {
-                    if before.is_some() {
-                        source.given = again(before, name);
-                    }
-                    source.problem = Some(why);
-                }
-                None => {}
-            }
-        }
+    /// It has begun.
+    fn is_read(&self) -> bool {
+        self.remembered.is_none()
     }
 
-    /// Both sources as one; of two entries of one name that of the settings counts.
-    fn joined(&mut self) -> Option<Vec<Entry>> {
-        let both = self.file.given.entries.iter().chain(&self.settings.given.entries);
-        let by_name: BTreeMap<&str, &Entry> = both.map(|entry| (entry.name.as_str(), entry)).collect();
-        if by_name.len() > ENTRIES_MAX {
-            let count = by_name.len();
-            self.settings.problem =
-                Some(format!("file and settings together have {count} entries; {ENTRIES_MAX} are the most"));
-            return None;
-        }
-        Some(by_name.into_values().cloned().collect())
+    /// When it must be looked at again, by the clock of the wall.
+    fn next_run(&self, now: UnixMillis) -> Option<Instant> {
+        let ahead = self.machine.next_wake()?.since(now).min(TICK_MAX);
+        // Not a moment too early: a clock that counts milliseconds would be asked again and again.
+        Some(Instant::now() + ahead + Duration::from_millis(1))
     }
 
-    fn problem(&self) -> Option<String> {
-        let told: Vec<&str> =
-            [&self.file, &self.settings].into_iter().filter_map(|source| source.problem.as_deref()).collect();
-        (!told.is_empty()).then(|| told.join("; "))
+    /// What keeps it from starting anything.
+    fn unsaved(&self) -> Option<String> {
+        self.unsaved.as_ref().map(|(why, _)| {
+            format!("what the schedule must remember cannot be written, and nothing is started before it is: {why}")
+        })
     }
 }
 
@@ -151,10 +127,11 @@ impl Actor {
     /// When the schedule must be looked at.
     pub(super) fn schedule_wake(&self) -> Option<Instant> {
         let scheduler = self.schedule.as_ref().filter(|_| !self.stopping)?;
-        let wake = scheduler.machine.next_wake()?;
-        let ahead = wake.since(self.link.now()).min(TICK_MAX);
-        // Not a moment too early: a clock that counts milliseconds would be asked again and again.
-        Some(Instant::now() + ahead + Duration::from_millis(1))
+        if !scheduler.is_read() {
+            return Some(scheduler.start_by);
+        }
+        let retry = scheduler.unsaved.as_ref().filter(|_| !scheduler.saving).map(|(_, at)| *at);
+        scheduler.next_run(self.link.now()).into_iter().chain(retry).min()
     }
 
     pub(super) fn look_at_schedule(&mut self, looker: Looker) {
@@ -165,47 +142,53 @@ impl Actor {
         });
     }
 
-    pub(super) fn schedule_looked(&mut self, looker: Looker, look: SourceUpdate) {
+    pub(super) fn schedule_looked(&mut self, looker: Looker, update: Option<SourceUpdate>) {
         self.look_at_schedule(looker);
-        let Some(scheduler) = &mut self.schedule else { return };
-        let news = look.file.is_some() || look.settings.is_some();
-        if !news && scheduler.remembered.is_none() {
-            return;
-        }
-        scheduler.take(look);
-        let entries = scheduler.joined();
-        let remembered = scheduler.remembered.take();
-        let happening = match (remembered, entries) {
-            (Some(document), entries) => {
-                let (entries, memory) = (entries.unwrap_or_default(), document.memory);
-                Some(ScheduleEvent::Start { entries, memory })
-            }
-            (None, Some(entries)) => Some(ScheduleEvent::Replaced { entries }),
-            (None, None) => None,
-        };
+        let (Some(scheduler), Some(update)) = (&mut self.schedule, update) else { return };
+        let joined = scheduler.sources.take(update);
+        let (is_read, all_spoke) = (scheduler.is_read(), scheduler.sources.all_spoke());
         self.tell_schedule_health();
-        if let Some(happening) = happening {
-            if let Some(scheduler) = &mut self.schedule {
-                // What the sources say is kept with it.
-                scheduler.save_again = true;
+        match (is_read, all_spoke) {
+            (true, _) => {
+                let Joined { entries, awaited, late } = joined;
+                self.schedule_begins(ScheduleEvent::Replaced { entries, awaited, late });
             }
-            self.schedule_step(happening);
-            self.save_schedule();
+            (false, true) => self.start_schedule(),
+            // The other one has a moment.
+            (false, false) => {}
         }
+    }
+
+    /// Begins with what the sources have said so far.
+    fn start_schedule(&mut self) {
+        let Some(scheduler) = &mut self.schedule else { return };
+        let Some(memory) = scheduler.remembered.take() else { return };
+        let Joined { entries, awaited, .. } = scheduler.sources.joined();
+        self.schedule_begins(ScheduleEvent::Start { entries, memory, awaited });
+    }
+
+    /// What the sources say is kept with what is remembered.
+    fn schedule_begins(&mut self, event: ScheduleEvent) {
+        if let Some(scheduler) = &mut self.schedule {
+            scheduler.save_again = true;
+        }
+        self.schedule_step(event);
     }
 
     /// In the log once for each problem, and in `readyz` for as long as it lasts.
     fn tell_schedule_health(&mut self) {
         let Some(scheduler) = &mut self.schedule else { return };
-        let problem = scheduler.problem();
+        let broken =
+            scheduler.sources.problem().map(|why| format!("the last good one stays in force: {why}"));
+        let told: Vec<String> = broken.into_iter().chain(scheduler.unsaved()).collect();
+        let problem = Some(told.join("; ")).filter(|told| !told.is_empty());
         if problem == scheduler.told {
             return;
         }
         match &problem {
             Some(why) => {
-                tracing::error!("the schedule is broken, and the last good one stays in force: {why}");
-                let state = State::Degraded(format!("the last good one stays in force: {why}"));
-                self.gauges.health().set(HEALTH, state);
+                tracing::error!("something is wrong with the schedule: {why}");
+                self.gauges.health().set(HEALTH, State::Degraded(why.clone()));
             }
             None => {
                 tracing::info!("the schedule is good again");
@@ -216,9 +199,11 @@ impl Actor {
     }
 
     pub(super) fn schedule_time(&mut self) {
-        let started = self.schedule.as_ref().is_some_and(|scheduler| scheduler.remembered.is_none());
-        if started && !self.stopping {
-            self.schedule_step(ScheduleEvent::Time);
+        let Some(scheduler) = self.schedule.as_ref().filter(|_| !self.stopping) else { return };
+        match scheduler.is_read() {
+            true => self.schedule_step(ScheduleEvent::Time),
+            false if Instant::now() >= scheduler.start_by => self.start_schedule(),
+            false => {}
         }
     }
 
@@ -262,7 +247,9 @@ impl Actor {
     fn save_schedule(&mut self) {
         let Some(scheduler) = &mut self.schedule else { return };
         let wanted = scheduler.save_again || !scheduler.results.is_empty() || !scheduler.starting.is_empty();
-        if scheduler.saving || !wanted {
+        let waits = scheduler.unsaved.as_ref().is_some_and(|(_, at)| Instant::now() < *at);
+        // A peel that stops has no later.
+        if !scheduler.is_read() || scheduler.saving || !wanted || (waits && !self.stopping) {
             return;
         }
         (scheduler.saving, scheduler.save_again) = (true, false);
@@ -270,24 +257,31 @@ impl Actor {
         let (runs, results) =
             (std::mem::take(&mut scheduler.starting), std::mem::take(&mut scheduler.results));
         self.tasks.spawn(async move {
-            let written = tokio::task::spawn_blocking(move || kept.save(&document, &results)).await;
+            let saving = results.clone();
+            let written = tokio::task::spawn_blocking(move || kept.save(&document, &saving)).await;
             let result = written.unwrap_or_else(|error| Err(StoreError(error.to_string())));
-            Done::ScheduleSaved(Saved { runs, result })
+            Done::ScheduleSaved(Saved { runs, results, result })
         });
     }
 
     pub(super) fn schedule_saved(&mut self, saved: Saved) {
-        if let Some(scheduler) = &mut self.schedule {
-            scheduler.saving = false;
+        let Some(scheduler) = &mut self.schedule else { return };
+        let Saved { runs, results, result } = saved;
+        scheduler.saving = false;
+        if let Err(why) = result {
+            // Nothing of it is lost, and none of the runs begins: before what came meanwhile.
+            scheduler.starting.splice(0..0, runs);
+            scheduler.results.splice(0..0, results);
+            Kept::drop_surplus(&mut scheduler.results);
+            scheduler.save_again = true;
+            scheduler.unsaved = Some((why.to_string(), Instant::now() + SAVE_AGAIN));
+            return self.tell_schedule_health();
         }
-        if let Err(why) = &saved.result {
-            // The ledger decides whether a run may begin: it must be on disk there as well.
-            tracing::error!("what the schedule must remember is not on disk: {why}");
-        }
-        if self.stopping {
-            return self.save_schedule();
-        }
-        for run in saved.runs {
+        scheduler.unsaved = None;
+        self.tell_schedule_health();
+        // What was to begin in a stop is interrupted, as the next life tells.
+        let begins = !self.stopping;
+        for run in runs.into_iter().filter(|_| begins) {
             let schedule =
                 ScheduledRun { name: run.name.clone(), function: run.function.clone(), due: run.due };
             tracing::info!(jid = %run.jid, function = run.function, "`{}` is due", run.name);
@@ -300,13 +294,11 @@ impl Actor {
     pub(super) fn schedule_ended(&mut self, ret: Return) {
         let happening =
             ScheduleEvent::Ended { jid: ret.jid.clone(), success: ret.success, error: ret.error.clone() };
-        if let Some(scheduler) = &mut self.schedule {
-            scheduler.results.push(ret);
-        }
-        let started = self.schedule.as_ref().is_some_and(|scheduler| scheduler.remembered.is_none());
-        if started {
+        let Some(scheduler) = &mut self.schedule else { return };
+        scheduler.results.push(ret);
+        Kept::drop_surplus(&mut scheduler.results);
+        if scheduler.is_read() {
             self.schedule_step(happening);
-            self.save_schedule();
         }
     }
 
@@ -318,7 +310,7 @@ impl Actor {
     pub(super) fn schedule_asked(&mut self, request: ExecRequest) {
         let dispatch = Dispatch { jid: request.jid.clone(), epoch: request.dispatch_epoch };
         let names = names(&request);
-        let is_read = self.schedule.as_ref().is_some_and(|scheduler| scheduler.remembered.is_none());
+        let is_read = self.schedule.as_ref().is_some_and(Scheduler::is_read);
         let answer = match request.function.as_str() {
             _ if !is_read => Err(UNREAD.to_string()),
             "schedule.list" => Ok(Ask::Rows(false)),
@@ -327,7 +319,7 @@ impl Actor {
             other => Err(zester_converge::call::unknown(other)),
         };
         let Some(scheduler) = &self.schedule else { return };
-        let problem = scheduler.problem();
+        let (problem, unsaved) = (scheduler.sources.problem(), scheduler.unsaved());
         let rows: Vec<Value> = scheduler
             .machine
             .rows()
@@ -343,7 +335,10 @@ impl Actor {
         let task = self.tasks.spawn(async move {
             let answer = match (answer, missing) {
                 (Ok(Ask::Rows(_)), Some(why)) => Err(why),
-                (Ok(Ask::Rows(with_results)), None) => Ok(listed(kept, rows, problem, with_results).await),
+                (Ok(Ask::Rows(with_results)), None) => {
+                    let entries = listed(kept, rows, with_results).await;
+                    Ok(json!({ "entries": entries, "problem": problem, "unsaved": unsaved }))
+                }
                 (Ok(Ask::Told(answer)), _) => Ok(answer),
                 (Err(why), _) => Err(why),
             };
@@ -366,6 +361,9 @@ impl Actor {
         let [name] = names else { return Err("schedule.run: name one entry of the schedule".into()) };
         let now = self.link.now();
         let Some(scheduler) = &mut self.schedule else { return Err("there is no schedule".into()) };
+        if let Some(why) = scheduler.unsaved() {
+            return Err(why);
+        }
         match scheduler.machine.run_now(name, now, &mut LinkDice(&self.link)) {
             Ok((jid, commands)) => {
                 self.carry_schedule(commands);
@@ -383,7 +381,7 @@ enum Ask {
     Told(Value),
 }
 
-async fn listed(kept: Kept, rows: Vec<Value>, problem: Option<String>, with_results: bool) -> Value {
+async fn listed(kept: Kept, rows: Vec<Value>, with_results: bool) -> Vec<Value> {
     let mut entries = rows;
     if with_results {
         let read = tokio::task::spawn_blocking(move || {
@@ -402,7 +400,7 @@ async fn listed(kept: Kept, rows: Vec<Value>, problem: Option<String>, with_resu
         });
         entries = read.await.unwrap_or_default();
     }
-    json!({ "entries": entries, "problem": problem })
+    entries
 }
 
 /// The names that a request gives: bare words, or `name=`, one or a list.
@@ -452,5 +450,5 @@ fn interrupted(machine: &Schedule, peel: zester_wire::PeelId, name: &str, run: &
 
 /// A moment of the wall for the log.
 fn shown(millis: u64) -> String {
-    zester_schedule::shown(zester_wire::UnixMillis(millis))
+    zester_schedule::shown(UnixMillis(millis))
 }

@@ -4,7 +4,8 @@
 use super::actor::Actor;
 use super::limits::STARTUP_BUDGET;
 use super::presence::BackgroundDone;
-use crate::work::FunctionAsked;
+use super::tasks::Done;
+use crate::work::{FunctionAsked, StartupFailure};
 use serde_json::{Map, Value};
 use zester_jobs::peel::Event;
 use zester_wire::{ExecRequest, Return, VERSION};
@@ -46,15 +47,24 @@ impl Actor {
             request: Vec::new(),
             proof: None,
         };
-        self.startup = Some(request.jid.clone());
+        self.startup = Some((request.jid.clone(), request.function.clone()));
         let signed = self.link.now();
         self.feed(Event::Exec { request: Box::new(request), signed });
     }
 
-    /// Nobody waits for it: the log is the only place that tells.
+    /// Nobody waits for it: the log tells, and the machine itself to whoever asks there.
     pub(super) fn startup_ended(&mut self, ret: &Return) {
-        if self.startup.take_if(|jid| *jid == ret.jid).is_some() && !ret.success {
-            tracing::warn!(jid = %ret.jid, "{USER} failed: {}", ret.error);
+        let Some((jid, function)) = self.startup.take_if(|(jid, _)| *jid == ret.jid) else { return };
+        if ret.success {
+            return;
         }
+        tracing::warn!(%jid, "{USER} failed: {}; `zester status` on this machine shows it", ret.error);
+        let error = ret.error.clone();
+        let failure = StartupFailure { function, jid: Some(jid), ended: self.link.now(), error };
+        let work = self.work.clone();
+        self.tasks.spawn(async move {
+            work.startup_failed(failure).await;
+            Done::StartupNoted
+        });
     }
 }

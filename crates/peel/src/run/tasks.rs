@@ -48,6 +48,7 @@ pub(super) enum Done {
         ret: Box<Return>,
     },
     Replied,
+    StartupNoted,
     ScheduleSaved(Saved),
 }
 

@@ -9,6 +9,7 @@ use crate::store::StoreError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 use std::io::ErrorKind;
@@ -70,8 +71,25 @@ impl Kept {
             kept.truncate(RESULTS_KEPT);
             write(&self.path_of(&run.name), &Results { name: run.name.clone(), results: kept })?;
         }
+        write(&self.0.join("memory.json"), document)?;
         self.forget_results(document);
-        write(&self.0.join("memory.json"), document)
+        Ok(())
+    }
+
+    /// Of results that wait for the disk, drops those of which newer ones would take the place: they come oldest first.
+    pub(crate) fn drop_surplus(results: &mut Vec<Return>) {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        let mut kept: Vec<Return> = Vec::with_capacity(results.len());
+        for result in std::mem::take(results).into_iter().rev() {
+            let name = result.schedule.as_ref().map(|run| run.name.clone()).unwrap_or_default();
+            let count = counts.entry(name).or_default();
+            *count += 1;
+            if *count <= RESULTS_KEPT {
+                kept.push(result);
+            }
+        }
+        kept.reverse();
+        *results = kept;
     }
 
     /// The last results of an entry, the newest first.
@@ -172,6 +190,30 @@ mod tests {
         kept.save(&document(&["b"]), &[]).unwrap();
         assert_eq!((kept.results("a").len(), kept.results("b").len()), (0, 5));
         assert_eq!(Kept::open(&temp.path().join("schedule")).unwrap().document(), document(&["b"]));
+    }
+
+    #[test]
+    #[rule("D-10")]
+    fn d10_a_document_that_cannot_be_written_takes_no_result_away() {
+        let temp = tempfile::tempdir().unwrap();
+        let kept = Kept::open(temp.path()).unwrap();
+        kept.save(&document(&["a", "b"]), &[result(1, "a"), result(2, "b")]).unwrap();
+        // No file can take the place of a directory.
+        fs::remove_file(temp.path().join("memory.json")).unwrap();
+        fs::create_dir(temp.path().join("memory.json")).unwrap();
+        assert!(kept.save(&document(&["b"]), &[]).is_err());
+        assert_eq!((kept.results("a").len(), kept.results("b").len()), (1, 1));
+    }
+
+    #[test]
+    #[rule("D-10")]
+    fn d10_of_results_that_wait_for_the_disk_the_newest_stay() {
+        let mut waiting: Vec<Return> = (0..9).map(|number| result(number, "a")).collect();
+        waiting.insert(0, result(100, "b"));
+        Kept::drop_surplus(&mut waiting);
+        let jids: Vec<u64> =
+            waiting.iter().map(|one| u64::from_str_radix(&one.jid.as_str()[4..], 16).unwrap()).collect();
+        assert_eq!(jids, [100, 4, 5, 6, 7, 8]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use zester_converge::call::{self, Asked};
 use zester_converge::raw_arguments::RawArguments;
 use zester_model::node::Node;
+use zester_model::secret::without_placeholders;
 use zester_model::source::{FileId, Sources, Span};
 use zester_schedule::{Entry, Reading, ScheduleError, read};
 
@@ -18,6 +19,8 @@ use zester_schedule::{Entry, Reading, ScheduleError, read};
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How often the settings are rendered although nobody published others: facts may have changed, and files without a master.
 const SETTINGS_EVERY: Duration = Duration::from_secs(300);
+/// How long rendering the settings may take: a command of a template has a minute.
+const SETTINGS_LIMIT: Duration = Duration::from_secs(120);
 /// The largest file of a schedule.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// Problems of one source that are told.
@@ -31,11 +34,29 @@ pub(crate) struct Given {
     pub(crate) value: Value,
 }
 
-/// What one look found; none where nothing is new.
-#[derive(Debug, Default)]
+/// Which of the two.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SourceName {
+    File,
+    Settings,
+}
+
+impl SourceName {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            SourceName::File => "file",
+            SourceName::Settings => "settings",
+        }
+    }
+}
+
+/// What a look at a source found.
+#[derive(Debug)]
 pub(crate) struct SourceUpdate {
-    pub(crate) file: Option<Result<Given, String>>,
-    pub(crate) settings: Option<Result<Given, String>>,
+    pub(crate) source: SourceName,
+    pub(crate) found: Result<Given, String>,
+    /// It is known to be all: not so of settings before a master has said which there are.
+    pub(crate) complete: bool,
 }
 
 /// How a file looked: another stamp, another content.
@@ -46,63 +67,89 @@ struct Stamp {
     changed: (i64, i64),
 }
 
-/// What the last look saw.
+/// What the last look at one source saw.
 pub(crate) struct Looker {
     options: Options,
-    stamp: Option<Option<Stamp>>,
-    revision: Option<u64>,
-    settings_due: Option<Instant>,
+    source: Seen,
     next: Option<Instant>,
 }
 
+enum Seen {
+    File { stamp: Option<Option<Stamp>> },
+    Settings { revision: Option<u64>, complete: bool, due: Option<Instant> },
+}
+
 impl Looker {
-    pub(crate) fn new(options: Options) -> Looker {
-        Looker { options, stamp: None, revision: None, settings_due: None, next: None }
+    /// One for each source.
+    pub(crate) fn both(options: &Options) -> [Looker; 2] {
+        let settings = Seen::Settings { revision: None, complete: false, due: None };
+        [Seen::File { stamp: None }, settings].map(|source| Looker {
+            options: options.clone(),
+            source,
+            next: None,
+        })
     }
 
-    /// Looks when it is time to.
-    pub(crate) async fn look(mut self, work: &dyn Work) -> (Looker, SourceUpdate) {
+    /// Looks when it is time to; none where nothing is new.
+    pub(crate) async fn look(mut self, work: &dyn Work) -> (Looker, Option<SourceUpdate>) {
         if let Some(next) = self.next {
             tokio::time::sleep_until(next).await;
         }
-        let look = SourceUpdate { file: self.file().await, settings: self.settings(work).await };
-        self.next = Some(Instant::now() + LOOK_EVERY);
-        (self, look)
-    }
-
-    async fn file(&mut self) -> Option<Result<Given, String>> {
-        let path = self.options.file.clone()?;
-        let (named, zone) = (self.options.file_named, self.options.local_zone.clone());
-        let before = self.stamp.clone();
-        let looked = tokio::task::spawn_blocking(move || {
-            let stamp = stamp_of(&path);
-            if before.as_ref() == Some(&stamp) {
-                return None;
+        let found = match &mut self.source {
+            Seen::File { stamp } => look_at_file(&self.options, stamp).await,
+            Seen::Settings { revision, complete, due } => {
+                look_at_settings(&self.options, revision, complete, due, work).await
             }
-            Some((stamp, read_file(&path, named, &zone)))
-        });
-        let (stamp, given) = looked.await.ok().flatten()?;
-        self.stamp = Some(stamp);
-        Some(given)
+        };
+        self.next = Some(Instant::now() + LOOK_EVERY);
+        (self, found)
     }
+}
 
-    async fn settings(&mut self, work: &dyn Work) -> Option<Result<Given, String>> {
-        let revision =
-            self.options.settings_cache.as_ref().and_then(|cache| cache.pin()).map(|pin| pin.revision);
-        let due = self.settings_due.is_none_or(|due| Instant::now() >= due);
-        if !due && revision == self.revision {
+async fn look_at_file(options: &Options, stamp: &mut Option<Option<Stamp>>) -> Option<SourceUpdate> {
+    let path = options.file.clone()?;
+    let (named, zone, before) = (options.file_named, options.local_zone.clone(), stamp.clone());
+    let looked = tokio::task::spawn_blocking(move || {
+        let stamp = stamp_of(&path);
+        if before.as_ref() == Some(&stamp) {
             return None;
         }
-        self.revision = revision;
-        self.settings_due = Some(Instant::now() + SETTINGS_EVERY);
-        Some(match work.settings().await {
-            Ok(settings) => {
-                let value = settings.get("schedule").cloned().unwrap_or_default();
-                given_again(&value, "settings", &self.options.local_zone)
-            }
-            Err(why) => Err(format!("the settings cannot be read: {why}")),
-        })
+        Some((stamp, read_file(&path, named, &zone)))
+    });
+    let (now, found) = looked.await.ok().flatten()?;
+    *stamp = Some(now);
+    Some(SourceUpdate { source: SourceName::File, found, complete: true })
+}
+
+async fn look_at_settings(
+    options: &Options,
+    seen: &mut Option<u64>,
+    known: &mut bool,
+    due: &mut Option<Instant>,
+    work: &dyn Work,
+) -> Option<SourceUpdate> {
+    let revision = options.settings_cache.as_ref().and_then(|cache| cache.pin()).map(|pin| pin.revision);
+    // Before they are read: what arrives meanwhile is seen by the next look.
+    let complete = work.settings_are_known();
+    let is_due = due.is_none_or(|due| Instant::now() >= due);
+    if !is_due && revision == *seen && complete == *known {
+        return None;
     }
+    (*seen, *known, *due) = (revision, complete, Some(Instant::now() + SETTINGS_EVERY));
+    let found = match tokio::time::timeout(SETTINGS_LIMIT, work.settings()).await {
+        Ok(Ok(settings)) => {
+            let value = settings.get("schedule").cloned().unwrap_or_default();
+            given_again(&value, SourceName::Settings.word(), &options.local_zone)
+        }
+        Ok(Err(why)) => Err(format!("the settings cannot be read: {why}")),
+        Err(_) => {
+            let seconds = SETTINGS_LIMIT.as_secs();
+            Err(format!(
+                "the settings were not rendered in {seconds} s; see which command their templates wait for"
+            ))
+        }
+    };
+    Some(SourceUpdate { source: SourceName::Settings, found, complete })
 }
 
 fn stamp_of(path: &Path) -> Option<Stamp> {
@@ -161,7 +208,8 @@ pub(crate) fn given_again(value: &Value, source: &str, zone: &str) -> Result<Giv
         all(&problems, |problem| {
             let path: Vec<&str> =
                 std::iter::once("schedule").chain(problem.path.iter().map(String::as_str)).collect();
-            format!("{source}: `{}`: {}", path.join(":"), problem.sentence())
+            let told = format!("{source}: `{}`: {}", path.join(":"), problem.sentence());
+            without_placeholders(&told).into_owned()
         })
     })?;
     Ok(Given { entries, value: value.clone() })

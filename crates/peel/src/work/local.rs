@@ -1,7 +1,7 @@
 //! Executing for real, on this machine: what `zester call` does there, asked for over the bus (C-12).
 
 use super::life::Lives;
-use super::{FunctionAsked, Outcome, StartupStates, Tell, Work};
+use super::{FunctionAsked, Outcome, StartupFailure, StartupStates, Tell, Work};
 use crate::published::{Chosen, DiskCache, Freshness, Learned, NO_STATES, Pinned, StatesDirs};
 use crate::store::{BoxFuture, StoreError};
 use serde_json::{Map, Value};
@@ -9,11 +9,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use zester_converge::call::{self, Asked};
 use zester_converge::data_dir::DataDir;
 use zester_converge::deadline::Deadline;
-use zester_converge::functions::{self, Access, Arguments, Function};
+use zester_converge::functions::{Access, Arguments, Function};
 use zester_converge::inputs::{self, CompileRequest, Inputs};
 use zester_converge::local_host::LocalHost;
 use zester_converge::plan::Plan;
@@ -76,6 +77,8 @@ pub struct Local {
     overrides: Arc<[Override]>,
     /// What secrets for this machine are sealed to.
     public_key: String,
+    /// One look at the settings at a time.
+    settings_look: Arc<Semaphore>,
 }
 
 /// The files that one execution sees from its beginning to its end (D-13).
@@ -115,6 +118,7 @@ impl Local {
         let handle = Handle::try_current().map_err(|error| StoreError(error.to_string()))?;
         let data_dir = DataDir::open(&options.data_dir).map_err(|error| StoreError(error.to_string()))?;
         let key = secrets::key_or_new(&data_dir).map_err(|error| StoreError(error.to_string()))?;
+        StartupFailure::forget(&options.data_dir);
         let runner = Runner::new();
         let lives = Arc::new(Lives::begin(&options.data_dir, runner.life())?);
         let files = Arc::new(zester_host::real::Real::new());
@@ -123,7 +127,8 @@ impl Local {
         let states = StatesDirs { cache: options.states_cache.clone(), baked };
         states.tell_at_start();
         let (public_key, overrides) = (key.public().to_string(), Arc::new([]));
-        Ok(Local { options: Arc::new(options), local_host, lives, states, overrides, public_key })
+        let (options, settings_look) = (Arc::new(options), Arc::new(Semaphore::new(1)));
+        Ok(Local { options, local_host, lives, states, overrides, public_key, settings_look })
     }
 
     /// Picks the files for an execution. Whoever needs states waits for a swap that may be under way.
@@ -425,6 +430,17 @@ impl Work for Local {
         self.options.startup.as_ref().map(StartupStates::function)
     }
 
+    fn startup_failed(&self, failure: StartupFailure) -> BoxFuture<'_, ()> {
+        let options = self.options.clone();
+        Box::pin(async move {
+            let never = CancellationToken::new();
+            let written = self.blocking(&never, move |_, _| failure.write(&options.data_dir));
+            if let Err(error) = written.await {
+                tracing::warn!("that the startup states failed is not written down: {error}");
+            }
+        })
+    }
+
     fn states_appear(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             self.states.appear().await;
@@ -436,13 +452,25 @@ impl Work for Local {
 
     fn settings(&self) -> BoxFuture<'_, Result<Value, String>> {
         Box::pin(async move {
-            let Some(items) = functions::find("settings.items") else { return Ok(Value::Null) };
-            match self.function(items, Arguments::default(), &CancellationToken::new()).await {
-                Ok(Answer::Plain(settings)) => Ok(settings),
-                Ok(Answer::Run(_)) => Ok(Value::Null),
-                Err(error) => Err(document::error_sentence(&error)),
-            }
+            // What is left of a look that nobody waits for any more ends before the next begins.
+            let permit =
+                self.settings_look.clone().acquire_owned().await.map_err(|error| error.to_string())?;
+            let files = self.files(false).await;
+            let asked = self.request_of_one(&files, "settings.items");
+            let look = move |local_host: &LocalHost, cancel: &CancellationToken| {
+                let _until_it_has_ended = permit;
+                call::settings(&asked, local_host, cancel)
+            };
+            let looked = self.blocking(&CancellationToken::new(), look).await;
+            looked.map_err(|error| document::error_sentence(&error))
         })
+    }
+
+    fn settings_are_known(&self) -> bool {
+        let Options { settings_freshness, settings_cache, .. } = self.options.as_ref();
+        let (Some(freshness), Some(cache)) = (settings_freshness, settings_cache) else { return true };
+        let learned = matches!(freshness.learned(), Some(Learned::Nothing | Learned::InPlace));
+        learned || cache.pin().is_some()
     }
 
     fn facts(&self) -> BoxFuture<'_, Map<String, Value>> {

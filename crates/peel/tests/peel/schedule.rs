@@ -3,6 +3,7 @@
 use crate::world::{Did, PEEL, World, patient, peel_id};
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use zester_bus::{Listen, Subscription, storage::JOB_EVENTS};
 use zester_health::State;
@@ -37,7 +38,7 @@ impl Scheduled {
 
     /// Waits until the schedule was read.
     async fn ready(&mut self) {
-        self.world.heartbeat(|_| true).await;
+        self.world.heartbeat(|beat| !beat.stopped).await;
         patient(async {
             while self.ask("schedule.list", "").await.answer["entries"][0].is_null() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
@@ -149,11 +150,139 @@ async fn d9_a_schedule_runs_without_a_bus_and_its_results_arrive_once_when_there
     for _ in 0..4 {
         assert!(one.result().await.success);
     }
-    let mut stored = one.stored().await;
-    let all = stored.len();
+    // Whatever ran has its result there, each of them once, and nothing else has.
+    one.world.stop().await;
+    let mut ran: Vec<Jid> =
+        one.world.work.asked.lock().unwrap().iter().map(|asked| asked.jid.clone()).collect();
+    let mut stored: Vec<Jid> = one.stored().await.into_iter().map(|(_, jid)| jid).collect();
+    ran.sort();
     stored.sort();
-    stored.dedup();
-    assert_eq!(all, stored.len(), "each of them once");
+    assert_eq!(stored, ran);
+}
+
+/// Each entry that is listed, and when it runs.
+fn whens(listed: &Value) -> Vec<String> {
+    let entries = listed["entries"].as_array().cloned().unwrap_or_default();
+    entries.iter().map(|entry| format!("{} {}", entry["name"], entry["when"]).replace('"', "")).collect()
+}
+
+fn schedule_of(entries: Value) -> Result<Value, String> {
+    Ok(json!({ "schedule": entries }))
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-9", "D-10")]
+async fn d9_settings_that_hang_hold_up_nothing_of_the_file_and_lose_nothing_of_their_own() {
+    let mut one = Scheduled::new("a: {function: test.ping, interval: 1m}").await;
+    let schedule = json!({"b": {"function": "test.ping", "interval": "2h"}});
+    *one.world.work.settings.lock().unwrap() = schedule_of(schedule);
+    one.start();
+    one.ready().await;
+    let due = one.ask("schedule.list", "b").await.answer["entries"][0]["next"].clone();
+    one.world.stop().await;
+    // From the start on.
+    one.world.work.settings_hang.store(true, Ordering::Relaxed);
+    one.start();
+    one.ready().await;
+    assert_eq!(whens(&one.ask("schedule.list", "").await.answer), ["a every 1m"]);
+    let begun = one.begun();
+    one.began(begun + 1).await;
+    // It is told, and what they last said well comes into force.
+    one.health(|state| matches!(state, State::Degraded(why) if why.contains("were not rendered in 120 s")))
+        .await;
+    let listed = one.ask("schedule.list", "").await.answer;
+    assert_eq!(whens(&listed), ["a every 1m", "b every 2h"]);
+    assert!(listed["problem"].as_str().unwrap().contains("were not rendered in 120 s"), "{listed:#}");
+    assert_eq!(listed["entries"][1]["next"], due, "its interval did not begin anew");
+    one.write("a: {function: test.ping, interval: 1m}\nc: {function: test.ping, interval: 1m}");
+    patient(async {
+        while whens(&one.ask("schedule.list", "").await.answer).len() < 3 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    })
+    .await;
+    one.world.work.settings_hang.store(false, Ordering::Relaxed);
+    one.health(|state| *state == State::Up).await;
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-10")]
+async fn d10_settings_that_arrive_after_the_very_first_start_run_on_start() {
+    let mut one = Scheduled::new("{}").await;
+    one.world.work.settings_unknown.store(true, Ordering::Relaxed);
+    one.start();
+    one.world.heartbeat(|_| true).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let entry = json!({"function": "test.ping", "interval": "1h", "run_on_start": true});
+    *one.world.work.settings.lock().unwrap() = schedule_of(json!({ "b": entry }));
+    one.world.work.settings_unknown.store(false, Ordering::Relaxed);
+    assert_eq!(one.result().await.schedule.unwrap().name, "b");
+    // What is written later is no start.
+    *one.world.work.settings.lock().unwrap() = schedule_of(json!({ "b": entry, "c": entry }));
+    patient(async {
+        while whens(&one.ask("schedule.list", "").await.answer).len() < 2 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    })
+    .await;
+    assert_eq!(one.begun(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-10")]
+async fn d10_nothing_begins_before_it_is_on_disk_and_nothing_is_forgotten() {
+    let mut one = Scheduled::started(
+        "ping: {function: test.ping, interval: 1m}\nhold: {function: cmd.run, args: [x], interval: 1h}",
+    )
+    .await;
+    one.ask("schedule.run", "hold").await;
+    one.began(1).await;
+    // No file can take the place of a directory.
+    let document = one.dir.path().join("kept/memory.json");
+    std::fs::remove_file(&document).unwrap();
+    std::fs::create_dir(&document).unwrap();
+    one.world.work.release.add_permits(1);
+    one.health(|state| matches!(state, State::Degraded(why) if why.contains("cannot be written"))).await;
+    let begun = one.begun();
+    tokio::time::sleep(Duration::from_secs(150)).await;
+    assert_eq!(one.begun(), begun, "what is due waits for the disk");
+    let listed = one.ask("schedule.list", "").await.answer;
+    assert!(listed["unsaved"].as_str().unwrap().contains("cannot be written"), "{listed:#}");
+    let refused = one.ask("schedule.run", "hold").await;
+    assert!(refused.error.contains("cannot be written"), "{refused:?}");
+    std::fs::remove_dir(&document).unwrap();
+    one.health(|state| *state == State::Up).await;
+    one.began(begun + 1).await;
+    let shown = one.ask("schedule.show", "hold").await.answer;
+    assert_eq!(shown["entries"][0]["results"].as_array().map(Vec::len), Some(1), "{shown:#}");
+    assert_eq!(shown["unsaved"], Value::Null);
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-10")]
+async fn d10_too_many_entries_at_the_start_keep_those_of_the_last_life() {
+    let many = |letter: char, count: usize| -> Value {
+        let entry = json!({"function": "test.ping", "interval": "1h"});
+        (0..count)
+            .map(|number| (format!("{letter}{number}"), entry.clone()))
+            .collect::<serde_json::Map<_, _>>()
+            .into()
+    };
+    let mut one = Scheduled::new(&many('a', 200).to_string()).await;
+    *one.world.work.settings.lock().unwrap() = schedule_of(many('b', 1));
+    one.start();
+    one.ready().await;
+    one.ask("schedule.run", "b0").await;
+    one.began(1).await;
+    one.world.stop().await;
+    *one.world.work.settings.lock().unwrap() = schedule_of(many('b', 100));
+    one.start();
+    one.health(|state| matches!(state, State::Degraded(why) if why.contains("together have 300 entries")))
+        .await;
+    one.ready().await;
+    let shown = one.ask("schedule.show", "b0").await.answer;
+    assert_eq!(shown["entries"][0]["last"]["success"], true, "{shown:#}");
+    assert_eq!(whens(&one.ask("schedule.list", "").await.answer).len(), 201);
 }
 
 #[tokio::test(start_paused = true)]
@@ -259,10 +388,6 @@ async fn d10_the_settings_add_to_the_file_and_win() {
     *one.world.work.settings.lock().unwrap() = Ok(json!({ "schedule": schedule }));
     one.start();
     one.ready().await;
-    let whens = |listed: &Value| -> Vec<String> {
-        let entries = listed["entries"].as_array().unwrap();
-        entries.iter().map(|entry| format!("{} {}", entry["name"], entry["when"]).replace('"', "")).collect()
-    };
     let listed = one.ask("schedule.list", "").await.answer;
     assert_eq!(whens(&listed), ["a every 1h", "b every 2h", "c every 5m"]);
     // Settings that cannot be read change nothing, and others do.

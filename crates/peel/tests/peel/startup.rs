@@ -56,7 +56,11 @@ async fn d9_what_a_peel_does_at_its_start_needs_no_bus_and_ends_with_the_peel() 
     world.net.cut(PEEL);
     let jid = begun(&world).await;
     world.stop().await;
-    assert_eq!(world.work.did(), [Did::Began(jid.clone()), Did::Ended(jid)]);
+    assert_eq!(world.work.did(), [Did::Began(jid.clone()), Did::Ended(jid.clone())]);
+    let failures = world.work.startup_failures.lock().unwrap().clone();
+    let told: Vec<_> = failures.iter().map(|one| (one.jid.as_ref(), one.function.as_str())).collect();
+    assert_eq!(told, [(Some(&jid), "test.hold")]);
+    assert_eq!(failures[0].error, "interrupted: the peel was stopped");
     // The next life begins with it again.
     world.start();
     world.work.release.add_permits(1);
@@ -67,4 +71,6 @@ async fn d9_what_a_peel_does_at_its_start_needs_no_bus_and_ends_with_the_peel() 
         }
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
+    world.stop().await;
+    assert_eq!(world.work.startup_failures.lock().unwrap().len(), 1, "what went well is no failure");
 }

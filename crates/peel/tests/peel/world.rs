@@ -15,7 +15,7 @@ use zester_jobs::Timing;
 use zester_jobs::dedup::{Dispatch, Entry};
 use zester_link::{Clock, Link, OsDice};
 use zester_peel::store::{BoxFuture, MemoryStore, StoreError};
-use zester_peel::work::{FunctionAsked, Tell};
+use zester_peel::work::{FunctionAsked, StartupFailure, Tell};
 use zester_peel::{Error, Outcome, Setup, Store, Work, run, run_scheduled, schedule};
 use zester_wire::*;
 
@@ -44,6 +44,11 @@ pub struct Fake {
     /// Every request as it came.
     pub asked: Arc<Mutex<Vec<ExecRequest>>>,
     pub settings: Arc<Mutex<Result<Value, String>>>,
+    /// Settings that are never rendered.
+    pub settings_hang: Arc<AtomicBool>,
+    /// Nobody has said yet which settings there are.
+    pub settings_unknown: Arc<AtomicBool>,
+    pub startup_failures: Arc<Mutex<Vec<StartupFailure>>>,
 }
 
 impl Fake {
@@ -57,6 +62,9 @@ impl Fake {
             states: Arc::new(Semaphore::new(0)),
             asked: Arc::default(),
             settings: Arc::new(Mutex::new(Ok(json!({})))),
+            settings_hang: Arc::default(),
+            settings_unknown: Arc::default(),
+            startup_failures: Arc::default(),
         }
     }
 
@@ -105,7 +113,19 @@ impl Work for Fake {
 
     fn settings(&self) -> BoxFuture<'_, Result<Value, String>> {
         let settings = self.settings.lock().unwrap().clone();
-        Box::pin(std::future::ready(settings))
+        match self.settings_hang.load(Ordering::Relaxed) {
+            true => Box::pin(std::future::pending()),
+            false => Box::pin(std::future::ready(settings)),
+        }
+    }
+
+    fn settings_are_known(&self) -> bool {
+        !self.settings_unknown.load(Ordering::Relaxed)
+    }
+
+    fn startup_failed(&self, failure: StartupFailure) -> BoxFuture<'_, ()> {
+        self.startup_failures.lock().unwrap().push(failure);
+        Box::pin(async {})
     }
 
     fn facts(&self) -> BoxFuture<'_, Map<String, Value>> {

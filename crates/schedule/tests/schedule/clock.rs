@@ -32,9 +32,19 @@ fn d10_cron_has_seconds_and_a_time_zone() {
 #[rule("D-10")]
 fn d10_a_daily_run_runs_once_on_the_days_that_the_clock_changes() {
     // Half past two does not exist in spring, and exists twice in autumn.
-    assert_eq!(berlin("30 2 * * *", SPRING, SPRING + 23 * HOUR - 1).len(), 1);
-    assert_eq!(berlin("30 2 * * *", AUTUMN, AUTUMN + 25 * HOUR - 1).len(), 1);
-    assert_eq!(berlin("30 2 * * *", SPRING - 2 * DAY, SPRING + 3 * DAY).len(), 5);
+    // It runs when the clock has jumped over it, and the first time of two.
+    assert_eq!(berlin("30 2 * * *", SPRING, SPRING + 23 * HOUR - 1), [SPRING + 2 * HOUR]);
+    assert_eq!(berlin("30 2 * * *", AUTUMN, AUTUMN + 25 * HOUR - 1), [AUTUMN + 2 * HOUR + 30 * MINUTE]);
+    // By the clock on the wall the others are a day apart.
+    let half_past = 2 * HOUR + 30 * MINUTE;
+    let days = [
+        SPRING - 2 * DAY + half_past,
+        SPRING - DAY + half_past,
+        SPRING + 2 * HOUR,
+        SPRING + 23 * HOUR + half_past,
+        SPRING + 23 * HOUR + DAY + half_past,
+    ];
+    assert_eq!(berlin("30 2 * * *", SPRING - 2 * DAY, SPRING + 3 * DAY), days);
 }
 
 #[test]
@@ -42,7 +52,7 @@ fn d10_a_daily_run_runs_once_on_the_days_that_the_clock_changes() {
 fn d10_an_hourly_run_runs_once_in_every_hour_that_there_is() {
     for (from, hours) in [(SPRING, 23), (AUTUMN, 25)] {
         let began = berlin("0 * * * *", from - 1, from + hours * HOUR - 1);
-        assert_eq!(began.len() as u64, hours);
+        assert_eq!((began.len() as u64, began[0]), (hours, from));
         assert!(began.windows(2).all(|pair| pair[1] - pair[0] == HOUR), "{began:?}");
     }
 }
@@ -71,6 +81,24 @@ fn d10_a_clock_that_was_years_ahead_does_not_put_the_schedule_to_sleep() {
         let (world, _) = World::starting(text, world.schedule.memory().clone(), NOON);
         assert!(world.schedule.next_wake().unwrap().0 <= NOON + HOUR, "{text}");
     }
+}
+
+#[test]
+#[rule("D-10")]
+fn d10_a_clock_that_is_set_back_is_noticed_by_a_reload_too() {
+    // Nobody asked for the time since: the reload is the first that sees the other clock.
+    let text = "a: {function: test.ping, interval: 1h}";
+    let mut world = World::new(text);
+    world.at(NOON + 40 * MINUTE);
+    world.now.0 = NOON + 10 * MINUTE;
+    world.replaced(text);
+    assert_eq!(world.schedule.next_wake().unwrap().0, NOON + 30 * MINUTE, "it keeps its distance");
+    let text = "a: {function: test.ping, cron: '0 * * * *'}";
+    let mut world = World::new(text);
+    world.at(NOON + 4 * 365 * DAY);
+    world.now.0 = NOON;
+    world.replaced(text);
+    assert_eq!(world.schedule.next_wake().unwrap().0, NOON + HOUR);
 }
 
 #[test]

@@ -76,8 +76,13 @@ impl World {
             now: UnixMillis(now),
             dice: Fixed { share: 0.0, rolled: 0 },
         };
-        let commands = world.step(Event::Start { entries: entries(text), memory });
+        let commands = world.step(Event::Start { entries: entries(text), memory, awaited: false });
         (world, commands)
+    }
+
+    /// Another schedule, of which every source has spoken before.
+    pub fn replaced(&mut self, text: &str) -> Vec<Command> {
+        self.step(Event::Replaced { entries: entries(text), awaited: false, late: Default::default() })
     }
 
     pub fn step(&mut self, event: Event) -> Vec<Command> {
