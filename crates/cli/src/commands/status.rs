@@ -16,6 +16,7 @@ use zester_converge::history::{self, Stage, Summary};
 use zester_converge::journal::{JournalSnapshot, LoggedRun};
 use zester_converge::lock::command_word;
 use zester_model::outcome::Mode;
+use zester_peel::work::StartupFailure;
 
 /// States of one run that are named as what revert could undo; JSON has all of them.
 const REVERTIBLE_SHOWN: usize = 10;
@@ -43,7 +44,7 @@ pub fn run(args: Status, app: &mut App) -> answer::Result {
         return forgotten(&args.forget, &DataDir::open(&directory)?, app);
     }
     let Some(data_dir) = DataDir::existing(&directory)? else {
-        let json = json!({ "runs": [], "unlisted_runs": [], "pending_refreshes": {}, "unconfirmed": [], "revertible": [] });
+        let json = json!({ "runs": [], "unlisted_runs": [], "pending_refreshes": {}, "unconfirmed": [], "revertible": [], "startup_failure": null });
         let text = format!("nothing has run here yet (no data directory {})\n", directory.display());
         return Ok((Answer::Document { json, text }, Exit::Good));
     };
@@ -58,10 +59,22 @@ pub fn run(args: Status, app: &mut App) -> answer::Result {
     let pending: BTreeMap<_, _> =
         snapshot.pending.iter().map(|(watcher, refresh)| (watcher, &refresh.changed)).collect();
     let unconfirmed = &snapshot.unconfirmed;
+    let failure = StartupFailure::read(&directory)?;
     let json = json!({
         "runs": runs, "unlisted_runs": unlisted, "pending_refreshes": pending, "unconfirmed": unconfirmed, "revertible": revertible,
+        "startup_failure": failure,
     });
-    Ok((Answer::Document { json, text: text(&runs, &unlisted, &snapshot)? }, Exit::Good))
+    let text = startup_text(failure.as_ref()) + &text(&runs, &unlisted, &snapshot)?;
+    Ok((Answer::Document { json, text }, Exit::Good))
+}
+
+/// First of all: a machine that did not come up as it should.
+fn startup_text(failure: Option<&StartupFailure>) -> String {
+    let Some(StartupFailure { function, ended, error, .. }) = failure else { return String::new() };
+    let (when, why) = (ago(seconds_since(ended.0 / 1000)), one_line(error));
+    format!(
+        "startup states failed\n  {when}  {function}: {why}\n  They run again when the peel of this machine starts again.\n\n"
+    )
 }
 
 fn forgotten(states: &[String], data_dir: &DataDir, app: &App) -> answer::Result {

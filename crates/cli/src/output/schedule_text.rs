@@ -61,6 +61,9 @@ fn head<'a>(out: &mut String, peel: &PeelId, said: &'a Said, paint: Paint) -> Op
                 let words = format!("broken, the last good one stays in force: {problem}");
                 let _infallible = writeln!(out, "  {}", paint.yellow(&words));
             }
+            if let Some(unsaved) = answer["unsaved"].as_str() {
+                let _infallible = writeln!(out, "  {}", paint.red(unsaved));
+            }
             Some(answer)
         }
         Said::Refused(why) | Said::Away(why) => {
@@ -216,9 +219,14 @@ mod tests {
             "name": "backup", "function": "cmd.run", "when": "every 30m", "enabled": true,
             "next": NOW.0 + 90_000, "running": [], "last": last, "missed": 2, "last_missed": NOW.0 - 3_600_000,
         });
-        let text =
-            list(&said(json!({ "entries": [entry], "problem": "s.yaml:1:1: bad" })), NOW, Paint::new(false));
-        let wanted = "web-1\n  broken, the last good one stays in force: s.yaml:1:1: bad\n  backup  cmd.run  every 30m, next in 1m 30s\n          \
+        let text = list(
+            &said(
+                json!({ "entries": [entry], "problem": "s.yaml:1:1: bad", "unsaved": "cannot be written" }),
+            ),
+            NOW,
+            Paint::new(false),
+        );
+        let wanted = "web-1\n  broken, the last good one stays in force: s.yaml:1:1: bad\n  cannot be written\n  backup  cmd.run  every 30m, next in 1m 30s\n          \
                       last run 2m 0s ago: failed, exit code 1\n          2 missed, the last 1h 0m ago\nweb-2  nothing is scheduled\nweb-3  unreachable\n";
         assert_eq!(text, wanted);
     }
