@@ -241,6 +241,8 @@ async fn d10_nothing_begins_before_it_is_on_disk_and_nothing_is_forgotten() {
     let document = one.dir.path().join("kept/memory.json");
     std::fs::remove_file(&document).unwrap();
     std::fs::create_dir(&document).unwrap();
+    let (results, aside) = (one.dir.path().join("kept/results"), one.dir.path().join("aside"));
+    std::fs::rename(&results, &aside).unwrap();
     one.world.work.release.add_permits(1);
     one.health(|state| matches!(state, State::Degraded(why) if why.contains("cannot be written"))).await;
     let begun = one.begun();
@@ -251,6 +253,7 @@ async fn d10_nothing_begins_before_it_is_on_disk_and_nothing_is_forgotten() {
     let refused = one.ask("schedule.run", "hold").await;
     assert!(refused.error.contains("cannot be written"), "{refused:?}");
     std::fs::remove_dir(&document).unwrap();
+    std::fs::rename(&aside, &results).unwrap();
     one.health(|state| *state == State::Up).await;
     one.began(begun + 1).await;
     let shown = one.ask("schedule.show", "hold").await.answer;
