@@ -56,7 +56,7 @@ fn s37_a_peel_applies_its_startup_states_without_a_bus_as_soon_as_there_are_some
 }
 
 #[test]
-#[rule("S-37", "C-9")]
+#[rule("S-37")]
 fn s37_startup_states_that_failed_are_shown_by_status_until_the_next_start() {
     let dir = tempfile::Builder::new().prefix("zester-startup-").tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).display().to_string();
