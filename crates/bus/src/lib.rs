@@ -27,7 +27,7 @@ mod queue;
 pub mod storage;
 mod subscription;
 
-pub use durable::{Acknowledge, DurableReader, Taken};
+pub use durable::{Acknowledge, DurableReader, Pending, Start, Taken};
 pub use error::{Error, Kind};
 pub use event::{Event, Events};
 pub use message::{Entry, Info, Message, Page, Record, Seen, Sequence, Stored, Usage};
@@ -108,14 +108,19 @@ pub trait Bus: Send + Sync {
     /// What a stream keeps of a pattern in the order it came, page by page. Begin with 0. Leaves no consumer behind.
     fn replay<'a>(&'a self, stream: &'a str, pattern: &'a str, from: Sequence) -> Answer<'a, Page<Record>>;
 
-    /// Makes a durable reader unless there is one of that name. Costs one consumer, however many share it.
-    fn ensure_reader<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, ()>;
+    /// Makes a durable reader unless there is one of that name; tells how an existing one differs, and changes nothing about
+    /// it. Costs one consumer, however many share it.
+    fn ensure_reader<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, Found>;
 
-    /// Takes up to so many messages of a durable reader; waits that long for the first. Each must be acknowledged.
+    /// Takes up to so many messages of a durable reader; waits that long for the first. Each must be acknowledged. While all
+    /// who read have as many unacknowledged as they may, there is nothing to take.
     fn take<'a>(&'a self, reader: &'a DurableReader, count: usize, wait: Duration) -> Answer<'a, Vec<Taken>>;
 
-    /// Says what is to become of a message that was taken. If this is lost, the message comes again.
+    /// Says what is to become of a message that was taken. Sent and not waited for: if it is lost, the message comes again.
     fn acknowledge<'a>(&'a self, taken: &'a Taken, what: Acknowledge) -> Answer<'a, ()>;
+
+    /// How much a durable reader has before it.
+    fn pending<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, Pending>;
 
     /// The newest message that a stream keeps of one subject, read without a consumer. On a cluster any server that has the
     /// stream answers, which may lag.

@@ -34,6 +34,8 @@ pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 pub const PAGE_MESSAGES_MAX: usize = 1_024;
 /// Bytes after which a page ends. One batch may exceed it.
 pub const PAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// How long a question for what a durable reader has now stays at the server when there is less, or no room for more.
+pub const PULL_SETTLE: Duration = Duration::from_millis(20);
 /// Messages asked for at once inside a page.
 pub const BATCH_MESSAGES_MAX: usize = 64;
 /// Messages that are read one by one before a consumer is made for the rest.
@@ -67,6 +69,17 @@ pub const HISTORY_AGE: Duration = DAY.saturating_mul(7);
 pub const MASTER_HEARTBEAT_TTL: Duration = Duration::from_secs(6);
 /// A lease that was not renewed for so long is free.
 pub const LEASE_TTL: Duration = Duration::from_secs(15);
+
+/// How long a reactor may be silent about an event that it took.
+pub const REACTOR_ACK_WAIT: Duration = Duration::from_secs(60);
+/// How often the server gives an event to the reactors.
+pub const REACTOR_DELIVERIES_MAX: u64 = 5;
+/// Events that all reactors together may have taken and not yet acknowledged.
+pub const REACTOR_UNACKED_MAX: usize = 64;
+/// How long whoever took a return may be silent about it.
+pub const LATE_RETURNS_ACK_WAIT: Duration = Duration::from_secs(30);
+/// Returns that all masters together may have taken and not yet acknowledged.
+pub const LATE_RETURNS_UNACKED_MAX: usize = 65_536;
 
 /// Largest message of the streams of jobs and events, and of the files. The default payload limit of a server.
 pub const MESSAGE_BYTES_MAX: u64 = MIB;

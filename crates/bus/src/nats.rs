@@ -14,7 +14,7 @@ pub use connect::{Credentials, Options, connect};
 /// Whom the client names when it logs, for whoever wants to hear less of it.
 pub const CLIENT_LOGS: &str = "async_nats";
 
-use crate::durable::{Acknowledge, DurableReader, Taken};
+use crate::durable::{Acknowledge, DurableReader, Pending, Taken};
 use crate::error::Error;
 use crate::event::{EventSender, Events};
 use crate::message::{Entry, Info, Message, Page, Record, Sequence, Stored, Usage};
@@ -39,6 +39,8 @@ pub struct Nats {
     /// The queues of live subscriptions, so that closing ends them.
     queues: Arc<Mutex<BTreeMap<u64, Queue>>>,
     next_queue: AtomicU64,
+    /// What waited behind the last message that was taken, by durable reader.
+    behind: Mutex<BTreeMap<String, usize>>,
 }
 
 impl Nats {
@@ -151,7 +153,7 @@ impl Bus for Nats {
         Box::pin(self.connected(self.read(stream, pattern, from)))
     }
 
-    fn ensure_reader<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, ()> {
+    fn ensure_reader<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, Found> {
         Box::pin(self.connected(self.ensure_durable(reader)))
     }
 
@@ -161,6 +163,10 @@ impl Bus for Nats {
 
     fn acknowledge<'a>(&'a self, taken: &'a Taken, what: Acknowledge) -> Answer<'a, ()> {
         Box::pin(self.connected(self.acknowledge(taken, what)))
+    }
+
+    fn pending<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, Pending> {
+        Box::pin(self.connected(self.pending_of(reader)))
     }
 
     fn last<'a>(&'a self, stream: &'a str, subject: &'a str) -> Answer<'a, Option<Record>> {

@@ -1,4 +1,4 @@
-//! The one table of streams and buckets with all their settings, created at the start of every master.
+//! The one table of streams and buckets with all their settings, and that of their readers, created at the start of every master.
 //!
 //! Rollup is off everywhere: with it, one put of one key could wipe the whole bucket, and peels write some of them. Keys
 //! are removed by purging their subject, which needs no rollup. Everything is on file and can be read directly.
@@ -14,6 +14,10 @@ use crate::{Bus, pattern};
 use std::fmt;
 use std::time::Duration;
 use zester_wire::{Bucket, subject};
+
+mod readers;
+
+pub use readers::{ensure_readers, late_returns, reactor, readers};
 
 /// The stream of what happens to jobs.
 pub const JOB_EVENTS: &str = "job-events";
@@ -183,7 +187,7 @@ pub fn table_with(ttls: Ttls) -> Vec<Store> {
     ]
 }
 
-/// A setting of an existing store that is not as the table has it.
+/// A setting of an existing store or reader that is not as the table has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drift {
     pub store: String,
@@ -209,23 +213,23 @@ pub(crate) fn in_words<T: fmt::Debug>(setting: Option<T>) -> String {
 }
 
 /// Where two lists of settings differ.
-pub(crate) fn compare(store: &Store, wanted: Settings, found: Settings) -> Vec<Drift> {
+pub(crate) fn compare(name: &str, wanted: Settings, found: Settings) -> Vec<Drift> {
     let pairs = wanted.into_iter().zip(found).filter(|(wanted, found)| wanted.1 != ANY && wanted != found);
     pairs
-        .map(|((setting, wanted), (_, found))| Drift { store: store.name.clone(), setting, wanted, found })
+        .map(|((setting, wanted), (_, found))| Drift { store: name.into(), setting, wanted, found })
         .collect()
 }
 
-/// What [`Bus::ensure`] found.
+/// What [`Bus::ensure`] or [`Bus::ensure_reader`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Nothing; the store was made.
+    /// Nothing; it was made.
     Created,
-    /// A store, with these differences.
+    /// One, with these differences.
     Existing(Vec<Drift>),
 }
 
-/// What [`ensure_all`] did.
+/// What [`ensure_all`] or [`ensure_readers`] did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub created: Vec<String>,

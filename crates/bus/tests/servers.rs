@@ -4,7 +4,7 @@
 use std::time::Duration;
 use zester_bus::nats::{Credentials, Nats, Options, connect};
 use zester_bus::storage::{ensure_all, replicas, table};
-use zester_bus::{Bus, Bytes, Event, Kind, Listen, Store};
+use zester_bus::{Acknowledge, Bus, Bytes, DurableReader, Event, Kind, Listen, Start, Store};
 use zester_testkit::{Cluster, Server, wait_until};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -200,4 +200,61 @@ async fn a_store_that_was_made_with_too_few_copies_gets_the_rest() {
     let fewer = bus.ensure(&store, 2).await.unwrap();
     let zester_bus::storage::Found::Existing(drift) = fewer else { panic!("{fewer:?}") };
     assert_eq!(drift.len(), 1, "copies are never taken away: {drift:?}");
+}
+
+/// Whoever leads the reader dies: what was taken and not acknowledged comes again, the rest comes once it has a leader.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_of_a_cluster_goes_on_without_its_leader() {
+    let mut cluster = Cluster::start(3);
+    let bus = connect(Options::new(cluster.urls(), "one")).await.unwrap();
+    let store = Store::stream("events", &["event.>"], 1_000_000);
+    wait_until("a replicated stream", PATIENCE, || async { bus.ensure(&store, 3).await.ok() }).await;
+    let reader = DurableReader {
+        stream: "events".into(),
+        name: "reactor".into(),
+        pattern: "event.>".into(),
+        start: Start::New,
+        ack_wait: Duration::from_secs(2),
+        unacked_max: 64,
+        max_deliver: None,
+    };
+    wait_until("a reader", PATIENCE, || async { bus.ensure_reader(&reader).await.ok() }).await;
+    for number in 0..20 {
+        let id = number.to_string();
+        let payload = Bytes::from(id.clone());
+        wait_until("an event", PATIENCE, || async {
+            bus.publish_stored("event.a", payload.clone(), Some(&id)).await.ok()
+        })
+        .await;
+    }
+    let taken = wait_until("some", PATIENCE, || async {
+        bus.take(&reader, 5, Duration::from_secs(1)).await.ok().filter(|taken| !taken.is_empty())
+    })
+    .await;
+    for one in &taken[1..] {
+        bus.acknowledge(one, Acknowledge::Done).await.unwrap();
+    }
+    let leader = cluster.wait_for_leader_of("events");
+    cluster.kill(leader);
+    // What was acknowledged right before may come again; the first must, and all that nobody took.
+    let mut missing: std::collections::BTreeSet<u64> = (taken.len() as u64 + 1..=20).collect();
+    missing.insert(taken[0].record.sequence);
+    while !missing.is_empty() {
+        let more = wait_until("the rest", PATIENCE, || async {
+            bus.take(&reader, 8, Duration::from_secs(1)).await.ok().filter(|more| !more.is_empty())
+        })
+        .await;
+        for one in more {
+            missing.remove(&one.record.sequence);
+            wait_until("an acknowledgement", PATIENCE, || async {
+                bus.acknowledge(&one, Acknowledge::Done).await.ok()
+            })
+            .await;
+        }
+    }
+    wait_until("nothing left", PATIENCE, || async {
+        bus.pending(&reader).await.ok().filter(|pending| pending.total() == 0)
+    })
+    .await;
+    cluster.restart(leader);
 }

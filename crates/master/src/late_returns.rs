@@ -8,8 +8,7 @@
 use crate::core::Core;
 use crate::limits::{
     LATE_AGAIN_MAX, LATE_BATCH, LATE_BATCHES_IN_FLIGHT, LATE_JOB_FRESH, LATE_JOBS_KNOWN,
-    LATE_LOOKS_IN_FLIGHT, LATE_LOOKS_PER_SECOND, LATE_MISSING_LOOKS, LATE_REST, LATE_UNACKED_MAX, LATE_WAIT,
-    LATE_WARN_AFTER,
+    LATE_LOOKS_IN_FLIGHT, LATE_LOOKS_PER_SECOND, LATE_MISSING_LOOKS, LATE_REST, LATE_WAIT, LATE_WARN_AFTER,
 };
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, FuturesUnordered, StreamExt};
@@ -17,22 +16,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
-use zester_bus::storage::JOB_EVENTS;
-use zester_bus::{Acknowledge, DurableReader, Kind, Taken};
+use zester_bus::storage;
+use zester_bus::{Acknowledge, Kind, Taken};
 use zester_link::Found;
-use zester_wire::subject::ALL_RETURNS;
 use zester_wire::{Jid, Job, Key, Missing, PeelId, Return, Subject, UnixMillis};
-
-/// The one reader of all masters.
-fn reader() -> DurableReader {
-    DurableReader {
-        stream: JOB_EVENTS.into(),
-        name: "late-returns".into(),
-        pattern: ALL_RETURNS.into(),
-        ack_wait: LATE_AGAIN_MAX,
-        unacked_max: LATE_UNACKED_MAX,
-    }
-}
 
 /// What the record of a job said.
 #[derive(Clone, Debug)]
@@ -138,7 +125,7 @@ impl LateReturns {
 
     /// Ends when the bus is closed.
     pub async fn run(self) {
-        let reader = reader();
+        let reader = storage::late_returns();
         let bus = self.core.link.bus().clone();
         let mut ready = false;
         let mut batches: FuturesUnordered<BoxFuture<'_, ()>> = FuturesUnordered::new();

@@ -118,8 +118,6 @@ pub const CATCH_UP_PAUSE: Duration = Duration::from_millis(50);
 pub const LATE_BATCH: usize = 512;
 /// Batches of them that are under way at once.
 pub const LATE_BATCHES_IN_FLIGHT: usize = 32;
-/// Returns that all masters together may have taken and not yet acknowledged.
-pub const LATE_UNACKED_MAX: usize = 65_536;
 /// How long one question for late returns waits at the server.
 pub const LATE_WAIT: Duration = Duration::from_secs(5);
 /// How long a batch rests before it is looked at, so that the owners of its jobs have written what they heard.
@@ -131,7 +129,7 @@ pub const LATE_LOOKS_PER_SECOND: u32 = 1_000;
 /// How often a return without a job is met before it is let go.
 pub const LATE_MISSING_LOOKS: u64 = 3;
 /// The longest until a return that needs more is met again.
-pub const LATE_AGAIN_MAX: Duration = Duration::from_secs(30);
+pub const LATE_AGAIN_MAX: Duration = zester_bus::limits::LATE_RETURNS_ACK_WAIT;
 /// Jobs that are over and remembered as such.
 pub const LATE_JOBS_KNOWN: usize = 1_024;
 /// How long they are.

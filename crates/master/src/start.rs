@@ -2,8 +2,8 @@
 
 use crate::limits::{BUS_PAUSE, SERVER_FLOOR, STORES_ENSURE};
 use tokio::time::{Instant, timeout, timeout_at};
-use zester_bus::storage::{Report, Ttls, ensure_all, replicas, table_with};
-use zester_bus::{Event, Events, Kind, Store};
+use zester_bus::storage::{Report, Ttls, ensure_all, ensure_readers, readers, replicas, table_with};
+use zester_bus::{DurableReader, Event, Events, Kind, Store};
 use zester_health::{Health, State};
 use zester_jobs::Timing;
 use zester_link::Link;
@@ -55,19 +55,25 @@ pub fn table(timing: &Timing) -> Vec<Store> {
 /// What must be there.
 pub struct Stores {
     table: Vec<Store>,
+    readers: Vec<DurableReader>,
     replicas: Option<usize>,
 }
 
 impl Stores {
     pub fn new(timing: &Timing, replicas: Option<usize>) -> Stores {
-        Stores { table: table(timing), replicas }
+        Stores { table: table(timing), readers: readers(), replicas }
     }
 
     async fn ensure(&self, link: &Link) -> Result<Report, zester_bus::Error> {
         let bus = link.bus();
         bus.flush().await?;
         let copies = self.replicas.unwrap_or_else(|| replicas(bus.info().servers));
-        ensure_all(bus.as_ref(), &self.table, copies).await
+        let mut report = ensure_all(bus.as_ref(), &self.table, copies).await?;
+        // Readers too, and at once: one that begins with what is new must be there before anything comes.
+        let found = ensure_readers(bus.as_ref(), &self.readers).await?;
+        report.created.extend(found.created);
+        report.drift.extend(found.drift);
+        Ok(report)
     }
 
     /// A server that comes back may have lost its disk, and somebody may have removed a store. Ends with the bus.

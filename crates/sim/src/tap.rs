@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use zester_bus::storage::JOB_EVENTS;
 use zester_bus::{
     Acknowledge, Answer, Bus, Bytes, DurableReader, Entry, Events, Found, Info, Kind, Listen, Message, Page,
-    Record, Sequence, Store, Stored, Subscription, Taken, Usage, Watch,
+    Pending, Record, Sequence, Store, Stored, Subscription, Taken, Usage, Watch,
 };
 use zester_wire::subject::ALL_RETURNS;
 use zester_wire::{
@@ -375,13 +375,13 @@ impl Bus for BusTap {
         }))
     }
 
-    fn ensure_reader<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, ()> {
+    fn ensure_reader<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, Found> {
         Box::pin(self.caller.call(self.bus.ensure_reader(reader)))
     }
 
     fn take<'a>(&'a self, reader: &'a DurableReader, count: usize, wait: Duration) -> Answer<'a, Vec<Taken>> {
         Box::pin(self.caller.call(async move {
-            if self.is(Mutation::DeafToReturns) {
+            if self.is(Mutation::DeafToReturns) && reader.stream == JOB_EVENTS {
                 tokio::time::sleep(wait).await;
                 return Ok(Vec::new());
             }
@@ -391,6 +391,10 @@ impl Bus for BusTap {
 
     fn acknowledge<'a>(&'a self, taken: &'a Taken, what: Acknowledge) -> Answer<'a, ()> {
         Box::pin(self.caller.call(self.bus.acknowledge(taken, what)))
+    }
+
+    fn pending<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, Pending> {
+        Box::pin(self.caller.call(self.bus.pending(reader)))
     }
 
     fn last<'a>(&'a self, stream: &'a str, subject: &'a str) -> Answer<'a, Option<Record>> {

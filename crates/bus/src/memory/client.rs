@@ -5,7 +5,7 @@ use super::net::Net;
 use super::state::{Client, Listener, State};
 use super::store::MemoryStore;
 use super::watch::Follower;
-use crate::durable::{Acknowledge, DurableReader, Taken};
+use crate::durable::{Acknowledge, DurableReader, Pending, Taken};
 use crate::error::{Error, Kind};
 use crate::event::{Event, EventSender, Events};
 use crate::limits::{ANSWER_TIMEOUT, STALE_MAX};
@@ -411,7 +411,7 @@ impl Bus for Memory {
         Box::pin(self.replay_of(stream, pattern, from))
     }
 
-    fn ensure_reader<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, ()> {
+    fn ensure_reader<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, Found> {
         Box::pin(self.ensure_durable(reader))
     }
 
@@ -421,6 +421,10 @@ impl Bus for Memory {
 
     fn acknowledge<'a>(&'a self, taken: &'a Taken, what: Acknowledge) -> Answer<'a, ()> {
         Box::pin(async move { self.acknowledge_taken(taken, what) })
+    }
+
+    fn pending<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, Pending> {
+        Box::pin(self.pending_of(reader))
     }
 
     fn last<'a>(&'a self, stream: &'a str, subject: &'a str) -> Answer<'a, Option<Record>> {
@@ -442,7 +446,7 @@ impl Bus for Memory {
             self.at_server(&store.stream_name(), 0, move |_, state, _| {
                 if let Some(existing) = state.stores.get(&name) {
                     let found = existing.config.settings(existing.replicas);
-                    return Ok(Found::Existing(compare(&wanted, wanted.settings(replicas), found)));
+                    return Ok(Found::Existing(compare(&wanted.name, wanted.settings(replicas), found)));
                 }
                 state.stores.insert(name, MemoryStore::new(wanted, replicas));
                 Ok(Found::Created)

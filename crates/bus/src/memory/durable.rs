@@ -5,19 +5,17 @@ use super::faults::{Leg, SERVER};
 use super::net::Net;
 use super::state::State;
 use super::store::MemoryStore;
-use crate::durable::{Acknowledge, DurableReader, Taken};
+use crate::durable::{Acknowledge, DurableReader, Pending, Start, Taken};
 use crate::error::{Error, Kind};
 use crate::message::Sequence;
-use crate::pattern::{check_name, check_pattern};
+use crate::storage::{Found, compare};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What the server remembers of one reader.
 pub struct Reader {
-    pattern: String,
-    ack_wait: Duration,
-    unacked_max: usize,
-    /// Everything before was given at least once.
+    config: DurableReader,
+    /// Everything before was given at least once, or came before the reader.
     next: Sequence,
     unacked: BTreeMap<Sequence, Unacked>,
 }
@@ -29,47 +27,70 @@ struct Unacked {
 }
 
 impl Reader {
-    fn new(reader: &DurableReader) -> Reader {
-        Reader {
-            pattern: reader.pattern.clone(),
-            ack_wait: reader.ack_wait,
-            unacked_max: reader.unacked_max,
-            next: 0,
-            unacked: BTreeMap::new(),
-        }
+    fn new(reader: &DurableReader, store: &MemoryStore) -> Reader {
+        let next = match reader.start {
+            Start::Oldest => 0,
+            Start::New => store.last() + 1,
+        };
+        Reader { config: reader.clone(), next, unacked: BTreeMap::new() }
+    }
+
+    /// Lets go of what the stream lost, and of what was given as often as it may be.
+    fn forget(&mut self, store: &MemoryStore, now: Duration) {
+        let most = self.config.max_deliver.unwrap_or(u64::MAX);
+        self.unacked.retain(|sequence, unacked| {
+            store.get(*sequence).is_some() && (unacked.due > now || unacked.deliveries < most)
+        });
     }
 
     /// What is due again, then what is new.
-    fn take(&mut self, name: &str, store: &MemoryStore, count: usize, now: Duration) -> Vec<Taken> {
-        self.unacked.retain(|sequence, _| store.get(*sequence).is_some());
+    fn take(&mut self, store: &MemoryStore, count: usize, now: Duration) -> Vec<Taken> {
+        self.forget(store, now);
         let again =
             self.unacked.iter().filter(|(_, unacked)| unacked.due <= now).map(|(sequence, _)| *sequence);
         let mut chosen: Vec<Sequence> = again.take(count).collect();
-        let room = self.unacked_max.saturating_sub(self.unacked.len()).min(count - chosen.len());
-        chosen.extend(store.first(&self.pattern, self.next, room).iter().map(|record| record.sequence));
-        chosen.into_iter().filter_map(|sequence| self.give(name, store, sequence, now)).collect()
+        let room = self.room().min(count - chosen.len());
+        let new = store.first(&self.config.pattern, self.next, room);
+        chosen.extend(new.iter().map(|record| record.sequence));
+        chosen.into_iter().filter_map(|sequence| self.give(store, sequence, now)).collect()
     }
 
-    fn give(&mut self, name: &str, store: &MemoryStore, sequence: Sequence, now: Duration) -> Option<Taken> {
+    fn room(&self) -> usize {
+        self.config.unacked_max.saturating_sub(self.unacked.len())
+    }
+
+    /// Whether there is something to take.
+    fn has_some(&self, store: &MemoryStore, now: Duration) -> bool {
+        self.next_due().is_some_and(|due| due <= now)
+            || !store.first(&self.config.pattern, self.next, self.room().min(1)).is_empty()
+    }
+
+    fn pending(&self, store: &MemoryStore) -> Pending {
+        let waiting = store.first(&self.config.pattern, self.next, usize::MAX).len();
+        Pending { waiting: waiting as u64, unacked: self.unacked.len() as u64 }
+    }
+
+    fn give(&mut self, store: &MemoryStore, sequence: Sequence, now: Duration) -> Option<Taken> {
         let record = store.get(sequence)?.clone();
         self.next = self.next.max(sequence + 1);
         let unacked = self.unacked.entry(sequence).or_insert(Unacked { due: now, deliveries: 0 });
-        unacked.due = now + self.ack_wait;
+        unacked.due = now + self.config.ack_wait;
         unacked.deliveries += 1;
-        let token = format!("{} {name} {sequence}", store.config.stream_name());
+        let token = format!("{} {} {sequence}", store.config.stream_name(), self.config.name);
         Some(Taken { record, deliveries: unacked.deliveries, token })
     }
 
     fn acknowledge(&mut self, sequence: Sequence, what: Acknowledge, now: Duration) {
-        match what {
-            Acknowledge::Done => {
+        let due = match what {
+            Acknowledge::Done | Acknowledge::Never => {
                 self.unacked.remove(&sequence);
+                return;
             }
-            Acknowledge::Later(delay) => {
-                if let Some(unacked) = self.unacked.get_mut(&sequence) {
-                    unacked.due = now + delay;
-                }
-            }
+            Acknowledge::Later(delay) => now + delay,
+            Acknowledge::Progress => now + self.config.ack_wait,
+        };
+        if let Some(unacked) = self.unacked.get_mut(&sequence) {
+            unacked.due = due;
         }
     }
 
@@ -79,12 +100,16 @@ impl Reader {
 }
 
 impl MemoryStore {
-    fn take(&mut self, name: &str, count: usize, now: Duration) -> Result<Batch, Error> {
+    /// Something about one reader and what it reads.
+    fn at_reader<T>(
+        &mut self,
+        name: &str,
+        act: impl FnOnce(&mut Reader, &MemoryStore) -> T,
+    ) -> Result<T, Error> {
         let mut reader = self.readers.remove(name).ok_or_else(|| Error::unavailable(name))?;
-        let taken = reader.take(name, self, count, now);
-        let batch = Batch { taken, due: reader.next_due(), last: self.last() };
+        let answer = act(&mut reader, self);
         self.readers.insert(name.into(), reader);
-        Ok(batch)
+        Ok(answer)
     }
 }
 
@@ -93,21 +118,34 @@ struct Batch {
     taken: Vec<Taken>,
     /// When something is given again.
     due: Option<Duration>,
-    /// The last message of the stream, whether it was given or not.
-    last: Sequence,
 }
 
 impl Memory {
-    pub(super) async fn ensure_durable(&self, reader: &DurableReader) -> Result<(), Error> {
-        check_name(&reader.stream)?;
-        check_name(&reader.name)?;
-        check_pattern(&reader.pattern)?;
-        let made = reader.clone();
+    pub(super) async fn ensure_durable(&self, reader: &DurableReader) -> Result<Found, Error> {
+        reader.check()?;
+        let wanted = reader.clone();
         self.at_store(&reader.stream, Kind::Missing, move |store, _| {
-            store.readers.entry(made.name.clone()).or_insert_with(|| Reader::new(&made));
-            Ok(())
+            if let Some(existing) = store.readers.get(&wanted.name) {
+                let found = existing.config.settings();
+                return Ok(Found::Existing(compare(&wanted.title(), wanted.settings(), found)));
+            }
+            let made = Reader::new(&wanted, store);
+            store.readers.insert(wanted.name, made);
+            Ok(Found::Created)
         })
         .await
+    }
+
+    pub(super) async fn pending_of(&self, reader: &DurableReader) -> Result<Pending, Error> {
+        reader.check()?;
+        let name = reader.name.clone();
+        let act = move |store: &mut MemoryStore, now| {
+            store.at_reader(&name, |reader, store| {
+                reader.forget(store, now);
+                reader.pending(store)
+            })
+        };
+        self.at_store(&reader.stream, Kind::Missing, act).await
     }
 
     /// An answer that is lost on its way back is given again after a while.
@@ -120,25 +158,33 @@ impl Memory {
         let end = self.net.timer.now() + wait;
         loop {
             let name = reader.name.clone();
-            let act = move |store: &mut MemoryStore, now| store.take(&name, count, now);
+            let act = move |store: &mut MemoryStore, now| {
+                store.at_reader(&name, |reader, store| {
+                    let taken = reader.take(store, count, now);
+                    Batch { taken, due: reader.next_due() }
+                })
+            };
             let batch = self.at_store(&reader.stream, Kind::Unavailable, act).await?;
             if !batch.taken.is_empty() || self.net.timer.now() >= end {
                 return Ok(batch.taken);
             }
             let wake = batch.due.map_or(end, |due| due.min(end));
-            self.until_closed(self.news(&reader.stream, batch.last, wake)).await?;
+            self.until_closed(self.news(reader, wake)).await?;
         }
     }
 
-    /// Until a stream has more than it had, or the time is over.
-    async fn news(&self, stream: &str, last: Sequence, end: Duration) -> Result<(), Error> {
+    /// Until a reader has something to give, or is not there any more, or the time is over.
+    async fn news(&self, reader: &DurableReader, end: Duration) -> Result<(), Error> {
         let mut changes = self.net.changes();
         let end = self.net.timer.sleep_until(end);
         let more = async {
             loop {
                 changes.mark_unchanged();
-                let now_last = self.net.lock().stores.get(stream).map(MemoryStore::last);
-                if now_last != Some(last) {
+                let now = self.net.timer.now();
+                let waits = self.net.lock().stores.get(&reader.stream).is_some_and(|store| {
+                    store.readers.get(&reader.name).is_some_and(|known| !known.has_some(store, now))
+                });
+                if !waits {
                     return Ok(());
                 }
                 changes.changed().await;

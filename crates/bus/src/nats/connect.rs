@@ -129,6 +129,7 @@ pub async fn connect(options: Options) -> Result<Nats, Error> {
         closed: CancellationToken::new(),
         queues: Arc::new(Mutex::new(BTreeMap::new())),
         next_queue: AtomicU64::new(0),
+        behind: Mutex::default(),
     })
 }
 

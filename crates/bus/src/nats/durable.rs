@@ -2,95 +2,148 @@
 
 use super::read::Read;
 use super::{Nats, core, fault};
-use crate::durable::{Acknowledge, DurableReader, Taken};
+use crate::durable::{Acknowledge, DurableReader, Pending, Start, Taken};
 use crate::error::{Error, Kind};
-use crate::pattern::{check_name, check_pattern};
+use crate::limits::PULL_SETTLE;
+use crate::storage::{Found, Settings, compare, in_words};
 use async_nats::StatusCode;
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::response::Response;
 use futures_util::StreamExt;
+use serde::Deserialize;
 use serde_json::{Value, json};
+use std::sync::PoisonError;
 use std::time::Duration;
+
+/// What the server says of a consumer.
+#[derive(Deserialize)]
+struct Info {
+    config: Config,
+    #[serde(default)]
+    num_pending: u64,
+    #[serde(default)]
+    num_ack_pending: u64,
+}
+
+#[derive(Deserialize)]
+struct Config {
+    #[serde(default)]
+    filter_subject: String,
+    deliver_policy: String,
+    #[serde(default)]
+    ack_wait: u64,
+    #[serde(default)]
+    max_ack_pending: i64,
+    #[serde(default)]
+    max_deliver: i64,
+}
 
 impl Nats {
     /// Looks first: the server would refuse, or change, one that another release made.
-    pub(super) async fn ensure_durable(&self, reader: &DurableReader) -> Result<(), Error> {
-        check_name(&reader.stream)?;
-        check_name(&reader.name)?;
-        check_pattern(&reader.pattern)?;
-        let look = format!("CONSUMER.INFO.{}.{}", reader.stream, reader.name);
-        match self.api_raw::<Value>(&look, &json!({})).await? {
-            Response::Ok(_) => return Ok(()),
-            Response::Err { error } if core::is(&error, ErrorCode::CONSUMER_NOT_FOUND) => {}
-            Response::Err { error } => return Err(fault::of_server(&look, error)),
-        }
-        let mut config = json!({
-            "durable_name": reader.name,
-            "deliver_policy": "all",
-            "ack_policy": "explicit",
-            "ack_wait": nanos(reader.ack_wait),
-            "max_ack_pending": reader.unacked_max,
-            "max_deliver": -1,
-            "replay_policy": "instant",
-        });
-        if reader.pattern != ">" {
-            config["filter_subject"] = json!(reader.pattern);
+    pub(super) async fn ensure_durable(&self, reader: &DurableReader) -> Result<Found, Error> {
+        reader.check()?;
+        if let Some(info) = self.look_at(reader).await? {
+            return Ok(Found::Existing(compare(&reader.title(), reader.settings(), settings(&info.config))));
         }
         let create = format!("CONSUMER.DURABLE.CREATE.{}.{}", reader.stream, reader.name);
-        let body = json!({ "stream_name": reader.stream, "config": config });
+        let body = json!({ "stream_name": reader.stream, "config": config(reader) });
         match self.api_raw::<Value>(&create, &body).await? {
-            Response::Ok(_) => Ok(()),
+            Response::Ok(_) => Ok(Found::Created),
             // Another was faster.
-            Response::Err { error } if core::is(&error, ErrorCode::CONSUMER_NAME_EXIST) => Ok(()),
+            Response::Err { error } if core::is(&error, ErrorCode::CONSUMER_NAME_EXIST) => {
+                Ok(Found::Existing(Vec::new()))
+            }
             Response::Err { error } => Err(fault::of_server(&create, error)),
         }
     }
 
-    /// What is there now; where nothing is, the first that comes in time and what came with it.
+    /// None where there is no such consumer.
+    async fn look_at(&self, reader: &DurableReader) -> Result<Option<Info>, Error> {
+        let look = format!("CONSUMER.INFO.{}.{}", reader.stream, reader.name);
+        match self.api_raw(&look, &json!({})).await? {
+            Response::Ok(info) => Ok(Some(info)),
+            Response::Err { error } if core::is(&error, ErrorCode::CONSUMER_NOT_FOUND) => Ok(None),
+            Response::Err { error } => Err(fault::of_server(&look, error)),
+        }
+    }
+
+    pub(super) async fn pending_of(&self, reader: &DurableReader) -> Result<Pending, Error> {
+        reader.check()?;
+        let info = self.look_at(reader).await?.ok_or_else(|| Error::unavailable(&reader.title()))?;
+        Ok(Pending { waiting: info.num_pending, unacked: info.num_ack_pending })
+    }
+
+    /// The first that comes in time, and what waits behind it. Every question ends at the server, by its count or by its
+    /// time: what came after we stopped listening would have to wait until it is given again.
     pub(super) async fn take_durable(
         &self,
         reader: &DurableReader,
         count: usize,
         wait: Duration,
     ) -> Result<Vec<Taken>, Error> {
-        let now = self.pull_durable(reader, count, None).await?;
-        if !now.is_empty() || wait.is_zero() {
-            return Ok(now);
+        let behind = self.behind(reader);
+        if wait.is_zero() || behind > 0 {
+            let most = if wait.is_zero() { count } else { count.min(behind) };
+            let now = self.pull_durable(reader, most, None).await?;
+            if !now.is_empty() || wait.is_zero() {
+                return Ok(now);
+            }
         }
-        // One only: what is asked for and not taken would have to wait until it is given again.
         let mut taken = self.pull_durable(reader, 1, Some(wait)).await?;
-        if !taken.is_empty() && count > 1 {
-            taken.extend(self.pull_durable(reader, count - 1, None).await?);
+        let more = (count - taken.len().min(count)).min(self.behind(reader));
+        // What was given must be used; the next one who asks hears what is wrong.
+        if !taken.is_empty()
+            && more > 0
+            && let Ok(rest) = self.pull_durable(reader, more, None).await
+        {
+            taken.extend(rest);
         }
         Ok(taken)
     }
 
+    /// How many messages the last one that was taken had behind it.
+    fn behind(&self, reader: &DurableReader) -> usize {
+        let behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
+        behind.get(&reader.title()).copied().unwrap_or(0)
+    }
+
+    fn set_behind(&self, reader: &DurableReader, count: usize) {
+        self.behind.lock().unwrap_or_else(PoisonError::into_inner).insert(reader.title(), count);
+    }
+
+    /// Up to so many: of what waits, or the first that come in this time.
     async fn pull_durable(
         &self,
         reader: &DurableReader,
         count: usize,
         wait: Option<Duration>,
     ) -> Result<Vec<Taken>, Error> {
-        let name = format!("{} of {}", reader.name, reader.stream);
+        let name = reader.title();
         let gone = |error: &dyn std::fmt::Display| Error::new(Kind::Disconnected, format!("{name}: {error}"));
         let inbox = self.client.new_inbox();
         let mut answers = self.client.subscribe(inbox.clone()).await.map_err(|error| gone(&error))?;
         let asked = format!("$JS.API.CONSUMER.MSG.NEXT.{}.{}", reader.stream, reader.name);
-        let body = match wait {
-            None => json!({ "batch": count, "no_wait": true }),
-            Some(wait) => json!({ "batch": count, "expires": nanos(wait) }),
-        };
+        let expires = wait.unwrap_or(PULL_SETTLE);
+        let body = json!({ "batch": count, "no_wait": wait.is_none(), "expires": nanos(expires) });
         let sent = self.client.publish_with_reply(asked, inbox, body.to_string().into()).await;
         sent.map_err(|error| fault::of_publish(&name, error))?;
-        let limit = self.answer_timeout + wait.unwrap_or_default();
         let mut taken = Vec::new();
         while taken.len() < count {
-            let next = tokio::time::timeout(limit, answers.next()).await;
-            let message = next.map_err(|_| Error::timeout(&name))?.ok_or_else(Error::disconnected)?;
+            let next = tokio::time::timeout(self.answer_timeout + expires, answers.next()).await;
+            let message = match next {
+                Ok(Some(message)) => message,
+                // What was given must be used, whatever happened to the rest.
+                _ if !taken.is_empty() => break,
+                Ok(None) => return Err(Error::disconnected()),
+                Err(_) => return Err(Error::timeout(&name)),
+            };
             match message.status {
-                None => taken.push(self.taken_of(&reader.stream, message)?),
+                None => taken.push(self.taken_of(reader, message)?),
                 // There is nothing, or nothing more in time.
-                Some(StatusCode::NOT_FOUND | StatusCode::TIMEOUT) => break,
+                Some(StatusCode::NOT_FOUND | StatusCode::TIMEOUT) => {
+                    self.set_behind(reader, 0);
+                    break;
+                }
                 Some(_) if !taken.is_empty() => break,
                 Some(StatusCode::NO_RESPONDERS) => return Err(Error::unavailable(&name)),
                 Some(status) => {
@@ -103,9 +156,10 @@ impl Nats {
         Ok(taken)
     }
 
-    fn taken_of(&self, stream: &str, message: async_nats::Message) -> Result<Taken, Error> {
+    fn taken_of(&self, reader: &DurableReader, message: async_nats::Message) -> Result<Taken, Error> {
         let token = message.reply.as_ref().map(ToString::to_string).unwrap_or_default();
-        let Read { record, deliveries, .. } = self.read_of(stream, message)?;
+        let Read { record, deliveries, behind, .. } = self.read_of(&reader.stream, message)?;
+        self.set_behind(reader, behind);
         Ok(Taken { record, deliveries, token })
     }
 
@@ -113,11 +167,84 @@ impl Nats {
         let body = match what {
             Acknowledge::Done => "+ACK".to_string(),
             Acknowledge::Later(delay) => format!("-NAK {}", json!({ "delay": nanos(delay) })),
+            Acknowledge::Progress => "+WPI".to_string(),
+            Acknowledge::Never => "+TERM".to_string(),
         };
         self.send(&taken.token, body.into()).await
     }
 }
 
+/// The settings of a reader in the words of the server.
+fn config(reader: &DurableReader) -> Value {
+    let mut config = json!({
+        "durable_name": reader.name,
+        "deliver_policy": policy(reader.start),
+        "ack_policy": "explicit",
+        "ack_wait": nanos(reader.ack_wait),
+        "max_ack_pending": reader.unacked_max,
+        "max_deliver": reader.max_deliver.map_or(-1, |most| i64::try_from(most).unwrap_or(i64::MAX)),
+        "replay_policy": "instant",
+    });
+    if reader.pattern != ">" {
+        config["filter_subject"] = json!(reader.pattern);
+    }
+    config
+}
+
+fn policy(start: Start) -> &'static str {
+    match start {
+        Start::Oldest => "all",
+        Start::New => "new",
+    }
+}
+
+/// What the server has, in the words and the order of [`DurableReader::settings`].
+fn settings(found: &Config) -> Settings {
+    let starts = [Start::Oldest, Start::New];
+    let start = starts.into_iter().find(|start| policy(*start) == found.deliver_policy);
+    // The server writes nothing where there is no filter, and -1 where there is no limit.
+    let pattern = if found.filter_subject.is_empty() { ">" } else { &found.filter_subject };
+    let most = |limit: i64| u64::try_from(limit).ok().filter(|limit| *limit > 0);
+    vec![
+        ("pattern", pattern.into()),
+        ("start", start.map_or_else(|| found.deliver_policy.clone(), |start| format!("{start:?}"))),
+        ("ack wait", in_words(Some(Duration::from_nanos(found.ack_wait)))),
+        (
+            "unacknowledged messages",
+            most(found.max_ack_pending).map_or("none".into(), |most| most.to_string()),
+        ),
+        ("deliveries", in_words(most(found.max_deliver))),
+    ]
+}
+
 fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::{Drift, readers};
+
+    fn drift(reader: &DurableReader, config: Value) -> Vec<Drift> {
+        let found: Config = serde_json::from_value(config).unwrap();
+        compare(&reader.title(), reader.settings(), settings(&found))
+    }
+
+    #[test]
+    fn what_the_table_asks_for_reads_back_as_asked() {
+        for reader in readers() {
+            assert_eq!(drift(&reader, config(&reader)), [], "{}", reader.name);
+        }
+    }
+
+    #[test]
+    fn every_setting_that_differs_is_named() {
+        for reader in readers() {
+            let other =
+                json!({ "deliver_policy": "last", "ack_wait": 1, "max_deliver": 7, "max_ack_pending": -1 });
+            let drift = drift(&reader, other);
+            assert_eq!(drift.len(), reader.settings().len(), "{drift:?}");
+        }
+    }
 }

@@ -21,7 +21,11 @@ impl Nats {
         match self.api_raw::<Info>(&look, &json!({})).await? {
             Response::Ok(info) => {
                 let config = self.with_copies(info.config, replicas).await;
-                return Ok(Found::Existing(compare(store, store.settings(replicas), settings(&config))));
+                return Ok(Found::Existing(compare(
+                    &store.name,
+                    store.settings(replicas),
+                    settings(&config),
+                )));
             }
             Response::Err { error } if core::is(&error, ErrorCode::STREAM_NOT_FOUND) => {}
             Response::Err { error } => return Err(fault::of_server(&look, error)),
@@ -32,7 +36,7 @@ impl Nats {
             // Another master was faster, and its table is another one.
             Response::Err { error } if core::is(&error, ErrorCode::STREAM_NAME_EXIST) => {
                 let info: Info = self.api(&look, &json!({})).await?;
-                Ok(Found::Existing(compare(store, store.settings(replicas), settings(&info.config))))
+                Ok(Found::Existing(compare(&store.name, store.settings(replicas), settings(&info.config))))
             }
             Response::Err { error } => Err(fault::of_server(&create, error)),
         }
@@ -134,7 +138,7 @@ mod tests {
     #[test]
     fn what_the_table_asks_for_reads_back_as_asked() {
         for store in crate::storage::table() {
-            let drift = compare(&store, store.settings(3), settings(&config(&store, 3)));
+            let drift = compare(&store.name, store.settings(3), settings(&config(&store, 3)));
             assert_eq!(drift, [], "{}", store.name);
         }
     }
@@ -176,7 +180,7 @@ mod tests {
             allow_direct: false,
             ..config(&store, 1)
         };
-        let drift = compare(&store, store.settings(1), settings(&other));
+        let drift = compare(&store.name, store.settings(1), settings(&other));
         assert_eq!(drift.len(), store.settings(1).len(), "{drift:?}");
         assert!(drift.iter().any(|one| one.to_string() == "a: bytes is none, should be 1024"));
     }

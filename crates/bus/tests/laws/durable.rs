@@ -4,7 +4,7 @@ use crate::bench::{Bench, PATIENCE, bytes, kind, soon, wait_connected};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use zester_bus::{Acknowledge, Bus, DurableReader, Kind, Store, Taken};
+use zester_bus::{Acknowledge, Bus, DurableReader, Found, Kind, Pending, Start, Store, Taken};
 use zester_testkit::wait_until;
 
 /// Long enough that nothing comes again by itself.
@@ -16,8 +16,10 @@ fn returns() -> DurableReader {
         stream: "job-events".into(),
         name: "late".into(),
         pattern: "job.*.return.*".into(),
+        start: Start::Oldest,
         ack_wait: ACK_WAIT,
         unacked_max: 1_000,
+        max_deliver: None,
     }
 }
 
@@ -57,8 +59,8 @@ pub async fn what_came_while_nobody_read_is_given_and_acked_once(bench: Bench) {
     assert!(kind(unmade).is_some_and(Kind::retryable));
     publish(&*bus, 0..3).await;
     bus.publish_stored("job.0.status", bytes("other"), None).await.unwrap();
-    bus.ensure_reader(&reader).await.unwrap();
-    bus.ensure_reader(&reader).await.unwrap();
+    assert_eq!(bus.ensure_reader(&reader).await.unwrap(), Found::Created);
+    assert_eq!(bus.ensure_reader(&reader).await.unwrap(), Found::Existing(vec![]));
     let taken = bus.take(&reader, 10, NO_WAIT).await.unwrap();
     assert_eq!(texts(&taken), ["0", "1", "2"]);
     assert_eq!(taken[1].record.subject, "job.1.return.web");
@@ -129,11 +131,112 @@ pub async fn no_more_are_given_than_may_be_unacked(bench: Bench) {
     let reader = DurableReader { unacked_max: 4, ..returns() };
     bus.ensure_reader(&reader).await.unwrap();
     publish(&*bus, 0..6).await;
-    let first = bus.take(&reader, 4, NO_WAIT).await.unwrap();
+    let first = bus.take(&reader, 10, NO_WAIT).await.unwrap();
     assert_eq!(first.len(), 4);
-    finish(&*bus, &first).await;
+    // A limit that is reached is no failure: there is nothing to take until something is acknowledged.
+    assert_eq!(bus.take(&reader, 10, NO_WAIT).await.unwrap(), []);
+    assert_eq!(bus.take(&reader, 10, Duration::from_millis(200)).await.unwrap(), []);
+    assert_eq!(bus.pending(&reader).await.unwrap(), Pending { waiting: 2, unacked: 4 });
+    let other = bench.connect("two").await;
+    let acks = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        finish(&*other, &first).await;
+    };
+    let (rest, ()) = tokio::join!(soon(bus.take(&reader, 1, PATIENCE)), acks);
+    assert_eq!(texts(&rest.unwrap()), ["4"]);
     let rest = soon(bus.take(&reader, 4, PATIENCE)).await.unwrap();
-    assert_eq!(texts(&rest), ["4", "5"]);
+    assert_eq!(texts(&rest), ["5"]);
+}
+
+pub async fn a_reader_of_what_is_new_begins_when_it_is_made(bench: Bench) {
+    let bus = stream(&bench).await;
+    let reader = DurableReader { start: Start::New, ..returns() };
+    publish(&*bus, 0..3).await;
+    bus.ensure_reader(&reader).await.unwrap();
+    publish(&*bus, 3..5).await;
+    // It goes on where it is, whoever asks for it again.
+    bench.connect("two").await.ensure_reader(&reader).await.unwrap();
+    let taken = bus.take(&reader, 10, NO_WAIT).await.unwrap();
+    assert_eq!(texts(&taken), ["3", "4"]);
+    finish(&*bus, &taken).await;
+    assert_eq!(bus.pending(&reader).await.unwrap(), Pending::default());
+}
+
+pub async fn after_its_last_delivery_a_message_never_comes_again(bench: Bench) {
+    let bus = stream(&bench).await;
+    let reader = DurableReader { max_deliver: Some(3), ack_wait: Duration::from_secs(1), ..returns() };
+    bus.ensure_reader(&reader).await.unwrap();
+    publish(&*bus, 0..2).await;
+    let later = Acknowledge::Later(Duration::from_millis(10));
+    let mut given: Vec<(String, u64)> = Vec::new();
+    while given.len() < 6 {
+        // The first is refused each time, the second forgotten.
+        for one in soon(bus.take(&reader, 1, PATIENCE)).await.unwrap() {
+            given.push((texts(std::slice::from_ref(&one)).remove(0), one.deliveries));
+            if one.record.subject.contains(".0.") {
+                bus.acknowledge(&one, later).await.unwrap();
+            }
+        }
+    }
+    given.sort_unstable();
+    let thrice = |text: &str| (1..=3).map(|count| (text.to_string(), count)).collect::<Vec<_>>();
+    assert_eq!(given, [thrice("0"), thrice("1")].concat());
+    assert_eq!(bus.take(&reader, 2, Duration::from_secs(2)).await.unwrap(), []);
+    wait_until("the room of both", PATIENCE, || async {
+        (bus.pending(&reader).await.unwrap() == Pending::default()).then_some(())
+    })
+    .await;
+}
+
+pub async fn who_says_that_it_works_on_a_message_keeps_it(bench: Bench) {
+    let bus = stream(&bench).await;
+    let reader = DurableReader { ack_wait: Duration::from_secs(2), ..returns() };
+    bus.ensure_reader(&reader).await.unwrap();
+    publish(&*bus, 0..2).await;
+    let taken = bus.take(&reader, 2, NO_WAIT).await.unwrap();
+    bus.acknowledge(&taken[1], Acknowledge::Never).await.unwrap();
+    let begin = tokio::time::Instant::now();
+    while begin.elapsed() < Duration::from_secs(4) {
+        bus.acknowledge(&taken[0], Acknowledge::Progress).await.unwrap();
+        assert_eq!(bus.take(&reader, 2, Duration::from_millis(500)).await.unwrap(), []);
+    }
+    assert_eq!(bus.pending(&reader).await.unwrap(), Pending { waiting: 0, unacked: 1 });
+    // Silence gives it back, and what nobody can use stays away.
+    let again = soon(bus.take(&reader, 2, PATIENCE)).await.unwrap();
+    assert_eq!((texts(&again), again[0].deliveries), (vec!["0".to_string()], 2));
+}
+
+pub async fn an_acknowledgement_of_an_earlier_delivery_counts(bench: Bench) {
+    let bus = stream(&bench).await;
+    let reader = DurableReader { ack_wait: Duration::from_secs(1), ..returns() };
+    bus.ensure_reader(&reader).await.unwrap();
+    publish(&*bus, 0..1).await;
+    let first = bus.take(&reader, 1, NO_WAIT).await.unwrap();
+    let second = soon(bus.take(&reader, 1, PATIENCE)).await.unwrap();
+    assert_eq!(second[0].deliveries, 2);
+    finish(&*bus, &first).await;
+    assert_eq!(bus.take(&reader, 1, Duration::from_secs(2)).await.unwrap(), []);
+    finish(&*bus, &second).await;
+    assert_eq!(bus.pending(&reader).await.unwrap(), Pending::default());
+}
+
+pub async fn drift_of_an_existing_reader_is_told_and_not_repaired(bench: Bench) {
+    let bus = stream(&bench).await;
+    let old = returns();
+    let new = DurableReader { max_deliver: Some(5), ack_wait: Duration::from_secs(7), ..old.clone() };
+    assert_eq!(bus.ensure_reader(&old).await.unwrap(), Found::Created);
+    for _ in 0..2 {
+        let Found::Existing(drift) = bus.ensure_reader(&new).await.unwrap() else { panic!("it was there") };
+        let told: Vec<String> = drift.iter().map(ToString::to_string).collect();
+        let wanted = [
+            "reader late of job-events: ack wait is 60s, should be 7s",
+            "reader late of job-events: deliveries is none, should be 5",
+        ];
+        assert_eq!(told, wanted);
+    }
+    assert_eq!(bus.ensure_reader(&old).await.unwrap(), Found::Existing(vec![]));
+    let none = DurableReader { unacked_max: 0, name: "other".into(), ..old };
+    assert_eq!(kind(bus.ensure_reader(&none).await), Some(Kind::Invalid));
 }
 
 pub async fn a_durable_reader_lives_through_a_crash(mut bench: Bench) {

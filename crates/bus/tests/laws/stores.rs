@@ -2,7 +2,7 @@
 
 use crate::bench::Bench;
 use std::time::Duration;
-use zester_bus::storage::{ensure_all, replicas, table};
+use zester_bus::storage::{ensure_all, ensure_readers, readers, replicas, table};
 use zester_bus::{Drift, Found, Store};
 
 pub async fn the_table_is_created_once_and_then_as_wanted(bench: Bench) {
@@ -12,6 +12,10 @@ pub async fn the_table_is_created_once_and_then_as_wanted(bench: Bench) {
     let first = ensure_all(&*bus, &table(), replicas).await.unwrap();
     assert_eq!((first.created.len(), first.drift.len()), (table().len(), 0));
     let again = ensure_all(&*bus, &table(), replicas).await.unwrap();
+    assert_eq!((again.created, again.drift), (vec![], vec![]));
+    let first = ensure_readers(&*bus, &readers()).await.unwrap();
+    assert_eq!((first.created.len(), first.drift.len()), (readers().len(), 0));
+    let again = ensure_readers(&*bus, &readers()).await.unwrap();
     assert_eq!((again.created, again.drift), (vec![], vec![]));
 }
 
