@@ -88,6 +88,8 @@ pub const SMALL_RECORD_BYTES_MAX: u64 = 16 * KIB;
 
 pub const JOB_EVENTS_BYTES_MAX: u64 = 512 * MIB;
 pub const EVENTS_BYTES_MAX: u64 = 1024 * MIB;
+/// Bytes of what the reactor decided.
+pub const LEDGER_BYTES_MAX: u64 = 512 << 20;
 pub const EVENTS_MESSAGES_MAX: u64 = 1_000_000;
 pub const JOBS_BYTES_MAX: u64 = 256 * MIB;
 pub const JOB_RETURNS_BYTES_MAX: u64 = 1024 * MIB;

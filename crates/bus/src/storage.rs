@@ -7,8 +7,8 @@ use crate::error::{Error, Kind};
 use crate::limits::{
     EVENTS_BYTES_MAX, EVENTS_MESSAGES_MAX, FACTS_BYTES_MAX, HEARTBEATS_BYTES_MAX, HISTORY_AGE,
     JOB_EVENTS_BYTES_MAX, JOB_RETURNS_BYTES_MAX, JOB_TARGETS_BYTES_MAX, JOBS_BYTES_MAX, LEASE_TTL,
-    LEASES_BYTES_MAX, MASTER_HEARTBEAT_TTL, MESSAGE_BYTES_MAX, REACTOR_FILES_BYTES_MAX, REPLICAS_MAX,
-    SETTINGS_FILES_BYTES_MAX, SMALL_RECORD_BYTES_MAX, STATE_FILES_BYTES_MAX,
+    LEASES_BYTES_MAX, LEDGER_BYTES_MAX, MASTER_HEARTBEAT_TTL, MESSAGE_BYTES_MAX, REACTOR_FILES_BYTES_MAX,
+    REPLICAS_MAX, SETTINGS_FILES_BYTES_MAX, SMALL_RECORD_BYTES_MAX, STATE_FILES_BYTES_MAX,
 };
 use crate::{Bus, pattern};
 use std::fmt;
@@ -23,6 +23,8 @@ pub use readers::{ensure_readers, late_returns, reactor, readers};
 pub const JOB_EVENTS: &str = "job-events";
 /// The stream of what the reactor hears.
 pub const EVENTS: &str = "events";
+/// The stream of what the reactor decided.
+pub const REACTOR_LEDGER: &str = "reactor-ledger";
 
 /// What gives way when a store is full.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -166,6 +168,7 @@ pub fn table_with(ttls: Ttls) -> Vec<Store> {
             duplicate_window: Some(Duration::from_secs(120)),
             ..Store::stream(EVENTS, &[subject::EVENTS], EVENTS_BYTES_MAX).age(HISTORY_AGE)
         },
+        Store::stream(REACTOR_LEDGER, &[subject::LEDGER], LEDGER_BYTES_MAX).age(HISTORY_AGE),
         bucket(Bucket::Jobs, JOBS_BYTES_MAX).age(HISTORY_AGE),
         // Results of old jobs give way to those of new ones; refusing would stop the fleet for the sake of its past.
         Store {

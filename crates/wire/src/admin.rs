@@ -6,6 +6,7 @@ use crate::job::is_false;
 use crate::name::{Jid, PeelId, Token};
 use crate::publish_report::PublishReport;
 use crate::published::{ContentHash, Published};
+use crate::reactor::RuleList;
 use crate::refusal::Refusal;
 use crate::subject::Subject;
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,14 @@ pub enum AdminRequest {
     /// J-25: machines that are gone for good.
     Forget {
         peels: Vec<PeelId>,
+        #[serde(default)]
+        user: String,
+    },
+    /// The rules that the reactor of a master reacts by.
+    ReactorRules,
+    /// a rule that was stopped may react again, at every master.
+    BreakerClose {
+        rule: String,
         #[serde(default)]
         user: String,
     },
@@ -109,6 +118,8 @@ impl AdminRequest {
             AdminRequest::Retry { .. } => Some("retry"),
             AdminRequest::Publish(_) => Some("publish"),
             AdminRequest::Forget { .. } => Some("forget"),
+            AdminRequest::ReactorRules => Some("reactor_rules"),
+            AdminRequest::BreakerClose { .. } => Some("breaker_close"),
             AdminRequest::Unknown => None,
         }
     }
@@ -140,6 +151,9 @@ pub struct AdminReply {
     /// What became of each tree that was to be published.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<PublishReport>,
+    /// The rules of the reactor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reactor: Option<RuleList>,
 }
 
 impl AdminReply {
@@ -151,6 +165,7 @@ impl AdminReply {
             jid: None,
             error: None,
             published: Vec::new(),
+            reactor: None,
         }
     }
 

@@ -21,6 +21,8 @@ pub const JOB_EVENTS: &[&str] = &[
 ];
 /// What the stream `events` keeps.
 pub const EVENTS: &str = "zester.event.>";
+/// What the stream `reactor-ledger` keeps.
+pub const LEDGER: &str = "zester.ledger.>";
 /// Every admin verb.
 pub const ALL_ADMIN: &str = "zester.admin.*";
 /// Every notice.
@@ -35,6 +37,21 @@ pub const ALL_SCHEDULED: &str = "zester.job.*.schedule.*";
 pub const ALL_HEARTBEATS: &str = "zester.heartbeat.*";
 /// The cancels of every job.
 pub const ALL_CANCELS: &str = "zester.job.*.cancel";
+
+/// What the reactor decided about the events of one origin.
+pub fn ledger_of(origin: &Token) -> String {
+    format!("zester.ledger.{origin}.*")
+}
+
+/// What the reactor decided about one event, whoever sent it.
+pub fn ledger_of_event(event_id: &str) -> Result<String, BadName> {
+    Ok(format!("zester.ledger.*.{}", crate::ledger::token_of(event_id)?))
+}
+
+/// Every request that is for the holder of a lease.
+pub fn all_of_holder(lease: &Token) -> String {
+    format!("zester.holder.{lease}.*")
+}
 
 /// Everything about one job.
 pub fn all_of_job(jid: &Jid) -> String {
@@ -127,6 +144,12 @@ pub enum Subject {
         what: Token,
     },
     ReactorTest,
+    /// What was decided about one event.
+    Ledger {
+        origin: Token,
+        /// Of the event id.
+        token: Token,
+    },
     Event(EventSubject),
 }
 
@@ -201,6 +224,7 @@ impl fmt::Display for Subject {
             Subject::Heartbeat { peel } => write!(out, "zester.heartbeat.{peel}"),
             Subject::Notify { what } => write!(out, "zester.notify.{what}"),
             Subject::ReactorTest => out.write_str("zester.reactor.test"),
+            Subject::Ledger { origin, token } => write!(out, "zester.ledger.{origin}.{token}"),
             Subject::Event(event) => write!(out, "zester.event.{event}"),
         }
     }
@@ -241,6 +265,9 @@ impl Subject {
             ["zester", "heartbeat", peel] => Subject::Heartbeat { peel: PeelId::parse(peel)? },
             ["zester", "notify", what] => Subject::Notify { what: Token::parse(what)? },
             ["zester", "reactor", "test"] => Subject::ReactorTest,
+            ["zester", "ledger", origin, token] => {
+                Subject::Ledger { origin: Token::parse(origin)?, token: Token::parse(token)? }
+            }
             ["zester", "event", rest @ ..] => Subject::Event(parse_event(rest)?),
             _ => return Err(BadSubject { why: "it has none of our shapes" }),
         };

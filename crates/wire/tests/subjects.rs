@@ -38,6 +38,10 @@ fn table() -> Vec<(Subject, String)> {
         (Subject::Notify { what: token("state-files") }, "zester.notify.state-files".into()),
         (Subject::ReactorTest, "zester.reactor.test".into()),
         (
+            Subject::Ledger { origin: token("_master"), token: token("0123456789abcdef") },
+            "zester.ledger._master.0123456789abcdef".into(),
+        ),
+        (
             Subject::Event(EventSubject::Send { peel: p.clone(), tag: tag("a/b") }),
             "zester.event.web-01.send.a.b".into(),
         ),

@@ -282,6 +282,10 @@ fn requests(visit: &mut impl Visit) {
         DispatchReply { v: 1, jid: Some(jid()), targets: vec![peel()], error: None, offline: Some(offline) };
     visit.one("dispatch_reply_offline", reply);
     visit.one("admin_forget", AdminRequest::Forget { peels: vec![peel()], user: user.clone() });
+    visit.one("admin_reactor_rules", AdminRequest::ReactorRules);
+    let rule = "reactor.web.restart".to_string();
+    visit.one("admin_breaker_close", AdminRequest::BreakerClose { rule: rule.clone(), user: user.clone() });
+    reactor(visit, rule);
     visit.one("peels_request", PeelsRequest { v: 1, target_expr: "*".into(), after: Some(peel()) });
     let status = PeelStatus {
         peel: peel(),
@@ -378,4 +382,56 @@ fn requests(visit: &mut impl Visit) {
 
 pub trait Visit {
     fn one<T: Message + PartialEq + std::fmt::Debug>(&mut self, name: &str, example: T);
+}
+
+fn reactor(visit: &mut impl Visit, rule: String) {
+    let entry = LedgerEntry {
+        v: 1,
+        at: UnixMillis(1_700_000_000_000),
+        origin: "web-01".into(),
+        tag: "deploy/done".into(),
+        event_id: "e-1".into(),
+        sequence: 42,
+        depth: 1,
+        rule: rule.clone(),
+        block: "restart".into(),
+        decision: "dispatched".into(),
+        reason: "to 1 peel".into(),
+        jid: Some(Jid::parse("rxn-0123456789abcdef0123456789abcdef").unwrap()),
+        event_sent: "e-2".into(),
+        master: master().to_string(),
+        unwritten: 3,
+    };
+    visit.one("ledger_entry", entry);
+    let data = map(json!({"version": 3}));
+    let key = "web-01/deploy/done".to_string();
+    visit.one("reactor_test_request", ReactorTestRequest { v: 1, key, data: data.clone() });
+    let block = TestedBlock {
+        block: "restart".into(),
+        action: "dispatch.module".into(),
+        rendered: data,
+        targets: Some(1),
+    };
+    let glob = "*/deploy/*".to_string();
+    let tested = TestedRule {
+        rule: rule.clone(),
+        glob: glob.clone(),
+        blocks: vec![block],
+        errors: vec!["web/restart.zy:3:5: unknown key `tgt`".into()],
+    };
+    let master = master().to_string();
+    let error = Some(Refusal::new(RefusalKind::Unavailable, "no rules yet"));
+    let reply = ReactorTestReply { v: 1, revision: 7, master: master.clone(), rules: vec![tested], error };
+    visit.one("reactor_test_reply", reply);
+    let status = RuleStatus {
+        rule,
+        glob,
+        file: "web/restart.zy".into(),
+        throttle: Duration::from_secs(30),
+        fires: 61,
+        open_until: UnixMillis(1_700_000_300_000),
+    };
+    let problems = vec!["top.zy:2:5: no such file".into()];
+    let list = RuleList { revision: 7, master, rules: vec![status], more: 2, problems };
+    visit.one("admin_reply_reactor", AdminReply { reactor: Some(list), ..AdminReply::done("") });
 }
