@@ -5,7 +5,8 @@ use crate::tree;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Crates that do no IO, read no clock and know no runtime.
-const PURE: &[&str] = &["model", "secret", "compile", "engine", "wire", "jobs", "lease", "schedule"];
+const PURE: &[&str] =
+    &["model", "secret", "compile", "engine", "wire", "jobs", "lease", "schedule", "reactor"];
 
 const FILES: &[&str] = &[
     "std::fs",
@@ -77,6 +78,22 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
 const BLIND: &[(&str, &[&str])] = &[
     ("wire", &["compile", "engine", "jobs", "host", "resources", "facts", "bus", "converge", "cli"]),
     ("jobs", &["compile", "engine", "host", "resources", "facts", "bus", "converge", "cli"]),
+    (
+        "reactor",
+        &[
+            "compile",
+            "engine",
+            "jobs",
+            "host",
+            "resources",
+            "facts",
+            "bus",
+            "link",
+            "converge",
+            "master",
+            "cli",
+        ],
+    ),
     ("bus", &["compile", "engine", "jobs", "host", "resources", "facts", "converge", "cli"]),
     ("model", &["compile", "engine", "host", "resources", "facts", "converge", "cli"]),
     ("compile", &["engine", "host", "resources", "facts", "converge", "cli"]),

@@ -14,7 +14,7 @@
 //! `G@key!=value` is exactly `not G@key:value`: it also holds where there is no such key.
 
 mod explain;
-mod glob;
+pub mod glob;
 mod parse;
 mod value;
 

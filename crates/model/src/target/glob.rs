@@ -5,7 +5,7 @@
 
 /// A parsed glob.
 #[derive(Clone, Debug)]
-pub(super) struct Glob {
+pub struct Glob {
     parts: Vec<Part>,
 }
 
@@ -19,13 +19,13 @@ enum Part {
 
 /// What is wrong with a glob, and at which byte.
 #[derive(Debug, PartialEq)]
-pub(super) struct Mistake {
+pub struct Mistake {
     pub offset: usize,
     pub message: &'static str,
 }
 
 /// Whether a text has to be read as a glob at all.
-pub(super) fn is_glob(text: &str) -> bool {
+pub fn is_glob(text: &str) -> bool {
     text.contains(['*', '?', '[', '{', '\\'])
 }
 
@@ -55,6 +55,27 @@ impl Glob {
             parts.push(part);
         }
         Ok(Glob { parts })
+    }
+
+    /// The stretches of plain text in it, in order; every text that matches holds them all. The first of a pair says whether the
+    /// stretch must stand at the very start, the second whether it must stand at the very end.
+    pub fn stretches(&self) -> Vec<(bool, String, bool)> {
+        let mut found = Vec::new();
+        let mut open: Option<(bool, String)> = None;
+        for (place, part) in self.parts.iter().enumerate() {
+            match (part, &mut open) {
+                (Part::Exactly(character), Some((_, text))) => text.push(*character),
+                (Part::Exactly(character), None) => open = Some((place == 0, character.to_string())),
+                (_, _) => found.extend(open.take().map(|(first, text)| (first, text, false))),
+            }
+        }
+        found.extend(open.take().map(|(first, text)| (first, text, true)));
+        found
+    }
+
+    /// Whether it is one star and nothing else.
+    pub fn is_every(&self) -> bool {
+        self.parts == [Part::Star]
     }
 
     /// Goes on after the last star whenever it is stuck, which takes pattern times text steps at the very worst.
@@ -166,6 +187,21 @@ mod tests {
         ] {
             assert_eq!(Glob::parse(pattern).unwrap().matches(text), expected, "{pattern} {text}");
         }
+    }
+
+    #[test]
+    #[rule("R-4")]
+    fn r4_the_plain_text_of_a_glob_is_known_with_its_place() {
+        let stretches = |pattern: &str| Glob::parse(pattern).unwrap().stretches();
+        let one = |first, text: &str, last| (first, text.to_string(), last);
+        assert_eq!(stretches("*"), []);
+        assert_eq!(stretches("web/a"), [one(true, "web/a", true)]);
+        assert_eq!(
+            stretches("web*/x/[ab]y"),
+            [one(true, "web", false), one(false, "/x/", false), one(false, "y", true)]
+        );
+        assert!(Glob::parse("**").unwrap().is_every());
+        assert!(!Glob::parse("?*").unwrap().is_every());
     }
 
     #[test]

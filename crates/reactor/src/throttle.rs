@@ -1,0 +1,86 @@
+//! How long a rule rests for a source after it fired.
+
+use crate::limits::THROTTLED_MAX;
+use lru::LruCache;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+use zester_wire::{Origin, UnixMillis};
+
+/// The last fire of each rule for each source.
+pub struct Throttle {
+    fired: LruCache<(Arc<str>, Origin), Fired>,
+}
+
+#[derive(Copy, Clone, Debug)]
+struct Fired {
+    at: UnixMillis,
+    /// Of the event, which does not stop itself when it comes again.
+    sequence: u64,
+}
+
+impl Default for Throttle {
+    fn default() -> Throttle {
+        let pairs = NonZeroUsize::new(THROTTLED_MAX).unwrap_or(NonZeroUsize::MIN);
+        Throttle { fired: LruCache::new(pairs) }
+    }
+}
+
+impl Throttle {
+    /// How long the rule still rests for this source; none if it may fire.
+    pub fn rests(
+        &self,
+        rule: &Arc<str>,
+        origin: &Origin,
+        sequence: u64,
+        period: Duration,
+        now: UnixMillis,
+    ) -> Option<Duration> {
+        if period.is_zero() {
+            return None;
+        }
+        let fired = self.fired.peek(&(rule.clone(), origin.clone()))?;
+        // A clock that went back must not make the rest longer than it is.
+        let rested = now.since(fired.at);
+        let is_ahead = fired.at > now.plus(period);
+        (fired.sequence != sequence && rested < period && !is_ahead).then(|| period - rested)
+    }
+
+    /// The rule completed a fire for this source, or failed for good.
+    pub fn fired(&mut self, rule: &Arc<str>, origin: &Origin, sequence: u64, now: UnixMillis) {
+        self.fired.put((rule.clone(), origin.clone()), Fired { at: now, sequence });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zester_rule::rule;
+    use zester_wire::PeelId;
+
+    fn peel(name: &str) -> Origin {
+        Origin::Peel(PeelId::parse(name).unwrap())
+    }
+
+    #[test]
+    #[rule("R-12")]
+    fn r12_a_rule_rests_for_one_source_and_not_for_another() {
+        let mut throttle = Throttle::default();
+        let (rule, other): (Arc<str>, Arc<str>) = ("reactor.a".into(), "reactor.b".into());
+        let rest = Duration::from_secs(30);
+        let at = UnixMillis;
+        assert_eq!(throttle.rests(&rule, &peel("web"), 1, rest, at(1_000)), None);
+        throttle.fired(&rule, &peel("web"), 1, at(1_000));
+        let left = Some(Duration::from_secs(20));
+        assert_eq!(throttle.rests(&rule, &peel("web"), 2, rest, at(11_000)), left);
+        assert_eq!(
+            throttle.rests(&rule, &peel("web"), 1, rest, at(11_000)),
+            None,
+            "an event that comes again"
+        );
+        assert_eq!(throttle.rests(&rule, &peel("db"), 2, rest, at(11_000)), None);
+        assert_eq!(throttle.rests(&other, &peel("web"), 2, rest, at(11_000)), None);
+        assert_eq!(throttle.rests(&rule, &peel("web"), 2, rest, at(31_000)), None);
+        assert_eq!(throttle.rests(&rule, &peel("web"), 2, Duration::ZERO, at(1_000)), None, "0 is off");
+    }
+}

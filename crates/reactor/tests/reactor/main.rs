@@ -1,0 +1,11 @@
+//! The reactor's machines by tables, properties and garbage.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod actions;
+mod double;
+mod fuzzed;
+mod gates;
+mod loading;
+mod reactions;
+mod replays;
