@@ -126,6 +126,10 @@ pub trait Bus: Send + Sync {
     /// stream answers, which may lag.
     fn last<'a>(&'a self, stream: &'a str, subject: &'a str) -> Answer<'a, Option<Record>>;
 
+    /// The message at one place of a stream, as its leader has it; none when it is gone. Says whose a message is that a
+    /// publish called a duplicate.
+    fn at<'a>(&'a self, stream: &'a str, sequence: Sequence) -> Answer<'a, Option<Record>>;
+
     /// Tells the entries of a pattern and what is written to them later, across reconnects. Costs a consumer: only masters
     /// watch. Ends with an error when the bucket is gone or was made again: what was told is of another one then. `capacity` is how far the telling may run ahead of the reader.
     fn watch<'a>(&'a self, bucket: &'a str, pattern: &'a str, capacity: usize) -> Answer<'a, Watch>;

@@ -173,6 +173,10 @@ impl Bus for Nats {
         Box::pin(self.connected(self.last_of(stream, subject)))
     }
 
+    fn at<'a>(&'a self, stream: &'a str, sequence: Sequence) -> Answer<'a, Option<Record>> {
+        Box::pin(self.connected(self.read_at(stream, sequence)))
+    }
+
     fn watch<'a>(&'a self, bucket: &'a str, pattern: &'a str, capacity: usize) -> Answer<'a, Watch> {
         Box::pin(self.connected(self.kv_watch(bucket, pattern, capacity)))
     }

@@ -401,6 +401,10 @@ impl Bus for BusTap {
         Box::pin(self.caller.call(self.bus.last(stream, subject)))
     }
 
+    fn at<'a>(&'a self, stream: &'a str, sequence: Sequence) -> Answer<'a, Option<Record>> {
+        Box::pin(self.caller.call(self.bus.at(stream, sequence)))
+    }
+
     fn watch<'a>(&'a self, bucket: &'a str, pattern: &'a str, capacity: usize) -> Answer<'a, Watch> {
         Box::pin(self.caller.call(self.bus.watch(bucket, pattern, capacity)))
     }

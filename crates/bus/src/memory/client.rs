@@ -435,6 +435,14 @@ impl Bus for Memory {
         })
     }
 
+    fn at<'a>(&'a self, stream: &'a str, sequence: Sequence) -> Answer<'a, Option<Record>> {
+        Box::pin(async move {
+            check_name(stream)?;
+            let act = move |store: &mut MemoryStore, _| Ok(store.get(sequence).cloned());
+            self.at_store(stream, Kind::Missing, act).await
+        })
+    }
+
     fn watch<'a>(&'a self, bucket: &'a str, pattern: &'a str, capacity: usize) -> Answer<'a, Watch> {
         Box::pin(self.follow(bucket, pattern, capacity))
     }

@@ -109,26 +109,40 @@ impl Nats {
         let mut next = from.max(1);
         while items.len() < SINGLE_READS_MAX {
             let body = json!({ "seq": next, "next_by_subj": pattern });
-            let verb = format!("STREAM.MSG.GET.{stream}");
-            let found: Found = match self.api_raw(&verb, &body).await? {
-                Response::Ok(found) => found,
-                Response::Err { error } if core::is(&error, ErrorCode::NO_MESSAGE_FOUND) => {
-                    return Ok(Part { items, more: false });
-                }
-                Response::Err { error } => return Err(fault::of_server(&verb, error)),
+            let Some(read) = self.read_one(stream, &body).await? else {
+                return Ok(Part { items, more: false });
             };
-            let message = StreamMessage::try_from(found.message)
-                .map_err(|error| Error::new(Kind::Other, format!("{stream}: {error}")))?;
-            next = message.sequence + 1;
-            let record = Record {
-                subject: message.subject.into_string(),
-                payload: message.payload,
-                sequence: message.sequence,
-                at: millis(message.time),
-            };
-            items.push(Read { record, deliveries: 1, behind: 0, headers: Some(message.headers) });
+            next = read.record.sequence + 1;
+            items.push(read);
         }
         Ok(Part { items, more: true })
+    }
+
+    /// One message, as the leader of the stream has it.
+    async fn read_one(&self, stream: &str, which: &Value) -> Result<Option<Read>, Error> {
+        let verb = format!("STREAM.MSG.GET.{stream}");
+        let found: Found = match self.api_raw(&verb, which).await? {
+            Response::Ok(found) => found,
+            Response::Err { error } if core::is(&error, ErrorCode::NO_MESSAGE_FOUND) => return Ok(None),
+            Response::Err { error } => return Err(fault::of_server(&verb, error)),
+        };
+        let message = StreamMessage::try_from(found.message)
+            .map_err(|error| Error::new(Kind::Other, format!("{stream}: {error}")))?;
+        let record = Record {
+            subject: message.subject.into_string(),
+            payload: message.payload,
+            sequence: message.sequence,
+            at: millis(message.time),
+        };
+        Ok(Some(Read::new(record, message.headers)))
+    }
+
+    pub(super) async fn read_at(&self, stream: &str, sequence: Sequence) -> Result<Option<Record>, Error> {
+        check_name(stream)?;
+        if sequence == 0 {
+            return Ok(None);
+        }
+        Ok(self.read_one(stream, &json!({ "seq": sequence })).await?.map(|read| read.record))
     }
 
     async fn read_many(&self, stream: &str, pattern: &str, from: Sequence) -> Result<Page<Read>, Error> {

@@ -57,6 +57,7 @@ laws! {
     streams::a_replay_may_cross_the_subjects_of_a_stream,
     streams::a_long_replay_comes_in_pages,
     streams::the_newest_message_of_a_subject_is_read_without_a_consumer,
+    streams::the_message_at_a_place_says_whose_a_duplicate_is,
     streams::what_no_stream_takes_is_unavailable,
     streams::a_full_stream_drops_its_oldest_and_a_full_bucket_refuses,
     streams::a_client_that_listens_and_gets_holds_no_consumer,

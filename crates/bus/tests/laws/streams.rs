@@ -109,6 +109,20 @@ pub async fn a_long_replay_comes_in_pages(bench: Bench) {
     assert_eq!(bus.usage(&store).await.unwrap().consumers, 0);
 }
 
+/// Ids can be guessed: who is told that a message was there already looks whose it is.
+pub async fn the_message_at_a_place_says_whose_a_duplicate_is(bench: Bench) {
+    let (bus, _) = stream(&bench).await;
+    let other = bus.publish_stored("job.x.ack.web", bytes("theirs"), Some("id")).await.unwrap();
+    let ours = bus.publish_stored("job.x.ack.db", bytes("ours"), Some("id")).await.unwrap();
+    assert!(ours.duplicate);
+    let found = bus.at("job-events", ours.sequence).await.unwrap().unwrap();
+    assert_eq!((found.subject.as_str(), found.payload), ("job.x.ack.web", bytes("theirs")));
+    assert_eq!(found.sequence, other.sequence);
+    assert_eq!(bus.at("job-events", other.sequence + 1).await.unwrap(), None);
+    assert_eq!(bus.at("job-events", 0).await.unwrap(), None);
+    assert_eq!(kind(bus.at("none", 1).await), Some(Kind::Missing));
+}
+
 pub async fn what_no_stream_takes_is_unavailable(bench: Bench) {
     let (bus, _) = stream(&bench).await;
     assert_eq!(kind(bus.publish_stored("other", bytes("1"), None).await), Some(Kind::Unavailable));
