@@ -5,6 +5,7 @@
 //!        files ── declare, extend, names, use ──► drafts    (declare, manifest, extend, exclude, names)
 //!       drafts ── check keys, resolve targets ──► program   (attributes, requisite, target, ordered, assemble)
 //!        files ── merge ──► settings                         (settings)
+//!       a file ── render, compose, fill in ──► blocks        (reaction)
 //! ```
 //!
 //! The crate is pure: files, facts, settings and functions come in through [`Inputs`], and everything that is wrong
@@ -23,6 +24,7 @@ mod manifest;
 mod names;
 mod ordered;
 mod position;
+pub mod reaction;
 mod reference;
 mod renderer;
 pub mod requisite;

@@ -6,6 +6,8 @@
 //! | `rewrite` | the source pass over the engine's syntax tree |
 //! | `origin` | marks in the output, and how they become positions |
 //! | `environment` | the engine, its loader, formatter and globals |
+//! | `fills` | values that stay out of the text, and what stands there for them |
+//! | `reaction` | a template that is parsed once and rendered for each event |
 //! | `serve` | the rendering thread and its other side |
 //! | `mutable`, `functions`, `filters`, `formula_filters`, `hashes`, `methods` | what templates can do |
 //! | `budget` | what they cannot: outgrow their bounds |
@@ -13,6 +15,7 @@
 
 mod budget;
 mod environment;
+pub mod fills;
 mod filters;
 mod formula_filters;
 mod functions;
@@ -20,10 +23,12 @@ mod hashes;
 mod methods;
 mod mutable;
 mod origin;
+mod reaction;
 mod report;
 mod rewrite;
 mod serve;
 mod statements;
 
 pub use environment::syntax_error;
+pub use reaction::ReactionTemplate;
 pub use serve::{Renderer, Surroundings, is_template, with_renderer};

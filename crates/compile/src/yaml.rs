@@ -2,6 +2,7 @@
 
 mod compose;
 pub mod emit;
+mod fill;
 mod scalar;
 
-pub use compose::{Composed, compose, compose_all};
+pub use compose::{Composed, compose, compose_all, compose_filled};

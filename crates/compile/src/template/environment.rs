@@ -5,10 +5,11 @@
 //! it also gets a stack large enough for the deepest value that the bounds allow.
 
 use super::budget::Budget;
+use super::fills::{Fill, Fills};
 use super::functions::{Data, Salt, World};
 use super::mutable::Maker;
 use super::origin::{self, Spots};
-use super::rewrite::{Pass, Rewritten};
+use super::rewrite::{NamedFile, Pass, Passed, Rewritten};
 use super::serve::{RenderRequest, Reply};
 use super::{filters, formula_filters, methods, statements};
 use crate::position::Positions;
@@ -46,9 +47,18 @@ pub struct Loaded {
     pub names: Vec<String>,
     /// Keys of the maps that it writes down.
     pub keys: Vec<String>,
+    /// The files that it includes or imports.
+    pub files: Vec<NamedFile>,
 }
 
 impl Loaded {
+    /// Where the name of a file stands that this template names.
+    pub fn place(&self, named: &NamedFile) -> std::ops::Range<usize> {
+        let range = self.statements.back_range(named.range.clone());
+        let end = range.end.min(self.text.len());
+        range.start.min(end)..end
+    }
+
     /// The stretch of the user's text for one of what the engine saw, without blanks around it.
     pub fn back(&self, range: std::ops::Range<usize>) -> std::ops::Range<usize> {
         let range = self.statements.back_range(self.pass.back_range(range));
@@ -70,7 +80,10 @@ pub struct Shared {
     by_name: Mutex<HashMap<String, usize>>,
     /// Texts that need not be read.
     known: Mutex<HashMap<String, Arc<str>>>,
-    requests: SyncSender<RenderRequest>,
+    /// Where files and functions are asked for; nowhere if every file is known.
+    requests: Option<SyncSender<RenderRequest>>,
+    /// Keeps the values of tags out of the text.
+    pub fills: Option<Fills>,
     /// Why the last import of data failed.
     unreadable: Mutex<Option<Unreadable>>,
     /// Keys of imported data, to suggest from.
@@ -87,13 +100,23 @@ fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Shared {
     pub fn new(requests: SyncSender<RenderRequest>, called: &'static str) -> Shared {
+        Shared { requests: Some(requests), ..Shared::alone(called) }
+    }
+
+    /// For templates that call nothing and whose files are all known, and whose values stay out of the text.
+    pub fn filling(called: &'static str) -> Shared {
+        Shared { fills: Some(Fills::default()), ..Shared::alone(called) }
+    }
+
+    fn alone(called: &'static str) -> Shared {
         Shared {
             budget: Arc::new(Budget::new()),
             spots: Spots::default(),
             loaded: Mutex::default(),
             by_name: Mutex::default(),
             known: Mutex::default(),
-            requests,
+            requests: None,
+            fills: None,
             unreadable: Mutex::default(),
             keys: Mutex::default(),
             called,
@@ -151,9 +174,10 @@ impl Shared {
     /// Asks the compiling thread and waits.
     fn ask<T>(&self, request: impl FnOnce(Reply<T>) -> RenderRequest) -> Result<T, String> {
         let (reply, answer) = std::sync::mpsc::sync_channel(1);
-        let gone = |_| "the compile has ended".to_string();
-        self.requests.send(request(reply)).map_err(|_| "the compile has ended".to_string())?;
-        answer.recv().map_err(gone)
+        let gone = || "the compile has ended".to_string();
+        let requests = self.requests.as_ref().ok_or_else(gone)?;
+        requests.send(request(reply)).map_err(|_| gone())?;
+        answer.recv().map_err(|_| gone())
     }
 
     /// A path below the directory: no scheme, no `..` that leaves it.
@@ -164,6 +188,9 @@ impl Shared {
     fn read(&self, name: &str) -> Result<Option<Arc<str>>, String> {
         if let Some(text) = open(&self.known).get(name) {
             return Ok(Some(text.clone()));
+        }
+        if self.requests.is_none() {
+            return Ok(None);
         }
         let unreadable = |why: String| format!("cannot read `{name}`: {why}");
         let text: Option<Arc<str>> = self
@@ -193,18 +220,19 @@ impl Shared {
         let statements = statements::rewrite(&text, syntax);
         let mut loaded = open(&self.loaded);
         let index = loaded.len();
-        let (pass, names, keys) = match parse(&statements.text, wanted, syntax.clone()) {
-            Ok(tree) => {
-                let spots = marked.then_some((&self.spots, index));
-                let mut pass = Pass::new(&statements.text, spots);
-                pass.stmt(&tree, true);
-                pass.finish()
-            }
-            // The engine will find the same mistake and say where it is.
-            Err(_) => (Rewritten::unchanged(&statements.text), Vec::new(), Vec::new()),
-        };
+        let Passed { rewritten: pass, names, keys, files } =
+            match parse(&statements.text, wanted, syntax.clone()) {
+                Ok(tree) => {
+                    let spots = marked.then_some((&self.spots, index));
+                    let mut pass = Pass::new(&statements.text, spots, self.fills.is_some());
+                    pass.stmt(&tree, true);
+                    pass.finish()
+                }
+                // The engine will find the same mistake and say where it is.
+                Err(_) => Passed { rewritten: Rewritten::unchanged(&statements.text), ..Passed::default() },
+            };
         let rewritten = pass.text.clone();
-        loaded.push(Arc::new(Loaded { name: path, text, statements, pass, names, keys }));
+        loaded.push(Arc::new(Loaded { name: path, text, statements, pass, names, keys, files }));
         open(&self.by_name).insert(wanted.to_string(), index);
         Ok(Some(rewritten))
     }
@@ -220,6 +248,8 @@ fn below(name: &str) -> Option<String> {
 struct Marked {
     mark: u32,
     value: Value,
+    /// The value is a text that `tojson`, `yaml` or the like made.
+    encoded: bool,
 }
 
 impl Object for Marked {}
@@ -279,8 +309,8 @@ pub struct Outside {
     pub id: String,
 }
 
-/// Builds the engine.
-pub fn build(shared: &Arc<Shared>, maker: &Maker, outside: Outside) -> Environment<'static> {
+/// Builds the engine; without an outside there are no facts, settings and functions.
+pub fn build(shared: &Arc<Shared>, maker: &Maker, outside: Option<Outside>) -> Environment<'static> {
     let mut env = Environment::new();
     // Makes errors say which name was undefined. They also carry the values of variables then, which are secrets:
     // `report::Failure` leaves those behind, on this thread.
@@ -297,17 +327,22 @@ pub fn build(shared: &Arc<Shared>, maker: &Maker, outside: Outside) -> Environme
     env.set_unknown_method_callback(move |state, value, method, args| {
         methods::call(state, value, method, args, &budget)
     });
-    formatter(&mut env, shared);
+    match shared.fills.is_some() {
+        true => filling_formatter(&mut env, shared),
+        false => formatter(&mut env, shared),
+    }
     filters::install(&mut env, &shared.budget);
     formula_filters::install(&mut env, &shared.budget);
     own_filters(&mut env, shared, maker);
     own_functions(&mut env, shared, maker);
-    globals(&mut env, shared, outside);
+    if let Some(outside) = outside {
+        globals(&mut env, shared, outside);
+    }
     env
 }
 
 /// `./x` and `../x` are relative to the template that names them; anything else to the states dir.
-fn join(name: &str, parent: &str) -> String {
+pub fn join(name: &str, parent: &str) -> String {
     let unmarked = name.starts_with(UNMARKED) || parent.starts_with(UNMARKED);
     let (name, parent) = (name.trim_start_matches(UNMARKED), parent.trim_start_matches(UNMARKED));
     let joined = match name.starts_with("./") || name.starts_with("../") {
@@ -343,6 +378,35 @@ fn formatter(env: &mut Environment<'static>, shared: &Arc<Shared>) {
     });
 }
 
+/// Puts a placeholder where the value of a tag belongs, unless a capture asks for its text.
+fn filling_formatter(env: &mut Environment<'static>, shared: &Arc<Shared>) {
+    let shared = shared.clone();
+    env.set_formatter(move |out, _, value| {
+        let Some(fills) = &shared.fills else { return Ok(()) };
+        let (mark, value, encoded) = match value.downcast_object_ref::<Marked>() {
+            Some(marked) => (Some(marked.mark), &marked.value, marked.encoded),
+            None => (None, value, false),
+        };
+        if fills.reaches_output(out)? {
+            let fill = Fill::of(value, encoded, &shared.budget)?;
+            if let Some(mark) = mark {
+                out.write_str(&origin::encode(mark))?;
+            }
+            out.write_str(&fills.keep(fill, &shared.budget)?)?;
+            return Ok(());
+        }
+        let mut writer = Counting { out, shared: &shared, failed: None };
+        let written = fills.as_text(|| match value.as_str() {
+            Some(text) => writer.write_str(text),
+            None => write!(writer, "{value}"),
+        });
+        match (writer.failed, written) {
+            (Some(error), _) => Err(error),
+            (None, written) => Ok(written?),
+        }
+    });
+}
+
 /// Counts what a tag yields, also into captures, and stops it at the bound.
 struct Counting<'a, 'o, 'e> {
     out: &'a mut minijinja::Output<'o>,
@@ -368,7 +432,10 @@ fn own_filters(env: &mut Environment<'static>, shared: &Arc<Shared>, maker: &Mak
     env.add_filter("_at", |value: Value, mark: u32| match value.is_undefined() {
         // Left as it is, so that the engine says which name it was.
         true => value,
-        false => Value::from_object(Marked { mark, value }),
+        false => Value::from_object(Marked { mark, value, encoded: false }),
+    });
+    env.add_filter("_encoded_at", |value: Value, mark: u32| {
+        Value::from_object(Marked { mark, value, encoded: true })
     });
     let budget = shared.budget.clone();
     env.add_filter("_cap", move |value: Value| budget.cap(value));

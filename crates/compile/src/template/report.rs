@@ -26,6 +26,8 @@ pub struct View<'a> {
     /// The variables that it was given.
     pub context: &'a [String],
     pub around: &'a Surroundings<'a>,
+    /// It is a reaction, which has nothing but its event.
+    pub reaction: bool,
 }
 
 impl View<'_> {
@@ -226,10 +228,14 @@ fn undefined(name: Option<&str>, place: Option<&(Arc<Loaded>, FileId)>, view: &V
         None => (name, ""),
     };
     let own = place.map(|(loaded, _)| loaded.names.clone()).unwrap_or_default();
+    if let Some(hint) = absent(root).filter(|_| view.reaction && !own.iter().any(|name| name == root)) {
+        return Diagnostic::new(Kind::Template, format!("a reaction has no `{root}`")).hint(hint);
+    }
     // What is included sees the names of the one that includes it.
     let includer = view.shared.loaded(view.name).map(|loaded| loaded.names.clone()).unwrap_or_default();
     let given = own.iter().chain(&includer).chain(view.context).map(String::as_str);
-    let known = || NAMES.iter().copied().chain(given.clone());
+    let names: &[&str] = if view.reaction { &[] } else { &NAMES };
+    let known = || names.iter().copied().chain(given.clone());
     if rest.is_empty() || !known().any(|known| known == root) {
         // Of `grain.os` it is `grain` that nobody knows.
         let diagnostic = Diagnostic::new(Kind::Template, format!("`{root}` is undefined"));
@@ -354,6 +360,17 @@ fn other(error: &Failure, detail: &str) -> Diagnostic {
             Diagnostic::new(Kind::Template, message)
         }
         _ => Diagnostic::new(Kind::Template, detail.to_string()),
+    }
+}
+
+/// What a template of a state has and a reaction has not, and what there is instead.
+fn absent(name: &str) -> Option<&'static str> {
+    match name {
+        "salt" => Some("it calls nothing itself: start a job with `dispatch.module`"),
+        "facts" | "grains" => Some("`origin_facts` holds the facts of the peel that sent the event"),
+        "settings" | "pillar" => Some("settings are for peels: let the state that it starts use them"),
+        "id" | "opts" => Some("`event.peel` is the peel that sent the event"),
+        _ => None,
     }
 }
 

@@ -10,6 +10,8 @@
 //! - `{{ EXPR }}` and plain text at the top level are marked with their place (see [`super::origin`]). Not inside
 //!   macros, captures and the like: what a template can read back must be what Jinja would give it.
 //! - Conditions call `_tick`, because comparing large values takes time and no steps.
+//! - In a reaction, `{{ EXPR | tojson }}` and the like are marked as encoded: what they yield is read as a value of its
+//!   own. An `indent` behind it, made for text between other text, is left out.
 //! - Plain text inside captures is counted by `_count`, because no writer of ours sees it.
 
 use super::origin::Spots;
@@ -107,27 +109,82 @@ impl Edits {
 /// Text shorter than this is not worth counting: the bound on steps covers it.
 const COUNT_FROM_BYTES: usize = 16;
 
+/// Filters whose output is a value written down.
+const ENCODERS: [&str; 6] = ["tojson", "json", "yaml", "yaml_encode", "yaml_dquote", "yaml_squote"];
+
+/// A file that a template names.
+#[derive(Clone, Debug)]
+pub struct NamedFile {
+    /// `None`: what it is called is known only when it is rendered.
+    pub name: Option<String>,
+    /// Where the name stands, in the text that the engine parses.
+    pub range: Range<usize>,
+    /// It is read as data and not rendered.
+    pub data: bool,
+    /// It may be missing.
+    pub optional: bool,
+}
+
+/// What came of a pass.
+#[derive(Debug, Default)]
+pub struct Passed {
+    pub rewritten: Rewritten,
+    /// Names that the template sets itself.
+    pub names: Vec<String>,
+    /// Keys of the maps that it writes down.
+    pub keys: Vec<String>,
+    pub files: Vec<NamedFile>,
+}
+
 /// Walks one template and collects the edits.
 pub struct Pass<'s> {
     source: &'s str,
     /// The place of the source's first byte in the table, or `None` to leave no marks.
     spots: Option<(&'s Spots, usize)>,
+    /// Values stay out of the text.
+    filling: bool,
     edits: Edits,
     /// Names that the template sets itself, to suggest from.
-    pub names: Vec<String>,
+    names: Vec<String>,
     /// Keys of the maps that it writes down, for the same.
-    pub keys: Vec<String>,
+    keys: Vec<String>,
+    files: Vec<NamedFile>,
+}
+
+/// The part of a tag that writes a value down, if that is what the tag yields, and the `indent` behind it.
+fn encoder<'e, 's>(expr: &'e Expr<'s>, source: &str) -> Option<(&'e Expr<'s>, Range<usize>)> {
+    let Expr::Filter(filter) = expr else { return None };
+    let end = expr.span().end_offset as usize;
+    if ENCODERS.contains(&filter.name) {
+        return Some((expr, end..end));
+    }
+    let inner = filter.expr.as_ref().filter(|_| filter.name == "indent")?;
+    let (inner, left_out) = encoder(inner, source)?;
+    // Not with a parenthesis between them, which opens elsewhere.
+    let behind = source.get(left_out.end..end)?.trim_start();
+    behind.starts_with('|').then_some((inner, left_out.start..end))
 }
 
 impl<'s> Pass<'s> {
     /// `spots` names the table of places and the template's index in it.
-    pub fn new(source: &'s str, spots: Option<(&'s Spots, usize)>) -> Pass<'s> {
-        Pass { source, spots, edits: Edits::default(), names: Vec::new(), keys: Vec::new() }
+    pub fn new(source: &'s str, spots: Option<(&'s Spots, usize)>, filling: bool) -> Pass<'s> {
+        let (edits, names, keys, files) = (Edits::default(), Vec::new(), Vec::new(), Vec::new());
+        Pass { source, spots, filling, edits, names, keys, files }
     }
 
-    /// The rewritten text, the names that the template sets and the keys of its maps.
-    pub fn finish(self) -> (Rewritten, Vec<String>, Vec<String>) {
-        (self.edits.apply(self.source), self.names, self.keys)
+    pub fn finish(self) -> Passed {
+        let Pass { source, edits, names, keys, files, .. } = self;
+        Passed { rewritten: edits.apply(source), names, keys, files }
+    }
+
+    fn names_file(&mut self, name: &Expr<'_>, data: bool, optional: bool) {
+        let span = name.span();
+        let range = span.start_offset as usize..span.end_offset as usize;
+        let text = match name {
+            Expr::Const(constant) => constant.value.as_str().map(str::to_string),
+            _ => None,
+        };
+        self.files.push(NamedFile { name: text, range, data, optional });
     }
 
     /// `top`: what is emitted here goes straight to the output.
@@ -169,17 +226,25 @@ impl<'s> Pass<'s> {
             }
             Stmt::Block(node) => self.body(&node.body, false),
             Stmt::Import(node) => {
+                self.names_file(&node.expr, false, false);
                 self.target(&node.name);
                 self.expr(&node.expr);
             }
             Stmt::FromImport(node) => {
+                self.names_file(&node.expr, false, false);
                 for (name, alias) in &node.names {
                     self.target(alias.as_ref().unwrap_or(name));
                 }
                 self.expr(&node.expr);
             }
-            Stmt::Extends(node) => self.expr(&node.name),
-            Stmt::Include(node) => self.include(node, top),
+            Stmt::Extends(node) => {
+                self.names_file(&node.name, false, false);
+                self.expr(&node.name);
+            }
+            Stmt::Include(node) => {
+                self.names_file(&node.name, false, node.ignore_missing);
+                self.include(node, top);
+            }
             Stmt::Macro(node) => self.macro_(node),
             Stmt::CallBlock(node) => {
                 self.call(&node.call);
@@ -249,9 +314,17 @@ impl<'s> Pass<'s> {
             // The blank keeps `{{` and a bracket or brace of the expression apart.
             self.edits.insert(inside, " (");
         }
-        self.expr(&node.expr);
-        if let Some(mark) = mark {
-            self.edits.insert_for(end, format!(")|_at({mark})"), inside..end);
+        let encoded = mark.filter(|_| self.filling).and_then(|_| encoder(&node.expr, self.source));
+        self.expr(encoded.as_ref().map_or(&node.expr, |(inner, _)| inner));
+        match (mark, encoded) {
+            (None, _) => {}
+            (Some(mark), None) => self.edits.insert_for(end, format!(")|_at({mark})"), inside..end),
+            (Some(mark), Some((_, left_out))) => {
+                // Line breaks of what is left out stay, or every line below would move.
+                let breaks = self.source.get(left_out.clone()).map_or(0, |part| part.matches('\n').count());
+                self.edits.replace(left_out, "\n".repeat(breaks));
+                self.edits.insert_for(end, format!(")|_encoded_at({mark})"), inside..end);
+            }
         }
     }
 
@@ -308,6 +381,11 @@ impl<'s> Pass<'s> {
     }
 
     fn call(&mut self, call: &ast::Call<'_>) {
+        if let (Expr::Var(function), Some(CallArg::Pos(name))) = (&call.expr, call.args.first())
+            && function.id.starts_with("_import_")
+        {
+            self.names_file(name, true, false);
+        }
         self.expr(&call.expr);
         self.args(&call.args);
     }

@@ -174,6 +174,7 @@ impl<'scope, 'env> Renderer<'scope, 'env> {
                     name,
                     context: &known,
                     around: &self.surroundings,
+                    reaction: false,
                 };
                 let diagnostic = report::explain(&error, &view);
                 Err(match live.shared.take_unreadable() {
@@ -257,10 +258,22 @@ impl<'scope, 'env> Renderer<'scope, 'env> {
     }
 }
 
+/// Runs one render on a thread with the stack that renders need.
+pub fn on_thread<R: Send>(work: impl FnOnce() -> Result<R, Failure> + Send) -> Result<R, Failure> {
+    std::thread::scope(|scope| {
+        let thread = Builder::new().name("render".into()).stack_size(environment::STACK_BYTES);
+        match thread.spawn_scoped(scope, work).map(|thread| thread.join()) {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err(Failure::plain("the template engine failed on this template")),
+            Err(error) => Err(Failure::plain(&format!("cannot start a thread to render: {error}"))),
+        }
+    })
+}
+
 /// The rendering thread: one job after the other until nobody sends any more.
 fn work(jobs: &Receiver<Job>, requests: &SyncSender<RenderRequest>, shared: &Arc<Shared>, outside: Outside) {
     let maker = Maker::new(shared.budget.clone());
-    let mut env = environment::build(shared, &maker, outside);
+    let mut env = environment::build(shared, &maker, Some(outside));
     for job in jobs {
         shared.budget.reset();
         maker.reset();

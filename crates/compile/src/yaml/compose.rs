@@ -3,9 +3,11 @@
 //! The stack is our own, never the machine's, so that nesting cannot overflow it. Aliases share what they name: sizes
 //! are counted as if they were expanded, nothing is.
 
+use super::fill::{self, Filling};
 use super::scalar::scalar_type;
 use crate::position::Positions;
 use crate::secrets;
+use crate::template::fills::Fill;
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Tag};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -30,6 +32,21 @@ pub fn compose(text: &str, positions: &mut Positions<'_>) -> Result<Node, Vec<Di
     }
 }
 
+/// Composes a reaction: its structure is that of the text, and the values that its tags yielded are put into scalars.
+pub fn compose_filled(
+    text: &str,
+    positions: &mut Positions<'_>,
+    fills: &[Fill],
+) -> Result<Node, Vec<Diagnostic>> {
+    let Composed { root, mut diagnostics, sealed } =
+        compose_with(text, positions, Filling { fills, merges: true });
+    diagnostics.extend(sealed.into_iter().map(secrets::misplaced));
+    match root {
+        Some(node) if diagnostics.is_empty() => Ok(node),
+        _ => Err(fill::without_placeholders(diagnostics)),
+    }
+}
+
 /// What came of a text.
 pub struct Composed {
     pub root: Option<Node>,
@@ -41,6 +58,11 @@ pub struct Composed {
 /// The same, with the document also where keys stand twice: of those inside it the first counts, of those at its top
 /// both do, so that whoever goes on sees all of it.
 pub fn compose_all(text: &str, positions: &mut Positions<'_>) -> Composed {
+    compose_with(text, positions, Filling::NOTHING)
+}
+
+/// The same, with what is put into its scalars.
+pub fn compose_with(text: &str, positions: &mut Positions<'_>, filling: Filling<'_>) -> Composed {
     let options = granit_parser::options! {
         simple_key_max_lookahead: KEY_LETTERS_MAX,
         flow_nesting_limit: limits::YAML_DEPTH_MAX,
@@ -49,6 +71,7 @@ pub fn compose_all(text: &str, positions: &mut Positions<'_>) -> Composed {
     let mut composer = Composer {
         text,
         positions,
+        filling,
         stack: Vec::new(),
         anchors: HashMap::new(),
         root: None,
@@ -74,12 +97,14 @@ pub fn compose_all(text: &str, positions: &mut Positions<'_>) -> Composed {
 
 /// A finished node with what an alias to it would add.
 #[derive(Clone)]
-struct Built {
-    node: Node,
+pub struct Built {
+    pub node: Node,
     /// Nodes in it, aliases expanded.
-    weight: usize,
+    pub weight: usize,
     /// Levels below it.
-    depth: usize,
+    pub depth: usize,
+    /// A list or map in it, or itself, is a value of a tag.
+    pub filled: bool,
 }
 
 struct Open {
@@ -87,17 +112,25 @@ struct Open {
     anchor: usize,
     weight: usize,
     depth: usize,
+    filled: bool,
     content: Content,
+}
+
+struct Key {
+    node: Node,
+    /// A value of a tag is a part of it, which means nothing but its letters.
+    filled: bool,
 }
 
 enum Content {
     List(Vec<Node>),
-    Map { entries: Vec<(Node, Node)>, key: Option<Node>, merges: Vec<(Span, Node)> },
+    Map { entries: Vec<(Node, Node)>, key: Option<Key>, merges: Vec<(Span, Node)> },
 }
 
 struct Composer<'a, 'p, 'l> {
     text: &'a str,
     positions: &'p mut Positions<'l>,
+    filling: Filling<'a>,
     stack: Vec<Open>,
     anchors: HashMap<usize, Built>,
     root: Option<Node>,
@@ -124,8 +157,19 @@ impl Composer<'_, '_, '_> {
                     Some(tag) if secrets::is_tag(tag.original()) => self.tag_place(span, tag),
                     _ => self.place(span),
                 };
-                let node = self.scalar(at, text, style, tag)?;
-                self.finish(Built { node, weight: 1, depth: 0 }, anchor)
+                let plain = style == ScalarStyle::Plain && tag.is_none();
+                let built = match self.filling.holds(&text) {
+                    true => {
+                        self.scalar(at, text.clone(), style, tag)?;
+                        let place = self.fill_place();
+                        self.filling.fill(at, &text, plain, place)?
+                    }
+                    false => {
+                        let node = self.scalar(at, text, style, tag)?;
+                        Built { node, weight: 1, depth: 0, filled: false }
+                    }
+                };
+                self.finish(built, anchor)
             }
             Event::SequenceStart(_, anchor, tag) => self.open(span, anchor, tag, Content::List(Vec::new())),
             Event::MappingStart(_, anchor, tag) => {
@@ -140,6 +184,9 @@ impl Composer<'_, '_, '_> {
                     return Err(Diagnostic::new(Kind::Yaml, "an alias stands inside what it names").at(at));
                 };
                 built.node.span = at;
+                if built.filled && self.fill_place().is_structure() {
+                    return Err(fill::no_structure(at));
+                }
                 if self.stack.len() + built.depth > limits::YAML_DEPTH_MAX {
                     return Err(too_deep(at));
                 }
@@ -147,6 +194,16 @@ impl Composer<'_, '_, '_> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// What a node that begins now is a part of.
+    fn fill_place(&self) -> fill::Place {
+        let (key, item) = match self.stack.last().map(|open| &open.content) {
+            Some(Content::Map { key: None, .. }) => (true, false),
+            Some(Content::List(_)) => (false, true),
+            _ => (false, false),
+        };
+        fill::Place { level: self.stack.len(), key, item }
     }
 
     fn place(&mut self, span: &granit_parser::Span) -> Span {
@@ -211,7 +268,7 @@ impl Composer<'_, '_, '_> {
         if self.stack.len() >= limits::YAML_DEPTH_MAX {
             return Err(too_deep(at));
         }
-        self.stack.push(Open { span: at, anchor, weight: 1, depth: 0, content });
+        self.stack.push(Open { span: at, anchor, weight: 1, depth: 0, filled: false, content });
         Ok(())
     }
 
@@ -228,14 +285,15 @@ impl Composer<'_, '_, '_> {
                 Node::map(open.span, merged(entries, merges)?)
             }
         };
-        self.finish(Built { node, weight: open.weight, depth: open.depth + 1 }, open.anchor)
+        let Open { weight, depth, filled, .. } = open;
+        self.finish(Built { node, weight, depth: depth + 1, filled }, open.anchor)
     }
 
     fn finish(&mut self, built: Built, anchor: usize) -> Result<(), Diagnostic> {
-        let Built { node, weight, depth } = built;
+        let Built { node, weight, depth, filled } = built;
         self.nodes += 1;
         if anchor != 0 {
-            self.anchors.insert(anchor, Built { node: node.clone(), weight, depth });
+            self.anchors.insert(anchor, Built { node: node.clone(), weight, depth, filled });
         }
         let Some(open) = self.stack.last_mut() else {
             self.root = Some(node);
@@ -243,6 +301,7 @@ impl Composer<'_, '_, '_> {
         };
         open.weight = open.weight.saturating_add(weight);
         open.depth = open.depth.max(depth);
+        open.filled |= filled;
         if open.weight > limits::YAML_NODES_MAX {
             let message =
                 format!("more than {} values, aliases counted as often as used", limits::YAML_NODES_MAX);
@@ -251,10 +310,15 @@ impl Composer<'_, '_, '_> {
         match &mut open.content {
             Content::List(items) => items.push(node),
             Content::Map { entries, key, merges } => match key.take() {
-                None if matches!(node.value, Value::Scalar(_)) => *key = Some(node),
+                None if matches!(node.value, Value::Scalar(_)) => *key = Some(Key { node, filled }),
                 None => return Err(complex_key(&node)),
-                Some(name) if is_merge(&name) => merges.push((name.span, node)),
-                Some(name) => entries.push((name, node)),
+                Some(name) if is_merge(&name.node) && self.filling.merges && !name.filled => {
+                    if filled {
+                        return Err(fill::no_merge(node.span));
+                    }
+                    merges.push((name.node.span, node));
+                }
+                Some(name) => entries.push((name.node, node)),
             },
         }
         Ok(())
