@@ -220,6 +220,29 @@ impl Schedule {
         }
     }
 
+    /// A run that had to wait until it could be written down. By now it may be too late for it, or its entry may be another:
+    /// then it was missed like any other that did not begin in time.
+    pub fn release(&mut self, run: Box<Run>, now: UnixMillis) -> Vec<Command> {
+        let entry = self.entries.get(&run.name).filter(|entry| entry.enabled && is_of(entry, &run));
+        let Some(known) = self.memory.entries.get_mut(&run.name) else { return Vec::new() };
+        let Some(place) = known.running.iter().position(|running| running.jid == run.jid) else {
+            return Vec::new();
+        };
+        let late = now.since(known.running[place].started) > LATE_MAX;
+        if entry.is_some_and(|entry| !late || entry.catch_up) {
+            return vec![Command::Run(run)];
+        }
+        let due = known.running.remove(place).due;
+        known.missed = known.missed.saturating_add(1);
+        known.last_missed = Some(due);
+        if !self.awaited {
+            self.forget_gone();
+        }
+        let (first, last) = (due, due);
+        let missed = Command::Missed { name: run.name, first, last, count: 1, more: false, made_up: false };
+        vec![Command::Save, missed]
+    }
+
     fn start(
         &mut self,
         entries: Vec<Entry>,
@@ -434,6 +457,11 @@ fn set_due(entry: &Entry, known: &mut Remembered, due: Option<UnixMillis>, dice:
 }
 
 /// A new run, or how many are under way.
+/// Whether this is what the entry says now.
+fn is_of(entry: &Entry, run: &Run) -> bool {
+    entry.function == run.function && entry.args == run.args && entry.kwargs == run.kwargs
+}
+
 fn begin(
     entry: &Entry,
     known: &mut Remembered,

@@ -282,12 +282,25 @@ impl Actor {
         // What was to begin in a stop is interrupted, as the next life tells.
         let begins = !self.stopping;
         for run in runs.into_iter().filter(|_| begins) {
+            self.begin_scheduled(run);
+        }
+        self.save_schedule();
+    }
+
+    /// It is written down that it begins. That may have taken long.
+    fn begin_scheduled(&mut self, run: Run) {
+        let now = self.link.now();
+        let Some(scheduler) = &mut self.schedule else { return };
+        let mut commands = scheduler.machine.release(Box::new(run), now);
+        let begins = commands.extract_if(.., |command| matches!(command, Command::Run(_)));
+        for command in begins.collect::<Vec<_>>() {
+            let Command::Run(run) = command else { continue };
             let schedule =
                 ScheduledRun { name: run.name.clone(), function: run.function.clone(), due: run.due };
             tracing::info!(jid = %run.jid, function = run.function, "`{}` is due", run.name);
-            self.feed(Event::Scheduled { request: Box::new(request(run)), schedule });
+            self.feed(Event::Scheduled { request: Box::new(request(*run)), schedule });
         }
-        self.save_schedule();
+        self.carry_schedule(commands);
     }
 
     /// A run has ended, whichever way.

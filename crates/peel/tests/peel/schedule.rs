@@ -255,6 +255,9 @@ async fn d10_nothing_begins_before_it_is_on_disk_and_nothing_is_forgotten() {
     std::fs::remove_dir(&document).unwrap();
     std::fs::rename(&aside, &results).unwrap();
     one.health(|state| *state == State::Up).await;
+    let listed = one.ask("schedule.list", "ping").await.answer;
+    assert_eq!(one.begun(), begun, "it is too late for what waited");
+    assert_eq!(listed["entries"][0]["missed"], 1, "{listed:#}");
     one.began(begun + 1).await;
     let shown = one.ask("schedule.show", "hold").await.answer;
     assert_eq!(shown["entries"][0]["results"].as_array().map(Vec::len), Some(1), "{shown:#}");

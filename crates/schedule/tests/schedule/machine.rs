@@ -146,6 +146,32 @@ fn d10_nothing_runs_before_after_or_after_until() {
     assert_eq!(world.schedule.rows()[0].next, None);
 }
 
+/// What a full disk held back begins when there is room again, unless it is too late for it by then.
+#[test]
+#[rule("D-10")]
+fn d10_a_run_that_had_to_wait_begins_in_time_or_was_missed() {
+    let released = |text: &str, meanwhile: Option<&str>, later: u64| {
+        let mut world = World::new(text);
+        let mut commands = world.at(NOON + 10 * MINUTE);
+        let Some(Command::Run(run)) = commands.pop() else { panic!("{commands:?}") };
+        if let Some(text) = meanwhile {
+            world.replaced(text);
+        }
+        let commands = world.schedule.release(run, UnixMillis(NOON + 10 * MINUTE + later));
+        let running = world.schedule.rows().first().map_or(0, |row| row.running.len());
+        (runs(&commands), missed(&commands), running)
+    };
+    let catches_up = "a: {function: test.ping, interval: 10m, catch_up: true}";
+    assert_eq!(released(EVERY, None, MINUTE), (1, 0, 1));
+    assert_eq!(released(EVERY, None, MINUTE + 1), (0, 1, 0));
+    assert_eq!(released(catches_up, None, HOUR), (1, 0, 1));
+    let off = "a: {function: test.ping, interval: 10m, enabled: false}";
+    let other = "a: {function: test.fail, interval: 10m}";
+    for meanwhile in ["{}", off, other] {
+        assert_eq!(released(EVERY, Some(meanwhile), SECOND), (0, 1, 0), "{meanwhile}");
+    }
+}
+
 #[test]
 #[rule("D-10")]
 fn d10_missed_runs_are_told_once_and_not_made_up_for() {
