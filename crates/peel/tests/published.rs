@@ -157,6 +157,22 @@ async fn d4_a_fetch_that_fails_half_way_leaves_the_old_tree_whole() {
 }
 
 #[tokio::test]
+#[rule("D-4")]
+async fn d4_a_tree_that_somebody_removed_comes_back_with_the_next_look() {
+    let (link, dir) = (bus().await, tempfile::tempdir().unwrap());
+    let live = dir.path().join("states");
+    let cache = DiskCache::open(&live).unwrap();
+    let tree = files(&[("a", "1")]);
+    publish(&link, &tree).await;
+    look(&link, &cache).await.unwrap();
+    let target = cache.pin().unwrap().path.clone();
+    std::fs::remove_dir_all(target).unwrap();
+    assert!(cache.pin().is_none());
+    assert!(matches!(look(&link, &cache).await.unwrap(), Change::Now { revision: 1, .. }));
+    assert_eq!(on_disk(&live), tree);
+}
+
+#[tokio::test]
 #[rule("D-3")]
 async fn d3_a_cached_file_that_somebody_changed_is_fetched_again() {
     let (link, dir) = (bus().await, tempfile::tempdir().unwrap());
@@ -215,7 +231,13 @@ async fn d13_the_return_of_a_state_run_carries_the_revision_that_it_ran() {
 /// A follower of what is published as `published`, which ends with the runtime.
 fn followed(link: &Link, published: Published, cache: &Arc<DiskCache>) -> Freshness {
     let freshness = Freshness::new(link.bus().clone());
-    tokio::spawn(freshness.clone().follow(link.clone(), published, cache.clone(), Arc::default()));
+    tokio::spawn(freshness.clone().follow(
+        link.clone(),
+        published,
+        published.as_str(),
+        cache.clone(),
+        Arc::default(),
+    ));
     freshness
 }
 
@@ -261,7 +283,13 @@ async fn d6_no_states_run_before_it_is_known_whether_there_are_settings() {
     let ran = execute(&local, "state.apply", "web").await;
     assert!(ran.success, "without a bus it goes on: {}", ran.error);
     net.heal("test");
-    tokio::spawn(freshness.clone().follow(link.clone(), Published::Settings, settings, Arc::default()));
+    tokio::spawn(freshness.clone().follow(
+        link.clone(),
+        Published::Settings,
+        "settings",
+        settings,
+        Arc::default(),
+    ));
     local.states_appear().await;
     assert_eq!(freshness.learned(), Some(Learned::Nothing));
     let ran = execute(&local, "state.apply", "web").await;

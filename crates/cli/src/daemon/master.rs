@@ -18,7 +18,7 @@ use zester_converge::inputs::default_id;
 use zester_link::Link;
 use zester_master::{Publishing, SettingsOf, Setup, Source};
 use zester_model::merge::Merge;
-use zester_peel::published::{DiskCache, follow};
+use zester_peel::published::DiskCache;
 use zester_wire::{MasterId, Published};
 
 mod external;
@@ -74,8 +74,8 @@ pub fn run(args: MasterRun, app: &App) -> answer::Result {
     let merge = args.settings_merge.or(app.config.settings_merge).unwrap_or_default();
     let counts = counting_settings(&data_dir);
     let own = fetched.or(args.settings.clone()).or(app.config.settings.clone());
-    let settings: Arc<dyn SettingsOf> =
-        Arc::new(Rendered::new(counts.clone(), own, merge, external.clone(), app.local_host.clone()));
+    let rendered = Arc::new(Rendered::new(counts, own, merge, external.clone(), app.local_host.clone()));
+    let settings: Arc<dyn SettingsOf> = rendered.clone();
     let publishing = publishing(&args, app, &data_dir, external, merge)?;
     app.block_on(daemon::run_daemon(app, &args.flags, |context: DaemonContext| async {
         let shown = args.connect.servers_of_daemon(app).shown();
@@ -97,9 +97,9 @@ pub fn run(args: MasterRun, app: &App) -> answer::Result {
         };
         let ended = tokio::select! {
             biased;
-            ended = zester_master::run(link.clone(), setup, context.health, context.stop) => ended,
+            ended = zester_master::run(link.clone(), setup, context.health.clone(), context.stop) => ended,
             () = tell_refusals(bus.events()) => Ok(()),
-            () = keep_settings(link, counts) => Ok(()),
+            () = rendered.follow(link, context.health) => Ok(()),
         };
         let _closed = bus.close().await;
         ended.map_err(|error| Failure::usage(error.to_string()))
@@ -113,14 +113,6 @@ fn counting_settings(data_dir: &Path) -> Option<Arc<DiskCache>> {
     let opened = opened.and_then(|_| DiskCache::open(&place).map_err(|error| error.to_string()));
     let told = |why: &String| tracing::warn!("targets with `I@` mean the settings of this master: {why}");
     opened.inspect_err(told).ok().map(Arc::new)
-}
-
-/// Never ends. That they cannot be had is told by whoever publishes them.
-async fn keep_settings(link: Link, counts: Option<Arc<DiskCache>>) {
-    if let Some(cache) = counts {
-        follow(link, Published::Settings, cache, Arc::default()).await;
-    }
-    std::future::pending().await
 }
 
 /// Settings from outside lie over those of a directory, so there must be one.

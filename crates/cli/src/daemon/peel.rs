@@ -133,7 +133,13 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
             (Published::States, states_cache, states_freshness),
             (Published::Settings, settings_cache, settings_freshness),
         ] {
-            followers.spawn(freshness.follow(link.clone(), published, cache, context.health.clone()));
+            followers.spawn(freshness.follow(
+                link.clone(),
+                published,
+                published.as_str(),
+                cache,
+                context.health.clone(),
+            ));
         }
         followers.spawn(work.clone().follow_settings(context.health.clone()));
         let (store, work) = (Arc::new(store), Arc::new(work));

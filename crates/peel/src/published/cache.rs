@@ -115,8 +115,10 @@ impl DiskCache {
 }
 
 impl Cache for DiskCache {
+    /// A tree that somebody removed is not here, whatever was known of it: the next look brings it back.
     fn current(&self) -> Option<Revision> {
-        self.0.lock().record.as_ref().map(|record| record.revision.clone())
+        let revision = self.0.lock().record.as_ref().map(|record| record.revision.clone())?;
+        self.0.is_dir(&self.0.tree_dir(&revision.root)).then_some(revision)
     }
 
     fn lacks<'a>(&'a self, tree: &'a Tree) -> Done<'a, Vec<ContentHash>> {

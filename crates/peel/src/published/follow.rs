@@ -24,12 +24,19 @@ const NOTICES: usize = 16;
 
 /// Ends only with its task, or with the bus.
 pub async fn follow(link: Link, published: Published, cache: Arc<dyn Cache>, health: Arc<Health>) {
-    Freshness::new(link.bus().clone()).follow(link, published, cache, health).await;
+    Freshness::new(link.bus().clone()).follow(link, published, published.as_str(), cache, health).await;
 }
 
 impl Freshness {
-    /// The follower that this asks. Ends only with its task, or with the bus.
-    pub async fn follow(self, link: Link, published: Published, cache: Arc<dyn Cache>, health: Arc<Health>) {
+    /// The follower that this asks; `check` is its name in `/readyz`. Ends only with its task, or with the bus.
+    pub async fn follow(
+        self,
+        link: Link,
+        published: Published,
+        check: &'static str,
+        cache: Arc<dyn Cache>,
+        health: Arc<Health>,
+    ) {
         let Ok(what) = notice_token(published) else { return };
         let mut events = link.bus().events();
         let subject = Subject::Notify { what }.to_string();
@@ -45,7 +52,7 @@ impl Freshness {
         let mut pause = PAUSE_MIN;
         loop {
             self.begins();
-            let learned = look(&link, published, cache.as_ref(), &health).await;
+            let learned = look(&link, published, check, cache.as_ref(), &health).await;
             let next = match &learned {
                 Some(Learned::Nothing | Learned::InPlace) => {
                     pause = PAUSE_MIN;
@@ -85,7 +92,13 @@ impl Freshness {
 }
 
 /// What a look came to; none where there was no bus to look at.
-async fn look(link: &Link, published: Published, cache: &dyn Cache, health: &Health) -> Option<Learned> {
+async fn look(
+    link: &Link,
+    published: Published,
+    check: &'static str,
+    cache: &dyn Cache,
+    health: &Health,
+) -> Option<Learned> {
     let what = published.as_str();
     if !link.bus().info().connected {
         return None;
@@ -95,7 +108,7 @@ async fn look(link: &Link, published: Published, cache: &dyn Cache, health: &Hea
             if let Change::Now { revision, files, fetched, bytes } = change {
                 tracing::info!(revision, files, fetched, bytes, "new {what} are in place");
             }
-            health.set(what, State::Up);
+            health.set(check, State::Up);
             Some(if change == Change::Nothing { Learned::Nothing } else { Learned::InPlace })
         }
         Err(error) => {
@@ -104,7 +117,7 @@ async fn look(link: &Link, published: Published, cache: &dyn Cache, health: &Hea
                 Error::Bus(_) => tracing::debug!("{why}"),
                 _ => tracing::warn!("{why}"),
             }
-            health.set(what, State::Degraded(why.clone()));
+            health.set(check, State::Degraded(why.clone()));
             Some(Learned::Failed(why))
         }
     }

@@ -1,22 +1,28 @@
 //! The settings of each peel as its facts make them, for `I@` targets (D-8): of the revision that the peels have; of this master's
-//! own directory only where none is published. Nothing is opened here: a value that is sealed in the files stays sealed.
+//! own directory only where it is known that none is published. Nothing is opened here: a value that is sealed in the files stays
+//! sealed. Whoever may publish wrote the templates, so they see nothing of this machine.
 
 use super::external::External;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use zester_converge::functions::{Access, CallContext, TemplateFunctions};
 use zester_converge::local_host::LocalHost;
 use zester_converge::settings::{Reading, SettingsRequest, resolve};
+use zester_health::Health;
+use zester_link::Link;
 use zester_master::{ExternalSettings, SettingsOf};
 use zester_model::merge::Merge;
-use zester_peel::published::DiskCache;
+use zester_peel::published::{DiskCache, Freshness, Learned, Pinned};
 use zester_publish::Cache;
-use zester_wire::{PeelId, Revision};
+use zester_wire::{PeelId, Published, Revision};
+
+/// The name of its copy in `/readyz`.
+const CHECK: &str = "settings copy";
 
 /// How often the directory is looked at for changes.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -28,6 +34,8 @@ const KEPT_MAX: usize = 20_000;
 pub struct Rendered {
     /// The revision that counts.
     published: Option<Arc<DiskCache>>,
+    /// Whether that is known, once there is a bus.
+    freshness: OnceLock<Freshness>,
     /// What this master has of its own.
     path: Option<PathBuf>,
     merge: Merge,
@@ -54,8 +62,32 @@ impl Rendered {
         external: Option<Arc<External>>,
         local_host: LocalHost,
     ) -> Rendered {
-        let (never, cache) = (CancellationToken::new(), Mutex::default());
-        Rendered { published, path, merge, external, local_host, never, cache }
+        let (never, cache, freshness) = (CancellationToken::new(), Mutex::default(), OnceLock::new());
+        Rendered { published, freshness, path, merge, external, local_host, never, cache }
+    }
+
+    /// Keeps the revision that counts up to date. Never ends by itself.
+    pub async fn follow(&self, link: Link, health: Arc<Health>) {
+        if let Some(cache) = self.published.clone() {
+            let freshness = self.freshness.get_or_init(|| Freshness::new(link.bus().clone())).clone();
+            freshness.follow(link, Published::Settings, CHECK, cache, health).await;
+        }
+        std::future::pending().await
+    }
+
+    /// Where the settings of the peels are, and whether they are published. None: there are none.
+    fn tree(&self) -> Result<Option<(PathBuf, Option<Pinned>)>, String> {
+        let Some(published) = &self.published else { return Ok(self.path.clone().map(|own| (own, None))) };
+        if let Some(pinned) = published.pin() {
+            return Ok(Some((pinned.path.clone(), Some(pinned))));
+        }
+        match self.freshness.get().and_then(Freshness::learned) {
+            Some(Learned::Nothing) => Ok(self.path.clone().map(|own| (own, None))),
+            Some(Learned::Failed(why)) => Err(why),
+            Some(Learned::InPlace) | None => {
+                Err("this master does not know yet which settings are published".into())
+            }
+        }
     }
 
     /// Forgets everything when the files have changed.
@@ -81,10 +113,8 @@ impl Rendered {
     fn render(&self, peel: &PeelId, facts: &Value) -> Result<Value, String> {
         let none = Value::Object(Map::new());
         let place = CallContext::here(&self.local_host, facts, &none, &self.never);
-        let functions = TemplateFunctions { place, allowed: Access::ReadOnly };
-        let pinned = self.published.as_ref().and_then(|published| published.pin());
-        let path = pinned.as_ref().map(|pinned| pinned.path.clone()).or_else(|| self.path.clone());
-        let Some(path) = path else { return Ok(none) };
+        let functions = TemplateFunctions { place, allowed: Access::Told };
+        let Some((path, pinned)) = self.tree()? else { return Ok(none) };
         // What is said from outside is published with the settings.
         let external = self.external.as_ref().filter(|_| pinned.is_none());
         let external = external.and_then(|external| external.text(peel));
@@ -124,8 +154,8 @@ impl SettingsOf for Rendered {
         };
         let settings = self.render(peel, facts);
         let mut cache = self.cache();
-        // Of which revision it is, nobody knows.
-        if cache.counts != counts {
+        // Of which revision it is, nobody knows; nor whether it stays so, before a revision counts.
+        if cache.counts != counts || (settings.is_err() && cache.counts.is_none()) {
             return settings;
         }
         if cache.peels.len() >= KEPT_MAX {
@@ -187,6 +217,26 @@ mod tests {
         assert!(rendered.settings(&peel, &json!({"role": "web"})).is_err());
     }
 
+    #[tokio::test]
+    #[rule("D-12")]
+    async fn d12_a_template_of_the_settings_sees_nothing_of_the_master() {
+        let temp = tempfile::tempdir().unwrap();
+        let local_host = LocalHost {
+            files: Arc::new(zester_host::real::Real::new()),
+            processes: Arc::new(zester_host::process::Runner::new()),
+            handle: tokio::runtime::Handle::current(),
+        };
+        let own = Some(temp.path().to_path_buf());
+        let rendered = Rendered::new(None, own, Merge::Smart, None, local_host);
+        for (n, call) in ["file.read']('/etc/passwd", "environ.get']('PATH"].into_iter().enumerate() {
+            std::fs::write(temp.path().join("a.zy"), format!("leak: {{{{ salt['{call}') }}}}\n")).unwrap();
+            let peel = PeelId::parse(&format!("web-{n}")).unwrap();
+            assert!(rendered.settings(&peel, &json!({})).is_err(), "{call}");
+        }
+    }
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
     struct Held;
 
     impl zester_publish::Fence for Held {
@@ -214,10 +264,23 @@ mod tests {
         let cache = Arc::new(DiskCache::open(&temp.path().join("published")).unwrap());
         let rendered = Rendered::new(Some(cache.clone()), Some(own), Merge::Smart, None, local_host);
         let (peel, facts) = (PeelId::parse("web-1").unwrap(), json!({}));
-        assert_eq!(rendered.settings(&peel, &facts), Ok(json!({"role": "mine"})), "nothing is published");
+        // Not to know is not to know that there are none.
+        let unknown = rendered.settings(&peel, &facts).unwrap_err();
+        assert!(unknown.contains("does not know yet"), "{unknown}");
         let bus = Net::new(Arc::new(TokioClock::new())).connect("test");
         zester_bus::storage::ensure_all(&bus, &zester_bus::storage::table(), 1).await.unwrap();
         let (link, published) = (zester_link::Link::new(Arc::new(bus)), Published::Settings);
+        let rendered = Arc::new(rendered);
+        let (follower, health) = (rendered.clone(), Arc::new(Health::new()));
+        let following = tokio::spawn({
+            let (link, health) = (link.clone(), health.clone());
+            async move { follower.follow(link, health).await }
+        });
+        let mine = || rendered.settings(&peel, &facts) == Ok(json!({"role": "mine"}));
+        let known = || std::future::ready(mine().then_some(()));
+        zester_testkit::wait_until("it is known that nothing is published", PATIENCE, known).await;
+        assert_eq!(health.state(CHECK), Some(zester_health::State::Up));
+        following.abort();
         let about = About {
             master: MasterId::parse("m2.boot").unwrap(),
             user: String::new(),
