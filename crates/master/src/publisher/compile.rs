@@ -39,13 +39,15 @@ impl PublisherTask {
         })
     }
 
-    /// What no longer compiles of the states that are published. States that come along and compile take their place.
+    /// What no longer compiles of the states that are published. States that come along and compile take their place, if there
+    /// are any: an empty directory replaces nothing (D-2).
     async fn broken_states(
         &self,
         settings: &NamedTree,
         along: Option<&NamedTree>,
     ) -> Result<Option<Problems>, Error> {
         if let Some(along) = along
+            && holds_files(&along.directory)
             && self.lint(Published::States, along.clone(), Some(settings.clone())).await.errors == 0
         {
             return Ok(None);
@@ -87,6 +89,15 @@ impl PublisherTask {
         let peels = peels.iter().map(known).collect();
         self.linter.lint(LintRequest { published, tree, settings, peels }).await
     }
+}
+
+/// What cannot be read holds nothing that could be published.
+fn holds_files(directory: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(directory) else { return false };
+    entries.flatten().any(|entry| match entry.file_type() {
+        Ok(found) if found.is_dir() => holds_files(&entry.path()),
+        found => found.is_ok(),
+    })
 }
 
 fn named(ready: &Ready) -> NamedTree {

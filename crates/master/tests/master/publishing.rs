@@ -609,6 +609,11 @@ async fn d12_settings_that_break_the_published_states_are_refused_like_states_th
     let report = &reply.published[0];
     assert_eq!((report.published, report.status), (Published::Settings, PublishStatus::Refused));
     assert_eq!(report.problems.as_ref().unwrap().peels, [crate::fleet::peel("web-1")]);
+    // An empty directory takes nobody's place: the states that are published count.
+    std::fs::remove_file(states.path().join("a.zy")).unwrap();
+    let reply = ask(&fleet, PublishRequest::default()).await;
+    assert_eq!(reply.published[0].status, PublishStatus::Refused, "{reply:?}");
+    std::fs::write(states.path().join("a.zy"), "1").unwrap();
     // States that fit come along: both are published.
     std::fs::write(states.path().join("fits.zy"), "x").unwrap();
     let reply = ask(&fleet, PublishRequest::default()).await;
