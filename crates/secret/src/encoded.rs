@@ -13,6 +13,8 @@ use zester_model::secret::HIDDEN_LETTERS_MIN;
 const ENCODED_BYTES_MAX: usize = 8 * 1024;
 /// What programs wrap the lines of base64 at: PEM, MIME.
 const WRAPPED_AT: [usize; 2] = [64, 76];
+/// The end of a wrapped text may be a line of few letters, which stands in other texts as well: `Cg==` is any last newline.
+const LINE_LETTERS_MIN: usize = 8;
 
 /// Every text in base64 that shows the whole secret, or as much of it as stands in one line.
 pub fn in_base64(value: &str) -> Vec<Zeroizing<String>> {
@@ -31,6 +33,7 @@ pub fn in_base64(value: &str) -> Vec<Zeroizing<String>> {
     let whole = Zeroizing::new(STANDARD.encode(line.as_str()));
     for letters in WRAPPED_AT.into_iter().filter(|letters| whole.len() > *letters) {
         let lines = whole.as_bytes().chunks(letters).map(String::from_utf8_lossy);
+        let lines = lines.filter(|line| line.trim_end_matches('=').len() >= LINE_LETTERS_MIN);
         found.extend(lines.map(std::borrow::Cow::into_owned));
     }
     let long = found.into_iter().map(Zeroizing::new).filter(|text| text.len() >= HIDDEN_LETTERS_MIN);
@@ -61,6 +64,15 @@ mod tests {
             }
         }
         assert!(in_base64("abc").is_empty());
+    }
+
+    #[test]
+    fn a_short_last_line_is_no_secret() {
+        for bytes in [48, 49, 50, 51, 57, 58, 59, 60] {
+            let forms = in_base64(&"0123456789".repeat(6)[..bytes]);
+            let short = forms.iter().find(|form| form.trim_end_matches('=').len() < LINE_LETTERS_MIN);
+            assert!(short.is_none() && forms.len() > 3, "{bytes}: {:?}", short.map(|form| form.as_str()));
+        }
     }
 
     #[test]

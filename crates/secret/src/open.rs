@@ -81,6 +81,22 @@ pub fn close_settings(settings: &mut Json, secrets: &mut Secrets, chance: Chance
     replace(settings, &mut placeholders.into_iter());
 }
 
+/// For those who only look: every value that is marked as a secret and that nobody sealed.
+pub fn unsealed_in(settings: &Json) -> Vec<Unopened> {
+    let mut found = Vec::new();
+    walk(settings, &mut String::new(), &mut |setting, text| {
+        if let Err(error) = Sealed::parse(text) {
+            found.push(Unopened {
+                setting: setting.to_string(),
+                place: place_of(text),
+                message: format!("the secret `{setting}` is not sealed: {error}"),
+                hint: "seal it with `zester secret encrypt`".to_string(),
+            });
+        }
+    });
+    found
+}
+
 /// For those who only look: every sealed value that a machine of this name was not given, or not with the key that it has.
 pub fn sealed_for_others(settings: &Json, name: &str, key: Option<&PublicKey>) -> Vec<Unopened> {
     let fingerprint = key.map(PublicKey::fingerprint);

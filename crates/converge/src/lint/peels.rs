@@ -140,7 +140,10 @@ pub fn settings(
             break;
         }
         match lint.settings_of(peel) {
-            Ok(settings) => lint.look_who_opens(peel, &settings),
+            Ok(settings) => {
+                lint.look_for_unsealed(peel, &settings);
+                lint.look_who_opens(peel, &settings);
+            }
             Err(error) => lint.settings_failed(peel, error)?,
         }
         checked += 1;
@@ -178,6 +181,21 @@ impl<'a> Lint<'a> {
         let external = peel.external.as_deref();
         let reading = Reading { facts: peel.facts, functions: &functions, id: peel.id, external };
         settings::resolve(&request, None, &reading).map(|settings| settings.values)
+    }
+
+    /// A secret that nobody sealed, however the files made it: what looks for it in their text may overlook one.
+    fn look_for_unsealed(&mut self, peel: &KnownPeel<'_>, settings: &Json) {
+        for found in zester_secret::unsealed_in(settings) {
+            self.broken.insert(peel.id.to_string());
+            let message = match found.place {
+                Some(place) => format!("{place}: {}", found.message),
+                None => found.message,
+            };
+            if self.found.diagnostics.iter().all(|known| known.message != message) {
+                let told = Diagnostic::new(Kind::Template, message).hint(found.hint);
+                self.found.diagnostics.push(told);
+            }
+        }
     }
 
     /// Secrets that this peel gets and that are sealed for others: its runs would fail.
@@ -470,6 +488,31 @@ mod tests {
         assert!(found[0].contains("db.zy:2:"), "{found:?}");
         let words = "the secret `p` is sealed for web-1, not for web-2 (and 1 more)";
         assert!(found[0].ends_with(words), "{found:?}");
+    }
+
+    /// The scanner of the text cannot see what only a rendered file shows.
+    #[test]
+    #[rule("D-6")]
+    fn d6_a_secret_that_nobody_sealed_is_an_error_however_a_template_made_it() {
+        let temp = tempfile::tempdir().unwrap();
+        std::fs::write(temp.path().join("top.zy"), "'web-*': [db]\n").unwrap();
+        std::fs::write(temp.path().join("db.zy"), "{% set mark = '!' ~ 'secret' %}\np: {{ mark }} hunter2\n")
+            .unwrap();
+        let tree =
+            TreeToLint { root: temp.path(), name: "settings", settings: None, merge: Merge::default() };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let local_host = LocalHost {
+            files: Arc::new(zester_host::real::Real::new()),
+            processes: Arc::new(zester_host::process::Runner::new()),
+            handle: runtime.handle().clone(),
+        };
+        let facts = json!({});
+        let peels = ["web-1", "web-2"].map(|id| KnownPeel { id, facts: &facts, external: None });
+        let found = settings(&tree, &peels, &local_host, &CancellationToken::new()).unwrap();
+        assert_eq!(found.broken.len(), 2);
+        let [told] = found.report.diagnostics.as_slice() else { panic!("{:?}", found.report.diagnostics) };
+        assert!(told.message.contains("db.zy:2:") && told.message.contains("is not sealed"), "{told:?}");
+        assert!(!told.message.contains("hunter2"), "{told:?}");
     }
 
     #[test]
