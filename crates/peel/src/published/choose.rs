@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What `state.apply` says where there are no states yet (S-37), and what to do about it.
-pub const NO_STATES: &str = "states engine unavailable: no states directory exists yet (state files not yet synced from KV and no baked states dir); retry after state files are published: a master publishes them with `zester publish`, or give this peel its own with --states DIR";
+/// What `state.apply` says where there are no states yet, to the letter (S-37).
+pub const NO_STATES: &str = "states engine unavailable: no states directory exists yet (state files not yet synced from KV and no baked states dir); retry after state files are published";
 
-/// What a peel says at its start where there are none.
-const NONE_AT_START: &str = "states engine unavailable at boot; will build when state files appear: publish some with `zester publish`, or give this peel its own with --states DIR";
+/// What a peel says at its start where there are none (S-37), and then what to do about it.
+const NONE_AT_START: &str = "states engine unavailable at boot; will build when state files appear";
+const WHAT_TO_DO: &str = "publish states with `zester publish`, or give this peel its own with --states DIR";
 
 /// How often an empty cache is looked at before another directory is taken, and how long apart: it may just be swapped.
 const LOOKS: usize = 5;
@@ -72,6 +73,7 @@ impl StatesDirs {
             self.cache.as_ref().is_some_and(|cache| cache.pin().is_some() || holds_files(cache.live()));
         if !cached && !self.baked.as_deref().is_some_and(Path::is_dir) {
             tracing::warn!("{NONE_AT_START}");
+            tracing::info!("{WHAT_TO_DO}");
         }
     }
 }

@@ -19,6 +19,8 @@ use zester_schedule::{Entry, Reading, ScheduleError, read};
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How often the settings are rendered although nobody published others: facts may have changed, and files without a master.
 const SETTINGS_EVERY: Duration = Duration::from_secs(300);
+/// How soon after they could not be read.
+const FAILED_AGAIN: Duration = Duration::from_secs(30);
 /// How long rendering the settings may take: a command of a template has a minute.
 const SETTINGS_LIMIT: Duration = Duration::from_secs(120);
 /// The largest file of a schedule.
@@ -149,6 +151,9 @@ async fn look_at_settings(
             ))
         }
     };
+    if found.is_err() {
+        *due = Some(Instant::now() + FAILED_AGAIN);
+    }
     Some(SourceUpdate { source: SourceName::Settings, found, complete })
 }
 

@@ -467,10 +467,11 @@ impl Work for Local {
     }
 
     fn settings_are_known(&self) -> bool {
-        let Options { settings_freshness, settings_cache, .. } = self.options.as_ref();
+        let Options { settings, settings_freshness, settings_cache, .. } = self.options.as_ref();
         let (Some(freshness), Some(cache)) = (settings_freshness, settings_cache) else { return true };
         let learned = matches!(freshness.learned(), Some(Learned::Nothing | Learned::InPlace));
-        learned || cache.pin().is_some()
+        // A machine that has settings of its own knows them, bus or no bus.
+        learned || cache.pin().is_some() || settings.as_ref().is_some_and(|own| own.exists())
     }
 
     fn facts(&self) -> BoxFuture<'_, Map<String, Value>> {
