@@ -17,6 +17,9 @@ pub const LEDGER_MAX: usize = 100_000;
 /// Refusals that one peel repeats for copies of a request; beyond it the oldest are forgotten.
 pub const REFUSALS_MAX: usize = 4_096;
 
+/// So long after it was claimed a job may be told as dispatched: less than the stream remembers the id of an event.
+pub const DISPATCHED_TOLD: Duration = Duration::from_secs(60);
+
 /// From here on `readyz` says how full a store is (J-23).
 pub const STORE_NEARLY_FULL_PERCENT: u64 = 85;
 /// From here on no job is claimed: what is left is for the ends of those that run.

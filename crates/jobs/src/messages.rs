@@ -1,12 +1,13 @@
 //! The messages that speak of a job, made from its record. What they say is decided here once, for drivers and simulators
 //! alike.
 
-use serde_json::{Map, json};
+use crate::limits::DISPATCHED_TOLD;
+use serde_json::{Map, Value, json};
 use std::time::Duration;
 use zester_wire::lifecycle::CANCELED_BY_USER;
 use zester_wire::{
-    BadName, Cancel, Event, EventSubject, ExecRequest, Jid, Job, JobEvent, JobEventKind, Return, Subject,
-    Tag, UnixMillis, VERSION,
+    BadName, Cancel, Event, EventSubject, ExecRequest, Jid, Job, JobEvent, JobEventKind, JobStatus, Return,
+    Subject, Tag, UnixMillis, VERSION,
 };
 
 /// What the peels get. `budget` is what [`crate::Command::SendExec`] says.
@@ -63,18 +64,50 @@ pub fn cancel_event(jid: &Jid, by: &str, now: UnixMillis) -> JobEvent {
     JobEvent { v: VERSION, jid: jid.clone(), ts: now, event }
 }
 
+/// `job/<jid>/dispatched` of origin `_master`, for a job that runs. An adopter tells it again while the job is young, because its
+/// first owner may have died before it did; later, none: the stream would not know any more that it is the same.
+pub fn dispatched_event(job: &Job, now: UnixMillis) -> Result<Option<(Subject, Event)>, BadName> {
+    if job.status != JobStatus::Running || now.since(job.created) >= DISPATCHED_TOLD {
+        return Ok(None);
+    }
+    let mut data = about(job);
+    data.insert("user".into(), json!(job.user));
+    data.insert("target_expr".into(), json!(job.target_expr));
+    event_of(job, "dispatched", data, now).map(Some)
+}
+
 /// `job/<jid>/finalized` of origin `_master` (J-19). The id follows from the job, so that one told twice is one.
 pub fn finalized_event(job: &Job, now: UnixMillis) -> Result<(Subject, Event), BadName> {
-    let tag = Tag::parse(&format!("job/{}/finalized", job.jid))?;
-    let mut data = Map::new();
-    data.insert("jid".into(), json!(job.jid.as_str()));
+    let mut data = about(job);
     data.insert("status".into(), json!(job.status.as_str()));
-    data.insert("function".into(), json!(job.function));
-    data.insert("target_count".into(), json!(job.targets.len()));
     data.insert("return_count".into(), json!(job.return_count));
     data.insert("success_count".into(), json!(job.success_count));
+    event_of(job, "finalized", data, now)
+}
+
+/// What every event of a job says of it. Of one that a reaction started, which reaction to what.
+fn about(job: &Job) -> Map<String, Value> {
+    let mut data = Map::new();
+    data.insert("jid".into(), json!(job.jid.as_str()));
+    data.insert("function".into(), json!(job.function));
+    data.insert("target_count".into(), json!(job.targets.len()));
+    for key in ["rule", "event_id"] {
+        if let Some(value) = job.metadata.get(key).filter(|value| value.is_string()) {
+            data.insert(key.into(), value.clone());
+        }
+    }
+    data
+}
+
+fn event_of(
+    job: &Job,
+    what: &str,
+    data: Map<String, Value>,
+    now: UnixMillis,
+) -> Result<(Subject, Event), BadName> {
+    let tag = Tag::parse(&format!("job/{}/{what}", job.jid))?;
     let event = Event {
-        id: format!("job-{}-finalized", job.jid),
+        id: format!("job-{}-{what}", job.jid),
         tag: tag.clone(),
         data,
         ts: now,

@@ -4,13 +4,13 @@
 
 mod fleet;
 
-use fleet::{jid, job, master, peel, ret, ret_of};
+use fleet::{Watched, at, jid, job, master, peel, ret, ret_of};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use zester_jobs::intake::{Verdict, judge, may_cancel};
 use zester_jobs::limits::PRUNE_MIN_AGE;
 use zester_jobs::scan::Scan;
-use zester_jobs::{Timing, prune, retry};
+use zester_jobs::{Timing, messages, prune, retry};
 use zester_rule::rule;
 use zester_wire::*;
 
@@ -208,4 +208,39 @@ fn j19_a_job_that_was_not_reported_yet_makes_no_room() {
     assert!(!prune::may_go(&ended, true, old), "its owner died before it told anybody");
     assert!(!prune::may_go(&ended, false, fleet::at(1_000)), "somebody may still read it");
     assert!(!prune::may_go(&running, false, old));
+}
+
+#[test]
+#[rule("J-19")]
+fn j19_a_finalized_job_is_told_with_status_counts_and_depth() {
+    let mut watched = Watched::dispatched(1, 60, &[]);
+    watched.ret(1, true);
+    let mut record = watched.record.clone().unwrap();
+    record.metadata.insert("reactor_depth".into(), 2.into());
+    let (subject, event) = messages::finalized_event(&record, at(9)).unwrap();
+    assert_eq!(subject.to_string(), format!("zester.event._master.job.{}.finalized", jid()));
+    assert_eq!((event.depth, event.data["status"].as_str()), (2, Some("complete")));
+    assert_eq!(event.data["return_count"], 1);
+}
+
+#[test]
+#[rule("J-19")]
+fn j19_a_job_is_told_as_dispatched_while_it_runs_and_is_young() {
+    let record = Watched::dispatched(1, 60, &[]).record.unwrap();
+    let told = |job: &Job, seconds: u64| {
+        let now = UnixMillis(job.created.0 + seconds * 1_000);
+        messages::dispatched_event(job, now).unwrap().map(|(subject, event)| (subject.to_string(), event.id))
+    };
+    let wanted =
+        (format!("zester.event._master.job.{}.dispatched", jid()), format!("job-{}-dispatched", jid()));
+    for (status, seconds, is_told) in [
+        (JobStatus::Claimed, 0, false),
+        (JobStatus::Running, 0, true),
+        (JobStatus::Running, 59, true),
+        (JobStatus::Running, 60, false),
+        (JobStatus::Complete, 0, false),
+    ] {
+        let job = Job { status, ..record.clone() };
+        assert_eq!(told(&job, seconds), is_told.then(|| wanted.clone()), "{status:?} {seconds}");
+    }
 }

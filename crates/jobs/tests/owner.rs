@@ -637,19 +637,6 @@ fn j17_missing_peels_are_named_with_the_reason() {
 
 #[test]
 #[rule("J-19")]
-fn j19_a_finalized_job_is_told_with_status_counts_and_depth() {
-    let mut watched = Watched::dispatched(1, 60, &[]);
-    watched.ret(1, true);
-    let mut record = watched.record.clone().unwrap();
-    record.metadata.insert("reactor_depth".into(), 2.into());
-    let (subject, event) = messages::finalized_event(&record, at(9)).unwrap();
-    assert_eq!(subject.to_string(), format!("zester.event._master.job.{}.finalized", jid()));
-    assert_eq!((event.depth, event.data["status"].as_str()), (2, Some("complete")));
-    assert_eq!(event.data["return_count"], 1);
-}
-
-#[test]
-#[rule("J-19")]
 fn j19_a_failed_emit_is_tried_again_before_the_active_key_goes() {
     let mut owner = Watched::dispatched(1, 60, &[]).owner;
     owner.step(Event::Return(Box::new(ret(1, 1, true))), at(1)).unwrap();

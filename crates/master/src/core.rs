@@ -1,6 +1,7 @@
 //! What all parts of one master share.
 
 use crate::catch_up::Losses;
+use crate::events::Tells;
 use crate::heartbeat::Beats;
 use crate::index::Index;
 use crate::job::{RunningJobs, Start};
@@ -35,6 +36,8 @@ pub struct Core {
     pub stores: StoreHealth,
     pub beats: Beats,
     pub losses: Arc<Losses>,
+    /// What this master tells the fleet.
+    pub events: Tells,
     /// What operators want to have published.
     pub orders: Orders,
     /// Jobs that other masters ran at the last look.

@@ -6,8 +6,10 @@ mod feed;
 mod forget;
 mod heartbeats;
 mod keeper;
+mod news;
 mod over;
 mod presence;
+mod presence_events;
 
 pub use caret::{bad_target, point_at};
 use feed::Feed;
@@ -15,6 +17,7 @@ pub(crate) use forget::{ForgetByAge, forget, tell_others};
 pub(crate) use heartbeats::Heartbeats;
 pub(crate) use keeper::Keeper;
 pub use presence::{Heard, Presence};
+pub(crate) use presence_events::PresenceEvents;
 
 use crate::limits::{OFFLINE_NAMED, SETTINGS_FRESH};
 use crate::run::SettingsOf;

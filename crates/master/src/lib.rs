@@ -6,6 +6,7 @@
 
 mod catch_up;
 mod core;
+mod events;
 mod external;
 mod heartbeat;
 mod held_lease;

@@ -41,6 +41,28 @@ pub const EVENT_TRIES_MAX: u32 = 5;
 /// Tells of one job that may wait.
 pub const EVENTS_WAITING: usize = 64;
 
+/// Events of a master that may wait to be told, and that are told at once.
+pub const TELLS_WAITING: usize = 65_536;
+pub const TELLS_IN_FLIGHT: usize = 64;
+/// How long an event of a master is tried to be told before it is lost.
+pub const TELL_LIMIT: Duration = Duration::from_secs(300);
+/// How long a stop waits for the events that are not told yet.
+pub const EVENTS_END_LIMIT: Duration = Duration::from_secs(3);
+
+/// How long a change of presence must last before it is told.
+pub const PRESENCE_DAMPING: Duration = Duration::from_secs(30);
+/// Changes of more than so much of the fleet within this time are one event.
+pub const PRESENCE_STORM_PERCENT: usize = 5;
+pub const PRESENCE_STORM_WINDOW: Duration = Duration::from_secs(10);
+/// Looks at the presence whose news may wait to be told.
+pub const PRESENCE_WAITING: usize = 64;
+/// Peels that came, and peels that went, that one event names.
+pub const PRESENCE_NAMED: usize = 100;
+/// Presence events that a master remembers, and for how long, in case that the one who tells them dies. Less than a message id
+/// is remembered.
+pub const PRESENCE_REMEMBERED: usize = 4_096;
+pub const PRESENCE_RETOLD: Duration = Duration::from_secs(60);
+
 /// How long after messages were lost the stream is read once more: a cluster may store a moment later than it delivers.
 pub const CATCH_UP_AGAIN: Duration = Duration::from_secs(2);
 /// How long a job that is over may take to write what is left.

@@ -16,7 +16,7 @@ pub use source::{Checkout, OriginTree, Source, TreeOrigin};
 use crate::core::Core;
 use crate::held_lease::{HeldLease, LeaseKeeper};
 use crate::limits::{CHANGES_NAMED, INDEX_POLL, INDEX_WAIT, PUBLISH_LOOK, PUBLISH_QUIET, PUBLISH_QUIET_MAX};
-use report::{bare, changes, first_words, report};
+use report::{bare, changes, first_words, published_event, report};
 use source::Ready;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -353,6 +353,7 @@ impl PublisherTask {
             uploaded: ready.uploaded,
         };
         let outcome = publisher.publish(ready.tree(), ready.origin.content.as_ref(), &about).await?;
+        self.tell(ready.published, &outcome, &about);
         if !forced.is_empty() {
             tracing::warn!(
                 user = how.user,
@@ -510,7 +511,9 @@ impl PublisherTask {
             allow_empty: true,
             uploaded: false,
         };
-        Ok(match publisher.roll_back(revision, &about).await? {
+        let outcome = publisher.roll_back(revision, &about).await?;
+        self.tell(published, &outcome, &about);
+        Ok(match outcome {
             Outcome::Published { revision: new, moved, bytes } => {
                 tracing::info!(
                     revision = new,
@@ -524,6 +527,13 @@ impl PublisherTask {
             Outcome::Unchanged { revision } => told(PublishStatus::Unchanged, revision),
             Outcome::Nothing => told(PublishStatus::Nothing, 0),
         })
+    }
+
+    /// The fleet hears of what is new.
+    fn tell(&self, published: Published, outcome: &Outcome, about: &About) {
+        if let Outcome::Published { revision, .. } = outcome {
+            self.core.events.tell(published_event(published, *revision, about, self.core.link.now()));
+        }
     }
 
     /// Another publishes: where its files are not ours, somebody should know (D-14).

@@ -2,12 +2,15 @@
 
 use crate::catch_up::CatchUp;
 use crate::core::{Core, Orphans};
+use crate::events::Tells;
 use crate::external::{self, ExternalSettings};
 use crate::heartbeat::{self, Beats};
-use crate::index::{ForgetByAge, Heartbeats, Index, Keeper};
+use crate::index::{ForgetByAge, Heartbeats, Index, Keeper, PresenceEvents};
 use crate::job::{RunningJobs, Start};
 use crate::late_returns::LateReturns;
-use crate::limits::{DETACH_LIMIT, INDEX_POLL, INDEX_WAIT, REQUESTS_END_LIMIT, STARTS_WAITING};
+use crate::limits::{
+    DETACH_LIMIT, INDEX_POLL, INDEX_WAIT, PRESENCE_WAITING, REQUESTS_END_LIMIT, STARTS_WAITING,
+};
 use crate::metrics::{self, Metrics};
 use crate::pruner::Pruner;
 use crate::publisher::{Order, Orders, PublisherTask, Publishing};
@@ -93,6 +96,7 @@ pub async fn run(
     let (starts, started) = mpsc::channel(STARTS_WAITING);
     let (orders, ordered) = Orders::new(!setup.publishing.sources.is_empty());
     let external = setup.settings.external();
+    let (events, told) = Tells::new();
     let core = Arc::new(Core {
         stores: StoreHealth::new(&link),
         beats: Beats::default(),
@@ -108,6 +112,7 @@ pub async fn run(
         detach: CancellationToken::new(),
         orphans: Orphans::default(),
         losses: Arc::default(),
+        events,
         orders,
         jobs_elsewhere: AtomicUsize::new(0),
     });
@@ -115,6 +120,7 @@ pub async fn run(
     let publishing = Some((setup.publishing, ordered));
     let mut master = Master { core, started, publishing, actors: JoinSet::new(), jobs: JoinSet::new() };
     master.actors.spawn(stores.keep(master.core.link.clone()));
+    master.actors.spawn(told.run(master.core.clone()));
     if let Some(external) = external {
         master.actors.spawn(external::run(master.core.clone(), external));
     }
@@ -139,7 +145,10 @@ impl Master {
         let mut heartbeat = JoinSet::new();
         heartbeat.spawn(heartbeat::run(core.clone(), heartbeat_end.clone()));
         self.actors.spawn(Keeper::new(core.clone()).run());
-        self.actors.spawn(Heartbeats::new(core.clone()).run());
+        let (noticed, presence) = mpsc::channel(PRESENCE_WAITING);
+        let presence = PresenceEvents::new(core.clone(), presence).map_err(|bad| Error(bad.to_string()))?;
+        self.actors.spawn(Heartbeats::new(core.clone(), noticed).run());
+        self.actors.spawn(presence.run());
         self.actors.spawn(ForgetByAge::new(core.clone()).run());
         let listening = async { (Router::listen(core.clone()).await, CatchUp::begin(core.clone()).await) };
         let listening = stop.run_until_cancelled(listening).await;
@@ -166,6 +175,7 @@ impl Master {
         self.wind_up(&mut services, REQUESTS_END_LIMIT.saturating_mul(2)).await;
         core.detach.cancel();
         self.let_go().await;
+        core.events.settle().await;
         heartbeat_end.cancel();
         while heartbeat.join_next().await.is_some() {}
         core.health.set("jobs", State::Down("the master has stopped".into()));

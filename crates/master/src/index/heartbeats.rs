@@ -1,11 +1,14 @@
 //! Hears the heartbeats of all peels: who is there, who came back, who is gone, and what they work on.
 
+use super::news::{Mark, PresenceNews};
 use super::over::Over;
 use super::presence::Heard;
+use super::presence_events::Noticed;
 use crate::core::Core;
-use crate::limits::{BUS_PAUSE, EXPIRY_PAUSE, HEARTBEATS_WAITING};
+use crate::limits::{BUS_PAUSE, EXPIRY_PAUSE, FORGET_EVERY, HEARTBEATS_WAITING};
 use crate::router::subscribe;
 use std::sync::Arc;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 use zester_bus::{Delivery, Entry, Event, Listen};
 use zester_health::State;
@@ -25,12 +28,19 @@ pub(crate) struct Heartbeats {
     missed: bool,
     /// No heartbeat ends before this.
     expire_at: Instant,
+    /// Who came and who went, for those who are told.
+    news: PresenceNews,
+    noticed: mpsc::Sender<Noticed>,
+    /// When those who were forgotten are no news any more.
+    forget_at: Instant,
 }
 
 impl Heartbeats {
-    pub fn new(core: Arc<Core>) -> Heartbeats {
-        let over = Over::new(core.clone());
-        Heartbeats { core, over, deaf: false, missed: false, expire_at: Instant::now() }
+    pub fn new(core: Arc<Core>, noticed: mpsc::Sender<Noticed>) -> Heartbeats {
+        let (over, news) = (Over::new(core.clone()), PresenceNews::default());
+        let now = Instant::now();
+        let (expire_at, forget_at) = (now, now + FORGET_EVERY);
+        Heartbeats { core, over, deaf: false, missed: false, expire_at, news, noticed, forget_at }
     }
 
     /// Ends only with its task, or with the bus.
@@ -39,6 +49,9 @@ impl Heartbeats {
         let listen = Listen::alone(HEARTBEATS_WAITING);
         let mut heartbeats = subscribe(&self.core, subject::ALL_HEARTBEATS, &listen).await;
         load(&self.core).await;
+        for (peel, present) in self.core.index.presence().all() {
+            self.news.begin_with(peel, present);
+        }
         self.core.index.set_seen_current();
         let mut look_at = Instant::now();
         loop {
@@ -77,6 +90,26 @@ impl Heartbeats {
         if Instant::now() >= self.expire_at {
             self.expire();
         }
+        self.tell_news();
+    }
+
+    /// Hands on who came and who went for good. Where there is no room for that, it is lost: nobody must be held up by it.
+    fn tell_news(&mut self) {
+        let now = Instant::now();
+        if now >= self.forget_at {
+            self.forget_at = now + FORGET_EVERY;
+            let known = self.core.index.presence().all();
+            self.news.keep_only(&known.into_iter().map(|(peel, _)| peel).collect());
+        }
+        if !self.news.is_due(now) {
+            return;
+        }
+        let fleet = self.core.index.len();
+        let online = self.core.index.presence().online().len();
+        let noticed = Noticed { news: self.news.due(fleet, now), fleet, online };
+        if self.noticed.try_send(noticed).is_err() {
+            tracing::warn!("events of presence are lost: too many wait");
+        }
     }
 
     /// A line that is half open looks like a connection for half a minute. What this master writes for itself, and is answered,
@@ -86,8 +119,9 @@ impl Heartbeats {
     }
 
     /// Nobody was heard for a while, which says nothing of the peels.
-    fn begin_anew(&self) {
+    fn begin_anew(&mut self) {
         self.core.index.presence().begin_anew();
+        self.news.begin_anew(Instant::now());
         if !self.deaf {
             self.core.running.hearing(true);
         }
@@ -96,7 +130,12 @@ impl Heartbeats {
     /// Tells the jobs who is gone.
     fn expire(&mut self) {
         let (gone, next) = self.core.index.presence().expire();
-        gone.iter().for_each(|peel| self.core.running.gone(peel, false));
+        for peel in &gone {
+            self.core.running.gone(peel, false);
+            if let Some(mark) = self.core.index.presence().mark(peel) {
+                self.news.note(peel, false, mark, Instant::now());
+            }
+        }
         self.expire_at = next.unwrap_or_else(|| Instant::now() + self.core.timing.peel_ttl);
     }
 
@@ -117,13 +156,15 @@ impl Heartbeats {
     fn heartbeat(&mut self, mut heartbeat: PeelHeartbeat) {
         let jobs = std::mem::take(&mut heartbeat.jobs);
         let (peel, boot) = (heartbeat.peel.clone(), heartbeat.boot.clone());
+        let mark = Mark::of(&heartbeat);
         let Heard { came, went, shared_with } =
             self.core.index.put_heartbeat(heartbeat, self.core.link.now());
         if came {
             self.core.running.connected(&peel);
-        }
-        if went {
+            self.news.note(&peel, true, mark, Instant::now());
+        } else if went {
             self.core.running.gone(&peel, true);
+            self.news.note(&peel, false, mark, Instant::now());
         }
         if let Some(other) = shared_with {
             self.tell_shared(&peel, [boot, other]);

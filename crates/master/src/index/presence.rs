@@ -1,5 +1,6 @@
 //! Which peels are there. Every heartbeat costs the same, however many peels there are (J-26).
 
+use super::news::Mark;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -104,6 +105,16 @@ impl Presence {
         }
         gone.sort_unstable();
         (gone, next)
+    }
+
+    /// The last heartbeat of a peel.
+    pub(super) fn mark(&self, peel: &PeelId) -> Option<Mark> {
+        self.lock().get(peel).map(|seen| Mark::of(&seen.heartbeat))
+    }
+
+    /// Everybody that is known, and whether they count as present.
+    pub fn all(&self) -> Vec<(PeelId, bool)> {
+        self.lock().iter().map(|(peel, seen)| (peel.clone(), seen.is_present())).collect()
     }
 
     /// This master heard nobody for a while: that says nothing of the peels.

@@ -2,14 +2,15 @@
 
 use super::history::replay;
 use crate::core::Core;
+use crate::events::publish_event;
 use crate::limits::SENDS_AT_A_TIME;
 use std::sync::Arc;
 use zester_bus::Kind;
 use zester_jobs::{Event, Failed, Written};
 use zester_link::{Error, Found, Link};
 use zester_wire::{
-    Bucket, ExecRequest, Job, JobEvent, Key, MessageId, PeelCommand, PeelId, Refusal, RefusalKind, Subject,
-    TargetTree, VERSION,
+    Bucket, ExecRequest, Job, JobEvent, Key, PeelCommand, PeelId, Refusal, RefusalKind, Subject, TargetTree,
+    VERSION,
 };
 use zester_wire::{Jid, UnixMillis};
 
@@ -74,7 +75,7 @@ pub async fn carry_out(core: Arc<Core>, step: Action) -> Ended {
             Ended::Answer(Event::Replayed(history.map_err(|error| log("read the events", &error))))
         }
         Action::Emit { subject, event } => {
-            Ended::Answer(Event::Emitted(settled(emit(&link, &subject, &event).await)))
+            Ended::Answer(Event::Emitted(settled(publish_event(&link, &subject, &event).await.map(|_| ()))))
         }
         Action::Purge(jid) => Ended::Answer(Event::Purged(settled(link.purge(&Key::Active(jid)).await))),
     }
@@ -159,12 +160,6 @@ pub(super) fn is_too_large(error: &Error) -> bool {
 async fn announce(link: &Link, event: JobEvent) -> Result<(), Error> {
     let subject = Subject::JobDispatch { jid: event.jid.clone() };
     link.publish_stored(&subject, &link.new_message_id()?, &event).await.map(|_| ())
-}
-
-async fn emit(link: &Link, subject: &Subject, event: &zester_wire::Event) -> Result<(), Error> {
-    let bad = |bad: zester_wire::BadName| zester_bus::Error::new(Kind::Invalid, bad.to_string());
-    let id = MessageId::parse(&event.id).map_err(bad)?;
-    link.publish_stored(subject, &id, event).await.map(|_| ())
 }
 
 /// Sends to each, in turn with other work. Gives back whom it could not be sent to.

@@ -336,9 +336,12 @@ impl Task {
     }
 
     async fn accept(&mut self) {
-        self.accepted = true;
+        let first = !std::mem::replace(&mut self.accepted, true);
         self.count();
         let job = self.owner.job();
+        if first && let Some(event) = messages::dispatched_event(job, self.clock.now()).transpose() {
+            self.core.events.tell(event);
+        }
         for requester in std::mem::take(&mut self.requesters) {
             requester.accept(&self.core, &job.jid, &job.targets).await;
         }

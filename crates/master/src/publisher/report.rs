@@ -1,9 +1,38 @@
 //! How the publish of one tree is told.
 
 use super::source::Ready;
+use crate::events::Tell;
 use crate::limits::CHANGES_NAMED;
-use zester_publish::{TreeDiff, TreePath};
-use zester_wire::{FileChanges, Problems, PublishReport, PublishStatus, Published};
+use serde_json::{Map, json};
+use zester_publish::{About, TreeDiff, TreePath};
+use zester_wire::{
+    BadName, Event, EventSubject, FileChanges, Problems, PublishReport, PublishStatus, Published, Subject,
+    Tag, UnixMillis, VERSION,
+};
+
+/// `publish/<what>/<revision>`: the tree counts from now on. Only who made it count tells, and a bucket that was made again counts
+/// from one, so the id names the moment too.
+pub fn published_event(
+    published: Published,
+    revision: u64,
+    about: &About,
+    now: UnixMillis,
+) -> Result<Tell, BadName> {
+    let what = published.as_str();
+    let tag = Tag::parse(&format!("publish/{what}/{revision}"))?;
+    let mut data = Map::new();
+    data.insert("published".into(), json!(what));
+    data.insert("revision".into(), json!(revision));
+    for (key, value) in [("user", &about.user), ("source", &about.source), ("commit", &about.commit)] {
+        if !value.is_empty() {
+            data.insert(key.into(), json!(value));
+        }
+    }
+    let id = format!("publish-{what}-{revision}-{}", now.0);
+    let origin = "_master".to_string();
+    let event = Event { id, tag: tag.clone(), data, ts: now, v: VERSION, origin, depth: 0 };
+    Ok((Subject::Event(EventSubject::Master { tag }), event))
+}
 
 pub fn report(ready: &Ready, status: PublishStatus, revision: u64) -> PublishReport {
     PublishReport {

@@ -336,7 +336,8 @@ async fn j19_the_end_of_a_job_is_an_event() {
     let _master = fleet.master("m1").await;
     let mut web = fleet.peel("web-1").await;
     fleet.known("*", 1).await;
-    let mut heard = fleet.link.bus().subscribe("zester.event._master.>", Listen::alone(8)).await.unwrap();
+    let ends = "zester.event._master.job.*.finalized";
+    let mut heard = fleet.link.bus().subscribe(ends, Listen::alone(8)).await.unwrap();
     let mut request = fleet.request("*");
     request.metadata.insert("reactor_depth".into(), 2.into());
     let jid = fleet.ask(&request).await.jid.unwrap();

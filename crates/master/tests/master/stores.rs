@@ -298,7 +298,7 @@ async fn j23_the_oldest_jobs_that_are_over_make_room_before_the_limit() {
         assert_eq!(left.contains(jid.as_str()), kept, "{number} of {}, {gone} gone", jids.len());
         assert_eq!(returns.iter().any(|key| key.starts_with(jid.as_str())), kept, "{number}");
     }
-    assert_eq!(fleet.link.bus().keys("leases", ">").await.unwrap(), ["pruner"]);
+    assert_eq!(fleet.link.bus().keys("leases", ">").await.unwrap(), ["presence", "pruner"]);
 }
 
 /// What a store that is nearly full still takes is kept for the ends of the jobs that run.
