@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use zester_bus::Kind;
 use zester_wire::{
     AdminReply, AdminRequest, Bucket, DispatchReply, ExplainedPeel, Jid, Job, Key, PeelId, PeelsReply,
-    PeelsRequest,
+    PeelsRequest, ReactorTestReply,
 };
 use zester_wire::{Message, Refusal, RefusalKind, ResolveReply, ResolveRequest, Subject, VERSION};
 
@@ -34,6 +34,12 @@ impl Reply for ResolveReply {
 }
 
 impl Reply for AdminReply {
+    fn refusal(&self) -> Option<&Refusal> {
+        self.error.as_ref()
+    }
+}
+
+impl Reply for ReactorTestReply {
     fn refusal(&self) -> Option<&Refusal> {
         self.error.as_ref()
     }

@@ -45,3 +45,13 @@ pub const CANDIDATES_NAMED: usize = 5;
 pub const LIST_WAIT: Duration = Duration::from_secs(2);
 /// Peels that one question names.
 pub const NAMED_AT_ONCE: usize = 500;
+
+/// Events of a watch that may wait. What is dropped beyond is read from the stream instead.
+pub const WATCH_QUEUE: usize = 16_384;
+/// Events that a watch remembers to have shown.
+pub const EVENTS_REMEMBERED: usize = 65_536;
+
+/// Events that are looked at for what a reaction led to.
+pub const CHAIN_EVENTS_READ: usize = 200_000;
+/// Events, jobs and decisions of one tree.
+pub const TREE_NODES_MAX: usize = 1_000;

@@ -4,6 +4,7 @@
 
 mod direct;
 mod dispatch;
+mod events;
 mod follow;
 mod large;
 mod records;

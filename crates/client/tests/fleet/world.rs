@@ -14,12 +14,15 @@ use zester_link::{Clock, Link, OsDice};
 use zester_wire::subject::MASTERS;
 use zester_wire::*;
 
+/// When every world begins, for the bus and for those on it.
+const EPOCH: UnixMillis = UnixMillis(1_800_000_000_000);
+
 /// A wall clock that stands still while tokio's time is paused.
 struct Wall(Instant);
 
 impl Clock for Wall {
     fn wall(&self) -> UnixMillis {
-        UnixMillis(1_800_000_000_000).plus(self.0.elapsed())
+        EPOCH.plus(self.0.elapsed())
     }
 }
 
@@ -32,7 +35,7 @@ pub struct World {
 }
 
 pub async fn world() -> World {
-    let net = Net::new(Arc::new(TokioClock::new()));
+    let net = Net::new(Arc::new(TokioClock::starting_at(Duration::from_millis(EPOCH.0))));
     let clock = Arc::new(Wall(Instant::now()));
     let link = |name: &str| Link::with(Arc::new(net.connect(name)), clock.clone(), Arc::new(OsDice));
     let (client, other) = (Client::new(link("operator")), link("other"));
