@@ -114,6 +114,8 @@ impl App {
             Command::Version(args) => on::version::run(args, self),
             Command::OnFleet(args) => on::on_fleet::run(args, self),
             Command::Job(args) => on::job::run(args, self),
+            Command::Event(args) => on::event::run(args, self),
+            Command::Reactor(args) => on::reactor::run(args, self),
             Command::Schedule(args) => on::schedule::run(args, self),
             Command::Peel(args) => on::peel::run(args, self),
             Command::Target(args) => on::target::run(args, self),

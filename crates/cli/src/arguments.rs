@@ -153,6 +153,8 @@ pub enum Command {
     Doc(crate::commands::doc::Doc),
     Schema(crate::commands::schema::Schema),
     Job(crate::commands::job::Job),
+    Event(crate::commands::event::Event),
+    Reactor(crate::commands::reactor::Reactor),
     Schedule(crate::commands::schedule::Schedule),
     Peel(crate::commands::peel::Peel),
     Target(crate::commands::target::Target),

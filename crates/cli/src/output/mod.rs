@@ -2,6 +2,7 @@
 
 pub mod control;
 pub mod diagnostics;
+pub mod event_text;
 pub mod fleet_live;
 pub mod fleet_text;
 pub mod job_text;
@@ -11,6 +12,8 @@ pub mod paint;
 pub mod peel_text;
 pub mod picture;
 pub mod publish_text;
+pub mod reaction_tree_text;
+pub mod reactor_text;
 pub mod run_text;
 pub mod schedule_text;
 mod screen;

@@ -11,6 +11,7 @@
 mod away;
 mod cluster;
 mod daemon;
+mod events;
 mod failover;
 mod fleet;
 mod garbage;

@@ -1,0 +1,82 @@
+//! Events as an operator sends, watches and looks back at them.
+
+use crate::daemon::PATIENCE;
+use crate::fleet::Fleet;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value as Json, json};
+use std::fs::File;
+use zester_rule::rule;
+use zester_testkit::{Server, wait_for};
+
+fn lines(fleet: &Fleet, file: &str) -> Vec<Json> {
+    let text = std::fs::read_to_string(fleet.path(file)).unwrap_or_default();
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+#[test]
+#[rule("C-11", "R-1", "C-6")]
+fn c11_events_are_sent_and_watched_from_the_stream_and_then_live() {
+    let server = Server::start();
+    let mut fleet = Fleet::new(&server.url());
+    fleet.start_master("m1");
+    let sent = wait_for("a stream that keeps events", PATIENCE, || {
+        let sent =
+            fleet.zester(&["event", "send", "deploy/done", "version=1.4.2", "n=5", "--format", "json"]);
+        serde_json::from_slice::<Json>(&sent.stdout).ok().filter(|sent| sent["id"].is_string())
+    });
+    assert_eq!(sent["key"], "_admin/deploy/done");
+    fleet.zester(&["event", "send", "other", "--data", r#"{"x": [1]}"#]);
+    let watch = |file: &str, words: &[&str]| {
+        let out = File::create(fleet.path(file)).unwrap();
+        let mut all = vec!["event", "watch", "--format", "json"];
+        all.extend(words);
+        fleet.command(&all).stdout(out).spawn().unwrap()
+    };
+    let mut all = watch("all", &["--since", "1h"]);
+    let mut some = watch("some", &["_admin/deploy/*", "--since", "1h"]);
+    let stored =
+        wait_for("what was kept", PATIENCE, || Some(lines(&fleet, "all")).filter(|all| all.len() == 2));
+    let mut keys: Vec<&String> = stored[0].as_object().unwrap().keys().collect();
+    keys.sort();
+    assert_eq!(keys, ["data", "depth", "id", "key", "origin", "tag", "ts"], "C-11 says what an object has");
+    assert_eq!(stored[0]["data"], json!({"version": "1.4.2", "n": 5}));
+    assert_eq!((&stored[0]["id"], &stored[0]["origin"]), (&sent["id"], &json!("_admin")));
+    assert_eq!((&stored[1]["key"], &stored[1]["data"]), (&json!("_admin/other"), &json!({"x": [1]})));
+    wait_for("the first of the other", PATIENCE, || (lines(&fleet, "some").len() == 1).then_some(()));
+    for tag in ["deploy/failed", "else"] {
+        assert!(fleet.zester(&["event", "send", tag]).status.success());
+    }
+    let tags = |file: &str| lines(&fleet, file).iter().map(|line| line["tag"].clone()).collect::<Vec<_>>();
+    wait_for("what is sent meanwhile", PATIENCE, || (tags("all").len() == 4).then_some(()));
+    wait_for("the one that matches", PATIENCE, || (tags("some").len() == 2).then_some(()));
+    for child in [&mut all, &mut some] {
+        kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+    }
+    assert_eq!(tags("all"), ["deploy/done", "other", "deploy/failed", "else"]);
+    assert_eq!(tags("some"), ["deploy/done", "deploy/failed"]);
+
+    // One that no rule met is found by the beginning of its id all the same.
+    let id = sent["id"].as_str().unwrap();
+    let shown = fleet.json(&["reactor", "show", &id[..12]]);
+    assert_eq!((&shown["id"], &shown["reactions"]), (&sent["id"], &json!([])));
+}
+
+#[test]
+#[rule("C-3")]
+fn c3_what_cannot_be_an_event_is_told_before_anybody_is_asked() {
+    let fleet = Fleet::new("nats://127.0.0.1:1");
+    for (words, why) in [
+        (&["event", "send", "a b"][..], "`a b` is not a tag: "),
+        (&["event", "send", "a", "word"], "`word` is not of the form k=v"),
+        (&["event", "send", "a", "--data", "[1]"], "the data of an event is a JSON object"),
+        (&["event", "watch", "[a"], "`[a` is not a glob: "),
+        (&["reactor", "test", "x/y", "--data", "nothing"], "`nothing` is not of the form k=v"),
+    ] {
+        let output = fleet.zester(words);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{words:?}");
+        assert!(said.contains(why), "{words:?}: {said}");
+    }
+}
