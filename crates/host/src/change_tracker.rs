@@ -4,7 +4,8 @@
 
 use crate::fault::Fault;
 use crate::files::{
-    Act, BeforeImage, Group, HostRead, HostWrite, Meta, NewFile, Owner, PredictedPackage, Special, User,
+    Act, BeforeImage, Group, HostRead, HostWrite, Meta, NewFile, Owner, PredictedPackage, PredictedService,
+    Special, User,
 };
 use crate::temp_name::Reserved;
 use crate::xattrs::{Lost, Xattrs};
@@ -78,6 +79,9 @@ impl HostRead for ChangeTracker<'_> {
     }
     fn predicted_package(&self, name: &str) -> Option<PredictedPackage> {
         self.files.predicted_package(name)
+    }
+    fn predicted_service(&self, name: &str) -> PredictedService {
+        self.files.predicted_service(name)
     }
 }
 

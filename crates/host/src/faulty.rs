@@ -5,7 +5,8 @@
 
 use crate::fault::{Fault, FaultKind};
 use crate::files::{
-    Act, BeforeImage, Group, HostRead, HostWrite, Meta, NewFile, Owner, PredictedPackage, Special, User,
+    Act, BeforeImage, Group, HostRead, HostWrite, Meta, NewFile, Owner, PredictedPackage, PredictedService,
+    Special, User,
 };
 use crate::process::{BoxFuture, Exit, Launch, OutputSink, Processes};
 use crate::temp_name::Reserved;
@@ -117,6 +118,9 @@ impl HostRead for Faulty<'_> {
     }
     fn predicted_package(&self, name: &str) -> Option<PredictedPackage> {
         self.files.predicted_package(name)
+    }
+    fn predicted_service(&self, name: &str) -> PredictedService {
+        self.files.predicted_service(name)
     }
 }
 

@@ -87,6 +87,13 @@ pub enum PredictedPackage {
     Removed,
 }
 
+/// What a dry run knows about a service before its manager does; what is none is as it is.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct PredictedService {
+    pub running: Option<bool>,
+    pub enabled: Option<bool>,
+}
+
 /// What somebody is going to do at a path.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Act {
@@ -176,6 +183,10 @@ pub trait HostRead: Send + Sync {
     /// nothing.
     fn predicted_package(&self, _name: &str) -> Option<PredictedPackage> {
         None
+    }
+    /// What an earlier state of a dry run would make of a service; the real machine predicts nothing.
+    fn predicted_service(&self, _name: &str) -> PredictedService {
+        PredictedService::default()
     }
 }
 

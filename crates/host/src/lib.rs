@@ -21,6 +21,7 @@ mod no_follow;
 pub mod overlay;
 pub mod process;
 pub mod real;
+pub mod services;
 mod temp_name;
 mod xattrs;
 

@@ -17,7 +17,7 @@ pub use empty_host::EmptyHost;
 use crate::fault::{Fault, FaultKind};
 use crate::files::{
     Act, BeforeImage, Body, FileKind, Group, HostRead, HostWrite, Meta, NewFile, Owner, PredictedPackage,
-    Special, User,
+    PredictedService, Special, User,
 };
 use crate::xattrs::{Lost, Xattrs};
 use resolve::{Layer, Place};
@@ -83,6 +83,7 @@ struct Written {
     users: HashMap<String, User>,
     groups: HashMap<String, Group>,
     packages: HashMap<String, PredictedPackage>,
+    services: HashMap<String, PredictedService>,
 }
 
 /// Copy-on-write above another host.
@@ -118,6 +119,14 @@ impl Overlay {
 
     pub fn predict_package_removed(&self, name: &str) {
         self.written().packages.insert(name.to_string(), PredictedPackage::Removed);
+    }
+
+    /// Notes what would become of a service; what is none stays as it was.
+    pub fn predict_service(&self, name: &str, predicted: PredictedService) {
+        let mut written = self.written();
+        let noted = written.services.entry(name.to_string()).or_default();
+        noted.running = predicted.running.or(noted.running);
+        noted.enabled = predicted.enabled.or(noted.enabled);
     }
 
     fn written(&self) -> MutexGuard<'_, Written> {
@@ -361,6 +370,13 @@ impl HostRead for Overlay {
     fn predicted_package(&self, name: &str) -> Option<PredictedPackage> {
         let predicted = self.written().packages.get(name).cloned();
         predicted.or_else(|| self.lower.predicted_package(name))
+    }
+
+    fn predicted_service(&self, name: &str) -> PredictedService {
+        let below = self.lower.predicted_service(name);
+        let PredictedService { running, enabled } =
+            self.written().services.get(name).copied().unwrap_or_default();
+        PredictedService { running: running.or(below.running), enabled: enabled.or(below.enabled) }
     }
 }
 

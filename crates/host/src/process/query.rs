@@ -6,6 +6,8 @@
 
 use super::{Exit, Launch, Processes};
 use crate::fault::{Fault, FaultKind};
+use crate::services::SYSTEM_PATH;
+use std::path::Path;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -21,20 +23,48 @@ pub enum Question<'a> {
     Packages { format: &'a str, names: &'a [String] },
     /// `apt-get --simulate`: what it would do if it were called with these words.
     Plan { words: &'a [String] },
+    /// `systemctl show`: how a unit is.
+    Unit { name: &'a str },
+    /// `systemctl list-unit-files`: which services there are.
+    UnitFiles,
+    /// `rc-service NAME status`: how a service of OpenRC is.
+    OpenRc { name: &'a str },
+    /// `SCRIPT status`: how a service of an init script is, in an environment that is not ours.
+    InitScript { script: &'a Path },
+    /// `journalctl`: what the journal holds, with these words.
+    Journal { words: &'a [String] },
 }
+
+/// What is asked of a unit.
+const UNIT_PROPERTIES: &str = "--property=Id,LoadState,ActiveState,SubState,UnitFileState";
 
 impl Question<'_> {
     fn program(self) -> &'static str {
         match self {
             Question::Packages { .. } => "dpkg-query",
             Question::Plan { .. } => "apt-get",
+            Question::Unit { .. } | Question::UnitFiles => "systemctl",
+            Question::OpenRc { .. } => "rc-service",
+            Question::InitScript { .. } => "env",
+            Question::Journal { .. } => "journalctl",
         }
     }
 
     fn words(self) -> Vec<String> {
+        let all = |words: &[&str]| words.iter().map(ToString::to_string).collect();
         let (fixed, words): (Vec<String>, &[String]) = match self {
             Question::Packages { format, names } => (vec!["-W".into(), format!("-f={format}")], names),
             Question::Plan { words } => (vec!["--simulate".into()], words),
+            Question::Unit { name } => (all(&["show", "--no-pager", UNIT_PROPERTIES, name]), &[]),
+            Question::UnitFiles => {
+                (all(&["list-unit-files", "--type=service", "--no-legend", "--no-pager", "--plain"]), &[])
+            }
+            Question::OpenRc { name } => (all(&[name, "status"]), &[]),
+            Question::InitScript { script } => {
+                let (path, script) = (format!("PATH={SYSTEM_PATH}"), script.display().to_string());
+                (all(&["-i", &path, "TERM=dumb", &script, "status"]), &[])
+            }
+            Question::Journal { words } => (all(&["--no-pager", "--quiet"]), words),
         };
         let program = std::iter::once(self.program().to_string());
         program.chain(fixed).chain(words.iter().cloned()).collect()
@@ -67,7 +97,7 @@ impl<'a> Query<'a> {
         }
         if exit.stdout.truncated || exit.stderr.truncated {
             let message = format!("{program} answered with more than {ANSWER_BYTES_MAX} bytes");
-            return Err(Fault::new(FaultKind::CommandFailed, message).hint("ask for fewer packages at once"));
+            return Err(Fault::new(FaultKind::CommandFailed, message).hint("ask for less at once"));
         }
         Ok(exit)
     }

@@ -1,0 +1,154 @@
+//! Services of systemd, through `systemctl`.
+
+use super::{Asking, ServiceAct, ServiceManager, ServiceStatus, Telling, failed};
+use crate::fault::{Fault, FaultKind};
+use crate::process::{BoxFuture, Question};
+
+pub(super) struct Systemd;
+
+impl ServiceManager for Systemd {
+    fn name(&self) -> &'static str {
+        "systemd"
+    }
+
+    fn status<'a>(
+        &'a self,
+        asking: Asking<'a>,
+        service: &'a str,
+    ) -> BoxFuture<'a, Result<Option<ServiceStatus>, Fault>> {
+        Box::pin(async move {
+            let exit = asking.query.ask(Question::Unit { name: service }, asking.cancel).await?;
+            match exit.code {
+                Some(0) => parse_show(&exit.stdout.text),
+                _ => Err(failed("systemctl show", &exit)),
+            }
+        })
+    }
+
+    fn all<'a>(&'a self, asking: Asking<'a>) -> BoxFuture<'a, Result<Vec<String>, Fault>> {
+        Box::pin(async move {
+            let exit = asking.query.ask(Question::UnitFiles, asking.cancel).await?;
+            match exit.code {
+                Some(0) => Ok(parse_unit_files(&exit.stdout.text)),
+                _ => Err(failed("systemctl list-unit-files", &exit)),
+            }
+        })
+    }
+
+    fn act<'a>(
+        &'a self,
+        act: ServiceAct,
+        service: &'a str,
+        telling: &'a Telling<'a>,
+    ) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(async move {
+            let at_once = matches!(act, ServiceAct::Enable | ServiceAct::Disable) || !telling.no_block;
+            let words = ["systemctl", "--no-block", "--no-ask-password", act.word(), service];
+            match at_once {
+                true => telling.run(&[&words[..1], &words[2..]].concat()).await,
+                false => telling.run(&words).await,
+            }
+        })
+    }
+}
+
+/// `systemctl show`: one `Key=value` a line.
+fn parse_show(text: &str) -> Result<Option<ServiceStatus>, Fault> {
+    let value = |key: &str| {
+        text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=')).unwrap_or_default()
+    };
+    let (load, active, sub, file) =
+        (value("LoadState"), value("ActiveState"), value("SubState"), value("UnitFileState"));
+    if load == "not-found" {
+        return Ok(None);
+    }
+    if active.is_empty() {
+        let message = "systemctl show did not say how the service is";
+        return Err(Fault::new(FaultKind::CommandFailed, message));
+    }
+    let enabled = match file {
+        "enabled" | "enabled-runtime" => Some(true),
+        "disabled" => Some(false),
+        // Nothing to enable: it has no [Install] section, was made by a generator, or is masked.
+        _ => None,
+    };
+    let masked = if load == "masked" { ", masked" } else { "" };
+    let fixed = if enabled.is_none() && !file.is_empty() && masked.is_empty() { file } else { "" };
+    let fixed = if fixed.is_empty() { String::new() } else { format!(", {fixed}") };
+    Ok(Some(ServiceStatus {
+        running: matches!(active, "active" | "reloading" | "refreshing"),
+        enabled,
+        detail: format!("{active} ({sub}){masked}{fixed}"),
+    }))
+}
+
+/// `nginx.service enabled enabled`, one a line.
+fn parse_unit_files(text: &str) -> Vec<String> {
+    let names = text.lines().filter_map(|line| line.split_whitespace().next()?.strip_suffix(".service"));
+    let mut names: Vec<String> = names.filter(|name| !name.ends_with('@')).map(str::to_string).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As systemd 252 of Debian 12 prints it, in its own order.
+    fn show(load: &str, active: &str, sub: &str, file: &str) -> String {
+        format!(
+            "Id=nginx.service\nLoadState={load}\nActiveState={active}\nSubState={sub}\nUnitFileState={file}\n"
+        )
+    }
+
+    #[test]
+    fn what_systemctl_shows_is_read() {
+        for (load, active, sub, file, running, enabled, detail) in [
+            ("loaded", "active", "running", "enabled", true, Some(true), "active (running)"),
+            ("loaded", "active", "exited", "static", true, None, "active (exited), static"),
+            ("loaded", "inactive", "dead", "disabled", false, Some(false), "inactive (dead)"),
+            ("loaded", "failed", "failed", "enabled", false, Some(true), "failed (failed)"),
+            ("loaded", "reloading", "reload", "enabled", true, Some(true), "reloading (reload)"),
+            (
+                "loaded",
+                "activating",
+                "auto-restart",
+                "enabled",
+                false,
+                Some(true),
+                "activating (auto-restart)",
+            ),
+            (
+                "loaded",
+                "deactivating",
+                "stop-sigterm",
+                "enabled",
+                false,
+                Some(true),
+                "deactivating (stop-sigterm)",
+            ),
+            ("loaded", "active", "running", "enabled-runtime", true, Some(true), "active (running)"),
+            ("loaded", "active", "running", "generated", true, None, "active (running), generated"),
+            ("masked", "inactive", "dead", "masked", false, None, "inactive (dead), masked"),
+            ("loaded", "active", "running", "", true, None, "active (running)"),
+        ] {
+            let status = parse_show(&show(load, active, sub, file)).unwrap().unwrap();
+            assert_eq!(status, ServiceStatus { running, enabled, detail: detail.into() });
+        }
+        assert_eq!(parse_show(&show("not-found", "inactive", "dead", "")).unwrap(), None);
+    }
+
+    #[test]
+    fn an_answer_that_says_nothing_is_no_service_that_is_down() {
+        assert!(parse_show("").is_err());
+        assert!(parse_show("Failed to connect to bus\n").is_err());
+    }
+
+    #[test]
+    fn unit_files_are_services_by_their_names() {
+        let text = "nginx.service      enabled enabled\ngetty@.service     enabled enabled\n\
+                    cron.service       enabled enabled\nssh.socket         disabled enabled\n";
+        assert_eq!(parse_unit_files(text), ["cron", "nginx"]);
+    }
+}
