@@ -71,6 +71,10 @@ impl App {
         if let Err(message) = output.configure(&config) {
             return Err((output, Failure::usage(message)));
         }
+        match config.service_provider.as_deref().map(str::parse).transpose() {
+            Ok(provider) => provider.into_iter().for_each(zester_host::services::configure),
+            Err(why) => return Err((output, Failure::usage(format!("service_provider: {why}")))),
+        }
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
         let runtime = match runtime {
@@ -82,6 +86,7 @@ impl App {
             files: Arc::new(zester_host::real::Real::new()),
             processes: Arc::new(runner.clone()),
             handle: runtime.handle().clone(),
+            events: None,
         };
         let (sets, config_file) = (global.set.clone(), global.config.clone());
         let cancel = signals.token().clone();

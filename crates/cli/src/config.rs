@@ -43,6 +43,8 @@ pub struct Config {
     pub data_dir: Option<PathBuf>,
     /// What a peel does by itself (D-10).
     pub schedule: Option<PathBuf>,
+    /// Who manages the services of this machine: systemd, openrc, sysv, or a directory of init scripts.
+    pub service_provider: Option<String>,
     pub concurrency: Option<u32>,
     /// The environment where a call names none.
     pub env: Option<String>,
@@ -95,7 +97,7 @@ impl Config {
     /// What `over` says wins.
     fn lay(&mut self, over: Config) {
         lay!(self, over; states, settings, facts, id, data_dir, schedule, concurrency, format, color, health, log);
-        lay!(self, over; env, startup_states, sls_list);
+        lay!(self, over; env, startup_states, sls_list, service_provider);
         lay!(self, over; states_git, settings_git, git_poll);
         lay!(self, over; settings_merge, settings_ext);
         lay!(self.nats, over.nats; url, creds, replicas);

@@ -25,6 +25,8 @@ pub use crate::tree_functions::OF_TREES;
 
 /// What the one file is called in messages.
 const SHOWN: &str = "command line";
+/// The kind whose words may be anything: they are what it sends.
+const EVENT_SEND: &str = "event.send";
 /// Letters of a call that are remembered.
 const TYPED_MAX: usize = 80;
 
@@ -73,6 +75,7 @@ impl Asked {
             return tree_functions::single(words, test);
         }
         let words = with_bare_word(function, words);
+        let words = if function == EVENT_SEND { event_words(words)? } else { words };
         if OF_TREES.iter().any(|tree| tree.name == function) {
             return tree_functions::read(function, words, test);
         }
@@ -139,6 +142,34 @@ pub fn with_bare_word(function: &str, mut words: RawArguments) -> RawArguments {
         words.positional.push(RawValue::Letters(format!("{key}={}", value.shown())));
     }
     words
+}
+
+/// `event.send TAG version=7 …` and `event.send TAG '{version: 7}'`: what is no word of every state is data.
+fn event_words(mut words: RawArguments) -> Result<RawArguments, String> {
+    let mut data = match words.take("data").as_slice() {
+        [] if words.positional.len() == 2 => words.positional.pop().map(|word| given_value(&word)),
+        [] => None,
+        [one] => Some(given_value(one)),
+        _ => return Err(format!("{EVENT_SEND}: `data` is given twice")),
+    };
+    let is_of_states = |key: &str| {
+        ATTRIBUTES.iter().any(|attribute| attribute.word == key) || ["tag", "name", "names"].contains(&key)
+    };
+    let (own, more): (Vec<_>, Vec<_>) = words.named.into_iter().partition(|(key, _)| is_of_states(key));
+    words.named = own;
+    if !more.is_empty() {
+        let data = data.get_or_insert_with(|| Json::Object(Default::default()));
+        let Json::Object(fields) = data else {
+            return Err(format!("{EVENT_SEND}: `data` is a map, or `key=value` words"));
+        };
+        for (key, word) in more {
+            if fields.insert(key.clone(), given_value(&word)).is_some() {
+                return Err(format!("{EVENT_SEND}: `{key}` is given twice"));
+            }
+        }
+    }
+    words.named.extend(data.map(|data| ("data".to_string(), RawValue::Value(data))));
+    Ok(words)
 }
 
 /// One bare word at most, and none missing.
@@ -485,6 +516,7 @@ mod tests {
             files: Arc::new(zester_host::real::Real::new()),
             processes: Arc::new(zester_host::process::Runner::new()),
             handle: tokio::runtime::Handle::current(),
+            events: None,
         };
         let request = CompileRequest {
             references: Vec::new(),

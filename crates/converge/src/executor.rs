@@ -359,6 +359,7 @@ impl StateExecutor {
                 .map(|candidate_check| candidate_check as &dyn CandidateCheck),
             live: Some(live),
             log: Some(log),
+            events: self.local_host.events.as_deref(),
             ..Applying::new(&files, self.local_host.processes.as_ref(), &self.cancel)
         };
         let applied = bound.apply(drift, &applying).await;

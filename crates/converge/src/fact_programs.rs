@@ -89,6 +89,7 @@ mod tests {
                 files: Arc::new(zester_host::real::Real::new()),
                 processes: Arc::new(Runner::new()),
                 handle: self.runtime.handle().clone(),
+                events: None,
             };
             run(&path, Bounds { time, output_bytes: 1000 }, &local_host, &self.cancel)
         }

@@ -3,6 +3,8 @@
 //! One table. What a template may call depends on the command (S-10): `lint`, `graph` and `doc` get the read-only ones,
 //! `check` and `apply` the `cmd` family too. Each function names what it takes, so that no word is ever ignored.
 
+mod services;
+
 use crate::local_host::LocalHost;
 use crate::settings::{self, Origin};
 use serde_json::{Map, Value as Json, json};
@@ -207,6 +209,12 @@ const fn command(name: &'static str, doc: &'static str, call: Call) -> Function 
 /// Every function there is.
 pub static FUNCTIONS: &[Function] = &[
     read_only(
+        "beacons.list",
+        &[value("name")],
+        "beacons.list [NAME]: what a peel watches, and what it saw last",
+        by_peel_itself,
+    ),
+    read_only(
         "cmd.has_exec",
         &[text("cmd")],
         "cmd.has_exec PROGRAM: whether a program is in PATH",
@@ -301,6 +309,15 @@ pub static FUNCTIONS: &[Function] = &[
         "schedule.show [NAME]: entries of a peel's schedule with their last results",
         by_peel,
     ),
+    services::AVAILABLE,
+    services::DISABLE,
+    services::ENABLE,
+    services::GET_ALL,
+    services::RELOAD,
+    services::RESTART,
+    services::START,
+    services::STATUS,
+    services::STOP,
     told(
         "settings.get",
         &[text("key"), value("default")],
@@ -357,6 +374,11 @@ pub fn find(name: &str) -> Option<&'static Function> {
         other => other,
     };
     FUNCTIONS.iter().find(|function| function.name == name)
+}
+
+/// The same, of its beacons.
+fn by_peel_itself(_: &CallContext<'_>, _: &Arguments) -> Result<Json, String> {
+    Err("a peel that runs answers this; `zester PEEL beacons.list` asks it".into())
 }
 
 /// What only a peel that runs can answer.
@@ -512,6 +534,7 @@ mod tests {
             files: std::sync::Arc::new(zester_host::real::Real::new()),
             processes: std::sync::Arc::new(zester_host::process::Runner::new()),
             handle: Handle::current(),
+            events: None,
         };
         let (none, never) = (Json::Null, CancellationToken::new());
         let arguments = Arguments { positional: vec![json!(command)], named: Map::new() };

@@ -412,6 +412,7 @@ mod tests {
             files: Arc::new(zester_host::real::Real::new()),
             processes: Arc::new(zester_host::process::Runner::new()),
             handle: tokio::runtime::Handle::current(),
+            events: None,
         };
         let (cancel, begun, go) =
             (CancellationToken::new(), temp.path().join("begun"), temp.path().join("go"));

@@ -182,6 +182,7 @@ mod tests {
             files: Arc::new(zester_host::real::Real::new()),
             processes: Arc::new(zester_host::process::Runner::new()),
             handle: runtime.handle().clone(),
+            events: None,
         };
         let request = CompileRequest {
             references: Vec::new(),

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use zester_host::{HostWrite, Processes};
+use zester_resources::resource::EventSender;
 
 #[derive(Clone)]
 pub struct LocalHost {
     pub files: Arc<dyn HostWrite>,
     pub processes: Arc<dyn Processes>,
     pub handle: Handle,
+    /// Where the events of states go; none where nobody takes them.
+    pub events: Option<Arc<dyn EventSender>>,
 }

@@ -43,6 +43,7 @@ impl Scratch {
             files: Arc::new(zester_host::real::Real::new()),
             processes: Arc::new(zester_host::process::Runner::new()),
             handle: tokio::runtime::Handle::current(),
+            events: None,
         };
         let temp = tempfile::tempdir().unwrap();
         fs::create_dir(temp.path().join("states")).unwrap();

@@ -15,8 +15,10 @@ impl Lane {
     pub fn of(function: &str) -> Lane {
         let module = function.split_once('.').map(|(module, _)| module);
         match (function, module) {
-            ("test.ping" | "state.graph", _)
-            | (_, Some("facts" | "grains" | "settings" | "pillar" | "sys" | "schedule")) => Lane::ReadOnly,
+            ("test.ping" | "state.graph" | "service.status" | "service.available" | "service.get_all", _)
+            | (_, Some("facts" | "grains" | "settings" | "pillar" | "sys" | "schedule" | "beacons")) => {
+                Lane::ReadOnly
+            }
             _ if function.starts_with("state.show_") => Lane::ReadOnly,
             _ => Lane::Mutating,
         }

@@ -117,6 +117,7 @@ impl<R: Resource> Bound for Typed<R> {
                 candidate_check: cx.candidate_check,
                 live: cx.live.clone(),
                 log: cx.log.clone(),
+                events: cx.events,
             };
             self.0.apply(drift.get()?, &cx).await
         })

@@ -12,6 +12,7 @@ use std::path::{Component, Path, PathBuf};
 pub enum ManagedItem {
     Path(PathBuf),
     Package(String),
+    Service(String),
     User(String),
     Group(String),
 }
@@ -21,6 +22,7 @@ impl fmt::Display for ManagedItem {
         match self {
             ManagedItem::Path(path) => write!(out, "{}", path.display()),
             ManagedItem::Package(name) => write!(out, "the package {name}"),
+            ManagedItem::Service(name) => write!(out, "the service {name}"),
             ManagedItem::User(name) => write!(out, "the user {name}"),
             ManagedItem::Group(name) => write!(out, "the group {name}"),
         }

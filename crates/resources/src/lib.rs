@@ -20,6 +20,7 @@ mod path_change;
 mod path_state;
 mod path_text;
 mod pkg;
+mod service;
 pub mod shell_words;
 mod tree;
 
@@ -72,6 +73,9 @@ resources! {
     file_absent: KindEntry::of::<file_absent::Absent>;
     pkg_installed: KindEntry::of::<pkg_installed::Installed>;
     pkg_removed: KindEntry::of::<pkg_removed::Removed>;
+    service_running: KindEntry::of::<service_running::Running>;
+    service_dead: KindEntry::of::<service_dead::Dead>;
+    event_send: KindEntry::of::<event_send::Sent>;
     module_run: module_run::entry;
     test_states: KindEntry::of::<test_states::Nop>, KindEntry::of::<test_states::SucceedWithoutChanges>,
         KindEntry::of::<test_states::Ping>, KindEntry::of::<test_states::SucceedWithChanges>,

@@ -68,6 +68,8 @@ pub struct Applying<'a> {
     pub live: Option<OutputSink>,
     /// Takes each line that is to be logged.
     pub log: Option<OutputSink>,
+    /// Where events go; none where nobody takes them.
+    pub events: Option<&'a dyn EventSender>,
 }
 
 impl<'a> Applying<'a> {
@@ -77,7 +79,16 @@ impl<'a> Applying<'a> {
         processes: &'a dyn Processes,
         cancel: &'a CancellationToken,
     ) -> Applying<'a> {
-        Applying { host, scratch: host, processes, cancel, candidate_check: None, live: None, log: None }
+        Applying {
+            host,
+            scratch: host,
+            processes,
+            cancel,
+            candidate_check: None,
+            live: None,
+            log: None,
+            events: None,
+        }
     }
 
     /// Where the output of a command goes while it runs; `logged` by the user's wish.
@@ -90,6 +101,16 @@ impl<'a> Applying<'a> {
             (live, log) => live.or(log),
         }
     }
+}
+
+/// Sends events to the masters.
+pub trait EventSender: Send + Sync {
+    /// Sends one and waits until it is stored: its id, or why it was not sent.
+    fn send<'a>(
+        &'a self,
+        tag: &'a str,
+        data: &'a serde_json::Map<String, serde_json::Value>,
+    ) -> BoxFuture<'a, Result<String, Fault>>;
 }
 
 /// The `check_cmd` of a state, for kinds that have it pass before anything is put in place (S-43).

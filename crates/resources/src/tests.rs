@@ -93,6 +93,7 @@ fn every_example_of_a_manual_page_binds() {
                     for pair in params.as_array().into_iter().flatten() {
                         given.extend(pair.as_object().unwrap().clone());
                     }
+                    given.retain(|key, _| zester_model::keywords::requisite(key).is_none());
                     let primary = catalog().get(module).unwrap().primary;
                     given.entry(primary).or_insert_with(|| id.as_str().into());
                     let bound = bind_json(module, &given.into());

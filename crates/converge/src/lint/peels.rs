@@ -377,6 +377,7 @@ mod tests {
             files: Arc::new(zester_host::real::Real::new()),
             processes: Arc::new(zester_host::process::Runner::new()),
             handle: runtime.handle().clone(),
+            events: None,
         };
         let tree = TreeToLint { root: temp.path(), name: "states", settings: None, merge: Merge::default() };
         let peels: Vec<KnownPeel<'_>> =
@@ -477,6 +478,7 @@ mod tests {
                 files: Arc::new(zester_host::real::Real::new()),
                 processes: Arc::new(zester_host::process::Runner::new()),
                 handle: runtime.handle().clone(),
+                events: None,
             };
             let found = settings(&tree, &peels, &local_host, &CancellationToken::new()).unwrap();
             assert!(found.report.diagnostics.is_empty() && found.broken.is_empty(), "it is no error");

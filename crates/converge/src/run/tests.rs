@@ -48,6 +48,7 @@ impl Fixture {
             files: Arc::new(zester_host::real::Real::new()),
             processes: Arc::new(zester_host::process::Runner::new()),
             handle: tokio::runtime::Handle::current(),
+            events: None,
         };
         let place = Fixture { temp, local_host };
         for (name, text) in files {
@@ -312,7 +313,7 @@ fn in_memory(programs: Scripted) -> LocalHost {
     let installed_packages = NewFile { content: b"", mode: 0o644, owner };
     files.put_file("/var/lib/dpkg/status".as_ref(), &installed_packages).unwrap();
     let (files, processes) = (Arc::new(files), Arc::new(programs));
-    LocalHost { files, processes, handle: tokio::runtime::Handle::current() }
+    LocalHost { files, processes, handle: tokio::runtime::Handle::current(), events: None }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -122,7 +122,7 @@ impl Local {
         let runner = Runner::new();
         let lives = Arc::new(Lives::begin(&options.data_dir, runner.life())?);
         let files = Arc::new(zester_host::real::Real::new());
-        let local_host = LocalHost { files, processes: Arc::new(runner), handle };
+        let local_host = LocalHost { files, processes: Arc::new(runner), handle, events: None };
         let baked = options.states.clone().or_else(inputs::default_states_dir);
         let states = StatesDirs { cache: options.states_cache.clone(), baked };
         states.tell_at_start();

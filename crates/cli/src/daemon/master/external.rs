@@ -205,6 +205,7 @@ mod tests {
                 files: Arc::new(zester_host::real::Real::new()),
                 processes: Arc::new(zester_host::process::Runner::new()),
                 handle: tokio::runtime::Handle::current(),
+                events: None,
             };
             External::open(self.temp.path().join(from), &self.temp.path().join("data"), local_host).unwrap()
         }

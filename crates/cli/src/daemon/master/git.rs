@@ -331,6 +331,7 @@ mod tests {
             files: Arc::new(zester_host::real::Real::new()),
             processes: Arc::new(zester_host::process::Runner::new()),
             handle: tokio::runtime::Handle::current(),
+            events: None,
         };
         GitLayers::new(layers, over, place.join("git"), POLL, local_host).unwrap()
     }

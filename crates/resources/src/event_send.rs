@@ -1,0 +1,165 @@
+//! `event.send`: tells the masters that something has happened (R-18).
+
+use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use zester_host::{Fault, FaultKind};
+use zester_model::outcome::Details;
+
+/// An event.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Sent {
+    /// What has happened, in parts: `deploy/web/finished`.
+    tag: String,
+    /// What is to be known about it.
+    #[serde(default)]
+    data: Map<String, Value>,
+}
+
+/// That it is to be sent; nothing is remembered of it.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Drift {}
+
+impl Sent {
+    fn told(&self, diff: String, id: Option<String>) -> Explanation {
+        let mut details = Details::new();
+        details.insert("tag".into(), json!(self.tag));
+        details.extend(id.map(|id| ("id".to_string(), json!(id))));
+        Explanation { diff, details }
+    }
+}
+
+impl Resource for Sent {
+    const KIND: &'static str = "event.send";
+    const PRIMARY: &'static str = "tag";
+    const DOC: &'static str = "Sends an event to the masters, whose reactor may react to it.
+
+The peel sends it under its own name and waits until it is stored. Without a bus that fails; nothing is kept for later. On a
+machine that follows no master there is nobody to send to. It sends every time, so give it a condition: `onchanges` sends it
+when something has changed.
+
+```yaml
+deploy/web/finished:
+  event.send:
+    - data:
+        version: 1.2.3
+    - onchanges:
+        - file: /srv/web/version
+
+/srv/web/version:
+  file.managed:
+    - content: 1.2.3
+```
+";
+    const UNDOABLE: bool = false;
+    const ALIASES: &'static [(&'static str, &'static [&'static str])] = &[("tag", &["name"])];
+    type Drift = Drift;
+
+    fn validate(&self) -> Vec<Invalid> {
+        let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
+        let fits = self.tag.split('/').all(|part| !part.is_empty() && part.chars().all(plain));
+        let invalid = Invalid {
+            parameter: "tag",
+            message: format!("`{}` is no tag", self.tag),
+            hint: Some("parts of letters, digits, `_` and `-`, with `/` between".into()),
+        };
+        if fits { Vec::new() } else { vec![invalid] }
+    }
+
+    async fn check(&self, _: &Checking<'_>) -> Result<Option<Drift>, Fault> {
+        Ok(Some(Drift::default()))
+    }
+
+    fn explain(&self, _: &Drift, done: bool) -> Explanation {
+        let verb = if done { "sent" } else { "would send" };
+        self.told(format!("{verb} the event {}", self.tag), None)
+    }
+
+    async fn apply(&self, _: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
+        if cx.cancel.is_cancelled() {
+            return Err(Fault::canceled());
+        }
+        let Some(events) = cx.events else {
+            let message = "there is no bus here: a peel that runs sends events";
+            let hint = "`zester event send` sends one from this machine";
+            return Err(Fault::new(FaultKind::Unsupported, message).hint(hint));
+        };
+        let id = events.send(&self.tag, &self.data).await?;
+        let Explanation { diff, details } = self.told(format!("sent the event {}", self.tag), Some(id));
+        Ok(Change { changed: true, diff, details, undo: None })
+    }
+
+    async fn revert(_: &Drift, _: &Reverting<'_>) -> Result<Change, Fault> {
+        Ok(Change::default())
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn cases() -> Vec<crate::laws::Case> {
+    use crate::laws::{Case, Promise};
+    use std::sync::Arc;
+    use zester_host::process::fake::Scripted;
+    // Where the laws are tried there is no bus.
+    let case = |params, promise| Case::new("event.send", params, promise, |_| Arc::new(Scripted::new()));
+    vec![case(json!({ "tag": "deploy/web" }), Promise::Fails)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws::{FewFiles, bind_json};
+    use crate::resource::EventSender;
+    use std::sync::Mutex;
+    use tokio_util::sync::CancellationToken;
+    use zester_host::overlay::Overlay;
+    use zester_host::process::fake::Scripted;
+    use zester_host::{BoxFuture, Query};
+    use zester_rule::rule;
+
+    #[derive(Default)]
+    struct Post(Mutex<Vec<(String, Value)>>);
+
+    impl EventSender for Post {
+        fn send<'a>(
+            &'a self,
+            tag: &'a str,
+            data: &'a Map<String, Value>,
+        ) -> BoxFuture<'a, Result<String, Fault>> {
+            self.0.lock().unwrap().push((tag.into(), Value::Object(data.clone())));
+            Box::pin(std::future::ready(Ok("e1".into())))
+        }
+    }
+
+    #[tokio::test]
+    #[rule("R-18")]
+    async fn r18_a_state_sends_when_it_is_applied_and_only_then() {
+        let (host, processes, cancel, post) =
+            (Overlay::empty(), Scripted::new(), CancellationToken::new(), Post::default());
+        let bound =
+            bind_json("event.send", &json!({"tag": "deploy/web", "data": {"version": 7}})).ok().unwrap();
+        let query = Query::through(&processes);
+        let cx =
+            Checking { host: &host, query, files: &FewFiles, forced: None, dry_run: true, cancel: &cancel };
+        let drift = bound.check(&cx).await.unwrap().unwrap();
+        assert_eq!(bound.explain(&drift, false).diff, "would send the event deploy/web");
+        assert!(post.0.lock().unwrap().is_empty());
+        let applying = Applying::new(&host, &processes, &cancel);
+        let change = bound.apply(&drift, &Applying { events: Some(&post), ..applying }).await.unwrap();
+        assert_eq!(
+            (change.diff.as_str(), &change.details["id"]),
+            ("sent the event deploy/web", &json!("e1"))
+        );
+        assert_eq!(*post.0.lock().unwrap(), [("deploy/web".to_string(), json!({"version": 7}))]);
+        let none = bound.apply(&drift, &Applying::new(&host, &processes, &cancel)).await.err().unwrap();
+        assert!(none.message.starts_with("there is no bus here"), "{none}");
+    }
+
+    #[test]
+    fn a_tag_that_is_none_is_refused() {
+        for tag in ["", "a//b", "a.b", "/a", "a b", "a/*"] {
+            assert!(bind_json("event.send", &json!({ "tag": tag })).is_err(), "{tag}");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! `service.running`: a service that runs.
+
+use crate::claims::{Claim, Claims, ManagedItem};
+use crate::params::Time;
+use crate::resource::{Applying, Change, Checking, Explanation, Forced, Invalid, Resource, Reverting};
+use crate::service::{self, Drift, How, Refresh};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::time::Duration;
+use zester_host::Fault;
+use zester_host::overlay::Overlay;
+
+/// A service that runs.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Running {
+    /// The service, as its manager knows it.
+    name: String,
+    /// Whether it starts with the machine. Unset: as it is.
+    enable: Option<bool>,
+    /// `true` reloads it when a state that it watches has changed; otherwise it is restarted.
+    #[serde(default)]
+    reload: bool,
+    /// How long it is given after it was started, before it is looked at.
+    init_delay: Option<Time>,
+    /// `true` does not wait until it has started, and does not look whether it did.
+    #[serde(default)]
+    no_block: bool,
+}
+
+impl Resource for Running {
+    const KIND: &'static str = "service.running";
+    const PRIMARY: &'static str = "name";
+    const DOC: &'static str = "Starts a service, and restarts it when something that it watches has changed.
+
+Services are those of systemd, of OpenRC, or the scripts in `/etc/init.d`. A service that runs is restarted when a state
+that it watches has changed, or reloaded with `reload: true`; one that does not run is started. With `enable` it also
+starts with the machine. A revert stops what was started, and disables what was enabled.
+
+```yaml
+nginx:
+  service.running:
+    - enable: true
+    - reload: true
+    - watch:
+        - file: /etc/nginx/nginx.conf
+
+/etc/nginx/nginx.conf:
+  file.managed:
+    - content: |
+        events {}
+```
+";
+    const UNDOABLE: bool = true;
+    const UNPREDICTABLE: bool = true;
+    type Drift = Drift;
+
+    fn validate(&self) -> Vec<Invalid> {
+        service::refuse_odd_name(&self.name)
+    }
+
+    fn claims(&self) -> Claims {
+        let claim = Claim::new(ManagedItem::Service(self.name.clone()), "running");
+        Claims::of(claim.with("enable", self.enable))
+    }
+
+    async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
+        let Some(status) = service::look(&self.name, cx).await? else {
+            return Err(service::missing(&self.name, cx.host));
+        };
+        let refresh = if self.reload { Refresh::Reload } else { Refresh::Restart };
+        let drift = Drift {
+            service: self.name.clone(),
+            run: Some(true).filter(|_| !status.running),
+            enable: service::switched(&self.name, self.enable, &status)?,
+            // What starts now has read everything already.
+            refresh: Some(refresh).filter(|_| status.running && cx.forced == Some(Forced::Watch)),
+        };
+        Ok(Some(drift)
+            .filter(|drift| drift.run.is_some() || drift.enable.is_some() || drift.refresh.is_some()))
+    }
+
+    fn explain(&self, drift: &Drift, done: bool) -> Explanation {
+        drift.explain(done)
+    }
+
+    async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
+        let init_delay = self.init_delay.map_or(Duration::ZERO, |time| time.0);
+        service::apply(drift, How { init_delay, no_block: self.no_block }, cx).await
+    }
+
+    fn predict(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
+        drift.predict(overlay);
+        Ok(())
+    }
+
+    async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
+        service::revert(undo, cx).await
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn cases() -> Vec<crate::laws::Case> {
+    use crate::laws::{Case, Promise};
+    use crate::service::fake_init::fake_init;
+    use serde_json::json;
+    let case = |params, promise, world: &'static str| {
+        Case::new("service.running", params, promise, move |host| fake_init(host, world))
+    };
+    vec![
+        case(json!({ "name": "web" }), Promise::Clean, "web active enabled"),
+        case(json!({ "name": "web" }), Promise::Converges, "web inactive enabled"),
+        case(json!({ "name": "web", "enable": true }), Promise::Converges, "web active disabled"),
+        case(json!({ "name": "web", "enable": true }), Promise::Converges, "web inactive disabled"),
+        case(json!({ "name": "web", "enable": false }), Promise::Converges, "web inactive enabled"),
+        case(json!({ "name": "web", "enable": true }), Promise::Fails, "web inactive static"),
+        case(json!({ "name": "web", "enable": false }), Promise::Clean, "web active static"),
+        case(json!({ "name": "web" }), Promise::Fails, "db active enabled"),
+        case(json!({ "name": "broken" }), Promise::Fails, "broken failed enabled"),
+        case(json!({ "name": "broken", "no_block": true }), Promise::Acts, "broken failed enabled"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws::{FewFiles, bind_json};
+    use crate::service::fake_init::fake_init;
+    use serde_json::json;
+    use std::sync::Arc;
+    use tokio_util::sync::CancellationToken;
+    use zester_host::process::fake::{Scripted, exit};
+    use zester_host::{FaultKind, Query};
+    use zester_rule::rule;
+
+    /// What a state does when it is forced: the words of its explanation, and the orders that were given.
+    async fn forced(params: serde_json::Value, world: &str, forced: Option<Forced>) -> (String, Vec<String>) {
+        let host = Arc::new(Overlay::empty());
+        let processes = fake_init(&host, world);
+        let bound = bind_json("service.running", &params).ok().unwrap();
+        let cancel = CancellationToken::new();
+        let query = Query::through(processes.as_ref());
+        let host: &Overlay = &host;
+        let cx = Checking { host, query, files: &FewFiles, forced, dry_run: false, cancel: &cancel };
+        let Some(drift) = bound.check(&cx).await.unwrap() else { return (String::new(), Vec::new()) };
+        let change = bound.apply(&drift, &Applying::new(host, processes.as_ref(), &cancel)).await.unwrap();
+        let ran = processes.ran().into_iter().filter(|line| !line.contains(" show "));
+        (change.diff, ran.map(|line| line.replace("systemctl --no-ask-password ", "")).collect())
+    }
+
+    #[tokio::test]
+    #[rule("S-14")]
+    async fn s14_a_watched_change_restarts_what_runs_or_reloads_it() {
+        let watch = Some(Forced::Watch);
+        for (params, world, forced_by, diff, ran) in [
+            (json!({"name": "web"}), "web active enabled", watch, "web: restarted\n", &["restart web"][..]),
+            (
+                json!({"name": "web", "reload": true}),
+                "web active enabled",
+                watch,
+                "web: reloaded\n",
+                &["reload web"],
+            ),
+            (
+                json!({"name": "web"}),
+                "web inactive enabled",
+                watch,
+                "web: stopped → running\n",
+                &["start web"],
+            ),
+            (
+                json!({"name": "web", "enable": true}),
+                "web active disabled",
+                watch,
+                "web: disabled → enabled\nweb: restarted\n",
+                &["enable web", "restart web"],
+            ),
+            (json!({"name": "web"}), "web active enabled", Some(Forced::Prereq), "", &[]),
+            (json!({"name": "web"}), "web active enabled", None, "", &[]),
+        ] {
+            assert_eq!(
+                forced(params, world, forced_by).await,
+                (diff.to_string(), ran.iter().map(ToString::to_string).collect())
+            );
+        }
+    }
+
+    #[tokio::test]
+    #[rule("S-44")]
+    async fn s44_a_service_that_is_not_there_is_something_that_was_not_found() {
+        let host = Arc::new(Overlay::empty());
+        let processes = fake_init(&host, "db active enabled");
+        let cancel = CancellationToken::new();
+        let query = Query::through(processes.as_ref());
+        let bound = bind_json("service.running", &json!({"name": "web"})).ok().unwrap();
+        let cx =
+            Checking { host: &*host, query, files: &FewFiles, forced: None, dry_run: true, cancel: &cancel };
+        let fault = bound.check(&cx).await.err().unwrap();
+        assert_eq!(
+            (fault.kind, fault.message.as_str()),
+            (FaultKind::NotFound, "systemd knows no service `web`")
+        );
+    }
+
+    #[tokio::test]
+    async fn without_a_service_manager_the_state_says_so() {
+        let host = Overlay::empty();
+        let processes = Scripted::new().with(|_| Some(Ok(exit(0, "", ""))));
+        let cancel = CancellationToken::new();
+        let query = Query::through(&processes);
+        let bound = bind_json("service.running", &json!({"name": "web"})).ok().unwrap();
+        let cx =
+            Checking { host: &host, query, files: &FewFiles, forced: None, dry_run: true, cancel: &cancel };
+        let fault = bound.check(&cx).await.err().unwrap();
+        assert!(fault.message.starts_with("no service manager runs here"), "{fault}");
+    }
+
+    #[tokio::test]
+    #[rule("S-43")]
+    async fn s43_a_service_that_does_not_stay_up_is_a_failure_that_touched_something() {
+        let host = Arc::new(Overlay::empty());
+        let processes = fake_init(&host, "broken failed disabled");
+        let cancel = CancellationToken::new();
+        let query = Query::through(processes.as_ref());
+        let bound = bind_json("service.running", &json!({"name": "broken", "enable": true})).ok().unwrap();
+        let cx =
+            Checking { host: &*host, query, files: &FewFiles, forced: None, dry_run: false, cancel: &cancel };
+        let drift = bound.check(&cx).await.unwrap().unwrap();
+        let fault =
+            bound.apply(&drift, &Applying::new(&*host, processes.as_ref(), &cancel)).await.err().unwrap();
+        assert_eq!(fault.message, "`broken` was told to start and is failed (failed)");
+        assert!(fault.touched);
+        let undo = fault.undo.unwrap();
+        assert_eq!((&undo["enable"], &undo["run"]), (&json!(true), &json!(true)));
+    }
+
+    #[test]
+    fn a_name_that_is_an_option_is_refused() {
+        let told = bind_json("service.running", &json!({"name": "-f"})).err().unwrap();
+        assert_eq!(told[0].message, "`name` of service.running: `-f` cannot name a service");
+    }
+}
