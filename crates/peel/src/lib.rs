@@ -4,12 +4,14 @@
 //! needs of the world comes in as three traits: a [`Link`](zester_link::Link) to the bus, a [`Store`] that survives a crash, and
 //! [`Work`], which executes. A simulator brings its own.
 
+pub mod beacons;
+pub mod events;
 pub mod published;
 mod run;
 pub mod schedule;
 pub mod store;
 pub mod work;
 
-pub use run::{Error, Setup, run, run_scheduled};
+pub use run::{Error, OwnWork, Setup, run, run_with};
 pub use store::Store;
 pub use work::{Outcome, Work};

@@ -1,11 +1,12 @@
 //! Starting the actor, and the values that it is given.
 
 mod actor;
+mod beacons;
 mod carry;
 mod facts;
 mod gauges;
 mod intake;
-mod limits;
+pub(crate) mod limits;
 mod outage;
 mod presence;
 mod schedule;
@@ -14,9 +15,9 @@ mod startup;
 mod tasks;
 
 use self::actor::Actor;
-use crate::schedule::Options;
 use crate::store::Store;
 use crate::work::Work;
+use crate::{beacons as beacons_of_peel, schedule as schedule_of_peel};
 use std::fmt;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -57,19 +58,33 @@ pub async fn run(
     Actor::new(link, store, work, setup, health).live(stop).await
 }
 
-/// The same for a peel that also does what its own schedule says (D-10).
-pub async fn run_scheduled(
+/// What a peel does beside its jobs.
+#[derive(Clone, Default)]
+pub struct OwnWork {
+    /// What it does by itself and when (D-10).
+    pub schedule: Option<schedule_of_peel::Options>,
+    /// What it watches.
+    pub beacons: Option<beacons_of_peel::Options>,
+}
+
+/// The same for a peel that also does something by itself.
+pub async fn run_with(
     link: Link,
     store: Arc<dyn Store>,
     work: Arc<dyn Work>,
     setup: Setup,
-    schedule: Options,
+    own: OwnWork,
     health: Arc<Health>,
     stop: CancellationToken,
 ) -> Result<(), Error> {
-    let opened = tokio::task::spawn_blocking(move || schedule::Scheduler::open(schedule)).await;
-    let opened = opened.map_err(|error| Error(error.to_string()))?;
-    let mut actor = Actor::new(link, store, work, setup, health);
-    actor.schedule = Some(opened.map_err(|error| Error(error.to_string()))?);
+    let mut actor = Actor::new(link, store, work, setup, health.clone());
+    if let Some(options) = own.schedule {
+        let opened = tokio::task::spawn_blocking(move || schedule::Scheduler::open(options)).await;
+        let opened = opened.map_err(|error| Error(error.to_string()))?;
+        actor.schedule = Some(opened.map_err(|error| Error(error.to_string()))?);
+    }
+    if let Some(options) = own.beacons {
+        actor.begin_beacons(options, health);
+    }
     actor.live(stop).await
 }

@@ -49,6 +49,7 @@ impl Place {
             concurrency: 4,
             environment: environment.map(String::from),
             startup: None,
+            events: None,
         });
         Place { local: local.unwrap(), dir }
     }

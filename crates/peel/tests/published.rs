@@ -92,6 +92,7 @@ fn options(
         settings_merge: Merge::default(),
         environment: None,
         startup: None,
+        events: None,
     }
 }
 
@@ -522,6 +523,7 @@ async fn d6_new_settings_are_rendered_when_they_come_and_the_last_good_ones_outl
             concurrency: 1,
             environment: None,
             startup: None,
+            events: None,
         };
         (Local::open(options).unwrap(), cache)
     };

@@ -10,16 +10,18 @@ use crate::daemon;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::task::JoinSet;
+use zester_beacons::Eyes;
 use zester_bus::{Bus, nats};
 use zester_converge::data_dir::DataDir;
 use zester_converge::inputs::default_id;
 use zester_link::Link;
 use zester_model::limits;
 use zester_model::merge::Merge;
-use zester_peel::Setup;
+use zester_peel::events::EventOutlet;
 use zester_peel::published::{DiskCache, Freshness};
 use zester_peel::store::FileStore;
 use zester_peel::work::{Local, Options, StartupStates};
+use zester_peel::{OwnWork, Setup, beacons};
 use zester_wire::{PeelId, Published};
 
 /// Take jobs from the masters and run them on this machine
@@ -99,6 +101,7 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
         let bus: Arc<dyn Bus> = Arc::new(bus);
         let (states_freshness, settings_freshness) =
             (Freshness::new(bus.clone()), Freshness::new(bus.clone()));
+        let link = Link::new(bus.clone());
         let work = Local::open(Options {
             id: id.to_string(),
             states: args.states.clone().or(app.config.states.clone()),
@@ -113,9 +116,9 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
             concurrency: app.config.concurrency.map_or(limits::CONCURRENCY_DEFAULT, |count| count as usize),
             environment: args.env.clone().or(app.config.env.clone()),
             startup: startup.clone(),
+            events: Some(EventOutlet { link: link.clone(), peel: id.clone() }),
         })
         .map_err(|error| Failure::usage(error.to_string()))?;
-        let link = Link::new(bus.clone());
         let boot = link.new_token().map_err(|error| Failure::usage(error.to_string()))?;
         let setup = Setup { id: id.clone(), boot, timing, version: env!("CARGO_PKG_VERSION").to_string() };
         let named = args.schedule.clone().or(app.config.schedule.clone());
@@ -127,6 +130,13 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
             dir: data_dir.join("schedule"),
             local_zone: zester_peel::schedule::local_zone(),
         };
+        let eyes = Eyes {
+            files: app.local_host.files.clone(),
+            processes: app.local_host.processes.clone(),
+            root: "/".into(),
+        };
+        let beacons = beacons::Options { eyes, settings_cache: Some(settings_cache.clone()) };
+        let own = OwnWork { schedule: Some(schedule), beacons: Some(beacons) };
         // They end with this one.
         let mut followers = JoinSet::new();
         for (published, cache, freshness) in [
@@ -143,9 +153,7 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
         }
         followers.spawn(work.clone().follow_settings(context.health.clone()));
         let (store, work) = (Arc::new(store), Arc::new(work));
-        let ended =
-            zester_peel::run_scheduled(link, store, work, setup, schedule, context.health, context.stop)
-                .await;
+        let ended = zester_peel::run_with(link, store, work, setup, own, context.health, context.stop).await;
         let _closed = bus.close().await;
         ended.map_err(|error| Failure::usage(error.to_string()))
     }))

@@ -9,6 +9,7 @@
 )]
 
 mod away;
+mod beacons;
 mod cluster;
 mod daemon;
 mod events;

@@ -1,5 +1,6 @@
 //! The loop: one thing happens, the machine is told, what it wants is carried out.
 
+use super::beacons::Beacons;
 use super::gauges::Gauges;
 use super::intake::Request;
 use super::limits::{COMMANDS_WAITING_MAX, STOP_ROOM, TASKS_MAX};
@@ -28,6 +29,8 @@ pub(super) struct Running {
     pub(super) task: Id,
     /// Why it was told to stop, in words.
     pub(super) aborted: Option<&'static str>,
+    /// It may change the machine.
+    pub(super) mutating: bool,
 }
 
 pub(super) struct Actor {
@@ -67,6 +70,8 @@ pub(super) struct Actor {
     pub(super) next_disk_check: Option<Instant>,
     /// What it does by itself; none where it has no schedule.
     pub(super) schedule: Option<Scheduler>,
+    /// What it watches; none where it has no beacons.
+    pub(super) beacons: Option<Beacons>,
     /// The run of `startup_states` and its function, until it has ended.
     pub(super) startup: Option<(Jid, String)>,
 }
@@ -112,6 +117,7 @@ impl Actor {
             stopping: false,
             next_disk_check: None,
             schedule: None,
+            beacons: None,
             startup: None,
             link,
             store,

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use zester_jobs::command::Failed;
 use zester_jobs::dedup::{Dispatch, DispatchState};
 use zester_jobs::peel::{CANCELED, Command, DEADLINE, Event, Note};
+use zester_jobs::queue::Lane;
 use zester_wire::{Cause, ExecRequest, Return};
 
 /// The words of an execution that a stop cut short.
@@ -103,6 +104,10 @@ impl Actor {
         if self.answers_itself(&request) {
             return self.schedule_asked(*request);
         }
+        if self.is_about_beacons(&request) {
+            return self.beacons_asked(&request);
+        }
+        let mutating = Lane::of(&request.function) == Lane::Mutating;
         let cancel = CancellationToken::new();
         let execution = Execution {
             link: self.link.clone(),
@@ -113,7 +118,8 @@ impl Actor {
             dropped: self.gauges.progress_dropped(),
         };
         let task = self.tasks.spawn(execution.run()).id();
-        self.running.insert(dispatch, Running { cancel, task, aborted: None });
+        self.running.insert(dispatch, Running { cancel, task, aborted: None, mutating });
+        self.tell_beacons();
     }
 
     /// The machine puts the cause into the return; the words for it are kept here.
@@ -227,6 +233,7 @@ impl Actor {
 
     fn ran(&mut self, dispatch: Dispatch, mut ret: Box<Return>) {
         let aborted = self.running.remove(&dispatch).and_then(|running| running.aborted);
+        self.tell_beacons();
         if let Some(words) = aborted.filter(|_| !ret.success) {
             let own = Some(ret.error.as_str()).filter(|own| !own.is_empty() && *own != CANCELED);
             ret.error = own.map_or_else(|| words.to_string(), |own| format!("{words}: {own}"));

@@ -29,5 +29,11 @@ pub const DISK_CHECK_EVERY: Duration = Duration::from_secs(60);
 pub const STOP_ROOM: Duration = Duration::from_secs(10);
 /// How long a stopping peel may take to say so.
 pub const GOODBYE_LIMIT: Duration = Duration::from_secs(2);
+/// Events of beacons that wait for the bus; of more, the oldest goes.
+pub const BEACON_EVENTS_WAITING_MAX: usize = 256;
+/// How soon an event that could not be sent is tried again.
+pub const BEACON_SEND_PAUSE: Duration = Duration::from_secs(1);
+/// How often an event of a job is tried while there is a connection.
+pub const EVENT_TRIES: usize = 3;
 /// How long the states of the start may take: a new machine has much to install.
 pub const STARTUP_BUDGET: Duration = Duration::from_secs(24 * 60 * 60);

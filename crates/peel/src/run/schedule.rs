@@ -366,7 +366,8 @@ impl Actor {
             let ret = tasks::returned(outcome, &asked, peel, began.elapsed(), link.now());
             Done::Ran { dispatch: asked, ret: Box::new(ret) }
         });
-        let running = Running { cancel: CancellationToken::new(), task: task.id(), aborted: None };
+        let running =
+            Running { cancel: CancellationToken::new(), task: task.id(), aborted: None, mutating: false };
         self.running.insert(dispatch, running);
     }
 
@@ -417,7 +418,7 @@ async fn listed(kept: Kept, rows: Vec<Value>, with_results: bool) -> Vec<Value> 
 }
 
 /// The names that a request gives: bare words, or `name=`, one or a list.
-fn names(request: &ExecRequest) -> Vec<String> {
+pub(super) fn names(request: &ExecRequest) -> Vec<String> {
     let first = Some(request.state_id.clone()).filter(|word| !word.is_empty()).map(Value::String);
     let given =
         first.into_iter().chain(request.positionals.iter().cloned()).chain(request.args.get("name").cloned());

@@ -2,6 +2,7 @@
 
 use super::life::Lives;
 use super::{FunctionAsked, Outcome, StartupFailure, StartupStates, Tell, Work};
+use crate::events::EventOutlet;
 use crate::published::{Chosen, DiskCache, Freshness, Learned, NO_STATES, Pinned, StatesDirs};
 use crate::store::{BoxFuture, StoreError};
 use serde_json::{Map, Value};
@@ -64,6 +65,8 @@ pub struct Options {
     pub environment: Option<String>,
     /// What it does at its start, once.
     pub startup: Option<StartupStates>,
+    /// Where events of jobs go; none where there is no bus.
+    pub events: Option<EventOutlet>,
 }
 
 /// This machine. Needs a runtime of several threads.
@@ -204,7 +207,10 @@ impl Local {
     ) -> Result<Answer, Error> {
         let mut words = RawArguments::of_values(first_word(&request), &request.positionals, &request.args);
         let overrides = Override::take(&request.function, &mut words).map_err(Error::Other)?;
-        let this = Local { overrides: overrides.into(), ..self.clone() };
+        let events =
+            self.options.events.as_ref().map(|outlet| outlet.of_job(request.jid.clone(), request.rdepth));
+        let local_host = LocalHost { events, ..self.local_host.clone() };
+        let this = Local { overrides: overrides.into(), local_host, ..self.clone() };
         this.carry_out(request, words, tell, cancel, ran).await
     }
 

@@ -16,7 +16,7 @@ use zester_jobs::dedup::{Dispatch, Entry};
 use zester_link::{Clock, Link, OsDice};
 use zester_peel::store::{BoxFuture, MemoryStore, StoreError};
 use zester_peel::work::{FunctionAsked, StartupFailure, Tell};
-use zester_peel::{Error, Outcome, Setup, Store, Work, run, run_scheduled, schedule};
+use zester_peel::{Error, Outcome, OwnWork, Setup, Store, Work, run_with, schedule};
 use zester_wire::*;
 
 pub const PEEL: &str = "web-1";
@@ -247,6 +247,10 @@ impl World {
     }
 
     pub fn start_with(&mut self, schedule: Option<schedule::Options>) {
+        self.start_own(OwnWork { schedule, ..OwnWork::default() });
+    }
+
+    pub fn start_own(&mut self, own: OwnWork) {
         let link = Link::with(Arc::new(self.net.connect(PEEL)), self.wall.clone(), Arc::new(OsDice));
         self.dropped = link.dropped().clone();
         let setup = Setup {
@@ -259,10 +263,7 @@ impl World {
         let (store, work) = (Arc::new(self.disk.clone()), Arc::new(self.work.clone()));
         let stop = CancellationToken::new();
         let (health, ending) = (self.health.clone(), stop.clone());
-        let life = match schedule {
-            Some(schedule) => tokio::spawn(run_scheduled(link, store, work, setup, schedule, health, ending)),
-            None => tokio::spawn(run(link, store, work, setup, health, ending)),
-        };
+        let life = tokio::spawn(run_with(link, store, work, setup, own, health, ending));
         self.life = Some((stop, life));
     }
 
