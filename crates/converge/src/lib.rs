@@ -25,6 +25,7 @@ pub mod lock;
 pub mod plan;
 pub mod pool;
 pub mod raw_arguments;
+pub mod reactions;
 mod refresh;
 pub mod revert;
 pub mod run;

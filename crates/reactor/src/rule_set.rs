@@ -9,12 +9,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use zester_model::suggest::nearest;
 
+/// What templates call the facts of the peel that sent the event.
+const FACTS: &str = "origin_facts";
+
 /// The rules that count, with their reaction files.
 pub struct RuleSet {
     pub revision: u64,
     rules: Vec<Rule>,
     matcher: Matcher,
     templates: BTreeMap<String, Arc<dyn ReactionTemplate>>,
+    uses_facts: bool,
     /// What is allowed and hardly meant, in words with places.
     pub warnings: Vec<String>,
 }
@@ -27,6 +31,7 @@ impl RuleSet {
             rules: Vec::new(),
             matcher: Matcher::new(Vec::new()),
             templates: BTreeMap::new(),
+            uses_facts: false,
             warnings: Vec::new(),
         }
     }
@@ -74,7 +79,13 @@ impl RuleSet {
             return Err(problems);
         }
         let matcher = Matcher::new(rules.iter().map(|rule| rule.parsed.clone()).collect());
-        Ok(RuleSet { revision, rules, matcher, templates, warnings })
+        let uses_facts = files.values().any(|text| text.contains(FACTS));
+        Ok(RuleSet { revision, rules, matcher, templates, uses_facts, warnings })
+    }
+
+    /// Whether any file speaks of the facts of the origin.
+    pub fn uses_facts(&self) -> bool {
+        self.uses_facts
     }
 
     pub fn rules(&self) -> &[Rule] {
