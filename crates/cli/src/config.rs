@@ -9,9 +9,11 @@ use zester_model::node::{Mismatch, Node};
 use zester_model::source::{FileId, Sources};
 
 mod git;
+mod reactor;
 mod timing;
 
 pub use git::{GitLayer, GitLayers};
+pub use reactor::Reactor;
 use timing::Span;
 pub use timing::Timing;
 
@@ -62,6 +64,8 @@ pub struct Config {
     pub nats: Nats,
     #[serde(default)]
     pub timing: Timing,
+    #[serde(default)]
+    pub reactor: Reactor,
 }
 
 /// How to reach the bus.
@@ -91,6 +95,7 @@ impl Config {
             config.lay(read_set(set).map_err(|why| Error::other(format!("--set {set}: {why}")))?);
         }
         config.timing.check().map_err(Error::other)?;
+        config.reactor.check().map_err(Error::other)?;
         Ok(config)
     }
 
@@ -102,6 +107,7 @@ impl Config {
         lay!(self, over; settings_merge, settings_ext);
         lay!(self.nats, over.nats; url, creds, replicas);
         self.timing.lay(over.timing);
+        self.reactor.lay(over.reactor);
     }
 }
 

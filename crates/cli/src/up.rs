@@ -52,6 +52,7 @@ pub struct Fleet {
     count: u16,
     states: Option<PathBuf>,
     settings: Option<PathBuf>,
+    reactor: Option<PathBuf>,
     binary: PathBuf,
     nats_server: PathBuf,
     place: FleetDir,
@@ -68,6 +69,10 @@ impl Fleet {
         }
         if let Some(settings) = args.settings.as_deref().filter(|settings| !settings.exists()) {
             let words = format!("--settings {}: there is no such file or directory", settings.display());
+            return Err(Failure::usage(words));
+        }
+        if let Some(reactor) = args.reactor.as_deref().filter(|reactor| !reactor.is_dir()) {
+            let words = format!("--reactor {}: there is no such directory", reactor.display());
             return Err(Failure::usage(words));
         }
         let nats_server = server::find().map_err(Failure::usage)?;
@@ -103,6 +108,7 @@ impl Fleet {
             count: args.peels,
             states: absolute(&args.states.clone().or(app.config.states.clone()), "states")?,
             settings: absolute(&args.settings.clone().or(app.config.settings.clone()), "settings")?,
+            reactor: absolute(&args.reactor.clone().or(app.config.reactor.dir.clone()), "reactor")?,
             binary,
             nats_server,
             place,
@@ -145,6 +151,9 @@ impl Fleet {
             if let Some(path) = path {
                 all.extend([flag.into(), path.clone().into()]);
             }
+        }
+        if let (Some(reactor), Some(&"master")) = (&self.reactor, words.first()) {
+            all.extend(["--reactor".into(), reactor.clone().into()]);
         }
         if app.config.timing.reconnect_spread.is_none() {
             all.extend(["--set".into(), SPREAD.into()]);

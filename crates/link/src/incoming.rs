@@ -42,6 +42,12 @@ impl Link {
         unseal(payload).inspect_err(|error| self.dropped().one(reason, subject, error)).ok()
     }
 
+    /// Opens a message for whoever counts and tells by itself what cannot be read: what it says, and when it was signed.
+    pub fn try_open<T: Message>(&self, payload: &[u8]) -> Result<(T, UnixMillis), DecodeError> {
+        let envelope: Envelope = decode(payload)?;
+        Ok((envelope.open()?, envelope.ts))
+    }
+
     /// Opens a message that repeats what its subject says; the subject decides.
     pub fn open_addressed<T: Addressed>(&self, subject: &Subject, payload: &[u8]) -> Option<Opened<T>> {
         let opened: Opened<T> = self.open(&subject.to_string(), payload)?;

@@ -8,6 +8,7 @@ use crate::job::{RunningJobs, Start};
 use crate::limits::UNMARKED_MAX;
 use crate::metrics::Metrics;
 use crate::publisher::Orders;
+use crate::reactor::Reactor;
 use crate::stores::StoreHealth;
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicUsize;
@@ -40,6 +41,8 @@ pub struct Core {
     pub events: Tells,
     /// What operators want to have published.
     pub orders: Orders,
+    /// None where this master does not react to events.
+    pub reactor: Option<Arc<Reactor>>,
     /// Jobs that other masters ran at the last look.
     pub jobs_elsewhere: AtomicUsize,
 }

@@ -11,6 +11,6 @@ mod running_jobs;
 mod targets;
 mod task;
 
-pub use requester::Requester;
+pub use requester::{Begun, Requester};
 pub use returns::{mark_late, store_return};
 pub use running_jobs::{Handle, JobMessage, RunningJobs, Start, Unstarted, start};

@@ -18,6 +18,7 @@ mod metrics;
 mod outage;
 mod pruner;
 mod publisher;
+mod reactor;
 mod router;
 mod run;
 mod scan;
@@ -30,4 +31,5 @@ pub use index::Index;
 pub use publisher::{
     Checkout, LintRequest, Linter, NamedTree, NoLint, OriginTree, Publishing, Source, TreeOrigin,
 };
+pub use reactor::Reacting;
 pub use run::{Error, NoSettings, SettingsOf, Setup, run};

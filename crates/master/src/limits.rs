@@ -195,3 +195,42 @@ pub const EXTERNAL_ROUND: Duration = Duration::from_secs(60);
 pub const EXTERNAL_AT_ONCE: usize = 8;
 /// Problems that `/readyz` names.
 pub const EXTERNAL_NAMED: usize = 3;
+
+/// Events that one master works on or that wait in it: at least as many as all masters may have taken.
+pub const REACTOR_QUEUE: usize = 64;
+/// Events that are taken at once.
+pub const REACTOR_BATCH: usize = 64;
+/// How long one question for events waits at the server.
+pub const REACTOR_WAIT: Duration = Duration::from_secs(5);
+/// Files that are rendered at once, when nobody says.
+pub const REACTOR_WORKERS: usize = 4;
+/// The most that anybody may say.
+pub const REACTOR_WORKERS_MAX: usize = 256;
+/// How long one file may take to render.
+pub const REACTOR_RENDER_TIMEOUT: Duration = Duration::from_secs(30);
+/// After so long an event comes again that found no room.
+pub const REACTOR_BACKPRESSURE: Duration = Duration::from_secs(5);
+/// After so long a reactor that could not start tries again.
+pub const REACTOR_START_PAUSE: Duration = Duration::from_secs(60);
+/// How often the lag is looked at and breakers are swept.
+pub const REACTOR_LOOK: Duration = Duration::from_secs(15);
+/// How long rules rest after a change before they are loaded, and up to how much longer.
+pub const REACTOR_RELOAD_DEBOUNCE: Duration = Duration::from_secs(2);
+pub const REACTOR_RELOAD_JITTER: Duration = Duration::from_secs(5);
+/// How often rules are looked at although nobody told of new ones, and while there are none.
+pub const REACTOR_RULES_EVERY: Duration = Duration::from_secs(60);
+pub const REACTOR_RULES_AWAITED: Duration = Duration::from_secs(2);
+/// How often a master looks whether rules were ever published.
+pub const FIRST_RULES_LOOK: Duration = Duration::from_secs(2);
+/// Entries that wait to be written to the ledger; more are lost and counted.
+pub const LEDGER_QUEUE: usize = 16_384;
+/// Entries that are written before other work gets its turn.
+pub const LEDGER_BATCH: usize = 256;
+/// Pairs of rule and source whose order is kept at once.
+pub const LANES_MAX: usize = 1_024;
+/// Tests of rules that may wait, and that run at once.
+pub const REACTOR_TESTS_WAITING: usize = 64;
+/// Rules that one answer lists.
+pub const RULES_LISTED: usize = 2_000;
+/// Problems that `/readyz` and an answer name.
+pub const RULE_PROBLEMS_NAMED: usize = 10;

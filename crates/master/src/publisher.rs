@@ -3,6 +3,7 @@
 //! says where its own files differ (D-14).
 
 mod compile;
+mod first_rules;
 mod lint;
 mod orders;
 mod report;
@@ -16,6 +17,7 @@ pub use source::{Checkout, OriginTree, Source, TreeOrigin};
 use crate::core::Core;
 use crate::held_lease::{HeldLease, LeaseKeeper};
 use crate::limits::{CHANGES_NAMED, INDEX_POLL, INDEX_WAIT, PUBLISH_LOOK, PUBLISH_QUIET, PUBLISH_QUIET_MAX};
+use first_rules::FirstRules;
 use report::{bare, changes, first_words, published_event, report};
 use source::Ready;
 use std::path::{Path, PathBuf};
@@ -48,6 +50,14 @@ impl Default for Publishing {
     }
 }
 
+/// The readiness check of what is published. Whoever reacts by rules has a check of its own.
+fn check_of(published: Published) -> &'static str {
+    match published {
+        Published::Reactor => "rules",
+        other => other.as_str(),
+    }
+}
+
 impl Fence for HeldLease {
     fn holds(&self) -> bool {
         self.is_held()
@@ -62,6 +72,7 @@ pub struct PublisherTask {
     orders: mpsc::Receiver<Order>,
     lease: HeldLease,
     sweeping: Sweeping,
+    rules: FirstRules,
 }
 
 /// A source, and what is known of it.
@@ -129,7 +140,8 @@ impl PublisherTask {
             |source| Tracked { source, last: None, beside: None, next: Instant::now(), refused_at: None };
         let sources = sources.into_iter().map(track).collect();
         let sweeping = Sweeping::default();
-        Ok((PublisherTask { core, sources, linter, staging, orders, lease, sweeping }, keeper))
+        let rules = FirstRules::default();
+        Ok((PublisherTask { core, sources, linter, staging, orders, lease, sweeping, rules }, keeper))
     }
 
     /// Ends only with its task.
@@ -155,8 +167,12 @@ impl PublisherTask {
                 }
             }
             held = holds;
+            self.name_rules(holds).await;
             self.sweep_if_due(holds).await;
-            let pause = if self.sources.is_empty() { self.sweeping.pause() } else { PUBLISH_LOOK };
+            let pause = match self.sources.is_empty() {
+                true => self.sweeping.pause().min(self.rules.pause()),
+                false => PUBLISH_LOOK,
+            };
             tokio::select! {
                 biased;
                 order = self.orders.recv() => match order {
@@ -192,14 +208,15 @@ impl PublisherTask {
         if let Some(tracked) = self.sources.get_mut(at) {
             tracked.next = Instant::now() + source.origin.every();
         }
+        let check = check_of(source.published);
         match state {
-            Ok(()) => self.core.health.set(what, State::Up),
+            Ok(()) => self.core.health.set(check, State::Up),
             Err(why) => {
                 let why = format!("{why} ({})", source.origin.words());
-                if self.core.health.state(what) != Some(State::Degraded(why.clone())) {
+                if self.core.health.state(check) != Some(State::Degraded(why.clone())) {
                     tracing::warn!("{why}");
                 }
-                self.core.health.set(what, State::Degraded(why));
+                self.core.health.set(check, State::Degraded(why));
             }
         }
     }
@@ -426,7 +443,7 @@ impl PublisherTask {
                     let report = told_with(&reports, &ready, self.publish(&ready, &how).await)?;
                     let done = matches!(report.status, PublishStatus::Published | PublishStatus::Unchanged);
                     if done && !request.dry_run {
-                        self.core.health.set(source.published.as_str(), State::Up);
+                        self.core.health.set(check_of(source.published), State::Up);
                     }
                     report
                 }

@@ -14,6 +14,7 @@ use crate::limits::{
 use crate::metrics::{self, Metrics};
 use crate::pruner::Pruner;
 use crate::publisher::{Order, Orders, PublisherTask, Publishing};
+use crate::reactor::{self, Reacting, Reactor};
 use crate::router::Router;
 use crate::scan::Scanner;
 use crate::services::Services;
@@ -63,6 +64,8 @@ pub struct Setup {
     pub settings: Arc<dyn SettingsOf>,
     /// What this master publishes while it holds the lease for that (D-2).
     pub publishing: Publishing,
+    /// How it reacts to events.
+    pub reacting: Reacting,
 }
 
 /// Why a master cannot go on.
@@ -87,7 +90,8 @@ pub async fn run(
     health.set("bus", State::Down("the bus was not reached yet".into()));
     health.set("index", State::Down("the peels are not known yet".into()));
     health.set("jobs", State::Down("the master has just begun".into()));
-    let stores = Stores::new(&setup.timing, setup.replicas);
+    let stores = Stores::new(&setup.timing, setup.replicas, setup.reacting.ack_wait);
+    let reactor = Reactor::new(setup.reacting, &health, link.now());
     match stop.run_until_cancelled(start::prepare(&link, &stores, &health)).await {
         Some(Ok(())) => {}
         Some(Err(error)) => return Err(Error(error.to_string())),
@@ -114,6 +118,7 @@ pub async fn run(
         losses: Arc::default(),
         events,
         orders,
+        reactor,
         jobs_elsewhere: AtomicUsize::new(0),
     });
     metrics::register(&core, &health);
@@ -167,6 +172,9 @@ impl Master {
                 let (publisher, lease) = publisher.map_err(|bad| Error(bad.to_string()))?;
                 self.actors.spawn(lease.run());
                 self.actors.spawn(publisher.run());
+            }
+            if let Some(reactor) = core.reactor.clone() {
+                self.actors.spawn(reactor::run(core.clone(), reactor));
             }
             self.work(&mut services, &stop).await?;
         }

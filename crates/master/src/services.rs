@@ -1,7 +1,7 @@
 //! What clients ask of any master: dispatch, admin, resolve, list. One loop takes the requests, and works on a few at a time.
 
 mod admin;
-mod dispatch;
+pub mod dispatch;
 mod peels;
 mod publish;
 
@@ -9,6 +9,7 @@ use crate::core::Core;
 use crate::limits::{
     ANSWER_EXTRA_BYTES, NAME_EXTRA_BYTES, REQUEST_QUEUE, REQUESTS_END_LIMIT, REQUESTS_IN_FLIGHT,
 };
+use crate::reactor;
 use crate::router::subscribe;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -28,6 +29,8 @@ pub struct Services {
     lists: Subscription,
     /// What other masters pass on to the one that publishes.
     passed: Option<Subscription>,
+    /// What other masters pass on to those that react.
+    reactor: Option<Subscription>,
 }
 
 impl Services {
@@ -37,8 +40,13 @@ impl Services {
             Ok(subject) => Some(subscribe(&core, &subject.to_string(), &Listen::alone(REQUEST_QUEUE)).await),
             Err(_) => None,
         };
+        let reactor = match (&core.reactor, reactor::admin_subjects()) {
+            (Some(_), Ok(subjects)) => Some(subscribe(&core, &subjects, &Listen::alone(REQUEST_QUEUE)).await),
+            _ => None,
+        };
         Services {
             passed,
+            reactor,
             dispatches: subscribe(&core, &Subject::Dispatch.to_string(), &shared).await,
             admin: subscribe(&core, ALL_ADMIN, &shared).await,
             resolves: subscribe(&core, &Subject::TargetResolve.to_string(), &shared).await,
@@ -49,7 +57,8 @@ impl Services {
 
     /// Until `end`; then it stops listening, and lets what was begun end.
     pub async fn run(self, end: CancellationToken) {
-        let Services { core, mut dispatches, mut admin, mut resolves, mut lists, mut passed } = self;
+        let Services { core, mut dispatches, mut admin, mut resolves, mut lists, mut passed, mut reactor } =
+            self;
         let mut under_way: FuturesUnordered<BoxFuture<'static, ()>> = FuturesUnordered::new();
         loop {
             let room = under_way.len() < REQUESTS_IN_FLIGHT;
@@ -62,6 +71,7 @@ impl Services {
                 taken = resolves.next_waited(), if room => (Kind::Resolve, taken),
                 taken = lists.next_waited(), if room => (Kind::List, taken),
                 taken = next_passed(&mut passed), if room => (Kind::Passed, taken),
+                taken = next_passed(&mut reactor), if room => (Kind::Reactor, taken),
             };
             match taken {
                 Some((delivery, waited)) => take(&core, kind, delivery, waited, &under_way),
@@ -69,7 +79,7 @@ impl Services {
                 None => break,
             }
         }
-        drop((dispatches, admin, resolves, lists, passed));
+        drop((dispatches, admin, resolves, lists, passed, reactor));
         let rest = async { while under_way.next().await.is_some() {} };
         let _out_of_time = tokio::time::timeout(REQUESTS_END_LIMIT, rest).await;
     }
@@ -82,6 +92,7 @@ enum Kind {
     Resolve,
     List,
     Passed,
+    Reactor,
 }
 
 async fn next_passed(passed: &mut Option<Subscription>) -> Option<(Delivery, Duration)> {
@@ -107,6 +118,7 @@ fn take(
         Kind::Resolve => Box::pin(resolve(core, message)),
         Kind::List => Box::pin(peels::list(core, message)),
         Kind::Passed => Box::pin(publish::handle_passed(core, message)),
+        Kind::Reactor => Box::pin(reactor::handle_passed(core, message)),
     });
 }
 
@@ -161,7 +173,7 @@ fn fitting(peels: Vec<PeelId>, payload_max: usize) -> Result<Vec<PeelId>, Refusa
 }
 
 /// Half an index would name half of the peels.
-fn index_is_ready(core: &Core) -> Result<(), Refusal> {
+pub fn index_is_ready(core: &Core) -> Result<(), Refusal> {
     if core.index.is_current() {
         return Ok(());
     }

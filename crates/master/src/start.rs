@@ -1,8 +1,9 @@
 //! Before anything else: a bus that answers, and on it everything that a fleet keeps.
 
 use crate::limits::{BUS_PAUSE, SERVER_FLOOR, STORES_ENSURE};
+use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
-use zester_bus::storage::{Report, Ttls, ensure_all, ensure_readers, readers, replicas, table_with};
+use zester_bus::storage::{Report, Ttls, ensure_all, ensure_readers, reactor, readers, replicas, table_with};
 use zester_bus::{DurableReader, Event, Events, Kind, Store};
 use zester_health::{Health, State};
 use zester_jobs::Timing;
@@ -60,8 +61,12 @@ pub struct Stores {
 }
 
 impl Stores {
-    pub fn new(timing: &Timing, replicas: Option<usize>) -> Stores {
-        Stores { table: table(timing), readers: readers(), replicas }
+    /// `ack_wait` is how long a reactor may take to acknowledge an event.
+    pub fn new(timing: &Timing, replicas: Option<usize>, ack_wait: Duration) -> Stores {
+        let mut readers = readers();
+        let of_reactor = reactor().name;
+        readers.iter_mut().filter(|one| one.name == of_reactor).for_each(|one| one.ack_wait = ack_wait);
+        Stores { table: table(timing), readers, replicas }
     }
 
     async fn ensure(&self, link: &Link) -> Result<Report, zester_bus::Error> {

@@ -32,7 +32,7 @@ pub use error::Error;
 pub use history::{History, PastRevision, history};
 pub use manifest::{Pages, tree_of};
 pub use memory::MemoryCache;
-pub use publisher::{About, Content, Fence, Outcome, Publisher};
+pub use publisher::{About, Content, Fence, Outcome, Publisher, Reading};
 pub use reader::{Cache, Change, Reader};
 pub use tree::{BadPath, Tree, TreeDiff, TreeFile, TreePath};
 pub use upload::{Uploaded, changes_of, fetch_tree, upload};

@@ -21,7 +21,7 @@ use zester_bus::memory::Net;
 use zester_health::Health;
 use zester_jobs::Timing;
 use zester_link::{Clock, Link};
-use zester_master::{NoSettings, Publishing, Source};
+use zester_master::{NoSettings, Publishing, Reacting, Source};
 use zester_wire::{BadName, Jid, MasterId, PeelId, UnixMillis};
 
 /// When every simulation begins, for people who read the records.
@@ -161,6 +161,7 @@ impl Node {
             replicas: Some(1),
             version: "sim".into(),
             settings: Arc::new(NoSettings),
+            reacting: Reacting::default(),
             publishing: Publishing {
                 sources: match environment.publishes {
                     true => vec![Source {

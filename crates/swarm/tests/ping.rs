@@ -35,6 +35,7 @@ async fn master(server: &Server, tasks: &mut JoinSet<()>) {
         version: "0.0.0".into(),
         settings: Arc::new(NoSettings),
         publishing: zester_master::Publishing::default(),
+        reacting: zester_master::Reacting::default(),
     };
     tasks.spawn(async move {
         let never = CancellationToken::new();

@@ -23,6 +23,9 @@ pub struct Up {
     /// Settings of the fleet
     #[arg(long, value_name = "DIR", env = "ZESTER_SETTINGS", hide_env_values = true)]
     pub settings: Option<PathBuf>,
+    /// Rules of the reactor [default: ./reactor where there is one]
+    #[arg(long, value_name = "DIR", env = "ZESTER_REACTOR", hide_env_values = true)]
+    pub reactor: Option<PathBuf>,
     /// Start it beside another one, under this name
     #[arg(long, value_name = "NAME", value_parser = crate::arguments::name)]
     pub name: Option<String>,

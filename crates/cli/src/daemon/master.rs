@@ -10,11 +10,14 @@ use crate::daemon::master::external::External;
 use crate::daemon::master::git::GitLayers;
 use crate::daemon::master::lint::FleetLint;
 use crate::daemon::master::settings::Rendered;
+use crate::output::diagnostics;
+use crate::output::paint::Paint;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zester_bus::{Bus, Event, Events, nats};
 use zester_converge::data_dir::DataDir;
 use zester_converge::inputs::default_id;
+use zester_converge::reactions::Reactions;
 use zester_link::Link;
 use zester_master::{Publishing, SettingsOf, Setup, Source};
 use zester_model::merge::Merge;
@@ -50,8 +53,8 @@ pub struct MasterRun {
     /// States to publish to the peels
     #[arg(long, value_name = "DIR", env = "ZESTER_STATES", hide_env_values = true)]
     pub states: Option<PathBuf>,
-    /// Rules of the reactor, to publish
-    #[arg(long, value_name = "DIR", hide = true)]
+    /// Rules of the reactor, to publish to all masters
+    #[arg(long, value_name = "DIR", env = "ZESTER_REACTOR", hide_env_values = true)]
     pub reactor: Option<PathBuf>,
     /// Where peels enroll (not used yet)
     #[arg(long, value_name = "ADDR", hide = true)]
@@ -77,6 +80,7 @@ pub fn run(args: MasterRun, app: &App) -> answer::Result {
     let rendered = Arc::new(Rendered::new(counts, own, merge, external.clone(), app.local_host.clone()));
     let settings: Arc<dyn SettingsOf> = rendered.clone();
     let publishing = publishing(&args, app, &data_dir, external, merge)?;
+    let reacting = app.config.reactor.over_defaults(Arc::new(rule_compiler()));
     app.block_on(daemon::run_daemon(app, &args.flags, |context: DaemonContext| async {
         let shown = args.connect.servers_of_daemon(app).shown();
         tracing::info!(master = %name, bus = %shown, "starting");
@@ -94,6 +98,7 @@ pub fn run(args: MasterRun, app: &App) -> answer::Result {
             version: env!("CARGO_PKG_VERSION").to_string(),
             settings,
             publishing,
+            reacting,
         };
         let ended = tokio::select! {
             biased;
@@ -104,6 +109,11 @@ pub fn run(args: MasterRun, app: &App) -> answer::Result {
         let _closed = bus.close().await;
         ended.map_err(|error| Failure::usage(error.to_string()))
     }))
+}
+
+/// What rules are read with; its problems are shown as those of states.
+pub fn rule_compiler() -> Reactions {
+    Reactions::new(|found, sources| diagnostics::text(found, sources, Paint::new(false)))
 }
 
 /// Where the settings are kept that the peels have. A master that cannot keep them looks at its own.
@@ -153,7 +163,7 @@ fn publishing(
         // Settings first: states are written for those that come with them.
         (Published::Settings, &app.config.settings_git, settings),
         (Published::States, &app.config.states_git, states),
-        (Published::Reactor, &None, args.reactor.clone()),
+        (Published::Reactor, &None, args.reactor.clone().or(app.config.reactor.dir.clone())),
     ];
     let mut sources = Vec::new();
     for (published, layers, directory) in trees {

@@ -1,6 +1,8 @@
 //! Whoever waits to hear that a job was accepted.
 
 use crate::core::Core;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::oneshot;
 use zester_wire::limits::NAMES_ANSWERED_BYTES_MAX;
 use zester_wire::{AdminReply, DispatchReply, DispatchRequest, Jid, PeelId, Refusal, RefusalKind};
 use zester_wire::{UnixMillis, VERSION};
@@ -11,6 +13,21 @@ enum Form {
     Dispatch,
     /// A retry, told in this sentence.
     Admin(String),
+    /// A rule of this master's reactor, which waits here.
+    Reaction(Waiting),
+}
+
+/// Where a reaction waits. Taken by whoever answers first.
+type Waiting = Arc<Mutex<Option<oneshot::Sender<Begun>>>>;
+
+/// What became of the job that a reaction asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Begun {
+    /// It runs, because it was asked for now.
+    Now,
+    /// It ran already.
+    Before,
+    Refused(Refusal),
 }
 
 /// A client, and what it asked for.
@@ -38,6 +55,13 @@ impl Requester {
         Requester::new(request, reply, received, Form::Admin(sentence))
     }
 
+    /// A reaction. Its answer comes by the other end, which closes where nobody will ever answer.
+    pub fn reaction(request: DispatchRequest) -> (Requester, oneshot::Receiver<Begun>) {
+        let (sender, answer) = oneshot::channel();
+        let form = Form::Reaction(Arc::new(Mutex::new(Some(sender))));
+        (Requester { request, claim_until: UnixMillis(0), reply: None, form }, answer)
+    }
+
     fn new(request: DispatchRequest, reply: Option<String>, received: UnixMillis, form: Form) -> Requester {
         let claim_until = request.wait.map_or(UnixMillis(0), |wait| received.plus(wait));
         Requester { request, claim_until, reply, form }
@@ -56,10 +80,22 @@ impl Requester {
                 let reply = AdminReply { jid, ..AdminReply::done(message) };
                 core.answer(self.reply.as_deref(), &reply).await;
             }
+            Form::Reaction(waiting) => answer(&waiting, Begun::Now),
+        }
+    }
+
+    /// The job was there before this was asked. Clients need not know; a reaction must, because it did nothing now.
+    pub async fn accept_known(self, core: &Core, jid: &Jid, targets: &[PeelId]) {
+        match &self.form {
+            Form::Reaction(waiting) => answer(waiting, Begun::Before),
+            Form::Dispatch | Form::Admin(_) => self.accept(core, jid, targets).await,
         }
     }
 
     pub async fn refuse(self, core: &Core, refusal: Refusal) {
+        if let Form::Reaction(waiting) = &self.form {
+            return answer(waiting, Begun::Refused(refusal));
+        }
         let error = Some(refusal);
         match self.form {
             Form::Dispatch => {
@@ -67,7 +103,7 @@ impl Requester {
                     DispatchReply { v: VERSION, jid: None, targets: Vec::new(), error, offline: None };
                 core.answer(self.reply.as_deref(), &reply).await;
             }
-            Form::Admin(_) => {
+            Form::Admin(_) | Form::Reaction(_) => {
                 let reply = AdminReply { error, ..AdminReply::done("") };
                 core.answer(self.reply.as_deref(), &reply).await;
             }
@@ -83,6 +119,14 @@ impl Requester {
     /// it. Whoever asked must not take that for "nothing runs" (J-28).
     pub fn in_doubt(why: &str) -> Refusal {
         Refusal::new(RefusalKind::ClaimPending, why)
+    }
+}
+
+fn answer(waiting: &Waiting, begun: Begun) {
+    let sender = waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(sender) = sender {
+        // Whoever has gone needs no answer.
+        let _gone = sender.send(begun);
     }
 }
 

@@ -194,7 +194,7 @@ impl Task {
                 requester.refuse(&self.core, refusal).await;
             }
         } else if self.accepted {
-            requester.accept(&self.core, &job.jid, &job.targets).await;
+            requester.accept_known(&self.core, &job.jid, &job.targets).await;
         } else if self.requesters.len() < REQUESTERS_MAX {
             self.requesters.push(requester);
         } else {
@@ -389,7 +389,7 @@ impl Task {
             },
             Verdict::Same => {
                 for requester in std::mem::take(&mut self.requesters) {
-                    requester.accept(&core, &job.jid, &job.targets).await;
+                    requester.accept_known(&core, &job.jid, &job.targets).await;
                 }
                 return None;
             }

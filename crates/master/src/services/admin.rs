@@ -21,7 +21,7 @@ use zester_wire::{
 };
 
 /// Verbs that are granted, for those who ask for another.
-const KNOWN: &str = "known are kill, retry, publish and forget";
+const KNOWN: &str = "known are kill, retry, publish, forget, reactor_rules and breaker_close";
 
 pub async fn handle(core: Arc<Core>, message: Message, received: UnixMillis) {
     let Some(subject) = core.link.subject_of(&message) else { return };
@@ -62,6 +62,9 @@ pub async fn handle(core: Arc<Core>, message: Message, received: UnixMillis) {
                 Err(refusal) => (String::new(), Some(refusal)),
             };
             core.answer(reply.as_deref(), &AdminReply { error, ..AdminReply::done(message) }).await;
+        }
+        request @ (AdminRequest::ReactorRules | AdminRequest::BreakerClose { .. }) => {
+            crate::reactor::handle_admin(core, request, reply).await;
         }
         AdminRequest::Publish(request) => super::publish::handle(core, request, reply).await,
         AdminRequest::Unknown => {

@@ -43,10 +43,23 @@ pub async fn begin(core: &Arc<Core>, requester: Requester, envelope: Vec<u8>, un
     if let Some(handle) = core.running.get(&requester.request.jid) {
         return hand_over(core, &handle, requester).await;
     }
-    let targets = match targets(core, &requester.request).await {
-        Ok(targets) => targets,
-        Err(refusal) => return requester.refuse(core, refusal).await,
-    };
+    match targets(core, &requester.request).await {
+        Ok(targets) => begin_on(core, requester, envelope, unknown, targets).await,
+        Err(refusal) => requester.refuse(core, refusal).await,
+    }
+}
+
+/// The same for targets that were resolved.
+pub async fn begin_on(
+    core: &Arc<Core>,
+    requester: Requester,
+    envelope: Vec<u8>,
+    unknown: Vec<PeelId>,
+    targets: Vec<PeelId>,
+) {
+    if let Some(handle) = core.running.get(&requester.request.jid) {
+        return hand_over(core, &handle, requester).await;
+    }
     // A store that is known to take nothing is not tried: so it is certain that nothing was written (J-28).
     if let Some(refusal) = core.stores.refusal() {
         return requester.refuse(core, refusal).await;

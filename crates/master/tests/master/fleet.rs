@@ -11,7 +11,7 @@ use zester_bus::{Bus, Delivery, Listen, Store, Subscription, storage};
 use zester_health::Health;
 use zester_jobs::Timing;
 use zester_link::Link;
-use zester_master::{Error, NoSettings, Publishing, Setup, run};
+use zester_master::{Error, NoSettings, Publishing, Reacting, Setup, run};
 use zester_wire::*;
 
 /// Longer than anything takes that happens at all; time is paused, so it costs nothing.
@@ -40,6 +40,8 @@ pub struct Fleet {
     pub net: Net,
     /// A client's.
     pub link: Link,
+    /// How masters react that are started from now on.
+    pub reacting: Reacting,
 }
 
 /// One start of a master. Dropping it is a crash.
@@ -75,7 +77,7 @@ impl Fleet {
         let link = Link::new(Arc::new(net.connect("client")));
         storage::ensure_all(link.bus().as_ref(), stores, 1).await.unwrap();
         storage::ensure_all(link.bus().as_ref(), &storage::table(), 1).await.unwrap();
-        Fleet { net, link }
+        Fleet { net, link, reacting: Reacting::default() }
     }
 
     pub async fn master(&self, name: &str) -> Master {
@@ -113,6 +115,7 @@ impl Fleet {
             version: "0.0.0".into(),
             settings: Arc::new(NoSettings),
             publishing,
+            reacting: self.reacting.clone(),
         };
         let (health, stop) = (Arc::new(Health::new()), CancellationToken::new());
         let mut task = JoinSet::new();

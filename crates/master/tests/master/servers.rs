@@ -8,6 +8,7 @@ use zester_bus::memory::{Net, TokioClock};
 use zester_bus::nats::{Options, connect};
 use zester_jobs::Timing;
 use zester_link::Link;
+use zester_master::Reacting;
 use zester_rule::rule;
 use zester_testkit::{Server, wait_until};
 use zester_wire::*;
@@ -31,7 +32,8 @@ fn quick() -> Timing {
 
 /// A fleet whose client speaks to a server; the memory bus of it is not used.
 pub async fn fleet(server: &Server) -> Fleet {
-    Fleet { net: Net::new(Arc::new(TokioClock::new())), link: link(server, "client").await }
+    let (net, link) = (Net::new(Arc::new(TokioClock::new())), link(server, "client").await);
+    Fleet { net, link, reacting: Reacting::default() }
 }
 
 pub async fn master(fleet: &Fleet, server: &Server, name: &str) -> crate::fleet::Master {

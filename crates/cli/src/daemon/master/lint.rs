@@ -3,6 +3,7 @@
 use super::external::External;
 use crate::output::diagnostics;
 use crate::output::paint::Paint;
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -10,6 +11,7 @@ use zester_converge::Error;
 use zester_converge::document;
 use zester_converge::lint::peels::{self, KnownPeel, PeelsReport, TreeToLint};
 use zester_converge::local_host::LocalHost;
+use zester_converge::reactions;
 use zester_master::{LintRequest, Linter};
 use zester_model::merge::Merge;
 use zester_wire::{PeelId, Problems, Published};
@@ -76,8 +78,7 @@ fn lint(
     let linted = match request.published {
         Published::States => peels::states(&tree, &known, local_host, cancel),
         Published::Settings => peels::settings(&tree, &known, local_host, cancel),
-        // Rules are read by whoever runs them.
-        Published::Reactor => return Problems::default(),
+        Published::Reactor => return rules(request),
     };
     let PeelsReport { report, broken, checked, sealed_for_others } = match linted {
         Ok(linted) => linted,
@@ -106,6 +107,27 @@ fn lint(
         checked: checked as u64,
         known: request.peels.len() as u64,
         warnings: sealed_for_others.into_iter().take(WARNINGS_MAX).map(by_name).collect(),
+    }
+}
+
+/// Rules are the same for everybody: they load, or they do not.
+fn rules(request: &LintRequest) -> Problems {
+    let warned = |warning: &String| warning.lines().next().unwrap_or_default().to_string();
+    match reactions::load(&request.tree.directory, &super::rule_compiler()) {
+        Err(error) => failed(&error),
+        Ok(Ok(rules)) => Problems {
+            warnings: rules.warnings.iter().map(warned).take(WARNINGS_MAX).collect(),
+            ..Problems::default()
+        },
+        Ok(Err(problems)) => {
+            let diagnostics = problems.iter().map(|text| json!({"message": text})).take(DIAGNOSTICS_MAX);
+            Problems {
+                errors: problems.len() as u64,
+                diagnostics: diagnostics.collect(),
+                text: cut(problems.join("\n\n") + "\n"),
+                ..Problems::default()
+            }
+        }
     }
 }
 

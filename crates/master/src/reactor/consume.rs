@@ -1,0 +1,191 @@
+//! Takes events, passes them through the gates, and gives those that match to their tasks.
+
+use super::Reactor;
+use super::lanes::Lanes;
+use super::work::Work;
+use crate::core::Core;
+use crate::limits::{REACTOR_BACKPRESSURE, REACTOR_BATCH, REACTOR_WAIT};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{MissedTickBehavior, interval};
+use zester_bus::{Acknowledge, Error, Kind, Taken};
+use zester_reactor::{Delivered, DropReason, DropSamples, Dropped, Gates, Payload, Reaction};
+use zester_wire::{Event, UnixMillis};
+
+/// Events that are worked on, by their place in the stream: they are kept alive until they are done with.
+pub type InHand = Arc<Mutex<BTreeMap<u64, Arc<Taken>>>>;
+
+/// How often an event says that it is worked on, in parts of the time it has.
+const SIGNS_OF_LIFE: u32 = 3;
+
+/// Until the bus is closed (none), or the reader cannot be read (why).
+pub async fn run(core: &Arc<Core>, reactor: &Arc<Reactor>) -> Option<String> {
+    let mut consumer = Consumer {
+        core: core.clone(),
+        reactor: reactor.clone(),
+        gates: Gates::new(reactor.reacting.guards.clone()),
+        samples: DropSamples::default(),
+        lanes: Lanes::default(),
+        in_hand: InHand::default(),
+        works: JoinSet::new(),
+    };
+    consumer.run().await
+}
+
+struct Consumer {
+    core: Arc<Core>,
+    reactor: Arc<Reactor>,
+    gates: Gates,
+    samples: DropSamples,
+    lanes: Lanes,
+    in_hand: InHand,
+    works: JoinSet<()>,
+}
+
+impl Consumer {
+    async fn run(&mut self) -> Option<String> {
+        let reader = self.reactor.reader();
+        let bus = self.core.link.bus().clone();
+        let mut keepalive = interval(self.reactor.reacting.ack_wait / SIGNS_OF_LIFE);
+        keepalive.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        self.rules_came().await;
+        loop {
+            let mut take = std::pin::pin!(bus.take(&reader, REACTOR_BATCH, REACTOR_WAIT));
+            let taken = loop {
+                tokio::select! {
+                    biased;
+                    Some(ended) = self.works.join_next() => tell_broken(ended),
+                    _ = keepalive.tick() => self.keep_alive().await,
+                    taken = &mut take => break taken,
+                }
+            };
+            match taken {
+                Ok(taken) => self.batch(taken).await,
+                Err(error) if error.kind() == Kind::Closed => return None,
+                Err(error) if is_passing(&error) => {
+                    tracing::debug!("events cannot be taken now: {error}");
+                    tokio::time::sleep(self.core.timing.retry_pause).await;
+                }
+                Err(error) => {
+                    tracing::warn!("events cannot be taken: {error}");
+                    return Some(error.to_string());
+                }
+            }
+        }
+    }
+
+    /// Without rules no event is taken: it would be done with, and nobody had asked for it.
+    async fn rules_came(&self) {
+        loop {
+            let came = self.reactor.rules_came.notified();
+            if self.reactor.rules().is_some() {
+                return;
+            }
+            came.await;
+        }
+    }
+
+    /// Says of all that are worked on that they are.
+    async fn keep_alive(&self) {
+        let in_hand: Vec<Arc<Taken>> =
+            self.in_hand.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        for taken in in_hand {
+            acknowledge(&self.core, &taken, Acknowledge::Progress).await;
+        }
+    }
+
+    async fn batch(&mut self, taken: Vec<Taken>) {
+        while let Some(ended) = self.works.try_join_next() {
+            tell_broken(ended);
+        }
+        let now = self.core.link.now();
+        for one in taken {
+            self.one(one, now).await;
+        }
+    }
+
+    async fn one(&mut self, taken: Taken, now: UnixMillis) {
+        let link = &self.core.link;
+        let delivered = Delivered {
+            subject: &taken.record.subject,
+            sequence: taken.record.sequence,
+            stored: UnixMillis(taken.record.at),
+            deliveries: taken.deliveries,
+        };
+        let open = |_: &_| match link.try_open::<Event>(&taken.record.payload) {
+            Ok((event, signed)) => Payload::Read { event, signed },
+            Err(error) => Payload::Unreadable(error.to_string()),
+        };
+        let judged = self.gates.judge(&delivered, open, now);
+        let metrics = &self.reactor.metrics;
+        let passed = match judged {
+            Ok(passed) => passed,
+            Err(dropped) => {
+                if taken.deliveries <= 1 {
+                    metrics.event(dropped.origin.as_ref());
+                }
+                self.drop_event(&dropped, now);
+                return acknowledge(&self.core, &taken, Acknowledge::Done).await;
+            }
+        };
+        if taken.deliveries <= 1 {
+            metrics.event(Some(&passed.origin));
+        }
+        let Some(rules) = self.reactor.rules() else {
+            return acknowledge(&self.core, &taken, Acknowledge::Later(REACTOR_BACKPRESSURE)).await;
+        };
+        let matched = rules.matching(&passed.key);
+        if matched.is_empty() {
+            metrics.unmatched.inc();
+            return acknowledge(&self.core, &taken, Acknowledge::Done).await;
+        }
+        if self.works.len() >= self.reactor.reacting.queue {
+            metrics.backpressure();
+            return acknowledge(&self.core, &taken, Acknowledge::Later(REACTOR_BACKPRESSURE)).await;
+        }
+        let references = matched.iter().filter_map(|place| Some(&rules.rule(*place)?.reference));
+        let turn = self.lanes.join(references, &passed.origin);
+        let (guards, most) = (&self.reactor.reacting.guards, self.reactor.reader().max_deliver);
+        let reaction = Reaction::new(Arc::new(passed), rules.clone(), matched, guards, most);
+        let taken = Arc::new(taken);
+        self.in_hand
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(taken.record.sequence, taken.clone());
+        let (core, reactor, in_hand) = (self.core.clone(), self.reactor.clone(), self.in_hand.clone());
+        self.works.spawn(Work { core, reactor, reaction, taken, in_hand }.run(turn));
+    }
+
+    fn drop_event(&mut self, dropped: &Dropped, now: UnixMillis) {
+        self.reactor.metrics.dropped(dropped.reason);
+        let source = dropped.source();
+        let Some(unwritten) = self.samples.takes(source.clone(), dropped.reason, now) else { return };
+        let word = dropped.reason.as_str();
+        match dropped.reason {
+            DropReason::Stale | DropReason::Depth => {
+                tracing::warn!(%source, id = %dropped.id, "an event was dropped as {word}: {}", dropped.why);
+            }
+            _ => tracing::debug!(%source, "an event was dropped as {word}: {}", dropped.why),
+        }
+        self.reactor.note(dropped.entry(self.core.id.as_str(), now, unwritten));
+    }
+}
+
+fn tell_broken(ended: Result<(), JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!("the work on an event broke; it comes again: {error}");
+    }
+}
+
+/// The bus is away for a moment, or a stream has no leader: the same question may be answered later.
+fn is_passing(error: &Error) -> bool {
+    matches!(error.kind(), Kind::Disconnected | Kind::Timeout | Kind::NoResponders)
+}
+
+pub async fn acknowledge(core: &Core, taken: &Taken, what: Acknowledge) {
+    // One that is lost comes again, and finds everything done.
+    if let Err(error) = core.link.bus().acknowledge(taken, what).await {
+        tracing::debug!("an event was not acknowledged: {error}");
+    }
+}

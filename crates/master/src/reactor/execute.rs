@@ -1,0 +1,192 @@
+//! Does what a block says. Everything is named after its cause, so that doing it again is doing it once.
+
+use crate::core::Core;
+use crate::job::{Begun, Requester};
+use crate::limits::TARGETS_MAX;
+use crate::services::{dispatch, index_is_ready};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use zester_bus::Kind;
+use zester_bus::storage::EVENTS;
+use zester_link::Error;
+use zester_reactor::actions::{Dispatch, LogLevel};
+use zester_reactor::{Action, Block, Decided, Decision, Executed, Passed, dispatch_request, sent_event};
+use zester_wire::{DispatchRequest, Event, Job, JobStatus, MessageId, Refusal, RefusalKind, Subject, Tag};
+
+/// One rule of one event.
+pub struct Executor<'a> {
+    pub core: &'a Arc<Core>,
+    pub passed: &'a Passed,
+    /// As the rules write it.
+    pub rule: &'a str,
+}
+
+impl Executor<'_> {
+    pub async fn execute(&self, block: &Block) -> Executed {
+        match &block.action {
+            Action::Dispatch(dispatch) => self.dispatch(block, dispatch).await,
+            Action::Send { tag, data } => self.send(block, tag, data).await,
+            Action::Log { level, message } => {
+                self.log(*level, message);
+                self.done(block, Decision::Logged, message.as_str())
+            }
+            Action::Enroll(enroll) => {
+                self.done(block, Decision::Refused, format!("{} can do nothing yet", enroll.verb.as_str()))
+            }
+        }
+    }
+
+    fn done(&self, block: &Block, decision: Decision, why: impl Into<String>) -> Executed {
+        Executed::Done(Box::new(Decided::new(self.rule, &block.id, decision, why)))
+    }
+
+    async fn dispatch(&self, block: &Block, dispatch: &Dispatch) -> Executed {
+        let request = match dispatch_request(dispatch, self.passed, self.rule, &block.id) {
+            Ok(request) => request,
+            Err(bad) => return self.done(block, Decision::Error, bad.to_string()),
+        };
+        let jid = request.jid.clone();
+        let executed = self.begin(block, dispatch, request).await;
+        match executed {
+            Executed::Done(mut decided) => {
+                if matches!(decided.decision, Decision::Dispatched | Decision::Duplicate) {
+                    decided.jid = Some(jid);
+                }
+                Executed::Done(decided)
+            }
+            transient => transient,
+        }
+    }
+
+    async fn begin(&self, block: &Block, dispatch: &Dispatch, request: DispatchRequest) -> Executed {
+        let jid = request.jid.clone();
+        // What was done before is found before anybody asks who would be meant now.
+        if self.passed.deliveries > 1 && self.core.running.get(&jid).is_none() {
+            match self.core.link.job_latest(&jid).await {
+                Ok(None) => {}
+                Ok(Some(found)) if is_decided(&found.value) => {
+                    return self.known(block, &found.value, &request);
+                }
+                Ok(Some(_)) => {}
+                Err(error) => return Executed::Transient(error.to_string()),
+            }
+        }
+        // Half an index would name half of the peels.
+        let resolved = match index_is_ready(self.core) {
+            Ok(()) => self.core.index.resolve_aside(&dispatch.target).await,
+            Err(refusal) => Err(refusal),
+        };
+        let targets = match resolved {
+            Ok(targets) => targets,
+            Err(refusal) => return self.refused(block, &refusal, &request).await,
+        };
+        let count = targets.len();
+        if count == 0 {
+            return self.done(block, Decision::NoTargets, format!("no peel matches `{}`", dispatch.target));
+        }
+        let most = dispatch.max_targets.unwrap_or(TARGETS_MAX as u64).min(TARGETS_MAX as u64);
+        if count as u64 > most {
+            let why = format!("{count} peels match `{}`, of at most {most}", dispatch.target);
+            return self.done(block, Decision::Aborted, why);
+        }
+        let (requester, answer) = Requester::reaction(request.clone());
+        dispatch::begin_on(self.core, requester, Vec::new(), Vec::new(), targets).await;
+        match answer.await {
+            Ok(Begun::Now) => {
+                let peels = if count == 1 { "peel" } else { "peels" };
+                self.done(block, Decision::Dispatched, format!("{} to {count} {peels}", dispatch.function))
+            }
+            Ok(Begun::Before) => self.done(block, Decision::Duplicate, "its job was there already"),
+            Ok(Begun::Refused(refusal)) => self.refused(block, &refusal, &request).await,
+            Err(_) => Executed::Transient("this master let the job go before it ran".into()),
+        }
+    }
+
+    async fn refused(&self, block: &Block, refusal: &Refusal, request: &DispatchRequest) -> Executed {
+        match refusal.kind {
+            RefusalKind::ClaimPending
+            | RefusalKind::Unavailable
+            | RefusalKind::UnderWay
+            | RefusalKind::CannotWrite => Executed::Transient(refusal.message.clone()),
+            RefusalKind::NoTargets => self.done(block, Decision::NoTargets, refusal.message.as_str()),
+            // The same reaction with other rules, or other facts, is the same reaction all the same.
+            RefusalKind::Conflict => match self.core.link.job_latest(&request.jid).await {
+                Ok(Some(found)) => self.known(block, &found.value, request),
+                Ok(None) => Executed::Transient("its job was just removed".into()),
+                Err(error) => Executed::Transient(error.to_string()),
+            },
+            _ => self.done(block, Decision::Error, refusal.message.as_str()),
+        }
+    }
+
+    /// A job of this id is there.
+    fn known(&self, block: &Block, job: &Job, request: &DispatchRequest) -> Executed {
+        let same = |key: &str| job.metadata.get(key) == request.metadata.get(key);
+        let ours =
+            job.user == request.user && ["event_id", "event_origin", "rule", "block"].into_iter().all(same);
+        match (ours, is_decided(job)) {
+            (false, _) => self.done(block, Decision::Error, "its job id is taken by another job"),
+            (true, true) => self.done(block, Decision::Duplicate, "its job was there already"),
+            (true, false) => Executed::Transient("another master is about to dispatch its job".into()),
+        }
+    }
+
+    async fn send(&self, block: &Block, tag: &Tag, data: &Map<String, Value>) -> Executed {
+        let now = self.core.link.now();
+        let sent = sent_event(tag, data, self.passed, self.rule, &block.id, now);
+        let (subject, event) = match sent {
+            Ok(sent) => sent,
+            Err(bad) => return self.done(block, Decision::Error, bad.to_string()),
+        };
+        let (decision, id) = (self.publish(&subject, &event).await, event.id);
+        let executed = match decision {
+            Ok(decision) => self.done(block, decision, tag.as_str()),
+            Err(error) if is_hopeless(&error) => self.done(block, Decision::Error, error.to_string()),
+            Err(error) => Executed::Transient(error.to_string()),
+        };
+        match executed {
+            Executed::Done(decided) => Executed::Done(Box::new(Decided { event_sent: id, ..*decided })),
+            transient => transient,
+        }
+    }
+
+    async fn publish(&self, subject: &Subject, event: &Event) -> Result<Decision, Error> {
+        let link = &self.core.link;
+        let invalid = |why: String| Error::from(zester_bus::Error::new(Kind::Invalid, why));
+        let id = MessageId::parse(&event.id).map_err(|bad| invalid(bad.to_string()))?;
+        let stored = link.publish_stored(subject, &id, event).await?;
+        if !stored.duplicate {
+            return Ok(Decision::Sent);
+        }
+        // Ids can be guessed: only what stands under our own subject is ours.
+        let there = link.bus().at(EVENTS, stored.sequence).await?;
+        if there.is_some_and(|record| record.subject == subject.to_string()) {
+            return Ok(Decision::Duplicate);
+        }
+        link.publish_stored(subject, &link.new_message_id()?, event).await?;
+        Ok(Decision::Sent)
+    }
+
+    fn log(&self, level: LogLevel, message: &str) {
+        let (rule, event, source) = (self.rule, &self.passed.event.id, &self.passed.origin);
+        match level {
+            LogLevel::Debug => tracing::debug!(rule, %event, %source, "{message}"),
+            LogLevel::Info => tracing::info!(rule, %event, %source, "{message}"),
+            LogLevel::Warning => tracing::warn!(rule, %event, %source, "{message}"),
+            LogLevel::Error => tracing::error!(rule, %event, %source, "{message}"),
+        }
+    }
+}
+
+/// Whether a job was sent out, or is over: nobody has to do that again.
+fn is_decided(job: &Job) -> bool {
+    !matches!(job.status, JobStatus::Pending | JobStatus::Claimed)
+}
+
+/// What no second try makes better.
+fn is_hopeless(error: &Error) -> bool {
+    match error {
+        Error::Bus(error) => matches!(error.kind(), Kind::TooLarge | Kind::Invalid),
+        _ => true,
+    }
+}
