@@ -102,6 +102,22 @@ const BLIND: &[(&str, &[&str])] = &[
     ("host", &["compile", "engine", "resources", "facts", "converge", "cli"]),
     ("resources", &["compile", "engine", "facts", "converge", "cli"]),
     ("facts", &["compile", "engine", "resources", "converge", "cli"]),
+    (
+        "beacons",
+        &[
+            "engine",
+            "wire",
+            "jobs",
+            "bus",
+            "link",
+            "resources",
+            "converge",
+            "peel",
+            "master",
+            "client",
+            "cli",
+        ],
+    ),
     ("converge", &["jobs", "bus", "link", "peel", "master", "client", "cli"]),
     (
         "link",

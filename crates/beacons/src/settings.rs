@@ -273,6 +273,24 @@ mod tests {
     }
 
     #[test]
+    fn the_beacons_of_the_examples_are_good() {
+        let directory =
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/reactor/settings");
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+            let node = zester_compile::parse_yaml(FileId(0), &text).unwrap();
+            let pairs = node.as_map().unwrap();
+            let beacons = pairs.iter().find(|(key, _)| key.as_text() == Some("beacons"));
+            names.extend(
+                beacons.into_iter().flat_map(|(_, value)| read(value).unwrap()).map(|entry| entry.name),
+            );
+        }
+        names.sort();
+        assert_eq!(names, ["certificate", "disk", "service"]);
+    }
+
+    #[test]
     fn beacons_that_have_no_places_are_read_too() {
         let node = Node::from_json(Span::start_of(FileId(0)), &json!({"memory": {"percent": 90}}));
         assert_eq!(read(&node).unwrap()[0].value, json!({"percent": 90}));

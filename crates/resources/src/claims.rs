@@ -43,6 +43,11 @@ impl Claim {
         Claim { item, intent: vec![("is", hash_of(&is))] }
     }
 
+    /// A state that says nothing about what the thing is, only about an aspect of it.
+    pub(crate) fn about(item: ManagedItem) -> Claim {
+        Claim { item, intent: Vec::new() }
+    }
+
     /// One more aspect, where the state says something about it.
     pub(crate) fn with(mut self, aspect: &'static str, value: Option<impl Hash>) -> Claim {
         self.intent.extend(value.map(|value| (aspect, hash_of(&value))));

@@ -75,6 +75,7 @@ resources! {
     pkg_removed: KindEntry::of::<pkg_removed::Removed>;
     service_running: KindEntry::of::<service_running::Running>;
     service_dead: KindEntry::of::<service_dead::Dead>;
+    service_enabled: KindEntry::of::<service_enabled::Enabled>, KindEntry::of::<service_enabled::Disabled>;
     event_send: KindEntry::of::<event_send::Sent>;
     module_run: module_run::entry;
     test_states: KindEntry::of::<test_states::Nop>, KindEntry::of::<test_states::SucceedWithoutChanges>,

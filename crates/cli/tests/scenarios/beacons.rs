@@ -89,7 +89,7 @@ fn r17_a_service_that_dies_is_one_event_and_one_that_is_started_again_is_the_nex
                 - onchanges: [{service: worker}]\n";
     std::fs::write(fleet.path("states").join("heal.zy"), text).unwrap();
     let applied = answer(&fleet, &["state.apply", "heal"]);
-    assert_eq!(applied["success"], json!(true), "{applied:#}");
+    assert_eq!(applied["status"], json!("success"), "{applied:#}");
     let told = wait_for("both events", PATIENCE, || {
         Some(events(&server.url())).filter(|events| events.len() >= before + 3)
     });

@@ -36,7 +36,7 @@ pub enum Question<'a> {
 }
 
 /// What is asked of a unit.
-const UNIT_PROPERTIES: &str = "--property=Id,LoadState,ActiveState,SubState,UnitFileState";
+const UNIT_PROPERTIES: &str = "--property=Id,LoadState,ActiveState,SubState,UnitFileState,NeedDaemonReload";
 
 impl Question<'_> {
     fn program(self) -> &'static str {

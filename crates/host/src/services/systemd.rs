@@ -1,8 +1,13 @@
 //! Services of systemd, through `systemctl`.
 
-use super::{Asking, ServiceAct, ServiceManager, ServiceStatus, Telling, failed};
+use super::{Asking, ServiceAct, ServiceManager, ServiceStatus, Telling, failed, found};
 use crate::fault::{Fault, FaultKind};
+use crate::files::HostRead;
 use crate::process::{BoxFuture, Question};
+use std::path::Path;
+
+/// Where unit files of the administrator are.
+const UNIT_FILES: &str = "/etc/systemd/system";
 
 pub(super) struct Systemd;
 
@@ -17,11 +22,13 @@ impl ServiceManager for Systemd {
         service: &'a str,
     ) -> BoxFuture<'a, Result<Option<ServiceStatus>, Fault>> {
         Box::pin(async move {
-            let exit = asking.query.ask(Question::Unit { name: service }, asking.cancel).await?;
-            match exit.code {
-                Some(0) => parse_show(&exit.stdout.text),
-                _ => Err(failed("systemctl show", &exit)),
+            let status = parse_show(&show(asking, service).await?)?;
+            if status.is_none() && is_unit_file(asking.host, service)? {
+                // Written a moment ago, or only in a dry run.
+                let detail = "not loaded yet".to_string();
+                return Ok(Some(ServiceStatus { running: false, enabled: Some(false), detail }));
             }
+            Ok(status)
         })
     }
 
@@ -42,6 +49,11 @@ impl ServiceManager for Systemd {
         telling: &'a Telling<'a>,
     ) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(async move {
+            // A unit file that was changed since systemd read it: what follows would go by the old one.
+            let shown = show(telling.asking(), service).await?;
+            if value(&shown, "NeedDaemonReload") == "yes" {
+                telling.run(&["systemctl", "--no-ask-password", "daemon-reload"]).await?;
+            }
             let at_once = matches!(act, ServiceAct::Enable | ServiceAct::Disable) || !telling.no_block;
             let words = ["systemctl", "--no-block", "--no-ask-password", act.word(), service];
             match at_once {
@@ -52,11 +64,27 @@ impl ServiceManager for Systemd {
     }
 }
 
+async fn show(asking: Asking<'_>, service: &str) -> Result<String, Fault> {
+    let exit = asking.query.ask(Question::Unit { name: service }, asking.cancel).await?;
+    match exit.code {
+        Some(0) => Ok(exit.stdout.text),
+        _ => Err(failed("systemctl show", &exit)),
+    }
+}
+
+/// Whether the administrator has a file for it.
+fn is_unit_file(host: &dyn HostRead, service: &str) -> Result<bool, Fault> {
+    let name = if service.ends_with(".service") { service.to_string() } else { format!("{service}.service") };
+    Ok(found(host, &Path::new(UNIT_FILES).join(name))?.is_some())
+}
+
 /// `systemctl show`: one `Key=value` a line.
+fn value<'a>(text: &'a str, key: &str) -> &'a str {
+    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=')).unwrap_or_default()
+}
+
 fn parse_show(text: &str) -> Result<Option<ServiceStatus>, Fault> {
-    let value = |key: &str| {
-        text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=')).unwrap_or_default()
-    };
+    let value = |key: &str| value(text, key);
     let (load, active, sub, file) =
         (value("LoadState"), value("ActiveState"), value("SubState"), value("UnitFileState"));
     if load == "not-found" {
@@ -94,6 +122,12 @@ fn parse_unit_files(text: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::{HostWrite, NewFile, Owner};
+    use crate::overlay::Overlay;
+    use crate::process::Query;
+    use crate::process::fake::{Scripted, command_line, exit};
+    use tokio_util::sync::CancellationToken;
+    use zester_rule::rule;
 
     /// As systemd 252 of Debian 12 prints it, in its own order.
     fn show(load: &str, active: &str, sub: &str, file: &str) -> String {
@@ -137,6 +171,45 @@ mod tests {
             assert_eq!(status, ServiceStatus { running, enabled, detail: detail.into() });
         }
         assert_eq!(parse_show(&show("not-found", "inactive", "dead", "")).unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn a_unit_file_that_was_changed_is_read_again_before_anything_is_done() {
+        let processes = Scripted::new().with(|launch| {
+            let line = command_line(launch);
+            let reload = if line.ends_with("old") { "yes" } else { "no" };
+            Some(Ok(exit(0, &format!("LoadState=loaded\nNeedDaemonReload={reload}\n"), "")))
+        });
+        let (host, cancel) = (Overlay::empty(), CancellationToken::new());
+        let telling =
+            Telling { host: &host, processes: &processes, cancel: &cancel, live: None, no_block: false };
+        Systemd.act(ServiceAct::Restart, "old", &telling).await.unwrap();
+        Systemd.act(ServiceAct::Restart, "new", &Telling { no_block: true, ..telling }).await.unwrap();
+        let orders: Vec<String> =
+            processes.ran().into_iter().filter(|line| !line.contains(" show ")).collect();
+        let wanted = [
+            "systemctl --no-ask-password daemon-reload",
+            "systemctl --no-ask-password restart old",
+            "systemctl --no-block --no-ask-password restart new",
+        ];
+        assert_eq!(orders, wanted);
+    }
+
+    #[tokio::test]
+    #[rule("S-30")]
+    async fn s30_a_unit_file_that_an_earlier_state_would_write_is_a_service() {
+        let processes =
+            Scripted::new().on("systemctl show", exit(0, &show("not-found", "inactive", "dead", ""), ""));
+        let (host, cancel, root) = (Overlay::empty(), CancellationToken::new(), Owner { uid: 0, gid: 0 });
+        for path in ["/etc", "/etc/systemd", UNIT_FILES] {
+            host.make_directory(path.as_ref(), 0o755, root).unwrap();
+        }
+        let asking = Asking { host: &host, query: Query::through(&processes), cancel: &cancel };
+        assert_eq!(Systemd.status(asking, "app").await.unwrap(), None);
+        let file = NewFile { content: b"[Service]", mode: 0o644, owner: root };
+        host.put_file("/etc/systemd/system/app.service".as_ref(), &file).unwrap();
+        let status = Systemd.status(asking, "app").await.unwrap().unwrap();
+        assert_eq!((status.running, status.enabled), (false, Some(false)));
     }
 
     #[test]
