@@ -509,6 +509,36 @@ mod tests {
         assert_eq!(arguments.positional, [json!("007"), json!(7)]);
     }
 
+    #[test]
+    #[rule("R-18")]
+    fn r18_the_words_of_an_event_are_its_data() {
+        let data = |line: &[&str]| match asked("event.send", line, false) {
+            Ok(Asked::State { words, .. }) => {
+                assert_eq!(words.positional, [RawValue::Letters("deploy/web".into())]);
+                let found = words.named.iter().find(|(key, _)| key == "data");
+                Ok(found.map_or(Json::Null, |(_, value)| value.to_wire()))
+            }
+            Ok(other) => Err(format!("{other:?}")),
+            Err(why) => Err(why),
+        };
+        assert_eq!(data(&["deploy/web"]), Ok(Json::Null));
+        assert_eq!(data(&["deploy/web", "version=7", "by=ana"]), Ok(json!({"version": 7, "by": "ana"})));
+        assert_eq!(data(&["deploy/web", "{version: 7}"]), Ok(json!({"version": 7})));
+        assert_eq!(
+            data(&["deploy/web", "data={version: 7}", "by=ana"]),
+            Ok(json!({"version": 7, "by": "ana"}))
+        );
+        for (line, wanted) in [
+            (&["deploy/web", "{a: 1}", "a=2"][..], "`a` is given twice"),
+            (&["deploy/web", "word", "a=2"], "`data` is a map"),
+            (&["deploy/web", "{a: 1}", "{b: 1}"], "is a second one"),
+            (&["a=1"], "its tag is missing"),
+        ] {
+            let told = data(line).unwrap_err();
+            assert!(told.contains(wanted), "{told}");
+        }
+    }
+
     /// The plan of one state, made in an empty place.
     async fn planned(kind: &str, line: &[&str]) -> Plan {
         let temp = tempfile::tempdir().unwrap();

@@ -419,6 +419,16 @@ async fn d6_a_peel_whose_settings_files_are_gone_runs_with_the_last_good_ones() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[rule("R-17")]
+async fn r17_beacons_are_known_without_the_files_of_their_settings() {
+    let place = Place::new(&[("settings/a.zy", "beacons: {service: {services: [nginx]}}\n")]);
+    let beacons = json!({"service": {"services": ["nginx"]}});
+    assert_eq!(place.local.settings().await.unwrap()["beacons"], beacons);
+    std::fs::remove_dir_all(place.path("settings")).unwrap();
+    assert_eq!(place.local.settings().await.unwrap()["beacons"], beacons);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 #[rule("D-15", "I-10")]
 async fn d15_states_are_shown_without_the_secrets_in_their_names() {
     const SECRET: &str = "correct-horse-battery";

@@ -7,12 +7,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 use zester_beacons::Eyes;
 use zester_bus::storage::EVENTS;
 use zester_health::State;
 use zester_host::overlay::Overlay;
 use zester_host::process::fake::{Scripted, command_line, exit};
-use zester_host::{HostWrite, Owner};
+use zester_host::{BoxFuture, Exit, Fault, HostWrite, Launch, OutputSink, Owner, Processes};
 use zester_peel::OwnWork;
 use zester_peel::beacons::Options;
 use zester_rule::rule;
@@ -64,6 +65,31 @@ impl Services {
     }
 }
 
+/// Programs that take their time, and one that never ends.
+struct Slow {
+    inner: Arc<dyn Processes>,
+    took: Duration,
+    begun: Arc<AtomicUsize>,
+}
+
+impl Processes for Slow {
+    fn run<'a>(
+        &'a self,
+        launch: &'a Launch,
+        live: Option<OutputSink>,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<Exit, Fault>> {
+        Box::pin(async move {
+            self.begun.fetch_add(1, Ordering::Relaxed);
+            match command_line(launch).ends_with(" stuck") {
+                true => std::future::pending().await,
+                false => tokio::time::sleep(self.took).await,
+            }
+            self.inner.run(launch, live, cancel).await
+        })
+    }
+}
+
 struct Watching {
     world: World,
     services: Services,
@@ -82,7 +108,11 @@ impl Watching {
     }
 
     fn start(&mut self) {
-        let beacons = Some(Options { eyes: self.services.eyes(), settings_cache: None });
+        self.start_with(self.services.eyes());
+    }
+
+    fn start_with(&mut self, eyes: Eyes) {
+        let beacons = Some(Options { eyes, settings_cache: None });
         self.world.start_own(OwnWork { beacons, ..OwnWork::default() });
     }
 
@@ -277,6 +307,33 @@ async fn r17_settings_that_cannot_be_read_leave_the_beacons_as_they_are() {
     *one.world.work.settings.lock().unwrap() = Err("no such file".into());
     one.health(|state| matches!(state, State::Degraded(why) if why.contains("the settings cannot be read")))
         .await;
+    one.services.set("nginx", false);
+    assert_eq!(one.until_events(1).await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("R-21")]
+async fn r21_a_beacon_that_hangs_holds_up_only_itself_and_a_slow_one_rests_as_long_as_it_works() {
+    let mut one = Watching { world: World::new().await, services: Services::default() };
+    one.services.set("nginx", true);
+    one.configure(json!({"hangs": {"beacon": "service", "services": ["stuck"], "interval": 1},
+                         "service": {"services": ["nginx"], "interval": 1}}));
+    let (eyes, begun) = (one.services.eyes(), Arc::<AtomicUsize>::default());
+    let slow = Slow { inner: eyes.processes.clone(), took: Duration::from_secs(10), begun: begun.clone() };
+    one.start_with(Eyes { processes: Arc::new(slow), ..eyes });
+    one.world.heartbeat(|beat| !beat.stopped).await;
+    one.services.looked(1).await;
+    let before = begun.load(Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    let looks = begun.load(Ordering::Relaxed) - before;
+    assert!(
+        (4..=6).contains(&looks),
+        "10 s of work and 10 s of rest, and nothing more of the other: {looks}"
+    );
+    one.world.send(&one.world.request("test.ping")).await;
+    assert!(one.world.returned().await.success);
+    let listed = one.ask("hangs").await.answer;
+    assert_eq!(listed["beacons"][0]["state"], json!("looking"));
     one.services.set("nginx", false);
     assert_eq!(one.until_events(1).await.len(), 1);
 }
