@@ -507,6 +507,7 @@ mod tests {
             files: Arc::new(zester_host::real::Real::new()),
             processes: Arc::new(zester_host::process::Runner::new()),
             handle: runtime.handle().clone(),
+            events: None,
         };
         let facts = json!({});
         let peels = ["web-1", "web-2"].map(|id| KnownPeel { id, facts: &facts, external: None });

@@ -226,6 +226,7 @@ mod tests {
             files: Arc::new(zester_host::real::Real::new()),
             processes: Arc::new(zester_host::process::Runner::new()),
             handle: tokio::runtime::Handle::current(),
+            events: None,
         };
         let own = Some(temp.path().to_path_buf());
         let rendered = Rendered::new(None, own, Merge::Smart, None, local_host);
