@@ -79,9 +79,9 @@ impl Client {
         Ok(EventWatch { client: self.clone(), subscription, connection, next, unread, ready, shown })
     }
 
-    /// Shows every event that the stream took in the last so long, oldest first.
-    pub async fn each_event(&self, since: Duration, mut show: impl FnMut(SeenEvent)) -> Result<(), Error> {
-        self.each_since(EVENTS, subject::EVENTS, since, |record| show_event(self, record, &mut show)).await
+    /// Shows every message of the stream of events of the last so long, oldest first, as it came: also what is no event.
+    pub async fn each_stored_event(&self, since: Duration, show: impl FnMut(&Record)) -> Result<(), Error> {
+        self.each_since(EVENTS, subject::EVENTS, since, show).await
     }
 
     /// Shows every record that a stream took in the last so long, oldest first.
@@ -130,10 +130,6 @@ impl Client {
 /// The event of a record; none where it is none.
 pub(crate) fn event_of(client: &Client, record: &Record) -> Option<SeenEvent> {
     opened(client, &record.subject, &record.payload, UnixMillis(record.at), Some(record.sequence))
-}
-
-fn show_event(client: &Client, record: &Record, show: &mut impl FnMut(SeenEvent)) {
-    event_of(client, record).into_iter().for_each(show);
 }
 
 /// What cannot be read is no event; whoever wrote it is to blame, and the reactor counts it.

@@ -3,12 +3,13 @@
 use crate::client::Client;
 use crate::error::Error;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use zester_bus::storage::REACTOR_LEDGER;
 use zester_bus::{Kind, Record};
 use zester_wire::{
-    AdminRequest, LedgerEntry, ReactorTestReply, ReactorTestRequest, Refusal, RefusalKind, RuleList, Subject,
-    Token, VERSION, subject,
+    AdminRequest, Bucket, FactsRecord, Key, LedgerEntry, PeelId, ReactorTestReply, ReactorTestRequest,
+    Refusal, RefusalKind, RuleList, Subject, Token, VERSION, subject,
 };
 
 /// Which decisions are wanted. Empty: any.
@@ -48,6 +49,17 @@ impl Client {
     pub async fn close_breaker(&self, rule: &str, user: &str) -> Result<String, Error> {
         let request = AdminRequest::BreakerClose { rule: rule.to_string(), user: user.to_string() };
         Ok(self.ask_admin(&request).await?.message)
+    }
+
+    /// The facts of every peel, as the buckets have them.
+    pub async fn facts(&self) -> Result<BTreeMap<PeelId, Map<String, Value>>, Error> {
+        let mut facts = BTreeMap::new();
+        for (key, found) in self.records::<FactsRecord>(Bucket::Facts, ">").await? {
+            if let Key::Facts(peel) = key {
+                facts.insert(peel, found.value.facts);
+            }
+        }
+        Ok(facts)
     }
 
     /// What was decided in the last so long, oldest first.
