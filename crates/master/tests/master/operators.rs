@@ -214,7 +214,10 @@ async fn verbs_that_are_not_built_are_refused_by_name() {
     let reply: AdminReply = fleet.link.request(&enroll, &AdminRequest::Unknown, LONG).await.unwrap();
     let refusal = reply.error.unwrap();
     assert_eq!(refusal.kind, RefusalKind::Invalid);
-    assert_eq!(refusal.message, "this master cannot enroll yet; known are kill, retry, publish, forget, reactor_rules and breaker_close");
+    assert_eq!(
+        refusal.message,
+        "this master cannot enroll yet; known are kill, retry, publish, forget, reactor_rules and breaker_close"
+    );
 }
 
 #[tokio::test(start_paused = true)]

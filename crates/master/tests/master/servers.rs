@@ -1,7 +1,9 @@
 //! The same on a real server.
 
 use crate::fleet::{Fleet, Peel};
+use crate::reactor::{event, ping, publish, reacting, reaction_jid, send};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use zester_bus::memory::{Net, TokioClock};
@@ -9,6 +11,7 @@ use zester_bus::nats::{Options, connect};
 use zester_jobs::Timing;
 use zester_link::Link;
 use zester_master::Reacting;
+use zester_reactor::Guards;
 use zester_rule::rule;
 use zester_testkit::{Server, wait_until};
 use zester_wire::*;
@@ -116,4 +119,50 @@ async fn a_killed_server_under_a_job_loses_nothing() {
     let job = over(&fleet, &jid).await;
     assert_eq!((job.status, job.return_count, job.epoch), (JobStatus::Complete, 2, 1));
     master.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("R-1", "R-10")]
+async fn r10_events_become_jobs_once_while_a_master_dies() {
+    let server = Server::start();
+    let mut fleet = fleet(&server).await;
+    fleet.reacting = reacting(Guards { source_rate_limit: 0, storm_rate: 0, ..Guards::default() });
+    // A crash gives its events back soon.
+    fleet.reacting.ack_wait = Duration::from_secs(2);
+    let first = master(&fleet, &server, "m1").await;
+    wait_until("the master is ready", PATIENCE, async || first.health.report().0.then_some(())).await;
+    publish(&fleet, &[("top.zy", json!([{"*/x": ["reactor.a"]}])), ("a.zy", ping())]).await;
+    let second = master(&fleet, &server, "m2").await;
+    for one in [&first, &second] {
+        wait_until("the rules are loaded", PATIENCE, async || {
+            (one.metric("zester_reactor_rules_loaded") == 1).then_some(())
+        })
+        .await;
+    }
+    let mut web = peel(&server, "web-1").await;
+    known(&fleet, 1).await;
+    let (total, mut asked) = (100, BTreeSet::new());
+    for number in 0..total {
+        send(&web.link, "web-1", &event(&format!("e{number}"), "x", json!({}))).await;
+    }
+    let mut first = Some(first);
+    while asked.len() < total {
+        let request = tokio::time::timeout(PATIENCE, web.exec()).await.unwrap();
+        web.ack(&request).await;
+        web.ret(&request, true).await;
+        web.beat().await;
+        asked.insert(request.jid);
+        if asked.len() == 20 {
+            drop(first.take());
+        }
+    }
+    let wanted: BTreeSet<Jid> =
+        (0..total).map(|number| reaction_jid(&format!("e{number}"), "reactor.a", "ping")).collect();
+    assert_eq!(asked, wanted);
+    wait_until("all events are done with", PATIENCE, async || {
+        let pending = fleet.link.bus().pending(&zester_bus::storage::reactor()).await.ok()?;
+        (pending.total() == 0).then_some(())
+    })
+    .await;
+    second.stop().await;
 }
