@@ -93,7 +93,8 @@ impl Client {
                 for jid in jid.into_iter().chain(job_of_tag(&seen)) {
                     of_jobs.entry(jid).or_default().push(seen.event.id.clone());
                 }
-                events.insert(seen.event.id.clone(), seen);
+                // Ids can be guessed: the first of two is the one that was meant.
+                events.entry(seen.event.id.clone()).or_insert(seen);
             }
             next = page.next;
         }

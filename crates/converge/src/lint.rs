@@ -1,6 +1,7 @@
 //! Compiling a whole tree to find every problem in it.
 
 pub mod peels;
+pub mod rules;
 
 use crate::error::Error;
 use crate::inputs::{CompileRequest, Inputs};
@@ -58,7 +59,7 @@ pub fn tree(
     if asks.is_empty() {
         return Err(no_files(inputs.tree.root()));
     }
-    let mut found = LintReport { diagnostics: Vec::new(), sources: Sources::default(), checked: asks.len() };
+    let mut found = LintReport::of(asks.len());
     found.adopt(inputs.settings_advice.clone(), &inputs.settings_sources);
     let mut compiles: Vec<(String, Ask)> = Vec::new();
     for reference in asks {
@@ -100,6 +101,18 @@ pub fn tree(
 }
 
 impl LintReport {
+    /// Nothing found in so many files.
+    pub fn of(checked: usize) -> LintReport {
+        LintReport { diagnostics: Vec::new(), sources: Sources::default(), checked }
+    }
+
+    /// Takes over all of another report.
+    pub fn and(mut self, other: LintReport) -> LintReport {
+        self.checked += other.checked;
+        self.adopt(other.diagnostics, &other.sources);
+        self
+    }
+
     /// Takes over the problems of one compile; a file that several include is reported once.
     fn adopt(&mut self, diagnostics: Vec<Diagnostic>, from: &Sources) {
         for mut diagnostic in diagnostics {

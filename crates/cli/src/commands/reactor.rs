@@ -1,5 +1,9 @@
 //! `zester reactor`
 
+mod replay;
+
+pub use replay::Report;
+
 use super::event::{event_data, key_glob};
 use crate::answer::{self, Answer, Failure};
 use crate::app::App;
@@ -81,6 +85,20 @@ pub enum Verb {
         #[command(flatten)]
         connect: Connect,
     },
+    /// What other rules would have made of past events, and how that differs from what happened
+    ///
+    /// Nothing is executed. Events are taken from the stream, in their order and at their times; guards are those of the
+    /// configuration here (`--set reactor.storm_rate=10` tries another), and facts are those of now.
+    Replay {
+        /// The directory of the rules, with its `top.zy`
+        #[arg(long, value_name = "DIR")]
+        rules: std::path::PathBuf,
+        /// How far back
+        #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = zester_model::duration::parse)]
+        since: Duration,
+        #[command(flatten)]
+        connect: Connect,
+    },
     /// The breakers, which stop a rule that reacts too often
     Breaker {
         #[command(subcommand)]
@@ -111,6 +129,7 @@ pub fn run(args: Reactor, app: &mut App) -> answer::Result {
         | Verb::Rules { connect, .. }
         | Verb::History { connect, .. }
         | Verb::Show { connect, .. }
+        | Verb::Replay { connect, .. }
         | Verb::Breaker { verb: BreakerVerb::Close { connect, .. } }) = &args.verb;
         // Before anybody is asked.
         let data = match &args.verb {
@@ -132,6 +151,7 @@ pub fn run(args: Reactor, app: &mut App) -> answer::Result {
                 history(app, &client, &query, *since, *limit).await
             }
             Verb::Show { id, .. } => show(app, &client, id).await,
+            Verb::Replay { rules, since, .. } => replay::run(app, &client, *since, rules).await,
             Verb::Breaker { verb: BreakerVerb::Close { rule, .. } } => close(app, &client, rule).await,
         };
         let answer = answer.map_err(|failure| connect.explained(app, failure));

@@ -95,3 +95,59 @@ fn job(tree: &JobTree, paint: Paint) -> Branch {
     below.extend(events.iter().map(|one| event(one, paint)));
     Branch { line, below }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Map;
+    use zester_client::SeenEvent;
+    use zester_rule::rule;
+    use zester_wire::{Event, EventSubject, LedgerEntry, PeelId, Tag, UnixMillis};
+
+    fn tree(id: &str, depth: u32, reactions: Vec<ReactionTree>) -> EventTree {
+        let tag = Tag::parse("deploy/done").unwrap();
+        let subject = EventSubject::Send { peel: PeelId::parse("web-1").unwrap(), tag: tag.clone() };
+        let event = Event {
+            id: id.into(),
+            tag,
+            data: Map::new(),
+            ts: UnixMillis(0),
+            v: 1,
+            origin: String::new(),
+            depth,
+        };
+        let seen = SeenEvent { subject, event, at: UnixMillis(61_000), sequence: Some(1) };
+        EventTree { id: id.into(), event: Some(seen), reactions, cut: false }
+    }
+
+    fn reacted(decision: &str, reason: &str, again: bool, sent: Option<EventTree>) -> ReactionTree {
+        let entry = LedgerEntry {
+            rule: "reactor.loop".into(),
+            block: "b\u{1b}".into(),
+            decision: decision.into(),
+            reason: reason.into(),
+            ..LedgerEntry::default()
+        };
+        ReactionTree { entry, again, job: None, sent }
+    }
+
+    #[test]
+    #[rule("R-22")]
+    fn r22_a_loop_can_be_seen_in_the_tree() {
+        let last =
+            tree("third-event-of-the-chain", 2, vec![reacted("refused", "depth 3 is the cap", true, None)]);
+        let second = tree("second", 1, vec![reacted("sent", "deploy/done", true, Some(last))]);
+        let first = tree("first", 0, vec![reacted("sent", "deploy/done", false, Some(second))]);
+        let drawn = "\
+event web-1/deploy/done  00:01:01  first
+└─ reactor.loop b\\x1b: sent  deploy/done
+   └─ event web-1/deploy/done  00:01:01  second  depth 1
+      └─ ↻ again: reactor.loop b\\x1b: sent  deploy/done
+         └─ event web-1/deploy/done  00:01:01  third-event-  depth 2
+            └─ ↻ again: reactor.loop b\\x1b: refused  depth 3 is the cap
+";
+        assert_eq!(text(&first, Paint::new(false)), drawn);
+        let alone = text(&tree("alone", 0, Vec::new()), Paint::new(false));
+        assert!(alone.ends_with("└─ no rule reacted\n"), "{alone}");
+    }
+}

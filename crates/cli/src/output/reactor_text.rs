@@ -6,9 +6,25 @@ use super::paint::Paint;
 use super::shell::cut;
 use super::wrap::WIDTH;
 use super::{duration_words, fleet_text};
+use crate::commands::reactor::Report;
 use std::fmt::Write;
 use std::time::Duration;
 use zester_wire::{LedgerEntry, ReactorTestReply, RuleList, RuleStatus, TestedBlock, UnixMillis};
+
+/// Differences of a replay that are shown one by one; JSON has more.
+const DIFFERENCES_SHOWN: usize = 100;
+
+/// One decision of a replay that is not what happened. Empty words: there was none.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    pub event: String,
+    pub key: String,
+    pub rule: String,
+    pub block: String,
+    pub before: String,
+    pub now: String,
+    pub reason: String,
+}
 
 /// Letters of an event id that a line shows: `reactor show` takes the beginning of one.
 const ID_SHOWN: usize = 12;
@@ -186,4 +202,39 @@ pub fn what(entry: &LedgerEntry, paint: Paint) -> String {
         let _infallible = write!(line, "  and {} more alike", entry.unwritten);
     }
     line
+}
+
+/// What a replay came to.
+pub fn replayed(report: &Report, paint: Paint) -> String {
+    let events = fleet_text::count_of(report.events, "event");
+    let mut out = format!("{events}: {} dropped, {} met no rule\n", report.dropped, report.unmatched);
+    for ((rule, word), count) in &report.would {
+        let _infallible = writeln!(out, "  {rule}: {} {count}×", decision(word, paint));
+    }
+    let _infallible = writeln!(out, "{} as it was, {} different", report.same, report.different);
+    for one in report.differences.iter().take(DIFFERENCES_SHOWN) {
+        let who = match (one.rule.as_str(), one.block.as_str()) {
+            ("", _) => "the event".to_string(),
+            (rule, "") => rule.to_string(),
+            (rule, block) => format!("{rule} {}", one_line(block)),
+        };
+        let word = |word: &str| match word {
+            "" => "nothing".to_string(),
+            word => decision(word, paint),
+        };
+        let _infallible = writeln!(
+            out,
+            "{}  {}\n     {who}: was {}, would be {}",
+            paint.cyan(&one_line(&one.key)),
+            paint.dim(&cut_id(&one.event)),
+            word(&one.before),
+            word(&one.now)
+        );
+    }
+    let more = report.different.saturating_sub(DIFFERENCES_SHOWN);
+    if more > 0 {
+        let _infallible = writeln!(out, "{}", paint.dim(&format!("and {more} more: --format json")));
+    }
+    let _infallible = writeln!(out, "{}", paint.dim("nothing was executed"));
+    out
 }

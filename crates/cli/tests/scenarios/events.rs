@@ -80,3 +80,78 @@ fn c3_what_cannot_be_an_event_is_told_before_anybody_is_asked() {
         assert!(said.contains(why), "{words:?}: {said}");
     }
 }
+
+const TOP: &str = "reactor:\n  - '_admin/deploy/*': [reactor.deploy]\n  - '*/broken': [reactor.broken]\n";
+const DEPLOY: &str = "\
+{% for host in data.hosts %}
+start {{ host }}:
+  dispatch.module:
+    target: {{ host }}
+    function: cmd.run
+    args: {name: \"deploy {{ data.version }}\"}
+{% endfor %}
+tell:
+  log: \"deploying {{ data.version }}\"
+";
+
+fn write_rules(fleet: &Fleet, files: &[(&str, &str)]) {
+    std::fs::create_dir_all(fleet.path("reactor")).unwrap();
+    for (name, text) in files {
+        std::fs::write(fleet.path("reactor").join(name), text).unwrap();
+    }
+}
+
+#[test]
+#[rule("R-23", "R-5")]
+fn r23_rules_are_tried_on_what_happened_and_nothing_is_executed() {
+    let server = Server::start();
+    let mut fleet = Fleet::new(&server.url());
+    fleet.start_master("m1");
+    let send = |words: &[&str]| fleet.zester(&[&["event", "send"], words].concat()).status.success();
+    let hosts = r#"{"hosts": ["web-1", "web-2\nevil: 1"], "version": "1\nevil: {log: x}"}"#;
+    wait_for("a stream that keeps events", PATIENCE, || {
+        send(&["deploy/start", "--data", hosts]).then_some(())
+    });
+    for words in [&["deploy/none", "hosts=[]", "version=2"][..], &["broken"], &["other"]] {
+        assert!(send(words));
+    }
+    let broken = "b:\n  log: {{ data.nothing }}\n";
+    write_rules(&fleet, &[("top.zy", TOP), ("deploy.zy", DEPLOY), ("broken.zy", broken)]);
+    let told = fleet.json(&["reactor", "replay", "--rules", "reactor", "--since", "1h"]);
+    assert!(told["events"].as_u64() >= Some(4) && told["unmatched"].as_u64() >= Some(1), "{told:#}");
+    // A target that is no expression is refused with its whole file. Nothing that the data says is a block.
+    let would = json!([
+        {"rule": "reactor.broken", "decision": "render_error", "count": 1},
+        {"rule": "reactor.deploy", "decision": "logged", "count": 1},
+        {"rule": "reactor.deploy", "decision": "validate_error", "count": 1},
+    ]);
+    assert_eq!((&told["would"], &told["same"]), (&would, &json!(0)), "{told:#}");
+    let text = fleet.zester(&["reactor", "replay", "--rules", "reactor"]);
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains("was nothing, would be render_error"), "{text}");
+    assert!(text.ends_with("nothing was executed\n"), "{text}");
+    assert_eq!(fleet.json(&["job", "list"])["jobs"], json!([]));
+}
+
+#[test]
+#[rule("R-4", "C-7")]
+fn r4_lint_reads_a_directory_of_rules_as_a_master_would() {
+    let fleet = Fleet::new("nats://127.0.0.1:1");
+    write_rules(&fleet, &[("top.zy", TOP), ("deploy.zy", DEPLOY), ("broken.zy", "b:\n  log: x\n")]);
+    let good = fleet.zester(&["lint", "reactor"]);
+    assert_eq!(good.status.code(), Some(0), "{}", String::from_utf8_lossy(&good.stdout));
+    write_rules(
+        &fleet,
+        &[("broken.zy", "b:\n  log: {{ data.x }\n"), ("top.zy", &TOP.replace("broken]", "brokn]"))],
+    );
+    let bad = fleet.zester(&["lint", "reactor", "--format", "json"]);
+    assert_eq!(bad.status.code(), Some(1));
+    let told: Json = serde_json::from_slice(&bad.stdout).unwrap();
+    let places: Vec<String> = told["errors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| format!("{}:{}", one["file"].as_str().unwrap_or_default(), one["line"]))
+        .collect();
+    assert_eq!(places, ["reactor/top.zy:3", "reactor/broken.zy:2"], "{told:#}");
+}
