@@ -155,3 +155,69 @@ fn r4_lint_reads_a_directory_of_rules_as_a_master_would() {
         .collect();
     assert_eq!(places, ["reactor/top.zy:3", "reactor/broken.zy:2"], "{told:#}");
 }
+
+#[test]
+#[rule("R-14", "R-22", "R-9")]
+fn r22_an_event_its_rules_jobs_returns_and_further_events_are_one_tree() {
+    let server = Server::start();
+    let mut fleet = Fleet::new(&server.url());
+    let deploy = "\
+run {{ data.version }}:
+  dispatch.module: {target: p1, function: test.ping}
+next:
+  event.send: {tag: deployed, data: {v: {{ data.version }}}}
+";
+    let top = "- '_admin/deploy/*': [reactor.deploy]\n- '_master/reaction/*': [reactor.again]\n";
+    let again = "again:\n  event.send: {tag: more}\n";
+    write_rules(&fleet, &[("top.zy", top), ("deploy.zy", deploy), ("again.zy", again)]);
+    let directory = fleet.path("reactor").display().to_string();
+    fleet.start_master_with("m1", &["--reactor", &directory]);
+    fleet.start_peel("p1");
+    fleet.wait_online(1);
+    wait_for("the rules to be in use", PATIENCE, || {
+        let output = fleet.zester(&["reactor", "rules", "--format", "json"]);
+        let list: Json = serde_json::from_slice(&output.stdout).ok()?;
+        (list["rules"].as_array()?.len() == 2).then_some(())
+    });
+    let why = fleet.json(&["reactor", "rules", "--why", "_admin/deploy/x"]);
+    assert_eq!(
+        (&why["rules"][0]["rule"], &why["not_matching"][0]["rule"]),
+        (&json!("reactor.deploy"), &json!("reactor.again"))
+    );
+    let tested = fleet.json(&["reactor", "test", "_admin/deploy/x", "--data", "version=7"]);
+    let blocks = tested["rules"][0]["blocks"].as_array().unwrap();
+    let named: Vec<&Json> = blocks.iter().map(|block| &block["block"]).collect();
+    assert_eq!(named, ["run 7", "next"]);
+    assert_eq!((&blocks[0]["targets"], &blocks[1]["rendered"]["data"]), (&json!(1), &json!({"v": 7})));
+
+    let sent = fleet.json(&["event", "send", "deploy/x", "version=7"]);
+    let id = sent["id"].as_str().unwrap();
+    let tree = wait_for("all that comes of it", PATIENCE, || {
+        let tree = fleet.json(&["reactor", "show", id]);
+        let job = &tree["reactions"][0]["job"];
+        let chain = &tree["reactions"][1]["event"]["reactions"][0]["event"]["reactions"][0];
+        let whole = job["status"] == "complete" && job["events"].as_array()?.len() == 2;
+        (whole && chain["decision"] == "refused").then_some(tree)
+    });
+    let run = &tree["reactions"][0];
+    assert_eq!(
+        (&run["rule"], &run["block"], &run["decision"]),
+        (&json!("reactor.deploy"), &json!("run 7"), &json!("dispatched"))
+    );
+    assert_eq!(run["job"]["returns"]["p1"]["success"], true, "{tree:#}");
+    let derived = &tree["reactions"][1]["event"];
+    assert_eq!((&derived["key"], &derived["depth"]), (&json!("_master/reaction/deployed"), &json!(1)));
+    let looped = &derived["reactions"][0]["event"]["reactions"][0];
+    assert_eq!(
+        (&looped["rule"], &looped["again"]),
+        (&json!("reactor.again"), &json!(true)),
+        "a loop is seen"
+    );
+
+    let history = fleet.json(&["reactor", "history", "--rule", "reactor.deploy", "--result", "dispatched"]);
+    assert_eq!(history["decisions"][0]["event_id"], sent["id"], "{history:#}");
+    let replayed = fleet.json(&["reactor", "replay", "--rules", "reactor", "--since", "1h"]);
+    assert_eq!((&replayed["same"], &replayed["different"]), (&json!(4), &json!(0)), "{replayed:#}");
+    let closed = fleet.zester(&["reactor", "breaker", "close", "reactor.again"]);
+    assert!(closed.status.success(), "{}", String::from_utf8_lossy(&closed.stderr));
+}
