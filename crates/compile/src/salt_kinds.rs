@@ -3,23 +3,7 @@
 //! Each row is true of the kinds that there are: whoever adds a kind takes its row out. One that is left is not read.
 
 /// Kind, or module with a dot behind it for all of its functions, and advice. A kind comes before its module.
-pub(crate) const KINDS: [(&str, &str); 46] = [
-    (
-        "service.running",
-        "use a `cmd.run` with `systemctl enable --now NAME` and `unless: systemctl is-active -q NAME`, and one with `systemctl restart NAME`, `refresh_only: true` and `watch`",
-    ),
-    (
-        "service.dead",
-        "use a `cmd.run` with `systemctl disable --now NAME` and `onlyif: systemctl is-active -q NAME`",
-    ),
-    (
-        "service.enabled",
-        "use a `cmd.run` with `systemctl enable NAME` and `unless: systemctl is-enabled -q NAME`",
-    ),
-    (
-        "service.disabled",
-        "use a `cmd.run` with `systemctl disable NAME` and `onlyif: systemctl is-enabled -q NAME`",
-    ),
+pub(crate) const KINDS: [(&str, &str); 42] = [
     ("service.masked", "use a `file.symlink` from `/etc/systemd/system/NAME.service` to `/dev/null`"),
     ("service.", "use a `cmd.run` with `systemctl`, and `unless` or `refresh_only: true` to say when"),
     ("user.present", "use a `cmd.run` with `useradd NAME` and `unless: getent passwd NAME`"),

@@ -39,7 +39,7 @@ fn s3_c7_every_broken_tree_is_explained_word_for_word() {
 #[rule("S-3", "S-40")]
 fn s40_what_is_wrong_is_said_once_and_advice_is_counted_as_what_it_is_called() {
     let scratch = Scratch::new();
-    scratch.write("states/c.zy", "web:\n  pkg.installed: []\n  service.running: []\n");
+    scratch.write("states/c.zy", "web:\n  pkg.installed: []\n  git.latest: []\n");
     let said = scratch.zester(&["lint"]).stdout;
     assert!(!said.contains("nothing orders"), "{said}");
     assert!(said.ends_with("1 file: 1 error, 0 warnings\n"), "{said}");

@@ -467,8 +467,7 @@ fn s47_a_guard_may_ask_a_function() {
 #[test]
 #[rule("S-3")]
 fn s3_a_kind_of_salt_that_there_is_not_yet_says_what_does_the_same() {
-    for kind in ["service.running", "user.present", "cron.present", "git.latest", "mount.mounted", "cron.env"]
-    {
+    for kind in ["user.present", "cron.present", "git.latest", "mount.mounted", "cron.env"] {
         let found = diagnostic(&format!("x:\n  {kind}: []\n"));
         let expected = format!("unknown module `{kind}` [there is no {kind} yet: use a `");
         assert!(found.contains(&expected), "{found}");
@@ -478,6 +477,11 @@ fn s3_a_kind_of_salt_that_there_is_not_yet_says_what_does_the_same() {
         let expected = format!("unknown function `{function}` of file [there is no file.{function} yet: ");
         assert!(found.contains(&expected), "{found}");
     }
+    let found = diagnostic("x:\n  service.masked: []\n");
+    assert!(
+        found.contains("unknown function `masked` of service [there is no service.masked yet: "),
+        "{found}"
+    );
     assert!(diagnostic("x:\n  file.frobnicate: []\n").ends_with("unknown function `frobnicate` of file"));
 }
 
