@@ -20,6 +20,11 @@ pub trait RuleCompiler: Send + Sync {
         files: &BTreeMap<String, String>,
     ) -> Result<Arc<dyn ReactionTemplate>, Vec<String>>;
 
+    /// Whether it may be asked on the thread that serves everything else, because it does next to nothing.
+    fn is_quick(&self) -> bool {
+        false
+    }
+
     /// Shows what was found wrong in a file as it shows its own findings.
     fn explain(&self, path: &str, text: &str, diagnostics: &[Diagnostic]) -> Vec<String>;
 }

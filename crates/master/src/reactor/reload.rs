@@ -76,8 +76,14 @@ async fn load(reactor: &Arc<Reactor>, cache: &MemoryCache, revision: u64) {
     }
     let compiler = reactor.compiler.clone();
     let loading = move || RuleSet::load(revision, &files, compiler.as_ref());
-    let loaded = tokio::task::spawn_blocking(loading).await;
-    match loaded.unwrap_or_else(|_| Err(vec!["reading the rules broke; this is a mistake of ours".into()])) {
+    let loaded = match reactor.compiler.is_quick() {
+        true => loading(),
+        false => {
+            let loaded = tokio::task::spawn_blocking(loading).await;
+            loaded.unwrap_or_else(|_| Err(vec!["reading the rules broke; this is a mistake of ours".into()]))
+        }
+    };
+    match loaded {
         Ok(rules) => {
             for warning in &rules.warnings {
                 tracing::warn!("a rule is dangerous:\n{warning}");

@@ -123,6 +123,9 @@ impl Work {
         let Some(template) = self.reaction.rules().template(rule) else {
             return Err(vec!["its file is not loaded; this is a mistake of ours".into()]);
         };
+        if self.reactor.compiler.is_quick() {
+            return template.render(&context);
+        }
         let _permit = self.reactor.renders.acquire().await;
         let begun = Instant::now();
         let rendering = tokio::task::spawn_blocking(move || template.render(&context));
