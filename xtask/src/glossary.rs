@@ -65,7 +65,7 @@ const REFUSED_IN: &[(&[&str], &str, &str)] = &[
     (&["host", "converge", "resources", "engine", "compile", "model"], "Later", "BoxFuture"),
     (&["host", "converge", "resources", "engine", "compile", "model"], "Standing", "PathState"),
     (&["host", "converge", "resources", "engine", "compile", "model"], "Step", "PathChange"),
-    (&["peel", "swarm", "sim"], "Later", "BoxFuture"),
+    (&["peel", "swarm"], "Later", "BoxFuture"),
     (&["jobs", "peel", "swarm", "sim"], "Standing", "DispatchState"),
     (&["jobs", "peel", "swarm", "sim"], "House", "BackgroundDone"),
     (&["jobs", "peel", "swarm", "sim"], "Woke", "Wakeup"),

@@ -8,6 +8,7 @@ mod ends;
 mod evidence;
 mod invariant;
 mod owners;
+mod reactions;
 mod returns;
 mod story;
 
@@ -54,6 +55,8 @@ pub struct Tally {
     pub executions: u64,
     pub adoptions: u64,
     pub late_returns: u64,
+    /// Jobs that events started.
+    pub reactions: u64,
 }
 
 impl Tally {
@@ -67,6 +70,7 @@ impl Tally {
         self.executions += other.executions;
         self.adoptions += other.adoptions;
         self.late_returns += other.late_returns;
+        self.reactions += other.reactions;
     }
 }
 
@@ -88,10 +92,14 @@ impl Evidence {
                 *tally.faults.entry(name).or_insert(0) += 1;
             }
             tally.executions = seen.executions.len() as u64;
+            tally.reactions = self.jobs.keys().filter(|jid| jid.as_str().starts_with("rxn-")).count() as u64;
         }
         self.check_executions(&mut violations);
         self.check_clients(&mut violations);
         self.check_outboxes(&mut violations);
+        if self.environment.reacts {
+            self.check_reactions(&mut violations);
+        }
         for (jid, job) in &self.jobs {
             self.judge_job(jid, job, &mut violations, &mut tally);
         }

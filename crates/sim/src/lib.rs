@@ -19,6 +19,7 @@ mod network;
 mod node;
 mod observed;
 mod publishing;
+pub mod reactions;
 pub mod script;
 mod simulation;
 mod tap;

@@ -110,12 +110,13 @@ fn main() -> ExitCode {
         listed.join(", ")
     };
     println!(
-        "{} seeds in {:.1} s: {} executions, {} adoptions, {} late returns",
+        "{} seeds in {:.1} s: {} executions, {} adoptions, {} late returns, {} reactions",
         arguments.seeds,
         began.elapsed().as_secs_f64(),
         tally.executions,
         tally.adoptions,
         tally.late_returns,
+        tally.reactions,
     );
     println!("jobs: {}", listed(&tally.statuses));
     println!("faults: {}", listed(&tally.faults));

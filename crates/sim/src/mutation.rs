@@ -105,6 +105,26 @@ mutations! {
     NoLeaseFence = "no-lease-fence" => HolderDecides,
     /// A peel hears of no new revision, and asks for none (D-3).
     DeafToRevisions = "deaf-to-revisions" => PeelsGetTheTree,
+    /// An event is acknowledged before anything is done about it.
+    AckBeforeEffect = "ack-before-effect" => NoEventLost,
+    /// An event whose effects failed for the moment is taken for done.
+    AckFailures = "ack-failures" => NoEventLost,
+    /// An event is handed back on its last deliveries too.
+    NakTheLast = "nak-the-last" => NoEventLost,
+    /// The job of a reaction has an id with a random part.
+    RandomReaction = "random-reaction" => OneJobPerReaction,
+    /// The same, where it matters: what was done is done again.
+    RandomReactionRuns = "random-reaction-runs" => ReactionRunsOnce,
+    /// Whose event it is says nothing: events of two senders with one id are one.
+    NoOrigin = "no-origin" => NoEventLost,
+    /// The event that a rule sends has an id with a random part.
+    RandomSentId = "random-sent-id" => OneSentEvent,
+    /// An event that is called a duplicate is taken for sent, whosever it is.
+    BelieveDuplicate = "believe-duplicate" => NoSentEventLost,
+    /// The payload of an event is not compared with its subject.
+    NoSpoofGate = "no-spoof-gate" => DroppedDoesNothing,
+    /// What a reactor says of an event does not reach the server.
+    DropAcks = "drop-acks" => EventsAreDoneWith,
 }
 
 impl Mutation {

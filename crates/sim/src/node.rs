@@ -6,6 +6,7 @@ use crate::dice::Dice;
 use crate::disk::{Disk, DiskTap};
 use crate::observed::Observed;
 use crate::publishing::{self, MasterTree, PeelCache};
+use crate::reactions;
 use crate::script::Who;
 use crate::tap::BusTap;
 use crate::work::SimulatedWork;
@@ -21,7 +22,7 @@ use zester_bus::memory::Net;
 use zester_health::Health;
 use zester_jobs::Timing;
 use zester_link::{Clock, Link};
-use zester_master::{NoSettings, Publishing, Reacting, Source};
+use zester_master::{NoSettings, Publishing, Source};
 use zester_wire::{BadName, Jid, MasterId, PeelId, UnixMillis};
 
 /// When every simulation begins, for people who read the records.
@@ -61,6 +62,8 @@ pub struct Environment {
     pub crash_points: CrashPoints,
     /// Whether masters have something to publish.
     pub publishes: bool,
+    /// Whether they react to events.
+    pub reacts: bool,
 }
 
 pub struct Node {
@@ -161,7 +164,7 @@ impl Node {
             replicas: Some(1),
             version: "sim".into(),
             settings: Arc::new(NoSettings),
-            reacting: Reacting::default(),
+            reacting: reactions::reacting(environment, boot),
             publishing: Publishing {
                 sources: match environment.publishes {
                     true => vec![Source {

@@ -2,6 +2,7 @@
 
 use crate::crash::{CrashPoint, Edge};
 use crate::dice::Dice;
+use crate::reactions::EventPlan;
 use std::time::Duration;
 use zester_bus::limits::SILENCE_NOTICED;
 use zester_bus::storage::{EVENTS, JOB_EVENTS};
@@ -48,10 +49,12 @@ pub enum FaultKind {
     CrashAtCalls,
     /// No fault, but what faults may spoil: masters publish trees that differ.
     Publishing,
+    /// The same: masters react to events, by rules that change.
+    Reacting,
 }
 
 impl FaultKind {
-    pub const ALL: [FaultKind; 13] = [
+    pub const ALL: [FaultKind; 14] = [
         FaultKind::LateWrites,
         FaultKind::StaleReads,
         FaultKind::Watches,
@@ -65,6 +68,7 @@ impl FaultKind {
         FaultKind::ClockJumps,
         FaultKind::CrashAtCalls,
         FaultKind::Publishing,
+        FaultKind::Reacting,
     ];
 
     pub fn name(self) -> &'static str {
@@ -82,6 +86,7 @@ impl FaultKind {
             FaultKind::ClockJumps => "clock-jumps",
             FaultKind::CrashAtCalls => "crash-at-calls",
             FaultKind::Publishing => "publishing",
+            FaultKind::Reacting => "reacting",
         }
     }
 
@@ -131,6 +136,10 @@ impl Disturbance {
 pub enum Action {
     Dispatch(usize),
     Cancel(usize),
+    /// Somebody sends an event.
+    Send(usize),
+    /// Another version of the rules is published.
+    Rules(u64),
     Crash(Who),
     /// A graceful stop.
     Stop(Who),
@@ -202,6 +211,7 @@ pub struct Script {
     pub masters: usize,
     pub peels: usize,
     pub jobs: Vec<JobPlan>,
+    pub events: Vec<EventPlan>,
     pub actions: Vec<(Duration, Action)>,
     pub crashes: Vec<CrashPoint>,
     /// How long a node that crashed at a call stays away.
@@ -212,6 +222,8 @@ pub struct Script {
     pub skews: Vec<i64>,
     /// How long an execution takes; none: the dice say.
     pub work: Option<Duration>,
+    /// How long the stream of events remembers ids; none: as the table has it.
+    pub id_window: Option<Duration>,
 }
 
 impl Script {
@@ -221,12 +233,14 @@ impl Script {
             masters,
             peels,
             jobs: Vec::new(),
+            events: Vec::new(),
             actions: Vec::new(),
             crashes: Vec::new(),
             crash_lasts: Duration::from_secs(5),
             count_until: None,
             skews: vec![0; masters + peels],
             work: Some(work),
+            id_window: None,
         }
     }
 
@@ -235,6 +249,30 @@ impl Script {
         self.actions.push((at, Action::Dispatch(self.jobs.len())));
         self.jobs.push(JobPlan { targets: targets.to_vec(), timeout, owner_dies_at_start: false });
         self
+    }
+
+    /// An event that somebody sends.
+    pub fn event(mut self, at: Duration, plan: EventPlan) -> Script {
+        self.actions.push((at, Action::Send(self.events.len())));
+        self.events.push(plan);
+        self
+    }
+
+    /// What is sent again after this time is stored again.
+    pub fn forgetting_ids(mut self, after: Duration) -> Script {
+        self.id_window = Some(after);
+        self
+    }
+
+    /// A node that crashed at a call stays away for so long.
+    pub fn staying_away(mut self, long: Duration) -> Script {
+        self.crash_lasts = long;
+        self
+    }
+
+    /// Whether masters react to anything.
+    pub fn reacts(&self) -> bool {
+        !self.events.is_empty()
     }
 
     /// Something that happens; in the order of time.
@@ -413,6 +451,7 @@ impl Script {
                     "KV_job-returns",
                     "KV_master-heartbeat",
                     "KV_state-files",
+                    "KV_reactor-files",
                 ];
                 let stream = streams[dice.roll(streams.len() as u64) as usize];
                 self.actions.push((at, Action::LoseLeader(stream)));
@@ -433,6 +472,16 @@ impl Script {
                 for version in 1..3 + dice.roll(5) {
                     let master = dice.roll(self.masters as u64) as usize;
                     self.actions.push((dice.between(1_000, 95_000), Action::Edit { master, version }));
+                }
+            }
+            FaultKind::Reacting => {
+                for number in 0..1 + dice.roll(6) as usize {
+                    let plan = EventPlan::by_dice(number, self.events.last(), self.peels, dice);
+                    self.events.push(plan);
+                    self.actions.push((dice.between(2_000, 95_000), Action::Send(number)));
+                }
+                for version in 2..2 + dice.roll(4) {
+                    self.actions.push((dice.between(1_000, 95_000), Action::Rules(version)));
                 }
             }
             FaultKind::CrashAtCalls => {

@@ -7,6 +7,7 @@ use crate::network::{JUDGE, Network};
 use crate::node::{BEGIN, Environment, Node, SkewedClock};
 use crate::observed::{KillReply, Observed};
 use crate::publishing::{TreesAre, trees_are};
+use crate::reactions::{self, EventPlan, REACTION_TIMEOUT};
 use crate::script::{Action, FAULTS_END, JobPlan, Script, Who};
 use crate::tap::BusTap;
 use crate::{Mutation, Report};
@@ -32,6 +33,10 @@ const LAST_STEPS: Duration = Duration::from_secs(70);
 /// A master whose lease is gone is replaced, and a peel that heard nothing looks by itself every five minutes, about.
 const TREES_SETTLE: Duration = Duration::from_secs(450);
 
+/// An event whose master died comes again after a minute, and one that could not be reacted to is tried again; its job takes its
+/// time, and may send an event.
+const EVENTS_SETTLE: Duration = Duration::from_secs(240);
+
 struct Simulation {
     environment: Environment,
     network: Network,
@@ -39,6 +44,7 @@ struct Simulation {
     peels: Vec<Node>,
     clients: JoinSet<()>,
     jobs: Vec<(Jid, JobPlan)>,
+    events: Vec<EventPlan>,
     /// Whoever crashed at a call, and when it comes back.
     restarts: Vec<(Instant, Who)>,
     crash_lasts: Duration,
@@ -62,7 +68,12 @@ async fn try_run(
     mutation: Mutation,
 ) -> Result<Report, Box<dyn std::error::Error>> {
     let mut simulation = Simulation::build(seed, mutation, script);
-    simulation.lay_out_stores().await?;
+    simulation.lay_out_stores(script.id_window).await?;
+    if script.reacts() {
+        let link = simulation.link(JUDGE);
+        reactions::seed_facts(&link, script.peels).await?;
+        reactions::publish(&link, 1).await?;
+    }
     for who in everybody(script) {
         simulation.act(&Action::Start(who)).await?;
     }
@@ -80,7 +91,8 @@ async fn try_run(
     let actions: String =
         script.actions.iter().map(|(at, action)| format!("{:8.2}  {action:?}\n", at.as_secs_f64())).collect();
     let crashes = simulation.environment.crash_points.reached();
-    let story = format!("jobs: {:?}\ncrashed at: {crashes:?}\n{actions}\n{}", script.jobs, evidence.story());
+    let planned = format!("jobs: {:?}\nevents: {:?}", script.jobs, script.events);
+    let story = format!("{planned}\ncrashed at: {crashes:?}\n{actions}\n{}", evidence.story());
     let outcomes = simulation.jobs.iter().filter_map(|(jid, _)| evidence.outcome(jid)).collect();
     let (tally, all) = evidence.judge();
     let (open, violations) = all.into_iter().partition(|violation| violation.invariant.is_open());
@@ -109,6 +121,7 @@ impl Simulation {
             doomed: Arc::new(Mutex::new(BTreeSet::new())),
             crash_points,
             publishes: script.publishes(),
+            reacts: script.reacts(),
         };
         environment.observed.presence("server", true);
         let node = |(who, skew): (Who, &i64)| Node::new(who, *skew, &environment);
@@ -131,6 +144,7 @@ impl Simulation {
             peels,
             clients,
             jobs,
+            events: script.events.clone(),
             restarts,
             crash_lasts,
             frozen,
@@ -139,14 +153,19 @@ impl Simulation {
     }
 
     /// The table of the product, but the bucket of jobs remembers every version of a record.
-    async fn lay_out_stores(&self) -> Result<(), zester_bus::Error> {
+    async fn lay_out_stores(&self, id_window: Option<Duration>) -> Result<(), zester_bus::Error> {
         let bus = self.environment.net.connect(JUDGE);
         for mut store in storage::table() {
             if store.is_bucket && store.name == Bucket::Jobs.as_str() {
                 store.per_subject = Some(RECORD_HISTORY);
             }
+            if store.name == storage::EVENTS {
+                store.duplicate_window = id_window.or(store.duplicate_window);
+            }
             bus.ensure(&store, 1).await?;
         }
+        // The fleet was there before: what is sent at once is heard.
+        storage::ensure_readers(&bus, &storage::readers()).await?;
         Ok(())
     }
 
@@ -200,6 +219,14 @@ impl Simulation {
         match action {
             Action::Dispatch(number) => self.dispatch(*number)?,
             Action::Cancel(number) => self.cancel(*number),
+            Action::Send(number) => self.send(*number),
+            Action::Rules(version) => {
+                observed.count("new rules");
+                let (link, version) = (self.link(JUDGE), *version);
+                self.clients.spawn(async move {
+                    let _unpublished = reactions::publish(&link, version).await;
+                });
+            }
             Action::Crash(who) => {
                 if let Some(node) = self.node(*who) {
                     node.crash(&environment).await;
@@ -284,7 +311,8 @@ impl Simulation {
 
     /// Clients, by the names of their connections.
     fn client_names(&self) -> Vec<String> {
-        (0..self.jobs.len()).flat_map(|number| [format!("c{number}"), format!("k{number}")]).collect()
+        let of_jobs = (0..self.jobs.len()).flat_map(|number| [format!("c{number}"), format!("k{number}")]);
+        of_jobs.chain((0..self.events.len()).map(|number| format!("e{number}"))).collect()
     }
 
     /// The server goes on for all but the peels.
@@ -399,6 +427,21 @@ impl Simulation {
         Ok(())
     }
 
+    fn send(&mut self, number: usize) {
+        let Some(plan) = self.events.get(number).cloned() else { return };
+        let name = format!("e{number}");
+        let link = self.link(&name);
+        if self.frozen {
+            self.environment.net.silence(&name, true);
+        }
+        let observed = self.environment.observed.clone();
+        self.clients.spawn(async move {
+            if let Err(bad) = reactions::send(link, plan, number).await {
+                observed.wrong(Invariant::SimulatorWorks, bad.to_string());
+            }
+        });
+    }
+
     fn cancel(&mut self, number: usize) {
         let Some((jid, _)) = self.jobs.get(number).cloned() else { return };
         let client = self.client(&format!("k{number}"));
@@ -443,7 +486,10 @@ impl Simulation {
         // An owner without a heartbeat is gone after its time to live, and missed by three scans at most.
         let adopted = timing.master_ttl + 3 * timing.orphan_scan;
         // No job began later than its client gave up.
-        let bound = Instant::now() + longest + adopted + LAST_STEPS;
+        let mut bound = Instant::now() + longest + adopted + LAST_STEPS;
+        if self.environment.reacts {
+            bound += EVENTS_SETTLE + REACTION_TIMEOUT;
+        }
         loop {
             self.pass_until(Instant::now() + Duration::from_secs(3)).await?;
             let disks = self.peels.iter().map(|peel| (peel.name.clone(), peel.disk.clone())).collect();

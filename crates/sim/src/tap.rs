@@ -8,18 +8,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
-use zester_bus::storage::JOB_EVENTS;
+use zester_bus::storage::{EVENTS, JOB_EVENTS};
 use zester_bus::{
     Acknowledge, Answer, Bus, Bytes, DurableReader, Entry, Events, Found, Info, Kind, Listen, Message, Page,
     Pending, Record, Sequence, Store, Stored, Subscription, Taken, Usage, Watch,
 };
 use zester_wire::subject::ALL_RETURNS;
 use zester_wire::{
-    Bucket, Envelope, Jid, Job, JobStatus, Missing, PeelCommand, Return, Subject, decode, encode,
+    Bucket, Envelope, Event, Jid, Job, JobStatus, Missing, PeelCommand, Return, Subject, decode, encode,
 };
 
 /// How late an end is written where that is to be missed.
 const LATE_END: Duration = Duration::from_secs(30);
+
+/// After how long an event comes again that must not be handed back.
+const NAK_PAUSE: Duration = Duration::from_secs(10);
 
 pub struct BusTap {
     pub bus: Arc<dyn Bus>,
@@ -40,6 +43,8 @@ pub struct Memory {
     dispatched: BTreeSet<Jid>,
     /// What was last sent to each peel to be done.
     work: BTreeMap<String, Bytes>,
+    /// Where the last event of a rule went.
+    sent: Option<String>,
 }
 
 /// What is to be done with a call.
@@ -203,6 +208,66 @@ impl BusTap {
     }
 }
 
+/// What becomes of events on their way to and from a reactor.
+impl BusTap {
+    async fn take_events(
+        &self,
+        reader: &DurableReader,
+        count: usize,
+        wait: Duration,
+    ) -> Result<Vec<Taken>, zester_bus::Error> {
+        let mut taken = self.bus.take(reader, count, wait).await?;
+        match self.mutation {
+            Mutation::AckBeforeEffect => {
+                for one in &taken {
+                    self.bus.acknowledge(one, Acknowledge::Done).await?;
+                }
+            }
+            Mutation::NakTheLast => {
+                let most = reader.max_deliver.unwrap_or(u64::MAX);
+                let is_late = |one: &Taken| one.deliveries + 1 >= most;
+                for one in taken.iter().filter(|one| is_late(one)) {
+                    self.bus.acknowledge(one, Acknowledge::Later(NAK_PAUSE)).await?;
+                }
+                taken.retain(|one| !is_late(one));
+            }
+            Mutation::NoOrigin => taken.iter_mut().for_each(|one| {
+                let of_peel = one.record.subject.strip_prefix("zester.event.p");
+                let rest = of_peel.and_then(|rest| rest.split_once('.')).map(|(_, rest)| rest.to_string());
+                if let Some(rest) = rest {
+                    one.record.subject = format!("zester.event.p0.{rest}");
+                }
+            }),
+            Mutation::NoSpoofGate => taken.iter_mut().for_each(|one| {
+                let tag = match Subject::parse(&one.record.subject) {
+                    Ok(Subject::Event(subject)) => subject.tag(),
+                    _ => return,
+                };
+                if let Some(event) = unseal::<Event>(&one.record.payload) {
+                    one.record.payload = reseal(&one.record.payload, &Event { tag, ..event });
+                }
+            }),
+            _ => {}
+        }
+        Ok(taken)
+    }
+
+    /// An event that a rule sends.
+    fn sent_by_rule(&self, subject: &str, payload: Bytes) -> Bytes {
+        if !subject.starts_with("zester.event._master.reaction.") {
+            return payload;
+        }
+        self.memory().sent = Some(subject.to_string());
+        match unseal::<Event>(&payload) {
+            Some(event) if self.is(Mutation::RandomSentId) => {
+                let id = format!("{}-{}", event.id, self.dice.next());
+                reseal(&payload, &Event { id, ..event })
+            }
+            _ => payload,
+        }
+    }
+}
+
 impl BusTap {
     async fn cancel_missing(&self, job: &Job, sealed: &Bytes) {
         let cancel = PeelCommand::Cancel(zester_jobs::messages::cancel(job));
@@ -268,10 +333,12 @@ impl Bus for BusTap {
         id: Option<&'a str>,
     ) -> Answer<'a, Stored> {
         Box::pin(self.caller.call(async move {
-            let verdict = self.stored(subject, payload);
+            let verdict = self.stored(subject, self.sent_by_rule(subject, payload));
             let new_id = format!("{}", self.dice.next());
             let is_event = subject.starts_with("zester.event.");
-            let id = if is_event && self.is(Mutation::NewEventId) { Some(new_id.as_str()) } else { id };
+            let new = self.is(Mutation::NewEventId)
+                || (self.is(Mutation::RandomSentId) && subject.starts_with("zester.event._master.reaction."));
+            let id = if is_event && new { Some(new_id.as_str()) } else { id };
             if self.is(Mutation::ReturnsStay) && is_return(subject) {
                 return Err(zester_bus::Error::new(Kind::Timeout, "it stays"));
             }
@@ -380,6 +447,9 @@ impl Bus for BusTap {
     }
 
     fn take<'a>(&'a self, reader: &'a DurableReader, count: usize, wait: Duration) -> Answer<'a, Vec<Taken>> {
+        if reader.stream == EVENTS {
+            return Box::pin(self.caller.call(self.take_events(reader, count, wait)));
+        }
         Box::pin(self.caller.call(async move {
             if self.is(Mutation::DeafToReturns) && reader.stream == JOB_EVENTS {
                 tokio::time::sleep(wait).await;
@@ -390,6 +460,12 @@ impl Bus for BusTap {
     }
 
     fn acknowledge<'a>(&'a self, taken: &'a Taken, what: Acknowledge) -> Answer<'a, ()> {
+        let of_event = taken.record.subject.starts_with("zester.event.");
+        let what = match (self.mutation, what) {
+            (Mutation::DropAcks, _) if of_event => return Box::pin(std::future::ready(Ok(()))),
+            (Mutation::AckFailures, Acknowledge::Later(_)) if of_event => Acknowledge::Done,
+            (_, what) => what,
+        };
         Box::pin(self.caller.call(self.bus.acknowledge(taken, what)))
     }
 
@@ -402,7 +478,16 @@ impl Bus for BusTap {
     }
 
     fn at<'a>(&'a self, stream: &'a str, sequence: Sequence) -> Answer<'a, Option<Record>> {
-        Box::pin(self.caller.call(self.bus.at(stream, sequence)))
+        Box::pin(self.caller.call(async move {
+            let found = self.bus.at(stream, sequence).await?;
+            let believed = self.memory().sent.clone();
+            Ok(found.map(|found| match believed {
+                Some(subject) if self.is(Mutation::BelieveDuplicate) && found.subject.contains(".junk") => {
+                    Record { subject, ..found }
+                }
+                _ => found,
+            }))
+        }))
     }
 
     fn watch<'a>(&'a self, bucket: &'a str, pattern: &'a str, capacity: usize) -> Answer<'a, Watch> {

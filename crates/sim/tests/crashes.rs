@@ -5,8 +5,9 @@
 use std::time::Duration;
 use zester_rule::rule;
 use zester_sim::crash::{CrashPoint, Edge};
+use zester_sim::reactions::{EventPlan, Sender};
 use zester_sim::script::{Action, Script};
-use zester_sim::{Mutation, run};
+use zester_sim::{Invariant, Mutation, run};
 
 fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
@@ -47,4 +48,43 @@ fn j20_a_crash_before_or_after_any_call_of_any_node_breaks_no_rule() {
         broken.extend(report.violations.into_iter().map(|violation| format!("{point:?}: {violation}")));
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+/// One event whose rule sends another and starts a job; both events have a job of their own.
+fn reaction(masters: usize) -> Script {
+    Script::quiet(masters, 1, seconds(1)).event(seconds(6), EventPlan::new(Sender::Peel(0), "chain", "e"))
+}
+
+/// The first master is gone for a moment, or for so long that the stream has forgotten the ids of what it sent.
+#[test]
+#[rule("R-10")]
+#[rule("R-9")]
+fn r10_a_crash_of_a_reactor_before_or_after_any_call_neither_loses_nor_doubles_an_effect() {
+    for (masters, away, window) in [(1, 3, 120), (1, 90, 30), (2, 90, 30)] {
+        let scenario = || reaction(masters).forgetting_ids(seconds(window)).staying_away(seconds(away));
+        let calls = |until: f64| {
+            let report = run(&scenario().until(Duration::from_secs_f64(until)), 0, Mutation::None);
+            assert!(report.violations.is_empty(), "{}", report.verdict());
+            assert_eq!(report.tally.reactions, 2);
+            report.calls
+        };
+        let (before, after) = (calls(5.9), calls(8.0));
+        let mut broken = Vec::new();
+        let mut points = 0;
+        for (node, last) in after.iter().filter(|(node, _)| node.starts_with('m')) {
+            for call in before.get(node).copied().unwrap_or(0) + 1..=*last {
+                for edge in [Edge::Before, Edge::After] {
+                    let point = CrashPoint { node: node.clone(), call, edge };
+                    let report = run(&scenario().crash_at(point.clone()), 0, Mutation::None);
+                    points += 1;
+                    // An end that is told again after so long is told twice, with one id.
+                    let told_again = |invariant| invariant == Invariant::OneFinalizedEvent && away > window;
+                    let found = report.violations.iter().filter(|one| !told_again(one.invariant));
+                    broken.extend(found.map(|violation| format!("{point:?}: {violation}")));
+                }
+            }
+        }
+        assert!(points > 50, "{points}");
+        assert!(broken.is_empty(), "{masters} {away}: {}", broken.join("\n"));
+    }
 }

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 use zester_rule::rule;
+use zester_sim::reactions::{EventPlan, Sender};
 use zester_sim::script::{Action, Script, Who};
 use zester_sim::{Mutation, Report, Tally, run, simulate};
 
@@ -32,6 +33,7 @@ fn j20_whatever_happens_to_a_fleet_the_rules_hold() {
         assert!(tally.statuses.get(status).is_some_and(|count| *count >= 3), "{status}: {tally:?}");
     }
     assert!(tally.adoptions >= 10 && tally.executions >= 300, "{tally:?}");
+    assert!(tally.reactions >= 100, "{tally:?}");
     let faults = [
         "storm",
         "late write",
@@ -52,6 +54,7 @@ fn j20_whatever_happens_to_a_fleet_the_rules_hold() {
         "new files at a master",
         "new tree in place",
         "spoiled content",
+        "new rules",
     ];
     for fault in faults {
         assert!(tally.faults.get(fault).is_some_and(|count| *count >= 3), "{fault}: {tally:?}");
@@ -74,6 +77,7 @@ const SEEDS_MAX: u64 = 5_000;
 /// Scripts for what hardly any seed leads to.
 fn written_for(mutation: Mutation) -> Vec<Script> {
     let seconds = Duration::from_secs;
+    let event = || EventPlan::new(Sender::Peel(0), "work", "e");
     match mutation {
         // Whichever of the two owns the job dies for good in the middle of it.
         Mutation::NoTakeover => (0..2)
@@ -83,6 +87,36 @@ fn written_for(mutation: Mutation) -> Vec<Script> {
                     .then(seconds(12), Action::Crash(Who::Master(master)))
             })
             .collect(),
+        // What a reaction needs is away for longer than an event is given again.
+        Mutation::NakTheLast => vec![
+            Script::quiet(1, 1, seconds(1))
+                .then(seconds(5), Action::LoseLeader("KV_jobs"))
+                .event(seconds(6), event())
+                .then(seconds(95), Action::GainLeader("KV_jobs")),
+        ],
+        // The same, and for a while its master is away too.
+        Mutation::AckBeforeEffect | Mutation::AckFailures => vec![
+            Script::quiet(1, 1, seconds(1))
+                .then(seconds(5), Action::LoseLeader("KV_jobs"))
+                .event(seconds(6), event())
+                .then(seconds(20), Action::Crash(Who::Master(0)))
+                .then(seconds(25), Action::Start(Who::Master(0)))
+                .then(seconds(30), Action::GainLeader("KV_jobs")),
+        ],
+        // The master dies at one moment or another of a reaction, perhaps between its effect and its end.
+        Mutation::RandomReaction | Mutation::RandomReactionRuns => (1..60)
+            .map(|moment| {
+                let at = seconds(6) + Duration::from_millis(moment);
+                Script::quiet(1, 1, seconds(1))
+                    .event(seconds(6), event())
+                    .then(at, Action::Crash(Who::Master(0)))
+                    .then(seconds(8), Action::Start(Who::Master(0)))
+            })
+            .collect(),
+        Mutation::BelieveDuplicate => {
+            let forged = EventPlan { forged: true, ..EventPlan::new(Sender::Peel(0), "chain", "e") };
+            vec![Script::quiet(1, 1, seconds(1)).event(seconds(6), forged)]
+        }
         // A peel that works on loses its server for a minute.
         Mutation::NoPatience => vec![
             Script::quiet(1, 1, seconds(90))
@@ -144,6 +178,36 @@ missed! {
     #[test]
     #[rule("D-3")]
     fn d3_a_peel_that_never_looks_is_noticed() { DeafToRevisions }
+    #[test]
+    #[rule("R-10")]
+    fn r10_an_event_that_is_acknowledged_first_is_lost() { AckBeforeEffect }
+    #[test]
+    #[rule("R-10")]
+    fn r10_an_event_whose_failure_is_acknowledged_is_lost() { AckFailures }
+    #[test]
+    #[rule("R-1")]
+    fn r1_an_event_that_is_handed_back_to_the_last_is_lost() { NakTheLast }
+    #[test]
+    #[rule("R-8")]
+    fn r8_a_job_id_with_a_random_part_is_noticed() { RandomReaction }
+    #[test]
+    #[rule("R-10")]
+    fn r10_a_reaction_that_runs_twice_is_noticed() { RandomReactionRuns }
+    #[test]
+    #[rule("R-8")]
+    fn r8_events_of_two_senders_with_one_id_are_two() { NoOrigin }
+    #[test]
+    #[rule("R-9")]
+    fn r9_a_sent_event_with_a_random_id_is_noticed() { RandomSentId }
+    #[test]
+    #[rule("R-9")]
+    fn r9_a_duplicate_of_somebody_else_that_is_believed_is_noticed() { BelieveDuplicate }
+    #[test]
+    #[rule("R-3")]
+    fn r3_an_event_that_lies_about_its_tag_is_noticed() { NoSpoofGate }
+    #[test]
+    #[rule("R-10")]
+    fn r10_events_that_are_never_acknowledged_are_noticed() { DropAcks }
     #[test]
     #[rule("J-7")]
     fn j7_without_the_dedup_write_a_restart_forgets_what_ran() { DropDedupWrite }

@@ -1,13 +1,14 @@
 //! What is left of a simulation: on the bus, on the disks, and in what the simulator saw.
 
+use super::reactions::StoredEvent;
 use crate::disk::Disk;
 use crate::network::Network;
 use crate::node::{BEGIN, Environment};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
-use zester_bus::storage::{EVENTS, JOB_EVENTS};
-use zester_bus::{Bus, Record};
+use zester_bus::storage::{EVENTS, JOB_EVENTS, reactor};
+use zester_bus::{Bus, Pending, Record};
 use zester_link::Link;
 use zester_wire::{
     Ack, Bucket, Envelope, Jid, Job, JobEvent, Key, PeelId, Return, Subject, UnixMillis, decode,
@@ -55,6 +56,9 @@ pub struct Evidence {
     pub network: Network,
     pub disks: BTreeMap<String, Disk>,
     pub jobs: BTreeMap<Jid, JobEvidence>,
+    pub events: Vec<StoredEvent>,
+    /// What the reactors have before them.
+    pub pending: Pending,
 }
 
 /// The start of the master that owns a job: the boot in its owner's name.
@@ -73,8 +77,13 @@ impl Evidence {
         network: Network,
         disks: BTreeMap<String, Disk>,
     ) -> Result<Evidence, zester_link::Error> {
-        let mut evidence = Evidence { environment, network, disks, jobs: BTreeMap::new() };
+        let (jobs, events) = (BTreeMap::new(), Vec::new());
         let bus = link.bus();
+        let pending = match environment.reacts {
+            true => bus.pending(&reactor()).await?,
+            false => Pending::default(),
+        };
+        let mut evidence = Evidence { environment, network, disks, jobs, events, pending };
         for entry in bus.scan(Bucket::Jobs.as_str(), ">", 0).await?.items {
             let at = evidence.instant(entry.at);
             match Key::parse(Bucket::Jobs, &entry.key) {
@@ -97,6 +106,11 @@ impl Evidence {
         }
         for record in everything(&**bus, EVENTS, ">").await? {
             let event = open::<zester_wire::Event>(&record.payload);
+            if let (Some(event), Ok(Subject::Event(subject))) =
+                (event.clone(), Subject::parse(&record.subject))
+            {
+                evidence.events.push(StoredEvent { subject, event });
+            }
             let finalized = event.filter(|event| event.tag.as_str().ends_with("/finalized"));
             let jid = finalized.and_then(|event| Jid::parse(event.data.get("jid")?.as_str()?).ok());
             if let Some(jid) = jid {
@@ -151,7 +165,8 @@ impl Evidence {
         };
         let empty = self.undelivered().is_empty();
         let idle = self.environment.observed.lock().executions.iter().all(|one| one.ended.is_some());
-        empty && idle && self.jobs.values().all(over)
+        let reacted = !self.environment.reacts || self.are_reactions_settled();
+        empty && idle && reacted && self.jobs.values().all(over)
     }
 
     /// Whether a node, the server and the network gave no excuse.

@@ -53,6 +53,13 @@ invariants! {
     ExitOneRanNothing = "J-28: exit 1 means that nothing ran",
     NoMixedTree = "D-1: a run sees the files of one revision",
     PeelsGetTheTree = "D-3: every peel comes to have what was published last",
+    DroppedDoesNothing = "R-3: an event that a gate drops starts nothing",
+    OneJobPerReaction = "R-8: an event, a rule and a block make one job",
+    OneSentEvent = "R-9: an event, a rule and a block send one event",
+    NoSentEventLost = "R-9: a rule that sends an event has sent it",
+    NoEventLost = "R-10: an event that matches a rule has its job",
+    ReactionRunsOnce = "R-10: a reaction runs at most once on a peel",
+    EventsAreDoneWith = "R-10: every event is acknowledged at last",
     HolderDecides = "D-14: what counts is the tree of the master that holds the lease",
 }
 
