@@ -43,6 +43,11 @@ impl Fleet {
         Fleet { timing: &[], ..Fleet::new(urls) }
     }
 
+    /// One with settings of its own for every daemon.
+    pub fn with_timing(urls: &str, timing: &'static [&'static str]) -> Fleet {
+        Fleet { timing, ..Fleet::new(urls) }
+    }
+
     /// With so many of both, and all of them there.
     pub fn start(urls: &str, masters: usize, peels: usize) -> Fleet {
         Fleet::new(urls).started(masters, peels)
