@@ -551,8 +551,8 @@ fn s38_manifests_are_ordered_and_ensure_decides_the_kind() {
         diagnostic("- file: {/x: {ensure: maybe}}\n")
             .contains("`ensure` of file is one of present, absent, directory")
     );
-    // What `ensure` stands for may be a kind that there is not.
-    assert!(diagnostic("- service: {nginx: {ensure: stopped}}\n").contains("unknown module `service.dead`"));
+    let stopped = one("- service: {nginx: {ensure: stopped}}\n");
+    assert_eq!(names(&stopped), ["service.dead:nginx"], "{:?}", texts(&stopped));
     assert_eq!(
         diagnostic("- widget: {x: {}}\n"),
         "states/c.zy:1:3: unknown type `widget` [the types are exec, file, package, service, and any `module.function`]"
