@@ -66,7 +66,7 @@ fn begin_with(due: &mut [PeelId], first: Option<&PeelId>) {
 async fn round(due: &[PeelId], external: &dyn ExternalSettings) -> (Vec<String>, Option<PeelId>) {
     let end = Instant::now() + EXTERNAL_ROUND;
     let one = |(place, peel): (usize, PeelId)| async move { (place, external.refresh(peel).await) };
-    let peels = due.to_vec().into_iter().enumerate();
+    let peels = due.iter().cloned().enumerate();
     let mut answers = futures_util::stream::iter(peels).map(one).buffer_unordered(EXTERNAL_AT_ONCE);
     let (mut answered, mut problems) = (vec![false; due.len()], Vec::new());
     while let Ok(Some((place, answer))) = timeout_at(end, answers.next()).await {

@@ -161,6 +161,9 @@ impl TreeKiller<'_> {
             }
             alive.push((key, is_member(process.ppid)));
         }
+        // The oldest first: a shell that lost its children before it heard why would take that for the end of its work, and
+        // its trap would never run.
+        alive.sort_unstable_by_key(|((pid, start), _)| (*start, *pid));
         alive
     }
 

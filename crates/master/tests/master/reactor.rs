@@ -242,9 +242,9 @@ async fn r10_an_event_becomes_a_job_that_says_why() {
     assert_eq!(master.metric("zester_reactor_events_total{origin_type=\"peel\"}"), 1);
     let dispatched = "zester_reactor_reactions_total{rule=\"reactor.a\",result=\"dispatched\"}";
     assert_eq!(master.metric(dispatched), 1);
-    // Its end is an event of `_master`, which no rule matches.
-    eventually("the end of the job is unmatched", async || {
-        (master.metric("zester_reactor_events_unmatched_total") == 1).then_some(())
+    // Its dispatch and its end are events of `_master`, which no rule matches.
+    eventually("the events of the job are unmatched", async || {
+        (master.metric("zester_reactor_events_unmatched_total") == 2).then_some(())
     })
     .await;
 }
