@@ -8,7 +8,9 @@ use crate::functions::{self, Access, Arguments, CallContext, FUNCTIONS, Function
 use crate::inputs::{CompileRequest, Inputs};
 use crate::local_host::LocalHost;
 use crate::plan::Plan;
-use crate::raw_arguments::{ParameterShape, RawArguments, RawValue, given_value, quoted, truth};
+use crate::raw_arguments::{
+    ParameterShape, RawArguments, RawValue, given_value, lettered_value, quoted, truth,
+};
 use crate::secrets::{self, by_name};
 use crate::tree_functions::{self, FilesAsked};
 use serde_json::Value as Json;
@@ -163,7 +165,7 @@ fn event_words(mut words: RawArguments) -> Result<RawArguments, String> {
             return Err(format!("{EVENT_SEND}: `data` is a map, or `key=value` words"));
         };
         for (key, word) in more {
-            if fields.insert(key.clone(), given_value(&word)).is_some() {
+            if fields.insert(key.clone(), lettered_value(&word)).is_some() {
                 return Err(format!("{EVENT_SEND}: `{key}` is given twice"));
             }
         }
@@ -523,6 +525,8 @@ mod tests {
         };
         assert_eq!(data(&["deploy/web"]), Ok(Json::Null));
         assert_eq!(data(&["deploy/web", "version=7", "by=ana"]), Ok(json!({"version": 7, "by": "ana"})));
+        let kept = json!({"version": "1.10", "badge": "007", "by": "yes"});
+        assert_eq!(data(&["deploy/web", "version=1.10", "badge=007", "by=yes"]), Ok(kept));
         assert_eq!(data(&["deploy/web", "{version: 7}"]), Ok(json!({"version": 7})));
         assert_eq!(
             data(&["deploy/web", "data={version: 7}", "by=ana"]),

@@ -132,6 +132,18 @@ pub fn given_value(given: &RawValue) -> Json {
     }
 }
 
+/// The same for what travels on as it is, like the data of an event: what would come out with other letters is a text, because
+/// nobody will ever know its type (C-15). `1.10` is a version, `007` a number on a badge.
+pub fn lettered_value(given: &RawValue) -> Json {
+    let read = given_value(given);
+    match (given, &read) {
+        (RawValue::Letters(letters), Json::Number(_) | Json::Bool(_)) if read.to_string() != *letters => {
+            Json::String(letters.clone())
+        }
+        _ => read,
+    }
+}
+
 fn parse_value(text: &str) -> Option<Json> {
     // One line only: a block collection or a comment is not what somebody typed as a value.
     if text.contains(['\n', '\r']) || text.trim().is_empty() {

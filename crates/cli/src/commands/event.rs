@@ -9,7 +9,7 @@ use crate::output::{event_text, to_stdout};
 use serde_json::{Map, Value as Json, json};
 use std::time::Duration;
 use zester_client::{Client, SeenEvent};
-use zester_converge::raw_arguments::{RawArguments, given_value};
+use zester_converge::raw_arguments::{RawArguments, lettered_value};
 use zester_model::target::glob::Glob;
 use zester_wire::Tag;
 
@@ -28,7 +28,7 @@ pub enum Verb {
     /// Send an event, and wait until it is kept
     ///
     /// It comes from `_admin`: `event send deploy/done` has the key `_admin/deploy/done`. Values are read as YAML: `n=5` is a
-    /// number, `n='"5"'` a text.
+    /// number, `n='"5"'` a text, and so is whatever would lose letters: `version=1.10`, `007`, `yes`.
     #[command(after_help = SEND_EXAMPLES)]
     Send {
         /// The tag: names of letters, digits, `_` and `-`, with slashes between
@@ -128,7 +128,7 @@ pub fn event_data(words: &[String], object: Option<&str>) -> Result<Map<String, 
     if let Some(name) = parsed.twice() {
         return Err(Failure::usage(format!("`{name}` is given twice")));
     }
-    data.extend(parsed.named.iter().map(|(key, value)| (key.clone(), given_value(value))));
+    data.extend(parsed.named.iter().map(|(key, value)| (key.clone(), lettered_value(value))));
     Ok(data)
 }
 
@@ -178,11 +178,15 @@ mod tests {
     use zester_rule::rule;
 
     #[test]
-    #[rule("C-12")]
+    #[rule("C-12", "C-15")]
     fn c12_the_data_of_an_event_is_read_from_words_and_json() {
-        let words = ["n=5", "t=\"5\"", "l=[a, 1]", "v=1.4.2"].map(String::from);
+        let words =
+            ["n=5", "t=\"5\"", "l=[a, 1]", "v=1.10", "mode=0644", "ok=true", "on=yes"].map(String::from);
         let data = event_data(&words, Some(r#"{"n": 1, "x": {"y": null}}"#)).unwrap();
-        let expected = json!({"n": 5, "t": "5", "l": ["a", 1], "v": "1.4.2", "x": {"y": null}});
+        let expected = json!({
+            "n": 5, "t": "5", "l": ["a", 1], "v": "1.10", "mode": "0644", "ok": true, "on": "yes",
+            "x": {"y": null},
+        });
         assert_eq!(Json::Object(data), expected);
         let told = |words: &[&str], json: Option<&str>| {
             let words: Vec<String> = words.iter().map(|word| word.to_string()).collect();

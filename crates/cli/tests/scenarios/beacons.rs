@@ -12,7 +12,7 @@ use zester_rule::rule;
 use zester_testkit::{Server, wait_for};
 use zester_wire::{Event, Subject, subject};
 
-const SCRIPT: &str = r#"#!/bin/sh
+pub const SCRIPT: &str = r#"#!/bin/sh
 pid_file="$(dirname "$0")/worker.pid"
 alive() { [ -f "$pid_file" ] && kill -0 "$(cat "$pid_file")" 2>/dev/null; }
 case "$1" in
@@ -22,6 +22,12 @@ case "$1" in
   *) echo "Usage: $0 {start|stop|status}"; exit 2 ;;
 esac
 "#;
+
+/// The process of the service, as its script wrote it down.
+pub fn worker_of(scripts: &std::path::Path) -> Option<nix::unistd::Pid> {
+    let pid = std::fs::read_to_string(scripts.join("worker.pid")).ok()?;
+    Some(nix::unistd::Pid::from_raw(pid.trim().parse().ok()?))
+}
 
 /// All events of peels that the server has kept.
 fn events(url: &str) -> Vec<(String, Event)> {
@@ -74,9 +80,7 @@ fn r17_a_service_that_dies_is_one_event_and_one_that_is_started_again_is_the_nex
         let told = events(&server.url()).len();
         (listed["sample"]["worker"] == json!(true) && listed["events"] == json!(told)).then_some(told)
     });
-    let pid = std::fs::read_to_string(scripts.join("worker.pid")).unwrap();
-    let pid = nix::unistd::Pid::from_raw(pid.trim().parse().unwrap());
-    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
+    nix::sys::signal::kill(worker_of(&scripts).unwrap(), nix::sys::signal::Signal::SIGKILL).unwrap();
     let told = wait_for("the event", PATIENCE, || {
         Some(events(&server.url())).filter(|events| events.len() > before)
     });

@@ -24,6 +24,7 @@ mod reactor_kills;
 mod remade;
 mod schedule;
 mod secrets;
+mod self_heal;
 mod server_restart;
 mod settings;
 mod startup;
