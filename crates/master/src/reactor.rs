@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use zester_bus::{DurableReader, Kind, storage};
 use zester_health::{Health, State};
 use zester_link::SteadyClock;
@@ -78,6 +78,8 @@ pub struct Reactor {
     guards: Mutex<GuardState>,
     /// Fires are counted by time that really passed, whatever somebody does to the clock.
     clock: SteadyClock,
+    /// When this master began to listen.
+    begun: Instant,
     condition: Mutex<Condition>,
     health: Arc<Health>,
     metrics: Metrics,
@@ -109,6 +111,7 @@ impl Reactor {
             rules: RwLock::default(),
             rules_came: Notify::new(),
             clock: SteadyClock::new(wall),
+            begun: Instant::now(),
             condition: Mutex::new(condition),
             health: health.clone(),
             metrics: Metrics::default(),
@@ -158,6 +161,12 @@ impl Reactor {
 
     fn condition(&self) -> MutexGuard<'_, Condition> {
         self.condition.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether every peel that is there had the time to show itself to this master. Before that, nobody can be said to be
+    /// missing: the event would be done with, and its peel a moment late.
+    fn has_listened(&self, core: &Core) -> bool {
+        self.begun.elapsed() >= core.timing.peel_ttl
     }
 
     /// The time that fires are counted by.

@@ -19,6 +19,8 @@ pub struct Executor<'a> {
     pub passed: &'a Passed,
     /// As the rules write it.
     pub rule: &'a str,
+    /// This master knows whoever is there.
+    pub has_listened: bool,
 }
 
 impl Executor<'_> {
@@ -81,6 +83,10 @@ impl Executor<'_> {
             Err(refusal) => return self.refused(block, &refusal, &request).await,
         };
         let count = targets.len();
+        if count == 0 && !self.has_listened {
+            let why = format!("no peel matches `{}`, and this master has just begun", dispatch.target);
+            return Executed::Transient(why);
+        }
         if count == 0 {
             return self.done(block, Decision::NoTargets, format!("no peel matches `{}`", dispatch.target));
         }

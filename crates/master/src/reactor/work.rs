@@ -96,7 +96,8 @@ impl Work {
                         let rules = self.reaction.rules().clone();
                         let Some(rule) = rules.rule(rule) else { continue };
                         let (core, passed) = (&self.core, self.reaction.passed());
-                        let executor = Executor { core, passed, rule: &rule.reference };
+                        let has_listened = self.reactor.has_listened(core);
+                        let executor = Executor { core, passed, rule: &rule.reference, has_listened };
                         next = Some(Input::Executed(executor.execute(&block).await));
                     }
                     Command::Note(decided) => {

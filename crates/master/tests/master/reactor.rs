@@ -390,3 +390,20 @@ async fn r3_what_finds_no_room_comes_again_and_a_panic_is_one_rules_failure() {
     assert_eq!(decided(&fleet, "e3", "logged").await.rule, "reactor.c");
     all_done(&fleet).await;
 }
+
+/// A backlog that meets a master which has just begun is not done with because its peel is a moment late.
+#[tokio::test(start_paused = true)]
+#[rule("R-15")]
+async fn r15_an_event_waits_for_a_peel_that_had_no_time_to_show_itself() {
+    let fleet = fleet_with(ping()).await;
+    let _master = ready(&fleet, "m1").await;
+    let sender = Link::new(Arc::new(fleet.net.connect("sender")));
+    send(&sender, "web-1", &event("e1", "x", json!({}))).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let mut web = fleet.peel("web-1").await;
+    let request = web.serve(true).await;
+    assert_eq!(request.jid, reaction_jid("e1", "reactor.a", "ping"));
+    // Whoever never comes is missed once the master would have heard of him.
+    send(&sender, "ghost", &event("e2", "x", json!({}))).await;
+    decided(&fleet, "e2", "no_targets").await;
+}
