@@ -6,6 +6,8 @@ mod actions;
 mod double;
 mod fuzzed;
 mod gates;
+mod guards;
 mod loading;
 mod reactions;
 mod replays;
+mod requests;
