@@ -32,6 +32,18 @@ pub enum Fill {
 }
 
 impl Fill {
+    /// Whether it could mean more than a name in a target: an operator of expressions, a glob, several names.
+    pub fn is_wild(&self) -> bool {
+        match self {
+            Fill::Text(text) | Fill::Encoded(text) => !is_name(text),
+            Fill::Typed { value, .. } => match value {
+                Json::Array(items) => !items.iter().all(|item| item.as_str().is_some_and(is_name)),
+                Json::Object(_) => true,
+                Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => false,
+            },
+        }
+    }
+
     /// The value as it is now: a list may change behind the tag that printed it.
     pub fn of(value: &Value, encoded: bool, budget: &Budget) -> Result<Fill, Error> {
         if let Some(text) = value.as_str() {
@@ -155,4 +167,11 @@ pub fn shown(message: &str) -> String {
         Part::Filled(_) => "{{ … }}".to_string(),
     };
     parts(message).into_iter().map(shown).collect()
+}
+
+/// A text that is nothing but a name, wherever it stands in a target.
+fn is_name(text: &str) -> bool {
+    let letters = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let operator = ["and", "or", "not"].iter().any(|word| text.eq_ignore_ascii_case(word));
+    text.chars().all(letters) && !operator
 }

@@ -105,6 +105,8 @@ pub struct Built {
     pub depth: usize,
     /// A list or map in it, or itself, is a value of a tag.
     pub filled: bool,
+    /// A value of a tag in it has letters that mean something in a target.
+    pub wild: bool,
 }
 
 struct Open {
@@ -113,6 +115,7 @@ struct Open {
     weight: usize,
     depth: usize,
     filled: bool,
+    wild: bool,
     content: Content,
 }
 
@@ -166,7 +169,7 @@ impl Composer<'_, '_, '_> {
                     }
                     false => {
                         let node = self.scalar(at, text, style, tag)?;
-                        Built { node, weight: 1, depth: 0, filled: false }
+                        Built { node, weight: 1, depth: 0, filled: false, wild: false }
                     }
                 };
                 self.finish(built, anchor)
@@ -184,8 +187,12 @@ impl Composer<'_, '_, '_> {
                     return Err(Diagnostic::new(Kind::Yaml, "an alias stands inside what it names").at(at));
                 };
                 built.node.span = at;
-                if built.filled && self.fill_place().is_structure() {
+                let place = self.fill_place();
+                if built.filled && place.is_structure() {
                     return Err(fill::no_structure(at));
+                }
+                if built.wild && place.target {
+                    return Err(fill::no_target(at));
                 }
                 if self.stack.len() + built.depth > limits::YAML_DEPTH_MAX {
                     return Err(too_deep(at));
@@ -203,7 +210,14 @@ impl Composer<'_, '_, '_> {
             Some(Content::List(_)) => (false, true),
             _ => (false, false),
         };
-        fill::Place { level: self.stack.len(), key, item }
+        let is_target = |open: &Open| match &open.content {
+            Content::Map { key: Some(key), .. } => {
+                key.node.as_text().is_some_and(|name| fill::TARGETS.contains(&name))
+            }
+            _ => false,
+        };
+        let target = self.stack.iter().skip(fill::FIELDS_LEVEL).any(is_target);
+        fill::Place { level: self.stack.len(), key, item, target }
     }
 
     fn place(&mut self, span: &granit_parser::Span) -> Span {
@@ -268,7 +282,8 @@ impl Composer<'_, '_, '_> {
         if self.stack.len() >= limits::YAML_DEPTH_MAX {
             return Err(too_deep(at));
         }
-        self.stack.push(Open { span: at, anchor, weight: 1, depth: 0, filled: false, content });
+        let (weight, depth, filled, wild) = (1, 0, false, false);
+        self.stack.push(Open { span: at, anchor, weight, depth, filled, wild, content });
         Ok(())
     }
 
@@ -285,15 +300,15 @@ impl Composer<'_, '_, '_> {
                 Node::map(open.span, merged(entries, merges)?)
             }
         };
-        let Open { weight, depth, filled, .. } = open;
-        self.finish(Built { node, weight, depth: depth + 1, filled }, open.anchor)
+        let Open { weight, depth, filled, wild, .. } = open;
+        self.finish(Built { node, weight, depth: depth + 1, filled, wild }, open.anchor)
     }
 
     fn finish(&mut self, built: Built, anchor: usize) -> Result<(), Diagnostic> {
-        let Built { node, weight, depth, filled } = built;
+        let Built { node, weight, depth, filled, wild } = built;
         self.nodes += 1;
         if anchor != 0 {
-            self.anchors.insert(anchor, Built { node: node.clone(), weight, depth, filled });
+            self.anchors.insert(anchor, Built { node: node.clone(), weight, depth, filled, wild });
         }
         let Some(open) = self.stack.last_mut() else {
             self.root = Some(node);
@@ -302,6 +317,7 @@ impl Composer<'_, '_, '_> {
         open.weight = open.weight.saturating_add(weight);
         open.depth = open.depth.max(depth);
         open.filled |= filled;
+        open.wild |= wild;
         if open.weight > limits::YAML_NODES_MAX {
             let message =
                 format!("more than {} values, aliases counted as often as used", limits::YAML_NODES_MAX);

@@ -16,6 +16,10 @@ use zester_model::source::{FileId, Span};
 
 /// Levels of a reaction that only its file can write: its blocks, a block, the fields of an action.
 const STRUCTURE_LEVELS: usize = 3;
+/// The level at which the fields of an action stand.
+pub const FIELDS_LEVEL: usize = 2;
+/// The fields of an action that say which peels are meant.
+pub const TARGETS: [&str; 2] = ["target", "tgt"];
 /// Longer letters of a key are not repeated in a message.
 const SHOWN_LETTERS_MAX: usize = 60;
 
@@ -35,6 +39,8 @@ pub struct Place {
     pub key: bool,
     /// It is an item of a list.
     pub item: bool,
+    /// It says which peels are meant.
+    pub target: bool,
 }
 
 impl Place {
@@ -55,9 +61,18 @@ impl Filling<'_> {
     /// The scalar with its values. `plain`: it has neither quotes nor a tag.
     pub fn fill(&self, at: Span, text: &str, plain: bool, place: Place) -> Result<Built, Diagnostic> {
         let parts = fills::parts(text);
+        let mut wild = false;
+        for part in &parts {
+            if let Part::Filled(index) = part {
+                wild |= self.get(*index, at)?.is_wild();
+            }
+        }
+        if wild && place.target {
+            return Err(no_target(at));
+        }
         if let ([Part::Filled(index)], true, false) = (parts.as_slice(), plain, place.key) {
             let fill = self.get(*index, at)?;
-            return built(at, fill, place);
+            return Ok(Built { wild, ..built(at, fill, place)? });
         }
         let mut filled = String::new();
         for part in &parts {
@@ -83,7 +98,7 @@ impl Filling<'_> {
         if place.level < 2 && !place.key {
             return Err(no_block(at));
         }
-        Ok(Built { node: Node::text(at, filled), weight: 1, depth: 0, filled: place.key })
+        Ok(Built { node: Node::text(at, filled), weight: 1, depth: 0, filled: place.key, wild })
     }
 
     fn get(&self, index: usize, at: Span) -> Result<&Fill, Diagnostic> {
@@ -106,7 +121,7 @@ fn built(at: Span, fill: &Fill, place: Place) -> Result<Built, Diagnostic> {
     let empty = node.is_null() || node.as_text() == Some("");
     if place.level < 2 && !collection {
         return match empty {
-            true => Ok(Built { node: Node::null(at), weight, depth, filled: false }),
+            true => Ok(Built { node: Node::null(at), weight, depth, filled: false, wild: false }),
             false => Err(no_block(at)),
         };
     }
@@ -117,7 +132,7 @@ fn built(at: Span, fill: &Fill, place: Place) -> Result<Built, Diagnostic> {
         let message = format!("nested more than {} levels deep", limits::YAML_DEPTH_MAX);
         return Err(Diagnostic::new(Kind::Yaml, message).at(at));
     }
-    Ok(Built { node, weight, depth, filled: collection })
+    Ok(Built { node, weight, depth, filled: collection, wild: false })
 }
 
 /// Reads what a filter wrote down as YAML.
@@ -198,6 +213,13 @@ pub fn no_structure(at: Span) -> Diagnostic {
     Diagnostic::new(Kind::Yaml, "an event cannot write blocks, actions or their fields")
         .at(at)
         .hint("write the keys here, each with its own `{{ }}`")
+}
+
+/// A value that could mean other peels than the file does: a pattern, an operator, a list.
+pub fn no_target(at: Span) -> Diagnostic {
+    Diagnostic::new(Kind::Yaml, "an event may name one peel here, and this has letters that mean more")
+        .at(at)
+        .hint("write patterns and operators in the file, outside of `{{ }}`; names have letters, digits, `.`, `_` and `-`")
 }
 
 /// A map of an event under `<<`.

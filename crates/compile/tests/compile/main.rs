@@ -8,6 +8,7 @@ mod exclude;
 mod fixture;
 mod language;
 mod properties;
+mod reaction_targets;
 mod reactions;
 mod requisites;
 mod schema;
