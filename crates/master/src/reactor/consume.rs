@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
 use zester_bus::{Acknowledge, Error, Kind, Taken};
-use zester_reactor::{Delivered, DropReason, DropSamples, Dropped, Gates, Payload, Reaction};
+use zester_reactor::{Delivered, DropReason, DropSamples, Dropped, Gates, Payload, Reaction, RuleSet};
 use zester_wire::{Event, UnixMillis};
 
 /// Events that are worked on, by their place in the stream: they are kept alive until they are done with.
@@ -75,12 +75,12 @@ impl Consumer {
         }
     }
 
-    /// Without rules no event is taken: it would be done with, and nobody had asked for it.
-    async fn rules_came(&self) {
+    /// Without rules no event is taken: it would be done with, and nobody had asked for it. Those that came never go.
+    async fn rules_came(&self) -> Arc<RuleSet> {
         loop {
             let came = self.reactor.rules_came.notified();
-            if self.reactor.rules().is_some() {
-                return;
+            if let Some(rules) = self.reactor.rules() {
+                return rules;
             }
             came.await;
         }
@@ -132,21 +132,22 @@ impl Consumer {
         if taken.deliveries <= 1 {
             metrics.event(Some(&passed.origin));
         }
-        let Some(rules) = self.reactor.rules() else {
-            return acknowledge(&self.core, &taken, Acknowledge::Later(REACTOR_BACKPRESSURE)).await;
-        };
+        let rules = self.rules_came().await;
         let matched = rules.matching(&passed.key);
         if matched.is_empty() {
             metrics.unmatched.inc();
             return acknowledge(&self.core, &taken, Acknowledge::Done).await;
         }
-        if self.works.len() >= self.reactor.reacting.queue {
+        let (guards, most) = (&self.reactor.reacting.guards, self.reactor.reader().max_deliver);
+        // One that was handed back often enough is taken on all the same, or it would never come again. There are never
+        // more of them than the server gives out unacknowledged.
+        let may_come_again = most.is_none_or(|most| taken.deliveries.saturating_add(1) < most);
+        if may_come_again && self.works.len() >= self.reactor.reacting.queue {
             metrics.backpressure();
             return acknowledge(&self.core, &taken, Acknowledge::Later(REACTOR_BACKPRESSURE)).await;
         }
         let references = matched.iter().filter_map(|place| Some(&rules.rule(*place)?.reference));
         let turn = self.lanes.join(references, &passed.origin);
-        let (guards, most) = (&self.reactor.reacting.guards, self.reactor.reader().max_deliver);
         let reaction = Reaction::new(Arc::new(passed), rules.clone(), matched, guards, most);
         let taken = Arc::new(taken);
         self.in_hand

@@ -35,9 +35,10 @@ impl Lanes {
 impl LanePlace {
     /// Until all who joined before are done.
     pub async fn comes(&mut self) {
-        for mut before in self.before.drain(..) {
-            // Only the end of the sender ends this.
+        while let Some(before) = self.before.last_mut() {
+            // Only the end of the sender ends this. Whoever stops waiting and asks again waits for the same.
             while before.changed().await.is_ok() {}
+            self.before.pop();
         }
     }
 }
@@ -60,16 +61,22 @@ mod tests {
         let mut lanes = Lanes::default();
         let mut first = join(&mut lanes, &["a", "b", "a"], "web");
         let mut second = join(&mut lanes, &["b"], "web");
+        let mut after_second = join(&mut lanes, &["b"], "web");
         let mut other_rule = join(&mut lanes, &["c"], "web");
         let mut other_source = join(&mut lanes, &["a", "b"], "db");
         let mut third = join(&mut lanes, &["a"], "web");
         for free in [&mut first, &mut other_rule, &mut other_source] {
             assert!(free.comes().now_or_never().is_some(), "nobody is before it");
         }
-        assert!(second.comes().now_or_never().is_none());
+        for waiting in [&mut second, &mut after_second, &mut third] {
+            assert!(waiting.comes().now_or_never().is_none(), "the first has its turn");
+        }
         drop(first);
-        let mut second = join(&mut lanes, &["b"], "mail");
-        assert!(second.comes().now_or_never().is_some());
-        assert!(third.comes().now_or_never().is_some(), "all before it are done");
+        for free in [&mut second, &mut third] {
+            assert!(free.comes().now_or_never().is_some(), "all before it are done");
+        }
+        assert!(after_second.comes().now_or_never().is_none(), "the second has its turn");
+        drop(second);
+        assert!(after_second.comes().now_or_never().is_some());
     }
 }

@@ -21,6 +21,7 @@ mod publishing;
 mod reactor;
 mod reactor_guards;
 mod reactor_rules;
+mod reactor_slow;
 mod returns;
 mod servers;
 mod stores;

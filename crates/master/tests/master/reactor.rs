@@ -3,8 +3,10 @@
 use crate::fleet::{Fleet, LONG, Losing, Master, eventually};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use zester_bus::storage::{REACTOR_LEDGER, reactor};
 use zester_link::Link;
@@ -45,6 +47,23 @@ impl Gate {
     pub fn open(&self) {
         self.state.lock().unwrap().1 = true;
         self.changed.notify_all();
+    }
+}
+
+/// The gate as a test holds it: one that fails leaves nobody behind who waits for ever.
+pub struct Gatekeeper(Arc<Gate>);
+
+impl Deref for Gatekeeper {
+    type Target = Gate;
+
+    fn deref(&self) -> &Gate {
+        &self.0
+    }
+}
+
+impl Drop for Gatekeeper {
+    fn drop(&mut self) {
+        self.0.open();
     }
 }
 
@@ -119,6 +138,33 @@ impl Fence for Always {
 
 pub fn reacting(guards: Guards) -> Reacting {
     Reacting { compiler: Some(Arc::new(Double::default())), guards, ..Reacting::default() }
+}
+
+/// Rules whose files may wait at a gate, and the gate. Time goes on while they do: see [`clock`].
+pub fn gated(guards: Guards) -> (Reacting, Gatekeeper) {
+    let double = Double::default();
+    let gate = Gatekeeper(double.gate.clone());
+    let reacting = Reacting {
+        compiler: Some(Arc::new(double)),
+        render_timeout: Duration::from_secs(36_000),
+        reload_debounce: Duration::ZERO,
+        reload_jitter: Duration::ZERO,
+        ..reacting(guards)
+    };
+    (reacting, gate)
+}
+
+/// Paused time stands still while a file renders. This makes it go on, as fast as the threads that render get their turns, until
+/// it is dropped.
+pub fn clock() -> JoinSet<()> {
+    let mut clock = JoinSet::new();
+    clock.spawn(async {
+        loop {
+            tokio::time::advance(Duration::from_millis(50)).await;
+            tokio::task::spawn_blocking(std::thread::yield_now).await.unwrap();
+        }
+    });
+    clock
 }
 
 /// A rule that pings the peel which sent the event.
