@@ -248,6 +248,13 @@ async fn consuming(core: Arc<Core>, reactor: Arc<Reactor>) {
                 continue;
             }
             Err(error) if error.kind() == Kind::Closed => return,
+            // A server that is away, or elects a leader, is no reason to stay away for a minute.
+            Err(error) if error.kind().retryable() => {
+                tracing::debug!("the reactor cannot start now: {error}");
+                reactor.set_down(Some(error.to_string()));
+                sleep(core.timing.retry_pause).await;
+                continue;
+            }
             Err(error) => {
                 tracing::warn!("the reactor cannot start, and tries again in a minute: {error}");
                 reactor.set_down(Some(error.to_string()));

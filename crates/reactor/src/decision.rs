@@ -1,6 +1,6 @@
 //! What became of one block of one rule for one event, in one word and a sentence.
 
-use crate::gates::{Dropped, Passed};
+use crate::gates::{Dropped, Passed, shortened};
 use crate::limits::REASON_BYTES_MAX;
 use zester_wire::{Jid, LedgerEntry, UnixMillis, VERSION};
 
@@ -67,7 +67,6 @@ impl Decision {
     pub fn label(self) -> Option<&'static str> {
         match self {
             Decision::Sent | Decision::Logged => Some(Decision::Dispatched.as_str()),
-            Decision::Exhausted => Some(Decision::Error.as_str()),
             Decision::Nothing => None,
             other => Some(other.as_str()),
         }
@@ -106,7 +105,7 @@ impl Decided {
             at,
             origin: of.origin.to_string(),
             tag: of.event.tag.to_string(),
-            event_id: of.event.id.clone(),
+            event_id: shortened(&of.event.id),
             sequence: of.sequence,
             depth: of.event.depth,
             rule: self.rule.clone(),

@@ -60,7 +60,8 @@ impl PublisherTask {
         match of_rules {
             Some(tracked) => match tracked.source.origin.read().await {
                 Ok(origin) => !origin.tree.is_empty(),
-                Err(_) => false,
+                // What cannot be read now may hold rules: a mount that is not there yet.
+                Err(_) => true,
             },
             None => false,
         }
