@@ -1,6 +1,6 @@
 //! Events of beacons that wait for the bus: so many, in their order.
 
-use crate::run::limits::{BEACON_EVENTS_WAITING_MAX, BEACON_SEND_PAUSE};
+use crate::run::limits::{BEACON_BURST, BEACON_BURST_PAUSE, BEACON_EVENTS_WAITING_MAX, BEACON_SEND_PAUSE};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -49,13 +49,22 @@ impl Outbox {
 
     /// Sends one after the other, each when a stream has the one before.
     pub(super) async fn drain(&self, link: &Link) {
+        let mut burst: usize = 1;
         loop {
             let Some(first) = self.waiting().front().cloned() else {
                 self.more.notified().await;
+                burst = 1;
                 continue;
             };
             match link.publish_stored(&first.subject, &first.id, &first.event).await {
-                Ok(_) => self.sent(&first.id),
+                Ok(_) => {
+                    self.sent(&first.id);
+                    // A backlog that comes at once would be more than the masters take of one source.
+                    if burst.is_multiple_of(BEACON_BURST) {
+                        tokio::time::sleep(BEACON_BURST_PAUSE).await;
+                    }
+                    burst += 1;
+                }
                 Err(error) if never_fits(&error) => {
                     tracing::error!(tag = %first.event.tag, "an event cannot be sent, and is dropped: {error}");
                     self.dropped.inc();

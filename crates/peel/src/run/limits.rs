@@ -33,6 +33,10 @@ pub const GOODBYE_LIMIT: Duration = Duration::from_secs(2);
 pub const BEACON_EVENTS_WAITING_MAX: usize = 256;
 /// How soon an event that could not be sent is tried again.
 pub const BEACON_SEND_PAUSE: Duration = Duration::from_secs(1);
+/// Events of beacons that are sent on end, and the rest after each so many: masters take 30 at once and two a second of one
+/// source, and drop what is more.
+pub const BEACON_BURST: usize = 20;
+pub const BEACON_BURST_PAUSE: Duration = Duration::from_secs(10);
 /// How often an event of a job is tried while there is a connection.
 pub const EVENT_TRIES: usize = 3;
 /// How long the states of the start may take: a new machine has much to install.
