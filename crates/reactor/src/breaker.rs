@@ -19,7 +19,8 @@ pub struct Breakers {
 struct Breaker {
     /// When it fired within the last minute; never more than the rate and one.
     fires: VecDeque<UnixMillis>,
-    open_until: Option<UnixMillis>,
+    /// When it was stopped.
+    opened: Option<UnixMillis>,
 }
 
 impl Breaker {
@@ -31,8 +32,9 @@ impl Breaker {
         }
     }
 
-    fn is_open(&self, now: UnixMillis) -> bool {
-        self.open_until.is_some_and(|until| now < until)
+    fn is_open(&self, cooldown: Duration, now: UnixMillis) -> bool {
+        // One that opened long after now did so on a clock that went back; it must not wait for that day.
+        self.opened.is_some_and(|at| now.since(at) < cooldown && at <= now.plus(cooldown))
     }
 }
 
@@ -44,7 +46,8 @@ impl Breakers {
 
     /// Until when the rule is stopped.
     pub fn open_until(&self, rule: &str, now: UnixMillis) -> Option<UnixMillis> {
-        self.rules.get(rule).filter(|breaker| breaker.is_open(now)).and_then(|breaker| breaker.open_until)
+        let breaker = self.rules.get(rule).filter(|breaker| breaker.is_open(self.cooldown, now))?;
+        breaker.opened.map(|at| at.plus(self.cooldown))
     }
 
     /// The rule completed a fire, or failed for good. Whether that was one too many.
@@ -58,12 +61,12 @@ impl Breakers {
         let breaker = self.rules.entry(rule.clone()).or_default();
         breaker.forget_before(now);
         breaker.fires.push_back(now);
-        if breaker.fires.len() <= self.rate || breaker.is_open(now) {
+        if breaker.fires.len() <= self.rate || breaker.is_open(self.cooldown, now) {
             breaker.fires.truncate(self.rate + 1);
             return false;
         }
         breaker.fires.clear();
-        breaker.open_until = Some(now.plus(self.cooldown));
+        breaker.opened = Some(now);
         true
     }
 
@@ -72,12 +75,12 @@ impl Breakers {
         let mut closed = Vec::new();
         for (rule, breaker) in &mut self.rules {
             breaker.forget_before(now);
-            if breaker.open_until.is_some() && !breaker.is_open(now) {
-                breaker.open_until = None;
+            if breaker.opened.is_some() && !breaker.is_open(self.cooldown, now) {
+                breaker.opened = None;
                 closed.push(rule.clone());
             }
         }
-        self.rules.retain(|_, breaker| breaker.open_until.is_some() || !breaker.fires.is_empty());
+        self.rules.retain(|_, breaker| breaker.opened.is_some() || !breaker.fires.is_empty());
         closed
     }
 
@@ -85,12 +88,12 @@ impl Breakers {
     pub fn close(&mut self, rule: &str) -> bool {
         let Some(breaker) = self.rules.get_mut(rule) else { return false };
         breaker.fires.clear();
-        breaker.open_until.take().is_some()
+        breaker.opened.take().is_some()
     }
 
     /// Rules that are stopped, swept or not.
     pub fn open(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.rules.iter().filter(|(_, breaker)| breaker.open_until.is_some()).map(|(rule, _)| rule)
+        self.rules.iter().filter(|(_, breaker)| breaker.opened.is_some()).map(|(rule, _)| rule)
     }
 
     /// Fires of the last minute.
@@ -149,6 +152,50 @@ mod tests {
         assert!(!breakers.close("reactor.a"));
         assert!(!breakers.close("reactor.b"));
         assert_eq!(breakers.open_until("reactor.a", UnixMillis(2_000_000)), None);
+    }
+
+    #[test]
+    #[rule("R-12")]
+    fn r12_what_is_closed_by_hand_or_opened_begins_to_count_anew() {
+        let mut breakers = Breakers::new(&Guards::default());
+        let (rule, now): (Arc<str>, u64) = ("reactor.a".into(), 1_000_000);
+        fire(&mut breakers, &rule, 60, now);
+        assert!(!breakers.close("reactor.a"), "it was not stopped yet");
+        assert_eq!(breakers.fires("reactor.a", UnixMillis(now)), 0);
+        assert_eq!(fire(&mut breakers, &rule, 60, now), 0, "the 60 before are forgotten");
+        assert_eq!(fire(&mut breakers, &rule, 1, now), 1);
+        // Reactions that began before it opened end while it is open.
+        assert_eq!(fire(&mut breakers, &rule, 200, now), 0, "it is open already");
+        assert!(breakers.close("reactor.a"));
+        assert_eq!(fire(&mut breakers, &rule, 60, now), 0);
+        assert_eq!(fire(&mut breakers, &rule, 1, now), 1);
+    }
+
+    #[test]
+    #[rule("R-12")]
+    fn r12_a_clock_set_back_neither_opens_nor_keeps_open() {
+        let rule: Arc<str> = "reactor.a".into();
+        let (day, now) = (86_400_000, 1_000_000_000);
+        // Fires of a day that has not come yet do not count.
+        let mut breakers = Breakers::new(&Guards::default());
+        fire(&mut breakers, &rule, 60, now);
+        assert_eq!(fire(&mut breakers, &rule, 60, now - day), 0);
+        assert_eq!(fire(&mut breakers, &rule, 1, now - day), 1, "those of the new day do");
+        // One that is open then is not open for a day, whether it is swept or not.
+        let mut breakers = Breakers::new(&Guards::default());
+        fire(&mut breakers, &rule, 61, now);
+        assert_eq!(breakers.open_until("reactor.a", UnixMillis(now - day)), None);
+        assert_eq!(breakers.sweep(UnixMillis(now - day)), std::slice::from_ref(&rule));
+        assert_eq!(breakers.open().count(), 0);
+        // It opens anew where it must.
+        fire(&mut breakers, &rule, 61, now);
+        assert_eq!(fire(&mut breakers, &rule, 61, now - day), 1);
+        assert!(breakers.open_until("reactor.a", UnixMillis(now - day)).is_some());
+        // A clock that is put right by a little closes nothing.
+        let mut breakers = Breakers::new(&Guards::default());
+        fire(&mut breakers, &rule, 61, now);
+        assert!(breakers.open_until("reactor.a", UnixMillis(now - 5)).is_some());
+        assert_eq!(breakers.sweep(UnixMillis(now - 5)), []);
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub struct Guards {
     pub storm_cooldown: Duration,
     /// Events a minute that one source may send.
     pub source_rate_limit: u32,
-    /// Events that it may send at once.
+    /// Events that it may send at once. A 0 here switches the limit off too: none at once would be none at all.
     pub source_burst: u32,
     /// Older events are dropped.
     pub max_event_age: Duration,

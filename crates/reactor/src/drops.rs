@@ -60,4 +60,32 @@ mod tests {
         assert_eq!(take("web", 6_000), Some(15), "the next says how many were left out");
         assert_eq!(take("web", 6_000), Some(0));
     }
+
+    #[test]
+    #[rule("R-22")]
+    fn r22_each_reason_of_a_source_has_its_own_sample() {
+        let mut samples = DropSamples::default();
+        let mut take = |reason| samples.takes("web".into(), reason, UnixMillis(5_000));
+        for reason in DropReason::ALL {
+            let written = (0..25).filter(|_| take(reason).is_some()).count();
+            assert_eq!(written, 10, "{reason:?}: a flood of others hides none of these");
+        }
+        for (place, reason) in DropReason::ALL.into_iter().enumerate() {
+            (0..place).for_each(|_| assert_eq!(take(reason), None));
+        }
+        for (place, reason) in DropReason::ALL.into_iter().enumerate() {
+            let next = samples.takes("web".into(), reason, UnixMillis(6_000));
+            assert_eq!(next, Some(15 + place as u64), "{reason:?}: counted apart");
+        }
+    }
+
+    #[test]
+    #[rule("R-22")]
+    fn r22_a_clock_set_back_samples_on() {
+        let mut samples = DropSamples::default();
+        let mut take = |at| samples.takes("web".into(), DropReason::Stale, UnixMillis(at));
+        assert_eq!((0..11).filter(|_| take(90_000).is_some()).count(), 10);
+        assert_eq!(take(89_001), None, "still the same second");
+        assert_eq!(take(5_000), Some(2));
+    }
 }

@@ -18,12 +18,12 @@ pub struct Limiter {
 
 impl Limiter {
     pub fn new(guards: &Guards) -> Limiter {
-        let cost = match guards.source_rate_limit {
-            0 => 0,
-            rate => (MINUTE_MICROS / u64::from(rate)).max(1),
+        let cost = match (guards.source_rate_limit, guards.source_burst) {
+            (0, _) | (_, 0) => 0,
+            (rate, _) => (MINUTE_MICROS / u64::from(rate)).max(1),
         };
         let sources = NonZeroUsize::new(SOURCES_MAX).unwrap_or(NonZeroUsize::MIN);
-        Limiter { full_at: LruCache::new(sources), cost, burst: u64::from(guards.source_burst).max(1) }
+        Limiter { full_at: LruCache::new(sources), cost, burst: u64::from(guards.source_burst) }
     }
 
     /// Takes a token of this source, if it has one.
@@ -93,6 +93,20 @@ mod tests {
         let mut off = Limiter::new(&Guards { source_rate_limit: 0, ..Guards::default() });
         assert_eq!(allowed(&mut off, &peel("web"), 1_000, 5), 1_000);
         assert!(off.is_empty());
+        let mut off = Limiter::new(&Guards { source_burst: 0, ..Guards::default() });
+        assert_eq!(allowed(&mut off, &peel("web"), 1_000, 5), 1_000, "0 of either is off, as of every guard");
+        assert!(off.is_empty());
+        let mut one = Limiter::new(&Guards { source_burst: 1, ..Guards::default() });
+        assert_eq!(allowed(&mut one, &peel("web"), 1_000, 5), 1);
+    }
+
+    #[test]
+    #[rule("R-3", "R-12")]
+    fn r12_those_who_speak_as_admins_are_one_source_like_others() {
+        let mut limiter = Limiter::new(&Guards::default());
+        assert_eq!(allowed(&mut limiter, &Origin::Admin, 100, 1_000_000), 30);
+        assert_eq!(allowed(&mut limiter, &peel("web"), 100, 1_000_000), 30);
+        assert_eq!(allowed(&mut limiter, &Origin::Admin, 100, 1_000_500), 1);
     }
 
     #[test]

@@ -83,4 +83,16 @@ mod tests {
         assert_eq!(throttle.rests(&rule, &peel("web"), 2, rest, at(31_000)), None);
         assert_eq!(throttle.rests(&rule, &peel("web"), 2, Duration::ZERO, at(1_000)), None, "0 is off");
     }
+
+    #[test]
+    #[rule("R-12")]
+    fn r12_a_clock_set_back_makes_no_rest_longer_than_two() {
+        let mut throttle = Throttle::default();
+        let (rule, rest, now) = (Arc::from("reactor.a"), Duration::from_secs(30), 1_000_000);
+        throttle.fired(&rule, &peel("web"), 1, UnixMillis(now));
+        let rests = |at: u64| throttle.rests(&rule, &peel("web"), 2, rest, UnixMillis(at));
+        assert_eq!(rests(now - 1), Some(rest), "a clock that is put right by a little ends no rest");
+        assert_eq!(rests(now - 30_000), Some(rest));
+        assert_eq!(rests(now - 30_001), None, "of a time that has not come yet");
+    }
 }

@@ -56,32 +56,78 @@ fn r3_each_gate_drops_with_its_reason() {
 #[test]
 #[rule("R-3")]
 fn r3_the_gates_stand_in_order() {
-    // Wrong in every way that is left at each gate: the first that is wrong is told.
+    // Each is wrong in every way of the gates after the one that must tell, as far as it can be.
     let mut gates = Gates::new(Guards { source_rate_limit: 60, source_burst: 1, ..Guards::default() });
-    let old = UnixMillis(NOW.0 - 7_200_000);
-    let mut judge = |event: Event| {
-        let delivered = Delivered { stored: old, ..delivered(SUBJECT, 1) };
-        gates.judge(&delivered, read(event), NOW).unwrap_err().reason
-    };
-    assert_eq!(judge(Event { depth: 9, ..event("e", "x", json!({})) }), DropReason::Spoof);
-    assert_eq!(judge(Event { depth: 9, ..sound() }), DropReason::Depth);
-    assert_eq!(judge(sound()), DropReason::Stale, "the first has a token");
-    assert_eq!(judge(sound()), DropReason::Ratelimit, "the second has none, and is stale too");
+    let ahead = NOW.plus(Duration::from_secs(301)).0;
+    let other = Event { depth: 9, ..event("e", "x", json!({})) };
+    let nameless = Event { id: String::new(), ..other.clone() };
+    let table = [
+        ("zester.event.web-1", Payload::Unreadable("garbage".into()), DropReason::Malformed),
+        ("zester.event.web-1", Payload::Forged("no such key".into()), DropReason::Malformed),
+        ("zester.event.web-1", signed(other.clone(), NOW.0), DropReason::Malformed),
+        (SUBJECT, Payload::Unreadable("garbage".into()), DropReason::Decode),
+        (SUBJECT, Payload::Forged("no such key".into()), DropReason::Spoof),
+        (SUBJECT, signed(nameless, NOW.0), DropReason::Malformed),
+        (SUBJECT, signed(other.clone(), ahead), DropReason::Malformed),
+        (SUBJECT, signed(other, NOW.0), DropReason::Spoof),
+        (SUBJECT, signed(Event { depth: 9, ..sound() }, ahead), DropReason::Malformed),
+        (SUBJECT, signed(Event { depth: 9, ..sound() }, NOW.0), DropReason::Depth),
+        // None of those before took the only token.
+        (SUBJECT, signed(sound(), NOW.0), DropReason::Stale),
+        (SUBJECT, signed(sound(), NOW.0), DropReason::Ratelimit),
+        (SUBJECT, signed(Event { depth: 9, ..sound() }, NOW.0), DropReason::Depth),
+    ];
+    for (subject, payload, expected) in table {
+        let old = Delivered { stored: UnixMillis(NOW.0 - 7_200_000), ..delivered(subject, 1) };
+        let told = format!("{subject} {payload:?}");
+        let found = gates.judge(&old, |_| payload, NOW).unwrap_err().reason;
+        assert_eq!(found, expected, "{told}");
+    }
 }
 
 #[test]
 #[rule("R-3")]
+fn r3_nothing_is_opened_that_came_by_no_subject_of_events() {
+    let mut gates = Gates::new(Guards::default());
+    for subject in ["zester.event.web-1", "zester.event._other.send.x", "zester.dispatch", ""] {
+        let open = |_: &_| panic!("{subject} was opened");
+        assert_eq!(gates.judge(&delivered(subject, 1), open, NOW).unwrap_err().reason, DropReason::Malformed);
+    }
+}
+
+#[test]
+#[rule("R-3", "R-12")]
 fn r3_what_comes_again_and_what_masters_say_is_not_limited() {
     let guards = Guards { source_rate_limit: 60, source_burst: 1, ..Guards::default() };
     let mut gates = Gates::new(guards);
-    assert!(gates.judge(&delivered(SUBJECT, 1), read(sound()), NOW).is_ok());
-    assert!(gates.judge(&delivered(SUBJECT, 2), read(sound()), NOW).is_err());
+    let mut judge =
+        |delivered: Delivered<'_>, at: UnixMillis| gates.judge(&delivered, read(sound()), at).is_ok();
+    // One that was given to another master before takes no token of its source here.
     let again = Delivered { deliveries: 2, ..delivered(SUBJECT, 1) };
-    assert!(gates.judge(&again, read(sound()), NOW).is_ok());
+    assert!((0..10).all(|_| judge(again, NOW)));
+    assert!(judge(delivered(SUBJECT, 1), NOW), "the token is still there");
+    assert!(!judge(delivered(SUBJECT, 2), NOW));
+    assert!(judge(again, NOW));
+    let later = NOW.plus(Duration::from_secs(1));
+    assert!(judge(delivered(SUBJECT, 3), later), "nor does it delay the next");
     for sequence in 0..100 {
-        let of_master = delivered("zester.event._master.deploy.done", sequence);
-        assert!(gates.judge(&of_master, read(sound()), NOW).is_ok());
+        assert!(judge(delivered("zester.event._master.deploy.done", sequence), NOW));
     }
+    for source in ["_admin", "web-2", "web-3"] {
+        let subject = format!("zester.event.{source}.send.deploy.done");
+        assert!(judge(delivered(&subject, 1), NOW), "{source} has a token of its own");
+        assert!(!judge(delivered(&subject, 2), NOW), "{source} has but one");
+    }
+}
+
+#[test]
+#[rule("R-3", "R-12")]
+fn r3_beacons_and_sent_events_of_a_peel_are_one_source() {
+    let mut gates = Gates::new(Guards { source_rate_limit: 60, source_burst: 1, ..Guards::default() });
+    assert!(gates.judge(&delivered(SUBJECT, 1), read(sound()), NOW).is_ok());
+    let beacon = event("e2", "beacon/web-1/service", json!({}));
+    let dropped = gates.judge(&delivered("zester.event.web-1.beacon.service", 2), read(beacon), NOW);
+    assert_eq!(dropped.unwrap_err().reason, DropReason::Ratelimit);
 }
 
 #[test]
