@@ -4,6 +4,7 @@
 
 mod actions;
 mod double;
+mod entries;
 mod fuzzed;
 mod gates;
 mod guards;

@@ -318,7 +318,7 @@ fn r8_a_job_says_what_caused_it() {
 }
 
 #[test]
-#[rule("R-16")]
+#[rule("R-1", "R-16")]
 fn r16_every_result_has_its_label() {
     let labels: std::collections::BTreeSet<&str> =
         Decision::ALL.into_iter().filter_map(Decision::label).collect();
@@ -328,6 +328,7 @@ fn r16_every_result_has_its_label() {
         "dispatched",
         "duplicate",
         "error",
+        "exhausted",
         "no_targets",
         "refused",
         "render_error",
