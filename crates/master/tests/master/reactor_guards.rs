@@ -1,12 +1,13 @@
 //! Every drop reason, every result, and the guards that end loops.
 
-use crate::fleet::{Fleet, eventually};
+use crate::fleet::{Fleet, Losing, eventually};
 use crate::reactor::{
     all_done, decided, event, fleet_with, ledger, lose_ack, ping, publish, reacting, reaction_jid, ready,
     send,
 };
 use serde_json::json;
 use std::time::Duration;
+use zester_bus::memory::{Leg, Perfect};
 use zester_health::State;
 use zester_reactor::Guards;
 use zester_rule::rule;
@@ -55,6 +56,41 @@ async fn r3_every_drop_is_counted_and_written() {
     let entries = ledger(&fleet).await;
     assert!(entries.iter().any(|entry| entry.origin == "_unknown" && entry.decision == "malformed"));
     assert!(!entries.iter().any(|entry| entry.decision == "unmatched"));
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("R-16")]
+async fn r16_events_are_counted_by_who_sent_them() {
+    let fleet = fleet_with(json!({"say": {"log": "hi"}})).await;
+    let master = ready(&fleet, "m1").await;
+    all_done(&fleet).await;
+    let count =
+        |origin: &str| master.metric(&format!("zester_reactor_events_total{{origin_type=\"{origin}\"}}"));
+    let origins = ["peel", "master", "admin", "unknown"];
+    let before = origins.map(count);
+    let (peel, tag) = (PeelId::parse("web-1").unwrap(), Tag::parse("x").unwrap());
+    let from_master = EventSubject::Master { tag: tag.clone() };
+    let from_admin = EventSubject::Admin { tag: tag.clone() };
+    let from_peel = EventSubject::Send { peel, tag };
+    let subjects = [
+        from_peel,
+        from_master.clone(),
+        from_master.clone(),
+        from_admin.clone(),
+        from_admin.clone(),
+        from_admin,
+    ];
+    for (number, subject) in subjects.into_iter().enumerate() {
+        let id = fleet.link.new_message_id().unwrap();
+        let event = event(&format!("e{number}"), "x", json!({}));
+        fleet.link.publish_stored(&Subject::Event(subject), &id, &event).await.unwrap();
+    }
+    fleet.link.bus().publish_stored("zester.event.web-1.shout.x", "x".into(), None).await.unwrap();
+    decided(&fleet, "e5", "logged").await;
+    all_done(&fleet).await;
+    let after = origins.map(count);
+    let came: Vec<u64> = after.iter().zip(before).map(|(after, before)| after - before).collect();
+    assert_eq!(came, [1, 2, 3, 1]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -224,21 +260,30 @@ async fn r12_a_loop_of_organic_events_ends_in_the_breaker_which_is_told_and_swep
 async fn r12_an_operator_closes_the_breaker_of_every_master() {
     let mut fleet = fleet_with(json!({"say": {"log": "hi"}})).await;
     fleet.reacting.guards.storm_rate = 1;
+    // Nobody else closes them within this test.
+    fleet.reacting.guards.storm_cooldown = Duration::from_secs(36_000);
     let masters = [ready(&fleet, "m1").await, ready(&fleet, "m2").await];
-    for number in 0..20 {
-        send(&fleet.link, "web-1", &event(&format!("e{number}"), "x", json!({}))).await;
-    }
-    all_done(&fleet).await;
     let open = "zester_reactor_breaker_open{rule=\"reactor.a\"}";
-    assert!(masters.iter().any(|master| master.metric(open) == 1));
+    for (number, other) in ["m2", "m1"].into_iter().enumerate() {
+        // The other gets no events.
+        let lost = move |leg: Leg<'_>| leg.from == other && leg.subject == "events";
+        fleet.net.set_faults(Losing::new(usize::MAX, lost));
+        for event_number in 0..5 {
+            send(&fleet.link, "web-1", &event(&format!("e{number}-{event_number}"), "x", json!({}))).await;
+        }
+        eventually("its breaker is open", async || (masters[number].metric(open) == 1).then_some(())).await;
+    }
+    fleet.net.set_faults(Perfect);
+    all_done(&fleet).await;
+    assert!(masters.iter().all(|master| master.metric(open) == 1));
     let list = fleet.admin(&AdminRequest::ReactorRules).await.reactor.unwrap();
     assert_eq!((list.rules.len(), list.rules[0].rule.as_str()), (1, "reactor.a"));
     let close = |rule: &str| AdminRequest::BreakerClose { rule: rule.into(), user: "ann".into() };
     assert_eq!(fleet.admin(&close("reactor.a")).await.error, None);
-    eventually("all are closed", async || {
-        masters.iter().all(|master| master.metric(open) == 0).then_some(())
-    })
-    .await;
+    for master in &masters {
+        eventually("it is closed", async || (master.metric(open) == 0).then_some(())).await;
+        assert_eq!(master.health.state("reactor"), Some(State::Up));
+    }
     let refused = fleet.admin(&close("reactor.nobody")).await.error.unwrap();
     assert!(refused.message.contains("there is no rule"), "{refused}");
 }

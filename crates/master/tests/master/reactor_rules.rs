@@ -2,19 +2,22 @@
 
 use crate::fleet::{Fleet, eventually};
 use crate::reactor::{
-    Double, all_done, decided, event, fleet_with, ledger, ping, publish, reacting, ready, send,
+    all_done, clock, decided, event, fleet_with, gated, ledger, ping, publish, reacting, ready, send,
 };
-use serde_json::json;
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use zester_bus::storage::reactor;
 use zester_health::State;
-use zester_master::Reacting;
+use zester_jobs::Timing;
+use zester_link::Link;
+use zester_master::{LintRequest, Linter, Publishing, Reacting, Source};
 use zester_reactor::Guards;
 use zester_rule::rule;
 use zester_wire::*;
 
-fn log() -> serde_json::Value {
+fn log() -> Value {
     json!({"say": {"log": "hi"}})
 }
 
@@ -57,11 +60,7 @@ async fn r13_new_rules_are_loaded_and_broken_ones_leave_the_last_good_in_use() {
     let list = fleet.admin(&AdminRequest::ReactorRules).await.reactor.unwrap();
     assert_eq!((list.revision, list.problems.len()), (1, 1));
     let revision = publish(&fleet, &[("top.zy", json!([{"*/y": ["reactor.a"]}])), ("a.zy", log())]).await;
-    eventually("the new rules are in use", async || {
-        let list = fleet.admin(&AdminRequest::ReactorRules).await.reactor.unwrap();
-        (list.revision == revision).then_some(())
-    })
-    .await;
+    in_use(&fleet, revision).await;
     assert_eq!(master.health.state("reactor"), Some(State::Up));
     send(&fleet.link, "web-1", &event("e3", "y", json!({}))).await;
     decided(&fleet, "e3", "logged").await;
@@ -88,24 +87,94 @@ async fn r13_a_torn_set_leaves_the_last_good_in_use() {
 #[tokio::test(start_paused = true)]
 #[rule("R-13")]
 async fn r13_an_event_keeps_the_rules_that_it_matched() {
-    let double = Double::default();
-    let gate = double.gate.clone();
     let mut fleet = Fleet::new().await;
-    fleet.reacting = Reacting { compiler: Some(Arc::new(double)), ..reacting(Guards::default()) };
+    let (reacting, gate) = gated(Guards::default());
+    fleet.reacting = reacting;
+    let says = |word: &str| json!({"say": {"log": word}});
     let top = json!([{"*/x": ["reactor.slow", "reactor.a"]}]);
-    publish(&fleet, &[("top.zy", top), ("slow.zy", json!({"wait": log()})), ("a.zy", log())]).await;
+    let files =
+        [("top.zy", top.clone()), ("slow.zy", json!({"wait": says("old")})), ("a.zy", says("old too"))];
+    publish(&fleet, &files).await;
     let _master = ready(&fleet, "m1").await;
+    let _clock = clock();
     send(&fleet.link, "web-1", &event("e1", "x", json!({}))).await;
-    while gate.waiting() == 0 {
-        tokio::task::yield_now().await;
-    }
+    eventually("its first rule renders", async || (gate.waiting() == 1).then_some(())).await;
+    // The same files in the same places say something else by the time that it gets to its second rule.
+    let files = [("top.zy", top), ("slow.zy", says("new")), ("a.zy", says("new"))];
+    let revision = publish(&fleet, &files).await;
+    in_use(&fleet, revision).await;
     gate.open();
-    // What it matched next is gone by the time that it gets there, and it has it all the same.
-    publish(&fleet, &[("top.zy", json!([{"*/y": ["reactor.b"]}])), ("b.zy", log())]).await;
-    decided(&fleet, "e1", "logged").await;
     all_done(&fleet).await;
-    let rules: Vec<String> = ledger(&fleet).await.into_iter().map(|entry| entry.rule).collect();
-    assert_eq!(rules, ["reactor.slow", "reactor.a"]);
+    let said = async |id: &str| {
+        let entries = ledger(&fleet).await.into_iter().filter(|entry| entry.event_id == id);
+        let said: Vec<(String, String)> = entries.map(|entry| (entry.rule, entry.reason)).collect();
+        (said.len() == 2).then_some(said)
+    };
+    let of_both = |slow: &str, a: &str| [("reactor.slow", slow), ("reactor.a", a)].map(owned);
+    let old = eventually("it said something", async || said("e1").await).await;
+    assert_eq!(old, of_both("old", "old too"));
+    send(&fleet.link, "web-1", &event("e2", "x", json!({}))).await;
+    let new = eventually("the next said something", async || said("e2").await).await;
+    assert_eq!(new, of_both("new", "new"));
+}
+
+fn owned((rule, reason): (&str, &str)) -> (String, String) {
+    (rule.into(), reason.into())
+}
+
+async fn in_use(fleet: &Fleet, revision: u64) {
+    eventually("the new rules are in use", async || {
+        let list = fleet.admin(&AdminRequest::ReactorRules).await.reactor.unwrap();
+        (list.revision == revision).then_some(())
+    })
+    .await;
+}
+
+/// Finds a problem in rules that hold a draft.
+struct NoDrafts;
+
+impl Linter for NoDrafts {
+    fn lint(&self, request: LintRequest) -> BoxFuture<'_, Problems> {
+        let errors = u64::from(request.tree.directory.join("draft.zy").exists());
+        Box::pin(std::future::ready(Problems { errors, ..Problems::default() }))
+    }
+}
+
+/// Whoever brings the rules does not have to react by them, and until they are there no event is taken.
+#[tokio::test(start_paused = true)]
+#[rule("R-13")]
+async fn r13_a_master_that_does_not_react_publishes_rules_and_events_wait_for_them() {
+    let mut fleet = Fleet::new().await;
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, value: Value| {
+        std::fs::write(directory.path().join(name), value.to_string()).unwrap();
+    };
+    write("top.zy", json!([{"*/x": ["reactor.a"]}]));
+    write("a.zy", log());
+    write("draft.zy", json!({}));
+    let sources = vec![Source::directory(Published::Reactor, directory.path().to_path_buf())];
+    let publishing = Publishing { sources, linter: Arc::new(NoDrafts), ..Publishing::default() };
+    let link = Link::new(Arc::new(fleet.net.connect("m1")));
+    let off = fleet.start_publishing("m1", link, Timing::default(), publishing);
+    eventually("its rules are refused", async || match off.health.state("rules") {
+        Some(State::Degraded(_)) => Some(()),
+        _ => None,
+    })
+    .await;
+    fleet.reacting = reacting(Guards::default());
+    let on = fleet.master("m2").await;
+    send(&fleet.link, "web-1", &event("e1", "x", json!({}))).await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let pending = fleet.link.bus().pending(&reactor()).await.unwrap();
+    assert!(pending.waiting >= 1 && pending.unacked == 0, "{pending:?}");
+    assert_eq!(on.metric("zester_reactor_events_total{origin_type=\"peel\"}"), 0);
+    assert!(matches!(on.health.state("reactor"), Some(State::Degraded(why)) if why.contains("no rules")));
+    std::fs::remove_file(directory.path().join("draft.zy")).unwrap();
+    let entry = decided(&fleet, "e1", "logged").await;
+    assert_eq!(entry.master, on.id.as_str());
+    assert_eq!(on.health.state("reactor"), Some(State::Up));
+    assert_eq!(off.health.state("reactor"), None);
+    all_done(&fleet).await;
 }
 
 #[tokio::test(start_paused = true)]
