@@ -259,6 +259,7 @@ pub async fn ensure_all(bus: &dyn Bus, table: &[Store], replicas: usize) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_rule::rule;
 
     #[test]
     fn every_store_has_limits_and_a_name_of_its_own() {
@@ -294,5 +295,37 @@ mod tests {
     #[test]
     fn replicas_follow_the_servers_up_to_three() {
         assert_eq!([0, 1, 2, 3, 5].map(replicas), [1, 1, 2, 3, 3]);
+    }
+
+    #[test]
+    #[rule("R-1", "R-22")]
+    fn r1_events_and_what_was_decided_of_them_are_kept_as_the_table_says() {
+        const GIB: u64 = 1 << 30;
+        let week = Some(Duration::from_secs(7 * 24 * 60 * 60));
+        let found = |name: &str| table().into_iter().find(|store| store.name == name).unwrap();
+        let events = Store {
+            name: "events".into(),
+            is_bucket: false,
+            subjects: vec!["zester.event.>".into()],
+            max_age: week,
+            max_bytes: GIB,
+            max_message_bytes: MESSAGE_BYTES_MAX,
+            max_messages: Some(1_000_000),
+            per_subject: None,
+            when_full: WhenFull::DropOldest,
+            duplicate_window: Some(Duration::from_secs(120)),
+        };
+        assert_eq!(found("events"), events);
+        let ledger = Store {
+            name: "reactor-ledger".into(),
+            subjects: vec!["zester.ledger.>".into()],
+            max_bytes: GIB / 2,
+            max_messages: None,
+            duplicate_window: None,
+            ..events
+        };
+        assert_eq!(found("reactor-ledger"), ledger);
+        let rules = found("reactor-files");
+        assert_eq!((rules.is_bucket, rules.per_subject), (true, Some(3)), "the history of rules");
     }
 }

@@ -59,6 +59,8 @@ mod tests {
     use super::*;
     use crate::pattern::intersect;
     use crate::storage::table;
+    use std::time::Duration;
+    use zester_rule::rule;
 
     #[test]
     fn every_reader_has_limits_and_reads_a_stream_of_the_table() {
@@ -70,5 +72,21 @@ mod tests {
             let kept = subjects.iter().any(|subject| intersect(subject, &reader.pattern).is_some());
             assert!(kept, "{} of {}", reader.pattern, reader.stream);
         }
+    }
+
+    #[test]
+    #[rule("R-1")]
+    fn r1_all_masters_share_one_reader_of_events() {
+        let expected = DurableReader {
+            stream: "events".into(),
+            name: "reactor".into(),
+            pattern: "zester.event.>".into(),
+            start: Start::New,
+            ack_wait: Duration::from_secs(60),
+            unacked_max: 64,
+            max_deliver: Some(5),
+        };
+        assert_eq!(reactor(), expected);
+        assert_eq!(readers().into_iter().filter(|reader| reader.stream == "events").count(), 1);
     }
 }
