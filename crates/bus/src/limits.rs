@@ -36,6 +36,8 @@ pub const PAGE_MESSAGES_MAX: usize = 1_024;
 pub const PAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// How long a question for what a durable reader has now stays at the server when there is less, or no room for more.
 pub const PULL_SETTLE: Duration = Duration::from_millis(20);
+/// How long a message that a stream is known to keep may take to come; after that it has expired meanwhile.
+pub const READ_WAIT: Duration = Duration::from_secs(2);
 /// Messages asked for at once inside a page.
 pub const BATCH_MESSAGES_MAX: usize = 64;
 /// Messages that are read one by one before a consumer is made for the rest.

@@ -10,7 +10,7 @@ use super::{Nats, core, fault};
 use crate::error::{Error, Kind};
 use crate::limits::{
     BATCH_MESSAGES_MAX, CONSUMER_IDLE_MAX, CONSUMER_TRIES, CONSUMER_WAIT, PAGE_BYTES_MAX, PAGE_MESSAGES_MAX,
-    SINGLE_READS_MAX,
+    READ_WAIT, SINGLE_READS_MAX,
 };
 use crate::message::{Page, Record, Sequence};
 use crate::pattern::{check_name, check_pattern, intersect};
@@ -18,7 +18,7 @@ use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::response::Response;
 use async_nats::jetstream::stream::RawMessage;
-use async_nats::{HeaderMap, StatusCode};
+use async_nats::{HeaderMap, Request, StatusCode};
 use futures_util::StreamExt;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -46,8 +46,6 @@ impl Read {
 #[derive(Deserialize)]
 struct Consumer {
     name: String,
-    #[serde(default)]
-    num_pending: usize,
 }
 
 #[derive(Deserialize)]
@@ -162,6 +160,30 @@ impl Nats {
         Ok(join(parts))
     }
 
+    /// The place of the newest message that a filter means. What a consumer says of how much is before it cannot be used for
+    /// that: nats-server 2.9 counts too few, or too many, where it begins in the middle of a stream.
+    async fn end_of(&self, stream: &str, filter: &str) -> Result<Option<Sequence>, Error> {
+        let which = json!({ "last_by_subj": filter });
+        if self.server_info().servers > 1 {
+            return Ok(self.read_one(stream, &which).await?.map(|read| read.record.sequence));
+        }
+        let request = Request::new().payload(which.to_string().into());
+        let answer = self.client.send_request(format!("$JS.API.DIRECT.GET.{stream}"), request).await;
+        let answer = answer.map_err(|error| fault::of_storage(stream, error))?;
+        match answer.status {
+            None | Some(StatusCode::OK) => {}
+            Some(StatusCode::NOT_FOUND) => return Ok(None),
+            Some(status) => {
+                let words = answer.description.unwrap_or_default();
+                return Err(Error::new(Kind::Other, format!("{stream}: {status} {words}")));
+            }
+        }
+        let headers = answer.headers.unwrap_or_default();
+        let sequence = headers.get_last("Nats-Sequence").and_then(|text| text.as_str().parse().ok());
+        let unknown = || Error::new(Kind::Other, format!("{stream}: the answer names no place"));
+        Ok(Some(sequence.ok_or_else(unknown)?))
+    }
+
     /// None when the server does not take the filter.
     async fn read_part(&self, stream: &str, filter: &str, from: Sequence) -> Result<Option<Part>, Error> {
         let mut config = json!({
@@ -187,7 +209,12 @@ impl Nats {
             }
             Response::Err { error } => return Err(fault::of_server(&verb, error)),
         };
-        let part = self.read_consumer(stream, &consumer).await;
+        // Asked only now: about a stream that is not there this question gets no answer.
+        let part = match self.end_of(stream, filter).await {
+            Ok(Some(end)) if end >= from => self.read_consumer(stream, &consumer, end).await,
+            Ok(_) => Ok(Part { items: Vec::new(), more: false }),
+            Err(error) => Err(error),
+        };
         // If this fails, the server forgets the consumer by itself after a while.
         let verb = format!("CONSUMER.DELETE.{stream}.{}", consumer.name);
         let _removed: Result<Value, Error> = self.api(&verb, &json!({})).await;
@@ -205,32 +232,38 @@ impl Nats {
         self.api_raw(verb, body).await
     }
 
-    async fn read_consumer(&self, stream: &str, consumer: &Consumer) -> Result<Part, Error> {
+    async fn read_consumer(&self, stream: &str, consumer: &Consumer, end: Sequence) -> Result<Part, Error> {
         let mut items: Vec<Read> = Vec::new();
         let mut bytes = 0;
-        let wanted = consumer.num_pending.min(PAGE_MESSAGES_MAX);
-        while items.len() < wanted && bytes < PAGE_BYTES_MAX {
-            let batch =
-                self.pull(stream, &consumer.name, (wanted - items.len()).min(BATCH_MESSAGES_MAX)).await?;
-            if batch.is_empty() {
-                // The rest has expired meanwhile.
+        while items.len() < PAGE_MESSAGES_MAX && bytes < PAGE_BYTES_MAX {
+            let count = (PAGE_MESSAGES_MAX - items.len()).min(BATCH_MESSAGES_MAX);
+            let batch = self.pull(stream, &consumer.name, count, end).await?;
+            bytes += batch.iter().map(|read| read.record.payload.len()).sum::<usize>();
+            // None at all: the rest has expired meanwhile.
+            let is_last = batch.last().is_none_or(|read| read.record.sequence >= end);
+            items.extend(batch);
+            if is_last {
                 return Ok(Part { items, more: false });
             }
-            bytes += batch.iter().map(|read| read.record.payload.len()).sum::<usize>();
-            items.extend(batch);
         }
-        let more = items.len() < consumer.num_pending;
-        Ok(Part { items, more })
+        Ok(Part { items, more: true })
     }
 
-    /// Up to so many messages; fewer when there are no more.
-    async fn pull(&self, stream: &str, consumer: &str, count: usize) -> Result<Vec<Read>, Error> {
+    /// Up to so many messages; fewer where one of them is at the end, or when none came for a while.
+    async fn pull(
+        &self,
+        stream: &str,
+        consumer: &str,
+        count: usize,
+        end: Sequence,
+    ) -> Result<Vec<Read>, Error> {
         let gone =
             |error: &dyn std::fmt::Display| Error::new(Kind::Disconnected, format!("{stream}: {error}"));
         let inbox = self.client.new_inbox();
         let mut answers = self.client.subscribe(inbox.clone()).await.map_err(|error| gone(&error))?;
         let asked = format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}");
-        let body = json!({ "batch": count, "no_wait": true }).to_string();
+        let expires = u64::try_from(READ_WAIT.as_nanos()).unwrap_or(u64::MAX);
+        let body = json!({ "batch": count, "expires": expires }).to_string();
         let sent = self.client.publish_with_reply(asked, inbox, body.into()).await;
         sent.map_err(|error| fault::of_publish(stream, error))?;
         let mut batch = Vec::with_capacity(count);
@@ -239,7 +272,14 @@ impl Nats {
             let next = next.map_err(|_| Error::timeout(stream))?;
             let message = next.ok_or_else(Error::disconnected)?;
             match message.status {
-                None => batch.push(self.read_of(stream, message)?),
+                None => {
+                    let read = self.read_of(stream, message)?;
+                    let is_last = read.record.sequence >= end;
+                    batch.push(read);
+                    if is_last {
+                        break;
+                    }
+                }
                 // There are no more.
                 Some(status) if is_end(status) => break,
                 // The consumer is gone, or whoever kept it: what it did not give is not "nothing".

@@ -54,6 +54,7 @@ laws! {
     keys::a_value_larger_than_the_bucket_takes_is_refused,
     streams::a_message_id_is_kept_once,
     streams::a_replay_gives_everything_in_order_and_leaves_no_consumer,
+    streams::a_replay_from_any_place_gives_all_that_follows,
     streams::a_replay_may_cross_the_subjects_of_a_stream,
     streams::a_long_replay_comes_in_pages,
     streams::the_newest_message_of_a_subject_is_read_without_a_consumer,
