@@ -22,6 +22,7 @@ mod reactor;
 mod reactor_guards;
 mod reactor_rules;
 mod reactor_slow;
+mod reactor_start;
 mod returns;
 mod servers;
 mod stores;
