@@ -72,6 +72,20 @@ fn shape(node: &Node) -> Json {
     }
 }
 
+/// A text that nothing could take for more.
+const HARMLESS: &str = "aQ";
+
+/// What was rendered of the harmless text, had it been another: in keys and values alike.
+fn saying(node: &Json, text: &str) -> Json {
+    let put = |harmless: &String| harmless.replace(HARMLESS, text);
+    match node {
+        Json::String(harmless) => Json::String(put(harmless)),
+        Json::Array(items) => items.iter().map(|item| saying(item, text)).collect(),
+        Json::Object(map) => map.iter().map(|(key, value)| (put(key), saying(value, text))).collect(),
+        other => other.clone(),
+    }
+}
+
 /// What has been used to break out of a text into YAML or Jinja.
 const ATTACKS: [&str; 58] = [
     "x\nevil:\n  dispatch.module: {target: '*', function: cmd.run}",
@@ -164,6 +178,56 @@ fn r5_no_attack_changes_the_structure_or_reaches_another_value() {
     }
 }
 
+/// Names everything that whoever sends an event can choose: its id, keys and values of its data, facts of its peel.
+const ALL_IT_SAYS: &str = "\
+tell {{ event.id }}:
+  event.send:
+    tag: x
+    data:
+      id: {{ event.id }}
+      said: \"{{ event.id }} on {{ origin_facts.os }}\"
+      plain: it was {{ event.id }} on {{ origin_facts.os }}
+      fact {{ origin_facts.os }}: [{{ origin_facts.os }}, {k: {{ event.id }}}]
+      facts: {{ origin_facts }}
+      whole: {{ data }}
+      json: {{ event.data | tojson }}
+{% for key, value in data.items() %}
+      key {{ key }}: {{ value }}
+      {{ key }}: {{ key }}
+{% endfor %}
+{% for fact in origin_facts %}
+      of {{ fact }}: '{{ fact }}'
+{% endfor %}
+  # {{ event.id }}
+";
+
+#[test]
+#[rule("R-5")]
+fn r5_no_id_fact_or_key_of_data_changes_the_structure() {
+    let file = ReactionFile::parse("r.zy", ALL_IT_SAYS, &files(&[])).unwrap();
+    let said = |id: &str, key: &str, value: &str, name: &str, fact: &str| {
+        let data = json!({key: [value, {key: value}]});
+        let event = json!({"id": id, "tag": "a/b", "peel": "web-01", "origin": "web-01", "depth": 0, "ts": 1,
+            "data": data});
+        let all =
+            json!({"event": event, "tag": "a/b", "data": data, "origin_facts": {"os": fact, name: fact}});
+        let (node, _) = file.render(all.as_object().unwrap()).map_err(|(_, found)| found).unwrap();
+        node.to_json()
+    };
+    let safe = "v";
+    for attack in ATTACKS {
+        for place in 0..5 {
+            let with = |text: &str| {
+                let mut texts = [safe; 5];
+                texts[place] = text;
+                let [id, key, value, name, fact] = texts;
+                said(id, key, value, name, fact)
+            };
+            assert_eq!(with(attack), saying(&with(HARMLESS), attack), "{attack:?} at {place}");
+        }
+    }
+}
+
 #[test]
 #[rule("R-5")]
 fn r5_a_scalar_that_is_one_tag_keeps_the_type() {
@@ -213,31 +277,27 @@ fn r5_what_is_built_from_data_stays_one_value() {
         "{% set m %}[{{ data.x }}]{% endset %}b: {log: {m: {{ m }}}}",
         "{% macro m() %}[{{ data.x }}]{% endmacro %}b: {log: {m: {{ m() }}}}",
         "b: {log: {m: {{ '[' ~ data.x ~ ']' }}}}",
-        "b: {log: {m: {% call f() %}{{ data.x }}{% endcall %}}}{% macro f() %}{% endmacro %}",
         "{% macro f() %}[{{ caller() }}]{% endmacro %}b: {log: {m: {% call f() %}{{ data.x }}{% endcall %}}}",
         "b: {log: {m: {% filter string %}[{{ data.x }}]{% endfilter %}}}",
-        "b: {log: {m: {% block z %}[{{ data.x }}]{% endblock %}}}",
         "b: {log: {m: {{ '[%s]' % data.x }}}}",
         "b: {log: {m: {{ ['[', data.x, ']'] | join }}}}",
         "{% set n = namespace(v='[' ~ data.x) %}{% set n.v = n.v ~ ']' %}b: {log: {m: {{ n.v }}}}",
         "{% import 'm.jinja' as m %}b: {log: {m: {{ m.f(data.x) }}}}",
         "{% from 'm.jinja' import f %}b: {log: {m: {{ f(data.x) }}}}",
         "{% set m %}{% include 'i.jinja' %}{% endset %}b: {log: {m: {{ m }}}}",
-        "b: {log: {m: {{ data.x | replace('a', '[a') }}]}}",
     ] {
         let beside =
             [("m.jinja", "{% macro f(x) %}[{{ x }}]{% endmacro %}\n"), ("i.jinja", "[{{ data.x }}]")];
-        let got = with(&beside, text, evil.clone()).map(|node| shape(&node));
-        match text.contains("block z") || text.contains("macro f() %}{% endmacro") || text.ends_with("]}}") {
-            // The brackets are the file's own here, and mean a list.
-            true => {
-                assert!(got.is_err() || got.is_ok_and(|shape| !shape.to_string().contains("evil")), "{text}")
-            }
-            false => {
-                let got = with(&beside, text, evil.clone()).map(|node| node.to_json());
-                assert_eq!(got, Ok(value.clone()), "{text}");
-            }
-        }
+        let got = with(&beside, text, evil.clone()).map(|node| node.to_json());
+        assert_eq!(got, Ok(value.clone()), "{text}");
+    }
+    // The brackets are the file's own here, and mean a list.
+    let listed = "b: {log: {m: {% block z %}[{{ data.x }}]{% endblock %}}}";
+    gives(listed, evil, json!({"b": {"log": {"m": ["a\nevil: 1"]}}}));
+    // Data opens none that the file closes.
+    for x in ["a\nevil: 1", "[a", HARMLESS] {
+        let why = "r.zy:1:10: not YAML: mismatched bracket '{' closed by ']'";
+        fails("b: {log: {m: {{ data.x | replace('a', '[a') }}]}}", json!({ "x": x }), why);
     }
     // What a template does with a captured text, it does with its letters.
     gives(
