@@ -44,6 +44,12 @@ pub async fn master(fleet: &Fleet, server: &Server, name: &str) -> crate::fleet:
     fleet.start_on(name, bus, quick())
 }
 
+/// One that asks nobody again, however busy the machine is.
+async fn patient(fleet: &Fleet, server: &Server, name: &str) -> crate::fleet::Master {
+    let bus = link(server, name).await.bus().clone();
+    fleet.start_on(name, bus, Timing { ack_window: PATIENCE, ..quick() })
+}
+
 async fn peel(server: &Server, name: &str) -> Peel {
     let mut peel = Peel::new(link(server, name).await, name).await;
     peel.publish_facts(json!({"os": "Debian"})).await;
@@ -129,10 +135,10 @@ async fn r10_events_become_jobs_once_while_a_master_dies() {
     fleet.reacting = reacting(Guards { source_rate_limit: 0, storm_rate: 0, ..Guards::default() });
     // A crash gives its events back soon.
     fleet.reacting.ack_wait = Duration::from_secs(2);
-    let first = master(&fleet, &server, "m1").await;
+    let first = patient(&fleet, &server, "m1").await;
     wait_until("the master is ready", PATIENCE, async || first.health.report().0.then_some(())).await;
     publish(&fleet, &[("top.zy", json!([{"*/x": ["reactor.a"]}])), ("a.zy", ping())]).await;
-    let second = master(&fleet, &server, "m2").await;
+    let second = patient(&fleet, &server, "m2").await;
     for one in [&first, &second] {
         wait_until("the rules are loaded", PATIENCE, async || {
             (one.metric("zester_reactor_rules_loaded") == 1).then_some(())
