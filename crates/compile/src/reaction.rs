@@ -51,6 +51,11 @@ impl ReactionFile {
         Ok(ReactionFile { content })
     }
 
+    /// Whether it is the same for every event.
+    pub fn is_plain(&self) -> bool {
+        matches!(self.content, Content::Plain(..))
+    }
+
     /// Renders for one event: the blocks, or null where there are none.
     pub fn render(
         &self,

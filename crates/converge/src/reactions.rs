@@ -88,6 +88,10 @@ struct Parsed {
 }
 
 impl ReactionTemplate for Parsed {
+    fn is_plain(&self) -> bool {
+        self.file.is_plain()
+    }
+
     fn render(&self, context: &EventContext) -> Result<Node, Vec<String>> {
         let part = |key: &str| context.event.get(key).cloned().unwrap_or(Value::Null);
         let mut names = Map::new();

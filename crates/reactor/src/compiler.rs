@@ -30,6 +30,11 @@ pub trait RuleCompiler: Send + Sync {
 }
 
 pub trait ReactionTemplate: Send + Sync {
+    /// Whether it is the same for every event, and costs next to nothing.
+    fn is_plain(&self) -> bool {
+        false
+    }
+
     /// A map of blocks by their ids, or nothing. Bounded in time and size by the compiler itself.
     fn render(&self, context: &EventContext) -> Result<Node, Vec<String>>;
 }
@@ -44,6 +49,11 @@ pub struct EventContext {
 }
 
 impl EventContext {
+    /// Of no event at all, for what is the same for all of them.
+    pub fn none() -> EventContext {
+        EventContext { event: Value::Null, origin_facts: Value::Null }
+    }
+
     pub fn new(passed: &Passed, origin_facts: Value) -> EventContext {
         let peel = match &passed.origin {
             Origin::Peel(peel) => peel.as_str(),

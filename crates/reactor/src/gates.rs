@@ -149,6 +149,10 @@ impl Gates {
         if event.id.is_empty() {
             return refuse(dropped, DropReason::Malformed, "it has no id".into());
         }
+        if event.id.len() > EVENT_ID_BYTES_MAX || event.id.chars().any(char::is_control) {
+            let why = format!("its id has control characters, or more than {EVENT_ID_BYTES_MAX} bytes");
+            return refuse(dropped, DropReason::Malformed, why);
+        }
         if signed > now.plus(SIGNED_AHEAD_MAX) {
             let why = format!("it was signed {:?} ahead of our clock", signed.since(now));
             return refuse(dropped, DropReason::Malformed, why);
@@ -161,8 +165,9 @@ impl Gates {
             let why = format!("depth {} of at most {}", event.depth, self.guards.max_chain_depth);
             return refuse(dropped, DropReason::Depth, why);
         }
-        // One that comes again has paid already.
-        if delivered.deliveries <= 1 && !self.limiter.allows(&origin, now) {
+        // One that comes again has paid already. What counts is when the stream took it: a backlog that meets a master at once was
+        // not sent at once.
+        if delivered.deliveries <= 1 && !self.limiter.allows(&origin, delivered.stored) {
             let Guards { source_rate_limit, source_burst, .. } = self.guards;
             let why = format!("more than {source_rate_limit} a minute and {source_burst} at once");
             return refuse(dropped, DropReason::Ratelimit, why);

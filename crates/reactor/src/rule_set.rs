@@ -1,6 +1,7 @@
 //! All rules of one revision, ready to be asked: an immutable snapshot.
 
-use crate::compiler::{ReactionTemplate, RuleCompiler};
+use crate::actions;
+use crate::compiler::{EventContext, ReactionTemplate, RuleCompiler};
 use crate::enroll_lint;
 use crate::limits::PROBLEMS_MAX;
 use crate::matcher::Matcher;
@@ -65,6 +66,13 @@ impl RuleSet {
         for (path, text) in paths.into_iter().filter_map(|path| files.get_key_value(path)) {
             match compiler.template(path, text, files) {
                 Ok(template) => {
+                    // What no event changes is known to be wrong before one comes.
+                    if template.is_plain()
+                        && let Ok(node) = template.render(&EventContext::none())
+                        && let Err(found) = actions::read(&node)
+                    {
+                        problems.extend(compiler.explain(path, text, &found));
+                    }
                     templates.insert(path.clone(), template);
                 }
                 Err(found) => problems.extend(found),

@@ -15,7 +15,7 @@ pub struct Throttle {
 #[derive(Copy, Clone, Debug)]
 struct Fired {
     at: UnixMillis,
-    /// Of the event, which does not stop itself when it comes again.
+    /// Of the event, which does not stop itself when it comes again, nor one that came before it and is still half done.
     sequence: u64,
 }
 
@@ -43,12 +43,14 @@ impl Throttle {
         // A clock that went back must not make the rest longer than it is.
         let rested = now.since(fired.at);
         let is_ahead = fired.at > now.plus(period);
-        (fired.sequence != sequence && rested < period && !is_ahead).then(|| period - rested)
+        (fired.sequence < sequence && rested < period && !is_ahead).then(|| period - rested)
     }
 
     /// The rule completed a fire for this source, or failed for good.
     pub fn fired(&mut self, rule: &Arc<str>, origin: &Origin, sequence: u64, now: UnixMillis) {
-        self.fired.put((rule.clone(), origin.clone()), Fired { at: now, sequence });
+        let key = (rule.clone(), origin.clone());
+        let newest = self.fired.peek(&key).map_or(sequence, |fired| fired.sequence.max(sequence));
+        self.fired.put(key, Fired { at: now, sequence: newest });
     }
 }
 

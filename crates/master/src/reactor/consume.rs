@@ -66,6 +66,10 @@ impl Consumer {
                 Err(error) if is_passing(&error) => {
                     tracing::debug!("events cannot be taken now: {error}");
                     tokio::time::sleep(self.core.timing.retry_pause).await;
+                    // It may be gone with the disk of a server; what is being worked on goes on.
+                    if let Err(error) = bus.ensure_reader(&reader).await {
+                        tracing::debug!("the reader of events is not there: {error}");
+                    }
                 }
                 Err(error) => {
                     tracing::warn!("events cannot be taken: {error}");
@@ -181,7 +185,7 @@ fn tell_broken(ended: Result<(), JoinError>) {
 
 /// The bus is away for a moment, or a stream has no leader: the same question may be answered later.
 fn is_passing(error: &Error) -> bool {
-    matches!(error.kind(), Kind::Disconnected | Kind::Timeout | Kind::NoResponders)
+    error.kind().retryable()
 }
 
 pub async fn acknowledge(core: &Core, taken: &Taken, what: Acknowledge) {

@@ -124,7 +124,7 @@ impl Work {
         let Some(template) = self.reaction.rules().template(rule) else {
             return Err(vec!["its file is not loaded; this is a mistake of ours".into()]);
         };
-        if self.reactor.compiler.is_quick() {
+        if self.reactor.compiler.is_quick() || template.is_plain() {
             return template.render(&context);
         }
         let _permit = self.reactor.renders.acquire().await;

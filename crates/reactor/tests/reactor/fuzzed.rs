@@ -139,7 +139,7 @@ fn r3_garbage_is_counted_and_never_panics() {
             let times = counted.get(&(sort, word)).copied().unwrap_or(0);
             match (sort, word) {
                 ("master", "ratelimit") => assert_eq!(times, 0, "masters are exempt"),
-                _ if times < count / 500 => rare.push((sort, word, times)),
+                _ if times < count / 1_000 => rare.push((sort, word, times)),
                 _ => {}
             }
         }

@@ -100,8 +100,9 @@ fn r3_nothing_is_opened_that_came_by_no_subject_of_events() {
 fn r3_what_comes_again_and_what_masters_say_is_not_limited() {
     let guards = Guards { source_rate_limit: 60, source_burst: 1, ..Guards::default() };
     let mut gates = Gates::new(guards);
-    let mut judge =
-        |delivered: Delivered<'_>, at: UnixMillis| gates.judge(&delivered, read(sound()), at).is_ok();
+    let mut judge = |delivered: Delivered<'_>, at: UnixMillis| {
+        gates.judge(&Delivered { stored: at, ..delivered }, read(sound()), at).is_ok()
+    };
     // One that was given to another master before takes no token of its source here.
     let again = Delivered { deliveries: 2, ..delivered(SUBJECT, 1) };
     assert!((0..10).all(|_| judge(again, NOW)));
@@ -118,6 +119,35 @@ fn r3_what_comes_again_and_what_masters_say_is_not_limited() {
         assert!(judge(delivered(&subject, 1), NOW), "{source} has a token of its own");
         assert!(!judge(delivered(&subject, 2), NOW), "{source} has but one");
     }
+}
+
+/// Nobody was there to react for a while: what was sent at a fair pace is not too much because it is met at once.
+#[test]
+#[rule("R-3", "R-12")]
+fn r12_a_backlog_counts_by_when_it_was_sent_and_not_by_when_it_is_met() {
+    let mut gates = Gates::new(Guards::default());
+    let met = NOW.plus(Duration::from_secs(120));
+    for sequence in 0..200 {
+        let stored = NOW.plus(Duration::from_millis(550 * sequence));
+        let one = Delivered { stored, ..delivered(SUBJECT, sequence) };
+        assert!(gates.judge(&one, read(sound()), met).is_ok(), "{sequence}");
+    }
+    let mut passed = 0;
+    for sequence in 200..300 {
+        let one = Delivered { stored: met, ..delivered(SUBJECT, sequence) };
+        passed += u32::from(gates.judge(&one, read(sound()), met).is_ok());
+    }
+    assert!((1..=60).contains(&passed), "a flood is one whenever it is met: {passed}");
+}
+
+#[test]
+#[rule("R-2", "R-3")]
+fn r3_an_id_that_is_long_or_no_text_is_malformed() {
+    for id in ["x".repeat(257), "a\nb".to_string(), "\u{1b}[2J".to_string()] {
+        let found = reason(delivered(SUBJECT, 1), signed(Event { id, ..sound() }, NOW.0));
+        assert_eq!(found, Some(DropReason::Malformed));
+    }
+    assert_eq!(reason(delivered(SUBJECT, 1), signed(Event { id: "x".repeat(256), ..sound() }, NOW.0)), None);
 }
 
 #[test]
