@@ -5,7 +5,7 @@ use crate::app::App;
 use crate::connection::Connect;
 use crate::exit::Exit;
 use crate::fleet::watching::client_failure;
-use crate::output::{event_text, to_stdout};
+use crate::output::{event_text, reader_is_gone, to_stdout};
 use serde_json::{Map, Value as Json, json};
 use std::time::Duration;
 use zester_client::{Client, SeenEvent};
@@ -168,6 +168,9 @@ async fn watch(app: &App, client: &Client, glob: &Glob, since: Option<Duration>)
         match app.output.is_text() {
             true => to_stdout(&event_text::line(&seen, app.output.paint())),
             false => app.output.object(&document(&seen)),
+        }
+        if reader_is_gone() {
+            return Ok((Answer::Text(String::new()), Exit::Good));
         }
     }
 }

@@ -183,6 +183,12 @@ fn write_out(text: &str) {
     }
 }
 
+/// Whether whoever read the answer has gone: nobody needs the rest of one that has no end.
+pub fn reader_is_gone() -> bool {
+    let lost = LOST.lock().unwrap_or_else(PoisonError::into_inner);
+    lost.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
 /// How it ends after the answer was written, or could not be. A reader that has gone is in its right.
 pub fn after(written: io::Result<()>, exit: Exit) -> Exit {
     match written {

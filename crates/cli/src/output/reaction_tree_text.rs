@@ -54,7 +54,7 @@ fn event(tree: &EventTree, paint: Paint) -> Branch {
     }
     let mut below: Vec<Branch> = tree.reactions.iter().map(|one| reaction(one, paint)).collect();
     if below.is_empty() && !tree.cut {
-        below.push(leaf(paint.dim("no rule reacted")));
+        below.push(leaf(paint.dim("no rule reacted, or none has yet")));
     }
     Branch { line, below }
 }
@@ -148,6 +148,6 @@ event web-1/deploy/done  00:01:01  first
 ";
         assert_eq!(text(&first, Paint::new(false)), drawn);
         let alone = text(&tree("alone", 0, Vec::new()), Paint::new(false));
-        assert!(alone.ends_with("└─ no rule reacted\n"), "{alone}");
+        assert!(alone.ends_with("└─ no rule reacted, or none has yet\n"), "{alone}");
     }
 }

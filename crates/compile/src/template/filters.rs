@@ -239,10 +239,14 @@ fn html_safe(json: &str) -> String {
 
 fn text(env: &mut Environment<'static>) {
     env.add_filter("quote", |value: &Value| {
+        // An empty word in a command line is not what a missing value means: `rm -rf /srv/''`.
+        if value.is_undefined() {
+            return Err(Error::new(ErrorKind::UndefinedError, "a value to quote is missing"));
+        }
         let text = value.to_string();
         let safe = !text.is_empty()
             && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"@%+=:,./-_".contains(&byte));
-        if safe { text } else { format!("'{}'", text.replace('\'', "'\"'\"'")) }
+        Ok(if safe { text } else { format!("'{}'", text.replace('\'', "'\"'\"'")) })
     });
     env.add_filter("to_bool", |value: &Value| match value.as_str() {
         Some(text) => matches!(text.to_lowercase().as_str(), "yes" | "1" | "true" | "on"),
