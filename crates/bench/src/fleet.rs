@@ -4,6 +4,7 @@ mod dispatch;
 mod index;
 mod jobs;
 mod publish;
+mod reactor;
 mod up;
 
 use crate::measure;
@@ -40,7 +41,8 @@ pub fn claims(zester: &Path, scratch: &Path, report: &mut Report) -> Result<(), 
         Ok::<(), String>(())
     })?;
     drop(up);
-    index::claim(report)
+    index::claim(report)?;
+    reactor::claims(zester, scratch, report)
 }
 
 /// Daemons that were just started and have nothing to do.

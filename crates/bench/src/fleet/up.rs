@@ -28,9 +28,15 @@ pub struct Memory {
 impl Up {
     /// Comes back when the peel is online.
     pub fn start(zester: &Path, scratch: &Path) -> Result<Up, String> {
+        Up::start_with(zester, scratch, &[])
+    }
+
+    /// The same with more words on its command line.
+    pub fn start_with(zester: &Path, scratch: &Path, words: &[String]) -> Result<Up, String> {
         let fail = |error: std::io::Error| format!("zester up: {error}");
         let mut process = Command::new(zester)
             .args(["up", "--peels", "1", "--format", "json"])
+            .args(words)
             // Not where another `up` of this user leaves its address.
             .env("XDG_RUNTIME_DIR", scratch)
             .current_dir(scratch)
