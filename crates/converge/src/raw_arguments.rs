@@ -136,12 +136,12 @@ pub fn given_value(given: &RawValue) -> Json {
 /// nobody will ever know its type (C-15). `1.10` is a version, `007` a number on a badge.
 pub fn lettered_value(given: &RawValue) -> Json {
     let read = given_value(given);
-    match (given, &read) {
-        (RawValue::Letters(letters), Json::Number(_) | Json::Bool(_)) if read.to_string() != *letters => {
-            Json::String(letters.clone())
-        }
-        _ => read,
-    }
+    let RawValue::Letters(letters) = given else { return read };
+    let shown = match &read {
+        Json::Number(_) | Json::Bool(_) => read.to_string(),
+        _ => return read,
+    };
+    if shown == *letters { read } else { Json::String(letters.clone()) }
 }
 
 fn parse_value(text: &str) -> Option<Json> {
