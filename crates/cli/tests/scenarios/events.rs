@@ -119,11 +119,11 @@ fn r23_rules_are_tried_on_what_happened_and_nothing_is_executed() {
     write_rules(&fleet, &[("top.zy", TOP), ("deploy.zy", DEPLOY), ("broken.zy", broken)]);
     let told = fleet.json(&["reactor", "replay", "--rules", "reactor", "--since", "1h"]);
     assert!(told["events"].as_u64() >= Some(4) && told["unmatched"].as_u64() >= Some(1), "{told:#}");
-    // A target that is no expression is refused with its whole file. Nothing that the data says is a block.
+    // A target that says more than a name is refused with its whole file. Nothing that the data says is a block.
     let would = json!([
         {"rule": "reactor.broken", "decision": "render_error", "count": 1},
         {"rule": "reactor.deploy", "decision": "logged", "count": 1},
-        {"rule": "reactor.deploy", "decision": "validate_error", "count": 1},
+        {"rule": "reactor.deploy", "decision": "render_error", "count": 1},
     ]);
     assert_eq!((&told["would"], &told["same"]), (&would, &json!(0)), "{told:#}");
     let text = fleet.zester(&["reactor", "replay", "--rules", "reactor"]);
