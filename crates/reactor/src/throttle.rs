@@ -97,4 +97,21 @@ mod tests {
         assert_eq!(rests(now - 30_000), Some(rest));
         assert_eq!(rests(now - 30_001), None, "of a time that has not come yet");
     }
+
+    /// An event that was half done when a later one fired goes on when it comes again.
+    #[test]
+    #[rule("R-10", "R-12")]
+    fn r10_the_fire_of_a_later_event_does_not_hold_up_an_earlier_one() {
+        let (rule, origin): (Arc<str>, _) =
+            ("reactor.a".into(), Origin::Peel(PeelId::parse("web-1").unwrap()));
+        let (mut throttle, period, now) =
+            (Throttle::default(), Duration::from_secs(30), UnixMillis(1_000_000));
+        throttle.fired(&rule, &origin, 2, now);
+        assert_eq!(throttle.rests(&rule, &origin, 1, period, now), None);
+        assert!(throttle.rests(&rule, &origin, 3, period, now).is_some());
+        // Its own end makes nobody before the later one wait, and those behind go on waiting.
+        throttle.fired(&rule, &origin, 1, now);
+        assert_eq!(throttle.rests(&rule, &origin, 2, period, now), None);
+        assert!(throttle.rests(&rule, &origin, 3, period, now).is_some());
+    }
 }

@@ -61,3 +61,14 @@ fn r5_patterns_of_the_file_and_letters_elsewhere_are_free() {
     let named = "target {{ data.v }}:\n  log: {message: \"{{ data.v }}\"}\n";
     assert!(rendered(named, &json!("*")).is_ok(), "a block may be called like it");
 }
+
+/// `rm -rf /srv/''` is not what a missing value means.
+#[test]
+#[rule("R-5")]
+fn r5_a_missing_value_cannot_be_quoted_into_a_command() {
+    let text = "a:\n  log: {message: \"rm /srv/{{ data.gone | quote }} {{ data.v | quote }}\"}\n";
+    assert!(rendered(text, &json!("x")).unwrap_err().contains("undefined"));
+    let there = text.replace("data.gone", "data.v");
+    let told = rendered(&there, &json!("a b")).unwrap();
+    assert_eq!(told["a"]["log"]["message"], json!("rm /srv/'a b' 'a b'"));
+}
