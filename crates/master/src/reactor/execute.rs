@@ -1,17 +1,17 @@
 //! Does what a block says. Everything is named after its cause, so that doing it again is doing it once.
 
 use crate::core::Core;
+use crate::events::publish_event;
 use crate::job::{Begun, Requester};
 use crate::limits::TARGETS_MAX;
 use crate::services::{dispatch, index_is_ready};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use zester_bus::Kind;
-use zester_bus::storage::EVENTS;
 use zester_link::Error;
 use zester_reactor::actions::{Dispatch, LogLevel};
 use zester_reactor::{Action, Block, Decided, Decision, Executed, Passed, dispatch_request, sent_event};
-use zester_wire::{DispatchRequest, Event, Job, JobStatus, MessageId, Refusal, RefusalKind, Subject, Tag};
+use zester_wire::{DispatchRequest, Job, JobStatus, Refusal, RefusalKind, Tag};
 
 /// One rule of one event.
 pub struct Executor<'a> {
@@ -144,9 +144,10 @@ impl Executor<'_> {
             Ok(sent) => sent,
             Err(bad) => return self.done(block, Decision::Error, bad.to_string()),
         };
-        let (decision, id) = (self.publish(&subject, &event).await, event.id);
-        let executed = match decision {
-            Ok(decision) => self.done(block, decision, tag.as_str()),
+        let (stored, id) = (publish_event(&self.core.link, &subject, &event).await, event.id);
+        let executed = match stored {
+            Ok(stored) if stored.duplicate => self.done(block, Decision::Duplicate, tag.as_str()),
+            Ok(_) => self.done(block, Decision::Sent, tag.as_str()),
             Err(error) if is_hopeless(&error) => self.done(block, Decision::Error, error.to_string()),
             Err(error) => Executed::Transient(error.to_string()),
         };
@@ -154,23 +155,6 @@ impl Executor<'_> {
             Executed::Done(decided) => Executed::Done(Box::new(Decided { event_sent: id, ..*decided })),
             transient => transient,
         }
-    }
-
-    async fn publish(&self, subject: &Subject, event: &Event) -> Result<Decision, Error> {
-        let link = &self.core.link;
-        let invalid = |why: String| Error::from(zester_bus::Error::new(Kind::Invalid, why));
-        let id = MessageId::parse(&event.id).map_err(|bad| invalid(bad.to_string()))?;
-        let stored = link.publish_stored(subject, &id, event).await?;
-        if !stored.duplicate {
-            return Ok(Decision::Sent);
-        }
-        // Ids can be guessed: only what stands under our own subject is ours.
-        let there = link.bus().at(EVENTS, stored.sequence).await?;
-        if there.is_some_and(|record| record.subject == subject.to_string()) {
-            return Ok(Decision::Duplicate);
-        }
-        link.publish_stored(subject, &link.new_message_id()?, event).await?;
-        Ok(Decision::Sent)
     }
 
     fn log(&self, level: LogLevel, message: &str) {
