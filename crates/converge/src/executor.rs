@@ -31,7 +31,7 @@ use zester_host::{ChangeTracker, Exit, Fault, FaultKind, HostRead, Launch, MissT
 use zester_model::limits;
 use zester_model::outcome::Mode;
 use zester_model::program::State;
-use zester_resources::resource::{Applying, CandidateCheck, Change, Checking, Forced};
+use zester_resources::context::{Applying, CandidateCheck, Change, Checking, Forced};
 use zester_resources::{Bound, Drift};
 use zester_secret::PrivateKey;
 

@@ -1,8 +1,8 @@
 //! Who owns what, and what obviously comes first.
 //!
 //! Two states that want different things of one path, package or account are a mistake (S-57), unless the user said
-//! which comes first. And some orders need no saying: a file comes after the state of its directory, its user, its group
-//! (S-58). Both follow from what the states claim, before anything is looked at, and become `auto` edges, which give way
+//! which comes first. Edits of one file are none: they run as declared, after the state that decides about the file. And some
+//! orders need no saying: a file comes after the state of its directory, its user, its group (S-58). Both follow from what the states claim, before anything is looked at, and become `auto` edges, which give way
 //! where they would close a cycle.
 
 use crate::plan::Resources;
@@ -37,11 +37,14 @@ pub fn add_implicit_order(program: &mut Program, bound: &Resources, sources: &So
         let holders = owners.holders(item);
         one_owner(program, sources, item, holders, &mut added, &mut implicit);
     }
+    let editors = Editors::of(&claims);
+    editors.one_after_the_other(&owners, &mut added);
     let makers = DirMakers::of(&claims, &owners);
     for (state, claims) in claims.iter().enumerate() {
         if program.states.get(state).is_some_and(|state| state.attributes.auto_order) {
             after_parents_and_accounts(state, claims, &owners, &makers, &mut added);
             after_what_it_needs(state, claims, &owners, &makers, &mut added);
+            editors.after_edits_of_needs(state, claims, &mut added);
         }
     }
     added.add_to(program);
@@ -93,6 +96,40 @@ impl<'a> Owners<'a> {
     }
 }
 
+/// The states that edit each file, as declared.
+struct Editors<'a>(HashMap<&'a Path, Vec<usize>>);
+
+impl<'a> Editors<'a> {
+    fn of(claims: &'a [Claims]) -> Editors<'a> {
+        let mut by_path: HashMap<&Path, Vec<usize>> = HashMap::new();
+        for (state, claims) in claims.iter().enumerate() {
+            for path in &claims.edits {
+                by_path.entry(path).or_default().push(state);
+            }
+        }
+        Editors(by_path)
+    }
+
+    /// S-57: after the states that decide about the file, and then as declared, so that none loses the work of another.
+    fn one_after_the_other(&self, owners: &Owners<'_>, added: &mut ImplicitEdges) {
+        for (path, editors) in &self.0 {
+            for (at, state) in editors.iter().enumerate() {
+                added.all(*state, owners.of_path(path));
+                if let Some(before) = at.checked_sub(1).and_then(|before| editors.get(before)) {
+                    added.one(*state, *before);
+                }
+            }
+        }
+    }
+
+    /// S-58: whoever reads a file reads it once it is edited.
+    fn after_edits_of_needs(&self, state: usize, claims: &Claims, added: &mut ImplicitEdges) {
+        for editor in claims.needs.iter().filter_map(|path| self.0.get(path.as_path())).flatten() {
+            added.one(state, *editor);
+        }
+    }
+}
+
 /// The directories that no state decides about and that `makedirs` makes on the way: for each, how it would look, and the
 /// first state that would make it so.
 struct DirMakers<'a> {
@@ -104,7 +141,7 @@ impl<'a> DirMakers<'a> {
         let mut by_path: HashMap<&Path, Vec<(&str, usize)>> = HashMap::new();
         for (state, claims) in claims.iter().enumerate() {
             let Some(how) = &claims.makes_parents else { continue };
-            for path in claims.owned.iter().filter_map(path_of) {
+            for path in paths_of(claims) {
                 for parent in unowned_parents(path, owners) {
                     let looks = by_path.entry(parent).or_default();
                     if !looks.iter().any(|(host, _)| host == how) {
@@ -136,6 +173,11 @@ fn path_of(owned: &Claim) -> Option<&Path> {
     }
 }
 
+/// The paths that a state makes or changes something at.
+fn paths_of(claims: &Claims) -> impl Iterator<Item = &Path> {
+    claims.owned.iter().filter_map(path_of).chain(claims.edits.iter().map(|path| path.as_path()))
+}
+
 /// The directories above a path, up to the first that a state decides about; `/` is always there.
 fn unowned_parents<'a>(path: &'a Path, owners: &Owners<'_>) -> impl Iterator<Item = &'a Path> {
     path.ancestors()
@@ -155,7 +197,7 @@ fn after_parents_and_accounts(
     for account in &claims.accounts {
         added.all(state, owners.holders(account));
     }
-    for path in claims.owned.iter().filter_map(path_of) {
+    for path in paths_of(claims) {
         let nearest = path.ancestors().skip(1).map(|parent| owners.of_path(parent)).find(|at| !at.is_empty());
         added.all(state, nearest.unwrap_or_default());
         match &claims.makes_parents {

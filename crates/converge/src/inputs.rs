@@ -16,7 +16,7 @@ use zester_host::{Fault, FaultKind};
 use zester_model::diagnostic::Diagnostic;
 use zester_model::outcome::Details;
 use zester_model::source::{FileId, Sources};
-use zester_resources::resource::StateFileSource;
+use zester_resources::context::StateFileSource;
 use zester_secret::{Damaged, Revealed, Secrets};
 
 /// Where states are when nothing says otherwise and there is no `./states` (C-9).

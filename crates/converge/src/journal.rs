@@ -46,7 +46,7 @@ use svix_ksuid::{Ksuid, KsuidLike};
 use unconfirmed::Unconfirmed;
 use zester_engine::Graph;
 use zester_model::limits;
-use zester_resources::resource::BlobStore;
+use zester_resources::context::BlobStore;
 
 /// Whose refresh is pending, and why.
 pub type PendingRefreshes = BTreeMap<String, PendingRefresh>;

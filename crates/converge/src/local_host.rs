@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use zester_host::{HostWrite, Processes};
-use zester_resources::resource::EventSender;
+use zester_resources::context::EventSender;
 
 #[derive(Clone)]
 pub struct LocalHost {

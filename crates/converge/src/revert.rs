@@ -15,7 +15,7 @@ use zester_host::process::BoxFuture;
 use zester_host::{ChangeTracker, Fault, FaultKind};
 use zester_model::name::StateName;
 use zester_model::requisite::EdgeKind;
-use zester_resources::resource::{LeftDirs, Reverting};
+use zester_resources::context::{LeftDirs, Reverting};
 use zester_secret::PrivateKey;
 
 /// Said of a state that apply has left alone.

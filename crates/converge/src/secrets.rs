@@ -26,7 +26,7 @@ use zester_model::outcome::{RunResult, StateResult};
 use zester_model::program::{Program, State};
 use zester_model::secret::holds_placeholder;
 use zester_model::source::{Sources, Span};
-use zester_resources::resource::BlobStore;
+use zester_resources::context::BlobStore;
 use zester_secret::{PrivateKey, Secrets, Unopened, free_name, open_settings};
 
 /// Where the key of a machine is, in its data dir.

@@ -4,8 +4,8 @@
 
 use crate::fault::Fault;
 use crate::files::{
-    Act, BeforeImage, Group, HostRead, HostWrite, Meta, NewFile, Owner, PredictedPackage, PredictedService,
-    Special, User,
+    Act, BeforeImage, Group, HostRead, HostWrite, Meta, NewFile, Owner, PredictedPackage, PredictedState,
+    Slot, Special, User,
 };
 use crate::temp_name::Reserved;
 use crate::xattrs::{Lost, Xattrs};
@@ -80,8 +80,8 @@ impl HostRead for ChangeTracker<'_> {
     fn predicted_package(&self, name: &str) -> Option<PredictedPackage> {
         self.files.predicted_package(name)
     }
-    fn predicted_service(&self, name: &str) -> PredictedService {
-        self.files.predicted_service(name)
+    fn predicted_state(&self, slot: &Slot) -> Option<PredictedState> {
+        self.files.predicted_state(slot)
     }
 }
 

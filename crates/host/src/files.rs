@@ -4,7 +4,9 @@ use crate::fault::Fault;
 use crate::temp_name::Reserved;
 use crate::xattrs::{Lost, Xattrs};
 use serde::{Deserialize, Serialize};
+use std::any::{Any, TypeId};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What kind of file a path is.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -87,12 +89,21 @@ pub enum PredictedPackage {
     Removed,
 }
 
-/// What a dry run knows about a service before its manager does; what is none is as it is.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct PredictedService {
-    pub running: Option<bool>,
-    pub enabled: Option<bool>,
+/// Where a dry run keeps what would become of a thing that is no file: the type of its state, and its name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Slot {
+    state: TypeId,
+    name: String,
 }
+
+impl Slot {
+    pub fn of<S: Any>(name: impl Into<String>) -> Slot {
+        Slot { state: TypeId::of::<S>(), name: name.into() }
+    }
+}
+
+/// The state of a thing, of whatever type its [`Slot`] says.
+pub type PredictedState = Arc<dyn Any + Send + Sync>;
 
 /// What somebody is going to do at a path.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -184,9 +195,9 @@ pub trait HostRead: Send + Sync {
     fn predicted_package(&self, _name: &str) -> Option<PredictedPackage> {
         None
     }
-    /// What an earlier state of a dry run would make of a service; the real machine predicts nothing.
-    fn predicted_service(&self, _name: &str) -> PredictedService {
-        PredictedService::default()
+    /// What an earlier state of a dry run would make of a thing; the real machine predicts nothing.
+    fn predicted_state(&self, _slot: &Slot) -> Option<PredictedState> {
+        None
     }
 }
 

@@ -4,7 +4,7 @@
 //! that it does not know, whatever the check made of it (S-44).
 
 use crate::fault::{Fault, FaultKind};
-use crate::files::{Act, Group, HostRead, Meta, Owner, PredictedPackage, PredictedService, User};
+use crate::files::{Act, Group, HostRead, Meta, Owner, PredictedPackage, PredictedState, Slot, User};
 use crate::xattrs::Xattrs;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -84,7 +84,7 @@ impl HostRead for MissTracker<'_> {
     fn predicted_package(&self, name: &str) -> Option<PredictedPackage> {
         self.files.predicted_package(name)
     }
-    fn predicted_service(&self, name: &str) -> PredictedService {
-        self.files.predicted_service(name)
+    fn predicted_state(&self, slot: &Slot) -> Option<PredictedState> {
+        self.files.predicted_state(slot)
     }
 }

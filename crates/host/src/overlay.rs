@@ -17,7 +17,7 @@ pub use empty_host::EmptyHost;
 use crate::fault::{Fault, FaultKind};
 use crate::files::{
     Act, BeforeImage, Body, FileKind, Group, HostRead, HostWrite, Meta, NewFile, Owner, PredictedPackage,
-    PredictedService, Special, User,
+    PredictedState, Slot, Special, User,
 };
 use crate::xattrs::{Lost, Xattrs};
 use resolve::{Layer, Place};
@@ -80,10 +80,11 @@ enum Content {
 #[derive(Default)]
 struct Written {
     entries: BTreeMap<PathBuf, UpperEntry>,
-    users: HashMap<String, User>,
-    groups: HashMap<String, Group>,
+    /// None: somebody who would be gone by then.
+    users: HashMap<String, Option<User>>,
+    groups: HashMap<String, Option<Group>>,
     packages: HashMap<String, PredictedPackage>,
-    services: HashMap<String, PredictedService>,
+    states: HashMap<Slot, PredictedState>,
 }
 
 /// Copy-on-write above another host.
@@ -103,11 +104,19 @@ impl Overlay {
     }
 
     pub fn predict_user(&self, user: User) {
-        self.written().users.insert(user.name.clone(), user);
+        self.written().users.insert(user.name.clone(), Some(user));
+    }
+
+    pub fn predict_no_user(&self, name: &str) {
+        self.written().users.insert(name.to_string(), None);
     }
 
     pub fn predict_group(&self, group: Group) {
-        self.written().groups.insert(group.name.clone(), group);
+        self.written().groups.insert(group.name.clone(), Some(group));
+    }
+
+    pub fn predict_no_group(&self, name: &str) {
+        self.written().groups.insert(name.to_string(), None);
     }
 
     /// Notes that a package would be installed (with a version, where one is known).
@@ -121,12 +130,9 @@ impl Overlay {
         self.written().packages.insert(name.to_string(), PredictedPackage::Removed);
     }
 
-    /// Notes what would become of a service; what is none stays as it was.
-    pub fn predict_service(&self, name: &str, predicted: PredictedService) {
-        let mut written = self.written();
-        let noted = written.services.entry(name.to_string()).or_default();
-        noted.running = predicted.running.or(noted.running);
-        noted.enabled = predicted.enabled.or(noted.enabled);
+    /// Notes what would become of a thing that is no file.
+    pub fn predict_state(&self, slot: Slot, state: PredictedState) {
+        self.written().states.insert(slot, state);
     }
 
     fn written(&self) -> MutexGuard<'_, Written> {
@@ -339,12 +345,12 @@ impl HostRead for Overlay {
 
     fn user(&self, name: &str) -> Result<Option<User>, Fault> {
         let predicted = self.written().users.get(name).cloned();
-        predicted.map_or_else(|| self.lower.user(name), |user| Ok(Some(user)))
+        predicted.map_or_else(|| self.lower.user(name), Ok)
     }
 
     fn group(&self, name: &str) -> Result<Option<Group>, Fault> {
         let predicted = self.written().groups.get(name).cloned();
-        predicted.map_or_else(|| self.lower.group(name), |group| Ok(Some(group)))
+        predicted.map_or_else(|| self.lower.group(name), Ok)
     }
 
     fn me(&self) -> Owner {
@@ -372,11 +378,9 @@ impl HostRead for Overlay {
         predicted.or_else(|| self.lower.predicted_package(name))
     }
 
-    fn predicted_service(&self, name: &str) -> PredictedService {
-        let below = self.lower.predicted_service(name);
-        let PredictedService { running, enabled } =
-            self.written().services.get(name).copied().unwrap_or_default();
-        PredictedService { running: running.or(below.running), enabled: enabled.or(below.enabled) }
+    fn predicted_state(&self, slot: &Slot) -> Option<PredictedState> {
+        let predicted = self.written().states.get(slot).cloned();
+        predicted.or_else(|| self.lower.predicted_state(slot))
     }
 }
 

@@ -11,6 +11,7 @@ mod find;
 mod leftovers;
 mod output;
 mod query;
+pub mod read_tools;
 mod reaper;
 mod runner;
 mod setup;
@@ -22,14 +23,14 @@ pub use leftovers::kill_leftovers;
 pub use query::{Query, Question};
 pub use runner::Runner;
 
-use crate::fault::Fault;
+use crate::fault::{Fault, FaultKind};
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-use zester_model::limits::OUTPUT_BYTES_KEPT;
+use zester_model::limits::{OUTPUT_BYTES_KEPT, STDERR_TAIL_LINES};
 use zester_secret::Secrets;
 
 /// How the words of a command become a process.
@@ -119,6 +120,21 @@ pub struct Exit {
     /// Processes that outlived even SIGKILL, because the kernel holds them (a dead NFS server). Empty but for
     /// that.
     pub survivors: Vec<u32>,
+}
+
+impl Exit {
+    /// The failure of a command that ended, but not as it should: how it ended, and its last words.
+    pub fn failure(&self, command: &str) -> Fault {
+        let text = if self.stderr.text.trim().is_empty() { &self.stdout.text } else { &self.stderr.text };
+        let lines: Vec<&str> = text.trim_end().lines().collect();
+        let tail = lines[lines.len().saturating_sub(STDERR_TAIL_LINES)..].join("\n");
+        let ended = match (self.code, self.signal) {
+            (Some(code), _) => format!("exit code {code}"),
+            (None, signal) => format!("signal {}", signal.unwrap_or_default()),
+        };
+        let words = if tail.is_empty() { String::new() } else { format!(": {tail}") };
+        Fault::new(FaultKind::CommandFailed, format!("{command} failed with {ended}{words}"))
+    }
 }
 
 /// Takes each line of output as it comes, for the log and the live view.

@@ -19,7 +19,6 @@ use std::time::Duration;
 use systemd::Systemd;
 use sysv::Sysv;
 use tokio_util::sync::CancellationToken;
-use zester_model::limits::STDERR_TAIL_LINES;
 
 /// How long a service may take to do what it is told.
 const ACT_TIMEOUT: Duration = Duration::from_secs(300);
@@ -233,15 +232,7 @@ pub fn no_such(service: &str, manager: &dyn ServiceManager) -> Fault {
 }
 
 fn failed(command: &str, exit: &Exit) -> Fault {
-    let text = if exit.stderr.text.trim().is_empty() { &exit.stdout.text } else { &exit.stderr.text };
-    let lines: Vec<&str> = text.trim_end().lines().collect();
-    let tail = lines[lines.len().saturating_sub(STDERR_TAIL_LINES)..].join("\n");
-    let ended = match (exit.code, exit.signal) {
-        (Some(code), _) => format!("exit code {code}"),
-        (None, signal) => format!("signal {}", signal.unwrap_or_default()),
-    };
-    let words = if tail.is_empty() { String::new() } else { format!(": {tail}") };
-    Fault::new(FaultKind::CommandFailed, format!("`{command}` failed with {ended}{words}"))
+    exit.failure(&format!("`{command}`"))
 }
 
 #[cfg(test)]

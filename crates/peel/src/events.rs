@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use zester_host::{BoxFuture, Fault, FaultKind};
 use zester_link::Link;
-use zester_resources::resource::EventSender;
+use zester_resources::context::EventSender;
 use zester_wire::{Event, EventSubject, Jid, PeelId, Subject, Tag, VERSION};
 
 /// Between two tries.

@@ -1,6 +1,6 @@
 //! From the parameters of a state, as written, to a resource with types.
 
-use crate::resource::Resource;
+use crate::params::{Invalid, Params};
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor, value::StrDeserializer};
 use std::cell::Cell;
 use zester_model::diagnostic::{Diagnostic, Kind};
@@ -10,21 +10,25 @@ use zester_model::secret::holds_placeholder;
 use zester_model::source::Span;
 
 /// Reads a resource, or says everything that is wrong with its parameters.
-pub(crate) fn read<R: Resource>(params: &[Param], at: Span) -> Result<R, Vec<Diagnostic>> {
+pub(crate) fn read<P: Params>(
+    params: &[Param],
+    at: Span,
+    validate: fn(&P) -> Vec<Invalid>,
+) -> Result<P, Vec<Diagnostic>> {
     let mut diagnostics = Vec::new();
-    let mut params = prepared::<R>(params, &mut diagnostics);
-    let secret = |param: &&Param| !R::SECRETS.contains(&param.name.as_str());
+    let mut params = prepared::<P>(params, &mut diagnostics);
+    let secret = |param: &&Param| !P::SECRETS.contains(&param.name.as_str());
     let misused = params.iter().filter(secret).filter_map(|param| Some((param, holds_secret(&param.value)?)));
-    diagnostics.extend(misused.map(|(param, at)| no_secret::<R>(param, at)).collect::<Vec<_>>());
+    diagnostics.extend(misused.map(|(param, at)| no_secret::<P>(param, at)).collect::<Vec<_>>());
     let mut dropped: Vec<String> = Vec::new();
     loop {
-        let source = Params { params: &params, current: Cell::new(None) };
-        let mismatch = match R::deserialize(&source) {
+        let source = AsMap { params: &params, current: Cell::new(None) };
+        let mismatch = match P::deserialize(&source) {
             Ok(mut read) => {
                 for param in params.iter().filter(|param| *param.word != *param.name) {
-                    read.spelled(&param.name, &param.word);
+                    read.spelled(&param.word);
                 }
-                diagnostics.extend(invalid_values(&read, &params, at));
+                diagnostics.extend(invalid_values(P::KIND, validate(&read), &params, at));
                 return if diagnostics.is_empty() { Ok(read) } else { Err(diagnostics) };
             }
             Err(mismatch) => mismatch,
@@ -33,13 +37,13 @@ pub(crate) fn read<R: Resource>(params: &[Param], at: Span) -> Result<R, Vec<Dia
         match source.current.get() {
             Some(index) => {
                 let param = params.remove(index);
-                diagnostics.push(at_parameter::<R>(&param, mismatch));
+                diagnostics.push(at_parameter::<P>(&param, mismatch));
                 dropped.push(param.name);
             }
             None => {
                 if !dropped.iter().any(|name| mismatch.message.contains(&format!("`{name}`"))) {
                     diagnostics.push(
-                        Diagnostic::new(Kind::State, format!("{}: {}", R::KIND, mismatch.message)).at(at),
+                        Diagnostic::new(Kind::State, format!("{}: {}", P::KIND, mismatch.message)).at(at),
                     );
                 }
                 return Err(diagnostics);
@@ -59,10 +63,10 @@ fn holds_secret(node: &Node) -> Option<Span> {
     }
 }
 
-fn no_secret<R: Resource>(param: &Param, at: Span) -> Diagnostic {
-    let message = format!("`{}` of {} cannot hold a secret", param.name, R::KIND);
+fn no_secret<P: Params>(param: &Param, at: Span) -> Diagnostic {
+    let message = format!("`{}` of {} cannot hold a secret", param.name, P::KIND);
     let diagnostic = Diagnostic::new(Kind::State, message).at(at);
-    match R::SECRETS {
+    match P::SECRETS {
         _ if param.name == "command" || param.name == "args" => diagnostic.hint(
             "every user of the machine can read a command: give it in `env` and write \"$NAME\", or in `stdin`",
         ),
@@ -74,50 +78,50 @@ fn no_secret<R: Resource>(param: &Param, at: Span) -> Diagnostic {
     }
 }
 
-fn at_parameter<R: Resource>(param: &Param, mismatch: Mismatch) -> Diagnostic {
-    let message = format!("`{}` of {}: {}", param.name, R::KIND, mismatch.message);
+fn at_parameter<P: Params>(param: &Param, mismatch: Mismatch) -> Diagnostic {
+    let message = format!("`{}` of {}: {}", param.name, P::KIND, mismatch.message);
     Diagnostic::new(Kind::State, message)
         .at(mismatch.span.unwrap_or(param.value.span))
         .maybe_hint(mismatch.hint)
 }
 
-fn invalid_values<R: Resource>(read: &R, params: &[Param], at: Span) -> Vec<Diagnostic> {
-    let diagnostic = |invalid: crate::resource::Invalid| {
+fn invalid_values(kind: &str, invalid: Vec<Invalid>, params: &[Param], at: Span) -> Vec<Diagnostic> {
+    let diagnostic = |invalid: Invalid| {
         let Mismatch { message, hint, .. } = Mismatch::with_advice(&invalid.message);
         let param = params.iter().find(|param| param.name == invalid.parameter);
         // Of a list, the item that the message quotes is meant.
         let quoted = |item: &&Node| item.as_text().is_some_and(|text| message.contains(&format!("`{text}`")));
         let item = param.and_then(|param| param.value.as_list()?.iter().find(quoted));
         let span = item.map(|item| item.span).or(param.map(|param| param.value.span)).unwrap_or(at);
-        Diagnostic::new(Kind::State, format!("`{}` of {}: {message}", invalid.parameter, R::KIND))
+        Diagnostic::new(Kind::State, format!("`{}` of {kind}: {message}", invalid.parameter))
             .at(span)
             .maybe_hint(hint)
             .maybe_hint(invalid.hint)
     };
-    read.validate().into_iter().map(diagnostic).collect()
+    invalid.into_iter().map(diagnostic).collect()
 }
 
 /// Under their own names, without those that say nothing, lists and texts in their usual form.
-fn prepared<R: Resource>(params: &[Param], diagnostics: &mut Vec<Diagnostic>) -> Vec<Param> {
+fn prepared<P: Params>(params: &[Param], diagnostics: &mut Vec<Diagnostic>) -> Vec<Param> {
     let mut found: Vec<Param> = Vec::new();
     for param in params.iter().filter(|param| !param.value.is_null()) {
         let mut param = param.clone();
-        let alias = R::ALIASES.iter().find(|(_, aliases)| aliases.contains(&param.name.as_str()));
+        let alias = P::ALIASES.iter().find(|(_, aliases)| aliases.contains(&param.name.as_str()));
         if let Some((name, _)) = alias {
             param.name = (*name).to_string();
         } else if param.name == "name" {
-            param.name = R::PRIMARY.to_string();
+            param.name = P::PRIMARY.to_string();
         }
         if let Some(first) = found.iter().find(|other| other.name == param.name) {
-            let message = format!("`{}` of {} is given twice", param.name, R::KIND);
+            let message = format!("`{}` of {} is given twice", param.name, P::KIND);
             diagnostics
                 .push(Diagnostic::new(Kind::State, message).at(param.key).label(first.key, "first here"));
             continue;
         }
-        if R::LISTS.contains(&param.name.as_str()) && param.value.as_list().is_none() {
+        if P::LISTS.contains(&param.name.as_str()) && param.value.as_list().is_none() {
             param.value = Node::list(param.value.span, vec![param.value.clone()]);
         }
-        if R::LINES.contains(&param.name.as_str())
+        if P::LINES.contains(&param.name.as_str())
             && let Some(joined) = joined(&param.value)
         {
             param.value = joined;
@@ -136,12 +140,12 @@ fn joined(node: &Node) -> Option<Node> {
 }
 
 /// The parameters as one map, which remembers where the reader was when it stumbled.
-struct Params<'a> {
+struct AsMap<'a> {
     params: &'a [Param],
     current: Cell<Option<usize>>,
 }
 
-impl<'de> Deserializer<'de> for &'de Params<'_> {
+impl<'de> Deserializer<'de> for &'de AsMap<'_> {
     type Error = Mismatch;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mismatch> {
@@ -155,7 +159,7 @@ impl<'de> Deserializer<'de> for &'de Params<'_> {
 }
 
 struct Access<'de, 'a> {
-    source: &'de Params<'a>,
+    source: &'de AsMap<'a>,
     next: usize,
 }
 

@@ -3,9 +3,9 @@
 use crate::bind;
 use crate::catalog;
 use crate::claims::Claims;
-use crate::resource::{
-    Applying, BlobStore, Change, Checking, Explanation, GuardSetting, Resource, Reverting,
-};
+use crate::context::{Applying, BlobStore, Change, Checking, Explanation, GuardSetting, Reverting};
+use crate::params::{Invalid, Params};
+use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use std::any::Any;
 use std::sync::OnceLock;
@@ -37,16 +37,22 @@ fn foreign() -> Fault {
     Fault::new(FaultKind::Unsupported, "a drift was handed to a state of another kind")
 }
 
-/// One state, ready to look, explain and act. See [`Resource`] for what each step means.
+/// One state, ready to look, explain and act. [`crate::context`] tells the flow.
 pub trait Bound: Send + Sync {
     fn kind(&self) -> &'static str;
     fn undoable(&self) -> bool;
-    /// Whether its `check_cmd` passes before the change instead of after it.
-    fn check_cmd_first(&self) -> bool;
+    /// Whether its `check_cmd` gets what is about to be put in place and must pass before it is; that of other kinds runs
+    /// after the change (S-43).
+    fn check_cmd_first(&self) -> bool {
+        false
+    }
     /// Whether acting has effects that nobody can predict in full.
     fn unpredictable(&self) -> bool;
+    /// `None`: nothing to do. Writes nothing.
     fn check<'a>(&'a self, cx: &'a Checking<'a>) -> BoxFuture<'a, Result<Option<Drift>, Fault>>;
+    /// Says what the drift is. `done` tells whether it was applied or would be.
     fn explain(&self, drift: &Drift, done: bool) -> Explanation;
+    /// Saves what apply is about to destroy.
     fn save_before_image(
         &self,
         drift: &mut Drift,
@@ -55,132 +61,65 @@ pub trait Bound: Send + Sync {
     ) -> Result<(), Fault>;
     /// What the journal keeps, for [`crate::revert`].
     fn undo_record(&self, drift: &Drift) -> Result<Json, Fault>;
+    /// Acts on the drift. Starts nothing once cancelled.
     fn apply<'a>(&'a self, drift: &'a Drift, cx: &'a Applying<'a>) -> BoxFuture<'a, Result<Change, Fault>>;
+    /// Makes the effects visible to the later checks of a dry run.
     fn predict(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault>;
     fn guard_setting(&self) -> GuardSetting;
     fn claims(&self) -> Claims;
 }
 
-/// Joins a [`Resource`] to the [`Bound`] that hides its type.
-struct Typed<R>(R);
-
-impl<R: Resource> Bound for Typed<R> {
-    fn kind(&self) -> &'static str {
-        R::KIND
-    }
-
-    fn undoable(&self) -> bool {
-        R::UNDOABLE
-    }
-
-    fn check_cmd_first(&self) -> bool {
-        R::CHECK_CMD_FIRST
-    }
-
-    fn unpredictable(&self) -> bool {
-        R::UNPREDICTABLE
-    }
-
-    fn check<'a>(&'a self, cx: &'a Checking<'a>) -> BoxFuture<'a, Result<Option<Drift>, Fault>> {
-        Box::pin(async move { Ok(self.0.check(cx).await?.map(Drift::new)) })
-    }
-
-    fn explain(&self, drift: &Drift, done: bool) -> Explanation {
-        drift.get().map(|drift| self.0.explain(drift, done)).unwrap_or_default()
-    }
-
-    fn save_before_image(
-        &self,
-        drift: &mut Drift,
-        host: &dyn HostRead,
-        blobs: &dyn BlobStore,
-    ) -> Result<(), Fault> {
-        self.0.save_before_image(drift.get_mut()?, host.without_links(), blobs)
-    }
-
-    fn undo_record(&self, drift: &Drift) -> Result<Json, Fault> {
-        serde_json::to_value(drift.get::<R::Drift>()?).map_err(|error| {
-            Fault::new(FaultKind::Unsupported, format!("what {} did cannot be recorded: {error}", R::KIND))
-        })
-    }
-
-    fn apply<'a>(&'a self, drift: &'a Drift, cx: &'a Applying<'a>) -> BoxFuture<'a, Result<Change, Fault>> {
-        Box::pin(async move {
-            if cx.cancel.is_cancelled() {
-                return Err(Fault::canceled());
-            }
-            let cx = Applying {
-                host: cx.host.acting(),
-                scratch: cx.scratch.acting(),
-                processes: cx.processes,
-                cancel: cx.cancel,
-                candidate_check: cx.candidate_check,
-                live: cx.live.clone(),
-                log: cx.log.clone(),
-                events: cx.events,
-            };
-            self.0.apply(drift.get()?, &cx).await
-        })
-    }
-
-    fn predict(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
-        self.0.predict(drift.get()?, overlay)
-    }
-
-    fn guard_setting(&self) -> GuardSetting {
-        self.0.guard_setting()
-    }
-
-    fn claims(&self) -> Claims {
-        self.0.claims()
-    }
-}
-
-pub(crate) type Bind = fn(&[Param], Span) -> Result<Box<dyn Bound>, Vec<Diagnostic>>;
+type Bind = Box<dyn Fn(&[Param], Span) -> Result<Box<dyn Bound>, Vec<Diagnostic>> + Send + Sync>;
 pub(crate) type Revert = for<'a> fn(&'a Json, &'a Reverting<'a>) -> BoxFuture<'a, Result<Change, Fault>>;
+type Tracked =
+    Box<dyn for<'a> Fn(&'a Json, &'a Reverting<'a>) -> BoxFuture<'a, Result<Change, Fault>> + Send + Sync>;
 
 /// A registered kind.
 pub(crate) struct KindEntry {
     pub(crate) kind: &'static str,
     pub(crate) bind: Bind,
-    pub(crate) revert: Revert,
+    pub(crate) revert: Tracked,
     pub(crate) describe: fn() -> Kind,
     /// The JSON Schema of its parameters, as users may write them.
     pub(crate) schema: fn() -> Json,
 }
 
 impl KindEntry {
-    pub(crate) fn of<R: Resource>() -> KindEntry {
+    /// A kind with these parameters: what they are bound to, who judges their values, and what takes a record back.
+    pub(crate) fn of<P: Params>(
+        bound: fn(P) -> Box<dyn Bound>,
+        validate: fn(&P) -> Vec<Invalid>,
+        revert: Revert,
+    ) -> KindEntry {
         KindEntry {
-            kind: R::KIND,
-            bind: |params, at| {
-                bind::read::<R>(params, at).map(|read| Box::new(Typed(read)) as Box<dyn Bound>)
-            },
-            revert: revert_record::<R>,
-            describe: catalog::describe::<R>,
-            schema: catalog::written_schema::<R>,
+            kind: P::KIND,
+            bind: Box::new(move |params, at| bind::read::<P>(params, at, validate).map(bound)),
+            revert: Box::new(move |undo, cx| {
+                Box::pin(async move {
+                    if cx.cancel.is_cancelled() {
+                        return Err(Fault::canceled());
+                    }
+                    let tracker = ChangeTracker::new(cx.host);
+                    let cx = Reverting { host: &tracker, ..*cx };
+                    let reverted = revert(undo, &cx).await;
+                    reverted.map_err(|fault| Fault { touched: fault.touched || tracker.touched(), ..fault })
+                })
+            }),
+            describe: catalog::describe::<P>,
+            schema: catalog::written_schema::<P>,
         }
     }
 }
 
-fn revert_record<'a, R: Resource>(
-    undo: &'a Json,
-    cx: &'a Reverting<'a>,
-) -> BoxFuture<'a, Result<Change, Fault>> {
-    Box::pin(async move {
-        if cx.cancel.is_cancelled() {
-            return Err(Fault::canceled());
-        }
-        let undo: R::Drift = serde::Deserialize::deserialize(undo).map_err(|error| {
-            Fault::new(
-                FaultKind::Unsupported,
-                format!("the undo record of {} cannot be read: {error}", R::KIND),
-            )
-        })?;
-        let tracker = ChangeTracker::new(cx.host);
-        let cx = Reverting { host: &tracker, ..*cx };
-        let reverted = R::revert(&undo, &cx).await;
-        reverted.map_err(|fault| Fault { touched: fault.touched || tracker.touched(), ..fault })
+/// What can stand in the list of kinds. `Shape` tells the sorts of kinds apart, so that each can say how it is registered.
+pub(crate) trait Registered<Shape> {
+    fn entry() -> KindEntry;
+}
+
+/// Reads what a record of the journal holds.
+pub(crate) fn read_record<T: DeserializeOwned>(kind: &str, undo: &Json) -> Result<T, Fault> {
+    T::deserialize(undo).map_err(|error| {
+        Fault::new(FaultKind::Unsupported, format!("the undo record of {kind} cannot be read: {error}"))
     })
 }
 

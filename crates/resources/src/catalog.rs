@@ -1,7 +1,7 @@
 //! Kinds as data: names, parameters and docs, out of the types that implement them.
 
 use crate::bound;
-use crate::resource::Resource;
+use crate::params::Params;
 use schemars::generate::SchemaSettings;
 use serde_json::Value as Json;
 use std::sync::OnceLock;
@@ -15,45 +15,45 @@ pub fn catalog() -> &'static Catalog {
 }
 
 /// The schema of a resource's parameters, without references to elsewhere.
-pub(crate) fn parameters_schema<R: Resource>() -> Json {
+pub(crate) fn parameters_schema<P: Params>() -> Json {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });
-    settings.into_generator().into_root_schema_for::<R>().to_value()
+    settings.into_generator().into_root_schema_for::<P>().to_value()
 }
 
 /// The same for editors: every form in which the compiler reads these parameters.
-pub(crate) fn written_schema<R: Resource>() -> Json {
-    let mut schema = parameters_schema::<R>();
+pub(crate) fn written_schema<P: Params>() -> Json {
+    let mut schema = parameters_schema::<P>();
     for (name, parameter) in schema["properties"].as_object_mut().into_iter().flatten() {
-        let (list, lines) = (R::LISTS.contains(&name.as_str()), R::LINES.contains(&name.as_str()));
+        let (list, lines) = (P::LISTS.contains(&name.as_str()), P::LINES.contains(&name.as_str()));
         *parameter = crate::schema::as_written(parameter, list, lines);
     }
     schema
 }
 
-pub(crate) fn describe<R: Resource>() -> Kind {
-    let schema = parameters_schema::<R>();
+pub(crate) fn describe<P: Params>() -> Kind {
+    let schema = parameters_schema::<P>();
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
     let properties = schema["properties"].as_object().into_iter().flatten();
     let parameters = properties.map(|(name, property)| Parameter {
         name: kept(name),
-        aliases: R::ALIASES.iter().find(|(own, _)| own == name).map_or(&[], |(_, aliases)| *aliases),
-        required: required.contains(&name.as_str()) && name != R::PRIMARY,
-        takes: takes(property, R::LISTS.contains(&name.as_str())),
-        collects: collects(property) || R::LISTS.contains(&name.as_str()),
-        text: text(property) || R::LISTS.contains(&name.as_str()) && text(&property["items"]),
+        aliases: P::ALIASES.iter().find(|(own, _)| own == name).map_or(&[], |(_, aliases)| *aliases),
+        required: required.contains(&name.as_str()) && name != P::PRIMARY,
+        takes: takes(property, P::LISTS.contains(&name.as_str())),
+        collects: collects(property) || P::LISTS.contains(&name.as_str()),
+        text: text(property) || P::LISTS.contains(&name.as_str()) && text(&property["items"]),
         doc: property["description"].as_str().unwrap_or_default().to_string(),
     });
     Kind {
-        name: R::KIND,
-        summary: R::DOC.lines().next().unwrap_or_default().to_string(),
-        doc: R::DOC.to_string(),
-        primary: R::PRIMARY,
-        primary_required: required.contains(&R::PRIMARY),
-        instead_of_primary: R::INSTEAD_OF_PRIMARY,
+        name: P::KIND,
+        summary: P::DOC.lines().next().unwrap_or_default().to_string(),
+        doc: P::DOC.to_string(),
+        primary: P::PRIMARY,
+        primary_required: required.contains(&P::PRIMARY),
+        instead_of_primary: P::INSTEAD_OF_PRIMARY,
         parameters: parameters.collect(),
         open: false,
     }

@@ -15,6 +15,8 @@ pub enum ManagedItem {
     Service(String),
     User(String),
     Group(String),
+    /// Whatever else has a name: `Named("cron job", "backup of root")`.
+    Named(&'static str, String),
 }
 
 impl fmt::Display for ManagedItem {
@@ -25,6 +27,7 @@ impl fmt::Display for ManagedItem {
             ManagedItem::Service(name) => write!(out, "the service {name}"),
             ManagedItem::User(name) => write!(out, "the user {name}"),
             ManagedItem::Group(name) => write!(out, "the group {name}"),
+            ManagedItem::Named(what, name) => write!(out, "the {what} {name}"),
         }
     }
 }
@@ -73,6 +76,8 @@ fn hash_of(value: &impl Hash) -> u64 {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims {
     pub owned: Vec<Claim>,
+    /// Files whose text it edits, and does not decide about as a whole: they are edited one after the other (S-57).
+    pub edits: Vec<PathBuf>,
     /// Users and groups that it names and that must be there first.
     pub accounts: Vec<ManagedItem>,
     /// Paths that it looks at and does not decide about: whoever does comes first.
@@ -97,6 +102,17 @@ impl Claims {
         self.accounts.extend(user.map(|name| ManagedItem::User(name.to_string())));
         self.accounts.extend(group.map(|name| ManagedItem::Group(name.to_string())));
         self
+    }
+
+    /// A state that edits a file, however its path is spelt.
+    pub(crate) fn edits(mut self, path: &Path) -> Claims {
+        self.edits.push(as_meant(path));
+        self
+    }
+
+    /// Whether it decides about anything, or edits it.
+    pub fn touches(&self) -> bool {
+        !self.owned.is_empty() || !self.edits.is_empty()
     }
 
     /// Paths of this machine that it needs, however they are spelt; others mean something else and are left out.

@@ -1,7 +1,7 @@
 //! Directories that `makedirs` creates, and removes again when they are empty.
 
+use crate::context::Reverting;
 use crate::path_text;
-use crate::resource::Reverting;
 use crate::tree;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};

@@ -1,26 +1,22 @@
 //! `event.send`: tells the masters that something has happened (R-18).
 
-use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use crate::action::Action;
+use crate::context::{Applying, Checking, Explanation};
+use crate::params::{Invalid, params};
 use serde_json::{Map, Value, json};
 use zester_host::{Fault, FaultKind};
 use zester_model::outcome::Details;
 
 /// An event.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[params(kind = "event.send", primary = "tag", manual = "event_send.md")]
 pub struct Sent {
     /// What has happened, in parts: `deploy/web/finished`.
+    #[param(alias = "name")]
     tag: String,
     /// What is to be known about it.
-    #[serde(default)]
+    #[param(default)]
     data: Map<String, Value>,
 }
-
-/// That it is to be sent; nothing is remembered of it.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Drift {}
 
 impl Sent {
     fn told(&self, diff: String, id: Option<String>) -> Explanation {
@@ -31,31 +27,9 @@ impl Sent {
     }
 }
 
-impl Resource for Sent {
-    const KIND: &'static str = "event.send";
-    const PRIMARY: &'static str = "tag";
-    const DOC: &'static str = "Sends an event to the masters, whose reactor may react to it.
-
-The peel sends it under its own name and waits until it is stored. Without a bus that fails; nothing is kept for later. On a
-machine that follows no master there is nobody to send to. It sends every time, so give it a condition: `onchanges` sends it
-when something has changed.
-
-```yaml
-deploy/web/finished:
-  event.send:
-    - data:
-        version: 1.2.3
-    - onchanges:
-        - file: /srv/web/version
-
-/srv/web/version:
-  file.managed:
-    - content: 1.2.3
-```
-";
-    const UNDOABLE: bool = false;
-    const ALIASES: &'static [(&'static str, &'static [&'static str])] = &[("tag", &["name"])];
-    type Drift = Drift;
+impl Action for Sent {
+    type Plan = ();
+    const UNPREDICTABLE: bool = false;
 
     fn validate(&self) -> Vec<Invalid> {
         let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
@@ -68,31 +42,23 @@ deploy/web/finished:
         if fits { Vec::new() } else { vec![invalid] }
     }
 
-    async fn check(&self, _: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-        Ok(Some(Drift::default()))
+    async fn plan(&self, _: &Checking<'_>) -> Result<Option<()>, Fault> {
+        Ok(Some(()))
     }
 
-    fn explain(&self, _: &Drift, done: bool) -> Explanation {
+    fn describe(&self, (): &(), done: bool) -> Explanation {
         let verb = if done { "sent" } else { "would send" };
         self.told(format!("{verb} the event {}", self.tag), None)
     }
 
-    async fn apply(&self, _: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
-        if cx.cancel.is_cancelled() {
-            return Err(Fault::canceled());
-        }
+    async fn act(&self, (): &(), cx: &Applying<'_>) -> Result<Explanation, Fault> {
         let Some(events) = cx.events else {
             let message = "there is no bus here: a peel that runs sends events";
             let hint = "`zester event send` sends one from this machine";
             return Err(Fault::new(FaultKind::Unsupported, message).hint(hint));
         };
         let id = events.send(&self.tag, &self.data).await?;
-        let Explanation { diff, details } = self.told(format!("sent the event {}", self.tag), Some(id));
-        Ok(Change { changed: true, diff, details, undo: None })
-    }
-
-    async fn revert(_: &Drift, _: &Reverting<'_>) -> Result<Change, Fault> {
-        Ok(Change::default())
+        Ok(self.told(format!("sent the event {}", self.tag), Some(id)))
     }
 }
 
@@ -110,7 +76,7 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
 mod tests {
     use super::*;
     use crate::laws::{FewFiles, bind_json};
-    use crate::resource::EventSender;
+    use crate::context::EventSender;
     use std::sync::Mutex;
     use tokio_util::sync::CancellationToken;
     use zester_host::overlay::Overlay;

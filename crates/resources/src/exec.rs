@@ -6,11 +6,11 @@ mod variant;
 
 pub use variant::{CmdRun, CmdScript, CmdWait, ExecRun};
 
-use crate::params::{Absolute, Environment, Mode, Time};
-use crate::resource::{Applying, Change, Checking, Explanation, Forced, GuardSetting, Invalid};
+use crate::context::{Applying, Checking, Explanation, Forced, GuardSetting};
+use crate::params::{Absolute, Environment, Invalid, Mode, Time, params};
 use crate::shell_words;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::path::PathBuf;
 use zester_host::overlay::Overlay;
 use zester_host::{Fault, HostRead, HostWrite, Launch, NewFile, Processes, Program};
@@ -19,12 +19,12 @@ use zester_model::outcome::Details;
 use zester_secret::Revealed;
 
 /// A command, and when it is to run.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[params(kind = "exec.run", primary = "command", manual = "exec_run.md")]
 pub struct Exec {
     /// What to run.
     command: String,
     /// With it, `command` is the program, these are its arguments, and no shell is used.
+    #[param(list)]
     args: Option<Vec<String>>,
     /// `posix` splits the command into words with shell quoting and executes it directly; `shell` is `/bin/sh
     /// -c`.
@@ -32,29 +32,31 @@ pub struct Exec {
     /// The working directory. Missing is an error before anything runs.
     cwd: Option<Absolute>,
     /// Variables added to the environment: a list of `KEY=value`, or a map.
-    #[serde(default)]
+    #[param(alias = "env", secret, default)]
     environment: Environment,
     /// PATH, for finding the program and for the program itself. Every entry is absolute.
     path: Option<String>,
     /// Exit codes that count as success. Default: `[0]`.
-    #[serde(default = "zero")]
+    #[param(alias = "success_retcodes", list, default = vec![0])]
     returns: Vec<i64>,
     /// When it passes, the command and all it started are killed, and the state fails.
     timeout: Option<Time>,
     /// Files that show that it was done already: if all exist, it is not run.
-    #[serde(default)]
+    #[param(list, default)]
     creates: Vec<String>,
     /// Runs only when a state that it watches has changed.
-    #[serde(default)]
+    #[param(alias = "refreshonly", default)]
     refresh_only: bool,
     /// Shows each line of output while it runs, and logs it.
-    #[serde(default)]
+    #[param(default)]
     logoutput: bool,
     /// What the command reads.
+    #[param(secret)]
     stdin: Option<String>,
     /// Permission bits that files it creates do not get.
     umask: Option<Mode>,
     /// The user to run as, with all of its groups.
+    #[param(alias = "user")]
     runas: Option<String>,
     /// The script to run: `salt://…`, `zester://…` or a path below the states directory. Default: the first
     /// word of `command`.
@@ -62,16 +64,12 @@ pub struct Exec {
     /// `jinja` renders the script first.
     template: Option<script::Template>,
     /// Variables for the template.
-    #[serde(default)]
+    #[param(secret, default)]
     context: Details,
 }
 
 fn too_long(what: &str) -> String {
     format!("{what} has {ARGUMENT_BYTES_MAX} bytes at most; a `cmd.script` or `stdin` may be longer")
-}
-
-fn zero() -> Vec<i64> {
-    vec![0]
 }
 
 /// How the command becomes a process.
@@ -83,12 +81,9 @@ pub enum Provider {
 }
 
 /// That it is to run, and why.
-#[derive(Default, Serialize, Deserialize)]
-pub struct Drift {
+pub struct Due {
     /// A watched state changed.
-    #[serde(default)]
     via_subscribe: bool,
-    #[serde(skip)]
     script: Option<Revealed>,
 }
 
@@ -98,13 +93,13 @@ impl Exec {
         &self,
         cx: &Checking<'_>,
         variant: &variant::VariantSpec,
-    ) -> Result<Option<Drift>, Fault> {
+    ) -> Result<Option<Due>, Fault> {
         let waits = self.refresh_only || variant.refresh_only;
         if cx.forced.is_none() && (waits || self.created(cx.host)?) {
             return Ok(None);
         }
         let script = if variant.script { Some(self.script(cx)?) } else { None };
-        Ok(Some(Drift { via_subscribe: cx.forced == Some(Forced::Watch), script }))
+        Ok(Some(Due { via_subscribe: cx.forced == Some(Forced::Watch), script }))
     }
 
     fn creates(&self) -> impl Iterator<Item = PathBuf> + '_ {
@@ -122,9 +117,9 @@ impl Exec {
         Ok(!self.creates.is_empty())
     }
 
-    fn explain(&self, drift: &Drift, done: bool) -> Explanation {
+    fn describe(&self, due: &Due, done: bool) -> Explanation {
         let verb = if done { "Executed" } else { "Would have executed" };
-        let via = if drift.via_subscribe { " via subscribe" } else { "" };
+        let via = if due.via_subscribe { " via subscribe" } else { "" };
         let mut details = Details::new();
         details.insert("command".into(), self.shown().into());
         Explanation { diff: format!("{verb}{via}"), details }
@@ -160,14 +155,14 @@ impl Exec {
         }
     }
 
-    async fn apply(
+    async fn act(
         &self,
-        drift: &Drift,
+        due: &Due,
         cx: &Applying<'_>,
         variant: &variant::VariantSpec,
-    ) -> Result<Change, Fault> {
+    ) -> Result<Explanation, Fault> {
         let provider = self.provider.unwrap_or(variant.provider);
-        let exit = match &drift.script {
+        let exit = match &due.script {
             Some(script) => self.run_script(script.bytes(), cx).await?,
             None => {
                 let program = self.program(provider).map_err(judge::malformed)?;
@@ -177,7 +172,7 @@ impl Exec {
         let details = judge::details(self.shown(), &exit);
         let created = self.created(cx.host)?;
         match judge::judge(&exit, &self.returns, created, self.timeout.map(|time| time.0)) {
-            Ok(()) => Ok(Change { changed: true, diff: self.explain(drift, true).diff, details, undo: None }),
+            Ok(()) => Ok(Explanation { diff: self.describe(due, true).diff, details }),
             // It ran: what it did until then only its author knows.
             Err(fault) => Err(fault.details(details).touched()),
         }

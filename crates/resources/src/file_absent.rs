@@ -1,12 +1,12 @@
 //! `file.absent`: nothing at this path.
 
 use crate::claims::Claims;
-use crate::params::Absolute;
+use crate::params::{Absolute, Invalid, params};
 use crate::path_change::{PathChange, at_current_top, unrestored};
 use crate::path_state::PathState;
-use crate::resource::{Applying, BlobStore, Change, Checking, Explanation, Invalid, Resource, Reverting};
+use crate::context::{Applying, BlobStore, Change, Checking, Explanation, Reverting};
+use crate::cycle::Cycle;
 use crate::tree;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zester_host::overlay::Overlay;
@@ -53,8 +53,7 @@ const NEVER: [&str; 28] = [
 const SHOWN_MAX: usize = 100;
 
 /// A path at which nothing may be.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[params(kind = "file.absent", primary = "path", manual = "file_absent.md")]
 pub struct Absent {
     /// What is to go: a file, a link, or a directory with all that is inside.
     path: Absolute,
@@ -202,24 +201,7 @@ impl Absent {
     }
 }
 
-impl Resource for Absent {
-    const KIND: &'static str = "file.absent";
-    const PRIMARY: &'static str = "path";
-    const DOC: &'static str = "Removes a file, a link, or a directory with all that is inside.
-
-All of it is kept until the removal is reverted or forgotten: content, modes, owners, access lists, file capabilities,
-labels and other extended attributes, links, pipes and devices. Hard links come back as separate files. A socket is made by
-whoever listens on it and cannot be brought back: the dry run and the result name it, and a revert restores everything else
-and then fails until it is there again (`--force` gives it up). So it is with an extended attribute that cannot be kept or
-put back; without its access list a file comes back closed to its group. Who is not root cannot give a file to somebody
-else: what belonged to another comes back as our own, and the revert fails naming its owner.
-The directories that a machine lives by (`/`, `/etc`, `/usr` …) are refused, and so is a mount point, here or inside.
-
-```yaml
-/etc/cron.d/old-job:
-  file.absent: []
-```
-";
+impl Cycle for Absent {
     const UNDOABLE: bool = true;
     type Drift = Drift;
 

@@ -3,11 +3,12 @@
 use crate::claims::Claims;
 use crate::created_dirs::{self, CreatedDirs};
 use crate::ownership;
-use crate::params::{Absolute, Mode};
+use crate::params::{Absolute, Mode, Invalid, params};
 use crate::path_change::{PathChange, at_current_top, rights_of, set_attributes, unrestored};
 use crate::path_state::PathState;
 use crate::path_text;
-use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting};
+use crate::context::{Applying, Change, Checking, Explanation, Reverting};
+use crate::cycle::Cycle;
 use crate::tree;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,24 +28,25 @@ const STEPS_MAX: usize = 50_000;
 const SHOWN_MAX: usize = 100;
 
 /// A directory.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[params(kind = "file.directory", primary = "path", manual = "file_directory.md")]
 pub struct Directory {
     /// Where the directory is.
     path: Absolute,
     /// Permissions, like `0755`. Unset: those of the existing directory, `0755` for a new one.
+    #[param(alias = "dir_mode")]
     mode: Option<Mode>,
     /// Permissions of the files inside, with `recurse: [mode]`.
     file_mode: Option<Mode>,
     /// Whom it belongs to: a name or a number. Unset: as it is.
+    #[param(alias = "owner")]
     user: Option<String>,
     /// Which group it belongs to: a name or a number. Unset: as it is.
     group: Option<String>,
     /// Creates missing parent directories.
-    #[serde(default)]
+    #[param(default)]
     makedirs: bool,
     /// What holds for everything inside as well: `user`, `group`, `mode`.
-    #[serde(default)]
+    #[param(list, default)]
     recurse: Vec<Recurse>,
 }
 
@@ -251,27 +253,8 @@ impl Drift {
     }
 }
 
-impl Resource for Directory {
-    const KIND: &'static str = "file.directory";
-    const PRIMARY: &'static str = "path";
-    const DOC: &'static str = "Manages a directory: that it exists, its mode and owner, and those of what is inside.
-
-With `recurse`, what is inside gets the same user, group and mode (files get `file_mode`); links inside are never
-followed, and what is mounted inside is left alone. A revert removes a directory that was created here only if it is empty.
-
-```yaml
-/srv/app/data:
-  file.directory:
-    - user: root
-    - mode: \"0750\"
-    - makedirs: true
-    - recurse: [user, mode]
-```
-";
+impl Cycle for Directory {
     const UNDOABLE: bool = true;
-    const ALIASES: &'static [(&'static str, &'static [&'static str])] =
-        &[("mode", &["dir_mode"]), ("user", &["owner"])];
-    const LISTS: &'static [&'static str] = &["recurse"];
     type Drift = Drift;
 
     fn validate(&self) -> Vec<Invalid> {

@@ -3,12 +3,12 @@
 use crate::claims::Claims;
 use crate::created_dirs::{self, CreatedDirs};
 use crate::ownership;
-use crate::params::{Absolute, Mode};
+use crate::params::{Absolute, Mode, Invalid, params};
 use crate::path_change::PathChange;
 use crate::path_state::PathState;
-use crate::resource::{Applying, BlobStore, Change, Checking, Explanation, Invalid, Resource, Reverting};
+use crate::context::{Applying, BlobStore, Change, Checking, Explanation, Reverting};
+use crate::cycle::Cycle;
 use crate::tree;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zester_host::overlay::Overlay;
@@ -18,20 +18,20 @@ use zester_model::limits::LINK_TARGET_BYTES_MAX;
 const DIRECTORY_MODE: u32 = 0o755;
 
 /// A symbolic link.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[params(kind = "file.symlink", primary = "path", manual = "file_symlink.md")]
 pub struct Symlink {
     /// Where the link is.
     path: Absolute,
     /// What it points at; relative to the link's directory, unless it begins with `/`. It need not exist.
     target: String,
     /// Replaces a file or an empty directory that is in the way.
-    #[serde(default)]
+    #[param(default)]
     force: bool,
     /// Creates missing parent directories.
-    #[serde(default)]
+    #[param(default)]
     makedirs: bool,
     /// Whom the link belongs to: a name or a number. Unset: as it is.
+    #[param(alias = "owner")]
     user: Option<String>,
     /// Which group the link belongs to: a name or a number. Unset: as it is.
     group: Option<String>,
@@ -129,23 +129,8 @@ impl Symlink {
     }
 }
 
-impl Resource for Symlink {
-    const KIND: &'static str = "file.symlink";
-    const PRIMARY: &'static str = "path";
-    const DOC: &'static str = "Manages a symbolic link.
-
-A link that points elsewhere is replaced in one step. A file or directory in its place is left alone, unless `force`
-is given.
-
-```yaml
-/usr/local/bin/app:
-  file.symlink:
-    - target: /opt/app/bin/app
-    - makedirs: true
-```
-";
+impl Cycle for Symlink {
     const UNDOABLE: bool = true;
-    const ALIASES: &'static [(&'static str, &'static [&'static str])] = &[("user", &["owner"])];
     type Drift = Drift;
 
     fn validate(&self) -> Vec<Invalid> {

@@ -2,12 +2,12 @@
 
 use crate::claims::Claims;
 use crate::created_dirs::{self, CreatedDirs};
-use crate::params::{Absolute, Mode};
+use crate::params::{Absolute, Mode, Invalid, params};
 use crate::path_change::PathChange;
 use crate::path_state::PathState;
-use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting};
+use crate::context::{Applying, Change, Checking, Explanation, Reverting};
+use crate::cycle::Cycle;
 use crate::tree;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use zester_host::overlay::Overlay;
@@ -20,8 +20,7 @@ const NANOS: i128 = 1_000_000_000;
 const SECONDS_MAX: f64 = (i64::MAX / NANOS as i64) as f64;
 
 /// A file that is there.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[params(kind = "file.touch", primary = "path", manual = "file_touch.md")]
 pub struct Touched {
     /// Where the file is.
     path: Absolute,
@@ -30,7 +29,7 @@ pub struct Touched {
     /// The time of its last change, in seconds since 1970.
     mtime: Option<f64>,
     /// Creates missing parent directories.
-    #[serde(default)]
+    #[param(default)]
     makedirs: bool,
 }
 
@@ -140,20 +139,7 @@ impl Touched {
     }
 }
 
-impl Resource for Touched {
-    const KIND: &'static str = "file.touch";
-    const PRIMARY: &'static str = "path";
-    const DOC: &'static str = "Makes sure that a file exists, and sets its times.
-
-A missing file is created empty. An existing one is left alone, unless `atime` or `mtime` say otherwise; when a
-state that it watches has changed, it is touched anew.
-
-```yaml
-/var/lib/app/ready:
-  file.touch:
-    - makedirs: true
-```
-";
+impl Cycle for Touched {
     const UNDOABLE: bool = true;
     type Drift = Drift;
 

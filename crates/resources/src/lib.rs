@@ -4,35 +4,42 @@
 //! an example, and the behaviour behind [`resource::Resource`]. A line in the list below registers it; the
 //! compiler's catalog, the JSON Schema, the laws and the documentation follow from there.
 
-pub mod bound;
+mod action;
+mod bound;
 pub mod catalog;
 pub mod claims;
+pub mod context;
+pub mod file_edit;
 pub mod laws;
-pub mod resource;
+mod resource;
 pub mod schema;
+pub mod state;
 
 mod bind;
 mod created_dirs;
+mod cycle;
 mod diff;
+mod file_change;
+mod file_resource;
 mod ownership;
-mod params;
+pub mod params;
 mod path_change;
 mod path_state;
 mod path_text;
 mod pkg;
 mod service;
 pub mod shell_words;
+mod takeback;
 mod tree;
 
 pub use bound::{Bound, Drift};
 pub use catalog::catalog;
-pub use resource::{
-    Applying, BlobStore, Change, Checking, Explanation, Forced, GuardSetting, Invalid, Resource, Reverting,
-    StateFileSource,
+pub use context::{
+    Applying, BlobStore, Change, Checking, Explanation, Forced, GuardSetting, Reverting, StateFileSource,
 };
 pub use schema::{schema, schema_once};
 
-use bound::KindEntry;
+use bound::{KindEntry, Registered};
 use zester_host::{BoxFuture, Fault, FaultKind};
 use zester_model::diagnostic::{self, Diagnostic};
 use zester_model::program::Param;
@@ -40,12 +47,12 @@ use zester_model::source::Span;
 use zester_model::suggest::did_you_mean;
 
 /// One line a file: the module, then the kinds it defines.
-macro_rules! resources {
-    ($($file:ident: $($entry:expr),+;)+) => {
-        $(pub mod $file;)+
+macro_rules! kinds {
+    ($($file:ident: $($kind:ident),+;)+) => {
+        $(mod $file;)+
 
         /// Every kind, in the order of the documentation.
-        pub(crate) static ENTRIES: &[fn() -> KindEntry] = &[$($($entry),+),+];
+        pub(crate) static ENTRIES: &[fn() -> KindEntry] = &[$($(entry_of::<_, $file::$kind>),+),+];
 
         /// The files that define kinds, with the cases that the laws are tried on.
         #[cfg(test)]
@@ -64,24 +71,26 @@ macro_rules! resources {
     };
 }
 
-resources! {
-    exec: KindEntry::of::<exec::ExecRun>, KindEntry::of::<exec::CmdRun>, KindEntry::of::<exec::CmdWait>, KindEntry::of::<exec::CmdScript>;
-    file_managed: KindEntry::of::<file_managed::Managed>;
-    file_directory: KindEntry::of::<file_directory::Directory>;
-    file_symlink: KindEntry::of::<file_symlink::Symlink>;
-    file_touch: KindEntry::of::<file_touch::Touched>;
-    file_absent: KindEntry::of::<file_absent::Absent>;
-    pkg_installed: KindEntry::of::<pkg_installed::Installed>;
-    pkg_removed: KindEntry::of::<pkg_removed::Removed>;
-    service_running: KindEntry::of::<service_running::Running>;
-    service_dead: KindEntry::of::<service_dead::Dead>;
-    service_enabled: KindEntry::of::<service_enabled::Enabled>, KindEntry::of::<service_enabled::Disabled>;
-    event_send: KindEntry::of::<event_send::Sent>;
-    module_run: module_run::entry;
-    test_states: KindEntry::of::<test_states::Nop>, KindEntry::of::<test_states::SucceedWithoutChanges>,
-        KindEntry::of::<test_states::Ping>, KindEntry::of::<test_states::SucceedWithChanges>,
-        KindEntry::of::<test_states::FailWithoutChanges>, KindEntry::of::<test_states::FailWithChanges>,
-        KindEntry::of::<test_states::Configurable>, KindEntry::of::<test_states::Sleep>;
+fn entry_of<Shape, K: Registered<Shape>>() -> KindEntry {
+    K::entry()
+}
+
+kinds! {
+    exec: ExecRun, CmdRun, CmdWait, CmdScript;
+    file_managed: Managed;
+    file_append: Append;
+    file_directory: Directory;
+    file_symlink: Symlink;
+    file_touch: Touched;
+    file_absent: Absent;
+    pkg_installed: Installed;
+    pkg_removed: Removed;
+    service_running: Running;
+    service_dead: Dead;
+    service_enabled: Enabled, Disabled;
+    event_send: Sent;
+    module_run: ModuleRun;
+    test_states: Nop, SucceedWithoutChanges, Ping, SucceedWithChanges, FailWithoutChanges, FailWithChanges, Configurable, Sleep;
 }
 
 fn entry(kind: &str) -> Option<&'static KindEntry> {

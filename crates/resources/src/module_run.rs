@@ -1,8 +1,8 @@
 //! `module.run`: another kind, called by its name (S-20).
 
-use crate::bound::{Bound, Drift, KindEntry, entries};
+use crate::bound::{Bound, Drift, KindEntry, Registered, entries, read_record};
 use crate::claims::Claims;
-use crate::resource::{Applying, BlobStore, Change, Checking, Explanation, GuardSetting, Reverting};
+use crate::context::{Applying, BlobStore, Change, Checking, Explanation, GuardSetting, Reverting};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 use zester_host::overlay::Overlay;
@@ -14,20 +14,7 @@ use zester_model::source::Span;
 use zester_model::suggest::did_you_mean;
 
 const KIND: &str = "module.run";
-const DOC: &str = "Runs another module by its name.
-
-Check, apply and revert are those of the module that is called, so it is as idempotent as that one. There are two
-forms: the module as `name` with its parameters beside it (the parameter that is its own `name` is then `m_name` or
-goes by its proper name), or the module as a key with its parameters below.
-
-```yaml
-make the flag:
-  module.run:
-    - file.touch:
-        path: /var/lib/app/flag
-        makedirs: true
-```
-";
+const DOC: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/manual/module_run.md"));
 
 /// The state that is called.
 struct Delegate(Box<dyn Bound>);
@@ -97,8 +84,13 @@ impl Delegate {
     }
 }
 
-pub(crate) fn entry() -> KindEntry {
-    KindEntry { kind: KIND, bind, revert, describe, schema }
+/// Its parameters are those of another kind, so it is registered by hand.
+pub struct ModuleRun;
+
+impl Registered<ModuleRun> for ModuleRun {
+    fn entry() -> KindEntry {
+        KindEntry { kind: KIND, bind: Box::new(bind), revert: Box::new(revert), describe, schema }
+    }
 }
 
 fn describe() -> Kind {
@@ -201,9 +193,7 @@ fn beside(params: &[Param]) -> Vec<Param> {
 
 fn revert<'a>(undo: &'a Json, cx: &'a Reverting<'a>) -> BoxFuture<'a, Result<Change, Fault>> {
     Box::pin(async move {
-        let record: Record = serde::Deserialize::deserialize(undo).map_err(|error| {
-            Fault::new(FaultKind::Unsupported, format!("the undo record of {KIND} cannot be read: {error}"))
-        })?;
+        let record: Record = read_record(KIND, undo)?;
         if record.kind == KIND {
             return Err(Fault::new(FaultKind::Unsupported, "a record of module.run names itself"));
         }

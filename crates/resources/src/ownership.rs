@@ -1,6 +1,6 @@
 //! Who a file is to belong to, out of the names that a state gives.
 
-use crate::resource::Invalid;
+use crate::params::Invalid;
 use std::path::Path;
 use zester_host::{Act, Fault, FaultKind, HostRead, Owner};
 

@@ -4,9 +4,9 @@
 //! happened (killed before it), it happened, it stopped half-way (owner set, mode not yet), or somebody else has been
 //! here since.
 
+use crate::context::Reverting;
 use crate::path_state::PathState;
 use crate::path_text;
-use crate::resource::Reverting;
 use crate::tree;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;

@@ -1,7 +1,7 @@
 //! What is at a path: recorded before a change, and compared before it is undone.
 
+use crate::context::BlobStore;
 use crate::path_text;
-use crate::resource::BlobStore;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zester_host::digest::sha256_hex;

@@ -7,7 +7,7 @@ pub(crate) mod fake_apt;
 pub(crate) mod installed_packages;
 pub(crate) mod wanted;
 
-use crate::resource::Invalid;
+use crate::params::Invalid;
 use wanted::{Wanted, WantedList};
 
 /// The packages of a state: those of `pkgs`, else the one it is named after.

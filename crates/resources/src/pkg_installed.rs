@@ -5,8 +5,9 @@ use crate::pkg::apt::{self, AptSession};
 use crate::pkg::installed_packages::bare;
 use crate::pkg::wanted::{Wanted, WantedList};
 use crate::pkg::{asked_for, refuse_odd_names};
-use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting};
-use schemars::JsonSchema;
+use crate::context::{Applying, Change, Checking, Explanation, Reverting};
+use crate::cycle::Cycle;
+use crate::params::{Invalid, params};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,12 +17,12 @@ use zester_host::{Fault, FaultKind, Query};
 use zester_model::outcome::Details;
 
 /// Packages that are installed.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[params(kind = "pkg.installed", primary = "name", manual = "pkg_installed.md")]
 pub struct Installed {
     /// The package, where `pkgs` lists no others.
     name: String,
     /// Several packages at once: names, or `name: version`.
+    #[param(instead_of_primary)]
     pkgs: Option<WantedList>,
     /// The exact version; `1.2*` stands for all that begin like that. Unset: any will do.
     version: Option<String>,
@@ -203,34 +204,9 @@ impl Installed {
     }
 }
 
-impl Resource for Installed {
-    const KIND: &'static str = "pkg.installed";
-    const PRIMARY: &'static str = "name";
-    const INSTEAD_OF_PRIMARY: &'static [&'static str] = &["pkgs"];
-    const DOC: &'static str = "Installs packages.
-
-Only what is missing, or has another version than the one given, is installed; the dry run names everything that
-would come along. Configuration files that were changed here are kept. Apt is never interrupted: a cancelled run
-waits for it, and a transaction that a crash has cut is completed first. A revert removes the packages that were new,
-dependencies included, and never one that was there before.
-
-```yaml
-web server:
-  pkg.installed:
-    - pkgs:
-      - nginx
-      - openssl
-```
-
-```yaml
-hello:
-  pkg.installed:
-    - version: 2.10-3
-```
-";
+impl Cycle for Installed {
     const UNDOABLE: bool = true;
     const UNPREDICTABLE: bool = true;
-    const LISTS: &'static [&'static str] = &[];
     type Drift = Drift;
 
     fn validate(&self) -> Vec<Invalid> {

@@ -5,8 +5,9 @@ use crate::pkg::apt::{self, AptSession};
 use crate::pkg::installed_packages::bare;
 use crate::pkg::wanted::{Wanted, WantedList};
 use crate::pkg::{asked_for, refuse_odd_names};
-use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting};
-use schemars::JsonSchema;
+use crate::context::{Applying, Change, Checking, Explanation, Reverting};
+use crate::cycle::Cycle;
+use crate::params::{Invalid, params};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -16,12 +17,12 @@ use zester_host::{Fault, FaultKind};
 use zester_model::outcome::Details;
 
 /// Packages that are not installed.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[params(kind = "pkg.removed", primary = "name", manual = "pkg_removed.md")]
 pub struct Removed {
     /// The package, where `pkgs` lists no others.
     name: String,
     /// Several packages at once.
+    #[param(instead_of_primary)]
     pkgs: Option<WantedList>,
 }
 
@@ -92,19 +93,7 @@ impl Removed {
     }
 }
 
-impl Resource for Removed {
-    const KIND: &'static str = "pkg.removed";
-    const PRIMARY: &'static str = "name";
-    const INSTEAD_OF_PRIMARY: &'static [&'static str] = &["pkgs"];
-    const DOC: &'static str = "Removes packages, and those that cannot do without them.
-
-The dry run names everything that would go. Configuration files stay. A revert installs the same versions again.
-
-```yaml
-telnet:
-  pkg.removed: []
-```
-";
+impl Cycle for Removed {
     const UNDOABLE: bool = true;
     const UNPREDICTABLE: bool = true;
     type Drift = Drift;

@@ -1,282 +1,211 @@
-//! The contract of a resource: look, explain, act, undo.
+//! A kind of state that manages a thing: a wish about its [`State`].
 //!
-//! The flow of one state is always the same. `check` looks at the machine and returns a *drift*: what
-//! differs, enough to explain it, to apply it and to undo it. A dry run stops there. Otherwise `save_before_image`
-//! saves what apply would destroy, the drift is written to the journal, `apply` acts on exactly that drift,
-//! and one day `revert` may get it back. Because check and apply share the drift, they cannot disagree.
+//! The kind says which thing it is about and how it is to be. Drift, explanation, prediction, record and revert follow from
+//! the two states, here, once for all kinds.
 
-use crate::claims::Claims;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use crate::bound::{Bound, Drift, KindEntry, Registered};
+use crate::claims::{Claim, Claims};
+use crate::context::{Applying, BlobStore, Change, Checking, Explanation, GuardSetting, Reverting};
+use crate::params::{Invalid, Params};
+use crate::state::{Read, Record, State, Step, Write, as_json};
+use crate::takeback::{TakenBack, take_back};
+use serde_json::Value as Json;
 use std::future::Future;
-use std::path::Path;
-use std::sync::Arc;
-use tokio_util::sync::CancellationToken;
 use zester_host::overlay::Overlay;
-use zester_host::{BoxFuture, Fault, HostRead, HostWrite, OutputSink, Processes, Query};
-use zester_model::outcome::Details;
-use zester_secret::Revealed;
+use zester_host::{BoxFuture, Fault, FaultKind, HostRead};
 
-/// Why a state is to act whatever it finds (S-14).
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Forced {
-    /// A state that it watches changed, or its refresh was still pending.
-    Watch,
-    /// It is a prerequisite of something that is about to change.
-    Prereq,
+/// What a kind wants of a thing.
+#[derive(Debug)]
+pub(crate) enum Want<S> {
+    /// It is as it should be.
+    Same,
+    /// It is to be like this. What is like this already is left alone.
+    Be(S),
+    /// It is to be like this, and something is to be done even if it is: a restart.
+    Act(S),
 }
 
-/// Files of the states dir and templates, as far as a resource may ask for them.
-pub trait StateFileSource: Send + Sync {
-    /// Content behind `salt://…`, `zester://…` or a path below the states dir.
-    fn read(&self, uri: &str) -> Result<Vec<u8>, Fault>;
-    /// Renders a Jinja template with facts, settings and the given context.
-    fn render(&self, name: &str, text: &str, context: &Details) -> Result<String, Fault>;
-    /// A value of the settings, `a:b:c`.
-    fn setting(&self, key: &str) -> Option<serde_json::Value>;
-    /// Content as it is to be written: with the secrets that its placeholders stand for (D-15).
-    fn reveal(&self, content: Vec<u8>) -> Result<Revealed, Fault> {
-        Ok(content.into())
-    }
-}
-
-/// What a check may use. Nothing in it can change the machine.
-pub struct Checking<'a> {
-    pub host: &'a dyn HostRead,
-    /// For the questions that only a program can answer (`dpkg-query`), and for nothing else.
-    pub query: Query<'a>,
-    pub files: &'a dyn StateFileSource,
-    pub forced: Option<Forced>,
-    /// A dry run: what only acting can reveal (a missing `cwd`, program or user of a command) is no failure
-    /// yet (S-30).
-    pub dry_run: bool,
-    pub cancel: &'a CancellationToken,
-}
-
-/// What an apply may use. Paths are real ones here: nothing in it follows a link inside a path. What it alters through
-/// `host` before it fails is noticed by itself; whoever acts by commands says so with [`Fault::touched`] or
-/// [`Fault::having_done`] (S-43).
-pub struct Applying<'a> {
-    pub host: &'a dyn HostWrite,
-    /// For what is gone again before the apply ends, and so alters nothing.
-    pub scratch: &'a dyn HostWrite,
-    pub processes: &'a dyn Processes,
-    pub cancel: &'a CancellationToken,
-    /// The state's `check_cmd`, where its kind is [`Resource::CHECK_CMD_FIRST`].
-    pub candidate_check: Option<&'a dyn CandidateCheck>,
-    /// Takes each line of output while a command runs, for whoever watches.
-    pub live: Option<OutputSink>,
-    /// Takes each line that is to be logged.
-    pub log: Option<OutputSink>,
-    /// Where events go; none where nobody takes them.
-    pub events: Option<&'a dyn EventSender>,
-}
-
-impl<'a> Applying<'a> {
-    /// Nobody watches.
-    pub fn new(
-        host: &'a dyn HostWrite,
-        processes: &'a dyn Processes,
-        cancel: &'a CancellationToken,
-    ) -> Applying<'a> {
-        Applying {
-            host,
-            scratch: host,
-            processes,
-            cancel,
-            candidate_check: None,
-            live: None,
-            log: None,
-            events: None,
-        }
-    }
-
-    /// Where the output of a command goes while it runs; `logged` by the user's wish.
-    pub fn output(&self, logged: bool) -> Option<OutputSink> {
-        match (self.live.clone(), self.log.clone().filter(|_| logged)) {
-            (Some(live), Some(log)) => Some(Arc::new(move |line: &str| {
-                live(line);
-                log(line);
-            })),
-            (live, log) => live.or(log),
-        }
-    }
-}
-
-/// Sends events to the masters.
-pub trait EventSender: Send + Sync {
-    /// Sends one and waits until it is stored: its id, or why it was not sent.
-    fn send<'a>(
-        &'a self,
-        tag: &'a str,
-        data: &'a serde_json::Map<String, serde_json::Value>,
-    ) -> BoxFuture<'a, Result<String, Fault>>;
-}
-
-/// The `check_cmd` of a state, for kinds that have it pass before anything is put in place (S-43).
-pub trait CandidateCheck: Send + Sync {
-    /// Runs every command with the path of the candidate appended. The fault names the one that did not pass.
-    fn pass<'a>(&'a self, candidate: &'a Path) -> BoxFuture<'a, Result<(), Fault>>;
-}
-
-/// What a revert may use.
-pub struct Reverting<'a> {
-    pub host: &'a dyn HostWrite,
-    pub processes: &'a dyn Processes,
-    pub blobs: &'a dyn BlobStore,
-    pub cancel: &'a CancellationToken,
-    /// Overwrite what somebody changed since (`--force`).
-    pub force: bool,
-    /// Shared by all states of the revert.
-    pub left: &'a LeftDirs,
-}
-
-/// Directories that `makedirs` made and that were not empty when the state that made them was reverted: whoever takes
-/// the last thing out of one removes it.
-#[derive(Debug, Default)]
-pub struct LeftDirs(std::sync::Mutex<std::collections::BTreeSet<std::path::PathBuf>>);
-
-impl LeftDirs {
-    pub(crate) fn add(&self, path: &std::path::Path) {
-        self.lock().insert(path.to_path_buf());
-    }
-
-    pub(crate) fn holds(&self, path: &std::path::Path) -> bool {
-        self.lock().contains(path)
-    }
-
-    pub(crate) fn forget(&self, path: &std::path::Path) {
-        self.lock().remove(path);
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, std::collections::BTreeSet<std::path::PathBuf>> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-}
-
-/// Keeps before-images, by the hash of their content.
-pub trait BlobStore: Send + Sync {
-    /// Saves content durably and returns its name.
-    fn keep(&self, content: &[u8]) -> Result<String, Fault>;
-    fn fetch(&self, name: &str) -> Result<Vec<u8>, Fault>;
-}
-
-/// What a drift would do, or did, in words.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Explanation {
-    /// A unified diff or a few words.
-    pub diff: String,
-    pub details: Details,
-}
-
-/// What an apply or a revert did.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Change {
-    pub changed: bool,
-    pub diff: String,
-    pub details: Details,
-    /// What became known only by acting and is needed to undo it; replaces the drift in the journal.
-    pub undo: Option<serde_json::Value>,
-}
-
-/// A parameter that has the right type and the wrong value; becomes a compile error at that parameter.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Invalid {
-    pub parameter: &'static str,
-    pub message: String,
-    pub hint: Option<String>,
-}
-
-/// One kind of thing that a state can manage. The type itself carries the parameters, their defaults and
-/// docs.
-pub trait Resource: DeserializeOwned + schemars::JsonSchema + Send + Sync + Sized + 'static {
-    /// `file.managed`
-    const KIND: &'static str;
-    /// The parameter that defaults to the state id.
-    const PRIMARY: &'static str;
-    /// Parameters that say what to manage instead of the primary one.
-    const INSTEAD_OF_PRIMARY: &'static [&'static str] = &[];
-    /// The manual page, Markdown: first line is the summary, then prose and one example in a `yaml` block.
-    const DOC: &'static str;
-    /// Whether apply leaves something to undo. Actions do not.
-    const UNDOABLE: bool;
-    /// Its `check_cmd` gets what is about to be put in place and must pass before it is. That of all other kinds runs
-    /// after the change (S-43).
-    const CHECK_CMD_FIRST: bool = false;
-    /// Acting has effects that nobody can predict in full: a package, a command (S-44).
+/// A kind of state that manages a thing.
+pub(crate) trait Resource: Params {
+    type State: State;
+    /// Whether a change leaves something to undo.
+    const UNDOABLE: bool = true;
+    /// A change has effects that nobody can predict in full (S-44).
     const UNPREDICTABLE: bool = false;
-    /// Other names of parameters: what users of the field write for them.
-    const ALIASES: &'static [(&'static str, &'static [&'static str])] = &[];
-    /// Parameters that take a list, where a single value stands for a list of one.
-    const LISTS: &'static [&'static str] = &[];
-    /// Parameters that take a text, where a list stands for its lines.
-    const LINES: &'static [&'static str] = &[];
-    /// Parameters that may hold a secret: the kind reveals it where it belongs, and shows it nowhere. In any other one
-    /// it is a compile error.
-    const SECRETS: &'static [&'static str] = &[];
 
-    /// What check found: enough to explain, to apply and to undo.
-    type Drift: Serialize + DeserializeOwned + Send + Sync + 'static;
+    /// Which thing it is about.
+    fn key(&self) -> <Self::State as State>::Key;
 
-    /// Told, once all were read, of each parameter that was written by another of its names ([`Resource::ALIASES`]).
-    /// For everybody else these names are one parameter. A kind that gives one of them a meaning of its own
-    /// (`contents:` against `content:`) remembers it in a field with `#[serde(skip)]`.
-    fn spelled(&mut self, _parameter: &str, _word: &str) {}
+    /// How it is to be, given how it is. [`Checking::forced`] says whether it is to act whatever it finds (S-14).
+    fn desired(
+        &self,
+        now: &Self::State,
+        cx: &Checking<'_>,
+    ) -> impl Future<Output = Result<Want<Self::State>, Fault>> + Send;
+
+    /// The manner of the change.
+    fn how(&self) -> <Self::State as State>::How {
+        Default::default()
+    }
 
     /// Judges the values, without looking at the machine.
     fn validate(&self) -> Vec<Invalid> {
         Vec::new()
     }
 
-    /// What it decides about and what it stands on, without looking at the machine.
+    /// What it decides about and what it stands on, without looking at the machine. Unsaid: the thing as a whole, so that
+    /// two kinds contradict each other and two states of one kind do not.
     fn claims(&self) -> Claims {
-        Claims::default()
-    }
-
-    /// `None`: nothing to do. Writes nothing.
-    fn check(&self, cx: &Checking<'_>) -> impl Future<Output = Result<Option<Self::Drift>, Fault>> + Send;
-
-    /// Says what the drift is. `done` tells whether it was applied or would be.
-    fn explain(&self, drift: &Self::Drift, done: bool) -> Explanation;
-
-    /// Saves what apply is about to destroy.
-    fn save_before_image(
-        &self,
-        _drift: &mut Self::Drift,
-        _look: &dyn HostRead,
-        _blobs: &dyn BlobStore,
-    ) -> Result<(), Fault> {
-        Ok(())
-    }
-
-    /// Acts on the drift. Starts nothing once cancelled.
-    fn apply(
-        &self,
-        drift: &Self::Drift,
-        cx: &Applying<'_>,
-    ) -> impl Future<Output = Result<Change, Fault>> + Send;
-
-    /// Makes the effects visible to the later checks of a dry run.
-    fn predict(&self, _drift: &Self::Drift, _overlay: &Overlay) -> Result<(), Fault> {
-        Ok(())
-    }
-
-    /// Undoes what was recorded; needs nothing but the record.
-    fn revert(undo: &Self::Drift, cx: &Reverting<'_>) -> impl Future<Output = Result<Change, Fault>> + Send;
-
-    /// Where guards of this state run and with what (S-16): `cwd`, `env`, `path`, `timeout` where the kind
-    /// has them.
-    fn guard_setting(&self) -> GuardSetting {
-        GuardSetting::default()
+        Claims::of(Claim::new(Self::State::item(&self.key()), Self::KIND))
     }
 }
 
-/// What guards share with their state.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct GuardSetting {
-    pub cwd: Option<std::path::PathBuf>,
-    pub environment: Vec<(String, String)>,
-    pub path: Option<String>,
-    pub timeout: Option<std::time::Duration>,
-    pub user: Option<String>,
+/// What a check found: from where to where.
+struct Found<S: State> {
+    record: Record<S>,
+    how: S::How,
+    acts: bool,
+}
+
+impl<S: State> Found<S> {
+    fn step(&self) -> Step<'_, S> {
+        let Record { key, from, to } = &self.record;
+        Step { key, from, to, how: &self.how, acts: self.acts }
+    }
+}
+
+struct BoundResource<R>(R);
+
+impl<R: Resource> BoundResource<R> {
+    async fn find(&self, cx: &Checking<'_>) -> Result<Option<Found<R::State>>, Fault> {
+        let key = self.0.key();
+        let from = match R::State::predicted(&key, cx.host) {
+            Some(predicted) => predicted,
+            None => R::State::current(&key, &Read::of_check(cx)).await?,
+        };
+        let (to, acts) = match self.0.desired(&from, cx).await? {
+            Want::Same => return Ok(None),
+            Want::Be(to) if as_json(&to) == as_json(&from) => return Ok(None),
+            Want::Be(to) => (to, false),
+            Want::Act(to) => (to, true),
+        };
+        Ok(Some(Found { record: Record { key, from, to }, how: self.0.how(), acts }))
+    }
+
+    async fn act(found: &Found<R::State>, cx: &Applying<'_>) -> Result<Change, Fault> {
+        let write = Write::new(cx);
+        let step = found.step();
+        let enforced = R::State::enforce(&step, &write).await;
+        let reached = write.take_reached();
+        let elsewhere = reached.as_ref().filter(|reached| as_json(*reached) != as_json(step.to));
+        let undo = elsewhere.map(|to| Found {
+            record: Record { key: step.key.clone(), from: step.from.clone(), to: to.clone() },
+            how: found.how.clone(),
+            acts: found.acts,
+        });
+        match enforced {
+            Ok(()) => {
+                let Explanation { diff, details } =
+                    R::State::describe(&undo.as_ref().unwrap_or(found).step(), true);
+                let undo = undo.map(|found| record::<R>(&found.record)).transpose()?;
+                Ok(Change { changed: true, diff, details, undo })
+            }
+            Err(fault) if reached.is_some() || write.processes.begun() => {
+                // A program had begun: what it did until then, a revert finds out by looking.
+                let record = record::<R>(&undo.as_ref().unwrap_or(found).record)?;
+                Err(fault.having_done(record))
+            }
+            Err(fault) => Err(fault),
+        }
+    }
+}
+
+fn record<R: Resource>(record: &Record<R::State>) -> Result<Json, Fault> {
+    serde_json::to_value(record).map_err(|error| {
+        Fault::new(FaultKind::Unsupported, format!("what {} did cannot be recorded: {error}", R::KIND))
+    })
+}
+
+impl<R: Resource> Bound for BoundResource<R> {
+    fn kind(&self) -> &'static str {
+        R::KIND
+    }
+
+    fn undoable(&self) -> bool {
+        R::UNDOABLE
+    }
+
+    fn unpredictable(&self) -> bool {
+        R::UNPREDICTABLE
+    }
+
+    fn check<'a>(&'a self, cx: &'a Checking<'a>) -> BoxFuture<'a, Result<Option<Drift>, Fault>> {
+        Box::pin(async move { Ok(self.find(cx).await?.map(Drift::new)) })
+    }
+
+    fn explain(&self, drift: &Drift, done: bool) -> Explanation {
+        let found: Result<&Found<R::State>, _> = drift.get();
+        found.map(|found| R::State::describe(&found.step(), done)).unwrap_or_default()
+    }
+
+    /// The record holds all of the former state.
+    fn save_before_image(&self, _: &mut Drift, _: &dyn HostRead, _: &dyn BlobStore) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn undo_record(&self, drift: &Drift) -> Result<Json, Fault> {
+        record::<R>(&drift.get::<Found<R::State>>()?.record)
+    }
+
+    fn apply<'a>(&'a self, drift: &'a Drift, cx: &'a Applying<'a>) -> BoxFuture<'a, Result<Change, Fault>> {
+        Box::pin(async move { Self::act(drift.get()?, &cx.acting()?).await })
+    }
+
+    fn predict(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
+        let Record { key, to, .. } = &drift.get::<Found<R::State>>()?.record;
+        R::State::predict(key, to, overlay)
+    }
+
+    fn guard_setting(&self) -> GuardSetting {
+        GuardSetting::default()
+    }
+
+    fn claims(&self) -> Claims {
+        self.0.claims()
+    }
+}
+
+/// Marks what is registered as a [`Resource`].
+pub(crate) struct AsResource;
+
+impl<R: Resource> Registered<AsResource> for R {
+    fn entry() -> KindEntry {
+        KindEntry::of::<R>(
+            |read| Box::new(BoundResource(read)),
+            R::validate,
+            |undo, cx| Box::pin(revert::<R>(undo, cx)),
+        )
+    }
+}
+
+/// Takes back what was changed, where it is still so.
+async fn revert<R: Resource>(undo: &Json, cx: &Reverting<'_>) -> Result<Change, Fault> {
+    let Record { key, from, to } = crate::bound::read_record::<Record<R::State>>(R::KIND, undo)?;
+    let now = R::State::current(&key, &Read::of_revert(cx)).await?;
+    if now.is_gone() {
+        return Ok(Change::default());
+    }
+    let ours = cx.force || now.is_between(&from, &to);
+    let back = match take_back(&as_json(&now), &as_json(&from), &as_json(&to), ours) {
+        TakenBack::Nothing => return Ok(Change::default()),
+        TakenBack::To(back) => crate::bound::read_record::<R::State>(R::KIND, &back)?,
+        TakenBack::Changed(what) => {
+            let message = format!("{} was changed since{what}", R::State::item(&key));
+            return Err(Fault::new(FaultKind::ChangedSince, message).hint("`--force` overwrites it"));
+        }
+    };
+    let record = Record { key, from: now, to: back };
+    let found = Found { record, how: Default::default(), acts: false };
+    let applying = Applying::new(cx.host, cx.processes, cx.cancel);
+    BoundResource::<R>::act(&found, &applying).await.map(|change| Change { undo: None, ..change })
 }

@@ -1,30 +1,41 @@
 //! `service.enabled`, `service.disabled`: whether a service starts with the machine, and nothing else.
 
 use crate::claims::{Claim, Claims, ManagedItem};
-use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting};
-use crate::service::{self, Drift, How};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use crate::context::Checking;
+use crate::params::{Invalid, params};
+use crate::resource::{Resource, Want};
+use crate::service::{self, ServiceState};
 use zester_host::Fault;
-use zester_host::overlay::Overlay;
 
 /// Both kinds are one, with another wish.
 macro_rules! at_start {
     ($type:ident, $kind:literal, $wanted:literal, $is:literal, $doc:literal) => {
         #[doc = $is]
-        #[derive(Debug, Deserialize, JsonSchema)]
-        #[serde(deny_unknown_fields)]
+        #[params(kind = $kind, primary = "name", doc = concat!($doc, "\n\n```yaml\nnginx:\n  ", $kind, ": []\n```\n"))]
         pub struct $type {
             /// The service, as its manager knows it.
             name: String,
         }
 
         impl Resource for $type {
-            const KIND: &'static str = $kind;
-            const PRIMARY: &'static str = "name";
-            const DOC: &'static str = concat!($doc, "\n\n```yaml\nnginx:\n  ", $kind, ": []\n```\n");
-            const UNDOABLE: bool = true;
-            type Drift = Drift;
+            type State = ServiceState;
+
+            fn key(&self) -> String {
+                self.name.clone()
+            }
+
+            async fn desired(
+                &self,
+                now: &ServiceState,
+                cx: &Checking<'_>,
+            ) -> Result<Want<ServiceState>, Fault> {
+                if !now.known {
+                    // What is not there does not start.
+                    return if $wanted { Err(service::missing(&self.name, cx.host)) } else { Ok(Want::Same) };
+                }
+                let enabled = now.enabling(&self.name, Some($wanted))?;
+                Ok(Want::Be(ServiceState { enabled, ..now.clone() }))
+            }
 
             fn validate(&self) -> Vec<Invalid> {
                 service::refuse_odd_name(&self.name)
@@ -34,33 +45,6 @@ macro_rules! at_start {
                 // It says nothing about whether the service runs: another state may.
                 let item = ManagedItem::Service(self.name.clone());
                 Claims::of(Claim::about(item).with("enable", Some($wanted)))
-            }
-
-            async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-                let Some(status) = service::look(&self.name, cx).await? else {
-                    // What is not there does not start.
-                    return if $wanted { Err(service::missing(&self.name, cx.host)) } else { Ok(None) };
-                };
-                let enable = service::switched(&self.name, Some($wanted), &status)?;
-                let service = self.name.clone();
-                Ok(enable.map(|enable| Drift { service, run: None, enable: Some(enable), refresh: None }))
-            }
-
-            fn explain(&self, drift: &Drift, done: bool) -> Explanation {
-                drift.explain(done)
-            }
-
-            async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
-                service::apply(drift, How::default(), cx).await
-            }
-
-            fn predict(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
-                drift.predict(overlay);
-                Ok(())
-            }
-
-            async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
-                service::revert(undo, cx).await
             }
         }
     };

@@ -1,59 +1,52 @@
 //! `service.running`: a service that runs.
 
 use crate::claims::{Claim, Claims, ManagedItem};
-use crate::params::Time;
-use crate::resource::{Applying, Change, Checking, Explanation, Forced, Invalid, Resource, Reverting};
-use crate::service::{self, Drift, How, Refresh};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use crate::context::{Checking, Forced};
+use crate::params::{Invalid, Time, params};
+use crate::resource::{Resource, Want};
+use crate::service::{self, How, ServiceState};
 use std::time::Duration;
 use zester_host::Fault;
-use zester_host::overlay::Overlay;
 
 /// A service that runs.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[params(kind = "service.running", primary = "name", manual = "service_running.md")]
 pub struct Running {
     /// The service, as its manager knows it.
     name: String,
     /// Whether it starts with the machine. Unset: as it is.
     enable: Option<bool>,
     /// `true` reloads it when a state that it watches has changed; otherwise it is restarted.
-    #[serde(default)]
+    #[param(default)]
     reload: bool,
     /// How long it is given after it was started, before it is looked at.
     init_delay: Option<Time>,
     /// `true` does not wait until it has started, and does not look whether it did.
-    #[serde(default)]
+    #[param(default)]
     no_block: bool,
 }
 
 impl Resource for Running {
-    const KIND: &'static str = "service.running";
-    const PRIMARY: &'static str = "name";
-    const DOC: &'static str = "Starts a service, and restarts it when something that it watches has changed.
-
-Services are those of systemd, of OpenRC, or the scripts in `/etc/init.d`. A service that runs is restarted when a state
-that it watches has changed, or reloaded with `reload: true`; one that does not run is started. With `enable` it also
-starts with the machine. A revert stops what was started, and disables what was enabled.
-
-```yaml
-nginx:
-  service.running:
-    - enable: true
-    - reload: true
-    - watch:
-        - file: /etc/nginx/nginx.conf
-
-/etc/nginx/nginx.conf:
-  file.managed:
-    - content: |
-        events {}
-```
-";
-    const UNDOABLE: bool = true;
+    type State = ServiceState;
     const UNPREDICTABLE: bool = true;
-    type Drift = Drift;
+
+    fn key(&self) -> String {
+        self.name.clone()
+    }
+
+    async fn desired(&self, now: &ServiceState, cx: &Checking<'_>) -> Result<Want<ServiceState>, Fault> {
+        if !now.known {
+            return Err(service::missing(&self.name, cx.host));
+        }
+        let enabled = now.enabling(&self.name, self.enable)?;
+        let to = ServiceState { running: true, enabled, ..now.clone() };
+        // What starts now has read everything already.
+        Ok(if now.running && cx.forced == Some(Forced::Watch) { Want::Act(to) } else { Want::Be(to) })
+    }
+
+    fn how(&self) -> How {
+        let init_delay = self.init_delay.map_or(Duration::ZERO, |time| time.0);
+        How { init_delay, no_block: self.no_block, reload: self.reload }
+    }
 
     fn validate(&self) -> Vec<Invalid> {
         service::refuse_odd_name(&self.name)
@@ -62,40 +55,6 @@ nginx:
     fn claims(&self) -> Claims {
         let claim = Claim::new(ManagedItem::Service(self.name.clone()), "running");
         Claims::of(claim.with("enable", self.enable))
-    }
-
-    async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-        let Some(status) = service::look(&self.name, cx).await? else {
-            return Err(service::missing(&self.name, cx.host));
-        };
-        let refresh = if self.reload { Refresh::Reload } else { Refresh::Restart };
-        let drift = Drift {
-            service: self.name.clone(),
-            run: Some(true).filter(|_| !status.running),
-            enable: service::switched(&self.name, self.enable, &status)?,
-            // What starts now has read everything already.
-            refresh: Some(refresh).filter(|_| status.running && cx.forced == Some(Forced::Watch)),
-        };
-        Ok(Some(drift)
-            .filter(|drift| drift.run.is_some() || drift.enable.is_some() || drift.refresh.is_some()))
-    }
-
-    fn explain(&self, drift: &Drift, done: bool) -> Explanation {
-        drift.explain(done)
-    }
-
-    async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
-        let init_delay = self.init_delay.map_or(Duration::ZERO, |time| time.0);
-        service::apply(drift, How { init_delay, no_block: self.no_block }, cx).await
-    }
-
-    fn predict(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
-        drift.predict(overlay);
-        Ok(())
-    }
-
-    async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
-        service::revert(undo, cx).await
     }
 }
 
@@ -124,11 +83,13 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::context::Applying;
     use crate::laws::{FewFiles, bind_json};
     use crate::service::fake_init::fake_init;
     use serde_json::json;
     use std::sync::Arc;
     use tokio_util::sync::CancellationToken;
+    use zester_host::overlay::Overlay;
     use zester_host::process::fake::{Scripted, exit};
     use zester_host::{FaultKind, Query};
     use zester_rule::rule;
@@ -231,7 +192,8 @@ mod tests {
         assert_eq!(fault.message, "`broken` was told to start and is failed (failed)");
         assert!(fault.touched);
         let undo = fault.undo.unwrap();
-        assert_eq!((&undo["enable"], &undo["run"]), (&json!(true), &json!(true)));
+        assert_eq!(undo["from"], json!({"known": true, "running": false, "enabled": false}));
+        assert_eq!(undo["to"], json!({"known": true, "running": true, "enabled": true}));
     }
 
     #[test]

@@ -1,15 +1,11 @@
 //! `test.*`: states that do nothing, change nothing or fail, for trying out requisites and runs (spec 10,
 //! section 6).
 
-use crate::resource::{Applying, Change, Checking, Explanation, Invalid, Resource, Reverting};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use crate::action::Action;
+use crate::context::{Applying, Checking, Explanation};
+use crate::params::{Invalid, params};
 use std::time::Duration;
 use zester_host::{Fault, FaultKind};
-
-/// Nothing is remembered of a test state.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Drift {}
 
 /// What a test state does when it is looked at and when it acts.
 #[derive(Copy, Clone)]
@@ -19,19 +15,19 @@ struct Behaviour {
 }
 
 impl Behaviour {
-    fn check(self) -> Result<Option<Drift>, Fault> {
+    fn plan(self) -> Result<Option<()>, Fault> {
         match self {
-            Behaviour { changes: true, .. } => Ok(Some(Drift::default())),
+            Behaviour { changes: true, .. } => Ok(Some(())),
             Behaviour { changes: false, fails: true } => Err(failure()),
             Behaviour { changes: false, fails: false } => Ok(None),
         }
     }
 
-    fn apply(self) -> Result<Change, Fault> {
-        if self.fails {
-            return Err(Fault { touched: self.changes, ..failure() });
+    fn act(self) -> Result<Explanation, Fault> {
+        match self.fails {
+            true => Err(Fault { touched: self.changes, ..failure() }),
+            false => Ok(explanation(true)),
         }
-        Ok(Change { changed: self.changes, diff: words(true), ..Change::default() })
     }
 }
 
@@ -39,48 +35,37 @@ fn failure() -> Fault {
     Fault::new(FaultKind::CommandFailed, "failure, as asked for")
 }
 
-fn words(done: bool) -> String {
-    if done { "changed, as asked for".to_string() } else { "would change, as asked for".to_string() }
-}
-
 fn explanation(done: bool) -> Explanation {
-    Explanation { diff: words(done), ..Explanation::default() }
+    let diff = if done { "changed, as asked for" } else { "would change, as asked for" };
+    Explanation { diff: diff.to_string(), ..Explanation::default() }
 }
 
 /// A kind without parameters of its own.
 macro_rules! test_state {
     ($type:ident, $kind:literal, $changes:literal, $fails:literal, $summary:literal) => {
         #[doc = $summary]
-        #[derive(Debug, Deserialize, JsonSchema)]
-        #[serde(deny_unknown_fields)]
+        #[params(kind = $kind, primary = "name", doc = concat!($summary, "\n\n```yaml\ntry it:\n  ", $kind, ": []\n```\n"))]
         pub struct $type {
             /// What the state is called; means nothing.
-            #[serde(default)]
+            #[param(default)]
             #[allow(dead_code, reason = "accepted because every state has a name")]
             name: String,
         }
 
-        impl Resource for $type {
-            const KIND: &'static str = $kind;
-            const PRIMARY: &'static str = "name";
-            const DOC: &'static str = concat!($summary, "\n\n```yaml\ntry it:\n  ", $kind, ": []\n```\n");
-            const UNDOABLE: bool = false;
-            type Drift = Drift;
+        impl Action for $type {
+            type Plan = ();
+            const UNPREDICTABLE: bool = false;
 
-            async fn check(&self, _: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-                Behaviour { changes: $changes, fails: $fails }.check()
+            async fn plan(&self, _: &Checking<'_>) -> Result<Option<()>, Fault> {
+                Behaviour { changes: $changes, fails: $fails }.plan()
             }
 
-            fn explain(&self, _: &Drift, done: bool) -> Explanation {
+            fn describe(&self, (): &(), done: bool) -> Explanation {
                 explanation(done)
             }
 
-            async fn apply(&self, _: &Drift, _: &Applying<'_>) -> Result<Change, Fault> {
-                Behaviour { changes: $changes, fails: $fails }.apply()
-            }
-
-            async fn revert(_: &Drift, _: &Reverting<'_>) -> Result<Change, Fault> {
-                Ok(Change::default())
+            async fn act(&self, (): &(), _: &Applying<'_>) -> Result<Explanation, Fault> {
+                Behaviour { changes: $changes, fails: $fails }.act()
             }
         }
     };
@@ -106,23 +91,18 @@ test_state!(
 test_state!(FailWithChanges, "test.fail_with_changes", true, true, "Would change, and fails when it acts.");
 
 /// Changes and fails as its parameters say.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[params(kind = "test.configurable_test_state", primary = "name", manual = "test_configurable_test_state.md")]
 pub struct Configurable {
     /// What the state is called; means nothing.
-    #[serde(default)]
+    #[param(default)]
     #[allow(dead_code, reason = "accepted because every state has a name")]
     name: String,
     /// Whether it reports a change. Default: true.
-    #[serde(default = "yes")]
+    #[param(default = true)]
     changes: bool,
     /// Whether it succeeds. Default: true.
-    #[serde(default = "yes")]
+    #[param(default = true)]
     result: bool,
-}
-
-fn yes() -> bool {
-    true
 }
 
 impl Configurable {
@@ -131,64 +111,38 @@ impl Configurable {
     }
 }
 
-impl Resource for Configurable {
-    const KIND: &'static str = "test.configurable_test_state";
-    const PRIMARY: &'static str = "name";
-    const DOC: &'static str = "Changes and fails as its parameters say.
+impl Action for Configurable {
+    type Plan = ();
+    const UNPREDICTABLE: bool = false;
 
-```yaml
-would change and then fail:
-  test.configurable_test_state:
-    - changes: true
-    - result: false
-```
-";
-    const UNDOABLE: bool = false;
-    type Drift = Drift;
-
-    async fn check(&self, _: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-        self.behaviour().check()
+    async fn plan(&self, _: &Checking<'_>) -> Result<Option<()>, Fault> {
+        self.behaviour().plan()
     }
 
-    fn explain(&self, _: &Drift, done: bool) -> Explanation {
+    fn describe(&self, (): &(), done: bool) -> Explanation {
         explanation(done)
     }
 
-    async fn apply(&self, _: &Drift, _: &Applying<'_>) -> Result<Change, Fault> {
-        self.behaviour().apply()
-    }
-
-    async fn revert(_: &Drift, _: &Reverting<'_>) -> Result<Change, Fault> {
-        Ok(Change::default())
+    async fn act(&self, (): &(), _: &Applying<'_>) -> Result<Explanation, Fault> {
+        self.behaviour().act()
     }
 }
 
 /// Sleeps, and can be cancelled in it.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[params(kind = "test.sleep", primary = "name", manual = "test_sleep.md")]
 pub struct Sleep {
     /// What the state is called; means nothing.
-    #[serde(default)]
+    #[param(default)]
     #[allow(dead_code, reason = "accepted because every state has a name")]
     name: String,
     /// How long, in seconds; a fraction will do.
+    #[param(alias = "length")]
     seconds: f64,
 }
 
-impl Resource for Sleep {
-    const KIND: &'static str = "test.sleep";
-    const PRIMARY: &'static str = "name";
-    const DOC: &'static str = "Sleeps for a while, then reports a change. A cancelled run wakes it at once.
-
-```yaml
-wait for it:
-  test.sleep:
-    - seconds: 0.01
-```
-";
-    const UNDOABLE: bool = false;
-    const ALIASES: &'static [(&'static str, &'static [&'static str])] = &[("seconds", &["length"])];
-    type Drift = Drift;
+impl Action for Sleep {
+    type Plan = ();
+    const UNPREDICTABLE: bool = false;
 
     fn validate(&self) -> Vec<Invalid> {
         let fits =
@@ -197,26 +151,21 @@ wait for it:
         if fits { Vec::new() } else { vec![Invalid { parameter: "seconds", message, hint: None }] }
     }
 
-    async fn check(&self, _: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-        Ok(Some(Drift::default()))
+    async fn plan(&self, _: &Checking<'_>) -> Result<Option<()>, Fault> {
+        Ok(Some(()))
     }
 
-    fn explain(&self, _: &Drift, done: bool) -> Explanation {
+    fn describe(&self, (): &(), done: bool) -> Explanation {
         let verb = if done { "slept" } else { "would sleep" };
         Explanation { diff: format!("{verb} {} seconds", self.seconds), ..Explanation::default() }
     }
 
-    async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
+    async fn act(&self, (): &(), cx: &Applying<'_>) -> Result<Explanation, Fault> {
         let time = Duration::try_from_secs_f64(self.seconds).unwrap_or_default();
         tokio::select! {
-            () = tokio::time::sleep(time) => {}
-            () = cx.cancel.cancelled() => return Err(Fault::canceled()),
+            () = tokio::time::sleep(time) => Ok(self.describe(&(), true)),
+            () = cx.cancel.cancelled() => Err(Fault::canceled()),
         }
-        Ok(Change { changed: true, diff: self.explain(drift, true).diff, ..Change::default() })
-    }
-
-    async fn revert(_: &Drift, _: &Reverting<'_>) -> Result<Change, Fault> {
-        Ok(Change::default())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::laws::bind_json;
+use crate::params::params;
 use serde_json::json;
 use std::collections::BTreeSet;
 use zester_model::node::Node;
@@ -34,7 +35,8 @@ fn every_file_that_defines_a_kind_is_registered() {
     {
         let name = file.file_stem().unwrap().to_str().unwrap().to_string();
         let text = text_of_room(&file);
-        let defines = ["Resource for ", "fn entry() -> KindEntry"].iter().any(|mark| text.contains(mark));
+        let defines =
+            ["#[params(kind = ", "Registered<ModuleRun> for"].iter().any(|mark| text.contains(mark));
         if defines && name != "tests" {
             defining.insert(name);
         }
@@ -209,42 +211,16 @@ fn s4_a_source_that_leaves_the_states_directory_is_refused_where_it_stands() {
 }
 
 /// A kind for which one spelling means more.
-#[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[params(kind = "letter.sent", primary = "text", doc = "A letter.")]
 struct Letter {
+    #[param(alias = "signed_text")]
     text: Option<String>,
-    #[serde(skip)]
+    #[param(written = "signed_text")]
     signed: bool,
 }
 
-impl Resource for Letter {
-    const KIND: &'static str = "letter.sent";
-    const PRIMARY: &'static str = "text";
-    const DOC: &'static str = "A letter.";
-    const UNDOABLE: bool = false;
-    const ALIASES: &'static [(&'static str, &'static [&'static str])] = &[("text", &["signed_text"])];
-    type Drift = ();
-
-    fn spelled(&mut self, parameter: &str, word: &str) {
-        self.signed |= (parameter, word) == ("text", "signed_text");
-    }
-
-    async fn check(&self, _: &Checking<'_>) -> Result<Option<()>, Fault> {
-        Ok(None)
-    }
-    fn explain(&self, (): &(), _: bool) -> Explanation {
-        Explanation::default()
-    }
-    async fn apply(&self, (): &(), _: &Applying<'_>) -> Result<Change, Fault> {
-        Ok(Change::default())
-    }
-    async fn revert((): &(), _: &Reverting<'_>) -> Result<Change, Fault> {
-        Ok(Change::default())
-    }
-}
-
 fn letter(params: &[Param]) -> Result<Letter, Vec<Diagnostic>> {
-    bind::read(params, Span::start_of(FileId(0)))
+    bind::read(params, Span::start_of(FileId(0)), |_| Vec::new())
 }
 
 fn param(name: &str) -> Param {

@@ -14,7 +14,7 @@ use zester_host::{Exit, Fault, FaultKind};
 use zester_model::limits::STDERR_TAIL_LINES;
 use zester_model::outcome::Details;
 use zester_model::program::State;
-use zester_resources::resource::{CandidateCheck, Change};
+use zester_resources::context::{CandidateCheck, Change};
 use zester_resources::{Bound, Explanation, shell_words};
 
 /// An apply, and whether the state is in place since, as far as that was found out.

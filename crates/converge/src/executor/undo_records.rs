@@ -4,7 +4,7 @@
 
 use zester_host::{Fault, FaultKind};
 use zester_model::outcome::Details;
-use zester_resources::resource::BlobStore;
+use zester_resources::context::BlobStore;
 
 /// Before-images of a state that is about to act.
 pub(super) struct UndoRecords<'a>(pub(super) &'a dyn BlobStore);

@@ -95,7 +95,7 @@ impl StateExecutor {
 
     /// This state would change something, unless it only tries something out: then there is nothing that a shell could see.
     pub(super) fn will_change(&self, node: NodeId) {
-        let touches = |bound: &Arc<dyn Bound>| bound.unpredictable() || !bound.claims().owned.is_empty();
+        let touches = |bound: &Arc<dyn Bound>| bound.unpredictable() || bound.claims().touches();
         if self.parts(node).is_ok_and(|(_, bound)| touches(bound)) {
             lock(&self.unknowns.changing).insert(node);
         }

@@ -248,3 +248,32 @@ other: {cmd.run: [{command: 'true'}, {creates: /opt/app/done}]}
 ";
     assert_eq!(auto(text), ["conf<other"]);
 }
+
+#[test]
+#[rule("S-57")]
+fn s57_edits_of_one_file_run_as_declared_after_its_owner_and_are_no_conflict() {
+    let text = "
+second: {file.append: [{path: /etc/app//conf}, {text: b}]}
+first: {file.managed: [{path: /etc/app/conf}, {content: a}, {replace: false}]}
+third: {file.append: [{path: /etc/app/conf}, {text: c}]}
+other: {file.append: [{path: /etc/app/other}, {text: c}]}
+dir: {file.directory: [{path: /etc/app}]}
+reads: {cmd.script: [{source: /etc/app/conf}]}
+";
+    assert_eq!(said("c.zy", text), Vec::<String>::new());
+    assert_eq!(
+        auto(text),
+        [
+            "dir<first",
+            "dir<other",
+            "dir<second",
+            "dir<third",
+            "first<reads",
+            "first<second",
+            "first<third",
+            "second<reads",
+            "second<third",
+            "third<reads",
+        ]
+    );
+}

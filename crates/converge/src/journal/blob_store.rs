@@ -8,7 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zester_host::{Fault, FaultKind};
-use zester_resources::resource::BlobStore;
+use zester_resources::context::BlobStore;
 
 pub struct FileBlobStore {
     directory: PathBuf,

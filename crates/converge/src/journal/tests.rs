@@ -5,7 +5,7 @@ use crate::disk::DiskCalls;
 use serde_json::json;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use zester_resources::resource::BlobStore;
+use zester_resources::context::BlobStore;
 use zester_rule::rule;
 
 struct Fixture {

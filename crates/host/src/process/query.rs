@@ -4,6 +4,7 @@
 //! [`Processes`]. Each question names the one program that answers it, and how it is called so that it can
 //! only answer.
 
+use super::read_tools::ReadTool;
 use super::{Exit, Launch, Processes};
 use crate::fault::{Fault, FaultKind};
 use crate::services::SYSTEM_PATH;
@@ -33,6 +34,8 @@ pub enum Question<'a> {
     InitScript { script: &'a Path },
     /// `journalctl`: what the journal holds, with these words.
     Journal { words: &'a [String] },
+    /// A program that can only tell, with these words behind its own.
+    Read { tool: ReadTool, words: &'a [String] },
 }
 
 /// What is asked of a unit.
@@ -47,6 +50,7 @@ impl Question<'_> {
             Question::OpenRc { .. } => "rc-service",
             Question::InitScript { .. } => "env",
             Question::Journal { .. } => "journalctl",
+            Question::Read { tool, .. } => tool.program,
         }
     }
 
@@ -65,6 +69,7 @@ impl Question<'_> {
                 (all(&["-i", &path, "TERM=dumb", &script, "status"]), &[])
             }
             Question::Journal { words } => (all(&["--no-pager", "--quiet"]), words),
+            Question::Read { tool, words } => (all(tool.words), words),
         };
         let program = std::iter::once(self.program().to_string());
         program.chain(fixed).chain(words.iter().cloned()).collect()
@@ -107,6 +112,7 @@ impl<'a> Query<'a> {
 mod tests {
     use super::*;
     use crate::process::fake::{Scripted, command_line, exit};
+    use crate::process::read_tools::GETENT;
 
     #[tokio::test]
     async fn a_question_can_only_ask() {
@@ -116,7 +122,8 @@ mod tests {
         let query = Query::through(&processes);
         query.ask(Question::Plan { words: &words }, &cancel).await.unwrap();
         query.ask(Question::Packages { format: "f", names: &words[2..] }, &cancel).await.unwrap();
-        assert_eq!(processes.ran(), ["apt-get --simulate -y install x", "dpkg-query -W -f=f x"]);
+        query.ask(Question::Read { tool: GETENT, words: &words[2..] }, &cancel).await.unwrap();
+        assert_eq!(processes.ran(), ["apt-get --simulate -y install x", "dpkg-query -W -f=f x", "getent x"]);
     }
 
     #[tokio::test]

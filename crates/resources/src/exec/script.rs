@@ -1,7 +1,7 @@
 //! Running a script that comes with the states.
 
 use super::Exec;
-use crate::resource::{Applying, Checking};
+use crate::context::{Applying, Checking};
 use crate::shell_words;
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,8 +1,10 @@
 //! The names under which a command is run, and what each stands for.
 
-use super::{Drift, Exec, Provider};
+use super::{Due, Exec, Provider};
+use crate::action::Action;
 use crate::claims::Claims;
-use crate::resource::{Applying, Change, Checking, Explanation, GuardSetting, Invalid, Resource, Reverting};
+use crate::context::{Applying, Checking, Explanation, GuardSetting};
+use crate::params::{Invalid, Params};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
@@ -32,7 +34,7 @@ macro_rules! exec_variants {
         impl ExecVariant for $marker {
             const SPEC: VariantSpec = VariantSpec {
                 kind: $kind,
-                doc: include_str!($doc),
+                doc: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/manual/", $doc)),
                 provider: Provider::$provider,
                 refresh_only: $refresh,
                 script: $script,
@@ -76,21 +78,23 @@ impl<F: ExecVariant> JsonSchema for ExecAs<F> {
     }
 }
 
-impl<F: ExecVariant> Resource for ExecAs<F> {
+impl<F: ExecVariant> Params for ExecAs<F> {
     const KIND: &'static str = F::SPEC.kind;
-    const PRIMARY: &'static str = "command";
+    const PRIMARY: &'static str = Exec::PRIMARY;
+    const INSTEAD_OF_PRIMARY: &'static [&'static str] = Exec::INSTEAD_OF_PRIMARY;
     const DOC: &'static str = F::SPEC.doc;
-    const UNDOABLE: bool = false;
-    const UNPREDICTABLE: bool = true;
-    const ALIASES: &'static [(&'static str, &'static [&'static str])] = &[
-        ("environment", &["env"]),
-        ("refresh_only", &["refreshonly"]),
-        ("returns", &["success_retcodes"]),
-        ("runas", &["user"]),
-    ];
-    const LISTS: &'static [&'static str] = &["args", "returns", "creates"];
-    const SECRETS: &'static [&'static str] = &["environment", "stdin", "context"];
-    type Drift = Drift;
+    const ALIASES: &'static [(&'static str, &'static [&'static str])] = Exec::ALIASES;
+    const LISTS: &'static [&'static str] = Exec::LISTS;
+    const LINES: &'static [&'static str] = Exec::LINES;
+    const SECRETS: &'static [&'static str] = Exec::SECRETS;
+
+    fn spelled(&mut self, word: &str) {
+        self.0.spelled(word);
+    }
+}
+
+impl<F: ExecVariant> Action for ExecAs<F> {
+    type Plan = Due;
 
     fn claims(&self) -> Claims {
         let script = F::SPEC.script.then(|| PathBuf::from(self.0.script_source()));
@@ -105,25 +109,20 @@ impl<F: ExecVariant> Resource for ExecAs<F> {
         self.0.validate(&F::SPEC)
     }
 
-    async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
+    async fn plan(&self, cx: &Checking<'_>) -> Result<Option<Due>, Fault> {
         self.0.decide(cx, &F::SPEC).await
     }
 
-    fn explain(&self, drift: &Drift, done: bool) -> Explanation {
-        self.0.explain(drift, done)
+    fn describe(&self, due: &Due, done: bool) -> Explanation {
+        self.0.describe(due, done)
     }
 
-    async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
-        self.0.apply(drift, cx, &F::SPEC).await
+    async fn act(&self, due: &Due, cx: &Applying<'_>) -> Result<Explanation, Fault> {
+        self.0.act(due, cx, &F::SPEC).await
     }
 
-    fn predict(&self, _: &Drift, overlay: &Overlay) -> Result<(), Fault> {
+    fn predict(&self, overlay: &Overlay) -> Result<(), Fault> {
         self.0.predict(overlay)
-    }
-
-    async fn revert(_: &Drift, _: &Reverting<'_>) -> Result<Change, Fault> {
-        // What a command did is not known, so it cannot be undone (S-31).
-        Ok(Change::default())
     }
 
     fn guard_setting(&self) -> GuardSetting {

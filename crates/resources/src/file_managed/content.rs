@@ -1,7 +1,7 @@
 //! What a managed file is to hold.
 
 use super::Managed;
-use crate::resource::Checking;
+use crate::context::Checking;
 use std::path::Path;
 use zester_host::{Fault, FaultKind};
 use zester_model::limits::FILE_BYTES_MAX;

@@ -1,5 +1,5 @@
 use crate::laws::{Case, FewFiles, MemoryBlobStore, Promise, bind_json, furnish};
-use crate::resource::{Applying, Checking, Reverting};
+use crate::context::{Applying, Checking, Reverting};
 use crate::{Bound, Drift};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
@@ -89,7 +89,7 @@ pub(crate) struct Bench {
     blobs: MemoryBlobStore,
     processes: Scripted,
     cancel: CancellationToken,
-    left: crate::resource::LeftDirs,
+    left: crate::context::LeftDirs,
 }
 
 impl Bench {

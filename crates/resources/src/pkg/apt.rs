@@ -4,14 +4,14 @@
 //! time in this process, and waits for the lock of others. One that was cut by a crash is repaired before
 //! anything else.
 
+use crate::context::Applying;
 use crate::pkg::installed_packages::{self, Installed};
-use crate::resource::Applying;
 use serde::Serialize;
 use std::path::Path;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use zester_host::{Exit, Fault, FaultKind, HostRead, Launch, Query, Question};
-use zester_model::limits::{FILE_BYTES_MAX, STDERR_TAIL_LINES};
+use zester_model::limits::FILE_BYTES_MAX;
 use zester_model::outcome::Details;
 
 const FORMAT: &str = "${db:Status-Abbrev}\\t${Package}\\t${Architecture}\\t${Version}\\n";
@@ -70,7 +70,7 @@ pub(crate) async fn installed(
     // It exits with 1 when one of the names is unknown, which is an answer too.
     match exit.code {
         Some(0 | 1) => Ok(installed_packages::parse_dpkg_query(&exit.stdout.text)),
-        _ => Err(failed("dpkg-query", &exit)),
+        _ => Err(exit.failure("dpkg-query")),
     }
 }
 
@@ -103,7 +103,7 @@ fn refused(exit: &Exit) -> Fault {
     let reasons: Vec<&str> = reasons.map(|reason| reason.trim_end().trim_end_matches('.')).collect();
     let going = parse_removed(&exit.stdout.text);
     let mut message = match reasons.is_empty() {
-        true => return failed("apt-get", exit),
+        true => return exit.failure("apt-get"),
         false => format!("apt refuses: {}", reasons.join("; ")),
     };
     let mut details = Details::new();
@@ -174,17 +174,6 @@ fn no_apt(fault: Fault) -> Fault {
     Fault::new(FaultKind::Unsupported, message).hint("only apt is known so far")
 }
 
-fn failed(program: &str, exit: &Exit) -> Fault {
-    let text = if exit.stderr.text.trim().is_empty() { &exit.stdout.text } else { &exit.stderr.text };
-    let lines: Vec<&str> = text.trim_end().lines().collect();
-    let tail = lines[lines.len().saturating_sub(STDERR_TAIL_LINES)..].join("\n");
-    let ended = match (exit.code, exit.signal) {
-        (Some(code), _) => format!("exit code {code}"),
-        (None, signal) => format!("signal {}", signal.unwrap_or_default()),
-    };
-    Fault::new(FaultKind::CommandFailed, format!("{program} failed with {ended}: {tail}"))
-}
-
 /// A turn at the package manager: nobody else of this process has one meanwhile.
 pub(crate) struct AptSession<'a> {
     cx: &'a Applying<'a>,
@@ -228,7 +217,7 @@ impl<'a> AptSession<'a> {
         let exit =
             self.cx.processes.run(&launch, self.cx.live.clone(), self.cx.cancel).await.map_err(no_apt)?;
         self.canceled |= exit.canceled;
-        if exit.code == Some(0) { Ok(()) } else { Err(failed(program, &exit)) }
+        if exit.code == Some(0) { Ok(()) } else { Err(exit.failure(program)) }
     }
 
     /// Installs. Where apt does not know a package and may be asked anew, its lists are refreshed once.
@@ -262,7 +251,7 @@ impl<'a> AptSession<'a> {
         match exit.code {
             _ if exit.canceled => Err(Fault::canceled()),
             Some(0) => Ok(()),
-            _ => Err(failed("apt-get update", &exit)),
+            _ => Err(exit.failure("apt-get update")),
         }
     }
 

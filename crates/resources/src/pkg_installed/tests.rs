@@ -1,6 +1,6 @@
 use crate::laws::{Case, FewFiles, MemoryBlobStore, Promise, bind_json};
 use crate::pkg::fake_apt::fake_apt;
-use crate::resource::{Applying, Change, Checking, Reverting};
+use crate::context::{Applying, Change, Checking, Reverting};
 use serde_json::{Value as Json, json};
 use std::path::Path;
 use std::sync::Arc;

@@ -23,8 +23,8 @@ use tokio_util::sync::CancellationToken;
 use zester_host::process::fake::Scripted;
 use zester_host::real::Real;
 use zester_host::{Fault, Query};
+use zester_resources::context::LeftDirs;
 use zester_resources::laws::{FewFiles, MemoryBlobStore, bind_json};
-use zester_resources::resource::LeftDirs;
 use zester_resources::{Applying, Bound, Change, Checking, Drift, Reverting};
 
 /// This machine, and a blob store in memory.

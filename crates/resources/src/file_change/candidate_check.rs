@@ -1,10 +1,10 @@
 //! Trying new content before it is put in place: `check_cmd` (S-43).
 
-use super::{Drift, Managed, put_beside};
+use super::FileChange;
+use crate::context::Applying;
 use crate::created_dirs::{self, CreatedDirs};
 use crate::path_change::PathChange;
 use crate::path_state::PathState;
-use crate::resource::Applying;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use zester_host::digest::sha256_hex;
@@ -14,23 +14,23 @@ use zester_model::limits::FILE_BYTES_MAX;
 /// Processes that try new content of one path at once.
 const CANDIDATES_MAX: usize = 4;
 
-impl Managed {
+impl FileChange {
     /// The candidate stands beside the file, with its mode and owner, for as long as the commands look at it. If they
     /// agree, only the directories are left that the file needs as well, and are returned; if not, nothing is, but
     /// directories that others use by now.
-    pub(super) async fn prove(&self, drift: &Drift, cx: &Applying<'_>) -> Result<CreatedDirs, Fault> {
+    pub(super) async fn prove(&self, cx: &Applying<'_>) -> Result<CreatedDirs, Fault> {
         let Some(candidate_check) = cx.candidate_check else { return Ok(CreatedDirs::new()) };
-        let PathChange { path, after, .. } = &drift.step;
+        let PathChange { path, after, .. } = &self.step;
         let PathState::File { mode, uid, gid, .. } = after else { return Ok(CreatedDirs::new()) };
-        let content = match &drift.content {
+        let content = match &self.content {
             Some(content) => Cow::Borrowed(content.bytes()),
             None => Cow::Owned(cx.scratch.read(path, FILE_BYTES_MAX)?),
         };
         let new = NewFile { content: &content, mode: *mode, owner: Owner { uid: *uid, gid: *gid } };
         let mut made = CreatedDirs::new();
-        let put = created_dirs::make_then(cx.scratch, &drift.made, &mut made, || {
+        let put = created_dirs::make_then(cx.scratch, &self.made, &mut made, || {
             let (candidate, reserved) = reserve(cx.scratch, path)?;
-            let put = put_beside(cx.scratch, &candidate, &new, drift);
+            let put = self.put_beside(cx.scratch, &candidate, &new);
             Ok((candidate, reserved, put))
         });
         let passed = match put {
@@ -49,7 +49,7 @@ impl Managed {
         if left.is_empty() {
             return Err(fault);
         }
-        let undo = serde_json::to_value(Drift { made: left, ..drift.clone() });
+        let undo = serde_json::to_value(FileChange { made: left, ..self.clone() });
         Err(match undo {
             Ok(undo) => fault.having_done(undo),
             Err(_) => fault.touched(),

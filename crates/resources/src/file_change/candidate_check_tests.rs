@@ -1,7 +1,7 @@
 use crate::Drift;
+use crate::context::{Applying, CandidateCheck, Change};
 use crate::file_managed::Bench;
 use crate::laws::bind_json;
-use crate::resource::{Applying, CandidateCheck, Change};
 use serde_json::{Value as Json, json};
 use std::path::Path;
 use std::sync::Arc;
