@@ -17,6 +17,9 @@ pub const LEDGER_MAX: usize = 100_000;
 /// Refusals that one peel repeats for copies of a request; beyond it the oldest are forgotten.
 pub const REFUSALS_MAX: usize = 4_096;
 
+/// Requests that one master refused for good and whose clients may still wait; one more is asked to come again.
+pub const REFUSED_MAX: usize = 16_384;
+
 /// So long after it was claimed a job may be told as dispatched: less than the stream remembers the id of an event.
 pub const DISPATCHED_TOLD: Duration = Duration::from_secs(60);
 
