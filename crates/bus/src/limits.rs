@@ -74,8 +74,6 @@ pub const LEASE_TTL: Duration = Duration::from_secs(15);
 
 /// How long a reactor may be silent about an event that it took.
 pub const REACTOR_ACK_WAIT: Duration = Duration::from_secs(60);
-/// How often the server gives an event to the reactors.
-pub const REACTOR_DELIVERIES_MAX: u64 = 5;
 /// Events that all reactors together may have taken and not yet acknowledged.
 pub const REACTOR_UNACKED_MAX: usize = 64;
 /// How long whoever took a return may be silent about it.

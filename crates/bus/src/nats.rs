@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::event::{EventSender, Events};
 use crate::message::{Entry, Info, Message, Page, Record, Sequence, Stored, Usage};
 use crate::queue::Queue;
-use crate::storage::{Found, Store};
+use crate::storage::{Drift, Found, Store};
 use crate::subscription::{Listen, Subscription, Watch};
 use crate::{Answer, Bus, Bytes};
 use std::collections::BTreeMap;
@@ -155,6 +155,10 @@ impl Bus for Nats {
 
     fn ensure_reader<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, Found> {
         Box::pin(self.connected(self.ensure_durable(reader)))
+    }
+
+    fn adjust_reader<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, Vec<Drift>> {
+        Box::pin(self.connected(self.adjust_durable(reader)))
     }
 
     fn take<'a>(&'a self, reader: &'a DurableReader, count: usize, wait: Duration) -> Answer<'a, Vec<Taken>> {

@@ -12,7 +12,7 @@ use crate::limits::{ANSWER_TIMEOUT, STALE_MAX};
 use crate::message::{Entry, Info, Message, Page, Record, Sequence, Stored, Usage};
 use crate::pattern::{check_name, check_pattern, check_subject, key_of, stream_of, subject_of};
 use crate::queue::{Delivery, Queue};
-use crate::storage::{Found, Store, compare};
+use crate::storage::{Drift, Found, Store, compare};
 use crate::subscription::{Listen, OnDrop, Subscription, Watch};
 use crate::{Answer, Bus, Bytes};
 use std::time::Duration;
@@ -413,6 +413,10 @@ impl Bus for Memory {
 
     fn ensure_reader<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, Found> {
         Box::pin(self.ensure_durable(reader))
+    }
+
+    fn adjust_reader<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, Vec<Drift>> {
+        Box::pin(self.adjust_durable(reader))
     }
 
     fn take<'a>(&'a self, reader: &'a DurableReader, count: usize, wait: Duration) -> Answer<'a, Vec<Taken>> {

@@ -73,6 +73,7 @@ laws! {
     durable::who_says_that_it_works_on_a_message_keeps_it,
     durable::an_acknowledgement_of_an_earlier_delivery_counts,
     durable::drift_of_an_existing_reader_is_told_and_not_repaired,
+    durable::how_an_existing_reader_gives_is_adjusted_and_its_place_stays,
     watches::a_watch_tells_what_is_there_and_what_comes,
     watches::a_watch_of_nothing_is_current_at_once,
     watches::a_watch_lives_through_a_crash,
