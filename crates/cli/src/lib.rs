@@ -41,7 +41,8 @@ pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
 /// it page by page.
 fn prepare(words: &[OsString]) {
     if is_command(words, &["apply", "check"]) {
-        let _without = std::thread::Builder::new().name("prepare".into()).spawn(zester_host::heap::fill_ahead);
+        let _without =
+            std::thread::Builder::new().name("prepare".into()).spawn(zester_host::heap::fill_ahead);
     }
 }
 
