@@ -148,6 +148,9 @@ pub trait Bus: Send + Sync {
     /// Waits until the server has taken everything that was sent on this connection before.
     fn flush(&self) -> Answer<'_, ()>;
 
+    /// Gives up the connection, which answers nothing any more, and makes another: told as disconnected and reconnected.
+    fn reconnect(&self) -> Answer<'_, ()>;
+
     /// Sends what waits to be sent, ends all subscriptions and watches, and closes. Calls under way fail with
     /// [`Kind::Closed`]. Closing twice is fine. A bus that is dropped instead may not send what still waits.
     fn close(&self) -> Answer<'_, ()>;

@@ -15,7 +15,7 @@ pub use connect::{Credentials, Options, connect};
 pub const CLIENT_LOGS: &str = "async_nats";
 
 use crate::durable::{Acknowledge, DurableReader, Pending, Taken};
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::event::{EventSender, Events};
 use crate::message::{Entry, Info, Message, Page, Record, Sequence, Stored, Usage};
 use crate::queue::Queue;
@@ -195,6 +195,14 @@ impl Bus for Nats {
 
     fn flush(&self) -> Answer<'_, ()> {
         Box::pin(self.connected(self.round_trip()))
+    }
+
+    fn reconnect(&self) -> Answer<'_, ()> {
+        Box::pin(async {
+            let gone =
+                |error: &dyn std::fmt::Display| Error::new(Kind::Disconnected, format!("reconnect: {error}"));
+            self.client.force_reconnect().await.map_err(|error| gone(&error))
+        })
     }
 
     fn close(&self) -> Answer<'_, ()> {

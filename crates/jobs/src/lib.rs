@@ -17,6 +17,7 @@ pub mod intake;
 pub mod limits;
 pub mod messages;
 mod owner;
+pub mod pace;
 pub mod peel;
 pub mod prune;
 pub mod queue;

@@ -23,6 +23,12 @@ pub const REFUSED_MAX: usize = 16_384;
 /// So long after it was claimed a job may be told as dispatched: less than the stream remembers the id of an event.
 pub const DISPATCHED_TOLD: Duration = Duration::from_secs(60);
 
+/// Heartbeats that all idle peels of a fleet together send in a second (J-26). A fleet of 5,000 beats every ten seconds; a larger one
+/// more seldom.
+pub const HEARTBEATS_PER_SECOND: u64 = 500;
+/// How long a peel beats as seldom as it was told. A fleet that lost its masters, or most of its peels, is soon as configured.
+pub const PACE_LASTS: Duration = Duration::from_secs(15 * 60);
+
 /// From here on `readyz` says how full a store is (J-23).
 pub const STORE_NEARLY_FULL_PERCENT: u64 = 85;
 /// From here on no job is claimed: what is left is for the ends of those that run.

@@ -438,6 +438,10 @@ impl Bus for BusTap {
         Box::pin(self.caller.call(self.bus.ensure_reader(reader)))
     }
 
+    fn reconnect(&self) -> Answer<'_, ()> {
+        Box::pin(self.caller.call(self.bus.reconnect()))
+    }
+
     fn adjust_reader<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, Vec<Drift>> {
         Box::pin(self.caller.call(async move {
             if self.is(Mutation::CountDeliveries) && reader.stream == EVENTS {

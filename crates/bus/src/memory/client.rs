@@ -477,6 +477,13 @@ impl Bus for Memory {
         Box::pin(self.at_server("a round trip", 0, |_, _, _| Ok(())))
     }
 
+    fn reconnect(&self) -> Answer<'_, ()> {
+        Box::pin(async move {
+            self.net.reconnect(self.number);
+            Ok(())
+        })
+    }
+
     fn close(&self) -> Answer<'_, ()> {
         Box::pin(async move {
             self.shut();

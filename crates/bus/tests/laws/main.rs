@@ -90,4 +90,5 @@ laws! {
     trouble::a_full_bucket_keeps_the_old_value_and_takes_a_smaller_one,
     trouble::a_bucket_that_was_made_again_counts_from_one,
     trouble::a_short_silence_is_not_noticed,
+    trouble::a_connection_that_is_given_up_is_made_again,
 }

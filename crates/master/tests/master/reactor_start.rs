@@ -97,6 +97,10 @@ impl Bus for Refusing {
         self.bus.ensure_reader(reader)
     }
 
+    fn reconnect(&self) -> Answer<'_, ()> {
+        self.bus.reconnect()
+    }
+
     fn adjust_reader<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, Vec<Drift>> {
         self.bus.adjust_reader(reader)
     }
