@@ -19,6 +19,7 @@ mod bind;
 mod created_dirs;
 mod cycle;
 mod diff;
+mod edit_text;
 mod file_change;
 mod file_resource;
 mod ownership;
@@ -29,7 +30,9 @@ mod path_text;
 mod pkg;
 mod service;
 pub mod shell_words;
+mod source;
 mod takeback;
+mod text;
 mod tree;
 
 pub use bound::{Bound, Drift};
@@ -78,7 +81,7 @@ fn entry_of<Shape, K: Registered<Shape>>() -> KindEntry {
 kinds! {
     exec: ExecRun, CmdRun, CmdWait, CmdScript;
     file_managed: Managed;
-    file_append: Append;
+    file_append: Append, Prepend;
     file_directory: Directory;
     file_symlink: Symlink;
     file_touch: Touched;
