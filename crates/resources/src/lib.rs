@@ -82,6 +82,7 @@ kinds! {
     exec: ExecRun, CmdRun, CmdWait, CmdScript;
     file_managed: Managed;
     file_append: Append, Prepend;
+    file_line: Line;
     file_directory: Directory;
     file_symlink: Symlink;
     file_touch: Touched;
