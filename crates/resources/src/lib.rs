@@ -83,6 +83,7 @@ kinds! {
     file_managed: Managed;
     file_append: Append, Prepend;
     file_line: Line;
+    file_replace: Replace;
     file_directory: Directory;
     file_symlink: Symlink;
     file_touch: Touched;
