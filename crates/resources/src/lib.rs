@@ -84,6 +84,7 @@ kinds! {
     file_append: Append, Prepend;
     file_line: Line;
     file_replace: Replace;
+    file_blockreplace: Block;
     file_directory: Directory;
     file_symlink: Symlink;
     file_touch: Touched;
