@@ -85,6 +85,7 @@ kinds! {
     file_line: Line;
     file_replace: Replace;
     file_blockreplace: Block;
+    file_comment: Comment, Uncomment;
     file_directory: Directory;
     file_symlink: Symlink;
     file_touch: Touched;
