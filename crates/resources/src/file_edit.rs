@@ -136,4 +136,6 @@ impl<E: FileEdit> Registered<AsFileEdit> for E {
 }
 
 #[cfg(test)]
+mod agreement;
+#[cfg(test)]
 pub(crate) mod try_edit;

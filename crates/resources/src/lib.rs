@@ -86,6 +86,7 @@ kinds! {
     file_replace: Replace;
     file_blockreplace: Block;
     file_comment: Comment, Uncomment;
+    file_keyvalue: KeyValue;
     file_directory: Directory;
     file_symlink: Symlink;
     file_touch: Touched;
