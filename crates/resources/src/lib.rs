@@ -4,6 +4,7 @@
 //! an example, and the behaviour behind [`resource::Resource`]. A line in the list below registers it; the
 //! compiler's catalog, the JSON Schema, the laws and the documentation follow from there.
 
+mod accounts;
 mod action;
 mod bound;
 pub mod catalog;
@@ -96,6 +97,9 @@ kinds! {
     service_running: Running;
     service_dead: Dead;
     service_enabled: Enabled, Disabled;
+    user_present: Present;
+    user_absent: Absent;
+    group_present: Present, Absent;
     event_send: Sent;
     module_run: ModuleRun;
     test_states: Nop, SucceedWithoutChanges, Ping, SucceedWithChanges, FailWithoutChanges, FailWithChanges, Configurable, Sleep;
