@@ -213,6 +213,12 @@ impl Index {
         Ok(self.matching(&target))
     }
 
+    /// Why nobody can be said to match an expression that asks for settings.
+    pub fn unresolvable(&self, expression: &str) -> Option<String> {
+        let by_settings = Target::parse(expression).is_ok_and(|target| target.needs_settings());
+        if by_settings { self.settings.unknown() } else { None }
+    }
+
     /// The same for callers that must not be held up: settings are rendered on a thread of their own.
     pub async fn resolve_aside(self: &Arc<Index>, expression: &str) -> Result<Vec<PeelId>, Refusal> {
         let target = Target::parse(expression).map_err(|error| bad_target(expression, &error))?;

@@ -223,6 +223,8 @@ pub const REACTOR_RULES_EVERY: Duration = Duration::from_secs(60);
 pub const REACTOR_RULES_AWAITED: Duration = Duration::from_secs(2);
 /// How often a master looks whether rules were ever published.
 pub const FIRST_RULES_LOOK: Duration = Duration::from_secs(2);
+/// Blocks that logged and are remembered, so that a rule that is tried again does not say it again.
+pub const LOGGED_REMEMBERED: usize = 4_096;
 /// Entries that wait to be written to the ledger; more are lost and counted.
 pub const LEDGER_QUEUE: usize = 16_384;
 /// Entries that are written before other work gets its turn.

@@ -16,11 +16,13 @@ mod work;
 
 use crate::core::Core;
 use crate::limits::{
-    LEDGER_QUEUE, REACTOR_QUEUE, REACTOR_RELOAD_DEBOUNCE, REACTOR_RELOAD_JITTER, REACTOR_RENDER_TIMEOUT,
-    REACTOR_START_PAUSE, REACTOR_WORKERS, REACTOR_WORKERS_MAX, RULE_PROBLEMS_NAMED,
+    LEDGER_QUEUE, LOGGED_REMEMBERED, REACTOR_QUEUE, REACTOR_RELOAD_DEBOUNCE, REACTOR_RELOAD_JITTER,
+    REACTOR_RENDER_TIMEOUT, REACTOR_START_PAUSE, REACTOR_WORKERS, REACTOR_WORKERS_MAX, RULE_PROBLEMS_NAMED,
 };
+use lru::LruCache;
 use metrics::Metrics;
 pub use service::{admin_subjects, handle_admin, handle_passed};
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
@@ -85,6 +87,8 @@ pub struct Reactor {
     metrics: Metrics,
     lag: AtomicU64,
     renders: Semaphore,
+    /// Blocks that logged, by event, rule and block.
+    logged: Mutex<LruCache<(u64, String, String), ()>>,
     ledger: mpsc::Sender<LedgerEntry>,
     unwritten: Mutex<Option<mpsc::Receiver<LedgerEntry>>>,
 }
@@ -104,6 +108,7 @@ impl Reactor {
         let compiler = reacting.compiler.clone()?;
         let (ledger, unwritten) = mpsc::channel(LEDGER_QUEUE);
         let condition = Condition { down: Some("it has just begun".into()), problems: Vec::new() };
+        let remembered = NonZeroUsize::new(LOGGED_REMEMBERED).unwrap_or(NonZeroUsize::MIN);
         let workers = reacting.workers.clamp(1, REACTOR_WORKERS_MAX);
         let reactor = Arc::new(Reactor {
             guards: Mutex::new(GuardState::new(&reacting.guards)),
@@ -117,6 +122,7 @@ impl Reactor {
             metrics: Metrics::default(),
             lag: AtomicU64::new(0),
             renders: Semaphore::new(workers),
+            logged: Mutex::new(LruCache::new(remembered)),
             ledger,
             unwritten: Mutex::new(Some(unwritten)),
             reacting,
@@ -201,6 +207,12 @@ impl Reactor {
         if self.ledger.try_send(entry).is_err() {
             self.metrics.ledger_lost.inc();
         }
+    }
+
+    /// Whether this block of a rule has not logged for this event yet, as far as this master remembers.
+    fn logs_now(&self, sequence: u64, rule: &str, block: &str) -> bool {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        logged.put((sequence, rule.into(), block.into()), ()).is_none()
     }
 
     fn set_lag(&self, lag: u64) {
@@ -293,6 +305,20 @@ mod tests {
         fn explain(&self, _: &str, _: &str, _: &[Diagnostic]) -> Vec<String> {
             Vec::new()
         }
+    }
+
+    #[test]
+    #[rule("R-10")]
+    fn r10_a_block_logs_once_however_often_its_rule_is_tried() {
+        let reacting = Reacting { compiler: Some(Arc::new(NoCompiler)), ..Reacting::default() };
+        let reactor = Reactor::new(reacting, &Arc::new(Health::new()), UnixMillis(1)).unwrap();
+        assert!(reactor.logs_now(1, "reactor.a", "say"));
+        assert!(!reactor.logs_now(1, "reactor.a", "say"));
+        let others = [(2, "reactor.a", "say"), (1, "reactor.b", "say"), (1, "reactor.a", "more")];
+        assert!(others.into_iter().all(|(event, rule, block)| reactor.logs_now(event, rule, block)));
+        // What is long ago is forgotten: it is said once too often, and not kept for ever.
+        assert!((10..10 + LOGGED_REMEMBERED as u64).all(|event| reactor.logs_now(event, "reactor.a", "say")));
+        assert!(reactor.logs_now(1, "reactor.a", "say"));
     }
 
     #[test]

@@ -39,6 +39,12 @@ pub trait SettingsOf: Send + Sync {
     /// Or why they do not render: then nobody knows whether an `I@` holds.
     fn settings(&self, peel: &PeelId, facts: &Value) -> Result<Value, String>;
 
+    /// Why nobody's settings can be told now: which are published is not known yet. What must not take that for "nobody" asks
+    /// here first.
+    fn unknown(&self) -> Option<String> {
+        None
+    }
+
     /// Who knows more of each peel, and has to be asked for it.
     fn external(&self) -> Option<Arc<dyn ExternalSettings>> {
         None

@@ -15,6 +15,8 @@ use crate::output::{reaction_tree_text, reactor_text};
 use serde_json::{Value as Json, json};
 use std::time::Duration;
 use zester_client::{Client, EventTree, JobTree, LedgerQuery, ReactionTree};
+use zester_model::suggest::did_you_mean;
+use zester_reactor::{Decision, DropReason};
 use zester_wire::{LedgerEntry, RuleList, RuleStatus};
 
 /// What the reactor does about events: test, list, look back
@@ -134,6 +136,7 @@ pub fn run(args: Reactor, app: &mut App) -> answer::Result {
         // Before anybody is asked.
         let data = match &args.verb {
             Verb::Test { words, event_json, .. } => event_data(words, event_json.as_deref())?,
+            Verb::History { result: Some(word), .. } => is_result(word).map(|()| serde_json::Map::new())?,
             _ => serde_json::Map::new(),
         };
         let client = connect.client(app).await?;
@@ -211,6 +214,18 @@ async fn history(
     let documents: Vec<Json> = entries.iter().map(entry_document).collect();
     let text = reactor_text::history(&entries, more, since, app.output.paint());
     Ok((Answer::Document { json: json!({ "decisions": documents, "more": more }), text }, Exit::Good))
+}
+
+/// Whether the ledger knows this word: with a typo nothing would match, as if nothing had happened.
+fn is_result(word: &str) -> Result<(), Failure> {
+    let decisions = Decision::ALL.into_iter().map(Decision::as_str);
+    let known: Vec<&str> = decisions.chain(DropReason::ALL.into_iter().map(DropReason::as_str)).collect();
+    if known.contains(&word) {
+        return Ok(());
+    }
+    let hint =
+        did_you_mean(word, known.iter().copied()).unwrap_or_else(|| format!("there is {}", known.join(", ")));
+    Err(Failure::usage(format!("`{word}` is no result; {hint}")))
 }
 
 fn entry_document(entry: &LedgerEntry) -> Json {

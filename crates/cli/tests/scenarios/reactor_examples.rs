@@ -26,9 +26,16 @@ fn history(fleet: &Fleet, wanted: &[&str]) -> Json {
     })
 }
 
+/// The id of the first event with this key that something was decided about.
+fn event_of(history: &Json, key: &str) -> String {
+    let decided = history["decisions"].as_array().into_iter().flatten();
+    let id = decided.into_iter().find(|entry| entry["key"] == key).and_then(event_id);
+    id.unwrap_or_else(|| panic!("no {key}: {history:#}"))
+}
+
 fn decisions(fleet: &Fleet, rule: &str, result: &str) -> usize {
     let words = ["reactor", "history", "--since", "1h", "--rule", rule, "--result", result];
-    fleet.json(&words)["entries"].as_array().map_or(0, Vec::len)
+    fleet.json(&words)["decisions"].as_array().map_or(0, Vec::len)
 }
 
 fn put_program(directory: &Path, name: &str, text: &str) {
@@ -62,7 +69,7 @@ fn r10_a_disk_that_fills_up_is_cleaned_up_by_a_rule() {
     std::fs::write(&archive, vec![0; 20 << 20]).unwrap();
     wait_for("the room to be made", PATIENCE, || (!archive.exists()).then_some(()));
     let found = history(&fleet, &["reactor.clean", "make room", "dispatched", "say so", "logged"]);
-    let id = event_id(&found).unwrap_or_else(|| panic!("{found:#}"));
+    let id = event_of(&found, "p1/beacon/p1/disk");
     wait_for("the whole tree", PATIENCE, || {
         let tree = fleet.json(&["reactor", "show", &id]);
         tells(&tree, &["beacon/p1/disk", "reactor.clean", "rxn-", "complete"]).then_some(())
@@ -127,10 +134,7 @@ fn r10_a_deployment_goes_from_one_machine_to_the_others_and_tells_when_one_is_mi
     assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
     let found = history(&fleet, &["reactor.deploy.canary", "reactor.deploy.rest", "dispatched", "sent"]);
     // From what the operator sent to the returns of the last: one tree.
-    let start = found["entries"].as_array().and_then(|entries| {
-        entries.iter().find(|entry| entry["event_key"] == "_admin/deploy/start").and_then(event_id)
-    });
-    let start = start.unwrap_or_else(|| panic!("{found:#}"));
+    let start = event_of(&found, "_admin/deploy/start");
     wait_for("the whole tree", PATIENCE, || {
         let tree = fleet.json(&["reactor", "show", &start]);
         let wanted =

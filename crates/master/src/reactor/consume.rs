@@ -5,7 +5,10 @@ use super::lanes::Lanes;
 use super::work::Work;
 use crate::core::Core;
 use crate::limits::{REACTOR_BACKPRESSURE, REACTOR_BATCH, REACTOR_WAIT};
+use futures_util::FutureExt;
+use std::any::Any;
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
@@ -159,7 +162,13 @@ impl Consumer {
             .unwrap_or_else(PoisonError::into_inner)
             .insert(taken.record.sequence, taken.clone());
         let (core, reactor, in_hand) = (self.core.clone(), self.reactor.clone(), self.in_hand.clone());
-        self.works.spawn(Work { core, reactor, reaction, taken, in_hand }.run(turn));
+        let work = Work { core, reactor, reaction, taken, in_hand }.run(turn);
+        let mut work = Box::pin(AssertUnwindSafe(work).catch_unwind());
+        // What has nothing to wait for is done before a task for it would begin; the others go on as tasks.
+        match work.as_mut().now_or_never() {
+            Some(ended) => tell_ended(ended),
+            None => drop(self.works.spawn(async move { tell_ended(work.await) })),
+        }
     }
 
     fn drop_event(&mut self, dropped: &Dropped, now: UnixMillis) {
@@ -174,6 +183,13 @@ impl Consumer {
             _ => tracing::debug!(%source, "an event was dropped as {word}: {}", dropped.why),
         }
         self.reactor.note(dropped.entry(self.core.id.as_str(), now, unwritten));
+    }
+}
+
+/// A panic is that event's failure.
+fn tell_ended(ended: Result<(), Box<dyn Any + Send>>) {
+    if ended.is_err() {
+        tracing::error!("the work on an event broke; it comes again");
     }
 }
 

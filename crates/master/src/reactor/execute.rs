@@ -1,5 +1,6 @@
 //! Does what a block says. Everything is named after its cause, so that doing it again is doing it once.
 
+use super::Reactor;
 use crate::core::Core;
 use crate::events::publish_event;
 use crate::job::{Begun, Requester};
@@ -16,6 +17,7 @@ use zester_wire::{DispatchRequest, Job, JobStatus, Refusal, RefusalKind, Tag};
 /// One rule of one event.
 pub struct Executor<'a> {
     pub core: &'a Arc<Core>,
+    pub reactor: &'a Reactor,
     pub passed: &'a Passed,
     /// As the rules write it.
     pub rule: &'a str,
@@ -29,7 +31,10 @@ impl Executor<'_> {
             Action::Dispatch(dispatch) => self.dispatch(block, dispatch).await,
             Action::Send { tag, data } => self.send(block, tag, data).await,
             Action::Log { level, message } => {
-                self.log(*level, message);
+                // A rule that is tried again, because another of its blocks failed, has said it.
+                if self.reactor.logs_now(self.passed.sequence, self.rule, &block.id) {
+                    self.log(*level, message);
+                }
                 self.done(block, Decision::Logged, message.as_str())
             }
             Action::Enroll(enroll) => {
@@ -73,7 +78,11 @@ impl Executor<'_> {
                 Err(error) => return Executed::Transient(error.to_string()),
             }
         }
-        // Half an index would name half of the peels.
+        // An event is done with once its rule found nobody: who would match must be known.
+        if let Some(why) = self.core.index.unresolvable(&dispatch.target) {
+            return Executed::Transient(why);
+        }
+        // Half an index would name half of the peels.
         let resolved = match index_is_ready(self.core) {
             Ok(()) => self.core.index.resolve_aside(&dispatch.target).await,
             Err(refusal) => Err(refusal),

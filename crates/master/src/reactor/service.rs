@@ -175,10 +175,11 @@ fn close(reactor: &Reactor, rule: &str, user: &str) -> Result<String, Refusal> {
         let why = format!("there is no rule `{rule}`; `zester reactor rules` lists them");
         return Err(Refusal::new(RefusalKind::Invalid, why));
     }
-    if closed {
-        tracing::info!(rule, user, "an operator let the rule go on");
-        reactor.tell();
+    if !closed {
+        return Ok(format!("{rule} may fire at every master; at the one that answered it was not stopped"));
     }
+    tracing::info!(rule, user, "an operator let the rule go on");
+    reactor.tell();
     Ok(format!("{rule} may fire again, at every master"))
 }
 

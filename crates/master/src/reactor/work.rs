@@ -97,7 +97,9 @@ impl Work {
                         let Some(rule) = rules.rule(rule) else { continue };
                         let (core, passed) = (&self.core, self.reaction.passed());
                         let has_listened = self.reactor.has_listened(core);
-                        let executor = Executor { core, passed, rule: &rule.reference, has_listened };
+                        let reactor = &*self.reactor;
+                        let executor =
+                            Executor { core, reactor, passed, rule: &rule.reference, has_listened };
                         next = Some(Input::Executed(executor.execute(&block).await));
                     }
                     Command::Note(decided) => {

@@ -257,6 +257,32 @@ impl SettingsOf for Slow {
 /// The settings of `web-1` alone render.
 struct Broken;
 
+/// Which settings are published is not known yet.
+struct Unlearned;
+
+impl SettingsOf for Unlearned {
+    fn settings(&self, _: &PeelId, _: &Value) -> Result<Value, String> {
+        Err("not known yet".into())
+    }
+
+    fn unknown(&self) -> Option<String> {
+        Some("not known yet".into())
+    }
+}
+
+/// A reaction that found nobody is done with, so "not known yet" must not be read as that.
+#[test]
+#[rule("R-15")]
+fn r15_whom_a_target_by_settings_means_is_unknown_while_the_settings_are() {
+    let index = Index::new(TTL, Arc::new(Unlearned));
+    for by_settings in ["I@role:web", "not I@role:web", "web-* and I@role:web"] {
+        assert_eq!(index.unresolvable(by_settings).as_deref(), Some("not known yet"), "{by_settings}");
+    }
+    assert_eq!((index.unresolvable("*"), index.unresolvable("G@os:Debian")), (None, None));
+    // Settings of one peel that do not render are no reason to wait.
+    assert_eq!(Index::new(TTL, Arc::new(Broken)).unresolvable("I@role:web"), None);
+}
+
 impl SettingsOf for Broken {
     fn settings(&self, peel: &PeelId, _: &Value) -> Result<Value, String> {
         match peel.as_str() {

@@ -142,6 +142,10 @@ impl Rendered {
 }
 
 impl SettingsOf for Rendered {
+    fn unknown(&self) -> Option<String> {
+        self.tree().err()
+    }
+
     fn settings(&self, peel: &PeelId, facts: &Value) -> Result<Value, String> {
         let counts = {
             let cache = self.cache();
