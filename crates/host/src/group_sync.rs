@@ -75,7 +75,7 @@ impl<T: Clone> Visit<T> {
             state = group.synced.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.syncing = true;
-        let _turn = Turn(&group);
+        let _syncing = Syncing(&group);
         state = gather(&group, state);
         state.round = Arc::default();
         drop(state);
@@ -97,9 +97,9 @@ fn gather<'a, T>(group: &'a GroupSync<T>, mut state: MutexGuard<'a, State<T>>) -
 }
 
 /// Ends with the sync, also where that panics: then each of the others syncs for itself.
-struct Turn<'a, T>(&'a GroupSync<T>);
+struct Syncing<'a, T>(&'a GroupSync<T>);
 
-impl<T> Drop for Turn<'_, T> {
+impl<T> Drop for Syncing<'_, T> {
     fn drop(&mut self) {
         self.0.lock().syncing = false;
         self.0.synced.notify_all();

@@ -9,6 +9,8 @@ const LARGE: i32 = 8 << 20;
 
 /// What a run of about a thousand states needs.
 const AHEAD: usize = 3 << 20;
+/// What is asked for at once.
+const PART: usize = 64 << 10;
 /// The smallest page there is; larger ones are filled whole.
 const PAGE: usize = 4096;
 
@@ -32,8 +34,8 @@ pub fn share_among_threads() {
 #[cfg(not(target_env = "gnu"))]
 pub fn share_among_threads() {}
 
-/// Has the kernel back so much of the heap with memory at once, instead of page by page when each is first written to: a
-/// page fault costs several times what the page does. For another thread while the first has something else to do.
+/// Has the kernel back so much of the heap with memory, which otherwise comes page by page when each is first written to.
+/// For another thread while the first has something else to do: no page is free of charge, but it is paid for beside it.
 #[cfg(all(target_env = "gnu", target_os = "linux"))]
 pub fn fill_ahead() {
     // SAFETY: the pages lie inside a block that is ours between `malloc` and `free`, and holds nothing yet.
@@ -41,8 +43,11 @@ pub fn fill_ahead() {
         let block = libc::malloc(AHEAD);
         if !block.is_null() {
             let inside = block.align_offset(PAGE);
-            // A kernel that does not know it does nothing.
-            libc::madvise(block.add(inside), AHEAD - PAGE, libc::MADV_POPULATE_WRITE);
+            // In small parts: who starts a thread meanwhile waits for the one under way.
+            for part in 0..AHEAD / PART - 1 {
+                // A kernel that does not know it does nothing.
+                libc::madvise(block.add(inside + part * PART), PART, libc::MADV_POPULATE_WRITE);
+            }
             libc::free(block);
         }
     }
