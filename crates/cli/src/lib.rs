@@ -30,7 +30,7 @@ use std::process::ExitCode;
 /// Runs one command line and returns its exit code.
 pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
     let words: Vec<OsString> = words.collect();
-    if !lives_long(&words) {
+    if !serves_many(&words) {
         zester_host::heap::share_among_threads();
     }
     prepare(&words);
@@ -46,9 +46,10 @@ fn prepare(words: &[OsString]) {
     }
 }
 
-/// Daemons, and what starts them. Known before anything is parsed, because the heap is set up before the first thread.
-fn lives_long(words: &[OsString]) -> bool {
-    is_command(words, &["master", "peel", "up", "bench"])
+/// Who works for many at once, on as many threads. A peel does not: its runs, one after the other, each on new threads, would
+/// leave a heap behind for each. Known before anything is parsed, because the heap is set up before the first thread.
+fn serves_many(words: &[OsString]) -> bool {
+    is_command(words, &["master", "up", "bench"])
 }
 
 fn is_command(words: &[OsString], commands: &[&str]) -> bool {

@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn one_sync_serves_all_who_wrote_before_it_began_and_nobody_is_served_by_an_earlier_one() {
         const THREADS: usize = 16;
-        const WRITES: usize = 50;
+        const WRITES: usize = 20;
         let group: Arc<GroupSync<usize>> = Arc::default();
         let (written, syncs) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let start = Barrier::new(THREADS);
@@ -137,7 +137,7 @@ mod tests {
                             syncs.fetch_add(1, Ordering::SeqCst);
                             let safe = written.load(Ordering::SeqCst);
                             // Long enough for others to write theirs meanwhile.
-                            std::thread::sleep(GATHERS_FOR);
+                            std::thread::sleep(3 * GATHERS_FOR);
                             safe
                         });
                         assert!(safe >= mine, "called safe by a sync that began before the write");

@@ -15,8 +15,8 @@ const PART: usize = 64 << 10;
 const PAGE: usize = 4096;
 
 /// One heap for all threads, which grows in large steps. The C library gives every thread one of its own that grows page by
-/// page: good for a daemon that lives long on many cores, but a command that runs for some milliseconds spends a good part
-/// of them on asking the kernel for pages that another thread has just freed. To be called before the first thread starts.
+/// page: good for a daemon that serves many on many cores, but a run of some milliseconds spends a good part of them on
+/// asking the kernel for pages that another thread has just freed. To be called before the first thread starts.
 #[cfg(target_env = "gnu")]
 pub fn share_among_threads() {
     let settings = [
