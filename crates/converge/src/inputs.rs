@@ -16,7 +16,7 @@ use zester_host::{Fault, FaultKind};
 use zester_model::diagnostic::Diagnostic;
 use zester_model::outcome::Details;
 use zester_model::source::{FileId, Sources};
-use zester_resources::context::StateFileSource;
+use zester_resources::context::{SourceEntry, StateFileSource};
 use zester_secret::{Damaged, Revealed, Secrets};
 
 /// Where states are when nothing says otherwise and there is no `./states` (C-9).
@@ -352,6 +352,26 @@ impl StateFileSource for StateFiles {
 
     fn setting(&self, key: &str) -> Option<Json> {
         settings::walk(&self.inputs.settings, key).cloned()
+    }
+
+    fn parse_yaml(&self, text: &str) -> Result<Json, Fault> {
+        yaml(text).map_err(|why| Fault::new(FaultKind::Unsupported, why))
+    }
+
+    fn to_yaml(&self, value: &Json) -> Result<String, Fault> {
+        Ok(zester_compile::emit_yaml(value))
+    }
+
+    fn fact(&self, key: &str) -> Option<Json> {
+        settings::walk(&self.inputs.facts, key).cloned()
+    }
+
+    fn mode(&self, uri: &str) -> Result<u32, Fault> {
+        self.inputs.tree.mode(uri)
+    }
+
+    fn list(&self, uri: &str) -> Result<Vec<SourceEntry>, Fault> {
+        self.inputs.tree.list(uri)
     }
 
     fn reveal(&self, content: Vec<u8>) -> Result<Revealed, Fault> {

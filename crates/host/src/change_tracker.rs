@@ -2,6 +2,7 @@
 //!
 //! A state that fails half-way need not keep account of what it did before: the files it was given know (S-43).
 
+use crate::download::Download;
 use crate::fault::Fault;
 use crate::files::{
     Act, BeforeImage, Group, HostRead, HostWrite, Meta, NewFile, Owner, PredictedPackage, PredictedState,
@@ -70,6 +71,9 @@ impl HostRead for ChangeTracker<'_> {
     }
     fn group(&self, name: &str) -> Result<Option<Group>, Fault> {
         self.files.group(name)
+    }
+    fn download(&self, download: &Download<'_>) -> Result<Vec<u8>, Fault> {
+        self.files.download(download)
     }
     fn me(&self) -> Owner {
         self.files.me()

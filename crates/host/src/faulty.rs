@@ -3,6 +3,7 @@
 //! The laws of resources run every case once per host call with that call failing: whatever a resource does
 //! then, it must end in a [`Fault`] and leave nothing half done.
 
+use crate::download::Download;
 use crate::fault::{Fault, FaultKind};
 use crate::files::{
     Act, BeforeImage, Group, HostRead, HostWrite, Meta, NewFile, Owner, PredictedPackage, PredictedState,
@@ -109,6 +110,10 @@ impl HostRead for Faulty<'_> {
     fn group(&self, name: &str) -> Result<Option<Group>, Fault> {
         self.call("group")?;
         self.files.group(name)
+    }
+    fn download(&self, download: &Download<'_>) -> Result<Vec<u8>, Fault> {
+        self.call("download")?;
+        self.files.download(download)
     }
     fn me(&self) -> Owner {
         self.files.me()

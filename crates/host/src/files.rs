@@ -1,6 +1,7 @@
 //! Looking at files and touching them.
 
-use crate::fault::Fault;
+use crate::download::Download;
+use crate::fault::{Fault, FaultKind};
 use crate::temp_name::Reserved;
 use crate::xattrs::{Lost, Xattrs};
 use serde::{Deserialize, Serialize};
@@ -174,6 +175,11 @@ pub trait HostRead: Send + Sync {
     }
     fn user(&self, name: &str) -> Result<Option<User>, Fault>;
     fn group(&self, name: &str) -> Result<Option<Group>, Fault>;
+    /// A file from a server, into memory. A host without a network says so.
+    fn download(&self, download: &Download<'_>) -> Result<Vec<u8>, Fault> {
+        let message = format!("{} cannot be read: there is no network here", download.url);
+        Err(Fault::new(FaultKind::Unsupported, message))
+    }
     /// Who we are: what new files belong to when nothing is said.
     fn me(&self) -> Owner;
     /// The time of day, in nanoseconds since 1970.

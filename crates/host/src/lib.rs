@@ -14,6 +14,7 @@ pub mod blocking;
 mod change_tracker;
 pub mod digest;
 mod durable;
+pub mod download;
 pub mod fault;
 pub mod faulty;
 pub mod files;
@@ -30,6 +31,7 @@ mod temp_name;
 mod xattrs;
 
 pub use change_tracker::ChangeTracker;
+pub use download::Download;
 pub use fault::{Fault, FaultKind};
 pub use files::{
     Act, BeforeImage, Body, FileKind, Group, HostRead, HostWrite, Meta, NewFile, Owner, Special, User,

@@ -3,6 +3,7 @@
 //! Behind a command that would run, what a check does not find may be what that command brings: the dry run then says
 //! that it does not know, whatever the check made of it (S-44).
 
+use crate::download::Download;
 use crate::fault::{Fault, FaultKind};
 use crate::files::{Act, Group, HostRead, Meta, Owner, PredictedPackage, PredictedState, Slot, User};
 use crate::xattrs::Xattrs;
@@ -74,6 +75,9 @@ impl HostRead for MissTracker<'_> {
     }
     fn group(&self, name: &str) -> Result<Option<Group>, Fault> {
         self.maybe(self.files.group(name))
+    }
+    fn download(&self, download: &Download<'_>) -> Result<Vec<u8>, Fault> {
+        self.files.download(download)
     }
     fn me(&self) -> Owner {
         self.files.me()

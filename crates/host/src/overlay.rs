@@ -14,6 +14,7 @@ mod snapshot;
 
 pub use empty_host::EmptyHost;
 
+use crate::download::Download;
 use crate::fault::{Fault, FaultKind};
 use crate::files::{
     Act, BeforeImage, Body, FileKind, Group, HostRead, HostWrite, Meta, NewFile, Owner, PredictedPackage,
@@ -84,6 +85,8 @@ struct Written {
     users: HashMap<String, Option<User>>,
     groups: HashMap<String, Option<Group>>,
     packages: HashMap<String, PredictedPackage>,
+    /// What lies on servers, by its address: for tests.
+    served: HashMap<String, Arc<[u8]>>,
     states: HashMap<Slot, PredictedState>,
 }
 
@@ -117,6 +120,11 @@ impl Overlay {
 
     pub fn predict_no_group(&self, name: &str) {
         self.written().groups.insert(name.to_string(), None);
+    }
+
+    /// Has a server give this.
+    pub fn serve(&self, url: &str, content: &[u8]) {
+        self.written().served.insert(url.to_string(), content.into());
     }
 
     /// Notes that a package would be installed (with a version, where one is known).
@@ -351,6 +359,18 @@ impl HostRead for Overlay {
     fn group(&self, name: &str) -> Result<Option<Group>, Fault> {
         let predicted = self.written().groups.get(name).cloned();
         predicted.map_or_else(|| self.lower.group(name), Ok)
+    }
+
+    fn download(&self, download: &Download<'_>) -> Result<Vec<u8>, Fault> {
+        let served = self.written().served.get(download.url).cloned();
+        match served {
+            Some(content) if content.len() as u64 > download.bytes_max => {
+                let message = format!("{} is too large", download.url);
+                Err(Fault::new(FaultKind::Unsupported, message))
+            }
+            Some(content) => Ok(content.to_vec()),
+            None => self.lower.download(download),
+        }
     }
 
     fn me(&self) -> Owner {

@@ -4,6 +4,7 @@ use crate::accounts::Accounts;
 use crate::atomic;
 use crate::blocking;
 use crate::durable::Durable;
+use crate::download::{self, Download};
 use crate::fault::{Fault, FaultKind};
 use crate::files::{
     Act, BeforeImage, Body, FileKind, Group, HostRead, HostWrite, Meta, NewFile, Owner, Special, User,
@@ -296,6 +297,10 @@ impl HostRead for Real {
 
     fn group(&self, name: &str) -> Result<Option<Group>, Fault> {
         self.accounts.group(name)
+    }
+
+    fn download(&self, download: &Download<'_>) -> Result<Vec<u8>, Fault> {
+        download::read(download)
     }
 
     fn me(&self) -> Owner {

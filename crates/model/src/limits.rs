@@ -56,6 +56,14 @@ pub const TEMPLATE_COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Largest file whose content `file.managed` handles.
 pub const FILE_BYTES_MAX: u64 = 512 * MIB as u64;
+/// How long one download may take in all.
+pub const DOWNLOAD_TIME_MAX: Duration = Duration::from_secs(1800);
+/// How long a server may take to accept a connection, and to send the next bytes.
+pub const DOWNLOAD_STALL_MAX: Duration = Duration::from_secs(30);
+/// Redirects that one download follows.
+pub const DOWNLOAD_REDIRECTS_MAX: u32 = 10;
+/// Largest file of checksums that is read.
+pub const CHECKSUMS_BYTES_MAX: u64 = 16 * MIB as u64;
 /// Largest file that is shown as a text diff.
 pub const DIFF_BYTES_MAX: usize = MIB;
 /// Lines of one diff that are kept.

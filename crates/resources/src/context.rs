@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-use zester_host::{BoxFuture, Fault, HostRead, HostWrite, OutputSink, Processes, Query};
+use zester_host::{BoxFuture, Fault, FaultKind, HostRead, HostWrite, OutputSink, Processes, Query};
 use zester_model::outcome::Details;
 use zester_secret::Revealed;
 
@@ -29,10 +29,52 @@ pub trait StateFileSource: Send + Sync {
     fn render(&self, name: &str, text: &str, context: &Details) -> Result<String, Fault>;
     /// A value of the settings, `a:b:c`.
     fn setting(&self, key: &str) -> Option<serde_json::Value>;
+    /// A fact of this machine, `a:b:c`.
+    fn fact(&self, _key: &str) -> Option<serde_json::Value> {
+        None
+    }
+    /// The permissions of a file of the states dir.
+    fn mode(&self, uri: &str) -> Result<u32, Fault> {
+        Err(Fault::new(FaultKind::NotFound, format!("there is no file {uri}")))
+    }
+    /// All that lies below a directory of the states dir, sorted by path.
+    fn list(&self, uri: &str) -> Result<Vec<SourceEntry>, Fault> {
+        Err(Fault::new(FaultKind::NotFound, format!("there is no directory {uri}")))
+    }
+    /// YAML as state files have it.
+    fn parse_yaml(&self, _text: &str) -> Result<serde_json::Value, Fault> {
+        Err(Fault::new(FaultKind::Unsupported, "YAML cannot be read here"))
+    }
+    /// The same, written.
+    fn to_yaml(&self, _value: &serde_json::Value) -> Result<String, Fault> {
+        Err(Fault::new(FaultKind::Unsupported, "YAML cannot be written here"))
+    }
     /// Content as it is to be written: with the secrets that its placeholders stand for (D-15).
     fn reveal(&self, content: Vec<u8>) -> Result<Revealed, Fault> {
         Ok(content.into())
     }
+}
+
+/// Something below a directory of the states dir.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceEntry {
+    /// From the directory on.
+    pub path: String,
+    pub sort: SourceSort,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SourceSort {
+    File {
+        mode: u32,
+    },
+    Directory {
+        mode: u32,
+    },
+    /// A link, and where it points.
+    Link {
+        target: String,
+    },
 }
 
 /// What a check may use. Nothing in it can change the machine.

@@ -34,7 +34,10 @@ impl EditText<'_> {
     }
 
     pub(crate) fn invalid(&self) -> Vec<Invalid> {
-        self.sources.iter().filter_map(|name| source::invalid(name, source::Remote::Refused)).collect()
+        self.sources
+            .iter()
+            .filter_map(|name| source::invalid("source", name, source::Remote::Refused))
+            .collect()
     }
 
     pub(crate) fn needs(&self) -> Claims {

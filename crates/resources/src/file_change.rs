@@ -60,6 +60,10 @@ pub(crate) struct FileWish<'a> {
     pub(crate) show_changes: bool,
     /// What a link at the path leads to is meant, and not the link.
     pub(crate) follow_symlinks: bool,
+    /// Where `check_cmd` gets the new content; beside the file where nothing is said.
+    pub(crate) tmp_dir: Option<&'a Path>,
+    /// What whoever reads the result should know.
+    pub(crate) warning: Option<String>,
 }
 
 impl<'a> FileWish<'a> {
@@ -78,13 +82,19 @@ impl<'a> FileWish<'a> {
             create: true,
             show_changes: true,
             follow_symlinks: true,
+            tmp_dir: None,
+            warning: None,
         }
     }
 }
 
 impl FileWish<'_> {
     pub(crate) fn find(&self, cx: &Checking<'_>) -> Result<Option<FileChange>, Fault> {
-        tree::real_path_now(cx.host, self.path, |path| self.inspect(cx, path))
+        let Some(found) = tree::real_path_now(cx.host, self.path, |path| self.inspect(cx, path))? else {
+            return Ok(None);
+        };
+        let tmp_dir = self.tmp_dir.map(|directory| real_directory(cx.host, directory)).transpose()?;
+        Ok(Some(FileChange { tmp_dir, warning: self.warning.clone(), ..found }))
     }
 
     fn inspect(&self, cx: &Checking<'_>, path: &Path) -> Result<Option<FileChange>, Fault> {
@@ -142,7 +152,7 @@ impl FileWish<'_> {
             diff.insert_str(0, &format!("replaces the link to {}\n", target.display()));
         }
         let step = PathChange::new(path, before, after).with_xattrs(cx.host)?;
-        Ok(FileChange { step, backup: None, made, content: Some(content), diff })
+        Ok(FileChange { backup: None, made, content: Some(content), diff, ..FileChange::of(step) })
     }
 
     fn existing_file(
@@ -185,7 +195,7 @@ impl FileWish<'_> {
         let backup = content.as_ref().map_or(Ok(None), |_| self.backup_of(cx.host, &path, &before))?;
         let step = PathChange::new(path, before, after).with_xattrs(cx.host)?;
         diff.extend(step.unrestorable());
-        Ok(Some(FileChange { step, backup, made: Vec::new(), content, diff }))
+        Ok(Some(FileChange { backup, content, diff, ..FileChange::of(step) }))
     }
 
     /// The copy that is to stand beside a file that is replaced, and what it takes the place of.
@@ -247,9 +257,34 @@ pub(crate) struct FileChange {
     content: Option<Revealed>,
     #[serde(skip)]
     diff: String,
+    /// Where the candidate of `check_cmd` stands, if not beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tmp_dir: Option<PathBuf>,
+    #[serde(skip)]
+    warning: Option<String>,
 }
 
 impl FileChange {
+    fn of(step: PathChange) -> FileChange {
+        FileChange {
+            step,
+            backup: None,
+            made: Vec::new(),
+            content: None,
+            diff: String::new(),
+            tmp_dir: None,
+            warning: None,
+        }
+    }
+
+    /// The path that its candidates are named after.
+    fn candidate_place(&self, path: &Path) -> PathBuf {
+        match (&self.tmp_dir, path.file_name()) {
+            (Some(directory), Some(name)) => directory.join(name),
+            _ => path.to_path_buf(),
+        }
+    }
+
     /// Acts; the same for the machine and for a dry run. Adds the directories that it made on the way to those that the
     /// candidate needed.
     fn act(&self, host: &dyn HostWrite, made: &mut CreatedDirs) -> Result<(), Fault> {
@@ -272,6 +307,9 @@ impl FileChange {
         details.insert("created".into(), created.into());
         if let Some(backup) = &self.backup {
             details.insert("backup".into(), backup.path.display().to_string().into());
+        }
+        if let Some(warning) = &self.warning {
+            details.insert("warning".into(), warning.clone().into());
         }
         if self.step.unrestorable().is_some() {
             details.insert("unrestorable".into(), vec![self.step.path.display().to_string()].into());
@@ -314,6 +352,22 @@ impl FileChange {
     }
 }
 
+/// The directory itself, behind all links.
+fn real_directory(host: &dyn HostRead, directory: &Path) -> Result<PathBuf, Fault> {
+    let real = tree::behind_links(host, &host.real_path(directory)?)?;
+    match host.stat(&real)?.map(|meta| meta.kind) {
+        Some(FileKind::Directory) => host.real_path(&real),
+        Some(_) => {
+            let message = format!("{} is not a directory", directory.display());
+            Err(Fault::new(FaultKind::InTheWay, message))
+        }
+        None => {
+            let message = format!("the directory {} does not exist", directory.display());
+            Err(Fault::new(FaultKind::NotFound, message))
+        }
+    }
+}
+
 fn refuse_other_sorts(path: &Path, present: Option<&Meta>) -> Result<(), Fault> {
     let place = path.display();
     let (what, hint) = match present.map(|meta| meta.kind) {
@@ -353,7 +407,7 @@ impl FileDrift for FileChange {
     }
 
     fn revert(&self, cx: &Reverting<'_>) -> Result<Vec<String>, Fault> {
-        candidate_check::sweep(cx.host, &self.step.at_current_path(cx)?.path)?;
+        candidate_check::sweep(cx.host, &self.candidate_place(&self.step.at_current_path(cx)?.path))?;
         let mut lines: Vec<String> = self.step.revert(cx)?.into_iter().collect();
         if let Some(backup) = &self.backup {
             lines.extend(backup.revert(cx)?);

@@ -6,10 +6,9 @@ use crate::claims::Claims;
 use crate::context::Checking;
 use crate::file_change::{Backup, FileChange, FileWish};
 use crate::file_resource::FileResource;
-use crate::params::{Absolute, Invalid, Mode, params};
-use crate::{ownership, shell_words};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use crate::params::{Absolute, Invalid, Mode, Template, params};
+use crate::source::{self, SourceHash};
+use crate::ownership;
 use std::path::Path;
 use zester_host::Fault;
 use zester_model::outcome::Details;
@@ -23,13 +22,28 @@ pub struct Managed {
     /// a line end.
     #[param(alias = "contents", alias = "text", lines, secret)]
     content: Option<String>,
-    /// A file to take the content from: `salt://…` or `zester://…`, a path below the states directory, or an
-    /// absolute path on this machine. Of a list, the first that exists.
+    /// A file to take the content from: `salt://…` or `zester://…`, a path below the states directory, an absolute path on
+    /// this machine, or `https://…`. Of a list, the first that exists.
     #[param(list, default)]
     source: Vec<String>,
+    /// The digest that the source has: `sha256=…`, its digits alone, or where to find a file of sums.
+    source_hash: Option<String>,
+    /// What the source is called in a file of sums. Unset: as its own name is.
+    source_hash_name: Option<String>,
+    /// Takes what a server gives without knowing its digest; the result warns of it.
+    #[param(default)]
+    skip_verify: bool,
+    /// Salt keeps a copy of what it fetched; here there is none to keep.
+    #[allow(dead_code, reason = "accepted as in Salt, and there is nothing to do")]
+    keep_source: Option<bool>,
     /// A key of the settings that holds the content, `a:b:c`.
     #[param(alias = "contents_settings")]
     contents_pillar: Option<String>,
+    /// A fact that holds the content, `a:b:c`.
+    #[param(alias = "contents_facts")]
+    contents_grains: Option<String>,
+    /// How a text becomes bytes: `utf-8`, `ascii` or `latin-1`. Default: `utf-8`.
+    encoding: Option<Encoding>,
     /// `jinja` renders the content as a template with facts, settings and `context`.
     template: Option<Template>,
     /// Variables for the template.
@@ -38,8 +52,9 @@ pub struct Managed {
     /// Variables for the template that `context` does not set.
     #[param(secret, default)]
     defaults: Details,
-    /// Permissions, like `0644`. Unset: those of the existing file, `0644` for a new one, `0600` where it holds a secret.
-    mode: Option<Mode>,
+    /// Permissions, like `0644`; `keep` takes those of `source`. Unset: those of the existing file, `0644` for a new one,
+    /// `0600` where it holds a secret.
+    mode: Option<FileMode>,
     /// Whom it belongs to: a name or a number. Unset: as it is.
     #[param(alias = "owner")]
     user: Option<String>,
@@ -70,16 +85,50 @@ pub struct Managed {
     /// It was written `contents`, which means what it means in Salt.
     #[param(written = "contents")]
     as_in_salt: bool,
+    /// A directory where `check_cmd` gets the new content. Unset: the one of the file.
+    tmp_dir: Option<Absolute>,
     /// `false` replaces a link at `path` instead of managing the file it leads to.
     #[param(default = true)]
     follow_symlinks: bool,
 }
 
-/// How content becomes text.
-#[derive(Copy, Clone, Debug, Hash, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum Template {
-    Jinja,
+/// Permissions, or those of the source.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+enum FileMode {
+    Keep,
+    Bits(Mode),
+}
+
+crate::params::from_text!(FileMode, "mode like `0644`, or `keep`", |text| match text {
+    "keep" => Ok(FileMode::Keep),
+    bits => bits.parse().map(FileMode::Bits),
+});
+
+/// How characters become bytes.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+enum Encoding {
+    Utf8,
+    Ascii,
+    Latin1,
+}
+
+crate::params::from_text!(Encoding, "`utf-8`, `ascii` or `latin-1`", |text| {
+    match text.to_ascii_lowercase().replace(['_', ' '], "-").as_str() {
+        "utf-8" | "utf8" => Ok(Encoding::Utf8),
+        "ascii" | "us-ascii" => Ok(Encoding::Ascii),
+        "latin-1" | "latin1" | "iso-8859-1" => Ok(Encoding::Latin1),
+        _ => Err(format!("`{text}` cannot be written; there are `utf-8`, `ascii` and `latin-1`")),
+    }
+});
+
+impl Managed {
+    fn source_hash(&self) -> SourceHash<'_> {
+        SourceHash {
+            hash: self.source_hash.as_deref(),
+            name: self.source_hash_name.as_deref(),
+            skip_verify: self.skip_verify,
+        }
+    }
 }
 
 impl FileResource for Managed {
@@ -87,9 +136,14 @@ impl FileResource for Managed {
     const CHECK_CMD_FIRST: bool = true;
 
     fn find(&self, cx: &Checking<'_>) -> Result<Option<FileChange>, Fault> {
-        let content = |_: Option<&[u8]>| self.wanted_content(cx);
+        let content = |old: Option<&[u8]>| self.wanted_content(cx, old);
         let wish = FileWish {
-            mode: self.mode,
+            edits: self.compares_first(),
+            mode: self.wanted_mode(cx)?,
+            tmp_dir: self.tmp_dir.as_deref(),
+            warning: self.source_hash().unverified(&self.source).then(|| {
+                "the source was not verified: nothing says what its digest is to be".to_string()
+            }),
             user: self.user.as_deref(),
             group: self.group.as_deref(),
             makedirs: self.makedirs,
@@ -106,31 +160,27 @@ impl FileResource for Managed {
 
     fn validate(&self) -> Vec<Invalid> {
         let mut invalid = ownership::invalid(self.user.as_deref(), self.group.as_deref());
-        let given = [self.content.is_some(), !self.source.is_empty(), self.contents_pillar.is_some()];
-        if given.iter().filter(|given| **given).count() > 1 {
-            let parameter = if self.source.is_empty() { "contents_pillar" } else { "source" };
-            let message =
-                "only one of `content`, `source` and `contents_pillar` can give the content".to_string();
-            invalid.push(Invalid { parameter, message, hint: None });
+        let given = [
+            ("content", self.content.is_some()),
+            ("source", !self.source.is_empty()),
+            ("contents_pillar", self.contents_pillar.is_some()),
+            ("contents_grains", self.contents_grains.is_some()),
+        ];
+        if let Some((parameter, _)) = given.iter().filter(|(_, given)| *given).nth(1) {
+            let message = "only one of `content`, `source`, `contents_pillar` and `contents_grains` can give the content";
+            invalid.push(Invalid::new(parameter, message));
         }
+        if self.mode == Some(FileMode::Keep) && (self.source.is_empty() || self.source.iter().any(|source| source::is_remote(source))) {
+            let message = "only a `source` of the states directory or of this machine has a mode to keep";
+            invalid.push(Invalid::new("mode", message));
+        }
+        invalid.extend(self.source_hash().invalid(&self.source));
         if self.path.parent().is_none() {
             invalid.push(Invalid { parameter: "path", message: "`/` is not a file".into(), hint: None });
         }
-        for source in &self.source {
-            if let Some(message) = crate::params::outside_states(source) {
-                invalid.push(Invalid { parameter: "source", message, hint: None });
-            }
-            let remote =
-                ["http://", "https://", "ftp://", "s3://"].iter().any(|scheme| source.starts_with(scheme));
-            if remote {
-                let hint = format!(
-                    "fetch it with `cmd.run: curl -fsSLo FILE {}` and `creates`",
-                    shell_words::quoted(source)
-                );
-                let message = format!("`{source}` cannot be a source");
-                invalid.push(Invalid { parameter: "source", message, hint: Some(hint) });
-            }
-        }
+        invalid.extend(
+            self.source.iter().filter_map(|source| source::invalid("source", source, source::Remote::Allowed)),
+        );
         invalid
     }
 
@@ -143,7 +193,7 @@ impl FileResource for Managed {
             .with("mode", self.mode)
             .with("user", self.user.as_ref())
             .with("group", self.group.as_ref());
-        let sources = self.source.iter().map(|source| source.strip_prefix("file://").unwrap_or(source));
+        let sources = self.source.iter().map(|source| source::local_name(source));
         Claims::of(owned)
             .accounts(self.user.as_deref(), self.group.as_deref())
             .needs(sources.map(Path::new))

@@ -14,7 +14,9 @@
 #![allow(clippy::panic, clippy::expect_used, reason = "test support: a broken law has to stop the test")]
 
 use crate::bound::{Bound, Drift};
-use crate::context::{Applying, BlobStore, Change, Checking, Reverting, StateFileSource};
+use crate::context::{
+    Applying, BlobStore, Change, Checking, Reverting, SourceEntry, SourceSort, StateFileSource,
+};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -159,6 +161,7 @@ impl StateFileSource for FewFiles {
     fn read(&self, uri: &str) -> Result<Vec<u8>, Fault> {
         match uri.rsplit('/').next() {
             Some("run.sh") => Ok(b"#!/bin/sh\ntrue\n".to_vec()),
+            Some("leaf") => Ok(b"leaf\n".to_vec()),
             _ => Err(Fault::new(FaultKind::NotFound, format!("there is no state file {uri}"))),
         }
     }
@@ -173,6 +176,35 @@ impl StateFileSource for FewFiles {
 
     fn setting(&self, key: &str) -> Option<Json> {
         (key == "app:motd").then(|| "hello\n".into())
+    }
+
+    fn fact(&self, key: &str) -> Option<Json> {
+        (key == "os:name").then(|| "Debian".into())
+    }
+
+    /// JSON is YAML.
+    fn parse_yaml(&self, text: &str) -> Result<Json, Fault> {
+        serde_json::from_str(text).map_err(|error| Fault::new(FaultKind::Unsupported, error.to_string()))
+    }
+
+    fn to_yaml(&self, value: &Json) -> Result<String, Fault> {
+        Ok(value.to_string())
+    }
+
+    fn mode(&self, uri: &str) -> Result<u32, Fault> {
+        self.read(uri).map(|_| 0o750)
+    }
+
+    fn list(&self, uri: &str) -> Result<Vec<SourceEntry>, Fault> {
+        let entry = |path: &str, sort| SourceEntry { path: path.to_string(), sort };
+        match uri {
+            "salt://tree" => Ok(vec![
+                entry("branch", SourceSort::Directory { mode: 0o700 }),
+                entry("branch/leaf", SourceSort::File { mode: 0o640 }),
+                entry("leaf", SourceSort::File { mode: 0o644 }),
+            ]),
+            _ => Err(Fault::new(FaultKind::NotFound, format!("there is no directory {uri}"))),
+        }
     }
 }
 

@@ -17,6 +17,7 @@ pub mod schema;
 pub mod state;
 
 mod bind;
+mod checksum;
 mod created_dirs;
 mod cycle;
 mod diff;
@@ -39,7 +40,8 @@ mod tree;
 pub use bound::{Bound, Drift};
 pub use catalog::catalog;
 pub use context::{
-    Applying, BlobStore, Change, Checking, Explanation, Forced, GuardSetting, Reverting, StateFileSource,
+    Applying, BlobStore, Change, Checking, Explanation, Forced, GuardSetting, Reverting, SourceEntry,
+    SourceSort, StateFileSource,
 };
 pub use schema::{schema, schema_once};
 

@@ -1,6 +1,7 @@
 //! A machine with nothing on it: the ground that tests stand on.
 
-use crate::fault::Fault;
+use crate::download::Download;
+use crate::fault::{Fault, FaultKind};
 use crate::files::{FileKind, Group, HostRead, Meta, Owner, User};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -57,6 +58,10 @@ impl HostRead for EmptyHost {
 
     fn group(&self, name: &str) -> Result<Option<Group>, Fault> {
         Ok((name == "root").then(|| Group { name: "root".into(), gid: 0 }))
+    }
+
+    fn download(&self, download: &Download<'_>) -> Result<Vec<u8>, Fault> {
+        Err(Fault::new(FaultKind::NotFound, format!("{} does not exist", download.url)))
     }
 
     fn me(&self) -> Owner {

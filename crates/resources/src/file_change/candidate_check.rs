@@ -29,7 +29,7 @@ impl FileChange {
         let new = NewFile { content: &content, mode: *mode, owner: Owner { uid: *uid, gid: *gid } };
         let mut made = CreatedDirs::new();
         let put = created_dirs::make_then(cx.scratch, &self.made, &mut made, || {
-            let (candidate, reserved) = reserve(cx.scratch, path)?;
+            let (candidate, reserved) = reserve(cx.scratch, &self.candidate_place(path))?;
             let put = self.put_beside(cx.scratch, &candidate, &new);
             Ok((candidate, reserved, put))
         });

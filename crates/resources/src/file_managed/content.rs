@@ -1,21 +1,32 @@
 //! What a managed file is to hold.
 
-use super::Managed;
+use super::{Encoding, FileMode, Managed};
 use crate::context::Checking;
+use crate::params::Mode;
+use crate::source;
+use serde_json::Value as Json;
 use std::path::Path;
 use zester_host::{Fault, FaultKind};
-use zester_model::limits::FILE_BYTES_MAX;
-use zester_model::outcome::Details;
 use zester_secret::Revealed;
 
 impl Managed {
     /// `None`: the state says nothing about the content.
-    pub(super) fn wanted_content(&self, cx: &Checking<'_>) -> Result<Option<Revealed>, Fault> {
+    pub(super) fn wanted_content(
+        &self,
+        cx: &Checking<'_>,
+        old: Option<&[u8]>,
+    ) -> Result<Option<Revealed>, Fault> {
+        if let ([source], Some(old)) = (&self.source[..], old)
+            && self.source_hash().wanted(cx, source)?.is_some_and(|wanted| wanted.fits(old))
+        {
+            return Ok(None);
+        }
         let Some((name, mut content)) = self.raw_content(cx)? else { return Ok(None) };
         if self.template.is_some() {
-            content = self.rendered(cx, &name, content)?;
+            content = source::rendered(cx, &name, content, &self.defaults, &self.context)?.into_bytes();
         }
         self.end(&mut content);
+        content = self.encoded(content)?;
         if content.is_empty() && !self.allow_empty {
             let message = format!("the content for {} is empty", self.path.display());
             return Err(
@@ -28,10 +39,62 @@ impl Managed {
         Ok(Some(content))
     }
 
+    /// Whether what is there can be told from what is wanted by its digest alone, so that nothing has to be fetched.
+    pub(super) fn compares_first(&self) -> bool {
+        let remote = matches!(&self.source[..], [source] if source::is_remote(source));
+        remote && self.source_hash.is_some() && self.template.is_none() && self.contents_newline.is_none()
+    }
+
+    /// The permissions that the state says, or those of its source.
+    pub(super) fn wanted_mode(&self, cx: &Checking<'_>) -> Result<Option<Mode>, Fault> {
+        match self.mode {
+            None => return Ok(None),
+            Some(FileMode::Bits(mode)) => return Ok(Some(mode)),
+            Some(FileMode::Keep) => {}
+        }
+        let mut missing = None;
+        for source in &self.source {
+            let path = source::local_name(source);
+            let mode = match path.starts_with('/') {
+                true => cx.host.stat_followed(Path::new(path))?.map(|meta| meta.mode),
+                false => match cx.files.mode(source) {
+                    Ok(mode) => Some(mode),
+                    Err(fault) if fault.kind == FaultKind::NotFound => None,
+                    Err(fault) => return Err(fault),
+                },
+            };
+            match mode {
+                Some(mode) => return Ok(Some(Mode(mode))),
+                None => missing = Some(source),
+            }
+        }
+        let message = format!("there is no {}", missing.map_or("source", String::as_str));
+        Err(Fault::new(FaultKind::NotFound, message))
+    }
+
+    fn encoded(&self, content: Vec<u8>) -> Result<Vec<u8>, Fault> {
+        let most = match self.encoding {
+            None | Some(Encoding::Utf8) => return Ok(content),
+            Some(Encoding::Ascii) => 0x7f,
+            Some(Encoding::Latin1) => 0xff,
+        };
+        let path = self.path.display();
+        let text = String::from_utf8(content)
+            .map_err(|_| Fault::new(FaultKind::Unsupported, format!("the content for {path} is not UTF-8")))?;
+        text.chars()
+            .map(|char| u8::try_from(u32::from(char)).ok().filter(|byte| *byte <= most).ok_or(char))
+            .collect::<Result<Vec<u8>, char>>()
+            .map_err(|char| {
+                let message = format!("the content for {path} holds `{char}`, which this `encoding` has not");
+                Fault::new(FaultKind::Unsupported, message)
+            })
+    }
+
     /// The line end at its end (S-47): there, left out, or as it comes. What comes from a file, or is written `content`,
     /// stays as it is unless the state asks.
     fn line_end(&self) -> Option<bool> {
-        let as_in_salt = self.as_in_salt || self.contents_pillar.is_some();
+        let from_data = self.contents_pillar.is_some() || self.contents_grains.is_some();
+        let as_in_salt = self.as_in_salt || from_data;
         match self.contents_newline.unwrap_or(as_in_salt) {
             true => Some(true),
             false => as_in_salt.then_some(false),
@@ -52,7 +115,10 @@ impl Managed {
 
     /// What decides about the content, as far as the state alone can tell: two of them that are equal make one file.
     pub(super) fn intended_content(&self) -> Option<impl std::hash::Hash> {
-        let given = self.content.is_some() || !self.source.is_empty() || self.contents_pillar.is_some();
+        let given = self.content.is_some()
+            || !self.source.is_empty()
+            || self.contents_pillar.is_some()
+            || self.contents_grains.is_some();
         let mut written = self.content.clone().map(String::into_bytes);
         let mut end = self.line_end();
         if let Some(written) = written.as_mut().filter(|_| self.template.is_none()) {
@@ -60,7 +126,8 @@ impl Managed {
             end = None;
         }
         given.then_some((
-            (written, &self.source, &self.contents_pillar, end),
+            (written, &self.source, &self.contents_pillar, &self.contents_grains, end),
+            (&self.source_hash, self.encoding),
             (&self.template, &self.context, &self.defaults),
         ))
     }
@@ -71,48 +138,28 @@ impl Managed {
             return Ok(Some((self.path.display().to_string(), content.clone().into_bytes())));
         }
         if let Some(key) = &self.contents_pillar {
-            let content = setting_text(cx, key)?;
+            let content = text_of("setting", key, cx.files.setting(key))?;
             return Ok(Some((format!("setting {key}"), content.into_bytes())));
         }
-        let mut missing: Option<Fault> = None;
-        for source in &self.source {
-            let path = source.strip_prefix("file://").unwrap_or(source);
-            let local = path.starts_with('/');
-            let read = match local {
-                true => cx.host.read(Path::new(path), FILE_BYTES_MAX),
-                false => cx.files.read(source),
-            };
-            match read {
-                Ok(content) => return Ok(Some((source.clone(), content))),
-                Err(fault) if fault.kind == FaultKind::NotFound => {
-                    // What is missing on this machine may come; what is missing among the states does not.
-                    let kind = if local { FaultKind::NotFound } else { FaultKind::Unsupported };
-                    missing = Some(Fault { kind, ..fault });
-                }
-                Err(fault) => return Err(fault),
-            }
+        if let Some(key) = &self.contents_grains {
+            let content = text_of("fact", key, cx.files.fact(key))?;
+            return Ok(Some((format!("fact {key}"), content.into_bytes())));
         }
-        missing.map_or(Ok(None), Err)
-    }
-
-    fn rendered(&self, cx: &Checking<'_>, name: &str, content: Vec<u8>) -> Result<Vec<u8>, Fault> {
-        let text = String::from_utf8(content)
-            .map_err(|_| Fault::new(FaultKind::Unsupported, format!("the template {name} is not UTF-8")))?;
-        let mut context: Details = self.defaults.clone();
-        context.extend(self.context.clone());
-        Ok(cx.files.render(name, &text, &context)?.into_bytes())
+        let Some((source, content)) = source::first(cx, &self.source)? else { return Ok(None) };
+        let hash = self.source_hash();
+        hash.verify(hash.wanted(cx, source)?.as_ref(), source, &content)?;
+        Ok(Some((source.to_string(), content)))
     }
 }
 
-fn setting_text(cx: &Checking<'_>, key: &str) -> Result<String, Fault> {
-    use serde_json::Value as Json;
-    match cx.files.setting(key) {
+fn text_of(what: &str, key: &str, value: Option<Json>) -> Result<String, Fault> {
+    match value {
         Some(Json::String(text)) => Ok(text),
         Some(Json::Number(number)) => Ok(number.to_string()),
         Some(Json::Array(lines)) if lines.iter().all(Json::is_string) => {
             Ok(lines.iter().filter_map(Json::as_str).flat_map(|line| [line, "\n"]).collect())
         }
-        Some(_) => Err(Fault::new(FaultKind::Unsupported, format!("the setting `{key}` is not a text"))),
-        None => Err(Fault::new(FaultKind::Unsupported, format!("there is no setting `{key}`"))),
+        Some(_) => Err(Fault::new(FaultKind::Unsupported, format!("the {what} `{key}` is not a text"))),
+        None => Err(Fault::new(FaultKind::Unsupported, format!("there is no {what} `{key}`"))),
     }
 }

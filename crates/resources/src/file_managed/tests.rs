@@ -9,7 +9,19 @@ use zester_host::process::fake::Scripted;
 use zester_host::{Fault, FaultKind, FileKind, HostWrite, NewFile, Query};
 use zester_rule::rule;
 
+const HELLO: &str = "sha256=2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+
 pub(crate) fn cases() -> Vec<Case> {
+    let served = |mut params: Json, promise, world: &'static str| {
+        params["path"] = json!("/f");
+        Case::new("file.managed", params, promise, move |host| {
+            host.serve("https://host/hello", b"hello");
+            host.serve("https://host/other", b"other");
+            let digits = HELLO.trim_start_matches("sha256=");
+            host.serve("https://host/sums", format!("{}  other\n{digits}  hello\n", "0".repeat(64)).as_bytes());
+            furnish(host, world)
+        })
+    };
     let case = |params, promise, world: &'static str| {
         Case::new("file.managed", params, promise, move |host| furnish(host, world))
     };
@@ -79,6 +91,23 @@ pub(crate) fn cases() -> Vec<Case> {
         case(json!({ "path": "/f", "source": "salt://nope" }), Promise::Fails, ""),
         case(json!({ "path": "/f", "contents_pillar": "app:motd" }), Promise::Converges, ""),
         case(json!({ "path": "/f", "content": "", "allow_empty": false }), Promise::Fails, ""),
+        case(json!({ "path": "/f", "contents_grains": "os:name" }), Promise::Converges, ""),
+        case(json!({ "path": "/f", "contents_grains": "os:none" }), Promise::Fails, ""),
+        case(json!({ "path": "/f", "source": "/src", "mode": "keep" }), Promise::Converges, "f /src 0601 here"),
+        case(json!({ "path": "/f", "source": "salt://run.sh", "mode": "keep" }), Promise::Converges, ""),
+        case(json!({ "path": "/f", "source": "/src", "source_hash": HELLO }), Promise::Converges, "f /src 0600 hello"),
+        case(json!({ "path": "/f", "source": "/src", "source_hash": HELLO }), Promise::Fails, "f /src 0600 other"),
+        case(json!({ "path": "/f", "content": "ä", "encoding": "latin-1" }), Promise::Converges, ""),
+        case(json!({ "path": "/f", "content": "ä", "encoding": "ascii" }), Promise::Fails, ""),
+        case(json!({ "path": "/f", "content": "a", "tmp_dir": "/none" }), Promise::Fails, ""),
+        served(json!({ "source": "https://host/hello", "source_hash": HELLO }), Promise::Converges, ""),
+        served(json!({ "source": "https://host/hello", "source_hash": HELLO, "mode": "0600" }), Promise::Converges, "f /f 0644 hello"),
+        served(json!({ "source": "https://host/hello", "source_hash": HELLO }), Promise::Clean, "f /f 0644 hello"),
+        served(json!({ "source": "https://host/hello", "skip_verify": true }), Promise::Converges, "f /f 0644 old"),
+        served(json!({ "source": "https://host/hello", "source_hash": "https://host/sums" }), Promise::Converges, ""),
+        served(json!({ "source": "https://host/other", "source_hash": HELLO }), Promise::Fails, ""),
+        served(json!({ "source": ["https://host/none", "https://host/hello"], "source_hash": HELLO }), Promise::Converges, ""),
+        served(json!({ "source": "https://host/none", "source_hash": HELLO }), Promise::Fails, ""),
     ]
 }
 
@@ -393,4 +422,37 @@ async fn s31_a_directory_that_two_states_share_goes_with_the_last_of_them() {
     assert!(bench.host.stat("/d/e".as_ref()).unwrap().is_some(), "the second file is still inside");
     assert!(bench.revert(&second, false).await.unwrap());
     assert!(bench.host.stat("/d".as_ref()).unwrap().is_none());
+}
+
+#[tokio::test]
+#[rule("S-30")]
+async fn s30_what_has_the_digest_already_is_not_fetched() {
+    // There is no server: fetching would be a fault.
+    let bench = Bench::new("f /f 0604 hello");
+    let params = json!({ "path": "/f", "source": "https://host/hello", "source_hash": HELLO });
+    let bound = bind_json("file.managed", &params).ok().unwrap();
+    assert!(bench.check(&*bound).await.unwrap().is_none());
+    let bench = Bench::new("f /f 0604 other");
+    let fault = bench.check(&*bound).await.err().unwrap();
+    assert!(fault.message.contains("https://host/hello"), "{fault}");
+}
+
+#[tokio::test]
+async fn a_source_that_nobody_vouches_for_is_refused_or_warned_of() {
+    let bound = |params: Json| bind_json("file.managed", &params);
+    let unsaid = bound(json!({ "path": "/f", "source": "https://host/x" })).err().unwrap();
+    assert!(unsaid[0].message.contains("nothing says what `https://host/x` is to be"), "{unsaid:?}");
+    for bad in ["sha256=12", "sums.txt", "ftp://host/sums"] {
+        let params = json!({ "path": "/f", "source": "https://host/x", "source_hash": bad });
+        assert!(bound(params).err().unwrap()[0].message.contains("`source_hash`"), "{bad}");
+    }
+    let secret = bound(json!({ "path": "/f", "source": "https://me:pw@host/x", "skip_verify": true })).err().unwrap();
+    assert!(secret[0].hint.as_ref().unwrap().contains("a password in an address"), "{secret:?}");
+    let host = Arc::new(Overlay::empty());
+    host.serve("https://host/x", b"x");
+    let bench = Bench::on("file.managed", host);
+    let bound = bound(json!({ "path": "/f", "source": "https://host/x", "skip_verify": true })).ok().unwrap();
+    let drift = bench.check(&*bound).await.unwrap().unwrap();
+    let warning = bound.explain(&drift, false).details["warning"].to_string();
+    assert!(warning.contains("was not verified"), "{warning}");
 }

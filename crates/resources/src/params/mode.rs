@@ -1,17 +1,25 @@
 //! Permission bits.
 
+use std::str::FromStr;
+
 /// `0644`, `"0644"`, `644` and `0o644` are the same mode.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Mode(pub u32);
 
-super::from_text!(Mode, "mode like `0644`", |text| {
-    let digits = text.trim();
-    let digits = digits.strip_prefix("0o").unwrap_or(digits);
-    match u32::from_str_radix(digits, 8) {
-        Ok(mode) if mode <= 0o7777 && !digits.starts_with('+') => Ok(Mode(mode)),
-        _ => Err(format!("`{text}` is not a mode; write octal digits like `0644`")),
+impl FromStr for Mode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Mode, String> {
+        let digits = text.trim();
+        let digits = digits.strip_prefix("0o").unwrap_or(digits);
+        match u32::from_str_radix(digits, 8) {
+            Ok(mode) if mode <= 0o7777 && !digits.starts_with('+') => Ok(Mode(mode)),
+            _ => Err(format!("`{text}` is not a mode; write octal digits like `0644`")),
+        }
     }
-});
+}
+
+super::from_text!(Mode, "mode like `0644`", str::parse);
 
 #[cfg(test)]
 mod tests {
