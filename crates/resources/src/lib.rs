@@ -36,6 +36,7 @@ mod source;
 mod takeback;
 mod text;
 mod tree;
+mod tree_change;
 
 pub use bound::{Bound, Drift};
 pub use catalog::catalog;
@@ -90,6 +91,7 @@ kinds! {
     file_blockreplace: Block;
     file_comment: Comment, Uncomment;
     file_keyvalue: KeyValue;
+    file_recurse: Recurse;
     file_directory: Directory;
     file_symlink: Symlink;
     file_touch: Touched;

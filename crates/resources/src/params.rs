@@ -5,6 +5,7 @@ pub(crate) mod environment;
 pub(crate) mod key_values;
 pub(crate) mod mode;
 pub(crate) mod pairs;
+pub(crate) mod path_pattern;
 pub(crate) mod template;
 pub(crate) mod time;
 
@@ -12,6 +13,7 @@ pub use absolute::Absolute;
 pub use environment::Environment;
 pub use key_values::KeyValues;
 pub use mode::Mode;
+pub use path_pattern::PathPattern;
 pub use template::Template;
 pub use time::Time;
 pub use zester_params::params;
