@@ -92,6 +92,7 @@ kinds! {
     file_comment: Comment, Uncomment;
     file_keyvalue: KeyValue;
     file_recurse: Recurse;
+    file_copy: Copy;
     file_directory: Directory;
     file_symlink: Symlink;
     file_touch: Touched;
