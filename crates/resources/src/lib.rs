@@ -93,6 +93,7 @@ kinds! {
     file_keyvalue: KeyValue;
     file_recurse: Recurse;
     file_copy: Copy;
+    file_rename: Rename;
     file_directory: Directory;
     file_symlink: Symlink;
     file_touch: Touched;
