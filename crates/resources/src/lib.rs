@@ -94,6 +94,7 @@ kinds! {
     file_recurse: Recurse;
     file_copy: Copy;
     file_rename: Rename;
+    file_exists: Exists, Missing;
     file_directory: Directory;
     file_symlink: Symlink;
     file_touch: Touched;
