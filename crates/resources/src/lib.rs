@@ -24,6 +24,7 @@ mod diff;
 mod edit_text;
 mod file_change;
 mod file_resource;
+mod ini;
 mod ownership;
 pub mod params;
 mod path_change;
@@ -95,6 +96,7 @@ kinds! {
     file_copy: Copy;
     file_rename: Rename;
     file_exists: Exists, Missing;
+    ini_options: OptionsPresent, OptionsAbsent, SectionsPresent, SectionsAbsent;
     file_directory: Directory;
     file_symlink: Symlink;
     file_touch: Touched;

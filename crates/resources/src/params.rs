@@ -6,6 +6,7 @@ pub(crate) mod key_values;
 pub(crate) mod mode;
 pub(crate) mod pairs;
 pub(crate) mod path_pattern;
+pub(crate) mod sections;
 pub(crate) mod template;
 pub(crate) mod time;
 
@@ -14,6 +15,7 @@ pub use environment::Environment;
 pub use key_values::KeyValues;
 pub use mode::Mode;
 pub use path_pattern::PathPattern;
+pub use sections::Sections;
 pub use template::Template;
 pub use time::Time;
 pub use zester_params::params;
