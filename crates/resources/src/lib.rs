@@ -96,6 +96,7 @@ kinds! {
     file_copy: Copy;
     file_rename: Rename;
     file_exists: Exists, Missing;
+    file_serialize: Serialize;
     ini_options: OptionsPresent, OptionsAbsent, SectionsPresent, SectionsAbsent;
     file_directory: Directory;
     file_symlink: Symlink;
