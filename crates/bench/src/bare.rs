@@ -1,6 +1,6 @@
 //! The bare loops: the least that the work could cost.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 use zester_engine::{Graph, NodeSpec};
@@ -22,6 +22,19 @@ pub fn files(directory: &str) -> Result<(), String> {
         }
     }
     if wrong == 0 { Ok(()) } else { Err(format!("{wrong} files differ")) }
+}
+
+/// Writes new files one after the other, each whole or not at all: beside its place, synced, renamed.
+pub fn new_files(directory: &str, count: usize) -> Result<(), String> {
+    let fail = |error: std::io::Error| format!("{directory}: {error}");
+    for index in 0..count {
+        let (temp, path) = (format!("{directory}/.new-{index}"), format!("{directory}/file-{index}"));
+        let mut file = std::fs::File::create_new(&temp).map_err(fail)?;
+        file.write_all(content(index).as_bytes()).map_err(fail)?;
+        file.sync_all().map_err(fail)?;
+        std::fs::rename(&temp, &path).map_err(fail)?;
+    }
+    Ok(())
 }
 
 /// What file number `index` of the benchmark holds.

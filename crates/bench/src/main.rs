@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         |name: &str| words.iter().position(|word| word == name).and_then(|at| words.get(at + 1)).cloned();
     let done = match words.first().map(String::as_str) {
         Some("bare-files") => bare::files(words.get(1).map_or("", String::as_str)),
+        Some("bare-new-files") => bare::new_files(words.get(1).map_or("", String::as_str), claims::NEW_FILES),
         Some("bare-spawns") => bare::spawns(words.get(1).and_then(|count| count.parse().ok()).unwrap_or(0)),
         Some("bare-sleepers") => {
             bare::sleepers(words.get(1).and_then(|count| count.parse().ok()).unwrap_or(0))
@@ -28,7 +29,7 @@ fn main() -> ExitCode {
         _ => {
             let zester = PathBuf::from(named("--zester").unwrap_or("target/release/zester".into()));
             let out = PathBuf::from(named("--out").unwrap_or("target/bench.json".into()));
-            claims::run(&zester, &out)
+            claims::run(&zester, &out, named("--only").as_deref())
         }
     };
     match done {

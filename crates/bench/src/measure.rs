@@ -54,12 +54,17 @@ pub fn median_with(
     for _ in 0..runs {
         costs.push(once(program, words, environment)?);
     }
+    Ok(middle(&costs))
+}
+
+/// The median of each figure.
+pub fn middle(costs: &[Cost]) -> Cost {
     let middle = |pick: fn(&Cost) -> f64| {
         let mut values: Vec<f64> = costs.iter().map(pick).collect();
         values.sort_by(f64::total_cmp);
         values.get(values.len() / 2).copied().unwrap_or_default()
     };
-    Ok(Cost { wall_ms: middle(|c| c.wall_ms), cpu_ms: middle(|c| c.cpu_ms), peak_mb: middle(|c| c.peak_mb) })
+    Cost { wall_ms: middle(|c| c.wall_ms), cpu_ms: middle(|c| c.cpu_ms), peak_mb: middle(|c| c.peak_mb) }
 }
 
 fn once(program: &Path, words: &[&str], environment: &[(&str, &str)]) -> Result<Cost, String> {

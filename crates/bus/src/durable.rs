@@ -3,7 +3,7 @@
 use crate::error::{Error, Kind};
 use crate::message::Record;
 use crate::pattern::{check_name, check_pattern};
-use crate::storage::{Settings, in_words};
+use crate::storage::{Drift, Settings, in_words};
 use std::time::Duration;
 
 /// A place in a stream that outlives whoever reads there. All who name the same reader share it: each message goes to one of
@@ -33,6 +33,16 @@ pub enum Start {
     New,
 }
 
+/// How a reader gives, in words: what can be changed while it is used.
+pub(crate) const ACK_WAIT: &str = "ack wait";
+pub(crate) const UNACKED: &str = "unacknowledged messages";
+pub(crate) const DELIVERIES: &str = "deliveries";
+
+/// Of these differences those that can be mended.
+pub(crate) fn adjustable(drift: Vec<Drift>) -> Vec<Drift> {
+    drift.into_iter().filter(|one| [ACK_WAIT, UNACKED, DELIVERIES].contains(&one.setting)).collect()
+}
+
 impl DurableReader {
     /// What a drift is told of.
     pub(crate) fn title(&self) -> String {
@@ -55,9 +65,9 @@ impl DurableReader {
         vec![
             ("pattern", self.pattern.clone()),
             ("start", format!("{:?}", self.start)),
-            ("ack wait", in_words(Some(self.ack_wait))),
-            ("unacknowledged messages", self.unacked_max.to_string()),
-            ("deliveries", in_words(self.max_deliver)),
+            (ACK_WAIT, in_words(Some(self.ack_wait))),
+            (UNACKED, self.unacked_max.to_string()),
+            (DELIVERIES, in_words(self.max_deliver)),
         ]
     }
 }

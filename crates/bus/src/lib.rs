@@ -112,6 +112,10 @@ pub trait Bus: Send + Sync {
     /// it. Costs one consumer, however many share it.
     fn ensure_reader<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, Found>;
 
+    /// Brings how an existing durable reader gives (its ack wait, its room, its deliveries) to what is wanted, and says what was
+    /// different. What it reads, and how far it is, stays.
+    fn adjust_reader<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, Vec<Drift>>;
+
     /// Takes up to so many messages of a durable reader; waits that long for the first. Each must be acknowledged. While all
     /// who read have as many unacknowledged as they may, there is nothing to take.
     fn take<'a>(&'a self, reader: &'a DurableReader, count: usize, wait: Duration) -> Answer<'a, Vec<Taken>>;
@@ -143,6 +147,9 @@ pub trait Bus: Send + Sync {
 
     /// Waits until the server has taken everything that was sent on this connection before.
     fn flush(&self) -> Answer<'_, ()>;
+
+    /// Gives up the connection, which answers nothing any more, and makes another: told as disconnected and reconnected.
+    fn reconnect(&self) -> Answer<'_, ()>;
 
     /// Sends what waits to be sent, ends all subscriptions and watches, and closes. Calls under way fail with
     /// [`Kind::Closed`]. Closing twice is fine. A bus that is dropped instead may not send what still waits.

@@ -11,8 +11,10 @@ pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// A server of a stream that its leader has not heard for so long is gone. They speak every second.
 pub const PEER_SILENT_MAX: Duration = Duration::from_secs(5);
 /// How often a silent connection is probed. Two probes without an answer end it, so a dead line is noticed after 20 to 30
-/// seconds. Not oftener: the probes of 50,000 idle peels are 5,000 a second at the server as it is (J-26).
+/// seconds.
 pub const PING_INTERVAL: Duration = Duration::from_secs(10);
+/// The same for peels, whose heartbeats are probes: a fleet of 50,000 would send 5,000 others a second (J-26).
+pub const PING_INTERVAL_OF_PEELS: Duration = Duration::from_secs(150);
 /// After so long a client of the memory bus notices that its line is silent, as the probes would.
 pub const SILENCE_NOTICED: Duration = Duration::from_secs(25);
 /// The memory bus answers no direct get from further back.
@@ -74,8 +76,6 @@ pub const LEASE_TTL: Duration = Duration::from_secs(15);
 
 /// How long a reactor may be silent about an event that it took.
 pub const REACTOR_ACK_WAIT: Duration = Duration::from_secs(60);
-/// How often the server gives an event to the reactors.
-pub const REACTOR_DELIVERIES_MAX: u64 = 5;
 /// Events that all reactors together may have taken and not yet acknowledged.
 pub const REACTOR_UNACKED_MAX: usize = 64;
 /// How long whoever took a return may be silent about it.

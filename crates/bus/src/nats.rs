@@ -15,11 +15,11 @@ pub use connect::{Credentials, Options, connect};
 pub const CLIENT_LOGS: &str = "async_nats";
 
 use crate::durable::{Acknowledge, DurableReader, Pending, Taken};
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::event::{EventSender, Events};
 use crate::message::{Entry, Info, Message, Page, Record, Sequence, Stored, Usage};
 use crate::queue::Queue;
-use crate::storage::{Found, Store};
+use crate::storage::{Drift, Found, Store};
 use crate::subscription::{Listen, Subscription, Watch};
 use crate::{Answer, Bus, Bytes};
 use std::collections::BTreeMap;
@@ -157,6 +157,10 @@ impl Bus for Nats {
         Box::pin(self.connected(self.ensure_durable(reader)))
     }
 
+    fn adjust_reader<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, Vec<Drift>> {
+        Box::pin(self.connected(self.adjust_durable(reader)))
+    }
+
     fn take<'a>(&'a self, reader: &'a DurableReader, count: usize, wait: Duration) -> Answer<'a, Vec<Taken>> {
         Box::pin(self.connected(self.take_durable(reader, count, wait)))
     }
@@ -191,6 +195,14 @@ impl Bus for Nats {
 
     fn flush(&self) -> Answer<'_, ()> {
         Box::pin(self.connected(self.round_trip()))
+    }
+
+    fn reconnect(&self) -> Answer<'_, ()> {
+        Box::pin(async {
+            let gone =
+                |error: &dyn std::fmt::Display| Error::new(Kind::Disconnected, format!("reconnect: {error}"));
+            self.client.force_reconnect().await.map_err(|error| gone(&error))
+        })
     }
 
     fn close(&self) -> Answer<'_, ()> {

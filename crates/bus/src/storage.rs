@@ -17,7 +17,7 @@ use zester_wire::{Bucket, subject};
 
 mod readers;
 
-pub use readers::{ensure_readers, late_returns, reactor, readers};
+pub use readers::{adjust_readers, ensure_readers, late_returns, reactor, readers};
 
 /// The stream of what happens to jobs.
 pub const JOB_EVENTS: &str = "job-events";

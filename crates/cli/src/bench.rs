@@ -47,7 +47,10 @@ pub fn peels(args: Peels, app: &mut App) -> answer::Result {
         };
         let exit = if measured.iter().all(|one| one.missing == 0) { Exit::Good } else { Exit::Failed };
         let json = report::document(&measured);
-        Ok((Answer::Document { json, text: report::growth_text(&measured) }, exit))
+        Ok((
+            Answer::Document { json, text: report::growth_text(&measured) + &report::idle_text(&measured) },
+            exit,
+        ))
     })
 }
 

@@ -21,6 +21,11 @@ use zester_model::limits::KILL_GRACE;
 /// How long what a daemon had begun beside its jobs may take to end: a little more than commands are given.
 const COMMANDS_WAIT: Duration = KILL_GRACE.saturating_add(Duration::from_secs(2));
 
+/// A daemon that is this old has started.
+const STARTED_AFTER: Duration = Duration::from_secs(2);
+/// How often it gives back memory that it does not need: seldom enough that nobody notices.
+const SMALL_EVERY: Duration = Duration::from_secs(600);
+
 /// Words of both daemons.
 #[derive(clap::Args, Debug, Clone, Default)]
 pub struct Flags {
@@ -58,6 +63,7 @@ where
         // Served to the very end, so that whoever watches sees the stop too.
         beside.spawn(serving.run(CancellationToken::new()));
     }
+    beside.spawn(stay_small());
     let running = run(DaemonContext { health, stop: stop.clone() });
     tokio::pin!(running);
     loop {
@@ -77,6 +83,16 @@ where
         }
         tracing::info!("stopping; once more to end at once");
         stop.cancel();
+    }
+}
+
+/// A daemon waits most of its life: what its start and its last work needed goes.
+async fn stay_small() {
+    tokio::time::sleep(STARTED_AFTER).await;
+    loop {
+        zester_host::heap::give_back();
+        zester_host::program_text::let_go();
+        tokio::time::sleep(SMALL_EVERY).await;
     }
 }
 

@@ -21,7 +21,7 @@ mod target_first;
 mod up;
 mod up_url;
 
-use clap::Parser;
+use clap::FromArgMatches;
 use clap::error::{ContextKind, ContextValue};
 use exit::Exit;
 use std::ffi::OsString;
@@ -37,10 +37,12 @@ pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
     ended(|| run(words))
 }
 
-/// While the words are parsed, another thread makes what a run needs next. Without it, the run makes it itself.
+/// While the words are parsed, another thread gets the memory that a run is going to need. Without it, the run asks for
+/// it page by page.
 fn prepare(words: &[OsString]) {
     if is_command(words, &["apply", "check"]) {
-        let _without = std::thread::Builder::new().name("prepare".into()).spawn(zester_resources::catalog);
+        let _without =
+            std::thread::Builder::new().name("prepare".into()).spawn(zester_host::heap::fill_ahead);
     }
 }
 
@@ -68,11 +70,15 @@ fn run(words: Vec<OsString>) -> Exit {
             return Exit::Usage;
         }
     };
-    let parsed = target_first::rewrite(words, &command()).and_then(|words| {
-        let parsed = arguments::Zester::try_parse_from(&words);
-        parsed
-            .map_err(|error| target_first::quote_command(with_plain_usage(error, &words), &words, &command()))
+    let mut command = command();
+    let parsed = target_first::rewrite(words, &command).and_then(|words| {
+        let parsed = parse(&words, &mut command);
+        parsed.map_err(|error| {
+            target_first::quote_command(with_plain_usage(error, &words), &words, &self::command())
+        })
     });
+    // Kept to the end of the process: taking all commands with all their flags apart is time for nothing.
+    std::mem::forget(command);
     match parsed {
         Ok(arguments) => app::App::run(arguments, signals),
         Err(error) => {
@@ -80,6 +86,11 @@ fn run(words: Vec<OsString>) -> Exit {
             output::after(error.print(), if asked_for { Exit::Good } else { Exit::Usage })
         }
     }
+}
+
+fn parse(words: &[OsString], command: &mut clap::Command) -> Result<arguments::Zester, clap::Error> {
+    let mut matches = command.try_get_matches_from_mut(words)?;
+    arguments::Zester::from_arg_matches_mut(&mut matches).map_err(|error| error.format(command))
 }
 
 /// Clap would show the flags that the environment gives as if somebody had typed them.

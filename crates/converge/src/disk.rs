@@ -6,6 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::OnceLock;
+use zester_host::Visit;
 
 /// The two calls that a full or dying disk refuses.
 pub trait DiskCalls: Send + Sync {
@@ -68,15 +69,38 @@ impl Disk {
         self.sync(&handle, directory)
     }
 
+    /// Waits for a sync together with all who need the same one. If it fails it has failed for all of them.
+    pub fn sync_together(
+        &self,
+        visit: Visit<bool>,
+        sync: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut failed = None;
+        let is_safe = visit.sync(|| sync().map_err(|error| failed = Some(error)).is_ok());
+        match failed {
+            Some(error) => Err(error),
+            None if is_safe => Ok(()),
+            None => {
+                self.trusted()?;
+                Err(Error::other("what was written could not be synced"))
+            }
+        }
+    }
+
     /// Puts a small file in place whole: temp, fsync, rename, fsync of the directory.
     pub fn replace(&self, path: &Path, content: &[u8]) -> Result<(), Error> {
+        self.put(path, content)?;
+        self.sync_directory(path.parent().unwrap_or(Path::new(".")))
+    }
+
+    /// The same without the last step: its content survives a power cut, its name may not yet.
+    pub fn put(&self, path: &Path, content: &[u8]) -> Result<(), Error> {
         let fail = |error| Error::io("write", path, error);
         let directory = path.parent().unwrap_or(Path::new("."));
         let temp = tempfile::NamedTempFile::new_in(directory).map_err(fail)?;
         self.write(temp.as_file(), path, content)?;
         self.sync(temp.as_file(), path)?;
-        temp.persist(path).map_err(|error| fail(error.error))?;
-        self.sync_directory(directory)
+        temp.persist(path).map(drop).map_err(|error| fail(error.error))
     }
 
     /// Appends a line to a file that other lines were appended to before. What an earlier write left half-done goes

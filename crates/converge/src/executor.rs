@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use undo_records::UndoRecords;
 use unknowns::Unknowns;
 use zester_engine::{Command, Force, Graph, NodeId, Outcome, Run};
+use zester_host::blocking;
 use zester_host::overlay::Overlay;
 use zester_host::process::BoxFuture;
 use zester_host::{ChangeTracker, Exit, Fault, FaultKind, HostRead, Launch, MissTracker, OutputSink, Query};
@@ -295,7 +296,7 @@ impl StateExecutor {
             )));
         };
         let bound = bound.as_ref();
-        let announced = match self.announce(node, state, bound, &mut due) {
+        let announced = match blocking::in_place(|| self.announce(node, state, bound, &mut due)) {
             Ok(announced) => announced,
             Err(fault) => return Report::plain(Err(fault)),
         };

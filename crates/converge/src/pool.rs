@@ -1,8 +1,9 @@
 //! Threads of their own for the work of a run.
 //!
 //! Reading a file, asking the name service and syncing the journal hold a thread, for ever where a server is gone. So a
-//! run works on a few threads that nobody else needs: signals, deadlines and a daemon's bus are served elsewhere. Commands
-//! wait without a thread here as everywhere.
+//! run works on a few threads that nobody else needs: signals, deadlines and a daemon's bus are served elsewhere. Who waits
+//! for a sync says so ([`zester_host::blocking`]) and gets a thread for it, up to a limit, so that many wait for the same one.
+//! Commands wait without a thread here as everywhere.
 //!
 //! The loop of a run lives beside its tasks, because a thousand small checks then cost few wake-ups. Should a cancel find
 //! every thread stuck, the loop is carried on by whoever waits for the run, and ends it (see [`crate::run_loop`]).
@@ -32,7 +33,9 @@ impl Pool {
     pub fn start() -> Result<Pool, Error> {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let threads = (cores * 2).min(limits::WORKER_THREADS_MAX);
-        let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build();
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(threads).max_blocking_threads(limits::DISK_WAITERS_MAX).enable_all();
+        let runtime = builder.build();
         let runtime =
             runtime.map_err(|error| Error::other(format!("cannot start the threads of the run: {error}")))?;
         Ok(Pool { runtime: Some(runtime) })

@@ -6,7 +6,6 @@
 mod hung;
 
 use hung::{PollTimer, TimedTask};
-use indexmap::IndexMap;
 use serde_json::json;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -143,9 +142,9 @@ pub async fn run_to_end(
         this.execute(&run, commands);
     }
     let given_up = this.left > 0;
-    let mut by_node: IndexMap<usize, StateResult> =
-        this.cells.into_iter().map(|cell| cell.result).enumerate().collect();
-    let states = graph.ranked().iter().filter_map(|node| by_node.swap_remove(&node.index())).collect();
+    let mut cells = this.cells;
+    let mut take = |node: &NodeId| cells.get_mut(node.index()).map(|cell| std::mem::take(&mut cell.result));
+    let states = graph.ranked().iter().filter_map(&mut take).collect();
     Ok(LoopEnd { run, states, given_up })
 }
 

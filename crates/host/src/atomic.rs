@@ -1,15 +1,16 @@
 //! Putting a whole file in place in one step.
 //!
 //! The order is what makes it safe: a temp file beside the target with mode 0600, content, the extended
-//! attributes that belong to the place (SELinux label, ACL), owner, mode, fsync, rename, fsync of the
+//! attributes that belong to the place (SELinux label, ACL), owner, mode, sync, rename, sync of the
 //! directory, all of it in a directory that is held open (see [`crate::no_follow`]). A reader sees the old file
 //! or the new one, complete with owner and mode, and a crash leaves one of the two. On any error the temp file
-//! is removed.
+//! is removed. Those who put files at the same time share their syncs (see [`crate::durable`]).
 //!
 //! Where the temp name comes from, and how it is kept from other processes, says [`crate::temp_name`]. It is made
 //! exclusively and links are not followed, so a name that somebody prepared gains them nothing. Directories, links,
 //! pipes and devices come about the same way.
 
+use crate::durable::Durable;
 use crate::fault::{Fault, FaultKind};
 use crate::files::{NewFile, Owner, Special};
 use crate::no_follow::{self, Parent};
@@ -21,14 +22,20 @@ use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 /// What is put back has the extended attributes of its `image`.
-pub(crate) fn put_file(path: &Path, new: &NewFile<'_>, image: Option<&Xattrs>) -> Result<Lost, Fault> {
+pub(crate) fn put_file(
+    path: &Path,
+    new: &NewFile<'_>,
+    image: Option<&Xattrs>,
+    durable: &Durable,
+) -> Result<Lost, Fault> {
     let failed = |doing: &str, error: Errno| no_follow::failed(doing, path, error);
     let place = beside_to_sync(path)?;
     let temp = Temp::hold(&place).map_err(|error| failed("create a temp file beside", error))?;
+    let content = durable.content(&place.directory);
     let mut file = temp.file();
     file.write_all(new.content).map_err(|error| Fault::io("write", path, error))?;
     if image.is_some() {
@@ -38,9 +45,10 @@ pub(crate) fn put_file(path: &Path, new: &NewFile<'_>, image: Option<&Xattrs>) -
     copy_attributes(&place, file).map_err(|error| failed("carry over the access list of", error))?;
     let lost = furnish(file, new.owner, new.mode, image);
     let lost = lost.map_err(|error| failed("set owner and mode of", error))?;
-    file.sync_all().map_err(|error| Fault::io("write", path, error))?;
+    let _putting = content.sync(file).map_err(|error| Fault::io("write", path, error.into()))?;
+    let name = durable.name(&place.directory);
     match temp.replace() {
-        Ok(()) => sync_directory(path, &place.directory).map(|()| lost).map_err(Fault::touched),
+        Ok(()) => synced(path, name.sync(&place.directory)).map(|()| lost),
         // A bind-mounted file, as containers have for /etc/hosts: it cannot be replaced, only rewritten.
         Err(Errno::BUSY) => write_in_place(path, &place, new, image),
         Err(error) => Err(failed("put in place", error)),
@@ -48,10 +56,17 @@ pub(crate) fn put_file(path: &Path, new: &NewFile<'_>, image: Option<&Xattrs>) -
 }
 
 /// A link under a temp name, moved over whatever file or link was there.
-pub(crate) fn put_link(path: &Path, target: &Path, owner: Owner, image: &Xattrs) -> Result<Lost, Fault> {
+pub(crate) fn put_link(
+    path: &Path,
+    target: &Path,
+    owner: Owner,
+    image: &Xattrs,
+    durable: &Durable,
+) -> Result<Lost, Fault> {
     let place = beside_to_sync(path)?;
     let failed = |error: Errno| no_follow::failed("create the link", path, error);
     let temp = Temp::hold(&place).map_err(failed)?;
+    let given = durable.name(&place.directory);
     let name = temp.make(|name| rustix::fs::symlinkat(target, &place.directory, name)).map_err(failed)?;
     let owned = own_link(&place.directory, &name, owner);
     let furnished = owned.and_then(|()| match image.is_empty() {
@@ -60,7 +75,7 @@ pub(crate) fn put_link(path: &Path, target: &Path, owner: Owner, image: &Xattrs)
     });
     let moved = furnished.and_then(|lost| temp.replace_with(&name).map(|()| lost));
     let lost = moved.map_err(|error| no_follow::failed("put in place the link", path, error))?;
-    sync_directory(path, &place.directory).map(|()| lost).map_err(Fault::touched)
+    synced(path, given.sync(&place.directory)).map(|()| lost)
 }
 
 /// What is new need not be ours: the setgid bit of its directory gives it another group.
@@ -271,15 +286,9 @@ fn swap_content(
     rewrite(new).map_err(|error| (error, old.is_some_and(|old| rewrite(old).is_ok())))
 }
 
-/// Makes the names in the directory of a path durable.
-fn sync_directory(path: &Path, directory: &OwnedFd) -> Result<(), Fault> {
-    match rustix::fs::fsync(directory.as_fd()) {
-        // Some file systems (9p, FUSE) cannot sync a directory; they never could promise more.
-        Ok(()) | Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
-        // It may not be read, and is held by its path alone.
-        Err(Errno::BADF) => Ok(()),
-        Err(error) => Err(Fault::io("sync the directory of", path, error.into())),
-    }
+/// What came of making the name of what was put there durable.
+fn synced(path: &Path, synced: rustix::io::Result<()>) -> Result<(), Fault> {
+    synced.map_err(|error| Fault::io("sync the directory of", path, error.into()).touched())
 }
 
 /// What sort of thing `stat` says it is.

@@ -10,16 +10,20 @@
 
 mod accounts;
 mod atomic;
+pub mod blocking;
 mod change_tracker;
 pub mod digest;
+mod durable;
 pub mod fault;
 pub mod faulty;
 pub mod files;
+mod group_sync;
 pub mod heap;
 mod miss_tracker;
 mod no_follow;
 pub mod overlay;
 pub mod process;
+pub mod program_text;
 pub mod real;
 pub mod services;
 mod temp_name;
@@ -30,6 +34,7 @@ pub use fault::{Fault, FaultKind};
 pub use files::{
     Act, BeforeImage, Body, FileKind, Group, HostRead, HostWrite, Meta, NewFile, Owner, Special, User,
 };
+pub use group_sync::{GroupSync, Visit};
 pub use miss_tracker::MissTracker;
 pub use process::{BoxFuture, Captured, Exit, Launch, OutputSink, Processes, Program, Query, Question};
 pub use temp_name::Reserved;

@@ -2,6 +2,8 @@
 
 use crate::accounts::Accounts;
 use crate::atomic;
+use crate::blocking;
+use crate::durable::Durable;
 use crate::fault::{Fault, FaultKind};
 use crate::files::{
     Act, BeforeImage, Body, FileKind, Group, HostRead, HostWrite, Meta, NewFile, Owner, Special, User,
@@ -26,6 +28,7 @@ use std::sync::Arc;
 pub struct Real {
     accounts: Arc<Accounts>,
     me: Owner,
+    durable: Arc<Durable>,
     /// The same, looking without links; `None` in that one itself.
     acting: Option<Box<Real>>,
 }
@@ -38,10 +41,14 @@ impl Default for Real {
 
 impl Real {
     pub fn new() -> Real {
+        Real::on(Durable::default())
+    }
+
+    pub(crate) fn on(durable: Durable) -> Real {
         let me = Owner { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
-        let accounts = Arc::new(Accounts::new());
-        let acting = Real { accounts: accounts.clone(), me, acting: None };
-        Real { accounts, me, acting: Some(Box::new(acting)) }
+        let (accounts, durable) = (Arc::new(Accounts::new()), Arc::new(durable));
+        let acting = Real { accounts: accounts.clone(), me, durable: durable.clone(), acting: None };
+        Real { accounts, me, durable, acting: Some(Box::new(acting)) }
     }
 
     fn acting(&self) -> &Real {
@@ -353,7 +360,7 @@ impl HostWrite for Real {
     }
 
     fn put_file(&self, path: &Path, file: &NewFile<'_>) -> Result<(), Fault> {
-        atomic::put_file(path, file, None).map(drop)
+        blocking::in_place(|| atomic::put_file(path, file, None, &self.durable)).map(drop)
     }
 
     fn make_directory(&self, path: &Path, mode: u32, owner: Owner) -> Result<(), Fault> {
@@ -365,17 +372,21 @@ impl HostWrite for Real {
     }
 
     fn put_link(&self, path: &Path, target: &Path, owner: Owner) -> Result<(), Fault> {
-        atomic::put_link(path, target, owner, &Xattrs::default()).map(drop)
+        let none = Xattrs::default();
+        blocking::in_place(|| atomic::put_link(path, target, owner, &none, &self.durable)).map(drop)
     }
 
     fn restore(&self, path: &Path, image: &BeforeImage<'_>) -> Result<Lost, Fault> {
         let BeforeImage { body, mode, owner, xattrs } = *image;
-        match body {
-            Body::File(content) => atomic::put_file(path, &NewFile { content, mode, owner }, Some(xattrs)),
+        blocking::in_place(|| match body {
+            Body::File(content) => {
+                let file = NewFile { content, mode, owner };
+                atomic::put_file(path, &file, Some(xattrs), &self.durable)
+            }
             Body::Directory => atomic::make_directory(path, mode, owner, Some(xattrs)),
-            Body::Link(target) => atomic::put_link(path, target, owner, xattrs),
+            Body::Link(target) => atomic::put_link(path, target, owner, xattrs, &self.durable),
             Body::Special(special) => atomic::make_special(path, special, mode, owner, Some(xattrs)),
-        }
+        })
     }
 
     fn set_xattrs(&self, path: &Path, xattrs: &Xattrs) -> Result<Lost, Fault> {

@@ -287,7 +287,7 @@ fn by_chance(base: &str) -> OsString {
 
 /// Two states may manage one path; inside this process they take turns.
 fn alone(name: &str) -> MutexGuard<'static, ()> {
-    static TURNS: [Mutex<()>; 64] = [const { Mutex::new(()) }; 64];
+    static TURNS: [Mutex<()>; 1024] = [const { Mutex::new(()) }; 1024];
     let at = name.bytes().fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
     TURNS[at % TURNS.len()].lock().unwrap_or_else(PoisonError::into_inner)
 }

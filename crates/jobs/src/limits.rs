@@ -17,8 +17,17 @@ pub const LEDGER_MAX: usize = 100_000;
 /// Refusals that one peel repeats for copies of a request; beyond it the oldest are forgotten.
 pub const REFUSALS_MAX: usize = 4_096;
 
+/// Requests that one master refused for good and whose clients may still wait; one more is asked to come again.
+pub const REFUSED_MAX: usize = 16_384;
+
 /// So long after it was claimed a job may be told as dispatched: less than the stream remembers the id of an event.
 pub const DISPATCHED_TOLD: Duration = Duration::from_secs(60);
+
+/// Heartbeats that all idle peels of a fleet together send in a second (J-26). A fleet of 5,000 beats every ten seconds; a larger one
+/// more seldom.
+pub const HEARTBEATS_PER_SECOND: u64 = 500;
+/// How long a peel beats as seldom as it was told. A fleet that lost its masters, or most of its peels, is soon as configured.
+pub const PACE_LASTS: Duration = Duration::from_secs(15 * 60);
 
 /// From here on `readyz` says how full a store is (J-23).
 pub const STORE_NEARLY_FULL_PERCENT: u64 = 85;

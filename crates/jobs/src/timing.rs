@@ -20,7 +20,7 @@ pub struct Timing {
     pub forget_peels: Duration,
     /// Over how long the peels come back that lost their server at once (J-27). Each waits a share of it, by chance.
     pub reconnect_spread: Duration,
-    /// After so long without an answer a peel knows that its line is dead: three probes of the bus, ten seconds apart.
+    /// After so long without an answer a peel that works knows that its line is dead: a heartbeat, and what it waits for the answer.
     pub silence_noticed: Duration,
     pub lease_ttl: Duration,
     pub kill_grace: Duration,

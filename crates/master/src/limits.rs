@@ -86,7 +86,8 @@ pub const WATCH_AHEAD: usize = 1_024;
 pub const HEARTBEATS_WAITING: usize = 65_536;
 /// Notices that may wait; all say the same.
 pub const NOTICES_WAITING: usize = 16;
-/// The shortest pause between two looks whose heartbeat has ended.
+/// The longest pause between two looks whose heartbeat has ended, and the shortest.
+pub const EXPIRY_LOOK_MAX: Duration = Duration::from_secs(5);
 pub const EXPIRY_PAUSE: Duration = Duration::from_secs(1);
 /// Offline targets that an answer names.
 pub const OFFLINE_NAMED: usize = 3;

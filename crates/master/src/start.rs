@@ -3,7 +3,9 @@
 use crate::limits::{BUS_PAUSE, SERVER_FLOOR, STORES_ENSURE};
 use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
-use zester_bus::storage::{Report, Ttls, ensure_all, ensure_readers, reactor, readers, replicas, table_with};
+use zester_bus::storage::{
+    Drift, Report, Ttls, adjust_readers, ensure_all, ensure_readers, reactor, readers, replicas, table_with,
+};
 use zester_bus::{DurableReader, Event, Events, Kind, Store};
 use zester_health::{Health, State};
 use zester_jobs::Timing;
@@ -18,9 +20,12 @@ pub async fn prepare(link: &Link, stores: &Stores, health: &Health) -> Result<()
     }
     let mut complaint = String::new();
     loop {
-        match stores.ensure(link).await {
-            Ok(report) => {
+        match stores.prepare(link).await {
+            Ok((report, adjusted)) => {
                 health.set("bus", State::Up);
+                for one in adjusted {
+                    tracing::info!("changed on the bus, as it is configured now: {one}");
+                }
                 tell(link, &report);
                 return Ok(());
             }
@@ -67,6 +72,14 @@ impl Stores {
         let of_reactor = reactor().name;
         readers.iter_mut().filter(|one| one.name == of_reactor).for_each(|one| one.ack_wait = ack_wait);
         Stores { table: table(timing), readers, replicas }
+    }
+
+    /// What a start does beside: how the readers give may have changed with the release, or with the configuration.
+    async fn prepare(&self, link: &Link) -> Result<(Report, Vec<Drift>), zester_bus::Error> {
+        let mut report = self.ensure(link).await?;
+        let adjusted = adjust_readers(link.bus().as_ref(), &self.readers).await?;
+        report.drift.retain(|drift| !adjusted.contains(drift));
+        Ok((report, adjusted))
     }
 
     async fn ensure(&self, link: &Link) -> Result<Report, zester_bus::Error> {

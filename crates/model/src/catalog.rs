@@ -3,6 +3,7 @@
 //! The compiler needs this to name mistakes, the documentation to be written; neither needs the code behind a kind.
 
 use indexmap::IndexMap;
+use std::sync::LazyLock;
 
 /// One parameter of a kind.
 #[derive(Clone, Debug)]
@@ -54,26 +55,65 @@ impl Kind {
     }
 }
 
-/// All kinds, by name.
-#[derive(Clone, Debug, Default)]
+/// All kinds, by name. A kind is described when it is first asked for: a run names a few of them, and each describes
+/// every parameter it has.
+#[derive(Debug, Default)]
 pub struct Catalog {
-    kinds: IndexMap<&'static str, Kind>,
+    kinds: IndexMap<&'static str, LazyLock<Kind>>,
 }
 
 impl Catalog {
-    pub fn new(kinds: impl IntoIterator<Item = Kind>) -> Catalog {
-        Catalog { kinds: kinds.into_iter().map(|kind| (kind.name, kind)).collect() }
+    pub fn new(kinds: impl IntoIterator<Item = (&'static str, fn() -> Kind)>) -> Catalog {
+        Catalog { kinds: kinds.into_iter().map(|(name, describe)| (name, LazyLock::new(describe))).collect() }
     }
 
     pub fn get(&self, name: &str) -> Option<&Kind> {
-        self.kinds.get(name)
+        self.kinds.get(name).map(|kind| &**kind)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Kind> {
-        self.kinds.values()
+        self.kinds.values().map(|kind| &**kind)
     }
 
     pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.kinds.keys().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    static DESCRIBED: AtomicUsize = AtomicUsize::new(0);
+
+    fn described(name: &'static str) -> Kind {
+        DESCRIBED.fetch_add(1, Ordering::Relaxed);
+        Kind {
+            name,
+            summary: String::new(),
+            doc: String::new(),
+            primary: "name",
+            primary_required: false,
+            instead_of_primary: &[],
+            parameters: Vec::new(),
+            open: false,
+        }
+    }
+
+    #[test]
+    fn a_kind_that_nobody_asks_for_is_not_described() {
+        let catalog = Catalog::new([
+            ("a.one", (|| described("a.one")) as fn() -> Kind),
+            ("a.two", || described("a.two")),
+        ]);
+        assert_eq!(catalog.names().collect::<Vec<_>>(), ["a.one", "a.two"]);
+        assert!(catalog.get("a.three").is_none());
+        assert_eq!(DESCRIBED.load(Ordering::Relaxed), 0);
+        assert_eq!(catalog.get("a.two").map(|kind| kind.name), Some("a.two"));
+        assert_eq!(catalog.get("a.two").map(|kind| kind.name), Some("a.two"));
+        assert_eq!(DESCRIBED.load(Ordering::Relaxed), 1);
+        assert_eq!(catalog.iter().count(), 2);
+        assert_eq!(DESCRIBED.load(Ordering::Relaxed), 2);
     }
 }

@@ -5,6 +5,7 @@ mod beacons;
 mod carry;
 mod facts;
 mod gauges;
+mod heart;
 mod intake;
 pub(crate) mod limits;
 mod outage;

@@ -39,7 +39,7 @@ pub use guard_state::{Fire, GuardState, Hold};
 pub use ids::Cause;
 pub use limiter::Limiter;
 pub use matcher::Matcher;
-pub use reaction::{Command, Executed, Input, Reaction, Settled};
+pub use reaction::{Command, Executed, Input, Reaction, Settled, may_be_handed_back};
 pub use request::{dispatch_request, sent_event};
 pub use rule_set::RuleSet;
 pub use rules::Rule;

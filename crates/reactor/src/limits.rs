@@ -35,6 +35,11 @@ pub const STORM_WINDOW: Duration = Duration::from_secs(60);
 pub const SIGNED_AHEAD_MAX: Duration = Duration::from_secs(300);
 /// After so long an event whose effects failed for the moment comes again.
 pub const AGAIN_AFTER: Duration = Duration::from_secs(10);
+/// From the last but one of these deliveries on an event is not handed back: whoever has it keeps it alive and tries it where
+/// it is. The server gives it for as long as it takes, because a master may die on any delivery.
+pub const DELIVERIES_HANDED: u64 = 5;
+/// An event that was given so often took whoever worked on it with it, each time. It is told as exhausted, and not tried again.
+pub const DELIVERIES_MAX: u64 = 100;
 /// How often an event that must not come again is tried where it is, so long apart: for ten minutes.
 pub const TRIES_IN_PLACE: u32 = 60;
 /// Entries that the ledger gets of one source and drop reason in one second; the rest is counted.

@@ -2,15 +2,15 @@
 //! event is done with.
 //!
 //! Rules run in the order of the file, and so do the blocks of a rule. A rule that fails for the moment holds up no other; it is
-//! tried again when the event comes again, and what was done before is found done. Near its last delivery an event is not handed
-//! back: it is kept alive and tried where it is, because one that is given too often would vanish.
+//! tried again when the event comes again, and what was done before is found done. One that was handed back a few times is not
+//! handed back again: it is kept alive and tried where it is. Only whoever dies with it gives it to another.
 
 use crate::actions::{self, Action, Block};
 use crate::config::Guards;
 use crate::decision::{Decided, Decision};
 use crate::gates::Passed;
 use crate::guard_state::{Fire, GuardState, Hold};
-use crate::limits::{AGAIN_AFTER, TRIES_IN_PLACE};
+use crate::limits::{AGAIN_AFTER, DELIVERIES_HANDED, DELIVERIES_MAX, TRIES_IN_PLACE};
 use crate::rule_set::RuleSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,22 +82,11 @@ pub struct Reaction {
     at: usize,
     blocks: std::vec::IntoIter<Block>,
     under_way: Option<String>,
-    /// May it be handed back?
-    may_come_again: bool,
     tries_in_place: u32,
 }
 
 impl Reaction {
-    /// `deliveries_max`: how often the stream gives an event; none: without end.
-    pub fn new(
-        passed: Arc<Passed>,
-        rules: Arc<RuleSet>,
-        matched: Vec<usize>,
-        guards: &Guards,
-        deliveries_max: Option<u64>,
-    ) -> Reaction {
-        // The last delivery is left for a master that dies in the middle.
-        let may_come_again = deliveries_max.is_none_or(|max| passed.deliveries.saturating_add(1) < max);
+    pub fn new(passed: Arc<Passed>, rules: Arc<RuleSet>, matched: Vec<usize>, guards: &Guards) -> Reaction {
         let step = |rule| Step { rule, done: false, came_to: Vec::new(), failed: None };
         Reaction {
             steps: matched.into_iter().map(step).collect(),
@@ -107,7 +96,6 @@ impl Reaction {
             at: 0,
             blocks: Vec::new().into_iter(),
             under_way: None,
-            may_come_again,
             tries_in_place: 0,
         }
     }
@@ -131,7 +119,11 @@ impl Reaction {
                     step.came_to.clear();
                     step.failed = None;
                 }
-                self.go_on(state, now, &mut commands);
+                if self.passed.deliveries > DELIVERIES_MAX {
+                    self.give_up(state, now, &mut commands);
+                } else {
+                    self.go_on(state, now, &mut commands);
+                }
             }
             Input::Rendered(rendered) => self.rendered(rendered, state, now, &mut commands),
             Input::Executed(executed) => self.executed(executed, state, now, &mut commands),
@@ -300,16 +292,22 @@ impl Reaction {
         if self.steps.iter().all(|step| step.done) {
             return commands.push(Command::Settle(Settled::Done));
         }
-        if self.may_come_again {
+        if may_be_handed_back(self.passed.deliveries) {
             return commands.push(Command::Settle(Settled::Again(AGAIN_AFTER)));
         }
         self.tries_in_place += 1;
         if self.tries_in_place < TRIES_IN_PLACE {
             return commands.push(Command::Settle(Settled::InPlace(AGAIN_AFTER)));
         }
+        self.give_up(state, now, commands);
+    }
+
+    /// What is not done never will be, and is told so.
+    fn give_up(&mut self, state: &mut GuardState, now: UnixMillis, commands: &mut Vec<Command>) {
         for at in 0..self.steps.len() {
             let Some(step) = self.steps.get_mut(at).filter(|step| !step.done) else { continue };
-            let (block, why) = step.failed.take().unwrap_or_default();
+            let nobody = || (String::new(), "nobody who worked on it came to its end".to_string());
+            let (block, why) = step.failed.take().unwrap_or_else(nobody);
             step.came_to.push(Decision::Exhausted);
             let Some(step) = self.steps.get(at) else { continue };
             let why = format!("given up after {} tries: {why}", self.tries());
@@ -329,6 +327,11 @@ impl Reaction {
         let failed = self.steps.iter().filter_map(|step| Some((step, step.failed.as_ref()?)));
         failed.map(|(step, (_, why))| (self.reference(step), why.as_str()))
     }
+}
+
+/// Whether an event that was given so often may be given back for a while, to whoever takes it next.
+pub fn may_be_handed_back(deliveries: u64) -> bool {
+    deliveries.saturating_add(1) < DELIVERIES_HANDED
 }
 
 /// Problems without their places, in one text. The event decides what was rendered, so there may be no place in the file.

@@ -65,7 +65,7 @@ impl Replay {
         now: UnixMillis,
     ) -> Vec<Decided> {
         let guards = self.gates.guards().clone();
-        let mut reaction = Reaction::new(passed.clone(), self.rules.clone(), matched, &guards, None);
+        let mut reaction = Reaction::new(passed.clone(), self.rules.clone(), matched, &guards);
         let mut decided = Vec::new();
         let mut next = Some(Input::Begin);
         while let Some(input) = next.take() {

@@ -7,11 +7,11 @@ use serde_json::Value as Json;
 use std::sync::OnceLock;
 use zester_model::catalog::{Catalog, Kind, Parameter};
 
-/// Everything the compiler and the documentation need to know about the kinds. Built once: every kind
-/// generates a schema for it.
+/// Everything the compiler and the documentation need to know about the kinds. A kind generates a schema for it when it
+/// is first asked for.
 pub fn catalog() -> &'static Catalog {
     static CATALOG: OnceLock<Catalog> = OnceLock::new();
-    CATALOG.get_or_init(|| Catalog::new(bound::entries().iter().map(|entry| (entry.describe)())))
+    CATALOG.get_or_init(|| Catalog::new(bound::entries().iter().map(|entry| (entry.kind, entry.describe))))
 }
 
 /// The schema of a resource's parameters, without references to elsewhere.

@@ -107,7 +107,7 @@ impl FileWish<'_> {
             _ => None,
         };
         let wanted = if present.is_some() && !self.replace { None } else { (self.content)(old.as_deref())? };
-        if self.edits && wanted.is_none() {
+        if self.edits && wanted.is_none() && present.is_none() {
             return Ok(None);
         }
         let owner_now =

@@ -20,11 +20,14 @@ pub struct EditedFile<'a> {
     backup: Option<&'a Backup>,
     makedirs: bool,
     hidden: bool,
+    user: Option<&'a str>,
+    group: Option<&'a str>,
+    mode: Option<Mode>,
 }
 
 impl<'a> EditedFile<'a> {
     pub fn new(path: &'a Path) -> EditedFile<'a> {
-        EditedFile { path, backup: None, makedirs: false, hidden: false }
+        EditedFile { path, backup: None, makedirs: false, hidden: false, user: None, group: None, mode: None }
     }
 
     /// Keeps the replaced file beside it.
@@ -40,6 +43,11 @@ impl<'a> EditedFile<'a> {
     /// `false` does not show what changes in the text.
     pub fn show_changes(self, show_changes: bool) -> EditedFile<'a> {
         EditedFile { hidden: !show_changes, ..self }
+    }
+
+    /// Whom it belongs to, and its permissions; what is not said stays.
+    pub fn owned(self, user: Option<&'a str>, group: Option<&'a str>, mode: Option<Mode>) -> EditedFile<'a> {
+        EditedFile { user, group, mode, ..self }
     }
 
     /// The fault of an edit that needs a file to be there.
@@ -83,7 +91,7 @@ impl<E: FileEdit> FindsDrift for OfEdit<E> {
     const KIND: &'static str = E::KIND;
 
     fn find(&self, cx: &Checking<'_>) -> Result<Option<FileChange>, Fault> {
-        let EditedFile { path, backup, makedirs, hidden } = self.0.file();
+        let EditedFile { path, backup, makedirs, hidden, user, group, mode } = self.0.file();
         let content = |old: Option<&[u8]>| {
             let old = old.map(std::str::from_utf8).transpose().map_err(|_| {
                 let message = format!("{} is not UTF-8 text", path.display());
@@ -99,15 +107,18 @@ impl<E: FileEdit> FindsDrift for OfEdit<E> {
             makedirs,
             show_changes: !hidden,
             edits: true,
+            user,
+            group,
+            mode,
             ..FileWish::new(path, &content)
         };
         wish.find(cx)
     }
 
     fn claims(&self) -> Claims {
-        let EditedFile { path, makedirs, .. } = self.0.file();
-        let how: (Option<Mode>, Option<&String>, Option<&String>) = (None, None, None);
-        self.0.needs().edits(path).makes_parents(makedirs, how)
+        let EditedFile { path, makedirs, user, group, .. } = self.0.file();
+        let how: (Option<Mode>, Option<&str>, Option<&str>) = (None, user, group);
+        self.0.needs().edits(path).accounts(user, group).makes_parents(makedirs, how)
     }
 }
 
@@ -123,3 +134,8 @@ impl<E: FileEdit> Registered<AsFileEdit> for E {
         )
     }
 }
+
+#[cfg(test)]
+mod agreement;
+#[cfg(test)]
+pub(crate) mod try_edit;

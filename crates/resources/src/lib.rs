@@ -4,6 +4,7 @@
 //! an example, and the behaviour behind [`resource::Resource`]. A line in the list below registers it; the
 //! compiler's catalog, the JSON Schema, the laws and the documentation follow from there.
 
+mod accounts;
 mod action;
 mod bound;
 pub mod catalog;
@@ -19,6 +20,7 @@ mod bind;
 mod created_dirs;
 mod cycle;
 mod diff;
+mod edit_text;
 mod file_change;
 mod file_resource;
 mod ownership;
@@ -29,7 +31,9 @@ mod path_text;
 mod pkg;
 mod service;
 pub mod shell_words;
+mod source;
 mod takeback;
+mod text;
 mod tree;
 
 pub use bound::{Bound, Drift};
@@ -78,7 +82,12 @@ fn entry_of<Shape, K: Registered<Shape>>() -> KindEntry {
 kinds! {
     exec: ExecRun, CmdRun, CmdWait, CmdScript;
     file_managed: Managed;
-    file_append: Append;
+    file_append: Append, Prepend;
+    file_line: Line;
+    file_replace: Replace;
+    file_blockreplace: Block;
+    file_comment: Comment, Uncomment;
+    file_keyvalue: KeyValue;
     file_directory: Directory;
     file_symlink: Symlink;
     file_touch: Touched;
@@ -88,6 +97,9 @@ kinds! {
     service_running: Running;
     service_dead: Dead;
     service_enabled: Enabled, Disabled;
+    user_present: Present;
+    user_absent: Absent;
+    group_present: Present, Absent;
     event_send: Sent;
     module_run: ModuleRun;
     test_states: Nop, SucceedWithoutChanges, Ping, SucceedWithChanges, FailWithoutChanges, FailWithChanges, Configurable, Sleep;

@@ -2,13 +2,17 @@
 
 pub(crate) mod absolute;
 pub(crate) mod environment;
+pub(crate) mod key_values;
 pub(crate) mod mode;
 pub(crate) mod pairs;
+pub(crate) mod template;
 pub(crate) mod time;
 
 pub use absolute::Absolute;
 pub use environment::Environment;
+pub use key_values::KeyValues;
 pub use mode::Mode;
+pub use template::Template;
 pub use time::Time;
 pub use zester_params::params;
 

@@ -109,8 +109,8 @@ mutations! {
     AckBeforeEffect = "ack-before-effect" => NoEventLost,
     /// An event whose effects failed for the moment is taken for done.
     AckFailures = "ack-failures" => NoEventLost,
-    /// An event is handed back on its last deliveries too.
-    NakTheLast = "nak-the-last" => NoEventLost,
+    /// The server gives an event a few times, and then never again.
+    CountDeliveries = "count-deliveries" => NoEventLost,
     /// The job of a reaction has an id with a random part.
     RandomReaction = "random-reaction" => OneJobPerReaction,
     /// The same, where it matters: what was done is done again.

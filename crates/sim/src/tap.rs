@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use zester_bus::storage::{EVENTS, JOB_EVENTS};
 use zester_bus::{
-    Acknowledge, Answer, Bus, Bytes, DurableReader, Entry, Events, Found, Info, Kind, Listen, Message, Page,
-    Pending, Record, Sequence, Store, Stored, Subscription, Taken, Usage, Watch,
+    Acknowledge, Answer, Bus, Bytes, Drift, DurableReader, Entry, Events, Found, Info, Kind, Listen, Message,
+    Page, Pending, Record, Sequence, Store, Stored, Subscription, Taken, Usage, Watch,
 };
 use zester_wire::subject::ALL_RETURNS;
 use zester_wire::{
@@ -21,8 +21,8 @@ use zester_wire::{
 /// How late an end is written where that is to be missed.
 const LATE_END: Duration = Duration::from_secs(30);
 
-/// After how long an event comes again that must not be handed back.
-const NAK_PAUSE: Duration = Duration::from_secs(10);
+/// How often an event is given where the server counts.
+const DELIVERIES_COUNTED: u64 = 5;
 
 pub struct BusTap {
     pub bus: Arc<dyn Bus>,
@@ -222,14 +222,6 @@ impl BusTap {
                 for one in &taken {
                     self.bus.acknowledge(one, Acknowledge::Done).await?;
                 }
-            }
-            Mutation::NakTheLast => {
-                let most = reader.max_deliver.unwrap_or(u64::MAX);
-                let is_late = |one: &Taken| one.deliveries + 1 >= most;
-                for one in taken.iter().filter(|one| is_late(one)) {
-                    self.bus.acknowledge(one, Acknowledge::Later(NAK_PAUSE)).await?;
-                }
-                taken.retain(|one| !is_late(one));
             }
             Mutation::NoOrigin => taken.iter_mut().for_each(|one| {
                 let of_peel = one.record.subject.strip_prefix("zester.event.p");
@@ -444,6 +436,20 @@ impl Bus for BusTap {
 
     fn ensure_reader<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, Found> {
         Box::pin(self.caller.call(self.bus.ensure_reader(reader)))
+    }
+
+    fn reconnect(&self) -> Answer<'_, ()> {
+        Box::pin(self.caller.call(self.bus.reconnect()))
+    }
+
+    fn adjust_reader<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, Vec<Drift>> {
+        Box::pin(self.caller.call(async move {
+            if self.is(Mutation::CountDeliveries) && reader.stream == EVENTS {
+                let counted = DurableReader { max_deliver: Some(DELIVERIES_COUNTED), ..reader.clone() };
+                return self.bus.adjust_reader(&counted).await;
+            }
+            self.bus.adjust_reader(reader).await
+        }))
     }
 
     fn take<'a>(&'a self, reader: &'a DurableReader, count: usize, wait: Duration) -> Answer<'a, Vec<Taken>> {

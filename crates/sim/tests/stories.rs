@@ -167,7 +167,8 @@ fn j11_a_kill_that_was_answered_holds_although_the_owner_could_not_hear_it() {
         .then(seconds(13), Action::GainLeader(JOB_EVENTS))
         .then(seconds(13), Action::Start(Who::Master(1)))
         .then(seconds(15), Action::Cancel(0))
-        .then(seconds(20), Action::Heal(Who::Master(0)));
+        // Before the other master can take it for dead.
+        .then(Duration::from_millis(18_500), Action::Heal(Who::Master(0)));
     let outcome = play(&script).remove(0);
     assert_eq!((outcome.job.status, outcome.job.epoch), (JobStatus::Canceled, 1), "{:?}", outcome.job);
     assert!(outcome.job.owner.to_string().starts_with("m0"), "{:?}", outcome.job);

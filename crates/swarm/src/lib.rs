@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use zester_bus::Bus;
+use zester_bus::limits::PING_INTERVAL_OF_PEELS;
 use zester_bus::nats::{Options, connect};
 use zester_health::Health;
 use zester_jobs::Timing;
@@ -82,6 +83,7 @@ async fn open(urls: Vec<String>, number: usize, spread: Duration) -> Result<(Lin
     let mut options = Options::new(urls, name(number));
     options.answer_timeout = ANSWER_TIMEOUT;
     options.reconnect_spread = spread;
+    options.probe_every = PING_INTERVAL_OF_PEELS;
     let mut tries = 0;
     loop {
         match connect(options.clone()).await {

@@ -18,6 +18,7 @@ pub enum PeelCommand {
     Cancel(Cancel),
     SharedId(SharedId),
     PublishFacts(PublishFacts),
+    Pace(Pace),
     #[serde(other)]
     Unknown,
 }
@@ -75,6 +76,18 @@ pub struct SharedId {
 pub struct PublishFacts {
     #[serde(default = "crate::version")]
     pub v: u32,
+}
+
+/// How often to send heartbeats while there is nothing to do: a large fleet shares what one master can hear (J-26).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pace {
+    #[serde(default = "crate::version")]
+    pub v: u32,
+    #[serde(with = "millis")]
+    pub every: Duration,
+    /// After that it is as configured again, unless it was said once more.
+    #[serde(with = "millis")]
+    pub lasts: Duration,
 }
 
 /// Stop that, whether it runs, waits or has not come yet (J-11).

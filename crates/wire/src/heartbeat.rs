@@ -4,10 +4,12 @@
 use crate::codec::Message;
 use crate::envelope::Addressed;
 use crate::job::is_false;
+use crate::limits::{HEARTBEAT_EVERY_MAX, HEARTBEATS_A_RECORD, HEARTBEATS_MISSED, SEEN_EVERY};
 use crate::name::{Jid, MasterId, PeelId, Token};
 use crate::subject::Subject;
-use crate::time::UnixMillis;
+use crate::time::{UnixMillis, optional_millis};
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// A peel lives. It is also how a peel announces that it (re)connected (J-6): `boot` or `connects` differs from the
 /// heartbeat before.
@@ -40,6 +42,9 @@ pub struct PeelHeartbeat {
     /// The last heartbeat of a peel that was told to stop.
     #[serde(default, skip_serializing_if = "is_false")]
     pub stopped: bool,
+    /// The next one comes within this time; none of a release before peels said so.
+    #[serde(default, with = "optional_millis", skip_serializing_if = "Option::is_none")]
+    pub next: Option<Duration>,
 }
 
 /// One dispatch of a job that a peel runs or has queued.
@@ -75,7 +80,20 @@ impl PeelHeartbeat {
             outbox: 0,
             jobs: Vec::new(),
             stopped: false,
+            next: None,
         }
+    }
+
+    /// How long its peel counts as there after it, where `ttl` is what is configured: whoever beats more seldom, as it was told, may be
+    /// late in proportion.
+    pub fn lasts(&self, ttl: Duration) -> Duration {
+        let next = self.next.unwrap_or_default().min(HEARTBEAT_EVERY_MAX);
+        ttl.max(next.saturating_mul(HEARTBEATS_MISSED))
+    }
+
+    /// How often a peel writes down that it is there, which sends the next heartbeat within this time.
+    pub fn recorded_every(next: Duration) -> Duration {
+        SEEN_EVERY.max(next.min(HEARTBEAT_EVERY_MAX).saturating_mul(HEARTBEATS_A_RECORD))
     }
 
     /// Whether the peel came (back) between the heartbeat before, if there was one, and this.

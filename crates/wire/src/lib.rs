@@ -46,7 +46,7 @@ pub use codec::{DecodeError, DecodeKind, EncodeError, Message, decode, encode};
 pub use dispatch::{DispatchReply, DispatchRequest, Offline};
 pub use envelope::{Envelope, MessageId, Signer, Unsigned};
 pub use event::Event;
-pub use exec::{Cancel, ExecRequest, PeelCommand, PublishFacts, SharedId};
+pub use exec::{Cancel, ExecRequest, Pace, PeelCommand, PublishFacts, SharedId};
 pub use facts::FactsRecord;
 pub use heartbeat::{JobAtPeel, MasterHeartbeat, PeelHeartbeat};
 pub use job::{Job, JobStatus, Missing, TargetList, TargetPage};

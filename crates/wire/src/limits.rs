@@ -28,6 +28,13 @@ pub const ERROR_WORDS_BYTES_MAX: usize = 200;
 pub const HEARTBEAT_JOBS_MAX: usize = 32;
 /// How often a peel writes down that it is there. In between only its heartbeats say so, which cost no disk (J-26).
 pub const SEEN_EVERY: Duration = Duration::from_secs(300);
+/// The longest time between two heartbeats of a peel, however large its fleet is (J-26). A server asks by itself whoever is silent for
+/// two minutes.
+pub const HEARTBEAT_EVERY_MAX: Duration = Duration::from_secs(100);
+/// A peel that was told to beat more seldom is gone after so many heartbeats that did not come.
+pub const HEARTBEATS_MISSED: u32 = 3;
+/// Heartbeats for each record of a peel that beats seldom.
+pub const HEARTBEATS_A_RECORD: u32 = 6;
 /// Peels of one page of a listing. A page must fit the smallest payload that a server allows by default.
 pub const PEELS_PAGE_MAX: usize = 1_000;
 /// Peels of one page of explanations, which are longer than a line of a listing.

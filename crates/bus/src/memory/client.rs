@@ -12,7 +12,7 @@ use crate::limits::{ANSWER_TIMEOUT, STALE_MAX};
 use crate::message::{Entry, Info, Message, Page, Record, Sequence, Stored, Usage};
 use crate::pattern::{check_name, check_pattern, check_subject, key_of, stream_of, subject_of};
 use crate::queue::{Delivery, Queue};
-use crate::storage::{Found, Store, compare};
+use crate::storage::{Drift, Found, Store, compare};
 use crate::subscription::{Listen, OnDrop, Subscription, Watch};
 use crate::{Answer, Bus, Bytes};
 use std::time::Duration;
@@ -415,6 +415,10 @@ impl Bus for Memory {
         Box::pin(self.ensure_durable(reader))
     }
 
+    fn adjust_reader<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, Vec<Drift>> {
+        Box::pin(self.adjust_durable(reader))
+    }
+
     fn take<'a>(&'a self, reader: &'a DurableReader, count: usize, wait: Duration) -> Answer<'a, Vec<Taken>> {
         Box::pin(self.take_durable(reader, count, wait))
     }
@@ -471,6 +475,13 @@ impl Bus for Memory {
 
     fn flush(&self) -> Answer<'_, ()> {
         Box::pin(self.at_server("a round trip", 0, |_, _, _| Ok(())))
+    }
+
+    fn reconnect(&self) -> Answer<'_, ()> {
+        Box::pin(async move {
+            self.net.reconnect(self.number);
+            Ok(())
+        })
     }
 
     fn close(&self) -> Answer<'_, ()> {

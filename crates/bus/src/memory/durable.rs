@@ -5,10 +5,10 @@ use super::faults::{Leg, SERVER};
 use super::net::Net;
 use super::state::State;
 use super::store::MemoryStore;
-use crate::durable::{Acknowledge, DurableReader, Pending, Start, Taken};
+use crate::durable::{Acknowledge, DurableReader, Pending, Start, Taken, adjustable};
 use crate::error::{Error, Kind};
 use crate::message::Sequence;
-use crate::storage::{Found, compare};
+use crate::storage::{Drift, Found, compare};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -134,6 +134,21 @@ impl Memory {
             Ok(Found::Created)
         })
         .await
+    }
+
+    pub(super) async fn adjust_durable(&self, reader: &DurableReader) -> Result<Vec<Drift>, Error> {
+        reader.check()?;
+        let wanted = reader.clone();
+        let act = move |store: &mut MemoryStore, _| {
+            store.at_reader(&wanted.name, |known, _| {
+                let found = known.config.settings();
+                known.config.ack_wait = wanted.ack_wait;
+                known.config.unacked_max = wanted.unacked_max;
+                known.config.max_deliver = wanted.max_deliver;
+                adjustable(compare(&wanted.title(), wanted.settings(), found))
+            })
+        };
+        self.at_store(&reader.stream, Kind::Missing, act).await
     }
 
     pub(super) async fn pending_of(&self, reader: &DurableReader) -> Result<Pending, Error> {

@@ -115,6 +115,18 @@ impl Net {
         });
     }
 
+    /// A client gives up its line. One that works is made anew at once; of one that is silent there is none until it is healed.
+    pub(super) fn reconnect(&self, number: u64) {
+        let mut state = self.lock();
+        let works = state.clients.get(&number).is_some_and(|client| client.line == Line::Up);
+        state.cut(number);
+        if works {
+            self.heal_one(&mut state, number);
+        }
+        drop(state);
+        self.tell_change();
+    }
+
     /// The server stops for a while, as under SIGSTOP: every line is silent.
     pub fn freeze(&self) {
         let mut state = self.lock();

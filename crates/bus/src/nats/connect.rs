@@ -50,6 +50,8 @@ pub struct Options {
     pub answer_timeout: Duration,
     /// Over how long the members of a fleet come back that lost their server at once (J-27); zero where a person waits.
     pub reconnect_spread: Duration,
+    /// How often a silent connection is probed. Whoever asks the server for a sign of life anyway needs it seldom.
+    pub probe_every: Duration,
 }
 
 impl Options {
@@ -63,6 +65,7 @@ impl Options {
             keep_trying: false,
             answer_timeout: ANSWER_TIMEOUT,
             reconnect_spread: Duration::ZERO,
+            probe_every: PING_INTERVAL,
         }
     }
 }
@@ -76,7 +79,7 @@ pub async fn connect(options: Options) -> Result<Nats, Error> {
     let mut settings = ConnectOptions::new()
         .name(&options.name)
         .custom_inbox_prefix(&options.inbox_prefix)
-        .ping_interval(PING_INTERVAL)
+        .ping_interval(options.probe_every)
         .request_timeout(Some(options.answer_timeout))
         .connection_timeout(options.answer_timeout)
         .subscription_capacity(CLIENT_QUEUE)

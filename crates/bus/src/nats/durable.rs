@@ -2,16 +2,18 @@
 
 use super::read::Read;
 use super::{Nats, core, fault};
-use crate::durable::{Acknowledge, DurableReader, Pending, Start, Taken};
+use crate::durable::{
+    ACK_WAIT, Acknowledge, DELIVERIES, DurableReader, Pending, Start, Taken, UNACKED, adjustable,
+};
 use crate::error::{Error, Kind};
 use crate::limits::PULL_SETTLE;
-use crate::storage::{Found, Settings, compare, in_words};
+use crate::storage::{Drift, Found, Settings, compare, in_words};
 use async_nats::StatusCode;
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::response::Response;
 use futures_util::StreamExt;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -36,6 +38,9 @@ struct Config {
     max_ack_pending: i64,
     #[serde(default)]
     max_deliver: i64,
+    /// What we do not look at.
+    #[serde(flatten)]
+    rest: Map<String, Value>,
 }
 
 impl Nats {
@@ -55,6 +60,25 @@ impl Nats {
             }
             Response::Err { error } => Err(fault::of_server(&create, error)),
         }
+    }
+
+    /// Whatever else the consumer is set to stays: the server takes its settings as a whole.
+    pub(super) async fn adjust_durable(&self, reader: &DurableReader) -> Result<Vec<Drift>, Error> {
+        reader.check()?;
+        let info = self.look_at(reader).await?.ok_or_else(|| Error::unavailable(&reader.title()))?;
+        let drift = adjustable(compare(&reader.title(), reader.settings(), settings(&info.config)));
+        if drift.is_empty() {
+            return Ok(drift);
+        }
+        let (mut kept, wanted) = (Value::Object(info.config.rest), config(reader));
+        for setting in ["ack_wait", "max_ack_pending", "max_deliver"] {
+            kept[setting] = wanted[setting].clone();
+        }
+        kept["filter_subject"] = json!(info.config.filter_subject);
+        kept["deliver_policy"] = json!(info.config.deliver_policy);
+        let update = format!("CONSUMER.DURABLE.CREATE.{}.{}", reader.stream, reader.name);
+        self.api::<Value>(&update, &json!({ "stream_name": reader.stream, "config": kept })).await?;
+        Ok(drift)
     }
 
     /// None where there is no such consumer.
@@ -208,12 +232,9 @@ fn settings(found: &Config) -> Settings {
     vec![
         ("pattern", pattern.into()),
         ("start", start.map_or_else(|| found.deliver_policy.clone(), |start| format!("{start:?}"))),
-        ("ack wait", in_words(Some(Duration::from_nanos(found.ack_wait)))),
-        (
-            "unacknowledged messages",
-            most(found.max_ack_pending).map_or("none".into(), |most| most.to_string()),
-        ),
-        ("deliveries", in_words(most(found.max_deliver))),
+        (ACK_WAIT, in_words(Some(Duration::from_nanos(found.ack_wait)))),
+        (UNACKED, most(found.max_ack_pending).map_or("none".into(), |most| most.to_string())),
+        (DELIVERIES, in_words(most(found.max_deliver))),
     ]
 }
 
@@ -224,7 +245,7 @@ fn nanos(span: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::{Drift, readers};
+    use crate::storage::readers;
 
     fn drift(reader: &DurableReader, config: Value) -> Vec<Drift> {
         let found: Config = serde_json::from_value(config).unwrap();

@@ -1,13 +1,10 @@
 //! The durable readers of a fleet, made at the start of every master.
 
-use super::{EVENTS, JOB_EVENTS, Report};
+use super::{Drift, EVENTS, JOB_EVENTS, Report};
 use crate::Bus;
 use crate::durable::{DurableReader, Start};
 use crate::error::Error;
-use crate::limits::{
-    LATE_RETURNS_ACK_WAIT, LATE_RETURNS_UNACKED_MAX, REACTOR_ACK_WAIT, REACTOR_DELIVERIES_MAX,
-    REACTOR_UNACKED_MAX,
-};
+use crate::limits::{LATE_RETURNS_ACK_WAIT, LATE_RETURNS_UNACKED_MAX, REACTOR_ACK_WAIT, REACTOR_UNACKED_MAX};
 use crate::storage::Found;
 use zester_wire::subject;
 
@@ -20,7 +17,9 @@ pub fn reactor() -> DurableReader {
         start: Start::New,
         ack_wait: REACTOR_ACK_WAIT,
         unacked_max: REACTOR_UNACKED_MAX,
-        max_deliver: Some(REACTOR_DELIVERIES_MAX),
+        // An event is given until it is acknowledged: a master may die on any delivery, and none vanishes by a count. How often
+        // it is handed back is for the reactor to say.
+        max_deliver: None,
     }
 }
 
@@ -54,6 +53,16 @@ pub async fn ensure_readers(bus: &dyn Bus, readers: &[DurableReader]) -> Result<
     Ok(report)
 }
 
+/// Brings how existing readers give to what the table says, and tells what was different. Once at a start: where two masters
+/// are configured differently, the one that started last counts.
+pub async fn adjust_readers(bus: &dyn Bus, readers: &[DurableReader]) -> Result<Vec<Drift>, Error> {
+    let mut adjusted = Vec::new();
+    for reader in readers {
+        adjusted.extend(bus.adjust_reader(reader).await?);
+    }
+    Ok(adjusted)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,7 +93,7 @@ mod tests {
             start: Start::New,
             ack_wait: Duration::from_secs(60),
             unacked_max: 64,
-            max_deliver: Some(5),
+            max_deliver: None,
         };
         assert_eq!(reactor(), expected);
         assert_eq!(readers().into_iter().filter(|reader| reader.stream == "events").count(), 1);

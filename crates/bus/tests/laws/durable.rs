@@ -239,6 +239,35 @@ pub async fn drift_of_an_existing_reader_is_told_and_not_repaired(bench: Bench) 
     assert_eq!(kind(bus.ensure_reader(&none).await), Some(Kind::Invalid));
 }
 
+pub async fn how_an_existing_reader_gives_is_adjusted_and_its_place_stays(bench: Bench) {
+    let bus = stream(&bench).await;
+    let old = DurableReader { max_deliver: Some(1), ack_wait: Duration::from_secs(30), ..returns() };
+    bus.ensure_reader(&old).await.unwrap();
+    publish(&*bus, 0..2).await;
+    finish(&*bus, &bus.take(&old, 1, NO_WAIT).await.unwrap()).await;
+    let new = DurableReader { max_deliver: None, ack_wait: Duration::from_secs(1), ..old.clone() };
+    let adjusted = bus.adjust_reader(&new).await.unwrap();
+    let told: Vec<String> = adjusted.iter().map(ToString::to_string).collect();
+    let wanted = [
+        "reader late of job-events: ack wait is 30s, should be 1s",
+        "reader late of job-events: deliveries is 1, should be none",
+    ];
+    assert_eq!(told, wanted);
+    assert_eq!(bus.adjust_reader(&new).await.unwrap(), []);
+    assert_eq!(bus.ensure_reader(&new).await.unwrap(), Found::Existing(vec![]));
+    // It goes on where it was, and gives in the new way.
+    let first = bus.take(&new, 2, NO_WAIT).await.unwrap();
+    assert_eq!(texts(&first), ["1"]);
+    let again = soon(bus.take(&new, 2, PATIENCE)).await.unwrap();
+    assert_eq!((texts(&again), again[0].deliveries), (vec!["1".to_string()], 2));
+    // What it reads is not for changing.
+    let other = DurableReader { pattern: "job.*.status".into(), ..new.clone() };
+    assert_eq!(bus.adjust_reader(&other).await.unwrap(), []);
+    assert_eq!(bus.ensure_reader(&new).await.unwrap(), Found::Existing(vec![]));
+    let missing = DurableReader { name: "nobody".into(), ..new };
+    assert_eq!(kind(bus.adjust_reader(&missing).await), Some(Kind::Unavailable));
+}
+
 pub async fn a_durable_reader_lives_through_a_crash(mut bench: Bench) {
     let bus = stream(&bench).await;
     let reader = DurableReader { ack_wait: Duration::from_secs(2), ..returns() };

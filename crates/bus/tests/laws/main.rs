@@ -73,6 +73,7 @@ laws! {
     durable::who_says_that_it_works_on_a_message_keeps_it,
     durable::an_acknowledgement_of_an_earlier_delivery_counts,
     durable::drift_of_an_existing_reader_is_told_and_not_repaired,
+    durable::how_an_existing_reader_gives_is_adjusted_and_its_place_stays,
     watches::a_watch_tells_what_is_there_and_what_comes,
     watches::a_watch_of_nothing_is_current_at_once,
     watches::a_watch_lives_through_a_crash,
@@ -89,4 +90,5 @@ laws! {
     trouble::a_full_bucket_keeps_the_old_value_and_takes_a_smaller_one,
     trouble::a_bucket_that_was_made_again_counts_from_one,
     trouble::a_short_silence_is_not_noticed,
+    trouble::a_connection_that_is_given_up_is_made_again,
 }

@@ -1,7 +1,7 @@
 //! What a real server does when something is wrong, so that the memory bus does it too.
 
 use crate::bench::{Bench, PATIENCE, bucket, bytes, kind, soon, wait_connected};
-use zester_bus::{Bytes, Delivery, Kind, Listen, Store};
+use zester_bus::{Bytes, Delivery, Event, Kind, Listen, Store};
 use zester_testkit::wait_until;
 
 /// The server stands still, then goes on: whoever asked gave up, and what it asked for is done all the same.
@@ -74,6 +74,23 @@ pub async fn a_bucket_that_was_made_again_counts_from_one(mut bench: Bench) {
     bench.recreate(&*bus, &store).await;
     assert_eq!(bus.get("peel-heartbeat", "web-01").await.unwrap(), None);
     assert_eq!(bus.put("peel-heartbeat", "web-01", bytes("new")).await.unwrap(), 1);
+}
+
+/// Whoever knows that its line is dead need not wait until the bus does.
+pub async fn a_connection_that_is_given_up_is_made_again(bench: Bench) {
+    let (bus, other) = (bench.connect("one").await, bench.connect("two").await);
+    let mut heard = bus.subscribe("news", Listen::alone(10)).await.unwrap();
+    let mut events = bus.events();
+    bus.reconnect().await.unwrap();
+    let mut told = Vec::new();
+    while told.last() != Some(&Event::Reconnected) {
+        told.push(soon(events.next()).await.unwrap());
+    }
+    assert!(told.contains(&Event::Disconnected), "{told:?}");
+    bus.flush().await.unwrap();
+    other.publish("news", bytes("new")).await.unwrap();
+    let Some(Delivery::Message(message)) = soon(heard.next()).await else { panic!("nothing came") };
+    assert_eq!(message.payload, bytes("new"));
 }
 
 /// Nothing that is wrong for a moment ends the connection.

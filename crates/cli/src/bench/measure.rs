@@ -9,20 +9,22 @@ use tokio::time::Instant;
 use zester_bus::storage;
 use zester_client::{Client, JobUpdate};
 use zester_converge::raw_arguments::RawArguments;
+use zester_jobs::Timing;
+use zester_jobs::pace::heartbeat_every;
 
 /// Times that all are asked; the median counts.
 const ROUNDS: usize = 3;
 /// How long an answer may take before it is missing.
 const PING_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How long it is watched what everybody takes while nothing happens: two heartbeats of each peel.
-const IDLE_WINDOW: Duration = Duration::from_secs(20);
-/// First, what the questions left to do.
-const IDLE_REST: Duration = Duration::from_secs(5);
+/// First, what the questions left to do: peels that were asked beat as configured for a while.
+const IDLE_REST: Duration = Duration::from_secs(15);
 
 /// What everybody takes of one core while nothing happens but heartbeats: 1 is all of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Idle {
+    /// Heartbeats of all peels in a second.
+    pub heartbeats: f64,
     pub server: f64,
     pub master: f64,
     pub peels: f64,
@@ -71,23 +73,26 @@ pub async fn at(fleet: &mut Fleet, peels: u32, processes: u16) -> Result<Measure
         server_bytes: memory::resident(&fleet.server),
         master_bytes: memory::resident(&fleet.master),
         peels_bytes: memory::resident(&fleet.swarms),
-        idle: idle(fleet).await?,
+        idle: idle(fleet, peels).await?,
         consumers: consumers(&client).await?,
     })
 }
 
-async fn idle(fleet: &mut Fleet) -> Result<Idle, Failure> {
-    tokio::time::sleep(IDLE_REST).await;
+/// Watched for two heartbeats of each peel, however seldom they are in a fleet of this size.
+async fn idle(fleet: &mut Fleet, peels: u32) -> Result<Idle, Failure> {
+    let every = heartbeat_every(Timing::default().peel_heartbeat, peels as usize);
+    tokio::time::sleep(IDLE_REST + every).await;
     let used = |fleet: &Fleet| [cpu::used(&fleet.server), cpu::used(&fleet.master), cpu::used(&fleet.swarms)];
     let (before, began) = (used(fleet), Instant::now());
-    tokio::time::sleep(IDLE_WINDOW).await;
+    tokio::time::sleep(every * 2).await;
     let (after, window) = (used(fleet), began.elapsed());
     fleet.all_alive()?;
     let share = |which: usize| {
         let of = |all: &[Duration; 3]| all.get(which).copied().unwrap_or_default();
         of(&after).saturating_sub(of(&before)).as_secs_f64() / window.as_secs_f64()
     };
-    Ok(Idle { server: share(0), master: share(1), peels: share(2) })
+    let heartbeats = f64::from(peels) / every.as_secs_f64();
+    Ok(Idle { heartbeats, server: share(0), master: share(1), peels: share(2) })
 }
 
 #[derive(Copy, Clone, Default)]

@@ -3,6 +3,8 @@
 use super::measure::Measured;
 use serde_json::{Value as Json, json};
 use std::time::Duration;
+use zester_jobs::Timing;
+use zester_jobs::pace::heartbeat_every;
 
 const MEGABYTE: f64 = 1024.0 * 1024.0;
 
@@ -73,6 +75,26 @@ pub fn growth_text(all: &[Measured]) -> String {
     )
 }
 
+/// Peels of the fleet that the cost of an idle one is told for (J-26).
+const LARGE_FLEET: u32 = 50_000;
+
+/// What a heartbeat of the last count cost server and master, with everything else that an idle fleet makes them do, and what that is
+/// in a large fleet. None where nothing was measured.
+fn idle_of_large(all: &[Measured]) -> Option<(f64, f64)> {
+    let idle = all.last().map(|one| one.idle).filter(|idle| idle.heartbeats > 0.0)?;
+    let cost = (idle.server + idle.master) / idle.heartbeats;
+    let every = heartbeat_every(Timing::default().peel_heartbeat, LARGE_FLEET as usize);
+    Some((cost, cost * f64::from(LARGE_FLEET) / every.as_secs_f64()))
+}
+
+pub fn idle_text(all: &[Measured]) -> String {
+    let Some((cost, cores)) = idle_of_large(all) else { return String::new() };
+    let (micros, percent) = (cost * 1e6, cores * 100.0);
+    format!(
+        "\nan idle peel costs server and master {micros:.0} µs a heartbeat; {LARGE_FLEET} would take {percent:.1} % of a core\n"
+    )
+}
+
 pub fn document(all: &[Measured]) -> Json {
     let counts: Vec<Json> = all
         .iter()
@@ -93,7 +115,9 @@ pub fn document(all: &[Measured]) -> Json {
     let growth = growth(all).map(|growth| {
         json!({ "from": growth.from, "to": growth.to, "ping": growth.ping, "memory": growth.memory })
     });
-    json!({ "counts": counts, "growth": growth })
+    let idle = idle_of_large(all)
+        .map(|(cost, cores)| json!({ "heartbeat_us": cost * 1e6, "cores_of_50000": cores }));
+    json!({ "counts": counts, "growth": growth, "idle": idle })
 }
 
 #[cfg(test)]
@@ -113,7 +137,7 @@ mod tests {
             server_bytes: bytes,
             master_bytes: 0,
             peels_bytes: 0,
-            idle: Idle { server: 0.05, ..Idle::default() },
+            idle: Idle { heartbeats: 500.0, server: 0.05, ..Idle::default() },
             consumers: 2,
         }
     }
@@ -127,6 +151,7 @@ mod tests {
         assert_eq!(json["counts"][2]["peels"], 10_000);
         assert_eq!(json["counts"][0]["idle_cores"]["server"], 0.05);
         assert!(line(&all[0]).trim_end().ends_with("5.0 + 0.0 + 0.0"));
+        assert!(idle_text(&all).contains("100 µs a heartbeat; 50000 would take 5.0 % of a core"));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 use zester_beacons::Eyes;
+use zester_bus::limits::PING_INTERVAL_OF_PEELS;
 use zester_bus::{Bus, nats};
 use zester_converge::data_dir::DataDir;
 use zester_converge::inputs::default_id;
@@ -97,6 +98,7 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
         let mut options = args.connect.daemon(app, format!("zester peel {id}"), inbox)?;
         let timing = app.config.timing.over_defaults();
         options.reconnect_spread = timing.reconnect_spread;
+        options.probe_every = PING_INTERVAL_OF_PEELS;
         let bus = nats::connect(options).await.map_err(|error| Failure::usage(error.to_string()))?;
         let bus: Arc<dyn Bus> = Arc::new(bus);
         let (states_freshness, settings_freshness) =

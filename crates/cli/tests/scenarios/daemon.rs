@@ -18,10 +18,19 @@ pub struct Daemon {
 
 impl Daemon {
     pub fn start(log: &Path, words: &[&str]) -> Daemon {
+        Daemon::start_with_programs(log, words, None)
+    }
+
+    /// One that finds the programs of this directory before those of the machine.
+    pub fn start_with_programs(log: &Path, words: &[&str], programs: Option<&Path>) -> Daemon {
         let file = std::fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "--", env!("CARGO_BIN_EXE_zester")]);
         command.args(words).env("NO_COLOR", "1").env_remove("ZESTER_NATS_URL");
+        if let Some(programs) = programs {
+            let path = std::env::var("PATH").unwrap_or_default();
+            command.env("PATH", format!("{}:{path}", programs.display()));
+        }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file).process_group(0);
         Daemon { child: command.spawn().unwrap(), log: log.to_path_buf() }
     }

@@ -3,7 +3,7 @@
 use crate::daemon::{Daemon, PATIENCE};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use zester_testkit::wait_for;
 
@@ -66,13 +66,29 @@ impl Fleet {
     }
 
     pub fn daemon(&self, role: &str, name: &str, urls: &str, more: &[&str]) -> Daemon {
+        self.daemon_of(role, name, urls, more, None)
+    }
+
+    /// One that finds the programs of this directory before those of the machine.
+    pub fn daemon_with_programs(&self, role: &str, name: &str, programs: &Path, more: &[&str]) -> Daemon {
+        self.daemon_of(role, name, &self.urls, more, Some(programs))
+    }
+
+    fn daemon_of(
+        &self,
+        role: &str,
+        name: &str,
+        urls: &str,
+        more: &[&str],
+        programs: Option<&Path>,
+    ) -> Daemon {
         let (data, states) = (self.path(name), self.path("states"));
         let (data, states) = (data.display().to_string(), states.display().to_string());
         let mut words =
             vec![role, "run", "--id", name, "--nats", urls, "--data-dir", &data, "--states", &states];
         words.extend(self.timing.iter().flat_map(|set| ["--set", set]));
         words.extend(more);
-        Daemon::start(&self.path(&format!("{name}.log")), &words)
+        Daemon::start_with_programs(&self.path(&format!("{name}.log")), &words, programs)
     }
 
     pub fn start_master(&mut self, name: &str) {

@@ -20,6 +20,7 @@ mod no_store;
 mod peel_restart;
 mod proxy;
 mod publishing;
+mod reactor_examples;
 mod reactor_kills;
 mod remade;
 mod schedule;

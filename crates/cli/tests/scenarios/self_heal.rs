@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use zester_rule::rule;
 use zester_testkit::{Server, wait_for};
 
-fn examples() -> PathBuf {
+pub fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/reactor")
 }
 
 /// Whether this document has, anywhere inside, all of these texts.
-fn tells(document: &Json, texts: &[&str]) -> bool {
+pub fn tells(document: &Json, texts: &[&str]) -> bool {
     let text = document.to_string();
     texts.iter().all(|wanted| text.contains(wanted))
 }
@@ -67,7 +67,7 @@ fn r10_a_service_that_dies_is_started_again_by_a_rule_and_that_is_one_tree() {
 }
 
 /// The first that stands anywhere inside.
-fn event_id(document: &Json) -> Option<String> {
+pub fn event_id(document: &Json) -> Option<String> {
     match document {
         Json::Object(map) => match map.get("event_id").and_then(Json::as_str) {
             Some(id) => Some(id.to_string()),

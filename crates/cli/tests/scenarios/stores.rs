@@ -160,13 +160,13 @@ fn j23_a_bucket_of_jobs_that_is_full_to_the_last_byte() {
 }
 
 /// A disk of its own for a server, so small that it can be filled. Ends with this value.
-struct SmallDisk {
+pub struct SmallDisk {
     dir: tempfile::TempDir,
 }
 
 impl SmallDisk {
     /// None where this user may not mount.
-    fn new() -> Option<SmallDisk> {
+    pub fn new() -> Option<SmallDisk> {
         let dir = tempfile::Builder::new().prefix("zester-disk-").tempdir().unwrap();
         let mounted = std::process::Command::new("mount")
             .args(["-t", "tmpfs", "-o", "size=24m", "tmpfs"])
@@ -175,7 +175,7 @@ impl SmallDisk {
         mounted.is_ok_and(|output| output.status.success()).then_some(SmallDisk { dir })
     }
 
-    fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.dir.path()
     }
 

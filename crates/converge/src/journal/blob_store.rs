@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use zester_host::{Fault, FaultKind};
+use zester_host::{Fault, FaultKind, GroupSync};
 use zester_resources::context::BlobStore;
 
 pub struct FileBlobStore {
@@ -15,11 +15,13 @@ pub struct FileBlobStore {
     disk: Arc<Disk>,
     /// Objects that this run knows to survive a power cut.
     safe: Mutex<HashSet<String>>,
+    /// Those who wait for the names of theirs to do so.
+    names: Arc<GroupSync<bool>>,
 }
 
 impl FileBlobStore {
     pub fn new(directory: PathBuf, disk: Arc<Disk>) -> FileBlobStore {
-        FileBlobStore { directory, disk, safe: Mutex::default() }
+        FileBlobStore { directory, disk, safe: Mutex::default(), names: Arc::default() }
     }
 
     /// What all objects take together.
@@ -62,13 +64,13 @@ impl FileBlobStore {
         if self.safe().contains(name) {
             return Ok(());
         }
-        let path = self.directory.join(name);
+        let visit = self.names.enter();
         // The same content may be there already, whole, because it was renamed there; but it may have rotted since, and
         // whoever renamed it may have been killed before the name was safe.
-        match self.is_whole(name, content.len()) {
-            true => self.disk.sync_directory(&self.directory)?,
-            false => self.disk.replace(&path, content)?,
+        if !self.is_whole(name, content.len()) {
+            self.disk.put(&self.directory.join(name), content)?;
         }
+        self.disk.sync_together(visit, || self.disk.sync_directory(&self.directory))?;
         self.safe().insert(name.to_string());
         Ok(())
     }

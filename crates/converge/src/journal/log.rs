@@ -7,7 +7,8 @@ use crate::error::Error;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use zester_host::GroupSync;
 use zester_model::limits;
 
 /// A log on disk, by its name `<sequence>-<run id>.<open|log>`.
@@ -241,22 +242,14 @@ pub fn mark_reverted(disk: &Disk, undo: &Undo) -> Result<(), Error> {
     disk.append_line(&path, &encode(&Record::Reverted { state: undo.intent.state.clone() })?)
 }
 
-/// Appends to the log of the run under way. Many workers may wait for one fsync together.
+/// Appends to the log of the run under way. Many workers wait for one sync together.
 pub struct Writer {
     path: PathBuf,
     file: File,
     disk: Arc<Disk>,
-    progress: Mutex<Progress>,
-    synced: Condvar,
-}
-
-#[derive(Default)]
-struct Progress {
-    written: u64,
-    safe: u64,
-    syncing: bool,
     /// A write went wrong half-way: a line that followed it could become part of it.
-    torn: Option<String>,
+    torn: Mutex<Option<String>>,
+    syncs: Arc<GroupSync<bool>>,
 }
 
 impl Writer {
@@ -265,61 +258,34 @@ impl Writer {
         let path = journal.join(format!("{next:06}-{run_id}.open"));
         let file = open_append(&path)?;
         disk.sync_directory(journal)?;
-        Ok(Writer { path, file, disk, progress: Mutex::default(), synced: Condvar::new() })
+        Ok(Writer { path, file, disk, torn: Mutex::default(), syncs: Arc::default() })
     }
 
     pub fn append(&self, record: &Record) -> Result<(), Error> {
-        self.write(record).map(drop)
+        let line = encode(record)?;
+        let mut torn = self.lock();
+        self.usable_unless(&torn)?;
+        self.disk.write(&self.file, &self.path, &line).inspect_err(|error| *torn = Some(error.to_string()))
     }
 
-    /// Group commit: whoever finds nobody syncing syncs for all that was written so far. If that fails it has failed
-    /// for all of them.
+    /// Returns once the record is safe on disk. One sync serves all that was written before it.
     pub fn append_synced(&self, record: &Record) -> Result<(), Error> {
-        let mine = self.write(record)?;
-        let mut progress = self.lock();
-        while progress.safe < mine {
-            if progress.syncing {
-                progress = self.synced.wait(progress).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            }
-            progress.syncing = true;
-            let upto = progress.written;
-            drop(progress);
-            let done = self.disk.sync(&self.file, &self.path);
-            progress = self.lock();
-            progress.syncing = false;
-            if done.is_ok() {
-                progress.safe = progress.safe.max(upto);
-            }
-            self.synced.notify_all();
-            done?;
-        }
-        Ok(())
+        let visit = self.syncs.enter();
+        self.append(record)?;
+        self.disk.sync_together(visit, || self.disk.sync(&self.file, &self.path))
     }
 
     /// Whether what is written from here on can be read back.
     pub fn usable(&self) -> Result<(), Error> {
-        self.usable_with(&self.lock())
+        self.usable_unless(&self.lock())
     }
 
-    fn usable_with(&self, progress: &Progress) -> Result<(), Error> {
+    fn usable_unless(&self, torn: &Option<String>) -> Result<(), Error> {
         self.disk.trusted()?;
-        match &progress.torn {
+        match torn {
             None => Ok(()),
             Some(why) => Err(Error::other(format!("the journal could not be written: {why}"))),
         }
-    }
-
-    fn write(&self, record: &Record) -> Result<u64, Error> {
-        let line = encode(record)?;
-        let mut progress = self.lock();
-        self.usable_with(&progress)?;
-        if let Err(error) = self.disk.write(&self.file, &self.path, &line) {
-            progress.torn = Some(error.to_string());
-            return Err(error);
-        }
-        progress.written += 1;
-        Ok(progress.written)
     }
 
     pub fn close(&self) -> Result<(), Error> {
@@ -330,7 +296,7 @@ impl Writer {
         self.disk.sync_directory(self.path.parent().unwrap_or(Path::new(".")))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Option<String>> {
+        self.torn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -574,3 +574,85 @@ fn s29_a_dry_run_reads_no_log_of_a_run_that_ended() {
     assert!(JournalSnapshot::read(&place.dir).is_err(), "a log that cannot be read");
     assert!(PendingWork::read(&place.dir).unwrap().pending.is_empty(), "nobody asked for it");
 }
+
+/// A slow disk that knows how much of the log survives a power cut now.
+#[derive(Clone, Default)]
+struct PowerCut {
+    /// Syncs of the log.
+    syncs: Arc<AtomicUsize>,
+    /// The first of them that fails.
+    fails_at: Option<usize>,
+    safe: Arc<AtomicUsize>,
+}
+
+impl DiskCalls for PowerCut {
+    fn sync(&self, file: &fs::File) -> io::Result<()> {
+        let meta = file.metadata()?;
+        if !meta.is_file() {
+            return Ok(());
+        }
+        // Long enough for others to write theirs meanwhile.
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        let number = self.syncs.fetch_add(1, Ordering::SeqCst);
+        if Some(number) == self.fails_at {
+            return Err(io::Error::other("the disk is dying"));
+        }
+        self.safe.fetch_max(usize::try_from(meta.len()).unwrap(), Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+/// Workers that announce intents at once; returns those that were called safe.
+fn announce_many(journal: &Journal, workers: usize, each: usize) -> BTreeSet<String> {
+    let safe = Mutex::new(BTreeSet::new());
+    std::thread::scope(|scope| {
+        for worker in 0..workers {
+            let safe = &safe;
+            scope.spawn(move || {
+                for number in 0..each {
+                    let state = format!("{worker}-{number}");
+                    if journal.announce(intent(&state, &[])).is_ok() {
+                        safe.lock().unwrap().insert(state);
+                    }
+                }
+            });
+        }
+    });
+    safe.into_inner().unwrap()
+}
+
+/// What the log of the run holds once everything that was not synced is gone.
+fn after_power_cut(place: &Fixture, disk: &PowerCut) -> BTreeSet<String> {
+    let log = log::list(&place.dir.path("journal")).unwrap().remove(0);
+    let path = place.dir.path("journal").join(format!("000001-{}.open", log.run_id));
+    let file = fs::File::options().write(true).open(path).unwrap();
+    file.set_len(disk.safe.load(Ordering::SeqCst) as u64).unwrap();
+    log.undos().unwrap().into_iter().map(|undo| undo.intent.state).collect()
+}
+
+#[test]
+#[rule("S-31")]
+fn s31_intents_that_are_announced_at_once_share_their_syncs_and_none_is_lost() {
+    let place = place();
+    let disk = PowerCut::default();
+    let journal = Journal::open_on(Disk::behind(Box::new(disk.clone())), &place.dir, "r1").unwrap();
+    let safe = announce_many(&journal, 16, 20);
+    assert_eq!(safe.len(), 320);
+    let syncs = disk.syncs.load(Ordering::SeqCst);
+    assert!(syncs <= 80, "{syncs} syncs for 320 intents");
+    assert_eq!(after_power_cut(&place, &disk), safe);
+}
+
+#[test]
+#[rule("S-31")]
+fn s31_a_sync_that_failed_has_failed_for_all_who_waited_for_it() {
+    let place = place();
+    let disk = PowerCut { fails_at: Some(3), ..PowerCut::default() };
+    let journal = Journal::open_on(Disk::behind(Box::new(disk.clone())), &place.dir, "r1").unwrap();
+    let safe = announce_many(&journal, 16, 20);
+    assert!(!safe.is_empty() && safe.len() < 320, "{} of 320", safe.len());
+    assert_eq!(disk.syncs.load(Ordering::SeqCst), 4, "nobody tries again what failed");
+    assert!(journal.usable().is_err());
+    let left = after_power_cut(&place, &disk);
+    assert!(safe.is_subset(&left), "called safe and lost: {:?}", safe.difference(&left));
+}

@@ -5,13 +5,15 @@ use super::over::Over;
 use super::presence::Heard;
 use super::presence_events::Noticed;
 use crate::core::Core;
-use crate::limits::{BUS_PAUSE, EXPIRY_PAUSE, FORGET_EVERY, HEARTBEATS_WAITING};
+use crate::limits::{BUS_PAUSE, EXPIRY_LOOK_MAX, EXPIRY_PAUSE, FORGET_EVERY, HEARTBEATS_WAITING};
 use crate::router::subscribe;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 use zester_bus::{Delivery, Entry, Event, Listen};
 use zester_health::State;
+use zester_jobs::pace::{heartbeat_every, pace_for};
 use zester_wire::limits::HEARTBEAT_JOBS_MAX;
 use zester_wire::{
     Bucket, Key, PeelCommand, PeelHeartbeat, PeelId, SharedId, Subject, Token, VERSION, subject,
@@ -33,6 +35,8 @@ pub(crate) struct Heartbeats {
     noticed: mpsc::Sender<Noticed>,
     /// When those who were forgotten are no news any more.
     forget_at: Instant,
+    /// How often a peel with nothing to do should beat, in a fleet of this size.
+    wanted: Duration,
 }
 
 impl Heartbeats {
@@ -40,7 +44,8 @@ impl Heartbeats {
         let (over, news) = (Over::new(core.clone()), PresenceNews::default());
         let now = Instant::now();
         let (expire_at, forget_at) = (now, now + FORGET_EVERY);
-        Heartbeats { core, over, deaf: false, missed: false, expire_at, news, noticed, forget_at }
+        let wanted = core.timing.peel_heartbeat;
+        Heartbeats { core, over, deaf: false, missed: false, expire_at, news, noticed, forget_at, wanted }
     }
 
     /// Ends only with its task, or with the bus.
@@ -78,6 +83,7 @@ impl Heartbeats {
 
     /// Whose heartbeat has ended, as far as this master can tell.
     fn look(&mut self) {
+        self.wanted = heartbeat_every(self.core.timing.peel_heartbeat, self.core.index.len());
         if !self.hears() {
             if !std::mem::replace(&mut self.deaf, true) {
                 self.core.running.hearing(false);
@@ -136,7 +142,9 @@ impl Heartbeats {
                 self.news.note(peel, false, mark, Instant::now());
             }
         }
-        self.expire_at = next.unwrap_or_else(|| Instant::now() + self.core.timing.peel_ttl);
+        // Whoever was asked meanwhile may be missed sooner than that.
+        let soon = Instant::now() + EXPIRY_LOOK_MAX;
+        self.expire_at = next.map_or(soon, |next| next.min(soon));
     }
 
     fn delivered(&mut self, delivery: Delivery) {
@@ -156,7 +164,7 @@ impl Heartbeats {
     fn heartbeat(&mut self, mut heartbeat: PeelHeartbeat) {
         let jobs = std::mem::take(&mut heartbeat.jobs);
         let (peel, boot) = (heartbeat.peel.clone(), heartbeat.boot.clone());
-        let mark = Mark::of(&heartbeat);
+        let (mark, pace) = (Mark::of(&heartbeat), pace_for(&heartbeat, self.wanted));
         let Heard { came, went, shared_with } =
             self.core.index.put_heartbeat(heartbeat, self.core.link.now());
         if came {
@@ -165,6 +173,9 @@ impl Heartbeats {
         } else if went {
             self.core.running.gone(&peel, true);
             self.news.note(&peel, false, mark, Instant::now());
+        }
+        if let Some(pace) = pace {
+            self.over.send(Subject::Command { peel: peel.clone() }, PeelCommand::Pace(pace));
         }
         if let Some(other) = shared_with {
             self.tell_shared(&peel, [boot, other]);

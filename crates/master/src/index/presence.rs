@@ -5,7 +5,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
-use zester_wire::limits::SEEN_EVERY;
 use zester_wire::{PeelHeartbeat, PeelId, PeelStatus, Token, UnixMillis};
 
 /// What a heartbeat says beside that its peel lives.
@@ -26,6 +25,8 @@ struct Seen {
     last_seen: UnixMillis,
     /// It counts as present until then.
     until: Instant,
+    /// When it was last heard.
+    heard_at: Instant,
     present: bool,
     /// A heartbeat was heard; before that there is only the record of earlier ones.
     heard: bool,
@@ -71,8 +72,9 @@ impl Presence {
             heard.shared_with = Some(before.heartbeat.boot.clone());
         }
         let present = !heartbeat.stopped;
-        let until = Instant::now() + if present { self.ttl } else { Duration::ZERO };
-        let seen = Seen { last_seen: now, until, present, heard: true, boot_before, heartbeat };
+        let heard_at = Instant::now();
+        let until = heard_at + if present { heartbeat.lasts(self.ttl) } else { Duration::ZERO };
+        let seen = Seen { last_seen: now, until, heard_at, present, heard: true, boot_before, heartbeat };
         peels.insert(seen.heartbeat.peel.clone(), seen);
         heard
     }
@@ -84,10 +86,13 @@ impl Presence {
         if peels.get(&record.peel).is_some_and(|seen| seen.heard) {
             return;
         }
-        let present = !record.stopped && now.since(stored) < SEEN_EVERY.saturating_mul(2);
-        let until = Instant::now() + self.ttl;
+        let every = PeelHeartbeat::recorded_every(record.next.unwrap_or_default());
+        let present = !record.stopped && now.since(stored) < every.saturating_mul(2);
+        let heard_at = Instant::now();
+        let until = heard_at + record.lasts(self.ttl);
+        let (heard, boot_before) = (false, None);
         let seen =
-            Seen { last_seen: stored, until, present, heard: false, boot_before: None, heartbeat: record };
+            Seen { last_seen: stored, until, heard_at, present, heard, boot_before, heartbeat: record };
         peels.insert(seen.heartbeat.peel.clone(), seen);
     }
 
@@ -119,8 +124,21 @@ impl Presence {
 
     /// This master heard nobody for a while: that says nothing of the peels.
     pub fn begin_anew(&self) {
-        let until = Instant::now() + self.ttl;
-        self.lock().values_mut().filter(|seen| seen.present).for_each(|seen| seen.until = until);
+        let now = Instant::now();
+        for seen in self.lock().values_mut().filter(|seen| seen.present) {
+            seen.until = now + seen.heartbeat.lasts(self.ttl);
+        }
+    }
+
+    /// Somebody is about to ask these for something, and whoever is there answers with a heartbeat. Of one that was not heard for a
+    /// while, because it beats seldom, it is soon known whether it is there (J-8, J-17).
+    pub fn expect_answers(&self, peels: &[PeelId]) {
+        let (now, mut known) = (Instant::now(), self.lock());
+        for peel in peels {
+            if let Some(seen) = known.get_mut(peel).filter(|seen| now - seen.heard_at >= self.ttl) {
+                seen.until = seen.until.min(now + self.ttl);
+            }
+        }
     }
 
     /// Whether somebody was heard and has not said that it stops.

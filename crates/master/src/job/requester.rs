@@ -92,11 +92,13 @@ impl Requester {
         }
     }
 
+    /// A refusal that its client takes for the last word is the answer to copies of the request, too (J-28).
     pub async fn refuse(self, core: &Core, refusal: Refusal) {
         if let Form::Reaction(waiting) = &self.form {
             return answer(waiting, Begun::Refused(refusal));
         }
-        let error = Some(refusal);
+        let jid = &self.request.jid;
+        let error = Some(core.running.refuse(jid, refusal, self.claim_until, core.link.now()));
         match self.form {
             Form::Dispatch => {
                 let reply =

@@ -12,10 +12,10 @@ use crate::core::Core;
 use crate::limits::{HELD_PAUSE, JOB_INBOX, JOBS_MAX};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::{mpsc, oneshot};
-use zester_jobs::{CancelEffect, Owner};
-use zester_wire::{Jid, MasterId, PeelId, Return};
+use zester_jobs::{CancelEffect, Owner, RefusedRequests};
+use zester_wire::{Jid, MasterId, PeelId, Refusal, Return, UnixMillis};
 
 /// What a job is told.
 #[derive(Debug)]
@@ -109,6 +109,8 @@ pub enum Unstarted {
     UnderWay(Option<Box<Requester>>),
     TooMany(Option<Box<Requester>>),
     Stopping(Option<Box<Requester>>),
+    /// A copy of its request was refused for good.
+    Refused(Option<Box<Requester>>, Refusal),
 }
 
 #[derive(Default)]
@@ -117,6 +119,8 @@ pub struct RunningJobs {
     /// Which of them asked a peel. Under a lock of its own: that of a large job takes a while, and messages do not wait for it.
     by_peel: RwLock<HashMap<PeelId, Vec<Jid>>>,
     held: HeldBytes,
+    /// What will not run. Looked at and written under the lock of `jobs`: a job is refused or begun, never both.
+    refused: Mutex<RefusedRequests>,
 }
 
 impl RunningJobs {
@@ -130,6 +134,31 @@ impl RunningJobs {
 
     pub fn contains(&self, jid: &Jid) -> bool {
         self.read().contains_key(jid)
+    }
+
+    /// Refuses a request whose client waits until then, unless a copy of it was begun: then this is its job. What to answer.
+    pub fn refuse_new(
+        &self,
+        jid: &Jid,
+        refusal: Refusal,
+        until: UnixMillis,
+        now: UnixMillis,
+    ) -> Result<Refusal, Handle> {
+        let jobs = self.write();
+        match jobs.get(jid) {
+            Some(handle) => Err(handle.clone()),
+            None => Ok(self.refused().refuse(jid, refusal, until, now)),
+        }
+    }
+
+    /// Refuses a request whose job ends with that.
+    pub fn refuse(&self, jid: &Jid, refusal: Refusal, until: UnixMillis, now: UnixMillis) -> Refusal {
+        let _jobs = self.write();
+        self.refused().refuse(jid, refusal, until, now)
+    }
+
+    fn refused(&self) -> MutexGuard<'_, RefusedRequests> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The room for returns of all jobs.
@@ -235,6 +264,12 @@ pub async fn start(
         let mut jobs = core.running.write();
         if jobs.contains_key(&jid) {
             return Err(Unstarted::UnderWay(requester));
+        }
+        // A reaction is asked for again under the same id, and no client was promised anything.
+        let is_promised = requester.as_ref().is_some_and(|requester| requester.claim_until > UnixMillis(0));
+        let refused = core.running.refused().get(&jid, core.link.now()).filter(|_| is_promised).cloned();
+        if let Some(refusal) = refused {
+            return Err(Unstarted::Refused(requester, refusal));
         }
         // An orphan is one of those that run already.
         let elsewhere = if adopted { 0 } else { core.jobs_elsewhere.load(Ordering::Relaxed) };

@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
 use zester_bus::{Acknowledge, Error, Kind, Taken};
-use zester_reactor::{Delivered, DropReason, DropSamples, Dropped, Gates, Payload, Reaction, RuleSet};
+use zester_reactor::{
+    Delivered, DropReason, DropSamples, Dropped, Gates, Payload, Reaction, RuleSet, may_be_handed_back,
+};
 use zester_wire::{Event, UnixMillis};
 
 /// Events that are worked on, by their place in the stream: they are kept alive until they are done with.
@@ -142,17 +144,15 @@ impl Consumer {
             metrics.unmatched.inc();
             return acknowledge(&self.core, &taken, Acknowledge::Done).await;
         }
-        let (guards, most) = (&self.reactor.reacting.guards, self.reactor.reader().max_deliver);
-        // One that was handed back often enough is taken on all the same, or it would never come again. There are never
-        // more of them than the server gives out unacknowledged.
-        let may_come_again = most.is_none_or(|most| taken.deliveries.saturating_add(1) < most);
-        if may_come_again && self.works.len() >= self.reactor.reacting.queue {
+        // One that was handed back often enough is taken on all the same. There are never more of them than the server gives
+        // out unacknowledged.
+        if may_be_handed_back(taken.deliveries) && self.works.len() >= self.reactor.reacting.queue {
             metrics.backpressure();
             return acknowledge(&self.core, &taken, Acknowledge::Later(REACTOR_BACKPRESSURE)).await;
         }
         let references = matched.iter().filter_map(|place| Some(&rules.rule(*place)?.reference));
         let turn = self.lanes.join(references, &passed.origin);
-        let reaction = Reaction::new(Arc::new(passed), rules.clone(), matched, guards, most);
+        let reaction = Reaction::new(Arc::new(passed), rules.clone(), matched, &self.reactor.reacting.guards);
         let taken = Arc::new(taken);
         self.in_hand
             .lock()

@@ -45,7 +45,7 @@ pub async fn begin(core: &Arc<Core>, requester: Requester, envelope: Vec<u8>, un
     }
     match targets(core, &requester.request).await {
         Ok(targets) => begin_on(core, requester, envelope, unknown, targets).await,
-        Err(refusal) => requester.refuse(core, refusal).await,
+        Err(refusal) => refuse(core, requester, refusal).await,
     }
 }
 
@@ -62,7 +62,7 @@ pub async fn begin_on(
     }
     // A store that is known to take nothing is not tried: so it is certain that nothing was written (J-28).
     if let Some(refusal) = core.stores.refusal() {
-        return requester.refuse(core, refusal).await;
+        return refuse(core, requester, refusal).await;
     }
     // A target is asked, whoever knows it.
     let unknown_peels = unknown.into_iter().filter(|name| !targets.contains(name)).collect();
@@ -87,6 +87,19 @@ pub async fn begin_on(
             let Some(requester) = requester else { return };
             ask_again(core, *requester, "this master stops; ask again").await;
         }
+        Err(Unstarted::Refused(requester, refusal)) => {
+            let Some(requester) = requester else { return };
+            requester.refuse(core, refusal).await;
+        }
+    }
+}
+
+/// Refuses a request that was not begun, unless a copy of it was meanwhile.
+async fn refuse(core: &Core, requester: Requester, refusal: Refusal) {
+    let Requester { request, claim_until, .. } = &requester;
+    match core.running.refuse_new(&request.jid, refusal, *claim_until, core.link.now()) {
+        Ok(refusal) => requester.refuse(core, refusal).await,
+        Err(handle) => hand_over(core, &handle, requester).await,
     }
 }
 

@@ -262,6 +262,14 @@ impl Peel {
         self.link.publish(&Subject::Heartbeat { peel: self.id.clone() }, &heartbeat).await
     }
 
+    /// A heartbeat that says when the next one comes.
+    pub async fn beat_promising(&mut self, next: Duration) {
+        let heartbeat =
+            PeelHeartbeat::new(self.id.clone(), self.boot.clone(), self.connects, self.link.now());
+        let heartbeat = PeelHeartbeat { next: Some(next), ..heartbeat };
+        self.link.publish(&Subject::Heartbeat { peel: self.id.clone() }, &heartbeat).await.unwrap();
+    }
+
     /// A heartbeat that names a job.
     pub async fn beat_with(&mut self, request: &ExecRequest) {
         let job = JobAtPeel { jid: request.jid.clone(), dispatch_epoch: request.dispatch_epoch };

@@ -90,6 +90,36 @@ async fn j8_a_peel_is_online_as_long_as_its_heartbeat_lasts() {
     assert!(index.is_online(&peel("web-1")));
 }
 
+/// In a large fleet peels beat seldom, and say so; whoever asks one soon knows whether it is there.
+#[tokio::test(start_paused = true)]
+#[rule("J-8", "J-17", "J-26")]
+async fn j26_a_peel_that_beats_seldom_is_online_for_longer_and_missed_soon_when_it_is_asked() {
+    let index = index();
+    let seldom = |name| PeelHeartbeat { next: Some(Duration::from_secs(100)), ..beat(name, 1) };
+    index.put_heartbeat(seldom("web-1"), at(0));
+    index.put_heartbeat(seldom("web-2"), at(0));
+    advance(Duration::from_secs(90)).await;
+    assert!(index.presence().expire().0.is_empty(), "nobody is late");
+    // Both are asked, and one of them answers.
+    assert!(index.absent(&[peel("web-1"), peel("web-2")]).is_empty());
+    index.put_heartbeat(beat("web-1", 1), at(90));
+    advance(TTL - Duration::from_secs(1)).await;
+    assert!(index.presence().expire().0.is_empty());
+    index.put_heartbeat(seldom("web-1"), at(119));
+    advance(Duration::from_secs(1)).await;
+    assert_eq!(index.presence().expire().0, [peel("web-2")]);
+    // Nobody asks the other, which is gone after three that did not come.
+    advance(Duration::from_secs(298)).await;
+    assert!(index.presence().expire().0.is_empty());
+    advance(Duration::from_secs(2)).await;
+    assert_eq!(index.presence().expire().0, [peel("web-1")]);
+    // What a stranger promises is bounded.
+    let never = PeelHeartbeat { next: Some(Duration::MAX), ..beat("web-3", 1) };
+    index.put_heartbeat(never, at(500));
+    advance(Duration::from_secs(301)).await;
+    assert_eq!(index.presence().expire().0, [peel("web-3")]);
+}
+
 #[tokio::test(start_paused = true)]
 #[rule("J-6")]
 async fn j6_only_a_new_connection_is_an_announcement() {

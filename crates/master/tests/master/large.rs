@@ -21,6 +21,35 @@ async fn pages(fleet: &Fleet, jid: &Jid) -> usize {
     fleet.link.bus().keys(bucket, &Key::all_target_pages(jid)).await.unwrap().len()
 }
 
+/// Whoever has nothing to do is told once how often is often enough, and a peel that does so is left alone.
+#[tokio::test(start_paused = true)]
+#[rule("J-26")]
+async fn j26_the_peels_of_a_large_fleet_are_told_to_beat_more_seldom() {
+    let fleet = Fleet::new().await;
+    let _master = fleet.master("m1").await;
+    let mut web = fleet.peel("web-1").await;
+    let ten = Duration::from_secs(10);
+    web.beat_promising(ten).await;
+    assert!(web.hears_nothing(ten).await, "a fleet of one");
+    let facts = |peel: &PeelId| FactsRecord {
+        v: 1,
+        peel: peel.clone(),
+        ts: UnixMillis(1),
+        hash: "x".into(),
+        facts: serde_json::Map::new(),
+    };
+    for peel in names(10_000) {
+        fleet.link.put(&Key::Facts(peel.clone()), &facts(&peel)).await.unwrap();
+    }
+    fleet.known("*", 10_001).await;
+    tokio::time::sleep(ten).await;
+    web.beat_promising(ten).await;
+    let PeelCommand::Pace(pace) = web.command().await else { panic!("no pace") };
+    assert_eq!(pace.every, Duration::from_millis(20_002), "10,001 peels send 500 heartbeats a second");
+    web.beat_promising(pace.every).await;
+    assert!(web.hears_nothing(ten).await, "it was told before");
+}
+
 #[tokio::test(start_paused = true)]
 #[rule("J-23")]
 async fn j23_the_targets_of_a_large_job_do_not_live_in_its_record() {

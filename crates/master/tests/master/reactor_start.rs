@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep};
 use zester_bus::memory::{Memory, Perfect};
 use zester_bus::storage::reactor;
 use zester_bus::{
-    Acknowledge, Answer, Bus, Bytes, DurableReader, Entry, Error, Events, Found, Info, Kind, Listen, Message,
-    Page, Pending, Record, Sequence, Store, Stored, Subscription, Taken, Usage, Watch,
+    Acknowledge, Answer, Bus, Bytes, Drift, DurableReader, Entry, Error, Events, Found, Info, Kind, Listen,
+    Message, Page, Pending, Record, Sequence, Store, Stored, Subscription, Taken, Usage, Watch,
 };
 use zester_health::State;
 use zester_jobs::Timing;
@@ -95,6 +95,14 @@ impl Bus for Refusing {
             return Box::pin(ready(Err(Error::new(Kind::Invalid, "no such reader is made here"))));
         }
         self.bus.ensure_reader(reader)
+    }
+
+    fn reconnect(&self) -> Answer<'_, ()> {
+        self.bus.reconnect()
+    }
+
+    fn adjust_reader<'a>(&'a self, reader: &'a DurableReader) -> Answer<'a, Vec<Drift>> {
+        self.bus.adjust_reader(reader)
     }
 
     fn info(&self) -> Info {

@@ -48,6 +48,32 @@ async fn j23_a_full_bucket_refuses_a_job_at_once_and_takes_the_next_when_it_has_
     assert_eq!(fleet.record(&refused.jid).await, None);
 }
 
+/// The bus may bring a request twice, the second time when there is room again: its client went with the first answer.
+#[tokio::test(start_paused = true)]
+#[rule("J-28")]
+async fn j28_a_copy_of_a_request_that_was_refused_gets_the_same_answer_while_its_client_could_wait() {
+    let fleet = Fleet::new().await;
+    let _master = fleet.master("m1").await;
+    let mut web = fleet.peel("web-1").await;
+    fleet.known("*", 1).await;
+    fleet.net.set_full(JOBS, true);
+    let (refused, nobody) =
+        (waited(&fleet), DispatchRequest { target_expr: "db-*".into(), ..waited(&fleet) });
+    let refusal = fleet.ask(&refused).await.error.unwrap();
+    assert_eq!(refusal.kind, RefusalKind::CannotWrite);
+    let unmatched = fleet.ask(&nobody).await.error.unwrap();
+    assert_eq!(unmatched.kind, RefusalKind::NoTargets);
+    fleet.net.set_full(JOBS, false);
+    let next = eventually("a job is taken again", async || fleet.ask(&waited(&fleet)).await.jid).await;
+    assert_eq!(web.serve(true).await.jid, next);
+    let _db = fleet.peel("db-1").await;
+    fleet.known("*", 2).await;
+    assert_eq!(fleet.ask(&refused).await.error, Some(refusal));
+    assert_eq!(fleet.ask(&nobody).await.error, Some(unmatched));
+    assert!(web.hears_nothing(LONG).await, "what was refused runs later");
+    assert_eq!((fleet.record(&refused.jid).await, fleet.record(&nobody.jid).await), (None, None));
+}
+
 #[tokio::test(start_paused = true)]
 #[rule("J-28", "J-29")]
 async fn j29_a_store_without_a_leader_is_told_by_name_and_since_when() {

@@ -101,7 +101,7 @@ impl Actor {
             since: Instant::now(),
             tasks: JoinSet::new(),
             background: JoinSet::new(),
-            presence: Presence::default(),
+            presence: Presence::new(setup.timing.peel_heartbeat),
             commands: None,
             requests: VecDeque::new(),
             running: BTreeMap::new(),

@@ -30,6 +30,7 @@ impl Actor {
         let Some(opened) = self.link.open::<PeelCommand>(&raw.subject, &raw.payload) else { return };
         let Opened { message, signed, .. } = opened;
         match message {
+            PeelCommand::Pace(pace) => return self.pace(&pace),
             PeelCommand::Exec(request) if self.requests.len() < REQUESTS_WAITING_MAX => {
                 self.requests.push_back(Request { request: Box::new(request), signed, reply: raw.reply });
             }
@@ -46,6 +47,7 @@ impl Actor {
             PeelCommand::PublishFacts(_) => self.publish_facts(),
             PeelCommand::Unknown => tracing::debug!("a command of a later version was ignored"),
         }
+        self.show_itself();
     }
 
     /// Takes the requests that there is room for.

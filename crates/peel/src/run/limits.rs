@@ -21,6 +21,8 @@ pub const PROGRESS_DRAIN: Duration = Duration::from_secs(1);
 pub const ENVELOPE_ROOM: usize = 4 * 1024;
 /// How deep an answer may nest: readers refuse what is deeper, envelope and return around it included.
 pub const ANSWER_NESTING_MAX: usize = 64;
+/// A line on which no heartbeat was answered for so long is given up for another.
+pub const LINE_SILENT_MAX: Duration = Duration::from_secs(15);
 /// How often the facts are gathered.
 pub const FACTS_EVERY: Duration = Duration::from_secs(300);
 /// How often it is tried whether the disk takes what is written; with every heartbeat while it does not.

@@ -4,6 +4,7 @@ use super::Error;
 use super::actor::{Actor, panic_words};
 use super::facts;
 use super::gauges::{FACTS, LAST_SEEN};
+use super::heart::{Heart, Line};
 use super::limits::{DISK_CHECK_EVERY, FACTS_EVERY, GOODBYE_LIMIT};
 use super::outage::Outage;
 use super::seen::{self, Seen};
@@ -11,12 +12,13 @@ use crate::schedule::{Looker, SourceUpdate};
 use crate::store::StoreError;
 use crate::work::FunctionAsked;
 use sha2::{Digest, Sha256};
+use std::time::Duration;
 use tokio::task::JoinError;
 use tokio::time::Instant;
-use zester_bus::{Event as BusEvent, Sequence, Subscription};
+use zester_bus::{Event as BusEvent, Kind, Sequence, Subscription};
 use zester_jobs::peel::Event;
 use zester_wire::limits::{HEARTBEAT_JOBS_MAX, SEEN_EVERY};
-use zester_wire::{JobAtPeel, PeelHeartbeat, PeelId, Subject, Token};
+use zester_wire::{JobAtPeel, Pace, PeelHeartbeat, PeelId, Subject, Token};
 
 /// What a task in the background comes back with.
 pub(super) enum BackgroundDone {
@@ -26,8 +28,12 @@ pub(super) enum BackgroundDone {
         connection: u64,
         proven: bool,
     },
-    /// A heartbeat is on its way.
-    Beaten,
+    /// A heartbeat was sent then, and the server answered behind it, or did not.
+    Beaten {
+        sent: Instant,
+        answered: bool,
+    },
+    LineGivenUp,
     Seen(Seen),
     /// The hash of what the bus has now, or why it has it not.
     Facts {
@@ -52,9 +58,9 @@ enum Bus {
     Up,
 }
 
-#[derive(Default)]
 pub(super) struct Presence {
     bus: Bus,
+    heart: Heart,
     /// Counts every change, to tell an old round trip from a new one.
     connection: u64,
     /// How often it was announced that work must be sent again: at each connection, and after commands were dropped.
@@ -81,6 +87,29 @@ pub(super) struct Presence {
 }
 
 impl Presence {
+    pub(super) fn new(heartbeat: Duration) -> Presence {
+        Presence {
+            bus: Bus::default(),
+            heart: Heart::new(heartbeat),
+            connection: 0,
+            connects: 0,
+            missed: false,
+            next_beat: None,
+            beating: false,
+            beat_again: false,
+            named: None,
+            next_seen: None,
+            recording: false,
+            recorded: None,
+            other: None,
+            outage: Outage::default(),
+            next_facts: None,
+            gathering: false,
+            published: None,
+            os: String::new(),
+        }
+    }
+
     pub(super) fn next_wake(&self) -> Option<Instant> {
         self.next_beat.into_iter().chain(self.next_facts).chain(self.next_seen).min()
     }
@@ -157,10 +186,11 @@ impl Actor {
         self.presence.outage.over();
         self.gauges.bus_up();
         tracing::info!(connects = self.presence.connects, "connected to the bus");
-        self.beat();
+        self.presence.heart.begin_anew();
         // A fleet that came back at once must not beat in step for ever.
         let every = self.setup.timing.peel_heartbeat;
         self.presence.next_beat = Some(Instant::now() + every.mul_f64(0.5 + 0.5 * share(&self.setup.id)));
+        self.beat();
         self.record();
         self.presence.next_seen =
             Some(Instant::now() + SEEN_EVERY.mul_f64(0.5 + 0.5 * share(&self.setup.id)));
@@ -172,13 +202,15 @@ impl Actor {
     pub(super) fn presence_due(&mut self) {
         let now = Instant::now();
         if self.presence.next_beat.is_some_and(|at| now >= at) {
-            self.presence.next_beat = Some(now + self.setup.timing.peel_heartbeat);
+            let is_idle = self.machine.busy() == 0 && self.machine.undelivered() == 0;
+            let pause = self.presence.heart.next(is_idle, share(&self.setup.id), now);
+            self.presence.next_beat = Some(now + pause);
             // With a heartbeat that is due, and not at once: what comes again must not be too much again.
             self.presence.connects += u64::from(std::mem::take(&mut self.presence.missed));
             self.beat();
         }
         if self.presence.next_seen.is_some_and(|at| now >= at) {
-            self.presence.next_seen = Some(now + SEEN_EVERY);
+            self.presence.next_seen = Some(now + PeelHeartbeat::recorded_every(self.presence.heart.pause()));
             self.record();
         }
         if self.presence.next_facts.is_some_and(|at| now >= at) {
@@ -197,6 +229,20 @@ impl Actor {
         self.presence.missed = true;
     }
 
+    /// A master says how often is often enough. What the last heartbeat promised is kept.
+    pub(super) fn pace(&mut self, pace: &Pace) {
+        self.presence.heart.tell(pace, Instant::now());
+    }
+
+    /// Whoever is asked for something shows that it is there, unless it did a moment ago.
+    pub(super) fn show_itself(&mut self) {
+        let (now, every) = (Instant::now(), self.setup.timing.peel_heartbeat);
+        if self.presence.next_beat.is_some_and(|at| at > now + every) {
+            self.presence.next_beat = Some(now + every);
+            self.beat();
+        }
+    }
+
     /// Sends a heartbeat; while one is on its way, the next waits for it.
     pub(super) fn beat(&mut self) {
         if self.presence.bus != Bus::Up {
@@ -207,14 +253,19 @@ impl Actor {
             return;
         }
         self.presence.beating = true;
-        let heartbeat = PeelHeartbeat { jobs: self.jobs_to_name(), ..self.heartbeat() };
+        let sent = Instant::now();
+        let next = self.presence.next_beat.map(|at| at.saturating_duration_since(sent));
+        let heartbeat = PeelHeartbeat { jobs: self.jobs_to_name(), next, ..self.heartbeat() };
         let link = self.link.clone();
         self.background.spawn(async move {
             let subject = Subject::Heartbeat { peel: heartbeat.peel.clone() };
             if let Err(error) = link.publish(&subject, &heartbeat).await {
                 tracing::debug!("the heartbeat was not sent: {error}");
             }
-            BackgroundDone::Beaten
+            // In the same packet: whether the line still works. One that ended is told by the bus.
+            let probed = link.bus().flush().await;
+            let answered = !matches!(probed, Err(error) if error.kind() == Kind::Timeout);
+            BackgroundDone::Beaten { sent, answered }
         });
     }
 
@@ -226,6 +277,7 @@ impl Actor {
             os: self.presence.os.clone(),
             busy: count(self.machine.busy()),
             outbox: count(self.machine.undelivered()),
+            next: Some(self.presence.heart.pause()),
             ..PeelHeartbeat::new(peel, boot, self.presence.connects, self.link.now())
         }
     }
@@ -248,8 +300,24 @@ impl Actor {
         jobs
     }
 
-    fn beaten(&mut self) {
+    fn beaten(&mut self, sent: Instant, answered: bool) {
         self.presence.beating = false;
+        let now = Instant::now();
+        match self.presence.heart.answered(answered, sent, now) {
+            _ if self.presence.bus != Bus::Up => self.presence.heart.begin_anew(),
+            Line::Works => {}
+            Line::Doubtful => self.presence.next_beat = Some(now + self.setup.timing.retry_pause),
+            Line::Dead => {
+                tracing::warn!("the bus answers nothing; this peel makes another connection");
+                let link = self.link.clone();
+                self.background.spawn(async move {
+                    if let Err(error) = link.bus().reconnect().await {
+                        tracing::debug!("no other connection was made: {error}");
+                    }
+                    BackgroundDone::LineGivenUp
+                });
+            }
+        }
         if std::mem::take(&mut self.presence.beat_again) {
             self.beat();
         }
@@ -379,7 +447,8 @@ impl Actor {
                 return Err(Error(format!("the peel cannot listen for commands: {error}")));
             }
             BackgroundDone::Settled { connection, proven } => self.settled(connection, proven),
-            BackgroundDone::Beaten => self.beaten(),
+            BackgroundDone::Beaten { sent, answered } => self.beaten(sent, answered),
+            BackgroundDone::LineGivenUp => {}
             BackgroundDone::Seen(seen) => self.recorded(seen),
             BackgroundDone::Facts { os, published } => self.facts_gathered(os, published),
             BackgroundDone::DiskChecked(result) => self.disk_checked(result),

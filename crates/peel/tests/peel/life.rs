@@ -2,11 +2,13 @@
 
 use crate::world::{Did, PEEL, World};
 use serde_json::json;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use zester_bus::memory::{Fate, Faults, Leg, SERVER};
 use zester_health::State;
 use zester_rule::rule;
-use zester_wire::{Cause, PeelCommand, PublishFacts, UnixMillis, VERSION};
+use zester_wire::{Cause, Pace, PeelCommand, PublishFacts, UnixMillis, VERSION};
 
 #[tokio::test(start_paused = true)]
 #[rule("J-6")]
@@ -145,6 +147,84 @@ async fn j26_heartbeats_are_sent_often_and_written_seldom() {
     }
     assert!((9..=11).contains(&written), "{written} records in 3,000 s");
     assert!(world.heartbeat(|_| true).await.ts > first.plus(Duration::from_secs(2_980)));
+}
+
+/// Counts what passes between the peel and everybody else.
+struct Counted(Arc<AtomicUsize>);
+
+impl Faults for Counted {
+    fn fate(&mut self, leg: Leg<'_>) -> Fate {
+        if [leg.from, leg.to].contains(&PEEL) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+        vec![Duration::ZERO]
+    }
+}
+
+fn pace(every: u64) -> PeelCommand {
+    let (every, lasts) = (Duration::from_secs(every), Duration::from_secs(86_400));
+    PeelCommand::Pace(Pace { v: VERSION, every, lasts })
+}
+
+/// What 50,000 idle peels cost: each sends a heartbeat with its probe every 100 s, a record every ten minutes, looks at its
+/// facts every five, and no more.
+#[tokio::test(start_paused = true)]
+#[rule("J-26")]
+async fn j26_an_idle_peel_of_a_large_fleet_costs_less_than_three_messages_a_minute() {
+    let (world, count) = (World::started().await, Arc::new(AtomicUsize::new(0)));
+    world.net.set_faults(Counted(count.clone()));
+    world.tell(&pace(100)).await;
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    count.store(0, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    let in_an_hour = count.load(Ordering::Relaxed);
+    assert!((100..180).contains(&in_an_hour), "{in_an_hour} messages in an hour");
+    let beat = world.heartbeat(|_| true).await;
+    assert_eq!(beat.next, Some(Duration::from_secs(100)), "it says when the next one comes");
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("J-8", "J-11", "J-26")]
+async fn j26_a_peel_that_beats_seldom_shows_itself_when_it_is_asked_and_while_it_works() {
+    let mut world = World::started().await;
+    world.tell(&pace(100)).await;
+    world.heartbeat(|beat| beat.next == Some(Duration::from_secs(100))).await;
+    let (request, asked) = (world.request("test.hold"), tokio::time::Instant::now());
+    world.send(&request).await;
+    world.heartbeat(|beat| beat.next == Some(Duration::from_secs(10))).await;
+    assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+    world.heartbeat(|beat| !beat.jobs.is_empty()).await;
+    let count = Arc::new(AtomicUsize::new(0));
+    world.net.set_faults(Counted(count.clone()));
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    assert!(count.load(Ordering::Relaxed) >= 24, "it works, and beats every ten seconds");
+    world.work.release.add_permits(1);
+    world.returned().await;
+    world.heartbeat(|beat| beat.next == Some(Duration::from_secs(100))).await;
+}
+
+/// Nothing is answered, and the bus itself would not notice for minutes.
+#[tokio::test(start_paused = true)]
+#[rule("J-6")]
+async fn j6_a_peel_whose_heartbeats_are_not_answered_makes_another_connection() {
+    let world = World::started().await;
+    world.net.set_faults(NoRoundTrips(3));
+    let begun = tokio::time::Instant::now();
+    world.heartbeat(|beat| beat.connects == 2).await;
+    assert!(begun.elapsed() < Duration::from_secs(31), "{:?}", begun.elapsed());
+}
+
+/// So many probes are not answered.
+struct NoRoundTrips(usize);
+
+impl Faults for NoRoundTrips {
+    fn fate(&mut self, leg: Leg<'_>) -> Fate {
+        if leg.subject == "a round trip" && leg.from == SERVER && self.0 > 0 {
+            self.0 -= 1;
+            return Vec::new();
+        }
+        vec![Duration::ZERO]
+    }
 }
 
 #[tokio::test(start_paused = true)]

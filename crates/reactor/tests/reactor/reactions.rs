@@ -4,7 +4,7 @@ use super::double::{NOW, event, passed, rules};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use zester_reactor::limits::TRIES_IN_PLACE;
+use zester_reactor::limits::{DELIVERIES_MAX, TRIES_IN_PLACE};
 use zester_reactor::{
     Command, Decided, Decision, EventContext, Executed, GuardState, Guards, Input, Passed, Reaction, RuleSet,
     Settled, dispatch_request, sent_event,
@@ -41,7 +41,7 @@ impl World {
     }
 
     pub fn reaction(&self, set: &Arc<RuleSet>, passed: &Arc<Passed>) -> Reaction {
-        Reaction::new(passed.clone(), set.clone(), set.matching(&passed.key), &self.guards, Some(5))
+        Reaction::new(passed.clone(), set.clone(), set.matching(&passed.key), &self.guards)
     }
 
     /// Drives a reaction until it settles. `execute` is told rule and block.
@@ -175,6 +175,27 @@ fn r1_one_that_can_never_succeed_ends_as_exhausted() {
     assert_eq!(passes, TRIES_IN_PLACE);
     assert_eq!(words(&notes), [told("reactor.a", "one", "exhausted")]);
     assert!(notes[0].reason.contains("away"), "{}", notes[0].reason);
+}
+
+/// Each master that took it died: it comes again all the same, until it is certain that it is the event that kills them.
+#[test]
+#[rule("R-1")]
+fn r1_no_number_of_dead_masters_loses_an_event_but_one_that_kills_them_all_is_told() {
+    let set = two();
+    for (deliveries, words_of_a) in
+        [(6, "dispatched"), (DELIVERIES_MAX, "dispatched"), (DELIVERIES_MAX + 1, "exhausted")]
+    {
+        let mut world = World::new(Guards::default());
+        let of = Arc::new(Passed { deliveries, ..(*passed(event("e1", "x", json!({})), 1)).clone() });
+        let (mut reaction, mut executed) = (world.reaction(&set, &of), 0);
+        let (notes, settled, _) = world.pass(&mut reaction, |rule, block| {
+            executed += 1;
+            done(rule, block)
+        });
+        assert_eq!(settled, Settled::Done, "{deliveries}");
+        assert_eq!(notes.first().map(|note| note.decision.as_str()), Some(words_of_a), "{deliveries}");
+        assert_eq!(executed == 0, words_of_a == "exhausted", "{deliveries}");
+    }
 }
 
 #[test]

@@ -218,11 +218,14 @@ fn presence(visit: &mut impl Visit) {
             outbox: 1,
             jobs: Vec::new(),
             stopped: false,
+            next: None,
         },
     );
     let jobs = vec![JobAtPeel { jid: jid(), dispatch_epoch: 3 }];
     let working = PeelHeartbeat::new(peel(), token("2hPwzBoot"), 4, ts);
-    visit.one("peel_heartbeat_working", PeelHeartbeat { jobs, stopped: true, ..working });
+    visit.one("peel_heartbeat_working", PeelHeartbeat { jobs, stopped: true, ..working.clone() });
+    let next = Some(Duration::from_secs(40));
+    visit.one("peel_heartbeat_paced", PeelHeartbeat { next, ..working });
     let beat = MasterHeartbeat { v: 1, master: master(), ts, version: "0.1.0".into(), active_jobs: 7 };
     visit.one("master_heartbeat", beat);
     let facts = map(json!({"os": {"family": "debian"}, "cpus": 2}));
@@ -299,6 +302,8 @@ fn requests(visit: &mut impl Visit) {
     visit.one("peels_reply", PeelsReply { v: 1, peels: vec![status], more: true, error: error.clone() });
     visit.one("command_shared_id", PeelCommand::SharedId(SharedId { v: 1, boot: token("2hPwzBoot") }));
     visit.one("command_publish_facts", PeelCommand::PublishFacts(PublishFacts { v: 1 }));
+    let pace = Pace { v: 1, every: Duration::from_secs(40), lasts: Duration::from_secs(900) };
+    visit.one("command_pace", PeelCommand::Pace(pace));
     let kill = AdminRequest::Kill { jid: jid(), user: user.clone(), reason: "cancelled by user".into() };
     visit.one("admin_kill", kill);
     let new_jid = Jid::parse(OTHER_JID).unwrap();

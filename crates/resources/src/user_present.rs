@@ -1,0 +1,325 @@
+//! `user.present`: a user of this machine.
+
+use crate::accounts::{self, GroupId, How, Members, Password, UserAccount, UserState};
+use crate::claims::{Claim, Claims, ManagedItem};
+use crate::context::Checking;
+use crate::params::{Absolute, Invalid, params};
+use crate::resource::{Resource, Want};
+use crate::state::Read;
+use zester_host::{Fault, FaultKind};
+
+const NS_PER_DAY: i128 = 86_400 * 1_000_000_000;
+
+/// A user of this machine.
+#[params(kind = "user.present", primary = "name", manual = "user_present.md")]
+pub struct Present {
+    /// The name that they log in with.
+    name: String,
+    /// Their number. Unset: whichever is free, or as it is.
+    uid: Option<u32>,
+    /// Their primary group, by name or number. Unset: one of their own, or as it is.
+    gid: Option<GroupId>,
+    /// `true` makes their primary group the one that has their name.
+    #[param(default)]
+    gid_from_name: bool,
+    /// Whether a new user gets a group of the same name. Unset: as the machine does it.
+    usergroup: Option<bool>,
+    /// The other groups that they are in. Each must be there.
+    #[param(list)]
+    groups: Option<Vec<String>>,
+    /// Groups that they are in too, where there is such a group.
+    #[param(list)]
+    optional_groups: Option<Vec<String>>,
+    /// `false` leaves them in groups that are not named here. Default: true.
+    #[param(default = true)]
+    remove_groups: bool,
+    /// Their home. Unset: `/home/NAME`, or as it is.
+    home: Option<Absolute>,
+    /// Makes the home where it is missing. Default: true.
+    #[param(default = true)]
+    createhome: bool,
+    /// Moves what is in the old home when the home changes.
+    #[param(default)]
+    move_home: bool,
+    /// The hash of their password, as `openssl passwd -6` prints it.
+    #[param(secret)]
+    password: Option<String>,
+    /// Lets them in without any password.
+    #[param(default)]
+    empty_password: bool,
+    /// `false` sets the password of a new user only. Default: true.
+    #[param(default = true)]
+    enforce_password: bool,
+    /// Refused: passwords are hashed elsewhere.
+    #[param(default)]
+    hash_password: bool,
+    /// Their shell.
+    shell: Option<String>,
+    /// Their name in full.
+    fullname: Option<String>,
+    /// Where they sit.
+    roomnumber: Option<String>,
+    /// Their number at work.
+    workphone: Option<String>,
+    /// Their number at home.
+    homephone: Option<String>,
+    /// Whatever else is to stand in the comment field.
+    other: Option<String>,
+    /// A new user gets a number of the system's.
+    #[param(default)]
+    system: bool,
+    /// `false` allows a number that somebody else has too. Default: true.
+    #[param(default = true)]
+    unique: bool,
+    /// Leaves a new user out of the log of last logins.
+    #[param(default)]
+    nologinit: bool,
+    /// Allows that the number of an existing user changes; files elsewhere keep the old one.
+    #[param(default)]
+    allow_uid_change: bool,
+    /// Allows that the primary group of an existing user changes; files elsewhere keep the old one.
+    #[param(default)]
+    allow_gid_change: bool,
+    /// The day of the last change of the password, counted from 1970.
+    date: Option<i64>,
+    /// Days that must pass before the password may be changed again.
+    mindays: Option<i64>,
+    /// Days after which the password must be changed.
+    maxdays: Option<i64>,
+    /// Days after which an account is locked whose password is too old.
+    inactdays: Option<i64>,
+    /// Days before that on which they are warned.
+    warndays: Option<i64>,
+    /// The day on which the account ends, counted from 1970; -1 for never.
+    expire: Option<i64>,
+}
+
+impl Present {
+    fn comment(&self) -> [Option<&String>; 5] {
+        [
+            self.fullname.as_ref(),
+            self.roomnumber.as_ref(),
+            self.workphone.as_ref(),
+            self.homephone.as_ref(),
+            self.other.as_ref(),
+        ]
+    }
+
+    /// In the order of the shadow book.
+    fn days(&self) -> [Option<i64>; 6] {
+        [self.date, self.mindays, self.maxdays, self.warndays, self.inactdays, self.expire]
+    }
+
+    fn wanted_gid(&self, cx: &Checking<'_>) -> Result<Option<u32>, Fault> {
+        match &self.gid {
+            Some(gid) => gid.number(cx.host).map(Some),
+            None if self.gid_from_name => accounts::group(cx.host, &self.name).map(|group| Some(group.gid)),
+            None => Ok(None),
+        }
+    }
+
+    fn wanted_groups(&self, now: &Members, cx: &Checking<'_>) -> Result<Members, Fault> {
+        if self.groups.is_none() && self.optional_groups.is_none() {
+            return Ok(now.clone());
+        }
+        let mut wanted = if self.remove_groups { Members::default() } else { now.clone() };
+        for name in self.groups.iter().flatten() {
+            wanted.insert(accounts::group(cx.host, name)?.name);
+        }
+        for name in self.optional_groups.iter().flatten() {
+            wanted.extend(cx.host.group(name)?.map(|group| group.name));
+        }
+        Ok(wanted)
+    }
+
+    fn wanted_password(&self, cx: &Checking<'_>) -> Result<Option<Password>, Fault> {
+        let hash = match &self.password {
+            _ if self.empty_password => String::new(),
+            Some(hash) => hash.clone(),
+            None => return Ok(None),
+        };
+        cx.files.reveal(hash.into_bytes()).map(|hash| Some(Password::wanted(hash)))
+    }
+
+    /// What is said, over what is there.
+    fn over(&self, mut to: UserAccount, is_new: bool, cx: &Checking<'_>) -> Result<UserAccount, Fault> {
+        to.uid = self.uid.or(to.uid);
+        to.gid = self.wanted_gid(cx)?.or(to.gid);
+        to.groups = self.wanted_groups(&to.groups, cx)?;
+        // What is the primary group is not among the others.
+        if let Some(name) = self.groups.iter().flatten().find(|name| is_group(cx, name, to.gid)) {
+            to.groups.remove(name);
+        }
+        to.home = self.home.as_ref().map(|home| home.display().to_string()).or(to.home);
+        to.shell = self.shell.clone().or(to.shell);
+        for (part, said) in to.comment.iter_mut().zip(self.comment()) {
+            part.clone_from(said.unwrap_or(&part.clone()));
+        }
+        if self.createhome {
+            to.has_home = true;
+        }
+        if let Some(password) = self.wanted_password(cx)?
+            && (is_new || self.enforce_password)
+            && !to.password.as_ref().is_some_and(|present| present.is(&password))
+        {
+            to.password = Some(password);
+            to.days[0] = i64::try_from(cx.host.now_ns() / NS_PER_DAY).ok();
+        }
+        for (day, said) in to.days.iter_mut().zip(self.days()) {
+            *day = said.or(*day);
+        }
+        Ok(to)
+    }
+
+    fn refuse_what_is_not_allowed(&self, now: &UserAccount, to: &UserAccount) -> Result<(), Fault> {
+        for (word, differs, allowed) in [
+            ("uid", now.uid != to.uid, self.allow_uid_change),
+            ("gid", now.gid != to.gid, self.allow_gid_change),
+        ] {
+            if differs && !allowed {
+                let number = |account: &UserAccount| if word == "uid" { account.uid } else { account.gid };
+                let (old, new) = (number(now).unwrap_or_default(), number(to).unwrap_or_default());
+                let message = format!("the {word} of `{}` is {old} and is to be {new}", self.name);
+                let hint = format!("`allow_{word}_change: true` changes it; files elsewhere keep the old number");
+                return Err(Fault::new(FaultKind::Unsupported, message).hint(hint));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_group(cx: &Checking<'_>, name: &str, gid: Option<u32>) -> bool {
+    matches!(cx.host.group(name), Ok(Some(group)) if Some(group.gid) == gid)
+}
+
+impl Resource for Present {
+    type State = UserState;
+
+    fn key(&self) -> String {
+        self.name.clone()
+    }
+
+    async fn desired(&self, now: &UserState, cx: &Checking<'_>) -> Result<Want<UserState>, Fault> {
+        let (account, is_new) = match now {
+            UserState::Absent => {
+                let expected = match self.uid {
+                    Some(uid) => uid,
+                    None => UserState::next_uid(&Read::of_check(cx), self.system)?,
+                };
+                (UserAccount { expected, ..UserAccount::new() }, true)
+            }
+            UserState::Present(now) => (now.as_ref().clone(), false),
+        };
+        let to = UserState::Present(Box::new(self.over(account, is_new, cx)?));
+        if let (UserState::Present(now), UserState::Present(to)) = (now, &to) {
+            self.refuse_what_is_not_allowed(now, to)?;
+            if now.elsewhere && crate::state::as_json::<UserState>(&UserState::Present(now.clone())) != crate::state::as_json(&UserState::Present(to.clone())) {
+                let message = format!("the user `{}` is not in /etc/passwd: the name service has it from elsewhere", self.name);
+                return Err(Fault::new(FaultKind::Unsupported, message).hint("change it where it comes from"));
+            }
+        }
+        Ok(Want::Be(to))
+    }
+
+    fn how(&self) -> How {
+        How {
+            system: self.system,
+            non_unique: !self.unique,
+            user_group: self.usergroup,
+            no_log_init: self.nologinit,
+            move_home: self.move_home,
+            ..How::of_state()
+        }
+    }
+
+    fn validate(&self) -> Vec<Invalid> {
+        let mut invalid = accounts::odd_names("name", [&self.name]);
+        invalid.extend(accounts::odd_names("groups", self.groups.iter().flatten()));
+        invalid.extend(accounts::odd_names("optional_groups", self.optional_groups.iter().flatten()));
+        for (parameter, text) in [
+            ("fullname", &self.fullname),
+            ("roomnumber", &self.roomnumber),
+            ("workphone", &self.workphone),
+            ("homephone", &self.homephone),
+            ("other", &self.other),
+            ("shell", &self.shell),
+            ("password", &self.password),
+        ] {
+            invalid.extend(accounts::odd_field(parameter, text.as_deref()));
+            let parts = parameter != "other" && parameter != "shell" && parameter != "password";
+            if parts && text.as_ref().is_some_and(|text| text.contains(',')) {
+                invalid.push(Invalid::new(parameter, "a comma ends this part of the comment field"));
+            }
+        }
+        if self.empty_password && self.password.is_some() {
+            invalid.push(Invalid::new("empty_password", "there is a `password` as well; leave one out"));
+        }
+        if self.hash_password {
+            let mut refused = Invalid::new("hash_password", "passwords are not hashed here");
+            refused.hint = Some("give the hash itself: `openssl passwd -6` prints one".into());
+            invalid.push(refused);
+        }
+        if self.gid_from_name && self.gid.is_some() {
+            invalid.push(Invalid::new("gid_from_name", "there is a `gid` as well; leave one out"));
+        }
+        invalid
+    }
+
+    fn claims(&self) -> Claims {
+        let groups = self.groups.as_ref().map(|groups| Members::of(groups.iter().cloned()).0);
+        let claim = Claim::new(ManagedItem::User(self.name.clone()), "present")
+            .with("uid", self.uid)
+            .with("gid", self.gid.as_ref())
+            .with("home", self.home.as_ref().map(|home| home.0.clone()))
+            .with("shell", self.shell.as_ref())
+            .with("groups", groups)
+            .with("password", self.password.as_ref())
+            .with("fullname", self.fullname.as_ref());
+        let mut claims = Claims::of(claim);
+        if let Some(GroupId::Name(name)) = &self.gid {
+            claims = claims.accounts(None, Some(name));
+        }
+        if self.gid_from_name {
+            claims = claims.accounts(None, Some(&self.name));
+        }
+        for name in self.groups.iter().chain(&self.optional_groups).flatten() {
+            claims = claims.accounts(None, Some(name));
+        }
+        claims
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn cases() -> Vec<crate::laws::Case> {
+    use crate::accounts::fake_books::{BOOKS, WEB, fake_books};
+    use crate::laws::{Case, Promise};
+    use serde_json::json;
+    let case = |params, promise, world: &'static str| {
+        Case::new("user.present", params, promise, move |host| fake_books(host, world)).with_books(BOOKS)
+    };
+    vec![
+        case(json!({ "name": "new" }), Promise::Converges, ""),
+        case(json!({ "name": "new", "createhome": false, "system": true }), Promise::Converges, ""),
+        case(
+            json!({ "name": "new", "uid": 1500, "gid": "staff", "groups": ["wheel"], "home": "/srv/new", "shell": "/bin/bash",
+                "fullname": "New One", "roomnumber": "7", "password": "$6$x$y", "maxdays": 90, "expire": 20000 }),
+            Promise::Converges,
+            "",
+        ),
+        case(json!({ "name": "new", "usergroup": false, "optional_groups": ["wheel", "none"] }), Promise::Converges, ""),
+        case(json!({ "name": "new", "groups": "none" }), Promise::Fails, ""),
+        case(json!({ "name": "web" }), Promise::Clean, WEB),
+        case(json!({ "name": "web", "shell": "/bin/zsh", "other": "x" }), Promise::Converges, WEB),
+        case(json!({ "name": "web", "password": "$6$a$b", "mindays": 3 }), Promise::Converges, WEB),
+        case(json!({ "name": "web", "empty_password": true }), Promise::Converges, WEB),
+        case(json!({ "name": "web", "password": "$6$a$b", "enforce_password": false }), Promise::Clean, WEB),
+        case(json!({ "name": "web", "groups": ["wheel"] }), Promise::Converges, WEB),
+        case(json!({ "name": "web", "groups": ["wheel"], "remove_groups": false }), Promise::Converges, WEB),
+        case(json!({ "name": "web", "uid": 1700 }), Promise::Fails, WEB),
+        case(json!({ "name": "web", "uid": 1700, "allow_uid_change": true }), Promise::Converges, WEB),
+        case(json!({ "name": "web", "gid": "wheel", "allow_gid_change": true }), Promise::Converges, WEB),
+        case(json!({ "name": "web", "home": "/srv/web" }), Promise::Converges, WEB),
+        case(json!({ "name": "directory", "shell": "/bin/zsh" }), Promise::Fails, ""),
+        case(json!({ "name": "directory", "createhome": false }), Promise::Clean, ""),
+    ]
+}
