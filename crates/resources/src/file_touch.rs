@@ -1,4 +1,4 @@
-//! `file.host`: a file that exists, with the times that the state says.
+//! `file.touch`: a file that exists, with the times that the state says.
 
 use crate::claims::Claims;
 use crate::created_dirs::{self, CreatedDirs};
