@@ -64,7 +64,7 @@ const REFUSED: &[(&str, &str)] = &[
 const REFUSED_IN: &[(&[&str], &str, &str)] = &[
     (&["host", "converge", "resources", "engine", "compile", "model"], "Later", "BoxFuture"),
     (&["host", "converge", "resources", "engine", "compile", "model"], "Standing", "PathState"),
-    (&["host", "converge", "resources", "engine", "compile", "model"], "Step", "PathChange"),
+    (&["host", "converge", "engine", "compile", "model"], "Step", "PathChange"),
     (&["peel", "swarm"], "Later", "BoxFuture"),
     (&["jobs", "peel", "swarm", "sim"], "Standing", "DispatchState"),
     (&["jobs", "peel", "swarm", "sim"], "House", "BackgroundDone"),

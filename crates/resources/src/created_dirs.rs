@@ -102,19 +102,6 @@ pub(crate) fn give_up(host: &dyn HostWrite, made: CreatedDirs) -> CreatedDirs {
     left
 }
 
-/// The record of what was really done, where some of the directories were made by others meanwhile; `None` where
-/// all is as it was predicted.
-pub(crate) fn undo_of<D: Serialize>(
-    missing: &[CreatedDir],
-    made: CreatedDirs,
-    done: impl FnOnce(CreatedDirs) -> D,
-) -> Option<serde_json::Value> {
-    if made.len() == missing.len() {
-        return None;
-    }
-    serde_json::to_value(done(made)).ok()
-}
-
 /// Makes a directory. Where somebody was faster with one, that one is as good, and is returned.
 pub(crate) fn make_or_join(
     host: &dyn HostWrite,

@@ -4,8 +4,8 @@ use crate::claims::Claims;
 use crate::params::{Absolute, Invalid, params};
 use crate::path_change::{PathChange, at_current_top, unrestored};
 use crate::path_state::PathState;
-use crate::context::{Applying, BlobStore, Change, Checking, Explanation, Reverting};
-use crate::cycle::Cycle;
+use crate::context::{Applying, BlobStore, Checking, Explanation, Reverting};
+use crate::file_resource::{FileDrift, FileResource};
 use crate::tree;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ pub struct Absent {
 
 /// Everything that goes, parents before children.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Drift {
+pub(crate) struct Drift {
     steps: Vec<PathChange>,
 }
 
@@ -127,10 +127,6 @@ fn mounted(path: &Path) -> Fault {
 }
 
 impl Absent {
-    fn find_drift(&self, host: &dyn HostRead) -> Result<Option<Drift>, Fault> {
-        tree::real_path_now(host, &self.path, |path| self.inspect(host, path))
-    }
-
     /// Asked again for the place that the links inside the path lead to.
     fn inspect(&self, host: &dyn HostRead, top: &Path) -> Result<Option<Drift>, Fault> {
         let Some(meta) = host.stat(top)? else { return Ok(None) };
@@ -166,9 +162,11 @@ impl Absent {
         }
         Ok(Some(Drift { steps }))
     }
+}
 
-    fn act(drift: &Drift, host: &dyn HostWrite) -> Result<(), Fault> {
-        for PathChange { path, before, .. } in drift.steps.iter().rev() {
+impl Drift {
+    fn act(&self, host: &dyn HostWrite) -> Result<(), Fault> {
+        for PathChange { path, before, .. } in self.steps.iter().rev() {
             match before {
                 PathState::Directory { .. } => host.remove_directory(path)?,
                 _ => host.remove_file(path)?,
@@ -176,18 +174,42 @@ impl Absent {
         }
         Ok(())
     }
+}
 
-    fn explanation(drift: &Drift, done: bool) -> Explanation {
+impl FileResource for Absent {
+    type Drift = Drift;
+
+    fn find(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
+        tree::real_path_now(cx.host, &self.path, |path| self.inspect(cx.host, path))
+    }
+
+    fn claims(&self) -> Claims {
+        Claims::of(Claims::path(&self.path, "absent"))
+    }
+
+    fn validate(&self) -> Vec<Invalid> {
+        let climbs = self.path.components().any(|part| part == std::path::Component::ParentDir);
+        let message = match self.path.to_str() {
+            Some(path) if is_never_removed(&self.path) => format!("{path} is never removed"),
+            _ if climbs => "a path to remove may not hold `..`".to_string(),
+            _ => return Vec::new(),
+        };
+        vec![Invalid { parameter: "path", message, hint: None }]
+    }
+}
+
+impl FileDrift for Drift {
+    fn explain(&self, done: bool) -> Explanation {
         let verb = if done { "removed" } else { "would remove" };
         let shown =
-            drift.steps.iter().take(SHOWN_MAX).map(|step| format!("{verb} {}\n", step.path.display()));
+            self.steps.iter().take(SHOWN_MAX).map(|step| format!("{verb} {}\n", step.path.display()));
         let mut diff: String = shown.collect();
-        if drift.steps.len() > SHOWN_MAX {
-            diff.push_str(&format!("[... {} more ...]\n", drift.steps.len() - SHOWN_MAX));
+        if self.steps.len() > SHOWN_MAX {
+            diff.push_str(&format!("[... {} more ...]\n", self.steps.len() - SHOWN_MAX));
         }
         let mut details = Details::new();
-        details.insert("removed".into(), drift.steps.len().into());
-        let lost: Vec<(String, String)> = drift
+        details.insert("removed".into(), self.steps.len().into());
+        let lost: Vec<(String, String)> = self
             .steps
             .iter()
             .filter_map(|step| step.unrestorable().map(|why| (step.path.display().to_string(), why)))
@@ -199,59 +221,25 @@ impl Absent {
         }
         Explanation { diff, details }
     }
-}
 
-impl Cycle for Absent {
-    const UNDOABLE: bool = true;
-    type Drift = Drift;
-
-    fn validate(&self) -> Vec<Invalid> {
-        let climbs = self.path.components().any(|part| part == std::path::Component::ParentDir);
-        let message = match self.path.to_str() {
-            Some(path) if is_never_removed(&self.path) => format!("{path} is never removed"),
-            _ if climbs => "a path to remove may not hold `..`".to_string(),
-            _ => return Vec::new(),
-        };
-        vec![Invalid { parameter: "path", message, hint: None }]
-    }
-
-    fn claims(&self) -> Claims {
-        Claims::of(Claims::path(&self.path, "absent"))
-    }
-
-    async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-        self.find_drift(cx.host)
-    }
-
-    fn explain(&self, drift: &Drift, done: bool) -> Explanation {
-        Absent::explanation(drift, done)
-    }
-
-    fn save_before_image(
-        &self,
-        drift: &mut Drift,
-        host: &dyn HostRead,
-        blobs: &dyn BlobStore,
-    ) -> Result<(), Fault> {
-        for PathChange { path, before, .. } in &mut drift.steps {
-            before.keep(path, host, blobs)?;
+    fn save_before_image(&mut self, look: &dyn HostRead, blobs: &dyn BlobStore) -> Result<(), Fault> {
+        for PathChange { path, before, .. } in &mut self.steps {
+            before.keep(path, look, blobs)?;
         }
         Ok(())
     }
 
-    async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
-        Absent::act(drift, cx.host)?;
-        let Explanation { diff, details } = Absent::explanation(drift, true);
-        Ok(Change { changed: true, diff, details, undo: None })
+    async fn apply(&self, cx: &Applying<'_>) -> Result<Option<Drift>, Fault> {
+        self.act(cx.host).map(|()| None)
     }
 
-    fn predict(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
-        Absent::act(drift, overlay)
+    fn predict(&self, overlay: &Overlay) -> Result<(), Fault> {
+        self.act(overlay)
     }
 
-    async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
-        let Some(top) = undo.steps.first() else { return Ok(Change::default()) };
-        let steps = at_current_top(&undo.steps, &top.path, cx)?;
+    fn revert(&self, cx: &Reverting<'_>) -> Result<Vec<String>, Fault> {
+        let Some(top) = self.steps.first() else { return Ok(Vec::new()) };
+        let steps = at_current_top(&self.steps, &top.path, cx)?;
         let mut lines = Vec::new();
         let mut lost: Vec<(&Path, Fault)> = Vec::new();
         for step in steps.iter() {
@@ -267,8 +255,8 @@ impl Cycle for Absent {
                 Err(fault) => lost.push((&step.path, fault)),
             }
         }
-        match unrestored(lost, &lines, undo.steps.len()) {
-            None => Ok(Change { changed: !lines.is_empty(), diff: lines.join("\n"), ..Change::default() }),
+        match unrestored(lost, &lines, self.steps.len()) {
+            None => Ok(lines),
             Some(fault) => Err(fault),
         }
     }

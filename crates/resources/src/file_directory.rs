@@ -7,8 +7,8 @@ use crate::params::{Absolute, Mode, Invalid, params};
 use crate::path_change::{PathChange, at_current_top, rights_of, set_attributes, unrestored};
 use crate::path_state::PathState;
 use crate::path_text;
-use crate::context::{Applying, Change, Checking, Explanation, Reverting};
-use crate::cycle::Cycle;
+use crate::context::{Applying, Checking, Explanation, Reverting};
+use crate::file_resource::{FileDrift, FileResource};
 use crate::tree;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -61,7 +61,7 @@ enum Recurse {
 
 /// What differs, path by path.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Drift {
+pub(crate) struct Drift {
     steps: Vec<PathChange>,
     /// Where all of them lie; nothing in the records of earlier versions.
     #[serde(default, with = "path_text", skip_serializing_if = "is_empty")]
@@ -78,16 +78,6 @@ pub struct Drift {
 }
 
 impl Directory {
-    fn find_drift(&self, host: &dyn HostRead) -> Result<Option<Drift>, Fault> {
-        // A link to a directory is a directory for whoever uses it.
-        let path = tree::behind_links(host, &self.path)?;
-        if path != *self.path.0 && host.stat(&path)?.is_none() {
-            let message = format!("{} is a link that leads nowhere", self.path.display());
-            return Err(Fault::new(FaultKind::InTheWay, message));
-        }
-        tree::real_path_now(host, &path, |path| self.inspect(host, path))
-    }
-
     fn inspect(&self, host: &dyn HostRead, path: &Path) -> Result<Option<Drift>, Fault> {
         let Some(meta) = host.stat(path)? else {
             return self.new_directory(host, path).map(Some);
@@ -180,28 +170,30 @@ impl Directory {
         }
         Ok(Some(change))
     }
+}
 
+impl Drift {
     /// Acts. Where another state made a directory of ours meanwhile, the record of what was really done comes
     /// back: what it made is its own to remove.
-    fn act(drift: &Drift, host: &dyn HostWrite) -> Result<Option<Drift>, Fault> {
+    fn act(&self, host: &dyn HostWrite) -> Result<Option<Drift>, Fault> {
         let mut made = CreatedDirs::new();
         let joined =
-            created_dirs::make_then(host, &drift.made, &mut made, || Directory::take_steps(drift, host))?;
-        if joined.is_none() && made.len() == drift.made.len() {
+            created_dirs::make_then(host, &self.made, &mut made, || self.take_steps(host))?;
+        if joined.is_none() && made.len() == self.made.len() {
             return Ok(None);
         }
         // Only a new directory can be joined, and it is the only step then.
         let (steps, joined) = match joined {
             Some(step) => (vec![step], true),
-            None => (drift.steps.clone(), false),
+            None => (self.steps.clone(), false),
         };
-        Ok(Some(Drift { steps, top: drift.top.clone(), made, joined, mounted: Vec::new() }))
+        Ok(Some(Drift { steps, top: self.top.clone(), made, joined, mounted: Vec::new() }))
     }
 
     /// Returns the step of a directory that somebody else has made meanwhile.
-    fn take_steps(drift: &Drift, host: &dyn HostWrite) -> Result<Option<PathChange>, Fault> {
+    fn take_steps(&self, host: &dyn HostWrite) -> Result<Option<PathChange>, Fault> {
         let mut joined = None;
-        for PathChange { path, before, after, .. } in &drift.steps {
+        for PathChange { path, before, after, .. } in &self.steps {
             let owner = after.owner().unwrap_or_else(|| host.me());
             match (before, after) {
                 (PathState::Absent, PathState::Directory { mode, .. }) => {
@@ -217,27 +209,6 @@ impl Directory {
         Ok(joined)
     }
 
-    /// Parents made on the way are not told: which of several states makes a shared one is chance (S-58).
-    fn explanation(drift: &Drift) -> Explanation {
-        let mut diff = String::new();
-        for step in drift.steps.iter().take(SHOWN_MAX) {
-            diff.push_str(&step.words());
-        }
-        if drift.steps.len() > SHOWN_MAX {
-            diff.push_str(&format!("[... {} more ...]\n", drift.steps.len() - SHOWN_MAX));
-        }
-        for mounted in drift.mounted.iter().take(SHOWN_MAX) {
-            diff.push_str(&format!("left alone: {} is a mount point\n", mounted.display()));
-        }
-        let mut details = Details::new();
-        let created = drift.steps.first().is_some_and(|step| step.before == PathState::Absent);
-        details.insert("created".into(), created.into());
-        details.insert("paths_changed".into(), drift.steps.len().into());
-        Explanation { diff, details }
-    }
-}
-
-impl Drift {
     fn revert_step(&self, step: &PathChange, cx: &Reverting<'_>) -> Result<Option<String>, Fault> {
         match cx.host.stat(&step.path)? {
             None if self.joined => Ok(None),
@@ -253,17 +224,17 @@ impl Drift {
     }
 }
 
-impl Cycle for Directory {
-    const UNDOABLE: bool = true;
+impl FileResource for Directory {
     type Drift = Drift;
 
-    fn validate(&self) -> Vec<Invalid> {
-        let mut invalid = ownership::invalid(self.user.as_deref(), self.group.as_deref());
-        if self.file_mode.is_some() && !self.recurse.contains(&Recurse::Mode) {
-            let message = "it means nothing without `recurse: [mode]`".to_string();
-            invalid.push(Invalid { parameter: "file_mode", message, hint: None });
+    fn find(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
+        // A link to a directory is a directory for whoever uses it.
+        let path = tree::behind_links(cx.host, &self.path)?;
+        if path != *self.path.0 && cx.host.stat(&path)?.is_none() {
+            let message = format!("{} is a link that leads nowhere", self.path.display());
+            return Err(Fault::new(FaultKind::InTheWay, message));
         }
-        invalid
+        tree::real_path_now(cx.host, &path, |path| self.inspect(cx.host, path))
     }
 
     fn claims(&self) -> Claims {
@@ -279,43 +250,62 @@ impl Cycle for Directory {
             .makes_parents(self.makedirs, how)
     }
 
-    async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-        self.find_drift(cx.host)
+    fn validate(&self) -> Vec<Invalid> {
+        let mut invalid = ownership::invalid(self.user.as_deref(), self.group.as_deref());
+        if self.file_mode.is_some() && !self.recurse.contains(&Recurse::Mode) {
+            let message = "it means nothing without `recurse: [mode]`".to_string();
+            invalid.push(Invalid { parameter: "file_mode", message, hint: None });
+        }
+        invalid
+    }
+}
+
+impl FileDrift for Drift {
+    /// Parents made on the way are not told: which of several states makes a shared one is chance (S-58).
+    fn explain(&self, _done: bool) -> Explanation {
+        let mut diff = String::new();
+        for step in self.steps.iter().take(SHOWN_MAX) {
+            diff.push_str(&step.words());
+        }
+        if self.steps.len() > SHOWN_MAX {
+            diff.push_str(&format!("[... {} more ...]\n", self.steps.len() - SHOWN_MAX));
+        }
+        for mounted in self.mounted.iter().take(SHOWN_MAX) {
+            diff.push_str(&format!("left alone: {} is a mount point\n", mounted.display()));
+        }
+        let mut details = Details::new();
+        let created = self.steps.first().is_some_and(|step| step.before == PathState::Absent);
+        details.insert("created".into(), created.into());
+        details.insert("paths_changed".into(), self.steps.len().into());
+        Explanation { diff, details }
     }
 
-    fn explain(&self, drift: &Drift, _done: bool) -> Explanation {
-        Directory::explanation(drift)
+    async fn apply(&self, cx: &Applying<'_>) -> Result<Option<Drift>, Fault> {
+        self.act(cx.host)
     }
 
-    async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
-        let done = Directory::act(drift, cx.host)?;
-        let Explanation { diff, details } = Directory::explanation(drift);
-        let undo = done.and_then(|done| serde_json::to_value(done).ok());
-        Ok(Change { changed: true, diff, details, undo })
+    fn predict(&self, overlay: &Overlay) -> Result<(), Fault> {
+        self.act(overlay).map(drop)
     }
 
-    fn predict(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
-        Directory::act(drift, overlay).map(drop)
-    }
-
-    async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
-        let steps = match is_empty(&undo.top) {
-            true => Cow::Borrowed(undo.steps.as_slice()),
-            false => at_current_top(&undo.steps, &undo.top, cx)?,
+    fn revert(&self, cx: &Reverting<'_>) -> Result<Vec<String>, Fault> {
+        let steps = match is_empty(&self.top) {
+            true => Cow::Borrowed(self.steps.as_slice()),
+            false => at_current_top(&self.steps, &self.top, cx)?,
         };
         let mut lines = Vec::new();
         let mut lost: Vec<(&Path, Fault)> = Vec::new();
         for step in steps.iter().rev() {
-            match undo.revert_step(step, cx) {
+            match self.revert_step(step, cx) {
                 Ok(line) => lines.extend(line),
                 Err(fault) => lost.push((&step.path, fault)),
             }
         }
-        if let Some(top) = undo.steps.first() {
-            lines.append(&mut created_dirs::unmake_all(&top.path, &undo.made, cx)?);
+        if let Some(top) = self.steps.first() {
+            lines.append(&mut created_dirs::unmake_all(&top.path, &self.made, cx)?);
         }
-        match unrestored(lost, &lines, undo.steps.len()) {
-            None => Ok(Change { changed: !lines.is_empty(), diff: lines.join("\n"), ..Change::default() }),
+        match unrestored(lost, &lines, self.steps.len()) {
+            None => Ok(lines),
             Some(fault) => Err(fault),
         }
     }

@@ -6,8 +6,8 @@ use crate::ownership;
 use crate::params::{Absolute, Mode, Invalid, params};
 use crate::path_change::PathChange;
 use crate::path_state::PathState;
-use crate::context::{Applying, BlobStore, Change, Checking, Explanation, Reverting};
-use crate::cycle::Cycle;
+use crate::context::{Applying, BlobStore, Checking, Explanation, Reverting};
+use crate::file_resource::{FileDrift, FileResource};
 use crate::tree;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ pub struct Symlink {
 
 /// What stands in the place of the link.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Drift {
+pub(crate) struct Drift {
     #[serde(flatten)]
     step: PathChange,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -47,10 +47,6 @@ pub struct Drift {
 }
 
 impl Symlink {
-    fn find_drift(&self, host: &dyn HostRead) -> Result<Option<Drift>, Fault> {
-        tree::real_path_now(host, &self.path, |path| self.inspect(host, path))
-    }
-
     fn inspect(&self, host: &dyn HostRead, path: &Path) -> Result<Option<Drift>, Fault> {
         let path = path.to_path_buf();
         let before = PathState::at(host, &path)?;
@@ -100,14 +96,16 @@ impl Symlink {
         };
         Err(Fault::new(FaultKind::InTheWay, format!("{} is {what}, not a link", path.display())).hint(hint))
     }
+}
 
+impl Drift {
     /// Acts, and returns the directories that it made on the way.
-    fn act(drift: &Drift, host: &dyn HostWrite) -> Result<CreatedDirs, Fault> {
+    fn act(&self, host: &dyn HostWrite) -> Result<CreatedDirs, Fault> {
         let mut made = CreatedDirs::new();
-        let PathChange { path, before, after, .. } = &drift.step;
+        let PathChange { path, before, after, .. } = &self.step;
         let PathState::Link { target, uid, gid } = after else { return Ok(made) };
         let owner = Owner { uid: *uid, gid: *gid };
-        created_dirs::make_then(host, &drift.made, &mut made, || match before {
+        created_dirs::make_then(host, &self.made, &mut made, || match before {
             PathState::Link { target: present, .. } if present == target => host.set_owner(path, owner),
             PathState::Directory { .. } => {
                 host.remove_directory(path)?;
@@ -117,33 +115,13 @@ impl Symlink {
         })?;
         Ok(made)
     }
-
-    fn explanation(drift: &Drift) -> Explanation {
-        let mut explanation = Explanation { diff: drift.step.words(), ..Explanation::default() };
-        if let Some(why) = drift.step.unrestorable() {
-            explanation.diff.push_str(&why);
-            let path = drift.step.path.display().to_string();
-            explanation.details.insert("unrestorable".into(), vec![path].into());
-        }
-        explanation
-    }
 }
 
-impl Cycle for Symlink {
-    const UNDOABLE: bool = true;
+impl FileResource for Symlink {
     type Drift = Drift;
 
-    fn validate(&self) -> Vec<Invalid> {
-        let mut invalid = ownership::invalid(self.user.as_deref(), self.group.as_deref());
-        let wrong = match &self.target {
-            target if target.is_empty() || target.contains('\0') => "a link points somewhere".to_string(),
-            target if target.len() > LINK_TARGET_BYTES_MAX => {
-                format!("a link holds {LINK_TARGET_BYTES_MAX} bytes at most")
-            }
-            _ => return invalid,
-        };
-        invalid.push(Invalid { parameter: "target", message: wrong, hint: None });
-        invalid
+    fn find(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
+        tree::real_path_now(cx.host, &self.path, |path| self.inspect(cx.host, path))
     }
 
     fn claims(&self) -> Claims {
@@ -157,39 +135,49 @@ impl Cycle for Symlink {
             .makes_parents(self.makedirs, how)
     }
 
-    async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-        self.find_drift(cx.host)
+    fn validate(&self) -> Vec<Invalid> {
+        let mut invalid = ownership::invalid(self.user.as_deref(), self.group.as_deref());
+        let wrong = match &self.target {
+            target if target.is_empty() || target.contains('\0') => "a link points somewhere".to_string(),
+            target if target.len() > LINK_TARGET_BYTES_MAX => {
+                format!("a link holds {LINK_TARGET_BYTES_MAX} bytes at most")
+            }
+            _ => return invalid,
+        };
+        invalid.push(Invalid { parameter: "target", message: wrong, hint: None });
+        invalid
+    }
+}
+
+impl FileDrift for Drift {
+    fn explain(&self, _done: bool) -> Explanation {
+        let mut explanation = Explanation { diff: self.step.words(), ..Explanation::default() };
+        if let Some(why) = self.step.unrestorable() {
+            explanation.diff.push_str(&why);
+            let path = self.step.path.display().to_string();
+            explanation.details.insert("unrestorable".into(), vec![path].into());
+        }
+        explanation
     }
 
-    fn explain(&self, drift: &Drift, _done: bool) -> Explanation {
-        Symlink::explanation(drift)
+    fn save_before_image(&mut self, look: &dyn HostRead, blobs: &dyn BlobStore) -> Result<(), Fault> {
+        let PathChange { path, before, .. } = &mut self.step;
+        before.keep(path, look, blobs)
     }
 
-    fn save_before_image(
-        &self,
-        drift: &mut Drift,
-        host: &dyn HostRead,
-        blobs: &dyn BlobStore,
-    ) -> Result<(), Fault> {
-        let PathChange { path, before, .. } = &mut drift.step;
-        before.keep(path, host, blobs)
+    async fn apply(&self, cx: &Applying<'_>) -> Result<Option<Drift>, Fault> {
+        let made = self.act(cx.host)?;
+        Ok((made.len() != self.made.len()).then(|| Drift { made, ..self.clone() }))
     }
 
-    async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
-        let made = Symlink::act(drift, cx.host)?;
-        let undo = created_dirs::undo_of(&drift.made, made, |made| Drift { made, ..drift.clone() });
-        let Explanation { diff, details } = Symlink::explanation(drift);
-        Ok(Change { changed: true, diff, details, undo })
+    fn predict(&self, overlay: &Overlay) -> Result<(), Fault> {
+        self.act(overlay).map(drop)
     }
 
-    fn predict(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
-        Symlink::act(drift, overlay).map(drop)
-    }
-
-    async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
-        let mut lines: Vec<String> = undo.step.revert(cx)?.into_iter().collect();
-        lines.append(&mut created_dirs::unmake_all(&undo.step.path, &undo.made, cx)?);
-        Ok(Change { changed: !lines.is_empty(), diff: lines.join("\n"), ..Change::default() })
+    fn revert(&self, cx: &Reverting<'_>) -> Result<Vec<String>, Fault> {
+        let mut lines: Vec<String> = self.step.revert(cx)?.into_iter().collect();
+        lines.append(&mut created_dirs::unmake_all(&self.step.path, &self.made, cx)?);
+        Ok(lines)
     }
 }
 

@@ -1,12 +1,12 @@
-//! `file.host`: a file that exists, with the times that the state says.
+//! `file.touch`: a file that exists, with the times that the state says.
 
 use crate::claims::Claims;
 use crate::created_dirs::{self, CreatedDirs};
 use crate::params::{Absolute, Mode, Invalid, params};
 use crate::path_change::PathChange;
 use crate::path_state::PathState;
-use crate::context::{Applying, Change, Checking, Explanation, Reverting};
-use crate::cycle::Cycle;
+use crate::context::{Applying, Checking, Explanation, Reverting};
+use crate::file_resource::{FileDrift, FileResource};
 use crate::tree;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -42,7 +42,7 @@ struct Times {
 
 /// What is to be made, or which times differ.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Drift {
+pub(crate) struct Drift {
     #[serde(flatten)]
     step: PathChange,
     /// The times before and after, where they are set.
@@ -71,11 +71,6 @@ impl Times {
 }
 
 impl Touched {
-    fn find_drift(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-        let path = tree::behind_links(cx.host, &self.path)?;
-        tree::real_path_now(cx.host, &path, |path| self.inspect(cx, path))
-    }
-
     fn inspect(&self, cx: &Checking<'_>, path: &Path) -> Result<Option<Drift>, Fault> {
         let Some(meta) = cx.host.stat(path)? else {
             return self.new_file(cx.host, path).map(Some);
@@ -110,38 +105,43 @@ impl Touched {
         });
         Ok(Drift { step: PathChange::new(path, PathState::Absent, after), times, made })
     }
+}
 
+impl Drift {
     /// Acts, and returns the directories that it made on the way.
-    fn act(drift: &Drift, host: &dyn HostWrite) -> Result<CreatedDirs, Fault> {
+    fn act(&self, host: &dyn HostWrite) -> Result<CreatedDirs, Fault> {
         let mut made = CreatedDirs::new();
-        let PathChange { path, before, after, .. } = &drift.step;
-        created_dirs::make_then(host, &drift.made, &mut made, || {
+        let PathChange { path, before, after, .. } = &self.step;
+        created_dirs::make_then(host, &self.made, &mut made, || {
             if *before == PathState::Absent
                 && let PathState::File { mode, .. } = after
             {
                 host.put_file(path, &NewFile { content: &[], mode: *mode, owner: host.me() })?;
             }
-            match &drift.times {
+            match &self.times {
                 Some((_, after)) => host.set_times(path, after.atime_ns.into(), after.mtime_ns.into()),
                 None => Ok(()),
             }
         })?;
         Ok(made)
     }
-
-    fn explanation(drift: &Drift) -> Explanation {
-        let path = drift.step.path.display();
-        let diff = match drift.step.before {
-            PathState::Absent => format!("new empty file {path}\n"),
-            _ => format!("times of {path} set\n"),
-        };
-        Explanation { diff, ..Explanation::default() }
-    }
 }
 
-impl Cycle for Touched {
-    const UNDOABLE: bool = true;
+impl FileResource for Touched {
     type Drift = Drift;
+
+    fn find(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
+        let path = tree::behind_links(cx.host, &self.path)?;
+        tree::real_path_now(cx.host, &path, |path| self.inspect(cx, path))
+    }
+
+    fn claims(&self) -> Claims {
+        let owned = Claims::path(&self.path, "a file")
+            .with("atime", self.atime.map(f64::to_bits))
+            .with("mtime", self.mtime.map(f64::to_bits));
+        let how: (Option<Mode>, Option<&String>, Option<&String>) = (None, None, None);
+        Claims::of(owned).makes_parents(self.makedirs, how)
+    }
 
     fn validate(&self) -> Vec<Invalid> {
         let times = [("atime", self.atime), ("mtime", self.mtime)];
@@ -155,39 +155,33 @@ impl Cycle for Touched {
         };
         bad.map(invalid).collect()
     }
+}
 
-    fn claims(&self) -> Claims {
-        let owned = Claims::path(&self.path, "a file")
-            .with("atime", self.atime.map(f64::to_bits))
-            .with("mtime", self.mtime.map(f64::to_bits));
-        let how: (Option<Mode>, Option<&String>, Option<&String>) = (None, None, None);
-        Claims::of(owned).makes_parents(self.makedirs, how)
+impl FileDrift for Drift {
+    fn explain(&self, _done: bool) -> Explanation {
+        let path = self.step.path.display();
+        let diff = match self.step.before {
+            PathState::Absent => format!("new empty file {path}\n"),
+            _ => format!("times of {path} set\n"),
+        };
+        Explanation { diff, ..Explanation::default() }
     }
 
-    async fn check(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-        self.find_drift(cx)
+    async fn apply(&self, cx: &Applying<'_>) -> Result<Option<Drift>, Fault> {
+        let made = self.act(cx.host)?;
+        Ok((made.len() != self.made.len()).then(|| Drift { made, ..self.clone() }))
     }
 
-    fn explain(&self, drift: &Drift, _done: bool) -> Explanation {
-        Touched::explanation(drift)
+    fn predict(&self, overlay: &Overlay) -> Result<(), Fault> {
+        self.act(overlay).map(drop)
     }
 
-    async fn apply(&self, drift: &Drift, cx: &Applying<'_>) -> Result<Change, Fault> {
-        let made = Touched::act(drift, cx.host)?;
-        let undo = created_dirs::undo_of(&drift.made, made, |made| Drift { made, ..drift.clone() });
-        Ok(Change { changed: true, diff: Touched::explanation(drift).diff, undo, ..Change::default() })
-    }
-
-    fn predict(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
-        Touched::act(drift, overlay).map(drop)
-    }
-
-    async fn revert(undo: &Drift, cx: &Reverting<'_>) -> Result<Change, Fault> {
-        let mut lines: Vec<String> = undo.step.revert(cx)?.into_iter().collect();
-        if undo.step.before != PathState::Absent
-            && let Some((before, after)) = &undo.times
+    fn revert(&self, cx: &Reverting<'_>) -> Result<Vec<String>, Fault> {
+        let mut lines: Vec<String> = self.step.revert(cx)?.into_iter().collect();
+        if self.step.before != PathState::Absent
+            && let Some((before, after)) = &self.times
         {
-            let path = &undo.step.at_current_path(cx)?.path;
+            let path = &self.step.at_current_path(cx)?.path;
             let present = cx.host.stat(path)?.filter(|meta| !matches!(meta.kind, FileKind::Special(_)));
             // Changed since: its times are somebody else's now, and worth nothing to us.
             if present.is_some_and(|meta| Times::of(&meta).mtime_ns == after.mtime_ns) && before != after {
@@ -195,8 +189,8 @@ impl Cycle for Touched {
                 lines.push(format!("restored the times of {}", path.display()));
             }
         }
-        lines.append(&mut created_dirs::unmake_all(&undo.step.path, &undo.made, cx)?);
-        Ok(Change { changed: !lines.is_empty(), diff: lines.join("\n"), ..Change::default() })
+        lines.append(&mut created_dirs::unmake_all(&self.step.path, &self.made, cx)?);
+        Ok(lines)
     }
 }
 

@@ -7,10 +7,11 @@ use crate::bound::{Bound, Drift, KindEntry, Registered};
 use crate::claims::{Claim, Claims};
 use crate::context::{Applying, BlobStore, Change, Checking, Explanation, GuardSetting, Reverting};
 use crate::params::{Invalid, Params};
-use crate::state::{Read, Record, State, Step, Write, as_json};
+use crate::state::{Read, Record, State, Step, Write, as_json, slot};
 use crate::takeback::{TakenBack, take_back};
 use serde_json::Value as Json;
 use std::future::Future;
+use std::sync::Arc;
 use zester_host::overlay::Overlay;
 use zester_host::{BoxFuture, Fault, FaultKind, HostRead};
 
@@ -163,6 +164,7 @@ impl<R: Resource> Bound for BoundResource<R> {
 
     fn predict(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
         let Record { key, to, .. } = &drift.get::<Found<R::State>>()?.record;
+        overlay.predict_state(slot::<R::State>(key), Arc::new(to.clone()));
         R::State::predict(key, to, overlay)
     }
 
