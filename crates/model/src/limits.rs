@@ -33,7 +33,7 @@ pub const CONCURRENCY_DEFAULT: usize = 4096;
 /// Threads that carry out short file work.
 pub const WORKER_THREADS_MAX: usize = 8;
 /// States that wait for a disk at once, each on a thread. They share their syncs, so more of them are fewer syncs.
-pub const DISK_WAITERS_MAX: usize = 32;
+pub const DISK_WAITERS_MAX: usize = 64;
 /// Most tries a `retry` may ask for.
 pub const RETRY_ATTEMPTS_MAX: u32 = 1000;
 /// More tries when `retry` says only that it is wanted: what Salt calls its default.
