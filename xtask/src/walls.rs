@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Crates that do no IO, read no clock and know no runtime.
 const PURE: &[&str] =
-    &["model", "secret", "compile", "engine", "wire", "jobs", "lease", "schedule", "reactor"];
+    &["model", "secret", "compile", "engine", "wire", "identity", "jobs", "lease", "schedule", "reactor"];
 
 const FILES: &[&str] = &[
     "std::fs",
@@ -67,6 +67,8 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
         "the host is the only door to processes",
     ),
     ("crypto_box", &["secret"], "one place seals and opens"),
+    ("nkeys::", &["identity"], "one place knows keys"),
+    ("rcgen::", &["cli"], "only the binary makes certificates"),
     ("async_nats", &["bus"], "the NATS client is hidden behind the bus"),
     ("hyper::", &["health"], "one place answers HTTP"),
     ("clap::", &["cli", "bench", "sim"], "only the binary knows its words"),
@@ -77,6 +79,7 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
 /// (crate, crates of ours it must not know)
 const BLIND: &[(&str, &[&str])] = &[
     ("wire", &["compile", "engine", "jobs", "host", "resources", "facts", "bus", "converge", "cli"]),
+    ("identity", &["model", "compile", "engine", "jobs", "host", "bus", "link", "converge", "cli"]),
     ("jobs", &["compile", "engine", "host", "resources", "facts", "bus", "converge", "cli"]),
     (
         "reactor",

@@ -102,3 +102,5 @@ pub const LEASES_BYTES_MAX: u64 = 4 * MIB;
 pub const STATE_FILES_BYTES_MAX: u64 = 512 * MIB;
 pub const SETTINGS_FILES_BYTES_MAX: u64 = 128 * MIB;
 pub const REACTOR_FILES_BYTES_MAX: u64 = 64 * MIB;
+/// A few versions of a roster of thousands of keys.
+pub const TRUST_BYTES_MAX: u64 = 16 * MIB;

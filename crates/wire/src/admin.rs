@@ -111,6 +111,19 @@ pub enum RetryPart {
 }
 
 impl AdminRequest {
+    /// The same, asked by this one: whose request it is, the key that signed it says.
+    pub fn by(mut self, name: &str) -> AdminRequest {
+        match &mut self {
+            AdminRequest::Kill { user, .. }
+            | AdminRequest::Retry { user, .. }
+            | AdminRequest::Publish(PublishRequest { user, .. })
+            | AdminRequest::Forget { user, .. }
+            | AdminRequest::BreakerClose { user, .. } => *user = name.to_string(),
+            AdminRequest::ReactorRules | AdminRequest::Unknown => {}
+        }
+        self
+    }
+
     /// The token of the subject; none for what a newer release asks.
     pub fn verb(&self) -> Option<&'static str> {
         match self {

@@ -4,7 +4,8 @@
 //! envelope: a reader takes the one that the message came by, so a message moved to another subject does not verify. The
 //! payload is kept as the bytes that were signed, because encoding a decoded message again need not give the same ones.
 //!
-//! Until identities exist, `key` and `sig` are empty. Whether that is accepted is the reader's policy, not this crate's.
+//! Where no credentials are configured, `key` and `sig` are empty. Whether that is accepted is the reader's policy, not this
+//! crate's.
 
 use crate::codec::{DecodeError, EncodeError, Message, decode, encode};
 use crate::limits::MESSAGE_ID_BYTES_MAX;
@@ -73,6 +74,10 @@ pub struct Envelope {
     /// What the payload names a digest of: not signed, and not passed on.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "serde_bytes")]
     pub beside: Vec<u8>,
+    /// Who says that the key is of this peel: a [`Certificate`](crate::Certificate). Masters and admins are known by the
+    /// roster and need none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "serde_bytes")]
+    pub cert: Vec<u8>,
 }
 
 impl Message for Envelope {
@@ -84,6 +89,11 @@ pub trait Signer {
     /// The public key, as readers look it up.
     fn key(&self) -> &str;
     fn sign(&self, bytes: &[u8]) -> Vec<u8>;
+
+    /// What goes along for readers who know no list of peels.
+    fn certificate(&self) -> &[u8] {
+        &[]
+    }
 }
 
 /// Seals without a signature, where no credentials are configured.
@@ -114,7 +124,8 @@ impl Envelope {
             None => (encode(message)?, Vec::new()),
         };
         let sig = signer.sign(&signed_bytes(subject, &id, ts, &payload));
-        Ok(Envelope { v: crate::VERSION, id, ts, key: signer.key().to_string(), sig, payload, beside })
+        let (key, cert) = (signer.key().to_string(), signer.certificate().to_vec());
+        Ok(Envelope { v: crate::VERSION, id, ts, key, sig, payload, beside, cert })
     }
 
     /// What the signature must hold over, for the subject that the message came by.
@@ -141,10 +152,13 @@ impl Envelope {
     }
 }
 
-/// Each part with its length before it, so that no choice of one part can pass for another.
 fn signed_bytes(subject: &str, id: &MessageId, ts: UnixMillis, payload: &[u8]) -> Vec<u8> {
     let time = ts.0.to_be_bytes();
-    let parts: [&[u8]; 5] = [DOMAIN, subject.as_bytes(), id.as_str().as_bytes(), &time, payload];
+    joined(&[DOMAIN, subject.as_bytes(), id.as_str().as_bytes(), &time, payload])
+}
+
+/// Each part with its length before it, so that no choice of one part can pass for another.
+pub fn joined(parts: &[&[u8]]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(parts.iter().map(|part| part.len() + 8).sum());
     for part in parts {
         bytes.extend_from_slice(&(part.len() as u64).to_be_bytes());

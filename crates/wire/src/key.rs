@@ -5,6 +5,8 @@ use crate::published::{ContentHash, Published};
 use crate::subject::BadSubject;
 use std::fmt;
 
+const ROSTER: &str = "roster";
+
 /// The buckets whose keys are made here.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Bucket {
@@ -19,10 +21,12 @@ pub enum Bucket {
     StateFiles,
     SettingsFiles,
     ReactorFiles,
+    /// Who is who: the newest roster.
+    Trust,
 }
 
 impl Bucket {
-    pub const ALL: [Bucket; 10] = [
+    pub const ALL: [Bucket; 11] = [
         Bucket::Jobs,
         Bucket::JobReturns,
         Bucket::JobTargets,
@@ -33,6 +37,7 @@ impl Bucket {
         Bucket::StateFiles,
         Bucket::SettingsFiles,
         Bucket::ReactorFiles,
+        Bucket::Trust,
     ];
 
     pub fn of_published(published: Published) -> Bucket {
@@ -60,6 +65,7 @@ impl Bucket {
             Bucket::StateFiles => "state-files",
             Bucket::SettingsFiles => "settings-files",
             Bucket::ReactorFiles => "reactor-files",
+            Bucket::Trust => "trust",
         }
     }
 }
@@ -84,6 +90,8 @@ pub enum Key {
     /// The same of one revision.
     ManifestOf(Published, u64),
     Revision(Published),
+    /// The newest roster, which its own signature proves (I-8).
+    Roster,
 }
 
 impl Key {
@@ -96,6 +104,7 @@ impl Key {
             Key::Peel(_) => Bucket::PeelSeen,
             Key::Facts(_) => Bucket::Facts,
             Key::Lease(_) => Bucket::Leases,
+            Key::Roster => Bucket::Trust,
             Key::Content(of, _) | Key::Manifest(of) | Key::ManifestOf(of, _) | Key::Revision(of) => {
                 Bucket::of_published(*of)
             }
@@ -122,6 +131,7 @@ impl Key {
             (Bucket::PeelSeen, None) => Key::Peel(PeelId::parse(text)?),
             (Bucket::Facts, None) => Key::Facts(PeelId::parse(text)?),
             (Bucket::Leases, None) => Key::Lease(Token::parse(text)?),
+            (Bucket::Trust, None) if text == ROSTER => Key::Roster,
             (bucket, parts) if bucket.published().is_some() => {
                 let bad = BadSubject { why: "no key of that bucket has this shape" };
                 let of = bucket.published().ok_or(bad)?;
@@ -171,6 +181,7 @@ impl fmt::Display for Key {
             Key::Manifest(_) => out.write_str("_manifest"),
             Key::ManifestOf(_, revision) => write!(out, "_manifest.{revision}"),
             Key::Revision(_) => out.write_str("_revision"),
+            Key::Roster => out.write_str(ROSTER),
         }
     }
 }

@@ -36,6 +36,7 @@ pub mod reactor;
 pub mod refusal;
 pub mod resolve;
 pub mod returns;
+pub mod roster;
 pub mod subject;
 pub mod target_digest;
 pub mod time;
@@ -64,6 +65,7 @@ pub use reactor::{ReactorTestReply, ReactorTestRequest, RuleList, RuleStatus, Te
 pub use refusal::{Refusal, RefusalKind};
 pub use resolve::{ExplainedPage, ExplainedPeel, PartSaidNo, ResolveReply, ResolveRequest};
 pub use returns::{Cause, Return, RunRevision, ScheduledRun};
+pub use roster::{Certificate, Member, MemberRole, Revoked, Roster, SignedRoster};
 pub use subject::{BadSubject, EventSubject, Origin, Subject};
 pub use target_digest::{TargetDigest, TargetProof, TargetTree};
 pub use time::UnixMillis;

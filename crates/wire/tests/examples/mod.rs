@@ -137,12 +137,44 @@ pub fn envelope() -> Envelope {
         sig: vec![9, 8, 7],
         payload: vec![0x80],
         beside: Vec::new(),
+        cert: Vec::new(),
+    }
+}
+
+pub fn roster() -> Roster {
+    let member = |role, name: &str, until| Member {
+        role,
+        name: Token::parse(name).unwrap(),
+        key: format!("U{name}"),
+        until,
+    };
+    Roster {
+        v: 1,
+        serial: 7,
+        issued: UnixMillis(1_700_000_000_000),
+        expires: UnixMillis(1_800_000_000_000),
+        members: vec![
+            member(MemberRole::Master, "m1", Some(UnixMillis(1_700_000_100_000))),
+            member(MemberRole::Admin, "ann", None),
+            member(MemberRole::Issuer, "m1", None),
+        ],
+        revoked: vec![Revoked {
+            key: "Uold".into(),
+            name: "web-1".into(),
+            at: UnixMillis(1_700_000_000_001),
+        }],
     }
 }
 
 /// Hands every example to `visit`, under the name of its golden file.
 pub fn each(visit: &mut impl Visit) {
     visit.one("envelope", envelope());
+    visit.one("envelope_cert", Envelope { cert: vec![0x82], ..envelope() });
+    visit.one("roster", roster());
+    visit.one("signed_roster", SignedRoster { v: 1, roster: vec![1, 2], sig: vec![3; 64] });
+    let (key, issuer) = ("UABC".to_string(), "AABC".to_string());
+    let until = UnixMillis(1_800_000_000_000);
+    visit.one("certificate", Certificate { v: 1, peel: peel(), key, until, issuer, sig: vec![3; 64] });
     visit.one("job", job());
     let digest = || Some(TargetDigest { count: 3, root: vec![7; 32] });
     visit.one("envelope_beside", Envelope { beside: vec![0x81], ..envelope() });

@@ -1,0 +1,165 @@
+//! The claims of the operator, of the two accounts and of users, all made of the table of grants (I-1, I-2).
+
+use crate::grants::{self, Act, Crossing};
+use crate::jwt::{Claims, nats_claims};
+use crate::key::PublicKey;
+use crate::limits::{ANSWER_MAX, PEEL_PAYLOAD_MAX, PEEL_SUBSCRIPTIONS_MAX, QUESTION_MAX};
+use crate::speaker::Role;
+use serde_json::{Map, Value as Json, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The operator: who vouches for accounts.
+pub fn operator(name: &str, key: &PublicKey, system: &PublicKey, issued: u64) -> Claims {
+    let nats = nats_claims("operator", json!({ "system_account": system.as_str() }));
+    Claims { subject: key.clone(), name: name.into(), issued, expires: None, nats }
+}
+
+/// The keys of the accounts, which name each other.
+#[derive(Clone, Debug)]
+pub struct AccountKeys {
+    pub core: PublicKey,
+    pub peels: PublicKey,
+    pub system: PublicKey,
+}
+
+/// The account of masters and admins: it has JetStream, offers what peels need and uses their commands.
+pub fn core(keys: &AccountKeys, revoked: &Revocations, issued: u64) -> Claims {
+    let mut exports = services(Crossing::ServiceOfCore, QUESTION_MAX);
+    exports.extend(
+        grants::crossings(Crossing::StreamOfCore)
+            .into_iter()
+            .map(|subject| json!({ "name": subject, "subject": subject, "type": "stream" })),
+    );
+    let imports = imported(Crossing::ServiceOfPeels, &keys.peels, "service");
+    let more = json!({
+        "limits": limits(true), "exports": exports, "imports": imports, "revocations": revoked.claims(),
+        "default_permissions": {},
+    });
+    account("CORE", &keys.core, issued, more)
+}
+
+/// The account of peels: no JetStream, and nothing but what crosses by the table. Its signing key can issue users of the role
+/// `peel` and no others: their rights come from its template, by their name.
+pub fn peels(keys: &AccountKeys, issuers: &[PublicKey], revoked: &Revocations, issued: u64) -> Claims {
+    let mut imports = imported(Crossing::ServiceOfCore, &keys.core, "service");
+    imports.extend(imported(Crossing::StreamOfCore, &keys.core, "stream"));
+    let scope = |issuer: &PublicKey| {
+        json!({
+            "kind": "user_scope", "key": issuer.as_str(), "role": "peel", "template": permissions(Role::Peel, grants::TEMPLATE_NAME),
+        })
+    };
+    let more = json!({
+        "limits": limits(false), "exports": services(Crossing::ServiceOfPeels, ANSWER_MAX), "imports": imports,
+        "signing_keys": issuers.iter().map(scope).collect::<Vec<_>>(), "revocations": revoked.claims(),
+        "default_permissions": {},
+    });
+    account("PEELS", &keys.peels, issued, more)
+}
+
+/// The account of the server itself.
+pub fn system(keys: &AccountKeys, issued: u64) -> Claims {
+    account("SYS", &keys.system, issued, json!({ "limits": limits(false), "default_permissions": {} }))
+}
+
+fn account(name: &str, key: &PublicKey, issued: u64, more: Json) -> Claims {
+    Claims {
+        subject: key.clone(),
+        name: name.into(),
+        issued,
+        expires: None,
+        nats: nats_claims("account", more),
+    }
+}
+
+/// A master or an admin.
+pub fn member(role: Role, name: &str, key: &PublicKey, issued: u64) -> Claims {
+    let nats = nats_claims("user", permissions(role, name));
+    Claims { subject: key.clone(), name: name.into(), issued, expires: None, nats }
+}
+
+/// A peel, by the scoped signing key: it has what the template gives it, and may say nothing of its own rights.
+pub fn peel(name: &str, key: &PublicKey, account: &PublicKey, issued: u64, expires: u64) -> Claims {
+    let nats = nats_claims("user", json!({ "issuer_account": account.as_str() }));
+    Claims { subject: key.clone(), name: name.into(), issued, expires: Some(expires), nats }
+}
+
+/// Who tells the server of new accounts.
+pub fn system_user(key: &PublicKey, issued: u64) -> Claims {
+    let unlimited = json!({ "pub": {}, "sub": {}, "subs": -1, "data": -1, "payload": -1 });
+    let nats = nats_claims("user", unlimited);
+    Claims { subject: key.clone(), name: "sys".into(), issued, expires: None, nats }
+}
+
+/// What a role may do, as the server wants to hear it.
+fn permissions(role: Role, name: &str) -> Json {
+    let (payload, subscriptions) = match role {
+        Role::Peel => (PEEL_PAYLOAD_MAX, PEEL_SUBSCRIPTIONS_MAX),
+        Role::Master | Role::Admin => (-1, -1),
+    };
+    let mut all = json!({
+        "pub": { "allow": grants::subjects(role, Act::Publish, name) },
+        "sub": { "allow": grants::subjects(role, Act::Subscribe, name) },
+        "subs": subscriptions, "data": -1, "payload": payload,
+    });
+    // Who is asked may answer there and then, once, wherever the question came from.
+    if role != Role::Admin
+        && let Json::Object(all) = &mut all
+    {
+        all.insert("resp".into(), json!({ "max": 1, "ttl": nanos(ANSWER_MAX) }));
+    }
+    all
+}
+
+/// As the server counts.
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn services(crossing: Crossing, answered_within: Duration) -> Vec<Json> {
+    let one = |subject: String| {
+        json!({
+            "name": subject, "subject": subject, "type": "service", "response_type": "Singleton",
+            "response_threshold": nanos(answered_within),
+        })
+    };
+    grants::crossings(crossing).into_iter().map(one).collect()
+}
+
+fn imported(crossing: Crossing, from: &PublicKey, kind: &str) -> Vec<Json> {
+    let one = |subject: String| json!({ "name": subject, "subject": subject, "account": from.as_str(), "type": kind });
+    grants::crossings(crossing).into_iter().map(one).collect()
+}
+
+fn limits(jetstream: bool) -> Json {
+    let stored = if jetstream { -1 } else { 0 };
+    json!({
+        "subs": -1, "data": -1, "payload": -1, "imports": -1, "exports": -1, "wildcards": true, "conn": -1, "leaf": -1,
+        "mem_storage": stored, "disk_storage": stored, "streams": stored, "consumer": stored,
+    })
+}
+
+/// Users of an account that may not connect any more, each with the second until which JWTs of that key are void.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Revocations(BTreeMap<String, u64>);
+
+impl Revocations {
+    /// Those that an account's claims list.
+    pub fn of(claims: &Claims) -> Revocations {
+        let listed = claims.nats.get("revocations").and_then(Json::as_object);
+        let one = |(key, at): (&String, &Json)| Some((key.clone(), at.as_u64()?));
+        Revocations(listed.into_iter().flatten().filter_map(one).collect())
+    }
+
+    pub fn add(&mut self, key: &PublicKey, at: u64) {
+        self.0.insert(key.to_string(), at);
+    }
+
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    fn claims(&self) -> Map<String, Json> {
+        self.0.iter().map(|(key, at)| (key.clone(), Json::from(*at))).collect()
+    }
+}

@@ -1,0 +1,343 @@
+//! Who makes a fleet: from nothing to the keys of everybody, and from there to every later change of who is who (I-1, I-15).
+//!
+//! What is secret comes in as key pairs, so that each can stay where it is safest; what is not stands in a [`Fleet`], which is a
+//! small document, and in the signed roster.
+
+use crate::accounts::{self, AccountKeys, Revocations};
+use crate::key::{BadKey, KeyKind, KeyPair, PublicKey};
+use crate::speaker::Role;
+use crate::{Credentials, certificate, roster};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+use zester_wire::{EncodeError, Member, MemberRole, PeelId, Revoked, Roster, Token, UnixMillis};
+
+/// How long a roster counts: long enough that nobody is surprised, short enough that an old one cannot come back.
+pub const ROSTER_LIFE: Duration = Duration::from_secs(400 * 86_400);
+/// How long the credentials of a peel count.
+pub const PEEL_LIFE: Duration = Duration::from_secs(400 * 86_400);
+
+/// Why something cannot be made.
+#[derive(Debug)]
+pub struct Error(String);
+
+impl fmt::Display for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<BadKey> for Error {
+    fn from(bad: BadKey) -> Error {
+        Error(bad.to_string())
+    }
+}
+
+impl From<EncodeError> for Error {
+    fn from(error: EncodeError) -> Error {
+        Error(error.to_string())
+    }
+}
+
+/// Everything about a fleet that is no secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fleet {
+    pub operator: String,
+    pub core: String,
+    pub peels: String,
+    pub system: String,
+    /// Public keys that may issue peels, the newest last.
+    pub issuers: Vec<String>,
+    /// What was issued, by name: so that a name is enough to revoke it.
+    #[serde(default)]
+    pub issued: BTreeMap<String, Vec<Issued>>,
+    /// Users that may not connect any more, with the second until which their JWTs are void.
+    #[serde(default)]
+    pub revoked: BTreeMap<String, u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Issued {
+    pub role: String,
+    pub key: String,
+}
+
+/// The secret halves, of which each is needed for something else.
+#[derive(Clone)]
+pub struct Secrets {
+    /// Signs accounts.
+    pub operator: KeyPair,
+    /// The anchor: signs masters, admins and the roster.
+    pub core: KeyPair,
+    pub peels: KeyPair,
+    pub system: KeyPair,
+    /// Signs peels, and nothing else counts that it signs.
+    pub issuer: KeyPair,
+}
+
+impl Secrets {
+    pub fn new(mut random: impl FnMut() -> [u8; 32]) -> Result<Secrets, BadKey> {
+        Ok(Secrets {
+            operator: KeyPair::new(KeyKind::Operator, random())?,
+            core: KeyPair::new(KeyKind::Account, random())?,
+            peels: KeyPair::new(KeyKind::Account, random())?,
+            system: KeyPair::new(KeyKind::Account, random())?,
+            issuer: KeyPair::new(KeyKind::Account, random())?,
+        })
+    }
+}
+
+/// A roster without anybody in it but the issuer.
+pub fn first_roster(issuer: &PublicKey, now: UnixMillis) -> Result<Roster, Error> {
+    let mut roster = Roster {
+        v: zester_wire::VERSION,
+        serial: 0,
+        issued: now,
+        expires: now.plus(ROSTER_LIFE),
+        members: Vec::new(),
+        revoked: Vec::new(),
+    };
+    add(&mut roster, MemberRole::Issuer, "issuer", issuer, None)?;
+    Ok(roster)
+}
+
+fn add(
+    roster: &mut Roster,
+    role: MemberRole,
+    name: &str,
+    key: &PublicKey,
+    replaced_until: Option<UnixMillis>,
+) -> Result<(), Error> {
+    let name = Token::parse(name).map_err(|bad| Error(format!("`{name}` is {bad}")))?;
+    for member in roster.members.iter_mut().filter(|member| member.role == role && member.name == name) {
+        if replaced_until.is_some() && member.until.is_none() {
+            member.until = replaced_until;
+        }
+    }
+    roster.members.push(Member { role, name, key: key.to_string(), until: None });
+    Ok(())
+}
+
+/// The next roster: whatever was changed, it has a higher serial and a fresh life.
+pub fn renewed(roster: &Roster, now: UnixMillis) -> Roster {
+    // Two authorities that share a file could count alike; the clock sets them apart.
+    let serial = roster.serial.saturating_add(1).max(now.0 / 1000);
+    Roster { serial, issued: now, expires: now.plus(ROSTER_LIFE), ..roster.clone() }
+}
+
+impl Fleet {
+    pub fn new(secrets: &Secrets) -> Fleet {
+        Fleet {
+            operator: secrets.operator.public().to_string(),
+            core: secrets.core.public().to_string(),
+            peels: secrets.peels.public().to_string(),
+            system: secrets.system.public().to_string(),
+            issuers: vec![secrets.issuer.public().to_string()],
+            issued: BTreeMap::new(),
+            revoked: BTreeMap::new(),
+        }
+    }
+
+    pub fn account_keys(&self) -> Result<AccountKeys, BadKey> {
+        let account = |text: &str| PublicKey::of_kind(text, KeyKind::Account);
+        Ok(AccountKeys {
+            core: account(&self.core)?,
+            peels: account(&self.peels)?,
+            system: account(&self.system)?,
+        })
+    }
+
+    fn issuers(&self) -> Result<Vec<PublicKey>, BadKey> {
+        self.issuers.iter().map(|text| PublicKey::of_kind(text, KeyKind::Account)).collect()
+    }
+
+    fn revocations(&self) -> Result<Revocations, BadKey> {
+        let mut all = Revocations::default();
+        for (key, at) in &self.revoked {
+            all.add(&PublicKey::of_kind(key, KeyKind::User)?, *at);
+        }
+        Ok(all)
+    }
+
+    /// The JWT of the operator, and those of the accounts by their keys: what a server is told.
+    pub fn server_jwts(&self, operator: &KeyPair, now: UnixMillis) -> Result<ServerJwts, Error> {
+        let (keys, seconds, revoked) = (self.account_keys()?, now.0 / 1000, self.revocations()?);
+        let signed = |claims: crate::jwt::Claims| claims.issued_by(operator);
+        Ok(ServerJwts {
+            operator: signed(accounts::operator("zester", operator.public(), &keys.system, seconds)),
+            accounts: vec![
+                (keys.core.to_string(), signed(accounts::core(&keys, &revoked, seconds))),
+                (keys.peels.to_string(), signed(accounts::peels(&keys, &self.issuers()?, &revoked, seconds))),
+                (keys.system.to_string(), signed(accounts::system(&keys, seconds))),
+            ],
+        })
+    }
+
+    /// Makes a master or an admin, or gives one a new key: the old one counts until then, for what runs with it.
+    pub fn member(
+        &mut self,
+        who: (Role, &str),
+        pair: KeyPair,
+        core: &KeyPair,
+        roster: &mut Roster,
+        (now, overlap): (UnixMillis, Duration),
+    ) -> Result<Unsealed, Error> {
+        let (role, name) = who;
+        let member_role = match role {
+            Role::Master => MemberRole::Master,
+            Role::Admin => MemberRole::Admin,
+            Role::Peel => return Err(Error("a peel stands in no roster".into())),
+        };
+        add(roster, member_role, name, pair.public(), Some(now.plus(overlap)))?;
+        let jwt = accounts::member(role, name, pair.public(), now.0 / 1000).issued_by(core);
+        self.note(name, role, pair.public());
+        Ok(Unsealed { jwt, name: name.to_string(), pair, certificate: Vec::new() })
+    }
+
+    /// Makes a peel, with the key of the issuer alone.
+    pub fn peel(
+        &mut self,
+        peel: &PeelId,
+        pair: KeyPair,
+        issuer: &KeyPair,
+        now: UnixMillis,
+        life: Duration,
+    ) -> Result<Unsealed, Error> {
+        let (jwt, certificate) = self.vouch(peel, pair.public(), issuer, now, life)?;
+        Ok(Unsealed { jwt, name: peel.to_string(), pair, certificate })
+    }
+
+    /// The same for a peel that made its key itself: the JWT of its user, and its certificate.
+    pub fn vouch(
+        &mut self,
+        peel: &PeelId,
+        key: &PublicKey,
+        issuer: &KeyPair,
+        now: UnixMillis,
+        life: Duration,
+    ) -> Result<(String, Vec<u8>), Error> {
+        if key.kind() != KeyKind::User {
+            return Err(Error("the key of a peel is a user's: it begins with U".into()));
+        }
+        let until = now.plus(life);
+        let account = self.account_keys()?.peels;
+        let claims = accounts::peel(peel.as_str(), key, &account, now.0 / 1000, until.0 / 1000);
+        let certificate = certificate::issue(peel, key, until, issuer)?;
+        self.note(peel.as_str(), Role::Peel, key);
+        Ok((claims.issued_by(issuer), certificate))
+    }
+
+    fn note(&mut self, name: &str, role: Role, key: &PublicKey) {
+        let issued = Issued { role: role.to_string(), key: key.to_string() };
+        self.issued.entry(name.to_string()).or_default().push(issued);
+    }
+
+    /// Gives the issuer a new key. What the old one signed goes on; it signs nothing new that counts.
+    pub fn rotate_issuer(
+        &mut self,
+        key: &PublicKey,
+        roster: &mut Roster,
+        until: UnixMillis,
+    ) -> Result<(), Error> {
+        self.issuers.push(key.to_string());
+        add(roster, MemberRole::Issuer, "issuer", key, Some(until))
+    }
+
+    /// The same where the old key was stolen: it counts no more, and neither does anything that it vouched for.
+    pub fn replace_issuer(
+        &mut self,
+        key: &PublicKey,
+        roster: &mut Roster,
+        now: UnixMillis,
+    ) -> Result<(), Error> {
+        for key in std::mem::take(&mut self.issuers) {
+            roster.revoked.push(Revoked { key, name: "issuer".into(), at: now });
+        }
+        roster.members.retain(|member| member.role != MemberRole::Issuer);
+        self.issuers.push(key.to_string());
+        add(roster, MemberRole::Issuer, "issuer", key, None)
+    }
+
+    /// Ends every key of a name: what it signs counts no more, and the server lets it in no more. How many keys.
+    pub fn revoke(&mut self, name: &str, roster: &mut Roster, now: UnixMillis) -> Result<usize, Error> {
+        let issued = self.issued.get(name).cloned().unwrap_or_default();
+        let mut count = 0;
+        for Issued { key, .. } in issued {
+            if self.revoked.insert(key.clone(), now.0 / 1000).is_none() {
+                roster.members.retain(|member| member.key != key);
+                roster.revoked.push(Revoked { key, name: name.to_string(), at: now });
+                count += 1;
+            }
+        }
+        match count {
+            0 => Err(Error(format!("there is no key of `{name}` that is not revoked already"))),
+            count => Ok(count),
+        }
+    }
+}
+
+/// Credentials that lack only the roster, which is signed when it is complete.
+pub struct Unsealed {
+    jwt: String,
+    pub name: String,
+    pair: KeyPair,
+    certificate: Vec<u8>,
+}
+
+impl Unsealed {
+    pub fn with_roster(self, anchor: &PublicKey, signed_roster: &[u8]) -> Credentials {
+        let Unsealed { jwt, name, pair, certificate } = self;
+        Credentials { jwt, name, pair, anchor: anchor.clone(), roster: signed_roster.to_vec(), certificate }
+    }
+}
+
+/// Who may tell the server of accounts: a user of the system account, whose roster nobody reads.
+pub fn system_user(pair: KeyPair, system: &KeyPair, now: UnixMillis) -> Unsealed {
+    let jwt = accounts::system_user(pair.public(), now.0 / 1000).issued_by(system);
+    Unsealed { jwt, name: "sys".into(), pair, certificate: Vec::new() }
+}
+
+/// The roster as it travels.
+pub fn signed(roster: &Roster, core: &KeyPair) -> Result<Vec<u8>, Error> {
+    Ok(roster::sign(roster, core)?)
+}
+
+pub struct ServerJwts {
+    pub operator: String,
+    /// By the key of the account.
+    pub accounts: Vec<(String, String)>,
+}
+
+/// Where a server listens, keeps things, and what it proves itself with.
+pub struct ServerPlaces<'a> {
+    pub listen: &'a str,
+    pub store: &'a str,
+    pub resolver: &'a str,
+    /// Certificate and key; none on loopback.
+    pub tls: Option<(&'a str, &'a str)>,
+    /// Further lines, as they are.
+    pub more: &'a str,
+}
+
+impl ServerJwts {
+    /// A `nats-server.conf`: operator mode, the full resolver, JetStream for CORE.
+    pub fn server_config(&self, system: &str, places: &ServerPlaces<'_>) -> String {
+        let tls = places.tls.map_or_else(String::new, |(certificate, key)| {
+            format!("tls {{\n  cert_file: {certificate:?}\n  key_file: {key:?}\n  timeout: 10\n}}\n\n")
+        });
+        let accounts: String = self.accounts.iter().map(|(key, jwt)| format!("  {key}: {jwt}\n")).collect();
+        format!(
+            "# Made by `zester auth init`. The JWTs below are what a first start knows; later ones come by `zester auth push`\n\
+             # and are kept in the directory of the resolver.\n\n\
+             listen: {:?}\n{}\n\
+             jetstream {{ store_dir: {:?} }}\n\n{tls}\
+             operator: {}\nsystem_account: {system}\n\n\
+             resolver: {{ type: full, dir: {:?}, allow_delete: false, interval: \"2m\" }}\n\
+             resolver_preload: {{\n{accounts}}}\n",
+            places.listen, places.more, places.store, self.operator, places.resolver,
+        )
+    }
+}

@@ -1,0 +1,120 @@
+//! A fleet from nothing, and its changes: who is in the roster, and what the server is told.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use serde_json::Value as Json;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use zester_identity::authority::{self, Fleet, PEEL_LIFE, Secrets, ServerPlaces};
+use zester_identity::{KeyKind, KeyPair, Role, jwt};
+use zester_rule::rule;
+use zester_wire::{MemberRole, PeelId, Roster, UnixMillis};
+
+const NOW: UnixMillis = UnixMillis(1_790_000_000_000);
+const DAY: Duration = Duration::from_secs(86_400);
+
+fn user(seed: u8) -> KeyPair {
+    KeyPair::new(KeyKind::User, [seed; 32]).unwrap()
+}
+
+fn made() -> (Secrets, Fleet, Roster) {
+    let mut seed = 0;
+    let secrets = Secrets::new(|| {
+        seed += 1;
+        [seed; 32]
+    });
+    let secrets = secrets.unwrap();
+    let mut fleet = Fleet::new(&secrets);
+    let mut roster = authority::first_roster(secrets.issuer.public(), NOW).unwrap();
+    for (role, name, seed) in [(Role::Master, "m1", 11), (Role::Admin, "ann", 12)] {
+        fleet.member((role, name), user(seed), &secrets.core, &mut roster, (NOW, Duration::ZERO)).unwrap();
+    }
+    (secrets, fleet, roster)
+}
+
+#[test]
+#[rule("I-1", "I-2")]
+fn i1_the_server_is_told_of_accounts_that_fit_each_other() {
+    let (secrets, fleet, _) = made();
+    let told = fleet.server_jwts(&secrets.operator, NOW).unwrap();
+    let claims = |key: &str| {
+        let (_, text) = told.accounts.iter().find(|(account, _)| account == key).unwrap();
+        let verified = jwt::verify(text).unwrap();
+        assert_eq!(&verified.issuer, secrets.operator.public());
+        Json::Object(verified.claims.nats)
+    };
+    let (core, peels) = (claims(&fleet.core), claims(&fleet.peels));
+    let subjects = |claims: &Json, what: &str| -> BTreeSet<(String, String)> {
+        let of = |one: &Json| (one["type"].as_str().unwrap().into(), one["subject"].as_str().unwrap().into());
+        claims[what].as_array().unwrap().iter().map(of).collect()
+    };
+    assert_eq!(subjects(&core, "exports"), subjects(&peels, "imports"));
+    assert_eq!(subjects(&peels, "exports"), subjects(&core, "imports"));
+    // JetStream in one of them only.
+    assert_eq!(
+        (&core["limits"]["disk_storage"], &peels["limits"]["disk_storage"]),
+        (&(-1).into(), &0.into())
+    );
+    // The issuer gives no rights of its own choosing.
+    let scope = &peels["signing_keys"][0];
+    assert_eq!((&scope["kind"], &scope["key"]), (&"user_scope".into(), &fleet.issuers[0].clone().into()));
+    assert!(scope["template"]["pub"]["allow"].to_string().contains("zester.heartbeat.{{name()}}"));
+    let places =
+        ServerPlaces { listen: "a:1", store: "/s", resolver: "/r", tls: Some(("/c", "/k")), more: "" };
+    let config = told.server_config(&fleet.system, &places);
+    for line in ["listen: \"a:1\"", "cert_file: \"/c\"", "type: full, dir: \"/r\"", &told.operator] {
+        assert!(config.contains(line), "{line}");
+    }
+    for secret in [&secrets.operator, &secrets.core, &secrets.issuer] {
+        assert!(!config.contains(&secret.seed().unwrap()));
+    }
+}
+
+#[test]
+#[rule("I-15")]
+fn i15_a_rotated_member_has_two_keys_and_the_old_one_ends() {
+    let (secrets, mut fleet, mut roster) = made();
+    let later = (NOW, DAY);
+    fleet.member((Role::Master, "m1"), user(31), &secrets.core, &mut roster, later).unwrap();
+    let of_master = |roster: &Roster| -> Vec<(String, Option<UnixMillis>)> {
+        let of = roster.members.iter().filter(|member| member.role == MemberRole::Master);
+        of.map(|member| (member.key.clone(), member.until)).collect()
+    };
+    let key = |seed| user(seed).public().to_string();
+    assert_eq!(of_master(&roster), [(key(11), Some(NOW.plus(DAY))), (key(31), None)]);
+    // Once more: the first keeps the end it was given.
+    fleet.member((Role::Master, "m1"), user(32), &secrets.core, &mut roster, (NOW.plus(DAY), DAY)).unwrap();
+    let ends: Vec<_> = of_master(&roster).into_iter().map(|(_, until)| until).collect();
+    assert_eq!(ends, [Some(NOW.plus(DAY)), Some(NOW.plus(DAY * 2)), None]);
+    let fresh = KeyPair::new(KeyKind::Account, [33; 32]).unwrap();
+    fleet.rotate_issuer(fresh.public(), &mut roster, NOW.plus(DAY)).unwrap();
+    let issuers =
+        |roster: &Roster| roster.members.iter().filter(|member| member.role == MemberRole::Issuer).count();
+    assert_eq!((issuers(&roster), fleet.issuers.len()), (2, 2));
+    // One that was stolen: the others are gone for good.
+    let last = KeyPair::new(KeyKind::Account, [34; 32]).unwrap();
+    fleet.replace_issuer(last.public(), &mut roster, NOW).unwrap();
+    assert_eq!((issuers(&roster), fleet.issuers.len(), roster.revoked.len()), (1, 1, 2));
+}
+
+#[test]
+#[rule("I-5")]
+fn i5_a_revoked_name_loses_every_key_it_ever_had() {
+    let (secrets, mut fleet, mut roster) = made();
+    let web = PeelId::parse("web-1").unwrap();
+    for seed in [41, 42] {
+        fleet.peel(&web, user(seed), &secrets.issuer, NOW, PEEL_LIFE).unwrap();
+    }
+    assert_eq!(fleet.revoke("web-1", &mut roster, NOW).unwrap(), 2);
+    assert_eq!(roster.revoked.len(), 2);
+    assert!(fleet.revoke("web-1", &mut roster, NOW).is_err(), "there is nothing left to revoke");
+    assert!(fleet.revoke("nobody", &mut roster, NOW).is_err());
+    fleet.revoke("ann", &mut roster, NOW).unwrap();
+    assert!(!roster.members.iter().any(|member| member.role == MemberRole::Admin));
+    let told = fleet.server_jwts(&secrets.operator, NOW).unwrap();
+    let (_, peels) = told.accounts.iter().find(|(key, _)| *key == fleet.peels).unwrap();
+    let revoked = jwt::verify(peels).unwrap().claims.nats["revocations"].clone();
+    assert_eq!(revoked[user(41).public().as_str()], NOW.0 / 1000);
+    let next = authority::renewed(&roster, NOW);
+    assert!(next.serial > roster.serial && authority::renewed(&next, NOW).serial > next.serial);
+}
