@@ -43,7 +43,7 @@ impl Client {
         let mut found = Vec::new();
         let take = |entry: &Entry| {
             let Ok(key) = Key::parse(bucket, &entry.key) else { return };
-            match self.link.record(entry) {
+            match self.link.record(bucket, entry) {
                 Ok(record) => found.push((key, record)),
                 Err(error) => tracing::debug!(key = %entry.key, "skipped a record: {error}"),
             }

@@ -18,13 +18,21 @@ pub enum Reason {
     Mismatched,
     /// A subject that is none of ours.
     Subject,
+    /// Nobody whom we believe signed it for this subject (I-8).
+    Spoof,
     /// The queue was full: it was never seen.
     Missed,
 }
 
 impl Reason {
-    pub const ALL: [Reason; 5] =
-        [Reason::Malformed, Reason::TooLarge, Reason::Mismatched, Reason::Subject, Reason::Missed];
+    pub const ALL: [Reason; 6] = [
+        Reason::Malformed,
+        Reason::TooLarge,
+        Reason::Mismatched,
+        Reason::Subject,
+        Reason::Spoof,
+        Reason::Missed,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -32,6 +40,7 @@ impl Reason {
             Reason::TooLarge => "too_large",
             Reason::Mismatched => "mismatched",
             Reason::Subject => "subject",
+            Reason::Spoof => "spoof",
             Reason::Missed => "missed",
         }
     }

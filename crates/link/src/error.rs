@@ -1,7 +1,9 @@
 //! Why a message could not be sent, or a record not be read.
 
+use crate::dropped::Reason;
 use std::fmt;
 use zester_bus::Kind;
+use zester_identity::Spoof;
 use zester_wire::{DecodeError, EncodeError};
 
 #[derive(Debug)]
@@ -15,6 +17,11 @@ pub enum Error {
     Mismatched {
         subject: String,
     },
+    /// Nobody whom we believe signed it (I-8, I-12).
+    Spoof {
+        subject: String,
+        why: Spoof,
+    },
 }
 
 impl Error {
@@ -26,6 +33,15 @@ impl Error {
     /// Whether somebody else wrote first.
     pub fn is_conflict(&self) -> bool {
         self.bus_kind() == Some(Kind::Conflict)
+    }
+
+    /// Under which reason what could not be read is counted.
+    pub fn reason(&self) -> Reason {
+        match self {
+            Error::Spoof { .. } => Reason::Spoof,
+            Error::Mismatched { .. } => Reason::Mismatched,
+            _ => Reason::Malformed,
+        }
     }
 
     pub fn bus_kind(&self) -> Option<Kind> {
@@ -43,6 +59,7 @@ impl fmt::Display for Error {
             Error::Encode(error) => error.fmt(out),
             Error::Decode(error) => error.fmt(out),
             Error::Mismatched { subject } => write!(out, "the record at {subject} speaks of another"),
+            Error::Spoof { subject, why } => write!(out, "what stands at {subject} is not believed: {why}"),
         }
     }
 }

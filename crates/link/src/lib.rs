@@ -15,6 +15,7 @@ mod jobs;
 mod link;
 mod pages;
 mod records;
+mod roster;
 
 pub use clock::{Clock, Dice, OsDice, SteadyClock, SystemClock};
 pub use dropped::{Dropped, Reason};

@@ -7,11 +7,16 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 use zester_bus::{Bus, Bytes, Stored};
+use zester_identity::roster::BadRoster;
+use zester_identity::{Credentials, Trust};
 use zester_wire::{Envelope, Jid, Message, MessageId, Signer, Subject, Token, UnixMillis, Unsigned, encode};
 
 /// The first token of a subject that answers come in by. Services answer nowhere else (I-9): a sender chooses the reply
 /// subject freely, and would have us write where only we may.
 const INBOX: &str = "_INBOX";
+/// The same where the question came from the other account: the server names a place of its own there, and the one who asked
+/// never sees it. An answer that goes there is sealed for this word.
+pub(crate) const CROSSED: &str = "_R_";
 
 /// Cheap to clone; all clones share one connection and one set of counters.
 #[derive(Clone)]
@@ -20,6 +25,7 @@ pub struct Link {
     clock: Arc<dyn Clock>,
     dice: Arc<dyn Dice>,
     signer: Arc<dyn Signer + Send + Sync>,
+    trust: Option<Arc<Trust>>,
     dropped: Arc<Dropped>,
 }
 
@@ -31,7 +37,18 @@ impl Link {
 
     /// For simulators, which bring time and chance along.
     pub fn with(bus: Arc<dyn Bus>, clock: Arc<dyn Clock>, dice: Arc<dyn Dice>) -> Link {
-        Link { bus, clock, dice, signer: Arc::new(Unsigned), dropped: Arc::default() }
+        Link { bus, clock, dice, signer: Arc::new(Unsigned), trust: None, dropped: Arc::default() }
+    }
+
+    /// Signs what goes out from now on, and believes only what is signed by whom the roster names (I-8).
+    pub fn signed(self, credentials: Credentials) -> Result<Link, BadRoster> {
+        let trust = Trust::new(credentials.anchor.clone(), &credentials.roster)?;
+        Ok(Link { signer: Arc::new(credentials), trust: Some(Arc::new(trust)), ..self })
+    }
+
+    /// Whom this link believes; none: everybody, because nobody signs.
+    pub fn trust(&self) -> Option<&Arc<Trust>> {
+        self.trust.as_ref()
     }
 
     pub fn bus(&self) -> &Arc<dyn Bus> {
@@ -105,17 +122,18 @@ impl Link {
         question: &Q,
         timeout: Duration,
     ) -> Result<A, Error> {
-        let subject = subject.to_string();
-        let sealed = self.seal(&subject, self.new_message_id()?, question)?;
-        let answer = self.bus.request(&subject, sealed, timeout).await?;
-        Ok(self.open_answer(&answer.payload)?)
+        let to = subject.to_string();
+        let sealed = self.seal(&to, self.new_message_id()?, question)?;
+        let answer = self.bus.request(&to, sealed, timeout).await?;
+        self.open_answer(subject, &answer)
     }
 
     /// Answers a request. Whoever asked without an inbox gets nothing.
     pub async fn answer<T: Message>(&self, reply: Option<&str>, message: &T) -> Result<(), Error> {
         let inbox = reply.filter(|reply| is_inbox(reply));
         let Some(reply) = inbox else { return Ok(()) };
-        let sealed = self.seal(reply, self.new_message_id()?, message)?;
+        let seen = if is_crossed(reply) { CROSSED } else { reply };
+        let sealed = self.seal(seen, self.new_message_id()?, message)?;
         Ok(self.bus.publish(reply, sealed).await?)
     }
 }
@@ -123,7 +141,12 @@ impl Link {
 /// Whether an answer may go there.
 fn is_inbox(reply: &str) -> bool {
     let first = reply.split('.').next().unwrap_or_default();
-    first == INBOX || first.strip_prefix(INBOX).is_some_and(|rest| rest.starts_with('_'))
+    first == INBOX || first.strip_prefix(INBOX).is_some_and(|rest| rest.starts_with('_')) || is_crossed(reply)
+}
+
+/// Whether the server made this reply subject, for a question from the other account.
+fn is_crossed(reply: &str) -> bool {
+    reply.split_once('.').is_some_and(|(first, _)| first == CROSSED)
 }
 
 pub(crate) fn message_id(text: &str) -> Result<MessageId, Error> {
@@ -139,10 +162,12 @@ mod tests {
     #[test]
     #[rule("I-9")]
     fn i9_services_answer_only_to_inboxes() {
-        for inbox in ["_INBOX.abc.1", "_INBOX_web-01.x"] {
+        for inbox in ["_INBOX.abc.1", "_INBOX_web-01.x", "_R_.Abc123.x"] {
             assert!(is_inbox(inbox), "{inbox}");
         }
-        for other in ["", "zester.event._master.forged", "$KV.jobs.x", "_INBOXES.a", "x._INBOX.a"] {
+        for other in
+            ["", "zester.event._master.forged", "$KV.jobs.x", "_INBOXES.a", "x._INBOX.a", "_R_", "_RR_.a"]
+        {
             assert!(!is_inbox(other), "{other}");
         }
     }

@@ -43,10 +43,10 @@ impl Link {
     /// out.
     pub async fn returns_of(&self, jid: &Jid) -> Result<Vec<Return>, Error> {
         let mut returns = Vec::new();
-        let take = |entry: &Entry| match self.record::<Return>(entry) {
+        let take = |entry: &Entry| match self.record::<Return>(Bucket::JobReturns, entry) {
             Ok(found) if is_of(&found.value, &entry.key) => returns.push(found.value),
             Ok(_) => self.dropped().add(Reason::Mismatched, 1),
-            Err(_) => self.dropped().add(Reason::Malformed, 1),
+            Err(error) => self.dropped().add(error.reason(), 1),
         };
         self.each_entry(Bucket::JobReturns, &Key::all_returns(jid), take).await?;
         Ok(returns)

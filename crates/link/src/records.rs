@@ -1,10 +1,10 @@
 //! Records in buckets, sealed for their key (I-12).
 
 use crate::error::Error;
-use crate::incoming::unseal;
 use crate::link::Link;
 use zester_bus::{Entry, Sequence};
-use zester_wire::{Key, Message, UnixMillis};
+use zester_identity::Speaker;
+use zester_wire::{Bucket, Key, Message, UnixMillis};
 
 /// A record that was read.
 #[derive(Clone, Debug)]
@@ -18,18 +18,23 @@ pub struct Found<T> {
 impl Link {
     pub async fn get<T: Message>(&self, key: &Key) -> Result<Option<Found<T>>, Error> {
         let entry = self.bus().get(key.bucket().as_str(), &key.to_string()).await?;
-        entry.map(|entry| self.record(&entry)).transpose()
+        entry.map(|entry| self.record_of(key, &entry)).transpose()
     }
 
     /// As the leader of the bucket has it: for what decides who owns something (J-13).
     pub async fn get_latest<T: Message>(&self, key: &Key) -> Result<Option<Found<T>>, Error> {
         let entry = self.bus().get_latest(key.bucket().as_str(), &key.to_string()).await?;
-        entry.map(|entry| self.record(&entry)).transpose()
+        entry.map(|entry| self.record_of(key, &entry)).transpose()
     }
 
-    /// Reads a record from an entry of a scan or a watch.
-    pub fn record<T: Message>(&self, entry: &Entry) -> Result<Found<T>, Error> {
-        let value = unseal(&entry.value)?.message;
+    /// Reads a record from an entry of a scan or a watch of a bucket.
+    pub fn record<T: Message>(&self, bucket: Bucket, entry: &Entry) -> Result<Found<T>, Error> {
+        let mismatched = |_| Error::Mismatched { subject: format!("$KV.{}.{}", bucket.as_str(), entry.key) };
+        self.record_of(&Key::parse(bucket, &entry.key).map_err(mismatched)?, entry)
+    }
+
+    fn record_of<T: Message>(&self, key: &Key, entry: &Entry) -> Result<Found<T>, Error> {
+        let value = self.unseal(&key.subject(), &Speaker::of_key(key), &entry.value)?.message;
         Ok(Found { value, revision: entry.revision, stored: UnixMillis(entry.at) })
     }
 

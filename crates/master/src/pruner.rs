@@ -87,7 +87,7 @@ impl Pruner {
     }
 
     fn may_go(&self, entry: &Entry, marked: &BTreeSet<String>) -> Option<(Jid, Sequence)> {
-        let found = self.core.link.record::<Job>(entry).ok()?;
+        let found = self.core.link.record::<Job>(Bucket::Jobs, entry).ok()?;
         let is_marked = marked.contains(&Key::Active(found.value.jid.clone()).to_string());
         may_go(&found.value, is_marked, self.core.link.now()).then_some((found.value.jid, found.revision))
     }

@@ -610,7 +610,7 @@ fn told_with(
 fn refusal(error: Error) -> Refusal {
     let kind = match &error {
         // Whoever brought it brings it again.
-        Error::Torn(_) => RefusalKind::Conflict,
+        Error::Torn(_) | Error::Older { .. } => RefusalKind::Conflict,
         Error::Bus(_) | Error::Superseded | Error::Changed(_) => RefusalKind::Unavailable,
         Error::Disk(_) | Error::Empty | Error::NoSuchRevision(_) => RefusalKind::Invalid,
     };

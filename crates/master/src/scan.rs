@@ -88,7 +88,7 @@ impl Scanner {
         let (link, orphans) = (&self.core.link, &self.core.orphans);
         let mut left_out = 0_usize;
         let note = |entry: &Entry| {
-            let Ok(found) = link.record::<Job>(entry) else { return };
+            let Ok(found) = link.record::<Job>(Bucket::Jobs, entry) else { return };
             let is_claim = matches!(found.value.status, JobStatus::Pending | JobStatus::Claimed);
             if is_claim && !orphans.look_at(&found.value.jid) {
                 left_out += 1;

@@ -130,7 +130,6 @@ fn tell(link: &Link, report: &Report) {
     if is_below_floor(&version) {
         tracing::warn!("nats-server {version} has known security holes; {}", floors());
     }
-    tracing::warn!("messages are not signed: whoever reaches the bus can give orders");
 }
 
 fn floors() -> String {

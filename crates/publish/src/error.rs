@@ -10,6 +10,8 @@ pub enum Error {
     Bus(zester_link::Error),
     /// What the bucket holds is no complete tree: a publish is under way, was torn, or somebody tampered with it (D-3).
     Torn(String),
+    /// Signed, and older than what this reader has had.
+    Older { found: u64, held: u64 },
     /// A file is another than when it was listed.
     Changed(TreePath),
     /// The disk.
@@ -37,6 +39,9 @@ impl fmt::Display for Error {
         match self {
             Error::Bus(error) => error.fmt(out),
             Error::Torn(why) => write!(out, "what is published is not whole: {why}"),
+            Error::Older { found, held } => {
+                write!(out, "revision {found} is published, and {held} was: an older one is not believed")
+            }
             Error::Changed(path) => write!(out, "{path} changed while it was published"),
             Error::Disk(why) => out.write_str(why),
             Error::Superseded => out.write_str("another master publishes"),

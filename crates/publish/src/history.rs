@@ -29,8 +29,10 @@ pub struct PastRevision {
 /// Reads it. What another wrote there that is no manifest is passed over.
 pub async fn history(link: &Link, published: Published) -> Result<History, Error> {
     let mut manifests = Vec::new();
-    let take = |entry: &Entry| manifests.extend(link.record::<Manifest>(entry).map(|found| found.value));
-    link.each_entry(Bucket::of_published(published), Key::ALL_MANIFESTS, take).await?;
+    let bucket = Bucket::of_published(published);
+    let take =
+        |entry: &Entry| manifests.extend(link.record::<Manifest>(bucket, entry).map(|found| found.value));
+    link.each_entry(bucket, Key::ALL_MANIFESTS, take).await?;
     let current = link.get_latest::<Revision>(&Key::Revision(published)).await?;
     let current = current.map(|found| found.value.revision);
     // Above it stands what a publisher died with before it counted.

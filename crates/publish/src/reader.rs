@@ -83,6 +83,11 @@ impl Reader<'_> {
         match found {
             Some(found) if found.revision >= held => Ok(Some(found)),
             _ if held == 0 => Ok(found),
+            // Whoever shows an older one may be holding the newer one back (I-12); and a peel with an account of its own cannot ask
+            // the leader.
+            _ if self.link.trust().is_some() => {
+                Err(Error::Older { found: found.map_or(0, |found| found.revision), held })
+            }
             _ => Ok(self.link.get_latest::<Revision>(&key).await?.map(|found| found.value)),
         }
     }

@@ -199,7 +199,7 @@ impl Heartbeats {
 async fn load(core: &Core) {
     let now = core.link.now();
     let take = |entry: &Entry| {
-        let Ok(found) = core.link.record::<PeelHeartbeat>(entry) else { return };
+        let Ok(found) = core.link.record::<PeelHeartbeat>(Bucket::PeelSeen, entry) else { return };
         if matches!(Key::parse(Bucket::PeelSeen, &entry.key), Ok(Key::Peel(peel)) if peel == found.value.peel)
         {
             core.index.presence().load(found.value, found.stored, now);

@@ -95,7 +95,7 @@ impl Keeper {
     /// The key decides whose they are; a record that says another is dropped.
     fn facts(&self, entry: &Entry) {
         self.core.index.feed().told(entry.revision);
-        match self.core.link.record::<FactsRecord>(entry) {
+        match self.core.link.record::<FactsRecord>(Bucket::Facts, entry) {
             Ok(found) => {
                 let key = Key::parse(Bucket::Facts, &entry.key);
                 if matches!(&key, Ok(Key::Facts(peel)) if *peel == found.value.peel) {
@@ -105,7 +105,7 @@ impl Keeper {
                 }
             }
             Err(error) => {
-                self.core.link.dropped().add(zester_link::Reason::Malformed, 1);
+                self.core.link.dropped().add(error.reason(), 1);
                 tracing::debug!(key = entry.key, "a record that cannot be read: {error}");
             }
         }

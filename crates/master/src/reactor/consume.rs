@@ -122,8 +122,9 @@ impl Consumer {
             stored: UnixMillis(taken.record.at),
             deliveries: taken.deliveries,
         };
-        let open = |_: &_| match link.try_open::<Event>(&taken.record.payload) {
-            Ok((event, signed)) => Payload::Read { event, signed },
+        let open = |subject: &_| match link.try_open::<Event>(subject, &taken.record.payload) {
+            Ok(opened) => Payload::Read { event: opened.message, signed: opened.signed },
+            Err(zester_link::Error::Spoof { why, .. }) => Payload::Forged(why.to_string()),
             Err(error) => Payload::Unreadable(error.to_string()),
         };
         let judged = self.gates.judge(&delivered, open, now);

@@ -33,7 +33,11 @@ pub async fn handle(core: Arc<Core>, message: Message, received: UnixMillis) {
     }
     // The verb inside is what was signed; it must be that of the subject.
     let Some(opened) = core.link.open_addressed::<AdminRequest>(&subject, &message.payload) else { return };
-    match opened.message {
+    let request = match &opened.principal {
+        Some(who) => opened.message.by(&who.name),
+        None => opened.message,
+    };
+    match request {
         AdminRequest::Kill { jid, user, .. } => {
             let (message, error) = match kill(&core, &jid, user).await {
                 Ok(sentence) => (sentence, None),

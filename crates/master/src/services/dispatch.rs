@@ -16,7 +16,12 @@ use zester_wire::{
 pub async fn handle(core: Arc<Core>, message: Message, received: UnixMillis) {
     let Some(opened) = core.link.open::<DispatchRequest>(&message.subject, &message.payload) else { return };
     let unknown = unknown_of(&core, &opened.message.target_expr);
-    let requester = Requester::dispatch(opened.message, message.reply, received);
+    let mut request = opened.message;
+    if let Some(who) = opened.principal {
+        // Whose request it is, the key says; the word inside is only a word.
+        request.user = who.name;
+    }
+    let requester = Requester::dispatch(request, message.reply, received);
     begin(&core, requester, opened.envelope, unknown).await;
 }
 

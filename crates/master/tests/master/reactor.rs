@@ -227,7 +227,7 @@ pub async fn ledger(fleet: &Fleet) -> Vec<LedgerEntry> {
     while let Some(next) = from {
         let page = fleet.link.bus().replay(REACTOR_LEDGER, "zester.ledger.>", next).await.unwrap();
         for record in page.items {
-            let (entry, _) = fleet.link.try_open::<LedgerEntry>(&record.payload).unwrap();
+            let entry: LedgerEntry = fleet.link.open(&record.subject, &record.payload).unwrap().message;
             assert_eq!(entry.subject().unwrap().to_string(), record.subject);
             entries.push(entry);
         }
@@ -382,7 +382,7 @@ async fn r1_an_effect_that_fails_20_times_happens_once() {
     all_done(&fleet).await;
     let page = fleet.link.bus().replay("events", sent, 0).await.unwrap();
     assert_eq!(page.items.len(), 1);
-    let (derived, _) = fleet.link.try_open::<Event>(&page.items[0].payload).unwrap();
+    let derived: Event = fleet.link.open(&page.items[0].subject, &page.items[0].payload).unwrap().message;
     assert_eq!((derived.id.as_str(), derived.depth), (entry.event_sent.as_str(), 1));
     assert_eq!(derived.origin, "reaction:reactor.a");
 }

@@ -88,7 +88,7 @@ impl Evidence {
             let at = evidence.instant(entry.at);
             match Key::parse(Bucket::Jobs, &entry.key) {
                 Ok(Key::Job(jid)) => {
-                    let record = link.record::<Job>(&entry)?.value;
+                    let record = link.record::<Job>(Bucket::Jobs, &entry)?.value;
                     evidence.jobs.entry(jid).or_default().versions.push(Version { record, at });
                 }
                 Ok(Key::Active(jid)) => evidence.jobs.entry(jid).or_default().active = true,
@@ -97,7 +97,8 @@ impl Evidence {
         }
         for entry in bus.scan(Bucket::JobReturns.as_str(), ">", 0).await?.items {
             if let Ok(Key::Return(jid, peel)) = Key::parse(Bucket::JobReturns, &entry.key) {
-                let (ret, at) = (link.record::<Return>(&entry)?.value, evidence.instant(entry.at));
+                let (ret, at) =
+                    (link.record::<Return>(Bucket::JobReturns, &entry)?.value, evidence.instant(entry.at));
                 evidence.jobs.entry(jid).or_default().stored.insert(peel, (ret, at));
             }
         }

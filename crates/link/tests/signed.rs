@@ -1,0 +1,203 @@
+//! Links with credentials: each is believed where it may speak, and nowhere else; nobody else is anywhere.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::time::Duration;
+use zester_bus::memory::{Net, TokioClock};
+use zester_bus::{Bus, Listen, storage};
+use zester_identity::authority::{self, Fleet, PEEL_LIFE, Secrets};
+use zester_identity::{Credentials, KeyKind, KeyPair, Role, Spoof};
+use zester_link::{Clock, Error, Link, OsDice, Reason};
+use zester_rule::rule;
+use zester_wire::*;
+
+const NOW: UnixMillis = UnixMillis(1_790_000_000_000);
+
+struct Still;
+
+impl Clock for Still {
+    fn wall(&self) -> UnixMillis {
+        NOW
+    }
+}
+
+struct World {
+    net: Net,
+    secrets: Secrets,
+    fleet: Fleet,
+    roster: Roster,
+    members: Vec<Credentials>,
+}
+
+fn user(seed: u8) -> KeyPair {
+    KeyPair::new(KeyKind::User, [seed; 32]).unwrap()
+}
+
+fn peel(name: &str) -> PeelId {
+    PeelId::parse(name).unwrap()
+}
+
+impl World {
+    /// The master m1, the admin ann, the peels web-1 and web-2.
+    async fn start() -> World {
+        let net = Net::new(Arc::new(TokioClock::new()));
+        storage::ensure_all(&net.connect("maker"), &storage::table(), 1).await.unwrap();
+        let mut seed = 0;
+        let secrets = Secrets::new(|| {
+            seed += 1;
+            [seed; 32]
+        });
+        let secrets = secrets.unwrap();
+        let mut fleet = Fleet::new(&secrets);
+        let mut roster = authority::first_roster(secrets.issuer.public(), NOW).unwrap();
+        let (mut unsealed, at) = (Vec::new(), (NOW, Duration::ZERO));
+        for (role, name, seed) in [(Role::Master, "m1", 11), (Role::Admin, "ann", 12)] {
+            unsealed.push(fleet.member((role, name), user(seed), &secrets.core, &mut roster, at).unwrap());
+        }
+        for (name, seed) in [("web-1", 21), ("web-2", 22)] {
+            unsealed.push(fleet.peel(&peel(name), user(seed), &secrets.issuer, NOW, PEEL_LIFE).unwrap());
+        }
+        let roster = authority::renewed(&roster, NOW);
+        let signed = authority::signed(&roster, &secrets.core).unwrap();
+        let anchor = secrets.core.public();
+        let members = unsealed.into_iter().map(|one| one.with_roster(anchor, &signed)).collect();
+        World { net, secrets, fleet, roster, members }
+    }
+
+    fn unsigned(&self, name: &str) -> Link {
+        Link::with(Arc::new(self.net.connect(name)), Arc::new(Still), Arc::new(OsDice))
+    }
+
+    fn link(&self, name: &str) -> Link {
+        let credentials = self.members.iter().find(|one| one.name == name).unwrap().clone();
+        self.unsigned(name).signed(credentials).unwrap()
+    }
+}
+
+fn ack(jid: &Jid, name: &str) -> Ack {
+    Ack { v: 1, jid: jid.clone(), peel: peel(name), dispatch_epoch: 1, ts: NOW, ahead: 0 }
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("I-8")]
+async fn i8_a_message_is_believed_from_whom_its_subject_names_and_a_spoof_is_counted() {
+    let world = World::start().await;
+    let master = world.link("m1");
+    let jid = master.new_jid();
+    let subject = Subject::JobAck { jid: jid.clone(), peel: peel("web-1") };
+    let mut heard = master.bus().subscribe(subject::ALL_ACKS, Listen::alone(8)).await.unwrap();
+    let senders = [world.link("web-1"), world.link("web-2"), world.link("ann"), world.unsigned("stranger")];
+    for sender in &senders {
+        sender.publish(&subject, &ack(&jid, "web-1")).await.unwrap();
+    }
+    let mut believed = Vec::new();
+    for _ in &senders {
+        let raw = master.delivered(heard.next().await.unwrap()).unwrap();
+        believed.extend(
+            master.open_addressed::<Ack>(&subject, &raw.payload).map(|opened| opened.principal.unwrap()),
+        );
+    }
+    let named: Vec<(Role, &str)> = believed.iter().map(|who| (who.role, who.name.as_str())).collect();
+    assert_eq!(named, [(Role::Peel, "web-1")]);
+    assert_eq!(master.dropped().of(Reason::Spoof), 3);
+    assert_eq!(master.dropped().total(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("I-12")]
+async fn i12_a_record_that_was_forged_moved_or_never_signed_is_refused() {
+    let world = World::start().await;
+    let (master, web) = (world.link("m1"), world.link("web-1"));
+    let beat = |name: &str| PeelHeartbeat::new(peel(name), master.new_token().unwrap(), 1, NOW);
+    let key = Key::Peel(peel("web-1"));
+    web.put(&key, &beat("web-1")).await.unwrap();
+    assert_eq!(master.get::<PeelHeartbeat>(&key).await.unwrap().unwrap().value.peel, peel("web-1"));
+    let why = |found: Result<Option<zester_link::Found<PeelHeartbeat>>, Error>| match found {
+        Err(Error::Spoof { why, .. }) => why,
+        other => panic!("{other:?}"),
+    };
+    // Written by another, by nobody who signs, and as it was by who edits the store.
+    world.link("web-2").put(&key, &beat("web-1")).await.unwrap();
+    assert!(matches!(why(master.get(&key).await), Spoof::NotTheirs(_)));
+    world.unsigned("stranger").put(&key, &beat("web-1")).await.unwrap();
+    assert_eq!(why(master.get(&key).await), Spoof::Unsigned);
+    let other = Key::Peel(peel("web-2"));
+    world.link("web-2").put(&other, &beat("web-2")).await.unwrap();
+    let entry = master.bus().get("peel-seen", "web-2").await.unwrap().unwrap();
+    master.bus().put("peel-seen", "web-1", entry.value).await.unwrap();
+    assert_eq!(why(master.get(&key).await), Spoof::BadSignature);
+    // Of masters: a lease that an admin or a peel wrote is none.
+    let lease = Key::Lease(Token::parse("publisher").unwrap());
+    for (name, holds) in [("m1", true), ("ann", false), ("web-1", false)] {
+        let holder = MasterId::parse("m1.boot").unwrap();
+        let record = Lease { v: 1, name: Token::parse("publisher").unwrap(), holder, since: NOW };
+        world.link(name).put(&lease, &record).await.unwrap();
+        assert_eq!(world.link("web-2").get::<Lease>(&lease).await.is_ok(), holds, "{name}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("I-8", "I-9")]
+async fn i8_an_answer_is_believed_from_a_master_only() {
+    let world = World::start().await;
+    let subject = Subject::TargetResolve;
+    for (name, is_believed) in [("m1", true), ("web-2", false)] {
+        let server = world.link(name);
+        let mut asked = server.bus().subscribe(&subject.to_string(), Listen::alone(8)).await.unwrap();
+        let answering = tokio::spawn(async move {
+            let raw = server.delivered(asked.next().await.unwrap()).unwrap();
+            let reply = ResolveReply {
+                v: 1,
+                peels: vec![peel("web-1")],
+                too_many: false,
+                explained: None,
+                error: None,
+            };
+            server.answer(raw.reply.as_deref(), &reply).await.unwrap();
+        });
+        let asked = world.link("ann");
+        let question = ResolveRequest::of("*");
+        let answer = asked.request::<_, ResolveReply>(&subject, &question, Duration::from_secs(1)).await;
+        answering.await.unwrap();
+        match answer {
+            Ok(_) => assert!(is_believed, "{name}"),
+            Err(error) => assert!(!is_believed && matches!(error, Error::Spoof { .. }), "{name}: {error}"),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("I-5", "I-8")]
+async fn i5_a_new_roster_counts_at_once_and_an_old_one_never_again() {
+    let mut world = World::start().await;
+    let (master, web) = (world.link("m1"), world.link("web-1"));
+    let first = authority::signed(&world.roster, &world.secrets.core).unwrap();
+    let key = Key::Peel(peel("web-1"));
+    web.put(&key, &PeelHeartbeat::new(peel("web-1"), web.new_token().unwrap(), 1, NOW)).await.unwrap();
+    assert!(master.get::<PeelHeartbeat>(&key).await.is_ok());
+    let kept = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let keep = kept.clone();
+    let following =
+        tokio::spawn(master.clone().follow_trust(move |bytes| keep.lock().unwrap().push(bytes.to_vec())));
+    world.fleet.revoke("web-1", &mut world.roster, NOW).unwrap();
+    let second = authority::signed(&authority::renewed(&world.roster, NOW), &world.secrets.core).unwrap();
+    let ann = world.link("ann");
+    let tell = async |bytes: &[u8]| {
+        ann.bus().put("trust", "roster", zester_bus::Bytes::copy_from_slice(bytes)).await.unwrap();
+        let what = Token::parse("trust").unwrap();
+        let notice = Notice { v: 1, bucket: what.clone(), revision: 1 };
+        ann.publish(&Subject::Notify { what }, &notice).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    };
+    tell(&second).await;
+    assert_eq!(*kept.lock().unwrap(), [second]);
+    let refused = master.get::<PeelHeartbeat>(&key).await.unwrap_err();
+    assert!(matches!(refused, Error::Spoof { why: Spoof::Revoked, .. }), "{refused}");
+    // Somebody puts the roster back in which web-1 counted.
+    tell(&first).await;
+    assert!(master.get::<PeelHeartbeat>(&key).await.is_err());
+    assert_eq!(kept.lock().unwrap().len(), 1);
+    assert!(master.dropped().of(Reason::Spoof) >= 1);
+    following.abort();
+}
