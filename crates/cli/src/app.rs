@@ -128,6 +128,7 @@ impl App {
             Command::Master(args) => on::master::run(args, self),
             Command::Publish(args) => on::publish::run(args, self),
             Command::Secret(args) => on::secret::run(args, self),
+            Command::Auth(args) => on::auth::run(args, self),
             Command::Up(args) => on::up::run(args, self),
             Command::Bench(args) => on::bench::run(args, self),
             Command::WithParent(args) => on::with_parent::run(args, self),

@@ -162,6 +162,7 @@ pub enum Command {
     Master(crate::commands::master::Master),
     Publish(crate::commands::publish::Publish),
     Secret(crate::commands::secret::Secret),
+    Auth(crate::commands::auth::Auth),
     Up(crate::commands::up::Up),
     Bench(crate::commands::bench::Bench),
     Completions(crate::commands::completions::Completions),

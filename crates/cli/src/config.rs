@@ -75,6 +75,8 @@ pub struct Nats {
     /// One address, or several with commas between.
     pub url: Option<String>,
     pub creds: Option<PathBuf>,
+    /// Certificate of the CA that the servers are signed by.
+    pub ca: Option<PathBuf>,
     /// Copies of each stream.
     pub replicas: Option<usize>,
 }
@@ -105,7 +107,7 @@ impl Config {
         lay!(self, over; env, startup_states, sls_list, service_provider);
         lay!(self, over; states_git, settings_git, git_poll);
         lay!(self, over; settings_merge, settings_ext);
-        lay!(self.nats, over.nats; url, creds, replicas);
+        lay!(self.nats, over.nats; url, creds, ca, replicas);
         self.timing.lay(over.timing);
         self.reactor.lay(over.reactor);
     }

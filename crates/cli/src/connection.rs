@@ -2,6 +2,7 @@
 
 use crate::answer::Failure;
 use crate::app::App;
+use crate::auth::directory::key_beside;
 use crate::up_url;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,11 +10,15 @@ use std::time::Duration;
 use zester_bus::nats::{self, Credentials, Options};
 use zester_bus::{Bus, Kind};
 use zester_client::Client;
+use zester_identity::{Credentials as Identity, credentials};
 use zester_jobs::Timing;
 use zester_link::Link;
 
 /// Where a server is when nobody says.
 const DEFAULT_URL: &str = "nats://127.0.0.1:4222";
+
+/// What the client of the bus calls its inbox where nobody says.
+const DEFAULT_INBOX: &str = "_INBOX";
 
 /// What finishing takes beyond the timings: a cluster that elects a leader, a busy machine.
 const FINISH_ROOM: Duration = Duration::from_secs(45);
@@ -27,6 +32,12 @@ pub struct Connect {
     /// Credentials file for the bus
     #[arg(long, value_name = "FILE", env = "ZESTER_CREDS", hide_env_values = true, help_heading = "Bus")]
     pub creds: Option<PathBuf>,
+    /// Certificate of the CA that the servers are signed by; TLS is required then
+    #[arg(long, value_name = "FILE", env = "ZESTER_CA", hide_env_values = true, help_heading = "Bus")]
+    pub ca: Option<PathBuf>,
+    /// Talk to another host without TLS: whoever is on the way reads and changes everything
+    #[arg(long, help_heading = "Bus")]
+    pub insecure: bool,
 }
 
 /// Where to connect, and who says so.
@@ -64,6 +75,32 @@ pub fn without_secrets(url: &str) -> String {
     }
 }
 
+/// Without TLS only this machine is talked to (I-3).
+fn refuse_plaintext(urls: &[String]) -> Result<(), String> {
+    for url in urls {
+        let bare = without_secrets(url);
+        let (scheme, address) = bare.split_once("://").unwrap_or(("nats", &bare));
+        if scheme != "tls" && !is_this_machine(host_of(address)) {
+            return Err(format!(
+                "{bare} is another host, and nothing would be encrypted; use tls://, name the CA with --ca, or say --insecure"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn host_of(address: &str) -> &str {
+    match address.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, _)) => host,
+        None => address.split([':', '/']).next().unwrap_or_default(),
+    }
+}
+
+fn is_this_machine(host: &str) -> bool {
+    let loopback = host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    host.eq_ignore_ascii_case("localhost") || loopback
+}
+
 fn split(urls: &str) -> Vec<String> {
     urls.split(',').map(str::trim).filter(|url| !url.is_empty()).map(String::from).collect()
 }
@@ -74,20 +111,65 @@ impl Connect {
         Servers::choose(self.nats.as_deref(), app.config.nats.url.as_deref(), || None)
     }
 
-    fn credentials(&self, app: &App) -> Result<Credentials, Failure> {
-        let Some(path) = self.creds.as_ref().or(app.config.nats.creds.as_ref()) else {
-            return Ok(Credentials::None);
-        };
+    /// The text of the credentials file, if one is named.
+    fn credentials_text(&self, app: &App) -> Result<Option<String>, Failure> {
+        let Some(path) = self.creds.as_ref().or(app.config.nats.creds.as_ref()) else { return Ok(None) };
         let text = std::fs::read_to_string(path)
             .map_err(|error| zester_converge::Error::io("read the credentials", path, error))?;
-        Ok(Credentials::Text(text))
+        if credentials::has_seed(&text) {
+            return Ok(Some(text));
+        }
+        // Its holder made the key itself, and keeps it beside.
+        let pair = key_beside(path)?;
+        let seed = pair.seed().map_err(|bad| Failure::usage(bad.to_string()))?;
+        Ok(Some(credentials::with_seed(&text, &seed)))
+    }
+
+    /// Who we are: none without credentials, or with those of plain NATS, whose holders sign nothing.
+    pub fn identity(&self, app: &App) -> Result<Option<Identity>, Failure> {
+        let Some(text) = self.credentials_text(app)? else { return Ok(None) };
+        Identity::parse(&text).map_err(|bad| Failure::usage(bad.to_string()))
+    }
+
+    /// How to connect to these servers.
+    fn options_for(&self, app: &App, servers: &Servers, name: String) -> Result<Options, Failure> {
+        let ca = self.ca.clone().or(app.config.nats.ca.clone());
+        if ca.is_none() && !self.insecure {
+            refuse_plaintext(&servers.urls).map_err(Failure::usage)?;
+        }
+        let credentials = self.credentials_text(app)?.map_or(Credentials::None, Credentials::Text);
+        let mut options = Options { credentials, ..Options::new(servers.urls.clone(), name) };
+        options.require_tls = ca.is_some();
+        options.root_certificates = ca.into_iter().collect();
+        // Whoever has a name answers to it, and hears nobody else's answers.
+        if let Some(identity) = self.identity(app)? {
+            options.inbox_prefix = zester_identity::grants::inbox_prefix(&identity.name);
+        }
+        Ok(options)
+    }
+
+    /// How a single command connects.
+    pub fn options(&self, app: &App, name: &str) -> Result<Options, Failure> {
+        let servers = Servers::choose(self.nats.as_deref(), app.config.nats.url.as_deref(), up_url::alive);
+        self.options_for(app, &servers, name.to_string())
     }
 
     /// How a daemon connects: it goes on trying, for its server may start after it.
     pub fn daemon(&self, app: &App, name: String, inbox_prefix: String) -> Result<Options, Failure> {
-        let options = Options::new(self.servers_of_daemon(app).urls, name);
-        let credentials = self.credentials(app)?;
-        Ok(Options { credentials, inbox_prefix, keep_trying: true, ..options })
+        let options = self.options_for(app, &self.servers_of_daemon(app), name)?;
+        let inbox_prefix = match options.inbox_prefix.as_str() {
+            DEFAULT_INBOX => inbox_prefix,
+            own => own.to_string(),
+        };
+        Ok(Options { inbox_prefix, keep_trying: true, ..options })
+    }
+
+    /// A link over a connection of these options, which signs where there are credentials.
+    pub fn link(&self, app: &App, bus: Arc<dyn Bus>) -> Result<Link, Failure> {
+        match self.identity(app)? {
+            None => Ok(Link::new(bus)),
+            Some(identity) => Link::new(bus).signed(identity).map_err(|bad| Failure::usage(bad.to_string())),
+        }
     }
 
     /// A client for one command; it fails at once where there is no server.
@@ -97,11 +179,15 @@ impl Connect {
         if servers.from_up {
             app.output.notice("asking the fleet of the `zester up` that runs here");
         }
-        let mut options = Options::new(servers.urls.clone(), "zester");
-        options.credentials = self.credentials(app)?;
+        let options = self.options_for(app, &servers, "zester".to_string())?;
         let bus = nats::connect(options).await.map_err(|error| explain(&error, &servers))?;
         let bus: Arc<dyn Bus> = Arc::new(bus);
-        Ok(Client::new(Link::new(bus)).with_finish_grace(finish_grace(&app.config.timing.over_defaults())))
+        let link = self.link(app, bus)?;
+        if link.trust().is_some() {
+            // Who counts may have changed since these credentials were made; a bus without a store says nothing.
+            let _kept_as_it_was = link.refresh_trust().await;
+        }
+        Ok(Client::new(link).with_finish_grace(finish_grace(&app.config.timing.over_defaults())))
     }
 }
 
@@ -182,6 +268,30 @@ mod tests {
         let error = zester_client::Error::NoMaster { waited, last };
         assert!(error.to_string().contains(START_A_MASTER), "{error}");
         assert!(start_for_up("/run/my dir/up.url").ends_with("--nats \"$(cat '/run/my dir/up.url')\""));
+    }
+
+    #[test]
+    #[rule("I-3")]
+    fn i3_another_host_is_not_talked_to_in_plaintext() {
+        for good in [
+            "nats://127.0.0.1:4222",
+            "nats://t@localhost:1",
+            "[::1]:4222",
+            "tls://bus.example:4222",
+            "127.0.0.1",
+        ] {
+            assert_eq!(refuse_plaintext(&[good.to_string()]), Ok(()), "{good}");
+        }
+        for bad in [
+            "nats://bus.example:4222",
+            "10.0.0.1:4222",
+            "nats://localhost.evil:1",
+            "ws://bus:1",
+            "nats://me:pw@bus:1",
+        ] {
+            let words = refuse_plaintext(&["nats://127.0.0.1:1".to_string(), bad.to_string()]).unwrap_err();
+            assert!(words.contains("--insecure") && !words.contains("pw"), "{words}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 pub mod logs;
 pub mod master;
 pub mod peel;
+mod trust;
 
 use crate::answer::{self, Answer, Failure};
 use crate::app::App;

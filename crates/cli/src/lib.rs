@@ -6,6 +6,7 @@
 mod answer;
 mod app;
 mod arguments;
+mod auth;
 mod bench;
 mod bug;
 mod commands;

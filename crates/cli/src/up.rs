@@ -1,10 +1,12 @@
 //! A whole fleet on this machine, as child processes that end with us: a private nats-server, a master, peels.
 
 pub mod child;
+pub mod secure;
 pub mod server;
 
 use crate::answer::Failure;
 use crate::app::App;
+use crate::auth::directory::Directory;
 use crate::commands::up::Up;
 use crate::up_url::{Claim, Refused};
 use child::Child;
@@ -49,6 +51,9 @@ pub struct Fleet {
     /// Other terminals find the address by themselves.
     is_found: bool,
     url: String,
+    /// The keys of everybody; none: a token lets in, and nobody signs.
+    is_secure: bool,
+    keys: Option<Directory>,
     count: u16,
     states: Option<PathBuf>,
     settings: Option<PathBuf>,
@@ -105,6 +110,8 @@ impl Fleet {
             claim,
             is_found: false,
             url: String::new(),
+            is_secure: args.secure,
+            keys: None,
             count: args.peels,
             states: absolute(&args.states.clone().or(app.config.states.clone()), "states")?,
             settings: absolute(&args.settings.clone().or(app.config.settings.clone()), "settings")?,
@@ -117,14 +124,27 @@ impl Fleet {
 
     pub async fn start(&mut self, app: &App) -> Result<(), Failure> {
         let place = self.place.path().to_path_buf();
+        let entry = match self.is_secure {
+            false => server::Entry::Token,
+            true => {
+                let keys = secure::keys(&place, self.count)?;
+                let config = secure::server_config(&keys, &place)?;
+                self.keys = Some(keys);
+                server::Entry::Credentials(config)
+            }
+        };
         let (server, url) =
-            server::start(&self.binary, &self.nats_server, &place).await.map_err(Failure::usage)?;
+            server::start(&self.binary, &self.nats_server, &place, entry).await.map_err(Failure::usage)?;
         self.server = Some(server);
         self.url = url;
-        let bus = nats::connect(Options::new(vec![self.url.clone()], "zester up"))
-            .await
-            .map_err(|error| Failure::usage(error.to_string()))?;
-        let client = Client::new(Link::new(Arc::new(bus)));
+        let mut options = Options::new(vec![self.url.clone()], "zester up");
+        let identity = self.keys.as_ref().map(|keys| secure::admin(keys, &mut options)).transpose()?;
+        let bus = nats::connect(options).await.map_err(|error| Failure::usage(error.to_string()))?;
+        let mut link = Link::new(Arc::new(bus));
+        if let Some(identity) = identity {
+            link = link.signed(identity).map_err(|bad| Failure::usage(bad.to_string()))?;
+        }
+        let client = Client::new(link);
         // The master makes the buckets; a peel that finds none tries again only with its next heartbeat.
         self.master = Some(self.daemon(app, "master", &["master", "run", "--id", "up"])?);
         self.online(&client, 0).await?;
@@ -135,7 +155,8 @@ impl Fleet {
         }
         self.online(&client, usize::from(self.count)).await?;
         let _closed = client.link().bus().close().await;
-        if let Some(claim) = &mut self.claim {
+        // Whoever finds the address needs credentials too, and has them from us.
+        if let Some(claim) = self.claim.as_mut().filter(|_| !self.is_secure) {
             match claim.publish(&self.url) {
                 Ok(is_found) => self.is_found = is_found,
                 Err(error) => app.output.notice(&format!("other terminals need the export line: {error}")),
@@ -165,10 +186,17 @@ impl Fleet {
             all.extend(["--config".into(), path.clone().into()]);
         }
         // The address holds the token: everybody can read the words of a process, only its owner the environment.
-        let environment = [("ZESTER_NATS_URL", self.url.as_str())];
+        let creds = self.creds(name)?;
+        let mut environment = vec![("ZESTER_NATS_URL", self.url.as_str())];
+        environment.extend(creds.as_deref().map(|creds| ("ZESTER_CREDS", creds)));
         let log = self.place.path().join(format!("{name}.log"));
         Child::start(name, &self.binary, &self.binary, &all, &environment, &log, false)
             .map_err(Failure::usage)
+    }
+
+    /// The credentials of a member, where there are any.
+    fn creds(&self, name: &str) -> Result<Option<String>, Failure> {
+        self.keys.as_ref().map(|keys| keys.absolute(&format!("creds/{name}.creds"))).transpose()
     }
 
     /// Waits until the buckets are there and so many peels have a heartbeat and facts in them.
@@ -227,7 +255,7 @@ impl Fleet {
 
     pub fn document(&self) -> Json {
         let peels: Vec<&str> = self.peels.iter().map(Child::name).collect();
-        json!({ "url": self.url, "peels": peels, "directory": self.place.path() })
+        json!({ "url": self.url, "peels": peels, "directory": self.place.path(), "creds": self.creds(secure::ADMIN).ok().flatten() })
     }
 
     pub fn text(&self) -> String {
@@ -241,9 +269,14 @@ impl Fleet {
             true => "in another terminal:",
             false => "in another terminal, after the export line:",
         };
+        let (export, whose) = match self.creds(secure::ADMIN) {
+            Ok(Some(creds)) => {
+                (format!("export ZESTER_NATS_URL={} ZESTER_CREDS={creds}", self.url), "the export line")
+            }
+            _ => (format!("export ZESTER_NATS_URL={}", self.url), "as another user, or for other programs"),
+        };
         format!(
-            "a fleet of {count} {noun} is up; Ctrl-C takes it down\n\n{known}\n\n  zester '*' test.ping\n  zester peel-1 cmd.run 'uname -a'\n{states}  zester peel list\n  zester job list\n\nas another user, or for other programs:\n\n  export ZESTER_NATS_URL={}\n\nlogs: {}/*.log\n",
-            self.url,
+            "a fleet of {count} {noun} is up; Ctrl-C takes it down\n\n{known}\n\n  zester '*' test.ping\n  zester peel-1 cmd.run 'uname -a'\n{states}  zester peel list\n  zester job list\n\n{whose}:\n\n  {export}\n\nlogs: {}/*.log\n",
             self.place.path().display()
         )
     }

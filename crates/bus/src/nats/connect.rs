@@ -44,6 +44,8 @@ pub struct Options {
     pub credentials: Credentials,
     /// Certificates to trust beside those of the system.
     pub root_certificates: Vec<PathBuf>,
+    /// Whether to speak TLS also where the address does not say so.
+    pub require_tls: bool,
     /// Whether to return at once and go on trying when no server answers. A daemon may start before its bus.
     pub keep_trying: bool,
     /// How long the server may take to answer.
@@ -62,6 +64,7 @@ impl Options {
             inbox_prefix: "_INBOX".into(),
             credentials: Credentials::None,
             root_certificates: Vec::new(),
+            require_tls: false,
             keep_trying: false,
             answer_timeout: ANSWER_TIMEOUT,
             reconnect_spread: Duration::ZERO,
@@ -93,6 +96,9 @@ pub async fn connect(options: Options) -> Result<Nats, Error> {
         .event_callback(tell(event_sender.clone()));
     if options.keep_trying {
         settings = settings.retry_on_initial_connect();
+    }
+    if options.require_tls {
+        settings = settings.require_tls(true);
     }
     for file in &options.root_certificates {
         settings = settings.add_root_certificates(file.clone());

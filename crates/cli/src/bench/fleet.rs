@@ -55,8 +55,9 @@ impl Fleet {
     /// The server and the master.
     pub async fn start(&mut self) -> Result<(), Failure> {
         let place = self.place.path().to_path_buf();
-        let (server, url) =
-            server::start(&self.binary, &self.nats_server, &place).await.map_err(Failure::usage)?;
+        let (server, url) = server::start(&self.binary, &self.nats_server, &place, server::Entry::Token)
+            .await
+            .map_err(Failure::usage)?;
         self.server = Some(server);
         self.url = url;
         let mut options = Options::new(vec![self.url.clone()], "zester bench");

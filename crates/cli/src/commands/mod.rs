@@ -1,6 +1,7 @@
 //! One file a command: its words, its help and what it does.
 
 pub mod apply;
+pub mod auth;
 pub mod bench;
 pub mod call;
 pub mod check;

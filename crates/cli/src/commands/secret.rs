@@ -6,7 +6,7 @@ use crate::arguments::Inputs;
 use crate::connection::Connect;
 use crate::exit::Exit;
 use crate::secret::blocks::{self, Block};
-use crate::secret::keys::{self, ON_TRUST, Published};
+use crate::secret::keys::{self, Published};
 use crate::secret::value::{self, Value};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
@@ -150,7 +150,7 @@ fn encrypt(args: &Encrypt, app: &App) -> answer::Result {
                 to.push((name.clone(), published.wanted(name)?));
             }
         }
-        app.output.notice(ON_TRUST);
+        published.warning().into_iter().for_each(|words| app.output.notice(words));
     }
     if to.is_empty() {
         return Err(Failure::usage(
@@ -306,7 +306,7 @@ fn rotate(args: &Rotate, app: &App) -> answer::Result {
     }
     blocks::replace(changes)?;
     if !done.is_empty() && !published.is_none() {
-        app.output.notice(ON_TRUST);
+        published.warning().into_iter().for_each(|words| app.output.notice(words));
     }
     let told = |one: &Json| {
         format!("{}:{}  {}  sealed anew\n", text(&one["file"]), one["line"], text(&one["setting"]))

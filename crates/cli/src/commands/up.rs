@@ -29,6 +29,9 @@ pub struct Up {
     /// Start it beside another one, under this name
     #[arg(long, value_name = "NAME", value_parser = crate::arguments::name)]
     pub name: Option<String>,
+    /// With keys for everybody, as in production: accounts, grants and signed messages. TLS is left out on this one machine
+    #[arg(long)]
+    pub secure: bool,
     /// Keep everything here instead of in a directory that goes with the fleet
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,

@@ -18,7 +18,6 @@ use zester_bus::{Bus, Event, Events, nats};
 use zester_converge::data_dir::DataDir;
 use zester_converge::inputs::default_id;
 use zester_converge::reactions::Reactions;
-use zester_link::Link;
 use zester_master::{Publishing, SettingsOf, Setup, Source};
 use zester_model::merge::Merge;
 use zester_peel::published::DiskCache;
@@ -87,7 +86,8 @@ pub fn run(args: MasterRun, app: &App) -> answer::Result {
         let options = args.connect.daemon(app, format!("zester master {name}"), "_INBOX".into())?;
         let bus = nats::connect(options).await.map_err(|error| Failure::usage(error.to_string()))?;
         let bus: Arc<dyn Bus> = Arc::new(bus);
-        let link = Link::new(bus.clone());
+        let link = args.connect.link(app, bus.clone())?;
+        super::trust::begin(&link, &data_dir)?;
         let boot = link.new_token().map_err(|error| Failure::usage(error.to_string()))?;
         let id = MasterId::new(&name, boot.as_str())
             .map_err(|bad| Failure::usage(format!("`{name}` is {bad}; name the master with --id")))?;
@@ -104,7 +104,8 @@ pub fn run(args: MasterRun, app: &App) -> answer::Result {
             biased;
             ended = zester_master::run(link.clone(), setup, context.health.clone(), context.stop) => ended,
             () = tell_refusals(bus.events()) => Ok(()),
-            () = rendered.follow(link, context.health) => Ok(()),
+            () = rendered.follow(link.clone(), context.health) => Ok(()),
+            () = super::trust::follow(link, data_dir.clone()) => Ok(()),
         };
         let _closed = bus.close().await;
         ended.map_err(|error| Failure::usage(error.to_string()))

@@ -15,7 +15,6 @@ use zester_bus::limits::PING_INTERVAL_OF_PEELS;
 use zester_bus::{Bus, nats};
 use zester_converge::data_dir::DataDir;
 use zester_converge::inputs::default_id;
-use zester_link::Link;
 use zester_model::limits;
 use zester_model::merge::Merge;
 use zester_peel::events::EventOutlet;
@@ -82,10 +81,15 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
     let sls_list = args.sls_list.as_ref().or(app.config.sls_list.as_ref());
     let startup = StartupStates::read(startup.map(String::as_str), sls_list.map_or(&[], Vec::as_slice))
         .map_err(Failure::usage)?;
+    if let Some(identity) = args.connect.identity(app)?.filter(|identity| identity.name != id.as_str()) {
+        return Err(Failure::usage(format!(
+            "the credentials are of `{}`, and this peel is `{id}`; name it with --id, or take its own",
+            identity.name
+        )));
+    }
     app.block_on(daemon::run_daemon(app, &args.flags, |context: DaemonContext| async {
         let shown = args.connect.servers_of_daemon(app).shown();
         tracing::info!(peel = %id, bus = %shown, data = %data_dir.display(), "starting");
-        tracing::warn!("messages are not signed: whoever reaches the bus can give orders");
         let store = FileStore::open(&data_dir).map_err(|error| Failure::usage(error.to_string()))?;
         let cache = |path: PathBuf| {
             let cache = DiskCache::open(&path).map_err(|error| Failure::usage(error.to_string()))?;
@@ -103,7 +107,8 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
         let bus: Arc<dyn Bus> = Arc::new(bus);
         let (states_freshness, settings_freshness) =
             (Freshness::new(bus.clone()), Freshness::new(bus.clone()));
-        let link = Link::new(bus.clone());
+        let link = args.connect.link(app, bus.clone())?;
+        super::trust::begin(&link, &data_dir)?;
         let work = Local::open(Options {
             id: id.to_string(),
             states: args.states.clone().or(app.config.states.clone()),
@@ -153,6 +158,7 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
                 context.health.clone(),
             ));
         }
+        followers.spawn(super::trust::follow(link.clone(), data_dir.clone()));
         followers.spawn(work.clone().follow_settings(context.health.clone()));
         let (store, work) = (Arc::new(store), Arc::new(work));
         let ended = zester_peel::run_with(link, store, work, setup, own, context.health, context.stop).await;

@@ -11,19 +11,21 @@ use zester_model::target::{Subject, Target};
 use zester_peel::work::PUBLIC_KEY;
 use zester_secret::PublicKey;
 
-/// Said whenever a published key is used: until there are identities, nobody vouches for it.
-pub const ON_TRUST: &str = "the keys are what the peels published, unsigned: they are taken on trust (compare `zester secret key` there)";
+/// Said whenever a key is used that was published where nobody signs: nobody vouches for it.
+const ON_TRUST: &str = "the keys are what the peels published, unsigned: they are taken on trust (compare `zester secret key` there)";
 
 /// Who published which key.
 pub struct Published {
     keys: BTreeMap<String, Option<PublicKey>>,
     facts: BTreeMap<String, serde_json::Value>,
+    /// Each by the peel itself, with its key of the fleet.
+    are_signed: bool,
 }
 
 impl Published {
     /// Nobody was asked.
     pub fn none() -> Published {
-        Published { keys: BTreeMap::new(), facts: BTreeMap::new() }
+        Published { keys: BTreeMap::new(), facts: BTreeMap::new(), are_signed: false }
     }
 
     pub fn is_none(&self) -> bool {
@@ -32,11 +34,12 @@ impl Published {
 
     /// Asks the fleet.
     pub fn read(app: &App, connect: &Connect) -> Result<Published, Failure> {
-        let peels = app.block_on(async {
+        let (peels, are_signed) = app.block_on(async {
             let client = connect.client(app).await?;
-            client.peels().await.map_err(client_failure)
+            let peels = client.peels().await.map_err(client_failure)?;
+            Ok((peels, client.link().trust().is_some()))
         })?;
-        let mut published = Published::none();
+        let mut published = Published { are_signed, ..Published::none() };
         for peel in peels {
             let text = peel.facts.get(PUBLIC_KEY).and_then(|key| key.as_str());
             let key = text.and_then(|text| PublicKey::parse(text).ok());
@@ -44,6 +47,11 @@ impl Published {
             published.facts.insert(peel.id.as_str().to_string(), serde_json::Value::Object(peel.facts));
         }
         Ok(published)
+    }
+
+    /// What is to be said of keys that came from here.
+    pub fn warning(&self) -> Option<&'static str> {
+        (!self.are_signed).then_some(ON_TRUST)
     }
 
     pub fn key(&self, peel: &str) -> Option<&PublicKey> {

@@ -39,11 +39,14 @@ impl Child {
         if kill {
             command.arg("--kill");
         }
-        command.arg("--").arg(program).args(words).envs(environment.iter().copied());
+        command.arg("--").arg(program).args(words);
         // What is meant for this command is not meant for its children.
-        for name in ["ZESTER_ID", "ZESTER_CREDS", "ZESTER_DATA_DIR", "ZESTER_HEALTH", "ZESTER_FORMAT"] {
+        for name in
+            ["ZESTER_ID", "ZESTER_CREDS", "ZESTER_CA", "ZESTER_DATA_DIR", "ZESTER_HEALTH", "ZESTER_FORMAT"]
+        {
             command.env_remove(name);
         }
+        command.envs(environment.iter().copied());
         let output = file.try_clone().map_err(|error| error.to_string())?;
         command.stdin(Stdio::null()).stdout(output).stderr(file).process_group(0);
         let process = command.spawn().map_err(|error| format!("cannot start {name}: {error}"))?;

@@ -13,6 +13,8 @@ const CHOICE: &str = "ZESTER_NATS_SERVER";
 /// How long the server may take to say its port.
 const READY_WAIT: Duration = Duration::from_secs(30);
 const LOOK_PAUSE: Duration = Duration::from_millis(10);
+/// Of this machine only, whichever is free.
+pub const ANY_PORT: &str = "127.0.0.1:-1";
 
 pub fn find() -> Result<PathBuf, String> {
     if let Some(chosen) = std::env::var_os(CHOICE).map(PathBuf::from) {
@@ -29,18 +31,37 @@ pub fn find() -> Result<PathBuf, String> {
     })
 }
 
-/// Starts it and waits for its port. The address holds the token.
-pub async fn start(binary: &Path, nats_server: &Path, place: &Path) -> Result<(Child, String), String> {
-    let token = token();
+/// Who gets in.
+pub enum Entry {
+    /// Who knows the token.
+    Token,
+    /// Who has credentials: the text of a configuration for that.
+    Credentials(String),
+}
+
+/// Starts it and waits for its port. The address holds the token, if there is one.
+pub async fn start(
+    binary: &Path,
+    nats_server: &Path,
+    place: &Path,
+    entry: Entry,
+) -> Result<(Child, String), String> {
     let config = place.join("nats-server.conf");
-    write_config(&config, place, &token)?;
+    let (text, secret) = match entry {
+        Entry::Credentials(text) => (text, String::new()),
+        Entry::Token => {
+            let token = token();
+            (with_token(place, &token), format!("{token}@"))
+        }
+    };
+    write_config(&config, &text)?;
     let words = ["-c".into(), config.into()];
     let log = place.join("nats-server.log");
     let mut child = Child::start("nats-server", binary, nats_server, &words, &[], &log, true)?;
     let end = Instant::now() + READY_WAIT;
     loop {
         if let Some(port) = port(place, child.id()) {
-            return Ok((child, format!("nats://{token}@127.0.0.1:{port}")));
+            return Ok((child, format!("nats://{secret}127.0.0.1:{port}")));
         }
         if let Some(how) = child.ended() {
             return Err(child.exit_message(&how));
@@ -56,15 +77,23 @@ fn token() -> String {
     OsDice.roll().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Readable by its owner only: the token stands in it.
-fn write_config(config: &Path, place: &Path, token: &str) -> Result<(), String> {
-    let fail = |error: std::io::Error| format!("cannot write {}: {error}", config.display());
+fn with_token(place: &Path, token: &str) -> String {
     let quoted = |path: PathBuf| format!("{:?}", path.display().to_string());
-    let text = format!(
-        "listen: \"127.0.0.1:-1\"\nports_file_dir: {}\njetstream {{ store_dir: {} }}\nauthorization {{ token: \"{token}\" }}\n",
-        quoted(place.to_path_buf()),
+    format!(
+        "listen: \"{ANY_PORT}\"\n{}jetstream {{ store_dir: {} }}\nauthorization {{ token: \"{token}\" }}\n",
+        says_its_port(place),
         quoted(place.join("nats-store")),
-    );
+    )
+}
+
+/// The line by which a server tells which port it chose.
+pub fn says_its_port(place: &Path) -> String {
+    format!("ports_file_dir: {:?}\n", place.display().to_string())
+}
+
+/// Readable by its owner only: the token stands in it.
+fn write_config(config: &Path, text: &str) -> Result<(), String> {
+    let fail = |error: std::io::Error| format!("cannot write {}: {error}", config.display());
     let _none = std::fs::remove_file(config);
     let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(config);
     file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(fail)

@@ -25,6 +25,7 @@ mod reactor_kills;
 mod remade;
 mod schedule;
 mod secrets;
+mod secure;
 mod self_heal;
 mod server_restart;
 mod settings;

@@ -1,0 +1,5 @@
+//! The keys of a fleet on disk, and what is made of them.
+
+pub mod directory;
+pub mod push;
+pub mod tls;

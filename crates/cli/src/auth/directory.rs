@@ -1,0 +1,212 @@
+//! Where the keys of a fleet lie: each secret in a file of its own, so that each can be taken elsewhere.
+
+use crate::answer::Failure;
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use zester_identity::authority::{self, Fleet};
+use zester_identity::{KeyKind, KeyPair, PublicKey, roster};
+use zester_link::{Clock, SystemClock};
+use zester_wire::{Roster, UnixMillis};
+
+const FLEET: &str = "fleet.json";
+const ROSTER: &str = "roster";
+/// Whatever others could read is a key that others could have.
+const SECRET_MODE: u32 = 0o600;
+
+/// The files of secrets, and what each is for.
+pub const SECRETS: [(&str, KeyKind, &str); 5] = [
+    ("operator", KeyKind::Operator, "signs accounts: needed to revoke, and to change what roles may do"),
+    ("core", KeyKind::Account, "the anchor: signs masters, admins and the roster"),
+    ("peels", KeyKind::Account, "the account of the peels: signs nothing by itself"),
+    ("system", KeyKind::Account, "signs who may tell the server of accounts"),
+    ("issuer", KeyKind::Account, "signs peels, and only peels"),
+];
+
+pub struct Directory {
+    root: PathBuf,
+}
+
+impl Directory {
+    /// One that `zester auth init` made.
+    pub fn open(root: &Path) -> Result<Directory, Failure> {
+        if !root.join(FLEET).is_file() {
+            return Err(Failure::usage(format!(
+                "{} holds no keys of a fleet; make them with `zester auth init`, or name another with --dir",
+                root.display()
+            )));
+        }
+        Ok(Directory { root: root.to_path_buf() })
+    }
+
+    /// An empty one, for its owner only.
+    pub fn create(root: &Path) -> Result<Directory, Failure> {
+        if root.exists() && std::fs::read_dir(root).map_or(true, |mut entries| entries.next().is_some()) {
+            return Err(Failure::usage(format!(
+                "{} is there already and not empty; keys are never overwritten: take another --dir",
+                root.display()
+            )));
+        }
+        let directory = Directory { root: root.to_path_buf() };
+        for path in ["", "keys", "creds", "tls"] {
+            let path = directory.path(path);
+            let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
+            made.map_err(|error| zester_converge::Error::io("make the directory", &path, error))?;
+        }
+        Ok(directory)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        if name.is_empty() { self.root.clone() } else { self.root.join(name) }
+    }
+
+    /// The absolute path, as other programs need it.
+    pub fn absolute(&self, name: &str) -> Result<String, Failure> {
+        let path = self.path(name);
+        let path =
+            std::path::absolute(&path).map_err(|error| zester_converge::Error::io("find", &path, error))?;
+        Ok(path.display().to_string())
+    }
+
+    pub fn write(&self, name: &str, content: &[u8]) -> Result<PathBuf, Failure> {
+        let path = self.path(name);
+        write_secret(&path, content)?;
+        Ok(path)
+    }
+
+    fn read(&self, name: &str) -> Result<Vec<u8>, Failure> {
+        let path = self.path(name);
+        Ok(std::fs::read(&path).map_err(|error| zester_converge::Error::io("read", &path, error))?)
+    }
+
+    pub fn fleet(&self) -> Result<Fleet, Failure> {
+        serde_json::from_slice(&self.read(FLEET)?)
+            .map_err(|error| Failure::usage(format!("{}: {error}", self.path(FLEET).display())))
+    }
+
+    pub fn keep_fleet(&self, fleet: &Fleet) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(fleet)
+            .map_err(|error| Failure::usage(format!("the list of keys cannot be written: {error}")))?;
+        self.write(FLEET, text.as_bytes()).map(|_| ())
+    }
+
+    pub fn anchor(&self, fleet: &Fleet) -> Result<PublicKey, Failure> {
+        PublicKey::of_kind(&fleet.core, KeyKind::Account).map_err(|bad| Failure::usage(bad.to_string()))
+    }
+
+    /// The newest roster, and its bytes as they were signed.
+    pub fn roster(&self, fleet: &Fleet) -> Result<(Roster, Vec<u8>), Failure> {
+        let bytes = self.read(ROSTER)?;
+        let roster = roster::read(&bytes, &self.anchor(fleet)?);
+        Ok((roster.map_err(|bad| Failure::usage(format!("{}: {bad}", self.path(ROSTER).display())))?, bytes))
+    }
+
+    /// Signs a roster and keeps it.
+    pub fn keep_roster(&self, roster: &Roster) -> Result<Vec<u8>, Failure> {
+        let bytes = authority::signed(roster, &self.secret("core")?).map_err(failure)?;
+        self.write(ROSTER, &bytes)?;
+        Ok(bytes)
+    }
+
+    pub fn keep_secret(&self, name: &str, pair: &KeyPair) -> Result<(), Failure> {
+        let seed = pair.seed().map_err(|bad| Failure::usage(bad.to_string()))?;
+        self.write(&format!("keys/{name}.nk"), format!("{seed}\n").as_bytes()).map(|_| ())
+    }
+
+    pub fn has_secret(&self, name: &str) -> bool {
+        self.path(&format!("keys/{name}.nk")).is_file()
+    }
+
+    /// A secret that may have been taken elsewhere: then it says what it is needed for.
+    pub fn secret(&self, name: &str) -> Result<KeyPair, Failure> {
+        let file = format!("keys/{name}.nk");
+        let purpose = SECRETS.iter().find(|(other, ..)| *other == name).map_or("", |(_, _, purpose)| purpose);
+        if !self.has_secret(name) {
+            return Err(Failure::usage(format!(
+                "{} is not here: it {purpose}; put it back for this command",
+                self.path(&file).display()
+            )));
+        }
+        seed(&self.path(&file), &String::from_utf8(self.read(&file)?).unwrap_or_default())
+    }
+
+    /// What others than their owner could read.
+    pub fn readable_by_others(&self) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        for below in ["", "keys", "creds", "tls"] {
+            let entries = std::fs::read_dir(self.path(below)).into_iter().flatten().flatten();
+            let open = |entry: &std::fs::DirEntry| {
+                entry.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o077 != 0)
+            };
+            found.extend(entries.filter(open).map(|entry| entry.path()));
+        }
+        found.sort();
+        found
+    }
+}
+
+/// Whole or not at all, and readable by its owner only.
+fn write_secret(path: &Path, content: &[u8]) -> Result<(), Failure> {
+    let fresh = path.with_extension("new");
+    let written = || {
+        let _left_over = std::fs::remove_file(&fresh);
+        let mut file =
+            std::fs::OpenOptions::new().write(true).create_new(true).mode(SECRET_MODE).open(&fresh)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        std::fs::rename(&fresh, path)
+    };
+    Ok(written().map_err(|error| zester_converge::Error::io("write", path, error))?)
+}
+
+/// The key of this machine, which is made if there is none.
+pub fn own_key(path: &Path) -> Result<KeyPair, Failure> {
+    let read = match std::fs::read_to_string(path) {
+        Ok(text) => return seed(path, &text),
+        Err(error) => error,
+    };
+    if read.kind() != std::io::ErrorKind::NotFound {
+        return Err(zester_converge::Error::io("read the key", path, read).into());
+    }
+    let pair = new_key(KeyKind::User)?;
+    let text = pair.seed().map_err(|bad| Failure::usage(bad.to_string()))?;
+    write_secret(path, format!("{text}\n").as_bytes())?;
+    Ok(pair)
+}
+
+/// The key that lies beside credentials without a seed, under the same name.
+pub fn key_beside(creds: &Path) -> Result<KeyPair, Failure> {
+    let path = creds.with_extension("nk");
+    let text = std::fs::read_to_string(&path).map_err(|error| {
+        Failure::usage(format!(
+            "{} holds no seed, and there is no key beside it: {}: {error}",
+            creds.display(),
+            path.display()
+        ))
+    })?;
+    seed(&path, &text)
+}
+
+fn seed(path: &Path, text: &str) -> Result<KeyPair, Failure> {
+    KeyPair::from_seed(text.trim()).map_err(|bad| Failure::usage(format!("{}: {bad}", path.display())))
+}
+
+pub fn failure(error: authority::Error) -> Failure {
+    Failure::usage(error.to_string())
+}
+
+pub fn now() -> UnixMillis {
+    SystemClock.wall()
+}
+
+/// A new key from the dice of the operating system. Without them there is none: a key that can be guessed is worse than an error.
+pub fn new_key(kind: KeyKind) -> Result<KeyPair, Failure> {
+    KeyPair::new(kind, random()?).map_err(|bad| Failure::usage(bad.to_string()))
+}
+
+pub fn random() -> Result<[u8; 32], Failure> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Failure::usage(format!("there is no randomness: {error}")))?;
+    Ok(bytes)
+}
