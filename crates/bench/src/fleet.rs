@@ -5,6 +5,7 @@ mod index;
 mod jobs;
 mod publish;
 mod reactor;
+mod signatures;
 mod up;
 
 use crate::measure;
@@ -42,6 +43,7 @@ pub fn claims(zester: &Path, scratch: &Path, report: &mut Report) -> Result<(), 
     })?;
     drop(up);
     index::claim(report)?;
+    signatures::claim(report)?;
     reactor::claims(zester, scratch, report)
 }
 
