@@ -48,7 +48,9 @@ mod tests {
 7f0000000000-7f0000001000 r-xp 00000000 00:00 0
 7f0000002000-7f0000003000 rwxp 00000000 fe:00 99     /tmp/odd
 ";
-        assert_eq!(code_in(maps), [0x55d0_c8b0_0000..0x55d0_c8c0_0000]);
+        let code: Vec<(usize, usize)> =
+            code_in(maps).into_iter().map(|code| (code.start, code.end)).collect();
+        assert_eq!(code, [(0x55d0_c8b0_0000, 0x55d0_c8c0_0000)]);
         assert!(code_in("nonsense\n").is_empty());
     }
 
