@@ -99,9 +99,10 @@ impl App {
         self.deadline = Deadline::start(command.timeout(), self.runtime.handle(), &self.cancel);
         let draws = matches!(&command, Command::Graph(_))
             || matches!(&command, Command::Call(call) if call.function == "state.graph");
-        if matches!(self.format(), Format::Dot | Format::Svg | Format::Html) && !draws {
+        let pages = matches!(&command, Command::Migrate(_)) && self.format() == Format::Html;
+        if matches!(self.format(), Format::Dot | Format::Svg | Format::Html) && !draws && !pages {
             return Err(Failure::usage(
-                "dot, svg and html are formats of `zester graph`; elsewhere there are text, json and yaml",
+                "dot, svg and html are formats of `zester graph`, html is one of `zester migrate`; elsewhere there are text, json and yaml",
             ));
         }
         match command {
@@ -111,6 +112,7 @@ impl App {
             Command::Graph(args) => on::graph::run(args, self),
             Command::Call(args) => on::call::run(args, self),
             Command::Lint(args) => on::lint::run(args, self),
+            Command::Migrate(args) => on::migrate::run(args, self),
             Command::Status(args) => on::status::run(args, self),
             Command::Doc(args) => on::doc::run(args, self),
             Command::Schema(args) => on::schema::run(args, self),

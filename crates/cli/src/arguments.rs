@@ -149,6 +149,7 @@ pub enum Command {
     Graph(crate::commands::graph::Graph),
     Call(crate::commands::call::Call),
     Lint(crate::commands::lint::Lint),
+    Migrate(crate::commands::migrate::Migrate),
     Status(crate::commands::status::Status),
     Doc(crate::commands::doc::Doc),
     Schema(crate::commands::schema::Schema),

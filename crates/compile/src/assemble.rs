@@ -5,8 +5,10 @@ use crate::diagnostics::Diagnostics;
 use crate::exclude::{self, Excluded};
 use crate::load::{File, Loaded};
 use crate::requisite::{self, Relation, RequisiteTarget};
+use crate::salt_kinds::FOREIGN;
 use crate::target::{Index, ResolvedTarget};
-use crate::{Inputs, attributes, extend, names, ordered, salt_parameters};
+use crate::template::glob;
+use crate::{Inputs, attributes, extend, names, ordered, salt_context, salt_parameters};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use zester_model::catalog::{Catalog, Kind};
@@ -52,6 +54,7 @@ pub fn assemble(inputs: &Inputs<'_>, loaded: &mut Loaded) -> Program {
     if complete {
         diagnostics.extend(unknown_exclusions.finish());
     }
+    names::unite(&mut drafts, catalog);
     for draft in drafts.iter_mut().filter(|draft| !draft.broken) {
         declare::check_kind(draft, catalog, diagnostics);
     }
@@ -77,6 +80,10 @@ struct View<'a> {
 impl View<'_> {
     fn index<'d>(&'d self, drafts: &'d [Draft]) -> Index<'d> {
         Index::new(drafts, self.excluded, self.catalog, self.files)
+    }
+
+    fn kind(&self, draft: &Draft) -> Option<&Kind> {
+        if draft.foreign { Some(&*FOREIGN) } else { self.catalog.get(&draft.kind) }
     }
 
     fn path(&self, draft: &Draft) -> &str {
@@ -147,7 +154,7 @@ fn use_others(drafts: &mut [Draft], view: &View<'_>, diagnostics: &mut Diagnosti
     for (to, from) in copies {
         let Some(source) = drafts.get(from).cloned() else { continue };
         let Some(draft) = drafts.get_mut(to) else { continue };
-        let Some(kind) = view.catalog.get(&draft.kind) else { continue };
+        let Some(kind) = view.kind(draft) else { continue };
         for item in source.items {
             let meant = kind.canonical_name(&item.key);
             let own = |old: &Item| kind.canonical_name(&old.key) == meant;
@@ -179,20 +186,40 @@ fn check_all(
             attributes: Attributes::default(),
             broken: true,
         };
-        if let Some(kind) = catalog.get(&draft.kind).filter(|_| !draft.broken) {
+        let kind = if draft.foreign { Some(&*FOREIGN) } else { catalog.get(&draft.kind) };
+        if let Some(kind) = kind.filter(|_| !draft.broken) {
             let before = diagnostics.count();
+            let mut extra: Vec<&Item> = Vec::new();
             for item in &draft.items {
-                if let Err(diagnostic) = sort(item, index, kind, &mut state, &mut wanted, diagnostics) {
+                if salt_context::is_extra(item, draft, kind) {
+                    extra.push(item);
+                    continue;
+                }
+                diagnostics_of_words(item, draft, kind, diagnostics);
+                if let Err(diagnostic) =
+                    sort((item, draft.lenient), index, kind, &mut state, &mut wanted, diagnostics)
+                {
                     diagnostics.push(diagnostic);
                 }
             }
+            salt_context::hand_over(&extra, kind, &mut state, diagnostics);
             // What is missing may be what was misspelt.
             let misspelt = diagnostics.count() > before;
-            state.broken = !fill(draft, kind, &mut state, (!misspelt).then_some(diagnostics));
+            state.broken =
+                !fill(draft, kind, &mut state, (!misspelt).then_some(diagnostics)) || draft.foreign;
         }
         states.push(state);
     }
     (states, wanted)
+}
+
+/// Words that do nothing here, for `lint`.
+fn diagnostics_of_words(item: &Item, draft: &Draft, kind: &Kind, diagnostics: &mut Diagnostics) {
+    if kind.parameter(&item.key).is_none()
+        && let Some(advice) = attributes::needless(item).filter(|_| !draft.broken)
+    {
+        diagnostics.advise(advice);
+    }
 }
 
 /// Functions that guards ask must exist: that one does not would show only when the state runs.
@@ -206,12 +233,13 @@ fn known_functions(states: &[State], inputs: &Inputs<'_>, diagnostics: &mut Diag
         let diagnostic =
             Diagnostic::new(DiagnosticKind::State, format!("unknown function `{}`", ask.function)).at(ask.at);
         let hint = did_you_mean(&ask.function, known.iter().map(String::as_str));
-        diagnostics.push(diagnostic.maybe_hint(hint).note("`zester doc` lists the functions"));
+        let diagnostic = diagnostic.maybe_hint(hint).note("`zester doc` lists the functions");
+        diagnostics.push(diagnostic.code("unknown_function"));
     }
 }
 
 fn sort(
-    item: &Item,
+    (item, lenient): (&Item, bool),
     index: usize,
     kind: &Kind,
     state: &mut State,
@@ -236,6 +264,13 @@ fn sort(
         return Err(unknown_parameter(item, kind));
     }
     let name = kind.canonical_name(&item.key);
+    let again = state.params.iter().position(|param| param.name == name);
+    if let Some(at) = again.filter(|_| lenient) {
+        let first = state.params.remove(at);
+        let message = format!("`{name}` is given twice: the last one counts");
+        let advice = Diagnostic::new(DiagnosticKind::Lint, message).at(item.at).code("parameter_twice");
+        diagnostics.advise(advice.label(first.key, "first given here").hint("keep one of them"));
+    }
     if let Some(first) = state.params.iter().find(|param| param.name == name) {
         let also = if *item.key == *name { String::new() } else { format!(" (`{}`)", item.key) };
         let message = format!("`{name}`{also} is given twice");
@@ -260,6 +295,7 @@ fn unknown_parameter(item: &Item, kind: &Kind) -> Diagnostic {
         .at(item.at)
         .maybe_hint(hint)
         .note(format!("`zester doc {}` lists the parameters", kind.name))
+        .code("unknown_parameter")
 }
 
 /// Gives the primary parameter its default, the id, and reports what is required and missing. Whether all is there.
@@ -295,12 +331,16 @@ fn resolve(
     let index = view.index(drafts);
     for want in wanted {
         let Some(draft) = drafts.get(want.from) else { continue };
-        match index.resolve(&want.target, view.path(draft)) {
+        let own = match want.inverse && draft.lenient && want.target.module.as_deref() == Some("sls") {
+            true => index.own_states(&want.target.id, view.path(draft)).map(ResolvedTarget::States),
+            false => None,
+        };
+        match own.unwrap_or_else(|| index.resolve(&want.target, view.path(draft))) {
             ResolvedTarget::States(found) => {
                 let file = want.target.module.as_deref() == Some("sls");
                 for other in found {
-                    // "Every state of that file" does not mean the one that says so.
-                    if !(file && other == want.from) {
+                    // "Every state of that file", or of that pattern, does not mean the one that says so.
+                    if !((file || glob::is_one(&want.target.id)) && other == want.from) {
                         connect(states, &want, other);
                     }
                 }

@@ -20,18 +20,37 @@ pub const ORDER_FIRST: i64 = -1_000_000;
 pub const ORDER_LAST: i64 = 1_000_000;
 
 /// Salt's other global arguments, and what to do instead.
-const UNSUPPORTED: [(&str, &str); 7] = [
+const UNSUPPORTED: [(&str, &str); 2] = [
     (
         "fire_event",
         "there are no events yet: let a `cmd.run` that has `onchanges` on this state tell whoever must know",
     ),
-    ("parallel", "states of a level already run in parallel: remove it"),
-    ("aggregate", "packages that one state lists are installed together: use `pkgs`"),
-    ("reload_modules", "modules are built in and need no reloading: remove it"),
-    ("reload_grains", "facts are gathered before every run: split what needs new ones into a run of its own"),
-    ("reload_pillar", "settings are read before every run: split what needs new ones into a run of its own"),
     ("runas_password", "commands change to a user without a password: remove it"),
 ];
+
+/// What Salt asks for and is so here anyway, or cannot be (S-51): the word, the row of the table, and advice.
+const NEEDLESS: [(&str, &str, &str); 5] = [
+    ("parallel", "parallel", "states of a level already run in parallel: remove it"),
+    ("aggregate", "aggregate", "packages that one state lists are installed together: use `pkgs`"),
+    ("reload_modules", "reload_modules", "modules are built in and need no reloading: remove it"),
+    (
+        "reload_grains",
+        "reload_grains",
+        "facts are gathered before every run: split what needs new ones into a run of its own",
+    ),
+    (
+        "reload_pillar",
+        "reload_pillar",
+        "settings are read before every run: split what needs new ones into a run of its own",
+    ),
+];
+
+/// Advice about a word that does nothing here.
+pub fn needless(item: &Item) -> Option<Diagnostic> {
+    let (_, code, advice) = NEEDLESS.iter().find(|(word, _, _)| *word == &*item.key)?;
+    let message = format!("`{}` does nothing here", item.key);
+    Some(Diagnostic::new(Kind::Lint, message).at(item.at).hint(*advice).code(code))
+}
 
 fn wrong(node: &Node, message: String) -> Diagnostic {
     Diagnostic::new(Kind::State, message).at(node.span)
@@ -48,9 +67,13 @@ pub fn read(item: &Item, attributes: &mut Attributes) -> Option<Result<(), Diagn
         "auto_order" => boolean(item).map(|auto| attributes.auto_order = auto),
         "failhard" => boolean(item).map(|failhard| attributes.failhard = failhard),
         "retry" => retry(value, attributes),
+        key if NEEDLESS.iter().any(|(word, _, _)| *word == key) => Ok(()),
         key => {
             let (_, instead) = UNSUPPORTED.iter().find(|(name, _)| *name == key)?;
-            Err(Diagnostic::new(Kind::State, format!("`{key}` is not supported")).at(item.at).hint(*instead))
+            Err(Diagnostic::new(Kind::State, format!("`{key}` is not supported"))
+                .at(item.at)
+                .hint(*instead)
+                .code(if key == "fire_event" { "fire_event" } else { "unknown_parameter" }))
         }
     })
 }

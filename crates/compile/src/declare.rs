@@ -48,6 +48,14 @@ pub struct Draft {
     pub items: Vec<Item>,
     /// Something about it was reported already: nothing that follows from that is.
     pub broken: bool,
+    /// Nobody knows its kind, which was reported; its requisites hold all the same.
+    pub foreign: bool,
+    /// Further ids that mean it, of declarations that it was united with.
+    pub also: Vec<Arc<str>>,
+    /// One of several that `names` made of one declaration.
+    pub by_names: bool,
+    /// It stands in an `.sls` file, which is read as Salt reads it (S-49).
+    pub lenient: bool,
 }
 
 /// An entry of `extend:`.
@@ -86,6 +94,10 @@ impl Place<'_> {
             ordered: self.file.ordered,
             items,
             broken: false,
+            foreign: false,
+            by_names: false,
+            also: Vec::new(),
+            lenient: self.file.is_salt(),
         }
     }
 }
@@ -146,12 +158,12 @@ fn states(place: &Place<'_>, id: &str, at: Span, value: &Node, diagnostics: &mut
                 if name.starts_with("__") {
                     continue;
                 }
-                let (name, items) = function(name, items, place.catalog, diagnostics);
+                let (name, items) = function(name, items, place, diagnostics);
                 drafts.push(place.draft(id, &name, kind.span, items));
             }
             drafts
         }
-        Value::Scalar(_) if value.as_text().is_some_and(|text| place.catalog.get(text).is_some()) => {
+        Value::Scalar(_) if value.as_text().is_some_and(|text| is_kind(text, place)) => {
             vec![place.draft(id, value.as_text().unwrap_or_default(), value.span, Vec::new())]
         }
         _ => {
@@ -168,11 +180,19 @@ fn states(place: &Place<'_>, id: &str, at: Span, value: &Node, diagnostics: &mut
     }
 }
 
+/// Whether a text is a kind: one that there is, or in a file for Salt what could be one.
+fn is_kind(text: &str, place: &Place<'_>) -> bool {
+    let word =
+        |part: &str| !part.is_empty() && part.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_');
+    let pair = text.split_once('.').is_some_and(|(module, function)| word(module) && word(function));
+    place.catalog.get(text).is_some() || place.file.is_salt() && pair
+}
+
 /// The kind and items of one state. Salt's old form names the function among the items: `pkg: [installed]`.
 fn function(
     name: &str,
     value: &Node,
-    catalog: &Catalog,
+    place: &Place<'_>,
     diagnostics: &mut Diagnostics,
 ) -> (String, Vec<Item>) {
     if name.contains('.') {
@@ -180,7 +200,7 @@ fn function(
     }
     let list = value.as_list().unwrap_or(std::slice::from_ref(value));
     let full = |node: &Node| node.as_text().map(|function| format!("{name}.{function}"));
-    let known = list.iter().position(|node| full(node).is_some_and(|kind| catalog.get(&kind).is_some()));
+    let known = list.iter().position(|node| full(node).is_some_and(|kind| is_kind(&kind, place)));
     match known.and_then(|at| list.get(at).and_then(full).map(|kind| (at, kind))) {
         Some((at, kind)) => {
             let rest: Vec<Node> = list
@@ -259,12 +279,12 @@ pub fn check_kind(draft: &mut Draft, catalog: &Catalog, diagnostics: &mut Diagno
     if catalog.get(&draft.kind).is_some() {
         return;
     }
-    draft.broken = true;
+    draft.foreign = true;
     let module = draft.kind.split('.').next().unwrap_or_default();
     let prefix = format!("{module}.");
     let functions: Vec<&str> = catalog.names().filter(|name| name.starts_with(&prefix)).collect();
     let function = draft.kind.strip_prefix(&prefix);
-    diagnostics.push(match (function, functions.is_empty()) {
+    let diagnostic = match (function, functions.is_empty()) {
         (None, false) => {
             let some: Vec<&str> = functions.into_iter().take(6).collect();
             wrong(draft.span, format!("unknown module `{}`", draft.kind))
@@ -276,7 +296,8 @@ pub fn check_kind(draft: &mut Draft, catalog: &Catalog, diagnostics: &mut Diagno
         (_, true) => wrong(draft.span, format!("unknown module `{}`", draft.kind))
             .maybe_hint(instead(&draft.kind, catalog))
             .note("`zester doc` lists the modules"),
-    });
+    };
+    diagnostics.push(diagnostic.code("unknown_kind"));
 }
 
 /// What was meant, or what does the same.

@@ -8,6 +8,8 @@ use zester_model::source::FileId;
 pub struct Diagnostics {
     list: Vec<Counted>,
     more: usize,
+    /// What runs all the same and is seldom meant, or means something else than in Salt.
+    advice: Vec<Diagnostic>,
 }
 
 #[derive(Debug)]
@@ -38,6 +40,19 @@ impl Diagnostics {
         } else {
             self.list.push(Counted { diagnostic, again: 0 });
         }
+    }
+
+    /// Notes what stops nothing; each place once.
+    pub fn advise(&mut self, diagnostic: Diagnostic) {
+        let known =
+            self.advice.iter().any(|known| known.span == diagnostic.span && known.code == diagnostic.code);
+        if !known && self.advice.len() < limits::DIAGNOSTICS_MAX {
+            self.advice.push(Diagnostic { kind: Kind::Lint, ..diagnostic });
+        }
+    }
+
+    pub fn take_advice(&mut self) -> Vec<Diagnostic> {
+        std::mem::take(&mut self.advice)
     }
 
     pub fn extend(&mut self, diagnostics: Vec<Diagnostic>) {

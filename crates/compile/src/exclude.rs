@@ -122,5 +122,5 @@ fn unknown(what: &What, at: Span, drafts: &[Draft], files: &[File]) -> Diagnosti
             did_you_mean(text, ids.chain(names)),
         ),
     };
-    Diagnostic::new(Kind::Dag, message).at(at).maybe_hint(hint)
+    Diagnostic::new(Kind::Dag, message).at(at).maybe_hint(hint).code("exclude_unknown")
 }

@@ -8,7 +8,7 @@ use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::suggest::did_you_mean;
 
 pub fn apply(
-    drafts: &mut [Draft],
+    drafts: &mut Vec<Draft>,
     extensions: Vec<Extension>,
     catalog: &Catalog,
     diagnostics: &mut Diagnostics,
@@ -28,6 +28,16 @@ pub fn apply(
                     lay_over(&mut draft.items, extension.items, catalog.get(&draft.kind));
                 }
             }
+            // In Salt an extension may bring a function that its id did not have.
+            None if extension.kind.contains('.')
+                && candidates.first().and_then(|at| drafts.get(*at)).is_some_and(|it| it.lenient)
+                && !same_module(drafts, candidates, &extension.kind) =>
+            {
+                let Some(of) = candidates.first().and_then(|at| drafts.get(*at)) else { continue };
+                let Extension { kind, span, items, .. } = extension;
+                let added = Draft { kind, span, items, ..of.clone() };
+                drafts.push(added);
+            }
             // A state of a kind that nobody knows is reported there; it may be the one that is meant.
             None if candidates
                 .iter()
@@ -36,6 +46,12 @@ pub fn apply(
             None => diagnostics.push(unknown(drafts, candidates, &extension)),
         }
     }
+}
+
+fn same_module(drafts: &[Draft], candidates: &[usize], kind: &str) -> bool {
+    let module = |kind: &str| kind.split('.').next().unwrap_or_default().to_string();
+    let mut kinds = candidates.iter().filter_map(|at| drafts.get(*at)).map(|draft| &draft.kind);
+    kinds.any(|other| module(other) == module(kind))
 }
 
 /// The state of exactly that kind, or the only one of the module: `extend` may say `service:` for `service.running:`.

@@ -16,6 +16,7 @@ mod assemble;
 mod attributes;
 mod declare;
 mod diagnostics;
+pub mod differences;
 mod exclude;
 mod extend;
 mod lint;
@@ -28,6 +29,7 @@ pub mod reaction;
 mod reference;
 mod renderer;
 pub mod requisite;
+mod salt_context;
 mod salt_kinds;
 mod salt_parameters;
 mod secrets;
@@ -155,6 +157,8 @@ pub struct Compiled {
     pub program: Program,
     pub sources: Sources,
     pub diagnostics: Vec<Diagnostic>,
+    /// What is read as Salt reads it and would be refused in a `.zy` file, or means something else here (S-49).
+    pub advice: Vec<Diagnostic>,
 }
 
 /// Compiles states.
@@ -173,9 +177,10 @@ pub fn compile(inputs: &Inputs<'_>, ask: &Ask) -> Compiled {
         }
         let mut loaded = loader.finish();
         let program = assemble::assemble(inputs, &mut loaded);
-        let load::Loaded { sources, diagnostics, .. } = loaded;
+        let load::Loaded { sources, mut diagnostics, .. } = loaded;
+        let advice = diagnostics.take_advice();
         let diagnostics = diagnostics.finish();
-        Compiled { program, sources, diagnostics }
+        Compiled { program, sources, diagnostics, advice }
     })
 }
 
@@ -195,6 +200,7 @@ pub fn render(
         let path = reference::normalise(name).unwrap_or_else(|| "template".into());
         let file = sources.add(&renderer.shown(&path), text.clone());
         let mut variables = load::variables(&path, renderer);
+        variables.insert("source".into(), format!("salt://{path}").into());
         variables.extend(context.clone());
         match renderer.render(&mut sources, (&path, file), &text, variables) {
             Ok(rendered) => Ok(rendered.text),

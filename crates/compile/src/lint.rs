@@ -9,7 +9,7 @@ use zester_model::source::{Sources, Span};
 
 /// Everything worth saying about a compiled program.
 pub fn lint(compiled: &Compiled) -> Vec<Diagnostic> {
-    let mut advice = Vec::new();
+    let mut advice = compiled.advice.clone();
     unconnected(compiled, &mut advice);
     for state in &compiled.program.states {
         truth_as_id(state, &compiled.sources, &mut advice);

@@ -3,7 +3,7 @@
 use crate::diagnostics::Diagnostics;
 use crate::reference::{self, directory_of, name_of};
 use crate::renderer::{self, Passes};
-use crate::template::Renderer;
+use crate::template::{Renderer, glob};
 use crate::yaml::Composed;
 use crate::{Inputs, secrets, yaml};
 use serde_json::Value as Json;
@@ -27,6 +27,13 @@ pub struct File {
     pub includes: Vec<String>,
     /// A `!secret` stands in it.
     pub sealed: bool,
+}
+
+impl File {
+    /// Written for Salt: what Salt accepts there is accepted (S-49).
+    pub fn is_salt(&self) -> bool {
+        self.path.ends_with(".sls")
+    }
 }
 
 pub struct Loaded {
@@ -152,7 +159,9 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
                 Some((include, at)) => {
                     let from = frame.file.path.clone();
                     if let Some(path) = self.find(&include, Some(&from), Some(at)) {
-                        if let Some(frame) = stack.last_mut() {
+                        // `sls: x` means what x brought in; in Salt's files that is what it was the first to include.
+                        let first = !self.seen.contains(&path);
+                        if let Some(frame) = stack.last_mut().filter(|frame| first || !frame.file.is_salt()) {
                             frame.file.includes.push(path.clone());
                         }
                         self.enter(path, Some(at), &mut stack);
@@ -174,7 +183,7 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
         }
         match self.read(&path) {
             Ok((root, ordered)) => {
-                let includes = self.includes(&root).into_iter();
+                let includes = self.includes(&root, &path).into_iter();
                 let sls = name_of(&path).into();
                 let sealed = self.sealed.contains(&path);
                 let file = File { sls, path, root, ordered, includes: Vec::new(), sealed };
@@ -233,8 +242,22 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
         Ok(secrets::with_places(&root, &self.sources))
     }
 
+    /// The references that a pattern means, but for the file that says so.
+    fn matching(&self, pattern: &str, path: &str) -> Vec<String> {
+        let pattern = crate::target::file_name(pattern, path);
+        let own = name_of(path);
+        let files = self.inputs.tree.files();
+        let states = files.iter().filter(|file| file.ends_with(".sls") || file.ends_with(".zy"));
+        let mut names: Vec<String> = states.map(|file| name_of(file)).collect();
+        names.retain(|name| *name != own && glob::matches(&pattern, name));
+        names.sort();
+        names.dedup();
+        names
+    }
+
     /// The references under `include:`, at the top of a map or as items of an ordered manifest.
-    fn includes(&mut self, root: &Node) -> Vec<(String, Span)> {
+    fn includes(&mut self, root: &Node, path: &str) -> Vec<(String, Span)> {
+        let is_salt = path.ends_with(".sls");
         let maps: Vec<&Node> = match &root.value {
             Value::Map(_) => vec![root],
             Value::List(items) => items.iter().collect(),
@@ -247,7 +270,15 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
             }
             let items = value.as_list().unwrap_or(std::slice::from_ref(value));
             for item in items.iter().filter(|item| !item.is_null()) {
+                // `- dev: web` names the environment too: all files of one run are of one.
+                let item = match item.as_map() {
+                    Some([(_, reference)]) if is_salt => reference,
+                    _ => item,
+                };
                 match item.as_text() {
+                    Some(text) if is_salt && glob::is_one(text) => {
+                        found.extend(self.matching(text, path).into_iter().map(|name| (name, item.span)));
+                    }
                     Some(text) => found.push((text.to_string(), item.span)),
                     None => {
                         let message = format!("`include` lists references, not {}", item.describe());

@@ -2,6 +2,9 @@
 
 use crate::declare::{Draft, Item, items, lay_over};
 use crate::diagnostics::Diagnostics;
+use crate::requisite::relation;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use zester_model::catalog::Catalog;
 use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::limits;
@@ -26,6 +29,38 @@ pub fn expand(drafts: Vec<Draft>, catalog: &Catalog, diagnostics: &mut Diagnosti
         }
     }
     expanded
+}
+
+/// States that `names` gave the same full name and the same parameters are one, with the requisites of both (S-52).
+pub fn unite(drafts: &mut Vec<Draft>, catalog: &Catalog) {
+    let mut seen: HashMap<(Arc<str>, Arc<str>), usize> = HashMap::new();
+    let mut kept: Vec<Draft> = Vec::with_capacity(drafts.len());
+    for draft in drafts.drain(..) {
+        let key = (draft.kind.clone(), draft.id.clone());
+        let first = seen.get(&key).and_then(|at| kept.get_mut(*at));
+        match first {
+            Some(first) if first.by_names && draft.by_names && same(first, &draft, catalog) => {
+                first.also.push(draft.declared.clone());
+                first.items.extend(draft.items.into_iter().filter(|item| relation(&item.key).is_some()));
+            }
+            _ => {
+                seen.entry(key).or_insert(kept.len());
+                kept.push(draft);
+            }
+        }
+    }
+    *drafts = kept;
+}
+
+/// Whether two states are given the same, requisites aside.
+fn same(one: &Draft, other: &Draft, catalog: &Catalog) -> bool {
+    let kind = catalog.get(&one.kind);
+    let given = |draft: &Draft| -> BTreeMap<String, serde_json::Value> {
+        let items = draft.items.iter().filter(|item| relation(&item.key).is_none());
+        let name = |item: &Item| kind.map_or(&*item.key, |kind| kind.canonical_name(&item.key)).to_string();
+        items.map(|item| (name(item), item.value.to_json())).collect()
+    };
+    given(one) == given(other)
 }
 
 fn each(
@@ -54,6 +89,7 @@ fn each(
         if let Some((name, at, own)) = name_of(entry, diagnostics) {
             let mut state = draft.clone();
             state.id = name.into();
+            state.by_names = true;
             lay_over(&mut state.items, own, kind);
             state.items.push(Item { key: primary.into(), at, value: Node::text(at, name) });
             expanded.push(state);

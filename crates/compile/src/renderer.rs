@@ -15,10 +15,9 @@ pub enum Passes {
 }
 
 /// Renderers of Salt that there are none of here, and what to do about it.
-const ADVICE: [(&str, &str); 10] = [
+const ADVICE: [(&str, &str); 9] = [
     ("gpg", "seal the values with `zester secret encrypt` instead"),
     ("nacl", "seal the values with `zester secret encrypt` instead"),
-    ("json", "JSON is YAML: write `#!yaml`"),
     ("py", "write it as Jinja and YAML, or let a program write the file before the run"),
     ("pydsl", "write it as Jinja and YAML, or let a program write the file before the run"),
     ("pyobjects", "write it as Jinja and YAML, or let a program write the file before the run"),
@@ -38,20 +37,23 @@ pub fn passes(text: &str, file: FileId) -> Result<Passes, Diagnostic> {
     let names: Vec<&str> = line.split('|').map(str::trim).collect();
     match names.as_slice() {
         ["ordered"] => return Ok(Passes::Ordered),
-        ["yaml"] => return Ok(Passes::Plain),
-        ["jinja"] | ["jinja", "yaml"] => return Ok(Passes::Rendered),
+        ["yaml"] | ["json"] => return Ok(Passes::Plain),
+        // Some write the passes the other way round and mean the same.
+        ["jinja"] | ["jinja", "yaml" | "json"] | ["yaml" | "json", "jinja"] => return Ok(Passes::Rendered),
         _ => {}
     }
     let place = Span { len: first.chars().count() as u32, ..Span::start_of(file) };
-    let unknown = names.iter().find(|name| !["jinja", "yaml"].contains(name));
+    let unknown = names.iter().find(|name| !["jinja", "yaml", "json"].contains(name));
     let diagnostic = match unknown {
         Some(name) => Diagnostic::new(Kind::Template, format!("unknown renderer `{name}`")),
         None => Diagnostic::new(Kind::Template, format!("`{}` cannot follow each other", names.join("|"))),
     };
     let advice = unknown.and_then(|name| ADVICE.iter().find(|(known, _)| known == name));
-    let hint = advice
-        .map_or("a file is `#!jinja|yaml` (or says nothing), `#!yaml` or `#!ordered`", |(_, hint)| hint);
-    Err(diagnostic.at(place).hint(hint))
+    let hint = advice.map_or(
+        "a file is `#!jinja|yaml` (or says nothing), `#!yaml`, `#!json`, `#!jinja|json` or `#!ordered`",
+        |(_, hint)| hint,
+    );
+    Err(diagnostic.at(place).hint(hint).code("renderer"))
 }
 
 #[cfg(test)]
@@ -70,6 +72,9 @@ mod tests {
         assert_eq!(of("#!jinja|yaml\na: 1"), Ok(Passes::Rendered));
         assert_eq!(of("#! jinja | yaml \r\na: 1"), Ok(Passes::Rendered));
         assert_eq!(of("#!yaml\na: 1"), Ok(Passes::Plain));
+        assert_eq!(of("#!json\n{}"), Ok(Passes::Plain));
+        assert_eq!(of("#!jinja|json\n{}"), Ok(Passes::Rendered));
+        assert_eq!(of("#!yaml|jinja\na: 1"), Ok(Passes::Rendered));
         assert_eq!(of("#!ordered\na: 1"), Ok(Passes::Ordered));
         assert_eq!(of("#!/usr/bin/env zester\na: 1"), Ok(Passes::Rendered));
     }
@@ -88,6 +93,6 @@ mod tests {
             );
             assert!(diagnostic.hint.is_some());
         }
-        assert_eq!(of("#!yaml|jinja\n"), Err("`yaml|jinja` cannot follow each other".into()));
+        assert_eq!(of("#!yaml|json\n"), Err("`yaml|json` cannot follow each other".into()));
     }
 }

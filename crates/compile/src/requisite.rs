@@ -55,7 +55,7 @@ pub fn targets(key: &str, value: &Node, diagnostics: &mut Diagnostics) -> Vec<(R
                 found.push((parse_target(node.as_text().unwrap_or_default().trim()), node.span));
             }
             Value::Map(entries) => {
-                for (module, id) in entries.iter() {
+                for (module, id) in entries.iter().filter(|(_, id)| !id.is_null()) {
                     match (module.as_text(), id.as_text()) {
                         (Some(name), Some(text)) => {
                             let target = RequisiteTarget {

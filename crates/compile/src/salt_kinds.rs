@@ -2,6 +2,9 @@
 //!
 //! Each row is true of the kinds that there are: whoever adds a kind takes its row out. One that is left is not read.
 
+use std::sync::LazyLock;
+use zester_model::catalog::Kind;
+
 /// Kind, or module with a dot behind it for all of its functions, and advice. A kind comes before its module.
 pub(crate) const KINDS: [(&str, &str); 42] = [
     ("service.masked", "use a `file.symlink` from `/etc/systemd/system/NAME.service` to `/dev/null`"),
@@ -86,6 +89,18 @@ pub(crate) const KINDS: [(&str, &str); 42] = [
     ("ssh_auth.present", "use a `file.managed` of `~/.ssh/authorized_keys`"),
     ("host.present", "manage `/etc/hosts` with `file.managed`"),
 ];
+
+/// Stands for a kind that nobody knows: it takes whatever is written, so that requisites and names still hold.
+pub(crate) static FOREIGN: LazyLock<Kind> = LazyLock::new(|| Kind {
+    name: "",
+    summary: String::new(),
+    doc: String::new(),
+    primary: "name",
+    primary_required: false,
+    instead_of_primary: &[],
+    parameters: Vec::new(),
+    open: true,
+});
 
 /// What to do instead of a kind that Salt has.
 pub(crate) fn advice(kind: &str) -> Option<&'static str> {

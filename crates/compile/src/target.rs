@@ -5,6 +5,7 @@ use crate::exclude::Excluded;
 use crate::load::File;
 use crate::reference::{directory_of, name_of};
 use crate::requisite::RequisiteTarget;
+use crate::template::glob;
 use std::collections::{HashMap, HashSet};
 use zester_model::catalog::Catalog;
 
@@ -95,7 +96,17 @@ impl<'d> Index<'d> {
             if draft.declared != draft.id {
                 index.by_declared.entry(&*draft.declared).or_default().push(at);
             }
-            if catalog.get(&draft.kind).is_none() {
+            for id in &draft.also {
+                index.by_declared.entry(&**id).or_default().push(at);
+            }
+            if draft.foreign && draft.lenient {
+                let name = draft
+                    .items
+                    .iter()
+                    .find(|item| &*item.key == "name")
+                    .and_then(|item| item.value.as_text());
+                name.into_iter().for_each(|name| index.by_primary.entry(name).or_default().push(at));
+            } else if catalog.get(&draft.kind).is_none() {
                 // Nobody knows which of its values a requisite would call it by.
                 let values = draft.items.iter().filter_map(|item| item.value.as_text());
                 values.for_each(|value| index.by_primary.entry(value).or_default().push(at));
@@ -118,8 +129,18 @@ impl<'d> Index<'d> {
 
     /// Resolves a target that the state at `from` (declared in `path`) names.
     pub fn resolve(&self, target: &RequisiteTarget, path: &str) -> ResolvedTarget {
+        if path.ends_with(".sls") && target.module.as_deref() != Some("sls") {
+            let found = self.as_in_salt(target);
+            if !found.is_empty() {
+                return ResolvedTarget::States(found);
+            }
+        }
         match target.module.as_deref() {
+            Some("sls") if path.ends_with(".sls") && glob::is_one(&target.id) => {
+                self.files_like(&target.id, path)
+            }
             Some("sls") => self.file(&target.id, path),
+            Some("id") => self.bare(&target.id),
             Some(module) => {
                 let found = self.typed(module, &target.id);
                 match (&found, &target.whole) {
@@ -133,6 +154,58 @@ impl<'d> Index<'d> {
             }
             None => self.bare(&target.id),
         }
+    }
+
+    /// Salt's way: the function of a target does not count, and every state of that id or name is meant.
+    fn as_in_salt(&self, target: &RequisiteTarget) -> Vec<usize> {
+        let RequisiteTarget { module, id, whole } = target;
+        let module = module.as_deref().filter(|module| *module != "id");
+        let module = module.map(|module| module.split('.').next().unwrap_or(module));
+        let fits = |at: &usize| {
+            let draft = self.draft(*at);
+            draft.is_some_and(|it| {
+                self.is_sound(it) && module.is_none_or(|of| it.kind.split('.').next() == Some(of))
+            })
+        };
+        let named = |id: &str| -> Vec<usize> {
+            let tables = [&self.by_id, &self.by_declared, &self.by_primary];
+            let mut found: Vec<usize> = match glob::is_one(id) {
+                false => tables.iter().filter_map(|table| table.get(id)).flatten().copied().collect(),
+                true => {
+                    let like = |table: &&HashMap<&str, Vec<usize>>| {
+                        let names = table.iter().filter(|(name, _)| glob::matches(id, name));
+                        names.flat_map(|(_, states)| states.iter().copied()).collect::<Vec<usize>>()
+                    };
+                    tables.iter().flat_map(like).collect()
+                }
+            };
+            found.retain(fits);
+            found.sort_unstable();
+            found.dedup();
+            found
+        };
+        let found = named(id);
+        match (found.is_empty(), whole) {
+            // `echo a:b` may be an id as it stands; the module was no module then.
+            (true, Some(whole)) if whole != id => match glob::is_one(whole) {
+                false => self.by_id.get(whole.as_str()).cloned().unwrap_or_default(),
+                true => found,
+            },
+            _ => found,
+        }
+    }
+
+    /// The states that a file declares itself: what `require_in: [{sls: x}]` reaches in Salt.
+    pub fn own_states(&self, reference: &str, path: &str) -> Option<Vec<usize>> {
+        let named = self.by_sls.get(file_name(reference, path).as_str())?;
+        Some(named.iter().filter_map(|at| self.in_file.get(*at)).flatten().copied().collect())
+    }
+
+    fn files_like(&self, pattern: &str, path: &str) -> ResolvedTarget {
+        let pattern = file_name(pattern, path);
+        let like = self.by_sls.iter().filter(|(name, _)| glob::matches(&pattern, name));
+        let named: Vec<usize> = like.flat_map(|(_, files)| files.iter().copied()).collect();
+        ResolvedTarget::States(self.states_of(&named, path))
     }
 
     fn file(&self, reference: &str, path: &str) -> ResolvedTarget {
@@ -185,9 +258,17 @@ impl<'d> Index<'d> {
         (among(&self.by_primary), false)
     }
 
+    /// Whether a requisite can lead to it. A kind that nobody knows may be misspelt; in Salt's files it may well be one.
+    fn is_sound(&self, draft: &Draft) -> bool {
+        !draft.broken && (!draft.foreign || draft.lenient)
+    }
+
     fn verdict(&self, (states, group): (Vec<usize>, bool)) -> Option<ResolvedTarget> {
-        let sound: Vec<usize> =
-            states.iter().filter(|at| self.draft(**at).is_some_and(|draft| !draft.broken)).copied().collect();
+        let sound: Vec<usize> = states
+            .iter()
+            .filter(|at| self.draft(**at).is_some_and(|draft| self.is_sound(draft)))
+            .copied()
+            .collect();
         match (states.len(), sound.len()) {
             (0, _) => None,
             (_, 0) => Some(ResolvedTarget::Broken),
@@ -221,7 +302,7 @@ impl<'d> Index<'d> {
     /// A state of that name whose kind was wrong might be the one that was meant.
     fn broken(&self, id: &str) -> Option<ResolvedTarget> {
         let (states, _) = self.named(id, |_| true);
-        let broken = |at: &usize| self.draft(*at).is_some_and(|draft| draft.broken);
+        let broken = |at: &usize| self.draft(*at).is_some_and(|draft| !self.is_sound(draft));
         states.iter().any(broken).then_some(ResolvedTarget::Broken)
     }
 }

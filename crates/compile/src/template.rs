@@ -14,18 +14,24 @@
 //! | `report` | the engine's errors in our words, at the user's line |
 
 mod budget;
+mod dates;
 mod environment;
 pub mod fills;
 mod filters;
 mod formula_filters;
 mod functions;
+pub mod glob;
 mod hashes;
+mod imports;
 mod methods;
 mod mutable;
 mod origin;
+mod python;
 mod reaction;
 mod report;
 mod rewrite;
+mod salt_filters;
+mod salt_functions;
 mod serve;
 mod statements;
 

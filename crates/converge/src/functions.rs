@@ -3,6 +3,7 @@
 //! One table. What a template may call depends on the command (S-10): `lint`, `graph` and `doc` get the read-only ones,
 //! `check` and `apply` the `cmd` family too. Each function names what it takes, so that no word is ever ignored.
 
+mod asked;
 mod services;
 
 use crate::local_host::LocalHost;
@@ -214,6 +215,7 @@ pub static FUNCTIONS: &[Function] = &[
         "beacons.list [NAME]: what a peel watches, and what it saw last",
         by_peel_itself,
     ),
+    asked::ALTERNATIVES,
     read_only(
         "cmd.has_exec",
         &[text("cmd")],
@@ -265,6 +267,7 @@ pub static FUNCTIONS: &[Function] = &[
     told("facts.keys", &[], "facts.keys: the names of all facts", |place, _| {
         Ok(json!(place.facts.as_object().map(|map| map.keys().collect::<Vec<_>>())))
     }),
+    asked::FILE_CONTAINS,
     read_only(
         "file.directory_exists",
         &[text("path")],
@@ -291,6 +294,20 @@ pub static FUNCTIONS: &[Function] = &[
             .map_err(|fault| fault.to_string())?;
         String::from_utf8(bytes).map(Json::String).map_err(|_| format!("{path} is not UTF-8 text"))
     }),
+    asked::FILE_READDIR,
+    asked::GROUP_INFO,
+    asked::HOSTS,
+    asked::LOG_CRITICAL,
+    asked::LOG_DEBUG,
+    asked::LOG_ERROR,
+    asked::LOG_INFO,
+    asked::LOG_WARNING,
+    asked::MINE_GET,
+    asked::NETWORK_ADDRS,
+    asked::NETWORK_HOSTNAME,
+    asked::NETWORK_ADDRS6,
+    asked::PKG_VERSION,
+    asked::PKG_VERSION_CMP,
     read_only(
         "schedule.list",
         &[],
@@ -356,9 +373,11 @@ pub static FUNCTIONS: &[Function] = &[
     told("test.echo", &[text("text")], "test.echo TEXT: the text", |_, args| {
         Ok(json!(args.text(0, "text")?))
     }),
+    told("test.ping", &[], "test.ping: true", |_, _| Ok(json!(true))),
     told("test.version", &[], "test.version: the version of this zester", |_, _| {
         Ok(json!(env!("CARGO_PKG_VERSION")))
     }),
+    asked::USER_INFO,
 ];
 
 /// Finds a function. `cmd.run`, a state module on the command line, is the plain command in a template.
@@ -367,6 +386,8 @@ pub fn find(name: &str) -> Option<&'static Function> {
         "cmd.run" => "cmd.run_stdout",
         "grains.get" => "facts.get",
         "grains.items" => "facts.items",
+        "network.ipaddrs" => "network.ip_addrs",
+        "network.fqdn" | "network.get_fqdn" => "network.get_hostname",
         "pillar.get" => "settings.get",
         "pillar.item" => "settings.item",
         "pillar.items" => "settings.items",
@@ -477,6 +498,9 @@ impl zester_compile::Functions for TemplateFunctions<'_> {
                 "pillar.item",
                 "pillar.items",
                 "pillar.keys",
+                "network.ipaddrs",
+                "network.fqdn",
+                "network.get_fqdn",
             ]
             .map(String::from),
         );

@@ -22,6 +22,7 @@ mod leftovers;
 pub mod lint;
 pub mod local_host;
 pub mod lock;
+pub mod migrate;
 pub mod plan;
 pub mod pool;
 pub mod raw_arguments;

@@ -85,6 +85,7 @@ pub fn tree(
             diagnostics: compiled.diagnostics,
             sources: compiled.sources.clone(),
             program: compiled.program,
+            advice: compiled.advice,
         };
         let mut diagnostics = Plan::diagnostics(again);
         diagnostics.extend(advice);

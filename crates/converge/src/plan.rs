@@ -11,7 +11,7 @@ use crate::secrets;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-use zester_compile::Compiled;
+use zester_compile::{Compiled, differences};
 use zester_engine::Cycle;
 use zester_engine::{BuildError, Graph, NodeId, NodeSpec};
 use zester_model::diagnostic::{Diagnostic, Kind};
@@ -66,10 +66,13 @@ impl Plan {
 
     /// Binds and graphs what the compiler made; its problems and ours come back together.
     pub fn from_compiled(inputs: Inputs, compiled: Compiled, asked: String) -> Result<Plan, Error> {
-        let Compiled { mut program, sources, diagnostics } = compiled;
+        let Compiled { mut program, sources, diagnostics, advice } = compiled;
         secrets::hide_in_names(&mut program, &inputs.secrets);
         match bind_and_graph(&mut program, &sources, diagnostics) {
-            Ok(Joined { bound, graph, warnings, .. }) => {
+            Ok(Joined { bound, graph, mut warnings, .. }) => {
+                // What a file for Salt was forgiven (S-49).
+                warnings
+                    .extend(advice.into_iter().filter(|it| it.code.is_some_and(differences::is_forgiven)));
                 let (inputs, graph) = (Arc::new(inputs), Arc::new(graph));
                 Ok(Plan {
                     inputs,

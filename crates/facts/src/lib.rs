@@ -18,6 +18,7 @@ mod network;
 mod os;
 mod packages;
 mod read;
+mod salt;
 mod selinux;
 mod virtualisation;
 
@@ -77,6 +78,7 @@ pub fn built_in(id: &str) -> Facts {
         let value = std::env::var_os(variable).unwrap_or_default();
         facts.insert(name.into(), value.to_string_lossy().into());
     }
+    salt::collect(id, &mut facts);
     facts.insert("zester_version".into(), env!("CARGO_PKG_VERSION").into());
     facts
 }
@@ -131,6 +133,28 @@ mod tests {
             "path",
             "shell",
             "zester_version",
+            "saltversion",
+            "saltversioninfo",
+            "server_id",
+            "pythonversion",
+            "fqdn_ip4",
+            "fqdn_ip6",
+            "fqdns",
+            "dns",
+            "ip_gw",
+            "ip4_gw",
+            "ip6_gw",
+            "systemd",
+            "uid",
+            "gid",
+            "username",
+            "groupname",
+            "locale_info",
+            "master",
+            "kernelparams",
+            "efi",
+            "ps",
+            "num_gpus",
         ] {
             assert!(collected.facts.contains_key(name), "{name} is missing");
         }

@@ -48,6 +48,8 @@ pub struct Diagnostic {
     pub labels: Vec<Label>,
     /// Further lines under the snippet: where it was rendered from, which command helps.
     pub notes: Vec<String>,
+    /// Which difference from Salt it is about: a row of `compile::differences` (S-56).
+    pub code: Option<&'static str>,
 }
 
 impl Diagnostic {
@@ -59,6 +61,7 @@ impl Diagnostic {
             hint: None,
             labels: Vec::new(),
             notes: Vec::new(),
+            code: None,
         }
     }
 
@@ -85,6 +88,11 @@ impl Diagnostic {
         self
     }
 
+    pub fn code(mut self, code: &'static str) -> Diagnostic {
+        self.code = Some(code);
+        self
+    }
+
     pub fn note(mut self, note: impl Into<String>) -> Diagnostic {
         self.notes.push(note.into());
         self
@@ -106,6 +114,7 @@ impl Diagnostic {
             line: self.span.map(|span| span.line),
             column: self.span.map(|span| span.column),
             hint: self.hint.clone(),
+            code: self.code,
         }
     }
 }
@@ -119,4 +128,7 @@ pub struct Report {
     pub line: Option<u32>,
     pub column: Option<u32>,
     pub hint: Option<String>,
+    /// Which difference from Salt it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<&'static str>,
 }

@@ -97,7 +97,7 @@ const fn attribute(word: &'static str, takes: Takes, doc: &'static str) -> Attri
 }
 
 /// Every attribute.
-pub const ATTRIBUTES: [Attribute; 8] = [
+pub const ATTRIBUTES: [Attribute; 13] = [
     attribute("onlyif", Takes::Guards, "Shell commands that must all exit 0, or the state is left alone."),
     attribute(
         "unless",
@@ -114,6 +114,11 @@ pub const ATTRIBUTES: [Attribute; 8] = [
     ),
     attribute("failhard", Takes::Truth, "If it fails, later levels are skipped."),
     attribute("names", Takes::Names, "One state for each name."),
+    attribute("parallel", Takes::Truth, "Salt's; states of a level run at the same time anyway."),
+    attribute("aggregate", Takes::Truth, "Salt's; packages that one state lists are installed together anyway."),
+    attribute("reload_modules", Takes::Truth, "Salt's; there is nothing to reload."),
+    attribute("reload_grains", Takes::Truth, "Salt's; facts are gathered before a run."),
+    attribute("reload_pillar", Takes::Truth, "Salt's; settings are read before a run."),
 ];
 
 /// The keys of a file that are no state ids.

@@ -13,6 +13,7 @@ pub mod job;
 pub mod lint;
 pub mod man;
 pub mod master;
+pub mod migrate;
 pub mod on_fleet;
 pub mod peel;
 pub mod publish;

@@ -8,6 +8,7 @@ pub mod fleet_text;
 pub mod job_text;
 pub mod live;
 pub mod manual;
+pub mod migrate_report;
 pub mod paint;
 pub mod peel_text;
 pub mod picture;

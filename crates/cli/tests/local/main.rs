@@ -19,6 +19,7 @@ mod implicit_order;
 mod kill;
 mod language;
 mod lock;
+mod migrate;
 mod pictures;
 mod printed;
 mod refresh;

@@ -11,20 +11,17 @@ use super::mutable::Maker;
 use super::origin::{self, Spots};
 use super::rewrite::{NamedFile, Pass, Passed, Rewritten};
 use super::serve::{RenderRequest, Reply};
-use super::{filters, formula_filters, methods, statements};
-use crate::position::Positions;
+use super::{filters, formula_filters, imports, methods, python, salt_filters, statements};
 use minijinja::machinery::parse;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Object, Rest, Serde, Value, ValueKind, ValueOrKwargs};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 use std::collections::{BTreeSet, HashMap};
-use std::fmt::Write as _;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use zester_model::diagnostic::{Diagnostic, Kind};
+use zester_model::diagnostic::Diagnostic;
 use zester_model::limits;
-use zester_model::source::{FileId, Span};
 
 /// See `mutable::GROWTH_MAX`. Only what is touched is ever taken from the machine.
 pub const STACK_BYTES: usize = 256 * 1024 * 1024;
@@ -92,6 +89,8 @@ pub struct Shared {
     called: &'static str,
     /// A value held characters of the kind that marks are made of.
     pub foreign: AtomicBool,
+    /// Imports that are under way, one inside another.
+    pub importing: AtomicUsize,
 }
 
 fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -121,11 +120,17 @@ impl Shared {
             keys: Mutex::default(),
             called,
             foreign: AtomicBool::new(false),
+            importing: AtomicUsize::new(0),
         }
     }
 
     pub fn learn(&self, name: &str, text: Arc<str>) {
         open(&self.known).insert(name.to_string(), text);
+    }
+
+    /// Whether a known text ends with a line break.
+    pub fn ends_line(&self, name: &str) -> bool {
+        open(&self.known).get(name).is_some_and(|text| text.ends_with('\n'))
     }
 
     pub fn loaded(&self, name: &str) -> Option<Arc<Loaded>> {
@@ -138,8 +143,19 @@ impl Shared {
         open(&self.unreadable).take()
     }
 
+    /// Notes data that could not be read and gives the error that stands for it.
+    pub fn unreadable(&self, data: Unreadable) -> Error {
+        let error = Error::new(ErrorKind::InvalidOperation, format!("`{}` cannot be read", data.path));
+        *open(&self.unreadable) = Some(data);
+        error
+    }
+
+    pub fn by_index(&self, index: usize) -> Option<Arc<Loaded>> {
+        open(&self.loaded).get(index).cloned()
+    }
+
     /// Notes the keys of a map, of its maps and of those of its lists.
-    fn remember_keys(&self, data: &serde_json::Value) {
+    pub fn remember_keys(&self, data: &serde_json::Value) {
         let mut keys = open(&self.keys);
         let mut rest = vec![data];
         while let Some(value) = rest.pop().filter(|_| keys.len() < KEYS_KEPT_MAX) {
@@ -180,12 +196,17 @@ impl Shared {
         answer.recv().map_err(|_| gone())
     }
 
+    /// Every file of the directory.
+    pub fn files(&self) -> Vec<String> {
+        self.ask(RenderRequest::Files).unwrap_or_default()
+    }
+
     /// A path below the directory: no scheme, no `..` that leaves it.
-    fn below(&self, name: &str) -> Result<String, String> {
+    pub fn below(&self, name: &str) -> Result<String, String> {
         below(name).ok_or_else(|| format!("`{name}` leaves the {}", self.called))
     }
 
-    fn read(&self, name: &str) -> Result<Option<Arc<str>>, String> {
+    pub fn read(&self, name: &str) -> Result<Option<Arc<str>>, String> {
         if let Some(text) = open(&self.known).get(name) {
             return Ok(Some(text.clone()));
         }
@@ -262,34 +283,10 @@ pub fn syntax_error(text: &str) -> Option<(u32, String)> {
     Some((line.max(1), error.detail().unwrap_or("it cannot be read").to_string()))
 }
 
-/// The syntax of Salt's templates: blocks are neither trimmed nor stripped, the last line break stays.
+/// The syntax of Salt's templates: blocks are neither trimmed nor stripped, and the last line break
+/// of a file is none of its text: Salt puts it back behind what was rendered, whatever the last tag stripped.
 pub fn syntax() -> SyntaxConfig {
-    SyntaxConfig::builder().keep_trailing_newline(true).build().unwrap_or_default()
-}
-
-/// Reads data that a template loads; what is wrong with it has places in its text.
-fn read_data(format: &str, text: &str) -> Result<serde_json::Value, Vec<Diagnostic>> {
-    match format {
-        "text" => Ok(text.into()),
-        "json" => serde_json::from_str(text).map_err(|error| {
-            let sentence = error.to_string();
-            let reason = sentence.split(" at line ").next().unwrap_or_default();
-            let place = Span::new(FileId(0), error.line() as u32, error.column() as u32, 1);
-            vec![Diagnostic::new(Kind::Yaml, format!("not JSON: {reason}")).at(place)]
-        }),
-        _ => crate::yaml::compose(text, &mut Positions::plain(FileId(0), text)).map(|node| node.to_json()),
-    }
-}
-
-/// Reads data that stands in a template.
-pub fn load(format: &str, text: &str) -> Result<Value, Error> {
-    read_data(format, text).map(|json| Value::from(Serde(json))).map_err(|diagnostics| {
-        let first = diagnostics.first();
-        let message = first.map_or_else(|| "not YAML".to_string(), |diagnostic| diagnostic.message.clone());
-        let place = first.and_then(|diagnostic| diagnostic.span);
-        let place = place.map(|span| format!(" (line {}, column {})", span.line, span.column));
-        Error::new(ErrorKind::InvalidOperation, format!("{message}{}", place.unwrap_or_default()))
-    })
+    SyntaxConfig::builder().build().unwrap_or_default()
 }
 
 /// A file of data that a template imports and that is not what it should be.
@@ -297,8 +294,10 @@ pub fn load(format: &str, text: &str) -> Result<Value, Error> {
 pub struct Unreadable {
     pub path: String,
     pub text: Arc<str>,
-    /// Their spans are places of this text, whatever file they name.
+    /// Their spans are places of this text, whatever file they name; of what was rendered, they name templates by their
+    /// index.
     pub diagnostics: Vec<Diagnostic>,
+    pub rendered: bool,
 }
 
 /// What the world outside gives to templates.
@@ -335,6 +334,8 @@ pub fn build(shared: &Arc<Shared>, maker: &Maker, outside: Option<Outside>) -> E
     formula_filters::install(&mut env, &shared.budget);
     own_filters(&mut env, shared, maker);
     own_functions(&mut env, shared, maker);
+    imports::install(&mut env, shared, maker);
+    salt_filters::install(&mut env, &shared.budget, maker);
     if let Some(outside) = outside {
         globals(&mut env, shared, outside);
     }
@@ -367,10 +368,7 @@ fn formatter(env: &mut Environment<'static>, shared: &Arc<Shared>) {
             None => value,
         };
         let mut writer = Counting { out, shared: &shared, failed: None };
-        let written = match value.as_str() {
-            Some(text) => writer.write_str(text),
-            None => write!(writer, "{value}"),
-        };
+        let written = python::write_text(value, &mut writer);
         match (writer.failed, written) {
             (Some(error), _) => Err(error),
             (None, written) => Ok(written?),
@@ -396,10 +394,7 @@ fn filling_formatter(env: &mut Environment<'static>, shared: &Arc<Shared>) {
             return Ok(());
         }
         let mut writer = Counting { out, shared: &shared, failed: None };
-        let written = fills.as_text(|| match value.as_str() {
-            Some(text) => writer.write_str(text),
-            None => write!(writer, "{value}"),
-        });
+        let written = fills.as_text(|| python::write_text(value, &mut writer));
         match (writer.failed, written) {
             (Some(error), _) => Err(error),
             (None, written) => Ok(written?),
@@ -441,7 +436,9 @@ fn own_filters(env: &mut Environment<'static>, shared: &Arc<Shared>, maker: &Mak
     env.add_filter("_cap", move |value: Value| budget.cap(value));
     for format in ["yaml", "json", "text"] {
         let maker = maker.clone();
-        env.add_filter(format!("_load_{format}"), move |text: String| maker.mutable(load(format, &text)?));
+        env.add_filter(format!("_load_{format}"), move |text: String| {
+            maker.mutable(imports::load(format, &text)?)
+        });
     }
 }
 
@@ -462,29 +459,6 @@ fn own_functions(env: &mut Environment<'static>, shared: &Arc<Shared>, maker: &M
             Err(_) => name,
         },
     });
-    for format in ["yaml", "json", "text"] {
-        let shared = shared.clone();
-        env.add_function(format!("_import_{format}"), move |state: &minijinja::State, name: String| {
-            let path = join(&name, state.name());
-            let path = path.trim_start_matches(UNMARKED);
-            let path = shared.below(path).map_err(|why| Error::new(ErrorKind::TemplateNotFound, why))?;
-            match shared.read(&path).map_err(|why| Error::new(ErrorKind::TemplateNotFound, why))? {
-                None => Err(Error::new(ErrorKind::TemplateNotFound, format!("`{path}` does not exist"))),
-                Some(text) => match read_data(format, &text) {
-                    Ok(json) => {
-                        shared.remember_keys(&json);
-                        Ok(Value::from(Serde(json)))
-                    }
-                    Err(diagnostics) => {
-                        let error =
-                            Error::new(ErrorKind::InvalidOperation, format!("`{path}` cannot be read"));
-                        *open(&shared.unreadable) = Some(Unreadable { path, text, diagnostics });
-                        Err(error)
-                    }
-                },
-            }
-        });
-    }
     let own = maker.clone();
     env.add_function("namespace", move |start: Option<ValueOrKwargs>| match start {
         None => minijinja::functions::namespace(None),
@@ -511,6 +485,7 @@ fn globals(env: &mut Environment<'static>, shared: &Arc<Shared>, outside: Outsid
         facts: Value::from(Serde(outside.facts)),
         settings: Value::from(Serde(outside.settings)),
         names: outside.names,
+        shared: Some(shared.clone()),
         ask: Box::new(move |name, args, named| {
             let begun = std::time::Instant::now();
             let answer =

@@ -1,8 +1,7 @@
 //! Salt's common filters, and bounded versions of the engine's own that could build something huge from something small.
 
 use super::budget::Budget;
-use super::functions::walk;
-use crate::yaml::emit;
+use super::python;
 use base64::Engine as _;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use minijinja::value::{Kwargs, Rest, Value, ValueKind};
@@ -86,7 +85,7 @@ pub fn join(items: &Value, separator: &str, budget: &Budget) -> Result<Value, Er
         }
         match item.as_str() {
             Some(text) => joined.push_str(text),
-            None => joined.push_str(&item.to_string()),
+            None => joined.push_str(&python::text(&item)),
         }
         budget.bytes(joined.len())?;
     }
@@ -106,11 +105,6 @@ fn bounded(env: &mut Environment<'static>, shared: &Arc<Budget>) {
                 join(&Value::from(parts.collect::<Result<Vec<_>, _>>()?), &separator, &budget)
             }
         }
-    });
-    let budget = shared.clone();
-    env.add_filter("replace", move |_: &mut State, text: String, old: String, new: String| {
-        budget.bytes(replaced_bytes(&text, &old, &new))?;
-        Ok::<_, Error>(plain("replace", text)?.replace(&old, &new))
     });
     let budget = shared.clone();
     env.add_filter("indent", move |text: String, width: Option<Value>, rest: Rest<Value>| {
@@ -141,12 +135,15 @@ fn bounded(env: &mut Environment<'static>, shared: &Arc<Budget>) {
     let budget = shared.clone();
     env.add_filter("tojson", move |value: &Value, indent: Option<Value>, options: Kwargs| {
         let indent = options.get::<Option<Value>>("indent")?.or(indent);
-        options.assert_all_used()?;
         let spaces = indent.and_then(|indent| indent.as_usize());
         if spaces.is_some_and(|spaces| spaces > 100) {
             return Err(budget.pass("tojson asks for more than 100 blanks of indentation".into()));
         }
-        let json = json(value, spaces.unwrap_or(0))?;
+        let sort = options.get::<Option<bool>>("sort_keys")?.unwrap_or(false);
+        let _ascii = options.get::<Option<bool>>("ensure_ascii")?;
+        options.assert_all_used()?;
+        let json = to_json(value)?;
+        let json = dump_json(&if sort { sorted(json) } else { json }, spaces.unwrap_or(0));
         budget.bytes(json.len())?;
         Ok(html_safe(&json))
     });
@@ -187,14 +184,25 @@ fn indent(text: &str, width: Option<Value>, rest: &[Value], budget: &Budget) -> 
 }
 
 /// JSON with Python's blanks (`", "`, `": "`), which make it readable as YAML too.
-fn json(value: &Value, indent: usize) -> Result<String, Error> {
-    let value = to_json(value)?;
+pub(super) fn dump_json(value: &Json, indent: usize) -> String {
     let mut out = String::new();
-    dump(&value, indent, 0, &mut out);
-    Ok(out)
+    dump(value, indent, 0, &mut out);
+    out
 }
 
-fn to_json(value: &Value) -> Result<Json, Error> {
+/// The same with the keys of every map in order.
+pub(super) fn sorted(value: Json) -> Json {
+    match value {
+        Json::Array(items) => items.into_iter().map(sorted).collect(),
+        Json::Object(map) => {
+            let ordered: std::collections::BTreeMap<String, Json> = map.into_iter().collect();
+            Json::Object(ordered.into_iter().map(|(key, item)| (key, sorted(item))).collect())
+        }
+        plain => plain,
+    }
+}
+
+pub(super) fn to_json(value: &Value) -> Result<Json, Error> {
     serde_json::to_value(value).map_err(|error| invalid(format!("this value has no JSON form: {error}")))
 }
 
@@ -248,10 +256,6 @@ fn text(env: &mut Environment<'static>) {
             && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"@%+=:,./-_".contains(&byte));
         Ok(if safe { text } else { format!("'{}'", text.replace('\'', "'\"'\"'")) })
     });
-    env.add_filter("to_bool", |value: &Value| match value.as_str() {
-        Some(text) => matches!(text.to_lowercase().as_str(), "yes" | "1" | "true" | "on"),
-        None => value.is_true(),
-    });
     env.add_filter("to_num", |value: &Value| {
         let text = value.to_string();
         let number = text.trim().parse::<i64>().map(Value::from);
@@ -264,28 +268,14 @@ fn text(env: &mut Environment<'static>) {
         None => String::new(),
     });
     env.add_filter("strip", |text: String| text.trim().to_string());
-    env.add_filter("is_ip", |text: String| text.parse::<std::net::IpAddr>().is_ok());
-    env.add_filter("is_ipv4", |text: String| text.parse::<std::net::Ipv4Addr>().is_ok());
-    env.add_filter("is_ipv6", |text: String| text.parse::<std::net::Ipv6Addr>().is_ok());
     env.add_filter("is_list", |value: &Value| value.kind() == ValueKind::Seq);
     env.add_filter("is_iter", |value: &Value| {
         matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable | ValueKind::Map)
     });
     env.add_test("list", |value: &Value| value.kind() == ValueKind::Seq && !value.is_tuple());
-    env.add_test("match", |text: String, pattern: String| {
-        pattern_of(&format!("^(?:{pattern})")).map(|it| it.is_match(&text))
-    });
 }
 
 fn data(env: &mut Environment<'static>) {
-    env.add_filter("json", |value: &Value, indent: Option<usize>| json(value, indent.unwrap_or(0).min(16)));
-    env.add_filter("yaml", |value: &Value, flow: Option<bool>| {
-        let value = to_json(value)?;
-        Ok::<_, Error>(match flow {
-            Some(false) => emit::block(&value).trim_end().to_string(),
-            _ => emit::flow(&value),
-        })
-    });
     for name in ["yaml_encode", "yaml_dquote"] {
         env.add_filter(name, move |value: &Value| match value.kind() {
             ValueKind::String => Ok(Json::from(value.to_string()).to_string()),
@@ -295,11 +285,8 @@ fn data(env: &mut Environment<'static>) {
         });
     }
     env.add_filter("yaml_squote", |value: &Value| format!("'{}'", value.to_string().replace('\'', "''")));
-    env.add_filter("load_yaml", |text: String| super::environment::load("yaml", &text));
-    env.add_filter("load_json", |text: String| super::environment::load("json", &text));
-    env.add_filter("traverse", |value: &Value, path: String, default: Option<Value>| {
-        walk(value, &path).or(default).unwrap_or_else(|| Value::from(""))
-    });
+    env.add_filter("load_yaml", |text: String| super::imports::load("yaml", &text));
+    env.add_filter("load_json", |text: String| super::imports::load("json", &text));
     env.add_filter("combine", |value: &Value, others: Rest<Value>| {
         let mut entries: indexmap::IndexMap<Value, Value> = indexmap::IndexMap::new();
         for map in std::iter::once(value).chain(others.iter().filter(|other| !other.is_kwargs())) {
@@ -354,15 +341,8 @@ fn sets(env: &mut Environment<'static>) {
     });
 }
 
-fn pattern_of(pattern: &str) -> Result<regex::Regex, Error> {
-    regex::RegexBuilder::new(pattern)
-        .size_limit(1024 * 1024)
-        .build()
-        .map_err(|error| invalid(format!("`{pattern}` is not a pattern: {error}")))
-}
-
 /// Python's `\1` for the engine's `${1}`.
-fn python_replacement(text: &str) -> String {
+pub(super) fn python_replacement(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut letters = text.chars().peekable();
     while let Some(letter) = letters.next() {
@@ -378,35 +358,7 @@ fn python_replacement(text: &str) -> String {
     out
 }
 
-fn groups(found: &regex::Captures<'_>) -> Value {
-    let groups: Vec<Value> = found
-        .iter()
-        .skip(1)
-        .map(|group| group.map_or_else(|| Value::from(()), |group| Value::from(group.as_str())))
-        .collect();
-    Value::from(minijinja::value::Tuple::from(groups))
-}
-
 fn patterns(env: &mut Environment<'static>) {
-    env.add_filter("regex_replace", |text: String, pattern: String, new: String, ignore: Option<bool>| {
-        let flags = if ignore.unwrap_or(false) { "(?i)" } else { "" };
-        let (text, new) = (plain("regex_replace", text)?, python_replacement(&new));
-        let pattern = pattern_of(&format!("{flags}{pattern}"))?;
-        if pattern.find_iter(&text).count().saturating_mul(new.len())
-            > zester_model::limits::RENDER_VALUE_BYTES_MAX
-        {
-            return Err(invalid("regex_replace: the result grows too large"));
-        }
-        Ok(pattern.replace_all(&text, new.as_str()).into_owned())
-    });
-    for name in ["regex_search", "regex_match"] {
-        env.add_filter(name, move |text: String, pattern: String, ignore: Option<bool>| {
-            let flags = if ignore.unwrap_or(false) { "(?i)" } else { "" };
-            let anchor = if name == "regex_match" { "^" } else { "" };
-            let pattern = pattern_of(&format!("{flags}{anchor}(?:{pattern})"))?;
-            Ok::<_, Error>(pattern.captures(&text).map_or_else(|| Value::from(()), |found| groups(&found)))
-        });
-    }
     env.add_filter("regex_escape", |text: String| regex::escape(&text));
 }
 

@@ -2,8 +2,7 @@
 
 use super::budget::Budget;
 use super::filters::plain;
-use super::hashes::digest;
-use minijinja::value::{Kwargs, Rest, Value, ValueKind};
+use minijinja::value::{Kwargs, Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind};
 use std::sync::Arc;
 use zester_model::limits::YAML_DEPTH_MAX;
@@ -14,12 +13,6 @@ fn invalid(message: impl Into<String>) -> Error {
 
 /// Puts them into the environment.
 pub fn install(env: &mut Environment<'static>, budget: &Arc<Budget>) {
-    for name in ["md5", "sha256", "sha512"] {
-        env.add_filter(name, move |text: &Value| {
-            let text = plain(name, text.to_string())?;
-            Ok::<_, Error>(digest(name, &text).unwrap_or_default())
-        });
-    }
     words(env);
     lists(env, budget);
     remainder(env, budget);
@@ -43,12 +36,6 @@ fn words(env: &mut Environment<'static>) {
         Ok::<String, Error>(match text.chars().count() > length {
             true => text.chars().take(length.saturating_sub(3)).chain("...".chars()).collect(),
             false => text,
-        })
-    });
-    env.add_filter("path_join", |first: String, rest: Rest<String>| {
-        rest.iter().fold(first, |path, part| match part.starts_with('/') || path.is_empty() {
-            true => part.clone(),
-            false => format!("{}/{part}", path.trim_end_matches('/')),
         })
     });
     env.add_filter("human_to_bytes", |text: Value| {

@@ -1,8 +1,10 @@
 //! What templates can call: `salt['mod.fn'](…)`, and the data they look things up in.
 //!
-//! `pillar.get`, `grains.get`, `config.get`, `grains.filter_by` and their Zester names are answered here from the
-//! settings and facts; everything else is asked of the caller, who decides what may be called.
+//! What needs only settings, facts and the tree is answered by [`super::salt_functions`]; everything else is asked of the
+//! caller, who decides what may be called.
 
+use super::environment::Shared;
+use super::salt_functions::{self, OWN};
 use crate::CallError;
 use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Rest, Serde, Value, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State};
@@ -15,6 +17,10 @@ use zester_model::suggest::did_you_mean;
 pub type Ask =
     dyn Fn(&str, Vec<Json>, serde_json::Map<String, Json>) -> Result<Json, CallError> + Send + Sync;
 
+/// The levels of a log that a template may write to.
+pub const LOG_LEVELS: [&str; 9] =
+    ["all", "critical", "debug", "error", "exception", "fatal", "info", "trace", "warning"];
+
 /// What templates look up and call.
 pub struct World {
     pub facts: Value,
@@ -22,6 +28,8 @@ pub struct World {
     pub ask: Box<Ask>,
     /// Names that `ask` knows.
     pub names: Vec<String>,
+    /// The files of the tree.
+    pub shared: Option<Arc<Shared>>,
 }
 
 impl fmt::Debug for World {
@@ -30,27 +38,6 @@ impl fmt::Debug for World {
         out.write_str("World")
     }
 }
-
-const OWN: [&str; 18] = [
-    "pillar.get",
-    "settings.get",
-    "pillar.items",
-    "settings.items",
-    "grains.get",
-    "facts.get",
-    "grains.items",
-    "grains.filter_by",
-    "facts.filter_by",
-    "config.get",
-    "config.option",
-    "pillar.keys",
-    "grains.keys",
-    "grains.has_value",
-    "grains.equals",
-    "slsutil.merge",
-    "slsutil.update",
-    "defaults.merge",
-];
 
 /// Walks `a:b:c` through maps and lists; a key that holds colons itself is found first.
 pub fn walk(value: &Value, path: &str) -> Option<Value> {
@@ -72,12 +59,12 @@ pub fn walk(value: &Value, path: &str) -> Option<Value> {
 }
 
 /// `over` laid on `under`, maps merged all the way down.
-fn merge(under: &Value, over: &Value) -> Value {
+pub fn merge(under: &Value, over: &Value) -> Value {
     merge_with(under, over, false)
 }
 
 /// `lists`: a list goes behind the list that is there, instead of replacing it.
-fn merge_with(under: &Value, over: &Value, lists: bool) -> Value {
+pub fn merge_with(under: &Value, over: &Value, lists: bool) -> Value {
     if lists && under.kind() == ValueKind::Seq && over.kind() == ValueKind::Seq {
         let items = |list: &Value| list.try_iter().into_iter().flatten().collect::<Vec<Value>>();
         return Value::from([items(under), items(over)].concat());
@@ -100,31 +87,100 @@ fn merge_with(under: &Value, over: &Value, lists: bool) -> Value {
 }
 
 impl World {
-    pub fn call(&self, name: &str, args: &[Value]) -> Result<Value, Error> {
-        match name {
-            "pillar.get" | "settings.get" => lookup(&[&self.settings], args),
-            "grains.get" | "facts.get" => lookup(&[&self.facts], args),
-            "config.get" | "config.option" => lookup(&[&self.settings, &self.facts], args),
-            "pillar.items" | "settings.items" => Ok(self.settings.clone()),
-            "grains.items" => Ok(self.facts.clone()),
-            "grains.filter_by" | "facts.filter_by" => self.filter_by(args),
-            "pillar.keys" => lookup(&[&self.settings], args).map(|found| keys(&found)),
-            "grains.keys" => Ok(keys(&self.facts)),
-            "grains.has_value" => lookup(&[&self.facts], args).map(|found| Value::from(found.is_true())),
-            "grains.equals" => {
-                let (key, wanted): (String, Value) = from_args(args)?;
-                let found = walk(&self.facts, &key);
-                Ok(Value::from(found.is_some_and(|found| found.to_string() == wanted.to_string())))
-            }
-            "slsutil.merge" => merged(args, false),
-            "slsutil.update" | "defaults.merge" => merged(args, true),
-            _ => self.outside(name, args),
+    pub fn call(&self, state: &mut State<'_, '_>, name: &str, args: &[Value]) -> Result<Value, Error> {
+        match OWN.iter().find(|(own, _)| *own == name) {
+            Some((_, answer)) => answer(self, state, args),
+            None if name.starts_with("log.") => self.log(state, name, args),
+            None => self.outside(name, args),
         }
+    }
+
+    /// Whether a function can be called.
+    pub fn knows(&self, name: &str) -> bool {
+        OWN.iter().any(|(own, _)| *own == name)
+            || self.names.iter().any(|known| known == name)
+            || LOG_LEVELS.iter().any(|level| name.strip_prefix("log.") == Some(level))
+    }
+
+    /// Whether a module has a function.
+    fn knows_module(&self, module: &str) -> bool {
+        let fits = |name: &str| name.split_once('.').is_some_and(|(of, _)| of == module);
+        module == "log" || OWN.iter().any(|(own, _)| fits(own)) || self.names.iter().any(|name| fits(name))
+    }
+
+    /// Every file of the tree.
+    pub fn files(&self) -> Vec<String> {
+        self.shared.as_ref().map(|shared| shared.files()).unwrap_or_default()
+    }
+
+    /// The text of a file of the tree.
+    pub fn read(&self, path: &str) -> Result<Option<Arc<str>>, Error> {
+        let wrong = |why| Error::new(ErrorKind::InvalidOperation, why);
+        let Some(shared) = &self.shared else { return Ok(None) };
+        shared.read(&shared.below(path).map_err(wrong)?).map_err(wrong)
+    }
+
+    /// `log.warning('…')`: told to whoever compiles, with the template that says it.
+    fn log(&self, state: &State<'_, '_>, name: &str, args: &[Value]) -> Result<Value, Error> {
+        let (message, values, named): (Value, Rest<Value>, Kwargs) = from_args(args)?;
+        let _extra: Vec<&str> = named.args().collect();
+        let values: Vec<Json> = values.iter().map(|value| Json::from(super::python::text(value))).collect();
+        let level = name.trim_start_matches("log.");
+        if !LOG_LEVELS.contains(&level) {
+            return self.outside(name, args);
+        }
+        let mut words = vec![Json::from(super::python::text(&message))];
+        words.extend(values);
+        let template = state.name().trim_start_matches(super::environment::UNMARKED).to_string();
+        let place = serde_json::Map::from_iter([("template".to_string(), Json::from(template))]);
+        // Whoever has no log has no use for it.
+        if self.names.iter().any(|known| known == name) {
+            let _ = (self.ask)(name, words, place);
+        }
+        Ok(Value::from(""))
+    }
+
+    /// `get('a:b', default, merge=False)` in the first of the data that has it.
+    pub fn lookup(&self, data: &[&Value], args: &[Value]) -> Result<Value, Error> {
+        let (key, default, rest, named): (Value, Option<Value>, Rest<Value>, Kwargs) = from_args(args)?;
+        let default = named.get::<Option<Value>>("default")?.or(default);
+        let merging = named.get::<Option<Value>>("merge")?.or_else(|| rest.first().cloned());
+        let merging = merging.filter(Value::is_true);
+        let delimiter = named.get::<Option<String>>("delimiter")?.unwrap_or_else(|| ":".into());
+        let lists = named.get::<Option<bool>>("merge_nested_lists")?.unwrap_or(true);
+        for unused in
+            ["saltenv", "pillarenv", "ordered", "omit_opts", "omit_grains", "omit_pillar", "omit_master"]
+        {
+            let _ = named.get::<Option<Value>>(unused)?;
+        }
+        for unused in ["wildcard", "sanitize"] {
+            let _ = named.get::<Option<Value>>(unused)?;
+        }
+        named.assert_all_used()?;
+        let key = super::python::text(&key);
+        let key = if delimiter == ":" { key } else { key.replace(&delimiter, ":") };
+        let whole = key.is_empty();
+        let found =
+            data.iter().find_map(|value| if whole { Some((*value).clone()) } else { walk(value, &key) });
+        Ok(match (found, default) {
+            (Some(found), Some(default)) if merging.is_some() => {
+                let of_two_kinds = found.kind() != default.kind();
+                if of_two_kinds {
+                    found
+                } else {
+                    merge_with(&default, &found, lists && found.kind() == ValueKind::Seq)
+                }
+            }
+            (Some(found), _) => found,
+            (None, Some(default)) => default,
+            // What Salt answers.
+            (None, None) => Value::from(""),
+        })
     }
 
     fn outside(&self, name: &str, args: &[Value]) -> Result<Value, Error> {
         if !self.names.iter().any(|known| known == name) {
-            let known = self.names.iter().map(String::as_str).chain(OWN);
+            let known = self.names.iter().map(String::as_str).chain(OWN.iter().map(|(own, _)| *own));
             let mut message = format!("unknown function `{name}`");
             if let Some(hint) = did_you_mean(name, known) {
                 message = format!("{message}; {hint}");
@@ -149,74 +205,6 @@ impl World {
             }
         }
     }
-
-    /// Salt's `grains.filter_by(map, grain='os_family', merge=None, default='default', base=None)`.
-    fn filter_by(&self, args: &[Value]) -> Result<Value, Error> {
-        let (map, positional, named): (Value, Rest<Value>, Kwargs) = from_args(args)?;
-        let option = |index: usize, name: &str| -> Result<Option<Value>, Error> {
-            let keyword = named.get::<Option<Value>>(name)?;
-            let value = keyword.or_else(|| positional.get(index).cloned());
-            Ok(value.filter(|value| !value.is_none()))
-        };
-        let grain = option(0, "grain")?.unwrap_or_else(|| Value::from("os_family"));
-        let over = option(1, "merge")?;
-        let default = option(2, "default")?.unwrap_or_else(|| Value::from("default"));
-        let base = option(3, "base")?;
-        named.assert_all_used()?;
-        let fact = walk(&self.facts, grain.as_str().unwrap_or_default());
-        let get = |key: &Value| map.get_item(key).ok().filter(|value| !value.is_undefined());
-        let chosen = fact.and_then(|fact| get(&fact)).or_else(|| get(&default));
-        let under = base.and_then(|base| get(&base));
-        let mut result = match (under, chosen) {
-            (Some(under), Some(chosen)) => merge(&under, &chosen),
-            (under, chosen) => chosen.or(under).unwrap_or_else(|| Value::from(())),
-        };
-        if let Some(over) = over {
-            result = if result.is_none() { over } else { merge(&result, &over) };
-        }
-        Ok(result)
-    }
-}
-
-/// `get('a:b', default, merge=False)` in the first of the data that has it.
-fn lookup(data: &[&Value], args: &[Value]) -> Result<Value, Error> {
-    let (key, default, named): (String, Option<Value>, Kwargs) = from_args(args)?;
-    let default = named.get::<Option<Value>>("default")?.or(default);
-    let deep = named.get::<Option<bool>>("merge")?.unwrap_or(false);
-    let delimiter = named.get::<Option<String>>("delimiter")?.unwrap_or_else(|| ":".into());
-    named.assert_all_used()?;
-    let key = if delimiter == ":" { key } else { key.replace(&delimiter, ":") };
-    let found = data.iter().find_map(|value| walk(value, &key));
-    Ok(match (found, default) {
-        (Some(found), Some(default)) if deep => merge(&default, &found),
-        (Some(found), _) => found,
-        (None, Some(default)) => default,
-        // What Salt answers.
-        (None, None) => Value::from(""),
-    })
-}
-
-fn keys(map: &Value) -> Value {
-    Value::from(map.try_iter().into_iter().flatten().collect::<Vec<Value>>())
-}
-
-/// `merge(under, over, merge_lists=False)`. With `in_place` a map that the template made changes as well, as in Salt.
-fn merged(args: &[Value], in_place: bool) -> Result<Value, Error> {
-    let (under, over, named): (Value, Value, Kwargs) = from_args(args)?;
-    let lists = named.get::<Option<bool>>("merge_lists")?.unwrap_or(false);
-    let strategy = named.get::<Option<String>>("strategy")?;
-    if let Some(other) = strategy.filter(|name| !matches!(name.as_str(), "smart" | "recurse")) {
-        let message =
-            format!("the strategy `{other}` is not known; `smart` and `recurse` merge maps all the way down");
-        return Err(Error::new(ErrorKind::InvalidOperation, message));
-    }
-    let in_place = named.get::<Option<bool>>("in_place")?.unwrap_or(in_place);
-    named.assert_all_used()?;
-    let result = merge_with(&under, &over, lists);
-    if let Some(map) = under.downcast_object_ref::<super::mutable::Map>().filter(|_| in_place) {
-        map.update(std::slice::from_ref(&result))?;
-    }
-    Ok(result)
 }
 
 /// `facts` and `settings`: a map whose `get` walks colons.
@@ -264,7 +252,7 @@ impl Object for Data {
                 let found = key.as_str().and_then(|key| walk(self.value(), key));
                 Ok(found.or(default).unwrap_or_else(|| Value::from(())))
             }
-            "filter_by" if self.facts => self.world.filter_by(args),
+            "filter_by" if self.facts => salt_functions::filter_by(&self.world.facts, args),
             _ => Err(Error::from(ErrorKind::UnknownMethod)),
         }
     }
@@ -283,22 +271,33 @@ struct Module {
 
 /// `salt['mod.fn']`.
 #[derive(Debug)]
-struct Function {
+pub struct Function {
     world: Arc<World>,
     name: String,
 }
 
 impl Object for Salt {
     fn repr(self: &Arc<Self>) -> ObjectRepr {
-        ObjectRepr::Plain
+        ObjectRepr::Map
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        let own = OWN.iter().map(|(own, _)| own.to_string());
+        let mut names: Vec<String> = self.0.names.iter().cloned().chain(own).collect();
+        names.sort();
+        names.dedup();
+        Enumerator::Values(names.into_iter().map(Value::from).collect())
     }
 
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
         let (world, name) = (self.0.clone(), key.as_str()?.to_string());
-        Some(match name.contains('.') {
-            true => Value::from_object(Function { world, name }),
-            false => Value::from_object(Module { world, name }),
-        })
+        // What does not exist is undefined, so that a template can ask first (S-55).
+        match name.contains('.') {
+            true => world.knows(&name).then(|| Value::from_object(Function { world: world.clone(), name })),
+            false => {
+                world.knows_module(&name).then(|| Value::from_object(Module { world: world.clone(), name }))
+            }
+        }
     }
 
     fn call_method(
@@ -310,8 +309,8 @@ impl Object for Salt {
         match method {
             // `salt.get('mod.fn')`
             "get" => {
-                let (name,): (Value,) = from_args(args)?;
-                Ok(self.get_value(&name).unwrap_or_else(|| Value::from(())))
+                let (name, default): (Value, Option<Value>) = from_args(args)?;
+                Ok(self.get_value(&name).or(default).unwrap_or_else(|| Value::from(())))
             }
             _ => Err(Error::from(ErrorKind::UnknownMethod)),
         }
@@ -325,16 +324,16 @@ impl Object for Module {
 
     fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
         let name = format!("{}.{}", self.name, key.as_str()?);
-        Some(Value::from_object(Function { world: self.world.clone(), name }))
+        self.world.knows(&name).then(|| Value::from_object(Function { world: self.world.clone(), name }))
     }
 
     fn call_method(
         self: &Arc<Self>,
-        _: &mut State<'_, '_>,
+        state: &mut State<'_, '_>,
         method: &str,
         args: &[Value],
     ) -> Result<Value, Error> {
-        self.world.call(&format!("{}.{method}", self.name), args)
+        self.world.call(state, &format!("{}.{method}", self.name), args)
     }
 }
 
@@ -343,7 +342,7 @@ impl Object for Function {
         ObjectRepr::Plain
     }
 
-    fn call(self: &Arc<Self>, _: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
-        self.world.call(&self.name, args)
+    fn call(self: &Arc<Self>, state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
+        self.world.call(state, &self.name, args)
     }
 }

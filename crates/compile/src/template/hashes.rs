@@ -1,6 +1,7 @@
 //! Digests that templates ask for, in hexadecimal.
 
 use md5::Md5;
+use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha512};
 
 fn hexadecimal(bytes: &[u8]) -> String {
@@ -12,6 +13,7 @@ pub fn digest(algorithm: &str, text: &str) -> Option<String> {
     Some(match algorithm {
         // Formulas fingerprint configuration with it; nothing of ours trusts it.
         "md5" => hexadecimal(&Md5::digest(text.as_bytes())),
+        "sha1" => hexadecimal(&Sha1::digest(text.as_bytes())),
         "sha256" => hexadecimal(&Sha256::digest(text.as_bytes())),
         "sha512" => hexadecimal(&Sha512::digest(text.as_bytes())),
         _ => return None,

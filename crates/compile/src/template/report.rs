@@ -112,7 +112,57 @@ fn is_elsewhere(error: &Error) -> bool {
 pub fn explain(error: &Failure, view: &View<'_>) -> Diagnostic {
     let diagnostic = explained(error, view);
     let kind = if error.elsewhere { Kind::Elsewhere } else { diagnostic.kind };
-    Diagnostic { kind, ..diagnostic }
+    Diagnostic { kind, ..unknown_function(diagnostic, error, view) }
+}
+
+/// A call of a function that there is none of: the engine only sees that something undefined is called (S-55).
+fn unknown_function(diagnostic: Diagnostic, error: &Failure, view: &View<'_>) -> Diagnostic {
+    if diagnostic.message.starts_with("unknown function `") {
+        return diagnostic.code("unknown_function");
+    }
+    let Some((loaded, _)) = error.name.as_deref().and_then(|name| view.template(name)) else {
+        return diagnostic;
+    };
+    let Some(range) = error.range.clone() else { return diagnostic };
+    // The engine points at the call, or at what follows the name.
+    let range = loaded.back(range);
+    let line = loaded.text.get(..range.start).and_then(|text| text.rfind('\n')).map_or(0, |at| at + 1);
+    let part = loaded.text.get(line..).and_then(|rest| rest.lines().next()).unwrap_or_default();
+    let known = view.around.functions.names();
+    let own = super::salt_functions::OWN.iter().map(|(own, _)| *own);
+    let is_known = |name: &str| known.iter().any(|known| known == name) || own.clone().any(|own| own == name);
+    let missing = called(part).into_iter().find(|name| !name.starts_with("log.") && !is_known(name));
+    let undefined = diagnostic.message.contains("undefined") || diagnostic.message.contains("not callable");
+    match missing.filter(|_| undefined) {
+        Some(name) => {
+            let names = known.iter().map(String::as_str).chain(own);
+            let hint = did_you_mean(&name, names);
+            Diagnostic { message: format!("unknown function `{name}`"), hint, ..diagnostic }
+                .code("unknown_function")
+        }
+        None => diagnostic,
+    }
+}
+
+/// The functions that a line of a template calls through `salt`.
+fn called(line: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for part in line.split("salt").skip(1) {
+        let name = match part.as_bytes().first() {
+            Some(b'[') => part.split(['\'', '"']).nth(1).unwrap_or_default(),
+            Some(b'.') => {
+                let end = part
+                    .get(1..)
+                    .and_then(|rest| rest.find(|it: char| !it.is_alphanumeric() && !"_.".contains(it)));
+                part.get(1..end.map_or(part.len(), |end| end + 1)).unwrap_or_default()
+            }
+            _ => "",
+        };
+        if name.split('.').filter(|word| !word.is_empty()).count() == 2 {
+            found.push(name.to_string());
+        }
+    }
+    found
 }
 
 fn explained(error: &Failure, view: &View<'_>) -> Diagnostic {

@@ -5,8 +5,8 @@
 //! carried back to what the user wrote. No line break is ever inserted.
 //!
 //! - `{% set x = EXPR %}` becomes `_mut(EXPR)`, and so do list and map literals: they change in place, as in Python.
-//! - `a % b` becomes `_rem(a, b)`: Python formats texts with it.
-//! - `a ~ b`, `a + b`, `a * b` and filters pass through `_cap`, so that no value outgrows its bound unseen.
+//! - `a % b` becomes `_rem(a, b)`: Python formats texts with it. `a ~ b` becomes `_concat(a, b)`: it writes values as Python.
+//! - `a + b`, `a * b` and filters pass through `_cap`, so that no value outgrows its bound unseen.
 //! - `{{ EXPR }}` and plain text at the top level are marked with their place (see [`super::origin`]). Not inside
 //!   macros, captures and the like: what a template can read back must be what Jinja would give it.
 //! - Conditions call `_tick`, because comparing large values takes time and no steps.
@@ -149,6 +149,38 @@ pub struct Pass<'s> {
     /// Keys of the maps that it writes down, for the same.
     keys: Vec<String>,
     files: Vec<NamedFile>,
+}
+
+/// Methods of Python's values that templates reach like keys.
+const METHODS: [&str; 12] = [
+    "append",
+    "copy",
+    "endswith",
+    "extend",
+    "format",
+    "get",
+    "items",
+    "keys",
+    "replace",
+    "split",
+    "startswith",
+    "values",
+];
+
+/// Where a chain of names, keys and calls begins, if it begins with a name: the span of each link is only its own.
+fn leftmost(expr: &Expr<'_>) -> Option<usize> {
+    match expr {
+        Expr::Var(var) => Some(var.span().start_offset as usize),
+        Expr::GetAttr(node) => leftmost(&node.expr),
+        Expr::GetItem(node) => leftmost(&node.expr),
+        Expr::Call(node) => leftmost(&node.expr),
+        _ => None,
+    }
+}
+
+fn is_method(subscript: &Expr<'_>) -> bool {
+    let Expr::Const(constant) = subscript else { return false };
+    constant.value.as_str().is_some_and(|name| METHODS.contains(&name))
 }
 
 /// The part of a tag that writes a value down, if that is what the tag yields, and the `indent` behind it.
@@ -386,8 +418,29 @@ impl<'s> Pass<'s> {
         {
             self.names_file(name, true, false);
         }
-        self.expr(&call.expr);
+        match &call.expr {
+            Expr::GetItem(node) if is_method(&node.subscript_expr) && leftmost(&node.expr).is_some() => {
+                self.method(node);
+            }
+            expr => self.expr(expr),
+        }
         self.args(&call.args);
+    }
+
+    /// `d['get'](…)` becomes `_method(d,'get')(…)`: Python reaches a method like a key.
+    fn method(&mut self, node: &ast::Spanned<ast::GetItem<'_>>) {
+        let range = node.span();
+        let start = leftmost(&node.expr).unwrap_or(range.start_offset as usize);
+        let whole = start..range.end_offset as usize;
+        let gap = node.expr.span().end_offset as usize..node.subscript_expr.span().start_offset as usize;
+        let tail = node.subscript_expr.span().end_offset as usize..whole.end;
+        let bracket = self.source.get(gap.clone()).and_then(|text| text.rfind('['));
+        let closing = self.source.get(tail.clone()).and_then(|text| text.find(']'));
+        let (Some(bracket), Some(closing)) = (bracket, closing) else { return self.expr(&node.expr) };
+        self.edits.insert_for(whole.start, "_method(", whole.clone());
+        self.expr(&node.expr);
+        self.edits.replace(gap.start + bracket..gap.start + bracket + 1, ",");
+        self.edits.replace(tail.start + closing..tail.start + closing + 1, ")");
     }
 
     fn args(&mut self, args: &[CallArg<'_>]) {
@@ -407,16 +460,17 @@ impl<'s> Pass<'s> {
         self.edits.insert_for(range.end, close, range);
     }
 
-    fn remainder(&mut self, node: &ast::Spanned<ast::BinOp<'_>>, range: Range<usize>) {
+    /// An operator of the engine's that means something else in Python becomes a call of ours.
+    fn operator(&mut self, node: &ast::Spanned<ast::BinOp<'_>>, range: Range<usize>, sign: char, call: &str) {
         let gap = node.left.span().end_offset as usize..node.right.span().start_offset as usize;
         let between = self.source.get(gap.clone()).unwrap_or("");
-        let sign = between.find('%').filter(|_| between.matches('%').count() == 1);
-        let Some(at) = sign.map(|at| gap.start + at) else {
+        let found = between.find(sign).filter(|_| between.matches(sign).count() == 1);
+        let Some(at) = found.map(|at| gap.start + at) else {
             self.expr(&node.left);
             self.expr(&node.right);
             return;
         };
-        self.wrapped(range, "_rem(", ")|_cap", |pass| {
+        self.wrapped(range, call, ")|_cap", |pass| {
             pass.expr(&node.left);
             pass.edits.replace(at..at + 1, ",");
             pass.expr(&node.right);
@@ -440,13 +494,14 @@ impl<'s> Pass<'s> {
             }
             Expr::UnaryOp(node) => self.expr(&node.expr),
             Expr::BinOp(node) => match node.op {
-                BinOpKind::Add | BinOpKind::Concat | BinOpKind::Mul => {
+                BinOpKind::Concat => self.operator(node, range, '~', "_concat("),
+                BinOpKind::Add | BinOpKind::Mul => {
                     self.wrapped(range, "(", ")|_cap", |pass| {
                         pass.expr(&node.left);
                         pass.expr(&node.right);
                     });
                 }
-                BinOpKind::Rem => self.remainder(node, range),
+                BinOpKind::Rem => self.operator(node, range, '%', "_rem("),
                 _ => {
                     self.expr(&node.left);
                     self.expr(&node.right);

@@ -26,6 +26,7 @@ pub type Reply<T> = SyncSender<T>;
 /// What the rendering thread says to the compiling one.
 pub enum RenderRequest {
     Read(String, Reply<Result<Option<String>, String>>),
+    Files(Reply<Vec<String>>),
     Call {
         name: String,
         args: Vec<Json>,
@@ -39,6 +40,8 @@ pub enum RenderRequest {
 struct Job {
     name: String,
     context: serde_json::Map<String, Json>,
+    /// The last line of the file is a whole one, and so is that of the output.
+    ends_line: bool,
 }
 
 /// What templates see of the world, lent for one compile.
@@ -187,10 +190,12 @@ impl<'scope, 'env> Renderer<'scope, 'env> {
 
     /// The problems of imported data, where they stand, with the statement that imports it.
     fn imported(&self, sources: &mut Sources, data: Unreadable, at: &Diagnostic) -> Vec<Diagnostic> {
-        let file = sources.add(&self.shown(&data.path), data.text);
+        let files = self.files.borrow();
+        let plain = (!data.rendered).then(|| sources.add(&self.shown(&data.path), data.text));
+        let file_of = |named: FileId| plain.or_else(|| files.get(named.0 as usize).copied()).unwrap_or(named);
         let moved = |mut diagnostic: Diagnostic| {
             let labels = diagnostic.labels.iter_mut().map(|label| &mut label.span);
-            diagnostic.span.iter_mut().chain(labels).for_each(|span| span.file = file);
+            diagnostic.span.iter_mut().chain(labels).for_each(|span| span.file = file_of(span.file));
             match at.span {
                 Some(span) => diagnostic.label(span, "imported here"),
                 None => diagnostic,
@@ -241,12 +246,16 @@ impl<'scope, 'env> Renderer<'scope, 'env> {
         context: serde_json::Map<String, Json>,
     ) -> Result<String, Failure> {
         let gone = || Failure::plain("the rendering thread is gone");
-        live.jobs.send(Job { name, context }).map_err(|_| gone())?;
+        let ends_line = live.shared.ends_line(name.trim_start_matches(UNMARKED));
+        live.jobs.send(Job { name, context, ends_line }).map_err(|_| gone())?;
         loop {
             match live.requests.recv() {
                 Ok(RenderRequest::Read(path, reply)) => {
                     // A renderer that no longer listens has failed already and will say so.
                     let _ = reply.send(self.surroundings.tree.read(&path));
+                }
+                Ok(RenderRequest::Files(reply)) => {
+                    let _ = reply.send(self.surroundings.tree.files());
                 }
                 Ok(RenderRequest::Call { name, args, named, reply }) => {
                     let _ = reply.send(self.surroundings.functions.call(&name, args, named));
@@ -298,8 +307,9 @@ fn render(env: &Environment<'static>, shared: &Shared, job: &Job) -> Result<Stri
     rendered.map(drop)?;
     shared.budget.check()?;
     let bytes = output.into_inner().unwrap_or_else(PoisonError::into_inner);
-    String::from_utf8(bytes)
-        .map_err(|_| Error::new(minijinja::ErrorKind::InvalidOperation, "the output is not text"))
+    let text = String::from_utf8(bytes)
+        .map_err(|_| Error::new(minijinja::ErrorKind::InvalidOperation, "the output is not text"))?;
+    Ok(if job.ends_line { text + "\n" } else { text })
 }
 
 /// Takes the output up to its bound.

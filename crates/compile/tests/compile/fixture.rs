@@ -101,7 +101,8 @@ pub fn binds(compiled: &Compiled) -> bool {
 fn fits_the_schema(compiled: &Compiled) {
     const LARGE: usize = 16 * 1024;
     for file in compiled.sources.iter().filter(|file| file.text.len() < LARGE) {
-        let states = [".zy", ".sls", ".yaml"].iter().any(|end| file.path.ends_with(end));
+        // Files for Salt are read as Salt reads them, which is more than the schema takes.
+        let states = [".zy", ".yaml"].iter().any(|end| file.path.ends_with(end));
         let plain = !["{{", "{%", "{#"].iter().any(|sign| file.text.contains(sign));
         if states && plain && !file.path.contains("top.") {
             let node = zester_compile::parse_yaml(FileId(0), &file.text).unwrap();

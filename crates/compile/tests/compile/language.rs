@@ -315,7 +315,7 @@ fn s7_names_makes_a_state_of_each_name() {
         "states/c.zy:3:7: `name` and `names` cannot stand together {states/c.zy:4:7 `names` is here}"
     );
     assert_eq!(
-        diagnostic("x:\n  pkg.installed:\n    - names: [b, b]\n"),
+        diagnostic("x:\n  pkg.installed:\n    - names: [b, b: {version: 1}]\n"),
         "states/c.zy:3:18: dag: duplicate state \"pkg.installed:b\" [give one of them another id, or change the first with `extend`] {states/c.zy:3:15 first declared here}"
     );
 }

@@ -11,6 +11,7 @@ mod properties;
 mod reaction_targets;
 mod reactions;
 mod requisites;
+mod salt_trees;
 mod schema;
 mod seeds;
 mod settings;

@@ -227,7 +227,7 @@ fn s41_use_copies_what_is_not_set() {
 #[test]
 #[rule("S-41")]
 fn s41_what_salt_has_and_we_have_not_is_never_ignored() {
-    for key in ["fire_event", "parallel", "aggregate", "reload_modules", "reload_grains", "reload_pillar"] {
+    for key in ["fire_event", "runas_password"] {
         let found = diagnostic(&format!("x:\n  test.nop:\n    - {key}: true\n"));
         assert!(found.starts_with(&format!("states/c.zy:3:7: `{key}` is not supported [")), "{found}");
     }

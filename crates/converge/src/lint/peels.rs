@@ -292,6 +292,7 @@ impl<'a> Lint<'a> {
             diagnostics: compiled.diagnostics,
             sources: sources.clone(),
             program: compiled.program,
+            advice: compiled.advice,
         };
         let mut diagnostics = Plan::diagnostics(again);
         diagnostics.retain(is_error);

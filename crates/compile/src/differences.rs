@@ -1,0 +1,169 @@
+//! Every difference in meaning from Salt, in one table (S-56).
+//!
+//! docs/coming-from-salt.md is made of it, `zester migrate` reports by it, and advice of `lint` names its rows. A difference
+//! without a row is a bug.
+
+/// One difference.
+#[derive(Copy, Clone, Debug)]
+pub struct Difference {
+    pub id: &'static str,
+    /// What it is about, as a person would look for it.
+    pub about: &'static str,
+    pub salt: &'static str,
+    pub zester: &'static str,
+    /// What to write instead, or what to know.
+    pub instead: &'static str,
+    pub why: &'static str,
+    pub effect: Effect,
+}
+
+/// What a difference does to a file that has it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It works as it is: nothing to do.
+    None,
+    /// It runs, and means something else than in Salt, or was forgiven.
+    Differs,
+    /// It is refused: somebody has to write it anew.
+    Refused,
+}
+
+const fn row(
+    id: &'static str,
+    about: &'static str,
+    salt: &'static str,
+    zester: &'static str,
+    instead: &'static str,
+    why: &'static str,
+    effect: Effect,
+) -> Difference {
+    Difference { id, about, salt, zester, instead, why, effect }
+}
+
+use Effect::{Differs, None as Nothing, Refused};
+
+/// The table.
+#[rustfmt::skip]
+pub const DIFFERENCES: &[Difference] = &[
+    row("aggregate", "`aggregate`", "installs the packages of several states in one transaction",
+        "accepts the word and does nothing", "list the packages of one state in `pkgs`",
+        "states keep their own results and their own undo", Nothing),
+    row("context_keys", "keys beside `context:`", "hands keys that are no parameters to the template",
+        "does the same in `.sls` files, with a warning; an error in `.zy`", "indent the keys below `context:`",
+        "a misspelt parameter must not vanish into a template", Differs),
+    row("custom_module", "`_modules`, `_states`, `_grains`", "loads Python of the tree into the minion",
+        "does not run Python modules", "write a `cmd.script`, or a program in the directory of custom facts",
+        "there is no interpreter in the binary", Refused),
+    row("duplicate_key", "a YAML key that stands twice", "refuses it in states and settings",
+        "refuses it, with both places", "rename or join them", "the last would silently win", Nothing),
+    row("environments", "environments of the top file", "have directories of their own, and the highstate takes all of them",
+        "one tree; the highstate takes `base`, or the environment that `--env`, `saltenv=` or the machine's `env:` names",
+        "name the environment, or put what all share into `base`", "a run is of one environment", Differs),
+    row("exclude_unknown", "`exclude` of what is not there", "is ignored", "is an error with a suggestion",
+        "remove the entry", "a misspelt name would exclude nothing", Refused),
+    row("failhard", "`failhard`", "stops at once, in the middle of what runs", "lets its level finish and skips all later levels",
+        "nothing", "states of one level run at the same time", Differs),
+    row("fire_event", "`fire_event`", "sends an event when the state changed", "refuses the word",
+        "let a `cmd.run` with `onchanges` on the state tell whoever must know", "events are sent by beacons, operators and the reactor", Refused),
+    row("follow_links", "a link at the path of a file", "is followed by root, whoever made it",
+        "is followed only to what belongs to its maker, if another user made it", "nothing",
+        "a user must not lead root elsewhere", Differs),
+    row("gpg", "`#!yaml|gpg` in settings", "decrypts values with the master's key ring",
+        "decrypts them with `gpg` of this machine, in settings only", "seal values with `zester secret encrypt`",
+        "a sealed value is opened by the machine that needs it and by no other", Differs),
+    row("jinja_random", "the filter `random`", "chooses anew at every render", "chooses once for a file and a list",
+        "nothing", "a dry run must show what an apply then does", Differs),
+    row("listen", "`listen`", "reacts at the end of the run", "reacts in the place of the state, as `watch` does",
+        "nothing", "what has changed is acted on before what depends on it runs", Differs),
+    row("missing_include", "an include that does not exist", "fails the whole run", "fails the compile and names both endings",
+        "nothing", "nothing runs before everything is known", Nothing),
+    row("mode_number", "`mode: 0644`", "is the number 420, or a text, by the reader of YAML", "`0644`, `\"0644\"` and `0o644` mean the same",
+        "nothing", "nobody means 420", Nothing),
+    row("module_run", "`module.run` and `module.wait` of execution functions", "calls a function of the minion when the state runs",
+        "runs kinds of state; functions that only look are refused there", "use the kind that does it, or a `cmd.run`",
+        "what a run does must be shown by a check and undone by a revert", Refused),
+    row("names_ids", "`names`", "gives each state the id of the declaration", "makes the name the id of its state",
+        "require the declared id, which means all of them, or one name", "each state has a name of its own in results", Differs),
+    row("names_same", "the same name in two lists of `names`", "runs the state twice", "runs it once if the parameters are the same",
+        "nothing", "doing it again is doing it once", Differs),
+    row("onchanges_failed", "`onchanges` with a failed target", "fails the state, as one whose requisite failed", "skips the state as `require_failed`",
+        "use `onchanges_any` where one change is enough", "what did not run has not failed", Differs),
+    row("onfail_skipped", "`onfail` of a state that was skipped", "takes a skipped state for a failed one", "takes only a state that ran and failed",
+        "require the state that really fails", "a skipped state did nothing that needs repair", Differs),
+    row("order", "`order`", "sorts all states of the run", "sorts the states of one level",
+        "use requisites, or `#!ordered`", "independent states run at the same time", Differs),
+    row("parallel", "`parallel`", "runs the state in a process of its own", "accepts the word and does nothing",
+        "remove it", "states of a level run at the same time anyway", Nothing),
+    row("parameter_twice", "a parameter that stands twice", "takes the last", "does the same in `.sls` files, with a warning; an error in `.zy`",
+        "keep one of them", "one of the two was meant", Differs),
+    row("prereq", "`prereq`", "runs the target in test mode first", "asks the target's requisites, guards and check",
+        "nothing", "the gate sees what the target will see", Differs),
+    row("python_renderer", "`#!py`", "runs the file as Python in the minion", "runs it with the system's Python 3 where `renderers.py: true` is set",
+        "set it, or write the file as Jinja and YAML", "a tree of states is not meant to run code by being read", Differs),
+    row("reload_grains", "`reload_grains`, `reload_pillar`", "reads facts or settings again in the middle of a run", "accepts the word and does nothing",
+        "split what needs new ones into a run of its own", "a run is compiled as a whole, with what was known when it began", Differs),
+    row("reload_modules", "`reload_modules`", "loads the minion's modules again", "accepts the word and does nothing",
+        "remove it", "everything is built in", Nothing),
+    row("reload_pillar", "`reload_pillar`", "reads settings again in the middle of a run", "accepts the word and does nothing",
+        "split what needs new ones into a run of its own", "a run is compiled as a whole, with what was known when it began", Differs),
+    row("renderer", "other renderers (`mako`, `pyobjects`, `stateconf`, …)", "renders the file with them", "names the renderer and refuses the file",
+        "write it as Jinja and YAML", "one language that can be checked without running code", Refused),
+    row("retry_attempts", "`retry: {attempts: N}`", "tries N times in all", "tries N more times after the first",
+        "write one less", "the word of S-18; `details.attempts` says how many ran", Differs),
+    row("sequential", "states without requisites between them", "run in the order of the file", "run at the same time",
+        "add requisites, or begin the file with `#!ordered`", "twenty sleeps of a second take a second", Differs),
+    row("test_guards", "`onlyif` and `unless` with `test=True`", "are asked on the machine as it is",
+        "are `unknown` where something before them would change", "nothing", "the answer after the change may be another", Differs),
+    row("unknown_function", "an execution function that is not built in", "calls whatever modules the minion has", "leaves it undefined: a template can ask `is defined`; calling it is an error",
+        "use one of `zester doc`, or a `cmd.run`", "what a template may call is a list that can be read", Refused),
+    row("unknown_kind", "a state module that is not built in", "loads whatever modules the minion has", "refuses the file and says what does the same",
+        "use one of `zester doc`, or a `cmd.run` with `unless`", "every kind can be checked, undone and tested", Refused),
+    row("unknown_parameter", "a parameter that a kind does not have", "passes over it with a warning", "refuses the file",
+        "see `zester doc KIND`", "a misspelt parameter must not be ignored", Refused),
+    row("unless_list", "a list under `unless`", "skips the state only if every command succeeds", "skips the state if one of the commands succeeds",
+        "join the commands with `&&`", "each of them is a reason not to act", Differs),
+    row("watch_creates", "`watch` and `creates`", "does not run a command whose `creates` exists", "runs it when a watched state changed",
+        "use `onlyif` or `unless`, which hold even then", "a refresh is never lost", Differs),
+    row("yaml_lists", "`|yaml(False)` of a list below a key", "puts the list at the column of its key", "indents the list below its key",
+        "nothing: it reads the same", "one way to write YAML, also in `--format yaml`", Nothing),
+];
+
+/// The row of an id.
+pub fn find(id: &str) -> Option<&'static Difference> {
+    DIFFERENCES.iter().find(|row| row.id == id)
+}
+
+/// Whether a row is about something that was forgiven in a file for Salt: told at a run too.
+pub fn is_forgiven(id: &str) -> bool {
+    ["context_keys", "parameter_twice"].contains(&id)
+}
+
+/// docs/coming-from-salt.md, from the words before and behind the table.
+pub fn page(before: &str, behind: &str) -> String {
+    let mut page = String::from(before);
+    page.push_str("| what | in Salt | here | write instead | why |\n|---|---|---|---|---|\n");
+    for Difference { about, salt, zester, instead, why, .. } in DIFFERENCES {
+        page.push_str(&format!("| {about} | {salt} | {zester} | {instead} | {why} |\n"));
+    }
+    page.push_str(behind);
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zester_rule::rule;
+
+    #[test]
+    #[rule("S-56")]
+    fn s56_rows_are_sorted_and_stand_once() {
+        let ids: Vec<&str> = DIFFERENCES.iter().map(|row| row.id).collect();
+        assert!(ids.is_sorted_by(|one, other| one < other), "{ids:?}");
+        for row in DIFFERENCES {
+            assert!(
+                ![row.about, row.salt, row.zester, row.instead, row.why].iter().any(|text| text.is_empty())
+            );
+            assert!(!row.salt.contains('|') || row.id == "gpg", "{}", row.id);
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Trees that were written for Salt (section 11).
+
+use crate::fixture::{asked, files, with_inputs};
+use zester_compile::Compiled;
+use zester_rule::rule;
+
+/// Kind, id and the names behind its edges, of every state.
+fn states(compiled: &Compiled) -> Vec<String> {
+    let problems: Vec<&str> = compiled.diagnostics.iter().map(|it| it.message.as_str()).collect();
+    assert!(problems.is_empty(), "{problems:?}");
+    let states = &compiled.program.states;
+    let shown = |at: usize| states[at].name.to_string();
+    states
+        .iter()
+        .map(|state| {
+            let edges: Vec<String> = state
+                .edges
+                .iter()
+                .map(|edge| format!("{} {}", edge.kind.as_str(), shown(edge.target)))
+                .collect();
+            format!("{} [{}]", state.name, edges.join(", "))
+        })
+        .collect()
+}
+
+fn codes(compiled: &Compiled) -> Vec<&'static str> {
+    compiled.advice.iter().filter_map(|advice| advice.code).collect()
+}
+
+fn messages(compiled: &Compiled) -> Vec<String> {
+    compiled.diagnostics.iter().map(|it| it.message.clone()).collect()
+}
+
+fn rendered(text: &str) -> Result<String, String> {
+    let tree = files(&[("sub/d.yaml", "a: {{ 1 + 1 }}\n"), ("x.sls", "")]);
+    with_inputs(&tree, |inputs| {
+        zester_compile::render(inputs, "t.sls", text, &serde_json::Map::new())
+            .map_err(|(_, found)| found.iter().map(|it| it.message.clone()).collect::<Vec<_>>().join("; "))
+    })
+}
+
+fn gives(text: &str, wanted: &str) {
+    assert_eq!(rendered(text), Ok(wanted.to_string()), "{text}");
+}
+
+#[test]
+#[rule("S-49")]
+fn s49_a_parameter_given_twice_is_the_last_one_and_an_error_in_zy() {
+    let text =
+        "a:\n  file.managed:\n    - name: /a\n    - content: x\n    - mode: '0600'\n    - mode: '0644'\n";
+    let compiled = asked(&[("c.sls", text)], "c");
+    assert_eq!(messages(&compiled), Vec::<String>::new());
+    let mode =
+        compiled.program.states[0].params.iter().filter(|param| param.name == "mode").collect::<Vec<_>>();
+    assert_eq!(mode.len(), 1);
+    assert_eq!(mode[0].value.as_text(), Some("0644"));
+    assert_eq!(codes(&compiled), ["parameter_twice"]);
+    assert_eq!(messages(&asked(&[("c.zy", text)], "c")), ["`mode` is given twice"]);
+}
+
+#[test]
+#[rule("S-49")]
+fn s49_a_target_that_several_states_have_means_all_of_them() {
+    let text = "a:\n  test.nop: []\n  cmd.run:\n    - name: 'true'\nb1:\n  test.nop: []\nb2:\n  test.nop: []\nc:\n  \
+                test.ping:\n    - require:\n      - a\n      - test: b*\n";
+    let compiled = asked(&[("c.sls", text)], "c");
+    let found = states(&compiled);
+    assert_eq!(
+        found.last().map(String::as_str),
+        Some("test.ping:c [require test.nop:a, require cmd.run:a, require test.nop:b1, require test.nop:b2]")
+    );
+    let strict = text.replace("      - test: b*\n", "");
+    assert!(
+        messages(&asked(&[("c.zy", &strict)], "c"))[0]
+            .starts_with("dag: state \"test.ping:c\" requires one of")
+    );
+}
+
+#[test]
+#[rule("S-49")]
+fn s49_the_function_of_a_target_does_not_count_and_an_id_may_be_named_as_one() {
+    let text = "a:\n  test.nop: []\nb:\n  test.ping:\n    - require:\n      - test.succeed_with_changes: a\n      - id: a\n";
+    assert_eq!(states(&asked(&[("c.sls", text)], "c"))[1], "test.ping:b [require test.nop:a]");
+}
+
+#[test]
+#[rule("S-49")]
+fn s49_an_extension_may_bring_a_function_that_its_id_did_not_have() {
+    let list = [
+        ("a.sls", "x:\n  test.nop: []\n"),
+        ("c.sls", "include: [a]\nextend:\n  x:\n    cmd.run:\n      - name: 'true'\n"),
+    ];
+    assert_eq!(states(&asked(&list, "c")), ["test.nop:x []", "cmd.run:x []"]);
+}
+
+#[test]
+#[rule("S-5")]
+fn s5_includes_by_pattern_and_by_environment_and_in_a_circle() {
+    let list = [
+        ("c.sls", "include:\n  - web.*\n  - base: db\n"),
+        ("web/a.sls", "a:\n  test.nop: []\n"),
+        ("web/b.sls", "include: [web.a, c]\nb:\n  test.nop: []\n"),
+        ("db.sls", "d:\n  test.nop: []\n"),
+    ];
+    assert_eq!(states(&asked(&list, "c")), ["test.nop:a []", "test.nop:b []", "test.nop:d []"]);
+}
+
+#[test]
+#[rule("S-49")]
+fn s49_requisites_of_a_kind_that_nobody_knows_are_still_read() {
+    let text =
+        "a:\n  nope.present: []\nb:\n  test.nop:\n    - require:\n      - nope: a\n      - nope: gone\n";
+    let compiled = asked(&[("c.sls", text)], "c");
+    let found = messages(&compiled);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert_eq!(compiled.diagnostics.iter().filter_map(|it| it.code).collect::<Vec<_>>(), ["unknown_kind"]);
+    assert!(found[1].contains("requires unknown state"), "{found:?}");
+    assert_eq!(compiled.program.states[1].edges.len(), 1);
+}
+
+#[test]
+#[rule("S-50")]
+fn s50_imported_data_is_rendered_with_the_variables_of_its_importer() {
+    let list = [
+        (
+            "c.sls",
+            "{% set port = 80 %}{% import_yaml 'd.yaml' as d %}{% import_json 'd.json' as j %}{% import_text 't' as t %}\n{{ d.name }}-{{ j.a }}-{{ t }}:\n  test.nop: []\n",
+        ),
+        ("d.yaml", "{% if grains.os == 'Debian' %}name: \"n{{ port }}\"\n{% endif %}"),
+        ("d.json", "{\"a\": {{ port + 1 }}}"),
+        ("t", "{{ pillar.app.name }}"),
+    ];
+    assert_eq!(states(&asked(&list, "c")), ["test.nop:n80-81-shop []"]);
+}
+
+#[test]
+#[rule("S-50")]
+fn s50_a_mistake_in_imported_data_is_shown_at_its_own_line() {
+    let list = [
+        ("c.sls", "{% import_yaml 'd.yaml' as d %}\na:\n  test.nop: []\n"),
+        ("d.yaml", "{% set x = 1 %}\na: {{ x }}\nb: [1\nc: 2\n"),
+    ];
+    let compiled = asked(&list, "c");
+    let first = &compiled.diagnostics[0];
+    let span = first.span.unwrap();
+    assert_eq!(compiled.sources.path(span.file), "states/d.yaml", "{first:?}");
+    assert!(span.line >= 3, "{first:?}");
+    let undefined = [("c.sls", "{% import_yaml 'd.yaml' as d %}"), ("d.yaml", "a: 1\nb: {{ nope }}\n")];
+    let compiled = asked(&undefined, "c");
+    let span = compiled.diagnostics[0].span.unwrap();
+    assert_eq!((compiled.sources.path(span.file), span.line), ("states/d.yaml", 2));
+    assert_eq!(messages(&compiled), ["`nope` is undefined"]);
+    let circle =
+        [("c.sls", "{% import_yaml 'd.yaml' as d %}"), ("d.yaml", "{% import_yaml 'd.yaml' as d %}")];
+    assert!(messages(&asked(&circle, "c"))[0].contains("imports inside one another"));
+}
+
+#[test]
+#[rule("S-51")]
+fn s51_words_that_are_not_needed_are_accepted_and_told() {
+    for (word, code) in
+        [("parallel", "parallel"), ("aggregate", "aggregate"), ("reload_modules", "reload_modules")]
+    {
+        let text = format!("a:\n  test.nop:\n    - {word}: true\n");
+        let compiled = asked(&[("c.sls", &text)], "c");
+        assert_eq!(states(&compiled), ["test.nop:a []"], "{word}");
+        assert_eq!(codes(&compiled), [code]);
+        assert!(zester_compile::differences::find(code).is_some());
+        assert_eq!(zester_compile::lint(&compiled).len(), 1, "lint says why");
+    }
+    let text = "a:\n  test.nop:\n    - retry: {attempts: 3, until: true, interval: 1, splay: 2}\n";
+    let compiled = asked(&[("c.sls", text)], "c");
+    assert_eq!(states(&compiled), ["test.nop:a []"]);
+    assert_eq!(compiled.program.states[0].attributes.retry_splay.as_secs(), 2);
+}
+
+#[test]
+#[rule("S-52")]
+fn s52_the_same_name_with_the_same_parameters_is_one_state() {
+    let text = "x:\n  test.nop: []\ny:\n  test.nop: []\na:\n  file.directory:\n    - names: [/d]\n    - mode: '0755'\n    - \
+                require: [x]\nb:\n  file.directory:\n    - names: [/d, /e]\n    - mode: '0755'\n    - require: [y]\n";
+    let found = states(&asked(&[("c.sls", text)], "c"));
+    assert_eq!(found[2], "file.directory:/d [require test.nop:x, require test.nop:y]");
+    assert_eq!(found.len(), 4);
+    let other = text.replacen("'0755'", "'0700'", 1);
+    assert!(messages(&asked(&[("c.sls", &other)], "c"))[0].contains("duplicate state"));
+}
+
+#[test]
+#[rule("S-53")]
+fn s53_keys_beside_context_go_to_the_template() {
+    let text = "a:\n  file.managed:\n    - name: /a\n    - source: salt://a.j2\n    - template: jinja\n    - context:\n      \
+                port: 80\n      host: web\n";
+    let compiled = asked(&[("c.sls", text), ("a.j2", "")], "c");
+    assert_eq!(messages(&compiled), Vec::<String>::new());
+    let params = &compiled.program.states[0].params;
+    let context = params.iter().find(|param| param.name == "context").unwrap();
+    assert_eq!(context.value.to_json(), serde_json::json!({"port": 80, "host": "web"}));
+    assert_eq!(codes(&compiled), ["context_keys", "context_keys"]);
+    assert!(messages(&asked(&[("c.zy", text), ("a.j2", "")], "c"))[0].contains("unknown parameter `port`"));
+    let plain = text.replace("    - template: jinja\n", "");
+    assert!(messages(&asked(&[("c.sls", &plain), ("a.j2", "")], "c"))[0].contains("unknown parameter"));
+}
+
+#[test]
+#[rule("S-54")]
+fn s54_the_first_line_chooses_json_and_the_order_of_passes() {
+    let json = "#!json\n{\"a\": {\"test.nop\": []}}\n";
+    assert_eq!(states(&asked(&[("c.sls", json)], "c")), ["test.nop:a []"]);
+    let both = "#!jinja|json\n{\"{{ 'b' }}\": {\"test.nop\": []}}\n";
+    assert_eq!(states(&asked(&[("c.sls", both)], "c")), ["test.nop:b []"]);
+    let turned = "#!yaml|jinja\n{{ 'c' }}:\n  test.nop: []\n";
+    assert_eq!(states(&asked(&[("c.sls", turned)], "c")), ["test.nop:c []"]);
+    for name in ["py", "mako", "pyobjects"] {
+        let compiled = asked(&[("c.sls", &format!("#!{name}\nx\n"))], "c");
+        assert_eq!(messages(&compiled), [format!("unknown renderer `{name}`")]);
+        assert_eq!(compiled.diagnostics[0].code, Some("renderer"));
+        assert!(compiled.diagnostics[0].hint.is_some());
+    }
+}
+
+#[test]
+#[rule("S-55")]
+fn s55_a_function_that_does_not_exist_is_undefined() {
+    gives(
+        "{{ salt['nope.x'] is defined }} {{ salt.nope is defined }} {{ 'nope.x' in salt }}",
+        "False False False",
+    );
+    gives(
+        "{{ salt['test.echo'] is defined }} {{ salt.test.echo is defined }} {{ 'test.echo' in salt }}",
+        "True True True",
+    );
+    gives("{{ salt['grains.get'] is callable }} {{ 'x' is callable }}", "True False");
+    gives("{% if 'nope.x' in salt %}{{ salt['nope.x']() }}{% else %}none{% endif %}", "none");
+    for text in ["{{ salt['test.ecko']('a') }}", "{{ salt.test.ecko('a') }}"] {
+        let compiled = asked(&[("c.sls", text)], "c");
+        assert_eq!(messages(&compiled), ["unknown function `test.ecko`"], "{text}");
+        assert_eq!(compiled.diagnostics[0].code, Some("unknown_function"));
+    }
+}
+
+#[test]
+#[rule("S-49")]
+fn s49_values_are_written_as_python_writes_them() {
+    gives("{{ True }} {{ None }} {{ 1.0 }} {{ ['a', 'b'] }}", "True None 1.0 ['a', 'b']");
+    gives("{{ 'x' ~ None ~ True ~ 1.50 ~ [1, 'a'] }}", "xNoneTrue1.5[1, 'a']");
+    gives("{{ (1 + 2) ~ ('a') ~ ('b' ~ 'c') }}", "3abc");
+    gives("{{ ['a', None, True] | join(',') }} {{ None | string }}", "a,None,True None");
+    gives("a{% if true -%}\n x\n{%- endif -%}\n", "ax\n");
+    gives("{{ (1, 2) }} {{ (1,) }} {{ {'a': 1} }}", "(1, 2) (1,) {'a': 1}");
+}
+
+#[test]
+#[rule("S-49")]
+fn s49_filters_take_the_keywords_that_salt_gives_them() {
+    gives("{{ {'b': 1, 'a': 2} | json }}", "{\"a\": 2, \"b\": 1}");
+    gives("{{ {'b': 1, 'a': 2} | json(sort_keys=False) }}", "{\"b\": 1, \"a\": 2}");
+    gives("{{ {'b': 1, 'a': 2} | json(indent=2) }}", "{\n  \"a\": 2,\n  \"b\": 1\n}");
+    gives("{{ {'b': 1, 'a': [true, none]} | yaml }}", "{a: [true, null], b: 1}");
+    gives("{{ {'b': 1, 'a': [1]} | yaml(False) }}", "a:\n  - 1\nb: 1");
+    gives(
+        "{{ '' | default('z', boolean=True) }} {{ nope | default('d') }} {{ none | default('f') }}",
+        "z d None",
+    );
+    gives("{{ 'aXbX' | replace('X', '-', 1) }} {{ 'aXbX' | replace('X', '-') }}", "a-bX a-b-");
+    gives("{{ 'Aa' | regex_replace('a', 'x', ignorecase=True) }}", "xx");
+    gives("{{ 'abc' | regex_search('(B)', ignorecase=True) }} {{ 'abc' | regex_match('b') }}", "('b',) None");
+    gives("{{ ['B', 'a', 'b', 'a'] | unique }}", "['B', 'a', 'b']");
+    gives("{{ 'abc' | sha1 }}", "a9993e364706816aba3e25717850c26c9cd0d89d");
+    gives("{{ {'a': 1, 'b': [1]} | dict_to_sls_yaml_params }}", "- a: 1\n- b:\n    - 1");
+    gives("{{ '192.168.0.0/30' | network_hosts }}", "['192.168.0.1', '192.168.0.2']");
+    gives("{{ ['10.0.0.1', '::1', 'x'] | ipaddr }} {{ '10.0.0.1' | ipv6 }}", "['10.0.0.1', '::1'] None");
+    gives("{{ 'foo bar' | method_call('replace', 'o', '0') }}", "f00 bar");
+    gives("{{ 'a b&c/d' | urlencode }} {{ {'a': 'b c'} | urlencode }}", "a%20b%26c/d a=b+c");
+    gives("{{ 'a' | path_join('b', '/c', 'd') }}", "a/b/c/d");
+    gives("{{ {'a': {'b': [1, {'c': 2}]}} | traverse('a:b:1:c') }} {{ {} | traverse('x', 'd') }}", "2 d");
+    gives("{{ 'web1' | check_whitelist_blacklist(whitelist='web*') }}", "True");
+    gives("{{ [5] | random }} {{ 'x' | center(5) }}|", "5   x  |");
+    gives(
+        "{% set d = {'get': 1, 'k': 2} %}{% set e = {'k': 2} %}{{ e['get']('k') }} {{ e['items']() | list }}",
+        "2 [('k', 2)]",
+    );
+}
+
+#[test]
+#[rule("S-49")]
+fn s49_filter_by_knows_patterns_bases_and_empty_merges() {
+    let map = "{'default': {'a': 1}, 'Deb*': {'a': 2}, 'x': 3}";
+    gives(&format!("{{{{ salt['grains.filter_by']({map}) }}}}"), "{'a': 2}");
+    gives(&format!("{{{{ salt['grains.filter_by']({map}, merge='') }}}}"), "{'a': 2}");
+    gives(&format!("{{{{ salt['grains.filter_by']({map}, merge=None, base='default') }}}}"), "{'a': 2}");
+    gives(
+        &format!("{{{{ salt['grains.filter_by']({map}, grain='nope', merge={{'b': 1}}) }}}}"),
+        "{'a': 1, 'b': 1}",
+    );
+    gives("{{ salt['grains.filter_by']({'w?b': 7}, grain='roles') }}", "7");
+    gives("{{ salt['grains.filter_by']({'a': 1}, default='z') }}", "None");
+}
+
+#[test]
+#[rule("S-49")]
+fn s49_functions_of_formulas_are_answered() {
+    gives(
+        "{{ salt['slsutil.serialize']('yaml', {'b': 1, 'a': 2}, default_flow_style=False) }}",
+        "a: 2\nb: 1\n",
+    );
+    gives("{{ salt['slsutil.merge']({'a': {'x': 1}}, {'a': {'y': 2}}) }}", "{'a': {'x': 1, 'y': 2}}");
+    gives("{{ salt['defaults.merge']({'a': [1]}, {'a': [2]}, merge_lists=True) }}", "{'a': [1, 2]}");
+    gives("{{ salt['file.dirname']('/a/b') }} {{ salt['file.basename']('/a/b') }}", "/a b");
+    gives("{{ salt['cp.list_states']() }} {{ salt['cp.get_file_str']('salt://nope') }}", "['x'] False");
+    gives("{{ salt['slsutil.renderer']('sub/d.yaml') }}", "{'a': 2}");
+    gives("{{ salt['config.get']('app', {'name': 'd', 'z': 1}, merge='recurse').z }}", "1");
+    gives("{{ salt['pillar.get']('app', {'z': 1}, merge=True) }}", "{'z': 1, 'port': 8080, 'name': 'shop'}");
+    gives("{% do salt.log.debug('x') %}{{ salt['log.warning']('y') }}", "");
+    gives(
+        "{{ odict([('b', 1), ('a', 2)]) }} {{ dict([('k', 1)], z=2) }}",
+        "{'b': 1, 'a': 2} {'k': 1, 'z': 2}",
+    );
+}
+
+/// The page is made of the table: `ZESTER_WRITE_DOCS=1` writes it anew.
+#[test]
+#[rule("S-56")]
+fn s56_the_page_for_those_who_come_from_salt_is_made_of_the_table() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/coming-from-salt.md");
+    let found = std::fs::read_to_string(path).unwrap();
+    let (before, rest) = found.split_once("| what | in Salt |").unwrap();
+    let behind = rest.split_once("\n\n").map_or(String::new(), |(_, behind)| format!("\n{behind}"));
+    let wanted = zester_compile::differences::page(before, &behind);
+    if std::env::var_os("ZESTER_WRITE_DOCS").is_some() {
+        std::fs::write(path, &wanted).unwrap();
+    } else {
+        assert_eq!(found, wanted, "run this test with ZESTER_WRITE_DOCS=1");
+    }
+}

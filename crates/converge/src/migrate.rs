@@ -1,0 +1,294 @@
+//! What of a tree that was written for Salt works as it is, and what needs a hand (`zester migrate`).
+//!
+//! Every state file is compiled with what it includes; pillar files are read as settings; Python of the tree is named. What
+//! is found refers to the table of differences (S-56).
+
+pub mod compare;
+mod layout;
+
+pub use layout::Layout;
+
+use crate::error::Error;
+use crate::inputs::{CompileRequest, Inputs};
+use crate::local_host::LocalHost;
+use compare::SaltCall;
+use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
+use std::path::Path;
+use tokio_util::sync::CancellationToken;
+use zester_compile::differences::{self, Effect};
+use zester_compile::{Ask, Compiled};
+use zester_model::diagnostic::{Diagnostic, Kind};
+use zester_model::source::Sources;
+
+/// What a file is for.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Role {
+    States,
+    Settings,
+    Reactor,
+    Orchestrate,
+    Python,
+}
+
+impl Role {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Role::States => "states",
+            Role::Settings => "settings",
+            Role::Reactor => "reactor",
+            Role::Orchestrate => "orchestrate",
+            Role::Python => "python",
+        }
+    }
+}
+
+/// What becomes of a file.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    Ready,
+    Differs,
+    NeedsHand,
+}
+
+impl Verdict {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Verdict::Ready => "ready",
+            Verdict::Differs => "ready with a difference",
+            Verdict::NeedsHand => "needs a hand",
+        }
+    }
+}
+
+/// One thing that is different, or wrong.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// The row of the table, or what sort of problem it is.
+    pub reason: String,
+    /// `web/init.sls:3:5`
+    pub place: String,
+    pub message: String,
+    pub salt: String,
+    pub zester: String,
+    pub instead: String,
+    pub refused: bool,
+}
+
+/// One file of the tree.
+#[derive(Clone, Debug)]
+pub struct FileReport {
+    pub path: String,
+    pub role: Role,
+    pub findings: Vec<Finding>,
+    /// How many states it gives, with what it includes.
+    pub states: usize,
+}
+
+impl FileReport {
+    pub fn verdict(&self) -> Verdict {
+        match (self.findings.iter().any(|finding| finding.refused), self.findings.is_empty()) {
+            (true, _) => Verdict::NeedsHand,
+            (false, false) => Verdict::Differs,
+            (false, true) => Verdict::Ready,
+        }
+    }
+}
+
+/// The whole tree.
+#[derive(Clone, Debug, Default)]
+pub struct Survey {
+    pub files: Vec<FileReport>,
+}
+
+impl Survey {
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.files.iter().filter(|file| file.verdict() == verdict).count()
+    }
+
+    /// Files by reason, most first.
+    pub fn reasons(&self) -> Vec<(String, usize)> {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for file in &self.files {
+            let mut reasons: Vec<&str> =
+                file.findings.iter().map(|finding| finding.reason.as_str()).collect();
+            reasons.sort_unstable();
+            reasons.dedup();
+            reasons.into_iter().for_each(|reason| *counts.entry(reason).or_default() += 1);
+        }
+        let mut counts: Vec<(String, usize)> =
+            counts.into_iter().map(|(reason, count)| (reason.to_string(), count)).collect();
+        counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        counts
+    }
+
+    /// The report for machines.
+    pub fn document(&self) -> Json {
+        let finding = |finding: &Finding| {
+            json!({
+                "reason": finding.reason, "place": finding.place, "message": finding.message, "salt": finding.salt,
+                "zester": finding.zester, "instead": finding.instead, "refused": finding.refused,
+            })
+        };
+        let file = |file: &FileReport| {
+            json!({
+                "path": file.path, "role": file.role.as_str(), "verdict": file.verdict().as_str(),
+                "states": file.states, "findings": file.findings.iter().map(finding).collect::<Vec<_>>(),
+            })
+        };
+        let reasons: serde_json::Map<String, Json> =
+            self.reasons().into_iter().map(|(reason, count)| (reason, json!(count))).collect();
+        json!({
+            "ready": self.count(Verdict::Ready),
+            "ready_with_a_difference": self.count(Verdict::Differs),
+            "needs_a_hand": self.count(Verdict::NeedsHand),
+            "reasons": reasons,
+            "files": self.files.iter().map(file).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Looks at every file of a tree. Blocks: templates may look at this machine.
+pub fn survey(
+    request: &CompileRequest,
+    layout: &Layout,
+    salt_call: Option<&Path>,
+    local_host: &LocalHost,
+    cancel: &CancellationToken,
+) -> Result<Survey, Error> {
+    let mut survey = Survey::default();
+    let mut request = CompileRequest { states: Some(layout.states.clone()), ..request.clone() };
+    if request.settings.path.is_none() {
+        request.settings.path.clone_from(&layout.settings);
+    }
+    let inputs = match Inputs::gather(&request, local_host, cancel) {
+        Ok(inputs) => inputs,
+        Err(Error::Diagnostics { diagnostics, sources }) => {
+            // The settings cannot be read: told once, and the states are looked at without them.
+            survey.files.extend(broken_settings(&diagnostics, &sources));
+            request.settings.unread = true;
+            Inputs::gather(&request, local_host, cancel)?
+        }
+        Err(error) => return Err(error),
+    };
+    for path in layout.state_files()? {
+        if cancel.is_cancelled() {
+            return Err(Error::Canceled);
+        }
+        let ask = Ask::References(vec![path.clone()]);
+        let compiled = inputs.with(local_host, cancel, |lent| match path.as_str() {
+            "top.sls" | "top.zy" => zester_compile::compile(lent, &Ask::Highstate),
+            _ => zester_compile::compile(lent, &ask),
+        });
+        let mut file = state_file(&path, &compiled, &layout.states);
+        if let Some(program) = salt_call.filter(|_| path != "top.sls") {
+            let (states, settings) = (layout.states.as_path(), request.settings.path.as_deref());
+            let reference = path.trim_end_matches(".sls").trim_end_matches("/init").replace('/', ".");
+            let low = SaltCall { program, states, settings }.low(&reference, local_host, cancel)?;
+            file.findings.extend(compare::compare(&reference, &low, &compiled));
+        }
+        survey.files.push(file);
+    }
+    survey.files.extend(layout.python_files()?.into_iter().map(python_file));
+    Ok(survey)
+}
+
+fn broken_settings(diagnostics: &[Diagnostic], sources: &Sources) -> Vec<FileReport> {
+    let mut files: BTreeMap<String, Vec<Finding>> = BTreeMap::new();
+    for diagnostic in diagnostics {
+        let path = diagnostic.span.map_or("settings", |span| sources.path(span.file)).to_string();
+        files.entry(path).or_default().push(of_diagnostic(diagnostic, sources));
+    }
+    let report = |(path, findings)| FileReport { path, role: Role::Settings, findings, states: 0 };
+    files.into_iter().map(report).collect()
+}
+
+fn python_file(path: String) -> FileReport {
+    let row = differences::find("custom_module");
+    let finding = Finding {
+        reason: "custom_module".into(),
+        place: format!("{path}:1:1"),
+        message: "Python that the minion would load".into(),
+        salt: row.map_or("", |row| row.salt).into(),
+        zester: row.map_or("", |row| row.zester).into(),
+        instead: row.map_or("", |row| row.instead).into(),
+        refused: true,
+    };
+    FileReport { path, role: Role::Python, findings: vec![finding], states: 0 }
+}
+
+fn state_file(path: &str, compiled: &Compiled, root: &Path) -> FileReport {
+    let first = path.split('/').next().unwrap_or_default();
+    let role = match first {
+        "reactor" | "reactors" => Role::Reactor,
+        "orch" | "orchestrate" | "orchestration" => Role::Orchestrate,
+        _ => Role::States,
+    };
+    let mut findings: Vec<Finding> = compiled
+        .diagnostics
+        .iter()
+        .chain(&compiled.advice)
+        .filter_map(|it| finding(it, &compiled.sources))
+        .collect();
+    findings.extend(words(path, &std::fs::read_to_string(root.join(path)).unwrap_or_default()));
+    findings.dedup();
+    FileReport { path: path.to_string(), role, findings, states: compiled.program.states.len() }
+}
+
+/// What a diagnostic tells somebody who migrates: advice about what works as it is tells nothing.
+fn finding(diagnostic: &Diagnostic, sources: &Sources) -> Option<Finding> {
+    let row = diagnostic.code.and_then(differences::find);
+    let quiet = diagnostic.kind == Kind::Lint && row.is_none_or(|row| row.effect == Effect::None);
+    (!quiet).then(|| of_diagnostic(diagnostic, sources))
+}
+
+fn of_diagnostic(diagnostic: &Diagnostic, sources: &Sources) -> Finding {
+    let row = diagnostic.code.and_then(differences::find);
+    let sort = serde_json::to_value(diagnostic.kind).ok();
+    let sort = sort.and_then(|sort| sort.as_str().map(str::to_string)).unwrap_or_default();
+    let hint = diagnostic.hint.clone();
+    Finding {
+        reason: diagnostic.code.map_or(sort, str::to_string),
+        place: diagnostic.span.map_or_else(String::new, |span| sources.place(span)),
+        message: diagnostic.message.clone(),
+        salt: row.map_or("", |row| row.salt).into(),
+        zester: row.map_or("refuses the file", |row| row.zester).into(),
+        instead: hint.or_else(|| row.map(|row| row.instead.to_string())).unwrap_or_default(),
+        refused: diagnostic.kind != Kind::Lint,
+    }
+}
+
+/// Keys of states whose meaning differs, and the row of each.
+const WORDS: [(&str, &str); 6] = [
+    ("failhard", "failhard"),
+    ("listen", "listen"),
+    ("listen_in", "listen"),
+    ("order", "order"),
+    ("prereq", "prereq"),
+    ("prereq_in", "prereq"),
+];
+
+/// Words of a file that run and mean something else than in Salt.
+fn words(path: &str, text: &str) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let bare = line.trim_start().trim_start_matches("- ");
+        let Some((key, _)) = bare.split_once(':') else { continue };
+        let Some(row) =
+            WORDS.iter().find(|(word, _)| *word == key.trim()).and_then(|(_, id)| differences::find(id))
+        else {
+            continue;
+        };
+        let column = line.len() - bare.len() + 1;
+        found.push(Finding {
+            reason: row.id.to_string(),
+            place: format!("{path}:{}:{column}", index + 1),
+            message: format!("{} means something else here", row.about),
+            salt: row.salt.into(),
+            zester: row.zester.into(),
+            instead: row.instead.into(),
+            refused: false,
+        });
+    }
+    found
+}

@@ -1,0 +1,190 @@
+//! A file as a real Salt compiles it, state by state (`zester migrate --salt-call`).
+
+use super::Finding;
+use crate::error::Error;
+use crate::local_host::LocalHost;
+use serde_json::Value as Json;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use zester_compile::Compiled;
+use zester_host::Launch;
+use zester_model::limits;
+use zester_model::program::State;
+use zester_resources::shell_words::quoted;
+
+/// How long Salt may take for one file.
+const SALT_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// The requisites that both sides know by the same words.
+const REQUISITES: [&str; 11] = [
+    "onchanges",
+    "onchanges_any",
+    "onfail",
+    "onfail_all",
+    "onfail_any",
+    "prereq",
+    "require",
+    "require_any",
+    "watch",
+    "watch_any",
+    "listen",
+];
+
+/// A real Salt, and the trees that it is to read.
+#[derive(Clone, Debug)]
+pub struct SaltCall<'a> {
+    pub program: &'a Path,
+    pub states: &'a Path,
+    pub settings: Option<&'a Path>,
+}
+
+impl SaltCall<'_> {
+    /// What Salt makes of a file: its low states, or why there are none.
+    pub fn low(&self, reference: &str, host: &LocalHost, cancel: &CancellationToken) -> Result<Json, Error> {
+        let word = |path: &Path| quoted(&path.display().to_string());
+        let mut command = format!(
+            "{} --local --out json --log-level quiet --file-root {}",
+            word(self.program),
+            word(self.states)
+        );
+        if let Some(settings) = self.settings {
+            command.push_str(&format!(" --pillar-root {}", word(settings)));
+        }
+        command.push_str(&format!(" state.show_low_sls {}", quoted(reference)));
+        let mut launch = Launch::shell(command);
+        launch.timeout = Some(SALT_TIMEOUT);
+        launch.output_kept = limits::RENDER_VALUE_BYTES_MAX;
+        let exit = host.handle.block_on(host.processes.run(&launch, None, cancel));
+        let exit = exit.map_err(|fault| Error::other(format!("{}: {fault}", self.program.display())))?;
+        let text = exit.stdout.text.trim();
+        let answer: Json = serde_json::from_str(text).map_err(|_| {
+            let told = exit.stderr.text.lines().next_back().unwrap_or("nothing").to_string();
+            Error::other(format!("{} gave no JSON for {reference}; it said: {told}", self.program.display()))
+        })?;
+        Ok(answer.get("local").cloned().unwrap_or(answer))
+    }
+}
+
+/// What differs between Salt's low states and ours.
+pub fn compare(reference: &str, low: &Json, compiled: &Compiled) -> Vec<Finding> {
+    let Some(chunks) = low.as_array().filter(|list| list.iter().all(Json::is_object)) else {
+        let told = low.as_array().and_then(|list| list.first()).unwrap_or(low);
+        let told = told.as_str().map_or_else(|| told.to_string(), str::to_string);
+        return match compiled.diagnostics.is_empty() {
+            true => vec![finding(reference, format!("Salt refuses it: {told}"), false)],
+            false => Vec::new(),
+        };
+    };
+    let theirs: BTreeSet<(String, String)> = chunks.iter().map(chunk_name).collect();
+    let ours: BTreeSet<(String, String)> = compiled.program.states.iter().map(state_name).collect();
+    let mut found = Vec::new();
+    for (kind, name) in theirs.difference(&ours) {
+        found.push(finding(reference, format!("only Salt has {kind}:{name}"), true));
+    }
+    for (kind, name) in ours.difference(&theirs) {
+        found.push(finding(reference, format!("Salt has no {kind}:{name}"), true));
+    }
+    if found.is_empty() {
+        let (salt, own) = (salt_edges(chunks), own_edges(&compiled.program.states));
+        for (kind, waiter, target) in salt.difference(&own) {
+            found.push(finding(reference, format!("only Salt has `{kind}` of {waiter} on {target}"), true));
+        }
+        for (kind, waiter, target) in own.difference(&salt) {
+            found.push(finding(reference, format!("Salt has no `{kind}` of {waiter} on {target}"), false));
+        }
+    }
+    found
+}
+
+fn finding(reference: &str, message: String, refused: bool) -> Finding {
+    Finding {
+        reason: "compared".into(),
+        place: reference.to_string(),
+        message,
+        salt: "see the message".into(),
+        zester: "see the message".into(),
+        instead: String::new(),
+        refused,
+    }
+}
+
+fn text(chunk: &Json, key: &str) -> String {
+    chunk
+        .get(key)
+        .map_or_else(String::new, |value| value.as_str().map_or_else(|| value.to_string(), str::to_string))
+}
+
+fn chunk_name(chunk: &Json) -> (String, String) {
+    (format!("{}.{}", text(chunk, "state"), text(chunk, "fun")), text(chunk, "name"))
+}
+
+/// Kind and primary parameter, which Salt calls the name.
+fn state_name(state: &State) -> (String, String) {
+    let primary = zester_resources::catalog().get(state.name.kind()).map_or("name", |kind| kind.primary);
+    let given =
+        state.params.iter().find(|param| param.name == primary).and_then(|param| param.value.as_text());
+    (state.name.kind().to_string(), given.unwrap_or(state.name.id()).to_string())
+}
+
+type Edge = (String, String, String);
+
+fn salt_edges(chunks: &[Json]) -> BTreeSet<Edge> {
+    let shown = |chunk: &Json| {
+        let (kind, name) = chunk_name(chunk);
+        format!("{kind}:{name}")
+    };
+    let mut edges = BTreeSet::new();
+    for chunk in chunks {
+        for word in REQUISITES {
+            for target in chunk.get(word).and_then(Json::as_array).into_iter().flatten() {
+                let (module, id) = match target {
+                    Json::String(id) => (None, id.clone()),
+                    Json::Object(map) => match map.iter().next() {
+                        Some((module, Json::String(id))) => {
+                            (Some(module.split('.').next().unwrap_or(module).to_string()), id.clone())
+                        }
+                        _ => continue,
+                    },
+                    _ => continue,
+                };
+                let fits = |other: &&Json| match module.as_deref() {
+                    Some("sls") => text(other, "__sls__") == id,
+                    module => {
+                        module.is_none_or(|module| module == "id" || text(other, "state") == module)
+                            && [text(other, "__id__"), text(other, "name")].contains(&id)
+                    }
+                };
+                let kind = if word == "listen" { "watch" } else { word };
+                for other in chunks.iter().filter(fits) {
+                    edges.insert((kind.to_string(), shown(chunk), shown(other)));
+                }
+            }
+        }
+    }
+    edges
+}
+
+fn own_edges(states: &[State]) -> BTreeSet<Edge> {
+    let shown = |state: &State| {
+        let (kind, name) = state_name(state);
+        format!("{kind}:{name}")
+    };
+    let mut edges = BTreeSet::new();
+    for state in states {
+        for edge in state.edges.iter().filter(|edge| !edge.kind.only_sequences()) {
+            // The other half of a prereq stands on its target and is none of the file's words.
+            let half = states.get(edge.target).is_some_and(|other| {
+                other.prereq.iter().any(|at| states.get(*at).is_some_and(|it| it.name == state.name))
+            });
+            if let Some(other) = states.get(edge.target).filter(|_| !half) {
+                edges.insert((edge.kind.as_str().to_string(), shown(state), shown(other)));
+            }
+        }
+        for other in state.prereq.iter().filter_map(|at| states.get(*at)) {
+            edges.insert(("prereq".to_string(), shown(state), shown(other)));
+        }
+    }
+    edges
+}
