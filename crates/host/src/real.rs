@@ -25,6 +25,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+/// Room for a file that does not say how long it is.
+const PROC_FILE_BYTES: usize = 4096;
+
 /// The machine we run on.
 pub struct Real {
     accounts: Arc<Accounts>,
@@ -225,11 +228,13 @@ impl HostRead for Real {
             ));
         }
         let size = u64::try_from(stat.st_size).unwrap_or(0);
-        let mut content = Vec::with_capacity(size.min(limit) as usize + 1);
+        // Files of /proc say 0, and a setting of the kernel is told to the first read only.
+        let expected = if size == 0 { PROC_FILE_BYTES } else { size.min(limit) as usize };
+        let mut content = Vec::with_capacity(expected + 1);
         let failed = |error: std::io::Error| Fault::io("read", path, error);
         let first = || rustix::io::read(&file, rustix::buffer::spare_capacity(&mut content));
         rustix::io::retry_on_intr(first).map_err(|error| failed(error.into()))?;
-        // As long as it said it is, where there was room for more: that was its end. Files of /proc say 0.
+        // As long as it said it is, where there was room for more: that was its end.
         if size == 0 || content.len() as u64 != size {
             let left = limit.saturating_add(1).saturating_sub(content.len() as u64);
             file.by_ref().take(left).read_to_end(&mut content).map_err(failed)?;
@@ -478,6 +483,14 @@ impl HostWrite for Real {
 mod tests {
     use super::*;
     use zester_rule::rule;
+
+    #[test]
+    fn a_setting_of_the_kernel_is_read_whole() {
+        let path = Path::new("/proc/sys/kernel/pid_max");
+        let whole = std::fs::read(path).unwrap();
+        assert!(whole.len() > 2, "a number of several digits");
+        assert_eq!(Real::new().read(path, 1024).unwrap(), whole);
+    }
 
     #[test]
     #[rule("S-30")]
