@@ -306,7 +306,7 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
             Promise::Converges,
             "",
         ),
-        case(json!({ "name": "new", "usergroup": false, "optional_groups": ["wheel", "none"] }), Promise::Converges, ""),
+        case(json!({ "name": "new", "usergroup": false, "createhome": false, "optional_groups": ["wheel", "none"] }), Promise::Converges, ""),
         case(json!({ "name": "new", "groups": "none" }), Promise::Fails, ""),
         case(json!({ "name": "web" }), Promise::Clean, WEB),
         case(json!({ "name": "web", "shell": "/bin/zsh", "other": "x" }), Promise::Converges, WEB),
@@ -322,4 +322,83 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
         case(json!({ "name": "directory", "shell": "/bin/zsh" }), Promise::Fails, ""),
         case(json!({ "name": "directory", "createhome": false }), Promise::Clean, ""),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accounts::fake_books::fake_books;
+    use crate::bound::Bound;
+    use crate::laws::{FewFiles, bind_json};
+    use serde_json::{Value as Json, json};
+    use std::sync::Arc;
+    use tokio_util::sync::CancellationToken;
+    use zester_host::overlay::Overlay;
+    use zester_host::{HostRead, Processes, Query};
+    use zester_rule::rule;
+
+    fn bound(kind: &str, params: Json) -> Box<dyn Bound> {
+        bind_json(kind, &params).unwrap_or_else(|diagnostics| panic!("{diagnostics:?}"))
+    }
+
+    /// Checks, and lets later checks see what would be.
+    async fn would(kind: &str, params: Json, overlay: &Overlay, processes: &dyn Processes) -> Result<String, Fault> {
+        let bound = bound(kind, params);
+        let cancel = CancellationToken::new();
+        let query = Query::through(processes);
+        let cx = Checking { host: overlay, query, files: &FewFiles, forced: None, dry_run: true, cancel: &cancel };
+        let Some(drift) = bound.check(&cx).await? else { return Ok(String::new()) };
+        bound.predict(&drift, overlay)?;
+        Ok(bound.explain(&drift, false).diff)
+    }
+
+    #[tokio::test]
+    #[rule("S-30")]
+    async fn s30_a_group_and_a_user_that_would_be_made_count_as_there() {
+        let machine = Arc::new(Overlay::empty());
+        let processes = fake_books(&machine, "");
+        let overlay = Overlay::over(machine);
+        let user = json!({ "name": "new", "gid": "team", "groups": ["wheel"] });
+        let early = would("user.present", user.clone(), &overlay, &*processes).await.unwrap_err();
+        assert_eq!(early.message, "there is no group `team`");
+        would("group.present", json!({ "name": "team", "gid": 1234 }), &overlay, &*processes).await.unwrap();
+        let told = would("user.present", user, &overlay, &*processes).await.unwrap();
+        assert!(told.contains("the user new: gid: none → 1234"), "{told}");
+        let made = overlay.user("new").unwrap().unwrap();
+        assert_eq!((made.uid, made.gid), (1000, 1234));
+        let owned = json!({ "path": "/home/new/x", "user": "new" });
+        assert!(would("file.managed", owned, &overlay, &*processes).await.is_ok(), "the home would be there");
+        let members = json!({ "name": "team", "addusers": "new" });
+        let told = would("group.present", members, &overlay, &*processes).await.unwrap();
+        assert_eq!(told, "the group team: members: none → new\n");
+        would("user.absent", json!({ "name": "new" }), &overlay, &*processes).await.unwrap();
+        assert_eq!(overlay.user("new").unwrap(), None);
+    }
+
+    #[test]
+    #[rule("S-57", "S-58")]
+    fn s57_one_user_has_one_wish_and_waits_for_its_groups() {
+        let claims = |params: Json| bound("user.present", params).claims();
+        let one = claims(json!({ "name": "web", "uid": 7, "groups": ["a", "b"], "gid": "team" }));
+        let same = claims(json!({ "name": "web", "groups": ["b", "a"], "home": "/srv" }));
+        let other = claims(json!({ "name": "web", "uid": 8 }));
+        assert_eq!(one.owned[0].disagrees(&same.owned[0]), None);
+        assert_eq!(one.owned[0].disagrees(&other.owned[0]), Some("uid"));
+        let absent = bound("user.absent", json!({ "name": "web" })).claims();
+        assert_eq!(one.owned[0].disagrees(&absent.owned[0]), Some("is"));
+        for group in ["team", "a", "b"] {
+            assert!(one.accounts.contains(&ManagedItem::Group(group.into())), "{group}");
+        }
+    }
+
+    #[test]
+    #[rule("D-15")]
+    fn d15_only_the_password_of_a_user_may_be_a_secret() {
+        use crate::params::Params;
+        assert_eq!(Present::SECRETS, ["password"]);
+        let refused = bind_json("user.present", &json!({ "name": "web", "password": "x", "hash_password": true }));
+        let told = &refused.err().unwrap()[0];
+        assert_eq!(told.message, "`hash_password` of user.present: passwords are not hashed here");
+        assert!(told.hint.as_ref().unwrap().contains("openssl passwd -6"));
+    }
 }

@@ -29,11 +29,16 @@ fn row(line: &str) -> Vec<String> {
 
 impl Books {
     fn read(host: &Overlay) -> Books {
-        let book = |path: &str| rows(&String::from_utf8(host.read(Path::new(path), 1 << 20).unwrap()).unwrap());
+        let book =
+            |path: &str| rows(&String::from_utf8(host.read(Path::new(path), 1 << 20).unwrap()).unwrap());
         Books { passwd: book(BOOKS[0]), shadow: book(BOOKS[1]), group: book(BOOKS[2]) }
     }
 
-    fn write(&self, host: &Overlay) {
+    fn write(&mut self, host: &Overlay) {
+        // Whoever goes and comes back has the same place.
+        self.passwd.sort_by_key(|row| row[2].parse::<u32>().unwrap());
+        self.group.sort_by_key(|row| row[2].parse::<u32>().unwrap());
+        self.shadow.sort();
         for (path, rows) in BOOKS.iter().zip([&self.passwd, &self.shadow, &self.group]) {
             let text: String = rows.iter().map(|row| row.join(":") + "\n").collect();
             let file = NewFile { content: text.as_bytes(), mode: 0o640, owner: Owner { uid: 0, gid: 0 } };
@@ -59,7 +64,8 @@ impl Books {
     fn set_groups(&mut self, user: &str, groups: &str) {
         let wanted: Vec<&str> = groups.split(',').collect();
         for group in &mut self.group {
-            let mut members: Vec<&str> = group[3].split(',').filter(|name| !name.is_empty() && *name != user).collect();
+            let mut members: Vec<&str> =
+                group[3].split(',').filter(|name| !name.is_empty() && *name != user).collect();
             if wanted.contains(&group[0].as_str()) {
                 members.push(user);
             }
@@ -99,7 +105,8 @@ fn useradd(host: &Overlay, books: &mut Books, words: &[String], name: &str) -> E
             uid.clone()
         }
     };
-    let text = |letter: &str, unset: &str| option(words, letter).cloned().unwrap_or_else(|| unset.to_string());
+    let text =
+        |letter: &str, unset: &str| option(words, letter).cloned().unwrap_or_else(|| unset.to_string());
     let home = text("-d", &format!("/home/{name}"));
     let (comment, shell) = (text("-c", ""), text("-s", "/bin/sh"));
     books.passwd.push(row(&format!("{name}:x:{uid}:{gid}:{comment}:{home}:{shell}")));
@@ -208,7 +215,7 @@ pub(crate) fn fake_books(host: &Arc<Overlay>, world: &str) -> Arc<Scripted> {
     if world == WEB {
         books.passwd.push(row("web:x:1400:1400:Web Server:/home/web:/bin/sh"));
         books.shadow.push(row("web:$y$old:19000:0:99999:7:::"));
-        books.group.last_mut().unwrap()[3] = "web".into();
+        books.set_groups("web", "staff");
         books.group.push(row("web:x:1400:"));
         host.make_directory(Path::new("/home/web"), 0o750, Owner { uid: 1400, gid: 1400 }).unwrap();
     }

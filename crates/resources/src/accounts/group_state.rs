@@ -4,9 +4,10 @@ use super::Members;
 use super::entries::{groups, next_number};
 use crate::claims::ManagedItem;
 use crate::context::Explanation;
-use crate::state::{Read, State, Step, Write};
+use crate::state::{Read, State, Step, Write, slot};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use std::sync::Arc;
 use zester_host::overlay::Overlay;
 use zester_host::{Fault, FaultKind, Group};
 
@@ -53,12 +54,18 @@ impl State for GroupState {
         let own = groups(cx)?.into_iter().find(|group| group.name == *name);
         if let Some(group) = own {
             let members = Members::of(group.members);
-            return Ok(GroupState::Present(GroupAccount { gid: Some(group.gid), members, expected: group.gid }));
+            return Ok(GroupState::Present(GroupAccount {
+                gid: Some(group.gid),
+                members,
+                expected: group.gid,
+            }));
         }
         match cx.host.group(name)? {
             None => Ok(GroupState::Absent),
             Some(_) => {
-                let message = format!("the group `{name}` is not in /etc/group: the name service has it from elsewhere");
+                let message = format!(
+                    "the group `{name}` is not in /etc/group: the name service has it from elsewhere"
+                );
                 Err(Fault::new(FaultKind::Unsupported, message).hint("change it where it comes from"))
             }
         }
@@ -66,6 +73,7 @@ impl State for GroupState {
 
     async fn enforce(step: &Step<'_, GroupState>, cx: &Write<'_, GroupState>) -> Result<(), Fault> {
         let name = step.key.as_str();
+        let _turn = super::CHANGES.lock().await;
         match (step.from, step.to) {
             (GroupState::Absent, GroupState::Present(to)) => {
                 let gid = to.gid.map(|gid| gid.to_string());
@@ -120,7 +128,8 @@ impl State for GroupState {
                 if from.members != to.members {
                     let (old, new) = (from.members.words(), to.members.words());
                     told.diff.push_str(&format!("the group {name}: members: {old} → {new}\n"));
-                    told.details.insert("members".into(), json!({ "old": from.members.0, "new": to.members.0 }));
+                    told.details
+                        .insert("members".into(), json!({ "old": from.members.0, "new": to.members.0 }));
                 }
             }
             (GroupState::Absent, GroupState::Absent) => {}
@@ -136,6 +145,7 @@ impl State for GroupState {
                 overlay.predict_group(Group { name: name.clone(), gid });
             }
         }
+        overlay.predict_state(slot::<GroupState>(name), Arc::new(to.clone()));
         Ok(())
     }
 
