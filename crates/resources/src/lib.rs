@@ -19,6 +19,7 @@ pub mod state;
 mod bind;
 mod checksum;
 mod created_dirs;
+mod crontab;
 mod cycle;
 mod diff;
 mod edit_text;
@@ -113,6 +114,9 @@ kinds! {
     event_send: Sent;
     module_run: ModuleRun;
     test_states: Nop, SucceedWithoutChanges, Ping, SucceedWithChanges, FailWithoutChanges, FailWithChanges, Configurable, Sleep;
+    cron_present: Present, Absent;
+    cron_env: Present, Absent;
+    cron_file: File;
 }
 
 fn entry(kind: &str) -> Option<&'static KindEntry> {
