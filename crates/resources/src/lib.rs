@@ -117,6 +117,7 @@ kinds! {
     cron_present: Present, Absent;
     cron_env: Present, Absent;
     cron_file: File;
+    host_entries: Present, Absent, Only;
 }
 
 fn entry(kind: &str) -> Option<&'static KindEntry> {
