@@ -16,6 +16,7 @@ mod resource;
 pub mod schema;
 pub mod state;
 
+mod authorized_keys;
 mod bind;
 mod checksum;
 mod created_dirs;
@@ -118,6 +119,7 @@ kinds! {
     cron_env: Present, Absent;
     cron_file: File;
     host_entries: Present, Absent, Only;
+    ssh_auth: Present, Absent, Manage;
 }
 
 fn entry(kind: &str) -> Option<&'static KindEntry> {
