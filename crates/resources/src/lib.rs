@@ -19,6 +19,7 @@ pub mod state;
 mod authorized_keys;
 mod bind;
 mod checksum;
+mod config_text;
 mod created_dirs;
 mod crontab;
 mod cycle;
@@ -120,6 +121,7 @@ kinds! {
     cron_file: File;
     host_entries: Present, Absent, Only;
     ssh_auth: Present, Absent, Manage;
+    sysctl_present: Present;
 }
 
 fn entry(kind: &str) -> Option<&'static KindEntry> {
