@@ -28,6 +28,7 @@ mod edit_text;
 mod file_change;
 mod file_resource;
 mod ini;
+mod mounts;
 mod ownership;
 pub mod params;
 mod path_change;
@@ -122,6 +123,9 @@ kinds! {
     host_entries: Present, Absent, Only;
     ssh_auth: Present, Absent, Manage;
     sysctl_present: Present;
+    mount_mounted: IsMounted, Unmounted;
+    mount_swap: Swap;
+    mount_fstab: Present, Absent;
 }
 
 fn entry(kind: &str) -> Option<&'static KindEntry> {
