@@ -252,7 +252,7 @@ impl StateExecutor {
             Ok(None) => {
                 return match self.cause(node).filter(|_| host.missed()) {
                     Some(cause) => self.unknown(node, cause),
-                    None => Report::plain(Ok(false)),
+                    None => Report { diff: bound.note().unwrap_or_default(), ..Report::plain(Ok(false)) },
                 };
             }
             Err(fault) => return self.failed_check(node, fault),

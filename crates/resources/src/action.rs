@@ -48,6 +48,11 @@ pub(crate) trait Action: Params {
     fn guard_setting(&self) -> GuardSetting {
         GuardSetting::default()
     }
+
+    /// What is to be told even where there is nothing to do.
+    fn note(&self) -> Option<String> {
+        None
+    }
 }
 
 struct BoundAction<A>(A);
@@ -98,6 +103,10 @@ impl<A: Action> Bound for BoundAction<A> {
 
     fn claims(&self) -> Claims {
         self.0.claims()
+    }
+
+    fn note(&self) -> Option<String> {
+        self.0.note()
     }
 }
 

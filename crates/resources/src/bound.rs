@@ -67,6 +67,10 @@ pub trait Bound: Send + Sync {
     fn predict(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault>;
     fn guard_setting(&self) -> GuardSetting;
     fn claims(&self) -> Claims;
+    /// What is to be told even where there is nothing to do.
+    fn note(&self) -> Option<String> {
+        None
+    }
 }
 
 type Bind = Box<dyn Fn(&[Param], Span) -> Result<Box<dyn Bound>, Vec<Diagnostic>> + Send + Sync>;

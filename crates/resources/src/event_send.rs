@@ -1,7 +1,7 @@
 //! `event.send`: tells the masters that something has happened.
 
 use crate::action::Action;
-use crate::context::{Applying, Checking, Explanation};
+use crate::context::{Applying, Checking, Explanation, Forced};
 use crate::params::{Invalid, params};
 use serde_json::{Map, Value, json};
 use zester_host::{Fault, FaultKind};
@@ -62,14 +62,55 @@ impl Action for Sent {
     }
 }
 
+/// An event that something else gives rise to.
+#[params(kind = "event.wait", primary = "tag", manual = "event_wait.md")]
+pub struct Wait {
+    /// What has happened, in parts: `deploy/web/finished`.
+    #[param(alias = "name")]
+    tag: String,
+    /// What is to be known about it.
+    #[param(default)]
+    data: Map<String, Value>,
+}
+
+impl Wait {
+    fn event(&self) -> Sent {
+        Sent { tag: self.tag.clone(), data: self.data.clone() }
+    }
+}
+
+impl Action for Wait {
+    type Plan = ();
+    const UNPREDICTABLE: bool = false;
+
+    fn validate(&self) -> Vec<Invalid> {
+        self.event().validate()
+    }
+
+    async fn plan(&self, cx: &Checking<'_>) -> Result<Option<()>, Fault> {
+        Ok((cx.forced == Some(Forced::Watch)).then_some(()))
+    }
+
+    fn describe(&self, (): &(), done: bool) -> Explanation {
+        self.event().describe(&(), done)
+    }
+
+    async fn act(&self, (): &(), cx: &Applying<'_>) -> Result<Explanation, Fault> {
+        self.event().act(&(), cx).await
+    }
+}
+
 #[cfg(test)]
 pub(crate) fn cases() -> Vec<crate::laws::Case> {
     use crate::laws::{Case, Promise};
     use std::sync::Arc;
     use zester_host::process::fake::Scripted;
     // Where the laws are tried there is no bus.
-    let case = |params, promise| Case::new("event.send", params, promise, |_| Arc::new(Scripted::new()));
-    vec![case(json!({ "tag": "deploy/web" }), Promise::Fails)]
+    let case = |kind, params, promise| Case::new(kind, params, promise, |_| Arc::new(Scripted::new()));
+    vec![
+        case("event.send", json!({ "tag": "deploy/web" }), Promise::Fails),
+        case("event.wait", json!({ "tag": "deploy/web" }), Promise::Clean),
+    ]
 }
 
 #[cfg(test)]
@@ -118,6 +159,21 @@ mod tests {
             ("sent the event deploy/web", &json!("e1"))
         );
         assert_eq!(*post.0.lock().unwrap(), [("deploy/web".to_string(), json!({"version": 7}))]);
+        let none = bound.apply(&drift, &Applying::new(&host, &processes, &cancel)).await.err().unwrap();
+        assert!(none.message.starts_with("there is no bus here"), "{none}");
+    }
+
+    #[tokio::test]
+    #[rule("R-18", "S-14")]
+    async fn r18_an_event_that_waits_is_sent_when_something_watched_has_changed() {
+        let (host, processes, cancel) = (Overlay::empty(), Scripted::new(), CancellationToken::new());
+        let bound = bind_json("event.wait", &json!({ "tag": "deploy/web" })).ok().unwrap();
+        let query = Query::through(&processes);
+        let mut cx =
+            Checking { host: &host, query, files: &FewFiles, forced: None, dry_run: false, cancel: &cancel };
+        assert!(bound.check(&cx).await.unwrap().is_none());
+        cx.forced = Some(Forced::Watch);
+        let drift = bound.check(&cx).await.unwrap().unwrap();
         let none = bound.apply(&drift, &Applying::new(&host, &processes, &cancel)).await.err().unwrap();
         assert!(none.message.starts_with("there is no bus here"), "{none}");
     }

@@ -114,9 +114,6 @@ kinds! {
     user_present: Present;
     user_absent: Absent;
     group_present: Present, Absent;
-    event_send: Sent;
-    module_run: ModuleRun;
-    test_states: Nop, SucceedWithoutChanges, Ping, SucceedWithChanges, FailWithoutChanges, FailWithChanges, Configurable, Sleep;
     cron_present: Present, Absent;
     cron_env: Present, Absent;
     cron_file: File;
@@ -126,6 +123,11 @@ kinds! {
     mount_mounted: IsMounted, Unmounted;
     mount_swap: Swap;
     mount_fstab: Present, Absent;
+    event_send: Sent, Wait;
+    module_run: ModuleRun, ModuleWait;
+    test_states: Nop, SucceedWithoutChanges, Ping, SucceedWithChanges, FailWithoutChanges, FailWithChanges, NoneWithoutChanges, Configurable, Sleep;
+    test_notification: Notification;
+    test_check_pillar: CheckPillar;
 }
 
 fn entry(kind: &str) -> Option<&'static KindEntry> {

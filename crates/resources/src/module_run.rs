@@ -2,7 +2,7 @@
 
 use crate::bound::{Bound, Drift, KindEntry, Registered, entries, read_record};
 use crate::claims::Claims;
-use crate::context::{Applying, BlobStore, Change, Checking, Explanation, GuardSetting, Reverting};
+use crate::context::{Applying, BlobStore, Change, Checking, Explanation, Forced, GuardSetting, Reverting};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 use zester_host::overlay::Overlay;
@@ -16,8 +16,15 @@ use zester_model::suggest::did_you_mean;
 const KIND: &str = "module.run";
 const DOC: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/manual/module_run.md"));
 
+/// The same, only where something that it watches has changed.
+const WAIT: &str = "module.wait";
+const WAIT_DOC: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/manual/module_wait.md"));
+
 /// The state that is called.
-struct Delegate(Box<dyn Bound>);
+struct Delegate {
+    kind: &'static str,
+    called: Box<dyn Bound>,
+}
 
 /// What the journal keeps: whose record it is.
 #[derive(Serialize, Deserialize)]
@@ -28,22 +35,25 @@ struct Record {
 
 impl Bound for Delegate {
     fn kind(&self) -> &'static str {
-        KIND
+        self.kind
     }
     fn undoable(&self) -> bool {
-        self.0.undoable()
+        self.called.undoable()
     }
     fn check_cmd_first(&self) -> bool {
-        self.0.check_cmd_first()
+        self.called.check_cmd_first()
     }
     fn unpredictable(&self) -> bool {
-        self.0.unpredictable()
+        self.called.unpredictable()
     }
     fn check<'a>(&'a self, cx: &'a Checking<'a>) -> BoxFuture<'a, Result<Option<Drift>, Fault>> {
-        self.0.check(cx)
+        match self.kind == WAIT && cx.forced != Some(Forced::Watch) {
+            true => Box::pin(std::future::ready(Ok(None))),
+            false => self.called.check(cx),
+        }
     }
     fn explain(&self, drift: &Drift, done: bool) -> Explanation {
-        self.0.explain(drift, done)
+        self.called.explain(drift, done)
     }
     fn save_before_image(
         &self,
@@ -51,14 +61,14 @@ impl Bound for Delegate {
         host: &dyn HostRead,
         blobs: &dyn BlobStore,
     ) -> Result<(), Fault> {
-        self.0.save_before_image(drift, host, blobs)
+        self.called.save_before_image(drift, host, blobs)
     }
     fn undo_record(&self, drift: &Drift) -> Result<Json, Fault> {
-        Ok(self.record(self.0.undo_record(drift)?))
+        Ok(self.record(self.called.undo_record(drift)?))
     }
     fn apply<'a>(&'a self, drift: &'a Drift, cx: &'a Applying<'a>) -> BoxFuture<'a, Result<Change, Fault>> {
         Box::pin(async move {
-            match self.0.apply(drift, cx).await {
+            match self.called.apply(drift, cx).await {
                 Ok(change) => Ok(Change { undo: change.undo.map(|undo| self.record(undo)), ..change }),
                 Err(mut fault) => {
                     fault.undo = fault.undo.map(|undo| Box::new(self.record(*undo)));
@@ -68,19 +78,19 @@ impl Bound for Delegate {
         })
     }
     fn predict(&self, drift: &Drift, overlay: &Overlay) -> Result<(), Fault> {
-        self.0.predict(drift, overlay)
+        self.called.predict(drift, overlay)
     }
     fn guard_setting(&self) -> GuardSetting {
-        self.0.guard_setting()
+        self.called.guard_setting()
     }
     fn claims(&self) -> Claims {
-        self.0.claims()
+        self.called.claims()
     }
 }
 
 impl Delegate {
     fn record(&self, undo: Json) -> Json {
-        json!({ "kind": self.0.kind(), "undo": undo })
+        json!({ "kind": self.called.kind(), "undo": undo })
     }
 }
 
@@ -89,11 +99,22 @@ pub struct ModuleRun;
 
 impl Registered<ModuleRun> for ModuleRun {
     fn entry() -> KindEntry {
-        KindEntry { kind: KIND, bind: Box::new(bind), revert: Box::new(revert), describe, schema }
+        let bind = |params: &[Param], at: Span| bind(KIND, params, at);
+        KindEntry { kind: KIND, bind: Box::new(bind), revert: Box::new(revert), describe: || describe(KIND, DOC), schema }
     }
 }
 
-fn describe() -> Kind {
+/// The one that waits.
+pub struct ModuleWait;
+
+impl Registered<ModuleRun> for ModuleWait {
+    fn entry() -> KindEntry {
+        let bind = |params: &[Param], at: Span| bind(WAIT, params, at);
+        KindEntry { kind: WAIT, bind: Box::new(bind), revert: Box::new(revert), describe: || describe(WAIT, WAIT_DOC), schema }
+    }
+}
+
+fn describe(kind: &'static str, doc: &str) -> Kind {
     let name = Parameter {
         name: "name",
         aliases: &[],
@@ -104,9 +125,9 @@ fn describe() -> Kind {
         doc: "The module to run, with its parameters beside it.".to_string(),
     };
     Kind {
-        name: KIND,
-        summary: DOC.lines().next().unwrap_or_default().to_string(),
-        doc: DOC.to_string(),
+        name: kind,
+        summary: doc.lines().next().unwrap_or_default().to_string(),
+        doc: doc.to_string(),
         primary: "name",
         primary_required: true,
         instead_of_primary: &[],
@@ -127,7 +148,7 @@ fn wrong(message: impl Into<String>, at: Span) -> Diagnostic {
     Diagnostic::new(diagnostic::Kind::State, format!("{KIND}: {}", message.into())).at(at)
 }
 
-fn bind(params: &[Param], at: Span) -> Result<Box<dyn Bound>, Vec<Diagnostic>> {
+fn bind(as_kind: &'static str, params: &[Param], at: Span) -> Result<Box<dyn Bound>, Vec<Diagnostic>> {
     let dotted: Vec<&Param> = params.iter().filter(|param| param.name.contains('.')).collect();
     let name = params.iter().find(|param| param.name == "name");
     let (kind, place, inner) = match (dotted.as_slice(), name) {
@@ -141,7 +162,7 @@ fn bind(params: &[Param], at: Span) -> Result<Box<dyn Bound>, Vec<Diagnostic>> {
         }
         ([], None) => return Err(vec![wrong("it needs the name of a module", at)]),
     };
-    if kind == KIND {
+    if kind == KIND || kind == WAIT {
         return Err(vec![wrong("it cannot run itself", place)]);
     }
     if !entries().iter().any(|entry| entry.kind == kind) {
@@ -149,7 +170,7 @@ fn bind(params: &[Param], at: Span) -> Result<Box<dyn Bound>, Vec<Diagnostic>> {
         return Err(vec![wrong(format!("unknown module `{kind}`"), place).maybe_hint(hint)]);
     }
     let inner = crate::bind(&kind, &inner, place)?;
-    Ok(Box::new(Delegate(inner)))
+    Ok(Box::new(Delegate { kind: as_kind, called: inner }))
 }
 
 /// The parameters below a dotted key. What is its primary parameter defaults to the state id, which came as
@@ -194,7 +215,7 @@ fn beside(params: &[Param]) -> Vec<Param> {
 fn revert<'a>(undo: &'a Json, cx: &'a Reverting<'a>) -> BoxFuture<'a, Result<Change, Fault>> {
     Box::pin(async move {
         let record: Record = read_record(KIND, undo)?;
-        if record.kind == KIND {
+        if record.kind == KIND || record.kind == WAIT {
             return Err(Fault::new(FaultKind::Unsupported, "a record of module.run names itself"));
         }
         crate::revert(&record.kind, &record.undo, cx).await
@@ -214,6 +235,7 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
         case(json!({ "name": "file.touch", "m_name": "/flag" }), Promise::Converges, ""),
         case(json!({ "name": "/flag", "file.touch": null }), Promise::Converges, ""),
         case(json!({ "name": "test.nop" }), Promise::Clean, ""),
+        Case::new(WAIT, json!({ "name": "test.succeed_with_changes" }), Promise::Clean, |host| furnish(host, "")),
     ]
 }
 
@@ -221,6 +243,20 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
 mod tests {
     use super::*;
     use zester_rule::rule;
+
+    #[tokio::test]
+    #[rule("S-20", "S-14")]
+    async fn s20_what_waits_runs_when_something_that_it_watches_has_changed() {
+        use crate::laws::FewFiles;
+        use zester_host::{Query, process::fake::Scripted};
+        let (host, processes, cancel) = (Overlay::empty(), Scripted::new(), tokio_util::sync::CancellationToken::new());
+        let bound = crate::laws::bind_json(WAIT, &json!({ "name": "test.succeed_with_changes" })).ok().unwrap();
+        for (forced, runs) in [(None, false), (Some(Forced::Prereq), false), (Some(Forced::Watch), true)] {
+            let query = Query::through(&processes);
+            let cx = Checking { host: &host, query, files: &FewFiles, forced, dry_run: false, cancel: &cancel };
+            assert_eq!(bound.check(&cx).await.unwrap().is_some(), runs, "{forced:?}");
+        }
+    }
 
     #[test]
     #[rule("S-20")]

@@ -15,29 +15,29 @@ struct Behaviour {
 }
 
 impl Behaviour {
-    fn plan(self) -> Result<Option<()>, Fault> {
+    fn plan(self, comment: Option<&str>) -> Result<Option<()>, Fault> {
         match self {
             Behaviour { changes: true, .. } => Ok(Some(())),
-            Behaviour { changes: false, fails: true } => Err(failure()),
+            Behaviour { changes: false, fails: true } => Err(failure(comment)),
             Behaviour { changes: false, fails: false } => Ok(None),
         }
     }
 
-    fn act(self) -> Result<Explanation, Fault> {
+    fn act(self, comment: Option<&str>) -> Result<Explanation, Fault> {
         match self.fails {
-            true => Err(Fault { touched: self.changes, ..failure() }),
-            false => Ok(explanation(true)),
+            true => Err(Fault { touched: self.changes, ..failure(comment) }),
+            false => Ok(explanation(comment, true)),
         }
     }
 }
 
-fn failure() -> Fault {
-    Fault::new(FaultKind::CommandFailed, "failure, as asked for")
+fn failure(comment: Option<&str>) -> Fault {
+    Fault::new(FaultKind::CommandFailed, comment.unwrap_or("failure, as asked for"))
 }
 
-fn explanation(done: bool) -> Explanation {
-    let diff = if done { "changed, as asked for" } else { "would change, as asked for" };
-    Explanation { diff: diff.to_string(), ..Explanation::default() }
+fn explanation(comment: Option<&str>, done: bool) -> Explanation {
+    let unsaid = if done { "changed, as asked for" } else { "would change, as asked for" };
+    Explanation { diff: comment.unwrap_or(unsaid).to_string(), ..Explanation::default() }
 }
 
 /// A kind without parameters of its own.
@@ -50,6 +50,8 @@ macro_rules! test_state {
             #[param(default)]
             #[allow(dead_code, reason = "accepted because every state has a name")]
             name: String,
+            /// What it is to say.
+            comment: Option<String>,
         }
 
         impl Action for $type {
@@ -57,15 +59,19 @@ macro_rules! test_state {
             const UNPREDICTABLE: bool = false;
 
             async fn plan(&self, _: &Checking<'_>) -> Result<Option<()>, Fault> {
-                Behaviour { changes: $changes, fails: $fails }.plan()
+                Behaviour { changes: $changes, fails: $fails }.plan(self.comment.as_deref())
             }
 
             fn describe(&self, (): &(), done: bool) -> Explanation {
-                explanation(done)
+                explanation(self.comment.as_deref(), done)
             }
 
             async fn act(&self, (): &(), _: &Applying<'_>) -> Result<Explanation, Fault> {
-                Behaviour { changes: $changes, fails: $fails }.act()
+                Behaviour { changes: $changes, fails: $fails }.act(self.comment.as_deref())
+            }
+
+            fn note(&self) -> Option<String> {
+                self.comment.clone()
             }
         }
     };
@@ -90,6 +96,14 @@ test_state!(
 );
 test_state!(FailWithChanges, "test.fail_with_changes", true, true, "Would change, and fails when it acts.");
 
+test_state!(
+    NoneWithoutChanges,
+    "test.none_without_changes",
+    false,
+    false,
+    "Succeeds without a change, as something that has nothing to say."
+);
+
 /// Changes and fails as its parameters say.
 #[params(kind = "test.configurable_test_state", primary = "name", manual = "test_configurable_test_state.md")]
 pub struct Configurable {
@@ -103,11 +117,23 @@ pub struct Configurable {
     /// Whether it succeeds. Default: true.
     #[param(default = true)]
     result: bool,
+    /// What it is to say.
+    comment: Option<String>,
+    /// What it is to warn of.
+    #[param(list, default)]
+    warnings: Vec<String>,
 }
 
 impl Configurable {
     fn behaviour(&self) -> Behaviour {
         Behaviour { changes: self.changes, fails: !self.result }
+    }
+
+    /// The comment, and each warning on a line of its own.
+    fn said(&self) -> Option<String> {
+        let warnings = self.warnings.iter().map(|warning| format!("warning: {warning}"));
+        let lines: Vec<String> = self.comment.iter().cloned().chain(warnings).collect();
+        (!lines.is_empty()).then(|| lines.join("\n"))
     }
 }
 
@@ -116,15 +142,19 @@ impl Action for Configurable {
     const UNPREDICTABLE: bool = false;
 
     async fn plan(&self, _: &Checking<'_>) -> Result<Option<()>, Fault> {
-        self.behaviour().plan()
+        self.behaviour().plan(self.said().as_deref())
     }
 
     fn describe(&self, (): &(), done: bool) -> Explanation {
-        explanation(done)
+        explanation(self.said().as_deref(), done)
     }
 
     async fn act(&self, (): &(), _: &Applying<'_>) -> Result<Explanation, Fault> {
-        self.behaviour().act()
+        self.behaviour().act(self.said().as_deref())
+    }
+
+    fn note(&self) -> Option<String> {
+        self.said()
     }
 }
 
@@ -183,7 +213,8 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
         case("test.succeed_with_changes", json!({}), Promise::Acts),
         case("test.fail_without_changes", json!({}), Promise::Fails),
         case("test.fail_with_changes", json!({}), Promise::Fails),
-        case("test.configurable_test_state", json!({}), Promise::Acts),
+        case("test.none_without_changes", json!({ "comment": "well" }), Promise::Clean),
+        case("test.configurable_test_state", json!({ "comment": "so", "warnings": ["old"] }), Promise::Acts),
         case("test.configurable_test_state", json!({ "changes": false }), Promise::Clean),
         case("test.configurable_test_state", json!({ "changes": false, "result": false }), Promise::Fails),
         case("test.configurable_test_state", json!({ "changes": true, "result": "no" }), Promise::Fails),
