@@ -123,6 +123,9 @@ kinds! {
     mount_mounted: IsMounted, Unmounted;
     mount_swap: Swap;
     mount_fstab: Present, Absent;
+    timezone_system: System;
+    locale_states: Present, System;
+    hostname_system: System;
     event_send: Sent, Wait;
     module_run: ModuleRun, ModuleWait;
     test_states: Nop, SucceedWithoutChanges, Ping, SucceedWithChanges, FailWithoutChanges, FailWithChanges, NoneWithoutChanges, Configurable, Sleep;

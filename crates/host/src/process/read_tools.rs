@@ -16,3 +16,4 @@ const fn tool(program: &'static str, words: &'static [&'static str]) -> ReadTool
 
 pub const GETENT: ReadTool = tool("getent", &[]);
 pub const CRONTAB_LIST: ReadTool = tool("crontab", &["-l"]);
+pub const LOCALES: ReadTool = tool("locale", &["-a"]);
