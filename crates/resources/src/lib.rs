@@ -126,6 +126,7 @@ kinds! {
     timezone_system: System;
     locale_states: Present, System;
     hostname_system: System;
+    kmod_states: Present, Absent;
     event_send: Sent, Wait;
     module_run: ModuleRun, ModuleWait;
     test_states: Nop, SucceedWithoutChanges, Ping, SucceedWithChanges, FailWithoutChanges, FailWithChanges, NoneWithoutChanges, Configurable, Sleep;
