@@ -29,6 +29,7 @@ mod file_change;
 mod file_resource;
 mod ini;
 mod mounts;
+mod netfilter;
 mod ownership;
 pub mod params;
 mod path_change;
@@ -127,6 +128,8 @@ kinds! {
     locale_states: Present, System;
     hostname_system: System;
     kmod_states: Present, Absent;
+    iptables_rules: Append, Insert, Delete;
+    iptables_chains: Present, Absent, Policy, Flush;
     event_send: Sent, Wait;
     module_run: ModuleRun, ModuleWait;
     test_states: Nop, SucceedWithoutChanges, Ping, SucceedWithChanges, FailWithoutChanges, FailWithChanges, NoneWithoutChanges, Configurable, Sleep;

@@ -17,3 +17,7 @@ const fn tool(program: &'static str, words: &'static [&'static str]) -> ReadTool
 pub const GETENT: ReadTool = tool("getent", &[]);
 pub const CRONTAB_LIST: ReadTool = tool("crontab", &["-l"]);
 pub const LOCALES: ReadTool = tool("locale", &["-a"]);
+pub const IPTABLES_CHECK: ReadTool = tool("iptables", &["--wait", "--check"]);
+pub const IP6TABLES_CHECK: ReadTool = tool("ip6tables", &["--wait", "--check"]);
+pub const IPTABLES_SAVE: ReadTool = tool("iptables-save", &[]);
+pub const IP6TABLES_SAVE: ReadTool = tool("ip6tables-save", &[]);
