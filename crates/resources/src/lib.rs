@@ -130,6 +130,7 @@ kinds! {
     kmod_states: Present, Absent;
     iptables_rules: Append, Insert, Delete;
     iptables_chains: Present, Absent, Policy, Flush;
+    acl_states: Present, Absent, ListPresent, ListAbsent;
     event_send: Sent, Wait;
     module_run: ModuleRun, ModuleWait;
     test_states: Nop, SucceedWithoutChanges, Ping, SucceedWithChanges, FailWithoutChanges, FailWithChanges, NoneWithoutChanges, Configurable, Sleep;

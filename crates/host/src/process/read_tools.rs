@@ -21,3 +21,4 @@ pub const IPTABLES_CHECK: ReadTool = tool("iptables", &["--wait", "--check"]);
 pub const IP6TABLES_CHECK: ReadTool = tool("ip6tables", &["--wait", "--check"]);
 pub const IPTABLES_SAVE: ReadTool = tool("iptables-save", &[]);
 pub const IP6TABLES_SAVE: ReadTool = tool("ip6tables-save", &[]);
+pub const GETFACL: ReadTool = tool("getfacl", &["--absolute-names", "--omit-header", "--no-effective", "--"]);
