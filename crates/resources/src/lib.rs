@@ -131,6 +131,7 @@ kinds! {
     iptables_rules: Append, Insert, Delete;
     iptables_chains: Present, Absent, Policy, Flush;
     acl_states: Present, Absent, ListPresent, ListAbsent;
+    ssh_known_hosts: Present, Absent;
     event_send: Sent, Wait;
     module_run: ModuleRun, ModuleWait;
     test_states: Nop, SucceedWithoutChanges, Ping, SucceedWithChanges, FailWithoutChanges, FailWithChanges, NoneWithoutChanges, Configurable, Sleep;
