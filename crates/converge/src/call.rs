@@ -4,6 +4,7 @@
 //! ([`Asked`]), or a sentence that says which word is wrong. No word is ever ignored, and none turns a check into an apply.
 
 use crate::error::Error;
+use crate::functions::acting::{self, ACTING};
 use crate::functions::{self, Access, Arguments, CallContext, FUNCTIONS, Function};
 use crate::inputs::{CompileRequest, Inputs};
 use crate::local_host::LocalHost;
@@ -76,6 +77,8 @@ impl Asked {
         if function == tree_functions::SINGLE {
             return tree_functions::single(words, test);
         }
+        let (function, words) = acting::translated(function, words)?;
+        let function = function.as_str();
         let words = with_bare_word(function, words);
         let words = if function == EVENT_SEND { event_words(words)? } else { words };
         if OF_TREES.iter().any(|tree| tree.name == function) {
@@ -350,6 +353,7 @@ impl Tree for OneFile {
 /// The sentence for a function that does not exist.
 pub fn unknown(name: &str) -> String {
     let known = zester_resources::catalog().names().chain(FUNCTIONS.iter().map(|function| function.name));
+    let known = known.chain(ACTING.iter().map(|acting| acting.name));
     let hint = did_you_mean(name, known.chain(OF_TREES.iter().map(|tree| tree.name)))
         .unwrap_or("`zester doc` lists what there is".into());
     format!("there is no function `{name}`; {hint}")

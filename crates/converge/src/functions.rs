@@ -4,7 +4,9 @@
 //! `check` and `apply` the `cmd` family too. Each function names what it takes, so that no word is ever ignored.
 
 mod asked;
+pub mod acting;
 mod services;
+mod status;
 
 use crate::local_host::LocalHost;
 use crate::settings::{self, Origin};
@@ -246,6 +248,7 @@ pub static FUNCTIONS: &[Function] = &[
     command("cmd.shell", "cmd.shell COMMAND: what a shell command prints", |place, args| {
         Ok(json!(printed(place, &run(place, args)?.stdout)?))
     }),
+    status::USAGE,
     read_only(
         "environ.get",
         &[text("key"), value("default")],
@@ -370,6 +373,10 @@ pub static FUNCTIONS: &[Function] = &[
         "sys.list_state_functions: the names of all kinds of state",
         |_, _| Ok(json!(zester_resources::catalog().names().collect::<Vec<_>>())),
     ),
+    status::CPUINFO,
+    status::LOADAVG,
+    status::MEMINFO,
+    status::UPTIME,
     told("test.echo", &[text("text")], "test.echo TEXT: the text", |_, args| {
         Ok(json!(args.text(0, "text")?))
     }),

@@ -6,6 +6,7 @@ use crate::exit::Exit;
 use crate::output::{manual, wrap};
 use serde_json::json;
 use std::io::IsTerminal;
+use zester_converge::functions::acting::ACTING;
 use zester_converge::functions::{self, FUNCTIONS};
 use zester_converge::tree_functions::OF_TREES;
 use zester_model::catalog::Kind;
@@ -37,6 +38,11 @@ pub fn run(args: Doc, app: &mut App) -> answer::Result {
     } else if let Some(function) = functions::find(&name) {
         let json = json!({ "name": name, "doc": function.doc });
         Answer::Document { json, text: format!("{}\n", function.doc) }
+    } else if let Some(acting) = ACTING.iter().find(|acting| acting.name == name) {
+        let kind = acting.kind;
+        let json = json!({ "name": name, "doc": acting.doc, "kind": kind });
+        let text = format!("{}\n\nIt is a run of the kind {kind}: `zester doc {kind}`\n", acting.doc);
+        Answer::Document { json, text }
     } else if let Some(function) = OF_TREES.iter().find(|function| function.name == name) {
         let json = json!({ "name": name, "doc": function.doc });
         Answer::Document { json, text: format!("{}\n", function.doc) }
@@ -49,9 +55,11 @@ pub fn run(args: Doc, app: &mut App) -> answer::Result {
         let module = |full: &str| name.is_empty() || full.split('.').next() == Some(&name);
         let kinds: Vec<&Kind> = catalog.iter().filter(|kind| module(kind.name)).collect();
         let functions: Vec<_> = FUNCTIONS.iter().filter(|function| module(function.name)).collect();
+        let acting: Vec<_> = ACTING.iter().filter(|acting| module(acting.name)).collect();
         let trees: Vec<_> = OF_TREES.iter().filter(|function| module(function.name)).collect();
-        if kinds.is_empty() && functions.is_empty() && trees.is_empty() {
+        if kinds.is_empty() && functions.is_empty() && acting.is_empty() && trees.is_empty() {
             let known = catalog.names().chain(FUNCTIONS.iter().map(|function| function.name));
+            let known = known.chain(ACTING.iter().map(|acting| acting.name));
             let known = known.chain(OF_TREES.iter().map(|function| function.name)).chain(["state"]);
             let modules = catalog.names().filter_map(|name| name.split('.').next());
             let topics = TOPICS.iter().map(|(topic, _)| *topic);
@@ -62,9 +70,10 @@ pub fn run(args: Doc, app: &mut App) -> answer::Result {
         let json = json!({
             "states": kinds.iter().map(|kind| json!({ "name": kind.name, "summary": kind.summary })).collect::<Vec<_>>(),
             "functions": functions.iter().map(|f| json!({ "name": f.name, "doc": f.doc })).collect::<Vec<_>>(),
+            "acting_functions": acting.iter().map(|f| json!({ "name": f.name, "doc": f.doc, "kind": f.kind })).collect::<Vec<_>>(),
             "tree_functions": trees.iter().map(|f| json!({ "name": f.name, "doc": f.doc })).collect::<Vec<_>>(),
         });
-        Answer::Document { json, text: manual::index(&kinds, &functions, &trees, paint) }
+        Answer::Document { json, text: manual::index(&kinds, &functions, &acting, &trees, paint) }
     };
     Ok((for_a_terminal(answer), Exit::Good))
 }

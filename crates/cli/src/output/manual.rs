@@ -4,11 +4,18 @@ use super::paint::Paint;
 use super::wrap::WIDTH;
 use std::fmt::Write;
 use zester_converge::functions::Function;
+use zester_converge::functions::acting::Acting;
 use zester_converge::tree_functions::TreeFunction;
 use zester_model::catalog::Kind;
 
 /// Every kind and function, a line each.
-pub fn index(kinds: &[&Kind], functions: &[&Function], trees: &[&TreeFunction], paint: Paint) -> String {
+pub fn index(
+    kinds: &[&Kind],
+    functions: &[&Function],
+    acting: &[&Acting],
+    trees: &[&TreeFunction],
+    paint: Paint,
+) -> String {
     let mut out = String::new();
     if !kinds.is_empty() {
         let _ = writeln!(out, "{}", paint.bold("Kinds of state"));
@@ -31,6 +38,14 @@ pub fn index(kinds: &[&Kind], functions: &[&Function], trees: &[&TreeFunction], 
             paint.bold("Functions for `zester call` and templates")
         );
         for function in functions {
+            let _ = writeln!(out, "  {}", function.doc);
+        }
+    }
+    if !acting.is_empty() {
+        let title =
+            paint.bold("Functions that act, each a run of a kind, for `zester call` and on the fleet");
+        let _ = writeln!(out, "{}{title}", if out.is_empty() { "" } else { "\n" });
+        for function in acting {
             let _ = writeln!(out, "  {}", function.doc);
         }
     }
