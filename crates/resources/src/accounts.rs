@@ -23,6 +23,9 @@ use zester_host::{Fault, FaultKind, Group, HostRead};
 /// The longest name of a user or group that the books take.
 const NAME_BYTES_MAX: usize = 32;
 
+/// Who changes the books of this machine now. The programs would wait for each other too, a second at a time.
+static CHANGES: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 /// A group, by name or number.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum GroupId {
