@@ -11,7 +11,8 @@ const NOW: UnixMillis = UnixMillis(1_790_000_000_000);
 fuzz_target!(|bytes: &[u8]| {
     let pair = |seed| KeyPair::new(KeyKind::Account, [seed; 32]);
     let (Ok(anchor), Ok(issuer)) = (pair(1), pair(2)) else { return };
-    let first = authority::first_roster(issuer.public(), NOW).and_then(|first| authority::signed(&first, &anchor));
+    let first =
+        authority::first_roster(issuer.public(), NOW).and_then(|first| authority::signed(&first, &anchor));
     let Ok(trust) = Trust::new(anchor.public().clone(), &first.unwrap_or_default()) else { return };
     assert!(roster::read(bytes, issuer.public()).is_err());
     assert_ne!(trust.take(bytes), Ok(true));

@@ -37,7 +37,10 @@ pub fn claim(report: &mut Report) -> Result<(), String> {
     Ok(())
 }
 
-fn fleet(now: UnixMillis) -> Result<(Trust, Vec<(PeelId, Credentials)>), Box<dyn std::error::Error>> {
+/// Peels, and somebody who believes them.
+type Members = (Trust, Vec<(PeelId, Credentials)>);
+
+fn fleet(now: UnixMillis) -> Result<Members, Box<dyn std::error::Error>> {
     let mut seed = 0;
     let secrets = Secrets::new(|| {
         seed += 1;
