@@ -3,8 +3,8 @@
 use crate::accounts::Accounts;
 use crate::atomic;
 use crate::blocking;
-use crate::durable::Durable;
 use crate::download::{self, Download};
+use crate::durable::Durable;
 use crate::fault::{Fault, FaultKind};
 use crate::files::{
     Act, BeforeImage, Body, FileKind, Group, HostRead, HostWrite, Meta, NewFile, Owner, Special, User,
@@ -305,7 +305,7 @@ impl HostRead for Real {
     }
 
     fn download(&self, download: &Download<'_>) -> Result<Vec<u8>, Fault> {
-        download::read(download)
+        blocking::in_place(|| download::read(download))
     }
 
     fn me(&self) -> Owner {

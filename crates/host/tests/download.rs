@@ -1,5 +1,7 @@
 //! Files from a server, which each test makes for itself.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, TcpListener};
 use tokio_util::sync::CancellationToken;

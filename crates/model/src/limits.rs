@@ -64,6 +64,10 @@ pub const DOWNLOAD_STALL_MAX: Duration = Duration::from_secs(30);
 pub const DOWNLOAD_REDIRECTS_MAX: u32 = 10;
 /// Largest file of checksums that is read.
 pub const CHECKSUMS_BYTES_MAX: u64 = 16 * MIB as u64;
+/// What an archive may unpack to: entries, bytes in all, and bytes for each byte that it has itself.
+pub const ARCHIVE_ENTRIES_MAX: usize = 50_000;
+pub const ARCHIVE_BYTES_MAX: u64 = 512 * MIB as u64;
+pub const ARCHIVE_RATIO_MAX: u64 = 1_000;
 /// Largest file that is shown as a text diff.
 pub const DIFF_BYTES_MAX: usize = MIB;
 /// Lines of one diff that are kept.

@@ -50,16 +50,9 @@ pub struct Copy {
 
 impl Copy {
     fn wanted(&self, cx: &Checking<'_>, path: PathBuf, from: &Path, meta: &Meta) -> Result<Wanted, Fault> {
-        let named = |user: Option<&str>, group: Option<&str>| ownership::wanted(cx.host, user, group, None);
+        let (uid, gid) = ownership::named(cx.host, self.user.as_deref(), self.group.as_deref())?;
         let kept = |id: u32| self.preserve.then_some(id);
-        let uid = match &self.user {
-            Some(user) => Some(named(Some(user), None)?.uid),
-            None => kept(meta.uid),
-        };
-        let gid = match &self.group {
-            Some(group) => Some(named(None, Some(group))?.gid),
-            None => kept(meta.gid),
-        };
+        let (uid, gid) = (uid.or(kept(meta.uid)), gid.or(kept(meta.gid)));
         let (body, mode) = match meta.kind {
             FileKind::File => {
                 let mode = self.mode.map_or(meta.mode, |mode| mode.0);

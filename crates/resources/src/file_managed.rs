@@ -6,7 +6,7 @@ use crate::claims::Claims;
 use crate::context::Checking;
 use crate::file_change::{Backup, FileChange, FileWish};
 use crate::file_resource::FileResource;
-use crate::params::{Absolute, Invalid, Mode, Template, params};
+use crate::params::{Absolute, FileMode, Invalid, Mode, Template, params};
 use crate::source::{self, SourceHash};
 use crate::ownership;
 use std::path::Path;
@@ -91,18 +91,6 @@ pub struct Managed {
     #[param(default = true)]
     follow_symlinks: bool,
 }
-
-/// Permissions, or those of the source.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-enum FileMode {
-    Keep,
-    Bits(Mode),
-}
-
-crate::params::from_text!(FileMode, "mode like `0644`, or `keep`", |text| match text {
-    "keep" => Ok(FileMode::Keep),
-    bits => bits.parse().map(FileMode::Bits),
-});
 
 /// How characters become bytes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]

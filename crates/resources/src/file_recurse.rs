@@ -5,7 +5,7 @@ use crate::context::{Checking, SourceEntry, SourceSort};
 use crate::created_dirs;
 use crate::file_resource::FileResource;
 use crate::ownership;
-use crate::params::{Absolute, Invalid, Mode, PathPattern, Template, params};
+use crate::params::{Absolute, FileMode, Invalid, Mode, PathPattern, Template, params};
 use crate::source::{self, Remote};
 use crate::tree;
 use crate::tree_change::{Body, Finder, Manner, TreeChange, Wanted};
@@ -72,18 +72,6 @@ pub struct Recurse {
     show_changes: bool,
 }
 
-/// Permissions, or those of the source.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-enum FileMode {
-    Keep,
-    Bits(Mode),
-}
-
-crate::params::from_text!(FileMode, "mode like `0644`, or `keep`", |text| match text {
-    "keep" => Ok(FileMode::Keep),
-    bits => bits.parse().map(FileMode::Bits),
-});
-
 impl Recurse {
     fn local(&self) -> Option<&Path> {
         let path = source::local_name(&self.source);
@@ -130,14 +118,7 @@ impl Recurse {
     /// Everything that is to be there, parents before children.
     fn wanted(&self, cx: &Checking<'_>, top: &Path) -> Result<Vec<Wanted>, Fault> {
         let entries = self.listed(cx)?;
-        let uid = match self.user {
-            Some(_) => Some(ownership::wanted(cx.host, self.user.as_deref(), None, None)?.uid),
-            None => None,
-        };
-        let gid = match self.group {
-            Some(_) => Some(ownership::wanted(cx.host, None, self.group.as_deref(), None)?.gid),
-            None => None,
-        };
+        let (uid, gid) = ownership::named(cx.host, self.user.as_deref(), self.group.as_deref())?;
         let wanted = |path: PathBuf, body: Body, mode: Option<u32>| Wanted { path, body, mode, uid, gid };
         let dir_mode = self.dir_mode.map(|mode| mode.0);
         let mut files = Vec::new();

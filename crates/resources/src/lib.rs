@@ -6,6 +6,7 @@
 
 mod accounts;
 mod action;
+mod archive;
 mod bound;
 pub mod catalog;
 pub mod claims;
@@ -102,6 +103,7 @@ kinds! {
     file_rename: Rename;
     file_exists: Exists, Missing;
     file_serialize: Serialize;
+    archive_extracted: Extracted;
     ini_options: OptionsPresent, OptionsAbsent, SectionsPresent, SectionsAbsent;
     file_directory: Directory;
     file_symlink: Symlink;

@@ -45,6 +45,16 @@ pub(crate) fn wanted(
     Ok(owner)
 }
 
+/// The numbers of those that a state names; nothing for whom it does not.
+pub(crate) fn named(
+    host: &dyn HostRead,
+    user: Option<&str>,
+    group: Option<&str>,
+) -> Result<(Option<u32>, Option<u32>), Fault> {
+    let owner = wanted(host, user, group, None)?;
+    Ok((user.map(|_| owner.uid), group.map(|_| owner.gid)))
+}
+
 /// A fault where it is known beforehand that nothing that is to belong to them can be put here.
 pub(crate) fn may_put(host: &dyn HostRead, path: &Path, owner: Owner) -> Result<(), Fault> {
     host.may(path, Act::Put)?;

@@ -13,7 +13,7 @@ pub(crate) mod time;
 pub use absolute::Absolute;
 pub use environment::Environment;
 pub use key_values::KeyValues;
-pub use mode::Mode;
+pub use mode::{FileMode, Mode};
 pub use path_pattern::PathPattern;
 pub use sections::Sections;
 pub use template::Template;

@@ -108,10 +108,13 @@ impl<'a> Finder<'a> {
         let present = host.stat(path)?;
         let owner =
             |now: Owner| Owner { uid: wanted.uid.unwrap_or(now.uid), gid: wanted.gid.unwrap_or(now.gid) };
-        let same_sort = |meta: &Meta| match (&wanted.body, meta.kind) {
-            (Body::File(_), FileKind::File) | (Body::Directory, FileKind::Directory) => true,
-            (Body::Link(_), FileKind::Link) => true,
-            _ => false,
+        let same_sort = |meta: &Meta| {
+            matches!(
+                (&wanted.body, meta.kind),
+                (Body::File(_), FileKind::File)
+                    | (Body::Directory, FileKind::Directory)
+                    | (Body::Link(_), FileKind::Link)
+            )
         };
         match present {
             Some(meta) if same_sort(&meta) => {
@@ -212,6 +215,11 @@ impl<'a> Finder<'a> {
         let change = PathChange::new(path.to_path_buf(), before, PathState::Absent).with_xattrs(self.host)?;
         let words = format!("removed: {}\n", path.display());
         self.push(change, None, words)
+    }
+
+    /// Whether nothing differs so far.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.steps.is_empty()
     }
 
     /// `None`: nothing differs.

@@ -1,8 +1,8 @@
 //! What a managed file is to hold.
 
-use super::{Encoding, FileMode, Managed};
+use super::{Encoding, Managed};
 use crate::context::Checking;
-use crate::params::Mode;
+use crate::params::{FileMode, Mode};
 use crate::source;
 use serde_json::Value as Json;
 use std::path::Path;

@@ -21,6 +21,18 @@ impl FromStr for Mode {
 
 super::from_text!(Mode, "mode like `0644`", str::parse);
 
+/// Permissions, or those of the source.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum FileMode {
+    Keep,
+    Bits(Mode),
+}
+
+super::from_text!(FileMode, "mode like `0644`, or `keep`", |text| match text {
+    "keep" => Ok(FileMode::Keep),
+    bits => bits.parse().map(FileMode::Bits),
+});
+
 #[cfg(test)]
 mod tests {
     use super::*;
