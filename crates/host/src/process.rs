@@ -10,7 +10,7 @@ pub mod fake;
 mod find;
 mod leftovers;
 mod output;
-mod query;
+pub mod query;
 pub mod read_tools;
 mod reaper;
 mod runner;

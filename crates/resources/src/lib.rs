@@ -28,6 +28,7 @@ mod diff;
 mod edit_text;
 mod file_change;
 mod file_resource;
+mod git;
 mod ini;
 mod mounts;
 mod netfilter;
@@ -104,6 +105,7 @@ kinds! {
     file_exists: Exists, Missing;
     file_serialize: Serialize;
     archive_extracted: Extracted;
+    git_latest: Latest, Cloned, Detached;
     ini_options: OptionsPresent, OptionsAbsent, SectionsPresent, SectionsAbsent;
     file_directory: Directory;
     file_symlink: Symlink;

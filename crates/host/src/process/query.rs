@@ -34,8 +34,16 @@ pub enum Question<'a> {
     InitScript { script: &'a Path },
     /// `journalctl`: what the journal holds, with these words.
     Journal { words: &'a [String] },
+    /// `git ls-remote`: what a repository offers, with the key of this file.
+    GitRemote { url: &'a str, identity: Option<&'a str> },
     /// A program that can only tell, with these words behind its own.
     Read { tool: ReadTool, words: &'a [String] },
+}
+
+/// How git reaches a server by SSH: it never asks anybody, and with the key of this file if one is given.
+pub fn git_ssh(identity: Option<&str>) -> String {
+    let key = identity.map(|path| format!(" -i '{}' -o IdentitiesOnly=yes", path.replace('\'', "'\\''")));
+    format!("ssh -o BatchMode=yes{}", key.unwrap_or_default())
 }
 
 /// What is asked of a unit.
@@ -50,6 +58,7 @@ impl Question<'_> {
             Question::OpenRc { .. } => "rc-service",
             Question::InitScript { .. } => "env",
             Question::Journal { .. } => "journalctl",
+            Question::GitRemote { .. } => "git",
             Question::Read { tool, .. } => tool.program,
         }
     }
@@ -69,6 +78,10 @@ impl Question<'_> {
                 (all(&["-i", &path, "TERM=dumb", &script, "status"]), &[])
             }
             Question::Journal { words } => (all(&["--no-pager", "--quiet"]), words),
+            Question::GitRemote { url, identity } => {
+                let ssh = format!("core.sshCommand={}", git_ssh(identity));
+                (all(&["-c", &ssh, "-c", "credential.helper=", "ls-remote", "--", url]), &[])
+            }
             Question::Read { tool, words } => (all(tool.words), words),
         };
         let program = std::iter::once(self.program().to_string());
@@ -89,7 +102,8 @@ impl<'a> Query<'a> {
     /// cut: what is missing from it would be taken for what is not so.
     pub async fn ask(self, question: Question<'_>, cancel: &CancellationToken) -> Result<Exit, Fault> {
         let mut launch = Launch::argv(question.words());
-        launch.environment = vec![("LC_ALL".into(), "C".into())];
+        // Nobody is there to be asked for a password.
+        launch.environment = vec![("LC_ALL".into(), "C".into()), ("GIT_TERMINAL_PROMPT".into(), "0".into())];
         launch.timeout = Some(TIMEOUT);
         launch.output_kept = ANSWER_BYTES_MAX;
         let exit = self.0.run(&launch, None, cancel).await?;
