@@ -8,6 +8,7 @@ const FINE: &[&str] = &[
     "BSD-2-Clause",
     "BSD-3-Clause",
     "BSL-1.0",
+    "bzip2-1.0.6",
     "CC0-1.0",
     "ISC",
     "MIT",
