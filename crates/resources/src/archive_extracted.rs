@@ -86,7 +86,9 @@ crate::params::from_text!(ArchiveFormat, "`tar` or `zip`", |text| match text {
 struct TrimOutput;
 
 crate::params::from_text!(TrimOutput, "true, false or a number", |text| {
-    match text.parse::<u32>().is_ok() || ["true", "false", "yes", "no"].contains(&text.to_ascii_lowercase().as_str()) {
+    match text.parse::<u32>().is_ok()
+        || ["true", "false", "yes", "no"].contains(&text.to_ascii_lowercase().as_str())
+    {
         true => Ok(TrimOutput),
         false => Err(format!("`{text}` is neither a number nor true or false")),
     }
@@ -131,8 +133,9 @@ impl Extracted {
     }
 
     fn entries(&self, source: &str, archive: &[u8], content: bool) -> Result<Vec<Entry>, Fault> {
-        let refused =
-            |message: String| Fault::new(FaultKind::Unsupported, format!("{source} cannot be unpacked: {message}"));
+        let refused = |message: String| {
+            Fault::new(FaultKind::Unsupported, format!("{source} cannot be unpacked: {message}"))
+        };
         let strip = self.strip().map_err(refused)?;
         let is_zip = archive.starts_with(b"PK");
         let other = match self.archive_format {
@@ -225,9 +228,9 @@ fn find_strays(
     finder: &mut Finder<'_>,
 ) -> Result<(), Fault> {
     let known: BTreeSet<PathBuf> = entries.iter().map(|entry| top.join(&entry.path)).collect();
-    let directories = entries.iter().filter(|entry| {
-        entry.body == Packed::Directory && entry.path.components().count() == 1
-    });
+    let directories = entries
+        .iter()
+        .filter(|entry| entry.body == Packed::Directory && entry.path.components().count() == 1);
     for directory in directories {
         let path = top.join(&directory.path);
         if !host.stat(&path)?.is_some_and(|meta| meta.kind == FileKind::Directory) {
@@ -272,7 +275,9 @@ impl FileResource for Extracted {
         if self.source.is_empty() {
             invalid.push(Invalid::new("source", "it names no archive"));
         }
-        invalid.extend(self.source.iter().filter_map(|source| source::invalid("source", source, Remote::Allowed)));
+        invalid.extend(
+            self.source.iter().filter_map(|source| source::invalid("source", source, Remote::Allowed)),
+        );
         invalid.extend(self.source_hash().invalid(&self.source));
         invalid.extend(self.strip().err().map(|message| Invalid::new("options", message)));
         invalid
@@ -311,16 +316,32 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
     };
     vec![
         case(json!({}), Promise::Converges, ""),
-        case(json!({ "user": "web", "group": "web", "options": "--strip-components=1", "enforce_toplevel": false }), Promise::Converges, "d /t 0755"),
-        case(json!({}), Promise::Clean, "d /t 0755\nd /t/app 0700\nd /t/app/bin 0755\nf /t/app/bin/run 0600 mine\nl /t/app/l bin/run"),
-        case(json!({ "overwrite": true, "clean": true }), Promise::Converges, "d /t 0755\nd /t/app 0700\nd /t/app/bin 0755\nf /t/app/bin/run 0600 mine\nf /t/app/old 0600 x"),
+        case(
+            json!({ "user": "web", "group": "web", "options": "--strip-components=1", "enforce_toplevel": false }),
+            Promise::Converges,
+            "d /t 0755",
+        ),
+        case(
+            json!({}),
+            Promise::Clean,
+            "d /t 0755\nd /t/app 0700\nd /t/app/bin 0755\nf /t/app/bin/run 0600 mine\nl /t/app/l bin/run",
+        ),
+        case(
+            json!({ "overwrite": true, "clean": true }),
+            Promise::Converges,
+            "d /t 0755\nd /t/app 0700\nd /t/app/bin 0755\nf /t/app/bin/run 0600 mine\nf /t/app/old 0600 x",
+        ),
         case(json!({ "if_missing": "/t/done" }), Promise::Clean, "d /t 0755\nf /t/done 0644 x"),
         case(json!({ "source": "/two.tar" }), Promise::Fails, ""),
         case(json!({ "source": "/two.tar", "enforce_toplevel": false }), Promise::Converges, ""),
         case(json!({ "source": "/none.tar" }), Promise::Fails, ""),
         case(json!({ "source": "salt://run.sh" }), Promise::Fails, ""),
         case(json!({ "source": "https://host/a.tar", "skip_verify": true }), Promise::Converges, ""),
-        case(json!({ "source": "https://host/a.tar", "source_hash": "d41d8cd98f00b204e9800998ecf8427e" }), Promise::Fails, ""),
+        case(
+            json!({ "source": "https://host/a.tar", "source_hash": "d41d8cd98f00b204e9800998ecf8427e" }),
+            Promise::Fails,
+            "",
+        ),
         case(json!({}), Promise::Fails, "d /t 0755\nd /o 0755\nl /t/app /o"),
     ]
 }
@@ -333,7 +354,9 @@ mod tests {
 
     #[test]
     fn options_of_tar_are_understood_or_refused() {
-        for (options, strip) in [("--strip-components=2", 2), ("--strip 1 -z", 1), ("xzvf", 0), ("-J --verbose", 0)] {
+        for (options, strip) in
+            [("--strip-components=2", 2), ("--strip 1 -z", 1), ("xzvf", 0), ("-J --verbose", 0)]
+        {
             assert_eq!(stripped(options), Ok(strip), "{options}");
         }
         for options in ["--to-command=sh", "--strip-components=x", "-C /"] {

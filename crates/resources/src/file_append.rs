@@ -206,8 +206,18 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
     .into_iter()
     .flatten()
     .collect();
-    cases.push(one("file.prepend", json!({ "path": "/f", "text": "b", "header": true }), Promise::Converges, "f /f 0604 a"));
-    cases.push(one("file.prepend", json!({ "path": "/f", "text": "a", "header": true }), Promise::Clean, "f /f 0604 a"));
+    cases.push(one(
+        "file.prepend",
+        json!({ "path": "/f", "text": "b", "header": true }),
+        Promise::Converges,
+        "f /f 0604 a",
+    ));
+    cases.push(one(
+        "file.prepend",
+        json!({ "path": "/f", "text": "a", "header": true }),
+        Promise::Clean,
+        "f /f 0604 a",
+    ));
     cases
 }
 
@@ -232,7 +242,10 @@ mod tests {
         let exact = json!({ "text": "a b", "ignore_whitespace": false });
         assert_eq!(edited("file.append", exact, Some("a  b\n")).as_deref(), Some("a  b\na b\n"));
         assert_eq!(edited("file.append", json!({ "text": "a b" }), Some("  a  b\n")), None);
-        assert_eq!(edited("file.append", json!({ "text": "a b" }), Some("ab\r\n")).as_deref(), Some("ab\r\na b\r\n"));
+        assert_eq!(
+            edited("file.append", json!({ "text": "a b" }), Some("ab\r\n")).as_deref(),
+            Some("ab\r\na b\r\n")
+        );
     }
 
     #[test]

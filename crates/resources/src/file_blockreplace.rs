@@ -120,7 +120,9 @@ impl Block {
             (None, Some(pattern)) => (pattern, 1),
             (None, None) => {
                 let message = format!("{} holds no `{}`", self.path.display(), self.marker_start);
-                return Err(unsupported(message).hint("`append_if_not_found: true` puts the block at the end"));
+                return Err(
+                    unsupported(message).hint("`append_if_not_found: true` puts the block at the end")
+                );
             }
         };
         let compiled = Pattern::new(pattern, Flags::NONE).map_err(unsupported)?;
@@ -181,8 +183,10 @@ impl FileEdit for Block {
         if let Some((parameter, _)) = places.iter().filter(|(_, given)| *given).nth(1) {
             invalid.push(Invalid::new(parameter, "a new block has one place, and two are given"));
         }
-        let patterns =
-            [("insert_before_match", &self.insert_before_match), ("insert_after_match", &self.insert_after_match)];
+        let patterns = [
+            ("insert_before_match", &self.insert_before_match),
+            ("insert_after_match", &self.insert_after_match),
+        ];
         for (parameter, pattern) in patterns {
             if let Some(message) = pattern.as_ref().and_then(|text| Pattern::new(text, Flags::NONE).err()) {
                 invalid.push(Invalid::new(parameter, message));
@@ -204,14 +208,22 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
     };
     vec![
         case(json!({ "content": "b", "append_if_not_found": true }), Promise::Converges, "f /f 0604 a"),
-        case(json!({ "content": "b", "prepend_if_not_found": true, "backup": true }), Promise::Converges, "f /f 0604 a"),
+        case(
+            json!({ "content": "b", "prepend_if_not_found": true, "backup": true }),
+            Promise::Converges,
+            "f /f 0604 a",
+        ),
         case(json!({ "content": "b", "insert_before_match": "^a" }), Promise::Converges, "f /f 0604 a"),
         case(json!({ "content": "b", "insert_after_match": "^a" }), Promise::Converges, "f /f 0604 a"),
         case(json!({ "content": "b", "insert_after_match": "^x" }), Promise::Fails, "f /f 0604 a"),
         case(json!({ "content": "b" }), Promise::Fails, "f /f 0604 a"),
         case(json!({ "content": "b" }), Promise::Fails, "f /f 0604 <<"),
         case(json!({ "content": "a >> b", "append_if_not_found": true }), Promise::Fails, "f /f 0604 a"),
-        case(json!({ "source": "/s", "append_if_not_found": true }), Promise::Converges, "f /f 0604 a\nf /s 0600 text"),
+        case(
+            json!({ "source": "/s", "append_if_not_found": true }),
+            Promise::Converges,
+            "f /f 0604 a\nf /s 0600 text",
+        ),
         case(json!({ "content": "b", "append_if_not_found": true }), Promise::Fails, ""),
     ]
 }
@@ -256,14 +268,19 @@ mod tests {
     #[test]
     fn the_line_end_behind_the_content_is_as_the_state_says() {
         let text = "# <<\n# >>\n";
-        let with = |content: &str, newline: Json| block(json!({ "content": content, "append_newline": newline }), text);
+        let with = |content: &str, newline: Json| {
+            block(json!({ "content": content, "append_newline": newline }), text)
+        };
         assert_eq!(with("x", Json::Null).as_deref(), Some("# <<\nx\n# >>\n"));
         assert_eq!(with("x\n", Json::Null).as_deref(), Some("# <<\nx\n# >>\n"));
         assert_eq!(with("x\n", json!(true)).as_deref(), Some("# <<\nx\n\n# >>\n"));
         let glued = with("x", json!(false));
         assert_eq!(glued.as_deref(), Some("# <<\nx# >>\n"));
         assert_eq!(block(json!({ "content": "x", "append_newline": false }), "# <<\nx# >>\n"), None);
-        assert_eq!(block(json!({ "content": "x" }), "# <<\r\n# >>\r\n").as_deref(), Some("# <<\r\nx\r\n# >>\r\n"));
+        assert_eq!(
+            block(json!({ "content": "x" }), "# <<\r\n# >>\r\n").as_deref(),
+            Some("# <<\r\nx\r\n# >>\r\n")
+        );
     }
 
     #[test]

@@ -171,10 +171,20 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
     };
     vec![
         case("file.comment", json!({ "regex": "^a" }), Promise::Converges, "f /f 0604 ab"),
-        case("file.comment", json!({ "regex": "^a", "char": "//", "backup": true }), Promise::Converges, "f /f 0604 ab"),
+        case(
+            "file.comment",
+            json!({ "regex": "^a", "char": "//", "backup": true }),
+            Promise::Converges,
+            "f /f 0604 ab",
+        ),
         case("file.comment", json!({ "regex": "^a" }), Promise::Clean, "f /f 0604 #ab"),
         case("file.comment", json!({ "regex": "^b" }), Promise::Fails, "f /f 0604 ab"),
-        case("file.comment", json!({ "regex": "^b", "ignore_missing": true }), Promise::Clean, "f /f 0604 ab"),
+        case(
+            "file.comment",
+            json!({ "regex": "^b", "ignore_missing": true }),
+            Promise::Clean,
+            "f /f 0604 ab",
+        ),
         case("file.comment", json!({ "regex": "^b" }), Promise::Fails, ""),
         case("file.uncomment", json!({ "regex": "^a" }), Promise::Converges, "f /f 0604 #ab"),
         case("file.uncomment", json!({ "regex": "^a" }), Promise::Clean, "f /f 0604 ab"),

@@ -114,10 +114,12 @@ impl KeyValue {
     /// Sets one key in all lines; false where no line is about it.
     fn set(&self, lines: &mut [String], key: &str, value: &str) -> bool {
         let about = |line: &String, commented: bool| {
-            self.read(line).is_some_and(|setting| setting.commented == commented && self.is_key(setting.key, key))
+            self.read(line)
+                .is_some_and(|setting| setting.commented == commented && self.is_key(setting.key, key))
         };
         let count = if self.count == 0 { usize::MAX } else { self.count };
-        let mut at: Vec<usize> = (0..lines.len()).filter(|at| about(&lines[*at], false)).take(count).collect();
+        let mut at: Vec<usize> =
+            (0..lines.len()).filter(|at| about(&lines[*at], false)).take(count).collect();
         if at.is_empty() {
             at.extend((0..lines.len()).find(|at| about(&lines[*at], true)));
         }
@@ -179,7 +181,10 @@ impl FileEdit for KeyValue {
         let mut invalid = Vec::new();
         match (&self.key, &self.value, self.key_values.0.is_empty()) {
             (None, None, true) => {
-                invalid.push(Invalid::new("path", "there is nothing to set: give `key` and `value`, or `key_values`"));
+                invalid.push(Invalid::new(
+                    "path",
+                    "there is nothing to set: give `key` and `value`, or `key_values`",
+                ));
             }
             (Some(_), None, _) => invalid.push(Invalid::new("key", "its `value` is missing")),
             (None, Some(_), _) => invalid.push(Invalid::new("value", "its `key` is missing")),
@@ -225,11 +230,23 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
         case(json!({ "key": "b", "value": "2" }), Promise::Fails, "f /f 0604 a=1"),
         case(json!({ "key": "a", "value": "2", "search_only": true }), Promise::Fails, "f /f 0604 a=1"),
         case(json!({ "key": "a", "value": "1", "search_only": true }), Promise::Clean, "f /f 0604 a=1"),
-        case(json!({ "key_values": { "a": "2", "b": "3" }, "append_if_not_found": true, "backup": true }), Promise::Converges, "f /f 0604 a=1"),
-        case(json!({ "key": "b", "value": "3", "prepend_if_not_found": true }), Promise::Converges, "f /f 0604 a=1"),
+        case(
+            json!({ "key_values": { "a": "2", "b": "3" }, "append_if_not_found": true, "backup": true }),
+            Promise::Converges,
+            "f /f 0604 a=1",
+        ),
+        case(
+            json!({ "key": "b", "value": "3", "prepend_if_not_found": true }),
+            Promise::Converges,
+            "f /f 0604 a=1",
+        ),
         case(json!({ "key": "a", "value": "1" }), Promise::Fails, ""),
         case(json!({ "key": "a", "value": "1", "ignore_if_missing": true }), Promise::Clean, ""),
-        case(json!({ "key": "a", "value": "1", "create_if_missing": true, "append_if_not_found": true }), Promise::Converges, ""),
+        case(
+            json!({ "key": "a", "value": "1", "create_if_missing": true, "append_if_not_found": true }),
+            Promise::Converges,
+            "",
+        ),
     ]
 }
 
@@ -244,10 +261,17 @@ mod tests {
         let cases = [
             (json!({ "key": "Port", "value": "22" }), "#Port 22\n  Port = 22\nName=x\n"),
             (json!({ "key_values": { "Port": 22, "Name": "y" } }), "#Port 22\n  Port = 22\nName=y\n"),
-            (json!({ "key": "name", "value": "y", "key_ignore_case": true }), "#Port 22\n  Port = 21 \nName=y\n"),
+            (
+                json!({ "key": "name", "value": "y", "key_ignore_case": true }),
+                "#Port 22\n  Port = 21 \nName=y\n",
+            ),
         ];
         for (params, expected) in cases {
-            assert_eq!(edited("file.keyvalue", params.clone(), Some(text)).as_deref(), Some(expected), "{params}");
+            assert_eq!(
+                edited("file.keyvalue", params.clone(), Some(text)).as_deref(),
+                Some(expected),
+                "{params}"
+            );
         }
         let same = json!({ "key": "Name", "value": "X", "value_ignore_case": true });
         assert_eq!(edited("file.keyvalue", same, Some(text)), None);
@@ -266,7 +290,9 @@ mod tests {
     #[test]
     fn so_many_lines_of_a_key_are_set_as_the_state_says() {
         let text = "a=1\na=2\na=3\n";
-        let set = |count: usize| edited("file.keyvalue", json!({ "key": "a", "value": "9", "count": count }), Some(text));
+        let set = |count: usize| {
+            edited("file.keyvalue", json!({ "key": "a", "value": "9", "count": count }), Some(text))
+        };
         assert_eq!(set(1).as_deref(), Some("a=9\na=2\na=3\n"));
         assert_eq!(set(2).as_deref(), Some("a=9\na=9\na=3\n"));
         assert_eq!(set(0).as_deref(), Some("a=9\na=9\na=9\n"));

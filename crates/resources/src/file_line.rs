@@ -81,10 +81,11 @@ enum Place {
 
 impl FileEdit for Line {
     fn file(&self) -> EditedFile<'_> {
-        EditedFile::new(&self.path)
-            .backup(self.backup.as_ref())
-            .show_changes(self.show_changes)
-            .owned(self.user.as_deref(), self.group.as_deref(), self.file_mode)
+        EditedFile::new(&self.path).backup(self.backup.as_ref()).show_changes(self.show_changes).owned(
+            self.user.as_deref(),
+            self.group.as_deref(),
+            self.file_mode,
+        )
     }
 
     fn edit(&self, old: Option<&str>, _: &Checking<'_>) -> Result<Edited, Fault> {
@@ -127,7 +128,8 @@ impl FileEdit for Line {
                     }
                     Place::New(at) => {
                         let beside = self.beside(at, lines.len());
-                        let line = beside.map_or_else(|| self.wanted().to_string(), |at| self.line_like(&lines[at]));
+                        let line =
+                            beside.map_or_else(|| self.wanted().to_string(), |at| self.line_like(&lines[at]));
                         if let Some(above) = at.checked_sub(1) {
                             lines[above] = text::ended(std::mem::take(&mut lines[above]), end);
                         }
@@ -257,7 +259,9 @@ impl Line {
     fn between(&self, lines: &[String], before: usize, after: usize) -> Result<Place, Fault> {
         if before <= after {
             let path = self.path.display();
-            return Err(unsupported(format!("{path}: the line of `before` stands above the line of `after`")));
+            return Err(unsupported(format!(
+                "{path}: the line of `before` stands above the line of `after`"
+            )));
         }
         let inside = &lines[after + 1..before];
         match (self.mode, inside) {
@@ -265,7 +269,9 @@ impl Line {
             (LineMode::Ensure, [_]) => Ok(Place::Instead(after + 1)),
             (LineMode::Ensure, [_, _, ..]) => {
                 let (path, count) = (self.path.display(), inside.len());
-                let message = format!("{path}: {count} lines stand between `after` and `before`, and one can be replaced");
+                let message = format!(
+                    "{path}: {count} lines stand between `after` and `before`, and one can be replaced"
+                );
                 Err(unsupported(message).hint("name a nearer line"))
             }
             _ => Ok(Place::New(before)),
@@ -284,12 +290,14 @@ impl Line {
         match places[..] {
             [only] => Ok(only),
             [] => {
-                let message = format!("no line of {} matches `{pattern}` (`{parameter}`)", self.path.display());
+                let message =
+                    format!("no line of {} matches `{pattern}` (`{parameter}`)", self.path.display());
                 Err(unsupported(message))
             }
             [..] => {
                 let (count, path) = (places.len(), self.path.display());
-                let message = format!("{count} lines of {path} match `{pattern}` (`{parameter}`), and one is meant");
+                let message =
+                    format!("{count} lines of {path} match `{pattern}` (`{parameter}`), and one is meant");
                 Err(unsupported(message).hint("say more of the line"))
             }
         }
@@ -311,14 +319,24 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
         case("replace", json!({ "match": "^a", "content": "b" }), Promise::Converges, "f /f 0604 a"),
         case("replace", json!({ "match": "^x", "content": "b" }), Promise::Clean, "f /f 0604 a"),
         case("ensure", json!({ "content": "b", "after": "^a" }), Promise::Converges, "f /f 0604 a"),
-        case("ensure", json!({ "content": "b", "before": "^a", "backup": true }), Promise::Converges, "f /f 0604 a"),
+        case(
+            "ensure",
+            json!({ "content": "b", "before": "^a", "backup": true }),
+            Promise::Converges,
+            "f /f 0604 a",
+        ),
         case("ensure", json!({ "content": "b", "after": "x" }), Promise::Fails, "f /f 0604 a"),
         case("insert", json!({ "content": "b", "location": "end" }), Promise::Converges, "f /f 0604 a"),
         case("insert", json!({ "content": "b", "location": "start" }), Promise::Converges, "f /f 0604 a"),
         case("insert", json!({ "content": "a", "location": "start" }), Promise::Clean, "f /f 0604 a"),
         case("insert", json!({ "content": "b", "location": "start" }), Promise::Fails, ""),
         case("insert", json!({ "content": "b", "location": "end", "quiet": true }), Promise::Clean, ""),
-        case("insert", json!({ "content": "b", "location": "end", "create": true, "file_mode": "0600", "user": "web" }), Promise::Converges, ""),
+        case(
+            "insert",
+            json!({ "content": "b", "location": "end", "create": true, "file_mode": "0600", "user": "web" }),
+            Promise::Converges,
+            "",
+        ),
     ]
 }
 
@@ -333,13 +351,34 @@ mod tests {
     fn a_line_goes_where_the_state_says() {
         let edit = |params| edited("file.line", params, Some(TEXT));
         let cases = [
-            (json!({ "mode": "insert", "location": "start", "content": "z" }), "z\n[a]\n  x = 1\n  y = 2\n[b]\n"),
-            (json!({ "mode": "insert", "location": "end", "content": "z" }), "[a]\n  x = 1\n  y = 2\n[b]\nz\n"),
-            (json!({ "mode": "insert", "after": "x =", "content": "z" }), "[a]\n  x = 1\n  z\n  y = 2\n[b]\n"),
-            (json!({ "mode": "ensure", "before": "y =", "content": "z" }), "[a]\n  x = 1\n  z\n  y = 2\n[b]\n"),
-            (json!({ "mode": "ensure", "after": "x =", "content": "z", "indent": false }), "[a]\n  x = 1\nz\n  y = 2\n[b]\n"),
-            (json!({ "mode": "ensure", "after": "x =", "before": r"\[b\]", "content": "y = 3" }), "[a]\n  x = 1\n  y = 3\n[b]\n"),
-            (json!({ "mode": "replace", "match": r"^\s*y\b", "content": "y = 3" }), "[a]\n  x = 1\n  y = 3\n[b]\n"),
+            (
+                json!({ "mode": "insert", "location": "start", "content": "z" }),
+                "z\n[a]\n  x = 1\n  y = 2\n[b]\n",
+            ),
+            (
+                json!({ "mode": "insert", "location": "end", "content": "z" }),
+                "[a]\n  x = 1\n  y = 2\n[b]\nz\n",
+            ),
+            (
+                json!({ "mode": "insert", "after": "x =", "content": "z" }),
+                "[a]\n  x = 1\n  z\n  y = 2\n[b]\n",
+            ),
+            (
+                json!({ "mode": "ensure", "before": "y =", "content": "z" }),
+                "[a]\n  x = 1\n  z\n  y = 2\n[b]\n",
+            ),
+            (
+                json!({ "mode": "ensure", "after": "x =", "content": "z", "indent": false }),
+                "[a]\n  x = 1\nz\n  y = 2\n[b]\n",
+            ),
+            (
+                json!({ "mode": "ensure", "after": "x =", "before": r"\[b\]", "content": "y = 3" }),
+                "[a]\n  x = 1\n  y = 3\n[b]\n",
+            ),
+            (
+                json!({ "mode": "replace", "match": r"^\s*y\b", "content": "y = 3" }),
+                "[a]\n  x = 1\n  y = 3\n[b]\n",
+            ),
             (json!({ "mode": "delete", "match": r"^\s*[xy]" }), "[a]\n[b]\n"),
             (json!({ "mode": "delete", "content": "x = 1" }), "[a]\n  y = 2\n[b]\n"),
         ];
@@ -379,9 +418,17 @@ mod tests {
         assert!(twice.contains("2 lines of /f match `a` (`after`), and one is meant"), "{twice}");
         let nowhere = fault(json!({ "mode": "ensure", "before": "q", "content": "x" }));
         assert!(nowhere.contains("no line of /f matches `q` (`before`)"), "{nowhere}");
-        let wide = refused("file.line", json!({ "mode": "ensure", "after": "a", "before": "d", "content": "x" }), Some("a\nb\nc\nd\n"));
+        let wide = refused(
+            "file.line",
+            json!({ "mode": "ensure", "after": "a", "before": "d", "content": "x" }),
+            Some("a\nb\nc\nd\n"),
+        );
         assert!(wide.contains("2 lines stand between"), "{wide}");
-        let crossed = refused("file.line", json!({ "mode": "ensure", "after": "b", "before": "a", "content": "x" }), Some("a\nb\n"));
+        let crossed = refused(
+            "file.line",
+            json!({ "mode": "ensure", "after": "b", "before": "a", "content": "x" }),
+            Some("a\nb\n"),
+        );
         assert!(crossed.contains("stands above"), "{crossed}");
     }
 
@@ -394,7 +441,10 @@ mod tests {
             (json!({ "mode": "replace", "match": "x" }), "the line is missing"),
             (json!({ "mode": "replace", "match": "(", "content": "x" }), "is no regular expression"),
             (json!({ "mode": "delete", "content": "a\nb" }), "more than one line"),
-            (json!({ "mode": "replace", "match": "x", "content": "y", "location": "end" }), "only `mode: insert`"),
+            (
+                json!({ "mode": "replace", "match": "x", "content": "y", "location": "end" }),
+                "only `mode: insert`",
+            ),
         ] {
             let said = refused("file.line", params.clone(), None);
             assert!(said.contains(words), "{params}: {said}");

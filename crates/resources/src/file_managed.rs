@@ -6,9 +6,9 @@ use crate::claims::Claims;
 use crate::context::Checking;
 use crate::file_change::{Backup, FileChange, FileWish};
 use crate::file_resource::FileResource;
+use crate::ownership;
 use crate::params::{Absolute, FileMode, Invalid, Mode, Template, params};
 use crate::source::{self, SourceHash};
-use crate::ownership;
 use std::path::Path;
 use zester_host::Fault;
 use zester_model::outcome::Details;
@@ -129,9 +129,10 @@ impl FileResource for Managed {
             edits: self.compares_first(),
             mode: self.wanted_mode(cx)?,
             tmp_dir: self.tmp_dir.as_deref(),
-            warning: self.source_hash().unverified(&self.source).then(|| {
-                "the source was not verified: nothing says what its digest is to be".to_string()
-            }),
+            warning: self
+                .source_hash()
+                .unverified(&self.source)
+                .then(|| "the source was not verified: nothing says what its digest is to be".to_string()),
             user: self.user.as_deref(),
             group: self.group.as_deref(),
             makedirs: self.makedirs,
@@ -158,7 +159,9 @@ impl FileResource for Managed {
             let message = "only one of `content`, `source`, `contents_pillar` and `contents_grains` can give the content";
             invalid.push(Invalid::new(parameter, message));
         }
-        if self.mode == Some(FileMode::Keep) && (self.source.is_empty() || self.source.iter().any(|source| source::is_remote(source))) {
+        if self.mode == Some(FileMode::Keep)
+            && (self.source.is_empty() || self.source.iter().any(|source| source::is_remote(source)))
+        {
             let message = "only a `source` of the states directory or of this machine has a mode to keep";
             invalid.push(Invalid::new("mode", message));
         }
@@ -167,7 +170,9 @@ impl FileResource for Managed {
             invalid.push(Invalid { parameter: "path", message: "`/` is not a file".into(), hint: None });
         }
         invalid.extend(
-            self.source.iter().filter_map(|source| source::invalid("source", source, source::Remote::Allowed)),
+            self.source
+                .iter()
+                .filter_map(|source| source::invalid("source", source, source::Remote::Allowed)),
         );
         invalid
     }

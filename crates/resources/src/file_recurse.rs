@@ -184,10 +184,7 @@ impl Recurse {
             finder.want(wanted)?;
         }
         if self.clean && cx.host.stat(top)?.is_some_and(|meta| meta.kind == FileKind::Directory) {
-            let kept: BTreeSet<&Path> = wanted
-                .iter()
-                .flat_map(|wanted| wanted.path.ancestors())
-                .collect();
+            let kept: BTreeSet<&Path> = wanted.iter().flat_map(|wanted| wanted.path.ancestors()).collect();
             self.find_strays(cx.host, top, &kept, &mut finder)?;
         }
         Ok(finder.finish(made, Details::new()))
@@ -306,7 +303,8 @@ impl FileResource for Recurse {
 pub(crate) fn cases() -> Vec<crate::laws::Case> {
     use crate::laws::{Case, Promise, furnish};
     use serde_json::json;
-    const SOURCE: &str = "d /s 0755\nd /s/sub 0700\nd /s/empty 0755\nf /s/a 0640 A\nf /s/sub/b 0600 B\nl /s/link a";
+    const SOURCE: &str =
+        "d /s 0755\nd /s/sub 0700\nd /s/empty 0755\nf /s/a 0640 A\nf /s/sub/b 0600 B\nl /s/link a";
     let case = |mut params: serde_json::Value, promise, world: &'static str| {
         params["path"] = json!("/t");
         params["source"] = json!("/s");
@@ -318,20 +316,34 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
         Promise::Converges,
         |host| furnish(host, ""),
     );
-    let missing = Case::new(
-        "file.recurse",
-        json!({ "path": "/t", "source": "salt://nope" }),
-        Promise::Fails,
-        |host| furnish(host, ""),
-    );
+    let missing =
+        Case::new("file.recurse", json!({ "path": "/t", "source": "salt://nope" }), Promise::Fails, |host| {
+            furnish(host, "")
+        });
     vec![
         states,
         missing,
         case(json!({}), Promise::Converges, ""),
-        case(json!({ "include_empty": true, "keep_symlinks": true, "file_mode": "keep" }), Promise::Converges, ""),
-        case(json!({ "file_mode": "0600", "user": "web", "group": "web" }), Promise::Converges, "d /t 0755\nf /t/a 0644 A\nf /t/mine 0644 x"),
-        case(json!({ "clean": true }), Promise::Converges, "d /t 0755\nd /t/old 0700\nf /t/old/x 0604 x\nf /t/a 0644 A"),
-        case(json!({ "clean": true, "exclude_pat": "old" }), Promise::Clean, "d /t 0755\nd /t/sub 0755\nd /t/old 0700\nf /t/old/x 0604 x\nf /t/a 0644 A\nf /t/sub/b 0644 B\nf /t/link 0644 A"),
+        case(
+            json!({ "include_empty": true, "keep_symlinks": true, "file_mode": "keep" }),
+            Promise::Converges,
+            "",
+        ),
+        case(
+            json!({ "file_mode": "0600", "user": "web", "group": "web" }),
+            Promise::Converges,
+            "d /t 0755\nf /t/a 0644 A\nf /t/mine 0644 x",
+        ),
+        case(
+            json!({ "clean": true }),
+            Promise::Converges,
+            "d /t 0755\nd /t/old 0700\nf /t/old/x 0604 x\nf /t/a 0644 A",
+        ),
+        case(
+            json!({ "clean": true, "exclude_pat": "old" }),
+            Promise::Clean,
+            "d /t 0755\nd /t/sub 0755\nd /t/old 0700\nf /t/old/x 0604 x\nf /t/a 0644 A\nf /t/sub/b 0644 B\nf /t/link 0644 A",
+        ),
         case(json!({ "replace": false, "include_pat": "a" }), Promise::Clean, "d /t 0755\nf /t/a 0644 other"),
         case(json!({}), Promise::Fails, "f /t 0644 file"),
         case(json!({}), Promise::Fails, "d /t 0755\nd /t/a 0755"),

@@ -4,8 +4,8 @@ use crate::context::Checking;
 use crate::file_change::Backup;
 use crate::file_edit::{Edited, EditedFile, FileEdit};
 use crate::params::{Absolute, Invalid, params};
-use crate::text::pattern::{Flags, Pattern, Replacement};
 use crate::text;
+use crate::text::pattern::{Flags, Pattern, Replacement};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use zester_host::{Fault, FaultKind};
@@ -113,7 +113,8 @@ impl FileEdit for Replace {
             Some(replaced) => Some(replaced),
             None => self.added(&text),
         };
-        Ok(edited.map_or(Edited::Same, |text| Edited::To(if dos { text.replace('\n', "\r\n") } else { text })))
+        Ok(edited
+            .map_or(Edited::Same, |text| Edited::To(if dos { text.replace('\n', "\r\n") } else { text })))
     }
 
     fn validate(&self) -> Vec<Invalid> {
@@ -150,9 +151,21 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
         case(json!({ "pattern": "^a", "repl": "b" }), Promise::Converges, "f /f 0604 a"),
         case(json!({ "pattern": "^x", "repl": "b" }), Promise::Clean, "f /f 0604 a"),
         case(json!({ "pattern": "^(a)$", "repl": r"\1", "backup": ".bak" }), Promise::Clean, "f /f 0604 a"),
-        case(json!({ "pattern": "x", "repl": "b", "append_if_not_found": true }), Promise::Converges, "f /f 0604 a"),
-        case(json!({ "pattern": "x", "repl": "b", "prepend_if_not_found": true, "backup": true }), Promise::Converges, "f /f 0604 a"),
-        case(json!({ "pattern": "x", "repl": "a", "append_if_not_found": true }), Promise::Clean, "f /f 0604 a"),
+        case(
+            json!({ "pattern": "x", "repl": "b", "append_if_not_found": true }),
+            Promise::Converges,
+            "f /f 0604 a",
+        ),
+        case(
+            json!({ "pattern": "x", "repl": "b", "prepend_if_not_found": true, "backup": true }),
+            Promise::Converges,
+            "f /f 0604 a",
+        ),
+        case(
+            json!({ "pattern": "x", "repl": "a", "append_if_not_found": true }),
+            Promise::Clean,
+            "f /f 0604 a",
+        ),
         case(json!({ "pattern": "x", "repl": "b", "ignore_if_missing": true }), Promise::Clean, ""),
         case(json!({ "pattern": "x", "repl": "b" }), Promise::Fails, ""),
     ]
@@ -168,12 +181,22 @@ mod tests {
         let text = "Port 22\n#Port 22\nport 23\n";
         let cases = [
             (json!({ "pattern": r"^Port\s+\d+$", "repl": "Port 2222" }), "Port 2222\n#Port 22\nport 23\n"),
-            (json!({ "pattern": r"^(#?)port\s+\d+$", "repl": r"\1Port 9", "flags": ["IGNORECASE", "MULTILINE"] }), "Port 9\n#Port 9\nPort 9\n"),
+            (
+                json!({ "pattern": r"^(#?)port\s+\d+$", "repl": r"\1Port 9", "flags": ["IGNORECASE", "MULTILINE"] }),
+                "Port 9\n#Port 9\nPort 9\n",
+            ),
             (json!({ "pattern": r"^.*\Z", "repl": "gone", "flags": 24 }), "gone"),
-            (json!({ "pattern": "23", "repl": r"\1", "backslash_literal": true, "count": 1 }), "Port 22\n#Port 22\nport \\1\n"),
+            (
+                json!({ "pattern": "23", "repl": r"\1", "backslash_literal": true, "count": 1 }),
+                "Port 22\n#Port 22\nport \\1\n",
+            ),
         ];
         for (params, expected) in cases {
-            assert_eq!(edited("file.replace", params.clone(), Some(text)).as_deref(), Some(expected), "{params}");
+            assert_eq!(
+                edited("file.replace", params.clone(), Some(text)).as_deref(),
+                Some(expected),
+                "{params}"
+            );
         }
     }
 
@@ -199,10 +222,16 @@ mod tests {
     #[test]
     fn what_cannot_be_replaced_is_refused_where_it_stands() {
         for (params, words) in [
-            (json!({ "pattern": "(", "repl": "" }), "`pattern` of file.replace: `(` is no regular expression"),
+            (
+                json!({ "pattern": "(", "repl": "" }),
+                "`pattern` of file.replace: `(` is no regular expression",
+            ),
             (json!({ "pattern": "a", "repl": r"\1" }), "the pattern has no group `1`"),
             (json!({ "pattern": "a", "repl": "", "flags": "LOUD" }), "`LOUD` is no flag"),
-            (json!({ "pattern": "a", "repl": "", "append_if_not_found": true, "prepend_if_not_found": true }), "not to both"),
+            (
+                json!({ "pattern": "a", "repl": "", "append_if_not_found": true, "prepend_if_not_found": true }),
+                "not to both",
+            ),
         ] {
             let said = refused("file.replace", params, None);
             assert!(said.contains(words), "{said}");

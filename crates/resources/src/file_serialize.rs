@@ -128,9 +128,10 @@ impl Serialize {
     fn data(&self, cx: &Checking<'_>) -> Result<Json, Fault> {
         match (&self.dataset, &self.dataset_pillar) {
             (Some(Dataset(data)), _) => Ok(data.clone()),
-            (None, Some(key)) => cx.files.setting(key).ok_or_else(|| {
-                Fault::new(FaultKind::Unsupported, format!("there is no setting `{key}`"))
-            }),
+            (None, Some(key)) => cx
+                .files
+                .setting(key)
+                .ok_or_else(|| Fault::new(FaultKind::Unsupported, format!("there is no setting `{key}`"))),
             (None, None) => Err(Fault::new(FaultKind::Unsupported, "there is no data")),
         }
     }
@@ -144,9 +145,9 @@ impl Serialize {
         if let Some(old) = old.filter(|_| self.merge_if_exists) {
             let old = std::str::from_utf8(old).map_err(|_| refused("it is not UTF-8 text".into()))?;
             if !old.trim().is_empty() {
-                let present = format.read(cx, old).map_err(|message| {
-                    refused(format!("what it holds cannot be read: {message}"))
-                })?;
+                let present = format
+                    .read(cx, old)
+                    .map_err(|message| refused(format!("what it holds cannot be read: {message}")))?;
                 data = merged(present, data);
             }
         }
@@ -164,8 +165,7 @@ impl FileResource for Serialize {
     const CHECK_CMD_FIRST: bool = true;
 
     fn find(&self, cx: &Checking<'_>) -> Result<Option<FileChange>, Fault> {
-        let content =
-            |old: Option<&[u8]>| cx.files.reveal(self.text(cx, old)?.into_bytes()).map(Some);
+        let content = |old: Option<&[u8]>| cx.files.reveal(self.text(cx, old)?.into_bytes()).map(Some);
         let wish = FileWish {
             edits: self.merge_if_exists,
             mode: self.mode,
@@ -219,11 +219,27 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
     let data = json!({ "b": 1, "a": ["x", true, null] });
     vec![
         case(json!({ "dataset": data, "formatter": "json" }), Promise::Converges, ""),
-        case(json!({ "dataset": data, "formatter": "yaml", "mode": "0600" }), Promise::Converges, "f /f 0644 old"),
-        case(json!({ "dataset": { "a": { "b": 1 } }, "formatter": "toml", "backup": true }), Promise::Converges, "f /f 0644 old"),
+        case(
+            json!({ "dataset": data, "formatter": "yaml", "mode": "0600" }),
+            Promise::Converges,
+            "f /f 0644 old",
+        ),
+        case(
+            json!({ "dataset": { "a": { "b": 1 } }, "formatter": "toml", "backup": true }),
+            Promise::Converges,
+            "f /f 0644 old",
+        ),
         case(json!({ "dataset": { "a": { "b": 1 } }, "formatter": "ini" }), Promise::Converges, ""),
-        case(json!({ "dataset": { "x": 1 }, "formatter": "json", "merge_if_exists": true }), Promise::Converges, "f /f 0644 {\"y\":2}"),
-        case(json!({ "dataset": { "x": 1 }, "formatter": "json", "merge_if_exists": true }), Promise::Fails, "f /f 0644 broken"),
+        case(
+            json!({ "dataset": { "x": 1 }, "formatter": "json", "merge_if_exists": true }),
+            Promise::Converges,
+            "f /f 0644 {\"y\":2}",
+        ),
+        case(
+            json!({ "dataset": { "x": 1 }, "formatter": "json", "merge_if_exists": true }),
+            Promise::Fails,
+            "f /f 0644 broken",
+        ),
         case(json!({ "dataset": { "x": 1 }, "create": false }), Promise::Clean, ""),
         case(json!({ "dataset": { "x": null }, "formatter": "toml" }), Promise::Fails, ""),
         case(json!({ "dataset_pillar": "app:none" }), Promise::Fails, ""),
@@ -244,7 +260,10 @@ mod tests {
         let json = written("json");
         assert!(json.starts_with("{\n  \"section\": {\n    \"key\": \"value\""), "{json}");
         assert!(json.ends_with("\"z\": 1\n}\n"), "{json}");
-        assert_eq!(written("toml"), "z = 1\n\n[section]\nkey = \"value\"\nlist = [\n    \"a\",\n    \"b\",\n]\n");
+        assert_eq!(
+            written("toml"),
+            "z = 1\n\n[section]\nkey = \"value\"\nlist = [\n    \"a\",\n    \"b\",\n]\n"
+        );
         assert_eq!(written("ini"), "z = 1\n\n[section]\nkey = value\nlist = a, b\n");
         let options = json!({ "dataset": { "b": 1, "a": 2 }, "formatter": "json", "serializer_opts": [{ "indent": 0 }, { "sort_keys": false }] });
         assert_eq!(edited("file.serialize", options, None).as_deref(), Some("{\"b\":1,\"a\":2}\n"));
@@ -257,7 +276,8 @@ mod tests {
             let params = json!({ "dataset": data, "formatter": formatter, "merge_if_exists": true });
             edited("file.serialize", params, Some(old)).unwrap()
         };
-        let json: serde_json::Value = serde_json::from_str(&merge("json", r#"{"a":{"y":2},"b":1,"c":[1,2]}"#)).unwrap();
+        let json: serde_json::Value =
+            serde_json::from_str(&merge("json", r#"{"a":{"y":2},"b":1,"c":[1,2]}"#)).unwrap();
         assert_eq!(json, json!({ "a": { "y": 2, "x": 1 }, "b": 1, "c": [3] }));
         assert_eq!(merge("toml", "b = 1\n[a]\ny = 2\n"), "b = 1\nc = [3]\n\n[a]\ny = 2\nx = 1\n");
     }

@@ -129,13 +129,24 @@ fn invalid(name: &str) -> Vec<Invalid> {
     }
 }
 
-fn needs(name: &str, target: &Absolute, user: Option<&str>, identity: Option<&Absolute>, is: &'static str) -> Claims {
+fn needs(
+    name: &str,
+    target: &Absolute,
+    user: Option<&str>,
+    identity: Option<&Absolute>,
+    is: &'static str,
+) -> Claims {
     Claims::of(Claims::path(target, is).with("source", Some(name)))
         .accounts(user, None)
         .needs(identity.map(|path| &**path).into_iter().chain([Path::new(name)]))
 }
 
-async fn offered(cx: &Checking<'_>, name: &str, rev: &str, identity: Option<&Absolute>) -> Result<Offered, Fault> {
+async fn offered(
+    cx: &Checking<'_>,
+    name: &str,
+    rev: &str,
+    identity: Option<&Absolute>,
+) -> Result<Offered, Fault> {
     let identity = identity.map(|path| path.display().to_string());
     let offer = git::offer(cx, name, identity.as_deref()).await?;
     offer.resolve(rev).ok_or_else(|| {
@@ -197,6 +208,16 @@ impl Action for Latest {
             Some(branch) => {
                 let on_branch = plan.from.as_ref().is_some_and(|from| from.branch.as_deref() == Some(branch));
                 if on_branch && !self.force_reset {
+                    // Merging what is behind would be a success that changes nothing.
+                    let behind =
+                        git.run(Some(target), &["merge-base", "--is-ancestor", "HEAD", &to.commit]).await;
+                    behind.map_err(|fault| match fault.kind {
+                        FaultKind::CommandFailed => {
+                            let message = format!("{text} has commits of its own that {} has not", self.name);
+                            Fault { message, ..fault }.hint("`force_reset: true` throws them away")
+                        }
+                        _ => fault,
+                    })?;
                     git.run(Some(target), &["merge", "--ff-only", &to.commit]).await?;
                 } else if on_branch {
                     git.run(Some(target), &["reset", "--hard", &to.commit]).await?;
@@ -218,9 +239,14 @@ impl Action for Latest {
 
     fn validate(&self) -> Vec<Invalid> {
         let mut invalid = invalid(&self.name);
-        let given = [("rev", Some(&self.rev)), ("branch", self.branch.as_ref()), ("remote", Some(&self.remote))];
-        let option = given.into_iter().find(|(_, value)| value.is_some_and(|value| value.starts_with('-') || value.is_empty()));
-        invalid.extend(option.map(|(parameter, _)| Invalid::new(parameter, "it is empty, or begins like an option")));
+        let given =
+            [("rev", Some(&self.rev)), ("branch", self.branch.as_ref()), ("remote", Some(&self.remote))];
+        let option = given
+            .into_iter()
+            .find(|(_, value)| value.is_some_and(|value| value.starts_with('-') || value.is_empty()));
+        invalid.extend(
+            option.map(|(parameter, _)| Invalid::new(parameter, "it is empty, or begins like an option")),
+        );
         invalid
     }
 

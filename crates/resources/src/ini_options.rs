@@ -68,21 +68,30 @@ pub struct SectionsAbsent {
 
 /// What cannot stand in such a file.
 fn invalid(sections: &Sections, needs_values: bool) -> Vec<Invalid> {
-    let bad_name = sections.named.iter().find(|(name, _)| name.trim().is_empty() || name.contains([']', '\n']));
-    let settings = || sections.top.iter().chain(sections.named.iter().flat_map(|(_, section)| &section.settings));
+    let bad_name =
+        sections.named.iter().find(|(name, _)| name.trim().is_empty() || name.contains([']', '\n']));
+    let settings =
+        || sections.top.iter().chain(sections.named.iter().flat_map(|(_, section)| &section.settings));
     let bad_key = settings().find(|(key, value)| {
         let breaks = |text: &str| text.contains('\n');
-        key.trim().is_empty() || breaks(key) || key.starts_with(['[', '#', ';']) || value.as_deref().is_some_and(breaks)
+        key.trim().is_empty()
+            || breaks(key)
+            || key.starts_with(['[', '#', ';'])
+            || value.as_deref().is_some_and(breaks)
     });
     let no_value = settings().find(|(_, value)| needs_values && value.is_none());
     let mut invalid = Vec::new();
     if sections.top.is_empty() && sections.named.is_empty() {
         invalid.push(Invalid::new("sections", "it names nothing"));
     }
-    invalid.extend(bad_name.map(|(name, _)| Invalid::new("sections", format!("`{name}` cannot name a section"))));
-    invalid.extend(bad_key.map(|(key, _)| {
-        Invalid::new("sections", format!("`{key}` and its value cannot stand in one line"))
-    }));
+    invalid.extend(
+        bad_name.map(|(name, _)| Invalid::new("sections", format!("`{name}` cannot name a section"))),
+    );
+    invalid.extend(
+        bad_key.map(|(key, _)| {
+            Invalid::new("sections", format!("`{key}` and its value cannot stand in one line"))
+        }),
+    );
     invalid.extend(no_value.map(|(key, _)| Invalid::new("sections", format!("`{key}` has no value"))));
     invalid
 }
@@ -228,13 +237,15 @@ mod tests {
         let sections = json!({ "main": { "old": 3, "new": "yes" } });
         let set = edited("ini.options_present", json!({ "sections": sections }), Some(TEXT));
         assert_eq!(set.as_deref(), Some("[main]\nkeep = 1\nold=3\nnew = yes\n\n[other]\nx = 1\n"));
-        let strict = edited("ini.options_present", json!({ "sections": sections, "strict": true }), Some(TEXT));
+        let strict =
+            edited("ini.options_present", json!({ "sections": sections, "strict": true }), Some(TEXT));
         assert_eq!(strict.as_deref(), Some("[main]\nold=3\nnew = yes\n\n[other]\nx = 1\n"));
     }
 
     #[test]
     fn keys_and_sections_go() {
-        let gone = edited("ini.options_absent", json!({ "sections": { "main": ["old", "never"] } }), Some(TEXT));
+        let gone =
+            edited("ini.options_absent", json!({ "sections": { "main": ["old", "never"] } }), Some(TEXT));
         assert_eq!(gone.as_deref(), Some("[main]\nkeep = 1\n\n[other]\nx = 1\n"));
         let gone = edited("ini.sections_absent", json!({ "sections": ["main"] }), Some(TEXT));
         assert_eq!(gone.as_deref(), Some("[other]\nx = 1\n"));

@@ -79,8 +79,9 @@ impl Managed {
             Some(Encoding::Latin1) => 0xff,
         };
         let path = self.path.display();
-        let text = String::from_utf8(content)
-            .map_err(|_| Fault::new(FaultKind::Unsupported, format!("the content for {path} is not UTF-8")))?;
+        let text = String::from_utf8(content).map_err(|_| {
+            Fault::new(FaultKind::Unsupported, format!("the content for {path} is not UTF-8"))
+        })?;
         text.chars()
             .map(|char| u8::try_from(u32::from(char)).ok().filter(|byte| *byte <= most).ok_or(char))
             .collect::<Result<Vec<u8>, char>>()

@@ -1,5 +1,5 @@
-use crate::laws::{Case, FewFiles, MemoryBlobStore, Promise, bind_json, furnish};
 use crate::context::{Applying, Checking, Reverting};
+use crate::laws::{Case, FewFiles, MemoryBlobStore, Promise, bind_json, furnish};
 use crate::{Bound, Drift};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
@@ -18,7 +18,10 @@ pub(crate) fn cases() -> Vec<Case> {
             host.serve("https://host/hello", b"hello");
             host.serve("https://host/other", b"other");
             let digits = HELLO.trim_start_matches("sha256=");
-            host.serve("https://host/sums", format!("{}  other\n{digits}  hello\n", "0".repeat(64)).as_bytes());
+            host.serve(
+                "https://host/sums",
+                format!("{}  other\n{digits}  hello\n", "0".repeat(64)).as_bytes(),
+            );
             furnish(host, world)
         })
     };
@@ -93,20 +96,52 @@ pub(crate) fn cases() -> Vec<Case> {
         case(json!({ "path": "/f", "content": "", "allow_empty": false }), Promise::Fails, ""),
         case(json!({ "path": "/f", "contents_grains": "os:name" }), Promise::Converges, ""),
         case(json!({ "path": "/f", "contents_grains": "os:none" }), Promise::Fails, ""),
-        case(json!({ "path": "/f", "source": "/src", "mode": "keep" }), Promise::Converges, "f /src 0601 here"),
+        case(
+            json!({ "path": "/f", "source": "/src", "mode": "keep" }),
+            Promise::Converges,
+            "f /src 0601 here",
+        ),
         case(json!({ "path": "/f", "source": "salt://run.sh", "mode": "keep" }), Promise::Converges, ""),
-        case(json!({ "path": "/f", "source": "/src", "source_hash": HELLO }), Promise::Converges, "f /src 0600 hello"),
-        case(json!({ "path": "/f", "source": "/src", "source_hash": HELLO }), Promise::Fails, "f /src 0600 other"),
+        case(
+            json!({ "path": "/f", "source": "/src", "source_hash": HELLO }),
+            Promise::Converges,
+            "f /src 0600 hello",
+        ),
+        case(
+            json!({ "path": "/f", "source": "/src", "source_hash": HELLO }),
+            Promise::Fails,
+            "f /src 0600 other",
+        ),
         case(json!({ "path": "/f", "content": "ä", "encoding": "latin-1" }), Promise::Converges, ""),
         case(json!({ "path": "/f", "content": "ä", "encoding": "ascii" }), Promise::Fails, ""),
         case(json!({ "path": "/f", "content": "a", "tmp_dir": "/none" }), Promise::Fails, ""),
         served(json!({ "source": "https://host/hello", "source_hash": HELLO }), Promise::Converges, ""),
-        served(json!({ "source": "https://host/hello", "source_hash": HELLO, "mode": "0600" }), Promise::Converges, "f /f 0644 hello"),
-        served(json!({ "source": "https://host/hello", "source_hash": HELLO }), Promise::Clean, "f /f 0644 hello"),
-        served(json!({ "source": "https://host/hello", "skip_verify": true }), Promise::Converges, "f /f 0644 old"),
-        served(json!({ "source": "https://host/hello", "source_hash": "https://host/sums" }), Promise::Converges, ""),
+        served(
+            json!({ "source": "https://host/hello", "source_hash": HELLO, "mode": "0600" }),
+            Promise::Converges,
+            "f /f 0644 hello",
+        ),
+        served(
+            json!({ "source": "https://host/hello", "source_hash": HELLO }),
+            Promise::Clean,
+            "f /f 0644 hello",
+        ),
+        served(
+            json!({ "source": "https://host/hello", "skip_verify": true }),
+            Promise::Converges,
+            "f /f 0644 old",
+        ),
+        served(
+            json!({ "source": "https://host/hello", "source_hash": "https://host/sums" }),
+            Promise::Converges,
+            "",
+        ),
         served(json!({ "source": "https://host/other", "source_hash": HELLO }), Promise::Fails, ""),
-        served(json!({ "source": ["https://host/none", "https://host/hello"], "source_hash": HELLO }), Promise::Converges, ""),
+        served(
+            json!({ "source": ["https://host/none", "https://host/hello"], "source_hash": HELLO }),
+            Promise::Converges,
+            "",
+        ),
         served(json!({ "source": "https://host/none", "source_hash": HELLO }), Promise::Fails, ""),
     ]
 }
@@ -446,7 +481,8 @@ async fn a_source_that_nobody_vouches_for_is_refused_or_warned_of() {
         let params = json!({ "path": "/f", "source": "https://host/x", "source_hash": bad });
         assert!(bound(params).err().unwrap()[0].message.contains("`source_hash`"), "{bad}");
     }
-    let secret = bound(json!({ "path": "/f", "source": "https://me:pw@host/x", "skip_verify": true })).err().unwrap();
+    let secret =
+        bound(json!({ "path": "/f", "source": "https://me:pw@host/x", "skip_verify": true })).err().unwrap();
     assert!(secret[0].hint.as_ref().unwrap().contains("a password in an address"), "{secret:?}");
     let host = Arc::new(Overlay::empty());
     host.serve("https://host/x", b"x");

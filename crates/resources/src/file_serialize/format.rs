@@ -19,7 +19,9 @@ crate::params::from_text!(Format, "`yaml`, `json`, `toml` or `ini`", |text| matc
     "yaml" | "yaml_safe" => Ok(Format::Yaml),
     "toml" | "tomlmod" => Ok(Format::Toml),
     "ini" | "configparser" => Ok(Format::Ini),
-    other => Err(format!("`{other}` is not among `yaml`, `json`, `toml` and `ini`; `file.managed` writes any text")),
+    other => Err(format!(
+        "`{other}` is not among `yaml`, `json`, `toml` and `ini`; `file.managed` writes any text"
+    )),
 });
 
 impl Format {
@@ -69,7 +71,9 @@ fn sorted_if(sort: bool, data: &Json) -> Json {
         Json::Object(map) => {
             let mut entries: Vec<(&String, &Json)> = map.iter().collect();
             entries.sort_by_key(|(key, _)| *key);
-            Json::Object(entries.into_iter().map(|(key, value)| (key.clone(), sorted_if(true, value))).collect())
+            Json::Object(
+                entries.into_iter().map(|(key, value)| (key.clone(), sorted_if(true, value))).collect(),
+            )
         }
         Json::Array(items) => items.iter().map(|item| sorted_if(true, item)).collect(),
         other => other.clone(),

@@ -26,7 +26,9 @@ pub(crate) fn cases() -> Vec<Case> {
             }))
         })
     };
-    let there = format!("d /w 0755\nd /w/.git 0755\nf /w/.git/HEAD 0644 ref: refs/heads/main\nf /w/.git/packed-refs 0644 {ONE} refs/heads/main");
+    let there = format!(
+        "d /w 0755\nd /w/.git 0755\nf /w/.git/HEAD 0644 ref: refs/heads/main\nf /w/.git/packed-refs 0644 {ONE} refs/heads/main"
+    );
     let detached = format!("d /w 0755\nd /w/.git 0755\nf /w/.git/HEAD 0644 {ONE}");
     vec![
         case("git.latest", json!({}), Promise::Acts, String::new()),
@@ -90,26 +92,34 @@ async fn a_working_copy_follows_its_repository() {
     assert_eq!(std::fs::read_to_string(copy.join("f")).unwrap(), "two");
     let tagged = json!({ "name": name, "target": copy, "rev": "v1" });
     brought("git.detached", &tagged).await.unwrap().unwrap();
-    assert_eq!((git(&copy, &["rev-parse", "HEAD"]), brought("git.detached", &tagged).await.unwrap()), (one, None));
+    assert_eq!(
+        (git(&copy, &["rev-parse", "HEAD"]), brought("git.detached", &tagged).await.unwrap()),
+        (one, None)
+    );
     // Local commits are in the way until they may be thrown away.
     brought("git.latest", &latest).await.unwrap().unwrap();
     std::fs::write(copy.join("f"), "mine").unwrap();
     git(&copy, &["commit", "-qam", "mine"]);
     let fault = brought("git.latest", &latest).await.unwrap_err();
-    assert!(fault.message.contains("merge --ff-only") && fault.touched, "{fault}");
+    assert!(fault.message.contains("has commits of its own that") && fault.touched, "{fault}");
     let forced = json!({ "name": name, "target": copy, "force_reset": true });
     brought("git.latest", &forced).await.unwrap().unwrap();
     assert_eq!(git(&copy, &["rev-parse", "HEAD"]), two);
-    let none = brought("git.latest", &json!({ "name": name, "target": copy, "rev": "nope" })).await.unwrap_err();
+    let none =
+        brought("git.latest", &json!({ "name": name, "target": copy, "rev": "nope" })).await.unwrap_err();
     assert!(none.message.contains("has no branch or tag `nope`"), "{none}");
 }
 
 #[test]
 fn what_git_would_take_for_an_option_or_everybody_could_read_is_refused() {
-    for (name, words) in [("--upload-pack=x", "begins like an option"), ("https://me:pw@host/r", "a password in an address")] {
+    for (name, words) in
+        [("--upload-pack=x", "begins like an option"), ("https://me:pw@host/r", "a password in an address")]
+    {
         let said = bind_json("git.latest", &json!({ "name": name, "target": "/w" })).err().unwrap();
         assert!(said[0].message.contains(words), "{said:?}");
     }
-    assert!(bind_json("git.latest", &json!({ "name": "https://host/r", "target": "/w", "rev": "-x" })).is_err());
+    assert!(
+        bind_json("git.latest", &json!({ "name": "https://host/r", "target": "/w", "rev": "-x" })).is_err()
+    );
     assert!(bind_json("git.latest", &json!({ "name": "git@host:r.git", "target": "/w" })).is_ok());
 }
