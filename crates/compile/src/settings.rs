@@ -6,7 +6,7 @@ use crate::secrets;
 use crate::template::with_renderer;
 use crate::top::{self, Purpose};
 use serde_json::Value as Json;
-use zester_model::diagnostic::{Diagnostic, Kind, Label};
+use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::merge::{Clash, Merge};
 use zester_model::node::Node;
 use zester_model::source::{FileId, Sources, Span};
@@ -91,9 +91,8 @@ pub fn settings(inputs: &Inputs<'_>, ask: &SettingsAsk) -> Result<Settings, (Sou
 }
 
 fn clash(Clash { name, was, now, words }: Clash) -> Diagnostic {
-    let mut diagnostic = Diagnostic::new(Kind::Lint, format!("the setting `{name}`: {words}")).at(now);
-    diagnostic.labels.push(Label { span: was, text: "what was there before".into() });
-    diagnostic
+    let told = format!("the setting `{name}`: {words}");
+    Diagnostic::new(Kind::Lint, told).at(now).label(was, "what was there before")
 }
 
 #[cfg(test)]

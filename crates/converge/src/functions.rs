@@ -3,8 +3,8 @@
 //! One table. What a template may call depends on the command (S-10): `lint`, `graph` and `doc` get the read-only ones,
 //! `check` and `apply` the `cmd` family too. Each function names what it takes, so that no word is ever ignored.
 
-mod asked;
 pub mod acting;
+mod asked;
 mod services;
 mod status;
 

@@ -261,7 +261,7 @@ pub(crate) fn hide_in_names(program: &mut Program, secrets: &Secrets) {
 pub(crate) fn hide_in_diagnostic(diagnostic: &mut Diagnostic, secrets: &Secrets) {
     secrets.hide_in(&mut diagnostic.message);
     let labels = diagnostic.labels.iter_mut().map(|label| &mut label.text);
-    for text in diagnostic.hint.iter_mut().chain(labels).chain(&mut diagnostic.notes) {
+    for text in diagnostic.hint.iter_mut().chain(labels).chain(diagnostic.notes.iter_mut()) {
         secrets.hide_in(text);
     }
 }

@@ -48,7 +48,10 @@ impl Dice {
 
 /// An expression of Salt's subset.
 fn expression(dice: &mut Dice, depth: usize) -> String {
-    let leaf = ["1", "2", "0", "'a'", "'b c'", "true", "false", "none", "x", "words", "data", "n", "name", "1.5", "[]", "''"];
+    let leaf = [
+        "1", "2", "0", "'a'", "'b c'", "true", "false", "none", "x", "words", "data", "n", "name", "1.5",
+        "[]", "''",
+    ];
     if depth == 0 || dice.below(4) == 0 {
         return dice.of(&leaf).to_string();
     }
@@ -64,13 +67,22 @@ fn expression(dice: &mut Dice, depth: usize) -> String {
         6 => format!("[{one}, {other}]"),
         7 => format!("{{'k': {one}, 'z': {other}}}"),
         8 => format!("({one} | default({other}))"),
-        9 => format!("({one} | string | {})", dice.of(&["upper", "lower", "length", "trim", "title", "capitalize"])),
-        10 => format!("(words | {})", dice.of(&["first", "last", "length", "join('-')", "sort", "list", "reverse | list"])),
+        9 => format!(
+            "({one} | string | {})",
+            dice.of(&["upper", "lower", "length", "trim", "title", "capitalize"])
+        ),
+        10 => format!(
+            "(words | {})",
+            dice.of(&["first", "last", "length", "join('-')", "sort", "list", "reverse | list"])
+        ),
         11 => format!("data.get('{}', {one})", dice.of(&["a", "b", "zz"])),
         12 => format!("({one} is {})", dice.of(&["string", "mapping", "none", "defined", "number"])),
         13 => format!("({one} in words)"),
         14 => format!("(n {} {})", dice.of(&["+", "-", "*", "//", "%"]), dice.of(&["1", "2", "3"])),
-        _ => format!("(name {} )", dice.of(&["| replace('o', '0')", "| indent(2)", "[1:]", ".split('o')", ".upper()"])),
+        _ => format!(
+            "(name {} )",
+            dice.of(&["| replace('o', '0')", "| indent(2)", "[1:]", ".split('o')", ".upper()"])
+        ),
     }
 }
 
@@ -115,14 +127,19 @@ fn s49_templates_give_what_jinja_gives() {
     if !there.is_ok_and(|status| status.success()) {
         skip!("Python's jinja2 is not installed");
     }
-    let count = std::env::var("ZESTER_SOAK_TEMPLATES").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000);
+    let count =
+        std::env::var("ZESTER_SOAK_TEMPLATES").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000);
     let context = json!({
         "x": "ex", "n": 7, "name": "foo bar", "words": ["b", "a", "c"], "data": {"a": 1, "b": {"c": [1, 2]}}
     });
     let mut dice = Dice(20_26);
     let templates: Vec<String> = (0..count).map(|_| template(&mut dice, 2)).collect();
-    let mut child =
-        Command::new(&python).args(["-c", JUDGE]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = Command::new(&python)
+        .args(["-c", JUDGE])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let asked = json!({ "templates": templates, "context": context }).to_string();
     let mut stdin = child.stdin.take().unwrap();
     let writer = std::thread::spawn(move || stdin.write_all(asked.as_bytes()));
@@ -149,5 +166,10 @@ fn s49_templates_give_what_jinja_gives() {
             differ.push(format!("{text:?}\n  jinja  {wanted:?}\n  zester {found:?}"));
         }
     }
-    assert!(differ.is_empty(), "{} of {count} differ:\n{}", differ.len(), differ[..differ.len().min(15)].join("\n"));
+    assert!(
+        differ.is_empty(),
+        "{} of {count} differ:\n{}",
+        differ.len(),
+        differ[..differ.len().min(15)].join("\n")
+    );
 }

@@ -45,11 +45,17 @@ pub struct Diagnostic {
     pub span: Option<Span>,
     /// Stands under the caret: short, often "did you mean `content`?".
     pub hint: Option<String>,
-    pub labels: Vec<Label>,
+    // Boxed slices: an error travels through every step of the compiler, and is to be small.
+    pub labels: Box<[Label]>,
     /// Further lines under the snippet: where it was rendered from, which command helps.
-    pub notes: Vec<String>,
+    pub notes: Box<[String]>,
     /// Which difference from Salt it is about: a row of `compile::differences` (S-56).
     pub code: Option<&'static str>,
+}
+
+/// One more at the end.
+fn and<T>(slice: Box<[T]>, one: T) -> Box<[T]> {
+    slice.into_iter().chain([one]).collect()
 }
 
 impl Diagnostic {
@@ -59,8 +65,8 @@ impl Diagnostic {
             message: message.into(),
             span: None,
             hint: None,
-            labels: Vec::new(),
-            notes: Vec::new(),
+            labels: Box::default(),
+            notes: Box::default(),
             code: None,
         }
     }
@@ -84,7 +90,7 @@ impl Diagnostic {
     }
 
     pub fn label(mut self, span: Span, text: impl Into<String>) -> Diagnostic {
-        self.labels.push(Label { span, text: text.into() });
+        self.labels = and(self.labels, Label { span, text: text.into() });
         self
     }
 
@@ -94,7 +100,7 @@ impl Diagnostic {
     }
 
     pub fn note(mut self, note: impl Into<String>) -> Diagnostic {
-        self.notes.push(note.into());
+        self.notes = and(self.notes, note.into());
         self
     }
 

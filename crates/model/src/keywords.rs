@@ -115,7 +115,11 @@ pub const ATTRIBUTES: [Attribute; 13] = [
     attribute("failhard", Takes::Truth, "If it fails, later levels are skipped."),
     attribute("names", Takes::Names, "One state for each name."),
     attribute("parallel", Takes::Truth, "Salt's; states of a level run at the same time anyway."),
-    attribute("aggregate", Takes::Truth, "Salt's; packages that one state lists are installed together anyway."),
+    attribute(
+        "aggregate",
+        Takes::Truth,
+        "Salt's; packages that one state lists are installed together anyway.",
+    ),
     attribute("reload_modules", Takes::Truth, "Salt's; there is nothing to reload."),
     attribute("reload_grains", Takes::Truth, "Salt's; facts are gathered before a run."),
     attribute("reload_pillar", Takes::Truth, "Salt's; settings are read before a run."),

@@ -7,8 +7,12 @@ fn tree() -> Scratch {
     let scratch = Scratch::new();
     scratch.write("tree/salt/top.sls", "base:\n  '*': [web]\n");
     scratch.write("tree/salt/web.sls", "a:\n  test.nop: []\n");
-    scratch.write("tree/salt/late.sls", "b:\n  test.nop:\n    - listen:\n      - test: c\nc:\n  test.ping: []\n");
-    scratch.write("tree/salt/odd.sls", "d:\n  test.nop: []\ne:\n  nope.present:\n    - x: {{ pillar.port }}\n");
+    scratch.write(
+        "tree/salt/late.sls",
+        "b:\n  test.nop:\n    - listen:\n      - test: c\nc:\n  test.ping: []\n",
+    );
+    scratch
+        .write("tree/salt/odd.sls", "d:\n  test.nop: []\ne:\n  nope.present:\n    - x: {{ pillar.port }}\n");
     scratch.write("tree/salt/_modules/own.py", "def x():\n    return 1\n");
     scratch.write("tree/pillar/top.sls", "base:\n  '*': [p]\n");
     scratch.write("tree/pillar/p.sls", "port: 80\n");
@@ -24,7 +28,10 @@ fn s56_migrate_says_of_every_file_what_becomes_of_it() {
     let report: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
     let verdict = |path: &str| {
         let files = report["files"].as_array().unwrap();
-        files.iter().find(|file| file["path"] == path).map(|file| file["verdict"].as_str().unwrap().to_string())
+        files
+            .iter()
+            .find(|file| file["path"] == path)
+            .map(|file| file["verdict"].as_str().unwrap().to_string())
     };
     assert_eq!(verdict("web.sls").as_deref(), Some("ready"));
     assert_eq!(verdict("top.sls").as_deref(), Some("ready"));

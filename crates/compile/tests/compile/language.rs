@@ -76,7 +76,7 @@ fn s3_an_unknown_parameter_suggests_the_nearest() {
         texts(&compiled),
         ["states/c.zy:4:7: unknown parameter `contnet` of file.managed [did you mean `content`?]"]
     );
-    assert_eq!(compiled.diagnostics[0].notes, ["`zester doc file.managed` lists the parameters"]);
+    assert_eq!(compiled.diagnostics[0].notes[..], ["`zester doc file.managed` lists the parameters"]);
     assert!(diagnostic("x:\n  test.nop:\n    - requier: []\n").ends_with("[did you mean `require`?]"));
 }
 

@@ -262,7 +262,7 @@ fn s23_a_mistake_in_a_loop_is_reported_once_and_counted() {
             "states/c.zy:5:15: dag: state \"test.nop:s0\" requires unknown state \"file.managed:nope\""
         ]
     );
-    assert_eq!(compiled.diagnostics[1].notes, ["the same for 49 more states from this line"]);
+    assert_eq!(compiled.diagnostics[1].notes[..], ["the same for 49 more states from this line"]);
     let two = one("x:\n  test.nop:\n    - a: 1\n    - b: 2\n");
     assert_eq!(texts(&two).len(), 2);
 }

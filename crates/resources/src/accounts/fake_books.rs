@@ -29,7 +29,8 @@ fn row(line: &str) -> Vec<String> {
 
 impl Books {
     fn read(host: &Overlay) -> Books {
-        let book = |path: &str| rows(&String::from_utf8(host.read(Path::new(path), 1 << 20).unwrap()).unwrap());
+        let book =
+            |path: &str| rows(&String::from_utf8(host.read(Path::new(path), 1 << 20).unwrap()).unwrap());
         Books { passwd: book(BOOKS[0]), shadow: book(BOOKS[1]), group: book(BOOKS[2]) }
     }
 
@@ -63,7 +64,8 @@ impl Books {
     fn set_groups(&mut self, user: &str, groups: &str) {
         let wanted: Vec<&str> = groups.split(',').collect();
         for group in &mut self.group {
-            let mut members: Vec<&str> = group[3].split(',').filter(|name| !name.is_empty() && *name != user).collect();
+            let mut members: Vec<&str> =
+                group[3].split(',').filter(|name| !name.is_empty() && *name != user).collect();
             if wanted.contains(&group[0].as_str()) {
                 members.push(user);
             }
@@ -103,7 +105,8 @@ fn useradd(host: &Overlay, books: &mut Books, words: &[String], name: &str) -> E
             uid.clone()
         }
     };
-    let text = |letter: &str, unset: &str| option(words, letter).cloned().unwrap_or_else(|| unset.to_string());
+    let text =
+        |letter: &str, unset: &str| option(words, letter).cloned().unwrap_or_else(|| unset.to_string());
     let home = text("-d", &format!("/home/{name}"));
     let (comment, shell) = (text("-c", ""), text("-s", "/bin/sh"));
     books.passwd.push(row(&format!("{name}:x:{uid}:{gid}:{comment}:{home}:{shell}")));

@@ -54,12 +54,18 @@ impl State for GroupState {
         let own = groups(cx)?.into_iter().find(|group| group.name == *name);
         if let Some(group) = own {
             let members = Members::of(group.members);
-            return Ok(GroupState::Present(GroupAccount { gid: Some(group.gid), members, expected: group.gid }));
+            return Ok(GroupState::Present(GroupAccount {
+                gid: Some(group.gid),
+                members,
+                expected: group.gid,
+            }));
         }
         match cx.host.group(name)? {
             None => Ok(GroupState::Absent),
             Some(_) => {
-                let message = format!("the group `{name}` is not in /etc/group: the name service has it from elsewhere");
+                let message = format!(
+                    "the group `{name}` is not in /etc/group: the name service has it from elsewhere"
+                );
                 Err(Fault::new(FaultKind::Unsupported, message).hint("change it where it comes from"))
             }
         }
@@ -122,7 +128,8 @@ impl State for GroupState {
                 if from.members != to.members {
                     let (old, new) = (from.members.words(), to.members.words());
                     told.diff.push_str(&format!("the group {name}: members: {old} → {new}\n"));
-                    told.details.insert("members".into(), json!({ "old": from.members.0, "new": to.members.0 }));
+                    told.details
+                        .insert("members".into(), json!({ "old": from.members.0, "new": to.members.0 }));
                 }
             }
             (GroupState::Absent, GroupState::Absent) => {}

@@ -21,8 +21,14 @@ const SKELETON: &str = "/etc/skel";
 /// The parts of the comment field, as parameters call them.
 pub(crate) const COMMENT_PARTS: [&str; 5] = ["fullname", "roomnumber", "workphone", "homephone", "other"];
 /// The fields of the shadow book in its order, and the option of `chage` that sets each.
-pub(crate) const SHADOW_DAYS: [(&str, &str); 6] =
-    [("date", "-d"), ("mindays", "-m"), ("maxdays", "-M"), ("warndays", "-W"), ("inactdays", "-I"), ("expire", "-E")];
+pub(crate) const SHADOW_DAYS: [(&str, &str); 6] = [
+    ("date", "-d"),
+    ("mindays", "-m"),
+    ("maxdays", "-M"),
+    ("warndays", "-W"),
+    ("inactdays", "-I"),
+    ("expire", "-E"),
+];
 
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -117,7 +123,9 @@ impl UserAccount {
         let comment = std::array::from_fn(|_| parts.next().unwrap_or_default());
         let groups = entries::groups(cx)?;
         let own_group = groups.iter().find(|group| group.name == name).map(|group| group.gid);
-        let of = groups.iter().filter(|group| group.gid != entry.gid && group.members.iter().any(|member| member == name));
+        let of = groups
+            .iter()
+            .filter(|group| group.gid != entry.gid && group.members.iter().any(|member| member == name));
         let shadow = entries::shadow(cx, name)?;
         Ok(UserAccount {
             uid: Some(entry.uid),
@@ -267,13 +275,16 @@ impl State for UserState {
 }
 
 fn vanished(name: &str) -> Fault {
-    Fault::new(FaultKind::CommandFailed, format!("useradd succeeded, and there is no user `{name}`")).touched()
+    Fault::new(FaultKind::CommandFailed, format!("useradd succeeded, and there is no user `{name}`"))
+        .touched()
 }
 
 async fn add(name: &str, to: &UserAccount, how: &How, cx: &Write<'_, UserState>) -> Result<(), Fault> {
     let groups = entries::groups(&cx.read())?;
     // Somebody who comes back finds the group of its own name gone with it.
-    if let Some(gid) = to.own_group.filter(|gid| !groups.iter().any(|group| group.name == name || group.gid == *gid)) {
+    if let Some(gid) =
+        to.own_group.filter(|gid| !groups.iter().any(|group| group.name == name || group.gid == *gid))
+    {
         cx.run(&["groupadd", "-g", &gid.to_string(), name]).await?;
     }
     let mut words: Vec<String> = vec!["useradd".into()];
@@ -413,7 +424,8 @@ fn remove_unused_home(host: &dyn HostWrite, home: &Path) -> Result<(), Fault> {
     let names = host.list(&home)?;
     for name in &names {
         let (own, furnished) = (home.join(name), Path::new(SKELETON).join(name));
-        let is_file = |path: &Path| Ok::<_, Fault>(host.stat(path)?.is_some_and(|meta| meta.kind == FileKind::File));
+        let is_file =
+            |path: &Path| Ok::<_, Fault>(host.stat(path)?.is_some_and(|meta| meta.kind == FileKind::File));
         if !is_file(&own)?
             || !is_file(&furnished)?
             || host.read(&own, FILE_BYTES_MAX)? != host.read(&furnished, FILE_BYTES_MAX)?
@@ -444,7 +456,8 @@ fn describe(step: &Step<'_, UserState>, _done: bool) -> Explanation {
             if how.purge
                 && let Some(home) = from.home.as_ref().filter(|_| from.has_home)
             {
-                told.diff.push_str(&format!("no revert can bring back {home}: it goes with all that is in it\n"));
+                told.diff
+                    .push_str(&format!("no revert can bring back {home}: it goes with all that is in it\n"));
                 told.details.insert("unrestorable".into(), vec![home.clone()].into());
             }
         }
@@ -492,7 +505,8 @@ fn tell_fields(
         tell("password", "***".into(), "***".into());
     }
     for (at, (field, _)) in SHADOW_DAYS.iter().enumerate() {
-        let day = |day: Option<i64>| day.filter(|day| *day >= 0).map_or("none".to_string(), |day| day.to_string());
+        let day =
+            |day: Option<i64>| day.filter(|day| *day >= 0).map_or("none".to_string(), |day| day.to_string());
         if from.days[at] != to.days[at] && to.days[at].is_some() {
             tell(field, day(from.days[at]), day(to.days[at]));
         }
