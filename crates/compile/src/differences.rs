@@ -143,7 +143,8 @@ pub fn page(before: &str, behind: &str) -> String {
     let mut page = String::from(before);
     page.push_str("| what | in Salt | here | write instead | why |\n|---|---|---|---|---|\n");
     for Difference { about, salt, zester, instead, why, .. } in DIFFERENCES {
-        page.push_str(&format!("| {about} | {salt} | {zester} | {instead} | {why} |\n"));
+        let cells = [about, salt, zester, instead, why].map(|cell| cell.replace('|', "\\|"));
+        page.push_str(&format!("| {} |\n", cells.join(" | ")));
     }
     page.push_str(behind);
     page

@@ -197,7 +197,9 @@ pub fn render(
     let text: Arc<str> = text.into();
     with_renderer(inputs.surroundings(), |renderer| {
         let mut sources = Sources::default();
-        let path = reference::normalise(name).unwrap_or_else(|| "template".into());
+        let bare = name.strip_prefix("salt://").or_else(|| name.strip_prefix("zester://")).unwrap_or(name);
+        let bare = bare.split_once("?saltenv=").map_or(bare, |(path, _)| path);
+        let path = reference::normalise(bare).unwrap_or_else(|| "template".into());
         let file = sources.add(&renderer.shown(&path), text.clone());
         let mut variables = load::variables(&path, renderer);
         variables.insert("source".into(), format!("salt://{path}").into());

@@ -333,3 +333,18 @@ fn s56_the_page_for_those_who_come_from_salt_is_made_of_the_table() {
         assert_eq!(found, wanted, "run this test with ZESTER_WRITE_DOCS=1");
     }
 }
+
+#[test]
+#[rule("S-49")]
+fn s49_a_managed_template_knows_its_source_and_is_named_by_its_path() {
+    let tree = files(&[("web/a.j2", "")]);
+    with_inputs(&tree, |inputs| {
+        let text = "{{ source }} {{ tplfile }} {{ tpldir }} {{ opts.id }} {{ saltenv }}\n{{ nope }}";
+        let none = serde_json::Map::new();
+        let good = zester_compile::render(inputs, "salt://web/a.j2", text.split('\n').next().unwrap(), &none);
+        assert_eq!(good.unwrap(), "salt://web/a.j2 web/a.j2 web web-01 base");
+        let (sources, found) =
+            zester_compile::render(inputs, "salt://web/a.j2?saltenv=base", text, &none).unwrap_err();
+        assert_eq!(sources.place(found[0].span.unwrap()), "states/web/a.j2:2:4");
+    });
+}
