@@ -126,7 +126,7 @@ fn default(value: Value, positional: Rest<Value>, named: Kwargs) -> Result<Value
         None => positional.get(1).is_some_and(Value::is_true),
     };
     named.assert_all_used()?;
-    let keep = !value.is_undefined() && !(boolean && !value.is_true());
+    let keep = !value.is_undefined() && (!boolean || value.is_true());
     Ok(if keep { value } else { fallback.unwrap_or_else(|| Value::from("")) })
 }
 
