@@ -3,6 +3,7 @@
 use crate::bare;
 use crate::fleet;
 use crate::measure::{Cost, median, middle};
+use crate::packages;
 use crate::report::Report;
 use serde_json::json;
 use std::fmt::Write;
@@ -33,7 +34,8 @@ pub fn run(zester: &Path, out: &Path, only: Option<&str>) -> Result<(), String> 
     match only {
         None => bench.all()?,
         Some("reactor") => fleet::reactor(&zester, scratch.path(), &mut bench.report)?,
-        Some(other) => return Err(format!("--only {other}: there is `reactor`")),
+        Some("packages") => packages::claims(&zester, scratch.path(), &mut bench.report)?,
+        Some(other) => return Err(format!("--only {other}: there are `packages` and `reactor`")),
     }
     bench.report.write(out)?;
     if bench.report.all_hold() { Ok(()) } else { Err("a claim does not hold".into()) }
@@ -50,6 +52,7 @@ impl Bench<'_> {
         self.compile()?;
         self.settings()?;
         self.graph()?;
+        packages::claims(self.zester, &self.scratch, &mut self.report)?;
         fleet::claims(self.zester, &self.scratch, &mut self.report)
     }
 

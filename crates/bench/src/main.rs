@@ -7,6 +7,7 @@ mod bare;
 mod claims;
 mod fleet;
 mod measure;
+mod packages;
 mod report;
 
 use std::path::PathBuf;

@@ -7,10 +7,12 @@ mod append_path;
 mod check_cmd;
 mod function_guards;
 mod launch_tracker;
+pub(crate) mod packages;
 mod predictions;
 mod undo_records;
 mod unknowns;
 
+use crate::gathering::Gathering;
 use crate::inputs::StateFiles;
 use crate::journal::{Ended, Intent, Journal};
 use crate::local_host::LocalHost;
@@ -18,6 +20,7 @@ use crate::plan::Plan;
 use crate::run_loop::{Executor, Observer, Report};
 use crate::secrets::SealedImages;
 use check_cmd::{CheckCmd, Confirmed};
+use packages::{Answered, Asked};
 use predictions::Predictions;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -61,6 +64,8 @@ pub struct StateExecutor {
     pub unknowns: Unknowns,
     /// In check mode: what the states of this level would do.
     pub predictions: Predictions,
+    /// Where the package states of a level meet.
+    pub packages: Gathering<Asked, Answered>,
 }
 
 /// What an apply has to do.
@@ -73,6 +78,7 @@ pub enum Due {
 impl Executor for StateExecutor {
     fn execute(self: Arc<Self>, command: Command) -> BoxFuture<'static, Report> {
         self.show_earlier_levels(&command);
+        self.expect_packages(&command);
         // A box for each: thousands of checks need not have the size of an apply.
         match command {
             Command::Check { node, forced } => {
@@ -94,6 +100,16 @@ impl Executor for StateExecutor {
                 Report::plain(Err(Fault::new(FaultKind::Unsupported, "a run of states cannot do this")))
             }),
         }
+    }
+
+    fn left(&self, node: NodeId) {
+        if self.is_about_packages(node) {
+            self.packages.leave(node);
+        }
+    }
+
+    fn settled(&self) {
+        self.packages.settled();
     }
 
     /// A watcher that ran has no pending refresh any more (S-39).
@@ -233,7 +249,10 @@ impl StateExecutor {
             Err(fault) => return Report::plain(Err(fault)),
         };
         let host = MissTracker::new(self.view());
-        let found = bound.check(&self.checking(&host, forced, self.overlay.is_some())).await;
+        let found = match bound.packages() {
+            Some(_) => self.check_packages(node, bound).await,
+            None => bound.check(&self.checking(&host, forced, self.overlay.is_some())).await,
+        };
         if let Some(cause) = self.unknowns.take_unsure(node) {
             // Whatever its guard says, there is nothing to do.
             let in_place = matches!(found, Ok(None)) && !host.missed();
@@ -295,16 +314,18 @@ impl StateExecutor {
                 "nothing was checked before this apply",
             )));
         };
-        let bound = bound.as_ref();
-        let announced = match blocking::in_place(|| self.announce(node, state, bound, &mut due)) {
+        let announced = match blocking::in_place(|| self.announce(node, state, bound.as_ref(), &mut due)) {
             Ok(announced) => announced,
             Err(fault) => return Report::plain(Err(fault)),
         };
-        let applied = match &due {
-            Due::Drift(drift) => self.act(state, bound, drift).await,
+        let applied = match due {
+            Due::Drift(drift) if bound.packages().is_some() => {
+                self.apply_packages(node, bound, Arc::new(drift)).await
+            }
+            Due::Drift(drift) => self.act(state, bound.as_ref(), &drift).await,
             Due::Confirmation => Ok(Change { diff: check_cmd::explain(true).diff, ..Change::default() }),
         };
-        let confirmed = self.confirmed(state, bound, applied).await;
+        let confirmed = self.confirmed(state, bound.as_ref(), applied).await;
         if announced {
             self.note_end(state, &confirmed);
         }

@@ -14,6 +14,7 @@ pub mod executor;
 mod fact_programs;
 pub mod forget;
 pub mod functions;
+mod gathering;
 pub mod history;
 pub mod implicit_order;
 pub mod inputs;

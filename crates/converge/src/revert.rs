@@ -1,6 +1,7 @@
 //! Undoing what apply did here before, as recorded (S-31).
 
 use crate::error::Error;
+use crate::gathering::{Gathering, Staged};
 use crate::journal::{Intent, Journal, Origin, RefreshCause, Undo};
 use crate::local_host::LocalHost;
 use crate::plan::Plan;
@@ -12,10 +13,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 use zester_engine::{Command, Graph, NodeId, NodeSpec, Outcome, Run};
 use zester_host::process::BoxFuture;
-use zester_host::{ChangeTracker, Fault, FaultKind};
+use zester_host::{ChangeTracker, Fault, FaultKind, HostWrite};
 use zester_model::name::StateName;
 use zester_model::requisite::EdgeKind;
-use zester_resources::context::{LeftDirs, Reverting};
+use zester_resources::context::{Change, LeftDirs, Reverting};
 use zester_secret::PrivateKey;
 
 /// Said of a state that apply has left alone.
@@ -109,10 +110,30 @@ pub struct RevertExecutor {
     pub left: LeftDirs,
     /// Reverts that were done and could not be noted.
     pub unnoted: Mutex<Vec<String>>,
+    /// Where the package states of a level meet.
+    pub packages: Gathering<PackageRecords, Vec<Result<Change, Fault>>>,
+}
+
+/// What package states of one level did, each with the records of its tries: taken back in one transaction, because what
+/// several brought goes only with all of them.
+pub struct PackageRecords(Vec<(String, serde_json::Value)>);
+
+impl Staged for PackageRecords {
+    fn stage(&self) -> usize {
+        0
+    }
 }
 
 impl Executor for RevertExecutor {
     fn execute(self: Arc<Self>, command: Command) -> BoxFuture<'static, Report> {
+        if let Command::Revert(node) | Command::Wait { node, .. } = command
+            && self.is_about_packages(node)
+        {
+            match command {
+                Command::Revert(_) => self.packages.begin(node),
+                _ => self.packages.leave(node),
+            }
+        }
         Box::pin(async move {
             match command {
                 Command::Revert(node) => self.revert(node).await,
@@ -129,9 +150,71 @@ impl Executor for RevertExecutor {
     }
 
     fn ended(&self, _: &Run, _: NodeId, _: Outcome) {}
+
+    fn left(&self, node: NodeId) {
+        if self.is_about_packages(node) {
+            self.packages.leave(node);
+        }
+    }
+
+    fn settled(&self) {
+        self.packages.settled();
+    }
 }
 
 impl RevertExecutor {
+    fn is_about_packages(&self, node: NodeId) -> bool {
+        let undos = self.undos.get(&node);
+        undos.is_some_and(|undos| {
+            undos.iter().all(|undo| zester_resources::is_about_packages(&undo.intent.kind))
+        })
+    }
+
+    fn reverting<'a>(&'a self, host: &'a dyn HostWrite, blobs: &'a SealedImages<'a>) -> Reverting<'a> {
+        Reverting {
+            host,
+            processes: self.local_host.processes.as_ref(),
+            blobs,
+            cancel: &self.cancel,
+            force: self.force,
+            left: &self.left,
+        }
+    }
+
+    /// What became of each record of a state, in their order; a failure is the last of them.
+    async fn take_back(
+        &self,
+        node: NodeId,
+        undos: &[Undo],
+        cx: &Reverting<'_>,
+    ) -> Vec<Result<Change, Fault>> {
+        if self.is_about_packages(node) {
+            let own = undos.iter().map(|undo| (undo.intent.kind.clone(), undo.value.clone())).collect();
+            let met =
+                self.packages.meet(node, PackageRecords(own), &self.cancel, |all| self.serve(all)).await;
+            return met.unwrap_or_else(|| vec![Err(Fault::canceled())]);
+        }
+        let mut reverted = Vec::new();
+        for undo in undos {
+            let one = zester_resources::revert(&undo.intent.kind, &undo.value, cx).await;
+            let failed = one.is_err();
+            reverted.push(one);
+            if failed {
+                break;
+            }
+        }
+        reverted
+    }
+
+    async fn serve(&self, all: Vec<PackageRecords>) -> Vec<Vec<Result<Change, Fault>>> {
+        let records: Vec<(&str, &serde_json::Value)> =
+            all.iter().flat_map(|one| &one.0).map(|(kind, value)| (kind.as_str(), value)).collect();
+        let blobs = SealedImages { store: self.journal.blobs().as_ref(), key: self.key.as_deref() };
+        let cx = self.reverting(self.local_host.files.as_ref(), &blobs);
+        let mut reverted = zester_resources::revert_together(&records, &cx).await.into_iter();
+        all.iter().map(|one| reverted.by_ref().take(one.0.len()).collect()).collect()
+    }
+
     async fn revert(&self, node: NodeId) -> Report {
         let Some(undos) = self.undos.get(&node) else {
             return Report { diff: NOTHING.into(), ..Report::plain(Ok(false)) };
@@ -139,17 +222,10 @@ impl RevertExecutor {
         let (files, canceled_before) =
             (ChangeTracker::new(self.local_host.files.as_ref()), self.cancel.is_cancelled());
         let blobs = SealedImages { store: self.journal.blobs().as_ref(), key: self.key.as_deref() };
-        let reverting = Reverting {
-            host: &files,
-            processes: self.local_host.processes.as_ref(),
-            blobs: &blobs,
-            cancel: &self.cancel,
-            force: self.force,
-            left: &self.left,
-        };
+        let reverting = self.reverting(&files, &blobs);
         let mut report = Report::plain(Ok(false));
-        for undo in undos {
-            match zester_resources::revert(&undo.intent.kind, &undo.value, &reverting).await {
+        for reverted in self.take_back(node, undos, &reverting).await {
+            match reverted {
                 Ok(change) => {
                     report.verdict = report.verdict.map(|changed| changed || change.changed);
                     report.diff.push_str(&change.diff);

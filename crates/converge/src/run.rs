@@ -350,6 +350,7 @@ impl RunContext<'_> {
             unconfirmed,
             unknowns: Default::default(),
             predictions: Default::default(),
+            packages: Default::default(),
         })
     }
 
@@ -372,6 +373,7 @@ impl RunContext<'_> {
             force: options.force,
             left: Default::default(),
             unnoted: Mutex::default(),
+            packages: Default::default(),
         });
         let names = plan.as_deref().map(|plan| refresh::candidates(plan, &causes)).unwrap_or_default();
         let quiet = MutedObserver { inner: observer.clone(), names };

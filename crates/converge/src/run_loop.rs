@@ -41,6 +41,10 @@ pub trait Executor: Send + Sync + 'static {
     fn execute(self: Arc<Self>, command: Command) -> BoxFuture<'static, Report>;
     /// A node ended: the place to clear what depends on it.
     fn ended(&self, run: &Run, node: NodeId, outcome: Outcome);
+    /// A node gets no more commands, however it ended.
+    fn left(&self, _node: NodeId) {}
+    /// All commands that could be given out have been.
+    fn settled(&self) {}
 }
 
 /// Tells what happens while it happens. Called from the loop, one after the other.
@@ -163,6 +167,7 @@ impl RunLoop<'_> {
                 command => self.begin(command),
             }
         }
+        self.executor.settled();
     }
 
     fn begin(&mut self, command: Command) {
@@ -274,6 +279,7 @@ impl RunLoop<'_> {
 
     fn skip(&mut self, node: NodeId, reason: SkipReason, because: &[NodeId]) {
         let names: Vec<String> = because.iter().map(|node| self.graph.name(*node).to_string()).collect();
+        self.executor.left(node);
         let Some(cell) = self.cells.get_mut(node.index()) else { return };
         cell.result.skipped = true;
         cell.result.skip_reason = reason.to_string();
@@ -308,12 +314,13 @@ impl RunLoop<'_> {
         }
         result.duration_ms = cell.started.map_or(0, |started| started.elapsed().as_millis() as u64);
         self.executor.ended(run, node, outcome);
+        self.executor.left(node);
         self.observer.ended(&cell.result);
     }
 }
 
 /// Whom a command that takes time is for.
-fn node_of(command: &Command) -> Option<NodeId> {
+pub(crate) fn node_of(command: &Command) -> Option<NodeId> {
     match command {
         Command::Guard(node) | Command::Revert(node) => Some(*node),
         Command::Probe { node, .. }

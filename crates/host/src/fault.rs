@@ -84,6 +84,19 @@ impl Fault {
         Fault { source: Some(error), ..Fault::new(kind, message) }
     }
 
+    /// The same, for one more state that it stops: what several wanted at once fails for all of them.
+    pub fn shared(&self) -> Fault {
+        Fault {
+            kind: self.kind,
+            message: self.message.clone(),
+            hint: self.hint.clone(),
+            source: None,
+            details: self.details.clone(),
+            touched: self.touched,
+            undo: self.undo.clone(),
+        }
+    }
+
     pub fn canceled() -> Fault {
         Fault::new(FaultKind::Canceled, "canceled")
     }

@@ -5,6 +5,7 @@ use crate::catalog;
 use crate::claims::Claims;
 use crate::context::{Applying, BlobStore, Change, Checking, Explanation, GuardSetting, Reverting};
 use crate::params::{Invalid, Params};
+use crate::pkg::PackageMember;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use std::any::Any;
@@ -71,6 +72,10 @@ pub trait Bound: Send + Sync {
     fn note(&self) -> Option<String> {
         None
     }
+    /// What it wants of packages, of a kind that is about them: those of a level are served together.
+    fn packages(&self) -> Option<PackageMember<'_>> {
+        None
+    }
 }
 
 type Bind = Box<dyn Fn(&[Param], Span) -> Result<Box<dyn Bound>, Vec<Diagnostic>> + Send + Sync>;
@@ -86,6 +91,8 @@ pub(crate) struct KindEntry {
     pub(crate) describe: fn() -> Kind,
     /// The JSON Schema of its parameters, as users may write them.
     pub(crate) schema: fn() -> Json,
+    /// Its states of one level are served together.
+    pub(crate) about_packages: bool,
 }
 
 impl KindEntry {
@@ -111,6 +118,7 @@ impl KindEntry {
             }),
             describe: catalog::describe::<P>,
             schema: catalog::written_schema::<P>,
+            about_packages: false,
         }
     }
 }

@@ -23,7 +23,6 @@ mod checksum;
 mod config_text;
 mod created_dirs;
 mod crontab;
-mod cycle;
 mod diff;
 mod edit_text;
 mod file_change;
@@ -52,6 +51,7 @@ pub use context::{
     Applying, BlobStore, Change, Checking, Explanation, Forced, GuardSetting, Reverting, SourceEntry,
     SourceSort, StateFileSource,
 };
+pub use pkg::{PackageMember, apply_together, check_together, is_about_packages, revert_together};
 pub use schema::{schema, schema_once};
 
 use bound::{KindEntry, Registered};
@@ -111,8 +111,11 @@ kinds! {
     file_symlink: Symlink;
     file_touch: Touched;
     file_absent: Absent;
-    pkg_installed: Installed;
-    pkg_removed: Removed;
+    pkg_installed: Installed, Latest;
+    pkg_removed: Removed, Purged;
+    pkg_held: Held, Unheld;
+    pkg_uptodate: UpToDate;
+    pkg_downloaded: Downloaded;
     service_running: Running;
     service_dead: Dead;
     service_enabled: Enabled, Disabled;

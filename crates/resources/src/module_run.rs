@@ -100,7 +100,7 @@ pub struct ModuleRun;
 impl Registered<ModuleRun> for ModuleRun {
     fn entry() -> KindEntry {
         let bind = |params: &[Param], at: Span| bind(KIND, params, at);
-        KindEntry { kind: KIND, bind: Box::new(bind), revert: Box::new(revert), describe: || describe(KIND, DOC), schema }
+        KindEntry { kind: KIND, bind: Box::new(bind), revert: Box::new(revert), describe: || describe(KIND, DOC), schema, about_packages: false }
     }
 }
 

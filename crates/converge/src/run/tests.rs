@@ -14,6 +14,8 @@ use zester_host::process::fake::{Scripted, command_line, exit};
 use zester_host::{HostWrite, NewFile, Owner};
 use zester_rule::rule;
 
+mod packages;
+
 /// How long a test waits for something that must come.
 const PATIENCE: Duration = Duration::from_secs(60);
 

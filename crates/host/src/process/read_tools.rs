@@ -22,3 +22,25 @@ pub const IP6TABLES_CHECK: ReadTool = tool("ip6tables", &["--wait", "--check"]);
 pub const IPTABLES_SAVE: ReadTool = tool("iptables-save", &[]);
 pub const IP6TABLES_SAVE: ReadTool = tool("ip6tables-save", &[]);
 pub const GETFACL: ReadTool = tool("getfacl", &["--absolute-names", "--omit-header", "--no-effective", "--"]);
+pub const ALTERNATIVES: ReadTool = tool("update-alternatives", &["--query"]);
+/// Whether there is a process with these words in its command line.
+pub const PGREP: ReadTool = tool("pgrep", &["--full", "--"]);
+/// What a transaction would do.
+pub const APT_PLAN: ReadTool = tool("apt-get", &["--simulate"]);
+/// What would have to be fetched.
+pub const APT_FETCH: ReadTool = tool("apt-get", &["--print-uris"]);
+pub const APT_VERSIONS: ReadTool = tool("apt-cache", &["madison"]);
+/// It answers its own question with no.
+pub const DNF_PLAN: ReadTool = tool("dnf", &["--assumeno"]);
+pub const RPM_ALL: ReadTool = tool("rpm", &["--query", "--all"]);
+pub const ZYPPER_INSTALL: ReadTool = tool("zypper", &zypper("install"));
+pub const ZYPPER_REMOVE: ReadTool = tool("zypper", &zypper("remove"));
+pub const ZYPPER_UPDATE: ReadTool = tool("zypper", &zypper("update"));
+pub const ZYPPER_DIST_UPGRADE: ReadTool = tool("zypper", &zypper("dist-upgrade"));
+pub const PACMAN_PLAN: ReadTool = tool("pacman", &["--print", "--print-format", "%n %v"]);
+pub const PACMAN_ALL: ReadTool = tool("pacman", &["--query"]);
+pub const APK_PLAN: ReadTool = tool("apk", &["--simulate"]);
+
+const fn zypper(verb: &'static str) -> [&'static str; 5] {
+    ["--non-interactive", "--no-refresh", "--xmlout", verb, "--dry-run"]
+}

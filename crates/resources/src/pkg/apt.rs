@@ -1,17 +1,14 @@
-//! Packages of Debian and its children, through `dpkg-query` and `apt-get`.
-//!
-//! A transaction is never signalled: cutting `dpkg` leaves a broken machine (S-32). One `apt-get` runs at a
-//! time in this process, and waits for the lock of others. One that was cut by a crash is repaired before
-//! anything else.
+//! Packages of Debian and its children: dpkg's own book, `apt-get` and `apt-mark`.
 
-use crate::context::Applying;
-use crate::pkg::installed_packages::{self, Installed};
-use serde::Serialize;
+use super::installed_packages::{self, Installed};
+use super::manager::{Call, Job, PackageManager, Planned, Refusal, Versions, read_text};
+use super::version::{Order, deb_order};
+use super::wanted::Wanted;
+use super::wish::Options;
+use crate::state::Read;
 use std::path::Path;
-use tokio::sync::Mutex;
-use tokio_util::sync::CancellationToken;
-use zester_host::{Exit, Fault, FaultKind, HostRead, Launch, Query, Question};
-use zester_model::limits::FILE_BYTES_MAX;
+use zester_host::process::read_tools::{APT_FETCH, APT_PLAN, APT_VERSIONS};
+use zester_host::{BoxFuture, Exit, Fault, FaultKind, HostRead, Question};
 use zester_model::outcome::Details;
 
 const FORMAT: &str = "${db:Status-Abbrev}\\t${Package}\\t${Architecture}\\t${Version}\\n";
@@ -24,101 +21,203 @@ const DPKG_STATUS: &str = "/var/lib/dpkg/status";
 /// Where an interrupted dpkg leaves its unfinished work.
 const UPDATES: &str = "/var/lib/dpkg/updates";
 
-/// Two of them would only wait for each other's lock, and report what the other did as their own.
-static APT_LOCK: Mutex<()> = Mutex::const_new(());
+pub(crate) struct Apt;
 
-/// One line of what apt is going to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Planned {
-    pub(crate) name: String,
-    pub(crate) old: Option<String>,
-    pub(crate) new: Option<String>,
+impl PackageManager for Apt {
+    fn name(&self) -> &'static str {
+        "apt"
+    }
+
+    fn order(&self) -> Order {
+        deb_order
+    }
+
+    /// From dpkg's own book, in one read however many are asked for. What an interrupted dpkg has not yet put there, only
+    /// dpkg itself can tell.
+    fn installed<'a>(&'a self, cx: Read<'a>) -> BoxFuture<'a, Result<Installed, Fault>> {
+        Box::pin(async move {
+            if has_updates(cx.host)? {
+                let question = Question::Packages { format: FORMAT, names: &[] };
+                let exit = cx.query.ask(question, cx.cancel).await?;
+                return match exit.code {
+                    Some(0) => Ok(installed_packages::parse_dpkg_query(&exit.stdout.text)),
+                    _ => Err(exit.failure("dpkg-query")),
+                };
+            }
+            let book = read_text(cx.host, DPKG_STATUS)?
+                .ok_or_else(|| Fault::new(FaultKind::NotFound, format!("there is no {DPKG_STATUS}")))?;
+            Ok(installed_packages::parse_dpkg_status(&book))
+        })
+    }
+
+    fn calls(&self, job: &Job, _: &Installed) -> Result<Vec<Call>, Fault> {
+        let Job { install, latest, everything, remove, purge, options } = job;
+        let mut calls = Vec::new();
+        if !purge.is_empty() {
+            calls.push(call(&[], "purge", purge.clone()));
+        }
+        let latest = latest.iter().map(|name| argument(&Wanted::any(name), options));
+        let mut words: Vec<String> =
+            install.iter().map(|wanted| argument(wanted, options)).chain(latest).collect();
+        if words.is_empty() && !remove.is_empty() {
+            calls.push(call(&[], "remove", remove.clone()));
+        } else if !words.is_empty() {
+            // One transaction for both: what ends with `-` goes.
+            words.extend(remove.iter().map(|name| format!("{name}-")));
+            let pinned = install.iter().any(|wanted| wanted.version.is_some());
+            calls.push(call(&install_options(options, pinned), "install", words));
+        }
+        if let Some(whole) = everything {
+            let verb = if *whole { "dist-upgrade" } else { "upgrade" };
+            calls.push(call(&install_options(options, false), verb, Vec::new()));
+        }
+        if options.download {
+            calls.iter_mut().for_each(|call| call.tool = APT_FETCH);
+        }
+        Ok(calls)
+    }
+
+    fn read_plan(&self, _: &Call, exit: &Exit, _: &Installed) -> Result<Vec<Planned>, Refusal> {
+        match exit.code {
+            Some(0) => Ok(parse_plan(&exit.stdout.text)),
+            _ => Err(self.refusal(exit)),
+        }
+    }
+
+    fn refusal(&self, exit: &Exit) -> Refusal {
+        let reasons = exit.stderr.text.lines().filter_map(|line| line.strip_prefix("E: "));
+        let reasons: Vec<&str> = reasons.map(|reason| reason.trim_end().trim_end_matches('.')).collect();
+        if reasons.is_empty() {
+            return Refusal::of(exit.failure("apt-get"));
+        }
+        let going = parse_removed(&exit.stdout.text);
+        let mut message = format!("apt refuses: {}", reasons.join("; "));
+        let mut details = Details::new();
+        if !going.is_empty() {
+            message.push_str(&format!("; it would remove {}", going.join(", ")));
+            details.insert("would_remove".into(), going.into());
+        }
+        let unknown = reasons.iter().all(|reason| UNKNOWN.iter().any(|mark| reason.contains(mark)));
+        let kind = if unknown { FaultKind::NotFound } else { FaultKind::CommandFailed };
+        let names = reasons.iter().flat_map(|reason| named_in(reason)).collect();
+        Refusal { fault: Fault::new(kind, message).details(details), names }
+    }
+
+    fn refresh(&self) -> Vec<String> {
+        apt_get(&[], "update", Vec::new())
+    }
+
+    fn has_lists(&self, host: &dyn HostRead) -> Result<bool, Fault> {
+        if host.stat_followed(Path::new(LISTS))?.is_none() {
+            return Ok(false);
+        }
+        let names = host.list(Path::new(LISTS))?;
+        Ok(names.iter().any(|name| name.to_string_lossy().contains("_Packages")))
+    }
+
+    fn is_stale(&self, fault: &Fault) -> bool {
+        let marks = ["Failed to fetch", "404"];
+        UNKNOWN.iter().chain(&marks).any(|mark| fault.message.contains(mark))
+    }
+
+    fn hold(&self, names: &[String], on: bool) -> Option<Vec<String>> {
+        let verb = if on { "hold" } else { "unhold" };
+        Some(["apt-mark", verb].into_iter().map(String::from).chain(names.iter().cloned()).collect())
+    }
+
+    fn is_interrupted(&self, fault: &Fault) -> bool {
+        fault.message.contains("dpkg was interrupted")
+    }
+
+    fn repair(&self, host: &dyn HostRead) -> Result<Option<Vec<String>>, Fault> {
+        let words = ["dpkg", "--force-confdef", "--force-confold", "--configure", "-a"];
+        Ok(has_updates(host)?.then(|| words.map(String::from).to_vec()))
+    }
+
+    /// Apt takes a version or a pattern and no comparison: it is asked what there is.
+    fn available<'a>(
+        &'a self,
+        names: &'a [String],
+        cx: Read<'a>,
+    ) -> BoxFuture<'a, Result<Option<Versions>, Fault>> {
+        Box::pin(async move {
+            let words: Vec<&str> = names.iter().map(String::as_str).collect();
+            let exit = cx.ask(APT_VERSIONS, &words).await?;
+            match exit.code {
+                Some(0) => Ok(Some(parse_madison(&exit.stdout.text))),
+                _ => Err(self.refusal(&exit).fault),
+            }
+        })
+    }
+
+    fn environment(&self) -> Vec<(String, String)> {
+        vec![
+            ("DEBIAN_FRONTEND".into(), "noninteractive".into()),
+            ("APT_LISTCHANGES_FRONTEND".into(), "none".into()),
+            ("NEEDRESTART_MODE".into(), "l".into()),
+            ("LC_ALL".into(), "C".into()),
+        ]
+    }
 }
 
-fn quiet(words: Vec<String>) -> Launch {
-    let mut launch = Launch::argv(words);
-    launch.environment = vec![
-        ("DEBIAN_FRONTEND".into(), "noninteractive".into()),
-        ("APT_LISTCHANGES_FRONTEND".into(), "none".into()),
-        ("NEEDRESTART_MODE".into(), "l".into()),
-        ("LC_ALL".into(), "C".into()),
-    ];
-    launch
+/// A transaction is under way, or was cut.
+fn has_updates(host: &dyn HostRead) -> Result<bool, Fault> {
+    let updates = host.real_path(Path::new(UPDATES))?;
+    Ok(host.stat(&updates)?.is_some() && !host.list(&updates)?.is_empty())
+}
+
+/// `name`, `name=version`, `name/release`, or a file, as apt takes it.
+fn argument(wanted: &Wanted, options: &Options) -> String {
+    match (&wanted.source, &wanted.version, &options.from) {
+        (Some(file), ..) => file.clone(),
+        (None, Some(version), _) => format!("{}={version}", wanted.name),
+        (None, None, Some(release)) => format!("{}/{release}", wanted.name),
+        (None, None, None) => wanted.name.clone(),
+    }
+}
+
+fn install_options(options: &Options, pinned: bool) -> Vec<String> {
+    let mut words: Vec<&str> = match options.recommends {
+        Some(true) => vec!["--install-recommends"],
+        Some(false) => vec!["--no-install-recommends"],
+        None => Vec::new(),
+    };
+    if pinned {
+        words.push("--allow-downgrades");
+    }
+    if options.only_upgrade {
+        words.push("--only-upgrade");
+    }
+    if options.update_holds {
+        words.push("--allow-change-held-packages");
+    }
+    if options.skip_verify {
+        words.push("--allow-unauthenticated");
+    }
+    if options.download {
+        words.extend(["--download-only", "--reinstall"]);
+    }
+    if let Some(release) = &options.from {
+        words.extend(["-t", release]);
+    }
+    words.into_iter().map(String::from).collect()
 }
 
 /// What follows `apt-get`: the same words for the plan and for the act.
-fn apt_words(options: &[&str], verb: &str, words: &[String]) -> Vec<String> {
+fn apt_words(options: &[String], verb: &str, words: Vec<String>) -> Vec<String> {
     let fixed = ["-y", "-q", "-o", LOCK_WAIT, "-o", "Dpkg::Options::=--force-confdef"];
     let more = ["-o", "Dpkg::Options::=--force-confold"];
-    let options = fixed.iter().chain(&more).chain(options).map(ToString::to_string);
-    options.chain([verb.to_string()]).chain(words.iter().cloned()).collect()
+    let fixed = fixed.iter().chain(&more).map(ToString::to_string);
+    fixed.chain(options.iter().cloned()).chain([verb.to_string()]).chain(words).collect()
 }
 
-fn apt_get(options: &[&str], verb: &str, words: &[String]) -> Launch {
-    quiet(std::iter::once("apt-get".to_string()).chain(apt_words(options, verb, words)).collect())
+fn apt_get(options: &[String], verb: &str, words: Vec<String>) -> Vec<String> {
+    std::iter::once("apt-get".to_string()).chain(apt_words(options, verb, words)).collect()
 }
 
-/// What is installed of the given names, in every architecture.
-pub(crate) async fn installed(
-    query: Query<'_>,
-    names: &[String],
-    cancel: &CancellationToken,
-) -> Result<Installed, Fault> {
-    let names: Vec<String> = names.iter().cloned().chain([installed_packages::NATIVE.to_string()]).collect();
-    let question = Question::Packages { format: FORMAT, names: &names };
-    let exit = query.ask(question, cancel).await.map_err(no_apt)?;
-    // It exits with 1 when one of the names is unknown, which is an answer too.
-    match exit.code {
-        Some(0 | 1) => Ok(installed_packages::parse_dpkg_query(&exit.stdout.text)),
-        _ => Err(exit.failure("dpkg-query")),
-    }
-}
-
-/// Everything that is installed, from dpkg's own book.
-fn all_installed(host: &dyn HostRead) -> Result<Installed, Fault> {
-    let installed_packages = host.read(&host.real_path(Path::new(DPKG_STATUS))?, FILE_BYTES_MAX)?;
-    Ok(installed_packages::parse_dpkg_status(&String::from_utf8_lossy(&installed_packages)))
-}
-
-/// What apt would do, without doing it. Its refusal is a fault: `NotFound` for what it does not know, which may
-/// come with other package lists, and with the names of all that would have to go.
-pub(crate) async fn simulate(
-    query: Query<'_>,
-    options: &[&str],
-    verb: &str,
-    words: &[String],
-    cancel: &CancellationToken,
-) -> Result<Vec<Planned>, Fault> {
-    let words = apt_words(options, verb, words);
-    let exit = query.ask(Question::Plan { words: &words }, cancel).await.map_err(no_apt)?;
-    match exit.code {
-        Some(0) => Ok(parse_plan(&exit.stdout.text)),
-        _ => Err(refused(&exit)),
-    }
-}
-
-/// Why apt will not do it, in its own words.
-fn refused(exit: &Exit) -> Fault {
-    let reasons = exit.stderr.text.lines().filter_map(|line| line.strip_prefix("E: "));
-    let reasons: Vec<&str> = reasons.map(|reason| reason.trim_end().trim_end_matches('.')).collect();
-    let going = parse_removed(&exit.stdout.text);
-    let mut message = match reasons.is_empty() {
-        true => return exit.failure("apt-get"),
-        false => format!("apt refuses: {}", reasons.join("; ")),
-    };
-    let mut details = Details::new();
-    if !going.is_empty() {
-        message.push_str(&format!("; it would remove {}", going.join(", ")));
-        details.insert("would_remove".into(), going.into());
-    }
-    let unknown = reasons.iter().all(|reason| UNKNOWN.iter().any(|mark| reason.contains(mark)));
-    let kind = if unknown { FaultKind::NotFound } else { FaultKind::CommandFailed };
-    Fault::new(kind, message).details(details)
-}
-
-/// A transaction that a crash has cut; whoever acts completes it first.
-pub(crate) fn is_interrupted(fault: &Fault) -> bool {
-    fault.message.contains("dpkg was interrupted")
+fn call(options: &[String], verb: &str, words: Vec<String>) -> Call {
+    let question = apt_words(options, verb, words.clone());
+    Call { tool: APT_PLAN, question, act: apt_get(options, verb, words) }
 }
 
 /// The names under `The following packages will be REMOVED:`, which apt prints also where it then refuses.
@@ -128,19 +227,14 @@ fn parse_removed(text: &str) -> Vec<String> {
     names.map(|name| name.trim_end_matches('*').to_string()).collect()
 }
 
-/// Whether apt knows of any packages at all.
-pub(crate) fn has_lists(host: &dyn HostRead) -> Result<bool, Fault> {
-    if host.stat_followed(Path::new(LISTS))?.is_none() {
-        return Ok(false);
-    }
-    let names = host.list(Path::new(LISTS))?;
-    Ok(names.iter().any(|name| name.to_string_lossy().contains("_Packages")))
-}
-
-/// `Inst name [old] (new origin [architecture])` and `Remv name [old]`.
+/// `Inst name [old] (new origin [architecture])`, `Remv name [old]`, and of what is only fetched `'uri' file size hash`.
 fn parse_plan(text: &str) -> Vec<Planned> {
     let mut plan = Vec::new();
     for line in text.lines() {
+        if line.starts_with('\'') {
+            plan.extend(line.split(' ').nth(1).and_then(parse_file_name));
+            continue;
+        }
         let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
         if verb != "Inst" && verb != "Remv" && verb != "Purg" {
             continue;
@@ -158,150 +252,59 @@ fn parse_plan(text: &str) -> Vec<Planned> {
     plan
 }
 
-/// Apt may be asked by anybody, and acts for root alone.
-pub(crate) fn may_act(host: &dyn HostRead) -> Result<(), Fault> {
-    if host.me().uid == 0 {
-        return Ok(());
-    }
-    Err(Fault::new(FaultKind::Denied, "only root can change what is installed").hint("run it as root"))
+/// `hello_1%3a2.10-3_amd64.deb`
+fn parse_file_name(file: &str) -> Option<Planned> {
+    let mut parts = file.strip_suffix(".deb")?.split('_');
+    let (name, version) = (parts.next()?, parts.next()?);
+    Some(Planned { name: name.to_string(), old: None, new: Some(version.replace("%3a", ":")) })
 }
 
-fn no_apt(fault: Fault) -> Fault {
-    if fault.kind != FaultKind::NotFound {
-        return fault;
-    }
-    let message = format!("packages cannot be managed here: {}", fault.message);
-    Fault::new(FaultKind::Unsupported, message).hint("only apt is known so far")
-}
-
-/// A turn at the package manager: nobody else of this process has one meanwhile.
-pub(crate) struct AptSession<'a> {
-    cx: &'a Applying<'a>,
-    /// A cancel came while a transaction ran; it was let finish.
-    pub(crate) canceled: bool,
-    _held: tokio::sync::MutexGuard<'static, ()>,
-}
-
-impl<'a> AptSession<'a> {
-    /// Waits for its turn, and repairs what an interrupted dpkg left.
-    pub(crate) async fn take(cx: &'a Applying<'a>) -> Result<AptSession<'a>, Fault> {
-        let held = tokio::select! {
-            held = APT_LOCK.lock() => held,
-            () = cx.cancel.cancelled() => return Err(Fault::canceled()),
+/// `hello | 2.10-3 | http://deb.debian.org/debian bookworm/main amd64 Packages`, newest first.
+fn parse_madison(text: &str) -> Versions {
+    let mut found = Versions::new();
+    for line in text.lines() {
+        let mut fields = line.split('|').map(str::trim);
+        let (Some(name), Some(version), Some(origin)) = (fields.next(), fields.next(), fields.next()) else {
+            continue;
         };
-        let mut session = AptSession { cx, canceled: false, _held: held };
-        session.repair().await?;
-        Ok(session)
-    }
-
-    async fn repair(&mut self) -> Result<(), Fault> {
-        let updates = self.cx.host.real_path(Path::new(UPDATES))?;
-        let begun = self.cx.host.stat(&updates)?.is_some() && !self.cx.host.list(&updates)?.is_empty();
-        if begun {
-            let launch = quiet(
-                ["dpkg", "--force-confdef", "--force-confold", "--configure", "-a"]
-                    .map(String::from)
-                    .to_vec(),
-            );
-            self.transact(launch, "dpkg --configure -a").await?;
-        }
-        Ok(())
-    }
-
-    /// Runs to its end, whatever is cancelled meanwhile.
-    async fn transact(&mut self, mut launch: Launch, program: &str) -> Result<(), Fault> {
-        if self.cx.cancel.is_cancelled() {
-            return Err(Fault::canceled());
-        }
-        launch.uninterruptible = true;
-        let exit =
-            self.cx.processes.run(&launch, self.cx.live.clone(), self.cx.cancel).await.map_err(no_apt)?;
-        self.canceled |= exit.canceled;
-        if exit.code == Some(0) { Ok(()) } else { Err(exit.failure(program)) }
-    }
-
-    /// Installs. Where apt does not know a package and may be asked anew, its lists are refreshed once.
-    pub(crate) async fn install(
-        &mut self,
-        options: &[&str],
-        words: &[String],
-        refresh: Option<bool>,
-    ) -> Result<(), Fault> {
-        if refresh == Some(true) {
-            self.update().await?;
-        }
-        let tried = self.transact(apt_get(options, "install", words), "apt-get install").await;
-        match tried {
-            Err(fault) if refresh.is_none() && is_stale(&fault) => {
-                self.update().await?;
-                self.transact(apt_get(options, "install", words), "apt-get install").await
-            }
-            other => other,
+        if !origin.ends_with("Sources") {
+            found.entry(name.to_string()).or_default().push(version.to_string());
         }
     }
-
-    pub(crate) async fn remove(&mut self, words: &[String]) -> Result<(), Fault> {
-        self.transact(apt_get(&[], "remove", words), "apt-get remove").await
+    for versions in found.values_mut() {
+        versions.sort_by(|left, right| deb_order(right, left));
+        versions.dedup();
     }
-
-    async fn update(&mut self) -> Result<(), Fault> {
-        let launch = apt_get(&[], "update", &[]);
-        let exit =
-            self.cx.processes.run(&launch, self.cx.live.clone(), self.cx.cancel).await.map_err(no_apt)?;
-        match exit.code {
-            _ if exit.canceled => Err(Fault::canceled()),
-            Some(0) => Ok(()),
-            _ => Err(exit.failure("apt-get update")),
-        }
-    }
-
-    pub(crate) fn installed(&self) -> Result<Installed, Fault> {
-        all_installed(self.cx.host)
-    }
-
-    /// A turn that did not go well, with what it changed all the same: a transaction that a cancel let finish, or one
-    /// that stopped half-way (S-43).
-    pub(crate) fn failed(
-        &self,
-        fault: Fault,
-        touched: bool,
-        details: Details,
-        done: &impl Serialize,
-    ) -> Fault {
-        let mut fault = fault.details(details);
-        if self.canceled {
-            fault.details.insert("uninterruptible".into(), true.into());
-        }
-        match serde_json::to_value(done) {
-            Ok(undo) if touched => fault.having_done(undo),
-            _ => Fault { touched, ..fault },
-        }
-    }
+    found
 }
 
 /// What apt says of packages and versions that are not in its lists.
-const UNKNOWN: [&str; 4] = [
+const UNKNOWN: [&str; 5] = [
     "Unable to locate package",
     "has no installation candidate",
     "was not found",
     "Couldn't find any package",
+    "is not available",
 ];
 
-/// The lists are missing or too old: packages unknown, or gone from the mirror.
-fn is_stale(fault: &Fault) -> bool {
-    let marks = ["Failed to fetch", "404"];
-    UNKNOWN.iter().chain(&marks).any(|mark| fault.message.contains(mark))
+/// The packages that a reason is about: all that it quotes, and what follows its fixed words.
+fn named_in(reason: &str) -> Vec<String> {
+    let quoted = reason.split('\'').skip(1).step_by(2).map(str::to_string);
+    let located = reason.strip_prefix("Unable to locate package ").map(str::to_string);
+    quoted.chain(located).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_host::process::fake::exit;
 
     #[test]
     fn the_plan_of_apt_is_read_from_its_own_words() {
         let text = "Reading package lists...\nInst libssl3 [3.0.1-1] (3.0.2-1 Debian:12/stable [amd64]) []\n\
                     Inst hello (2.10-3 Debian:12.15/oldstable [amd64])\nConf hello (2.10-3 Debian:12.15/oldstable [amd64])\n\
-                    Remv bash [5.2.15-2+b8]\n";
+                    Remv bash [5.2.15-2+b8]\n\
+                    'http://deb.debian.org/pool/main/h/hello/hello_2.10-3_amd64.deb' hello_1%3a2.10-3_amd64.deb 53092 MD5Sum:x\n";
         let planned = |name: &str, old: Option<&str>, new: Option<&str>| Planned {
             name: name.into(),
             old: old.map(Into::into),
@@ -311,7 +314,40 @@ mod tests {
             planned("libssl3", Some("3.0.1-1"), Some("3.0.2-1")),
             planned("hello", None, Some("2.10-3")),
             planned("bash", Some("5.2.15-2+b8"), None),
+            planned("hello", None, Some("1:2.10-3")),
         ];
         assert_eq!(parse_plan(text), expected);
+    }
+
+    #[test]
+    fn what_can_be_had_is_read_newest_first() {
+        let text = "     hello |     2.10-3 | http://deb.debian.org/debian bookworm/main amd64 Packages\n     hello |    2.12-1 | file:/r ./ Packages\n\
+             \x20    hello |     2.10-3 | http://deb.debian.org/debian bookworm/main Sources\n";
+        assert_eq!(parse_madison(text)["hello"], ["2.12-1", "2.10-3"]);
+    }
+
+    #[test]
+    fn a_refusal_names_whom_it_is_about() {
+        let names = |stderr: &str| Apt.refusal(&exit(100, "", stderr)).names;
+        assert_eq!(names("E: Unable to locate package nosuch\n"), ["nosuch"]);
+        assert_eq!(names("E: Version '9.9' for 'hello' was not found\n"), ["9.9", "hello"]);
+        assert_eq!(names("E: Package 'foo' has no installation candidate\n"), ["foo"]);
+        assert!(names("E: Unmet dependencies\n").is_empty());
+    }
+
+    #[test]
+    fn installing_and_removing_is_one_call() {
+        let job = Job {
+            install: vec![Wanted::any("a"), Wanted::exactly("b", "1")],
+            remove: vec!["c".into()],
+            ..Job::default()
+        };
+        let calls = Apt.calls(&job, &Installed::default()).unwrap();
+        assert_eq!(calls.len(), 1);
+        assert!(calls[0].act.join(" ").ends_with("--allow-downgrades install a b=1 c-"), "{calls:?}");
+        let job = Job { remove: vec!["c".into()], purge: vec!["d".into()], ..Job::default() };
+        let calls = Apt.calls(&job, &Installed::default()).unwrap();
+        let ends: Vec<String> = calls.iter().map(|call| call.act[call.act.len() - 2..].join(" ")).collect();
+        assert_eq!(ends, ["purge d", "remove c"]);
     }
 }

@@ -1,7 +1,7 @@
 //! What is installed, under the names that apt gives it: those of the machine's own architecture plain, those of another
 //! with it (`libc6:i386`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The package whose architecture is the machine's own.
 pub(crate) const NATIVE: &str = "dpkg";
@@ -12,18 +12,64 @@ pub(crate) struct Installed {
     /// The machine's own architecture; where nothing tells it, every one counts as that.
     native: Option<String>,
     versions: BTreeMap<String, String>,
+    /// Those that are kept as they are.
+    held: BTreeSet<String>,
+    /// Those that were removed and left their configuration.
+    leftover: BTreeSet<String>,
+}
+
+/// What a package manager says of one package.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) architecture: &'a str,
+    pub(crate) version: &'a str,
+    pub(crate) held: bool,
+    /// Only its configuration is left.
+    pub(crate) leftover: bool,
 }
 
 impl Installed {
-    /// From name, architecture and version of each.
-    fn of(entries: &[(&str, &str, &str)]) -> Installed {
-        let native = entries.iter().find(|(name, ..)| *name == NATIVE).map(|(_, own, _)| own.to_string());
-        let mut found = Installed { native, versions: BTreeMap::new() };
-        for (name, architecture, version) in entries {
-            let key = found.key(&format!("{name}:{architecture}"));
-            found.versions.insert(key, version.to_string());
+    /// Of a manager that names its packages with their architecture.
+    fn of(entries: &[Entry<'_>]) -> Installed {
+        let own = entries.iter().find(|entry| entry.name == NATIVE && !entry.leftover);
+        let mut found =
+            Installed { native: own.map(|entry| entry.architecture.to_string()), ..Installed::default() };
+        for entry in entries {
+            let key = found.key(&format!("{}:{}", entry.name, entry.architecture));
+            if entry.leftover {
+                found.leftover.insert(key);
+                continue;
+            }
+            if entry.held {
+                found.held.insert(key.clone());
+            }
+            found.versions.insert(key, entry.version.to_string());
         }
         found
+    }
+
+    /// Of a manager whose names are all there is to know.
+    pub(crate) fn plain<'a>(entries: impl IntoIterator<Item = (&'a str, String)>) -> Installed {
+        let versions = entries.into_iter().map(|(name, version)| (name.to_string(), version)).collect();
+        Installed { versions, ..Installed::default() }
+    }
+
+    pub(crate) fn hold(&mut self, name: String) {
+        self.held.insert(name);
+    }
+
+    pub(crate) fn is_held(&self, asked: &str) -> bool {
+        self.held.contains(&self.key(asked))
+    }
+
+    pub(crate) fn held(&self) -> &BTreeSet<String> {
+        &self.held
+    }
+
+    /// Whether anything of it is there, be it only its configuration.
+    pub(crate) fn has_traces(&self, asked: &str) -> bool {
+        self.contains(asked) || self.leftover.contains(&self.key(asked))
     }
 
     /// The name of apt for what a state calls `name` or `name:architecture`.
@@ -68,11 +114,29 @@ pub(crate) fn bare(name: &str) -> &str {
 pub(super) fn parse_dpkg_status(text: &str) -> Installed {
     let mut entries = Vec::new();
     for paragraph in text.split("\n\n") {
-        let field = |name: &str| paragraph.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-        let installed = field("Status:").is_some_and(|status| status.ends_with(" installed"));
-        let fields = (field("Package:"), field("Architecture:"), field("Version:"));
-        if let (true, (Some(name), Some(architecture), Some(version))) = (installed, fields) {
-            entries.push((name, architecture, version));
+        let (mut name, mut architecture, mut version, mut status) = (None, None, None, None);
+        for line in paragraph.lines() {
+            // The words of the others are long, and none of our business.
+            let place = match line.as_bytes().first() {
+                Some(b'P') => line.strip_prefix("Package:").map(|rest| (&mut name, rest)),
+                Some(b'A') => line.strip_prefix("Architecture:").map(|rest| (&mut architecture, rest)),
+                Some(b'V') => line.strip_prefix("Version:").map(|rest| (&mut version, rest)),
+                Some(b'S') => line.strip_prefix("Status:").map(|rest| (&mut status, rest)),
+                _ => None,
+            };
+            if let Some((place, rest)) = place {
+                *place = Some(rest.trim());
+            }
+        }
+        let (Some(name), Some(architecture), Some(version), Some(status)) =
+            (name, architecture, version, status)
+        else {
+            continue;
+        };
+        let (installed, leftover) = (status.ends_with(" installed"), status.ends_with(" config-files"));
+        if installed || leftover {
+            let held = status.starts_with("hold ");
+            entries.push(Entry { name, architecture, version, held, leftover });
         }
     }
     Installed::of(&entries)
@@ -85,8 +149,11 @@ pub(super) fn parse_dpkg_query(text: &str) -> Installed {
         let fields: Vec<&str> = line.split('\t').collect();
         let [status, name, architecture, version] = fields.as_slice() else { continue };
         // The second letter says what is; the first only what is wanted.
-        if status.as_bytes().get(1) == Some(&b'i') {
-            entries.push((*name, *architecture, *version));
+        let (installed, leftover) =
+            (status.as_bytes().get(1) == Some(&b'i'), status.as_bytes().get(1) == Some(&b'c'));
+        if installed || leftover {
+            let held = status.starts_with('h');
+            entries.push(Entry { name, architecture, version, held, leftover });
         }
     }
     Installed::of(&entries)
@@ -103,7 +170,10 @@ mod tests {
     #[test]
     fn only_what_is_installed_counts_not_what_left_its_configuration() {
         let text = "ii \tbash\tamd64\t5.2\nrc \told\tamd64\t1\niU \tunpacked\tamd64\t1\nhi \theld\tall\t2\nun \tnever\t\t\n";
-        assert_eq!(names(&parse_dpkg_query(text)), ["bash", "held"]);
+        let found = parse_dpkg_query(text);
+        assert_eq!(names(&found), ["bash", "held"]);
+        assert!(found.is_held("held") && !found.is_held("bash"));
+        assert!(found.has_traces("old") && !found.has_traces("never"));
     }
 
     #[test]
@@ -124,6 +194,8 @@ mod tests {
         let text = "Package: bash\nEssential: yes\nStatus: install ok installed\nArchitecture: amd64\nVersion: 5.2\n\
                     Description: shell\n Package: not this\n\nPackage: old\nStatus: deinstall ok config-files\n\
                     Architecture: amd64\nVersion: 1\n\n";
-        assert_eq!(parse_dpkg_status(text), Installed::of(&[("bash", "amd64", "5.2")]));
+        let found = parse_dpkg_status(text);
+        assert_eq!(names(&found), ["bash"]);
+        assert!(found.has_traces("old") && !found.contains("old"));
     }
 }

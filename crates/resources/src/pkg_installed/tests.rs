@@ -1,5 +1,6 @@
 use crate::laws::{Case, FewFiles, MemoryBlobStore, Promise, bind_json};
 use crate::pkg::fake_apt::fake_apt;
+use crate::pkg::real_apt::dpkg_turn;
 use crate::context::{Applying, Change, Checking, Reverting};
 use serde_json::{Value as Json, json};
 use std::path::Path;
@@ -30,6 +31,17 @@ pub(crate) fn cases() -> Vec<Case> {
         case(json!({ "name": "libhello" }), Promise::Converges, "libhello:i386 1"),
         case(json!({ "name": "libhello:amd64" }), Promise::Clean, "libhello 1"),
         case(json!({ "name": "no-such" }), Promise::Fails, ""),
+        case(json!({ "name": "hello", "version": ">=2.10" }), Promise::Converges, "hello 2.9 libhello 1"),
+        case(json!({ "name": "hello", "version": "<2.10" }), Promise::Converges, ""),
+        case(json!({ "name": "hello", "version": ">=3" }), Promise::Fails, ""),
+        case(json!({ "name": "hello", "version": "2.9", "allow_updates": true }), Promise::Clean, "hello 2.10 libhello 1"),
+        case(json!({ "name": "sl", "hold": true }), Promise::Converges, "sl 5"),
+        case(json!({ "name": "sl", "hold": false }), Promise::Converges, "sl 5 !sl held"),
+        case(json!({ "name": "hello", "only_upgrade": true }), Promise::Clean, ""),
+        Case::new("pkg.latest", json!({ "name": "hello" }), Promise::Converges, |host| fake_apt(host, "hello 2.9 libhello 1")),
+        Case::new("pkg.latest", json!({ "name": "hello" }), Promise::Converges, |host| fake_apt(host, "")),
+        Case::new("pkg.latest", json!({ "name": "hello" }), Promise::Clean, |host| fake_apt(host, "hello 2.10 libhello 1")),
+        Case::new("pkg.latest", json!({ "name": "hello", "only_upgrade": true }), Promise::Clean, |host| fake_apt(host, "")),
     ]
 }
 
@@ -109,9 +121,8 @@ async fn s31_a_package_of_another_architecture_is_a_change_and_is_reverted_alone
 
 #[tokio::test]
 async fn a_package_that_only_another_architecture_has_goes_by_its_plain_name() {
-    let host = Overlay::empty();
+    let host = machine_with(&[("wine32", "i386", "8"), ("dpkg", "amd64", "1")]);
     let processes = Scripted::new()
-        .on("dpkg-query", exit(0, "ii \twine32\ti386\t8\nii \tdpkg\tamd64\t1\n", ""))
         .on("apt-get --simulate", exit(0, "Reading package lists...\n", ""));
     let cancel = CancellationToken::new();
     let bound = bind_json("pkg.installed", &json!({ "name": "wine32" })).ok().unwrap();
@@ -211,6 +222,26 @@ fn looked<'a>(
     Checking { host, query, files: &FewFiles, forced: None, dry_run: true, cancel }
 }
 
+/// A machine whose dpkg knows these: name, architecture, version.
+fn machine_with(packages: &[(&str, &str, &str)]) -> Overlay {
+    let host = Overlay::empty();
+    for directory in ["/var", "/var/lib", "/var/lib/dpkg"] {
+        host.make_directory(directory.as_ref(), 0o755, host.me()).unwrap();
+    }
+    write_book(&host, packages);
+    host
+}
+
+fn write_book(host: &Overlay, packages: &[(&str, &str, &str)]) {
+    let paragraph = |(name, architecture, version): &(&str, &str, &str)| {
+        let status = "Status: install ok installed";
+        format!("Package: {name}\n{status}\nArchitecture: {architecture}\nVersion: {version}\n\n")
+    };
+    let text: String = packages.iter().map(paragraph).collect();
+    let file = NewFile { content: text.as_bytes(), mode: 0o644, owner: host.me() };
+    host.put_file("/var/lib/dpkg/status".as_ref(), &file).unwrap();
+}
+
 /// What apt-get 2.6.1 printed on a Debian 12.
 const RECORDED: [(&str, &str, &str, FaultKind, &str); 4] = [
     (
@@ -252,26 +283,24 @@ const RECORDED: [(&str, &str, &str, FaultKind, &str); 4] = [
 #[tokio::test]
 #[rule("S-30")]
 async fn s30_what_apt_refuses_fails_in_the_dry_run_in_apts_own_words() {
-    let host = Overlay::empty();
+    let host = machine_with(&[]);
     let lists = "/var/lib/apt/lists/deb_main_binary-amd64_Packages.lz4";
-    for directory in ["/var", "/var/lib", "/var/lib/apt", "/var/lib/apt/lists"] {
+    for directory in ["/var/lib/apt", "/var/lib/apt/lists"] {
         host.make_directory(directory.as_ref(), 0o755, host.me()).unwrap();
     }
     host.put_file(lists.as_ref(), &NewFile { content: b"", mode: 0o644, owner: host.me() }).unwrap();
     let cancel = CancellationToken::new();
     for (kind, stdout, stderr, expected, words) in RECORDED {
-        let installed = if kind == "pkg.removed" { "ii \tx\tall\t1\n" } else { "" };
-        let processes = Scripted::new()
-            .on("dpkg-query", exit(0, installed, ""))
-            .on("apt-get --simulate", exit(100, stdout, stderr));
+        let installed: &[_] = if kind == "pkg.removed" { &[("x", "all", "1")] } else { &[] };
+        write_book(&host, installed);
+        let processes = Scripted::new().on("apt-get --simulate", exit(100, stdout, stderr));
         let bound = bind_json(kind, &json!({ "name": "x" })).ok().unwrap();
         let fault = bound.check(&looked(&processes, &host, &cancel)).await.err().expect(words);
         assert_eq!((fault.kind, fault.message.as_str()), (expected, words));
     }
     // Lists that are going to be fetched first may know it.
-    let processes = Scripted::new()
-        .on("dpkg-query", exit(1, "", ""))
-        .on("apt-get --simulate", exit(100, "", "E: Unable to locate package x\n"));
+    write_book(&host, &[]);
+    let processes = Scripted::new().on("apt-get --simulate", exit(100, "", "E: Unable to locate package x\n"));
     let bound = bind_json("pkg.installed", &json!({ "name": "x", "refresh": true })).ok().unwrap();
     assert!(bound.check(&looked(&processes, &host, &cancel)).await.unwrap().is_some());
     host.remove_file(lists.as_ref()).unwrap();
@@ -281,10 +310,10 @@ async fn s30_what_apt_refuses_fails_in_the_dry_run_in_apts_own_words() {
 
 #[tokio::test]
 async fn what_an_installation_would_remove_is_named() {
-    let host = Overlay::empty();
+    let host = machine_with(&[]);
     let plan = "Remv exim4 [4.96-15]\nInst postfix (3.7.11 Debian:12/stable [amd64])\nConf postfix (3.7.11 Debian [amd64])\n";
     let processes =
-        Scripted::new().on("dpkg-query", exit(1, "", "")).on("apt-get --simulate", exit(0, plan, ""));
+        Scripted::new().on("apt-get --simulate", exit(0, plan, ""));
     let cancel = CancellationToken::new();
     let bound = bind_json("pkg.installed", &json!({ "name": "postfix" })).ok().unwrap();
     let drift = bound.check(&looked(&processes, &host, &cancel)).await.unwrap().unwrap();
@@ -299,7 +328,7 @@ async fn what_an_installation_would_remove_is_named() {
 #[tokio::test]
 #[rule("S-44")]
 async fn s44_what_new_package_lists_would_bring_is_unknown() {
-    let host = Overlay::empty();
+    let host = machine_with(&[]);
     let cancel = CancellationToken::new();
     let plan = exit(0, "Inst hello (2.10 Debian:12/stable [amd64])\n", "");
     let refused = exit(100, "", "E: Unable to locate package hello\n");
@@ -312,13 +341,13 @@ async fn s44_what_new_package_lists_would_bring_is_unknown() {
         (json!(false), &plan, false),
     ] {
         let processes =
-            Scripted::new().on("dpkg-query", exit(1, "", "")).on("apt-get --simulate", answer.clone());
+            Scripted::new().on("apt-get --simulate", answer.clone());
         let params = json!({ "name": "hello", "refresh": refresh });
         let bound = bind_json("pkg.installed", &params).ok().unwrap();
         let drift = bound.check(&looked(&processes, &host, &cancel)).await.unwrap().unwrap();
         let told = bound.explain(&drift, false);
         assert_eq!(told.details.contains_key("unknown"), unknown, "{params}");
-        assert_eq!(told.diff.starts_with("would change; known only after apt-get update has run"), unknown);
+        assert_eq!(told.diff.starts_with("would change; known only after new package lists were fetched"), unknown);
         // An apply knows once it has acted.
         let cx = Checking { dry_run: false, ..looked(&processes, &host, &cancel) };
         let drift = bound.check(&cx).await.unwrap().unwrap();
@@ -326,14 +355,20 @@ async fn s44_what_new_package_lists_would_bring_is_unknown() {
     }
 }
 
+fn has_lists() -> bool {
+    let lists = std::fs::read_dir("/var/lib/apt/lists").into_iter().flatten().flatten();
+    lists.into_iter().any(|file| file.file_name().to_string_lossy().contains("_Packages"))
+}
+
 /// On the real tool, which is only asked.
 #[tokio::test]
 #[rule("S-30")]
 async fn s30_the_real_apt_refuses_in_the_dry_run() {
     let host = Real::new();
-    if !Path::new("/usr/bin/apt-get").exists() || !crate::pkg::apt::has_lists(&host).unwrap_or(false) {
+    if !Path::new("/usr/bin/apt-get").exists() || !has_lists() {
         zester_testkit::skip!("needs apt and its package lists");
     }
+    let _turn = dpkg_turn();
     let (runner, cancel) = (Runner::new(), CancellationToken::new());
     for (kind, params, kinds, words) in [
         (
@@ -363,6 +398,7 @@ async fn s31_the_real_apt_installs_is_clean_and_reverts() {
     if Path::new("/usr/bin/hello").exists() {
         zester_testkit::skip!("the package hello is installed here and must stay");
     }
+    let _turn = dpkg_turn();
     let (host, runner) = (Real::new(), Runner::new());
     let bench = Bench { host: &host, processes: &runner, cancel: CancellationToken::new() };
     let (change, record) = match bench.apply(json!({ "name": "hello" })).await {

@@ -1,0 +1,257 @@
+//! Where states of one level meet that are better served together: twenty packages are one transaction.
+//!
+//! Whoever arrives waits for the others of its sort that are under way: they may have guards to run first, and may turn out
+//! to have nothing to do. Once nobody is left who could still come, one of them serves all. With few places (`concurrency`)
+//! those meet that have one; with a single place everybody is served alone, in order.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use zester_engine::NodeId;
+
+/// What is asked for comes in stages: whoever is behind catches up before others go on.
+pub trait Staged {
+    fn stage(&self) -> usize;
+}
+
+pub struct Gathering<Q, A>(Mutex<Kept<Q, A>>);
+
+struct Kept<Q, A> {
+    /// Commands are being given out: more may come.
+    stepping: bool,
+    /// Who is under way, and may still arrive.
+    expected: BTreeSet<NodeId>,
+    /// Who is no longer, as soon as all commands are given out.
+    leaving: Vec<NodeId>,
+    waiting: BTreeMap<NodeId, Guest<Q, A>>,
+}
+
+struct Guest<Q, A> {
+    request: Q,
+    turn: oneshot::Sender<Turn<Q, A>>,
+}
+
+/// What comes of waiting.
+enum Turn<Q, A> {
+    /// Serves all of these, in their order; itself among them.
+    Serve(Vec<(NodeId, Guest<Q, A>)>),
+    Served(A),
+}
+
+impl<Q, A> Default for Gathering<Q, A> {
+    fn default() -> Gathering<Q, A> {
+        Gathering(Mutex::new(Kept {
+            stepping: false,
+            expected: BTreeSet::new(),
+            leaving: Vec::new(),
+            waiting: BTreeMap::new(),
+        }))
+    }
+}
+
+impl<Q: Staged, A> Gathering<Q, A> {
+    /// Somebody gets a command. Until [`Gathering::settled`] nobody is served: others may get theirs.
+    pub fn begin(&self, node: NodeId) {
+        let mut kept = self.lock();
+        kept.stepping = true;
+        kept.leaving.retain(|leaving| *leaving != node);
+        kept.expected.insert(node);
+    }
+
+    /// Somebody has ended, or waits for its next try.
+    pub fn leave(&self, node: NodeId) {
+        let mut kept = self.lock();
+        kept.stepping = true;
+        kept.leaving.push(node);
+    }
+
+    /// All commands of a step have been given out.
+    pub fn settled(&self) {
+        let mut kept = self.lock();
+        kept.stepping = false;
+        for node in std::mem::take(&mut kept.leaving) {
+            kept.expected.remove(&node);
+        }
+        kept.open();
+    }
+
+    /// Waits for the others, and for whoever serves all. None: canceled before anybody began, or whoever served fell over.
+    pub async fn meet<F: Future<Output = Vec<A>>>(
+        &self,
+        node: NodeId,
+        request: Q,
+        cancel: &CancellationToken,
+        serve: impl FnOnce(Vec<Q>) -> F,
+    ) -> Option<A> {
+        let (turn, mut coming) = oneshot::channel();
+        {
+            let mut kept = self.lock();
+            kept.waiting.insert(node, Guest { request, turn });
+            kept.open();
+        }
+        let turn = tokio::select! {
+            biased;
+            turn = &mut coming => turn.ok()?,
+            () = cancel.cancelled() => {
+                if self.lock().waiting.remove(&node).is_some() {
+                    return None;
+                }
+                // Somebody serves it already, and what came of that counts.
+                coming.await.ok()?
+            }
+        };
+        let guests = match turn {
+            Turn::Served(answer) => return Some(answer),
+            Turn::Serve(guests) => guests,
+        };
+        let mut turns = Vec::new();
+        let mut requests = Vec::new();
+        for (guest, Guest { request, turn }) in guests {
+            turns.push((guest, turn));
+            requests.push(request);
+        }
+        let mut own = None;
+        for ((guest, turn), answer) in turns.into_iter().zip(serve(requests).await) {
+            if guest == node {
+                own = Some(answer);
+            } else {
+                // Whoever no longer listens was given up.
+                let _unheard = turn.send(Turn::Served(answer));
+            }
+        }
+        own
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept<Q, A>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<Q: Staged, A> Kept<Q, A> {
+    /// Lets those at the earliest stage begin, once everybody who may come is here.
+    fn open(&mut self) {
+        let complete = self.expected.iter().all(|node| self.waiting.contains_key(node));
+        if self.stepping || !complete {
+            return;
+        }
+        let Some(stage) = self.waiting.values().map(|guest| guest.request.stage()).min() else { return };
+        let nodes: Vec<NodeId> = self.waiting.keys().copied().collect();
+        let mut guests = Vec::new();
+        for node in nodes {
+            if let Some(guest) = self.waiting.remove(&node) {
+                if guest.request.stage() == stage {
+                    guests.push((node, guest));
+                } else {
+                    self.waiting.insert(node, guest);
+                }
+            }
+        }
+        // Whoever comes first serves; its own place among the others is kept by one that nobody hears.
+        let Some((_, first)) = guests.first_mut() else { return };
+        let (unheard, _) = oneshot::channel();
+        let turn = std::mem::replace(&mut first.turn, unheard);
+        if let Err(Turn::Serve(left)) = turn.send(Turn::Serve(guests)) {
+            // It was given up meanwhile: the others are served without it.
+            self.waiting.extend(left.into_iter().skip(1));
+            self.open();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    struct Ask(usize, u32);
+
+    impl Staged for Ask {
+        fn stage(&self) -> usize {
+            self.0
+        }
+    }
+
+    type Seen = Arc<Mutex<Vec<Vec<u32>>>>;
+
+    fn arrive(
+        gathering: &Arc<Gathering<Ask, u32>>,
+        seen: &Seen,
+        cancel: &CancellationToken,
+        node: u32,
+        stage: usize,
+    ) -> tokio::task::JoinHandle<Option<u32>> {
+        let (gathering, seen, cancel) = (gathering.clone(), seen.clone(), cancel.clone());
+        tokio::spawn(async move {
+            let serve = |requests: Vec<Ask>| async move {
+                let numbers: Vec<u32> = requests.iter().map(|ask| ask.1).collect();
+                seen.lock().unwrap().push(numbers.clone());
+                numbers.into_iter().map(|number| number * 10).collect()
+            };
+            gathering.meet(NodeId(node), Ask(stage, node), &cancel, serve).await
+        })
+    }
+
+    #[tokio::test]
+    async fn everybody_who_is_under_way_is_waited_for_and_served_at_once() {
+        let (gathering, seen, cancel) =
+            (Arc::new(Gathering::default()), Seen::default(), CancellationToken::new());
+        (0..4).for_each(|node| gathering.begin(NodeId(node)));
+        let first = arrive(&gathering, &seen, &cancel, 2, 0);
+        let second = arrive(&gathering, &seen, &cancel, 0, 0);
+        tokio::task::yield_now().await;
+        gathering.settled();
+        assert!(seen.lock().unwrap().is_empty());
+        // One has nothing to do, one takes its time.
+        gathering.leave(NodeId(1));
+        gathering.settled();
+        let last = arrive(&gathering, &seen, &cancel, 3, 0);
+        assert_eq!(
+            (first.await.unwrap(), second.await.unwrap(), last.await.unwrap()),
+            (Some(20), Some(0), Some(30))
+        );
+        assert_eq!(*seen.lock().unwrap(), [[0, 2, 3]]);
+    }
+
+    #[tokio::test]
+    async fn nobody_is_served_while_commands_are_given_out() {
+        let (gathering, seen, cancel) =
+            (Arc::new(Gathering::default()), Seen::default(), CancellationToken::new());
+        gathering.begin(NodeId(0));
+        let first = arrive(&gathering, &seen, &cancel, 0, 0);
+        tokio::task::yield_now().await;
+        gathering.begin(NodeId(1));
+        gathering.settled();
+        let second = arrive(&gathering, &seen, &cancel, 1, 0);
+        assert_eq!((first.await.unwrap(), second.await.unwrap()), (Some(0), Some(10)));
+        assert_eq!(*seen.lock().unwrap(), [[0, 1]]);
+    }
+
+    #[tokio::test]
+    async fn whoever_is_behind_catches_up_first() {
+        let (gathering, seen, cancel) =
+            (Arc::new(Gathering::default()), Seen::default(), CancellationToken::new());
+        (0..2).for_each(|node| gathering.begin(NodeId(node)));
+        gathering.settled();
+        let ahead = arrive(&gathering, &seen, &cancel, 0, 1);
+        let behind = arrive(&gathering, &seen, &cancel, 1, 0);
+        assert_eq!(behind.await.unwrap(), Some(10));
+        let caught_up = arrive(&gathering, &seen, &cancel, 1, 1);
+        assert_eq!((ahead.await.unwrap(), caught_up.await.unwrap()), (Some(0), Some(10)));
+        assert_eq!(*seen.lock().unwrap(), [vec![1], vec![0, 1]]);
+    }
+
+    #[tokio::test]
+    async fn a_cancel_ends_the_waiting() {
+        let (gathering, seen, cancel) =
+            (Arc::new(Gathering::default()), Seen::default(), CancellationToken::new());
+        (0..2).for_each(|node| gathering.begin(NodeId(node)));
+        gathering.settled();
+        let waiting = arrive(&gathering, &seen, &cancel, 0, 0);
+        tokio::task::yield_now().await;
+        cancel.cancel();
+        assert_eq!(waiting.await.unwrap(), None);
+        assert!(seen.lock().unwrap().is_empty());
+    }
+}

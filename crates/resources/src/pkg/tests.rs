@@ -1,0 +1,236 @@
+//! What several package states of one level do together.
+
+use super::fake_apt::fake_apt;
+use crate::bound::{Bound, Drift};
+use crate::context::{Applying, Change, Checking, Reverting};
+use crate::laws::{FewFiles, MemoryBlobStore, bind_json};
+use crate::{apply_together, check_together, revert_together};
+use serde_json::{Value as Json, json};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use zester_host::overlay::Overlay;
+use zester_host::process::fake::Scripted;
+use zester_host::{Fault, FaultKind, HostRead, Query};
+use zester_rule::rule;
+
+struct World {
+    host: Arc<Overlay>,
+    apt: Arc<Scripted>,
+    cancel: CancellationToken,
+}
+
+type Level = Vec<Box<dyn Bound>>;
+
+fn level(states: &[(&str, Json)]) -> Level {
+    states.iter().map(|(kind, params)| bind_json(kind, params).ok().unwrap()).collect()
+}
+
+impl World {
+    fn with(packages: &str) -> World {
+        let host = Arc::new(Overlay::empty());
+        let apt = fake_apt(&host, packages);
+        World { host, apt, cancel: CancellationToken::new() }
+    }
+
+    async fn check(&self, level: &Level, dry_run: bool) -> Vec<Result<Option<Drift>, Fault>> {
+        let query = Query::through(&*self.apt);
+        let cx = Checking {
+            host: &*self.host,
+            query,
+            files: &FewFiles,
+            forced: None,
+            dry_run,
+            cancel: &self.cancel,
+        };
+        let members: Vec<_> = level.iter().map(|bound| bound.packages().unwrap()).collect();
+        check_together(&members, &cx).await
+    }
+
+    async fn apply(&self, level: &Level) -> Vec<Result<Change, Fault>> {
+        let drifts: Vec<Drift> =
+            self.check(level, false).await.into_iter().map(|found| found.unwrap().unwrap()).collect();
+        self.act(level, &drifts).await
+    }
+
+    async fn act(&self, level: &Level, drifts: &[Drift]) -> Vec<Result<Change, Fault>> {
+        let cx = Applying::new(&*self.host, &*self.apt, &self.cancel);
+        let members: Vec<_> = level.iter().map(|bound| bound.packages().unwrap()).zip(drifts).collect();
+        apply_together(&members, &cx).await
+    }
+
+    async fn revert(&self, records: &[Json]) -> Vec<Result<Change, Fault>> {
+        let blobs = MemoryBlobStore::default();
+        let cx = Reverting {
+            host: &*self.host,
+            processes: &*self.apt,
+            blobs: &blobs,
+            cancel: &self.cancel,
+            force: false,
+            left: &Default::default(),
+        };
+        let records: Vec<(&'static str, &Json)> =
+            records.iter().map(|record| ("pkg.installed", record)).collect();
+        revert_together(&records, &cx).await
+    }
+
+    fn calls(&self) -> Vec<String> {
+        let ran = self.apt.ran();
+        let short = |line: &String| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let verb = ["install", "remove", "purge", "update", "hold", "unhold", "upgrade", "dist-upgrade"];
+            let verb = words.iter().find(|word| verb.contains(word)).copied().unwrap_or_default();
+            let asks = if words.contains(&"--simulate") { "-s " } else { "" };
+            format!("{} {asks}{verb}", words[0])
+        };
+        ran.iter().map(short).collect()
+    }
+
+    fn book(&self) -> String {
+        String::from_utf8(self.host.read("/var/lib/dpkg/status".as_ref(), 1 << 20).unwrap()).unwrap()
+    }
+}
+
+fn installed(name: &str) -> (&'static str, Json) {
+    ("pkg.installed", json!({ "name": name }))
+}
+
+fn twenty() -> Level {
+    level(&(0..20).map(|number| installed(&format!("pack-{number}"))).collect::<Vec<_>>())
+}
+
+#[tokio::test]
+async fn twenty_states_are_one_plan_and_one_transaction() {
+    let world = World::with("");
+    let changes = world.apply(&twenty()).await;
+    assert_eq!(world.calls(), ["apt-get -s install", "apt-get install"]);
+    for (number, change) in changes.into_iter().enumerate() {
+        let change = change.unwrap();
+        assert_eq!(change.diff, format!("pack-{number}: new, 1\n"));
+        assert_eq!(change.undo.unwrap()["moves"].as_object().unwrap().len(), 1);
+    }
+    // All there: one look, and nothing is started.
+    let world = World::with(&(0..20).map(|number| format!("pack-{number} 1 ")).collect::<String>());
+    assert!(world.check(&twenty(), false).await.into_iter().all(|found| found.unwrap().is_none()));
+    assert!(world.calls().is_empty());
+}
+
+#[tokio::test]
+#[rule("S-30")]
+async fn s30_a_dry_run_of_a_level_asks_for_one_plan() {
+    let world = World::with("sl 5");
+    let mut states: Vec<(&str, Json)> = (0..20).map(|number| installed(&format!("pack-{number}"))).collect();
+    states.push(("pkg.removed", json!({ "name": "sl" })));
+    states.push(("pkg.latest", json!({ "name": "hello" })));
+    let level = level(&states);
+    let found = world.check(&level, true).await;
+    assert_eq!(world.calls(), ["apt-get -s install"]);
+    let told =
+        |index: usize| level[index].explain(found[index].as_ref().unwrap().as_ref().unwrap(), false).diff;
+    assert_eq!(told(0), "pack-0: new, 1\n");
+    assert_eq!(told(20), "sl: 5 → removed\n");
+    assert_eq!(told(21), "hello: new, 2.10\nlibhello: new, 1\n");
+}
+
+#[tokio::test]
+async fn a_package_that_nobody_knows_fails_its_own_state_and_no_other() {
+    let world = World::with("");
+    let level = level(&[
+        installed("pack-1"),
+        installed("no-such"),
+        ("pkg.installed", json!({ "name": "hello", "version": "9.9", "refresh": false })),
+        installed("sl"),
+    ]);
+    let mut found = world.check(&level, true).await;
+    // There are no lists at all here: they would be fetched first.
+    assert!(found[1].as_ref().unwrap().is_some());
+    let fault = found.remove(2).err().unwrap();
+    assert_eq!(
+        (fault.kind, fault.message.as_str()),
+        (FaultKind::NotFound, "apt refuses: Version '9.9' for 'hello' was not found")
+    );
+    assert!(found[0].as_ref().unwrap().is_some() && found[2].as_ref().unwrap().is_some());
+}
+
+#[tokio::test]
+#[rule("S-43")]
+async fn s43_a_transaction_that_is_refused_serves_whom_it_can() {
+    let world = World::with("");
+    let level = level(&[installed("pack-1"), installed("no-such"), installed("sl")]);
+    let drifts: Vec<Drift> =
+        world.check(&level, false).await.into_iter().map(|found| found.unwrap().unwrap()).collect();
+    let mut ended = world.act(&level, &drifts).await;
+    let fault = ended.remove(1).unwrap_err();
+    assert!(!fault.touched && fault.undo.is_none(), "{fault}");
+    assert!(fault.message.contains("Unable to locate package no-such"), "{fault}");
+    assert!(ended.into_iter().all(|ended| ended.unwrap().changed));
+    assert!(world.book().contains("Package: pack-1") && world.book().contains("Package: sl"));
+}
+
+#[tokio::test]
+#[rule("S-31")]
+async fn s31_what_two_states_brought_goes_with_both_and_what_was_there_stays() {
+    let world = World::with("sl 5");
+    let before = world.book();
+    let level = level(&[installed("hello"), installed("libhello"), installed("pack-1")]);
+    let changes = world.apply(&level).await;
+    let records: Vec<Json> = changes.into_iter().map(|change| change.unwrap().undo.unwrap()).collect();
+    assert_eq!(records[0]["moves"].as_object().unwrap().len(), 1, "{}", records[0]);
+    assert_eq!(records[1]["moves"].as_object().unwrap().len(), 1, "{}", records[1]);
+    // Alone, the library is still needed.
+    let alone = world.revert(&records[1..2]).await.remove(0).unwrap_err();
+    assert_eq!(alone.message, "removing libhello would also remove hello");
+    let together = world.revert(&records).await;
+    assert!(together.into_iter().all(|reverted| reverted.unwrap().changed));
+    assert_eq!(world.book(), before);
+    // One of them not being ours to remove does not keep the others.
+    world.apply(&level).await;
+    let others = [records[1].clone(), records[2].clone()];
+    let mut some = world.revert(&others).await;
+    assert!(some.remove(1).unwrap().changed);
+    assert_eq!(some.remove(0).unwrap_err().kind, FaultKind::ChangedSince);
+}
+
+#[tokio::test]
+async fn states_that_want_it_made_otherwise_have_a_transaction_of_their_own() {
+    let world = World::with("");
+    let level = level(&[
+        installed("pack-1"),
+        ("pkg.installed", json!({ "name": "pack-2", "install_recommends": false })),
+        ("pkg.installed", json!({ "name": "pack-3", "hold": true })),
+    ]);
+    let changes = world.apply(&level).await;
+    assert!(changes.iter().all(|change| change.as_ref().unwrap().changed));
+    assert_eq!(changes[2].as_ref().unwrap().diff, "pack-3: new, 1\npack-3: held\n");
+    let calls =
+        ["apt-get -s install", "apt-get -s install", "apt-get install", "apt-get install", "apt-mark hold"];
+    assert_eq!(world.calls(), calls);
+}
+
+#[tokio::test]
+async fn whatever_else_is_held_can_be_let_go() {
+    let world = World::with("sl 5 libhello 1 !libhello held");
+    let level = level(&[("pkg.held", json!({ "name": "x", "pkgs": ["sl"], "replace": true }))]);
+    let before = world.book();
+    let change = world.apply(&level).await.remove(0).unwrap();
+    assert_eq!(change.diff, "libhello: no longer held\nsl: held\n");
+    world.revert(&[change.undo.unwrap()]).await.remove(0).unwrap();
+    assert_eq!(world.book(), before);
+}
+
+#[tokio::test]
+async fn a_purge_takes_what_a_removal_left() {
+    let world = World::with("");
+    let left = "Package: dpkg\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1\n\n\
+                Package: old\nStatus: deinstall ok config-files\nArchitecture: amd64\nVersion: 1\n\n";
+    let file = zester_host::NewFile { content: left.as_bytes(), mode: 0o644, owner: self::owner() };
+    zester_host::HostWrite::put_file(&*world.host, "/var/lib/dpkg/status".as_ref(), &file).unwrap();
+    let removed = level(&[("pkg.removed", json!({ "name": "old" }))]);
+    assert!(world.check(&removed, true).await.remove(0).unwrap().is_none());
+    let purged = level(&[("pkg.purged", json!({ "name": "old" }))]);
+    assert!(world.check(&purged, true).await.remove(0).unwrap().is_some());
+    assert_eq!(world.calls(), ["apt-get -s purge"]);
+}
+
+fn owner() -> zester_host::Owner {
+    zester_host::Owner { uid: 0, gid: 0 }
+}
