@@ -35,6 +35,8 @@ pub struct ServiceStatus {
     pub running: bool,
     /// Whether it starts with the machine; none where that is not for anybody to decide.
     pub enabled: Option<bool>,
+    /// Nothing and nobody can start it.
+    pub masked: bool,
     /// The manager's own word for it.
     pub detail: String,
 }
@@ -48,6 +50,8 @@ pub enum ServiceAct {
     Reload,
     Enable,
     Disable,
+    Mask,
+    Unmask,
 }
 
 impl ServiceAct {
@@ -60,6 +64,8 @@ impl ServiceAct {
             ServiceAct::Reload => "reload",
             ServiceAct::Enable => "enable",
             ServiceAct::Disable => "disable",
+            ServiceAct::Mask => "mask",
+            ServiceAct::Unmask => "unmask",
         }
     }
 }
@@ -224,6 +230,13 @@ pub fn check_name(service: &str) -> Result<(), String> {
         && service.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '_')
         && service.chars().all(plain);
     if fits { Ok(()) } else { Err(format!("`{service}` cannot name a service")) }
+}
+
+/// The answer of a manager that has no masks.
+fn no_masks(manager: &dyn ServiceManager) -> Fault {
+    let message = format!("{} cannot mask a service: only systemd can", manager.name());
+    Fault::new(FaultKind::Unsupported, message)
+        .hint("service.disabled keeps it from starting with the machine")
 }
 
 /// The sentence for a service that is not there.

@@ -78,7 +78,8 @@ async fn init_scripts_manage_a_real_process() {
     let manager = manager.as_ref();
 
     assert_eq!(manager.all(machine.asking()).await.unwrap(), ["silent", "worker"]);
-    let stopped = ServiceStatus { running: false, enabled: None, detail: "not running".into() };
+    let stopped =
+        ServiceStatus { running: false, enabled: None, masked: false, detail: "not running".into() };
     assert_eq!(machine.status(manager).await, Some(stopped.clone()));
     machine.act(manager, ServiceAct::Start).await.unwrap();
     assert!(machine.status(manager).await.unwrap().running);

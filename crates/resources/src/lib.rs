@@ -119,6 +119,7 @@ kinds! {
     service_running: Running;
     service_dead: Dead;
     service_enabled: Enabled, Disabled;
+    service_masked: Masked, Unmasked;
     user_present: Present;
     user_absent: Absent;
     group_present: Present, Absent;

@@ -10,6 +10,7 @@ use crate::state::{Read, State, Step, Write};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::time::Duration;
+use zester_host::process::read_tools::PGREP;
 use zester_host::services::{self, Asking, ServiceAct, ServiceStatus, Telling, no_such};
 use zester_host::{Fault, FaultKind, HostRead};
 
@@ -21,24 +22,41 @@ pub(crate) struct ServiceState {
     pub(crate) running: bool,
     /// Whether it starts with the machine; none where that is not for anybody to decide.
     pub(crate) enabled: Option<bool>,
+    /// Nothing and nobody can start it.
+    #[serde(default)]
+    pub(crate) masked: bool,
     /// The manager's own word for it.
     #[serde(skip)]
     pub(crate) detail: String,
 }
 
 /// How a service is told.
-#[derive(Copy, Clone, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct How {
     /// How long it is given after it was started, before it is looked at.
     pub(crate) init_delay: Duration,
     pub(crate) no_block: bool,
     /// Of one that runs and uses what has changed: it is told to read that anew, instead of starting anew.
     pub(crate) reload: bool,
+    /// It is stopped and started, where it would be restarted.
+    pub(crate) full_restart: bool,
+    /// It runs where a process has this in its command line, whatever its manager says.
+    pub(crate) sig: Option<String>,
 }
 
 impl How {
-    fn refresh(self) -> ServiceAct {
+    fn refresh(&self) -> ServiceAct {
         if self.reload { ServiceAct::Reload } else { ServiceAct::Restart }
+    }
+}
+
+/// Whether there is a process with this in its command line.
+pub(crate) async fn has_process(sig: &str, cx: &Read<'_>) -> Result<bool, Fault> {
+    let exit = cx.ask(PGREP, &[sig]).await?;
+    match exit.code {
+        Some(0) => Ok(true),
+        Some(1) => Ok(false),
+        _ => Err(exit.failure("pgrep")),
     }
 }
 
@@ -68,8 +86,8 @@ impl State for ServiceState {
     async fn current(name: &String, cx: &Read<'_>) -> Result<ServiceState, Fault> {
         let asking = Asking { host: cx.host, query: cx.query, cancel: cx.cancel };
         let status = services::manager(cx.host)?.status(asking, name).await?;
-        Ok(status.map_or_else(ServiceState::default, |ServiceStatus { running, enabled, detail }| {
-            ServiceState { known: true, running, enabled, detail }
+        Ok(status.map_or_else(ServiceState::default, |ServiceStatus { running, enabled, masked, detail }| {
+            ServiceState { known: true, running, enabled, masked, detail }
         }))
     }
 
@@ -83,22 +101,32 @@ impl State for ServiceState {
             live: cx.live.clone(),
             no_block: how.no_block,
         };
+        if to.masked != from.masked {
+            let act = if to.masked { ServiceAct::Mask } else { ServiceAct::Unmask };
+            cx.reached(ServiceState { masked: to.masked, ..(*from).clone() });
+            manager.act(act, name, &telling).await?;
+        }
         if to.enabled != from.enabled {
             let act = if to.enabled == Some(true) { ServiceAct::Enable } else { ServiceAct::Disable };
-            cx.reached(ServiceState { enabled: to.enabled, ..(*from).clone() });
+            cx.reached(ServiceState { enabled: to.enabled, masked: to.masked, ..(*from).clone() });
             manager.act(act, name, &telling).await?;
         }
         let act = match (from.running, to.running) {
             (false, true) => ServiceAct::Start,
             (true, false) => ServiceAct::Stop,
-            (true, true) if *acts => how.refresh(),
+            _ if *acts => how.refresh(),
             _ => return Ok(()),
         };
         if cx.cancel.is_cancelled() {
             return Err(Fault::canceled());
         }
         cx.reached((*to).clone());
-        manager.act(act, name, &telling).await?;
+        if act == ServiceAct::Restart && how.full_restart {
+            manager.act(ServiceAct::Stop, name, &telling).await?;
+            manager.act(ServiceAct::Start, name, &telling).await?;
+        } else {
+            manager.act(act, name, &telling).await?;
+        }
         if how.no_block {
             return Ok(());
         }
@@ -108,7 +136,10 @@ impl State for ServiceState {
                 () = cx.cancel.cancelled() => return Err(Fault::canceled()),
             }
         }
-        let now = ServiceState::current(name, &cx.read()).await?;
+        let mut now = ServiceState::current(name, &cx.read()).await?;
+        if let Some(sig) = &how.sig {
+            now.running = has_process(sig, &cx.read()).await?;
+        }
         if now.running != (act != ServiceAct::Stop) {
             let (told, detail) = (act.word(), if now.known { now.detail.as_str() } else { "gone" });
             let message = format!("`{name}` was told to {told} and is {detail}");
@@ -129,7 +160,8 @@ impl State for ServiceState {
         };
         tell("running", from.running, to.running, ["stopped", "running"]);
         tell("enabled", from.enabled == Some(true), to.enabled == Some(true), ["disabled", "enabled"]);
-        if *acts && from.running {
+        tell("masked", from.masked, to.masked, ["not masked", "masked"]);
+        if *acts && from.running == to.running {
             let would = if done { "" } else { "would be " };
             told.diff.push_str(&format!("{name}: {would}{}ed\n", how.refresh().word()));
             told.details.insert("refresh".into(), json!(how.refresh().word()));

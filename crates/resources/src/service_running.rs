@@ -5,8 +5,9 @@ use crate::context::{Checking, Forced};
 use crate::params::{Invalid, Time, params};
 use crate::resource::{Resource, Want};
 use crate::service::{self, How, ServiceState};
+use crate::state::Read;
 use std::time::Duration;
-use zester_host::Fault;
+use zester_host::{Fault, FaultKind};
 
 /// A service that runs.
 #[params(kind = "service.running", primary = "name", manual = "service_running.md")]
@@ -23,6 +24,14 @@ pub struct Running {
     /// `true` does not wait until it has started, and does not look whether it did.
     #[param(default)]
     no_block: bool,
+    /// `true` stops and starts it where it would be restarted.
+    #[param(default)]
+    full_restart: bool,
+    /// `true` takes a mask off first.
+    #[param(default)]
+    unmask: bool,
+    /// A text from the command line of its process, for a script that cannot tell whether it runs.
+    sig: Option<String>,
 }
 
 impl Resource for Running {
@@ -37,19 +46,45 @@ impl Resource for Running {
         if !now.known {
             return Err(service::missing(&self.name, cx.host));
         }
-        let enabled = now.enabling(&self.name, self.enable)?;
-        let to = ServiceState { running: true, enabled, ..now.clone() };
+        if now.masked && !self.unmask {
+            let message = format!("`{}` is masked: nothing can start it", self.name);
+            return Err(Fault::new(FaultKind::Unsupported, message).hint("`unmask: true` takes the mask off"));
+        }
+        // What is masked has not said whether it starts with the machine.
+        let enabled = match self.enable {
+            Some(wanted) if now.masked => Some(wanted),
+            wanted => now.enabling(&self.name, wanted)?,
+        };
+        let runs = match &self.sig {
+            Some(sig) => service::has_process(sig, &Read::of_check(cx)).await?,
+            None => now.running,
+        };
+        let running = if runs { now.running } else { true };
+        let to = ServiceState { running, enabled, masked: false, ..now.clone() };
         // What starts now has read everything already.
-        Ok(if now.running && cx.forced == Some(Forced::Watch) { Want::Act(to) } else { Want::Be(to) })
+        Ok(if runs && cx.forced == Some(Forced::Watch) { Want::Act(to) } else { Want::Be(to) })
     }
 
     fn how(&self) -> How {
         let init_delay = self.init_delay.map_or(Duration::ZERO, |time| time.0);
-        How { init_delay, no_block: self.no_block, reload: self.reload }
+        How {
+            init_delay,
+            no_block: self.no_block,
+            reload: self.reload,
+            full_restart: self.full_restart,
+            sig: self.sig.clone(),
+        }
     }
 
     fn validate(&self) -> Vec<Invalid> {
-        service::refuse_odd_name(&self.name)
+        let mut invalid = service::refuse_odd_name(&self.name);
+        if self.sig.as_ref().is_some_and(|sig| sig.is_empty()) {
+            invalid.push(Invalid::new("sig", "every process has an empty text in its command line"));
+        }
+        if self.reload && self.full_restart {
+            invalid.push(Invalid::new("full_restart", "it is either reloaded or restarted"));
+        }
+        invalid
     }
 
     fn claims(&self) -> Claims {
@@ -75,6 +110,7 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
         case(json!({ "name": "web", "enable": true }), Promise::Fails, "web inactive static"),
         case(json!({ "name": "web", "enable": false }), Promise::Clean, "web active static"),
         case(json!({ "name": "web" }), Promise::Fails, "db active enabled"),
+        case(json!({ "name": "web" }), Promise::Fails, "web inactive masked"),
         case(json!({ "name": "broken" }), Promise::Fails, "broken failed enabled"),
         case(json!({ "name": "broken", "no_block": true }), Promise::Acts, "broken failed enabled"),
     ]
@@ -91,7 +127,7 @@ mod tests {
     use tokio_util::sync::CancellationToken;
     use zester_host::overlay::Overlay;
     use zester_host::process::fake::{Scripted, exit};
-    use zester_host::{FaultKind, Query};
+    use zester_host::Query;
     use zester_rule::rule;
 
     /// What a state does when it is forced: the words of its explanation, and the orders that were given.
@@ -135,6 +171,20 @@ mod tests {
                 watch,
                 "web: disabled → enabled\nweb: restarted\n",
                 &["enable web", "restart web"],
+            ),
+            (
+                json!({"name": "web", "full_restart": true}),
+                "web active enabled",
+                watch,
+                "web: restarted\n",
+                &["stop web", "start web"],
+            ),
+            (
+                json!({"name": "web", "unmask": true}),
+                "web inactive masked",
+                None,
+                "web: stopped → running\nweb: masked → not masked\n",
+                &["unmask web", "start web"],
             ),
             (json!({"name": "web"}), "web active enabled", Some(Forced::Prereq), "", &[]),
             (json!({"name": "web"}), "web active enabled", None, "", &[]),
@@ -192,8 +242,8 @@ mod tests {
         assert_eq!(fault.message, "`broken` was told to start and is failed (failed)");
         assert!(fault.touched);
         let undo = fault.undo.unwrap();
-        assert_eq!(undo["from"], json!({"known": true, "running": false, "enabled": false}));
-        assert_eq!(undo["to"], json!({"known": true, "running": true, "enabled": true}));
+        assert_eq!(undo["from"], json!({"known": true, "running": false, "enabled": false, "masked": false}));
+        assert_eq!(undo["to"], json!({"known": true, "running": true, "enabled": true, "masked": false}));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Services of OpenRC: `rc-service` answers and acts, the links below `/etc/runlevels` say what starts with the machine.
 
-use super::{Asking, ServiceAct, ServiceManager, ServiceStatus, Telling, failed, names, sysv};
+use super::{Asking, ServiceAct, ServiceManager, ServiceStatus, Telling, failed, names, no_masks, sysv};
 use crate::fault::{Fault, FaultKind};
 use crate::files::HostRead;
 use crate::process::{BoxFuture, Exit, Question};
@@ -29,7 +29,7 @@ impl ServiceManager for OpenRc {
             let exit = asking.query.ask(Question::OpenRc { name: service }, asking.cancel).await?;
             let (running, detail) = judge(&exit)?;
             let enabled = Some(!runlevels(asking.host, service)?.is_empty());
-            Ok(Some(ServiceStatus { running, enabled, detail: detail.into() }))
+            Ok(Some(ServiceStatus { running, enabled, masked: false, detail: detail.into() }))
         })
     }
 
@@ -45,6 +45,7 @@ impl ServiceManager for OpenRc {
     ) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(async move {
             match act {
+                ServiceAct::Mask | ServiceAct::Unmask => Err(no_masks(self)),
                 ServiceAct::Enable => telling.run(&["rc-update", "add", service, RUNLEVEL]).await,
                 ServiceAct::Disable => telling.run(&["rc-update", "--all", "delete", service]).await,
                 other => telling.run(&["rc-service", service, other.word()]).await,
@@ -113,9 +114,11 @@ mod tests {
         let cancel = CancellationToken::new();
         let asking = Asking { host: &host, query: Query::through(&processes), cancel: &cancel };
         let status = async |name| OpenRc.status(asking, name).await.unwrap();
-        let sshd = ServiceStatus { running: true, enabled: Some(true), detail: "started".into() };
+        let sshd =
+            ServiceStatus { running: true, enabled: Some(true), masked: false, detail: "started".into() };
         assert_eq!(status("sshd").await, Some(sshd));
-        let chronyd = ServiceStatus { running: false, enabled: Some(false), detail: "crashed".into() };
+        let chronyd =
+            ServiceStatus { running: false, enabled: Some(false), masked: false, detail: "crashed".into() };
         assert_eq!(status("chronyd").await, Some(chronyd));
         assert_eq!(status("nginx").await, None);
         assert_eq!(OpenRc.all(asking).await.unwrap(), ["chronyd", "sshd"]);

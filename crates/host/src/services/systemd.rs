@@ -26,7 +26,12 @@ impl ServiceManager for Systemd {
             if status.is_none() && is_unit_file(asking.host, service)? {
                 // Written a moment ago, or only in a dry run.
                 let detail = "not loaded yet".to_string();
-                return Ok(Some(ServiceStatus { running: false, enabled: Some(false), detail }));
+                return Ok(Some(ServiceStatus {
+                    running: false,
+                    enabled: Some(false),
+                    masked: false,
+                    detail,
+                }));
             }
             Ok(status)
         })
@@ -54,7 +59,11 @@ impl ServiceManager for Systemd {
             if value(&shown, "NeedDaemonReload") == "yes" {
                 telling.run(&["systemctl", "--no-ask-password", "daemon-reload"]).await?;
             }
-            let at_once = matches!(act, ServiceAct::Enable | ServiceAct::Disable) || !telling.no_block;
+            let starts = matches!(
+                act,
+                ServiceAct::Start | ServiceAct::Stop | ServiceAct::Restart | ServiceAct::Reload
+            );
+            let at_once = !starts || !telling.no_block;
             let words = ["systemctl", "--no-block", "--no-ask-password", act.word(), service];
             match at_once {
                 true => telling.run(&[&words[..1], &words[2..]].concat()).await,
@@ -106,6 +115,7 @@ fn parse_show(text: &str) -> Result<Option<ServiceStatus>, Fault> {
     Ok(Some(ServiceStatus {
         running: matches!(active, "active" | "reloading" | "refreshing"),
         enabled,
+        masked: load == "masked",
         detail: format!("{active} ({sub}){masked}{fixed}"),
     }))
 }
@@ -168,7 +178,10 @@ mod tests {
             ("loaded", "active", "running", "", true, None, "active (running)"),
         ] {
             let status = parse_show(&show(load, active, sub, file)).unwrap().unwrap();
-            assert_eq!(status, ServiceStatus { running, enabled, detail: detail.into() });
+            assert_eq!(
+                status,
+                ServiceStatus { running, enabled, masked: load == "masked", detail: detail.into() }
+            );
         }
         assert_eq!(parse_show(&show("not-found", "inactive", "dead", "")).unwrap(), None);
     }
@@ -216,6 +229,59 @@ mod tests {
     fn an_answer_that_says_nothing_is_no_service_that_is_down() {
         assert!(parse_show("").is_err());
         assert!(parse_show("Failed to connect to bus\n").is_err());
+    }
+
+    /// The real systemctl on a root directory, where no systemd runs: only what it tells of a unit is recorded.
+    struct OnRoot {
+        root: tempfile::TempDir,
+        runner: crate::process::Runner,
+    }
+
+    impl crate::process::Processes for OnRoot {
+        fn run<'a>(
+            &'a self,
+            launch: &'a crate::process::Launch,
+            live: Option<crate::process::OutputSink>,
+            cancel: &'a CancellationToken,
+        ) -> BoxFuture<'a, Result<crate::process::Exit, Fault>> {
+            let mut launch = launch.clone();
+            if command_line(&launch).contains(" show ") {
+                let told = exit(0, &show("loaded", "inactive", "dead", "disabled"), "");
+                return Box::pin(std::future::ready(Ok(told)));
+            }
+            if let crate::process::Program::Argv(words) = &mut launch.program {
+                words.insert(1, format!("--root={}", self.root.path().display()));
+            }
+            Box::pin(async move { self.runner.run(&launch, live, cancel).await })
+        }
+    }
+
+    #[tokio::test]
+    async fn the_real_systemctl_enables_and_masks() {
+        if !Path::new("/usr/bin/systemctl").exists() {
+            zester_testkit::skip!("needs systemctl");
+        }
+        let processes = OnRoot { root: tempfile::tempdir().unwrap(), runner: crate::process::Runner::new() };
+        let at = |name: &str| processes.root.path().join(name);
+        for name in ["etc/systemd/system", "usr/lib/systemd/system"] {
+            std::fs::create_dir_all(at(name)).unwrap();
+        }
+        let unit = "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n";
+        std::fs::write(at("usr/lib/systemd/system/zester-test.service"), unit).unwrap();
+        let (host, cancel) = (Overlay::empty(), CancellationToken::new());
+        let telling =
+            Telling { host: &host, processes: &processes, cancel: &cancel, live: None, no_block: true };
+        let wanted = at("etc/systemd/system/multi-user.target.wants/zester-test.service");
+        let mask = at("etc/systemd/system/zester-test.service");
+        let tell = async |act| Systemd.act(act, "zester-test", &telling).await.unwrap();
+        tell(ServiceAct::Enable).await;
+        assert!(wanted.symlink_metadata().is_ok());
+        tell(ServiceAct::Disable).await;
+        assert!(wanted.symlink_metadata().is_err());
+        tell(ServiceAct::Mask).await;
+        assert_eq!(std::fs::read_link(&mask).unwrap(), Path::new("/dev/null"));
+        tell(ServiceAct::Unmask).await;
+        assert!(mask.symlink_metadata().is_err());
     }
 
     #[test]

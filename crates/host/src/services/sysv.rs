@@ -2,7 +2,9 @@
 //!
 //! A script gets an environment of its own, as `service` gives it one: what it starts must not depend on who asked.
 
-use super::{Asking, SYSTEM_PATH, ServiceAct, ServiceManager, ServiceStatus, Telling, failed, found, names};
+use super::{
+    Asking, SYSTEM_PATH, ServiceAct, ServiceManager, ServiceStatus, Telling, failed, found, names, no_masks,
+};
 use crate::fault::{Fault, FaultKind};
 use crate::files::{FileKind, HostRead};
 use crate::process::{BoxFuture, Exit, Question};
@@ -74,7 +76,7 @@ impl ServiceManager for Sysv {
             let exit = asking.query.ask(question, asking.cancel).await?;
             let (running, detail) = judge(&script, &exit)?;
             let enabled = if self.of_system { Some(starts(asking.host, service)?) } else { None };
-            Ok(Some(ServiceStatus { running, enabled, detail: detail.into() }))
+            Ok(Some(ServiceStatus { running, enabled, masked: false, detail: detail.into() }))
         })
     }
 
@@ -90,6 +92,7 @@ impl ServiceManager for Sysv {
     ) -> BoxFuture<'a, Result<(), Fault>> {
         Box::pin(async move {
             match act {
+                ServiceAct::Mask | ServiceAct::Unmask => Err(no_masks(self)),
                 ServiceAct::Enable => self.switch(true, service, telling).await,
                 ServiceAct::Disable => self.switch(false, service, telling).await,
                 other => {

@@ -37,7 +37,11 @@ fn answer(host: &Overlay, line: &str) -> Option<Exit> {
             "failed" => "failed",
             _ => "dead",
         };
-        let load = if known.is_some() { "loaded" } else { "not-found" };
+        let load = match file.as_str() {
+            "masked" => "masked",
+            _ if known.is_some() => "loaded",
+            _ => "not-found",
+        };
         let text = format!("LoadState={load}\nActiveState={active}\nSubState={sub}\nUnitFileState={file}\n");
         return Some(exit(0, &text, ""));
     }
@@ -50,6 +54,8 @@ fn answer(host: &Overlay, line: &str) -> Option<Exit> {
         "stop" => ("inactive", file.as_str()),
         "enable" => (active.as_str(), "enabled"),
         "disable" => (active.as_str(), "disabled"),
+        "mask" => (active.as_str(), "masked"),
+        "unmask" => (active.as_str(), "disabled"),
         "reload" => (active.as_str(), file.as_str()),
         _ => return None,
     };
