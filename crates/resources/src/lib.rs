@@ -116,6 +116,7 @@ kinds! {
     pkg_held: Held, Unheld;
     pkg_uptodate: UpToDate;
     pkg_downloaded: Downloaded;
+    debconf: Set;
     alternatives: Install, Remove, Set, Auto;
     service_running: Running;
     service_dead: Dead;

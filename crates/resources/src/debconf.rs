@@ -1,0 +1,228 @@
+//! `debconf.set`: answers to the questions that packages of Debian ask.
+
+use crate::claims::{Claim, Claims, ManagedItem};
+use crate::context::Checking;
+use crate::params::{Invalid, params};
+use crate::resource::{Resource, Want};
+use crate::state::{Read, State, Step, Write};
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+use zester_host::digest::sha256_hex;
+use zester_host::{Fault, FaultKind, HostRead, Launch};
+use zester_model::limits::FILE_BYTES_MAX;
+
+/// Where debconf keeps answers; those to questions for a password apart.
+const ANSWERS: &str = "/var/cache/debconf/config.dat";
+const PASSWORDS: &str = "/var/cache/debconf/passwords.dat";
+/// What stands for a password wherever it could be seen.
+const HIDDEN: &str = "password with the hash ";
+
+/// One answer, as a state gives it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Answer {
+    #[serde(rename = "type")]
+    sort: String,
+    value: Json,
+}
+
+impl Answer {
+    /// In one line, as debconf writes it.
+    fn text(&self) -> String {
+        let one = |value: &Json| match value {
+            Json::String(text) => text.clone(),
+            Json::Null => String::new(),
+            other => other.to_string(),
+        };
+        let text = match &self.value {
+            Json::Array(items) => items.iter().map(one).collect::<Vec<_>>().join(", "),
+            other => one(other),
+        };
+        text.replace('\n', "\\n")
+    }
+
+    fn is_password(&self) -> bool {
+        self.sort == "password"
+    }
+
+    /// As it is compared and shown.
+    fn shown(&self) -> String {
+        if self.is_password() { hidden(&self.text()) } else { self.text() }
+    }
+}
+
+fn hidden(password: &str) -> String {
+    format!("{HIDDEN}{}", sha256_hex(password.as_bytes()))
+}
+
+/// Answers by their questions.
+#[derive(Clone, Debug)]
+pub struct Answers(BTreeMap<String, Answer>);
+
+impl<'de> Deserialize<'de> for Answers {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Answers, D::Error> {
+        BTreeMap::deserialize(deserializer).map(Answers)
+    }
+}
+
+impl schemars::JsonSchema for Answers {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Answers".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "object", "x-takes": "map of questions to `type` and `value`" })
+    }
+}
+
+/// Whose questions, and which.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Questions {
+    package: String,
+    questions: Vec<String>,
+}
+
+/// The answers that are there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answered(BTreeMap<String, Option<String>>);
+
+impl State for Answered {
+    type Key = Questions;
+    /// What is to be written, which no record holds.
+    type How = BTreeMap<String, (String, String)>;
+
+    fn item(key: &Questions) -> ManagedItem {
+        ManagedItem::Named("debconf answers of", key.package.clone())
+    }
+
+    async fn current(key: &Questions, cx: &Read<'_>) -> Result<Answered, Fault> {
+        let mut found = key.questions.iter().map(|question| (question.clone(), None)).collect();
+        for (path, hides) in [(ANSWERS, false), (PASSWORDS, true)] {
+            read(cx.host, path, hides, &mut found)?;
+        }
+        Ok(Answered(found))
+    }
+
+    async fn enforce(step: &Step<'_, Answered>, cx: &Write<'_, Answered>) -> Result<(), Fault> {
+        let Step { key, from, to, how, .. } = step;
+        let (mut selections, mut orders) = (String::new(), String::new());
+        for (question, answer) in to.0.iter().filter(|(question, answer)| from.0.get(*question) != Some(answer)) {
+            match (how.get(question), answer) {
+                (Some((sort, value)), Some(_)) => {
+                    selections.push_str(&format!("{} {question} {sort} {value}\n", key.package));
+                }
+                (None, Some(former)) if former.starts_with(HIDDEN) => {
+                    let message = format!("the former password for {question} is not kept anywhere");
+                    return Err(Fault::new(FaultKind::Unsupported, message).hint("set it by a state"));
+                }
+                (None, Some(former)) => orders.push_str(&format!("SET {question} {former}\n")),
+                (_, None) => orders.push_str(&format!("UNREGISTER {question}\n")),
+            }
+        }
+        for (program, words) in [("debconf-set-selections", selections), ("debconf-communicate", orders)] {
+            if words.is_empty() {
+                continue;
+            }
+            let argv = [program, key.package.as_str()];
+            let takes_package = program == "debconf-communicate";
+            let mut launch = Launch::argv(argv.into_iter().take(1 + usize::from(takes_package)));
+            launch.stdin = Some(words.into_bytes());
+            cx.launch(launch).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Paragraphs of `Name:`, `Value:` and others.
+fn read(
+    host: &dyn HostRead,
+    path: &str,
+    hides: bool,
+    found: &mut BTreeMap<String, Option<String>>,
+) -> Result<(), Fault> {
+    let path = host.real_path(path.as_ref())?;
+    if host.stat(&path)?.is_none() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&host.read(&path, FILE_BYTES_MAX)?).into_owned();
+    for paragraph in text.split("\n\n") {
+        let field = |name: &str| paragraph.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        if let Some(place) = field("Name:").and_then(|name| found.get_mut(name)) {
+            let value = field("Value:").unwrap_or_default();
+            *place = Some(if hides { hidden(value) } else { value.to_string() });
+        }
+    }
+    Ok(())
+}
+
+/// Answers to the questions that a package asks when it is installed.
+#[params(kind = "debconf.set", primary = "name", manual = "debconf_set.md")]
+pub struct Set {
+    /// The package that asks.
+    name: String,
+    /// The answers: `question: {type: string, value: the answer}`. Types are those of debconf: string, boolean, select,
+    /// multiselect, note, text, password.
+    data: Answers,
+}
+
+impl Resource for Set {
+    type State = Answered;
+
+    fn key(&self) -> Questions {
+        Questions { package: self.name.clone(), questions: self.data.0.keys().cloned().collect() }
+    }
+
+    async fn desired(&self, _: &Answered, cx: &Checking<'_>) -> Result<Want<Answered>, Fault> {
+        if cx.host.me().uid != 0 {
+            let message = "only root can answer for packages";
+            return Err(Fault::new(FaultKind::Denied, message).hint("run it as root"));
+        }
+        let answers = self.data.0.iter().map(|(question, answer)| (question.clone(), Some(answer.shown())));
+        Ok(Want::Be(Answered(answers.collect())))
+    }
+
+    fn how(&self) -> BTreeMap<String, (String, String)> {
+        let one = |(question, answer): (&String, &Answer)| (question.clone(), (answer.sort.clone(), answer.text()));
+        self.data.0.iter().map(one).collect()
+    }
+
+    fn validate(&self) -> Vec<Invalid> {
+        let sorts = ["string", "boolean", "select", "multiselect", "note", "text", "password", "title", "error"];
+        let word = |text: &str| !text.is_empty() && text.chars().all(|letter| letter.is_ascii_graphic());
+        let mut invalid = Vec::new();
+        if !word(&self.name) {
+            invalid.push(Invalid::new("name", format!("`{}` cannot name a package", self.name)));
+        }
+        for (question, answer) in &self.data.0 {
+            if !word(question) {
+                invalid.push(Invalid::new("data", format!("`{question}` cannot be a question of debconf")));
+            }
+            if !sorts.contains(&answer.sort.as_str()) {
+                let hint = Some(format!("write one of {}", sorts.join(", ")));
+                let message = format!("`{}` is no type of debconf", answer.sort);
+                invalid.push(Invalid { hint, ..Invalid::new("data", message) });
+            }
+        }
+        if self.data.0.is_empty() {
+            invalid.push(Invalid::new("data", "it answers no question"));
+        }
+        invalid
+    }
+
+    fn claims(&self) -> Claims {
+        let owned = self.data.0.iter().map(|(question, answer)| {
+            let item = ManagedItem::Named("debconf answer", question.clone());
+            Claim::about(item).with("value", Some(answer.text()))
+        });
+        Claims { owned: owned.collect(), ..Claims::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests;
+
+#[cfg(test)]
+pub(crate) use tests::cases;
