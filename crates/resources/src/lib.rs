@@ -116,6 +116,7 @@ kinds! {
     pkg_held: Held, Unheld;
     pkg_uptodate: UpToDate;
     pkg_downloaded: Downloaded;
+    pkgrepo: Managed, Absent;
     debconf: Set;
     alternatives: Install, Remove, Set, Auto;
     service_running: Running;

@@ -1,0 +1,286 @@
+//! `pkgrepo.managed` and `pkgrepo.absent`: where packages come from.
+//!
+//! Repositories are text in files, so files are all that is changed: a line of `sources.list`, a paragraph of a `.sources`
+//! file, a section of a `.repo` file, and beside it the key that signs the repository. No other repository in such a file is
+//! touched.
+
+mod listing;
+
+use crate::claims::{Claim, Claims, ManagedItem};
+use crate::context::{Applying, BlobStore, Checking, Explanation, Reverting};
+use crate::file_change::{FileChange, FileWish};
+use crate::file_resource::{FileDrift, FileResource};
+use crate::params::{Absolute, Invalid, params};
+use crate::source::{Remote, invalid as invalid_source};
+use serde::{Deserialize, Serialize};
+use listing::{OneLine, edited, removed, rpm_section};
+use std::path::{Path, PathBuf};
+use zester_host::overlay::Overlay;
+use zester_host::{Fault, FaultKind, HostRead};
+
+const APT_PARTS: &str = "/etc/apt/sources.list.d";
+const APT_KEYS: &str = "/etc/apt/keyrings";
+const RPM_REPOSITORIES: [&str; 2] = ["/etc/yum.repos.d", "/etc/zypp/repos.d"];
+/// How a key in letters begins.
+const ARMOR: &[u8] = b"-----BEGIN PGP";
+
+/// The changes of a repository: its key, then the file that names it.
+#[derive(Serialize, Deserialize)]
+pub struct RepositoryDrift(Vec<FileChange>);
+
+impl FileDrift for RepositoryDrift {
+    fn explain(&self, done: bool) -> Explanation {
+        let mut told = Explanation::default();
+        for one in self.0.iter().map(|change| change.explain(done)) {
+            told.diff.push_str(&one.diff);
+            told.details.extend(one.details);
+        }
+        told
+    }
+
+    fn save_before_image(&mut self, look: &dyn HostRead, blobs: &dyn BlobStore) -> Result<(), Fault> {
+        self.0.iter_mut().try_for_each(|change| change.save_before_image(look, blobs))
+    }
+
+    async fn apply(&self, cx: &Applying<'_>) -> Result<Option<Self>, Fault> {
+        let mut done = Vec::new();
+        for change in &self.0 {
+            done.push(change.apply(cx).await?);
+        }
+        if done.iter().all(Option::is_none) {
+            return Ok(None);
+        }
+        let announced: Result<Vec<FileChange>, _> = serde_json::to_value(&self.0).and_then(serde_json::from_value);
+        let Ok(announced) = announced else { return Ok(None) };
+        Ok(Some(RepositoryDrift(done.into_iter().zip(announced).map(|(done, was)| done.unwrap_or(was)).collect())))
+    }
+
+    fn predict(&self, overlay: &Overlay) -> Result<(), Fault> {
+        self.0.iter().try_for_each(|change| change.predict(overlay))
+    }
+
+    fn revert(&self, cx: &Reverting<'_>) -> Result<Vec<String>, Fault> {
+        let mut lines = Vec::new();
+        for change in self.0.iter().rev() {
+            lines.extend(change.revert(cx)?);
+        }
+        Ok(lines)
+    }
+}
+
+/// A repository that packages come from.
+#[params(kind = "pkgrepo.managed", primary = "name", manual = "pkgrepo_managed.md")]
+pub struct Managed {
+    /// For apt a line as in sources.list: `deb https://deb.example.com/debian bookworm main`. For dnf and zypper the id of
+    /// the repository.
+    name: String,
+    /// The file that names it. One that ends in `.sources` holds paragraphs (deb822), any other for apt lines. Unset: one of
+    /// its own.
+    file: Option<Absolute>,
+    /// A name for people (dnf, zypper).
+    #[param(alias = "humanname")]
+    human_name: Option<String>,
+    /// The key that signs it: a file of the states directory (`salt://keys/example.asc`) or of this machine.
+    key_url: Option<String>,
+    /// The key itself, in letters.
+    #[param(lines)]
+    key_text: Option<String>,
+    /// Where the key is on this machine already.
+    #[param(alias = "keyring")]
+    signedby: Option<Absolute>,
+    /// `true` keeps it in the file and has nobody use it.
+    #[param(default)]
+    disabled: bool,
+    /// The address (dnf, zypper).
+    baseurl: Option<String>,
+    /// The address of a list of mirrors (dnf).
+    mirrorlist: Option<String>,
+    /// `false` takes packages that nobody has signed (dnf, zypper).
+    #[param(default = true)]
+    gpgcheck: bool,
+    /// The address of the key (dnf, zypper).
+    gpgkey: Option<String>,
+    /// Refused: the archive of one developer is a repository like others.
+    ppa: Option<String>,
+    /// Refused: who holds the key of an id is for nobody to say.
+    #[param(alias = "keyserver")]
+    keyid: Option<String>,
+}
+
+/// A repository that no packages come from.
+#[params(kind = "pkgrepo.absent", primary = "name", manual = "pkgrepo_absent.md")]
+pub struct Absent {
+    /// As in `pkgrepo.managed`.
+    name: String,
+    /// The file that names it. Unset: one of its own, as `pkgrepo.managed` makes it.
+    file: Option<Absolute>,
+}
+
+/// The file that a repository has of its own.
+fn own_file(name: &str, host: Option<&dyn HostRead>) -> Result<PathBuf, Fault> {
+    match OneLine::parse(name) {
+        Ok(line) => Ok(Path::new(APT_PARTS).join(format!("{}.list", line.stem()))),
+        Err(_) => {
+            let mut directory = RPM_REPOSITORIES[0];
+            if let Some(host) = host {
+                for candidate in RPM_REPOSITORIES {
+                    if host.stat(&host.real_path(Path::new(candidate))?)?.is_some() {
+                        directory = candidate;
+                        break;
+                    }
+                }
+            }
+            Ok(Path::new(directory).join(format!("{name}.repo")))
+        }
+    }
+}
+
+impl Managed {
+    /// Its key, and where that is to be.
+    fn key(&self, cx: &Checking<'_>) -> Result<Option<(PathBuf, Vec<u8>)>, Fault> {
+        let content = match (&self.key_url, &self.key_text) {
+            (Some(source), _) => crate::source::read(cx, source)?,
+            (None, Some(text)) => text.clone().into_bytes(),
+            (None, None) => return Ok(None),
+        };
+        let end = if content.starts_with(ARMOR) { "asc" } else { "gpg" };
+        let stem = OneLine::parse(&self.name).map_or_else(|_| self.name.clone(), |line| line.stem());
+        Ok(Some((Path::new(APT_KEYS).join(format!("{stem}.{end}")), content)))
+    }
+}
+
+impl FileResource for Managed {
+    type Drift = RepositoryDrift;
+
+    fn find(&self, cx: &Checking<'_>) -> Result<Option<RepositoryDrift>, Fault> {
+        let key = self.key(cx)?;
+        let mut changes = Vec::new();
+        if let Some((path, content)) = &key {
+            let wanted = |_: Option<&[u8]>| Ok(Some(content.clone().into()));
+            changes.extend(FileWish { makedirs: true, ..FileWish::new(path, &wanted) }.find(cx)?);
+        }
+        let signed_by = key.map(|(path, _)| path).or_else(|| self.signedby.as_ref().map(|path| path.0.clone()));
+        let file = match &self.file {
+            Some(file) => file.0.clone(),
+            None => own_file(&self.name, Some(cx.host))?,
+        };
+        let wanted = |old: Option<&[u8]>| {
+            let old = text_of(&file, old)?;
+            let new = match OneLine::parse(&self.name) {
+                Ok(line) => edited(&file, &old, &line.signed_by(signed_by.as_deref()), self.disabled),
+                Err(_) => rpm_section(&old, &self.name, &self.entries()),
+            };
+            Ok((new != old).then(|| new.into_bytes().into()))
+        };
+        changes.extend(FileWish { makedirs: true, edits: true, ..FileWish::new(&file, &wanted) }.find(cx)?);
+        Ok((!changes.is_empty()).then_some(RepositoryDrift(changes)))
+    }
+
+    fn claims(&self) -> Claims {
+        let item = ManagedItem::Named("repository", listing::identity(&self.name));
+        let needs = self.key_url.iter().map(Path::new).chain(self.signedby.iter().map(|path| path.0.as_path()));
+        Claims::of(Claim::new(item, "managed").with("disabled", Some(self.disabled))).needs(needs)
+    }
+
+    fn validate(&self) -> Vec<Invalid> {
+        let mut invalid = Vec::new();
+        let mut refuse = |parameter, message: &str, hint: &str| {
+            let hint = Some(hint.to_string()).filter(|hint| !hint.is_empty());
+            invalid.push(Invalid { hint, ..Invalid::new(parameter, message) });
+        };
+        if self.ppa.is_some() || self.name.starts_with("ppa:") {
+            let hint = "write its line, deb https://ppa.launchpadcontent.net/OWNER/NAME/ubuntu SUITE main, and `key_url`";
+            refuse("name", "a PPA is not looked up", hint);
+        }
+        if self.keyid.is_some() {
+            refuse("keyid", "keys are not fetched from key servers", "put the key beside the states and name it in `key_url`");
+        }
+        if let Some(wrong) = self.key_url.as_deref().and_then(|url| invalid_source(url, Remote::Refused)) {
+            refuse("key_url", &wrong.message, wrong.hint.as_deref().unwrap_or_default());
+        }
+        match OneLine::parse(&self.name) {
+            Ok(_) if self.baseurl.is_some() => refuse("baseurl", "the line of apt has its own address", ""),
+            Ok(_) => {}
+            Err(message) if self.name.starts_with("deb") && self.name.contains(' ') => refuse("name", &message, ""),
+            Err(_) if !listing::is_plain(&self.name) => {
+                refuse("name", "it is neither a line of sources.list nor the id of a repository", "write deb ADDRESS SUITE COMPONENTS");
+            }
+            Err(_) if self.baseurl.is_none() && self.mirrorlist.is_none() => {
+                refuse("baseurl", "a repository without an address", "give `baseurl` or `mirrorlist`");
+            }
+            Err(_) => {}
+        }
+        invalid
+    }
+}
+
+impl Managed {
+    fn entries(&self) -> Vec<(&'static str, String)> {
+        let number = |on: bool| if on { "1" } else { "0" }.to_string();
+        let mut entries = vec![("name", self.human_name.clone().unwrap_or_else(|| self.name.clone()))];
+        entries.extend(self.baseurl.clone().map(|url| ("baseurl", url)));
+        entries.extend(self.mirrorlist.clone().map(|url| ("mirrorlist", url)));
+        entries.push(("enabled", number(!self.disabled)));
+        entries.push(("gpgcheck", number(self.gpgcheck)));
+        entries.extend(self.gpgkey.clone().map(|url| ("gpgkey", url)));
+        entries
+    }
+}
+
+impl FileResource for Absent {
+    type Drift = RepositoryDrift;
+
+    fn find(&self, cx: &Checking<'_>) -> Result<Option<RepositoryDrift>, Fault> {
+        let file = match &self.file {
+            Some(file) => file.0.clone(),
+            None => own_file(&self.name, Some(cx.host))?,
+        };
+        let wanted = |old: Option<&[u8]>| {
+            let old = text_of(&file, old)?;
+            let new = removed(&file, &old, &self.name);
+            Ok((new != old).then(|| new.into_bytes().into()))
+        };
+        let wish = FileWish { edits: true, create: false, ..FileWish::new(&file, &wanted) };
+        Ok(wish.find(cx)?.map(|change| RepositoryDrift(vec![change])))
+    }
+
+    fn claims(&self) -> Claims {
+        Claims::of(Claim::new(ManagedItem::Named("repository", listing::identity(&self.name)), "absent"))
+    }
+
+    fn validate(&self) -> Vec<Invalid> {
+        if OneLine::parse(&self.name).is_ok() || listing::is_plain(&self.name) {
+            return Vec::new();
+        }
+        vec![Invalid::new("name", "it is neither a line of sources.list nor the id of a repository")]
+    }
+}
+
+fn text_of(file: &Path, old: Option<&[u8]>) -> Result<String, Fault> {
+    String::from_utf8(old.unwrap_or_default().to_vec())
+        .map_err(|_| Fault::new(FaultKind::Unsupported, format!("{} is not UTF-8 text", file.display())))
+}
+
+#[cfg(test)]
+pub(crate) fn cases() -> Vec<crate::laws::Case> {
+    use crate::laws::{Case, Promise, furnish};
+    use serde_json::json;
+    let case = |kind, params, promise, things: &'static str| {
+        Case::new(kind, params, promise, move |host| furnish(host, things))
+    };
+    let apt = "d /etc 0755\nd /etc/apt 0755\nd /etc/apt/sources.list.d 0755";
+    let there = "d /etc 0755\nd /etc/apt 0755\nd /etc/apt/sources.list.d 0755\nf /etc/apt/sources.list.d/deb.example.com-debian-stable.list 0644 deb https://deb.example.com/debian stable main";
+    let line = "deb https://deb.example.com/debian stable main";
+    let yum = "d /etc 0755\nd /etc/yum.repos.d 0755";
+    vec![
+        case("pkgrepo.managed", json!({ "name": line }), Promise::Converges, apt),
+        case("pkgrepo.managed", json!({ "name": line, "key_text": "-----BEGIN PGP x" }), Promise::Converges, apt),
+        case("pkgrepo.managed", json!({ "name": line, "file": "/etc/apt/x.sources" }), Promise::Converges, apt),
+        case("pkgrepo.managed", json!({ "name": line, "disabled": true }), Promise::Converges, there),
+        case("pkgrepo.managed", json!({ "name": line, "key_url": "salt://no-such.asc" }), Promise::Fails, apt),
+        case("pkgrepo.managed", json!({ "name": "extra", "baseurl": "https://r.example.com/" }), Promise::Converges, yum),
+        case("pkgrepo.absent", json!({ "name": line }), Promise::Converges, there),
+        case("pkgrepo.absent", json!({ "name": line }), Promise::Clean, apt),
+        case("pkgrepo.absent", json!({ "name": "extra" }), Promise::Clean, yum),
+    ]
+}
