@@ -46,7 +46,9 @@ impl State for AccessList {
         if exit.code != Some(0) && !made_later {
             return Err(exit.failure(&format!("`getfacl {path}`")));
         }
-        Ok(AccessList(key.entries.iter().map(|entry| (entry.clone(), rights_of(&exit.stdout.text, entry))).collect()))
+        Ok(AccessList(
+            key.entries.iter().map(|entry| (entry.clone(), rights_of(&exit.stdout.text, entry))).collect(),
+        ))
     }
 
     async fn enforce(step: &Step<'_, AccessList>, cx: &Write<'_, AccessList>) -> Result<(), Fault> {
@@ -115,7 +117,9 @@ fn plain_sort(acl_type: &str) -> Option<String> {
 fn invalid(acl_type: &str, perms: Option<&str>, recurse: bool, names: &[String]) -> Vec<Invalid> {
     let mut invalid = Vec::new();
     if plain_sort(acl_type).is_none() {
-        let message = format!("`{acl_type}` is no sort of entry; write `user`, `group`, `mask`, `other` or `default:user`");
+        let message = format!(
+            "`{acl_type}` is no sort of entry; write `user`, `group`, `mask`, `other` or `default:user`"
+        );
         invalid.push(Invalid::new("acl_type", message));
     }
     if perms.is_some_and(|perms| plain_rights(perms).is_none()) {
@@ -139,13 +143,17 @@ fn key(path: &Absolute, acl_type: &str, names: &[String]) -> Key {
 
 fn claims_of(key: &Key, acl_type: &str, names: &[String], is: &'static str, perms: Option<String>) -> Claims {
     let item = |entry: &String| ManagedItem::Named("access of", format!("{entry} to {}", key.path.display()));
-    let owned = key.entries.iter().map(|entry| Claim::new(item(entry), is).with("perms", perms.clone())).collect();
+    let owned =
+        key.entries.iter().map(|entry| Claim::new(item(entry), is).with("perms", perms.clone())).collect();
     let claims = Claims { owned, ..Claims::default() }.needs([key.path.as_path()]);
     let is_group = plain_sort(acl_type).is_some_and(|sort| sort.ends_with("group"));
-    names.iter().filter(|name| !name.is_empty() && is == "present").fold(claims, |claims, name| match is_group {
-        true => claims.accounts(None, Some(name)),
-        false => claims.accounts(Some(name), None),
-    })
+    names.iter().filter(|name| !name.is_empty() && is == "present").fold(
+        claims,
+        |claims, name| match is_group {
+            true => claims.accounts(None, Some(name)),
+            false => claims.accounts(Some(name), None),
+        },
+    )
 }
 
 /// All four kinds are a wish about some entries.
@@ -269,8 +277,11 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
                     return Some(Ok(exit(0, &text, "")));
                 }
                 let entry = if words[1] == "-m" { words[2].rsplit_once(':')?.0 } else { &words[2] };
-                let mut lines: Vec<String> =
-                    text.lines().filter(|line| !line.starts_with(&format!("{entry}:"))).map(str::to_string).collect();
+                let mut lines: Vec<String> = text
+                    .lines()
+                    .filter(|line| !line.starts_with(&format!("{entry}:")))
+                    .map(str::to_string)
+                    .collect();
                 if words[1] == "-m" {
                     lines.push(words[2].clone());
                 }
@@ -282,14 +293,42 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
         .with_books(&["/books"])
     };
     vec![
-        case("acl.present", json!({ "name": "/f", "acl_type": "user", "acl_name": "web", "perms": "r" }), Promise::Clean),
-        case("acl.present", json!({ "name": "/f", "acl_type": "u", "acl_name": "web", "perms": "rwx" }), Promise::Converges),
-        case("acl.present", json!({ "name": "/f", "acl_type": "d:g", "acl_name": "web", "perms": "5" }), Promise::Converges),
-        case("acl.present", json!({ "name": "/none", "acl_type": "user", "acl_name": "web", "perms": "r" }), Promise::Fails),
-        case("acl.absent", json!({ "name": "/f", "acl_type": "user", "acl_name": "web" }), Promise::Converges),
+        case(
+            "acl.present",
+            json!({ "name": "/f", "acl_type": "user", "acl_name": "web", "perms": "r" }),
+            Promise::Clean,
+        ),
+        case(
+            "acl.present",
+            json!({ "name": "/f", "acl_type": "u", "acl_name": "web", "perms": "rwx" }),
+            Promise::Converges,
+        ),
+        case(
+            "acl.present",
+            json!({ "name": "/f", "acl_type": "d:g", "acl_name": "web", "perms": "5" }),
+            Promise::Converges,
+        ),
+        case(
+            "acl.present",
+            json!({ "name": "/none", "acl_type": "user", "acl_name": "web", "perms": "r" }),
+            Promise::Fails,
+        ),
+        case(
+            "acl.absent",
+            json!({ "name": "/f", "acl_type": "user", "acl_name": "web" }),
+            Promise::Converges,
+        ),
         case("acl.absent", json!({ "name": "/f", "acl_type": "user", "acl_name": "other" }), Promise::Clean),
-        case("acl.list_present", json!({ "name": "/f", "acl_type": "user", "acl_names": ["web", "db"], "perms": "rw-" }), Promise::Converges),
-        case("acl.list_absent", json!({ "name": "/f", "acl_type": "user", "acl_names": ["web", "db"] }), Promise::Converges),
+        case(
+            "acl.list_present",
+            json!({ "name": "/f", "acl_type": "user", "acl_names": ["web", "db"], "perms": "rw-" }),
+            Promise::Converges,
+        ),
+        case(
+            "acl.list_absent",
+            json!({ "name": "/f", "acl_type": "user", "acl_names": ["web", "db"] }),
+            Promise::Converges,
+        ),
     ]
 }
 
@@ -298,7 +337,8 @@ mod tests {
     use super::*;
 
     /// What `getfacl --absolute-names --omit-header --no-effective` of Debian 12 printed.
-    const TOLD: &str = "user::rw-\nuser:daemon:r--\ngroup::r--\nmask::r--\nother::r--\ndefault:user:web:rwx\n\n";
+    const TOLD: &str =
+        "user::rw-\nuser:daemon:r--\ngroup::r--\nmask::r--\nother::r--\ndefault:user:web:rwx\n\n";
 
     #[test]
     fn entries_are_read_from_what_getfacl_prints() {

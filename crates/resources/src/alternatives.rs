@@ -48,7 +48,8 @@ impl Group {
     fn settled(mut self) -> Group {
         let chosen = self.value.as_ref().is_some_and(|value| self.choices.contains_key(value));
         if self.auto || !chosen {
-            let best = self.choices.iter().max_by_key(|(path, choice)| (choice.priority, std::cmp::Reverse(*path)));
+            let best =
+                self.choices.iter().max_by_key(|(path, choice)| (choice.priority, std::cmp::Reverse(*path)));
             self.value = best.map(|(path, _)| path.clone());
             self.auto = true;
         }
@@ -97,7 +98,9 @@ impl State for Group {
         for path in from.choices.keys().filter(|path| !to.choices.contains_key(*path)) {
             cx.run(&[tool, "--remove", name, path]).await?;
         }
-        for (path, choice) in to.choices.iter().filter(|(path, choice)| from.choices.get(*path) != Some(choice)) {
+        for (path, choice) in
+            to.choices.iter().filter(|(path, choice)| from.choices.get(*path) != Some(choice))
+        {
             let priority = choice.priority.to_string();
             let mut words = vec![tool, "--install", &to.link, name, path, &priority];
             for (slave, target) in &choice.slaves {
@@ -125,7 +128,9 @@ impl State for Group {
         for path in from.choices.keys().filter(|path| !to.choices.contains_key(*path)) {
             told.diff.push_str(&format!("{name}: {path} no longer offered\n"));
         }
-        for (path, choice) in to.choices.iter().filter(|(path, choice)| from.choices.get(*path) != Some(choice)) {
+        for (path, choice) in
+            to.choices.iter().filter(|(path, choice)| from.choices.get(*path) != Some(choice))
+        {
             told.diff.push_str(&format!("{name}: {path} offered with priority {}\n", choice.priority));
         }
         let shown = |group: &Group| match &group.value {
@@ -171,7 +176,11 @@ fn parse(text: &str) -> Group {
 fn refuse_odd_name(name: &str) -> Vec<Invalid> {
     let plain = name.starts_with(|first: char| first.is_ascii_alphanumeric())
         && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "+-._".contains(letter));
-    if plain { Vec::new() } else { vec![Invalid::new("name", format!("`{name}` cannot name an alternative"))] }
+    if plain {
+        Vec::new()
+    } else {
+        vec![Invalid::new("name", format!("`{name}` cannot name an alternative"))]
+    }
 }
 
 /// A program that a common name may lead to.
@@ -230,7 +239,11 @@ impl Resource for Install {
     async fn desired(&self, now: &Group, _: &Checking<'_>) -> Result<Want<Group>, Fault> {
         let (link, path) = (text(&self.link), text(&self.path));
         let there = now.choices.get(&path).is_some_and(|choice| choice.priority == self.priority);
-        Ok(if there && now.link == link { Want::Same } else { Want::Be(now.with(&link, &path, self.priority)) })
+        Ok(if there && now.link == link {
+            Want::Same
+        } else {
+            Want::Be(now.with(&link, &path, self.priority))
+        })
     }
 
     fn validate(&self) -> Vec<Invalid> {

@@ -48,8 +48,12 @@ impl Resource for File {
             .map_err(|_| Fault::new(FaultKind::Unsupported, format!("{} is not UTF-8 text", self.name)))?;
         let mut text = match self.template {
             Some(_) => {
-                let context: Details =
-                    self.defaults.iter().chain(&self.context).map(|(key, value)| (key.clone(), value.clone())).collect();
+                let context: Details = self
+                    .defaults
+                    .iter()
+                    .chain(&self.context)
+                    .map(|(key, value)| (key.clone(), value.clone()))
+                    .collect();
                 cx.files.render(&self.name, &text, &context)?
             }
             None => text,

@@ -66,7 +66,10 @@ impl Present {
         let mut fields = Vec::new();
         for (at, field) in self.fields().into_iter().enumerate() {
             let is_number = |field: &&String| field.bytes().all(|byte| byte.is_ascii_digit());
-            let kept = present.filter(|fields| fields.len() == 5).and_then(|fields| fields.get(at)).filter(is_number);
+            let kept = present
+                .filter(|fields| fields.len() == 5)
+                .and_then(|fields| fields.get(at))
+                .filter(is_number);
             fields.push(match kept {
                 _ if field != "random" => field.clone(),
                 Some(kept) => kept.clone(),
@@ -205,11 +208,26 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
     };
     vec![
         case("cron.present", json!({ "name": "job" }), Promise::Converges, ""),
-        case("cron.present", json!({ "name": "job", "special": "@reboot", "comment": "a\nb" }), Promise::Converges, "1 * * * * own\n"),
+        case(
+            "cron.present",
+            json!({ "name": "job", "special": "@reboot", "comment": "a\nb" }),
+            Promise::Converges,
+            "1 * * * * own\n",
+        ),
         case("cron.present", json!({ "name": "job", "minute": 5 }), Promise::Clean, JOB),
         case("cron.present", json!({ "name": "job", "minute": "random" }), Promise::Clean, JOB),
-        case("cron.present", json!({ "name": "job", "minute": "random", "hour": "random" }), Promise::Converges, JOB),
-        case("cron.present", json!({ "name": "other", "identifier": "job", "commented": true }), Promise::Converges, JOB),
+        case(
+            "cron.present",
+            json!({ "name": "job", "minute": "random", "hour": "random" }),
+            Promise::Converges,
+            JOB,
+        ),
+        case(
+            "cron.present",
+            json!({ "name": "other", "identifier": "job", "commented": true }),
+            Promise::Converges,
+            JOB,
+        ),
         case("cron.absent", json!({ "name": "job" }), Promise::Converges, JOB),
         case("cron.absent", json!({ "name": "x", "identifier": "job" }), Promise::Converges, JOB),
         case("cron.absent", json!({ "name": "own" }), Promise::Clean, JOB),

@@ -109,7 +109,9 @@ impl State for Answered {
     async fn enforce(step: &Step<'_, Answered>, cx: &Write<'_, Answered>) -> Result<(), Fault> {
         let Step { key, from, to, how, .. } = step;
         let (mut selections, mut orders) = (String::new(), String::new());
-        for (question, answer) in to.0.iter().filter(|(question, answer)| from.0.get(*question) != Some(answer)) {
+        for (question, answer) in
+            to.0.iter().filter(|(question, answer)| from.0.get(*question) != Some(answer))
+        {
             match (how.get(question), answer) {
                 (Some((sort, value)), Some(_)) => {
                     selections.push_str(&format!("{} {question} {sort} {value}\n", key.package));
@@ -185,12 +187,14 @@ impl Resource for Set {
     }
 
     fn how(&self) -> BTreeMap<String, (String, String)> {
-        let one = |(question, answer): (&String, &Answer)| (question.clone(), (answer.sort.clone(), answer.text()));
+        let one =
+            |(question, answer): (&String, &Answer)| (question.clone(), (answer.sort.clone(), answer.text()));
         self.data.0.iter().map(one).collect()
     }
 
     fn validate(&self) -> Vec<Invalid> {
-        let sorts = ["string", "boolean", "select", "multiselect", "note", "text", "password", "title", "error"];
+        let sorts =
+            ["string", "boolean", "select", "multiselect", "note", "text", "password", "title", "error"];
         let word = |text: &str| !text.is_empty() && text.chars().all(|letter| letter.is_ascii_graphic());
         let mut invalid = Vec::new();
         if !word(&self.name) {

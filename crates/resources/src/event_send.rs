@@ -116,8 +116,8 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::laws::{FewFiles, bind_json};
     use crate::context::EventSender;
+    use crate::laws::{FewFiles, bind_json};
     use std::sync::Mutex;
     use tokio_util::sync::CancellationToken;
     use zester_host::overlay::Overlay;

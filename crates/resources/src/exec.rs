@@ -89,11 +89,7 @@ pub struct Due {
 
 impl Exec {
     /// X-1, after the guards: triggered, else `creates`, else `refresh_only`.
-    async fn decide(
-        &self,
-        cx: &Checking<'_>,
-        variant: &variant::VariantSpec,
-    ) -> Result<Option<Due>, Fault> {
+    async fn decide(&self, cx: &Checking<'_>, variant: &variant::VariantSpec) -> Result<Option<Due>, Fault> {
         let waits = self.refresh_only || variant.refresh_only;
         if cx.forced.is_none() && (waits || self.created(cx.host)?) {
             return Ok(None);

@@ -1,11 +1,11 @@
 //! `file.absent`: nothing at this path.
 
 use crate::claims::Claims;
+use crate::context::{Applying, BlobStore, Checking, Explanation, Reverting};
+use crate::file_resource::{FileDrift, FileResource};
 use crate::params::{Absolute, Invalid, params};
 use crate::path_change::{PathChange, at_current_top, unrestored};
 use crate::path_state::PathState;
-use crate::context::{Applying, BlobStore, Checking, Explanation, Reverting};
-use crate::file_resource::{FileDrift, FileResource};
 use crate::tree;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -201,8 +201,7 @@ impl FileResource for Absent {
 impl FileDrift for Drift {
     fn explain(&self, done: bool) -> Explanation {
         let verb = if done { "removed" } else { "would remove" };
-        let shown =
-            self.steps.iter().take(SHOWN_MAX).map(|step| format!("{verb} {}\n", step.path.display()));
+        let shown = self.steps.iter().take(SHOWN_MAX).map(|step| format!("{verb} {}\n", step.path.display()));
         let mut diff: String = shown.collect();
         if self.steps.len() > SHOWN_MAX {
             diff.push_str(&format!("[... {} more ...]\n", self.steps.len() - SHOWN_MAX));

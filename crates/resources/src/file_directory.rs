@@ -1,14 +1,14 @@
 //! `file.directory`: a directory with the mode and owner that the state says.
 
 use crate::claims::Claims;
+use crate::context::{Applying, Checking, Explanation, Reverting};
 use crate::created_dirs::{self, CreatedDirs};
+use crate::file_resource::{FileDrift, FileResource};
 use crate::ownership;
-use crate::params::{Absolute, Mode, Invalid, params};
+use crate::params::{Absolute, Invalid, Mode, params};
 use crate::path_change::{PathChange, at_current_top, rights_of, set_attributes, unrestored};
 use crate::path_state::PathState;
 use crate::path_text;
-use crate::context::{Applying, Checking, Explanation, Reverting};
-use crate::file_resource::{FileDrift, FileResource};
 use crate::tree;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -177,8 +177,7 @@ impl Drift {
     /// back: what it made is its own to remove.
     fn act(&self, host: &dyn HostWrite) -> Result<Option<Drift>, Fault> {
         let mut made = CreatedDirs::new();
-        let joined =
-            created_dirs::make_then(host, &self.made, &mut made, || self.take_steps(host))?;
+        let joined = created_dirs::make_then(host, &self.made, &mut made, || self.take_steps(host))?;
         if joined.is_none() && made.len() == self.made.len() {
             return Ok(None);
         }

@@ -1,13 +1,13 @@
 //! `file.symlink`: a symbolic link that points where the state says.
 
 use crate::claims::Claims;
+use crate::context::{Applying, BlobStore, Checking, Explanation, Reverting};
 use crate::created_dirs::{self, CreatedDirs};
+use crate::file_resource::{FileDrift, FileResource};
 use crate::ownership;
-use crate::params::{Absolute, Mode, Invalid, params};
+use crate::params::{Absolute, Invalid, Mode, params};
 use crate::path_change::PathChange;
 use crate::path_state::PathState;
-use crate::context::{Applying, BlobStore, Checking, Explanation, Reverting};
-use crate::file_resource::{FileDrift, FileResource};
 use crate::tree;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};

@@ -1,12 +1,12 @@
 //! `file.touch`: a file that exists, with the times that the state says.
 
 use crate::claims::Claims;
+use crate::context::{Applying, Checking, Explanation, Reverting};
 use crate::created_dirs::{self, CreatedDirs};
-use crate::params::{Absolute, Mode, Invalid, params};
+use crate::file_resource::{FileDrift, FileResource};
+use crate::params::{Absolute, Invalid, Mode, params};
 use crate::path_change::PathChange;
 use crate::path_state::PathState;
-use crate::context::{Applying, Checking, Explanation, Reverting};
-use crate::file_resource::{FileDrift, FileResource};
 use crate::tree;
 use serde::{Deserialize, Serialize};
 use std::path::Path;

@@ -130,7 +130,9 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
     use crate::accounts::fake_books::{BOOKS, WEB, fake_books};
     use crate::laws::{Case, Promise};
     use serde_json::json;
-    let case = |kind, params, promise| Case::new(kind, params, promise, |host| fake_books(host, WEB)).with_books(BOOKS);
+    let case = |kind, params, promise| {
+        Case::new(kind, params, promise, |host| fake_books(host, WEB)).with_books(BOOKS)
+    };
     vec![
         case("group.present", json!({ "name": "new" }), Promise::Converges),
         case("group.present", json!({ "name": "new", "gid": 700, "system": true }), Promise::Converges),
@@ -141,7 +143,11 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
         case("group.present", json!({ "name": "staff", "members": [] }), Promise::Converges),
         case("group.present", json!({ "name": "staff", "addusers": ["root"] }), Promise::Converges),
         case("group.present", json!({ "name": "staff", "delusers": ["web"] }), Promise::Converges),
-        case("group.present", json!({ "name": "staff", "addusers": ["web"], "delusers": "root" }), Promise::Clean),
+        case(
+            "group.present",
+            json!({ "name": "staff", "addusers": ["web"], "delusers": "root" }),
+            Promise::Clean,
+        ),
         case("group.absent", json!({ "name": "new" }), Promise::Clean),
         case("group.absent", json!({ "name": "staff" }), Promise::Converges),
         case("group.absent", json!({ "name": "web" }), Promise::Fails),

@@ -25,9 +25,13 @@ impl Line {
         };
         let mut words = entry.split_whitespace().map(str::to_string);
         match words.next() {
-            Some(address) => {
-                Line::Entry { text: text.to_string(), address, names: words.collect(), comment, changed: false }
-            }
+            Some(address) => Line::Entry {
+                text: text.to_string(),
+                address,
+                names: words.collect(),
+                comment,
+                changed: false,
+            },
             None => Line::Other(text.to_string()),
         }
     }
@@ -86,7 +90,8 @@ impl Line {
 }
 
 fn same_address(one: &str, other: &str) -> bool {
-    one == other || matches!((one.parse::<IpAddr>(), other.parse::<IpAddr>()), (Ok(one), Ok(other)) if one == other)
+    one == other
+        || matches!((one.parse::<IpAddr>(), other.parse::<IpAddr>()), (Ok(one), Ok(other)) if one == other)
 }
 
 fn read(text: Option<&str>) -> Vec<Line> {
@@ -101,13 +106,18 @@ fn hosts() -> EditedFile<'static> {
     EditedFile::new(Path::new(HOSTS))
 }
 
-fn odd_addresses<'a>(parameter: &'static str, addresses: impl IntoIterator<Item = &'a String>) -> Vec<Invalid> {
+fn odd_addresses<'a>(
+    parameter: &'static str,
+    addresses: impl IntoIterator<Item = &'a String>,
+) -> Vec<Invalid> {
     let odd = addresses.into_iter().filter(|address| address.parse::<IpAddr>().is_err());
     odd.map(|address| Invalid::new(parameter, format!("`{address}` is no address"))).collect()
 }
 
 fn odd_hosts<'a>(parameter: &'static str, names: impl IntoIterator<Item = &'a String>) -> Vec<Invalid> {
-    let odd = |name: &&String| name.is_empty() || name.contains(|letter: char| letter.is_whitespace() || letter == '#');
+    let odd = |name: &&String| {
+        name.is_empty() || name.contains(|letter: char| letter.is_whitespace() || letter == '#')
+    };
     let names = names.into_iter().filter(odd);
     names.map(|name| Invalid::new(parameter, format!("`{name}` cannot name a host"))).collect()
 }
@@ -274,12 +284,27 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
         case("host.present", json!({ "name": "db", "ip": "10.0.0.1" }), Promise::Converges, ""),
         case("host.present", json!({ "name": "db", "ip": "10.0.0.1" }), Promise::Clean, TWO),
         case("host.present", json!({ "name": "web", "ip": ["10.0.0.1", "::1"] }), Promise::Converges, TWO),
-        case("host.present", json!({ "name": "db", "ip": "10.0.0.2", "clean": true }), Promise::Converges, TWO),
-        case("host.present", json!({ "name": "web", "ip": "10.0.0.1", "comment": "own" }), Promise::Converges, TWO),
+        case(
+            "host.present",
+            json!({ "name": "db", "ip": "10.0.0.2", "clean": true }),
+            Promise::Converges,
+            TWO,
+        ),
+        case(
+            "host.present",
+            json!({ "name": "web", "ip": "10.0.0.1", "comment": "own" }),
+            Promise::Converges,
+            TWO,
+        ),
         case("host.absent", json!({ "name": "db" }), Promise::Converges, TWO),
         case("host.absent", json!({ "name": "db", "ip": "10.0.0.2" }), Promise::Converges, TWO),
         case("host.absent", json!({ "name": "web" }), Promise::Clean, TWO),
-        case("host.only", json!({ "name": "10.0.0.1", "hostnames": ["db", "db.example"] }), Promise::Clean, TWO),
+        case(
+            "host.only",
+            json!({ "name": "10.0.0.1", "hostnames": ["db", "db.example"] }),
+            Promise::Clean,
+            TWO,
+        ),
         case("host.only", json!({ "name": "10.0.0.1", "hostnames": "web" }), Promise::Converges, TWO),
         case("host.only", json!({ "name": "10.0.0.9", "hostnames": "web" }), Promise::Converges, TWO),
     ]

@@ -133,7 +133,8 @@ impl Resource for Policy {
             ChainState::Absent => Err(missing(&self.key())),
             ChainState::Present { policy, .. } if policy == "-" => {
                 let message = format!("`{}` is no chain that has a policy", self.chain);
-                Err(Fault::new(FaultKind::Unsupported, message).hint("only chains that are built in have one"))
+                Err(Fault::new(FaultKind::Unsupported, message)
+                    .hint("only chains that are built in have one"))
             }
             ChainState::Present { rules, .. } => {
                 Ok(Want::Be(ChainState::Present { policy: self.policy.clone(), rules: rules.clone() }))
@@ -201,7 +202,9 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
     use crate::laws::{Case, Promise};
     use crate::netfilter::fake_iptables::{BOOK, fake_iptables};
     use serde_json::json;
-    let case = |kind, params, promise| Case::new(kind, params, promise, |host| fake_iptables(host)).with_books(&[BOOK]);
+    let case = |kind, params, promise| {
+        Case::new(kind, params, promise, |host| fake_iptables(host)).with_books(&[BOOK])
+    };
     vec![
         case("iptables.chain_present", json!({ "name": "web" }), Promise::Clean),
         case("iptables.chain_present", json!({ "name": "new" }), Promise::Converges),

@@ -233,16 +233,23 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
     use crate::laws::{Case, Promise};
     use crate::netfilter::fake_iptables::{BOOK, fake_iptables};
     use serde_json::json;
-    let case = |kind, params, promise| Case::new(kind, params, promise, |host| fake_iptables(host)).with_books(&[BOOK]);
+    let case = |kind, params, promise| {
+        Case::new(kind, params, promise, |host| fake_iptables(host)).with_books(&[BOOK])
+    };
     let ssh = json!({ "chain": "INPUT", "proto": "tcp", "dport": 22, "jump": "ACCEPT" });
-    let web = json!({ "chain": "INPUT", "proto": "tcp", "dports": [80, 443], "jump": "web", "comment": "pages" });
+    let web =
+        json!({ "chain": "INPUT", "proto": "tcp", "dports": [80, 443], "jump": "web", "comment": "pages" });
     vec![
         case("iptables.append", ssh.clone(), Promise::Clean),
         case("iptables.append", web.clone(), Promise::Converges),
         case("iptables.append", json!({ "chain": "none", "jump": "DROP" }), Promise::Fails),
         case("iptables.insert", ssh.clone(), Promise::Clean),
         case("iptables.insert", web.clone(), Promise::Converges),
-        case("iptables.insert", json!({ "chain": "INPUT", "position": 2, "source": "! 10.0.0.1", "jump": "DROP" }), Promise::Converges),
+        case(
+            "iptables.insert",
+            json!({ "chain": "INPUT", "position": 2, "source": "! 10.0.0.1", "jump": "DROP" }),
+            Promise::Converges,
+        ),
         case("iptables.delete", ssh, Promise::Converges),
         case("iptables.delete", web, Promise::Clean),
     ]

@@ -60,7 +60,11 @@ impl State for Modules {
         for (name, wanted) in &step.to.loaded {
             if step.from.loaded.get(name) != Some(wanted) {
                 let word = |loaded: bool| if loaded { "loaded" } else { "not loaded" };
-                told.diff.push_str(&format!("the kernel module {name}: {} → {}\n", word(!wanted), word(*wanted)));
+                told.diff.push_str(&format!(
+                    "the kernel module {name}: {} → {}\n",
+                    word(!wanted),
+                    word(*wanted)
+                ));
                 told.details.insert(name.clone(), json!({ "old": !wanted, "new": wanted }));
             }
         }
@@ -93,7 +97,8 @@ fn names(name: &str, mods: Option<&Vec<String>>) -> Vec<String> {
 
 fn with_names(list: &ConfigText, names: &[String]) -> ConfigText {
     let mut lines: Vec<String> = list.iter().flat_map(|text| text.lines()).map(str::to_string).collect();
-    let missing: Vec<&String> = names.iter().filter(|name| !lines.iter().any(|line| plain(line.trim()) == **name)).collect();
+    let missing: Vec<&String> =
+        names.iter().filter(|name| !lines.iter().any(|line| plain(line.trim()) == **name)).collect();
     if missing.is_empty() {
         return list.clone();
     }
@@ -196,9 +201,14 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
             Arc::new(Scripted::new().with(move |launch| {
                 let host = host.upgrade()?;
                 let line = command_line(launch);
-                let modules = String::from_utf8(host.read(Path::new("/proc/modules"), 9999).unwrap()).unwrap();
+                let modules =
+                    String::from_utf8(host.read(Path::new("/proc/modules"), 9999).unwrap()).unwrap();
                 let left = match line.strip_prefix("modprobe -r ") {
-                    Some(name) => modules.lines().filter(|line| !line.starts_with(&format!("{name} "))).map(|line| format!("{line}\n")).collect(),
+                    Some(name) => modules
+                        .lines()
+                        .filter(|line| !line.starts_with(&format!("{name} ")))
+                        .map(|line| format!("{line}\n"))
+                        .collect(),
                     None => modules + &format!("{} 16384 0 - Live 0x0\n", line.strip_prefix("modprobe ")?),
                 };
                 put_text(&host, "/proc/modules", &left);

@@ -31,9 +31,13 @@ pub(crate) struct Locale {
 /// As `locale -a` spells it: `de_DE.UTF-8` is `de_DE.utf8`.
 fn plain(name: &str) -> String {
     let (language, rest) = name.split_once('.').unwrap_or((name, ""));
-    let (charset, modifier) = rest.split_once('@').map_or((rest, None), |(charset, modifier)| (charset, Some(modifier)));
-    let charset: String =
-        charset.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect();
+    let (charset, modifier) =
+        rest.split_once('@').map_or((rest, None), |(charset, modifier)| (charset, Some(modifier)));
+    let charset: String = charset
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .map(|letter| letter.to_ascii_lowercase())
+        .collect();
     let dot = if charset.is_empty() { "" } else { "." };
     let modifier = modifier.map(|modifier| format!("@{modifier}")).unwrap_or_default();
     format!("{language}{dot}{charset}{modifier}")
@@ -46,9 +50,13 @@ fn line_of(name: &str, supported: Option<&str>) -> String {
         return format!("{name} {charset}");
     }
     let known = supported.into_iter().flat_map(str::lines).map(|line| line.trim().replace('/', " "));
-    let known = known.into_iter().find(|line| line.split_whitespace().next().is_some_and(|own| plain(own) == plain(name)));
+    let known = known
+        .into_iter()
+        .find(|line| line.split_whitespace().next().is_some_and(|own| plain(own) == plain(name)));
     known.unwrap_or_else(|| {
-        let charset = name.split_once('.').map_or("ISO-8859-1", |(_, charset)| charset.split('@').next().unwrap_or(charset));
+        let charset = name
+            .split_once('.')
+            .map_or("ISO-8859-1", |(_, charset)| charset.split('@').next().unwrap_or(charset));
         format!("{name} {charset}")
     })
 }
@@ -177,7 +185,9 @@ pub struct System {
 fn file(host: &dyn HostRead) -> Result<&'static Path, Fault> {
     let debian = Path::new("/etc/default/locale");
     let others = Path::new("/etc/locale.conf");
-    if host.stat_followed(debian)?.is_some() || host.stat_followed(Path::new("/etc/debian_version"))?.is_some() {
+    if host.stat_followed(debian)?.is_some()
+        || host.stat_followed(Path::new("/etc/debian_version"))?.is_some()
+    {
         return Ok(debian);
     }
     Ok(others)
@@ -201,8 +211,9 @@ impl FileResource for System {
     fn find(&self, cx: &Checking<'_>) -> Result<Option<FileChange>, Fault> {
         let path = file(cx.host)?;
         let content = |old: Option<&[u8]>| {
-            let text = std::str::from_utf8(old.unwrap_or_default())
-                .map_err(|_| Fault::new(FaultKind::Unsupported, format!("{} is not UTF-8 text", path.display())))?;
+            let text = std::str::from_utf8(old.unwrap_or_default()).map_err(|_| {
+                Fault::new(FaultKind::Unsupported, format!("{} is not UTF-8 text", path.display()))
+            })?;
             let set = with_language(text, &self.name);
             Ok((set != text).then(|| set.into_bytes().into()))
         };
@@ -239,8 +250,16 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
                     "locale -a" => Some(Ok(exit(0, &read("/books/made"), ""))),
                     "locale-gen" => {
                         let list = read(LOCALE_GEN);
-                        let names = list.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split(' ').next());
-                        let made: String = ["C", "C.utf8", "POSIX"].into_iter().map(str::to_string).chain(names.map(plain)).map(|name| name + "\n").collect();
+                        let names = list
+                            .lines()
+                            .filter(|line| !line.starts_with('#'))
+                            .filter_map(|line| line.split(' ').next());
+                        let made: String = ["C", "C.utf8", "POSIX"]
+                            .into_iter()
+                            .map(str::to_string)
+                            .chain(names.map(plain))
+                            .map(|name| name + "\n")
+                            .collect();
                         put_text(&host, "/books/made", &made);
                         Some(Ok(exit(0, "Generating locales\n", "")))
                     }
@@ -251,7 +270,9 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
         .with_books(&["/books"])
     };
     let system = |promise, world: &'static str| {
-        Case::new("locale.system", json!({ "name": "de_DE.UTF-8" }), promise, move |host| furnish(host, world))
+        Case::new("locale.system", json!({ "name": "de_DE.UTF-8" }), promise, move |host| {
+            furnish(host, world)
+        })
     };
     const LIST: &str = "# a list\n# de_DE.UTF-8 UTF-8\nen_US.UTF-8 UTF-8\n";
     vec![

@@ -100,7 +100,14 @@ pub struct ModuleRun;
 impl Registered<ModuleRun> for ModuleRun {
     fn entry() -> KindEntry {
         let bind = |params: &[Param], at: Span| bind(KIND, params, at);
-        KindEntry { kind: KIND, bind: Box::new(bind), revert: Box::new(revert), describe: || describe(KIND, DOC), schema, about_packages: false }
+        KindEntry {
+            kind: KIND,
+            bind: Box::new(bind),
+            revert: Box::new(revert),
+            describe: || describe(KIND, DOC),
+            schema,
+            about_packages: false,
+        }
     }
 }
 
@@ -110,7 +117,14 @@ pub struct ModuleWait;
 impl Registered<ModuleRun> for ModuleWait {
     fn entry() -> KindEntry {
         let bind = |params: &[Param], at: Span| bind(WAIT, params, at);
-        KindEntry { kind: WAIT, bind: Box::new(bind), revert: Box::new(revert), describe: || describe(WAIT, WAIT_DOC), schema }
+        KindEntry {
+            kind: WAIT,
+            bind: Box::new(bind),
+            revert: Box::new(revert),
+            describe: || describe(WAIT, WAIT_DOC),
+            schema,
+            about_packages: false,
+        }
     }
 }
 
@@ -235,7 +249,9 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
         case(json!({ "name": "file.touch", "m_name": "/flag" }), Promise::Converges, ""),
         case(json!({ "name": "/flag", "file.touch": null }), Promise::Converges, ""),
         case(json!({ "name": "test.nop" }), Promise::Clean, ""),
-        Case::new(WAIT, json!({ "name": "test.succeed_with_changes" }), Promise::Clean, |host| furnish(host, "")),
+        Case::new(WAIT, json!({ "name": "test.succeed_with_changes" }), Promise::Clean, |host| {
+            furnish(host, "")
+        }),
     ]
 }
 
@@ -249,11 +265,14 @@ mod tests {
     async fn s20_what_waits_runs_when_something_that_it_watches_has_changed() {
         use crate::laws::FewFiles;
         use zester_host::{Query, process::fake::Scripted};
-        let (host, processes, cancel) = (Overlay::empty(), Scripted::new(), tokio_util::sync::CancellationToken::new());
-        let bound = crate::laws::bind_json(WAIT, &json!({ "name": "test.succeed_with_changes" })).ok().unwrap();
+        let (host, processes, cancel) =
+            (Overlay::empty(), Scripted::new(), tokio_util::sync::CancellationToken::new());
+        let bound =
+            crate::laws::bind_json(WAIT, &json!({ "name": "test.succeed_with_changes" })).ok().unwrap();
         for (forced, runs) in [(None, false), (Some(Forced::Prereq), false), (Some(Forced::Watch), true)] {
             let query = Query::through(&processes);
-            let cx = Checking { host: &host, query, files: &FewFiles, forced, dry_run: false, cancel: &cancel };
+            let cx =
+                Checking { host: &host, query, files: &FewFiles, forced, dry_run: false, cancel: &cancel };
             assert_eq!(bound.check(&cx).await.unwrap().is_some(), runs, "{forced:?}");
         }
     }

@@ -68,7 +68,9 @@ impl FileEdit for Present {
                 ..Invalid::new("mount", "this kind only writes the table")
             });
         }
-        for (parameter, word) in [("name", &self.name), ("fs_file", &self.fs_file), ("fs_vfstype", &self.fs_vfstype)] {
+        for (parameter, word) in
+            [("name", &self.name), ("fs_file", &self.fs_file), ("fs_vfstype", &self.fs_vfstype)]
+        {
             if word.is_empty() || word.contains('\n') {
                 invalid.push(Invalid::new(parameter, format!("`{word}` cannot stand in the table")));
             }
@@ -126,8 +128,18 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
     vec![
         case("mount.fstab_present", srv.clone(), Promise::Clean, TABLE),
         case("mount.fstab_present", srv, Promise::Converges, ""),
-        case("mount.fstab_present", json!({ "name": "/dev/sdc1", "fs_file": "/srv", "fs_vfstype": "xfs" }), Promise::Converges, TABLE),
-        case("mount.fstab_absent", json!({ "name": "/dev/sdb1", "fs_file": "/srv" }), Promise::Converges, TABLE),
+        case(
+            "mount.fstab_present",
+            json!({ "name": "/dev/sdc1", "fs_file": "/srv", "fs_vfstype": "xfs" }),
+            Promise::Converges,
+            TABLE,
+        ),
+        case(
+            "mount.fstab_absent",
+            json!({ "name": "/dev/sdb1", "fs_file": "/srv" }),
+            Promise::Converges,
+            TABLE,
+        ),
         case("mount.fstab_absent", json!({ "name": "/dev/sdc1", "fs_file": "/srv" }), Promise::Clean, TABLE),
     ]
 }

@@ -3,7 +3,8 @@
 use crate::claims::{Claim, Claims};
 use crate::context::Checking;
 use crate::mounts::{
-    FSTAB, FstabEntry, Key, MountState, Mounted, missing_options, same_device, split_options, with_entry, without_entry,
+    FSTAB, FstabEntry, Key, MountState, Mounted, missing_options, same_device, split_options, with_entry,
+    without_entry,
 };
 use crate::params::{Absolute, Invalid, params};
 use crate::resource::{Resource, Want};
@@ -12,7 +13,10 @@ use std::path::PathBuf;
 use zester_host::{Fault, FaultKind};
 
 fn key(path: &Absolute, config: Option<&Absolute>) -> Key {
-    Key { path: path.0.clone(), fstab: config.map_or_else(|| PathBuf::from(FSTAB), |config| config.0.clone()) }
+    Key {
+        path: path.0.clone(),
+        fstab: config.map_or_else(|| PathBuf::from(FSTAB), |config| config.0.clone()),
+    }
 }
 
 /// Something that is mounted at a place.
@@ -72,7 +76,8 @@ impl IsMounted {
     /// How it is to be mounted, where it is not so already.
     fn wanted(&self, now: Option<&Mounted>, cx: &Checking<'_>) -> Result<Option<Mounted>, Fault> {
         let options = self.options();
-        let fresh = || Mounted { device: self.device.clone(), fstype: self.fstype.clone(), options: options.clone() };
+        let fresh =
+            || Mounted { device: self.device.clone(), fstype: self.fstype.clone(), options: options.clone() };
         let Some(now) = now else { return Ok(Some(fresh())) };
         let binds = options.iter().any(|option| option == "bind" || option == "rbind");
         // What a part of the tree is mounted from, the kernel does not tell.
@@ -210,7 +215,13 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
         case(mounted, tmpfs(json!({ "name": "/new" })), Promise::Fails, "", ""),
         case("mount.unmounted", json!({ "name": "/mnt" }), Promise::Converges, LIVE, TABLE),
         case("mount.unmounted", json!({ "name": "/mnt", "persist": true }), Promise::Converges, LIVE, TABLE),
-        case("mount.unmounted", json!({ "name": "/mnt", "device": "/dev/other" }), Promise::Clean, LIVE, TABLE),
+        case(
+            "mount.unmounted",
+            json!({ "name": "/mnt", "device": "/dev/other" }),
+            Promise::Clean,
+            LIVE,
+            TABLE,
+        ),
         case("mount.unmounted", json!({ "name": "/mnt" }), Promise::Clean, "", ""),
     ]
 }

@@ -121,7 +121,8 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
     use crate::laws::{Case, Promise};
     use crate::mounts::fake_mount::fake_mount;
     let case = |params, promise, fstab: &'static str| {
-        Case::new("mount.swap", params, promise, move |host| fake_mount(host, "", fstab)).with_books(&["/proc"])
+        Case::new("mount.swap", params, promise, move |host| fake_mount(host, "", fstab))
+            .with_books(&["/proc"])
     };
     vec![
         case(json!({ "name": "/dev/new" }), Promise::Converges, ""),

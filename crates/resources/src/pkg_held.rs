@@ -41,7 +41,10 @@ fn judge(wish: &Wish, listed: bool) -> Vec<Invalid> {
     let mut invalid = refuse_odd_names(&wish.packages, parameter);
     if wish.packages.iter().any(|wanted| wanted.version.is_some()) {
         let hint = Some("pkg.installed takes a version together with `hold: true`".to_string());
-        invalid.push(Invalid { hint, ..Invalid::new(parameter, "a package is held in the version that it has") });
+        invalid.push(Invalid {
+            hint,
+            ..Invalid::new(parameter, "a package is held in the version that it has")
+        });
     }
     invalid
 }

@@ -92,7 +92,13 @@ impl PackageKind for Installed {
     fn validate(&self) -> Vec<Invalid> {
         let asked = self.asked();
         let (listed, from_files) = (self.pkgs.is_some(), self.sources.is_some());
-        let parameter = if listed { "pkgs" } else if from_files { "sources" } else { "name" };
+        let parameter = if listed {
+            "pkgs"
+        } else if from_files {
+            "sources"
+        } else {
+            "name"
+        };
         let mut invalid = refuse_odd_names(&asked, parameter);
         if self.version.is_some() && (listed || from_files) {
             let message = "with `pkgs`, each package has its own version, `name: version`";
@@ -104,12 +110,14 @@ impl PackageKind for Installed {
             invalid.push(Invalid { hint, ..Invalid::new(parameter, "`latest` is not a version") });
         }
         for source in asked.iter().filter_map(|wanted| wanted.source.as_deref()) {
-            let wrong = invalid_source(source, Remote::Refused);
-            invalid.extend(wrong.map(|wrong| Invalid { parameter: "sources", ..wrong }));
+            invalid.extend(invalid_source("sources", source, Remote::Refused));
         }
         if self.reinstall == Some(true) {
             let hint = Some("`cmd.run` with `onchanges` can install it anew".to_string());
-            invalid.push(Invalid { hint, ..Invalid::new("reinstall", "nothing is installed that is there already") });
+            invalid.push(Invalid {
+                hint,
+                ..Invalid::new("reinstall", "nothing is installed that is there already")
+            });
         }
         invalid.extend(refuse_odd_repository(self.fromrepo.as_deref()));
         invalid

@@ -12,8 +12,8 @@ use crate::file_change::{FileChange, FileWish};
 use crate::file_resource::{FileDrift, FileResource};
 use crate::params::{Absolute, Invalid, params};
 use crate::source::{Remote, invalid as invalid_source};
-use serde::{Deserialize, Serialize};
 use listing::{OneLine, edited, removed, rpm_section};
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zester_host::overlay::Overlay;
 use zester_host::{Fault, FaultKind, HostRead};
@@ -50,9 +50,12 @@ impl FileDrift for RepositoryDrift {
         if done.iter().all(Option::is_none) {
             return Ok(None);
         }
-        let announced: Result<Vec<FileChange>, _> = serde_json::to_value(&self.0).and_then(serde_json::from_value);
+        let announced: Result<Vec<FileChange>, _> =
+            serde_json::to_value(&self.0).and_then(serde_json::from_value);
         let Ok(announced) = announced else { return Ok(None) };
-        Ok(Some(RepositoryDrift(done.into_iter().zip(announced).map(|(done, was)| done.unwrap_or(was)).collect())))
+        Ok(Some(RepositoryDrift(
+            done.into_iter().zip(announced).map(|(done, was)| done.unwrap_or(was)).collect(),
+        )))
     }
 
     fn predict(&self, overlay: &Overlay) -> Result<(), Fault> {
@@ -159,7 +162,8 @@ impl FileResource for Managed {
             let wanted = |_: Option<&[u8]>| Ok(Some(content.clone().into()));
             changes.extend(FileWish { makedirs: true, ..FileWish::new(path, &wanted) }.find(cx)?);
         }
-        let signed_by = key.map(|(path, _)| path).or_else(|| self.signedby.as_ref().map(|path| path.0.clone()));
+        let signed_by =
+            key.map(|(path, _)| path).or_else(|| self.signedby.as_ref().map(|path| path.0.clone()));
         let file = match &self.file {
             Some(file) => file.0.clone(),
             None => own_file(&self.name, Some(cx.host))?,
@@ -178,7 +182,8 @@ impl FileResource for Managed {
 
     fn claims(&self) -> Claims {
         let item = ManagedItem::Named("repository", listing::identity(&self.name));
-        let needs = self.key_url.iter().map(Path::new).chain(self.signedby.iter().map(|path| path.0.as_path()));
+        let needs =
+            self.key_url.iter().map(Path::new).chain(self.signedby.iter().map(|path| path.0.as_path()));
         Claims::of(Claim::new(item, "managed").with("disabled", Some(self.disabled))).needs(needs)
     }
 
@@ -193,17 +198,29 @@ impl FileResource for Managed {
             refuse("name", "a PPA is not looked up", hint);
         }
         if self.keyid.is_some() {
-            refuse("keyid", "keys are not fetched from key servers", "put the key beside the states and name it in `key_url`");
+            refuse(
+                "keyid",
+                "keys are not fetched from key servers",
+                "put the key beside the states and name it in `key_url`",
+            );
         }
-        if let Some(wrong) = self.key_url.as_deref().and_then(|url| invalid_source(url, Remote::Refused)) {
+        if let Some(wrong) =
+            self.key_url.as_deref().and_then(|url| invalid_source("key_url", url, Remote::Allowed))
+        {
             refuse("key_url", &wrong.message, wrong.hint.as_deref().unwrap_or_default());
         }
         match OneLine::parse(&self.name) {
             Ok(_) if self.baseurl.is_some() => refuse("baseurl", "the line of apt has its own address", ""),
             Ok(_) => {}
-            Err(message) if self.name.starts_with("deb") && self.name.contains(' ') => refuse("name", &message, ""),
+            Err(message) if self.name.starts_with("deb") && self.name.contains(' ') => {
+                refuse("name", &message, "")
+            }
             Err(_) if !listing::is_plain(&self.name) => {
-                refuse("name", "it is neither a line of sources.list nor the id of a repository", "write deb ADDRESS SUITE COMPONENTS");
+                refuse(
+                    "name",
+                    "it is neither a line of sources.list nor the id of a repository",
+                    "write deb ADDRESS SUITE COMPONENTS",
+                );
             }
             Err(_) if self.baseurl.is_none() && self.mirrorlist.is_none() => {
                 refuse("baseurl", "a repository without an address", "give `baseurl` or `mirrorlist`");
@@ -274,11 +291,31 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
     let yum = "d /etc 0755\nd /etc/yum.repos.d 0755";
     vec![
         case("pkgrepo.managed", json!({ "name": line }), Promise::Converges, apt),
-        case("pkgrepo.managed", json!({ "name": line, "key_text": "-----BEGIN PGP x" }), Promise::Converges, apt),
-        case("pkgrepo.managed", json!({ "name": line, "file": "/etc/apt/x.sources" }), Promise::Converges, apt),
+        case(
+            "pkgrepo.managed",
+            json!({ "name": line, "key_text": "-----BEGIN PGP x" }),
+            Promise::Converges,
+            apt,
+        ),
+        case(
+            "pkgrepo.managed",
+            json!({ "name": line, "file": "/etc/apt/x.sources" }),
+            Promise::Converges,
+            apt,
+        ),
         case("pkgrepo.managed", json!({ "name": line, "disabled": true }), Promise::Converges, there),
-        case("pkgrepo.managed", json!({ "name": line, "key_url": "salt://no-such.asc" }), Promise::Fails, apt),
-        case("pkgrepo.managed", json!({ "name": "extra", "baseurl": "https://r.example.com/" }), Promise::Converges, yum),
+        case(
+            "pkgrepo.managed",
+            json!({ "name": line, "key_url": "salt://no-such.asc" }),
+            Promise::Fails,
+            apt,
+        ),
+        case(
+            "pkgrepo.managed",
+            json!({ "name": "extra", "baseurl": "https://r.example.com/" }),
+            Promise::Converges,
+            yum,
+        ),
         case("pkgrepo.absent", json!({ "name": line }), Promise::Converges, there),
         case("pkgrepo.absent", json!({ "name": line }), Promise::Clean, apt),
         case("pkgrepo.absent", json!({ "name": "extra" }), Promise::Clean, yum),

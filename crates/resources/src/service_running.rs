@@ -125,9 +125,9 @@ mod tests {
     use serde_json::json;
     use std::sync::Arc;
     use tokio_util::sync::CancellationToken;
+    use zester_host::Query;
     use zester_host::overlay::Overlay;
     use zester_host::process::fake::{Scripted, exit};
-    use zester_host::Query;
     use zester_rule::rule;
 
     /// What a state does when it is forced: the words of its explanation, and the orders that were given.

@@ -81,14 +81,19 @@ fn with_keys(lines: Vec<String>, keys: &[AuthorizedKey]) -> Vec<String> {
 }
 
 fn without_keys(mut lines: Vec<String>, keys: &[AuthorizedKey]) -> Vec<String> {
-    lines.retain(|line| !AuthorizedKey::read(line).is_some_and(|own| keys.iter().any(|key| key.key == own.key)));
+    lines.retain(|line| {
+        !AuthorizedKey::read(line).is_some_and(|own| keys.iter().any(|key| key.key == own.key))
+    });
     lines
 }
 
 fn invalid_key(name: &str, enc: &str, source: Option<&str>) -> Vec<Invalid> {
     let mut invalid = Vec::new();
     if !is_sort(enc) {
-        invalid.push(Invalid::new("enc", format!("`{enc}` is no sort of key; write `ssh-ed25519` or `ssh-rsa`")));
+        invalid.push(Invalid::new(
+            "enc",
+            format!("`{enc}` is no sort of key; write `ssh-ed25519` or `ssh-rsa`"),
+        ));
     }
     match source {
         Some(source) => invalid.extend(outside_states(source).map(|why| Invalid::new("source", why))),
@@ -106,7 +111,10 @@ fn invalid_key(name: &str, enc: &str, source: Option<&str>) -> Vec<Invalid> {
 fn claim_of(user: &str, key: Option<&AuthorizedKey>, is: &'static str) -> Claims {
     match key {
         Some(key) => {
-            let item = ManagedItem::Named("key", format!("{}… of {user}", key.key.chars().rev().take(12).collect::<String>()));
+            let item = ManagedItem::Named(
+                "key",
+                format!("{}… of {user}", key.key.chars().rev().take(12).collect::<String>()),
+            );
             Claims::of(Claim::new(item, is).with("options", (is == "present").then_some(&key.options)))
         }
         None => Claims::default(),
@@ -294,11 +302,22 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
             processes
         })
     };
-    const BOTH: &str = "# mine\nssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA me\nssh-rsa AAAAB3NzaC1yc2EAAAADAQAB other\n";
+    const BOTH: &str =
+        "# mine\nssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA me\nssh-rsa AAAAB3NzaC1yc2EAAAADAQAB other\n";
     vec![
         case("ssh_auth.present", json!({ "name": KEY, "user": "web" }), Promise::Converges, ""),
-        case("ssh_auth.present", json!({ "name": "AAAAC3NzaC1lZDI1NTE5AAAAIA", "enc": "ssh-ed25519", "user": "web" }), Promise::Converges, ""),
-        case("ssh_auth.present", json!({ "name": KEY, "user": "web", "options": ["no-pty"] }), Promise::Converges, BOTH),
+        case(
+            "ssh_auth.present",
+            json!({ "name": "AAAAC3NzaC1lZDI1NTE5AAAAIA", "enc": "ssh-ed25519", "user": "web" }),
+            Promise::Converges,
+            "",
+        ),
+        case(
+            "ssh_auth.present",
+            json!({ "name": KEY, "user": "web", "options": ["no-pty"] }),
+            Promise::Converges,
+            BOTH,
+        ),
         case("ssh_auth.present", json!({ "name": KEY, "user": "nobody-here" }), Promise::Fails, ""),
         case("ssh_auth.absent", json!({ "name": KEY, "user": "web" }), Promise::Converges, BOTH),
         case("ssh_auth.absent", json!({ "name": KEY, "user": "web" }), Promise::Clean, ""),

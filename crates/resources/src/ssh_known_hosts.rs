@@ -39,8 +39,9 @@ fn find(
         (None, config) => config.unwrap_or(OF_ALL).into(),
     };
     let content = |old: Option<&[u8]>| {
-        let text = std::str::from_utf8(old.unwrap_or_default())
-            .map_err(|_| Fault::new(FaultKind::Unsupported, format!("{} is not UTF-8 text", path.display())))?;
+        let text = std::str::from_utf8(old.unwrap_or_default()).map_err(|_| {
+            Fault::new(FaultKind::Unsupported, format!("{} is not UTF-8 text", path.display()))
+        })?;
         let lines: Vec<String> = text.lines().map(str::to_string).collect();
         let edited = edit(&lines);
         let text: String = edited.iter().map(|line| line.clone() + "\n").collect();
@@ -109,7 +110,9 @@ impl FileResource for Present {
     fn find(&self, cx: &Checking<'_>) -> Result<Option<FileChange>, Fault> {
         let (host, (enc, key)) = (host_name(&self.name, self.port), self.key());
         let edit = |lines: &[String]| {
-            let is_it = |line: &String| parts(line).is_some_and(|(hosts, own, _)| own == enc && hosts.contains(&host.as_str()));
+            let is_it = |line: &String| {
+                parts(line).is_some_and(|(hosts, own, _)| own == enc && hosts.contains(&host.as_str()))
+            };
             let mut lines = lines.to_vec();
             match lines.iter_mut().find(|line| is_it(line)) {
                 Some(line) if parts(line).is_some_and(|(_, _, own)| own == key) => {}
@@ -126,14 +129,20 @@ impl FileResource for Present {
 
     fn validate(&self) -> Vec<Invalid> {
         let (enc, key) = self.key();
-        let mut invalid: Vec<Invalid> = invalid_file(self.user.as_deref(), self.config.as_deref()).into_iter().collect();
+        let mut invalid: Vec<Invalid> =
+            invalid_file(self.user.as_deref(), self.config.as_deref()).into_iter().collect();
         if !is_sort(&enc) || !is_key(&key) {
             let mut odd = Invalid::new("key", "it is no public key");
-            odd.hint = Some("`ssh-keyscan HOST` prints the keys of a host: compare them with what its owner says".into());
+            odd.hint = Some(
+                "`ssh-keyscan HOST` prints the keys of a host: compare them with what its owner says".into(),
+            );
             invalid.push(odd);
         }
         if self.hash_known_hosts {
-            invalid.push(Invalid::new("hash_known_hosts", "names are written as they are; `ssh-keygen -H` hashes a file"));
+            invalid.push(Invalid::new(
+                "hash_known_hosts",
+                "names are written as they are; `ssh-keygen -H` hashes a file",
+            ));
         }
         if self.name.is_empty() || self.name.contains(char::is_whitespace) {
             invalid.push(Invalid::new("name", format!("`{}` cannot name a host", self.name)));
@@ -210,9 +219,24 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
     vec![
         case("ssh_known_hosts.present", json!({ "name": "web", "key": KEY }), Promise::Converges, ""),
         case("ssh_known_hosts.present", json!({ "name": "web", "key": KEY }), Promise::Clean, KNOWN),
-        case("ssh_known_hosts.present", json!({ "name": "web", "key": "AAAAC3NzaC1lZDI1NTE5AAAAIB" }), Promise::Converges, KNOWN),
-        case("ssh_known_hosts.present", json!({ "name": "web", "key": KEY, "port": 2222 }), Promise::Converges, KNOWN),
-        case("ssh_known_hosts.present", json!({ "name": "web", "key": KEY, "user": "web" }), Promise::Converges, ""),
+        case(
+            "ssh_known_hosts.present",
+            json!({ "name": "web", "key": "AAAAC3NzaC1lZDI1NTE5AAAAIB" }),
+            Promise::Converges,
+            KNOWN,
+        ),
+        case(
+            "ssh_known_hosts.present",
+            json!({ "name": "web", "key": KEY, "port": 2222 }),
+            Promise::Converges,
+            KNOWN,
+        ),
+        case(
+            "ssh_known_hosts.present",
+            json!({ "name": "web", "key": KEY, "user": "web" }),
+            Promise::Converges,
+            "",
+        ),
         case("ssh_known_hosts.absent", json!({ "name": "web" }), Promise::Converges, KNOWN),
         case("ssh_known_hosts.absent", json!({ "name": "db" }), Promise::Clean, KNOWN),
     ]

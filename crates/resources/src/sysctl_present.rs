@@ -46,11 +46,13 @@ impl State for Sysctl {
     async fn enforce(step: &Step<'_, Sysctl>, cx: &Write<'_, Sysctl>) -> Result<(), Fault> {
         let Step { key, from, to, .. } = step;
         if let Some(value) = to.live.as_ref().filter(|_| from.live != to.live) {
-            cx.run(&["sysctl", "-w", &format!("{}={value}", key.name)]).await.map_err(|fault| {
-                match fault.message.contains("Read-only file system") {
-                    true => fault.hint("/proc/sys is read-only here, as in most containers: set it on the machine itself"),
-                    false => fault,
-                }
+            cx.run(&["sysctl", "-w", &format!("{}={value}", key.name)]).await.map_err(|fault| match fault
+                .message
+                .contains("Read-only file system")
+            {
+                true => fault
+                    .hint("/proc/sys is read-only here, as in most containers: set it on the machine itself"),
+                false => fault,
             })?;
         }
         config_text::write(&key.config, &from.config, &to.config, cx)
@@ -96,7 +98,8 @@ fn configured(text: Option<&str>, name: &str, value: &str) -> String {
     let sets = |line: &String| {
         let line = line.trim_start().trim_start_matches('-');
         let set = line.split_once('=').map(|(own, value)| (own.trim(), plain(value)));
-        set.filter(|(own, _)| !own.starts_with(['#', ';']) && in_path(own) == in_path(name)).map(|(_, value)| value)
+        set.filter(|(own, _)| !own.starts_with(['#', ';']) && in_path(own) == in_path(name))
+            .map(|(_, value)| value)
     };
     match lines.iter_mut().rev().find(|line| sets(line).is_some()) {
         Some(line) if sets(line).as_deref() == Some(value) => {}
@@ -170,7 +173,8 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
     use crate::laws::{Case, Promise, furnish, put_text};
     use std::sync::Arc;
     use zester_host::process::fake::{Scripted, command_line, exit};
-    const KERNEL: &str = "d /etc 0755\nd /etc/sysctl.d 0755\nd /proc 0755\nd /proc/sys 0755\nd /proc/sys/vm 0755";
+    const KERNEL: &str =
+        "d /etc 0755\nd /etc/sysctl.d 0755\nd /proc 0755\nd /proc/sys 0755\nd /proc/sys/vm 0755";
     let case = |params, promise, config: &'static str| {
         Case::new("sysctl.present", params, promise, move |host| {
             furnish(host, KERNEL);
@@ -190,7 +194,11 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
     };
     vec![
         case(json!({ "name": "vm.swappiness", "value": 10 }), Promise::Converges, ""),
-        case(json!({ "name": "vm.swappiness", "value": 10 }), Promise::Converges, "a = 1\nvm.swappiness=60\nb = 2\n"),
+        case(
+            json!({ "name": "vm.swappiness", "value": 10 }),
+            Promise::Converges,
+            "a = 1\nvm.swappiness=60\nb = 2\n",
+        ),
         case(json!({ "name": "vm/swappiness", "value": 60 }), Promise::Clean, "vm.swappiness =  60\n"),
         case(json!({ "name": "vm.swappiness", "value": 60 }), Promise::Converges, "# vm.swappiness = 60\n"),
         case(json!({ "name": "vm.none", "value": 1 }), Promise::Fails, ""),

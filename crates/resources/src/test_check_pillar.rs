@@ -55,7 +55,9 @@ impl CheckPillar {
             for name in names {
                 match cx.files.setting(name) {
                     None => wrong.push(format!("`{name}` is missing")),
-                    Some(value) if !fits(&value) => wrong.push(format!("`{name}` is {}, not {what}", sort(&value))),
+                    Some(value) if !fits(&value) => {
+                        wrong.push(format!("`{name}` is {}, not {what}", sort(&value)))
+                    }
                     Some(_) => {}
                 }
             }

@@ -42,7 +42,8 @@ impl Action for Notification {
 pub(crate) fn cases() -> Vec<crate::laws::Case> {
     use crate::laws::{Case, Promise, furnish};
     use serde_json::json;
-    let case = |params, promise| Case::new("test.show_notification", params, promise, |host| furnish(host, ""));
+    let case =
+        |params, promise| Case::new("test.show_notification", params, promise, |host| furnish(host, ""));
     vec![case(json!({ "text": "hello" }), Promise::Clean)]
 }
 
@@ -52,7 +53,9 @@ mod tests {
 
     #[test]
     fn it_says_its_text_without_a_change() {
-        let bound = crate::laws::bind_json("test.show_notification", &json!({ "text": ["one", "two"] })).ok().unwrap();
+        let bound = crate::laws::bind_json("test.show_notification", &json!({ "text": ["one", "two"] }))
+            .ok()
+            .unwrap();
         assert_eq!(bound.note().as_deref(), Some("one\ntwo\n"));
     }
 }

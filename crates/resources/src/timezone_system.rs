@@ -45,7 +45,9 @@ impl State for Zone {
             Some(meta) if meta.kind == FileKind::Link => Some(cx.host.read_link(path)?.display().to_string()),
             Some(_) => {
                 let message = format!("{LOCALTIME} is no link, so its zone has no name");
-                return Err(Fault::new(FaultKind::InTheWay, message).hint("replace it by a link once, by hand"));
+                return Err(
+                    Fault::new(FaultKind::InTheWay, message).hint("replace it by a link once, by hand")
+                );
             }
         };
         let text = |path: &str| config_text::read(cx.host, Path::new(path));

@@ -30,7 +30,10 @@ impl Resource for Absent {
     async fn desired(&self, now: &UserState, _: &Checking<'_>) -> Result<Want<UserState>, Fault> {
         match now {
             UserState::Present(account) if account.elsewhere => {
-                let message = format!("the user `{}` is not in /etc/passwd: the name service has it from elsewhere", self.name);
+                let message = format!(
+                    "the user `{}` is not in /etc/passwd: the name service has it from elsewhere",
+                    self.name
+                );
                 Err(Fault::new(FaultKind::Unsupported, message).hint("remove it where it comes from"))
             }
             UserState::Present(_) => Ok(Want::Be(UserState::Absent)),

@@ -180,7 +180,8 @@ impl Present {
                 let number = |account: &UserAccount| if word == "uid" { account.uid } else { account.gid };
                 let (old, new) = (number(now).unwrap_or_default(), number(to).unwrap_or_default());
                 let message = format!("the {word} of `{}` is {old} and is to be {new}", self.name);
-                let hint = format!("`allow_{word}_change: true` changes it; files elsewhere keep the old number");
+                let hint =
+                    format!("`allow_{word}_change: true` changes it; files elsewhere keep the old number");
                 return Err(Fault::new(FaultKind::Unsupported, message).hint(hint));
             }
         }
@@ -213,8 +214,14 @@ impl Resource for Present {
         let to = UserState::Present(Box::new(self.over(account, is_new, cx)?));
         if let (UserState::Present(now), UserState::Present(to)) = (now, &to) {
             self.refuse_what_is_not_allowed(now, to)?;
-            if now.elsewhere && crate::state::as_json::<UserState>(&UserState::Present(now.clone())) != crate::state::as_json(&UserState::Present(to.clone())) {
-                let message = format!("the user `{}` is not in /etc/passwd: the name service has it from elsewhere", self.name);
+            if now.elsewhere
+                && crate::state::as_json::<UserState>(&UserState::Present(now.clone()))
+                    != crate::state::as_json(&UserState::Present(to.clone()))
+            {
+                let message = format!(
+                    "the user `{}` is not in /etc/passwd: the name service has it from elsewhere",
+                    self.name
+                );
                 return Err(Fault::new(FaultKind::Unsupported, message).hint("change it where it comes from"));
             }
         }
@@ -306,7 +313,11 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
             Promise::Converges,
             "",
         ),
-        case(json!({ "name": "new", "usergroup": false, "createhome": false, "optional_groups": ["wheel", "none"] }), Promise::Converges, ""),
+        case(
+            json!({ "name": "new", "usergroup": false, "createhome": false, "optional_groups": ["wheel", "none"] }),
+            Promise::Converges,
+            "",
+        ),
         case(json!({ "name": "new", "groups": "none" }), Promise::Fails, ""),
         case(json!({ "name": "web" }), Promise::Clean, WEB),
         case(json!({ "name": "web", "shell": "/bin/zsh", "other": "x" }), Promise::Converges, WEB),
@@ -342,11 +353,17 @@ mod tests {
     }
 
     /// Checks, and lets later checks see what would be.
-    async fn would(kind: &str, params: Json, overlay: &Overlay, processes: &dyn Processes) -> Result<String, Fault> {
+    async fn would(
+        kind: &str,
+        params: Json,
+        overlay: &Overlay,
+        processes: &dyn Processes,
+    ) -> Result<String, Fault> {
         let bound = bound(kind, params);
         let cancel = CancellationToken::new();
         let query = Query::through(processes);
-        let cx = Checking { host: overlay, query, files: &FewFiles, forced: None, dry_run: true, cancel: &cancel };
+        let cx =
+            Checking { host: overlay, query, files: &FewFiles, forced: None, dry_run: true, cancel: &cancel };
         let Some(drift) = bound.check(&cx).await? else { return Ok(String::new()) };
         bound.predict(&drift, overlay)?;
         Ok(bound.explain(&drift, false).diff)
@@ -396,7 +413,8 @@ mod tests {
     fn d15_only_the_password_of_a_user_may_be_a_secret() {
         use crate::params::Params;
         assert_eq!(Present::SECRETS, ["password"]);
-        let refused = bind_json("user.present", &json!({ "name": "web", "password": "x", "hash_password": true }));
+        let refused =
+            bind_json("user.present", &json!({ "name": "web", "password": "x", "hash_password": true }));
         let told = &refused.err().unwrap()[0];
         assert_eq!(told.message, "`hash_password` of user.present: passwords are not hashed here");
         assert!(told.hint.as_ref().unwrap().contains("openssl passwd -6"));

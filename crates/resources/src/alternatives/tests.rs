@@ -6,7 +6,9 @@ use zester_host::overlay::Overlay;
 use zester_host::process::Runner;
 use zester_host::process::fake::{Scripted, command_line, exit};
 use zester_host::real::Real;
-use zester_host::{BoxFuture, Exit, HostRead, HostWrite, Launch, NewFile, OutputSink, Owner, Processes, Query};
+use zester_host::{
+    BoxFuture, Exit, HostRead, HostWrite, Launch, NewFile, OutputSink, Owner, Processes, Query,
+};
 use zester_rule::rule;
 
 /// Where the small update-alternatives of the laws keeps its one group, as JSON.
@@ -40,7 +42,9 @@ fn answer(host: &Overlay, line: &str) -> Exit {
             return exit(2, "", "update-alternatives: error: no alternatives for editor\n");
         }
         ["--query", _] => return exit(0, &queried(&now), ""),
-        ["--install", link, _, path, priority] => write(host, &now.with(link, path, priority.parse().unwrap())),
+        ["--install", link, _, path, priority] => {
+            write(host, &now.with(link, path, priority.parse().unwrap()))
+        }
         ["--remove", _, path] => write(host, &now.without(path)),
         ["--set", _, path] => write(host, &Group { auto: false, value: Some(path.to_string()), ..now }),
         ["--auto", _] => write(host, &Group { auto: true, ..now }.settled()),
@@ -74,7 +78,9 @@ fn world(host: &Arc<Overlay>, words: &str) -> Arc<dyn Processes> {
 }
 
 pub(crate) fn cases() -> Vec<Case> {
-    let case = |kind, params, promise, words: &'static str| Case::new(kind, params, promise, move |host| world(host, words));
+    let case = |kind, params, promise, words: &'static str| {
+        Case::new(kind, params, promise, move |host| world(host, words))
+    };
     let install = json!({ "name": "editor", "link": "/usr/bin/editor", "path": "/bin/vi", "priority": 20 });
     let vi = json!({ "name": "editor", "path": "/bin/vi" });
     let name = json!({ "name": "editor" });
@@ -101,7 +107,10 @@ fn what_update_alternatives_tells_is_read() {
                 Best: /bin/nano\nValue: /bin/ed\n\nAlternative: /bin/ed\nPriority: -100\nSlaves:\n editor.1.gz /usr/share/man/man1/ed.1.gz\n\n\
                 Alternative: /bin/nano\nPriority: 40\nSlaves:\n";
     let group = parse(text);
-    assert_eq!((group.link.as_str(), group.auto, group.value.as_deref()), ("/usr/bin/editor", false, Some("/bin/ed")));
+    assert_eq!(
+        (group.link.as_str(), group.auto, group.value.as_deref()),
+        ("/usr/bin/editor", false, Some("/bin/ed"))
+    );
     assert_eq!(group.choices["/bin/ed"].priority, -100);
     assert_eq!(group.choices["/bin/ed"].slaves["editor.1.gz"], "/usr/share/man/man1/ed.1.gz");
     assert_eq!(group.slaves["editor.1.gz"], "/usr/share/man/man1/editor.1.gz");
@@ -151,7 +160,8 @@ async fn s31_the_real_update_alternatives_converges_and_reverts() {
     let apply = async |kind: &str, params: serde_json::Value| {
         let bound = bind_json(kind, &params).ok().unwrap();
         let query = Query::through(&tool);
-        let cx = Checking { host: &host, query, files: &FewFiles, forced: None, dry_run: false, cancel: &cancel };
+        let cx =
+            Checking { host: &host, query, files: &FewFiles, forced: None, dry_run: false, cancel: &cancel };
         let drift = bound.check(&cx).await.unwrap()?;
         let record = bound.undo_record(&drift).unwrap();
         bound.apply(&drift, &Applying::new(&host, &tool, &cancel)).await.unwrap();
@@ -169,7 +179,14 @@ async fn s31_the_real_update_alternatives_converges_and_reverts() {
     assert_eq!(leads(), Some("ed".into()));
     let blobs = MemoryBlobStore::default();
     let left = Default::default();
-    let cx = Reverting { host: &host, processes: &tool, blobs: &blobs, cancel: &cancel, force: false, left: &left };
+    let cx = Reverting {
+        host: &host,
+        processes: &tool,
+        blobs: &blobs,
+        cancel: &cancel,
+        force: false,
+        left: &left,
+    };
     assert!(crate::revert("alternatives.set", &chosen, &cx).await.unwrap().changed);
     assert_eq!(leads(), Some("vi".into()));
     apply("alternatives.remove", named("bin/vi")).await.unwrap();

@@ -14,7 +14,9 @@ use zester_host::{Exit, HostWrite, NewFile, Owner, Processes, Query};
 use zester_rule::rule;
 
 fn write(host: &Overlay, answers: &BTreeMap<String, String>) {
-    let paragraph = |(name, value): (&String, &String)| format!("Name: {name}\nTemplate: {name}\nValue: {value}\nOwners: web\nFlags: seen\n\n");
+    let paragraph = |(name, value): (&String, &String)| {
+        format!("Name: {name}\nTemplate: {name}\nValue: {value}\nOwners: web\nFlags: seen\n\n")
+    };
     let text: String = answers.iter().map(paragraph).collect();
     let file = NewFile { content: text.as_bytes(), mode: 0o644, owner: Owner { uid: 0, gid: 0 } };
     host.put_file(ANSWERS.as_ref(), &file).unwrap();
@@ -23,7 +25,8 @@ fn write(host: &Overlay, answers: &BTreeMap<String, String>) {
 fn answers(host: &Overlay) -> BTreeMap<String, String> {
     let text = String::from_utf8(host.read(ANSWERS.as_ref(), 1 << 16).unwrap()).unwrap();
     let paragraphs = text.split("\n\n").filter(|paragraph| !paragraph.is_empty());
-    let field = |one: &str, name: &str| one.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_string();
+    let field =
+        |one: &str, name: &str| one.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_string();
     paragraphs.map(|one| (field(one, "Name: "), field(one, "Value: "))).collect()
 }
 
@@ -33,7 +36,9 @@ fn told(host: &Overlay, launch: &Launch) -> Exit {
     for line in input.lines() {
         let words: Vec<&str> = line.splitn(4, ' ').collect();
         match (command_line(launch).as_str(), words.as_slice()) {
-            ("debconf-set-selections", [_, question, _, value]) => now.insert(question.to_string(), value.to_string()),
+            ("debconf-set-selections", [_, question, _, value]) => {
+                now.insert(question.to_string(), value.to_string())
+            }
             ("debconf-communicate web", ["SET", question, ..]) => {
                 now.insert(question.to_string(), line.splitn(3, ' ').nth(2).unwrap().to_string())
             }
@@ -57,20 +62,26 @@ fn world(host: &Arc<Overlay>, known: &[(&str, &str)]) -> Arc<dyn Processes> {
 pub(crate) fn cases() -> Vec<Case> {
     let case = |data: Json, promise, known: &'static [(&'static str, &'static str)]| {
         let params = json!({ "name": "web", "data": data });
-        Case::new("debconf.set", params, promise, move |host| world(host, known)).with_books(&["/var/cache/debconf"])
+        Case::new("debconf.set", params, promise, move |host| world(host, known))
+            .with_books(&["/var/cache/debconf"])
     };
     let port = json!({ "web/port": { "type": "string", "value": 80 } });
     vec![
         case(port.clone(), Promise::Converges, &[]),
         case(port.clone(), Promise::Converges, &[("web/port", "8080"), ("web/host", "x")]),
         case(port, Promise::Clean, &[("web/port", "80")]),
-        case(json!({ "web/on": { "type": "boolean", "value": true } }), Promise::Clean, &[("web/on", "true")]),
+        case(
+            json!({ "web/on": { "type": "boolean", "value": true } }),
+            Promise::Clean,
+            &[("web/on", "true")],
+        ),
     ]
 }
 
 #[test]
 fn what_cannot_be_asked_is_refused() {
-    let data = json!({ "web/port": { "type": "number", "value": 80 }, "a b": { "type": "string", "value": "" } });
+    let data =
+        json!({ "web/port": { "type": "number", "value": 80 }, "a b": { "type": "string", "value": "" } });
     let told = bind_json("debconf.set", &json!({ "name": "web", "data": data })).err().unwrap();
     assert_eq!(told.len(), 2, "{told:?}");
     assert!(bind_json("debconf.set", &json!({ "name": "web", "data": {} })).is_err());
@@ -85,7 +96,11 @@ async fn s31_the_real_debconf_takes_answers_and_gives_them_back() {
     struct Purge;
     impl Drop for Purge {
         fn drop(&mut self) {
-            let child = Command::new("debconf-communicate").arg("zester-test-pkg").stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+            let child = Command::new("debconf-communicate")
+                .arg("zester-test-pkg")
+                .stdin(Stdio::piped())
+                .stdout(Stdio::null())
+                .spawn();
             let mut child = child.unwrap();
             let _told = std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"PURGE\n");
             let _ended = child.wait();
@@ -99,9 +114,11 @@ async fn s31_the_real_debconf_takes_answers_and_gives_them_back() {
             "zester-test-pkg/answer": { "type": "string", "value": value },
             "zester-test-pkg/secret": { "type": "password", "value": "hush" },
         });
-        let bound = bind_json("debconf.set", &json!({ "name": "zester-test-pkg", "data": data })).ok().unwrap();
+        let bound =
+            bind_json("debconf.set", &json!({ "name": "zester-test-pkg", "data": data })).ok().unwrap();
         let query = Query::through(&runner);
-        let cx = Checking { host: &host, query, files: &FewFiles, forced: None, dry_run: false, cancel: &cancel };
+        let cx =
+            Checking { host: &host, query, files: &FewFiles, forced: None, dry_run: false, cancel: &cancel };
         let drift = bound.check(&cx).await.unwrap().unwrap();
         let record = bound.undo_record(&drift).unwrap();
         assert!(!record.to_string().contains("hush"), "{record}");
@@ -112,7 +129,14 @@ async fn s31_the_real_debconf_takes_answers_and_gives_them_back() {
     let first = apply("forty two").await;
     let second = apply("forty three").await;
     let (blobs, left) = (MemoryBlobStore::default(), Default::default());
-    let cx = Reverting { host: &host, processes: &runner, blobs: &blobs, cancel: &cancel, force: false, left: &left };
+    let cx = Reverting {
+        host: &host,
+        processes: &runner,
+        blobs: &blobs,
+        cancel: &cancel,
+        force: false,
+        left: &left,
+    };
     let answer = || {
         let text = std::fs::read_to_string(ANSWERS).unwrap();
         let found = text.split("\n\n").find(|one| one.contains("Name: zester-test-pkg/answer"))?.to_string();

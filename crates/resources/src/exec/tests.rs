@@ -1,5 +1,5 @@
-use crate::laws::{Case, FewFiles, Promise, bind_json, furnish};
 use crate::context::{Applying, Change, Checking, Forced};
+use crate::laws::{Case, FewFiles, Promise, bind_json, furnish};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

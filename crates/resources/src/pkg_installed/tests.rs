@@ -1,7 +1,7 @@
+use crate::context::{Applying, Change, Checking, Reverting};
 use crate::laws::{Case, FewFiles, MemoryBlobStore, Promise, bind_json};
 use crate::pkg::fake_apt::fake_apt;
 use crate::pkg::real_apt::dpkg_turn;
-use crate::context::{Applying, Change, Checking, Reverting};
 use serde_json::{Value as Json, json};
 use std::path::Path;
 use std::sync::Arc;
@@ -34,14 +34,24 @@ pub(crate) fn cases() -> Vec<Case> {
         case(json!({ "name": "hello", "version": ">=2.10" }), Promise::Converges, "hello 2.9 libhello 1"),
         case(json!({ "name": "hello", "version": "<2.10" }), Promise::Converges, ""),
         case(json!({ "name": "hello", "version": ">=3" }), Promise::Fails, ""),
-        case(json!({ "name": "hello", "version": "2.9", "allow_updates": true }), Promise::Clean, "hello 2.10 libhello 1"),
+        case(
+            json!({ "name": "hello", "version": "2.9", "allow_updates": true }),
+            Promise::Clean,
+            "hello 2.10 libhello 1",
+        ),
         case(json!({ "name": "sl", "hold": true }), Promise::Converges, "sl 5"),
         case(json!({ "name": "sl", "hold": false }), Promise::Converges, "sl 5 !sl held"),
         case(json!({ "name": "hello", "only_upgrade": true }), Promise::Clean, ""),
-        Case::new("pkg.latest", json!({ "name": "hello" }), Promise::Converges, |host| fake_apt(host, "hello 2.9 libhello 1")),
+        Case::new("pkg.latest", json!({ "name": "hello" }), Promise::Converges, |host| {
+            fake_apt(host, "hello 2.9 libhello 1")
+        }),
         Case::new("pkg.latest", json!({ "name": "hello" }), Promise::Converges, |host| fake_apt(host, "")),
-        Case::new("pkg.latest", json!({ "name": "hello" }), Promise::Clean, |host| fake_apt(host, "hello 2.10 libhello 1")),
-        Case::new("pkg.latest", json!({ "name": "hello", "only_upgrade": true }), Promise::Clean, |host| fake_apt(host, "")),
+        Case::new("pkg.latest", json!({ "name": "hello" }), Promise::Clean, |host| {
+            fake_apt(host, "hello 2.10 libhello 1")
+        }),
+        Case::new("pkg.latest", json!({ "name": "hello", "only_upgrade": true }), Promise::Clean, |host| {
+            fake_apt(host, "")
+        }),
     ]
 }
 
@@ -122,8 +132,7 @@ async fn s31_a_package_of_another_architecture_is_a_change_and_is_reverted_alone
 #[tokio::test]
 async fn a_package_that_only_another_architecture_has_goes_by_its_plain_name() {
     let host = machine_with(&[("wine32", "i386", "8"), ("dpkg", "amd64", "1")]);
-    let processes = Scripted::new()
-        .on("apt-get --simulate", exit(0, "Reading package lists...\n", ""));
+    let processes = Scripted::new().on("apt-get --simulate", exit(0, "Reading package lists...\n", ""));
     let cancel = CancellationToken::new();
     let bound = bind_json("pkg.installed", &json!({ "name": "wine32" })).ok().unwrap();
     assert!(bound.check(&looked(&processes, &host, &cancel)).await.unwrap().is_none());
@@ -300,7 +309,8 @@ async fn s30_what_apt_refuses_fails_in_the_dry_run_in_apts_own_words() {
     }
     // Lists that are going to be fetched first may know it.
     write_book(&host, &[]);
-    let processes = Scripted::new().on("apt-get --simulate", exit(100, "", "E: Unable to locate package x\n"));
+    let processes =
+        Scripted::new().on("apt-get --simulate", exit(100, "", "E: Unable to locate package x\n"));
     let bound = bind_json("pkg.installed", &json!({ "name": "x", "refresh": true })).ok().unwrap();
     assert!(bound.check(&looked(&processes, &host, &cancel)).await.unwrap().is_some());
     host.remove_file(lists.as_ref()).unwrap();
@@ -312,8 +322,7 @@ async fn s30_what_apt_refuses_fails_in_the_dry_run_in_apts_own_words() {
 async fn what_an_installation_would_remove_is_named() {
     let host = machine_with(&[]);
     let plan = "Remv exim4 [4.96-15]\nInst postfix (3.7.11 Debian:12/stable [amd64])\nConf postfix (3.7.11 Debian [amd64])\n";
-    let processes =
-        Scripted::new().on("apt-get --simulate", exit(0, plan, ""));
+    let processes = Scripted::new().on("apt-get --simulate", exit(0, plan, ""));
     let cancel = CancellationToken::new();
     let bound = bind_json("pkg.installed", &json!({ "name": "postfix" })).ok().unwrap();
     let drift = bound.check(&looked(&processes, &host, &cancel)).await.unwrap().unwrap();
@@ -340,14 +349,16 @@ async fn s44_what_new_package_lists_would_bring_is_unknown() {
         (json!(null), &plan, false),
         (json!(false), &plan, false),
     ] {
-        let processes =
-            Scripted::new().on("apt-get --simulate", answer.clone());
+        let processes = Scripted::new().on("apt-get --simulate", answer.clone());
         let params = json!({ "name": "hello", "refresh": refresh });
         let bound = bind_json("pkg.installed", &params).ok().unwrap();
         let drift = bound.check(&looked(&processes, &host, &cancel)).await.unwrap().unwrap();
         let told = bound.explain(&drift, false);
         assert_eq!(told.details.contains_key("unknown"), unknown, "{params}");
-        assert_eq!(told.diff.starts_with("would change; known only after new package lists were fetched"), unknown);
+        assert_eq!(
+            told.diff.starts_with("would change; known only after new package lists were fetched"),
+            unknown
+        );
         // An apply knows once it has acted.
         let cx = Checking { dry_run: false, ..looked(&processes, &host, &cancel) };
         let drift = bound.check(&cx).await.unwrap().unwrap();

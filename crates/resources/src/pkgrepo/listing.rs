@@ -32,7 +32,8 @@ impl OneLine {
                 None => return wrong("opens a bracket and does not close it"),
             },
         };
-        let option = |word: &str| word.split_once('=').map(|(name, value)| (name.to_string(), value.to_string()));
+        let option =
+            |word: &str| word.split_once('=').map(|(name, value)| (name.to_string(), value.to_string()));
         let Some(options) = options.split_whitespace().map(option).collect::<Option<Vec<_>>>() else {
             return wrong("has an option without a value");
         };
@@ -66,14 +67,17 @@ impl OneLine {
     pub(super) fn stem(&self) -> String {
         let address = self.address.split_once(':').map_or(self.address.as_str(), |(_, rest)| rest);
         let text = format!("{}-{}", address.trim_matches('/'), self.suite.trim_matches(['.', '/']));
-        let plain = |letter: char| if letter.is_ascii_alphanumeric() || ".-_".contains(letter) { letter } else { '-' };
+        let plain = |letter: char| {
+            if letter.is_ascii_alphanumeric() || ".-_".contains(letter) { letter } else { '-' }
+        };
         let stem: String = text.chars().map(plain).collect();
         let source = if self.sort == "deb-src" { "-src" } else { "" };
         format!("{}{source}", stem.trim_matches('-'))
     }
 
     fn line(&self) -> String {
-        let options: Vec<String> = self.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let options: Vec<String> =
+            self.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let options = if options.is_empty() { String::new() } else { format!("[{}] ", options.join(" ")) };
         let components: String = self.components.iter().map(|one| format!(" {one}")).collect();
         format!("{} {options}{} {}{components}", self.sort, self.address, self.suite)
@@ -142,7 +146,9 @@ fn named_in(line: &str) -> Option<OneLine> {
 pub(super) fn edited(file: &Path, old: &str, wanted: &OneLine, disabled: bool) -> String {
     if is_deb822(file) {
         let new = wanted.paragraph(disabled);
-        return replaced_paragraph(old, Some(&new), |text| OneLine::of_paragraph(text).is_some_and(|one| one.is_same(wanted)));
+        return replaced_paragraph(old, Some(&new), |text| {
+            OneLine::of_paragraph(text).is_some_and(|one| one.is_same(wanted))
+        });
     }
     let off = if disabled { "# " } else { "" };
     let new = format!("{off}{}", wanted.line());
@@ -170,7 +176,9 @@ pub(super) fn edited(file: &Path, old: &str, wanted: &OneLine, disabled: bool) -
 pub(super) fn removed(file: &Path, old: &str, name: &str) -> String {
     let Ok(wanted) = OneLine::parse(name) else { return replaced_section(old, name, None) };
     if is_deb822(file) {
-        return replaced_paragraph(old, None, |text| OneLine::of_paragraph(text).is_some_and(|one| one.is_same(&wanted)));
+        return replaced_paragraph(old, None, |text| {
+            OneLine::of_paragraph(text).is_some_and(|one| one.is_same(&wanted))
+        });
     }
     let kept = old.lines().filter(|line| !named_in(line).is_some_and(|one| one.is_same(&wanted)));
     kept.map(|line| format!("{line}\n")).collect()
@@ -233,7 +241,15 @@ mod tests {
         assert_eq!(line.line(), LINE);
         assert_eq!(line.stem(), "deb.example.com-debian-bookworm");
         assert_eq!(OneLine::parse("deb file:/srv/pool ./").unwrap().stem(), "srv-pool");
-        for bad in ["", "deb", "rpm https://x y z", "deb https://x", "deb https://x stable", "deb [arch https://x y z", "deb [x] https://x y z"] {
+        for bad in [
+            "",
+            "deb",
+            "rpm https://x y z",
+            "deb https://x",
+            "deb https://x stable",
+            "deb [arch https://x y z",
+            "deb [x] https://x y z",
+        ] {
             assert!(OneLine::parse(bad).is_err(), "{bad}");
         }
     }
@@ -271,8 +287,14 @@ mod tests {
         let entries = [("name", "Extra".to_string()), ("baseurl", "https://x".to_string())];
         let old = "# kept\n[base]\nname=Base\n\n[extra]\nname=Old\nfoo=1\n[more]\nname=More\n";
         let new = rpm_section(old, "extra", &entries);
-        assert_eq!(new, "# kept\n[base]\nname=Base\n\n[extra]\nname=Extra\nbaseurl=https://x\n[more]\nname=More\n");
+        assert_eq!(
+            new,
+            "# kept\n[base]\nname=Base\n\n[extra]\nname=Extra\nbaseurl=https://x\n[more]\nname=More\n"
+        );
         assert_eq!(rpm_section(&new, "extra", &entries), new);
-        assert_eq!(removed(Path::new("/x.repo"), &new, "extra"), "# kept\n[base]\nname=Base\n\n[more]\nname=More\n");
+        assert_eq!(
+            removed(Path::new("/x.repo"), &new, "extra"),
+            "# kept\n[base]\nname=Base\n\n[more]\nname=More\n"
+        );
     }
 }
