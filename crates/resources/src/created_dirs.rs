@@ -109,11 +109,21 @@ pub(crate) fn make_or_join(
     mode: u32,
     owner: Owner,
 ) -> Result<Option<Meta>, Fault> {
-    let Err(fault) = host.make_directory(path, mode, owner) else { return Ok(None) };
-    match host.stat(path)? {
-        Some(meta) if meta.kind == FileKind::Directory => Ok(Some(meta)),
-        _ => Err(fault),
+    let mut tries = 0;
+    loop {
+        let Err(fault) = host.make_directory(path, mode, owner) else { return Ok(None) };
+        tries += 1;
+        match host.stat(path)? {
+            Some(meta) if meta.kind == FileKind::Directory => return Ok(Some(meta)),
+            // Somebody was faster, and has taken it away again since.
+            None if was_there(&fault) && tries < TRIES_MAX => {}
+            _ => return Err(fault),
+        }
     }
+}
+
+fn was_there(fault: &Fault) -> bool {
+    fault.source.as_ref().is_some_and(|error| error.kind() == std::io::ErrorKind::AlreadyExists)
 }
 
 /// Removes those that are empty, deepest first, also such that another state of this revert made above `path` and had to
