@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 use zester_bus::memory::{Net, TokioClock};
-use zester_bus::{Bus, Listen, storage};
+use zester_bus::{Listen, storage};
 use zester_identity::authority::{self, Fleet, PEEL_LIFE, Secrets};
 use zester_identity::{Credentials, KeyKind, KeyPair, Role, Spoof};
 use zester_link::{Clock, Error, Link, OsDice, Reason};
