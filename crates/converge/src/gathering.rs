@@ -30,11 +30,11 @@ struct Kept<Q, A> {
 
 struct Guest<Q, A> {
     request: Q,
-    turn: oneshot::Sender<Turn<Q, A>>,
+    turn: oneshot::Sender<Gathered<Q, A>>,
 }
 
 /// What comes of waiting.
-enum Turn<Q, A> {
+enum Gathered<Q, A> {
     /// Serves all of these, in their order; itself among them.
     Serve(Vec<(NodeId, Guest<Q, A>)>),
     Served(A),
@@ -103,8 +103,8 @@ impl<Q: Staged, A> Gathering<Q, A> {
             }
         };
         let guests = match turn {
-            Turn::Served(answer) => return Some(answer),
-            Turn::Serve(guests) => guests,
+            Gathered::Served(answer) => return Some(answer),
+            Gathered::Serve(guests) => guests,
         };
         let mut turns = Vec::new();
         let mut requests = Vec::new();
@@ -118,7 +118,7 @@ impl<Q: Staged, A> Gathering<Q, A> {
                 own = Some(answer);
             } else {
                 // Whoever no longer listens was given up.
-                let _unheard = turn.send(Turn::Served(answer));
+                let _unheard = turn.send(Gathered::Served(answer));
             }
         }
         own
@@ -152,7 +152,7 @@ impl<Q: Staged, A> Kept<Q, A> {
         let Some((_, first)) = guests.first_mut() else { return };
         let (unheard, _) = oneshot::channel();
         let turn = std::mem::replace(&mut first.turn, unheard);
-        if let Err(Turn::Serve(left)) = turn.send(Turn::Serve(guests)) {
+        if let Err(Gathered::Serve(left)) = turn.send(Gathered::Serve(guests)) {
             // It was given up meanwhile: the others are served without it.
             self.waiting.extend(left.into_iter().skip(1));
             self.open();

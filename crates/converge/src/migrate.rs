@@ -45,18 +45,18 @@ impl Role {
 
 /// What becomes of a file.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
+pub enum FileStatus {
     Ready,
     Differs,
     NeedsHand,
 }
 
-impl Verdict {
+impl FileStatus {
     pub fn as_str(self) -> &'static str {
         match self {
-            Verdict::Ready => "ready",
-            Verdict::Differs => "ready with a difference",
-            Verdict::NeedsHand => "needs a hand",
+            FileStatus::Ready => "ready",
+            FileStatus::Differs => "ready with a difference",
+            FileStatus::NeedsHand => "needs a hand",
         }
     }
 }
@@ -86,11 +86,11 @@ pub struct FileReport {
 }
 
 impl FileReport {
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> FileStatus {
         match (self.findings.iter().any(|finding| finding.refused), self.findings.is_empty()) {
-            (true, _) => Verdict::NeedsHand,
-            (false, false) => Verdict::Differs,
-            (false, true) => Verdict::Ready,
+            (true, _) => FileStatus::NeedsHand,
+            (false, false) => FileStatus::Differs,
+            (false, true) => FileStatus::Ready,
         }
     }
 }
@@ -102,7 +102,7 @@ pub struct Survey {
 }
 
 impl Survey {
-    pub fn count(&self, verdict: Verdict) -> usize {
+    pub fn count(&self, verdict: FileStatus) -> usize {
         self.files.iter().filter(|file| file.verdict() == verdict).count()
     }
 
@@ -139,9 +139,9 @@ impl Survey {
         let reasons: serde_json::Map<String, Json> =
             self.reasons().into_iter().map(|(reason, count)| (reason, json!(count))).collect();
         json!({
-            "ready": self.count(Verdict::Ready),
-            "ready_with_a_difference": self.count(Verdict::Differs),
-            "needs_a_hand": self.count(Verdict::NeedsHand),
+            "ready": self.count(FileStatus::Ready),
+            "ready_with_a_difference": self.count(FileStatus::Differs),
+            "needs_a_hand": self.count(FileStatus::NeedsHand),
             "reasons": reasons,
             "files": self.files.iter().map(file).collect::<Vec<_>>(),
         })

@@ -200,10 +200,10 @@ impl Resource for Flush {
 #[cfg(test)]
 pub(crate) fn cases() -> Vec<crate::laws::Case> {
     use crate::laws::{Case, Promise};
-    use crate::netfilter::fake_iptables::{BOOK, fake_iptables};
+    use crate::netfilter::fake_iptables::{RULES, fake_iptables};
     use serde_json::json;
     let case = |kind, params, promise| {
-        Case::new(kind, params, promise, |host| fake_iptables(host)).with_books(&[BOOK])
+        Case::new(kind, params, promise, |host| fake_iptables(host)).with_books(&[RULES])
     };
     vec![
         case("iptables.chain_present", json!({ "name": "web" }), Promise::Clean),

@@ -231,10 +231,10 @@ rule_kind!(
 #[cfg(test)]
 pub(crate) fn cases() -> Vec<crate::laws::Case> {
     use crate::laws::{Case, Promise};
-    use crate::netfilter::fake_iptables::{BOOK, fake_iptables};
+    use crate::netfilter::fake_iptables::{RULES, fake_iptables};
     use serde_json::json;
     let case = |kind, params, promise| {
-        Case::new(kind, params, promise, |host| fake_iptables(host)).with_books(&[BOOK])
+        Case::new(kind, params, promise, |host| fake_iptables(host)).with_books(&[RULES])
     };
     let ssh = json!({ "chain": "INPUT", "proto": "tcp", "dport": 22, "jump": "ACCEPT" });
     let web =

@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use crate::output::migrate_report;
 use std::path::PathBuf;
 use zester_converge::functions::Access;
-use zester_converge::migrate::{self, Layout, Verdict};
+use zester_converge::migrate::{self, FileStatus, Layout};
 
 /// Say what of a Salt tree works as it is, and what needs a hand
 ///
@@ -40,7 +40,7 @@ pub fn run(args: Migrate, app: &mut App) -> answer::Result {
     let survey = app.blocking(move |local_host, cancel| {
         migrate::survey(&request, &layout, salt_call.as_deref(), local_host, cancel)
     })?;
-    let exit = if survey.count(Verdict::NeedsHand) > 0 { Exit::Usage } else { Exit::Good };
+    let exit = if survey.count(FileStatus::NeedsHand) > 0 { Exit::Usage } else { Exit::Good };
     let answer = match app.format() {
         Format::Html => Answer::Text(migrate_report::html(&survey)),
         _ => Answer::Document { json: survey.document(), text: migrate_report::text(&survey) },

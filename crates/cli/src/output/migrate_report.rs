@@ -1,9 +1,9 @@
 //! The report of `zester migrate`, for people: as text, and as a page that needs nothing else.
 
 use std::fmt::Write as _;
-use zester_converge::migrate::{FileReport, Survey, Verdict};
+use zester_converge::migrate::{FileReport, FileStatus, Survey};
 
-const VERDICTS: [Verdict; 3] = [Verdict::Ready, Verdict::Differs, Verdict::NeedsHand];
+const VERDICTS: [FileStatus; 3] = [FileStatus::Ready, FileStatus::Differs, FileStatus::NeedsHand];
 
 /// One line a file, what was found below it, and the totals.
 pub fn text(survey: &Survey) -> String {
@@ -36,9 +36,9 @@ fn escaped(text: &str) -> String {
 
 fn class(file: &FileReport) -> &'static str {
     match file.verdict() {
-        Verdict::Ready => "ready",
-        Verdict::Differs => "differs",
-        Verdict::NeedsHand => "hand",
+        FileStatus::Ready => "ready",
+        FileStatus::Differs => "differs",
+        FileStatus::NeedsHand => "hand",
     }
 }
 

@@ -12,16 +12,16 @@ use zester_host::{
 use zester_rule::rule;
 
 /// Where the small update-alternatives of the laws keeps its one group, as JSON.
-const BOOK: &str = "/var/lib/dpkg/alternatives";
+const ADMIN_FILE: &str = "/var/lib/dpkg/alternatives";
 
 fn read(host: &Overlay) -> Group {
-    serde_json::from_slice(&host.read(BOOK.as_ref(), 1 << 16).unwrap()).unwrap()
+    serde_json::from_slice(&host.read(ADMIN_FILE.as_ref(), 1 << 16).unwrap()).unwrap()
 }
 
 fn write(host: &Overlay, group: &Group) {
     let content = serde_json::to_vec(group).unwrap();
     let file = NewFile { content: &content, mode: 0o644, owner: Owner { uid: 0, gid: 0 } };
-    host.put_file(BOOK.as_ref(), &file).unwrap();
+    host.put_file(ADMIN_FILE.as_ref(), &file).unwrap();
 }
 
 fn queried(group: &Group) -> String {

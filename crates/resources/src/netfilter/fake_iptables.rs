@@ -7,7 +7,7 @@ use zester_host::overlay::Overlay;
 use zester_host::process::fake::{Scripted, exit};
 use zester_host::{Exit, HostRead, Launch, Program};
 
-pub(crate) const BOOK: &str = "/books";
+pub(crate) const RULES: &str = "/books";
 const FILE: &str = "/books/iptables";
 
 /// Chains first, then the rules of each, in the order of the chains: as it is saved.

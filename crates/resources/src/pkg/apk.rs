@@ -8,7 +8,7 @@ use crate::state::Read;
 use zester_host::process::read_tools::APK_PLAN;
 use zester_host::{BoxFuture, Exit, Fault, FaultKind};
 
-const BOOK: &str = "/lib/apk/db/installed";
+const INSTALLED: &str = "/lib/apk/db/installed";
 
 pub(crate) struct Apk;
 
@@ -23,8 +23,8 @@ impl PackageManager for Apk {
 
     fn installed<'a>(&'a self, cx: Read<'a>) -> BoxFuture<'a, Result<Installed, Fault>> {
         Box::pin(async move {
-            let book = read_text(cx.host, BOOK)?;
-            let missing = || Fault::new(FaultKind::NotFound, format!("there is no {BOOK}"));
+            let book = read_text(cx.host, INSTALLED)?;
+            let missing = || Fault::new(FaultKind::NotFound, format!("there is no {INSTALLED}"));
             Ok(parse_book(&book.ok_or_else(missing)?))
         })
     }

@@ -32,7 +32,7 @@ pub(crate) async fn apply(members: &[Member<'_>], cx: &Applying<'_>) -> Vec<Resu
         Ok(begun) => begun,
         Err(fault) => return members.iter().map(|_| Err(fault.shared())).collect(),
     };
-    let mut turn = Turn { session, members, order: manager.order(), faults: BTreeMap::new() };
+    let mut transaction = Transaction { session, members, order: manager.order(), faults: BTreeMap::new() };
     let mut groups: BTreeMap<&Options, Vec<usize>> = BTreeMap::new();
     for (index, (wish, drift)) in members.iter().enumerate() {
         if !wish.goal.only_marks() && (!drift.asked.is_empty() || drift.holds.is_empty()) {
@@ -40,20 +40,20 @@ pub(crate) async fn apply(members: &[Member<'_>], cx: &Applying<'_>) -> Vec<Resu
         }
     }
     for group in groups.into_values() {
-        turn.serve(&group).await;
+        transaction.serve(&group).await;
     }
-    turn.mark().await;
-    turn.end(&before).await
+    transaction.mark().await;
+    transaction.end(&before).await
 }
 
-struct Turn<'a> {
+struct Transaction<'a> {
     session: Session<'a>,
     members: &'a [Member<'a>],
     order: super::version::Order,
     faults: BTreeMap<usize, Fault>,
 }
 
-impl Turn<'_> {
+impl Transaction<'_> {
     async fn serve(&mut self, group: &[usize]) {
         let Err(fault) = self.run(group).await else { return };
         let after = match self.session.installed().await {
@@ -228,9 +228,9 @@ impl Turn<'_> {
         for (name, moved) in moved(before, after) {
             let asked =
                 |(_, drift): &Member<'_>| drift.asked.iter().any(|wanted| after.key(&wanted.name) == name);
-            let foreseen = |(_, drift): &Member<'_>| drift.moves.contains_key(&name);
+            let predicted = |(_, drift): &Member<'_>| drift.moves.contains_key(&name);
             let owner =
-                self.members.iter().position(asked).or_else(|| self.members.iter().position(foreseen));
+                self.members.iter().position(asked).or_else(|| self.members.iter().position(predicted));
             if let Some(share) = shares.get_mut(owner.unwrap_or(first)) {
                 share.moves.insert(name, moved);
             }

@@ -3,7 +3,7 @@
 //! What a manager refuses, it refuses as a whole. Then those that it names, or else each of them, are asked about alone:
 //! whoever is refused alone has its own failure, and the plan is made for the rest.
 
-use super::due::{self, Look};
+use super::due::{self, LevelView};
 use super::installed_packages::{Installed, bare};
 use super::manager::{self, Job, Planned, Refusal};
 use super::record::{Move, PackageDrift};
@@ -28,7 +28,7 @@ pub(crate) async fn check(wishes: &[&Wish], cx: &Checking<'_>) -> Vec<Found> {
         Ok(looked) => looked,
         Err(fault) => return wishes.iter().map(|_| Err(fault.shared())).collect(),
     };
-    let look = Look { manager: &*manager, now: &now, cx };
+    let look = LevelView { manager: &*manager, now: &now, cx };
     let mut level = Level { look, members: Vec::new(), found: wishes.iter().map(|_| Ok(None)).collect() };
     for (place, wish) in wishes.iter().enumerate() {
         match level.look.due(wish) {
@@ -51,7 +51,7 @@ struct Member<'a> {
 }
 
 struct Level<'a> {
-    look: Look<'a>,
+    look: LevelView<'a>,
     members: Vec<Member<'a>>,
     found: Vec<Found>,
 }

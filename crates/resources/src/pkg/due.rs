@@ -19,13 +19,13 @@ struct Fetched;
 struct UpToDate;
 
 /// The machine, as the checks of a level see it.
-pub(super) struct Look<'a> {
+pub(super) struct LevelView<'a> {
     pub(super) manager: &'a dyn PackageManager,
     pub(super) now: &'a Installed,
     pub(super) cx: &'a Checking<'a>,
 }
 
-impl Look<'_> {
+impl LevelView<'_> {
     /// None where nothing is to be done.
     pub(super) fn due(&self, wish: &Wish) -> Result<Option<PackageDrift>, Fault> {
         let mut drift = PackageDrift::default();

@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 use zester_host::{Exit, Fault, FaultKind, Launch, NewFile, Query};
 
 /// Two would only wait for each other's lock, and report what the other did as their own.
-static TURN: Mutex<()> = Mutex::const_new(());
+static MANAGER_LOCK: Mutex<()> = Mutex::const_new(());
 
 pub(crate) struct Session<'a> {
     cx: &'a Applying<'a>,
@@ -31,7 +31,7 @@ impl<'a> Session<'a> {
         manager: &'a dyn PackageManager,
     ) -> Result<Session<'a>, Fault> {
         let held = tokio::select! {
-            held = TURN.lock() => held,
+            held = MANAGER_LOCK.lock() => held,
             () = cx.cancel.cancelled() => return Err(Fault::canceled()),
         };
         let mut session = Session { cx, manager, canceled: false, refreshed: false, _held: held };

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "tests, their helpers included")]
 
 mod accounts;
+mod etc;
 mod kernel;
 mod tables;
 
@@ -30,6 +31,9 @@ pub(crate) struct Bench {
     _turn: File,
 }
 
+/// A state, and what it has to do.
+type Found = (Box<dyn Bound>, Drift);
+
 /// What came of an apply.
 pub(crate) struct Applied {
     pub(crate) change: Change,
@@ -53,7 +57,7 @@ impl Bench {
         }
     }
 
-    pub(crate) fn check(&self, kind: &str, params: &Json) -> Result<Option<(Box<dyn Bound>, Drift)>, Fault> {
+    pub(crate) fn check(&self, kind: &str, params: &Json) -> Result<Option<Found>, Fault> {
         let bound = bind_json(kind, params).unwrap_or_else(|diagnostics| panic!("{diagnostics:?}"));
         let cx = Checking {
             host: &self.host,
