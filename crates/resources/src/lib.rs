@@ -37,6 +37,7 @@ mod path_change;
 mod path_state;
 mod path_text;
 mod pkg;
+mod scratch_path;
 mod service;
 pub mod shell_words;
 mod source;

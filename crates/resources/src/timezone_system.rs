@@ -165,6 +165,7 @@ impl Resource for System {
 #[cfg(test)]
 pub(crate) fn cases() -> Vec<crate::laws::Case> {
     use crate::laws::{Case, Promise, furnish, put_text};
+    use zester_host::HostRead;
     const MACHINE: &str = "d /etc 0755\nd /usr 0755\nd /usr/share 0755\nd /usr/share/zoneinfo 0755\n\
         d /usr/share/zoneinfo/Europe 0755\nf /usr/share/zoneinfo/Europe/Berlin 0644 TZif\nf /usr/share/zoneinfo/UTC 0644 TZif";
     let case = |params, promise, link: &'static str, debian: bool| {

@@ -82,6 +82,7 @@ fn payload(dice: &mut Dice, subject: &str, now: UnixMillis) -> Vec<u8> {
         sig: Vec::new(),
         payload: encode(&event).unwrap(),
         beside: Vec::new(),
+        cert: Vec::new(),
     };
     let mut bytes = encode(&envelope).unwrap();
     for _ in 0..[0, 0, 0, 0, 1, 5][dice.below(6)] {

@@ -2,11 +2,11 @@
 
 use super::Exec;
 use crate::context::{Applying, Checking};
+use crate::scratch_path::unused_path;
 use crate::shell_words;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+
 use zester_host::{Exit, Fault, FaultKind, NewFile, Owner, Program};
 use zester_secret::Revealed;
 
@@ -53,7 +53,7 @@ impl Exec {
                 Owner { uid: user.uid, gid: user.gid }
             }
         };
-        let path = cx.host.real_path(&unused_path(cx.host.temp_dir()))?;
+        let path = unused_path(cx.host, "script")?;
         cx.host.put_file(&path, &NewFile { content: script, mode: 0o700, owner })?;
         let mut argv = Vec::new();
         if !script.starts_with(b"#!") {
@@ -74,13 +74,4 @@ impl Exec {
             None => shell_words::split(&self.command).unwrap_or_default().into_iter().skip(1).collect(),
         }
     }
-}
-
-/// A name that nobody can guess: the directory is open to all.
-fn unused_path(directory: PathBuf) -> PathBuf {
-    use std::hash::{BuildHasher, Hasher};
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let chance = std::collections::hash_map::RandomState::new().build_hasher().finish();
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    directory.join(format!("zester-script-{chance:016x}-{count}"))
 }

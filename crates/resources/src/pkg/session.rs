@@ -6,6 +6,7 @@
 use super::installed_packages::Installed;
 use super::manager::{Job, PackageManager, Refusal};
 use crate::context::Applying;
+use crate::scratch_path::unused_path;
 use crate::state::Read;
 use std::path::{Path, PathBuf};
 use tokio::sync::Mutex;
@@ -126,7 +127,7 @@ impl<'a> Session<'a> {
 
     /// Puts a file of the states tree where the manager can read it.
     pub(crate) fn put_scratch(&self, name: &str, content: &[u8]) -> Result<PathBuf, Fault> {
-        let path = Path::new("/tmp").join(format!("zester-{}-{name}", std::process::id()));
+        let path = unused_path(self.cx.scratch, name)?;
         let file = NewFile { content, mode: 0o644, owner: self.cx.scratch.me() };
         self.cx.scratch.put_file(&path, &file)?;
         Ok(path)
