@@ -63,6 +63,10 @@ pub trait Bus: Send + Sync {
         id: Option<&'a str>,
     ) -> Answer<'a, Stored>;
 
+    /// The same for what a subject says once: the first message of the subject is kept, and a conflict says that the stream has
+    /// one, however long ago it came.
+    fn publish_first<'a>(&'a self, subject: &'a str, payload: Bytes) -> Answer<'a, Stored>;
+
     /// Sends a message and waits for the first answer. Fails at once when nobody listens.
     fn request<'a>(&'a self, subject: &'a str, payload: Bytes, timeout: Duration) -> Answer<'a, Message>;
 

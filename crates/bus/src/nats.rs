@@ -99,6 +99,10 @@ impl Bus for Nats {
         Box::pin(self.connected(self.store(subject, payload, id)))
     }
 
+    fn publish_first<'a>(&'a self, subject: &'a str, payload: Bytes) -> Answer<'a, Stored> {
+        Box::pin(self.connected(self.store_first(subject, payload)))
+    }
+
     fn request<'a>(&'a self, subject: &'a str, payload: Bytes, timeout: Duration) -> Answer<'a, Message> {
         Box::pin(self.connected(self.ask(subject, payload, timeout)))
     }

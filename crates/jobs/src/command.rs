@@ -128,7 +128,7 @@ pub enum Command {
     SendCancel { peels: Vec<PeelId> },
     /// Publish the status event, for whoever watches.
     PublishStatus,
-    /// Emit `job/<jid>/finalized` (J-19). Answered. It may be emitted twice, with one and the same id.
+    /// Emit `job/<jid>/finalized` (J-19). Answered. The stream keeps the first: one that is there is as good as a new one.
     EmitFinalized,
     /// Purge `active.<jid>`. Answered.
     PurgeActive,

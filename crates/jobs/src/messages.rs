@@ -76,7 +76,7 @@ pub fn dispatched_event(job: &Job, now: UnixMillis) -> Result<Option<(Subject, E
     event_of(job, "dispatched", data, now).map(Some)
 }
 
-/// `job/<jid>/finalized` of origin `_master` (J-19). The id follows from the job, so that one told twice is one.
+/// `job/<jid>/finalized` of origin `_master` (J-19). The id follows from the job, so that whoever hears it twice knows.
 pub fn finalized_event(job: &Job, now: UnixMillis) -> Result<(Subject, Event), BadName> {
     let mut data = about(job);
     data.insert("status".into(), json!(job.status.as_str()));

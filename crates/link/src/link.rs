@@ -115,6 +115,13 @@ impl Link {
         Ok(self.bus.publish_stored(&subject, sealed, Some(id.as_str())).await?)
     }
 
+    /// Sends what its subject says once to a stream, and waits until it is kept. A conflict says that the stream has one.
+    pub async fn publish_first<T: Message>(&self, subject: &Subject, message: &T) -> Result<Stored, Error> {
+        let subject = subject.to_string();
+        let sealed = self.seal(&subject, self.new_message_id()?, message)?;
+        Ok(self.bus.publish_first(&subject, sealed).await?)
+    }
+
     /// Asks, and reads the first answer.
     pub async fn request<Q: Message, A: Message>(
         &self,

@@ -49,8 +49,8 @@ mutations! {
     KeepActiveKey = "keep-active-key" => ActiveKeyGoes,
     /// No `finalized` event (J-19).
     NoFinalizedEvent = "no-finalized-event" => OneFinalizedEvent,
-    /// Every try to emit the `finalized` event has an id of its own (J-19).
-    NewEventId = "new-event-id" => OneFinalizedEvent,
+    /// Every try to emit the `finalized` event is kept (J-19).
+    EachFinalizedEvent = "each-finalized-event" => OneFinalizedEvent,
     /// Cancels do not reach the peels (J-11).
     DropCancelCommand = "drop-cancel-command" => CanceledWorkStops,
     /// A cancel that was answered stands nowhere (J-11).

@@ -327,16 +327,27 @@ impl Bus for BusTap {
         Box::pin(self.caller.call(async move {
             let verdict = self.stored(subject, self.sent_by_rule(subject, payload));
             let new_id = format!("{}", self.dice.next());
-            let is_event = subject.starts_with("zester.event.");
-            let new = self.is(Mutation::NewEventId)
-                || (self.is(Mutation::RandomSentId) && subject.starts_with("zester.event._master.reaction."));
-            let id = if is_event && new { Some(new_id.as_str()) } else { id };
+            let new =
+                self.is(Mutation::RandomSentId) && subject.starts_with("zester.event._master.reaction.");
+            let id = if new { Some(new_id.as_str()) } else { id };
             if self.is(Mutation::ReturnsStay) && is_return(subject) {
                 return Err(zester_bus::Error::new(Kind::Timeout, "it stays"));
             }
             match verdict {
                 Verdict::Pass(payload) => self.bus.publish_stored(subject, payload, id).await,
                 Verdict::Swallow => Ok(Stored { stream: JOB_EVENTS.into(), sequence: 1, duplicate: false }),
+            }
+        }))
+    }
+
+    fn publish_first<'a>(&'a self, subject: &'a str, payload: Bytes) -> Answer<'a, Stored> {
+        Box::pin(self.caller.call(async move {
+            match self.stored(subject, payload) {
+                Verdict::Pass(payload) if self.is(Mutation::EachFinalizedEvent) => {
+                    self.bus.publish_stored(subject, payload, None).await
+                }
+                Verdict::Pass(payload) => self.bus.publish_first(subject, payload).await,
+                Verdict::Swallow => Ok(Stored { stream: EVENTS.into(), sequence: 1, duplicate: false }),
             }
         }))
     }

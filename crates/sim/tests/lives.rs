@@ -245,7 +245,7 @@ missed! {
     fn j19_a_missing_finalized_event_is_noticed() { NoFinalizedEvent }
     #[test]
     #[rule("J-19")]
-    fn j19_a_doubled_finalized_event_is_noticed() { NewEventId }
+    fn j19_a_doubled_finalized_event_is_noticed() { EachFinalizedEvent }
     #[test]
     #[rule("J-11")]
     fn j11_without_the_cancel_command_work_goes_on() { DropCancelCommand }

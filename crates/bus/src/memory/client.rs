@@ -307,6 +307,13 @@ impl Bus for Memory {
         })
     }
 
+    fn publish_first<'a>(&'a self, subject: &'a str, payload: Bytes) -> Answer<'a, Stored> {
+        Box::pin(async move {
+            check_subject(subject)?;
+            self.store(subject, payload, None, Some(0)).await
+        })
+    }
+
     fn request<'a>(&'a self, subject: &'a str, payload: Bytes, timeout: Duration) -> Answer<'a, Message> {
         Box::pin(self.ask(subject, payload, timeout))
     }

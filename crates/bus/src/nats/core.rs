@@ -48,6 +48,14 @@ impl Nats {
         self.store_with(subject, payload, headers).await
     }
 
+    /// The leader of the stream compares, so that of two who publish at once one has a conflict.
+    pub(super) async fn store_first(&self, subject: &str, payload: Bytes) -> Result<Stored, Error> {
+        check_subject(subject)?;
+        let mut headers = HeaderMap::new();
+        headers.insert(async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, "0");
+        self.store_with(subject, payload, headers).await
+    }
+
     /// Publishes to whichever stream takes the subject, and reads its answer.
     pub(super) async fn store_with(
         &self,

@@ -53,6 +53,7 @@ laws! {
     keys::a_bucket_that_does_not_exist_is_a_failure_that_may_pass,
     keys::a_value_larger_than_the_bucket_takes_is_refused,
     streams::a_message_id_is_kept_once,
+    streams::the_first_of_a_subject_is_kept_and_no_other,
     streams::a_replay_gives_everything_in_order_and_leaves_no_consumer,
     streams::a_replay_from_any_place_gives_all_that_follows,
     streams::a_replay_may_cross_the_subjects_of_a_stream,

@@ -32,6 +32,20 @@ pub async fn a_message_id_is_kept_once(bench: Bench) {
     assert_eq!(bus.usage(&store).await.unwrap().messages, 3);
 }
 
+/// Also where the window for ids is over, or a stream has forgotten them.
+pub async fn the_first_of_a_subject_is_kept_and_no_other(bench: Bench) {
+    let (bus, store) = stream(&bench).await;
+    let first = bus.publish_first("job.x.status", bytes("1")).await.unwrap();
+    assert_eq!((first.stream.as_str(), first.duplicate), ("job-events", false));
+    assert_eq!(kind(bus.publish_first("job.x.status", bytes("2")).await), Some(Kind::Conflict));
+    bus.publish_first("job.y.status", bytes("3")).await.unwrap();
+    bus.publish_stored("job.z.status", bytes("4"), None).await.unwrap();
+    assert_eq!(kind(bus.publish_first("job.z.status", bytes("5")).await), Some(Kind::Conflict));
+    assert_eq!(kind(bus.publish_first("other", bytes("6")).await), Some(Kind::Unavailable));
+    assert_eq!(kind(bus.publish_first("job.*.status", bytes("7")).await), Some(Kind::Invalid));
+    assert_eq!(bus.usage(&store).await.unwrap().messages, 3);
+}
+
 pub async fn a_replay_gives_everything_in_order_and_leaves_no_consumer(bench: Bench) {
     let (bus, store) = stream(&bench).await;
     for number in 0..200 {

@@ -160,6 +160,27 @@ async fn j19_a_job_that_runs_is_told_once_also_where_it_is_adopted() {
     assert_eq!(serde_json::Value::Object(dispatched.data.clone()), data);
 }
 
+/// Its owner died before it took the mark away, and the stream has forgotten the ids of that time.
+#[tokio::test(start_paused = true)]
+#[rule("J-19")]
+async fn j19_an_end_that_was_told_is_not_told_again_however_late_somebody_looks() {
+    let fleet = Fleet::new().await;
+    let first = fleet.master("m1").await;
+    let mut web = fleet.peel("web-1").await;
+    fleet.known("*", 1).await;
+    let jid = fleet.dispatch("*").await;
+    web.serve(true).await;
+    fleet.over(&jid).await;
+    eventually("the mark is gone", async || (!fleet.is_active(&jid).await).then_some(())).await;
+    drop(first);
+    fleet.link.bus().create("jobs", &format!("active.{jid}"), "mark".into()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let _second = fleet.master("m2").await;
+    eventually("the mark is gone again", async || (!fleet.is_active(&jid).await).then_some(())).await;
+    let ends = tags(&fleet, "job/").await.into_iter().filter(|tag| tag.ends_with("/finalized")).count();
+    assert_eq!(ends, 1);
+}
+
 #[tokio::test(start_paused = true)]
 #[rule("R-9", "J-19")]
 async fn r9_an_event_whose_id_somebody_else_used_first_is_told_all_the_same() {

@@ -126,6 +126,10 @@ impl Bus for Refusing {
         self.bus.publish_stored(subject, payload, id)
     }
 
+    fn publish_first<'a>(&'a self, subject: &'a str, payload: Bytes) -> Answer<'a, Stored> {
+        self.bus.publish_first(subject, payload)
+    }
+
     fn request<'a>(&'a self, subject: &'a str, payload: Bytes, timeout: Duration) -> Answer<'a, Message> {
         self.bus.request(subject, payload, timeout)
     }
