@@ -46,8 +46,10 @@ pub const TELLS_WAITING: usize = 65_536;
 pub const TELLS_IN_FLIGHT: usize = 64;
 /// How long an event of a master is tried to be told before it is lost.
 pub const TELL_LIMIT: Duration = Duration::from_secs(300);
-/// How long a stop waits for the events that are not told yet.
+/// How long a stop waits for the events that are not told yet, and for the ledger.
 pub const EVENTS_END_LIMIT: Duration = Duration::from_secs(3);
+/// How often a stop looks whether the ledger has been told.
+pub const LEDGER_END_PAUSE: Duration = Duration::from_millis(10);
 
 /// How long a change of presence must last before it is told.
 pub const PRESENCE_DAMPING: Duration = Duration::from_secs(30);

@@ -16,8 +16,9 @@ mod work;
 
 use crate::core::Core;
 use crate::limits::{
-    LEDGER_QUEUE, LOGGED_REMEMBERED, REACTOR_QUEUE, REACTOR_RELOAD_DEBOUNCE, REACTOR_RELOAD_JITTER,
-    REACTOR_RENDER_TIMEOUT, REACTOR_START_PAUSE, REACTOR_WORKERS, REACTOR_WORKERS_MAX, RULE_PROBLEMS_NAMED,
+    EVENTS_END_LIMIT, LEDGER_END_PAUSE, LEDGER_QUEUE, LOGGED_REMEMBERED, REACTOR_QUEUE,
+    REACTOR_RELOAD_DEBOUNCE, REACTOR_RELOAD_JITTER, REACTOR_RENDER_TIMEOUT, REACTOR_START_PAUSE,
+    REACTOR_WORKERS, REACTOR_WORKERS_MAX, RULE_PROBLEMS_NAMED,
 };
 use lru::LruCache;
 use metrics::Metrics;
@@ -28,11 +29,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use zester_bus::{DurableReader, Kind, storage};
 use zester_health::{Health, State};
 use zester_link::SteadyClock;
-use zester_reactor::{GuardState, Guards, RuleCompiler, RuleSet};
+use zester_reactor::{DropSamples, GuardState, Guards, RuleCompiler, RuleSet};
 use zester_wire::{LedgerEntry, UnixMillis};
 
 /// The name of the readiness check.
@@ -89,6 +90,7 @@ pub struct Reactor {
     renders: Semaphore,
     /// Blocks that logged, by event, rule and block.
     logged: Mutex<LruCache<(u64, String, String), ()>>,
+    drops: Mutex<DropSamples>,
     ledger: mpsc::Sender<LedgerEntry>,
     unwritten: Mutex<Option<mpsc::Receiver<LedgerEntry>>>,
 }
@@ -123,6 +125,7 @@ impl Reactor {
             lag: AtomicU64::new(0),
             renders: Semaphore::new(workers),
             logged: Mutex::new(LruCache::new(remembered)),
+            drops: Mutex::default(),
             ledger,
             unwritten: Mutex::new(Some(unwritten)),
             reacting,
@@ -207,6 +210,25 @@ impl Reactor {
         if self.ledger.try_send(entry).is_err() {
             self.metrics.ledger_lost.inc();
         }
+    }
+
+    fn drops(&self) -> MutexGuard<'_, DropSamples> {
+        self.drops.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells how many drops were not written, and waits until the ledger has been told, for a master that stops; not for long
+    ///
+    pub async fn settle(&self, core: &Core) {
+        let now = core.link.now();
+        for (dropped, unwritten) in self.drops().rest() {
+            self.note(dropped.entry(core.id.as_str(), now, unwritten));
+        }
+        let written = async {
+            while self.ledger.capacity() < self.ledger.max_capacity() {
+                sleep(LEDGER_END_PAUSE).await;
+            }
+        };
+        let _lost = timeout(EVENTS_END_LIMIT, written).await;
     }
 
     /// Whether this block of a rule has not logged for this event yet, as far as this master remembers.

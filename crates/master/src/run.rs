@@ -190,6 +190,9 @@ impl Master {
         core.detach.cancel();
         self.let_go().await;
         core.events.settle().await;
+        if let Some(reactor) = &core.reactor {
+            reactor.settle(&core).await;
+        }
         heartbeat_end.cancel();
         while heartbeat.join_next().await.is_some() {}
         core.health.set("jobs", State::Down("the master has stopped".into()));

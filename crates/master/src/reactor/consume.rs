@@ -13,9 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
 use zester_bus::{Acknowledge, Error, Kind, Taken};
-use zester_reactor::{
-    Delivered, DropReason, DropSamples, Dropped, Gates, Payload, Reaction, RuleSet, may_be_handed_back,
-};
+use zester_reactor::{Delivered, DropReason, Dropped, Gates, Payload, Reaction, RuleSet, may_be_handed_back};
 use zester_wire::{Event, UnixMillis};
 
 /// Events that are worked on, by their place in the stream: they are kept alive until they are done with.
@@ -30,7 +28,6 @@ pub async fn run(core: &Arc<Core>, reactor: &Arc<Reactor>) -> Option<String> {
         core: core.clone(),
         reactor: reactor.clone(),
         gates: Gates::new(reactor.reacting.guards.clone()),
-        samples: DropSamples::default(),
         lanes: Lanes::default(),
         in_hand: InHand::default(),
         works: JoinSet::new(),
@@ -42,7 +39,6 @@ struct Consumer {
     core: Arc<Core>,
     reactor: Arc<Reactor>,
     gates: Gates,
-    samples: DropSamples,
     lanes: Lanes,
     in_hand: InHand,
     works: JoinSet<()>,
@@ -135,7 +131,7 @@ impl Consumer {
                 if taken.deliveries <= 1 {
                     metrics.event(dropped.origin.as_ref());
                 }
-                self.drop_event(&dropped, now);
+                self.drop_event(*dropped, now);
                 return acknowledge(&self.core, &taken, Acknowledge::Done).await;
             }
         };
@@ -172,11 +168,10 @@ impl Consumer {
         }
     }
 
-    fn drop_event(&mut self, dropped: &Dropped, now: UnixMillis) {
+    fn drop_event(&self, dropped: Dropped, now: UnixMillis) {
         self.reactor.metrics.dropped(dropped.reason);
-        let source = dropped.source();
-        let Some(unwritten) = self.samples.takes(source.clone(), dropped.reason, now) else { return };
-        let word = dropped.reason.as_str();
+        let Some((dropped, unwritten)) = self.reactor.drops().take(dropped, now) else { return };
+        let (source, word) = (dropped.source(), dropped.reason.as_str());
         match dropped.reason {
             DropReason::Stale | DropReason::Depth => {
                 tracing::warn!(%source, id = %dropped.id, "an event was dropped as {word}: {}", dropped.why);

@@ -59,6 +59,29 @@ async fn r3_every_drop_is_counted_and_written() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("R-22")]
+async fn r22_a_master_that_stops_tells_how_many_drops_were_not_written() {
+    let fleet = fleet_with(json!({"say": {"log": "hi"}})).await;
+    let master = ready(&fleet, "m1").await;
+    for _ in 0..25 {
+        let bus = fleet.link.bus();
+        bus.publish_stored("zester.event.web-1.send.x", "garbage".into(), None).await.unwrap();
+    }
+    all_done(&fleet).await;
+    assert_eq!(master.metric("zester_reactor_events_dropped_total{reason=\"decode\"}"), 25);
+    master.stop().await;
+    let written = async || {
+        let entries = ledger(&fleet).await;
+        entries
+            .iter()
+            .filter(|entry| entry.decision == "decode")
+            .map(|entry| 1 + entry.unwritten)
+            .sum::<u64>()
+    };
+    eventually("all are in the ledger", async || (written().await == 25).then_some(())).await;
+}
+
+#[tokio::test(start_paused = true)]
 #[rule("R-16")]
 async fn r16_events_are_counted_by_who_sent_them() {
     let fleet = fleet_with(json!({"say": {"log": "hi"}})).await;
