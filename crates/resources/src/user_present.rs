@@ -10,6 +10,9 @@ use zester_host::{Fault, FaultKind};
 
 const NS_PER_DAY: i128 = 86_400 * 1_000_000_000;
 
+const LETS_IN_WITHOUT: &str =
+    "an empty hash lets everybody in; `empty_password: true` says so on purpose, `!` locks the password";
+
 /// A user of this machine.
 #[params(kind = "user.present", primary = "name", manual = "user_present.md")]
 pub struct Present {
@@ -133,12 +136,17 @@ impl Present {
     }
 
     fn wanted_password(&self, cx: &Checking<'_>) -> Result<Option<Password>, Fault> {
-        let hash = match &self.password {
-            _ if self.empty_password => String::new(),
-            Some(hash) => hash.clone(),
-            None => return Ok(None),
-        };
-        cx.files.reveal(hash.into_bytes()).map(|hash| Some(Password::wanted(hash)))
+        if self.empty_password {
+            return Ok(Some(Password::wanted(Vec::new().into())));
+        }
+        let Some(hash) = &self.password else { return Ok(None) };
+        let hash = cx.files.reveal(hash.clone().into_bytes())?;
+        // A secret may turn out to be empty, or a line that holds nothing.
+        if hash.bytes().trim_ascii().is_empty() {
+            let message = format!("the `password` of `{}` is empty", self.name);
+            return Err(Fault::new(FaultKind::Unsupported, message).hint(LETS_IN_WITHOUT));
+        }
+        Ok(Some(Password::wanted(hash)))
     }
 
     /// What is said, over what is there.
@@ -258,6 +266,11 @@ impl Resource for Present {
                 invalid.push(Invalid::new(parameter, "a comma ends this part of the comment field"));
             }
         }
+        if self.password.as_ref().is_some_and(|hash| hash.trim().is_empty()) {
+            let mut refused = Invalid::new("password", "there is no hash in it");
+            refused.hint = Some(LETS_IN_WITHOUT.into());
+            invalid.push(refused);
+        }
         if self.empty_password && self.password.is_some() {
             invalid.push(Invalid::new("empty_password", "there is a `password` as well; leave one out"));
         }
@@ -340,12 +353,14 @@ mod tests {
     use super::*;
     use crate::accounts::fake_books::fake_books;
     use crate::bound::Bound;
+    use crate::context::StateFileSource;
     use crate::laws::{FewFiles, bind_json};
     use serde_json::{Value as Json, json};
     use std::sync::Arc;
     use tokio_util::sync::CancellationToken;
     use zester_host::overlay::Overlay;
     use zester_host::{HostRead, Processes, Query};
+    use zester_model::outcome::Details;
     use zester_rule::rule;
 
     fn bound(kind: &str, params: Json) -> Box<dyn Bound> {
@@ -418,5 +433,53 @@ mod tests {
         let told = &refused.err().unwrap()[0];
         assert_eq!(told.message, "`hash_password` of user.present: passwords are not hashed here");
         assert!(told.hint.as_ref().unwrap().contains("openssl passwd -6"));
+    }
+
+    #[test]
+    fn an_empty_password_is_refused_because_it_would_let_everybody_in() {
+        for empty in ["", " "] {
+            let refused = bind_json("user.present", &json!({ "name": "web", "password": empty }));
+            let told = refused.err().unwrap().remove(0);
+            assert_eq!(told.message, "`password` of user.present: there is no hash in it");
+            assert!(told.hint.unwrap().contains("`empty_password: true`"));
+        }
+    }
+
+    struct EmptySecrets;
+
+    impl StateFileSource for EmptySecrets {
+        fn read(&self, uri: &str) -> Result<Vec<u8>, Fault> {
+            FewFiles.read(uri)
+        }
+        fn render(&self, name: &str, text: &str, context: &Details) -> Result<String, Fault> {
+            FewFiles.render(name, text, context)
+        }
+        fn setting(&self, _: &str) -> Option<Json> {
+            None
+        }
+        fn reveal(&self, _: Vec<u8>) -> Result<zester_secret::Revealed, Fault> {
+            Ok(b"\n".to_vec().into())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_secret_that_is_empty_is_no_password_either() {
+        let machine = Arc::new(Overlay::empty());
+        let processes = fake_books(&machine, "");
+        let overlay = Overlay::over(machine);
+        let cancel = CancellationToken::new();
+        let query = Query::through(&*processes);
+        let cx = Checking {
+            host: &overlay,
+            query,
+            files: &EmptySecrets,
+            forced: None,
+            dry_run: true,
+            cancel: &cancel,
+        };
+        let user = bound("user.present", json!({ "name": "new", "password": "SECRET" }));
+        let fault = user.check(&cx).await.err().unwrap();
+        assert_eq!(fault.message, "the `password` of `new` is empty");
+        assert!(fault.hint.unwrap().contains("`empty_password: true`"));
     }
 }
