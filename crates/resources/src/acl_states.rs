@@ -5,15 +5,19 @@ use crate::context::{Checking, Explanation};
 use crate::params::{Absolute, Invalid, params};
 use crate::resource::{Resource, Want};
 use crate::state::{Read, State, Step, Write};
+use crate::tree;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use zester_host::process::read_tools::GETFACL;
-use zester_host::{Fault, FaultKind};
+use zester_host::{Fault, FaultKind, HostRead};
 
 /// Sorts of entries, as they are written and as `getfacl` tells them.
 const SORTS: [(&str, &str); 4] = [("u", "user"), ("g", "group"), ("m", "mask"), ("o", "other")];
+
+/// `setfacl` skips a link that is put in the place of the file while it starts.
+const PHYSICAL: &str = "--physical";
 
 /// The entries of a list that are asked about, with their rights; none where there is no such entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,11 +39,7 @@ impl State for AccessList {
     }
 
     async fn current(key: &Key, cx: &Read<'_>) -> Result<AccessList, Fault> {
-        if cx.host.stat_followed(&key.path)?.is_none() {
-            let message = format!("there is nothing at {}", key.path.display());
-            return Err(Fault::new(FaultKind::NotFound, message));
-        }
-        let path = key.path.display().to_string();
+        let path = real_path(cx.host, &key.path)?;
         let exit = cx.ask(GETFACL, &[&path]).await?;
         // What an earlier state of a dry run would make has no list yet (S-30).
         let made_later = exit.stderr.text.contains("No such file or directory");
@@ -52,14 +52,17 @@ impl State for AccessList {
     }
 
     async fn enforce(step: &Step<'_, AccessList>, cx: &Write<'_, AccessList>) -> Result<(), Fault> {
-        let path = step.key.path.display().to_string();
         for (entry, rights) in &step.to.0 {
             if step.from.0.get(entry) == Some(rights) {
                 continue;
             }
+            // Another user may have put a link there since.
+            let path = real_path(cx.host, &step.key.path)?;
             match rights {
-                Some(rights) => cx.run(&["setfacl", "-m", &format!("{entry}:{rights}"), "--", &path]).await?,
-                None => cx.run(&["setfacl", "-x", entry, "--", &path]).await?,
+                Some(rights) => {
+                    cx.run(&["setfacl", PHYSICAL, "-m", &format!("{entry}:{rights}"), "--", &path]).await?
+                }
+                None => cx.run(&["setfacl", PHYSICAL, "-x", entry, "--", &path]).await?,
             };
         }
         Ok(())
@@ -77,6 +80,15 @@ impl State for AccessList {
             }
         }
         told
+    }
+}
+
+/// The thing itself, behind all links that may be followed: whoever owns a directory must not lead root to another's file.
+fn real_path(host: &dyn HostRead, path: &Path) -> Result<String, Fault> {
+    let real = tree::behind_links(host, &tree::resolve_again(host, path)?)?;
+    match host.stat(&real)? {
+        Some(_) => Ok(real.display().to_string()),
+        None => Err(Fault::new(FaultKind::NotFound, format!("there is nothing at {}", path.display()))),
     }
 }
 
@@ -258,15 +270,14 @@ acl!(
 #[cfg(test)]
 pub(crate) fn cases() -> Vec<crate::laws::Case> {
     use crate::laws::{Case, Promise, furnish, put_text};
-    use std::path::Path;
     use std::sync::Arc;
-    use zester_host::HostRead;
     use zester_host::process::fake::{Scripted, exit};
     const LIST: &str = "/books/acl";
     // `getfacl` and `setfacl` over a file that holds what the one tells.
     let case = |kind, params, promise| {
         Case::new(kind, params, promise, |host| {
-            furnish(host, "d /books 0755\nf /f 0644 text");
+            furnish(host, "d /books 0755\nf /f 0644 text\nl /own /f\nl /strange /tmp/root\nd /home 0755\nl /home/way /tmp");
+            put_text(host, "/tmp/root", "text of root");
             put_text(host, LIST, "group::r--\nother::r--\nuser::rw-\nuser:web:r--\n");
             let host = Arc::downgrade(host);
             Arc::new(Scripted::new().with(move |launch| {
@@ -276,14 +287,14 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
                 if words[0] == "getfacl" {
                     return Some(Ok(exit(0, &text, "")));
                 }
-                let entry = if words[1] == "-m" { words[2].rsplit_once(':')?.0 } else { &words[2] };
+                let entry = if words[2] == "-m" { words[3].rsplit_once(':')?.0 } else { &words[3] };
                 let mut lines: Vec<String> = text
                     .lines()
                     .filter(|line| !line.starts_with(&format!("{entry}:")))
                     .map(str::to_string)
                     .collect();
-                if words[1] == "-m" {
-                    lines.push(words[2].clone());
+                if words[2] == "-m" {
+                    lines.push(words[3].clone());
                 }
                 lines.sort();
                 put_text(&host, LIST, &(lines.join("\n") + "\n"));
@@ -311,6 +322,22 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
         case(
             "acl.present",
             json!({ "name": "/none", "acl_type": "user", "acl_name": "web", "perms": "r" }),
+            Promise::Fails,
+        ),
+        case(
+            "acl.present",
+            json!({ "name": "/own", "acl_type": "user", "acl_name": "web", "perms": "rwx" }),
+            Promise::Converges,
+        ),
+        // Links of another user that lead to what is not theirs.
+        case(
+            "acl.present",
+            json!({ "name": "/strange", "acl_type": "user", "acl_name": "web", "perms": "rwx" }),
+            Promise::Fails,
+        ),
+        case(
+            "acl.absent",
+            json!({ "name": "/home/way/root", "acl_type": "user", "acl_name": "web" }),
             Promise::Fails,
         ),
         case(
@@ -356,5 +383,26 @@ mod tests {
         assert_eq!(plain_rights("8"), None);
         assert_eq!(plain_sort("d:u").as_deref(), Some("default:user"));
         assert_eq!(plain_sort("everybody"), None);
+    }
+
+    #[tokio::test]
+    async fn a_link_that_another_user_put_there_since_the_check_is_not_followed() {
+        use crate::context::Applying;
+        use crate::laws::{furnish, put_text};
+        use std::sync::Arc;
+        use tokio_util::sync::CancellationToken;
+        let host = Arc::new(zester_host::overlay::Overlay::empty());
+        let processes = furnish(&host, "l /f /tmp/root");
+        put_text(&host, "/tmp/root", "text of root");
+        let cancel = CancellationToken::new();
+        let cx = Applying::new(&*host, &*processes, &cancel);
+        let key = Key { path: "/f".into(), entries: vec!["user:web".into()] };
+        let list = |rights: Option<&str>| {
+            AccessList(BTreeMap::from([("user:web".to_string(), rights.map(str::to_string))]))
+        };
+        let (from, to) = (list(None), list(Some("rwx")));
+        let step = Step { key: &key, from: &from, to: &to, how: &(), acts: false };
+        let fault = AccessList::enforce(&step, &Write::new(&cx)).await.unwrap_err();
+        assert_eq!(fault.kind, FaultKind::InTheWay, "{fault}");
     }
 }
