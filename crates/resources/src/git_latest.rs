@@ -159,6 +159,41 @@ impl Latest {
     fn wanted_branch<'a>(&'a self, to: &'a Offered) -> Option<&'a str> {
         self.branch.as_deref().or(to.branch.as_deref())
     }
+
+    /// Asks git whether commits are to be had elsewhere too; those of the working copy alone are not given up.
+    async fn keep_commits(&self, git: &Git<'_, '_>, question: &[&str]) -> Result<(), Fault> {
+        git.run(Some(&self.target), question).await.map_err(|fault| match fault.kind {
+            FaultKind::CommandFailed => {
+                let message =
+                    format!("{} has commits of its own that {} has not", self.target.display(), self.name);
+                Fault { message, ..fault }.hint("`force_reset: true` throws them away")
+            }
+            _ => fault,
+        })
+    }
+
+    /// What a checkout would give up without a word: a branch that is moved while another is checked out, and commits that
+    /// were made on none.
+    async fn keep_what_is_elsewhere(
+        &self,
+        from: &Checkout,
+        to: &Offered,
+        git: &Git<'_, '_>,
+    ) -> Result<(), Fault> {
+        if let (None, Some(commit)) = (&from.branch, &from.commit) {
+            self.keep_commits(git, &["name-rev", "--no-undefined", "--name-only", commit]).await?;
+        }
+        let Some(branch) = self.wanted_branch(to).filter(|branch| from.branch.as_deref() != Some(*branch))
+        else {
+            return Ok(());
+        };
+        let local = format!("refs/heads/{branch}");
+        match git.run(Some(&self.target), &["show-ref", "--verify", "--quiet", &local]).await {
+            Ok(()) => self.keep_commits(git, &["merge-base", "--is-ancestor", &local, &to.commit]).await,
+            Err(fault) if fault.kind == FaultKind::CommandFailed => Ok(()),
+            Err(fault) => Err(fault),
+        }
+    }
 }
 
 impl Action for Latest {
@@ -204,20 +239,17 @@ impl Action for Latest {
             git.run(Some(target), &words).await?;
         }
         let force: &[&str] = if self.force_checkout { &["--force"] } else { &[] };
+        if let Some(from) = &plan.from
+            && !self.force_reset
+        {
+            self.keep_what_is_elsewhere(from, to, &git).await?;
+        }
         match self.wanted_branch(to) {
             Some(branch) => {
                 let on_branch = plan.from.as_ref().is_some_and(|from| from.branch.as_deref() == Some(branch));
                 if on_branch && !self.force_reset {
                     // Merging what is behind would be a success that changes nothing.
-                    let behind =
-                        git.run(Some(target), &["merge-base", "--is-ancestor", "HEAD", &to.commit]).await;
-                    behind.map_err(|fault| match fault.kind {
-                        FaultKind::CommandFailed => {
-                            let message = format!("{text} has commits of its own that {} has not", self.name);
-                            Fault { message, ..fault }.hint("`force_reset: true` throws them away")
-                        }
-                        _ => fault,
-                    })?;
+                    self.keep_commits(&git, &["merge-base", "--is-ancestor", "HEAD", &to.commit]).await?;
                     git.run(Some(target), &["merge", "--ff-only", &to.commit]).await?;
                 } else if on_branch {
                     git.run(Some(target), &["reset", "--hard", &to.commit]).await?;

@@ -105,6 +105,21 @@ async fn a_working_copy_follows_its_repository() {
     let forced = json!({ "name": name, "target": copy, "force_reset": true });
     brought("git.latest", &forced).await.unwrap().unwrap();
     assert_eq!(git(&copy, &["rev-parse", "HEAD"]), two);
+    // So are those of the branch while another is checked out, and those that are on none.
+    std::fs::write(copy.join("f"), "mine").unwrap();
+    git(&copy, &["commit", "-qam", "mine"]);
+    let mine = git(&copy, &["rev-parse", "HEAD"]);
+    git(&copy, &["checkout", "-qb", "other", "v1"]);
+    let fault = brought("git.latest", &latest).await.unwrap_err();
+    assert!(fault.message.contains("has commits of its own that"), "{fault}");
+    assert_eq!(git(&copy, &["rev-parse", "main"]), mine);
+    git(&copy, &["checkout", "-q", "--detach", "main"]);
+    git(&copy, &["branch", "-qf", "main", &two]);
+    let fault = brought("git.latest", &latest).await.unwrap_err();
+    assert!(fault.hint.as_ref().unwrap().contains("force_reset"), "{fault}");
+    assert_eq!(git(&copy, &["rev-parse", "HEAD"]), mine);
+    brought("git.latest", &forced).await.unwrap().unwrap();
+    assert_eq!(git(&copy, &["rev-parse", "HEAD"]), two);
     let none =
         brought("git.latest", &json!({ "name": name, "target": copy, "rev": "nope" })).await.unwrap_err();
     assert!(none.message.contains("has no branch or tag `nope`"), "{none}");
