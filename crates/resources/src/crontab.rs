@@ -54,7 +54,7 @@ impl State for Crontab {
     }
 
     async fn current(user: &String, cx: &Read<'_>) -> Result<Crontab, Fault> {
-        let exit = cx.ask(CRONTAB_LIST, &["-u", user]).await?;
+        let exit = cx.ask_for_text(&format!("the crontab of {user}"), CRONTAB_LIST, &["-u", user]).await?;
         match exit.code {
             Some(0) => Ok(Crontab { text: Some(without_header(&exit.stdout.text)) }),
             Some(1) if exit.stderr.text.contains("no crontab for") => Ok(Crontab { text: None }),
@@ -301,6 +301,22 @@ mod tests {
         assert!(Crontab::current(&"new".to_string(), &cx).await.is_err());
         host.predict_user(User { name: "new".into(), uid: 1000, gid: 1000, home: "/home/new".into() });
         assert_eq!(Crontab::current(&"new".to_string(), &cx).await.unwrap().text, None);
+    }
+
+    #[tokio::test]
+    async fn a_crontab_that_is_no_utf8_is_not_written_back_damaged() {
+        use zester_host::process::fake::{Scripted, exit};
+        use zester_host::{Query, overlay::Overlay};
+        let host = Overlay::empty();
+        let processes = Scripted::new().with(|_| {
+            let mut exit = exit(0, "# caf\u{fffd}\n", "");
+            exit.stdout.lossy = true;
+            Some(Ok(exit))
+        });
+        let cancel = tokio_util::sync::CancellationToken::new();
+        let cx = Read { host: &host, query: Query::through(&processes), cancel: &cancel };
+        let fault = Crontab::current(&"web".to_string(), &cx).await.unwrap_err();
+        assert!(fault.message.starts_with("the crontab of web is not UTF-8 text"), "{fault}");
     }
 
     #[test]

@@ -104,7 +104,8 @@ impl Chain {
 
     /// The chains and rules of the table, as they are saved.
     async fn saved(&self, cx: &Read<'_>) -> Result<String, Fault> {
-        let exit = cx.ask(self.family.save(), &["-t", &self.table]).await?;
+        let exit =
+            cx.ask_for_text("what the packet filter holds", self.family.save(), &["-t", &self.table]).await?;
         match exit.code {
             Some(0) => Ok(exit.stdout.text),
             _ => Err(exit.failure(&format!("`{}-save -t {}`", self.family.program(), self.table))),
@@ -119,7 +120,11 @@ impl Chain {
     /// Saves all tables, where that is wanted.
     async fn keep<S>(&self, cx: &Write<'_, S>) -> Result<(), Fault> {
         let Some(path) = &self.save else { return Ok(()) };
-        let exit = cx.read().ask(self.family.save(), &[]).await?;
+        let exit = cx
+            .read()
+            .ask_for_text("what the packet filter holds", self.family.save(), &[])
+            .await
+            .map_err(Fault::touched)?;
         if exit.code != Some(0) {
             return Err(exit.failure(&format!("`{}-save`", self.family.program())).touched());
         }

@@ -167,6 +167,16 @@ impl<'a> Read<'a> {
         let words: Vec<String> = words.iter().map(ToString::to_string).collect();
         self.query.ask(Question::Read { tool, words: &words }, self.cancel).await
     }
+
+    /// The same for an answer that is written back: one that is no UTF-8 would come back damaged.
+    pub async fn ask_for_text(&self, what: &str, tool: ReadTool, words: &[&str]) -> Result<Exit, Fault> {
+        let exit = self.ask(tool, words).await?;
+        if exit.stdout.lossy {
+            let message = format!("{what} is not UTF-8 text, and would be written back damaged");
+            return Err(Fault::new(FaultKind::Unsupported, message));
+        }
+        Ok(exit)
+    }
 }
 
 fn file_text(host: &dyn HostRead, path: &str) -> Result<Option<(String, u32, Owner)>, Fault> {
