@@ -1,12 +1,13 @@
 //! What the package states of a level do: one transaction for all that want theirs made in the same way, and for each
 //! state its own share of what came of it.
 //!
-//! A transaction that fails fails as a whole, and one package that cannot be installed must not hide the others: whoever is
-//! not served then is tried alone, and has its own success or failure.
+//! A transaction that fails fails as a whole, and one package that cannot be installed must not hide the others: where the
+//! manager names packages of theirs, whoever is not served is tried alone, and has its own success or failure. What fails for
+//! all, like a lock or the network, would only fail once more for each.
 
 use super::check::job_of;
-use super::installed_packages::Installed;
-use super::manager;
+use super::installed_packages::{Installed, bare};
+use super::manager::{self, Refusal};
 use super::record::{PackageDrift, moved};
 use super::session::Session;
 use super::wish::{Goal, Options, Wish};
@@ -55,7 +56,7 @@ struct Transaction<'a> {
 
 impl Transaction<'_> {
     async fn serve(&mut self, group: &[usize]) {
-        let Err(fault) = self.run(group).await else { return };
+        let Err(Refusal { fault, names }) = self.run(group).await else { return };
         let after = match self.session.installed().await {
             Ok(after) => after,
             Err(fault) => return self.blame(group, &fault),
@@ -65,17 +66,22 @@ impl Transaction<'_> {
         // Everybody has what they asked for, and still it failed: that is for all to tell.
         let unserved = if unserved.is_empty() { group.to_vec() } else { unserved };
         let stopped = self.session.canceled || fault.kind == FaultKind::Canceled;
-        if stopped || group.len() == 1 {
+        if stopped || group.len() == 1 || !group.iter().any(|index| self.is_named(*index, &names)) {
             return self.blame(&unserved, &fault);
         }
         for index in unserved {
             if let Err(own) = self.run(&[index]).await {
-                self.blame(&[index], &own);
+                self.blame(&[index], &own.fault);
             }
         }
     }
 
-    async fn run(&mut self, group: &[usize]) -> Result<(), Fault> {
+    fn is_named(&self, index: usize, names: &[String]) -> bool {
+        let asked = self.members.get(index).into_iter().flat_map(|(_, drift)| &drift.asked);
+        asked.into_iter().any(|wanted| names.iter().any(|name| bare(name) == bare(&wanted.name)))
+    }
+
+    async fn run(&mut self, group: &[usize]) -> Result<(), Refusal> {
         let of = |index: &usize| self.members.get(*index).copied();
         let members: Vec<Member<'_>> = group.iter().filter_map(of).collect();
         let mut job = job_of(members.iter().copied());
@@ -89,13 +95,14 @@ impl Transaction<'_> {
             let suffix = job.install.iter().find(|wanted| wanted.name == *name);
             let suffix =
                 suffix.and_then(|wanted| wanted.source.as_deref()?.rsplit('.').next()).unwrap_or("deb");
-            let path = self.session.put_scratch(&format!("{name}.{suffix}"), content)?;
+            let path = self.session.put_scratch(&format!("{name}.{suffix}"), content).map_err(Refusal::of)?;
             for wanted in job.install.iter_mut().filter(|wanted| wanted.name == *name) {
                 wanted.source = Some(path.display().to_string());
             }
             scratch.push(path);
         }
-        let ended = self.session.run(&job, refresh).await.map_err(|refusal| refusal.fault);
+        let plan = members.iter().any(|(_, drift)| drift.unplanned || !drift.files.is_empty());
+        let ended = self.session.run(&job, refresh, plan).await;
         scratch.iter().for_each(|path| self.session.drop_scratch(path));
         ended
     }
@@ -202,7 +209,8 @@ impl Transaction<'_> {
         if share.is_empty() { fault } else { done(&fault, share) }
     }
 
-    /// Whose each change is: whoever's check foresaw it, else whoever was served first.
+    /// Whose each change is: whoever's check foresaw it, else whoever was served first. What no plan names other programs did
+    /// meanwhile, before the manager had its lock: it is told, and no revert takes it back (S-31).
     fn shares(&self, before: &Installed, after: &Installed) -> Vec<PackageDrift> {
         let mut shares: Vec<PackageDrift> = self
             .members
@@ -228,12 +236,18 @@ impl Transaction<'_> {
         for (name, moved) in moved(before, after) {
             let asked =
                 |(_, drift): &Member<'_>| drift.asked.iter().any(|wanted| after.key(&wanted.name) == name);
-            let predicted = |(_, drift): &Member<'_>| drift.moves.contains_key(&name);
+            let predicted =
+                |(_, drift): &Member<'_>| drift.moves.keys().any(|moved| bare(moved) == bare(&name));
             let owner =
                 self.members.iter().position(asked).or_else(|| self.members.iter().position(predicted));
-            if let Some(share) = shares.get_mut(owner.unwrap_or(first)) {
-                share.moves.insert(name, moved);
-            }
+            let Some(share) = shares.get_mut(owner.unwrap_or(first)) else { continue };
+            let ours =
+                owner.is_some() || self.session.planned.iter().any(|planned| bare(planned) == bare(&name));
+            if ours {
+                share.moves.insert(name, moved)
+            } else {
+                share.others.insert(name, moved)
+            };
         }
         shares
     }

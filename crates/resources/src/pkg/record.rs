@@ -25,6 +25,9 @@ pub struct PackageDrift {
     /// those that went away `gone`, with the version that they had.
     #[serde(default, alias = "gone", deserialize_with = "moves")]
     pub(crate) moves: BTreeMap<String, Move>,
+    /// What other programs changed in the meantime.
+    #[serde(skip)]
+    pub(crate) others: BTreeMap<String, Move>,
     /// Whom a mark is set on, or taken off.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) holds: BTreeMap<String, bool>,
@@ -87,6 +90,9 @@ impl PackageDrift {
         let gone: Vec<&String> = gone.map(|(name, _)| name).collect();
         if !gone.is_empty() {
             details.insert("removed".into(), json!(gone));
+        }
+        if !self.others.is_empty() {
+            details.insert("others".into(), json!(self.others));
         }
         if !self.holds.is_empty() {
             details.insert("held".into(), json!(self.holds));

@@ -4,13 +4,15 @@
 //! for the lock of others. One that was cut by a crash is repaired before anything else.
 
 use super::installed_packages::Installed;
-use super::manager::{Job, PackageManager, Refusal};
+use super::manager::{Call, Job, PackageManager, Refusal};
 use crate::context::Applying;
 use crate::scratch_path::unused_path;
 use crate::state::Read;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tokio::sync::Mutex;
-use zester_host::{Exit, Fault, FaultKind, Launch, NewFile, Query};
+use tokio_util::sync::CancellationToken;
+use zester_host::{Exit, Fault, FaultKind, Launch, NewFile, Query, Question};
 
 /// Two would only wait for each other's lock, and report what the other did as their own.
 static MANAGER_LOCK: Mutex<()> = Mutex::const_new(());
@@ -22,6 +24,11 @@ pub(crate) struct Session<'a> {
     pub(crate) canceled: bool,
     /// The lists were fetched in this turn.
     refreshed: bool,
+    /// What transactions of this turn were going to move, where only now a plan could be made.
+    pub(crate) planned: BTreeSet<String>,
+    /// Never cancelled. Once a transaction ran, whoever asks what came of it gets an answer (S-43).
+    until_told: CancellationToken,
+    transacted: bool,
     _held: tokio::sync::MutexGuard<'static, ()>,
 }
 
@@ -35,7 +42,16 @@ impl<'a> Session<'a> {
             held = MANAGER_LOCK.lock() => held,
             () = cx.cancel.cancelled() => return Err(Fault::canceled()),
         };
-        let mut session = Session { cx, manager, canceled: false, refreshed: false, _held: held };
+        let mut session = Session {
+            cx,
+            manager,
+            canceled: false,
+            refreshed: false,
+            planned: BTreeSet::new(),
+            until_told: CancellationToken::new(),
+            transacted: false,
+            _held: held,
+        };
         if let Some(words) = manager.repair(cx.host)? {
             let exit = session.transact(words.clone()).await?;
             // Somebody else is at it: nothing was cut, and the manager waits for its lock.
@@ -52,7 +68,8 @@ impl<'a> Session<'a> {
     }
 
     fn read(&self) -> Read<'_> {
-        Read { host: self.cx.host, query: Query::through(self.cx.processes), cancel: self.cx.cancel }
+        let cancel = if self.transacted { &self.until_told } else { self.cx.cancel };
+        Read { host: self.cx.host, query: Query::through(self.cx.processes), cancel }
     }
 
     /// Runs to its end, whatever is cancelled meanwhile.
@@ -63,6 +80,7 @@ impl<'a> Session<'a> {
         let mut launch = Launch::argv(words);
         launch.environment = self.manager.environment();
         launch.uninterruptible = true;
+        self.transacted = true;
         let ran = self.cx.processes.run(&launch, self.cx.live.clone(), self.cx.cancel).await;
         let exit = ran.map_err(|fault| missing(self.manager, fault))?;
         self.canceled |= exit.canceled;
@@ -70,22 +88,27 @@ impl<'a> Session<'a> {
     }
 
     /// Makes a transaction. Where a package is not known and `refresh` leaves it open, the lists are fetched once.
-    pub(crate) async fn run(&mut self, job: &Job, refresh: Option<bool>) -> Result<(), Refusal> {
+    /// With `plan` nobody has asked yet what it is going to move.
+    pub(crate) async fn run(&mut self, job: &Job, refresh: Option<bool>, plan: bool) -> Result<(), Refusal> {
         if refresh == Some(true) {
             self.refresh().await.map_err(Refusal::of)?;
         }
-        match self.run_calls(job).await {
+        match self.run_calls(job, plan).await {
             Err(refusal) if refresh.is_none() && !self.refreshed && self.manager.is_stale(&refusal.fault) => {
                 self.refresh().await.map_err(Refusal::of)?;
-                self.run_calls(job).await
+                self.run_calls(job, plan).await
             }
             ended => ended,
         }
     }
 
-    async fn run_calls(&mut self, job: &Job) -> Result<(), Refusal> {
+    async fn run_calls(&mut self, job: &Job, plan: bool) -> Result<(), Refusal> {
         let now = self.installed().await.map_err(Refusal::of)?;
         for call in self.manager.calls(job, &now).map_err(Refusal::of)? {
+            // Other lists make other plans.
+            if plan || self.refreshed {
+                self.plan(&call, &now).await.map_err(Refusal::of)?;
+            }
             let name = format!("{} {}", call.act[0], verb_of(&call.act));
             let exit = self.transact(call.act).await.map_err(Refusal::of)?;
             if exit.code != Some(0) {
@@ -93,6 +116,15 @@ impl<'a> Session<'a> {
                 return Err(Refusal { fault: exit.failure(&name), names });
             }
         }
+        Ok(())
+    }
+
+    /// Notes what a call is going to move. Why it is refused, the call itself tells.
+    async fn plan(&mut self, call: &Call, now: &Installed) -> Result<(), Fault> {
+        let question = Question::Read { tool: call.tool, words: &call.question };
+        let exit = self.read().query.ask(question, self.read().cancel).await?;
+        let planned = self.manager.read_plan(call, &exit, now).unwrap_or_default();
+        self.planned.extend(planned.into_iter().map(|planned| planned.name));
         Ok(())
     }
 

@@ -90,7 +90,7 @@ async fn revert_all(records: &[&PackageDrift], cx: &Reverting<'_>) -> Result<Vec
     let options = Options { recommends: Some(false), ..Options::default() };
     let job = Job { install: all.install.clone(), remove: all.remove.clone(), options, ..Job::default() };
     if !job.install.is_empty() || !job.remove.is_empty() {
-        session.run(&job, None).await.map_err(|refusal| refusal.fault)?;
+        session.run(&job, None, false).await.map_err(|refusal| refusal.fault)?;
     }
     let stays = versions_back(&mut session, &*manager, &all).await?;
     session.hold(&all.hold, true).await?;
@@ -110,13 +110,13 @@ async fn versions_back(
     }
     let options = Options { recommends: Some(false), update_holds: true, ..Options::default() };
     let job = Job { install, options, ..Job::default() };
-    let Err(refusal) = session.run(&job, Some(false)).await else { return Ok(stays) };
+    let Err(refusal) = session.run(&job, Some(false), false).await else { return Ok(stays) };
     if !manager.is_stale(&refusal.fault) {
         return Err(refusal.fault.touched());
     }
     for wanted in &job.install {
         let alone = Job { install: vec![wanted.clone()], ..job.clone() };
-        match session.run(&alone, Some(false)).await {
+        match session.run(&alone, Some(false), false).await {
             Ok(()) => {}
             Err(refusal) if manager.is_stale(&refusal.fault) => stays.push(wanted.name.clone()),
             Err(refusal) => return Err(refusal.fault.touched()),

@@ -9,8 +9,10 @@ use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use zester_host::overlay::Overlay;
-use zester_host::process::fake::Scripted;
-use zester_host::{Fault, FaultKind, HostRead, Query};
+use zester_host::process::fake::{Scripted, exit};
+use zester_host::{
+    BoxFuture, Exit, Fault, FaultKind, HostRead, HostWrite, Launch, OutputSink, Processes, Query,
+};
 use zester_rule::rule;
 
 struct World {
@@ -53,7 +55,16 @@ impl World {
     }
 
     async fn act(&self, level: &Level, drifts: &[Drift]) -> Vec<Result<Change, Fault>> {
-        let cx = Applying::new(&*self.host, &*self.apt, &self.cancel);
+        self.act_through(&*self.apt, level, drifts).await
+    }
+
+    async fn act_through(
+        &self,
+        processes: &dyn Processes,
+        level: &Level,
+        drifts: &[Drift],
+    ) -> Vec<Result<Change, Fault>> {
+        let cx = Applying::new(&*self.host, processes, &self.cancel);
         let members: Vec<_> = level.iter().map(|bound| bound.packages().unwrap()).zip(drifts).collect();
         apply_together(&members, &cx).await
     }
@@ -233,4 +244,96 @@ async fn a_purge_takes_what_a_removal_left() {
 
 fn owner() -> zester_host::Owner {
     zester_host::Owner { uid: 0, gid: 0 }
+}
+
+/// Apt, whose transactions somebody comes before, or cuts short.
+struct Meanwhile<'a> {
+    apt: &'a Scripted,
+    before: Option<Launch>,
+    refuses: Option<Exit>,
+    /// Cancelled while dpkg is at it, so that its book has to be asked for.
+    cancels: Option<&'a World>,
+    transactions: std::sync::atomic::AtomicUsize,
+}
+
+impl<'a> Meanwhile<'a> {
+    fn of(apt: &'a Scripted) -> Meanwhile<'a> {
+        Meanwhile { apt, before: None, refuses: None, cancels: None, transactions: Default::default() }
+    }
+}
+
+impl Processes for Meanwhile<'_> {
+    fn run<'b>(
+        &'b self,
+        launch: &'b Launch,
+        live: Option<OutputSink>,
+        cancel: &'b CancellationToken,
+    ) -> BoxFuture<'b, Result<Exit, Fault>> {
+        Box::pin(async move {
+            if !launch.uninterruptible {
+                let exit = self.apt.run(launch, live, cancel).await?;
+                return Ok(Exit { canceled: cancel.is_cancelled(), ..exit });
+            }
+            self.transactions.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            if let Some(other) = &self.before {
+                self.apt.run(other, None, cancel).await?;
+            }
+            if let Some(world) = self.cancels {
+                let begun = zester_host::NewFile { content: b"", mode: 0o644, owner: owner() };
+                world.host.put_file("/var/lib/dpkg/updates/0001".as_ref(), &begun)?;
+                world.cancel.cancel();
+            }
+            match &self.refuses {
+                Some(exit) => Ok(exit.clone()),
+                None => self.apt.run(launch, live, cancel).await,
+            }
+        })
+    }
+}
+
+async fn due(world: &World, level: &Level) -> Vec<Drift> {
+    world.check(level, false).await.into_iter().map(|found| found.unwrap().unwrap()).collect()
+}
+
+#[tokio::test]
+#[rule("S-31")]
+async fn s31_what_another_program_installed_meanwhile_is_told_and_not_recorded() {
+    let world = World::with("");
+    let level = level(&[installed("hello")]);
+    let drifts = due(&world, &level).await;
+    let other = Some(Launch::argv(["apt-get", "install", "sl"]));
+    let processes = Meanwhile { before: other, ..Meanwhile::of(&world.apt) };
+    let change = world.act_through(&processes, &level, &drifts).await.remove(0).unwrap();
+    let record = change.undo.unwrap();
+    let names: Vec<&String> = record["moves"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["hello", "libhello"]);
+    assert_eq!(change.details["others"], json!({ "sl": { "old": null, "new": "5" } }));
+    world.revert(&[record]).await.remove(0).unwrap();
+    assert!(world.book().contains("Package: sl") && !world.book().contains("hello"), "{}", world.book());
+}
+
+#[tokio::test]
+#[rule("S-32", "S-43")]
+async fn s43_a_cancelled_transaction_is_recorded_as_it_was_and_not_as_it_was_planned() {
+    let world = World::with("");
+    let level = level(&[installed("hello")]);
+    let drifts = due(&world, &level).await;
+    let refuses = Some(Exit { canceled: true, ..exit(100, "", "") });
+    let processes = Meanwhile { refuses, cancels: Some(&world), ..Meanwhile::of(&world.apt) };
+    let fault = world.act_through(&processes, &level, &drifts).await.remove(0).unwrap_err();
+    assert_eq!(fault.undo, None, "{fault}");
+    assert_eq!(fault.details["uninterruptible"], json!(true));
+}
+
+#[tokio::test]
+#[rule("S-43")]
+async fn s43_a_lock_that_nobody_gets_is_not_tried_again_for_each() {
+    let world = World::with("");
+    let level = level(&[installed("pack-1"), installed("pack-2"), installed("sl")]);
+    let drifts = due(&world, &level).await;
+    let locked = "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 7 (apt)\n";
+    let processes = Meanwhile { refuses: Some(exit(100, "", locked)), ..Meanwhile::of(&world.apt) };
+    let ended = world.act_through(&processes, &level, &drifts).await;
+    assert!(ended.into_iter().all(|ended| ended.unwrap_err().message.contains("Could not get lock")));
+    assert_eq!(processes.transactions.into_inner(), 1);
 }
