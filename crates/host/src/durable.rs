@@ -6,11 +6,11 @@
 
 use crate::group_sync::{GroupSync, Visit};
 use rustix::io::Errno;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::hash::Hash;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
 /// From so many files on, one sync of their file system is cheaper than a sync of each.
 const TOGETHER_FROM: usize = 4;
@@ -57,11 +57,11 @@ enum Contents {
     Safe,
     /// Each is to sync its own.
     Each,
-    Failed(Errno),
 }
 
 /// What an open file of a file system is held for: whatever goes wrong with what was written since is told to it.
 struct FileSystem {
+    device: u64,
     within: OwnedFd,
     group: Arc<GroupSync<Contents>>,
 }
@@ -72,6 +72,9 @@ type Outcome = Result<(), Errno>;
 pub(crate) struct Durable {
     calls: Box<dyn SyncCalls>,
     file_systems: Meetings<u64, FileSystem>,
+    /// Devices whose sync as a whole has failed once. The kernel tells an error once, whoever's file it is about, so a later
+    /// sync that goes well proves nothing of a file that was written before: from then on each file is asked.
+    failed: Mutex<HashSet<u64>>,
     directories: Meetings<(u64, u64), GroupSync<Outcome>>,
 }
 
@@ -83,7 +86,8 @@ impl Default for Durable {
 
 impl Durable {
     pub(crate) fn behind(calls: Box<dyn SyncCalls>) -> Durable {
-        Durable { calls, file_systems: Meetings::default(), directories: Meetings::default() }
+        let (file_systems, directories) = (Meetings::default(), Meetings::default());
+        Durable { calls, file_systems, failed: Mutex::default(), directories }
     }
 
     /// To be called before the content is written.
@@ -107,8 +111,28 @@ impl Durable {
         let device = rustix::fs::fstat(directory)?.st_dev;
         self.file_systems.at(device, || {
             let within = rustix::io::fcntl_dupfd_cloexec(directory, 0)?;
-            Ok(FileSystem { within, group: Arc::default() })
+            Ok(FileSystem { device, within, group: Arc::default() })
         })
+    }
+
+    /// One sync for all contents of a round, where that is cheaper and can be believed.
+    fn sync_whole(&self, file_system: &FileSystem, files: usize) -> Contents {
+        if !self.is_cheaper(files) || self.failed().contains(&file_system.device) {
+            return Contents::Each;
+        }
+        match self.calls.file_system(file_system.within.as_fd()) {
+            Ok(()) => Contents::Safe,
+            // Held by its path alone: it may not be read.
+            Err(Errno::BADF) => Contents::Each,
+            Err(_) => {
+                self.failed().insert(file_system.device);
+                Contents::Each
+            }
+        }
+    }
+
+    fn failed(&self) -> MutexGuard<'_, HashSet<u64>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether one sync of the file system is cheaper than one of each file that is being put there.
@@ -131,19 +155,9 @@ impl Content<'_> {
         let calls = &self.durable.calls;
         let Some((visit, file_system)) = self.met else { return calls.file(file).map(|()| Putting(None)) };
         let files = Arc::strong_count(&file_system);
-        let contents = visit.sync(|| match self.durable.is_cheaper(files) {
-            false => Contents::Each,
-            true => match calls.file_system(file_system.within.as_fd()) {
-                Ok(()) => Contents::Safe,
-                // Held by its path alone: it may not be read.
-                Err(Errno::BADF) => Contents::Each,
-                Err(error) => Contents::Failed(error),
-            },
-        });
-        match contents {
+        match visit.sync(|| self.durable.sync_whole(&file_system, files)) {
             Contents::Safe => {}
             Contents::Each => calls.file(file)?,
-            Contents::Failed(error) => return Err(error),
         }
         Ok(Putting(Some(file_system)))
     }

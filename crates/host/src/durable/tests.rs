@@ -16,6 +16,8 @@ struct Counting {
     whole: AtomicBool,
     unwritten_kb: AtomicUsize,
     full: AtomicBool,
+    /// Its file system tells of an error, once, as the kernel does.
+    whole_fails: AtomicBool,
 }
 
 impl Counting {
@@ -39,7 +41,8 @@ impl SyncCalls for Arc<Counting> {
 
     fn file_system(&self, _: BorrowedFd<'_>) -> rustix::io::Result<()> {
         self.file_systems.fetch_add(1, Ordering::SeqCst);
-        self.done()
+        self.done()?;
+        if self.whole_fails.swap(false, Ordering::SeqCst) { Err(Errno::IO) } else { Ok(()) }
     }
 
     fn syncs_whole(&self, _: BorrowedFd<'_>) -> bool {
@@ -123,8 +126,21 @@ fn s31_a_content_that_could_not_be_synced_never_gets_its_name() {
     let (_temp, top) = scratch();
     let (whole, full) = (AtomicBool::new(true), AtomicBool::new(true));
     let calls = Arc::new(Counting { whole, full, ..Counting::default() });
-    assert_eq!(put_many(&calls, &top), 0, "a sync that fails has failed for all who waited for it");
+    assert_eq!(put_many(&calls, &top), 0, "what its own sync could not keep is not there");
     assert_eq!(names(&top), HashSet::new());
+}
+
+/// The error may be of somebody else's file, or of one that the next round is for: it says nothing of any file, and the
+/// kernel tells it once.
+#[test]
+#[rule("S-31")]
+fn s31_after_an_error_of_the_file_system_each_file_is_synced_by_itself() {
+    let (_temp, top) = scratch();
+    let (whole, whole_fails) = (AtomicBool::new(true), AtomicBool::new(true));
+    let calls = Arc::new(Counting { whole, whole_fails, ..Counting::default() });
+    assert_eq!(put_many(&calls, &top), FILES);
+    assert_eq!(calls.file_systems.load(Ordering::SeqCst), 1, "it is not asked again");
+    assert_eq!(calls.files.load(Ordering::SeqCst), FILES);
 }
 
 #[test]
