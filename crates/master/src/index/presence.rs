@@ -130,9 +130,9 @@ impl Presence {
         }
     }
 
-    /// Somebody is about to ask these for something, and whoever is there answers with a heartbeat. Of one that was not heard for a
+    /// These were asked for something, and whoever is there answers with a heartbeat. Of one that was not heard for a
     /// while, because it beats seldom, it is soon known whether it is there (J-8, J-17).
-    pub fn expect_answers(&self, peels: &[PeelId]) {
+    pub fn expect_answers<'a>(&self, peels: impl IntoIterator<Item = &'a PeelId>) {
         let (now, mut known) = (Instant::now(), self.lock());
         for peel in peels {
             if let Some(seen) = known.get_mut(peel).filter(|seen| now - seen.heard_at >= self.ttl) {

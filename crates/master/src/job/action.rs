@@ -3,6 +3,7 @@
 use super::history::replay;
 use crate::core::Core;
 use crate::limits::SENDS_AT_A_TIME;
+use std::collections::HashSet;
 use std::sync::Arc;
 use zester_bus::Kind;
 use zester_jobs::{Event, Failed, Written};
@@ -58,11 +59,15 @@ pub async fn carry_out(core: Arc<Core>, step: Action) -> Ended {
                     request.proof = tree.as_ref().and_then(|tree| tree.proof(peel));
                 }
             };
-            Ended::Sent { unsent: send(&link, &mut command, prove, peels).await }
+            let unsent = send(&link, &mut command, prove, &peels).await;
+            // Only who was asked can be missed for not answering.
+            let not_asked: HashSet<&PeelId> = unsent.iter().collect();
+            core.index.presence().expect_answers(peels.iter().filter(|peel| !not_asked.contains(peel)));
+            Ended::Sent { unsent }
         }
         Action::Cancel { cancel, peels } => {
             // Who misses it is told again when it connects.
-            send(&link, &mut PeelCommand::Cancel(cancel), |_, _| {}, peels).await;
+            send(&link, &mut PeelCommand::Cancel(cancel), |_, _| {}, &peels).await;
             Ended::Sent { unsent: Vec::new() }
         }
         Action::Load(jid) => {
@@ -171,14 +176,14 @@ async fn send(
     link: &Link,
     command: &mut PeelCommand,
     address: impl Fn(&mut PeelCommand, &PeelId),
-    peels: Vec<PeelId>,
+    peels: &[PeelId],
 ) -> Vec<PeelId> {
     let mut unsent = Vec::new();
-    for (count, peel) in peels.into_iter().enumerate() {
-        address(command, &peel);
+    for (count, peel) in peels.iter().enumerate() {
+        address(command, peel);
         if let Err(error) = link.publish(&Subject::Command { peel: peel.clone() }, command).await {
             tracing::debug!(%peel, "a command was not sent: {error}");
-            unsent.push(peel);
+            unsent.push(peel.clone());
         }
         if count % SENDS_AT_A_TIME == SENDS_AT_A_TIME - 1 {
             tokio::task::yield_now().await;
