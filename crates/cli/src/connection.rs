@@ -35,7 +35,7 @@ pub struct Connect {
     /// Certificate of the CA that the servers are signed by; TLS is required then
     #[arg(long, value_name = "FILE", env = "ZESTER_CA", hide_env_values = true, help_heading = "Bus")]
     pub ca: Option<PathBuf>,
-    /// Talk to another host without TLS: whoever is on the way reads and changes everything
+    /// Talk to another host without TLS, and unsigned with credentials of plain NATS: whoever is on the way reads and changes everything
     #[arg(long, help_heading = "Bus")]
     pub insecure: bool,
 }
@@ -89,6 +89,18 @@ fn refuse_plaintext(urls: &[String]) -> Result<(), String> {
     Ok(())
 }
 
+/// Whose credentials these are. Those of plain NATS name nobody whom to believe, so everybody would be: that has to be asked
+/// for (I-8).
+fn identity_in(text: &str, insecure: bool) -> Result<Option<Identity>, Failure> {
+    let identity = Identity::parse(text).map_err(|bad| Failure::usage(bad.to_string()))?;
+    match identity {
+        None if !insecure => Err(Failure::usage(
+            "the section ZESTER ANCHOR is missing from the credentials: nothing would be signed, and everybody be believed; get whole ones from `zester auth issue` for a peel or `zester auth init` for masters and admins, or say --insecure",
+        )),
+        identity => Ok(identity),
+    }
+}
+
 fn host_of(address: &str) -> &str {
     match address.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, _)) => host,
@@ -125,10 +137,10 @@ impl Connect {
         Ok(Some(credentials::with_seed(&text, &seed)))
     }
 
-    /// Who we are: none without credentials, or with those of plain NATS, whose holders sign nothing.
+    /// Who we are: none without credentials.
     pub fn identity(&self, app: &App) -> Result<Option<Identity>, Failure> {
         let Some(text) = self.credentials_text(app)? else { return Ok(None) };
-        Identity::parse(&text).map_err(|bad| Failure::usage(bad.to_string()))
+        identity_in(&text, self.insecure)
     }
 
     /// How to connect to these servers.
@@ -292,6 +304,20 @@ mod tests {
             let words = refuse_plaintext(&["nats://127.0.0.1:1".to_string(), bad.to_string()]).unwrap_err();
             assert!(words.contains("--insecure") && !words.contains("pw"), "{words}");
         }
+    }
+
+    #[test]
+    #[rule("I-8")]
+    fn i8_credentials_without_an_anchor_are_refused_unless_insecure_allows_them() {
+        let plain = "-----BEGIN NATS USER JWT-----\nx\n------END NATS USER JWT------\n";
+        let words = identity_in(plain, false).unwrap_err().error.to_string();
+        for said in ["ZESTER ANCHOR", "zester auth issue", "--insecure"] {
+            assert!(words.contains(said), "{words}");
+        }
+        assert!(identity_in(plain, true).unwrap().is_none());
+        // What was cut from the file of a member is never allowed.
+        let cut = format!("{plain}-----BEGIN ZESTER ROSTER-----\nx\n------END ZESTER ROSTER------\n");
+        assert!(identity_in(&cut, true).is_err());
     }
 
     #[test]

@@ -18,6 +18,8 @@ const SEED: &str = "USER NKEY SEED";
 const ANCHOR: &str = "ZESTER ANCHOR";
 const ROSTER: &str = "ZESTER ROSTER";
 const CERTIFICATE: &str = "ZESTER CERTIFICATE";
+/// What every section begins with that NATS does not know.
+const OURS: &str = "-----BEGIN ZESTER ";
 
 /// Why a text is no credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,15 +47,18 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// None: credentials of plain NATS, whose holder lets the server decide alone.
+    /// None: credentials of plain NATS, whose holder lets the server decide alone. A member's that lost their anchor are none.
     pub fn parse(text: &str) -> Result<Option<Credentials>, BadCredentials> {
         if text.len() > FILE_BYTES_MAX {
             return Err(BadCredentials("the file is too large".into()));
         }
-        let Some(anchor) = section(text, ANCHOR) else { return Ok(None) };
+        if !text.contains(OURS) {
+            return Ok(None);
+        }
         let wanted = |name: &str| {
             section(text, name).ok_or_else(|| BadCredentials(format!("the section {name} is missing")))
         };
+        let anchor = wanted(ANCHOR)?;
         let jwt = wanted(JWT)?.to_string();
         if jwt.len() > JWT_BYTES_MAX {
             return Err(BadCredentials("the JWT is too long".into()));

@@ -214,6 +214,15 @@ fn i1_a_credentials_file_comes_back_as_it_was_written() {
         assert!(Credentials::parse(&mixed).unwrap_err().to_string().contains("another key"));
         let plain = text.split("-----BEGIN ZESTER ANCHOR").next().unwrap();
         assert!(Credentials::parse(plain).unwrap().is_none(), "credentials of plain NATS");
+        // A fleet's file that lost its anchor is damaged, not one of plain NATS.
+        let cut = format!(
+            "{plain}-----BEGIN ZESTER ROSTER{}",
+            text.split("-----BEGIN ZESTER ROSTER").nth(1).unwrap()
+        );
+        for cut in [cut, text.replace("END ZESTER ANCHOR", "END"), format!("{plain}-----BEGIN ZESTER ANCH")] {
+            let words = Credentials::parse(&cut).unwrap_err().to_string();
+            assert!(words.contains("ZESTER ANCHOR is missing"), "{words}");
+        }
         // Without the seed, and with it put back.
         let Credentials { jwt, anchor, roster, certificate, .. } = &credentials;
         let without = credentials::text_without_seed(jwt, anchor, roster, certificate);
