@@ -182,14 +182,15 @@ fn s30_packages_fail_in_the_dry_run_of_another_user_too() {
         skip!("only root can become another user");
     }
     let scratch =
-        Scratch::with("new:\n  pkg.installed: [{name: hello}]\nold:\n  pkg.removed: [{name: sl}]\n");
-    let tools = [
-        ("dpkg-query", "printf 'ii \\tsl\\tamd64\\t5\\n'"),
-        (
-            "apt-get",
-            "case \"$*\" in *remove*) echo 'Remv sl [5]';; *) echo 'Inst hello (2.10 Fake [all])';; esac",
-        ),
-    ];
+        Scratch::with("new:\n  pkg.installed: [{name: hello}]\nold:\n  pkg.removed: [{name: dpkg}]\n");
+    if !std::path::Path::new("/var/lib/dpkg/status").exists() {
+        skip!("what is installed here is not in the hands of dpkg");
+    }
+    // What would be removed is there on every Debian; the plan is that of an apt which does nothing.
+    let tools = [(
+        "apt-get",
+        "case \"$*\" in *remove*) echo 'Remv dpkg [1]';; *) echo 'Inst hello (2.10 Fake [all])';; esac",
+    )];
     for (name, body) in tools {
         scratch.write(&format!("bin/{name}"), &format!("#!/bin/sh\n{body}\n"));
         let open = std::fs::Permissions::from_mode(0o755);
