@@ -305,6 +305,10 @@ pub fn signed(roster: &Roster, core: &KeyPair) -> Result<Vec<u8>, Error> {
     Ok(roster::sign(roster, core)?)
 }
 
+/// How much a server may keep on its disk: more than all stores of a fleet together may hold. A server that is not told
+/// takes what happens to be free when it starts, and on a disk that is nearly full it then refuses the stores themselves.
+pub const STORE_MAX: &str = "16G";
+
 pub struct ServerJwts {
     pub operator: String,
     /// By the key of the account.
@@ -333,7 +337,7 @@ impl ServerJwts {
             "# Made by `zester auth init`. The JWTs below are what a first start knows; later ones come by `zester auth push`\n\
              # and are kept in the directory of the resolver.\n\n\
              listen: {:?}\n{}\n\
-             jetstream {{ store_dir: {:?} }}\n\n{tls}\
+             jetstream {{ store_dir: {:?}, max_file_store: {STORE_MAX} }}\n\n{tls}\
              operator: {}\nsystem_account: {system}\n\n\
              resolver: {{ type: full, dir: {:?}, allow_delete: false, interval: \"2m\" }}\n\
              resolver_preload: {{\n{accounts}}}\n",

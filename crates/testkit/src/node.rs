@@ -30,12 +30,12 @@ impl Node {
     pub fn new(binary: &Path, config: &str) -> Node {
         let dir = Node::directory();
         let store = dir.path().join("store");
-        Node::in_dir(binary, dir, &format!("{}{config}", keep_in(&store, "")), true)
+        Node::in_dir(binary, dir, &format!("{}{config}", keep_in(&store)), true)
     }
 
     /// One that keeps everything below another directory, which may be smaller than all limits together.
     pub fn storing_in(binary: &Path, store: &Path) -> Node {
-        Node::in_dir(binary, Node::directory(), &keep_in(store, ", max_file_store: 16G"), true)
+        Node::in_dir(binary, Node::directory(), &keep_in(store), true)
     }
 
     fn directory() -> TempDir {
@@ -150,8 +150,10 @@ impl Drop for Node {
     }
 }
 
-fn keep_in(store: &Path, more: &str) -> String {
-    format!("jetstream {{ store_dir: \"{}\"{more} }}\n", store.display())
+/// The limit is said, because a server that is not told takes what is free on the disk at this moment for it: then a disk
+/// that a build has filled refuses the stores of a test that needs a few kilobytes.
+fn keep_in(store: &Path) -> String {
+    format!("jetstream {{ store_dir: \"{}\", max_file_store: 16G }}\n", store.display())
 }
 
 /// A command whose process gets SIGKILL when the thread that spawned it ends: no destructor runs when a test is killed.

@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::Instant;
+use zester_identity::authority::STORE_MAX;
 use zester_link::{Dice, OsDice};
 
 /// The variable that names another binary.
@@ -80,7 +81,7 @@ fn token() -> String {
 fn with_token(place: &Path, token: &str) -> String {
     let quoted = |path: PathBuf| format!("{:?}", path.display().to_string());
     format!(
-        "listen: \"{ANY_PORT}\"\n{}jetstream {{ store_dir: {} }}\nauthorization {{ token: \"{token}\" }}\n",
+        "listen: \"{ANY_PORT}\"\n{}jetstream {{ store_dir: {}, max_file_store: {STORE_MAX} }}\nauthorization {{ token: \"{token}\" }}\n",
         says_its_port(place),
         quoted(place.join("nats-store")),
     )
@@ -106,4 +107,16 @@ fn port(place: &Path, id: u32) -> Option<u16> {
     let file = entries.find(|path| path.to_string_lossy().ends_with(&ending))?;
     let ports: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(file).ok()?).ok()?;
     ports["nats"][0].as_str()?.rsplit_once(':')?.1.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::STORE_MAX;
+
+    #[test]
+    fn a_server_is_given_room_for_all_stores_of_a_fleet() {
+        let wanted: u64 = zester_bus::storage::table().iter().map(|store| store.max_bytes).sum();
+        let given: u64 = STORE_MAX.trim_end_matches('G').parse().unwrap();
+        assert!(wanted < given << 30, "the stores may hold {wanted} bytes, the server {STORE_MAX}");
+    }
 }
