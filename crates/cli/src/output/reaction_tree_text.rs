@@ -3,7 +3,7 @@
 use super::control::one_line;
 use super::event_text::clock;
 use super::paint::Paint;
-use super::reactor_text::{cut_id, what};
+use super::reactor_text::what;
 use super::shell::cut;
 use super::wrap::WIDTH;
 use zester_client::{EventTree, JobTree, ReactionTree};
@@ -41,13 +41,13 @@ fn event(tree: &EventTree, paint: Paint) -> Branch {
     let mut line = match &tree.event {
         Some(seen) => {
             let key = paint.cyan(&one_line(&seen.subject.match_key()));
-            let when = paint.dim(&format!("{}  {}", clock(seen.at), cut_id(&tree.id)));
+            let when = paint.dim(&format!("{}  {}", clock(seen.at), one_line(&tree.id)));
             match seen.event.depth {
                 0 => format!("event {key}  {when}"),
                 depth => format!("event {key}  {when}  depth {depth}"),
             }
         }
-        None => format!("event {}  {}", cut_id(&tree.id), paint.dim("(no longer in the stream)")),
+        None => format!("event {}  {}", one_line(&tree.id), paint.dim("(no longer in the stream)")),
     };
     if tree.cut {
         line.push_str(&paint.yellow("  (goes on; see above, or show it by its id)"));

@@ -26,9 +26,6 @@ pub struct Difference {
     pub reason: String,
 }
 
-/// Letters of an event id that a line shows: `reactor show` takes the beginning of one.
-const ID_SHOWN: usize = 12;
-
 /// What the rules would do.
 pub fn tested(key: &str, reply: &ReactorTestReply, paint: Paint) -> String {
     let mut out = String::new();
@@ -171,17 +168,13 @@ pub fn history(entries: &[LedgerEntry], more: usize, since: Duration, paint: Pai
     }
     for entry in entries {
         let key = one_line(&format!("{}/{}", entry.origin, entry.tag));
-        let id = cut_id(&entry.event_id);
+        // Whole: the ids of events about jobs have long beginnings in common.
+        let id = one_line(&entry.event_id);
         let _infallible =
             writeln!(out, "{}  {}  {}", paint.dim(&clock(entry.at)), paint.cyan(&key), paint.dim(&id));
         let _infallible = writeln!(out, "     {}", what(entry, paint));
     }
     out
-}
-
-/// The beginning of an event id, which is enough to name it.
-pub fn cut_id(id: &str) -> String {
-    one_line(id).chars().take(ID_SHOWN).collect()
 }
 
 /// `reactor.restart restart: dispatched  service.restart to web-01  rxn-…`
@@ -226,7 +219,7 @@ pub fn replayed(report: &Report, paint: Paint) -> String {
             out,
             "{}  {}\n     {who}: was {}, would be {}",
             paint.cyan(&one_line(&one.key)),
-            paint.dim(&cut_id(&one.event)),
+            paint.dim(&one_line(&one.event)),
             word(&one.before),
             word(&one.now)
         );
@@ -237,4 +230,19 @@ pub fn replayed(report: &Report, paint: Paint) -> String {
     }
     let _infallible = writeln!(out, "{}", paint.dim("nothing was executed"));
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_events_are_shown_whole_so_that_they_can_be_asked_for() {
+        let ids = ["job-3Ouil8N9hj2WmHHdCSpunp7u95I-finalized", "job-3Ouil8N9hj2WmHHdCSpunp7u95I-dispatched"];
+        let entry = |id: &str| LedgerEntry { event_id: id.into(), ..LedgerEntry::default() };
+        let text = history(&ids.map(entry), 0, Duration::from_secs(60), Paint::new(false));
+        for id in ids {
+            assert!(text.contains(id), "{text}");
+        }
+    }
 }
