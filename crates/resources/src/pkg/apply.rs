@@ -10,6 +10,7 @@ use super::installed_packages::{Installed, bare};
 use super::manager::{self, Refusal};
 use super::record::{PackageDrift, moved};
 use super::session::Session;
+use super::wanted::Wanted;
 use super::wish::{Goal, Options, Wish};
 use crate::context::{Applying, Change};
 use std::collections::BTreeMap;
@@ -62,7 +63,7 @@ impl Transaction<'_> {
             Err(fault) => return self.blame(group, &fault),
         };
         let unserved: Vec<usize> =
-            group.iter().copied().filter(|index| self.unmet(*index, &after).is_some()).collect();
+            group.iter().copied().filter(|index| !self.is_served(*index, &after)).collect();
         // Everybody has what they asked for, and still it failed: that is for all to tell.
         let unserved = if unserved.is_empty() { group.to_vec() } else { unserved };
         let stopped = self.session.canceled || fault.kind == FaultKind::Canceled;
@@ -113,22 +114,37 @@ impl Transaction<'_> {
         }
     }
 
-    /// What a state asked for and did not get.
+    /// Whether the packages that are there tell that a state got what it asked for: None where they do not tell.
+    fn is_met(&self, wish: &Wish, drift: &PackageDrift, wanted: &Wanted, after: &Installed) -> Option<bool> {
+        let foreign = after.foreign(&wanted.name).map(|(_, version)| version);
+        let mut there = after.get(&wanted.name).into_iter().chain(foreign);
+        match wish.goal {
+            Goal::Installed if wish.options.capabilities => None,
+            Goal::Installed => Some(there.any(|now| wish.accepts(wanted, now, self.order))),
+            Goal::Latest => {
+                let planned = drift.moves.get(&after.key(&wanted.name)).and_then(|moved| moved.new.as_ref());
+                let now = there.next();
+                if now.is_some() && now == planned { Some(true) } else { now.is_none().then_some(false) }
+            }
+            Goal::Removed => Some(!after.contains(&wanted.name)),
+            Goal::Purged => Some(!after.has_traces(&wanted.name)),
+            Goal::UpToDate { .. } | Goal::Downloaded | Goal::Held { .. } | Goal::Unheld { .. } => None,
+        }
+    }
+
+    /// Whether a state certainly has what it asked for, although its transaction failed. Whoever cannot tell was not served:
+    /// to try again what is done already does no harm, to pass over what is not would call it unchanged.
+    fn is_served(&self, index: usize, after: &Installed) -> bool {
+        let Some((wish, drift)) = self.members.get(index) else { return true };
+        let met = |wanted: &Wanted| self.is_met(wish, drift, wanted, after) == Some(true);
+        !drift.asked.is_empty() && drift.asked.iter().all(met)
+    }
+
+    /// What a state asked for and certainly did not get.
     fn unmet(&self, index: usize, after: &Installed) -> Option<String> {
         let (wish, drift) = self.members.get(index)?;
-        let met = |wanted: &&super::wanted::Wanted| {
-            let foreign = after.foreign(&wanted.name).map(|(_, version)| version);
-            let mut there = after.get(&wanted.name).into_iter().chain(foreign);
-            match wish.goal {
-                Goal::Installed if wish.options.capabilities => true,
-                Goal::Installed => there.any(|now| wish.accepts(wanted, now, self.order)),
-                Goal::Latest => there.next().is_some(),
-                Goal::Removed => !after.contains(&wanted.name),
-                Goal::Purged => !after.has_traces(&wanted.name),
-                Goal::UpToDate { .. } | Goal::Downloaded | Goal::Held { .. } | Goal::Unheld { .. } => true,
-            }
-        };
-        let unmet = drift.asked.iter().find(|wanted| !met(wanted))?;
+        let missed = |wanted: &&Wanted| self.is_met(wish, drift, wanted, after) == Some(false);
+        let unmet = drift.asked.iter().find(missed)?;
         Some(match &unmet.version {
             Some(version) => format!("{}={version}", unmet.name),
             None => unmet.name.clone(),

@@ -178,6 +178,22 @@ async fn s43_a_transaction_that_is_refused_serves_whom_it_can() {
 }
 
 #[tokio::test]
+#[rule("S-43")]
+async fn s43_what_versions_cannot_prove_is_tried_again_beside_a_refused_state() {
+    let world = World::with("hello 2.9 libhello 1");
+    let beside = level(&[("pkg.latest", json!({ "name": "hello" })), installed("no-such")]);
+    let mut ended = world.apply(&beside).await;
+    ended.remove(1).unwrap_err();
+    assert_eq!(ended.remove(0).unwrap().diff, "hello: 2.9 → 2.10\n");
+
+    let world = World::with("hello 2.9 libhello 1");
+    let beside = level(&[("pkg.uptodate", json!({ "name": "all" })), installed("no-such")]);
+    let mut ended = world.apply(&beside).await;
+    ended.remove(1).unwrap_err();
+    assert_eq!(ended.remove(0).unwrap().diff, "hello: 2.9 → 2.10\n");
+}
+
+#[tokio::test]
 #[rule("S-31")]
 async fn s31_what_two_states_brought_goes_with_both_and_what_was_there_stays() {
     let world = World::with("sl 5");
