@@ -187,8 +187,8 @@ impl Level<'_> {
 
     /// Gives everybody their own part of a plan, and what comes along with it.
     fn share(&mut self, group: &[usize], planned: Vec<Planned>) {
-        let drifts: Vec<&PackageDrift> = group.iter().map(|index| &self.members[*index].drift).collect();
-        let owners = owners(&drifts, &planned, self.look.now);
+        let members: Vec<&Member<'_>> = group.iter().map(|index| &self.members[*index]).collect();
+        let owners = owners(&members, &planned, self.look.now);
         let named: BTreeSet<String> = planned.iter().map(|one| bare(&one.name).to_string()).collect();
         for (owner, planned) in owners.into_iter().zip(planned) {
             let member = &mut self.members[group[owner]];
@@ -287,19 +287,22 @@ pub(super) fn job_of<'a>(members: impl Iterator<Item = (&'a Wish, &'a PackageDri
     job
 }
 
-/// Whose each line of a plan is: whoever asked for the package; what was not asked for comes along with what follows it,
-/// because managers bring what is needed first.
-fn owners(drifts: &[&PackageDrift], planned: &[Planned], now: &Installed) -> Vec<usize> {
+/// Whose each line of a plan is: whoever asked for the package; an upgrade that nobody asked for by name, whoever wants all
+/// of them. What else was not asked for comes along with what follows it, because managers bring what is needed first.
+fn owners(members: &[&Member<'_>], planned: &[Planned], now: &Installed) -> Vec<usize> {
     let asked_by = |name: &str| {
-        let by =
-            |same: &dyn Fn(&Wanted) -> bool| drifts.iter().position(|drift| drift.asked.iter().any(same));
+        let by = |same: &dyn Fn(&Wanted) -> bool| {
+            members.iter().position(|member| member.drift.asked.iter().any(same))
+        };
         by(&|wanted: &Wanted| now.key(&wanted.name) == now.key(name))
             .or_else(|| by(&|wanted: &Wanted| !wanted.name.contains(':') && wanted.name == bare(name)))
     };
+    let upgrades_all = members.iter().position(|member| whole(member.wish));
+    let upgrade = |planned: &Planned| upgrades_all.filter(|_| planned.old.is_some() && planned.new.is_some());
     let mut owners = vec![None; planned.len()];
     let mut next = None;
     for (place, planned) in planned.iter().enumerate().rev() {
-        next = asked_by(&planned.name).or(next);
+        next = asked_by(&planned.name).or_else(|| upgrade(planned)).or(next);
         owners[place] = next;
     }
     let last = owners.iter().rev().flatten().next().copied().unwrap_or(0);

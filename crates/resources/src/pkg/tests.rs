@@ -194,6 +194,26 @@ async fn s43_what_versions_cannot_prove_is_tried_again_beside_a_refused_state() 
 }
 
 #[tokio::test]
+async fn upgrades_that_nobody_named_are_those_of_pkg_uptodate() {
+    for first in [true, false] {
+        let world = World::with("hello 2.9 libhello 1");
+        let mut states = vec![installed("pack-1"), installed("sl")];
+        states.insert(if first { 0 } else { 2 }, ("pkg.uptodate", json!({ "name": "all" })));
+        let level = level(&states);
+        let found = world.check(&level, true).await;
+        let told: Vec<String> = level
+            .iter()
+            .zip(&found)
+            .map(|(bound, found)| bound.explain(found.as_ref().unwrap().as_ref().unwrap(), false).diff)
+            .collect();
+        let uptodate = if first { 0 } else { 2 };
+        assert_eq!(told[uptodate], "hello: 2.9 → 2.10\n", "{told:?}");
+        let changes = world.apply(&level).await;
+        assert_eq!(changes[uptodate].as_ref().unwrap().diff, "hello: 2.9 → 2.10\n");
+    }
+}
+
+#[tokio::test]
 #[rule("S-31")]
 async fn s31_what_two_states_brought_goes_with_both_and_what_was_there_stays() {
     let world = World::with("sl 5");
