@@ -1,7 +1,7 @@
 //! `debconf.set`: answers to the questions that packages of Debian ask.
 
 use crate::claims::{Claim, Claims, ManagedItem};
-use crate::context::Checking;
+use crate::context::{Checking, Explanation};
 use crate::params::{Invalid, params};
 use crate::resource::{Resource, Want};
 use crate::state::{Read, State, Step, Write};
@@ -15,7 +15,7 @@ use zester_model::limits::FILE_BYTES_MAX;
 /// Where debconf keeps answers; those to questions for a password apart.
 const ANSWERS: &str = "/var/cache/debconf/config.dat";
 const PASSWORDS: &str = "/var/cache/debconf/passwords.dat";
-/// What stands for a password wherever it could be seen.
+/// What stands for a password in a record, so that a revert tells it again.
 const HIDDEN: &str = "password with the hash ";
 
 /// One answer, as a state gives it.
@@ -46,10 +46,14 @@ impl Answer {
         self.sort == "password"
     }
 
-    /// As it is compared and shown.
-    fn shown(&self) -> String {
+    /// As it is compared and recorded.
+    fn recorded(&self) -> String {
         if self.is_password() { hidden(&self.text()) } else { self.text() }
     }
+}
+
+fn shown(answer: Option<&String>) -> Json {
+    answer.map_or(Json::Null, |answer| if answer.starts_with(HIDDEN) { "***".into() } else { answer.clone().into() })
 }
 
 fn hidden(password: &str) -> String {
@@ -104,6 +108,19 @@ impl State for Answered {
             read(cx.host, path, hides, &mut found)?;
         }
         Ok(Answered(found))
+    }
+
+    /// Neither a password nor its hash is shown: who knows the hash can try passwords.
+    fn describe(step: &Step<'_, Answered>, _: bool) -> Explanation {
+        let item = Answered::item(step.key);
+        let mut told = Explanation::default();
+        for (question, new) in &step.to.0 {
+            let old = step.from.0.get(question).and_then(Option::as_ref);
+            if old != new.as_ref() {
+                told.tell(&item, question, &shown(old), &shown(new.as_ref()));
+            }
+        }
+        told
     }
 
     async fn enforce(step: &Step<'_, Answered>, cx: &Write<'_, Answered>) -> Result<(), Fault> {
@@ -182,7 +199,7 @@ impl Resource for Set {
             let message = "only root can answer for packages";
             return Err(Fault::new(FaultKind::Denied, message).hint("run it as root"));
         }
-        let answers = self.data.0.iter().map(|(question, answer)| (question.clone(), Some(answer.shown())));
+        let answers = self.data.0.iter().map(|(question, answer)| (question.clone(), Some(answer.recorded())));
         Ok(Want::Be(Answered(answers.collect())))
     }
 

@@ -117,7 +117,7 @@ impl<S: State> Step<'_, S> {
 
 impl Explanation {
     /// One line of a diff, and its detail.
-    fn tell(&mut self, item: &ManagedItem, field: &str, old: &Json, new: &Json) {
+    pub(crate) fn tell(&mut self, item: &ManagedItem, field: &str, old: &Json, new: &Json) {
         let name = if field.is_empty() { String::new() } else { format!(" {field}:") };
         self.diff.push_str(&format!("{item}:{name} {} → {}\n", shown(old), shown(new)));
         let key = if field.is_empty() { "state" } else { field };

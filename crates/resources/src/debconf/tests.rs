@@ -88,6 +88,31 @@ fn what_cannot_be_asked_is_refused() {
 }
 
 #[tokio::test]
+#[rule("D-15")]
+async fn d15_neither_a_password_nor_its_hash_is_shown() {
+    let data = json!({ "web/secret": { "type": "password", "value": "hush" } });
+    let bound = bind_json("debconf.set", &json!({ "name": "web", "data": data })).ok().unwrap();
+    for (former, shown) in [(None, "none → ***"), (Some("old"), "*** → ***")] {
+        let host = Arc::new(Overlay::empty());
+        let processes = world(&host, &[]);
+        if let Some(former) = former {
+            crate::laws::put_text(&host, PASSWORDS, &format!("Name: web/secret\nValue: {former}\n\n"));
+        }
+        let cancel = CancellationToken::new();
+        let query = Query::through(&*processes);
+        let cx =
+            Checking { host: &*host, query, files: &FewFiles, forced: None, dry_run: true, cancel: &cancel };
+        let drift = bound.check(&cx).await.unwrap().unwrap();
+        let told = bound.explain(&drift, false);
+        assert_eq!(told.diff, format!("the debconf answers of web: web/secret: {shown}\n"));
+        let details = serde_json::to_string(&told.details).unwrap();
+        for hash in [sha256_hex(b"hush"), sha256_hex(b"old")] {
+            assert!(!details.contains(&hash), "{details}");
+        }
+    }
+}
+
+#[tokio::test]
 #[rule("S-31")]
 async fn s31_the_real_debconf_takes_answers_and_gives_them_back() {
     if Real::new().me().uid != 0 || !Path::new("/usr/bin/debconf-communicate").exists() {
