@@ -6,6 +6,7 @@
 
 use crate::context::Explanation;
 use crate::diff;
+use crate::path_state::changed_meanwhile;
 use crate::state::Write;
 use crate::tree;
 use std::path::Path;
@@ -29,14 +30,21 @@ pub(crate) fn read(host: &dyn HostRead, path: &Path) -> Result<ConfigText, Fault
         .map_err(|_| Fault::new(FaultKind::Unsupported, format!("{} is not UTF-8 text", path.display())))
 }
 
-/// Writes it in one step, with the mode and owner of the file that is there.
+/// Writes it in one step, with the mode and owner of the file that is there. What somebody wrote since it was read is not
+/// lost: it is a fault.
 pub(crate) fn write<S>(
     path: &Path,
     from: &ConfigText,
     to: &ConfigText,
     cx: &Write<'_, S>,
 ) -> Result<(), Fault> {
-    if from == to { Ok(()) } else { put(cx.host, path, to) }
+    if from == to {
+        return Ok(());
+    }
+    if read(cx.host, path)? != *from {
+        return Err(changed_meanwhile(path));
+    }
+    put(cx.host, path, to)
 }
 
 /// Lets later checks of a dry run see it.
@@ -78,5 +86,36 @@ pub(crate) fn explain(path: &Path, from: &ConfigText, to: &ConfigText, told: &mu
         let new = to.as_deref().unwrap_or_default();
         told.diff.push_str(&diff::of_content(path, from.as_deref().map(str::as_bytes), new.as_bytes()));
         told.details.insert("config".into(), path.display().to_string().into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::Applying;
+    use crate::laws::{furnish, put_text};
+    use std::sync::Arc;
+    use tokio_util::sync::CancellationToken;
+    use zester_rule::rule;
+
+    #[test]
+    #[rule("S-30")]
+    fn s30_what_somebody_wrote_since_the_file_was_read_is_not_written_over() {
+        let host = Arc::new(Overlay::empty());
+        let processes = furnish(&host, "d /etc 0755");
+        let cancel = CancellationToken::new();
+        let applying = Applying::new(&*host, &*processes, &cancel);
+        let cx: Write<'_, ()> = Write::new(&applying);
+        let (path, old, new) = (Path::new("/etc/fstab"), Some("a\n".to_string()), Some("b\n".to_string()));
+        put_text(&host, "/etc/fstab", "a\n");
+        write(path, &old, &new, &cx).unwrap();
+        assert_eq!(read(&*host, path).unwrap(), new);
+
+        put_text(&host, "/etc/fstab", "theirs\n");
+        for (from, to) in [(&old, &new), (&None, &new), (&old, &None)] {
+            let fault = write(path, from, to, &cx).unwrap_err();
+            assert_eq!(fault.kind, FaultKind::ChangedSince, "{fault}");
+        }
+        assert_eq!(read(&*host, path).unwrap().as_deref(), Some("theirs\n"));
     }
 }
