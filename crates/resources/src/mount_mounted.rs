@@ -3,8 +3,8 @@
 use crate::claims::{Claim, Claims};
 use crate::context::Checking;
 use crate::mounts::{
-    FSTAB, FstabEntry, Key, MountState, Mounted, missing_options, same_device, split_options, with_entry,
-    without_entry,
+    FSTAB, FstabEntry, Key, MountState, Mounted, SECRET_OPTIONS, missing_options, same_device, shown_option,
+    split_options, with_entry, without_entry,
 };
 use crate::params::{Absolute, Invalid, params};
 use crate::resource::{Resource, Want};
@@ -12,8 +12,10 @@ use crate::state::State;
 use std::path::PathBuf;
 use zester_host::{Fault, FaultKind};
 
-fn key(path: &Absolute, config: Option<&Absolute>) -> Key {
+fn key(path: &Absolute, config: Option<&Absolute>, hidden: &[String]) -> Key {
+    let hidden = hidden.iter().cloned().chain(SECRET_OPTIONS.map(str::to_string)).collect();
     Key {
+        hidden,
         path: path.0.clone(),
         fstab: config.map_or_else(|| PathBuf::from(FSTAB), |config| config.0.clone()),
     }
@@ -51,7 +53,8 @@ pub struct IsMounted {
     /// Options that the kernel does not tell of.
     #[param(list, default)]
     extra_mount_invisible_options: Vec<String>,
-    /// Options that are not shown.
+    /// Options whose values are shown nowhere, by their names; `password` is always one. A mount that differs in nothing else
+    /// is left alone.
     #[param(list, default)]
     hidden_opts: Vec<String>,
 }
@@ -76,8 +79,10 @@ impl IsMounted {
     /// How it is to be mounted, where it is not so already.
     fn wanted(&self, now: Option<&Mounted>, cx: &Checking<'_>) -> Result<Option<Mounted>, Fault> {
         let options = self.options();
+        let hidden = self.key().hidden;
+        let recorded: Vec<String> = options.iter().map(|option| shown_option(option, &hidden)).collect();
         let fresh =
-            || Mounted { device: self.device.clone(), fstype: self.fstype.clone(), options: options.clone() };
+            || Mounted { device: self.device.clone(), fstype: self.fstype.clone(), options: recorded.clone() };
         let Some(now) = now else { return Ok(Some(fresh())) };
         let binds = options.iter().any(|option| option == "bind" || option == "rbind");
         // What a part of the tree is mounted from, the kernel does not tell.
@@ -86,10 +91,10 @@ impl IsMounted {
             return Ok(Some(fresh()));
         }
         let mut invisible: Vec<String> = self.extra_mount_invisible_options.clone();
-        invisible.extend(self.hidden_opts.iter().cloned());
+        invisible.extend(hidden.iter().cloned());
         Ok(Some(match missing_options(&options, &now.options, &invisible).is_empty() {
             true => now.clone(),
-            false => Mounted { device: now.device.clone(), fstype: now.fstype.clone(), options },
+            false => Mounted { device: now.device.clone(), fstype: now.fstype.clone(), options: recorded },
         }))
     }
 
@@ -106,7 +111,7 @@ impl Resource for IsMounted {
     type State = MountState;
 
     fn key(&self) -> Key {
-        key(&self.name, self.config.as_ref())
+        key(&self.name, self.config.as_ref(), &self.hidden_opts)
     }
 
     async fn desired(&self, now: &MountState, cx: &Checking<'_>) -> Result<Want<MountState>, Fault> {
@@ -117,6 +122,10 @@ impl Resource for IsMounted {
         let mounted = if self.mount { self.wanted(now.mounted.as_ref(), cx)? } else { now.mounted.clone() };
         let fstab = if self.persist { with_entry(&now.fstab, &self.entry()) } else { now.fstab.clone() };
         Ok(Want::Be(MountState { mounted, fstab, directory: now.directory || self.mkmnt }))
+    }
+
+    fn how(&self) -> Vec<String> {
+        self.options()
     }
 
     fn validate(&self) -> Vec<Invalid> {
@@ -160,7 +169,7 @@ impl Resource for Unmounted {
     type State = MountState;
 
     fn key(&self) -> Key {
-        key(&self.name, self.config.as_ref())
+        key(&self.name, self.config.as_ref(), &[])
     }
 
     async fn desired(&self, now: &MountState, cx: &Checking<'_>) -> Result<Want<MountState>, Fault> {
@@ -224,4 +233,43 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
         ),
         case("mount.unmounted", json!({ "name": "/mnt" }), Promise::Clean, "", ""),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws::{FewFiles, bind_json};
+    use crate::mounts::fake_mount::fake_mount;
+    use serde_json::json;
+    use std::sync::Arc;
+    use tokio_util::sync::CancellationToken;
+    use zester_host::Query;
+    use zester_host::overlay::Overlay;
+
+    #[tokio::test]
+    async fn options_that_are_not_shown_stand_in_no_diff_and_no_detail() {
+        let host = Arc::new(Overlay::empty());
+        let processes = fake_mount(&host, "", "//s/x /mnt cifs user=a,password=former,token=older 0 0\n");
+        let params = json!({
+            "name": "/mnt", "device": "//s/x", "fstype": "cifs", "opts": "user=a,password=hush,token=quiet", "hidden_opts": ["token"],
+        });
+        let bound = bind_json("mount.mounted", &params).ok().unwrap();
+        let cancel = CancellationToken::new();
+        let query = Query::through(&*processes);
+        let cx =
+            Checking { host: &*host, query, files: &FewFiles, forced: None, dry_run: false, cancel: &cancel };
+        let drift = bound.check(&cx).await.unwrap().unwrap();
+        let told = bound.explain(&drift, false);
+        let details = serde_json::to_string(&told.details).unwrap();
+        for secret in ["hush", "quiet", "former", "older"] {
+            assert!(!told.diff.contains(secret) && !details.contains(secret), "{}{details}", told.diff);
+        }
+        assert!(told.diff.contains("user=a,password=***,token=***"), "{}", told.diff);
+        let record = bound.undo_record(&drift).unwrap();
+        assert!(!record["to"]["mounted"].to_string().contains("hush"), "{record}");
+        bound.apply(&drift, &crate::context::Applying::new(&*host, &*processes, &cancel)).await.unwrap();
+        let ran = processes.ran().join("\n");
+        assert!(ran.contains("user=a,password=hush,token=quiet"), "{ran}");
+        assert!(bound.check(&cx).await.unwrap().is_none());
+    }
 }

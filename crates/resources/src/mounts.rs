@@ -5,8 +5,9 @@ pub(crate) mod fake_mount;
 mod fstab;
 mod options;
 
-pub(crate) use fstab::{FstabEntry, with_entry, without_entry};
-pub(crate) use options::{missing_options, split_options};
+pub(crate) use fstab::{FstabEntry, shown_table, with_entry, without_entry};
+use options::shown_options;
+pub(crate) use options::{SECRET_OPTIONS, missing_options, shown_option, split_options};
 
 use crate::claims::ManagedItem;
 use crate::config_text::{self, ConfigText};
@@ -38,7 +39,7 @@ pub(crate) struct MountState {
 pub(crate) struct Mounted {
     pub(crate) device: String,
     pub(crate) fstype: String,
-    /// As the kernel tells them, or as they are to be given to `mount`.
+    /// As the kernel tells them, or as they are to be given to `mount` but for what is hidden.
     pub(crate) options: Vec<String>,
 }
 
@@ -46,6 +47,9 @@ pub(crate) struct Mounted {
 pub(crate) struct Key {
     pub(crate) path: PathBuf,
     pub(crate) fstab: PathBuf,
+    /// Names of options whose values are shown nowhere.
+    #[serde(default)]
+    pub(crate) hidden: Vec<String>,
 }
 
 impl Key {
@@ -103,7 +107,8 @@ pub(crate) fn mounted_at(info: &str, place: &str) -> Option<Mounted> {
 
 impl State for MountState {
     type Key = Key;
-    type How = ();
+    /// The options as they are given to `mount`: what of them is hidden stands in no record.
+    type How = Vec<String>;
 
     fn item(key: &Key) -> ManagedItem {
         ManagedItem::Named("mount at", key.place())
@@ -119,11 +124,11 @@ impl State for MountState {
     }
 
     async fn enforce(step: &Step<'_, MountState>, cx: &Write<'_, MountState>) -> Result<(), Fault> {
-        let Step { key, from, to, .. } = step;
+        let Step { key, from, to, how, .. } = step;
         if to.directory && !from.directory {
             config_text::make_directories(cx.host, &tree::resolve_again(cx.host, &key.path)?)?;
         }
-        change_mount(key, from.mounted.as_ref(), to.mounted.as_ref(), cx).await?;
+        change_mount(key, from.mounted.as_ref(), to.mounted.as_ref(), how, cx).await?;
         config_text::write(&key.fstab, &from.fstab, &to.fstab, cx)?;
         if from.directory && !to.directory {
             cx.host.remove_directory(&tree::resolve_again(cx.host, &key.path)?)?;
@@ -138,6 +143,8 @@ impl State for MountState {
             let words = |mounted: &Option<Mounted>| match mounted {
                 None => "nothing mounted".to_string(),
                 Some(Mounted { device, fstype, options }) => {
+                    let options: Vec<String> =
+                        options.iter().map(|option| shown_option(option, &key.hidden)).collect();
                     format!("{device} ({fstype}, {})", options.join(","))
                 }
             };
@@ -145,7 +152,13 @@ impl State for MountState {
             told.details
                 .insert("mounted".into(), json!({ "old": words(&from.mounted), "new": words(&to.mounted) }));
         }
-        config_text::explain(&key.fstab, &from.fstab, &to.fstab, &mut told);
+        let (old, new) = (shown_table(&from.fstab, &key.hidden), shown_table(&to.fstab, &key.hidden));
+        config_text::explain(&key.fstab, &old, &new, &mut told);
+        if from.fstab != to.fstab && old == new {
+            let table = key.fstab.display().to_string();
+            told.diff.push_str(&format!("{table}: an option that is not shown changes\n"));
+            told.details.insert("config".into(), table.into());
+        }
         told
     }
 
@@ -181,22 +194,30 @@ async fn change_mount(
     key: &Key,
     from: Option<&Mounted>,
     to: Option<&Mounted>,
+    given: &[String],
     cx: &Write<'_, MountState>,
 ) -> Result<(), Fault> {
     let place = key.place();
+    let options_of = |to: &Mounted| if given.is_empty() { to.options.join(",") } else { given.join(",") };
+    let hiding = |mut fault: Fault, options: &str| {
+        fault.message = fault.message.replace(options, &shown_options(options, &key.hidden));
+        fault
+    };
     match (from, to) {
         (from, to) if from == to => Ok(()),
         (Some(from), Some(to)) if from.device == to.device && from.fstype == to.fstype => {
-            let options = format!("remount,{}", to.options.join(","));
-            cx.run(&["mount", "-o", &options, &place]).await.map(drop)
+            let options = format!("remount,{}", options_of(to));
+            let ran = cx.run(&["mount", "-o", &options, &place]).await;
+            ran.map(drop).map_err(|fault| hiding(fault, &options))
         }
         (from, to) => {
             if from.is_some() {
                 cx.run(&["umount", &place]).await?;
             }
-            let Some(Mounted { device, fstype, options }) = to else { return Ok(()) };
-            let options = options.join(",");
-            cx.run(&["mount", "-t", fstype, "-o", &options, device, &place]).await.map(drop)
+            let Some(to) = to else { return Ok(()) };
+            let options = options_of(to);
+            let ran = cx.run(&["mount", "-t", &to.fstype, "-o", &options, &to.device, &place]).await;
+            ran.map(drop).map_err(|fault| hiding(fault, &options))
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The table of what is mounted when the machine starts.
 
+use super::options::shown_options;
 use super::unescaped;
 use crate::config_text::ConfigText;
 
@@ -68,6 +69,15 @@ pub(crate) fn with_entry(text: &ConfigText, entry: &FstabEntry) -> ConfigText {
         None => lines.push(entry.written()),
     }
     joined(&lines)
+}
+
+/// As it may be shown: without what options are to hide.
+pub(crate) fn shown_table(text: &ConfigText, hidden: &[String]) -> ConfigText {
+    let shown = |line: &str| match FstabEntry::read(line) {
+        Some(entry) => line.replace(&entry.options, &shown_options(&entry.options, hidden)),
+        None => line.to_string(),
+    };
+    text.as_ref().map(|text| text.split('\n').map(shown).collect::<Vec<_>>().join("\n"))
 }
 
 /// Without the entries that are meant.

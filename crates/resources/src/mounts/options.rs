@@ -12,14 +12,34 @@ pub(crate) fn split_options(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|option| !option.is_empty()).map(str::to_string).collect()
 }
 
+/// Options that hold a secret, whoever asks (mount.cifs).
+pub(crate) const SECRET_OPTIONS: [&str; 3] = ["password", "pass", "password2"];
+
+/// An option as it may be shown: the value of one that is hidden is not.
+pub(crate) fn shown_option(option: &str, hidden: &[String]) -> String {
+    let (name, value) = option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
+    let is_it = |own: &String| own == option || own.split('=').next() == Some(name);
+    match value {
+        Some(_) if hidden.iter().any(is_it) => format!("{name}=***"),
+        None if hidden.iter().any(|own| own == option) => "***".to_string(),
+        _ => option.to_string(),
+    }
+}
+
+/// Several, as they stand in a table.
+pub(crate) fn shown_options(options: &str, hidden: &[String]) -> String {
+    options.split(',').map(|option| shown_option(option, hidden)).collect::<Vec<_>>().join(",")
+}
+
 /// Those wanted options that the kernel does not tell of a mount. Of a key that it tells nothing of (credentials, a module's
 /// own) nobody can say.
 pub(crate) fn missing_options(wanted: &[String], live: &[String], invisible: &[String]) -> Vec<String> {
     let mut missing: Vec<String> = Vec::new();
     for option in wanted {
+        let name = option.split('=').next();
         let known = NEVER_SHOWN.contains(&option.as_str())
             || NEVER_SHOWN_PREFIXES.iter().any(|prefix| option.starts_with(prefix))
-            || invisible.contains(option)
+            || invisible.iter().any(|own| own == option || Some(own.as_str()) == name)
             || live.iter().any(|own| same(own, option));
         let key = option.split_once('=').map(|(key, _)| key);
         let told = key
