@@ -17,6 +17,7 @@ pub(crate) use members::Members;
 pub(crate) use password::Password;
 pub(crate) use user_state::{How, UserAccount, UserState};
 
+use crate::claims::ManagedItem;
 use crate::params::Invalid;
 use zester_host::{Fault, FaultKind, Group, HostRead};
 
@@ -56,6 +57,23 @@ pub(crate) fn group(host: &dyn HostRead, name: &str) -> Result<Group, Fault> {
         let message = format!("there is no group `{name}`");
         Fault::new(FaultKind::NotFound, message).hint("a `group.present` state makes it")
     })
+}
+
+/// The fault where a user must be there and is not.
+pub(crate) fn nobody(name: &str) -> Fault {
+    let message = format!("there is no user `{name}`");
+    Fault::new(FaultKind::NotFound, message).hint("a `user.present` state makes it")
+}
+
+/// Somebody else made the account since it was looked for: it is theirs, and nothing was done.
+fn made_meanwhile(item: &ManagedItem) -> Fault {
+    Fault::new(FaultKind::ChangedSince, format!("{item} was made by somebody else meanwhile"))
+        .hint("run it again")
+}
+
+/// The same, told by the program that was to make it.
+fn is_taken(fault: &Fault) -> bool {
+    fault.message.contains("already exists")
 }
 
 /// What keeps a text from being a name: it goes onto a command line, and into a line of a book.

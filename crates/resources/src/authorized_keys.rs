@@ -1,8 +1,9 @@
 //! Keys of SSH, one a line: those that let somebody in, and those that hosts are known by.
 
+use crate::accounts;
 use crate::context::Checking;
 use std::path::PathBuf;
-use zester_host::{Fault, FaultKind};
+use zester_host::Fault;
 
 /// The sorts of keys that OpenSSH knows, by how they begin.
 const SORTS: [&str; 4] = ["ssh-", "ecdsa-", "sk-ssh-", "sk-ecdsa-"];
@@ -94,10 +95,7 @@ fn in_options(text: &str) -> Vec<String> {
 
 /// The file of a user below its home. `%h` is the home and `%u` the name, as `sshd_config` writes them.
 pub(crate) fn file_of(user: &str, file: &str, cx: &Checking<'_>) -> Result<PathBuf, Fault> {
-    let account = cx.host.user(user)?.ok_or_else(|| {
-        let message = format!("there is no user `{user}`");
-        Fault::new(FaultKind::NotFound, message).hint("a `user.present` state makes it")
-    })?;
+    let account = cx.host.user(user)?.ok_or_else(|| accounts::nobody(user))?;
     let home = account.home.display().to_string();
     Ok(account.home.join(file.replace("%u", user).replace("%h", &home)))
 }

@@ -30,6 +30,9 @@ pub struct Present {
     /// Allows a number that another group has too.
     #[param(default)]
     non_unique: bool,
+    /// Makes no group: one that is not there is an error.
+    #[param(default)]
+    must_exist: bool,
 }
 
 impl Present {
@@ -60,6 +63,9 @@ impl Resource for Present {
     async fn desired(&self, now: &GroupState, cx: &Checking<'_>) -> Result<Want<GroupState>, Fault> {
         let now = match now {
             GroupState::Present(now) => now.clone(),
+            GroupState::Absent if self.must_exist => {
+                return accounts::group(cx.host, &self.name).map(|_| Want::Same);
+            }
             GroupState::Absent => {
                 let expected = GroupState::next_gid(&Read::of_check(cx), self.system)?;
                 GroupAccount { expected, ..GroupAccount::default() }

@@ -106,8 +106,8 @@ impl<R: Resource> BoundResource<R> {
         });
         match enforced {
             Ok(()) => {
-                let Explanation { diff, details } =
-                    R::State::describe(&undo.as_ref().unwrap_or(found).step(), true);
+                // In the words of the check (S-30): what a program chose by itself is for the record to know.
+                let Explanation { diff, details } = R::State::describe(&step, true);
                 let undo = undo.map(|found| record::<R>(&found.record)).transpose()?;
                 Ok(Change { changed: true, diff, details, undo })
             }

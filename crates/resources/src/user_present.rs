@@ -95,6 +95,9 @@ pub struct Present {
     warndays: Option<i64>,
     /// The day on which the account ends, counted from 1970; -1 for never.
     expire: Option<i64>,
+    /// Makes nobody: a user who is not there is an error.
+    #[param(default)]
+    must_exist: bool,
 }
 
 impl Present {
@@ -210,6 +213,7 @@ impl Resource for Present {
 
     async fn desired(&self, now: &UserState, cx: &Checking<'_>) -> Result<Want<UserState>, Fault> {
         let (account, is_new) = match now {
+            UserState::Absent if self.must_exist => return Err(accounts::nobody(&self.name)),
             UserState::Absent => {
                 let expected = match self.uid {
                     Some(uid) => uid,
@@ -405,6 +409,105 @@ mod tests {
         assert_eq!(told, "the group team: members: none → new\n");
         would("user.absent", json!({ "name": "new" }), &overlay, &*processes).await.unwrap();
         assert_eq!(overlay.user("new").unwrap(), None);
+    }
+
+    /// Programs that somebody else is quicker than.
+    struct Beaten {
+        programs: Arc<dyn Processes>,
+        other: zester_host::Launch,
+    }
+
+    impl Processes for Beaten {
+        fn run<'a>(
+            &'a self,
+            launch: &'a zester_host::Launch,
+            live: Option<zester_host::OutputSink>,
+            cancel: &'a CancellationToken,
+        ) -> zester_host::BoxFuture<'a, Result<zester_host::Exit, Fault>> {
+            Box::pin(async move {
+                self.programs.run(&self.other, None, cancel).await?;
+                self.programs.run(launch, live, cancel).await
+            })
+        }
+    }
+
+    /// Lets somebody else make the account before it is applied, or while it is (`late`), and reverts what that left.
+    async fn beaten(kind: &str, other: &[&str], late: bool) -> (Fault, Arc<Overlay>) {
+        let machine = Arc::new(Overlay::empty());
+        let programs: Arc<dyn Processes> = fake_books(&machine, "");
+        let bound = bound(kind, json!({ "name": "new" }));
+        let cancel = CancellationToken::new();
+        let query = Query::through(&*programs);
+        let cx = Checking {
+            host: &*machine,
+            query,
+            files: &FewFiles,
+            forced: None,
+            dry_run: false,
+            cancel: &cancel,
+        };
+        let drift = bound.check(&cx).await.unwrap().unwrap();
+        let other = zester_host::Launch::argv(other.iter().copied());
+        if !late {
+            programs.run(&other, None, &cancel).await.unwrap();
+        }
+        let beaten = Beaten { programs: Arc::clone(&programs), other };
+        let applying = crate::context::Applying::new(&*machine, &beaten, &cancel);
+        let fault = bound.apply(&drift, &applying).await.unwrap_err();
+        assert_eq!(fault.touched, fault.undo.is_some(), "{fault}");
+        if let Some(record) = fault.undo.as_deref() {
+            let (blobs, left) = (crate::laws::MemoryBlobStore::default(), Default::default());
+            let cx = crate::context::Reverting {
+                host: &*machine,
+                processes: &*programs,
+                blobs: &blobs,
+                cancel: &cancel,
+                force: false,
+                left: &left,
+            };
+            assert!(!crate::revert(bound.kind(), record, &cx).await.unwrap().changed);
+        }
+        (fault, machine)
+    }
+
+    #[tokio::test]
+    #[rule("S-31", "S-43")]
+    async fn s31_a_user_or_group_that_somebody_made_meanwhile_stays() {
+        for late in [false, true] {
+            let (fault, machine) = beaten("user.present", &["useradd", "-m", "new"], late).await;
+            assert!(fault.message.contains("new"), "{fault}");
+            assert!(machine.user("new").unwrap().is_some(), "the user of somebody else was removed");
+            let (_, machine) = beaten("group.present", &["groupadd", "new"], late).await;
+            assert!(machine.group("new").unwrap().is_some(), "the group of somebody else was removed");
+        }
+    }
+
+    #[tokio::test]
+    #[rule("S-30")]
+    async fn s30_apply_tells_what_check_told() {
+        for (kind, params) in [
+            ("user.present", json!({ "name": "new", "fullname": "New" })),
+            ("group.present", json!({ "name": "new" })),
+        ] {
+            let machine = Arc::new(Overlay::empty());
+            let processes = fake_books(&machine, "");
+            let bound = bound(kind, params);
+            let cancel = CancellationToken::new();
+            let query = Query::through(&*processes);
+            let cx = Checking {
+                host: &*machine,
+                query,
+                files: &FewFiles,
+                forced: None,
+                dry_run: false,
+                cancel: &cancel,
+            };
+            let drift = bound.check(&cx).await.unwrap().unwrap();
+            let told = bound.explain(&drift, false);
+            let applying = crate::context::Applying::new(&*machine, &*processes, &cancel);
+            let change = bound.apply(&drift, &applying).await.unwrap();
+            assert_eq!((change.diff, change.details), (told.diff, told.details));
+        }
     }
 
     #[test]

@@ -172,6 +172,9 @@ fn answer(host: &Overlay, launch: &Launch) -> Option<Exit> {
             let system = words.iter().any(|word| word == "-r");
             let free = super::entries::next_number(taken.into_iter(), system).to_string();
             let gid = option(words, "-g").unwrap_or(&free);
+            if books.group.iter().any(|row| row[0] == name) {
+                return Some(failed(&format!("groupadd: group '{name}' already exists")));
+            }
             books.group.push(row(&format!("{name}:x:{gid}:")));
             exit(0, "", "")
         }

@@ -23,8 +23,8 @@ pub(crate) struct GroupAccount {
     /// None: whichever is free.
     pub(crate) gid: Option<u32>,
     pub(crate) members: Members,
-    /// What the number would be, for whoever looks it up in a dry run.
-    #[serde(skip)]
+    /// What the number would be: for whoever looks it up in a dry run, and for a revert of a run that was cut.
+    #[serde(default)]
     pub(crate) expected: u32,
 }
 
@@ -76,13 +76,21 @@ impl State for GroupState {
         let _turn = super::CHANGES.lock().await;
         match (step.from, step.to) {
             (GroupState::Absent, GroupState::Present(to)) => {
+                if let GroupState::Present(_) = GroupState::current(step.key, &cx.read()).await? {
+                    return Err(super::made_meanwhile(&GroupState::item(step.key)));
+                }
                 let gid = to.gid.map(|gid| gid.to_string());
                 let mut words = vec!["groupadd"];
                 words.extend(gid.iter().flat_map(|gid| ["-g", gid]));
                 words.extend(step.how.system.then_some("-r"));
                 words.extend(step.how.non_unique.then_some("-o"));
                 words.push(name);
-                cx.run(&words).await?;
+                if let Err(fault) = cx.run(&words).await {
+                    if super::is_taken(&fault) {
+                        cx.reached(GroupState::Absent);
+                    }
+                    return Err(fault);
+                }
                 set_members(name, &Members::default(), &to.members, cx).await?;
                 cx.reached(GroupState::current(step.key, &cx.read()).await?);
                 Ok(())
@@ -149,11 +157,11 @@ impl State for GroupState {
         Ok(())
     }
 
-    /// A group that was just made, before its members were put in.
+    /// A group that was just made, before its members were put in. One with another number is somebody else's (S-31).
     fn is_between(&self, before: &GroupState, after: &GroupState) -> bool {
         match (before, self, after) {
             (GroupState::Absent, GroupState::Present(now), GroupState::Present(after)) => {
-                (after.gid.is_none() || after.gid == now.gid) && now.members.is_subset(&after.members)
+                now.gid == Some(after.gid.unwrap_or(after.expected)) && now.members.is_subset(&after.members)
             }
             _ => false,
         }

@@ -35,6 +35,11 @@ impl Password {
         self.digest() == other.digest()
     }
 
+    /// As `useradd` leaves it: nobody gets in by it.
+    pub(crate) fn is_unset(&self) -> bool {
+        ["!", "!!"].into_iter().any(|field| self.is(&Password::present(field)))
+    }
+
     /// The same for a record that outlives the run.
     pub(crate) fn sealed(&self) -> Password {
         Password { recorded: self.digest(), wanted: None }

@@ -58,8 +58,9 @@ pub(crate) struct UserAccount {
     /// Only the name service knows it.
     #[serde(skip)]
     pub(crate) elsewhere: bool,
-    /// What its number would be, for whoever looks it up in a dry run.
-    #[serde(skip)]
+    /// What its number would be: for whoever looks it up in a dry run, and for a revert, which must know whom a run that was
+    /// cut made.
+    #[serde(default)]
     pub(crate) expected: u32,
 }
 
@@ -202,16 +203,33 @@ impl State for UserState {
         let _turn = super::CHANGES.lock().await;
         match (step.from, step.to) {
             (UserState::Absent, UserState::Present(to)) => {
-                add(name, to, step.how, cx).await?;
-                let made = match UserState::current(step.key, &cx.read()).await? {
+                if let UserState::Present(_) = UserState::current(step.key, &cx.read()).await? {
+                    return Err(super::made_meanwhile(&UserState::item(step.key)));
+                }
+                // From here on a record says no more than what is done, so that a revert knows whom it may remove.
+                let reached = |account: &UserAccount| {
+                    cx.reached(UserState::Present(Box::new(account.clone().sealed())));
+                };
+                reached(&UserAccount { password: None, days: [None; 6], ..to.as_ref().clone() });
+                if let Err(fault) = add(name, to, step.how, cx).await {
+                    if super::is_taken(&fault) {
+                        cx.reached(UserState::Absent);
+                    }
+                    return Err(fault);
+                }
+                let mut made = match UserState::current(step.key, &cx.read()).await? {
                     UserState::Present(made) => *made,
                     UserState::Absent => return Err(vanished(name)),
                 };
+                reached(&made);
                 set_password(name, &made, to, cx).await?;
+                made.password = to.password.clone().or(made.password);
+                reached(&made);
                 set_days(name, &made, to, cx).await?;
-                if let UserState::Present(now) = UserState::current(step.key, &cx.read()).await? {
-                    cx.reached(UserState::Present(Box::new(now.sealed())));
+                for (day, wanted) in made.days.iter_mut().zip(to.days) {
+                    *day = wanted.or(*day);
                 }
+                reached(&made);
                 Ok(())
             }
             (UserState::Present(from), UserState::Absent) => remove(name, from, step.how, cx).await,
@@ -248,15 +266,20 @@ impl State for UserState {
         Ok(())
     }
 
-    /// What was made and not finished; what holds a password that the record knows by its digest.
+    /// What was made and not finished; what holds a password that the record knows by its digest. Whoever has another number
+    /// is somebody else, and who has another password, other groups or another name was changed since (S-31).
     fn is_between(&self, before: &UserState, after: &UserState) -> bool {
         let said = |wanted: Option<&String>, now: Option<&String>| wanted.is_none() || wanted == now;
         match (before, self, after) {
             (UserState::Absent, UserState::Present(now), UserState::Present(after)) => {
-                (after.uid.is_none() || after.uid == now.uid)
+                now.uid == Some(after.uid.unwrap_or(after.expected))
                     && (after.gid.is_none() || after.gid == now.gid)
                     && said(after.home.as_ref(), now.home.as_ref())
                     && said(after.shell.as_ref(), now.shell.as_ref())
+                    && after.comment == now.comment
+                    && after.groups == now.groups
+                    && (after.same_password(now) || now.password.as_ref().is_none_or(Password::is_unset))
+                    && after.days.iter().zip(now.days).all(|(after, now)| after.is_none() || *after == now)
             }
             (UserState::Present(before), UserState::Present(now), UserState::Present(after)) => {
                 let either = |is: &dyn Fn(&UserAccount) -> bool| is(before) || is(after);
@@ -514,5 +537,32 @@ fn tell_fields(
     if from.has_home != to.has_home {
         let there = |is: bool| if is { "there" } else { "not there" }.to_string();
         tell("home directory", there(from.has_home), there(to.has_home));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zester_rule::rule;
+
+    #[test]
+    #[rule("S-31")]
+    fn s31_a_user_of_somebody_else_or_changed_since_is_not_ours_to_remove() {
+        let there = |uid, password: &str, groups: &[&str]| {
+            UserState::Present(Box::new(UserAccount {
+                uid,
+                password: Some(Password::present(password)),
+                groups: Members::of(groups.iter().map(ToString::to_string)),
+                ..UserAccount::new()
+            }))
+        };
+        let now = there(Some(1000), "$6$a$b", &["staff"]);
+        let is_ours = |after: UserState| now.is_between(&UserState::Absent, &after);
+        assert!(is_ours(there(Some(1000), "$6$a$b", &["staff"])));
+        assert!(!is_ours(there(None, "$6$a$b", &["staff"])), "nobody knows whose number that is");
+        assert!(!is_ours(there(Some(1000), "$6$a$c", &["staff"])), "another password since");
+        assert!(!is_ours(there(Some(1000), "$6$a$b", &[])), "another group since");
+        let unfinished = there(Some(1000), "!", &["staff"]);
+        assert!(unfinished.is_between(&UserState::Absent, &now), "the password was still to come");
     }
 }
