@@ -55,14 +55,14 @@ pub static ACTING: &[Acting] = &[
         "group.adduser",
         "group.present",
         &["name", "addusers"],
-        &[],
+        &[("must_exist", "true")],
         "group.adduser NAME USER: puts somebody into a group",
     ),
     acting(
         "group.chgid",
         "group.present",
         &["name", "gid"],
-        &[],
+        &[("must_exist", "true")],
         "group.chgid NAME GID: gives a group a number",
     ),
     acting("group.delete", "group.absent", &["name"], &[], "group.delete NAME: removes a group"),
@@ -70,14 +70,14 @@ pub static ACTING: &[Acting] = &[
         "group.deluser",
         "group.present",
         &["name", "delusers"],
-        &[],
+        &[("must_exist", "true")],
         "group.deluser NAME USER: takes somebody out of a group",
     ),
     acting(
         "group.members",
         "group.present",
         &["name", "members"],
-        &[],
+        &[("must_exist", "true")],
         "group.members NAME USERS: says who is in a group, and nobody else",
     ),
     acting("pkg.install", "pkg.installed", &["name"], &[], "pkg.install NAME: installs a package"),
@@ -96,21 +96,21 @@ pub static ACTING: &[Acting] = &[
         "user.chfullname",
         "user.present",
         &["name", "fullname"],
-        &[("createhome", "false")],
+        &[("must_exist", "true"), ("createhome", "false")],
         "user.chfullname NAME TEXT: gives a user a name in full",
     ),
     acting(
         "user.chgid",
         "user.present",
         &["name", "gid"],
-        &[("createhome", "false"), ("allow_gid_change", "true")],
+        &[("must_exist", "true"), ("createhome", "false"), ("allow_gid_change", "true")],
         "user.chgid NAME GROUP: gives a user another primary group",
     ),
     acting(
         "user.chgroups",
         "user.present",
         &["name", "groups"],
-        &[("createhome", "false")],
+        &[("must_exist", "true"), ("createhome", "false")],
         "user.chgroups NAME GROUPS: says which groups a user is in, and no others",
     ),
     renaming(
@@ -118,7 +118,7 @@ pub static ACTING: &[Acting] = &[
             "user.chhome",
             "user.present",
             &["name", "home", "move_home"],
-            &[("createhome", "false")],
+            &[("must_exist", "true"), ("createhome", "false")],
             "user.chhome NAME HOME: gives a user another home; persist=true moves what is in the old one",
         ),
         &[("persist", "move_home")],
@@ -127,14 +127,14 @@ pub static ACTING: &[Acting] = &[
         "user.chshell",
         "user.present",
         &["name", "shell"],
-        &[("createhome", "false")],
+        &[("must_exist", "true"), ("createhome", "false")],
         "user.chshell NAME SHELL: gives a user another shell",
     ),
     acting(
         "user.chuid",
         "user.present",
         &["name", "uid"],
-        &[("createhome", "false"), ("allow_uid_change", "true")],
+        &[("must_exist", "true"), ("createhome", "false"), ("allow_uid_change", "true")],
         "user.chuid NAME UID: gives a user another number",
     ),
     renaming(
@@ -199,9 +199,13 @@ mod tests {
             (
                 "user.chshell",
                 &["deploy", "/bin/sh"],
-                "user.present name=deploy shell=/bin/sh createhome=false",
+                "user.present name=deploy shell=/bin/sh must_exist=true createhome=false",
             ),
-            ("group.adduser", &["staff", "deploy"], "group.present name=staff addusers=deploy"),
+            (
+                "group.adduser",
+                &["staff", "deploy"],
+                "group.present name=staff addusers=deploy must_exist=true",
+            ),
             ("file.makedirs", &["/srv/a/b"], "file.directory path=/srv/a/b makedirs=true"),
             ("test.ping", &[], "test.ping"),
         ] {
@@ -215,6 +219,15 @@ mod tests {
             line("user.chshell", &["a", "name=b"]).unwrap_err(),
             "user.chshell: `name` is given twice"
         );
+    }
+
+    /// Who asks to change somebody does not ask to make somebody of that name.
+    #[test]
+    fn what_changes_an_account_makes_none() {
+        for acting in ACTING.iter().filter(|acting| matches!(acting.kind, "user.present" | "group.present")) {
+            let makes = acting.name.ends_with(".add");
+            assert_eq!(acting.said.contains(&("must_exist", "true")), !makes, "{}", acting.name);
+        }
     }
 
     #[test]
