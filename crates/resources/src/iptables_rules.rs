@@ -231,8 +231,12 @@ rule_kind!(
 #[cfg(test)]
 pub(crate) fn cases() -> Vec<crate::laws::Case> {
     use crate::laws::{Case, Promise};
-    use crate::netfilter::fake_iptables::{RULES, fake_iptables};
+    use crate::netfilter::fake_iptables::{FILE, RULES, fake_iptables};
     use serde_json::json;
+    /// As they are saved.
+    const SSH: &str = "-A INPUT -p tcp --dport 22 -j ACCEPT";
+    const NET: &str = "-A INPUT -s 10.0.0.0/8 -j DROP";
+    const WEB: &str = "-A INPUT -p tcp -m multiport --dports 80,443 -m comment --comment pages -j web";
     let case = |kind, params, promise| {
         Case::new(kind, params, promise, |host| fake_iptables(host)).with_books(&[RULES])
     };
@@ -241,15 +245,18 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
         json!({ "chain": "INPUT", "proto": "tcp", "dports": [80, 443], "jump": "web", "comment": "pages" });
     vec![
         case("iptables.append", ssh.clone(), Promise::Clean),
-        case("iptables.append", web.clone(), Promise::Converges),
+        case("iptables.append", web.clone(), Promise::Converges)
+            .leaving(FILE, &format!("{SSH}\n{NET}\n{WEB}\n-A web")),
         case("iptables.append", json!({ "chain": "none", "jump": "DROP" }), Promise::Fails),
         case("iptables.insert", ssh.clone(), Promise::Clean),
-        case("iptables.insert", web.clone(), Promise::Converges),
+        case("iptables.insert", web.clone(), Promise::Converges)
+            .leaving(FILE, &format!("{WEB}\n{SSH}\n{NET}\n-A web")),
         case(
             "iptables.insert",
             json!({ "chain": "INPUT", "position": 2, "source": "! 10.0.0.1", "jump": "DROP" }),
             Promise::Converges,
-        ),
+        )
+        .leaving(FILE, &format!("{SSH}\n-A INPUT ! -s 10.0.0.1 -j DROP\n{NET}\n-A web")),
         case("iptables.delete", ssh, Promise::Converges),
         case("iptables.delete", web, Promise::Clean),
     ]

@@ -29,6 +29,7 @@ use zester_host::process::fake::Scripted;
 use zester_host::{
     Fault, FaultKind, Group, HostRead, HostWrite, NewFile, Owner, Processes, Query, Special, User, Xattrs,
 };
+use zester_model::limits::FILE_BYTES_MAX;
 use zester_model::node::Node;
 use zester_model::outcome::Details;
 use zester_model::program::Param;
@@ -56,6 +57,7 @@ pub struct Case {
     pub promise: Promise,
     world: World,
     books: Vec<PathBuf>,
+    leaves: Option<(PathBuf, String)>,
 }
 
 impl Case {
@@ -67,7 +69,13 @@ impl Case {
         world: impl Fn(&Arc<Overlay>) -> Arc<dyn Processes> + 'static,
     ) -> Case {
         let books = ["/var/lib/dpkg", "/run/systemd"].map(PathBuf::from).to_vec();
-        Case { kind, params, promise, world: Box::new(world), books }
+        Case { kind, params, promise, world: Box::new(world), books, leaves: None }
+    }
+
+    /// What stands in a file once it is applied: for what a check alone would not notice, like the place of a rule.
+    pub fn leaving(mut self, path: &str, text: &str) -> Case {
+        self.leaves = Some((path.into(), text.into()));
+        self
     }
 
     /// Paths where a tool writes down by itself what it was told (`/etc/passwd`): a dry run notes that by name instead, so
@@ -358,6 +366,16 @@ async fn converges_and_reverts(case: &Case) {
         panic!("{}: apply did not succeed", case.kind);
     };
     assert!(change.changed, "{}: apply says that nothing changed", case.kind);
+    if let Some((path, text)) = &case.leaves {
+        let there = machine.files.read(path, FILE_BYTES_MAX).expect("the file is there");
+        let there = String::from_utf8_lossy(&there);
+        assert!(
+            there.contains(text),
+            "{}: {} does not hold\n{text}\nbut\n{there}",
+            case.kind,
+            path.display()
+        );
+    }
     let after = machine.snapshot();
     let again = matches!(machine.run_well(&*bound).await, Went::Clean);
     assert!(again, "{}: check is not clean after apply", case.kind);

@@ -8,7 +8,7 @@ use zester_host::process::fake::{Scripted, exit};
 use zester_host::{Exit, HostRead, Launch, Program};
 
 pub(crate) const RULES: &str = "/books";
-const FILE: &str = "/books/iptables";
+pub(crate) const FILE: &str = "/books/iptables";
 
 /// Chains first, then the rules of each, in the order of the chains: as it is saved.
 fn put(host: &Arc<Overlay>, lines: &[String]) {
