@@ -11,7 +11,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use zester_host::process::read_tools::GETFACL;
-use zester_host::{Fault, FaultKind, HostRead};
+use zester_host::{Fault, FaultKind, FileKind, HostRead};
 
 /// Sorts of entries, as they are written and as `getfacl` tells them.
 const SORTS: [(&str, &str); 4] = [("u", "user"), ("g", "group"), ("m", "mask"), ("o", "other")];
@@ -19,7 +19,13 @@ const SORTS: [(&str, &str); 4] = [("u", "user"), ("g", "group"), ("m", "mask"), 
 /// `setfacl` skips a link that is put in the place of the file while it starts.
 const PHYSICAL: &str = "--physical";
 
-/// The entries of a list that are asked about, with their rights; none where there is no such entry.
+/// How an entry begins that new files in a directory get.
+const DEFAULT: &str = "default:";
+/// What bounds the rights of everybody who is named. `setfacl` makes one by itself, and leaves it behind.
+const MASK: &str = "mask:";
+
+/// The whole list: entries without their rights (`user:web`, `default:mask:`), and their rights; none where there is no such
+/// entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AccessList(BTreeMap<String, Option<String>>);
 
@@ -46,21 +52,30 @@ impl State for AccessList {
         if exit.code != Some(0) && !made_later {
             return Err(exit.failure(&format!("`getfacl {path}`")));
         }
-        Ok(AccessList(
-            key.entries.iter().map(|entry| (entry.clone(), rights_of(&exit.stdout.text, entry))).collect(),
-        ))
+        let mut list = entries_of(&exit.stdout.text);
+        key.entries.iter().for_each(|entry| drop(list.entry(entry.clone()).or_default()));
+        Ok(AccessList(list))
     }
 
     async fn enforce(step: &Step<'_, AccessList>, cx: &Write<'_, AccessList>) -> Result<(), Fault> {
-        for (entry, rights) in &step.to.0 {
-            if step.from.0.get(entry) == Some(rights) {
+        // The mask after all whom it bounds: `setfacl` counts it anew with each of them, and keeps it while one is there.
+        let is_mask = |entry: &String| entry.ends_with(MASK);
+        let mut entries: Vec<(&String, &Option<String>)> = step.to.0.iter().collect();
+        entries.sort_by_key(|(entry, _)| is_mask(entry));
+        let keeps_defaults =
+            step.to.0.iter().any(|(entry, rights)| entry.starts_with(DEFAULT) && rights.is_some());
+        for (entry, rights) in entries {
+            if step.from.0.get(entry).unwrap_or(&None) == rights {
                 continue;
             }
             // Another user may have put a link there since.
             let path = real_path(cx.host, &step.key.path)?;
-            match rights {
-                Some(rights) => {
-                    cx.run(&["setfacl", PHYSICAL, "-m", &format!("{entry}:{rights}"), "--", &path]).await?
+            let change = rights.as_ref().map(|rights| format!("{entry}:{rights}"));
+            match &change {
+                Some(change) => cx.run(&["setfacl", PHYSICAL, "-m", change, "--", &path]).await?,
+                // Those for owner, group and others go with the last of the rest.
+                None if entry.starts_with(DEFAULT) && !keeps_defaults => {
+                    cx.run(&["setfacl", PHYSICAL, "-k", "--", &path]).await?
                 }
                 None => cx.run(&["setfacl", PHYSICAL, "-x", entry, "--", &path]).await?,
             };
@@ -92,10 +107,13 @@ fn real_path(host: &dyn HostRead, path: &Path) -> Result<String, Fault> {
     }
 }
 
-/// The rights of an entry in what `getfacl` tells.
-fn rights_of(told: &str, entry: &str) -> Option<String> {
-    let head = format!("{entry}:");
-    told.lines().find_map(|line| line.strip_prefix(&head)).map(|rights| rights.chars().take(3).collect())
+/// What `getfacl` tells, entry by entry.
+fn entries_of(told: &str) -> BTreeMap<String, Option<String>> {
+    let entry = |line: &str| {
+        let (entry, rights) = line.rsplit_once(':').filter(|_| !line.starts_with('#'))?;
+        Some((entry.to_string(), Some(rights.chars().take(3).collect())))
+    };
+    told.lines().filter_map(entry).collect()
 }
 
 /// `rwx`, `rw`, `r-x` and `7` as three letters.
@@ -153,6 +171,56 @@ fn key(path: &Absolute, acl_type: &str, names: &[String]) -> Key {
     Key { path: path.0.clone(), entries: names.iter().map(|name| format!("{sort}:{name}")).collect() }
 }
 
+fn desired(
+    key: &Key,
+    now: &AccessList,
+    rights: Option<&str>,
+    host: &dyn HostRead,
+) -> Result<AccessList, Fault> {
+    let mut list = now.0.clone();
+    for entry in &key.entries {
+        if rights.is_some() && entry.starts_with(DEFAULT) {
+            let kind = host.stat(Path::new(&real_path(host, &key.path)?))?.map(|meta| meta.kind);
+            if kind.is_some_and(|kind| kind != FileKind::Directory) {
+                let message = format!("{} is no directory: nothing new comes into it", key.path.display());
+                return Err(Fault::new(FaultKind::Unsupported, message).hint("leave out `default:`"));
+            }
+        }
+        let rights = rights.map(str::to_string);
+        if list.insert(entry.clone(), rights.clone()) != Some(rights) {
+            add_what_comes_along(&mut list, entry);
+        }
+    }
+    Ok(AccessList(list))
+}
+
+/// What `setfacl` does by itself when it changes an entry: the mask lets through what anybody has whom it bounds, and the
+/// first default brings those for owner, group and others.
+fn add_what_comes_along(list: &mut BTreeMap<String, Option<String>>, entry: &str) {
+    let head = if entry.starts_with(DEFAULT) { DEFAULT } else { "" };
+    let mask = format!("{head}{MASK}");
+    if entry == mask {
+        return;
+    }
+    if !head.is_empty() && list.get(entry).is_some_and(Option::is_some) {
+        for base in ["user:", "group:", "other:"] {
+            let own = list.get(base).cloned().flatten();
+            list.entry(format!("{DEFAULT}{base}")).or_insert(own);
+        }
+    }
+    let of_sort = |entry: &str, sort: &str| entry.strip_prefix(head).is_some_and(|rest| rest.starts_with(sort));
+    let is_bounded = |entry: &str| {
+        of_sort(entry, "group:") || of_sort(entry, "user:") && entry != format!("{head}user:")
+    };
+    let is_there = |entry: &str| list.get(entry).is_some_and(Option::is_some);
+    let named = list.keys().filter(|entry| is_bounded(entry) && !entry.ends_with(':'));
+    if named.into_iter().any(|entry| is_there(entry)) || is_there(&mask) {
+        let bounded = list.iter().filter(|(entry, _)| is_bounded(entry));
+        let all: String = bounded.filter_map(|(_, rights)| rights.clone()).collect();
+        list.insert(mask, plain_rights(&all));
+    }
+}
+
 fn claims_of(key: &Key, acl_type: &str, names: &[String], is: &'static str, perms: Option<String>) -> Claims {
     let item = |entry: &String| ManagedItem::Named("access of", format!("{entry} to {}", key.path.display()));
     let owned =
@@ -203,10 +271,10 @@ macro_rules! acl {
                 key(&self.name, &self.acl_type, &self.names())
             }
 
-            async fn desired(&self, now: &AccessList, _: &Checking<'_>) -> Result<Want<AccessList>, Fault> {
+            async fn desired(&self, now: &AccessList, cx: &Checking<'_>) -> Result<Want<AccessList>, Fault> {
                 let $perms = self.perms.as_str();
                 let rights: Option<String> = $rights;
-                Ok(Want::Be(AccessList(now.0.keys().map(|entry| (entry.clone(), rights.clone())).collect())))
+                desired(&self.key(), now, rights.as_deref(), cx.host).map(Want::Be)
             }
 
             fn validate(&self) -> Vec<Invalid> {
@@ -267,39 +335,71 @@ acl!(
     |_perms| None
 );
 
+/// `getfacl` and `setfacl` over books that hold what the one tells. As the real ones: a mask comes with the first who is named
+/// and stays, only directories have defaults, and the first of them brings those for owner, group and others.
+#[cfg(test)]
+fn fake_facl(
+    host: &std::sync::Arc<zester_host::overlay::Overlay>,
+    launch: &zester_host::Launch,
+) -> Option<zester_host::Exit> {
+    use crate::laws::put_text;
+    use zester_host::process::fake::exit;
+    let zester_host::Program::Argv(words) = &launch.program else { return None };
+    let path = words.last()?;
+    let book = format!("/books{path}");
+    let mut list = entries_of(&String::from_utf8(host.read(Path::new(&book), 9999).ok()?).ok()?);
+    let told = |list: &BTreeMap<String, Option<String>>| -> String {
+        list.iter().map(|(entry, rights)| format!("{entry}:{}\n", rights.as_deref().unwrap_or("---"))).collect()
+    };
+    if words[0] == "getfacl" {
+        return Some(exit(0, &told(&list), ""));
+    }
+    let (order, change) = (words[2].as_str(), words[3].as_str());
+    let entry = if order == "-m" { change.rsplit_once(':')?.0 } else { change };
+    if entry.starts_with(DEFAULT) && path != "/d" {
+        return Some(exit(1, "", &format!("setfacl: {path}: Only directories can have default ACLs\n")));
+    }
+    match order {
+        "-k" => list.retain(|entry, _| !entry.starts_with(DEFAULT)),
+        "-m" => drop(list.insert(entry.to_string(), change.rsplit_once(':').map(|(_, rights)| rights.to_string()))),
+        _ => drop(list.remove(entry)),
+    }
+    let head = if entry.starts_with(DEFAULT) { DEFAULT } else { "" };
+    if order == "-m" && !head.is_empty() {
+        for base in ["user:", "group:", "other:"] {
+            let own = list.get(base).cloned().flatten();
+            list.entry(format!("{DEFAULT}{base}")).or_insert(own);
+        }
+    }
+    let mask = format!("{head}{MASK}");
+    let is_named = |entry: &str| {
+        let entry = entry.strip_prefix(head).unwrap_or(entry);
+        entry.split_once(':').is_some_and(|(sort, name)| ["user", "group"].contains(&sort) && !name.is_empty())
+    };
+    if entry != mask && order != "-k" && (list.contains_key(&mask) || list.keys().any(|entry| is_named(entry))) {
+        let bounded = list.iter().filter(|(entry, _)| {
+            entry.starts_with(head) && (is_named(entry) || **entry == format!("{head}group:"))
+        });
+        let all: String = bounded.filter_map(|(_, rights)| rights.clone()).collect();
+        list.insert(mask, plain_rights(&all));
+    }
+    put_text(host, &book, &told(&list));
+    Some(exit(0, "", ""))
+}
+
 #[cfg(test)]
 pub(crate) fn cases() -> Vec<crate::laws::Case> {
     use crate::laws::{Case, Promise, furnish, put_text};
     use std::sync::Arc;
-    use zester_host::process::fake::{Scripted, exit};
-    const LIST: &str = "/books/acl";
-    // `getfacl` and `setfacl` over a file that holds what the one tells.
+    use zester_host::process::fake::Scripted;
     let case = |kind, params, promise| {
         Case::new(kind, params, promise, |host| {
-            furnish(host, "d /books 0755\nf /f 0644 text\nl /own /f\nl /strange /tmp/root\nd /home 0755\nl /home/way /tmp");
+            furnish(host, "d /books 0755\nf /f 0644 text\nd /d 0755\nl /own /f\nl /strange /tmp/root\nd /home 0755\nl /home/way /tmp");
             put_text(host, "/tmp/root", "text of root");
-            put_text(host, LIST, "group::r--\nother::r--\nuser::rw-\nuser:web:r--\n");
+            put_text(host, "/books/f", "group::r--\nmask::r--\nother::r--\nuser::rw-\nuser:web:r--\n");
+            put_text(host, "/books/d", "group::r-x\nother::r-x\nuser::rwx\n");
             let host = Arc::downgrade(host);
-            Arc::new(Scripted::new().with(move |launch| {
-                let host = host.upgrade()?;
-                let zester_host::Program::Argv(words) = &launch.program else { return None };
-                let text = String::from_utf8(host.read(Path::new(LIST), 9999).unwrap()).unwrap();
-                if words[0] == "getfacl" {
-                    return Some(Ok(exit(0, &text, "")));
-                }
-                let entry = if words[2] == "-m" { words[3].rsplit_once(':')?.0 } else { &words[3] };
-                let mut lines: Vec<String> = text
-                    .lines()
-                    .filter(|line| !line.starts_with(&format!("{entry}:")))
-                    .map(str::to_string)
-                    .collect();
-                if words[2] == "-m" {
-                    lines.push(words[3].clone());
-                }
-                lines.sort();
-                put_text(&host, LIST, &(lines.join("\n") + "\n"));
-                Some(Ok(exit(0, "", "")))
-            }))
+            Arc::new(Scripted::new().with(move |launch| fake_facl(&host.upgrade()?, launch).map(Ok)))
         })
         .with_books(&["/books"])
     };
@@ -316,8 +416,18 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
         ),
         case(
             "acl.present",
-            json!({ "name": "/f", "acl_type": "d:g", "acl_name": "web", "perms": "5" }),
+            json!({ "name": "/d", "acl_type": "d:g", "acl_name": "web", "perms": "5" }),
             Promise::Converges,
+        ),
+        case(
+            "acl.present",
+            json!({ "name": "/d", "acl_type": "user", "acl_name": "web", "perms": "5" }),
+            Promise::Converges,
+        ),
+        case(
+            "acl.present",
+            json!({ "name": "/f", "acl_type": "d:g", "acl_name": "web", "perms": "5" }),
+            Promise::Fails,
         ),
         case(
             "acl.present",
@@ -369,10 +479,12 @@ mod tests {
 
     #[test]
     fn entries_are_read_from_what_getfacl_prints() {
-        assert_eq!(rights_of(TOLD, "user:daemon").as_deref(), Some("r--"));
-        assert_eq!(rights_of(TOLD, "default:user:web").as_deref(), Some("rwx"));
-        assert_eq!(rights_of(TOLD, "mask:").as_deref(), Some("r--"));
-        assert_eq!(rights_of(TOLD, "user:web"), None);
+        let entries = entries_of(TOLD);
+        let rights_of = |entry: &str| entries.get(entry).cloned().flatten();
+        assert_eq!(rights_of("user:daemon").as_deref(), Some("r--"));
+        assert_eq!(rights_of("default:user:web").as_deref(), Some("rwx"));
+        assert_eq!(rights_of("mask:").as_deref(), Some("r--"));
+        assert_eq!(rights_of("user:web"), None);
     }
 
     #[test]
