@@ -60,7 +60,7 @@ pub struct Extracted {
     /// A file or link of another sort gives way.
     #[param(default)]
     force: bool,
-    /// How many paths are shown; `true` for a hundred, which is the default.
+    /// Taken as Salt has it, and without effect: a diff is cut where it becomes too long, whatever is said here.
     #[allow(dead_code, reason = "the diff is limited in any case")]
     trim_output: Option<TrimOutput>,
     /// Salt keeps a copy of what it fetched; here there is none to keep.

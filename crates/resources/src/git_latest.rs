@@ -71,7 +71,7 @@ pub struct Detached {
     /// What the repository is called there.
     #[param(default = "origin".to_string())]
     remote: String,
-    /// Throws away local changes that are in the way.
+    /// Throws away local changes that are in the way, and commits that are on no branch.
     #[param(default)]
     force_checkout: bool,
     /// Fetches submodules too.
@@ -155,21 +155,42 @@ async fn offered(
     })
 }
 
-impl Latest {
-    fn wanted_branch<'a>(&'a self, to: &'a Offered) -> Option<&'a str> {
-        self.branch.as_deref().or(to.branch.as_deref())
-    }
+/// Commits of a working copy that its repository has not.
+struct OwnCommits<'a, 'g, 'c> {
+    git: &'a Git<'g, 'c>,
+    target: &'a Path,
+    name: &'a str,
+    /// The parameter that throws them away.
+    force: &'a str,
+}
 
+impl OwnCommits<'_, '_, '_> {
     /// Asks git whether commits are to be had elsewhere too; those of the working copy alone are not given up.
-    async fn keep_commits(&self, git: &Git<'_, '_>, question: &[&str]) -> Result<(), Fault> {
-        git.run(Some(&self.target), question).await.map_err(|fault| match fault.kind {
+    async fn keep(&self, question: &[&str]) -> Result<(), Fault> {
+        self.git.run(Some(self.target), question).await.map_err(|fault| match fault.kind {
             FaultKind::CommandFailed => {
                 let message =
                     format!("{} has commits of its own that {} has not", self.target.display(), self.name);
-                Fault { message, ..fault }.hint("`force_reset: true` throws them away")
+                Fault { message, ..fault }.hint(format!("`{}: true` throws them away", self.force))
             }
             _ => fault,
         })
+    }
+
+    /// Nothing names them once something else is checked out.
+    async fn keep_those_of_no_branch(&self, from: &Checkout) -> Result<(), Fault> {
+        match (&from.branch, &from.commit) {
+            (None, Some(commit)) => {
+                self.keep(&["name-rev", "--no-undefined", "--name-only", commit]).await
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Latest {
+    fn wanted_branch<'a>(&'a self, to: &'a Offered) -> Option<&'a str> {
+        self.branch.as_deref().or(to.branch.as_deref())
     }
 
     /// What a checkout would give up without a word: a branch that is moved while another is checked out, and commits that
@@ -180,16 +201,15 @@ impl Latest {
         to: &Offered,
         git: &Git<'_, '_>,
     ) -> Result<(), Fault> {
-        if let (None, Some(commit)) = (&from.branch, &from.commit) {
-            self.keep_commits(git, &["name-rev", "--no-undefined", "--name-only", commit]).await?;
-        }
+        let own = OwnCommits { git, target: &self.target, name: &self.name, force: "force_reset" };
+        own.keep_those_of_no_branch(from).await?;
         let Some(branch) = self.wanted_branch(to).filter(|branch| from.branch.as_deref() != Some(*branch))
         else {
             return Ok(());
         };
         let local = format!("refs/heads/{branch}");
         match git.run(Some(&self.target), &["show-ref", "--verify", "--quiet", &local]).await {
-            Ok(()) => self.keep_commits(git, &["merge-base", "--is-ancestor", &local, &to.commit]).await,
+            Ok(()) => own.keep(&["merge-base", "--is-ancestor", &local, &to.commit]).await,
             Err(fault) if fault.kind == FaultKind::CommandFailed => Ok(()),
             Err(fault) => Err(fault),
         }
@@ -249,7 +269,9 @@ impl Action for Latest {
                 let on_branch = plan.from.as_ref().is_some_and(|from| from.branch.as_deref() == Some(branch));
                 if on_branch && !self.force_reset {
                     // Merging what is behind would be a success that changes nothing.
-                    self.keep_commits(&git, &["merge-base", "--is-ancestor", "HEAD", &to.commit]).await?;
+                    let own =
+                        OwnCommits { git: &git, target, name: &self.name, force: "force_reset" };
+                    own.keep(&["merge-base", "--is-ancestor", "HEAD", &to.commit]).await?;
                     git.run(Some(target), &["merge", "--ff-only", &to.commit]).await?;
                 } else if on_branch {
                     git.run(Some(target), &["reset", "--hard", &to.commit]).await?;
@@ -360,6 +382,11 @@ impl Action for Detached {
             Some(_) => {
                 git.run(Some(&self.target), &["fetch", "--tags", "--", &self.name, &refspec]).await?;
             }
+        }
+        if let Some(from) = plan.from.as_ref().filter(|_| !self.force_checkout) {
+            let (target, name) = (&*self.target, self.name.as_str());
+            let own = OwnCommits { git: &git, target, name, force: "force_checkout" };
+            own.keep_those_of_no_branch(from).await?;
         }
         let force: &[&str] = if self.force_checkout { &["--force"] } else { &[] };
         let words = [&["checkout"], force, &["--detach", &plan.to.commit]].concat();

@@ -120,6 +120,16 @@ async fn a_working_copy_follows_its_repository() {
     assert_eq!(git(&copy, &["rev-parse", "HEAD"]), mine);
     brought("git.latest", &forced).await.unwrap().unwrap();
     assert_eq!(git(&copy, &["rev-parse", "HEAD"]), two);
+    // `git.detached` gives them up no more than `git.latest` does.
+    git(&copy, &["checkout", "-q", "--detach", "main"]);
+    std::fs::write(copy.join("f"), "on none").unwrap();
+    git(&copy, &["commit", "-qam", "on none"]);
+    let alone = git(&copy, &["rev-parse", "HEAD"]);
+    let fault = brought("git.detached", &tagged).await.unwrap_err();
+    assert!(fault.hint.as_ref().unwrap().contains("force_checkout"), "{fault}");
+    assert_eq!(git(&copy, &["rev-parse", "HEAD"]), alone);
+    let forced = json!({ "name": name, "target": copy, "rev": "v1", "force_checkout": true });
+    brought("git.detached", &forced).await.unwrap().unwrap();
     let none =
         brought("git.latest", &json!({ "name": name, "target": copy, "rev": "nope" })).await.unwrap_err();
     assert!(none.message.contains("has no branch or tag `nope`"), "{none}");
