@@ -83,7 +83,8 @@ pub struct Managed {
     /// A name for people (dnf, zypper).
     #[param(alias = "humanname")]
     human_name: Option<String>,
-    /// The key that signs it: a file of the states directory (`salt://keys/example.asc`) or of this machine.
+    /// The key that signs it: a file of the states directory (`salt://keys/example.asc`), of this machine, or an `https://`
+    /// address.
     key_url: Option<String>,
     /// The key itself, in letters.
     #[param(lines)]
@@ -138,6 +139,14 @@ fn own_file(name: &str, host: Option<&dyn HostRead>) -> Result<PathBuf, Fault> {
     }
 }
 
+/// The file whose text is edited, as far as that can be told without a look at the machine.
+fn edited_file(name: &str, file: Option<&Absolute>) -> PathBuf {
+    match file {
+        Some(file) => file.0.clone(),
+        None => own_file(name, None).unwrap_or_default(),
+    }
+}
+
 impl Managed {
     /// Its key, and where that is to be.
     fn key(&self, cx: &Checking<'_>) -> Result<Option<(PathBuf, Vec<u8>)>, Fault> {
@@ -184,7 +193,8 @@ impl FileResource for Managed {
         let item = ManagedItem::Named("repository", listing::identity(&self.name));
         let needs =
             self.key_url.iter().map(Path::new).chain(self.signedby.iter().map(|path| path.0.as_path()));
-        Claims::of(Claim::new(item, "managed").with("disabled", Some(self.disabled))).needs(needs)
+        let claims = Claims::of(Claim::new(item, "managed").with("disabled", Some(self.disabled)));
+        claims.needs(needs).edits(&edited_file(&self.name, self.file.as_ref()))
     }
 
     fn validate(&self) -> Vec<Invalid> {
@@ -208,6 +218,13 @@ impl FileResource for Managed {
             self.key_url.as_deref().and_then(|url| invalid_source("key_url", url, Remote::Allowed))
         {
             refuse("key_url", &wrong.message, wrong.hint.as_deref().unwrap_or_default());
+        }
+        if self.key_url.as_ref().is_some_and(|url| url.starts_with("http://")) {
+            refuse(
+                "key_url",
+                "whoever is on the way could put a key of their own in its place",
+                "write `https://…`, or fetch it with `file.managed` and its `source_hash`, and name that file in `signedby`",
+            );
         }
         match OneLine::parse(&self.name) {
             Ok(_) if self.baseurl.is_some() => refuse("baseurl", "the line of apt has its own address", ""),
@@ -263,6 +280,7 @@ impl FileResource for Absent {
 
     fn claims(&self) -> Claims {
         Claims::of(Claim::new(ManagedItem::Named("repository", listing::identity(&self.name)), "absent"))
+            .edits(&edited_file(&self.name, self.file.as_ref()))
     }
 
     fn validate(&self) -> Vec<Invalid> {
@@ -320,4 +338,37 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
         case("pkgrepo.absent", json!({ "name": line }), Promise::Clean, apt),
         case("pkgrepo.absent", json!({ "name": "extra" }), Promise::Clean, yum),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::laws::bind_json;
+    use serde_json::json;
+    use std::path::Path;
+    use zester_rule::rule;
+
+    const LINE: &str = "deb https://deb.example.com/debian stable main";
+
+    #[test]
+    fn a_key_that_anybody_on_the_way_could_replace_is_refused() {
+        let bound = |url: &str| bind_json("pkgrepo.managed", &json!({ "name": LINE, "key_url": url }));
+        let told = bound("http://deb.example.com/key.asc").err().unwrap().remove(0);
+        assert!(told.message.contains("could put a key of their own"), "{}", told.message);
+        assert!(told.hint.unwrap().contains("https://"));
+        for url in ["https://deb.example.com/key.asc", "salt://key.asc", "/root/key.asc"] {
+            assert!(bound(url).is_ok(), "{url}");
+        }
+    }
+
+    #[test]
+    #[rule("S-57")]
+    fn s57_repositories_of_one_file_are_written_one_after_the_other() {
+        for kind in ["pkgrepo.managed", "pkgrepo.absent"] {
+            let edits = |params| bind_json(kind, &params).ok().unwrap().claims().edits;
+            let shared = "/etc/apt/sources.list";
+            assert_eq!(edits(json!({ "name": LINE, "file": shared })), [Path::new(shared)]);
+            let own = "/etc/apt/sources.list.d/deb.example.com-debian-stable.list";
+            assert_eq!(edits(json!({ "name": LINE })), [Path::new(own)]);
+        }
+    }
 }
