@@ -6,7 +6,7 @@ use crate::exclude::{self, Excluded};
 use crate::load::{File, Loaded};
 use crate::requisite::{self, Relation, RequisiteTarget};
 use crate::salt_kinds::FOREIGN;
-use crate::target::{Index, ResolvedTarget};
+use crate::target::{Asking, Index, ResolvedTarget};
 use crate::template::glob;
 use crate::{Inputs, attributes, extend, names, ordered, salt_context, salt_parameters};
 use std::collections::{HashMap, HashSet};
@@ -31,6 +31,8 @@ struct Wanted {
     inverse: bool,
     target: RequisiteTarget,
     at: Span,
+    /// Index of the file that says so.
+    file: usize,
 }
 
 pub fn assemble(inputs: &Inputs<'_>, loaded: &mut Loaded) -> Program {
@@ -61,7 +63,7 @@ pub fn assemble(inputs: &Inputs<'_>, loaded: &mut Loaded) -> Program {
     duplicates(&mut drafts, diagnostics);
     let view = View { catalog, files, sources, excluded: &excluded, complete };
     use_others(&mut drafts, &view, diagnostics);
-    let (mut states, wanted) = check_all(&drafts, catalog, diagnostics);
+    let (mut states, wanted) = check_all(&drafts, &view, diagnostics);
     known_functions(&states, inputs, diagnostics);
     resolve(&drafts, &mut states, wanted, &view, diagnostics);
     states.iter_mut().for_each(once);
@@ -86,8 +88,17 @@ impl View<'_> {
         if draft.foreign { Some(&*FOREIGN) } else { self.catalog.get(&draft.kind) }
     }
 
-    fn path(&self, draft: &Draft) -> &str {
-        self.files.get(draft.file).map_or("", |file| &file.path)
+    fn path(&self, file: usize) -> &str {
+        self.files.get(file).map_or("", |file| &file.path)
+    }
+
+    fn is_salt(&self, file: usize) -> bool {
+        self.files.get(file).is_some_and(File::is_salt)
+    }
+
+    /// What a state says in a file.
+    fn asking(&self, draft: &Draft, file: usize) -> Asking<'_> {
+        Asking { written_in: self.path(file), state_of: self.path(draft.file) }
     }
 }
 
@@ -141,7 +152,7 @@ fn use_others(drafts: &mut [Draft], view: &View<'_>, diagnostics: &mut Diagnosti
         for item in draft.items.iter().filter(|item| is_use(item)) {
             let inverse = &*item.key == "use_in";
             for (target, span) in requisite::targets(&item.key, &item.value, diagnostics) {
-                match index.resolve(&target, view.path(draft)) {
+                match index.resolve(&target, view.asking(draft, item.file)) {
                     ResolvedTarget::States(found) if inverse => {
                         copies.extend(found.iter().map(|other| (*other, at)))
                     }
@@ -168,11 +179,7 @@ fn use_others(drafts: &mut [Draft], view: &View<'_>, diagnostics: &mut Diagnosti
 }
 
 /// Sorts every item of every draft into parameters, attributes and requisites.
-fn check_all(
-    drafts: &[Draft],
-    catalog: &Catalog,
-    diagnostics: &mut Diagnostics,
-) -> (Vec<State>, Vec<Wanted>) {
+fn check_all(drafts: &[Draft], view: &View<'_>, diagnostics: &mut Diagnostics) -> (Vec<State>, Vec<Wanted>) {
     let mut wanted = Vec::new();
     let mut states = Vec::with_capacity(drafts.len());
     for (index, draft) in drafts.iter().enumerate() {
@@ -186,18 +193,18 @@ fn check_all(
             attributes: Attributes::default(),
             broken: true,
         };
-        let kind = if draft.foreign { Some(&*FOREIGN) } else { catalog.get(&draft.kind) };
-        if let Some(kind) = kind.filter(|_| !draft.broken) {
+        if let Some(kind) = view.kind(draft).filter(|_| !draft.broken) {
             let before = diagnostics.count();
             let mut extra: Vec<&Item> = Vec::new();
             for item in &draft.items {
-                if salt_context::is_extra(item, draft, kind) {
+                let lenient = view.is_salt(item.file);
+                if lenient && salt_context::is_extra(item, draft, kind) {
                     extra.push(item);
                     continue;
                 }
                 diagnostics_of_words(item, draft, kind, diagnostics);
                 if let Err(diagnostic) =
-                    sort((item, draft.lenient), index, kind, &mut state, &mut wanted, diagnostics)
+                    sort((item, lenient), index, kind, &mut state, &mut wanted, diagnostics)
                 {
                     diagnostics.push(diagnostic);
                 }
@@ -249,7 +256,7 @@ fn sort(
     if let Some((relation, inverse)) = requisite::relation(&item.key) {
         if relation != Relation::Use {
             for (target, at) in requisite::targets(&item.key, &item.value, diagnostics) {
-                wanted.push(Wanted { from: index, relation, inverse, target, at });
+                wanted.push(Wanted { from: index, relation, inverse, target, at, file: item.file });
             }
         }
         return Ok(());
@@ -331,16 +338,20 @@ fn resolve(
     let index = view.index(drafts);
     for want in wanted {
         let Some(draft) = drafts.get(want.from) else { continue };
-        let own = match want.inverse && draft.lenient && want.target.module.as_deref() == Some("sls") {
-            true => index.own_states(&want.target.id, view.path(draft)).map(ResolvedTarget::States),
+        let asking = view.asking(draft, want.file);
+        let whole_file = want.target.module.as_deref() == Some("sls");
+        let own = match want.inverse && whole_file && view.is_salt(want.file) {
+            true => index.own_states(&want.target.id, asking.written_in).map(ResolvedTarget::States),
             false => None,
         };
-        match own.unwrap_or_else(|| index.resolve(&want.target, view.path(draft))) {
+        match own.unwrap_or_else(|| index.resolve(&want.target, asking)) {
             ResolvedTarget::States(found) => {
-                let file = want.target.module.as_deref() == Some("sls");
+                if found.len() > 1 && index.is_forgiven(&want.target, asking) {
+                    diagnostics.advise(all_of_them(&found, drafts, &want));
+                }
                 for other in found {
                     // "Every state of that file", or of that pattern, does not mean the one that says so.
-                    if !((file || glob::is_one(&want.target.id)) && other == want.from) {
+                    if !((whole_file || glob::is_one(&want.target.id)) && other == want.from) {
                         connect(states, &want, other);
                     }
                 }
@@ -348,6 +359,18 @@ fn resolve(
             found => report(&found, drafts, (draft, want.at), view, diagnostics),
         }
     }
+}
+
+/// An `.sls` file names several states by one id.
+fn all_of_them(found: &[usize], drafts: &[Draft], want: &Wanted) -> Diagnostic {
+    let several: Vec<&Draft> = found.iter().filter_map(|at| drafts.get(*at)).collect();
+    let message = format!("`{}` means {} states here: all of them", want.target.id, several.len());
+    let advice = Diagnostic::new(DiagnosticKind::Lint, message).at(want.at).code("id_twice");
+    let hint =
+        several.first().map_or_else(String::new, |it| format!("name one in full: `{}`", full_name(it)));
+    several.iter().take(4).fold(advice.hint(hint), |advice, it| {
+        advice.label(it.span, format!("{} is declared here", full_name(it)))
+    })
 }
 
 fn connect(states: &mut [State], want: &Wanted, other: usize) {

@@ -20,6 +20,9 @@ pub struct Item {
     pub key: Arc<str>,
     pub at: Span,
     pub value: Node,
+    /// Index of the file that says so: with `extend`, another one than that of the state. How it is read is for that file
+    /// to decide (S-49).
+    pub file: usize,
 }
 
 /// Lays items over others: what means the same parameter, by whichever of its names, gives way; requisites are added.
@@ -54,7 +57,7 @@ pub struct Draft {
     pub also: Vec<Arc<str>>,
     /// One of several that `names` made of one declaration.
     pub by_names: bool,
-    /// It stands in an `.sls` file, which is read as Salt reads it (S-49).
+    /// It was declared in an `.sls` file, which is read as Salt reads it (S-49).
     pub lenient: bool,
 }
 
@@ -65,6 +68,8 @@ pub struct Extension {
     pub kind: Arc<str>,
     pub span: Span,
     pub items: Vec<Item>,
+    /// It stands in an `.sls` file.
+    pub lenient: bool,
 }
 
 #[derive(Debug, Default)]
@@ -196,7 +201,7 @@ fn function(
     diagnostics: &mut Diagnostics,
 ) -> (String, Vec<Item>) {
     if name.contains('.') {
-        return (name.to_string(), items(value, diagnostics));
+        return (name.to_string(), items(value, place.index, diagnostics));
     }
     let list = value.as_list().unwrap_or(std::slice::from_ref(value));
     let full = |node: &Node| node.as_text().map(|function| format!("{name}.{function}"));
@@ -209,24 +214,26 @@ fn function(
                 .filter(|(index, _)| *index != at)
                 .map(|(_, node)| node.clone())
                 .collect();
-            (kind, items(&Node::list(value.span, rest), diagnostics))
+            (kind, items(&Node::list(value.span, rest), place.index, diagnostics))
         }
-        None => (name.to_string(), items(value, diagnostics)),
+        None => (name.to_string(), items(value, place.index, diagnostics)),
     }
 }
 
 /// The items of a state, in all forms of S-1: a list of maps, a map, an empty list, nothing.
-pub fn items(value: &Node, diagnostics: &mut Diagnostics) -> Vec<Item> {
+pub fn items(value: &Node, file: usize, diagnostics: &mut Diagnostics) -> Vec<Item> {
     let mut found = Vec::new();
+    let mut item = |key: &Node, value: &Node, diagnostics: &mut Diagnostics| match key.as_text() {
+        Some(name) => found.push(Item { key: name.into(), at: key.span, value: value.clone(), file }),
+        None => diagnostics.push(wrong(key.span, "a parameter needs a name".into())),
+    };
     match &value.value {
-        Value::Map(entries) => {
-            entries.iter().for_each(|(key, value)| item(key, value, &mut found, diagnostics))
-        }
+        Value::Map(entries) => entries.iter().for_each(|(key, value)| item(key, value, diagnostics)),
         Value::List(list) => {
             for node in list.iter() {
                 match node.as_map() {
                     Some(entries) => {
-                        entries.iter().for_each(|(key, value)| item(key, value, &mut found, diagnostics));
+                        entries.iter().for_each(|(key, value)| item(key, value, diagnostics));
                     }
                     None => diagnostics.push(loose(node)),
                 }
@@ -236,13 +243,6 @@ pub fn items(value: &Node, diagnostics: &mut Diagnostics) -> Vec<Item> {
         Value::Scalar(_) => diagnostics.push(loose(value)),
     }
     found
-}
-
-fn item(key: &Node, value: &Node, found: &mut Vec<Item>, diagnostics: &mut Diagnostics) {
-    match key.as_text() {
-        Some(name) => found.push(Item { key: name.into(), at: key.span, value: value.clone() }),
-        None => diagnostics.push(wrong(key.span, "a parameter needs a name".into())),
-    }
 }
 
 fn loose(node: &Node) -> Diagnostic {
@@ -269,6 +269,7 @@ fn extensions(place: &Place<'_>, value: &Node, declared: &mut Declared, diagnost
                 kind: draft.kind,
                 span: draft.span,
                 items: draft.items,
+                lenient: draft.lenient,
             });
         }
     }

@@ -71,6 +71,8 @@ pub const DIFFERENCES: &[Difference] = &[
     row("gpg", "`#!yaml|gpg` in settings", "decrypts values with the master's key ring",
         "names the renderer and refuses the file", "seal values with `zester secret encrypt`",
         "a sealed value is opened by the machine that needs it and by no other", Refused),
+    row("id_twice", "a requisite whose id several states have", "means all of them", "does the same in `.sls` files, with a warning; an error in `.zy`",
+        "name the one that is meant in full, `file.managed:x`", "one of them was meant, or all: the file should say which", Differs),
     row("jinja_random", "the filter `random`", "chooses anew at every render", "chooses once for a file and a list",
         "nothing", "a dry run must show what an apply then does", Differs),
     row("listen", "`listen`", "reacts at the end of the run", "reacts in the place of the state, as `watch` does",
@@ -135,7 +137,7 @@ pub fn find(id: &str) -> Option<&'static Difference> {
 
 /// Whether a row is about something that was forgiven in a file for Salt: told at a run too.
 pub fn is_forgiven(id: &str) -> bool {
-    ["context_keys", "parameter_twice"].contains(&id)
+    ["context_keys", "id_twice", "parameter_twice"].contains(&id)
 }
 
 /// docs/coming-from-salt.md, from the words before and behind the table.

@@ -30,12 +30,13 @@ pub fn apply(
             }
             // In Salt an extension may bring a function that its id did not have.
             None if extension.kind.contains('.')
-                && candidates.first().and_then(|at| drafts.get(*at)).is_some_and(|it| it.lenient)
+                && extension.lenient
+                && !candidates.is_empty()
                 && !same_module(drafts, candidates, &extension.kind) =>
             {
                 let Some(of) = candidates.first().and_then(|at| drafts.get(*at)) else { continue };
-                let Extension { kind, span, items, .. } = extension;
-                let added = Draft { kind, span, items, ..of.clone() };
+                let Extension { kind, span, items, lenient, .. } = extension;
+                let added = Draft { kind, span, items, lenient, ..of.clone() };
                 drafts.push(added);
             }
             // A state of a kind that nobody knows is reported there; it may be the one that is meant.

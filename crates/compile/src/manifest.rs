@@ -95,7 +95,7 @@ fn state(
     properties: &Node,
     diagnostics: &mut Diagnostics,
 ) -> Draft {
-    let mut items = items(properties, diagnostics);
+    let mut items = items(properties, place.index, diagnostics);
     let ensure = items.iter().position(|item| &*item.key == "ensure").map(|index| items.remove(index));
     let (kind, broken) = match function(kind, ensure.as_ref(), &mut items, place.catalog) {
         Ok(kind) => (kind, false),
@@ -145,6 +145,7 @@ fn function(
                 key: "version".into(),
                 at: item.at,
                 value: item.value.clone(),
+                file: item.file,
             }));
             "pkg.installed".into()
         }

@@ -86,25 +86,29 @@ fn each(
         None => std::slice::from_ref(&names.value),
     };
     for entry in list {
-        if let Some((name, at, own)) = name_of(entry, diagnostics) {
+        if let Some((name, at, own)) = name_of(entry, names.file, diagnostics) {
             let mut state = draft.clone();
             state.id = name.into();
             state.by_names = true;
             lay_over(&mut state.items, own, kind);
-            state.items.push(Item { key: primary.into(), at, value: Node::text(at, name) });
+            state.items.push(Item { key: primary.into(), at, value: Node::text(at, name), file: names.file });
             expanded.push(state);
         }
     }
 }
 
 /// A name, or a one-key map of a name with what differs for it.
-fn name_of<'a>(entry: &'a Node, diagnostics: &mut Diagnostics) -> Option<(&'a str, Span, Vec<Item>)> {
+fn name_of<'a>(
+    entry: &'a Node,
+    file: usize,
+    diagnostics: &mut Diagnostics,
+) -> Option<(&'a str, Span, Vec<Item>)> {
     if let Some(text) = entry.as_text() {
         return Some((text, entry.span, Vec::new()));
     }
     match entry.as_map() {
         Some([(name, own)]) if name.as_text().is_some() => {
-            Some((name.as_text().unwrap_or_default(), name.span, items(own, diagnostics)))
+            Some((name.as_text().unwrap_or_default(), name.span, items(own, file, diagnostics)))
         }
         _ => {
             let message =

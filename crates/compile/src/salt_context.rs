@@ -12,11 +12,11 @@ use zester_model::diagnostic::{Diagnostic, Kind as DiagnosticKind};
 use zester_model::node::{Node, Value};
 use zester_model::program::{Param, State};
 
-/// Whether a key goes to the template: the kind renders one, the state asks for it, and the key is nothing else.
+/// Whether a key of an `.sls` file goes to the template: the kind renders one, the state asks for it, and the key is nothing
+/// else.
 pub fn is_extra(item: &Item, draft: &Draft, kind: &Kind) -> bool {
     let renders = kind.parameter("template").is_some() && kind.parameter("context").is_some();
-    draft.lenient
-        && renders
+    renders
         && kind.parameter(&item.key).is_none()
         && relation(&item.key).is_none()
         && !attributes::is_one(&item.key)

@@ -49,6 +49,21 @@ pub enum ResolvedTarget {
     Broken,
 }
 
+/// Who names a target.
+#[derive(Copy, Clone)]
+pub struct Asking<'a> {
+    /// The path of the file that names it, which decides how the name is read.
+    pub written_in: &'a str,
+    /// The path of the file of the state that waits: it does not wait for itself.
+    pub state_of: &'a str,
+}
+
+impl Asking<'_> {
+    fn is_salt(&self) -> bool {
+        self.written_in.ends_with(".sls")
+    }
+}
+
 /// The primary parameter of a draft where it is given and differs from the id.
 pub fn primary<'d>(draft: &'d Draft, catalog: &Catalog) -> Option<&'d str> {
     let kind = catalog.get(&draft.kind)?;
@@ -127,32 +142,42 @@ impl<'d> Index<'d> {
         self.drafts.get(at)
     }
 
-    /// Resolves a target that the state at `from` (declared in `path`) names.
-    pub fn resolve(&self, target: &RequisiteTarget, path: &str) -> ResolvedTarget {
-        if path.ends_with(".sls") && target.module.as_deref() != Some("sls") {
+    /// Resolves a target, as the file reads it that names it.
+    pub fn resolve(&self, target: &RequisiteTarget, asking: Asking<'_>) -> ResolvedTarget {
+        if asking.is_salt() && target.module.as_deref() != Some("sls") {
             let found = self.as_in_salt(target);
             if !found.is_empty() {
                 return ResolvedTarget::States(found);
             }
         }
         match target.module.as_deref() {
-            Some("sls") if path.ends_with(".sls") && glob::is_one(&target.id) => {
-                self.files_like(&target.id, path)
+            Some("sls") if asking.is_salt() && glob::is_one(&target.id) => {
+                self.files_like(&target.id, asking)
             }
-            Some("sls") => self.file(&target.id, path),
-            Some("id") => self.bare(&target.id),
-            Some(module) => {
-                let found = self.typed(module, &target.id);
-                match (&found, &target.whole) {
-                    // `echo a:b` may be an id as it stands.
-                    (ResolvedTarget::Unknown(_), Some(whole)) => match self.bare(whole) {
-                        ResolvedTarget::Unknown(_) => found,
-                        other => other,
-                    },
-                    _ => found,
-                }
-            }
-            None => self.bare(&target.id),
+            Some("sls") => self.file(&target.id, asking),
+            _ => self.one(target),
+        }
+    }
+
+    /// Whether several states were taken where a `.zy` file would have to say which one is meant (S-49).
+    pub fn is_forgiven(&self, target: &RequisiteTarget, asking: Asking<'_>) -> bool {
+        let exact = target.module.as_deref() != Some("sls") && !glob::is_one(&target.id);
+        asking.is_salt() && exact && matches!(self.one(target), ResolvedTarget::Ambiguous(_))
+    }
+
+    /// The one state that a target means, or all of a declaration with `names`.
+    fn one(&self, target: &RequisiteTarget) -> ResolvedTarget {
+        let Some(module) = target.module.as_deref().filter(|module| *module != "id") else {
+            return self.bare(&target.id);
+        };
+        let found = self.typed(module, &target.id);
+        match (&found, &target.whole) {
+            // `echo a:b` may be an id as it stands.
+            (ResolvedTarget::Unknown(_), Some(whole)) => match self.bare(whole) {
+                ResolvedTarget::Unknown(_) => found,
+                other => other,
+            },
+            _ => found,
         }
     }
 
@@ -201,19 +226,19 @@ impl<'d> Index<'d> {
         Some(named.iter().filter_map(|at| self.in_file.get(*at)).flatten().copied().collect())
     }
 
-    fn files_like(&self, pattern: &str, path: &str) -> ResolvedTarget {
-        let pattern = file_name(pattern, path);
+    fn files_like(&self, pattern: &str, asking: Asking<'_>) -> ResolvedTarget {
+        let pattern = file_name(pattern, asking.written_in);
         let like = self.by_sls.iter().filter(|(name, _)| glob::matches(&pattern, name));
         let named: Vec<usize> = like.flat_map(|(_, files)| files.iter().copied()).collect();
-        ResolvedTarget::States(self.states_of(&named, path))
+        ResolvedTarget::States(self.states_of(&named, asking.state_of))
     }
 
-    fn file(&self, reference: &str, path: &str) -> ResolvedTarget {
-        let full = file_name(reference, path);
+    fn file(&self, reference: &str, asking: Asking<'_>) -> ResolvedTarget {
+        let full = file_name(reference, asking.written_in);
         let Some(named) = self.by_sls.get(full.as_str()) else {
             return ResolvedTarget::Unknown(format!("sls:{reference}"));
         };
-        let states = self.states_of(named, path);
+        let states = self.states_of(named, asking.state_of);
         let emptied = |file: &usize| self.emptied.get(file).copied();
         // Of a file whose own states are gone by their ids, what it includes is left.
         match named.iter().find_map(emptied) {

@@ -78,6 +78,54 @@ fn s49_a_target_that_several_states_have_means_all_of_them() {
 
 #[test]
 #[rule("S-49")]
+fn s49_what_is_forgiven_is_told_by_lint_with_both_places() {
+    let text = "a:\n  test.nop: []\n  cmd.run:\n    - name: 'true'\nb1:\n  test.nop: []\nb2:\n  test.nop: []\nc:\n  \
+                test.ping:\n    - require:\n      - a\n      - test: b*\n      - test: a\n";
+    let compiled = asked(&[("c.sls", text)], "c");
+    let advice = zester_compile::lint(&compiled);
+    let told: Vec<String> = advice.iter().map(|it| crate::fixture::text(&compiled, it)).collect();
+    assert_eq!(
+        told,
+        ["states/c.sls:12:9: `a` means 2 states here: all of them [name one in full: `test.nop:a`] \
+          {states/c.sls:2:3 test.nop:a is declared here} {states/c.sls:3:3 cmd.run:a is declared here}"]
+    );
+    let row = zester_compile::differences::find("id_twice").unwrap();
+    assert!(zester_compile::differences::is_forgiven(row.id));
+    // A declaration with `names` is called by its one id, and a pattern asks for several.
+    let names = "a:\n  test.nop:\n    - names: [x, y]\nb:\n  test.nop:\n    - require: [a, 'test: *']\n";
+    assert_eq!(codes(&asked(&[("c.sls", names)], "c")), Vec::<&str>::new());
+}
+
+#[test]
+#[rule("S-49")]
+#[rule("S-53")]
+fn s49_a_zy_file_is_strict_about_what_it_adds_to_a_state_of_an_sls_file() {
+    let salt = "x:\n  file.managed:\n    - name: /x\n    - source: salt://x.j2\n    - template: jinja\ny:\n  test.nop: \
+                []\n  cmd.run:\n    - name: 'true'\n";
+    let extended = |what: &str| {
+        let ours = format!("include: [a]\nextend:\n  x:\n{what}");
+        let files = [("a.sls", salt), ("x.j2", ""), ("c.zy", ours.as_str())];
+        let strict = messages(&asked(&files, "c"));
+        let files = [("a.sls", salt), ("x.j2", ""), ("c.sls", ours.as_str())];
+        assert_eq!(messages(&asked(&files, "c")), Vec::<String>::new(), "{what}");
+        strict
+    };
+    let extra = extended("    file.managed:\n      - port: 80\n");
+    assert_eq!(extra, ["unknown parameter `port` of file.managed"]);
+    let twice = extended("    file.managed:\n      - mode: '0600'\n      - mode: '0644'\n");
+    assert_eq!(twice, ["`mode` is given twice"]);
+    let added = extended("    cmd.run:\n      - name: 'true'\n");
+    assert_eq!(added, ["extend of unknown state \"cmd.run:x\""]);
+    let several = extended("    file.managed:\n      - require: [y]\n");
+    assert!(several[0].starts_with("dag: state \"file.managed:x\" requires one of"), "{several:?}");
+    // The other way round the file for Salt is read as Salt reads it.
+    let ours = "include: [a]\nextend:\n  x:\n    file.managed:\n      - port: 80\n";
+    let files = [("a.zy", salt), ("x.j2", ""), ("c.sls", ours)];
+    assert_eq!(codes(&asked(&files, "c")), ["context_keys"]);
+}
+
+#[test]
+#[rule("S-49")]
 fn s49_the_function_of_a_target_does_not_count_and_an_id_may_be_named_as_one() {
     let text = "a:\n  test.nop: []\nb:\n  test.ping:\n    - require:\n      - test.succeed_with_changes: a\n      - id: a\n";
     assert_eq!(states(&asked(&[("c.sls", text)], "c"))[1], "test.ping:b [require test.nop:a]");
