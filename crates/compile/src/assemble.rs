@@ -8,7 +8,7 @@ use crate::requisite::{self, Relation, RequisiteTarget};
 use crate::salt_kinds::FOREIGN;
 use crate::target::{Asking, Index, ResolvedTarget};
 use crate::template::glob;
-use crate::{Inputs, attributes, extend, names, ordered, salt_context, salt_parameters};
+use crate::{Inputs, attributes, extend, meanings, names, ordered, salt_context, salt_parameters};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use zester_model::catalog::{Catalog, Kind};
@@ -50,13 +50,14 @@ pub fn assemble(inputs: &Inputs<'_>, loaded: &mut Loaded) -> Program {
     if complete {
         diagnostics.extend(unknown_extensions.finish());
     }
+    meanings::words(&drafts, files, diagnostics);
     let drafts = names::expand(drafts, catalog, diagnostics);
     let mut unknown_exclusions = Diagnostics::default();
     let (mut drafts, excluded) = exclude::apply(drafts, &declared.exclusions, files, &mut unknown_exclusions);
     if complete {
         diagnostics.extend(unknown_exclusions.finish());
     }
-    names::unite(&mut drafts, catalog);
+    names::unite(&mut drafts, catalog, diagnostics);
     for draft in drafts.iter_mut().filter(|draft| !draft.broken) {
         declare::check_kind(draft, catalog, diagnostics);
     }
@@ -67,6 +68,7 @@ pub fn assemble(inputs: &Inputs<'_>, loaded: &mut Loaded) -> Program {
     known_functions(&states, inputs, diagnostics);
     resolve(&drafts, &mut states, wanted, &view, diagnostics);
     states.iter_mut().for_each(once);
+    meanings::relations(&drafts, &states, files, diagnostics);
     ordered::chain(&drafts, &mut states);
     Program { states }
 }
@@ -441,7 +443,7 @@ fn report(
         }
         ResolvedTarget::Unknown(name) => {
             let message = format!("dag: state \"{}\" requires unknown state \"{name}\"", full_name(draft));
-            let diagnostic = Diagnostic::new(DiagnosticKind::Dag, message).at(at);
+            let diagnostic = Diagnostic::new(DiagnosticKind::Dag, message).at(at).code("unknown_state");
             let suggest = drafts.len() < SUGGEST_FREELY_BELOW || diagnostics.is_empty();
             let near = if suggest && !diagnostics.is_full() { near(name, drafts) } else { Vec::new() };
             diagnostics.push(suggestion(diagnostic, &near, view));

@@ -1,8 +1,9 @@
 //! The problems of one compile, up to a bound, each line of the user's once.
 
+use crate::differences;
 use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::limits;
-use zester_model::source::FileId;
+use zester_model::source::{FileId, Span};
 
 #[derive(Debug, Default)]
 pub struct Diagnostics {
@@ -10,6 +11,8 @@ pub struct Diagnostics {
     more: usize,
     /// What runs all the same and is seldom meant, or means something else than in Salt.
     advice: Vec<Diagnostic>,
+    /// What runs all the same and means something else than in Salt, by a row of the table.
+    differing: Vec<Diagnostic>,
 }
 
 #[derive(Debug)]
@@ -49,6 +52,21 @@ impl Diagnostics {
         if !known && self.advice.len() < limits::DIAGNOSTICS_MAX {
             self.advice.push(Diagnostic { kind: Kind::Lint, ..diagnostic });
         }
+    }
+
+    /// Notes a construct that means something else than in Salt; each place once for each row.
+    pub fn differs(&mut self, row: &'static str, at: Span) {
+        let known = self.differing.iter().any(|known| known.span == Some(at) && known.code == Some(row));
+        if let Some(row) =
+            differences::find(row).filter(|_| !known && self.differing.len() < limits::DIAGNOSTICS_MAX)
+        {
+            let message = format!("{} means something else here", row.about);
+            self.differing.push(Diagnostic::new(Kind::Lint, message).at(at).hint(row.instead).code(row.id));
+        }
+    }
+
+    pub fn take_differing(&mut self) -> Vec<Diagnostic> {
+        std::mem::take(&mut self.differing)
     }
 
     pub fn take_advice(&mut self) -> Vec<Diagnostic> {

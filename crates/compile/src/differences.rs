@@ -122,6 +122,8 @@ pub const DIFFERENCES: &[Difference] = &[
         "use one of `zester doc`, or a `cmd.run` with `unless`", "every kind can be checked, undone and tested", Refused),
     row("unknown_parameter", "a parameter that a kind does not have", "passes over it with a warning", "refuses the file",
         "see `zester doc KIND`", "a misspelt parameter must not be ignored", Refused),
+    row("unknown_state", "a requisite of a state that is not there", "fails the state when the run comes to it",
+        "refuses the file before anything runs", "include the file that has the state, or remove the requisite", "nothing runs before everything is known", Refused),
     row("unless_list", "a list under `unless`", "skips the state only if every command succeeds", "skips the state if one of the commands succeeds",
         "join the commands with `&&`", "each of them is a reason not to act", Differs),
     row("watch_creates", "`watch` and `creates`", "does not run a command whose `creates` exists", "runs it when a watched state changed",

@@ -71,7 +71,7 @@ fn find(drafts: &[Draft], candidates: &[usize], kind: &str) -> Option<usize> {
 
 fn unknown(drafts: &[Draft], candidates: &[usize], extension: &Extension) -> Diagnostic {
     let message = format!("extend of unknown state \"{}:{}\"", extension.kind, extension.id);
-    let diagnostic = Diagnostic::new(Kind::Dag, message).at(extension.span);
+    let diagnostic = Diagnostic::new(Kind::Dag, message).at(extension.span).code("unknown_state");
     let hint = match candidates.is_empty() {
         true => did_you_mean(&extension.id, drafts.iter().map(|draft| &*draft.id)),
         false => {

@@ -22,6 +22,7 @@ mod extend;
 mod lint;
 mod load;
 mod manifest;
+mod meanings;
 mod names;
 mod ordered;
 mod position;
@@ -159,6 +160,8 @@ pub struct Compiled {
     pub diagnostics: Vec<Diagnostic>,
     /// What is read as Salt reads it and would be refused in a `.zy` file, or means something else here (S-49).
     pub advice: Vec<Diagnostic>,
+    /// What means something else than in Salt, by its row of the table (S-56): for who migrates, not for every run.
+    pub differing: Vec<Diagnostic>,
 }
 
 /// Compiles states.
@@ -178,9 +181,10 @@ pub fn compile(inputs: &Inputs<'_>, ask: &Ask) -> Compiled {
         let mut loaded = loader.finish();
         let program = assemble::assemble(inputs, &mut loaded);
         let load::Loaded { sources, mut diagnostics, .. } = loaded;
-        let advice = diagnostics.take_advice();
+        meanings::templates(&sources, &mut diagnostics);
+        let (advice, differing) = (diagnostics.take_advice(), diagnostics.take_differing());
         let diagnostics = diagnostics.finish();
-        Compiled { program, sources, diagnostics, advice }
+        Compiled { program, sources, diagnostics, advice, differing }
     })
 }
 

@@ -32,7 +32,7 @@ pub fn expand(drafts: Vec<Draft>, catalog: &Catalog, diagnostics: &mut Diagnosti
 }
 
 /// States that `names` gave the same full name and the same parameters are one, with the requisites of both (S-52).
-pub fn unite(drafts: &mut Vec<Draft>, catalog: &Catalog) {
+pub fn unite(drafts: &mut Vec<Draft>, catalog: &Catalog, diagnostics: &mut Diagnostics) {
     let mut seen: HashMap<(Arc<str>, Arc<str>), usize> = HashMap::new();
     let mut kept: Vec<Draft> = Vec::with_capacity(drafts.len());
     for draft in drafts.drain(..) {
@@ -40,6 +40,9 @@ pub fn unite(drafts: &mut Vec<Draft>, catalog: &Catalog) {
         let first = seen.get(&key).and_then(|at| kept.get_mut(*at));
         match first {
             Some(first) if first.by_names && draft.by_names && same(first, &draft, catalog) => {
+                if draft.lenient {
+                    diagnostics.differs("names_same", draft.items.last().map_or(draft.span, |name| name.at));
+                }
                 first.also.push(draft.declared.clone());
                 first.items.extend(draft.items.into_iter().filter(|item| relation(&item.key).is_some()));
             }

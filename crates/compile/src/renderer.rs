@@ -53,7 +53,12 @@ pub fn passes(text: &str, file: FileId) -> Result<Passes, Diagnostic> {
         "a file is `#!jinja|yaml` (or says nothing), `#!yaml`, `#!json`, `#!jinja|json` or `#!ordered`",
         |(_, hint)| hint,
     );
-    Err(diagnostic.at(place).hint(hint).code("renderer"))
+    let row = match unknown {
+        Some(&"gpg") => "gpg",
+        Some(&"py") => "python_renderer",
+        _ => "renderer",
+    };
+    Err(diagnostic.at(place).hint(hint).code(row))
 }
 
 #[cfg(test)]

@@ -47,6 +47,11 @@ pub fn references(
     let level = named(&levels, &root, inputs.environment, &mut diagnostics);
     let found = level.map(|level| assigned(level, inputs, purpose, &mut diagnostics));
     loader.diagnostics.extend(diagnostics);
+    if levels.len() > 1 && purpose == Purpose::States {
+        let other = |(key, _): &&(Node, Node)| key.as_text().is_some_and(|name| name != BASE);
+        let at = root.as_map().and_then(|map| map.iter().find(other)).map_or(root.span, |(key, _)| key.span);
+        loader.diagnostics.differs("environments", at);
+    }
     let Assigned { references, by_facts } = found.unwrap_or_default();
     loader.by_facts.extend(by_facts);
     references.into_iter().map(|(reference, at)| (reference, Some(at))).collect()

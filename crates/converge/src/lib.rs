@@ -37,5 +37,6 @@ pub mod settings;
 pub mod tree;
 pub mod tree_functions;
 pub mod which_run;
+mod whole_tree;
 
 pub use error::Error;

@@ -6,11 +6,11 @@ pub mod rules;
 use crate::error::Error;
 use crate::inputs::{CompileRequest, Inputs};
 use crate::local_host::LocalHost;
-use crate::plan::Plan;
 use crate::secrets;
+use crate::whole_tree::{self, Unit};
 use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
-use zester_compile::{Ask, Compiled};
+use zester_compile::Ask;
 use zester_model::diagnostic::Diagnostic;
 use zester_model::limits;
 use zester_model::source::Sources;
@@ -22,8 +22,8 @@ pub struct LintReport {
     pub checked: usize,
 }
 
-/// Compiles each file of the states dir, or each of `files` and of the directories among them, on its own, with what it
-/// includes.
+/// Compiles each file of the states dir, or each of `files` and of the directories among them, with what it includes, and
+/// judges it within the files of the tree that include it.
 pub fn tree(
     request: &CompileRequest,
     files: &[&Path],
@@ -61,34 +61,17 @@ pub fn tree(
     }
     let mut found = LintReport::of(asks.len());
     found.adopt(inputs.settings_advice.clone(), &inputs.settings_sources);
-    let mut compiles: Vec<(String, Ask)> = Vec::new();
-    for reference in asks {
-        if ["top.zy", "top.sls"].contains(&reference.as_str()) {
-            let environments =
-                inputs.with(local_host, cancel, |lent| zester_compile::environments(lent, None));
-            // What is wrong with it is found by compiling it.
-            let names = environments.map_or_else(
-                |_| vec![inputs.environment.clone()],
-                |all| all.into_iter().map(|environment| environment.name).collect(),
-            );
-            compiles.extend(names.into_iter().map(|name| (name, Ask::Highstate)));
-        } else {
-            compiles.push((inputs.environment.clone(), Ask::References(vec![reference])));
-        }
+    let compile = |path: &String| whole_tree::compile(path, &inputs, local_host, cancel);
+    let mut units: Vec<Unit> = asks.iter().flat_map(compile).collect();
+    let mut within = Vec::new();
+    let lacks = |unit: &Unit| unit.diagnostics.iter().any(whole_tree::is_for_lack_of_others);
+    if !whole_tree && units.iter().any(lacks) {
+        let others = all_files(inputs.tree.root())?.into_iter().filter(|path| !asks.contains(path));
+        within.extend(others.flat_map(|path| compile(&path)));
     }
-    for (environment, ask) in compiles {
-        let compiled = inputs.with(local_host, cancel, |lent| {
-            zester_compile::compile(&zester_compile::Inputs { environment: &environment, ..*lent }, &ask)
-        });
-        let advice = zester_compile::lint(&compiled);
-        let again = Compiled {
-            diagnostics: compiled.diagnostics,
-            sources: compiled.sources.clone(),
-            program: compiled.program,
-            advice: compiled.advice,
-        };
-        let mut diagnostics = Plan::diagnostics(again);
-        diagnostics.extend(advice);
+    whole_tree::judge(&mut units, &within);
+    for Unit { mut diagnostics, compiled, .. } in units {
+        diagnostics.extend(zester_compile::lint(&compiled));
         found.adopt(diagnostics, &compiled.sources);
     }
     found
@@ -232,6 +215,20 @@ mod tests {
         assert_eq!(linted(&["s/sub/deep"]), Ok((1, 0)));
         assert!(linted(&["o"]).unwrap_err().contains("is outside the states directory"));
         assert!(linted(&["s", "o"]).unwrap_err().contains("is outside the states directory"));
+    }
+
+    #[test]
+    #[rule("C-12")]
+    fn c12_a_file_is_judged_within_the_files_that_include_it() {
+        let part = "b:\n  test.nop:\n    - require: [a]\n";
+        let whole = "include: [part]\na:\n  test.nop: []\n";
+        let files = [("s/part.zy", part), ("s/whole.zy", whole)];
+        assert_eq!(linted(&files, Some("s"), &[]), Ok((2, 0)));
+        assert_eq!(linted(&files, Some("s"), &["s/part.zy"]), Ok((1, 0)), "also where it is asked for alone");
+        let by_top = [("s/part.zy", part), ("s/a.zy", GOOD), ("s/top.zy", "base:\n  '*': [a, part]\n")];
+        assert_eq!(linted(&by_top, Some("s"), &[]), Ok((3, 0)), "the top file gives both");
+        let nobody = [("s/part.zy", part), ("s/whole.zy", "include: [part]\nc:\n  test.nop: []\n")];
+        assert_eq!(linted(&nobody, Some("s"), &[]), Ok((2, 1)), "nobody has it: told once");
     }
 
     #[test]

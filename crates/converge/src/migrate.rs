@@ -1,7 +1,8 @@
 //! What of a tree that was written for Salt works as it is, and what needs a hand (`zester migrate`).
 //!
-//! Every state file is compiled with what it includes; pillar files are read as settings; Python of the tree is named. What
-//! is found refers to the table of differences (S-56).
+//! Every state file is compiled with what it includes and judged within the files that include it; pillar files are read as
+//! settings; Python of the tree is named. What is found stands with the file that it is found in, once, and refers to the
+//! table of differences (S-56).
 
 pub mod compare;
 mod layout;
@@ -11,13 +12,14 @@ pub use layout::Layout;
 use crate::error::Error;
 use crate::inputs::{CompileRequest, Inputs};
 use crate::local_host::LocalHost;
+use crate::whole_tree::{self, Unit};
 use compare::SaltCall;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 use tokio_util::sync::CancellationToken;
+use zester_compile::Compiled;
 use zester_compile::differences::{self, Effect};
-use zester_compile::{Ask, Compiled};
 use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::source::Sources;
 
@@ -28,6 +30,8 @@ pub enum Role {
     Settings,
     Reactor,
     Orchestrate,
+    /// What state files import or include.
+    Template,
     Python,
 }
 
@@ -38,8 +42,28 @@ impl Role {
             Role::Settings => "settings",
             Role::Reactor => "reactor",
             Role::Orchestrate => "orchestrate",
+            Role::Template => "template",
             Role::Python => "python",
         }
+    }
+}
+
+/// A reason in words: what the row of the table is about, or what sort of problem it is.
+pub fn reason_words(reason: &str) -> &str {
+    if let Some(row) = differences::find(reason) {
+        return row.about;
+    }
+    match reason {
+        "compared" => "not as the real Salt compiled it",
+        "dag" => "a name that stands twice, or requisites that make a circle",
+        "elsewhere" => "a template that only its own machine can answer",
+        "reference" => "a file that is named and cannot be read",
+        "settings" => "settings that cannot be read",
+        "state" => "a value that its kind does not take",
+        "target" => "a target that cannot be read",
+        "template" => "a template that cannot be rendered",
+        "yaml" => "text that is no YAML",
+        other => other,
     }
 }
 
@@ -86,6 +110,17 @@ pub struct FileReport {
 }
 
 impl FileReport {
+    /// Of a file below the states in which nothing was found yet.
+    fn of(path: &str) -> FileReport {
+        let role = match path.split('/').next().unwrap_or_default() {
+            _ if !path.ends_with(".sls") && !path.ends_with(".zy") => Role::Template,
+            "reactor" | "reactors" => Role::Reactor,
+            "orch" | "orchestrate" | "orchestration" => Role::Orchestrate,
+            _ => Role::States,
+        };
+        FileReport { path: path.to_string(), role, findings: Vec::new(), states: 0 }
+    }
+
     pub fn verdict(&self) -> FileStatus {
         match (self.findings.iter().any(|finding| finding.refused), self.findings.is_empty()) {
             (true, _) => FileStatus::NeedsHand,
@@ -106,7 +141,7 @@ impl Survey {
         self.files.iter().filter(|file| file.verdict() == verdict).count()
     }
 
-    /// Files by reason, most first.
+    /// How many files each reason concerns, most first.
     pub fn reasons(&self) -> Vec<(String, usize)> {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for file in &self.files {
@@ -171,24 +206,27 @@ pub fn survey(
         }
         Err(error) => return Err(error),
     };
+    let mut units = Vec::new();
     for path in layout.state_files()? {
         if cancel.is_cancelled() {
             return Err(Error::Canceled);
         }
-        let ask = Ask::References(vec![path.clone()]);
-        let compiled = inputs.with(local_host, cancel, |lent| match path.as_str() {
-            "top.sls" | "top.zy" => zester_compile::compile(lent, &Ask::Highstate),
-            _ => zester_compile::compile(lent, &ask),
-        });
-        let mut file = state_file(&path, &compiled, &layout.states);
-        if let Some(program) = salt_call.filter(|_| path != "top.sls") {
-            let (states, settings) = (layout.states.as_path(), request.settings.path.as_deref());
-            let reference = path.trim_end_matches(".sls").trim_end_matches("/init").replace('/', ".");
-            let low = SaltCall { program, states, settings }.low(&reference, local_host, cancel)?;
-            file.findings.extend(compare::compare(&reference, &low, &compiled));
-        }
-        survey.files.push(file);
+        units.extend(whole_tree::compile(&path, &inputs, local_host, cancel));
     }
+    whole_tree::judge(&mut units, &[]);
+    let mut files: BTreeMap<String, FileReport> = BTreeMap::new();
+    for unit in &units {
+        let own = files.entry(unit.path.clone()).or_insert_with(|| FileReport::of(&unit.path));
+        own.states = own.states.max(unit.compiled.program.states.len());
+        if let Some(program) = salt_call.filter(|_| unit.path != "top.sls") {
+            let (states, settings) = (layout.states.as_path(), request.settings.path.as_deref());
+            let reference = unit.path.trim_end_matches(".sls").trim_end_matches("/init").replace('/', ".");
+            let low = SaltCall { program, states, settings }.low(&reference, local_host, cancel)?;
+            own.findings.extend(compare::compare(&reference, &low, &unit.compiled));
+        }
+        file_by_file(unit, &inputs.tree_name, &mut files);
+    }
+    survey.files.extend(files.into_values());
     survey.files.extend(layout.python_files()?.into_iter().map(python_file));
     Ok(survey)
 }
@@ -217,22 +255,18 @@ fn python_file(path: String) -> FileReport {
     FileReport { path, role: Role::Python, findings: vec![finding], states: 0 }
 }
 
-fn state_file(path: &str, compiled: &Compiled, root: &Path) -> FileReport {
-    let first = path.split('/').next().unwrap_or_default();
-    let role = match first {
-        "reactor" | "reactors" => Role::Reactor,
-        "orch" | "orchestrate" | "orchestration" => Role::Orchestrate,
-        _ => Role::States,
-    };
-    let mut findings: Vec<Finding> = compiled
-        .diagnostics
-        .iter()
-        .chain(&compiled.advice)
-        .filter_map(|it| finding(it, &compiled.sources))
-        .collect();
-    findings.extend(words(path, &std::fs::read_to_string(root.join(path)).unwrap_or_default()));
-    findings.dedup();
-    FileReport { path: path.to_string(), role, findings, states: compiled.program.states.len() }
+/// Puts what a compile found to the files that it is found in. A file that several include is told once.
+fn file_by_file(unit: &Unit, tree_name: &str, files: &mut BTreeMap<String, FileReport>) {
+    let Compiled { sources, advice, differing, .. } = &unit.compiled;
+    for diagnostic in unit.diagnostics.iter().chain(advice).chain(differing) {
+        let Some(finding) = finding(diagnostic, sources) else { continue };
+        let path = diagnostic.span.map_or(unit.path.as_str(), |span| sources.path(span.file));
+        let path = path.strip_prefix(tree_name).map_or(path, |below| below.trim_start_matches('/'));
+        let report = files.entry(path.to_string()).or_insert_with(|| FileReport::of(path));
+        if !report.findings.contains(&finding) {
+            report.findings.push(finding);
+        }
+    }
 }
 
 /// What a diagnostic tells somebody who migrates: advice about what works as it is tells nothing.
@@ -256,39 +290,4 @@ fn of_diagnostic(diagnostic: &Diagnostic, sources: &Sources) -> Finding {
         instead: hint.or_else(|| row.map(|row| row.instead.to_string())).unwrap_or_default(),
         refused: diagnostic.kind != Kind::Lint,
     }
-}
-
-/// Keys of states whose meaning differs, and the row of each.
-const WORDS: [(&str, &str); 6] = [
-    ("failhard", "failhard"),
-    ("listen", "listen"),
-    ("listen_in", "listen"),
-    ("order", "order"),
-    ("prereq", "prereq"),
-    ("prereq_in", "prereq"),
-];
-
-/// Words of a file that run and mean something else than in Salt.
-fn words(path: &str, text: &str) -> Vec<Finding> {
-    let mut found = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        let bare = line.trim_start().trim_start_matches("- ");
-        let Some((key, _)) = bare.split_once(':') else { continue };
-        let Some(row) =
-            WORDS.iter().find(|(word, _)| *word == key.trim()).and_then(|(_, id)| differences::find(id))
-        else {
-            continue;
-        };
-        let column = line.len() - bare.len() + 1;
-        found.push(Finding {
-            reason: row.id.to_string(),
-            place: format!("{path}:{}:{column}", index + 1),
-            message: format!("{} means something else here", row.about),
-            salt: row.salt.into(),
-            zester: row.zester.into(),
-            instead: row.instead.into(),
-            refused: false,
-        });
-    }
-    found
 }

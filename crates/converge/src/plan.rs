@@ -66,7 +66,7 @@ impl Plan {
 
     /// Binds and graphs what the compiler made; its problems and ours come back together.
     pub fn from_compiled(inputs: Inputs, compiled: Compiled, asked: String) -> Result<Plan, Error> {
-        let Compiled { mut program, sources, diagnostics, advice } = compiled;
+        let Compiled { mut program, sources, diagnostics, advice, .. } = compiled;
         secrets::hide_in_names(&mut program, &inputs.secrets);
         match bind_and_graph(&mut program, &sources, diagnostics) {
             Ok(Joined { bound, graph, mut warnings, .. }) => {

@@ -11,7 +11,7 @@ use zester_converge::lint::{self, LintReport};
 
 /// Compile everything and report every problem with its position
 ///
-/// Each state file of the tree is compiled on its own, with what it includes; nothing is run. A directory of rules for the
+/// Each state file of the tree is compiled with what it includes and judged within those that include it; nothing is run. A directory of rules for the
 /// reactor (its `top.zy` says `reactor:`) is read as the masters would. Advice is printed too, but only problems make the exit
 /// code 1.
 #[derive(clap::Args, Debug)]

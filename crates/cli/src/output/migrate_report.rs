@@ -1,29 +1,59 @@
 //! The report of `zester migrate`, for people: as text, and as a page that needs nothing else.
 
 use std::fmt::Write as _;
-use zester_converge::migrate::{FileReport, FileStatus, Survey};
+use zester_converge::migrate::{FileReport, FileStatus, Finding, Survey, reason_words};
 
 const VERDICTS: [FileStatus; 3] = [FileStatus::Ready, FileStatus::Differs, FileStatus::NeedsHand];
+
+/// What a file has several times is told once, with all its places.
+struct Told<'s> {
+    finding: &'s Finding,
+    also: Vec<&'s str>,
+}
+
+fn told(file: &FileReport) -> Vec<Told<'_>> {
+    let mut told: Vec<Told<'_>> = Vec::new();
+    for finding in &file.findings {
+        let same = |it: &&mut Told<'_>| {
+            it.finding.reason == finding.reason
+                && it.finding.message == finding.message
+                && it.finding.instead == finding.instead
+        };
+        match told.iter_mut().find(same) {
+            Some(first) => first.also.push(&finding.place),
+            None => told.push(Told { finding, also: Vec::new() }),
+        }
+    }
+    told
+}
+
+/// What is to be read under a finding.
+fn explained(finding: &Finding) -> impl Iterator<Item = (&'static str, &str)> {
+    let lines = [("in Salt", &finding.salt), ("here", &finding.zester), ("instead", &finding.instead)];
+    lines
+        .into_iter()
+        .map(|(who, what)| (who, what.as_str()))
+        .filter(|(_, what)| !["", "nothing"].contains(what))
+}
 
 /// One line a file, what was found below it, and the totals.
 pub fn text(survey: &Survey) -> String {
     let mut out = String::new();
     for file in &survey.files {
         let _ = writeln!(out, "{}: {}", file.path, file.verdict().as_str());
-        for finding in &file.findings {
+        for Told { finding, also } in told(file) {
             let _ = writeln!(out, "  {}  {}", finding.place, finding.message);
-            for (who, what) in
-                [("in Salt", &finding.salt), ("here", &finding.zester), ("instead", &finding.instead)]
-            {
-                if !what.is_empty() {
-                    let _ = writeln!(out, "      {who}: {what}");
-                }
+            if !also.is_empty() {
+                let _ = writeln!(out, "      also {}", also.join(", "));
+            }
+            for (who, what) in explained(finding) {
+                let _ = writeln!(out, "      {who}: {what}");
             }
         }
     }
     out.push('\n');
     for (reason, count) in survey.reasons() {
-        let _ = writeln!(out, "{count:6}  {reason}");
+        let _ = writeln!(out, "{count:6}  {}", reason_words(&reason));
     }
     let counts = VERDICTS.map(|verdict| format!("{} {}", survey.count(verdict), verdict.as_str()));
     let _ = writeln!(out, "\n{} files: {}", survey.files.len(), counts.join(", "));
@@ -56,7 +86,7 @@ pub fn html(survey: &Survey) -> String {
     let _ = writeln!(out, "<p>{} files: {}</p>", survey.files.len(), counts.join(", "));
     out.push_str("<table><tr><th>reason</th><th>files</th></tr>\n");
     for (reason, count) in survey.reasons() {
-        let _ = writeln!(out, "<tr><td>{}</td><td>{count}</td></tr>", escaped(&reason));
+        let _ = writeln!(out, "<tr><td>{}</td><td>{count}</td></tr>", escaped(reason_words(&reason)));
     }
     out.push_str("</table>\n");
     for file in &survey.files {
@@ -67,15 +97,13 @@ pub fn html(survey: &Survey) -> String {
                 "<table><tr><th>where</th><th>what</th><th>in Salt</th><th>here</th><th>instead</th></tr>\n",
             );
         }
-        for finding in &file.findings {
+        for Told { finding, also } in told(file) {
             let cells =
                 [&finding.message, &finding.salt, &finding.zester, &finding.instead].map(|it| escaped(it));
-            let _ = writeln!(
-                out,
-                "<tr><td><code>{}</code></td><td>{}</td></tr>",
-                escaped(&finding.place),
-                cells.join("</td><td>")
-            );
+            let places = std::iter::once(finding.place.as_str()).chain(also);
+            let places: Vec<String> = places.map(|it| format!("<code>{}</code>", escaped(it))).collect();
+            let _ =
+                writeln!(out, "<tr><td>{}</td><td>{}</td></tr>", places.join(" "), cells.join("</td><td>"));
         }
         out.push_str(if file.findings.is_empty() { "</details>\n" } else { "</table></details>\n" });
     }
@@ -86,7 +114,7 @@ pub fn html(survey: &Survey) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zester_converge::migrate::{Finding, Role};
+    use zester_converge::migrate::Role;
     use zester_rule::rule;
 
     #[test]
@@ -101,16 +129,23 @@ mod tests {
             instead: "use a `cmd.run`".into(),
             refused: true,
         };
-        let file =
-            FileReport { path: "web.sls".into(), role: Role::States, findings: vec![finding], states: 1 };
+        let again = Finding { place: "web.sls:9:3".into(), ..finding.clone() };
+        let findings = vec![finding, again];
+        let file = FileReport { path: "web.sls".into(), role: Role::States, findings, states: 1 };
         let ready = FileReport { path: "db.sls".into(), role: Role::States, findings: Vec::new(), states: 1 };
         let survey = Survey { files: vec![file, ready] };
         let shown = text(&survey);
-        for part in
-            ["web.sls: needs a hand", "web.sls:2:3  unknown module", "here: refuses it", "db.sls: ready\n"]
-        {
+        for part in [
+            "web.sls: needs a hand",
+            "web.sls:2:3  unknown module",
+            "here: refuses it",
+            "also web.sls:9:3",
+            "db.sls: ready\n",
+            "     1  a state module that is not built in",
+        ] {
             assert!(shown.contains(part), "{part}\n{shown}");
         }
+        assert_eq!(shown.matches("here: refuses it").count(), 1, "what a file has twice is explained once");
         assert!(shown.ends_with("2 files: 1 ready, 0 ready with a difference, 1 needs a hand\n"), "{shown}");
         let page = html(&survey);
         assert!(page.contains("&lt;x&gt;") && !page.contains("<x>"), "{page}");

@@ -161,7 +161,10 @@ fn s49_requisites_of_a_kind_that_nobody_knows_are_still_read() {
     let compiled = asked(&[("c.sls", text)], "c");
     let found = messages(&compiled);
     assert_eq!(found.len(), 2, "{found:?}");
-    assert_eq!(compiled.diagnostics.iter().filter_map(|it| it.code).collect::<Vec<_>>(), ["unknown_kind"]);
+    assert_eq!(
+        compiled.diagnostics.iter().filter_map(|it| it.code).collect::<Vec<_>>(),
+        ["unknown_kind", "unknown_state"]
+    );
     assert!(found[1].contains("requires unknown state"), "{found:?}");
     assert_eq!(compiled.program.states[1].edges.len(), 1);
 }
@@ -259,10 +262,10 @@ fn s54_the_first_line_chooses_json_and_the_order_of_passes() {
     assert_eq!(states(&asked(&[("c.sls", both)], "c")), ["test.nop:b []"]);
     let turned = "#!yaml|jinja\n{{ 'c' }}:\n  test.nop: []\n";
     assert_eq!(states(&asked(&[("c.sls", turned)], "c")), ["test.nop:c []"]);
-    for name in ["py", "mako", "pyobjects"] {
+    for (name, row) in [("py", "python_renderer"), ("mako", "renderer"), ("pyobjects", "renderer")] {
         let compiled = asked(&[("c.sls", &format!("#!{name}\nx\n"))], "c");
         assert_eq!(messages(&compiled), [format!("unknown renderer `{name}`")]);
-        assert_eq!(compiled.diagnostics[0].code, Some("renderer"));
+        assert_eq!(compiled.diagnostics[0].code, Some(row));
         assert!(compiled.diagnostics[0].hint.is_some());
     }
 }

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
-use zester_compile::{Ask, BASE, Compiled};
+use zester_compile::{Ask, BASE};
 use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::limits;
 use zester_model::merge::Merge;
@@ -288,13 +288,7 @@ impl<'a> Lint<'a> {
         let inputs = self.inputs(prepared, ask, environment);
         let compiled = inputs.with(self.local_host, self.cancel, |lent| zester_compile::compile(lent, ask));
         let sources = compiled.sources.clone();
-        let again = Compiled {
-            diagnostics: compiled.diagnostics,
-            sources: sources.clone(),
-            program: compiled.program,
-            advice: compiled.advice,
-        };
-        let mut diagnostics = Plan::diagnostics(again);
+        let mut diagnostics = Plan::diagnostics(compiled);
         diagnostics.retain(is_error);
         let mut diagnostics = self.of_the_tree(diagnostics, prepared.peel.id);
         for diagnostic in &mut diagnostics {
