@@ -208,10 +208,10 @@ fn add_what_comes_along(list: &mut BTreeMap<String, Option<String>>, entry: &str
             list.entry(format!("{DEFAULT}{base}")).or_insert(own);
         }
     }
-    let of_sort = |entry: &str, sort: &str| entry.strip_prefix(head).is_some_and(|rest| rest.starts_with(sort));
-    let is_bounded = |entry: &str| {
-        of_sort(entry, "group:") || of_sort(entry, "user:") && entry != format!("{head}user:")
-    };
+    let of_sort =
+        |entry: &str, sort: &str| entry.strip_prefix(head).is_some_and(|rest| rest.starts_with(sort));
+    let is_bounded =
+        |entry: &str| of_sort(entry, "group:") || of_sort(entry, "user:") && entry != format!("{head}user:");
     let is_there = |entry: &str| list.get(entry).is_some_and(Option::is_some);
     let named = list.keys().filter(|entry| is_bounded(entry) && !entry.ends_with(':'));
     if named.into_iter().any(|entry| is_there(entry)) || is_there(&mask) {
@@ -349,7 +349,9 @@ fn fake_facl(
     let book = format!("/books{path}");
     let mut list = entries_of(&String::from_utf8(host.read(Path::new(&book), 9999).ok()?).ok()?);
     let told = |list: &BTreeMap<String, Option<String>>| -> String {
-        list.iter().map(|(entry, rights)| format!("{entry}:{}\n", rights.as_deref().unwrap_or("---"))).collect()
+        list.iter()
+            .map(|(entry, rights)| format!("{entry}:{}\n", rights.as_deref().unwrap_or("---")))
+            .collect()
     };
     if words[0] == "getfacl" {
         return Some(exit(0, &told(&list), ""));
@@ -361,7 +363,9 @@ fn fake_facl(
     }
     match order {
         "-k" => list.retain(|entry, _| !entry.starts_with(DEFAULT)),
-        "-m" => drop(list.insert(entry.to_string(), change.rsplit_once(':').map(|(_, rights)| rights.to_string()))),
+        "-m" => drop(
+            list.insert(entry.to_string(), change.rsplit_once(':').map(|(_, rights)| rights.to_string())),
+        ),
         _ => drop(list.remove(entry)),
     }
     let head = if entry.starts_with(DEFAULT) { DEFAULT } else { "" };
@@ -374,9 +378,14 @@ fn fake_facl(
     let mask = format!("{head}{MASK}");
     let is_named = |entry: &str| {
         let entry = entry.strip_prefix(head).unwrap_or(entry);
-        entry.split_once(':').is_some_and(|(sort, name)| ["user", "group"].contains(&sort) && !name.is_empty())
+        entry
+            .split_once(':')
+            .is_some_and(|(sort, name)| ["user", "group"].contains(&sort) && !name.is_empty())
     };
-    if entry != mask && order != "-k" && (list.contains_key(&mask) || list.keys().any(|entry| is_named(entry))) {
+    if entry != mask
+        && order != "-k"
+        && (list.contains_key(&mask) || list.keys().any(|entry| is_named(entry)))
+    {
         let bounded = list.iter().filter(|(entry, _)| {
             entry.starts_with(head) && (is_named(entry) || **entry == format!("{head}group:"))
         });

@@ -53,7 +53,10 @@ impl Answer {
 }
 
 fn shown(answer: Option<&String>) -> Json {
-    answer.map_or(Json::Null, |answer| if answer.starts_with(HIDDEN) { "***".into() } else { answer.clone().into() })
+    answer.map_or(
+        Json::Null,
+        |answer| if answer.starts_with(HIDDEN) { "***".into() } else { answer.clone().into() },
+    )
 }
 
 fn hidden(password: &str) -> String {
@@ -199,7 +202,8 @@ impl Resource for Set {
             let message = "only root can answer for packages";
             return Err(Fault::new(FaultKind::Denied, message).hint("run it as root"));
         }
-        let answers = self.data.0.iter().map(|(question, answer)| (question.clone(), Some(answer.recorded())));
+        let answers =
+            self.data.0.iter().map(|(question, answer)| (question.clone(), Some(answer.recorded())));
         Ok(Want::Be(Answered(answers.collect())))
     }
 

@@ -180,9 +180,7 @@ impl OwnCommits<'_, '_, '_> {
     /// Nothing names them once something else is checked out.
     async fn keep_those_of_no_branch(&self, from: &Checkout) -> Result<(), Fault> {
         match (&from.branch, &from.commit) {
-            (None, Some(commit)) => {
-                self.keep(&["name-rev", "--no-undefined", "--name-only", commit]).await
-            }
+            (None, Some(commit)) => self.keep(&["name-rev", "--no-undefined", "--name-only", commit]).await,
             _ => Ok(()),
         }
     }
@@ -269,8 +267,7 @@ impl Action for Latest {
                 let on_branch = plan.from.as_ref().is_some_and(|from| from.branch.as_deref() == Some(branch));
                 if on_branch && !self.force_reset {
                     // Merging what is behind would be a success that changes nothing.
-                    let own =
-                        OwnCommits { git: &git, target, name: &self.name, force: "force_reset" };
+                    let own = OwnCommits { git: &git, target, name: &self.name, force: "force_reset" };
                     own.keep(&["merge-base", "--is-ancestor", "HEAD", &to.commit]).await?;
                     git.run(Some(target), &["merge", "--ff-only", &to.commit]).await?;
                 } else if on_branch {

@@ -81,8 +81,11 @@ impl IsMounted {
         let options = self.options();
         let hidden = self.key().hidden;
         let recorded: Vec<String> = options.iter().map(|option| shown_option(option, &hidden)).collect();
-        let fresh =
-            || Mounted { device: self.device.clone(), fstype: self.fstype.clone(), options: recorded.clone() };
+        let fresh = || Mounted {
+            device: self.device.clone(),
+            fstype: self.fstype.clone(),
+            options: recorded.clone(),
+        };
         let Some(now) = now else { return Ok(Some(fresh())) };
         let binds = options.iter().any(|option| option == "bind" || option == "rbind");
         // What a part of the tree is mounted from, the kernel does not tell.
