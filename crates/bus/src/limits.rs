@@ -37,9 +37,9 @@ pub const PAGE_MESSAGES_MAX: usize = 1_024;
 /// Bytes after which a page ends. One batch may exceed it.
 pub const PAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// How long a question for what a durable reader has now stays at the server when there is less, or no room for more.
-/// Whoever asks has what came so far in hand and does nothing with it meanwhile: a server that is behind with acknowledgements
-/// gives a busy reader a little at a time.
-pub const PULL_SETTLE: Duration = Duration::from_millis(1);
+pub const PULL_SETTLE: Duration = Duration::from_millis(20);
+/// How long a reader that has something in hand waits for the next message of the same question.
+pub const PULL_GAP: Duration = Duration::from_millis(1);
 /// How long a message that a stream is known to keep may take to come; after that it has expired meanwhile.
 pub const READ_WAIT: Duration = Duration::from_secs(2);
 /// Messages asked for at once inside a page.

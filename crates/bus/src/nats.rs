@@ -41,6 +41,8 @@ pub struct Nats {
     next_queue: AtomicU64,
     /// What waited behind the last message that was taken, by durable reader.
     behind: Mutex<BTreeMap<String, usize>>,
+    /// Where each durable reader gets what it asked for, while nobody looks.
+    inboxes: Mutex<BTreeMap<String, durable::Inbox>>,
 }
 
 impl Nats {

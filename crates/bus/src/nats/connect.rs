@@ -139,6 +139,7 @@ pub async fn connect(options: Options) -> Result<Nats, Error> {
         queues: Arc::new(Mutex::new(BTreeMap::new())),
         next_queue: AtomicU64::new(0),
         behind: Mutex::default(),
+        inboxes: Mutex::default(),
     })
 }
 

@@ -6,16 +6,17 @@ use crate::durable::{
     ACK_WAIT, Acknowledge, DELIVERIES, DurableReader, Pending, Start, Taken, UNACKED, adjustable,
 };
 use crate::error::{Error, Kind};
-use crate::limits::PULL_SETTLE;
+use crate::limits::{PULL_GAP, PULL_SETTLE};
 use crate::storage::{Drift, Found, Settings, compare, in_words};
-use async_nats::StatusCode;
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::response::Response;
+use async_nats::{StatusCode, Subscriber};
 use futures_util::StreamExt;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::PoisonError;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// What the server says of a consumer.
 #[derive(Deserialize)]
@@ -41,6 +42,14 @@ struct Config {
     /// What we do not look at.
     #[serde(flatten)]
     rest: Map<String, Value>,
+}
+
+/// Where the server puts what a reader asked for.
+pub(super) struct Inbox {
+    subject: String,
+    answers: Subscriber,
+    /// Messages of the last question that may still come.
+    open: usize,
 }
 
 impl Nats {
@@ -98,31 +107,70 @@ impl Nats {
     }
 
     /// The first that comes in time, and what waits behind it. Every question ends at the server, by its count or by its
-    /// time: what came after we stopped listening would have to wait until it is given again.
+    /// time. What one question did not bring at once comes into the same inbox, where the next look finds it: nothing that the
+    /// server gave is lost to a reader that goes on.
     pub(super) async fn take_durable(
         &self,
         reader: &DurableReader,
         count: usize,
         wait: Duration,
     ) -> Result<Vec<Taken>, Error> {
-        let behind = self.behind(reader);
-        if wait.is_zero() || behind > 0 {
-            let most = if wait.is_zero() { count } else { count.min(behind) };
-            let now = self.pull_durable(reader, most, None).await?;
-            if !now.is_empty() || wait.is_zero() {
-                return Ok(now);
-            }
-        }
-        let mut taken = self.pull_durable(reader, 1, Some(wait)).await?;
-        let more = (count - taken.len().min(count)).min(self.behind(reader));
-        // What was given must be used; the next one who asks hears what is wrong.
-        if !taken.is_empty()
-            && more > 0
-            && let Ok(rest) = self.pull_durable(reader, more, None).await
-        {
-            taken.extend(rest);
-        }
+        let kept = self.inboxes.lock().unwrap_or_else(PoisonError::into_inner).remove(&reader.title());
+        let mut inbox = match kept {
+            Some(inbox) => inbox,
+            None => self.new_inbox(reader).await?,
+        };
+        let taken = self.take_into(&mut inbox, reader, count, wait).await?;
+        self.inboxes.lock().unwrap_or_else(PoisonError::into_inner).insert(reader.title(), inbox);
         Ok(taken)
+    }
+
+    async fn new_inbox(&self, reader: &DurableReader) -> Result<Inbox, Error> {
+        let subject = self.client.new_inbox();
+        let gone = |error| Error::new(Kind::Disconnected, format!("{}: {error}", reader.title()));
+        let answers = self.client.subscribe(subject.clone()).await.map_err(gone)?;
+        Ok(Inbox { subject, answers, open: 0 })
+    }
+
+    async fn take_into(
+        &self,
+        inbox: &mut Inbox,
+        reader: &DurableReader,
+        count: usize,
+        wait: Duration,
+    ) -> Result<Vec<Taken>, Error> {
+        let end = Instant::now() + wait;
+        let mut taken = Vec::new();
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let behind = self.behind(reader);
+            // One that is in the middle of much to do goes on with what it has; one that begins looks at what there is.
+            let (patience, busy) = match inbox.open {
+                0 if left.is_zero() || behind > 0 => {
+                    let most = if wait.is_zero() { count } else { count.min(behind) };
+                    self.ask_for(inbox, reader, most, None).await?;
+                    (PULL_SETTLE, behind > 0)
+                }
+                0 => {
+                    self.ask_for(inbox, reader, 1, Some(left)).await?;
+                    (left, false)
+                }
+                _ => (PULL_SETTLE.max(left), true),
+            };
+            let ended = self.collect(inbox, reader, count, patience, busy, &mut taken).await?;
+            if taken.is_empty() {
+                if ended && Instant::now() >= end {
+                    return Ok(taken);
+                }
+                continue;
+            }
+            let more = (count - taken.len().min(count)).min(self.behind(reader));
+            // What was given must be used; the next one who asks hears what is wrong.
+            if !busy && more > 0 && inbox.open == 0 && self.ask_for(inbox, reader, more, None).await.is_ok() {
+                let _next_time = self.collect(inbox, reader, count, PULL_SETTLE, false, &mut taken).await;
+            }
+            return Ok(taken);
+        }
     }
 
     /// How many messages the last one that was taken had behind it.
@@ -135,49 +183,64 @@ impl Nats {
         self.behind.lock().unwrap_or_else(PoisonError::into_inner).insert(reader.title(), count);
     }
 
-    /// Up to so many: of what waits, or the first that come in this time.
-    async fn pull_durable(
+    /// Asks for so many: of what waits, or the first that come in this time.
+    async fn ask_for(
         &self,
+        inbox: &mut Inbox,
         reader: &DurableReader,
         count: usize,
         wait: Option<Duration>,
-    ) -> Result<Vec<Taken>, Error> {
-        let name = reader.title();
-        let gone = |error: &dyn std::fmt::Display| Error::new(Kind::Disconnected, format!("{name}: {error}"));
-        let inbox = self.client.new_inbox();
-        let mut answers = self.client.subscribe(inbox.clone()).await.map_err(|error| gone(&error))?;
+    ) -> Result<(), Error> {
         let asked = format!("$JS.API.CONSUMER.MSG.NEXT.{}.{}", reader.stream, reader.name);
-        let expires = wait.unwrap_or(PULL_SETTLE);
-        let body = json!({ "batch": count, "no_wait": wait.is_none(), "expires": nanos(expires) });
-        let sent = self.client.publish_with_reply(asked, inbox, body.to_string().into()).await;
-        sent.map_err(|error| fault::of_publish(&name, error))?;
-        let mut taken = Vec::new();
-        while taken.len() < count {
-            let next = tokio::time::timeout(self.answer_timeout + expires, answers.next()).await;
-            let message = match next {
+        let expires = nanos(wait.unwrap_or(PULL_SETTLE));
+        let body = json!({ "batch": count, "no_wait": wait.is_none(), "expires": expires }).to_string();
+        let sent = self.client.publish_with_reply(asked, inbox.subject.clone(), body.into()).await;
+        sent.map_err(|error| fault::of_publish(&reader.title(), error))?;
+        inbox.open = count;
+        Ok(())
+    }
+
+    /// Takes what comes until the question has ended (true). A busy reader does not wait for what is slow to come once it has
+    /// something in hand: a server that is behind with acknowledgements has no room for more until they are read.
+    async fn collect(
+        &self,
+        inbox: &mut Inbox,
+        reader: &DurableReader,
+        count: usize,
+        patience: Duration,
+        busy: bool,
+        taken: &mut Vec<Taken>,
+    ) -> Result<bool, Error> {
+        let name = reader.title();
+        while inbox.open > 0 && taken.len() < count {
+            let until = if busy && !taken.is_empty() { PULL_GAP } else { self.answer_timeout + patience };
+            let message = match tokio::time::timeout(until, inbox.answers.next()).await {
                 Ok(Some(message)) => message,
                 // What was given must be used, whatever happened to the rest.
-                _ if !taken.is_empty() => break,
+                _ if !taken.is_empty() => return Ok(false),
                 Ok(None) => return Err(Error::disconnected()),
                 Err(_) => return Err(Error::timeout(&name)),
             };
+            if message.status.is_none() {
+                inbox.open -= 1;
+                taken.push(self.taken_of(reader, message)?);
+                continue;
+            }
+            inbox.open = 0;
             match message.status {
-                None => taken.push(self.taken_of(reader, message)?),
                 // There is nothing, or nothing more in time.
-                Some(StatusCode::NOT_FOUND | StatusCode::TIMEOUT) => {
-                    self.set_behind(reader, 0);
-                    break;
-                }
-                Some(_) if !taken.is_empty() => break,
+                Some(StatusCode::NOT_FOUND | StatusCode::TIMEOUT) => self.set_behind(reader, 0),
+                _ if !taken.is_empty() => {}
                 Some(StatusCode::NO_RESPONDERS) => return Err(Error::unavailable(&name)),
-                Some(status) => {
+                status => {
+                    let status = status.map_or_else(String::new, |status| status.to_string());
                     let words = message.description.unwrap_or_default();
                     let what = format!("{name}: the server said {status} {words}");
                     return Err(Error::new(Kind::Unavailable, what));
                 }
             }
         }
-        Ok(taken)
+        Ok(inbox.open == 0)
     }
 
     fn taken_of(&self, reader: &DurableReader, message: async_nats::Message) -> Result<Taken, Error> {
