@@ -76,7 +76,6 @@ const REFUSED_IN: &[(&[&str], &str, &str)] = &[
     (&["cli", "client"], "Step", "NextBatch"),
     (&["cli", "client"], "Verdict", "PeelResult"),
     (&["resources"], "Made", "CreatedDirs"),
-    (&["master"], "roster", "RunningJobs"),
     (&["master"], "asker", "Requester"),
     (&["master"], "askers", "requesters"),
     (&["master"], "suspects", "Orphans"),
