@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use zester_identity::{Credentials, KeyKind, KeyPair, Speaker, Trust, authority, jwt, roster};
+use zester_identity::{Credentials, KeyKind, KeyPair, Seen, Speaker, Trust, authority, jwt, roster};
 use zester_wire::{Envelope, UnixMillis, decode};
 
 const NOW: UnixMillis = UnixMillis(1_790_000_000_000);
@@ -17,7 +17,7 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(roster::read(bytes, issuer.public()).is_err());
     assert_ne!(trust.take(bytes), Ok(true));
     if let Ok(envelope) = decode::<Envelope>(bytes) {
-        assert!(trust.verify(&envelope, "zester.heartbeat.a", &Speaker::Anybody, NOW).is_err());
+        assert!(trust.verify(&envelope, "zester.heartbeat.a", &Speaker::Anybody, Seen::live(NOW)).is_err());
     }
     if let Ok(text) = std::str::from_utf8(bytes) {
         let _ = jwt::verify(text);

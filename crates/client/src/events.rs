@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use zester_bus::storage::{self, EVENTS};
 use zester_bus::{Delivery, Events, Kind, Listen, Record, Sequence, Subscription};
+use zester_link::Came;
 use zester_wire::{Event, EventSubject, MessageId, Subject, Tag, UnixMillis, VERSION, subject};
 
 /// An event as the stream has it.
@@ -129,20 +130,20 @@ impl Client {
 
 /// The event of a record; none where it is none.
 pub(crate) fn event_of(client: &Client, record: &Record) -> Option<SeenEvent> {
-    opened(client, &record.subject, &record.payload, UnixMillis(record.at), Some(record.sequence))
+    opened(client, &record.subject, record, UnixMillis(record.at), Some(record.sequence))
 }
 
 /// What cannot be read is no event; whoever wrote it is to blame, and the reactor counts it.
-fn opened(
+fn opened<'a>(
     client: &Client,
     subject: &str,
-    payload: &[u8],
+    came: impl Into<Came<'a>>,
     at: UnixMillis,
     sequence: Option<Sequence>,
 ) -> Option<SeenEvent> {
     let parsed = Subject::parse(subject).ok()?;
     let Subject::Event(of) = &parsed else { return None };
-    let event = client.link.open_addressed::<Event>(&parsed, payload)?.message;
+    let event = client.link.open_addressed::<Event>(&parsed, came)?.message;
     Some(SeenEvent { subject: of.clone(), event, at, sequence })
 }
 

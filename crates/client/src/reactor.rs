@@ -92,6 +92,6 @@ impl Client {
 
     fn ledger_entry(&self, record: &Record) -> Option<LedgerEntry> {
         let subject = Subject::parse(&record.subject).ok()?;
-        Some(self.link.open_addressed::<LedgerEntry>(&subject, &record.payload)?.message)
+        Some(self.link.open_addressed::<LedgerEntry>(&subject, record)?.message)
     }
 }

@@ -84,7 +84,7 @@ impl Client {
 
     async fn newest<T: Addressed>(&self, subject: &Subject) -> Result<Option<T>, Error> {
         let record = self.link.bus().last(JOB_EVENTS, &subject.to_string()).await?;
-        let opened = record.and_then(|record| self.link.open_addressed::<T>(subject, &record.payload));
+        let opened = record.and_then(|record| self.link.open_addressed::<T>(subject, &record));
         Ok(opened.map(|opened| opened.message))
     }
 

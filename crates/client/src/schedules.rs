@@ -26,7 +26,7 @@ impl Client {
         self.link
             .each_message(JOB_EVENTS, pattern, |record| {
                 let Ok(subject) = Subject::parse(&record.subject) else { return };
-                if let Some(opened) = self.link.open_addressed::<Return>(&subject, &record.payload) {
+                if let Some(opened) = self.link.open_addressed::<Return>(&subject, record) {
                     found.insert(opened.message.jid.clone(), opened.message);
                 }
             })

@@ -5,6 +5,7 @@
 
 use crate::accounts::{self, AccountKeys, Revocations};
 use crate::key::{BadKey, KeyKind, KeyPair, PublicKey};
+use crate::limits::CERTIFICATE_LIFE_MAX;
 use crate::speaker::Role;
 use crate::{Credentials, certificate, roster};
 use serde::{Deserialize, Serialize};
@@ -15,8 +16,8 @@ use zester_wire::{EncodeError, Member, MemberRole, PeelId, Revoked, Roster, Toke
 
 /// How long a roster counts: long enough that nobody is surprised, short enough that an old one cannot come back.
 pub const ROSTER_LIFE: Duration = Duration::from_secs(400 * 86_400);
-/// How long the credentials of a peel count.
-pub const PEEL_LIFE: Duration = Duration::from_secs(400 * 86_400);
+/// How long the credentials of a peel count that nobody says otherwise for.
+pub const PEEL_LIFE: Duration = CERTIFICATE_LIFE_MAX;
 
 /// Why something cannot be made.
 #[derive(Debug)]
@@ -221,6 +222,10 @@ impl Fleet {
     ) -> Result<(String, Vec<u8>), Error> {
         if key.kind() != KeyKind::User {
             return Err(Error("the key of a peel is a user's: it begins with U".into()));
+        }
+        if life > CERTIFICATE_LIFE_MAX {
+            let days = CERTIFICATE_LIFE_MAX.as_secs() / 86_400;
+            return Err(Error(format!("credentials of a peel count for {days} days at most")));
         }
         let until = now.plus(life);
         let account = self.account_keys()?.peels;

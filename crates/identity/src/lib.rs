@@ -23,4 +23,4 @@ mod trust;
 pub use credentials::Credentials;
 pub use key::{BadKey, KeyKind, KeyPair, PublicKey};
 pub use speaker::{Principal, Role, Speaker};
-pub use trust::{Spoof, Trust};
+pub use trust::{Seen, Spoof, Trust};

@@ -18,5 +18,11 @@ pub const PEEL_SUBSCRIPTIONS_MAX: i64 = 64;
 pub const QUESTION_MAX: Duration = Duration::from_secs(60);
 /// How long a call past the masters may wait for its answer, and whoever is asked may take to answer.
 pub const ANSWER_MAX: Duration = Duration::from_secs(24 * 3600);
-/// How far ahead of the reader's clock a signature may be dated.
-pub const CLOCK_AHEAD_MAX: Duration = Duration::from_secs(300);
+/// How far the clocks of a fleet may be apart: a signature may be dated that far ahead of its reader, and a key that has ended
+/// still counts for that long.
+pub const CLOCK_TOLERANCE: Duration = Duration::from_secs(300);
+/// How old a request to the masters may be: as old as a clock that is behind makes it. What is older may be one that somebody
+/// kept and sends again.
+pub const REQUEST_AGE_MAX: Duration = CLOCK_TOLERANCE;
+/// How long the certificate of a peel counts at most, and so how long an issuer that was replaced can still be of use to anybody.
+pub const CERTIFICATE_LIFE_MAX: Duration = Duration::from_secs(400 * 86_400);

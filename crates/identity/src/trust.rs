@@ -2,7 +2,7 @@
 
 use crate::certificate;
 use crate::key::{KeyKind, PublicKey};
-use crate::limits::{CERTIFICATES_KEPT_MAX, CLOCK_AHEAD_MAX};
+use crate::limits::{CERTIFICATE_LIFE_MAX, CERTIFICATES_KEPT_MAX, CLOCK_TOLERANCE};
 use crate::roster::{self, BadRoster};
 use crate::speaker::{Principal, Role, Speaker};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ pub enum Spoof {
     /// The certificate is not of this key, or of no issuer that counts.
     BadCertificate,
     Revoked,
-    /// The key was replaced, or the certificate ended, before this was signed.
+    /// The key was replaced, or the certificate ended, before this was signed or before it came.
     Expired,
     /// The roster itself has ended.
     RosterExpired,
@@ -39,7 +39,7 @@ impl fmt::Display for Spoof {
             Spoof::UnknownKey => out.write_str("nobody knows its key"),
             Spoof::BadCertificate => out.write_str("its certificate does not hold"),
             Spoof::Revoked => out.write_str("its key was revoked"),
-            Spoof::Expired => out.write_str("its key had ended when it was signed"),
+            Spoof::Expired => out.write_str("its key had ended before it came; is a clock wrong?"),
             Spoof::RosterExpired => out.write_str(
                 "the roster has ended; make a new one with `zester auth rotate` and `zester auth push`",
             ),
@@ -50,6 +50,33 @@ impl fmt::Display for Spoof {
 }
 
 impl std::error::Error for Spoof {}
+
+/// When a reader judges a message. The time that stands in it is its sender's word, and whoever has a key that was replaced would
+/// date what it signs back.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The reader's clock.
+    pub now: UnixMillis,
+    /// When it reached the bus at the latest: where a stream or a bucket kept it, its server says so.
+    pub reached: UnixMillis,
+}
+
+impl Seen {
+    /// It has come just now.
+    pub fn live(now: UnixMillis) -> Seen {
+        Seen { now, reached: now }
+    }
+
+    /// It was kept at that time.
+    pub fn stored(now: UnixMillis, at: UnixMillis) -> Seen {
+        Seen { now, reached: at }
+    }
+
+    /// Whether what a key signed counts that ended then.
+    fn is_within(self, envelope: &Envelope, until: UnixMillis) -> bool {
+        envelope.ts <= until && self.reached <= until.plus(CLOCK_TOLERANCE)
+    }
+}
 
 /// Everything that a reader believes: the anchor, and the newest roster that it signed.
 pub struct Trust {
@@ -127,16 +154,16 @@ impl Trust {
         envelope: &Envelope,
         subject: &str,
         speaker: &Speaker,
-        now: UnixMillis,
+        seen: Seen,
     ) -> Result<Principal, Spoof> {
         if !envelope.is_signed() {
             return Err(Spoof::Unsigned);
         }
-        if envelope.ts > now.plus(CLOCK_AHEAD_MAX) {
+        if envelope.ts > seen.now.plus(CLOCK_TOLERANCE) {
             return Err(Spoof::Ahead);
         }
         let key = PublicKey::of_kind(&envelope.key, KeyKind::User).map_err(|_| Spoof::UnknownKey)?;
-        let who = self.principal(&key, envelope, now)?;
+        let who = self.principal(&key, envelope, seen)?;
         // Before anybody is named: a certificate can be copied, and a log must not blame whom it was copied from.
         if !key.verifies(&envelope.signed_bytes(subject), &envelope.sig) {
             return Err(Spoof::BadSignature);
@@ -147,9 +174,9 @@ impl Trust {
         }
     }
 
-    fn principal(&self, key: &PublicKey, envelope: &Envelope, now: UnixMillis) -> Result<Principal, Spoof> {
+    fn principal(&self, key: &PublicKey, envelope: &Envelope, seen: Seen) -> Result<Principal, Spoof> {
         let known = self.known();
-        if now > known.roster.expires {
+        if seen.now > known.roster.expires {
             return Err(Spoof::RosterExpired);
         }
         if known.revoked.contains(key.as_str()) {
@@ -159,7 +186,7 @@ impl Trust {
         let in_roster =
             known.member(key.as_str(), |role| matches!(role, MemberRole::Master | MemberRole::Admin));
         if let Some(member) = in_roster {
-            if member.until.is_some_and(|until| envelope.ts > until) {
+            if member.until.is_some_and(|until| !seen.is_within(envelope, until)) {
                 return Err(Spoof::Expired);
             }
             let role = if member.role == MemberRole::Master { Role::Master } else { Role::Admin };
@@ -169,16 +196,18 @@ impl Trust {
             return Err(Spoof::UnknownKey);
         }
         let certificate = self.certificate(&envelope.cert)?;
-        // One that was replaced too: what it vouched for goes on, for as long as each certificate says.
+        // One that was replaced too: what it vouched for goes on, for as long as each certificate says and one may say.
         let issuer = known.member(&certificate.issuer, |role| role == MemberRole::Issuer);
-        issuer.ok_or(Spoof::BadCertificate)?;
+        let replaced = issuer.ok_or(Spoof::BadCertificate)?.until;
+        let until = replaced
+            .map_or(certificate.until, |replaced| certificate.until.min(replaced.plus(CERTIFICATE_LIFE_MAX)));
         if known.revoked.contains(&certificate.issuer) {
             return Err(Spoof::Revoked);
         }
         if certificate.key != key.as_str() {
             return Err(Spoof::BadCertificate);
         }
-        if envelope.ts > certificate.until {
+        if !seen.is_within(envelope, until) {
             return Err(Spoof::Expired);
         }
         Ok(named(Role::Peel, certificate.peel.as_str()))

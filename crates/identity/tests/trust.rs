@@ -7,9 +7,10 @@ mod fleet;
 use fleet::{ENDS, Keys, NOW, pair, user};
 use proptest::prelude::*;
 use std::time::Duration;
+use zester_identity::limits::{CERTIFICATE_LIFE_MAX, CLOCK_TOLERANCE};
 use zester_identity::roster::BadRoster;
 use zester_identity::{
-    Credentials, KeyKind, Principal, Role, Speaker, Spoof, Trust, certificate, credentials, roster,
+    Credentials, KeyKind, Principal, Role, Seen, Speaker, Spoof, Trust, certificate, credentials, roster,
 };
 use zester_rule::rule;
 use zester_wire::{
@@ -33,7 +34,11 @@ fn trust_in(keys: &Keys, roster: &Roster) -> Trust {
 
 /// What becomes of a message on a subject.
 fn judge(trust: &Trust, subject: &str, envelope: &Envelope) -> Result<Principal, Spoof> {
-    trust.verify(envelope, subject, &Speaker::of_subject(&Subject::parse(subject).unwrap()), NOW)
+    judge_at(trust, subject, envelope, Seen::live(NOW))
+}
+
+fn judge_at(trust: &Trust, subject: &str, envelope: &Envelope, seen: Seen) -> Result<Principal, Spoof> {
+    trust.verify(envelope, subject, &Speaker::of_subject(&Subject::parse(subject).unwrap()), seen)
 }
 
 #[test]
@@ -114,6 +119,10 @@ fn i8_a_certificate_counts_for_its_key_and_by_an_issuer_of_the_roster_only() {
     assert_eq!(judged(&by(&pair(KeyKind::Account, 77), ENDS)), Err(Spoof::BadCertificate));
     assert_eq!(judged(&by(&user("m1"), ENDS)), Err(Spoof::BadCertificate), "a master's own key is no issuer");
     assert_eq!(judged(&by(&keys.issuer, UnixMillis(NOW.0 - 1))), Err(Spoof::Expired));
+    // Dated back to when it counted.
+    let ended = by(&keys.issuer, UnixMillis(NOW.0 - 600_000));
+    let back_dated = seal(subject, UnixMillis(NOW.0 - 700_000), &ended);
+    assert_eq!(judge(&trust, subject, &back_dated), Err(Spoof::Expired));
     assert_eq!(judged(&keys.peel("gone")), Err(Spoof::Revoked));
 }
 
@@ -188,6 +197,14 @@ fn i15_the_old_and_the_new_key_of_a_member_both_count_for_a_while() {
     assert_eq!(said("m1-new", NOW), Ok("m1".into()));
     assert_eq!(said("m1", NOW.plus(Duration::from_secs(1))), Err(Spoof::Expired));
     assert_eq!(said("m1-new", NOW.plus(Duration::from_secs(1))), Ok("m1".into()));
+    // Dated back by whoever has the old key: what comes after its end counts for nothing, what was kept before still does.
+    let old = Credentials { pair: user("m1"), ..keys.member(Role::Master, "m1") };
+    let back_dated = seal(subject, UnixMillis(NOW.0 - 60_000), &old);
+    let later = NOW.plus(CLOCK_TOLERANCE + Duration::from_secs(1));
+    let (kept, unkept) = (Seen::stored(later, NOW), Seen::live(later));
+    assert_eq!(judge_at(&trust, subject, &back_dated, unkept), Err(Spoof::Expired));
+    assert_eq!(judge_at(&trust, subject, &back_dated, Seen::stored(later, later)), Err(Spoof::Expired));
+    assert_eq!(judge_at(&trust, subject, &back_dated, kept).map(|who| who.name), Ok("m1".into()));
     // The issuer of a peel is replaced: what it vouched for before goes on.
     let mut roster = keys.roster();
     let issuer = roster.members.iter_mut().find(|member| member.role == MemberRole::Issuer).unwrap();
@@ -196,6 +213,12 @@ fn i15_the_old_and_the_new_key_of_a_member_both_count_for_a_while() {
     let subject = "zester.heartbeat.web-1";
     let after = NOW.plus(Duration::from_secs(60));
     assert!(judge(&trust, subject, &seal(subject, after, &keys.peel("web-1"))).is_ok());
+    // But not for ever: no certificate that it signed may count for longer than one can.
+    let last = NOW.plus(CERTIFICATE_LIFE_MAX);
+    let at =
+        |moment| judge_at(&trust, subject, &seal(subject, moment, &keys.peel("web-1")), Seen::live(moment));
+    assert!(at(last).is_ok());
+    assert_eq!(at(last.plus(Duration::from_secs(1))), Err(Spoof::Expired));
 }
 
 #[test]

@@ -3,8 +3,10 @@
 use crate::dropped::Reason;
 use crate::error::Error;
 use crate::link::{CROSSED, Link};
-use zester_bus::{Delivery, Message as Raw};
-use zester_identity::{Principal, Speaker, Spoof};
+use std::time::Duration;
+use zester_bus::{Bytes, Delivery, Entry, Message as Raw, Record};
+use zester_identity::limits::REQUEST_AGE_MAX;
+use zester_identity::{Principal, Seen, Speaker, Spoof};
 use zester_wire::envelope::Addressed;
 use zester_wire::limits::MESSAGE_BYTES_MAX;
 use zester_wire::{Envelope, Message, MessageId, Subject, UnixMillis, decode, encode};
@@ -20,6 +22,47 @@ pub struct Opened<T> {
     pub principal: Option<Principal>,
     /// The envelope as it came: what an operator signed travels on to the peels (I-8).
     pub envelope: Vec<u8>,
+}
+
+impl<T> Opened<T> {
+    /// Whether a request is so old that somebody may have kept it to send it again, and how old (I-8). Where nobody signs, the time
+    /// in an envelope says nothing.
+    pub fn is_stale(&self, received: UnixMillis) -> Option<Duration> {
+        let age = received.since(self.signed);
+        (self.principal.is_some() && age > REQUEST_AGE_MAX).then_some(age)
+    }
+}
+
+/// What is to be opened: bytes that have come just now, or that a stream or a bucket has kept since then. A key that was replaced
+/// meanwhile counts for what was kept before, and for nothing that comes later (I-15).
+#[derive(Copy, Clone, Debug)]
+pub struct Came<'a> {
+    payload: &'a [u8],
+    kept: Option<UnixMillis>,
+}
+
+impl<'a> From<&'a [u8]> for Came<'a> {
+    fn from(payload: &'a [u8]) -> Came<'a> {
+        Came { payload, kept: None }
+    }
+}
+
+impl<'a> From<&'a Bytes> for Came<'a> {
+    fn from(payload: &'a Bytes) -> Came<'a> {
+        Came { payload, kept: None }
+    }
+}
+
+impl<'a> From<&'a Record> for Came<'a> {
+    fn from(record: &'a Record) -> Came<'a> {
+        Came { payload: &record.payload, kept: Some(UnixMillis(record.at)) }
+    }
+}
+
+impl<'a> From<&'a Entry> for Came<'a> {
+    fn from(entry: &'a Entry) -> Came<'a> {
+        Came { payload: &entry.value, kept: Some(UnixMillis(entry.at)) }
+    }
 }
 
 impl Link {
@@ -41,7 +84,8 @@ impl Link {
     }
 
     /// Opens a message. None: it was dropped and counted, and nothing else happens.
-    pub fn open<T: Message>(&self, subject: &str, payload: &[u8]) -> Option<Opened<T>> {
+    pub fn open<'a, T: Message>(&self, subject: &str, came: impl Into<Came<'a>>) -> Option<Opened<T>> {
+        let came = came.into();
         let parsed = match Subject::parse(subject) {
             Ok(parsed) => parsed,
             Err(bad) => {
@@ -49,20 +93,28 @@ impl Link {
                 return None;
             }
         };
-        let too_large = payload.len() > MESSAGE_BYTES_MAX;
+        let too_large = came.payload.len() > MESSAGE_BYTES_MAX;
         let reason = |error: &Error| if too_large { Reason::TooLarge } else { error.reason() };
-        let opened = self.try_open(&parsed, payload);
+        let opened = self.try_open(&parsed, came);
         opened.inspect_err(|error| self.dropped().one(reason(error), subject, error)).ok()
     }
 
     /// Opens a message for whoever counts and tells by itself what cannot be read or believed.
-    pub fn try_open<T: Message>(&self, subject: &Subject, payload: &[u8]) -> Result<Opened<T>, Error> {
-        self.unseal(&subject.to_string(), &Speaker::of_subject(subject), payload)
+    pub fn try_open<'a, T: Message>(
+        &self,
+        subject: &Subject,
+        came: impl Into<Came<'a>>,
+    ) -> Result<Opened<T>, Error> {
+        self.unseal(&subject.to_string(), &Speaker::of_subject(subject), came.into())
     }
 
     /// Opens a message that repeats what its subject says; the subject decides.
-    pub fn open_addressed<T: Addressed>(&self, subject: &Subject, payload: &[u8]) -> Option<Opened<T>> {
-        let opened: Opened<T> = self.open(&subject.to_string(), payload)?;
+    pub fn open_addressed<'a, T: Addressed>(
+        &self,
+        subject: &Subject,
+        came: impl Into<Came<'a>>,
+    ) -> Option<Opened<T>> {
+        let opened: Opened<T> = self.open(&subject.to_string(), came)?;
         opened
             .message
             .check_subject(subject)
@@ -77,10 +129,10 @@ impl Link {
             Subject::Command { peel } => Speaker::Peel(peel.clone()),
             _ => Speaker::Master,
         };
-        match self.unseal(&answer.subject, &speaker, &answer.payload) {
+        match self.unseal(&answer.subject, &speaker, (&answer.payload).into()) {
             // Between two accounts the server puts a reply subject of its own in the place of ours.
             Err(Error::Spoof { why: Spoof::BadSignature, .. }) => {
-                Ok(self.unseal(CROSSED, &speaker, &answer.payload)?.message)
+                Ok(self.unseal(CROSSED, &speaker, (&answer.payload).into())?.message)
             }
             other => Ok(other?.message),
         }
@@ -91,12 +143,14 @@ impl Link {
         &self,
         subject: &str,
         speaker: &Speaker,
-        payload: &[u8],
+        came: Came<'_>,
     ) -> Result<Opened<T>, Error> {
-        let envelope: Envelope = decode(payload)?;
+        let envelope: Envelope = decode(came.payload)?;
         let principal = match self.trust() {
             Some(trust) => {
-                let judged = trust.verify(&envelope, subject, speaker, self.now());
+                let now = self.now();
+                let seen = came.kept.map_or(Seen::live(now), |at| Seen::stored(now, at));
+                let judged = trust.verify(&envelope, subject, speaker, seen);
                 Some(judged.map_err(|why| Error::Spoof { subject: subject.to_string(), why })?)
             }
             None => None,
@@ -104,7 +158,7 @@ impl Link {
         let message = envelope.open()?;
         let (id, signed) = (envelope.id.clone(), envelope.ts);
         let envelope = match envelope.beside.is_empty() {
-            true => payload.to_vec(),
+            true => came.payload.to_vec(),
             false => encode(&envelope.passed_on()).unwrap_or_default(),
         };
         Ok(Opened { message, id, signed, principal, envelope })

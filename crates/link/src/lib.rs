@@ -20,6 +20,6 @@ mod roster;
 pub use clock::{Clock, Dice, OsDice, SteadyClock, SystemClock};
 pub use dropped::{Dropped, Reason};
 pub use error::Error;
-pub use incoming::Opened;
+pub use incoming::{Came, Opened};
 pub use link::Link;
 pub use records::Found;

@@ -34,7 +34,7 @@ impl Link {
     }
 
     fn record_of<T: Message>(&self, key: &Key, entry: &Entry) -> Result<Found<T>, Error> {
-        let value = self.unseal(&key.subject(), &Speaker::of_key(key), &entry.value)?.message;
+        let value = self.unseal(&key.subject(), &Speaker::of_key(key), entry.into())?.message;
         Ok(Found { value, revision: entry.revision, stored: UnixMillis(entry.at) })
     }
 

@@ -59,7 +59,7 @@ async fn what_cannot_be_read_is_counted_by_reason() {
         assert!(link.open::<DispatchRequest>(&subject, garbage).is_none());
     }
     assert_eq!(link.dropped().of(Reason::Malformed), 5);
-    assert!(link.open::<DispatchRequest>(&subject, &vec![0; 9 * 1024 * 1024]).is_none());
+    assert!(link.open::<DispatchRequest>(&subject, &vec![0; 9 * 1024 * 1024][..]).is_none());
     assert_eq!(link.dropped().of(Reason::TooLarge), 1);
 }
 

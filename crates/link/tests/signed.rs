@@ -201,3 +201,102 @@ async fn i5_a_new_roster_counts_at_once_and_an_old_one_never_again() {
     assert!(master.dropped().of(Reason::Spoof) >= 1);
     following.abort();
 }
+
+/// A clock that is off.
+struct Off(i64);
+
+impl Clock for Off {
+    fn wall(&self) -> UnixMillis {
+        UnixMillis(NOW.0.saturating_add_signed(self.0 * 1000))
+    }
+}
+
+impl World {
+    fn link_at(&self, name: &str, seconds: i64) -> Link {
+        let credentials = self.members.iter().find(|one| one.name == name).unwrap().clone();
+        let bus = Arc::new(self.net.connect(name));
+        Link::with(bus, Arc::new(Off(seconds)), Arc::new(OsDice)).signed(credentials).unwrap()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("I-15", "I-8")]
+async fn i15_what_a_replaced_key_signs_after_its_end_is_refused_however_it_is_dated() {
+    let mut world = World::start().await;
+    let jid = Jid::parse("2hPx2Kd8VnR7YmWqTz4PLsCfNjA").unwrap();
+    let subject = Subject::JobCancel { jid: jid.clone() };
+    let event = JobEvent {
+        v: 1,
+        jid,
+        ts: NOW,
+        event: JobEventKind::Canceled { data: String::new(), by: "ann".into() },
+    };
+    let old = world.link("m1");
+    let sealed = old.seal(&subject.to_string(), old.new_message_id().unwrap(), &event).unwrap();
+    // The master gets a new key; the old one counts for a minute more.
+    let minute = Duration::from_secs(60);
+    world
+        .fleet
+        .member((Role::Master, "m1"), user(31), &world.secrets.core, &mut world.roster, (NOW, minute))
+        .unwrap();
+    let next = authority::signed(&authority::renewed(&world.roster, NOW), &world.secrets.core).unwrap();
+    let opened = |seconds: i64, kept: Option<u64>| {
+        let reader = world.link_at("ann", seconds);
+        reader.trust().unwrap().take(&next).unwrap();
+        let record = |at| zester_bus::Record {
+            subject: subject.to_string(),
+            payload: sealed.clone(),
+            sequence: 1,
+            at,
+        };
+        match kept {
+            Some(at) => reader.open_addressed::<JobEvent>(&subject, &record(at)).is_some(),
+            None => reader.open_addressed::<JobEvent>(&subject, &sealed).is_some(),
+        }
+    };
+    assert!(opened(60, None), "within its time");
+    assert!(opened(360, None), "a clock may be off");
+    assert!(!opened(361, None), "it was dated back");
+    assert!(opened(86_400, Some(NOW.0)), "the stream has had it since before");
+    assert!(!opened(86_400, Some(NOW.0 + 361_000)), "the stream has had it since after");
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("I-12")]
+async fn i12_every_kind_of_record_is_believed_from_its_writer_alone() {
+    let world = World::start().await;
+    let (jid, web, of) = (world.link("m1").new_jid(), peel("web-1"), Published::States);
+    let token = Token::parse("publisher").unwrap();
+    // Contents prove themselves by their hash, and the roster by its anchor: they are in no envelope.
+    let by_master = [
+        Key::Job(jid.clone()),
+        Key::Active(jid.clone()),
+        Key::Return(jid.clone(), web.clone()),
+        Key::Master(MasterId::parse("m1.boot").unwrap()),
+        Key::Lease(token),
+        Key::Manifest(of),
+        Key::ManifestOf(of, 1),
+        Key::Revision(of),
+    ];
+    let by_peel = [Key::Peel(web.clone()), Key::Facts(web)];
+    let note = Notice { v: 1, bucket: Token::parse("x").unwrap(), revision: 1 };
+    for (keys, writer) in [(&by_master[..], "m1"), (&by_peel[..], "web-1")] {
+        for key in keys {
+            for name in ["m1", "ann", "web-1", "web-2"] {
+                world.link(name).put(key, &note).await.unwrap();
+                let read = world.link("ann").get::<Notice>(key).await;
+                assert_eq!(read.is_ok(), name == writer, "{key} by {name}: {read:?}");
+            }
+            world.unsigned("stranger").put(key, &note).await.unwrap();
+            let unsigned = world.link("ann").get::<Notice>(key).await.unwrap_err();
+            assert!(matches!(unsigned, Error::Spoof { why: Spoof::Unsigned, .. }), "{key}: {unsigned}");
+            // Good under another key, moved here by who edits the store.
+            let other = Key::Lease(Token::parse("elsewhere").unwrap());
+            world.link("m1").put(&other, &note).await.unwrap();
+            let entry = world.link("m1").bus().get("leases", "elsewhere").await.unwrap().unwrap();
+            let bus = world.net.connect("broker");
+            zester_bus::Bus::put(&bus, key.bucket().as_str(), &key.to_string(), entry.value).await.unwrap();
+            assert!(world.link("ann").get::<Notice>(key).await.is_err(), "{key}");
+        }
+    }
+}

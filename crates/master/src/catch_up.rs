@@ -210,17 +210,17 @@ impl CatchUp {
         };
         let Some(handle) = self.core.running.get(jid) else { return };
         let message = match &subject {
-            Subject::JobAck { .. } => link.open_addressed::<Ack>(&subject, &record.payload).map(|opened| {
+            Subject::JobAck { .. } => link.open_addressed::<Ack>(&subject, record).map(|opened| {
                 JobMessage::Ack { peel: opened.message.peel, dispatch_epoch: opened.message.dispatch_epoch }
             }),
             Subject::JobReturn { .. } => {
-                if let Some(opened) = link.open_addressed::<Return>(&subject, &record.payload) {
+                if let Some(opened) = link.open_addressed::<Return>(&subject, record) {
                     handle.hand_return(opened.message, record.payload.len()).await;
                 }
                 return;
             }
             _ => {
-                let opened = link.open_addressed::<JobEvent>(&subject, &record.payload);
+                let opened = link.open_addressed::<JobEvent>(&subject, record);
                 opened.and_then(|opened| match opened.message.event {
                     JobEventKind::Canceled { by, .. } => Some(JobMessage::Cancel { by, answer: None }),
                     _ => None,

@@ -252,7 +252,7 @@ impl LateReturns {
 
     fn open(&self, jid: &Jid, peel: &PeelId, taken: &Taken) -> Option<Return> {
         let subject = Subject::JobReturn { jid: jid.clone(), peel: peel.clone() };
-        Some(self.core.link.open_addressed::<Return>(&subject, &taken.record.payload)?.message)
+        Some(self.core.link.open_addressed::<Return>(&subject, &taken.record)?.message)
     }
 
     /// What the record says; none where it could not be read now.

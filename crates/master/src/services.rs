@@ -17,6 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use zester_bus::{Delivery, Listen, Message, Subscription};
+use zester_identity::limits::REQUEST_AGE_MAX;
+use zester_link::Opened;
 use zester_wire::limits::EXPLAINED_PAGE_MAX;
 use zester_wire::subject::{ALL_ADMIN, MASTERS};
 use zester_wire::{PeelId, Refusal, RefusalKind, ResolveReply, ResolveRequest, Subject, UnixMillis, VERSION};
@@ -117,14 +119,24 @@ fn take(
         Kind::Admin => Box::pin(admin::handle(core, message, received)),
         Kind::Resolve => Box::pin(resolve(core, message)),
         Kind::List => Box::pin(peels::list(core, message)),
-        Kind::Passed => Box::pin(publish::handle_passed(core, message)),
-        Kind::Reactor => Box::pin(reactor::handle_passed(core, message)),
+        Kind::Passed => Box::pin(publish::handle_passed(core, message, received)),
+        Kind::Reactor => Box::pin(reactor::handle_passed(core, message, received)),
     });
 }
 
 /// When a request came that waited here for so long: its client has been waiting since then (J-28).
 fn received(now: UnixMillis, waited: Duration) -> UnixMillis {
     UnixMillis(now.0.saturating_sub(u64::try_from(waited.as_millis()).unwrap_or(u64::MAX)))
+}
+
+/// Refuses a request that was signed too long ago: whoever kept it could have it done once more (I-8).
+pub(crate) fn must_be_fresh<T>(opened: &Opened<T>, received: UnixMillis) -> Result<(), Refusal> {
+    let Some(age) = opened.is_stale(received) else { return Ok(()) };
+    let (age, limit) = (age.as_secs(), REQUEST_AGE_MAX.as_secs());
+    let why =
+        format!("the request was signed {age} s ago, and one that is older than {limit} s is not taken");
+    let hint = "is the clock of this machine or of the master wrong? nothing was done".into();
+    Err(Refusal { hint, ..Refusal::new(RefusalKind::Invalid, why) })
 }
 
 async fn resolve(core: Arc<Core>, message: Message) {

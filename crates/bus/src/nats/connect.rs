@@ -119,6 +119,10 @@ pub async fn connect(options: Options) -> Result<Nats, Error> {
         Credentials::Token(token) => settings.token(token.clone()),
     };
     let client = settings.connect(urls.as_slice()).await.map_err(|error| {
+        if is_of_tls(&error) {
+            let text = format!("no trusted TLS with {} ({error}): is its CA named?", urls.join(", "));
+            return Error::because(Kind::Invalid, text, error);
+        }
         let kind = match error.kind() {
             async_nats::ConnectErrorKind::AuthorizationViolation
             | async_nats::ConnectErrorKind::Authentication => Kind::Refused,
@@ -141,6 +145,19 @@ pub async fn connect(options: Options) -> Result<Nats, Error> {
         behind: Mutex::default(),
         inboxes: Mutex::default(),
     })
+}
+
+/// Whether somebody answers there whose certificate is not trusted, or who speaks no TLS: rustls says so by this kind.
+fn is_of_tls(error: &async_nats::ConnectError) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        let io = error.downcast_ref::<std::io::Error>();
+        if io.is_some_and(|io| io.kind() == std::io::ErrorKind::InvalidData) {
+            return true;
+        }
+        cause = error.source();
+    }
+    error.kind() == async_nats::ConnectErrorKind::Tls
 }
 
 /// Takes what is secret out of the addresses, so that it turns up in no message.

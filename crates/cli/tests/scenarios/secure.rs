@@ -1,117 +1,17 @@
 //! Fleets whose members have keys: from nothing as the README says it, and what happens to who is not wanted any more.
 
 use crate::daemon::{Daemon, PATIENCE};
+use crate::shell::Shell;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Command;
 use zester_rule::rule;
 use zester_testkit::wait_for;
 
 const README: &str = include_str!("../../../../README.md");
 
-/// A shell's words, in a directory of its own, with the binary under test and a server on the path.
-struct Shell {
-    dir: tempfile::TempDir,
-    exported: Vec<(String, String)>,
-    port: u16,
-    background: Vec<Child>,
-}
-
-impl Shell {
-    fn new() -> Shell {
-        let dir = tempfile::Builder::new().prefix("zester-keys-").tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("states")).unwrap();
-        let hello = dir.path().join("hello");
-        let state = format!("{}:\n  file.managed:\n    - content: hi\n", hello.display());
-        std::fs::write(dir.path().join("states/hello.zy"), state).unwrap();
-        Shell { dir, exported: Vec::new(), port: free_port(), background: Vec::new() }
-    }
-
-    fn command(&self, line: &str) -> Command {
-        let line = line.replace("4222", &self.port.to_string());
-        let line = match line.starts_with("zester auth init") {
-            true => format!("{line} --port {}", self.port),
-            false => line,
-        };
-        let binary = Path::new(env!("CARGO_BIN_EXE_zester")).parent().unwrap();
-        let path = std::env::var("PATH").unwrap_or_default();
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "--", "bash", "-c"]).arg(format!("exec {line}"));
-        command.current_dir(self.dir.path()).env("NO_COLOR", "1").env_remove("ZESTER_NATS_URL");
-        command.env("PATH", format!("{}:{path}:/usr/sbin", binary.display()));
-        command.env("HOME", self.dir.path()).envs(self.exported.iter().cloned()).stdin(Stdio::null());
-        command
-    }
-
-    /// Runs a line, again and again until it succeeds: what it needs may just be starting.
-    fn succeeds(&self, line: &str) -> String {
-        let mut last = String::new();
-        let end = std::time::Instant::now() + PATIENCE;
-        loop {
-            let output = self.command(line).output().unwrap();
-            if output.status.success() {
-                return String::from_utf8_lossy(&output.stdout).into_owned();
-            }
-            last.clear();
-            last.push_str(&String::from_utf8_lossy(&output.stderr));
-            assert!(std::time::Instant::now() < end, "{line}: {last}\n{}", self.logs());
-            std::thread::sleep(std::time::Duration::from_millis(100));
-        }
-    }
-
-    fn run(&self, line: &str) -> Output {
-        self.command(line).output().unwrap()
-    }
-
-    fn begins(&mut self, line: &str) {
-        let log = self.dir.path().join(format!("{}.log", self.background.len()));
-        let log = std::fs::File::create(log).unwrap();
-        let mut command = self.command(line);
-        command.stdout(log.try_clone().unwrap()).stderr(log);
-        self.background.push(command.spawn().unwrap());
-    }
-
-    fn log(&self, number: usize) -> String {
-        std::fs::read_to_string(self.dir.path().join(format!("{number}.log"))).unwrap_or_default()
-    }
-
-    fn logs(&self) -> String {
-        (0..self.background.len()).map(|number| format!("--- {number}\n{}\n", self.log(number))).collect()
-    }
-
-    /// Does what a block of shell says.
-    fn follow(&mut self, block: &str) {
-        for line in block.lines() {
-            if let Some(words) = line.strip_prefix("export ") {
-                let words = words.replace("4222", &self.port.to_string());
-                let pair = |word: &str| word.split_once('=').map(|(name, value)| (name.into(), value.into()));
-                self.exported.extend(words.split(' ').filter_map(pair));
-            } else if let Some(line) = line.strip_suffix(" &") {
-                self.begins(line);
-            } else {
-                self.succeeds(line);
-            }
-        }
-    }
-}
-
-impl Drop for Shell {
-    fn drop(&mut self) {
-        for child in &mut self.background {
-            let _gone_already = child.kill();
-            let _status = child.wait();
-        }
-        if std::thread::panicking() {
-            eprintln!("{}", self.logs());
-        }
-    }
-}
-
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 /// The commands of a section of the README.
-fn block(section: &str) -> &'static str {
+pub fn block(section: &str) -> &'static str {
     let (_, rest) = README.split_once(section).unwrap();
     let (_, rest) = rest.split_once("```sh\n").unwrap();
     rest.split_once("```").unwrap().0
@@ -128,19 +28,36 @@ fn i1_from_nothing_to_a_fleet_with_keys_as_the_readme_says_it() {
         assert!(said.contains("messages are signed"), "{who}: {said}");
         assert!(!said.contains("dropped a message"), "{who}: {said}");
     }
-    // Every secret is its owner's alone.
+    // Every secret is its owner's alone, and one that is not is told.
     assert!(shell.succeeds("zester auth lint --dir keys").contains("nothing is wrong"));
-    // Without the CA, without credentials, and in plaintext nobody gets in.
-    let url = "--nats tls://localhost:4222";
-    for words in [
-        format!("zester peel list {url} --creds keys/creds/admin.creds"),
-        format!("zester peel list {url} --ca keys/tls/ca.pem"),
+    for below in ["keys", "creds", "tls"] {
+        for entry in std::fs::read_dir(shell.path("keys").join(below)).unwrap().flatten() {
+            let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode, 0o600, "{}", entry.path().display());
+        }
+    }
+    let open = shell.path("keys/keys/issuer.nk");
+    std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o640)).unwrap();
+    let linted = shell.run("zester auth lint --dir keys");
+    let said = String::from_utf8_lossy(&linted.stdout).into_owned();
+    assert_eq!(linted.status.code(), Some(2), "{said}");
+    assert!(said.contains("keys/keys/issuer.nk can be read by others: chmod 600 it"), "{said}");
+    // Without the CA, without credentials, in plaintext and with a token nobody gets in.
+    let (creds, ca) = ("--creds keys/creds/admin.creds", "--ca keys/tls/ca.pem");
+    for (words, why) in [
+        (format!("--nats tls://localhost:4222 {creds}"), "certificate"),
+        (format!("--nats tls://localhost:4222 {ca}"), "does not let us in"),
+        (format!("--nats tls://some-token@localhost:4222 {ca}"), "does not let us in"),
+        (format!("--nats nats://localhost:4222 {creds}"), "certificate"),
+        (format!("--nats nats://10.255.255.1:4222 {creds}"), "nothing would be encrypted"),
     ] {
-        let mut command = shell.command(&words);
+        let mut command = shell.command(&format!("zester peel list {words}"));
         for name in ["ZESTER_CA", "ZESTER_CREDS", "ZESTER_NATS_URL"] {
             command.env_remove(name);
         }
-        assert!(!command.output().unwrap().status.success(), "{words}");
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(1) && said.contains(why), "{words}: {said}");
     }
     // Somebody else's name with these credentials.
     let other = shell.run("zester peel run --id web-02 --creds keys/creds/web-01.creds --data-dir other");
@@ -169,6 +86,9 @@ fn i5_a_revoked_peel_is_out_at_once_and_a_master_gets_a_new_key_without_a_stop()
     wait_for("the end of the revoked connection", PATIENCE, || {
         let answer = shell.run("zester web-01 test.ping --direct --timeout 2s");
         (answer.status.code() == Some(3)).then_some(())
+    });
+    wait_for("the reason in the log of who was revoked", PATIENCE, || {
+        shell.log(2).to_lowercase().contains("revoked").then_some(())
     });
     shell.succeeds("zester web-02 test.ping");
     // The master goes on with its old key while a second one starts with the new.

@@ -18,21 +18,21 @@ fn take(link: &Link, record: &Record, dispatch_epoch: u64, history: &mut History
     let Ok(subject) = Subject::parse(&record.subject) else { return };
     match subject {
         Subject::JobAck { .. } => {
-            if let Some(ack) = link.open_addressed::<Ack>(&subject, &record.payload)
+            if let Some(ack) = link.open_addressed::<Ack>(&subject, record)
                 && ack.message.dispatch_epoch == dispatch_epoch
             {
                 history.acks.push(ack.message.peel);
             }
         }
         Subject::JobReturn { .. } => {
-            if let Some(ret) = link.open_addressed::<Return>(&subject, &record.payload)
+            if let Some(ret) = link.open_addressed::<Return>(&subject, record)
                 && ret.message.dispatch_epoch == dispatch_epoch
             {
                 history.returns.push(ret.message);
             }
         }
         Subject::JobCancel { .. } => {
-            if let Some(event) = link.open_addressed::<JobEvent>(&subject, &record.payload)
+            if let Some(event) = link.open_addressed::<JobEvent>(&subject, record)
                 && let JobEventKind::Canceled { by, .. } = event.message.event
             {
                 history.canceled.get_or_insert(by);

@@ -4,6 +4,7 @@ use super::Reactor;
 use crate::core::Core;
 use crate::limits::{PASS_WAIT, REACTOR_TESTS_WAITING, RULE_PROBLEMS_NAMED, RULES_LISTED};
 use crate::router::subscribe;
+use crate::services::must_be_fresh;
 use serde_json::Value;
 use std::sync::Arc;
 use zester_bus::{Delivery, Listen, Message};
@@ -151,10 +152,13 @@ async fn pass_on(core: &Core, request: AdminRequest) -> Result<AdminReply, Refus
     passed.map_err(|error| unavailable(format!("no master answers for the reactor ({error}); ask again")))
 }
 
-pub async fn handle_passed(core: Arc<Core>, message: Message) {
+pub async fn handle_passed(core: Arc<Core>, message: Message, received: UnixMillis) {
     let Some(reactor) = core.reactor.clone() else { return };
     let Some(subject) = core.link.subject_of(&message) else { return };
     let Some(opened) = core.link.open_addressed::<AdminRequest>(&subject, &message.payload) else { return };
+    if let Err(refusal) = must_be_fresh(&opened, received) {
+        return core.answer(message.reply.as_deref(), &AdminReply::refusing(refusal)).await;
+    }
     let answer = match opened.message {
         AdminRequest::ReactorRules => {
             AdminReply { reactor: Some(list(&core, &reactor)), ..AdminReply::done("") }

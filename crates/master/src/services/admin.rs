@@ -1,6 +1,6 @@
 //! `zester.admin.<verb>`: cancel a job (J-11), repeat a part of one (J-18), forget peels (J-25).
 
-use super::dispatch;
+use super::{dispatch, must_be_fresh};
 use crate::core::Core;
 use crate::job::{Handle, JobMessage, Requester};
 use crate::limits::{KILL_WAIT, RETRY_READS_IN_FLIGHT};
@@ -28,6 +28,9 @@ pub async fn handle(core: Arc<Core>, message: Message, received: UnixMillis) {
     let opened = core.link.open::<AdminRequest>(&message.subject, &message.payload);
     let Some(opened) = opened else { return };
     let reply = message.reply;
+    if let Err(refusal) = must_be_fresh(&opened, received) {
+        return refuse(&core, reply.as_deref(), refusal).await;
+    }
     if matches!(opened.message, AdminRequest::Unknown) {
         return refuse(&core, reply.as_deref(), not_built(&subject)).await;
     }

@@ -1,6 +1,6 @@
 //! `zester.dispatch`: from a request to a job that has an owner.
 
-use super::index_is_ready;
+use super::{index_is_ready, must_be_fresh};
 use crate::core::Core;
 use crate::job::{self, JobMessage, Requester, Unstarted};
 use crate::limits::{JOBS_MAX, TARGETS_MAX, UNKNOWN_PEELS_MAX};
@@ -10,11 +10,17 @@ use zester_bus::Message;
 use zester_jobs::Owner;
 use zester_model::target::Target;
 use zester_wire::{
-    DispatchRequest, Job, JobStatus, PeelId, Refusal, RefusalKind, TargetList, UnixMillis, VERSION,
+    DispatchReply, DispatchRequest, Job, JobStatus, PeelId, Refusal, RefusalKind, TargetList, UnixMillis,
+    VERSION,
 };
 
 pub async fn handle(core: Arc<Core>, message: Message, received: UnixMillis) {
     let Some(opened) = core.link.open::<DispatchRequest>(&message.subject, &message.payload) else { return };
+    if let Err(refusal) = must_be_fresh(&opened, received) {
+        let error = Some(refusal);
+        let reply = DispatchReply { v: VERSION, jid: None, targets: Vec::new(), error, offline: None };
+        return core.answer(message.reply.as_deref(), &reply).await;
+    }
     let unknown = unknown_of(&core, &opened.message.target_expr);
     let mut request = opened.message;
     if let Some(who) = opened.principal {

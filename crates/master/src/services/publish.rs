@@ -1,6 +1,7 @@
 //! `zester.admin.publish`: whoever gets it and does not publish passes it on to the master that does (D-2).
 
 use super::admin::unavailable;
+use super::must_be_fresh;
 use crate::core::Core;
 use crate::limits::PASS_WAIT;
 use crate::publisher::LEASE;
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use zester_bus::Message;
 use zester_wire::{
     AdminReply, AdminRequest, BadName, Key, Lease, PublishRequest, Refusal, RefusalKind, Subject, Token,
+    UnixMillis,
 };
 
 /// Where the master listens that publishes.
@@ -24,14 +26,18 @@ pub async fn handle(core: Arc<Core>, request: PublishRequest, reply: Option<Stri
 }
 
 /// What another master passed on. All masters hear it; who does not publish stays silent.
-pub async fn handle_passed(core: Arc<Core>, message: Message) {
+pub async fn handle_passed(core: Arc<Core>, message: Message, received: UnixMillis) {
     if !core.orders.lease().is_held() {
         return;
     }
     let Some(subject) = core.link.subject_of(&message) else { return };
     let Some(opened) = core.link.open_addressed::<AdminRequest>(&subject, &message.payload) else { return };
+    let fresh = must_be_fresh(&opened, received);
     if let AdminRequest::Publish(request) = opened.message {
-        let answer = core.orders.take(request).await;
+        let answer = match fresh {
+            Ok(()) => core.orders.take(request).await,
+            Err(refusal) => AdminReply::refusing(refusal),
+        };
         core.answer(message.reply.as_deref(), &answer).await;
     }
 }

@@ -25,4 +25,5 @@ mod reactor_slow;
 mod reactor_start;
 mod returns;
 mod servers;
+mod signed;
 mod stores;
