@@ -13,6 +13,7 @@ pub mod authority;
 pub mod certificate;
 pub mod credentials;
 pub mod grants;
+pub mod join_token;
 pub mod jwt;
 mod key;
 pub mod limits;

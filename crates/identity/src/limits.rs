@@ -26,3 +26,5 @@ pub const CLOCK_TOLERANCE: Duration = Duration::from_secs(300);
 pub const REQUEST_AGE_MAX: Duration = CLOCK_TOLERANCE;
 /// How long the certificate of a peel counts at most, and so how long an issuer that was replaced can still be of use to anybody.
 pub const CERTIFICATE_LIFE_MAX: Duration = Duration::from_secs(400 * 86_400);
+/// How long a join token may be good for.
+pub const JOIN_TOKEN_LIFE_MAX: Duration = Duration::from_secs(30 * 86_400);
