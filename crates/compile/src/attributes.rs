@@ -21,10 +21,7 @@ pub const ORDER_LAST: i64 = 1_000_000;
 
 /// Salt's other global arguments, and what to do instead.
 const UNSUPPORTED: [(&str, &str); 2] = [
-    (
-        "fire_event",
-        "there are no events yet: let a `cmd.run` that has `onchanges` on this state tell whoever must know",
-    ),
+    ("fire_event", "an `event.wait` that watches this state sends an event when it changed"),
     ("runas_password", "commands change to a user without a password: remove it"),
 ];
 

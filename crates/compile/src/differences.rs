@@ -64,7 +64,7 @@ pub const DIFFERENCES: &[Difference] = &[
     row("failhard", "`failhard`", "stops at once, in the middle of what runs", "lets its level finish and skips all later levels",
         "nothing", "states of one level run at the same time", Differs),
     row("fire_event", "`fire_event`", "sends an event when the state changed", "refuses the word",
-        "let a `cmd.run` with `onchanges` on the state tell whoever must know", "events are sent by beacons, operators and the reactor", Refused),
+        "write an `event.wait` that watches the state", "an event is a state of its own: it has a result, and a check shows it", Refused),
     row("follow_links", "a link at the path of a file", "is followed by root, whoever made it",
         "is followed only to what belongs to its maker, if another user made it", "nothing",
         "a user must not lead root elsewhere", Differs),

@@ -231,7 +231,10 @@ fn s41_what_salt_has_and_we_have_not_is_never_ignored() {
         let found = diagnostic(&format!("x:\n  test.nop:\n    - {key}: true\n"));
         assert!(found.starts_with(&format!("states/c.zy:3:7: `{key}` is not supported [")), "{found}");
     }
-    assert!(diagnostic("x:\n  test.nop: [{fire_event: true}]\n").contains("there are no events yet"));
+    // What the hint names is there, and does it.
+    assert!(diagnostic("x:\n  test.nop: [{fire_event: true}]\n").contains("an `event.wait` that watches"));
+    let instead = one("x:\n  test.nop: []\ny:\n  event.wait:\n    - tag: x/changed\n    - watch: [x]\n");
+    assert_eq!(edges(&instead, "event.wait:y"), ["watch test.nop:x"]);
 }
 
 #[test]

@@ -385,6 +385,50 @@ fn s56_the_page_for_those_who_come_from_salt_is_made_of_the_table() {
     }
 }
 
+/// The kinds that a cell of the page names: what stands in backticks and is `module.function` or `module.*`.
+fn kinds_in(cell: &str) -> Vec<&str> {
+    let is_word = |part: &str| {
+        part == "*" || !part.is_empty() && part.bytes().all(|it| it.is_ascii_lowercase() || it == b'_')
+    };
+    let is_kind = |text: &&str| {
+        text.split_once('.').is_some_and(|(module, function)| is_word(module) && is_word(function))
+    };
+    cell.split('`').skip(1).step_by(2).filter(is_kind).collect()
+}
+
+#[test]
+#[rule("S-56")]
+fn s56_the_page_says_truly_which_kinds_there_are() {
+    let page = include_str!("../../../../docs/coming-from-salt.md");
+    let table = page.split_once("| there are |").and_then(|(_, rest)| rest.split_once("\n\n")).unwrap().0;
+    let known: Vec<&str> = crate::fixture::catalog().names().collect();
+    let has = |named: &str| match named.strip_suffix('*') {
+        Some(module) => known.iter().any(|kind| kind.starts_with(module)),
+        None => known.contains(&named),
+    };
+    let mut named = Vec::new();
+    for row in table.lines().skip(2) {
+        let (there, missing) = row.trim_matches('|').split_once(" |").unwrap_or((row, ""));
+        for kind in kinds_in(there) {
+            assert!(has(kind), "the page says that there is {kind}");
+            named.push(kind);
+        }
+        // What is to be used instead stands behind a colon.
+        for part in missing.split(';') {
+            let (gone, instead) = part.split_once(':').unwrap_or((part, ""));
+            kinds_in(gone)
+                .iter()
+                .for_each(|kind| assert!(!has(kind), "the page says that there is no {kind}"));
+            kinds_in(instead).iter().for_each(|kind| assert!(has(kind), "the page advises {kind}"));
+        }
+    }
+    for kind in known {
+        let module = format!("{}.*", kind.split('.').next().unwrap_or(kind));
+        let told = named.iter().any(|name| **name == *kind || **name == *module);
+        assert!(told, "{kind} is missing from the table of docs/coming-from-salt.md");
+    }
+}
+
 #[test]
 #[rule("S-49")]
 fn s49_a_managed_template_knows_its_source_and_is_named_by_its_path() {
