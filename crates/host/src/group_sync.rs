@@ -152,23 +152,34 @@ mod tests {
     #[test]
     fn a_sync_that_fails_has_failed_for_everybody_in_its_round() {
         const THREADS: usize = 8;
+        const DEADLINE: Duration = Duration::from_secs(30);
         let group: Arc<GroupSync<Result<(), &str>>> = Arc::default();
-        let visits: Vec<Visit<_>> = (0..THREADS).map(|_| group.enter()).collect();
-        let failed = AtomicUsize::new(0);
-        let called = AtomicUsize::new(0);
+        let (calls, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
-            for visit in visits {
-                scope.spawn(|| {
-                    let outcome = visit.sync(|| {
-                        called.fetch_add(1, Ordering::SeqCst);
-                        Err("no space left")
+            let (calls, failed) = (&calls, &failed);
+            let before = group.enter().sync(|| {
+                for _ in 0..THREADS {
+                    let visit = group.enter();
+                    scope.spawn(move || {
+                        // Whoever synced for itself would succeed.
+                        let outcome = visit.sync(|| match calls.fetch_add(1, Ordering::SeqCst) {
+                            0 => Err("no space left"),
+                            _ => Ok(()),
+                        });
+                        failed.fetch_add(usize::from(outcome.is_err()), Ordering::SeqCst);
                     });
-                    failed.fetch_add(usize::from(outcome.is_err()), Ordering::SeqCst);
-                });
-            }
+                }
+                // Until all of them wait for the round that has not begun.
+                let begun = Instant::now();
+                while group.lock().writing > 0 {
+                    assert!(begun.elapsed() < DEADLINE, "they do not arrive");
+                    std::thread::yield_now();
+                }
+                Ok(())
+            });
+            assert_eq!(before, Ok(()));
         });
-        assert_eq!(failed.into_inner(), THREADS);
-        assert!(called.into_inner() <= THREADS);
+        assert_eq!((calls.into_inner(), failed.into_inner()), (1, THREADS));
     }
 
     #[test]

@@ -53,7 +53,9 @@ impl State for AccessList {
             return Err(exit.failure(&format!("`getfacl {path}`")));
         }
         let mut list = entries_of(&exit.stdout.text);
-        key.entries.iter().for_each(|entry| drop(list.entry(entry.clone()).or_default()));
+        for entry in &key.entries {
+            list.entry(entry.clone()).or_default();
+        }
         Ok(AccessList(list))
     }
 

@@ -118,6 +118,17 @@ pub(crate) fn ran(words: &[&str]) -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
+/// Runs one test again in another process. A name that no test has any more would succeed too, with none.
+pub(crate) fn passed_once(again: &mut std::process::Command) {
+    let output = again.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && told.contains(" 1 passed"),
+        "{told}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
 /// Runs something when the test ends, however it ends.
 pub(crate) struct Finally<F: FnMut()>(pub(crate) F);
 
