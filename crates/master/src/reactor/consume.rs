@@ -118,7 +118,7 @@ impl Consumer {
             stored: UnixMillis(taken.record.at),
             deliveries: taken.deliveries,
         };
-        let open = |subject: &_| match link.try_open::<Event>(subject, &taken.record.payload) {
+        let open = |subject: &_| match link.try_open::<Event>(subject, &taken.record) {
             Ok(opened) => Payload::Read { event: opened.message, signed: opened.signed },
             Err(zester_link::Error::Spoof { why, .. }) => Payload::Forged(why.to_string()),
             Err(error) => Payload::Unreadable(error.to_string()),
