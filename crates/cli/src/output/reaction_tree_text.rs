@@ -143,7 +143,7 @@ event web-1/deploy/done  00:01:01  first
 └─ reactor.loop b\\x1b: sent  deploy/done
    └─ event web-1/deploy/done  00:01:01  second  depth 1
       └─ ↻ again: reactor.loop b\\x1b: sent  deploy/done
-         └─ event web-1/deploy/done  00:01:01  third-event-  depth 2
+         └─ event web-1/deploy/done  00:01:01  third-event-of-the-chain  depth 2
             └─ ↻ again: reactor.loop b\\x1b: refused  depth 3 is the cap
 ";
         assert_eq!(text(&first, Paint::new(false)), drawn);
