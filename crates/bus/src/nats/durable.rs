@@ -50,6 +50,8 @@ pub(super) struct Inbox {
     answers: Subscriber,
     /// Messages of the last question that may still come.
     open: usize,
+    /// When somebody last looked into it.
+    left_at: Instant,
 }
 
 impl Nats {
@@ -116,11 +118,16 @@ impl Nats {
         wait: Duration,
     ) -> Result<Vec<Taken>, Error> {
         let kept = self.inboxes.lock().unwrap_or_else(PoisonError::into_inner).remove(&reader.title());
+        if count == 0 {
+            return Ok(Vec::new());
+        }
         let mut inbox = match kept {
-            Some(inbox) => inbox,
-            None => self.new_inbox(reader).await?,
+            // What lay in one for longer is given again by now.
+            Some(inbox) if inbox.left_at.elapsed() < reader.ack_wait / 2 => inbox,
+            _ => self.new_inbox(reader).await?,
         };
         let taken = self.take_into(&mut inbox, reader, count, wait).await?;
+        inbox.left_at = Instant::now();
         self.inboxes.lock().unwrap_or_else(PoisonError::into_inner).insert(reader.title(), inbox);
         Ok(taken)
     }
@@ -129,7 +136,7 @@ impl Nats {
         let subject = self.client.new_inbox();
         let gone = |error| Error::new(Kind::Disconnected, format!("{}: {error}", reader.title()));
         let answers = self.client.subscribe(subject.clone()).await.map_err(gone)?;
-        Ok(Inbox { subject, answers, open: 0 })
+        Ok(Inbox { subject, answers, open: 0, left_at: Instant::now() })
     }
 
     async fn take_into(
@@ -147,7 +154,7 @@ impl Nats {
             // One that is in the middle of much to do goes on with what it has; one that begins looks at what there is.
             let (patience, busy) = match inbox.open {
                 0 if left.is_zero() || behind > 0 => {
-                    let most = if wait.is_zero() { count } else { count.min(behind) };
+                    let most = if left.is_zero() { count } else { count.min(behind) };
                     self.ask_for(inbox, reader, most, None).await?;
                     (PULL_SETTLE, behind > 0)
                 }
@@ -155,7 +162,7 @@ impl Nats {
                     self.ask_for(inbox, reader, 1, Some(left)).await?;
                     (left, false)
                 }
-                _ => (PULL_SETTLE.max(left), true),
+                _ => (PULL_SETTLE, true),
             };
             let ended = self.collect(inbox, reader, count, patience, busy, &mut taken).await?;
             if taken.is_empty() {

@@ -98,7 +98,7 @@ async fn i7_a_peel_drops_a_forged_command_and_a_master_forged_events() {
          zester master run --creds keys/creds/master.creds --data-dir master --reactor reactor --health 0 &\n\
          zester peel run --id web-02 --creds keys/creds/web-02.creds --data-dir web-02 --health 0 &\n\
          export ZESTER_CREDS=keys/creds/admin.creds\n\
-         zester web-02 test.ping",
+         zester web-02 test.ping --timeout 5s",
     );
     let adversary = credentials(&shell, "web-01");
     let client = join(&shell, &adversary).await;

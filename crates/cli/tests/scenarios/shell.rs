@@ -47,7 +47,9 @@ impl Shell {
                 return String::from_utf8_lossy(&output.stdout).into_owned();
             }
             last.clear();
-            last.push_str(&String::from_utf8_lossy(&output.stderr));
+            for said in [&output.stdout, &output.stderr] {
+                last.push_str(&String::from_utf8_lossy(said));
+            }
             assert!(std::time::Instant::now() < end, "{line}: {last}\n{}", self.logs());
             std::thread::sleep(std::time::Duration::from_millis(100));
         }

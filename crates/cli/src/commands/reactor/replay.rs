@@ -57,7 +57,7 @@ pub async fn run(app: &App, client: &Client, since: Duration, directory: &Path) 
             stored: UnixMillis(record.at),
             deliveries: 1,
         };
-        let open = |_: &_| match link.open::<Event>(&record.subject, &record.payload) {
+        let open = |_: &_| match link.open::<Event>(&record.subject, record) {
             Some(opened) => Payload::Read { event: opened.message, signed: opened.signed },
             None => Payload::Unreadable("it is not an event".into()),
         };
