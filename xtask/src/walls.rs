@@ -5,8 +5,10 @@ use crate::tree;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Crates that do no IO, read no clock and know no runtime.
-const PURE: &[&str] =
-    &["model", "secret", "compile", "engine", "wire", "identity", "jobs", "lease", "schedule", "reactor"];
+const PURE: &[&str] = &[
+    "model", "secret", "compile", "engine", "wire", "identity", "jobs", "lease", "schedule", "reactor",
+    "policy",
+];
 
 const FILES: &[&str] = &[
     "std::fs",
@@ -70,7 +72,8 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
     ("nkeys::", &["identity"], "one place knows keys"),
     ("rcgen::", &["cli"], "only the binary makes certificates"),
     ("async_nats", &["bus"], "the NATS client is hidden behind the bus"),
-    ("hyper::", &["health"], "one place answers HTTP"),
+    ("hyper::", &["door", "health"], "HTTP is spoken at the door and of one's health"),
+    ("tokio_rustls", &["door"], "TLS of our own is spoken at the door; that of the bus is its client's"),
     ("clap::", &["cli", "bench", "sim"], "only the binary knows its words"),
     ("indicatif::", &["cli"], "only the binary draws"),
     ("annotate_snippets::", &["cli"], "only the binary draws"),
@@ -156,6 +159,10 @@ const BLIND: &[(&str, &[&str])] = &[
         ],
     ),
     ("health", &["model", "wire", "jobs", "bus", "link", "converge", "peel", "master", "client", "cli"]),
+    (
+        "door",
+        &["model", "wire", "identity", "jobs", "bus", "link", "converge", "peel", "master", "client", "cli"],
+    ),
     ("peel", &["master", "client", "cli"]),
     ("master", &["engine", "host", "resources", "facts", "converge", "peel", "client", "cli"]),
     ("client", &["compile", "engine", "host", "resources", "facts", "converge", "peel", "master", "cli"]),

@@ -2,6 +2,7 @@
 
 use crate::bare;
 use crate::fleet;
+use crate::kinds;
 use crate::measure::{Cost, median, middle};
 use crate::packages;
 use crate::report::Report;
@@ -22,7 +23,7 @@ struct Bench<'a> {
     report: Report,
 }
 
-/// `only`: `reactor` for the claims about events, else all.
+/// `only`: `reactor` for the claims about events, `kinds` for the cost of each kind, `packages`; else all.
 pub fn run(zester: &Path, out: &Path, only: Option<&str>) -> Result<(), String> {
     let zester = zester
         .canonicalize()
@@ -35,7 +36,8 @@ pub fn run(zester: &Path, out: &Path, only: Option<&str>) -> Result<(), String> 
         None => bench.all()?,
         Some("reactor") => fleet::reactor(&zester, scratch.path(), &mut bench.report)?,
         Some("packages") => packages::claims(&zester, scratch.path(), &mut bench.report)?,
-        Some(other) => return Err(format!("--only {other}: there are `packages` and `reactor`")),
+        Some("kinds") => kinds::claims(&zester, scratch.path(), &mut bench.report)?,
+        Some(other) => return Err(format!("--only {other}: there are `kinds`, `packages` and `reactor`")),
     }
     bench.report.write(out)?;
     if bench.report.all_hold() { Ok(()) } else { Err("a claim does not hold".into()) }
@@ -52,6 +54,7 @@ impl Bench<'_> {
         self.compile()?;
         self.settings()?;
         self.graph()?;
+        kinds::claims(self.zester, &self.scratch, &mut self.report)?;
         packages::claims(self.zester, &self.scratch, &mut self.report)?;
         fleet::claims(self.zester, &self.scratch, &mut self.report)
     }

@@ -6,6 +6,7 @@
 mod bare;
 mod claims;
 mod fleet;
+mod kinds;
 mod measure;
 mod packages;
 mod report;

@@ -36,10 +36,15 @@ pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 pub const PAGE_MESSAGES_MAX: usize = 1_024;
 /// Bytes after which a page ends. One batch may exceed it.
 pub const PAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// How long a question for what a durable reader has now stays at the server when there is less, or no room for more.
+/// How long a question for what a durable reader has now stays at the server.
 pub const PULL_SETTLE: Duration = Duration::from_millis(20);
-/// How long a reader that has something in hand waits for the next message of the same question.
-pub const PULL_GAP: Duration = Duration::from_millis(1);
+/// The longest that a question stays there before it is asked again. What comes meanwhile to one who hangs is given to another
+/// only after its ack wait, so this is not to be long.
+pub const PULL_QUESTION: Duration = Duration::from_secs(1);
+/// How often one who waits for an answer looks whether the connection is still the one that it asked over.
+pub const PULL_LOOK: Duration = Duration::from_secs(1);
+/// How long after its end a question is taken for unanswered.
+pub const PULL_GRACE: Duration = Duration::from_millis(500);
 /// How long a message that a stream is known to keep may take to come; after that it has expired meanwhile.
 pub const READ_WAIT: Duration = Duration::from_secs(2);
 /// Messages asked for at once inside a page.
@@ -90,6 +95,9 @@ pub const MESSAGE_BYTES_MAX: u64 = MIB;
 /// Largest heartbeat, lease or other small record.
 pub const SMALL_RECORD_BYTES_MAX: u64 = 16 * KIB;
 
+/// How long the audit log is kept.
+pub const AUDIT_AGE: Duration = DAY.saturating_mul(400);
+pub const AUDIT_BYTES_MAX: u64 = 128 * MIB;
 pub const JOB_EVENTS_BYTES_MAX: u64 = 512 * MIB;
 pub const EVENTS_BYTES_MAX: u64 = 1024 * MIB;
 /// Bytes of what the reactor decided.
@@ -106,3 +114,5 @@ pub const SETTINGS_FILES_BYTES_MAX: u64 = 128 * MIB;
 pub const REACTOR_FILES_BYTES_MAX: u64 = 64 * MIB;
 /// A few versions of a roster of thousands of keys.
 pub const TRUST_BYTES_MAX: u64 = 16 * MIB;
+/// The enrollments of 50,000 peels, and thousands that wait.
+pub const ENROLLMENTS_BYTES_MAX: u64 = 128 * MIB;

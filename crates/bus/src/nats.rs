@@ -5,11 +5,13 @@ mod core;
 mod durable;
 mod fault;
 mod kv;
+mod passport;
 mod read;
 mod stores;
 mod watch;
 
 pub use connect::{Credentials, Options, connect};
+pub use passport::{Passport, Proof, Prove};
 
 /// Whom the client names when it logs, for whoever wants to hear less of it.
 pub const CLIENT_LOGS: &str = "async_nats";
@@ -39,8 +41,6 @@ pub struct Nats {
     /// The queues of live subscriptions, so that closing ends them.
     queues: Arc<Mutex<BTreeMap<u64, Queue>>>,
     next_queue: AtomicU64,
-    /// What waited behind the last message that was taken, by durable reader.
-    behind: Mutex<BTreeMap<String, usize>>,
     /// Where each durable reader gets what it asked for, while nobody looks.
     inboxes: Mutex<BTreeMap<String, durable::Inbox>>,
 }

@@ -5,10 +5,11 @@
 
 use crate::error::{Error, Kind};
 use crate::limits::{
-    EVENTS_BYTES_MAX, EVENTS_MESSAGES_MAX, FACTS_BYTES_MAX, HEARTBEATS_BYTES_MAX, HISTORY_AGE,
-    JOB_EVENTS_BYTES_MAX, JOB_RETURNS_BYTES_MAX, JOB_TARGETS_BYTES_MAX, JOBS_BYTES_MAX, LEASE_TTL,
-    LEASES_BYTES_MAX, LEDGER_BYTES_MAX, MASTER_HEARTBEAT_TTL, MESSAGE_BYTES_MAX, REACTOR_FILES_BYTES_MAX,
-    REPLICAS_MAX, SETTINGS_FILES_BYTES_MAX, SMALL_RECORD_BYTES_MAX, STATE_FILES_BYTES_MAX, TRUST_BYTES_MAX,
+    AUDIT_AGE, AUDIT_BYTES_MAX, ENROLLMENTS_BYTES_MAX, EVENTS_BYTES_MAX, EVENTS_MESSAGES_MAX,
+    FACTS_BYTES_MAX, HEARTBEATS_BYTES_MAX, HISTORY_AGE, JOB_EVENTS_BYTES_MAX, JOB_RETURNS_BYTES_MAX,
+    JOB_TARGETS_BYTES_MAX, JOBS_BYTES_MAX, LEASE_TTL, LEASES_BYTES_MAX, LEDGER_BYTES_MAX,
+    MASTER_HEARTBEAT_TTL, MESSAGE_BYTES_MAX, REACTOR_FILES_BYTES_MAX, REPLICAS_MAX, SETTINGS_FILES_BYTES_MAX,
+    SMALL_RECORD_BYTES_MAX, STATE_FILES_BYTES_MAX, TRUST_BYTES_MAX,
 };
 use crate::{Bus, pattern};
 use std::fmt;
@@ -25,6 +26,9 @@ pub const JOB_EVENTS: &str = "job-events";
 pub const EVENTS: &str = "events";
 /// The stream of what the reactor decided.
 pub const REACTOR_LEDGER: &str = "reactor-ledger";
+
+/// The stream of what masters decided, and for whom.
+pub const AUDIT: &str = "audit";
 
 /// What gives way when a store is full.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -169,6 +173,7 @@ pub fn table_with(ttls: Ttls) -> Vec<Store> {
             ..Store::stream(EVENTS, &[subject::EVENTS], EVENTS_BYTES_MAX).age(HISTORY_AGE)
         },
         Store::stream(REACTOR_LEDGER, &[subject::LEDGER], LEDGER_BYTES_MAX).age(HISTORY_AGE),
+        Store::stream(AUDIT, &[subject::AUDIT], AUDIT_BYTES_MAX).age(AUDIT_AGE).small(),
         bucket(Bucket::Jobs, JOBS_BYTES_MAX).age(HISTORY_AGE),
         // Results of old jobs give way to those of new ones; refusing would stop the fleet for the sake of its past.
         Store {
@@ -188,6 +193,7 @@ pub fn table_with(ttls: Ttls) -> Vec<Store> {
         bucket(Bucket::SettingsFiles, SETTINGS_FILES_BYTES_MAX),
         Store { per_subject: Some(3), ..bucket(Bucket::ReactorFiles, REACTOR_FILES_BYTES_MAX) },
         bucket(Bucket::Trust, TRUST_BYTES_MAX),
+        bucket(Bucket::Enrollments, ENROLLMENTS_BYTES_MAX).small(),
     ]
 }
 
@@ -263,7 +269,8 @@ mod tests {
     use zester_rule::rule;
 
     #[test]
-    fn every_store_has_limits_and_a_name_of_its_own() {
+    #[rule("I-13")]
+    fn i13_every_store_has_limits_and_a_name_of_its_own() {
         let table = table();
         let mut names: Vec<String> = table.iter().map(Store::stream_name).collect();
         names.sort_unstable();

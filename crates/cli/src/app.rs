@@ -131,6 +131,9 @@ impl App {
             Command::Publish(args) => on::publish::run(args, self),
             Command::Secret(args) => on::secret::run(args, self),
             Command::Auth(args) => on::auth::run(args, self),
+            Command::Enroll(args) => on::enroll::run(args, self),
+            Command::Policy(args) => on::policy::run(args, self),
+            Command::Audit(args) => on::audit::run(args, self),
             Command::Up(args) => on::up::run(args, self),
             Command::Bench(args) => on::bench::run(args, self),
             Command::WithParent(args) => on::with_parent::run(args, self),
@@ -205,6 +208,7 @@ impl App {
             environment: inputs.env.clone().or_else(|| config.env.clone()),
             only: None,
             access,
+            renderers: config.renderers(),
             // Who only looks at files needs no secret.
             data_dir: if access == Access::ReadOnly { None } else { self.data_dir(inputs).ok() },
         }

@@ -1,5 +1,7 @@
 //! The keys of a fleet on disk, and what is made of them.
 
+pub mod claims;
 pub mod directory;
 pub mod push;
+pub mod roles;
 pub mod tls;

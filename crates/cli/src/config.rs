@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use zester_converge::Error;
+use zester_converge::inputs::Renderers;
 use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::merge::Merge;
 use zester_model::node::{Mismatch, Node};
@@ -24,6 +25,9 @@ macro_rules! lay {
 pub(crate) use lay;
 
 const SCHEDULE_FILE: &str = "schedule.yaml";
+const POLICY_FILE: &str = "policy.yaml";
+/// What operators may do, where it is kept beside the rest.
+const ROLES_FILE: &str = "roles.yaml";
 
 /// The keys a configuration file may have. An unknown one is an error.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -45,6 +49,8 @@ pub struct Config {
     pub data_dir: Option<PathBuf>,
     /// What a peel does by itself (D-10).
     pub schedule: Option<PathBuf>,
+    /// What a peel does for others, and for whom.
+    pub policy: Option<PathBuf>,
     /// Who manages the services of this machine: systemd, openrc, sysv, or a directory of init scripts.
     pub service_provider: Option<String>,
     pub concurrency: Option<u32>,
@@ -60,12 +66,29 @@ pub struct Config {
     pub health: Option<String>,
     /// How much daemons log.
     pub log: Option<String>,
+    /// Where a master lets peels enroll, what its door needs, and what it revokes with.
+    pub listen: Option<String>,
+    pub door: Option<PathBuf>,
+    pub revoker: Option<PathBuf>,
+    /// Where a peel enrolls, and the pin of the CA there.
+    pub master: Option<String>,
+    pub pin: Option<String>,
     #[serde(default)]
     pub nats: Nats,
     #[serde(default)]
     pub timing: Timing,
     #[serde(default)]
     pub reactor: Reactor,
+    #[serde(default)]
+    pub renderers: RendererKeys,
+}
+
+/// Renderers that are off unless somebody wants them (S-54).
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RendererKeys {
+    /// Files that begin with `#!py` are run by python3.
+    pub py: Option<bool>,
 }
 
 /// How to reach the bus.
@@ -101,13 +124,20 @@ impl Config {
         Ok(config)
     }
 
+    /// Those that may run.
+    pub fn renderers(&self) -> Renderers {
+        Renderers { python: self.renderers.py.unwrap_or(false) }
+    }
+
     /// What `over` says wins.
     fn lay(&mut self, over: Config) {
         lay!(self, over; states, settings, facts, id, data_dir, schedule, concurrency, format, color, health, log);
-        lay!(self, over; env, startup_states, sls_list, service_provider);
+        lay!(self, over; env, startup_states, sls_list, service_provider, policy);
         lay!(self, over; states_git, settings_git, git_poll);
         lay!(self, over; settings_merge, settings_ext);
+        lay!(self, over; listen, door, revoker, master, pin);
         lay!(self.nats, over.nats; url, creds, ca, replicas);
+        lay!(self.renderers, over.renderers; py);
         self.timing.lay(over.timing);
         self.reactor.lay(over.reactor);
     }
@@ -159,7 +189,7 @@ fn system_files() -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir("/etc/zester") else { return Vec::new() };
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     let mut files: Vec<PathBuf> = paths
-        .filter(|path| path.extension().is_some_and(|end| end == "yaml") && !is_schedule(path))
+        .filter(|path| path.extension().is_some_and(|end| end == "yaml") && !is_other_document(path))
         .collect();
     files.sort();
     files
@@ -175,15 +205,22 @@ fn user_config_dir() -> Option<PathBuf> {
     Some(base.join("zester"))
 }
 
-/// The schedule stands beside the configuration, and is none.
-fn is_schedule(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name == SCHEDULE_FILE)
+/// Schedule, policy and roles stand beside the configuration, and are none.
+fn is_other_document(path: &Path) -> bool {
+    let other = [SCHEDULE_FILE, POLICY_FILE, ROLES_FILE];
+    path.file_name().is_some_and(|name| other.iter().any(|other| name == *other))
 }
 
 /// Where the schedule of a machine is when nobody names a file.
 pub fn default_schedule(root: bool) -> Option<PathBuf> {
     let dir = if root { Some(PathBuf::from("/etc/zester")) } else { user_config_dir() };
     Some(dir?.join(SCHEDULE_FILE))
+}
+
+/// Where the policy of a peel is where nobody names another.
+pub fn default_policy(root: bool) -> Option<PathBuf> {
+    let dir = if root { Some(PathBuf::from("/etc/zester")) } else { user_config_dir() };
+    Some(dir?.join(POLICY_FILE))
 }
 
 /// `/var/lib/zester`, or the user's state directory when not root (C-9).

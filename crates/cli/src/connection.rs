@@ -145,7 +145,7 @@ impl Connect {
 
     /// How to connect to these servers.
     fn options_for(&self, app: &App, servers: &Servers, name: String) -> Result<Options, Failure> {
-        let ca = self.ca.clone().or(app.config.nats.ca.clone());
+        let ca = self.ca_file(app);
         if ca.is_none() && !self.insecure {
             refuse_plaintext(&servers.urls).map_err(Failure::usage)?;
         }
@@ -164,6 +164,16 @@ impl Connect {
     pub fn options(&self, app: &App, name: &str) -> Result<Options, Failure> {
         let servers = Servers::choose(self.nats.as_deref(), app.config.nats.url.as_deref(), up_url::alive);
         self.options_for(app, &servers, name.to_string())
+    }
+
+    /// How a daemon makes a connection of its own for a moment.
+    pub fn options_of_daemon(&self, app: &App, name: &str) -> Result<Options, Failure> {
+        self.options_for(app, &self.servers_of_daemon(app), name.to_string())
+    }
+
+    /// The CA that the servers are signed by, where one is named.
+    pub fn ca_file(&self, app: &App) -> Option<PathBuf> {
+        self.ca.clone().or(app.config.nats.ca.clone())
     }
 
     /// How a daemon connects: it goes on trying, for its server may start after it.

@@ -56,7 +56,7 @@ where
     let (health, stop) = (Arc::new(Health::new()), CancellationToken::new());
     let mut beside = JoinSet::new();
     if let Some(address) = flags.health.as_deref().or(app.config.health.as_deref()) {
-        let address = health_address(address).map_err(Failure::usage)?;
+        let address = listen_address("--health", address).map_err(Failure::usage)?;
         let serving = zester_health::serve(address, health.clone()).await;
         let serving =
             serving.map_err(|error| Failure::usage(format!("cannot serve health at {address}: {error}")))?;
@@ -98,14 +98,14 @@ async fn stay_small() {
 }
 
 /// `9100` and `:9100` are of this machine only; who means more says so.
-fn health_address(text: &str) -> Result<SocketAddr, String> {
+pub fn listen_address(flag: &str, text: &str) -> Result<SocketAddr, String> {
     let port = text.strip_prefix(':').unwrap_or(text);
     if let Ok(port) = port.parse::<u16>() {
         return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
     }
     text.replace("localhost:", "127.0.0.1:")
         .parse()
-        .map_err(|_| format!("--health {text}: write a port like 9100, or an address like 127.0.0.1:9100"))
+        .map_err(|_| format!("{flag} {text}: write a port like 9100, or an address like 127.0.0.1:9100"))
 }
 
 #[cfg(test)]
@@ -117,9 +117,9 @@ mod tests {
     #[rule("C-10")]
     fn c10_health_binds_to_loopback_unless_told_otherwise() {
         for text in ["9100", ":9100", "127.0.0.1:9100", "localhost:9100"] {
-            assert_eq!(health_address(text).unwrap().to_string(), "127.0.0.1:9100", "{text}");
+            assert_eq!(listen_address("--health", text).unwrap().to_string(), "127.0.0.1:9100", "{text}");
         }
-        assert_eq!(health_address("0.0.0.0:9100").unwrap().to_string(), "0.0.0.0:9100");
-        assert!(health_address("everywhere").is_err());
+        assert_eq!(listen_address("--health", "0.0.0.0:9100").unwrap().to_string(), "0.0.0.0:9100");
+        assert!(listen_address("--health", "everywhere").is_err());
     }
 }

@@ -22,6 +22,8 @@ use zester_link::Link;
 /// How long the peels may take to come online. Generous: a busy machine is slow.
 const ONLINE_WAIT: Duration = Duration::from_secs(60);
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
+/// Of its directory, its log and its credentials.
+const MASTER: &str = "master";
 /// A fleet on one machine need not come back one after the other. Whatever the user sets comes later and counts.
 const SPREAD: &str = "timing.reconnect_spread=1s";
 
@@ -127,7 +129,7 @@ impl Fleet {
         let entry = match self.is_secure {
             false => server::Entry::Token,
             true => {
-                let keys = secure::keys(&place, self.count)?;
+                let keys = secure::keys(&place)?;
                 let config = secure::server_config(&keys, &place)?;
                 self.keys = Some(keys);
                 server::Entry::Credentials(config)
@@ -146,11 +148,23 @@ impl Fleet {
         }
         let client = Client::new(link);
         // The master makes the buckets; a peel that finds none tries again only with its next heartbeat.
-        self.master = Some(self.daemon(app, "master", &["master", "run", "--id", "up"])?);
+        // What an earlier start said of its door is true no more.
+        crate::daemon::master::door::forget_address(&place.join(MASTER));
+        let mut words: Vec<String> = ["master", "run", "--id", "up"].map(String::from).to_vec();
+        if let Some(keys) = &self.keys {
+            words.extend(secure::door_words(keys)?);
+        }
+        self.master = Some(self.daemon(app, MASTER, &words, self.creds(MASTER)?.as_deref(), &[])?);
         self.online(&client, 0).await?;
+        let entrance = self.entrance().await?;
         for number in 1..=self.count {
             let name = format!("peel-{number}");
-            let peel = self.daemon(app, &name, &["peel", "run", "--id", &name])?;
+            let told = match &entrance {
+                Some(entrance) => entrance.told(&client, &name).await?.to_vec(),
+                None => Vec::new(),
+            };
+            let words = ["peel", "run", "--id", &name].map(String::from);
+            let peel = self.daemon(app, &name, &words, None, &told)?;
             self.peels.push(peel);
         }
         self.online(&client, usize::from(self.count)).await?;
@@ -165,7 +179,33 @@ impl Fleet {
         Ok(())
     }
 
-    fn daemon(&self, app: &App, name: &str, words: &[&str]) -> Result<Child, Failure> {
+    /// Where the peels get in; none where they need no keys.
+    async fn entrance(&mut self) -> Result<Option<secure::Entrance>, Failure> {
+        let Some(keys) = &self.keys else { return Ok(None) };
+        let (place, end) = (self.place.path().join(MASTER), Instant::now() + ONLINE_WAIT);
+        loop {
+            if let Some(entrance) = secure::Entrance::find(keys, &place)? {
+                return Ok(Some(entrance));
+            }
+            if let Some(how) = self.master.as_mut().and_then(Child::ended) {
+                let words = self.master.as_ref().map(|master| master.exit_message(&how));
+                return Err(Failure::usage(words.unwrap_or_default()));
+            }
+            if Instant::now() >= end {
+                return Err(Failure::usage("the master has not opened its door"));
+            }
+            tokio::time::sleep(LOOK_PAUSE).await;
+        }
+    }
+
+    fn daemon(
+        &self,
+        app: &App,
+        name: &str,
+        words: &[String],
+        creds: Option<&str>,
+        told: &[(&str, String)],
+    ) -> Result<Child, Failure> {
         let mut all: Vec<std::ffi::OsString> = words.iter().map(Into::into).collect();
         all.extend(["--data-dir".into(), self.place.path().join(name).into()]);
         for (flag, path) in [("--states", &self.states), ("--settings", &self.settings)] {
@@ -173,7 +213,7 @@ impl Fleet {
                 all.extend([flag.into(), path.clone().into()]);
             }
         }
-        if let (Some(reactor), Some(&"master")) = (&self.reactor, words.first()) {
+        if let (Some(reactor), true) = (&self.reactor, name == MASTER) {
             all.extend(["--reactor".into(), reactor.clone().into()]);
         }
         if app.config.timing.reconnect_spread.is_none() {
@@ -186,9 +226,9 @@ impl Fleet {
             all.extend(["--config".into(), path.clone().into()]);
         }
         // The address holds the token: everybody can read the words of a process, only its owner the environment.
-        let creds = self.creds(name)?;
         let mut environment = vec![("ZESTER_NATS_URL", self.url.as_str())];
-        environment.extend(creds.as_deref().map(|creds| ("ZESTER_CREDS", creds)));
+        environment.extend(creds.map(|creds| ("ZESTER_CREDS", creds)));
+        environment.extend(told.iter().map(|(name, value)| (*name, value.as_str())));
         let log = self.place.path().join(format!("{name}.log"));
         Child::start(name, &self.binary, &self.binary, &all, &environment, &log, false)
             .map_err(Failure::usage)

@@ -3,13 +3,24 @@
 use crate::ask::admin_subject;
 use crate::client::Client;
 use crate::error::Error;
-use crate::limits::{CANDIDATES_NAMED, REACTIONS_LISTED, READS_IN_FLIGHT};
+use crate::limits::{CANDIDATES_NAMED, READS_IN_FLIGHT, WRITES_A_JOB};
 use futures_util::StreamExt;
 use std::cmp::Reverse;
 use std::time::Duration;
-use zester_bus::Kind;
+use zester_bus::{Kind, Sequence, Usage};
 use zester_link::Found;
-use zester_wire::{AdminReply, AdminRequest, Bucket, Jid, Job, JobStatus, Key, RefusalKind, RetryPart};
+use zester_wire::{
+    AdminReply, AdminRequest, Bucket, Jid, Job, JobStatus, Key, RefusalKind, RetryPart, UnixMillis,
+};
+
+/// Keys of one token: `<jid>`, not `active.<jid>`.
+const ALL_RECORDS: &str = "*";
+/// When what was not found was written.
+const NEVER: UnixMillis = UnixMillis(u64::MAX);
+
+fn newest_first(jobs: &mut [Job]) {
+    jobs.sort_by(|a, b| (Reverse(a.created), &b.jid).cmp(&(Reverse(b.created), &a.jid)));
+}
 
 /// What a kill did.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,35 +103,65 @@ impl Client {
     }
 
     /// The last jobs, newest first. Those of many targets do not name them here.
+    ///
+    /// Ids do not tell: those of reactions say nothing of their time, and others only the second. So the bucket is read from
+    /// its end, further and further back, until whatever is left was written before the oldest of those wanted was made.
     pub async fn jobs(&self, limit: usize) -> Result<Vec<Job>, Error> {
-        let keys = self.link.bus().keys(Bucket::Jobs.as_str(), "*").await?;
-        let mut jids: Vec<Jid> = keys.iter().filter_map(|key| Jid::parse(key).ok()).collect();
-        let listed = jids.clone();
-        // A KSUID begins with its time, so the largest are the newest; the ids of reactions say nothing.
-        let is_reaction = |jid: &Jid| jid.as_str().starts_with("rxn-");
-        let reactions: Vec<Jid> =
-            jids.iter().filter(|jid| is_reaction(jid)).take(REACTIONS_LISTED).cloned().collect();
-        jids.retain(|jid| !is_reaction(jid));
-        let newest = jids.into_iter().rev().take(limit);
-        let mut jobs = self.read_jobs(newest.chain(reactions).collect()).await?;
-        jobs.truncate(limit);
-        if jobs.is_empty() && limit > 0 {
-            self.must_be_empty(&listed).await?;
+        let last = self.bucket_usage().await?.last;
+        let mut back = u64::try_from(limit).unwrap_or(u64::MAX).saturating_mul(WRITES_A_JOB);
+        loop {
+            let from = last.saturating_sub(back);
+            let (mut jobs, oldest_write) = self.jobs_written_from(from).await?;
+            let oldest_wanted = limit.checked_sub(1).and_then(|at| jobs.get(at)).map(|job| job.created);
+            if from == 0 || oldest_wanted.is_some_and(|made| made >= oldest_write) || limit == 0 {
+                jobs.truncate(limit);
+                if jobs.is_empty() && limit > 0 {
+                    self.must_be_empty().await?;
+                }
+                return Ok(jobs);
+            }
+            back = back.saturating_mul(4);
         }
-        Ok(jobs)
+    }
+
+    /// The jobs whose record was last written there or later, newest first, and when the first of these was written.
+    async fn jobs_written_from(&self, from: Sequence) -> Result<(Vec<Job>, UnixMillis), Error> {
+        let (mut jobs, mut oldest, mut next) = (Vec::new(), NEVER, Some(from));
+        while let Some(start) = next {
+            let page = self.link.bus().scan(Bucket::Jobs.as_str(), ALL_RECORDS, start).await?;
+            for entry in &page.items {
+                oldest = oldest.min(UnixMillis(entry.at));
+                match self.link.record::<Job>(Bucket::Jobs, entry) {
+                    Ok(found) => jobs.push(found.value),
+                    // One that nobody can read or believe must not hide the others.
+                    Err(error) => tracing::warn!("a job is left out: {error}"),
+                }
+            }
+            next = page.next;
+        }
+        newest_first(&mut jobs);
+        Ok((jobs, oldest))
+    }
+
+    async fn bucket_usage(&self) -> Result<Usage, Error> {
+        let table = zester_bus::storage::table();
+        let bucket = Bucket::Jobs.as_str();
+        let store = table.iter().find(|store| store.name == bucket);
+        let store = store.ok_or_else(|| zester_bus::Error::new(Kind::Missing, "no bucket of jobs"))?;
+        Ok(self.link.bus().usage(store).await?)
     }
 
     /// A server that lost the disk under a bucket goes on to count what was there, and says of each record that there is none.
     /// That is no empty bucket.
-    async fn must_be_empty(&self, listed: &[Jid]) -> Result<(), Error> {
+    async fn must_be_empty(&self) -> Result<(), Error> {
         let (bus, bucket) = (self.link.bus(), Bucket::Jobs.as_str());
-        let table = zester_bus::storage::table();
-        let Some(store) = table.iter().find(|store| store.name == bucket) else { return Ok(()) };
-        let counted = bus.usage(store).await?.messages;
+        let listed = bus.keys(bucket, ALL_RECORDS).await?;
+        let counted = self.bucket_usage().await?.messages;
         let keys = bus.keys(bucket, ">").await?;
         let unlisted = keys.is_empty() && counted > 0;
-        // Those that expired meanwhile are listed no more.
-        let unread = listed.iter().any(|jid| keys.iter().any(|key| key == jid.as_str()));
+        // Those that came or expired meanwhile are listed in one of the two, or can be read.
+        let unread =
+            listed.iter().any(|key| keys.contains(key)) && self.jobs_written_from(0).await?.1 == NEVER;
         if !unlisted && !unread {
             return Ok(());
         }
@@ -150,10 +191,15 @@ impl Client {
         let mut reads = reads.buffered(READS_IN_FLIGHT);
         let mut jobs = Vec::new();
         while let Some(read) = reads.next().await {
-            // One that expired between the listing and now is no loss.
-            jobs.extend(read?);
+            match read {
+                // One that expired between the listing and now is no loss.
+                Ok(job) => jobs.extend(job),
+                // One that nobody can read or believe must not hide the others.
+                Err(error) if error.is_of_record() => tracing::warn!("a job is left out: {error}"),
+                Err(error) => return Err(error.into()),
+            }
         }
-        jobs.sort_by(|a, b| (Reverse(a.created), &b.jid).cmp(&(Reverse(b.created), &a.jid)));
+        newest_first(&mut jobs);
         Ok(jobs)
     }
 

@@ -9,10 +9,12 @@
 //! operators too.
 
 mod ask;
+mod audit;
 pub mod batch;
 mod client;
 mod direct;
 mod dispatch;
+mod enroll;
 mod error;
 mod events;
 mod follow;
@@ -25,9 +27,11 @@ mod reactor;
 mod received;
 mod schedules;
 
+pub use audit::{AuditLog, AuditRecord};
 pub use client::Client;
 pub use direct::{Direct, DirectReply, FunctionCall};
 pub use dispatch::Dispatched;
+pub use enroll::{MadeToken, TokenWish};
 pub use error::Error;
 pub use events::{EventWatch, SeenEvent, SentEvent};
 pub use follow::{Ended, Follow, JobUpdate};

@@ -37,7 +37,9 @@ pub const READS_IN_FLIGHT: usize = 64;
 pub const LAG_READS: usize = 10;
 /// Between two such reads.
 pub const LAG_PAUSE: Duration = Duration::from_millis(200);
-/// Jobs of reactions that a listing looks at. Their ids do not sort by time.
+/// How far back a listing reads at first, for each job that is wanted: about as much as one writes to its bucket.
+pub const WRITES_A_JOB: u64 = 8;
+/// Jobs of reactions that the tree of an event looks at. Their ids do not sort by time.
 pub const REACTIONS_LISTED: usize = 1_000;
 /// Jobs that are named when a prefix fits several.
 pub const CANDIDATES_NAMED: usize = 5;

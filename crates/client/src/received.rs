@@ -30,7 +30,8 @@ impl Client {
         if !job.has_targets() {
             // Nobody knows any more whom to ask for: whatever is stored is shown.
             let stored = self.link.returns_of(&job.jid).await?;
-            returns.extend(stored.into_iter().map(|ret| (ret.peel.clone(), Arc::new(ret))));
+            let shown = |ret: Return| Arc::new(Return { own: Vec::new(), ..ret });
+            returns.extend(stored.into_iter().map(|ret| (ret.peel.clone(), shown(ret))));
             return Ok(returns);
         }
         self.read_returns(job, &job.targets, &mut returns).await?;
@@ -61,7 +62,8 @@ impl Client {
     async fn stored_return(&self, jid: &Jid, peel: PeelId) -> Result<Option<Return>, Error> {
         let found = self.link.get::<Return>(&Key::Return(jid.clone(), peel.clone())).await?;
         // The key decides whose it is.
-        Ok(found.map(|found| found.value).filter(|ret| ret.jid == *jid && ret.peel == peel))
+        let found = found.map(|found| Return { own: Vec::new(), ..found.value });
+        Ok(found.filter(|ret| ret.jid == *jid && ret.peel == peel))
     }
 
     /// What these peels have sent so far, whether or not a master has stored it yet.

@@ -270,7 +270,13 @@ fn sort(
         return read;
     }
     if parameter.is_none() && !kind.open {
-        return Err(unknown_parameter(item, kind));
+        return match salt_parameters::passed_over(kind.name, item).filter(|_| lenient) {
+            Some(advice) => {
+                diagnostics.advise(advice);
+                Ok(())
+            }
+            None => Err(unknown_parameter(item, kind)),
+        };
     }
     let name = kind.canonical_name(&item.key);
     let again = state.params.iter().position(|param| param.name == name);

@@ -163,7 +163,10 @@ fn states(place: &Place<'_>, id: &str, at: Span, value: &Node, diagnostics: &mut
                 if name.starts_with("__") {
                     continue;
                 }
-                let (name, items) = function(name, items, place, diagnostics);
+                let (name, mut items) = function(name, items, place, diagnostics);
+                if place.file.is_salt() {
+                    keep_last_requisites(&mut items, diagnostics);
+                }
                 drafts.push(place.draft(id, &name, kind.span, items));
             }
             drafts
@@ -182,6 +185,22 @@ fn states(place: &Place<'_>, id: &str, at: Span, value: &Node, diagnostics: &mut
             // It stays as a name, so that what requires it makes no second error.
             vec![Draft { broken: true, ..place.draft(id, "", at, Vec::new()) }]
         }
+    }
+}
+
+/// A requisite that one declaration of Salt's gives twice counts as it is given last.
+fn keep_last_requisites(items: &mut Vec<Item>, diagnostics: &mut Diagnostics) {
+    let mut at = 0;
+    while let Some(item) = items.get(at) {
+        let later = items.iter().skip(at + 1).find(|other| other.key == item.key);
+        let Some(later) = later.filter(|_| relation(&item.key).is_some()) else {
+            at += 1;
+            continue;
+        };
+        let message = format!("`{}` is given twice: the last one counts", item.key);
+        let advice = Diagnostic::new(Kind::Lint, message).at(later.at).code("parameter_twice");
+        diagnostics.advise(advice.label(item.at, "passed over").hint("join the two lists"));
+        items.remove(at);
     }
 }
 

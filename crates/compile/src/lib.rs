@@ -19,6 +19,7 @@ mod diagnostics;
 pub mod differences;
 mod exclude;
 mod extend;
+mod gpg;
 mod lint;
 mod load;
 mod manifest;
@@ -26,6 +27,7 @@ mod meanings;
 mod names;
 mod ordered;
 mod position;
+mod python_file;
 pub mod reaction;
 mod reference;
 mod renderer;
@@ -33,6 +35,7 @@ pub mod requisite;
 mod salt_context;
 mod salt_kinds;
 mod salt_parameters;
+mod salt_signatures;
 mod secrets;
 mod settings;
 mod target;
@@ -42,6 +45,8 @@ mod yaml;
 
 pub use lint::lint;
 pub use settings::{Settings, SettingsAsk, SettingsFiles, merge, settings};
+pub use template::digest_bytes as digest;
+pub use template::glob::matches as glob_matches;
 pub use top::{BASE, Environment, environments};
 
 use serde_json::Value as Json;
@@ -108,6 +113,31 @@ pub trait Functions {
     ) -> Result<Json, CallError>;
 
     fn names(&self) -> Vec<String>;
+
+    /// Runs a file of `#!py` and gives what its `run()` answers (S-54). `call` is what `__salt__` asks.
+    fn python(&self, program: &PythonFile<'_>, call: PythonCall<'_>) -> Result<Json, CallError> {
+        let (_, _) = (program, call);
+        Err(CallError::Failed("`#!py` is not run here".into()))
+    }
+}
+
+/// A call of `__salt__['mod.fn'](…)`: the name, bare arguments, named ones.
+pub type PythonCall<'a> =
+    &'a mut dyn FnMut(&str, Vec<Json>, serde_json::Map<String, Json>) -> Result<Json, String>;
+
+/// A state or settings file that is a program.
+#[derive(Debug)]
+pub struct PythonFile<'a> {
+    /// As messages name it.
+    pub shown: &'a str,
+    pub text: &'a str,
+    /// `sls`, `tplfile`, `saltenv` and their kin.
+    pub variables: serde_json::Map<String, Json>,
+    pub facts: &'a Json,
+    pub settings: &'a Json,
+    pub id: &'a str,
+    /// The functions that `__salt__` has.
+    pub names: Vec<String>,
 }
 
 /// Everything a compile looks at.
@@ -227,7 +257,10 @@ pub fn syntax(file: FileId, text: &str) -> Vec<Diagnostic> {
         Ok(passes) => passes,
         Err(diagnostic) => return vec![diagnostic],
     };
-    if passes == renderer::Passes::Plain || !template::is_template(text) {
+    if passes.python {
+        return Vec::new();
+    }
+    if !passes.template || !template::is_template(text) {
         return yaml::compose_all(text, &mut position::Positions::plain(file, text)).diagnostics;
     }
     let wrong = template::syntax_error(text).map(|(line, why)| {

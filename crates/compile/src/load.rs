@@ -6,6 +6,7 @@ use crate::renderer::{self, Passes};
 use crate::template::{Renderer, glob};
 use crate::yaml::Composed;
 use crate::{Inputs, secrets, yaml};
+use crate::{gpg, python_file};
 use serde_json::Value as Json;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -207,9 +208,16 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
         // Some editors begin a file with a mark of its encoding; the first line is what follows it.
         let text: Arc<str> = text.strip_prefix('\u{feff}').unwrap_or(&text).into();
         let file = self.sources.add(&self.renderer.shown(path), text.clone());
-        let passes = renderer::passes(&text, file).map_err(|diagnostic| vec![diagnostic])?;
-        let root = self.compose(path, file, &text, passes != Passes::Plain)?;
-        Ok((root, passes == Passes::Ordered || self.inputs.ordered))
+        let passes = renderer::passes(&text, file).and_then(|passes| match self.secrets {
+            true => Ok(passes),
+            false => passes.without("gpg", "secrets stand in settings; use `{{ settings.NAME }}` here", file),
+        });
+        let passes = passes.map_err(|diagnostic| vec![diagnostic])?;
+        let root = match passes.python {
+            true => python_file::run(self.inputs, self.renderer, (path, file, &text))?,
+            false => self.compose(path, file, &text, passes)?,
+        };
+        Ok((root, passes.ordered || self.inputs.ordered))
     }
 
     fn compose(
@@ -217,9 +225,9 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
         path: &str,
         file: FileId,
         text: &Arc<str>,
-        template: bool,
+        passes: Passes,
     ) -> Result<Node, Vec<Diagnostic>> {
-        let composed = match template && crate::template::is_template(text) {
+        let composed = match passes.template && crate::template::is_template(text) {
             false => yaml::compose_all(text, &mut crate::position::Positions::plain(file, text)),
             true => {
                 let variables = variables(path, self.renderer);
@@ -231,14 +239,18 @@ impl<'a, 'scope, 'env> Loader<'a, 'scope, 'env> {
         // A key that stands twice hides nothing else that is wrong.
         let Some(root) = root else { return Err(diagnostics) };
         self.diagnostics.extend(diagnostics);
-        if sealed.is_empty() {
+        let (root, messages) = if passes.gpg { gpg::seal(&root) } else { (root, false) };
+        if sealed.is_empty() && !messages {
             return Ok(root);
         }
         if !self.secrets {
             self.diagnostics.extend(sealed.into_iter().map(secrets::misplaced).collect());
             return Ok(root);
         }
-        self.sealed.insert(path.to_string());
+        // Who may open a message for gpg is a matter of its keys, not of who is assigned the file.
+        if !sealed.is_empty() {
+            self.sealed.insert(path.to_string());
+        }
         Ok(secrets::with_places(&root, &self.sources))
     }
 

@@ -6,7 +6,7 @@
 //! yields as many blocks as the list has items, because the file says so.
 
 use crate::position::Positions;
-use crate::renderer::{Passes, passes};
+use crate::renderer::passes;
 use crate::template::{ReactionTemplate, is_template};
 use crate::{Tree, yaml};
 use serde_json::Value as Json;
@@ -36,11 +36,15 @@ impl ReactionFile {
         let text: Arc<str> = text.strip_prefix('\u{feff}').unwrap_or(text).into();
         let mut sources = Sources::default();
         let file = sources.add(path, text.clone());
-        let passes = match passes(&text, file) {
+        let meant = "a reaction is Jinja and YAML: it is rendered for every event";
+        let chosen = passes(&text, file)
+            .and_then(|passes| passes.without("gpg", meant, file))
+            .and_then(|passes| passes.without("py", meant, file));
+        let passes = match chosen {
             Ok(passes) => passes,
             Err(diagnostic) => return Err((sources, vec![diagnostic])),
         };
-        let content = if passes == Passes::Plain || !is_template(&text) {
+        let content = if !passes.template || !is_template(&text) {
             match yaml::compose(&text, &mut Positions::plain(file, &text)) {
                 Ok(node) => Content::Plain(node, sources),
                 Err(diagnostics) => return Err((sources, diagnostics)),
@@ -51,9 +55,12 @@ impl ReactionFile {
         Ok(ReactionFile { content })
     }
 
-    /// Whether it is the same for every event.
-    pub fn is_plain(&self) -> bool {
-        matches!(self.content, Content::Plain(..))
+    /// Its blocks, where they are the same for every event.
+    pub fn plain(&self) -> Option<&Node> {
+        match &self.content {
+            Content::Plain(node, _) => Some(node),
+            Content::Template(_) => None,
+        }
     }
 
     /// Renders for one event: the blocks, or null where there are none.

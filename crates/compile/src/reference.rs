@@ -97,6 +97,8 @@ fn dotted(tree: &dyn Tree, reference: &str, stem: &str) -> Result<String, Failur
             );
             Err(Failure::new(message).suggest(tree, &name_of(stem), true))
         }
+        // Salt looks for the file before the directory, and so do its trees.
+        [file, init] if file.ends_with(".sls") && init.ends_with("/init.sls") => Ok((*file).clone()),
         several => {
             let names: Vec<String> = several.iter().map(|path| format!("`{path}`")).collect();
             Err(Failure::new(format!("`{reference}` is ambiguous: {} exist", names.join(" and ")))

@@ -7,12 +7,15 @@ use zester_model::catalog::Kind;
 
 /// Kind, or module with a dot behind it for all of its functions, and advice. A kind comes before its module.
 pub(crate) const KINDS: &[(&str, &str)] = &[
-    ("file.hardlink", "use a `cmd.run` with `ln` and `creates`"),
-    ("firewalld.", "use a `cmd.run` with `firewall-cmd`, and `unless` to say when there is nothing to do"),
-    ("git.config_set", "use a `cmd.run` with `git config` and `unless`"),
-    ("nftables.", "use a `file.managed` of `/etc/nftables.conf`, and a `service.running` that watches it"),
+    ("docker_container.", "use a `cmd.run` with `docker run`, and `unless: docker container inspect NAME`"),
+    ("docker_image.", "use a `cmd.run` with `docker pull`, and `unless: docker image inspect NAME`"),
+    ("mysql_database.", "use a `cmd.run` with `mysql -e`, and `unless` that asks for the database"),
+    ("mysql_grants.", "use a `cmd.run` with `mysql -e`, and `unless` that asks for the grants"),
+    ("mysql_user.", "use a `cmd.run` with `mysql -e`, and `unless` that asks for the user"),
+    ("postgres_database.", "use a `cmd.run` with `createdb`, and `unless` that asks for the database"),
+    ("postgres_user.", "use a `cmd.run` with `createuser`, and `unless` that asks for the user"),
+    ("selinux.", "use a `cmd.run` with `semanage` or `setsebool`, and `unless` to say when it is so"),
     ("file.tidied", "use a `cmd.run` with `find … -delete` and `onlyif: find … | grep -q .`"),
-    ("pip.installed", "use a `cmd.run` with `pip install NAME` and `unless: pip show NAME`"),
 ];
 
 /// Stands for a kind that nobody knows: it takes whatever is written, so that requisites and names still hold.

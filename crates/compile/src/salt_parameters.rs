@@ -1,4 +1,26 @@
-//! Parameters that Salt files carry and no kind here has, with what to do instead (S-41: never silently ignored).
+//! Parameters that Salt files carry and no kind here has: what to do instead (S-41: never silently ignored), and which of
+//! them ask for nothing (S-49).
+
+use crate::declare::Item;
+use crate::salt_signatures;
+use zester_model::diagnostic::{Diagnostic, Kind as DiagnosticKind};
+use zester_model::node::{Node, ScalarType, Value};
+
+/// What is so here anyway, or concerns something that is not here.
+const NEEDLESS: [(&str, &str); 12] = [
+    ("cmd", "hide_output"),
+    ("cmd", "ignore_timeout"),
+    ("cmd", "output_loglevel"),
+    ("cmd", "python_shell"),
+    ("cmd", "quiet"),
+    ("cmd", "use_vt"),
+    ("file", "keep_source"),
+    ("file", "show_changes"),
+    ("file", "tmp_dir"),
+    ("file", "tmp_ext"),
+    ("archive", "trim_output"),
+    ("pkg", "skip_suggestions"),
+];
 
 /// Kind or module, parameter, advice.
 const WORDS: [(&str, &str, &str); 27] = [
@@ -30,6 +52,35 @@ const WORDS: [(&str, &str, &str); 27] = [
     ("pkg", "fromrepo", "give the version that the repository has in `version`"),
     ("pkg", "skip_verify", "install the key of the repository in a `file.managed` before this state"),
 ];
+
+/// Advice about a parameter of an `.sls` file that nothing is lost without: nobody knows it, it asks for nothing, or it is so
+/// here anyway. `None`: it means something to Salt.
+pub fn passed_over(kind: &str, item: &Item) -> Option<Diagnostic> {
+    let module = kind.split('.').next().unwrap_or(kind);
+    let needless = NEEDLESS.iter().any(|(of, name)| *of == module && *name == &*item.key);
+    let (message, code) = match salt_signatures::knows(kind, &item.key)? {
+        _ if needless || item.key.starts_with("win_") => {
+            (format!("`{}` of {kind} does nothing here", item.key), "needless_parameter")
+        }
+        true if asks_nothing(&item.value) => {
+            (format!("`{}` of {kind} asks for nothing", item.key), "needless_parameter")
+        }
+        true => return None,
+        false => (format!("`{}` is no parameter of {kind}: it is passed over", item.key), "stray_parameter"),
+    };
+    Some(Diagnostic::new(DiagnosticKind::Lint, message).at(item.at).hint("remove it").code(code))
+}
+
+/// Off, or nothing.
+fn asks_nothing(value: &Node) -> bool {
+    match &value.value {
+        Value::Scalar(scalar) => {
+            matches!(scalar.scalar_type, ScalarType::Bool(false)) || value.is_null() || scalar.text.is_empty()
+        }
+        Value::List(items) => items.is_empty(),
+        Value::Map(entries) => entries.is_empty(),
+    }
+}
 
 /// What to do instead of a parameter that Salt has.
 pub fn advice(kind: &str, parameter: &str) -> Option<&'static str> {

@@ -9,11 +9,12 @@
 //! | `fills` | values that stay out of the text, and what stands there for them |
 //! | `reaction` | a template that is parsed once and rendered for each event |
 //! | `serve` | the rendering thread and its other side |
-//! | `mutable`, `functions`, `filters`, `formula_filters`, `hashes`, `methods` | what templates can do |
+//! | `mutable`, `functions`, `filters`, `formula_filters`, `data_filters`, `hashes`, `methods` | what templates can do |
 //! | `budget` | what they cannot: outgrow their bounds |
 //! | `report` | the engine's errors in our words, at the user's line |
 
 mod budget;
+mod data_filters;
 mod dates;
 mod environment;
 pub mod fills;
@@ -36,5 +37,7 @@ mod serve;
 mod statements;
 
 pub use environment::syntax_error;
+pub use hashes::digest_bytes;
 pub use reaction::ReactionTemplate;
+pub use salt_functions::names as salt_function_names;
 pub use serve::{Renderer, Surroundings, is_template, with_renderer};

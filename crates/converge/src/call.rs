@@ -566,6 +566,7 @@ mod tests {
             environment: None,
             only: None,
             access: Access::Command,
+            renderers: Default::default(),
             data_dir: None,
         };
         let kind = zester_resources::catalog().get(kind).unwrap();

@@ -5,8 +5,17 @@
 
 pub mod acting;
 mod asked;
+mod books;
+mod files;
+mod kernel;
+mod networks;
+mod packages;
+mod processes;
+mod reference;
 mod services;
 mod status;
+#[cfg(test)]
+mod try_function;
 
 use crate::local_host::LocalHost;
 use crate::settings::{self, Origin};
@@ -96,6 +105,11 @@ const fn text(name: &'static str) -> Takes {
     Takes { name, required: true, text: true, by_name: false }
 }
 
+/// A text that may be given.
+const fn maybe(name: &'static str) -> Takes {
+    Takes { required: false, ..text(name) }
+}
+
 /// A value that may be given.
 const fn value(name: &'static str) -> Takes {
     Takes { name, required: false, text: false, by_name: false }
@@ -120,7 +134,7 @@ const COMMAND: &[Takes] = &[
 type Call = fn(&CallContext<'_>, &Arguments) -> Result<Json, String>;
 
 /// One execution function.
-#[derive(Debug)]
+#[derive(Copy, Clone, Debug)]
 pub struct Function {
     pub name: &'static str,
     pub access: Access,
@@ -210,7 +224,46 @@ const fn command(name: &'static str, doc: &'static str, call: Call) -> Function 
 }
 
 /// Every function there is.
-pub static FUNCTIONS: &[Function] = &[
+pub static FUNCTIONS: &[Function] = &joined::<COUNT>();
+
+/// One table a room.
+const TABLES: &[&[Function]] = &[
+    GENERAL,
+    books::TABLE,
+    files::TABLE,
+    kernel::TABLE,
+    networks::TABLE,
+    packages::TABLE,
+    processes::TABLE,
+    reference::TABLE,
+    services::TABLE,
+];
+
+const COUNT: usize = {
+    let (mut count, mut table) = (0, 0);
+    while table < TABLES.len() {
+        count += TABLES[table].len();
+        table += 1;
+    }
+    count
+};
+
+const fn joined<const N: usize>() -> [Function; N] {
+    let mut all = [GENERAL[0]; N];
+    let (mut at, mut table) = (0, 0);
+    while table < TABLES.len() {
+        let mut row = 0;
+        while row < TABLES[table].len() {
+            all[at] = TABLES[table][row];
+            at += 1;
+            row += 1;
+        }
+        table += 1;
+    }
+    all
+}
+
+const GENERAL: &[Function] = &[
     read_only(
         "beacons.list",
         &[value("name")],
@@ -245,6 +298,11 @@ pub static FUNCTIONS: &[Function] = &[
     command("cmd.run_stdout", "cmd.run_stdout COMMAND: what a shell command prints", |place, args| {
         Ok(json!(printed(place, &run(place, args)?.stdout)?))
     }),
+    command(
+        "cmd.run_stderr",
+        "cmd.run_stderr COMMAND: what a shell command prints as its errors",
+        |place, args| Ok(json!(printed(place, &run(place, args)?.stderr)?)),
+    ),
     command("cmd.shell", "cmd.shell COMMAND: what a shell command prints", |place, args| {
         Ok(json!(printed(place, &run(place, args)?.stdout)?))
     }),
@@ -309,7 +367,6 @@ pub static FUNCTIONS: &[Function] = &[
     asked::NETWORK_ADDRS,
     asked::NETWORK_HOSTNAME,
     asked::NETWORK_ADDRS6,
-    asked::PKG_VERSION,
     asked::PKG_VERSION_CMP,
     read_only(
         "schedule.list",
@@ -329,15 +386,12 @@ pub static FUNCTIONS: &[Function] = &[
         "schedule.show [NAME]: entries of a peel's schedule with their last results",
         by_peel,
     ),
-    services::AVAILABLE,
-    services::DISABLE,
-    services::ENABLE,
-    services::GET_ALL,
-    services::RELOAD,
-    services::RESTART,
-    services::START,
-    services::STATUS,
-    services::STOP,
+    told(
+        SYNC_ALL,
+        &[value("saltenv"), by_name("refresh", false), by_name("async", false)],
+        "saltutil.sync_all [SALTENV]: true; nothing is loaded while a machine runs",
+        |_, _| Ok(json!(true)),
+    ),
     told(
         "settings.get",
         &[text("key"), value("default")],
@@ -357,21 +411,12 @@ pub static FUNCTIONS: &[Function] = &[
     }),
     told(
         "settings.show",
-        &[Takes { required: false, ..text("key") }],
+        &[maybe("key")],
         "settings.show [KEY]: settings, and the file and line that each comes from",
         |place, args| {
             let key = args.get(0, "key").map(|_| args.text(0, "key")).transpose()?;
             Ok(settings::document(place.settings, place.origins, key.as_deref()))
         },
-    ),
-    told("sys.list_functions", &[], "sys.list_functions: the names of all execution functions", |_, _| {
-        Ok(json!(FUNCTIONS.iter().map(|function| function.name).collect::<Vec<_>>()))
-    }),
-    told(
-        "sys.list_state_functions",
-        &[],
-        "sys.list_state_functions: the names of all kinds of state",
-        |_, _| Ok(json!(zester_resources::catalog().names().collect::<Vec<_>>())),
     ),
     status::CPUINFO,
     status::LOADAVG,
@@ -380,28 +425,58 @@ pub static FUNCTIONS: &[Function] = &[
     told("test.echo", &[text("text")], "test.echo TEXT: the text", |_, args| {
         Ok(json!(args.text(0, "text")?))
     }),
+    told("test.false", &[], "test.false: false", |_, _| Ok(json!(false))),
     told("test.ping", &[], "test.ping: true", |_, _| Ok(json!(true))),
+    told("test.true", &[], "test.true: true", |_, _| Ok(json!(true))),
     told("test.version", &[], "test.version: the version of this zester", |_, _| {
         Ok(json!(env!("CARGO_PKG_VERSION")))
     }),
     asked::USER_INFO,
 ];
 
-/// Finds a function. `cmd.run`, a state module on the command line, is the plain command in a template.
+/// Salt's way to hand modules, facts and settings to a minion that runs.
+const SYNC_ALL: &str = "saltutil.sync_all";
+
+/// Other names of functions. `cmd.run`, a state module on the command line, is the plain command in a template.
+const OTHER_NAMES: &[(&str, &str)] = &[
+    ("cmd.run", "cmd.run_stdout"),
+    ("file.contains_regex", "file.search"),
+    ("file.get_sum", "file.get_hash"),
+    ("grains.fetch", "facts.get"),
+    ("grains.get", "facts.get"),
+    ("grains.has_value", "facts.has_value"),
+    ("grains.item", "facts.item"),
+    ("grains.items", "facts.items"),
+    ("grains.keys", "facts.keys"),
+    ("grains.ls", "facts.keys"),
+    ("network.fqdn", "network.get_hostname"),
+    ("network.get_fqdn", "network.get_hostname"),
+    ("network.hwaddr", "network.hw_addr"),
+    ("network.ipaddrs", "network.ip_addrs"),
+    ("network.ipaddrs6", "network.ip_addrs6"),
+    ("pillar.get", "settings.get"),
+    ("pillar.item", "settings.item"),
+    ("pillar.items", "settings.items"),
+    ("pillar.keys", "settings.keys"),
+    ("pkg.available_version", "pkg.latest_version"),
+    ("saltutil.clear_cache", SYNC_ALL),
+    ("saltutil.refresh_beacons", SYNC_ALL),
+    ("saltutil.refresh_grains", SYNC_ALL),
+    ("saltutil.refresh_modules", SYNC_ALL),
+    ("saltutil.refresh_pillar", SYNC_ALL),
+    ("saltutil.sync_grains", SYNC_ALL),
+    ("saltutil.sync_modules", SYNC_ALL),
+    ("saltutil.sync_pillar", SYNC_ALL),
+    ("saltutil.sync_states", SYNC_ALL),
+    ("saltutil.sync_utils", SYNC_ALL),
+    ("status.diskusage", "disk.usage"),
+    ("systemd.systemctl_reload", "service.systemctl_reload"),
+];
+
+/// Finds a function, by whichever of its names.
 pub fn find(name: &str) -> Option<&'static Function> {
-    let name = match name {
-        "cmd.run" => "cmd.run_stdout",
-        "grains.get" => "facts.get",
-        "grains.items" => "facts.items",
-        "network.ipaddrs" => "network.ip_addrs",
-        "network.fqdn" | "network.get_fqdn" => "network.get_hostname",
-        "pillar.get" => "settings.get",
-        "pillar.item" => "settings.item",
-        "pillar.items" => "settings.items",
-        "pillar.keys" => "settings.keys",
-        other => other,
-    };
-    FUNCTIONS.iter().find(|function| function.name == name)
+    let own = OTHER_NAMES.iter().find(|(other, _)| *other == name).map_or(name, |(_, own)| *own);
+    FUNCTIONS.iter().find(|function| function.name == own)
 }
 
 /// The same, of its beacons.
@@ -477,6 +552,7 @@ fn printed<'a>(place: &CallContext<'_>, output: &'a Captured) -> Result<&'a str,
 pub struct TemplateFunctions<'a> {
     pub place: CallContext<'a>,
     pub allowed: Access,
+    pub renderers: crate::inputs::Renderers,
 }
 
 impl zester_compile::Functions for TemplateFunctions<'_> {
@@ -494,24 +570,25 @@ impl zester_compile::Functions for TemplateFunctions<'_> {
         Ok(function.answer(&self.place, &Arguments { positional, named })?)
     }
 
+    fn python(
+        &self,
+        program: &zester_compile::PythonFile<'_>,
+        call: zester_compile::PythonCall<'_>,
+    ) -> Result<Json, CallError> {
+        if self.allowed == Access::Told {
+            let message = "`#!py` runs on the machine that it is for, which is another one";
+            return Err(CallError::Elsewhere(message.into()));
+        }
+        if !self.renderers.python {
+            let message = "`#!py` runs a program whenever the file is read, so it is off; `renderers: {py: true}` in the configuration switches it on";
+            return Err(message.to_string().into());
+        }
+        Ok(crate::python_program::run(program, call, &self.place)?)
+    }
+
     fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> = FUNCTIONS.iter().map(|function| function.name.to_string()).collect();
-        names.extend(
-            [
-                "cmd.run",
-                "grains.get",
-                "grains.items",
-                "pillar.get",
-                "pillar.item",
-                "pillar.items",
-                "pillar.keys",
-                "network.ipaddrs",
-                "network.fqdn",
-                "network.get_fqdn",
-            ]
-            .map(String::from),
-        );
-        names
+        let names = FUNCTIONS.iter().map(|function| function.name);
+        names.chain(OTHER_NAMES.iter().map(|(other, _)| *other)).map(String::from).collect()
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::fact_programs;
 use crate::functions::{Access, CallContext, TemplateFunctions};
+use crate::gpg;
 use crate::local_host::LocalHost;
 use crate::secrets;
 use crate::settings::{self, Origin, SettingsRequest};
@@ -42,8 +43,16 @@ pub struct CompileRequest {
     pub only: Option<String>,
     /// What templates may call.
     pub access: Access,
+    pub renderers: Renderers,
     /// Where the key is that opens secrets; without it they stay closed, for those who only look at files.
     pub data_dir: Option<PathBuf>,
+}
+
+/// Renderers that run only where the machine's configuration says so (S-54).
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Renderers {
+    /// `#!py`
+    pub python: bool,
 }
 
 /// Everything a compile sees.
@@ -67,6 +76,7 @@ pub struct Inputs {
     pub ordered: bool,
     pub environment: String,
     pub access: Access,
+    pub renderers: Renderers,
     /// Custom facts that could not be read, settings that are old.
     pub warnings: Vec<String>,
 }
@@ -102,10 +112,15 @@ impl Inputs {
         let (facts, mut warnings) = facts(&id, request.facts.as_deref(), local_host, cancel)?;
         let none = Json::Object(Map::new());
         let place = CallContext::here(local_host, &facts, &none, cancel);
-        let functions = TemplateFunctions { place, allowed: request.access };
+        let renderers = request.renderers;
+        let functions = TemplateFunctions { place, allowed: request.access, renderers };
         let reading = settings::Reading { facts: &facts, functions: &functions, id: &id, external: None };
         let mut found = settings::resolve(&request.settings, default_settings_dir(&root), &reading)?;
-        let secrets = secrets::open(&mut found.values, request.data_dir.as_deref())?;
+        let mut gpg = |message: &str| gpg::open(message, local_host, cancel);
+        let secrets = secrets::open(&mut found.values, request.data_dir.as_deref(), &mut gpg)?;
+        if cancel.is_cancelled() {
+            return Err(Error::Canceled);
+        }
         // Only what opens is good.
         found.keep();
         if secrets::by_name::is_in(&found.values) {
@@ -129,6 +144,7 @@ impl Inputs {
             ordered: request.ordered,
             environment: request.environment.clone().unwrap_or_else(|| zester_compile::BASE.into()),
             access: request.access,
+            renderers,
             warnings,
         })
     }
@@ -157,7 +173,7 @@ impl Inputs {
     ) -> T {
         let local_host = &local_host.with_secrets(&self.secrets, false);
         let place = CallContext::here(local_host, &self.facts, &self.settings, cancel);
-        let functions = TemplateFunctions { place, allowed: self.access };
+        let functions = TemplateFunctions { place, allowed: self.access, renderers: self.renderers };
         work(&zester_compile::Inputs {
             tree: &self.tree,
             tree_name: &self.tree_name,

@@ -191,6 +191,7 @@ mod tests {
             environment: None,
             only: None,
             access: Access::ReadOnly,
+            renderers: Default::default(),
             data_dir: None,
         };
         let paths: Vec<PathBuf> = paths.iter().map(|path| temp.path().join(path)).collect();

@@ -4,6 +4,7 @@
 //! settings; Python of the tree is named. What is found stands with the file that it is found in, once, and refers to the
 //! table of differences (S-56).
 
+mod apart;
 pub mod compare;
 mod layout;
 
@@ -33,6 +34,8 @@ pub enum Role {
     /// What state files import or include.
     Template,
     Python,
+    /// Of a master.
+    Configuration,
 }
 
 impl Role {
@@ -44,6 +47,7 @@ impl Role {
             Role::Orchestrate => "orchestrate",
             Role::Template => "template",
             Role::Python => "python",
+            Role::Configuration => "configuration",
         }
     }
 }
@@ -112,12 +116,7 @@ pub struct FileReport {
 impl FileReport {
     /// Of a file below the states in which nothing was found yet.
     fn of(path: &str) -> FileReport {
-        let role = match path.split('/').next().unwrap_or_default() {
-            _ if !path.ends_with(".sls") && !path.ends_with(".zy") => Role::Template,
-            "reactor" | "reactors" => Role::Reactor,
-            "orch" | "orchestrate" | "orchestration" => Role::Orchestrate,
-            _ => Role::States,
-        };
+        let role = apart::role_of(path, &[]);
         FileReport { path: path.to_string(), role, findings: Vec::new(), states: 0 }
     }
 
@@ -207,14 +206,19 @@ pub fn survey(
         Err(error) => return Err(error),
     };
     let mut units = Vec::new();
+    let mut files: BTreeMap<String, FileReport> = BTreeMap::new();
     for path in layout.state_files()? {
         if cancel.is_cancelled() {
             return Err(Error::Canceled);
         }
+        let role = apart::role_of(&path, &layout.reactions);
+        if role != Role::States {
+            apart::look(&layout.states, &path, role, &inputs.tree, &mut files)?;
+            continue;
+        }
         units.extend(whole_tree::compile(&path, &inputs, local_host, cancel));
     }
     whole_tree::judge(&mut units, &[]);
-    let mut files: BTreeMap<String, FileReport> = BTreeMap::new();
     for unit in &units {
         let own = files.entry(unit.path.clone()).or_insert_with(|| FileReport::of(&unit.path));
         own.states = own.states.max(unit.compiled.program.states.len());
@@ -226,8 +230,14 @@ pub fn survey(
         }
         file_by_file(unit, &inputs.tree_name, &mut files);
     }
+    for path in layout.python_files()? {
+        apart::look(&layout.states, &path, Role::Python, &inputs.tree, &mut files)?;
+    }
+    if let Some(master) = &layout.master {
+        let (root, name) = (master.parent().unwrap_or(Path::new("")), master.file_name().unwrap_or_default());
+        apart::look(root, &name.to_string_lossy(), Role::Configuration, &inputs.tree, &mut files)?;
+    }
     survey.files.extend(files.into_values());
-    survey.files.extend(layout.python_files()?.into_iter().map(python_file));
     Ok(survey)
 }
 
@@ -239,20 +249,6 @@ fn broken_settings(diagnostics: &[Diagnostic], sources: &Sources) -> Vec<FileRep
     }
     let report = |(path, findings)| FileReport { path, role: Role::Settings, findings, states: 0 };
     files.into_iter().map(report).collect()
-}
-
-fn python_file(path: String) -> FileReport {
-    let row = differences::find("custom_module");
-    let finding = Finding {
-        reason: "custom_module".into(),
-        place: format!("{path}:1:1"),
-        message: "Python that the minion would load".into(),
-        salt: row.map_or("", |row| row.salt).into(),
-        zester: row.map_or("", |row| row.zester).into(),
-        instead: row.map_or("", |row| row.instead).into(),
-        refused: true,
-    };
-    FileReport { path, role: Role::Python, findings: vec![finding], states: 0 }
 }
 
 /// Puts what a compile found to the files that it is found in. A file that several include is told once.

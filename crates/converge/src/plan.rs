@@ -7,6 +7,7 @@ use crate::implicit_order::add_implicit_order;
 use crate::inputs::{CompileRequest, Inputs};
 use crate::journal::{PendingRefresh, PendingRefreshes};
 use crate::local_host::LocalHost;
+use crate::module_functions::{self, Known, Meant};
 use crate::secrets;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -68,7 +69,9 @@ impl Plan {
     pub fn from_compiled(inputs: Inputs, compiled: Compiled, asked: String) -> Result<Plan, Error> {
         let Compiled { mut program, sources, diagnostics, advice, .. } = compiled;
         secrets::hide_in_names(&mut program, &inputs.secrets);
-        match bind_and_graph(&mut program, &sources, diagnostics) {
+        let known =
+            Known { facts: Arc::new(inputs.facts.clone()), settings: Arc::new(inputs.settings.clone()) };
+        match bind_and_graph(&mut program, &sources, diagnostics, &known) {
             Ok(Joined { bound, graph, mut warnings, .. }) => {
                 // What a file for Salt was forgiven (S-49).
                 warnings
@@ -92,7 +95,8 @@ impl Plan {
 
     /// Every problem of a compile, those of types and of the graph included; where there is none, what is seldom meant.
     pub fn diagnostics(mut compiled: Compiled) -> Vec<Diagnostic> {
-        let joined = bind_and_graph(&mut compiled.program, &compiled.sources, compiled.diagnostics);
+        let Compiled { program, sources, diagnostics, .. } = &mut compiled;
+        let joined = bind_and_graph(program, sources, std::mem::take(diagnostics), &Known::default());
         joined.map_or_else(|found| found, |joined| [joined.warnings, joined.advice].concat())
     }
 
@@ -240,9 +244,10 @@ pub(crate) fn bind_and_graph(
     program: &mut Program,
     sources: &Sources,
     mut diagnostics: Vec<Diagnostic>,
+    known: &Known,
 ) -> Result<Joined, Vec<Diagnostic>> {
     diagnostics.extend(program.states.iter().filter_map(secret_name));
-    let bound: Resources = program.states.iter().map(|state| bind(state, &mut diagnostics)).collect();
+    let bound: Resources = program.states.iter().map(|state| bind(state, known, &mut diagnostics)).collect();
     let implicit = add_implicit_order(program, &bound, sources);
     diagnostics.extend(implicit.diagnostics);
     match Graph::build(specs(program, &PendingRefreshes::new())) {
@@ -267,11 +272,16 @@ fn secret_name(state: &State) -> Option<Diagnostic> {
     })
 }
 
-fn bind(state: &State, diagnostics: &mut Vec<Diagnostic>) -> Option<Arc<dyn Bound>> {
+fn bind(state: &State, known: &Known, diagnostics: &mut Vec<Diagnostic>) -> Option<Arc<dyn Bound>> {
     if state.broken {
         return None;
     }
-    match zester_resources::bind(state.name.kind(), &state.params, state.span) {
+    let bound = module_functions::read(state, known).and_then(|meant| match meant {
+        Meant::Calls(bound) => Ok(bound),
+        Meant::Acting(params) => zester_resources::bind(state.name.kind(), &params, state.span),
+        Meant::Kind => zester_resources::bind(state.name.kind(), &state.params, state.span),
+    });
+    match bound {
         Ok(resource) => Some(Arc::from(resource)),
         Err(found) => {
             diagnostics.extend(found);

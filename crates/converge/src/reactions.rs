@@ -89,10 +89,13 @@ struct Parsed {
 
 impl ReactionTemplate for Parsed {
     fn is_plain(&self) -> bool {
-        self.file.is_plain()
+        self.file.plain().is_some()
     }
 
     fn render(&self, context: &EventContext) -> Result<Node, Vec<String>> {
+        if let Some(node) = self.file.plain() {
+            return Ok(node.clone());
+        }
         let part = |key: &str| context.event.get(key).cloned().unwrap_or(Value::Null);
         let mut names = Map::new();
         names.insert("tag".into(), part("tag"));

@@ -99,7 +99,11 @@ pub fn key_or_new(data_dir: &DataDir) -> Result<PrivateKey, Error> {
 
 /// Opens the secrets of finished settings. Without a data dir they stay closed, and what stands for them means nothing:
 /// for those who only look at files (`lint`).
-pub fn open(settings: &mut Json, data_dir: Option<&Path>) -> Result<Secrets, Error> {
+pub fn open(
+    settings: &mut Json,
+    data_dir: Option<&Path>,
+    gpg: zester_secret::Gpg<'_>,
+) -> Result<Secrets, Error> {
     let (mut secrets, mut random) = (Secrets::default(), Random::default());
     let sealed = zester_secret::sealed_in(settings);
     if sealed.is_empty() {
@@ -108,7 +112,7 @@ pub fn open(settings: &mut Json, data_dir: Option<&Path>) -> Result<Secrets, Err
     let opened = match data_dir {
         Some(data_dir) => {
             let key = key(data_dir)?;
-            open_settings(settings, key.as_ref(), &mut secrets, &mut |bytes| random.fill(bytes))
+            open_settings(settings, key.as_ref(), gpg, &mut secrets, &mut |bytes| random.fill(bytes))
         }
         None => {
             zester_secret::close_settings(settings, &mut secrets, &mut |bytes| random.fill(bytes));

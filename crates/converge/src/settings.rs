@@ -385,11 +385,11 @@ mod tests {
     #[rule("S-48")]
     fn s48_errors_have_places_in_the_file_as_the_user_named_it() {
         let files =
-            [("s/a.zy", "#!jinja|yaml|gpg\na: 1\n"), ("s/b.zy", "include: [../x.zy]\nb: {{ nope }}\n")];
+            [("s/a.zy", "#!jinja|yaml|nacl\na: 1\n"), ("s/b.zy", "include: [../x.zy]\nb: {{ nope }}\n")];
         assert_eq!(
             of(&files, "s"),
             Err(vec![
-                "/s/a.zy:1:1: unknown renderer `gpg`".to_string(),
+                "/s/a.zy:1:1: unknown renderer `nacl`".to_string(),
                 "/s/b.zy:2:7: `nope` is undefined".to_string()
             ])
         );

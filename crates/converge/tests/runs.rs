@@ -72,6 +72,7 @@ impl Scratch {
             environment: None,
             only: None,
             access: Access::Command,
+            renderers: Default::default(),
             data_dir: None,
         };
         let plan = tokio::task::block_in_place(|| Plan::make(&request, &self.local_host, &self.cancel))?;

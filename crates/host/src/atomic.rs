@@ -78,6 +78,29 @@ pub(crate) fn put_link(
     synced(path, given.sync(&place.directory)).map(|()| lost)
 }
 
+/// A second name of a file under a temp name, moved over whatever file or link was there.
+pub(crate) fn put_hard_link(path: &Path, target: &Path, durable: &Durable) -> Result<(), Fault> {
+    let place = beside_to_sync(path)?;
+    let failed = |error: Errno| match error {
+        Errno::XDEV => {
+            let message = format!("{} is on another file system than {}", target.display(), path.display());
+            Fault::new(FaultKind::Unsupported, message)
+                .hint("a hard link stays within one: use `file.symlink`")
+        }
+        error => no_follow::failed("create the link", path, error),
+    };
+    let file = no_follow::open_parent(target, OFlags::PATH)
+        .map_err(|error| no_follow::failed("link to", target, error))?;
+    let temp = Temp::hold(&place).map_err(failed)?;
+    let given = durable.name(&place.directory);
+    let link = |name: &OsStr| {
+        rustix::fs::linkat(&file.directory, file.name, &place.directory, name, AtFlags::empty())
+    };
+    let name = temp.make(link).map_err(failed)?;
+    temp.replace_with(&name).map_err(|error| no_follow::failed("put in place the link", path, error))?;
+    synced(path, given.sync(&place.directory))
+}
+
 /// What is new need not be ours: the setgid bit of its directory gives it another group.
 fn own_link(directory: &OwnedFd, name: &OsStr, owner: Owner) -> rustix::io::Result<()> {
     let now = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;

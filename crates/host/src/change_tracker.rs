@@ -66,6 +66,9 @@ impl HostRead for ChangeTracker<'_> {
     fn is_mount_point(&self, path: &Path) -> Result<bool, Fault> {
         self.files.is_mount_point(path)
     }
+    fn same_file(&self, one: &Path, other: &Path) -> Result<bool, Fault> {
+        self.files.same_file(one, other)
+    }
     fn user(&self, name: &str) -> Result<Option<User>, Fault> {
         self.files.user(name)
     }
@@ -104,6 +107,9 @@ impl HostWrite for ChangeTracker<'_> {
     }
     fn put_link(&self, path: &Path, target: &Path, owner: Owner) -> Result<(), Fault> {
         self.note(self.files.put_link(path, target, owner))
+    }
+    fn put_hard_link(&self, path: &Path, target: &Path) -> Result<(), Fault> {
+        self.note(self.files.put_hard_link(path, target))
     }
     fn restore(&self, path: &Path, image: &BeforeImage<'_>) -> Result<Lost, Fault> {
         self.note(self.files.restore(path, image))

@@ -103,6 +103,10 @@ impl HostRead for Faulty<'_> {
         self.call("is_mount_point")?;
         self.files.is_mount_point(path)
     }
+    fn same_file(&self, one: &Path, other: &Path) -> Result<bool, Fault> {
+        self.call("same_file")?;
+        self.files.same_file(one, other)
+    }
     fn user(&self, name: &str) -> Result<Option<User>, Fault> {
         self.call("user")?;
         self.files.user(name)
@@ -148,6 +152,10 @@ impl HostWrite for Faulty<'_> {
     fn put_link(&self, path: &Path, target: &Path, owner: Owner) -> Result<(), Fault> {
         self.call("put_link")?;
         self.files.put_link(path, target, owner)
+    }
+    fn put_hard_link(&self, path: &Path, target: &Path) -> Result<(), Fault> {
+        self.call("put_hard_link")?;
+        self.files.put_hard_link(path, target)
     }
     fn restore(&self, path: &Path, image: &BeforeImage<'_>) -> Result<Lost, Fault> {
         self.call("restore")?;

@@ -173,6 +173,10 @@ pub trait HostRead: Send + Sync {
     fn is_mount_point(&self, _path: &Path) -> Result<bool, Fault> {
         Ok(false)
     }
+    /// Whether two names are of one file: hard links, which no content tells apart. False where a host knows of none.
+    fn same_file(&self, _one: &Path, _other: &Path) -> Result<bool, Fault> {
+        Ok(false)
+    }
     fn user(&self, name: &str) -> Result<Option<User>, Fault>;
     fn group(&self, name: &str) -> Result<Option<Group>, Fault>;
     /// A file from a server, into memory. A host without a network says so.
@@ -220,6 +224,8 @@ pub trait HostWrite: HostRead {
     fn make_special(&self, path: &Path, special: Special, mode: u32, owner: Owner) -> Result<(), Fault>;
     /// A link, put in place of whatever link or file was there in one step, complete with its owner.
     fn put_link(&self, path: &Path, target: &Path, owner: Owner) -> Result<(), Fault>;
+    /// A second name of a file, put in place of whatever link or file was there in one step.
+    fn put_hard_link(&self, path: &Path, target: &Path) -> Result<(), Fault>;
     /// Puts back what stood there, under the same rules as what is put or made anew. Where its access list is among what
     /// could not be put back, it is closed to its group.
     fn restore(&self, path: &Path, image: &BeforeImage<'_>) -> Result<Lost, Fault>;

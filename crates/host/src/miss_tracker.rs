@@ -70,6 +70,9 @@ impl HostRead for MissTracker<'_> {
     fn is_mount_point(&self, path: &Path) -> Result<bool, Fault> {
         self.files.is_mount_point(path)
     }
+    fn same_file(&self, one: &Path, other: &Path) -> Result<bool, Fault> {
+        self.files.same_file(one, other)
+    }
     fn user(&self, name: &str) -> Result<Option<User>, Fault> {
         self.maybe(self.files.user(name))
     }

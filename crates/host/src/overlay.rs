@@ -88,6 +88,8 @@ struct Written {
     /// What lies on servers, by its address: for tests.
     served: HashMap<String, Arc<[u8]>>,
     states: HashMap<Slot, PredictedState>,
+    /// Names of one file.
+    hard_links: Vec<[PathBuf; 2]>,
 }
 
 /// Copy-on-write above another host.
@@ -153,8 +155,11 @@ impl Overlay {
         self.written().entries.is_empty()
     }
 
+    /// Something else stands there now: a name of another file no longer.
     fn put(&self, place: &Place, entry: UpperEntry) {
-        self.written().entries.insert(place.path.clone(), entry);
+        let mut written = self.written();
+        written.hard_links.retain(|names| !names.contains(&place.path));
+        written.entries.insert(place.path.clone(), entry);
     }
 
     /// Where a new thing may be put: the parent is there and a directory.
@@ -193,7 +198,7 @@ impl Overlay {
                 edit(attributes);
             }
         }
-        self.put(&place, entry);
+        self.written().entries.insert(place.path, entry);
         Ok(())
     }
 
@@ -351,6 +356,22 @@ impl HostRead for Overlay {
         self.lower.is_mount_point(path)
     }
 
+    fn same_file(&self, one: &Path, other: &Path) -> Result<bool, Fault> {
+        if self.untouched() {
+            return self.lower.same_file(one, other);
+        }
+        let (Some(one), Some(other)) = (self.find(one, false)?, self.find(other, false)?) else {
+            return Ok(false);
+        };
+        let linked = |names: &[PathBuf; 2]| names.contains(&one.path) && names.contains(&other.path);
+        match (&one.found, &other.found) {
+            (None, _) | (_, None) => Ok(false),
+            _ if one.path == other.path || self.written().hard_links.iter().any(linked) => Ok(true),
+            (Some(Layer::Lower(_)), Some(Layer::Lower(_))) => self.lower.same_file(&one.path, &other.path),
+            _ => Ok(false),
+        }
+    }
+
     fn user(&self, name: &str) -> Result<Option<User>, Fault> {
         let predicted = self.written().users.get(name).cloned();
         predicted.map_or_else(|| self.lower.user(name), Ok)
@@ -446,6 +467,18 @@ impl HostWrite for Overlay {
         }
         let attributes = Attributes::new(0o777, owner);
         self.put(&place, UpperEntry::Link { attributes, target: target.to_path_buf() });
+        Ok(())
+    }
+
+    fn put_hard_link(&self, path: &Path, target: &Path) -> Result<(), Fault> {
+        let (file, found) = self.existing("link to", target)?;
+        let place = self.place("create the link", path)?;
+        if place.kind() == Some(FileKind::Directory) || file.kind() != Some(FileKind::File) {
+            return Err(in_the_way("create the link", path, "a directory is in the way"));
+        }
+        let entry = found.into_entry(&*self.lower, &file.path)?;
+        self.put(&place, entry);
+        self.written().hard_links.push([place.path, file.path]);
         Ok(())
     }
 

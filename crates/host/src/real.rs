@@ -296,6 +296,19 @@ impl HostRead for Real {
         }
     }
 
+    fn same_file(&self, one: &Path, other: &Path) -> Result<bool, Fault> {
+        let file = |path: &Path| -> Result<Option<(u64, u64)>, Fault> {
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            match self.open(path, flags).and_then(|held| rustix::fs::fstat(&held)) {
+                Ok(stat) => Ok(Some((stat.st_dev, stat.st_ino))),
+                Err(error) if absent(error) => Ok(None),
+                Err(error) => Err(self.failed("look at", path, error)),
+            }
+        };
+        let (one, other) = (file(one)?, file(other)?);
+        Ok(one.is_some() && one == other)
+    }
+
     fn user(&self, name: &str) -> Result<Option<User>, Fault> {
         self.accounts.user(name)
     }
@@ -384,6 +397,10 @@ impl HostWrite for Real {
     fn put_link(&self, path: &Path, target: &Path, owner: Owner) -> Result<(), Fault> {
         let none = Xattrs::default();
         blocking::in_place(|| atomic::put_link(path, target, owner, &none, &self.durable)).map(drop)
+    }
+
+    fn put_hard_link(&self, path: &Path, target: &Path) -> Result<(), Fault> {
+        blocking::in_place(|| atomic::put_hard_link(path, target, &self.durable))
     }
 
     fn restore(&self, path: &Path, image: &BeforeImage<'_>) -> Result<Lost, Fault> {

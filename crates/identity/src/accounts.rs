@@ -3,15 +3,30 @@
 use crate::grants::{self, Act, Crossing};
 use crate::jwt::{Claims, nats_claims};
 use crate::key::PublicKey;
-use crate::limits::{ANSWER_MAX, PEEL_PAYLOAD_MAX, PEEL_SUBSCRIPTIONS_MAX, QUESTION_MAX};
+use crate::limits::{
+    ANSWER_MAX, OPERATOR_SUBSCRIPTIONS_MAX, PEEL_PAYLOAD_MAX, PEEL_SUBSCRIPTIONS_MAX, QUESTION_MAX,
+};
 use crate::speaker::Role;
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The operator: who vouches for accounts.
-pub fn operator(name: &str, key: &PublicKey, system: &PublicKey, issued: u64) -> Claims {
-    let nats = nats_claims("operator", json!({ "system_account": system.as_str() }));
+pub fn operator(
+    name: &str,
+    key: &PublicKey,
+    system: &PublicKey,
+    signing_keys: &[PublicKey],
+    issued: u64,
+) -> Claims {
+    let mut more = json!({ "system_account": system.as_str() });
+    if let Json::Object(more) = &mut more
+        && !signing_keys.is_empty()
+    {
+        let keys: Vec<&str> = signing_keys.iter().map(PublicKey::as_str).collect();
+        more.insert("signing_keys".into(), json!(keys));
+    }
+    let nats = nats_claims("operator", more);
     Claims { subject: key.clone(), name: name.into(), issued, expires: None, nats }
 }
 
@@ -95,6 +110,7 @@ pub fn system_user(key: &PublicKey, issued: u64) -> Claims {
 fn permissions(role: Role, name: &str) -> Json {
     let (payload, subscriptions) = match role {
         Role::Peel => (PEEL_PAYLOAD_MAX, PEEL_SUBSCRIPTIONS_MAX),
+        Role::Operator => (PEEL_PAYLOAD_MAX, OPERATOR_SUBSCRIPTIONS_MAX),
         Role::Master | Role::Admin => (-1, -1),
     };
     let mut all = json!({
@@ -103,7 +119,7 @@ fn permissions(role: Role, name: &str) -> Json {
         "subs": subscriptions, "data": -1, "payload": payload,
     });
     // Who is asked may answer there and then, once, wherever the question came from.
-    if role != Role::Admin
+    if matches!(role, Role::Peel | Role::Master)
         && let Json::Object(all) = &mut all
     {
         all.insert("resp".into(), json!({ "max": 1, "ttl": nanos(ANSWER_MAX) }));
@@ -159,7 +175,16 @@ impl Revocations {
         self.0.keys().map(String::as_str)
     }
 
-    fn claims(&self) -> Map<String, Json> {
+    pub fn entries(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.0.iter().map(|(key, at)| (key.as_str(), *at))
+    }
+
+    pub fn has(&self, key: &str) -> bool {
+        self.0.contains_key(key)
+    }
+
+    /// As claims list them.
+    pub(crate) fn claims(&self) -> Map<String, Json> {
         self.0.iter().map(|(key, at)| (key.clone(), Json::from(*at))).collect()
     }
 }

@@ -52,6 +52,9 @@ pub struct Fleet {
     pub system: String,
     /// Public keys that may issue peels, the newest last.
     pub issuers: Vec<String>,
+    /// The public key that signs accounts for masters that revoke by themselves.
+    #[serde(default)]
+    pub revoker: Option<String>,
     /// What was issued, by name: so that a name is enough to revoke it.
     #[serde(default)]
     pub issued: BTreeMap<String, Vec<Issued>>,
@@ -77,6 +80,8 @@ pub struct Secrets {
     pub system: KeyPair,
     /// Signs peels, and nothing else counts that it signs.
     pub issuer: KeyPair,
+    /// Signs accounts beside the operator's own key: for masters that revoke by themselves.
+    pub revoker: KeyPair,
 }
 
 impl Secrets {
@@ -87,6 +92,7 @@ impl Secrets {
             peels: KeyPair::new(KeyKind::Account, random())?,
             system: KeyPair::new(KeyKind::Account, random())?,
             issuer: KeyPair::new(KeyKind::Account, random())?,
+            revoker: KeyPair::new(KeyKind::Operator, random())?,
         })
     }
 }
@@ -100,6 +106,7 @@ pub fn first_roster(issuer: &PublicKey, now: UnixMillis) -> Result<Roster, Error
         expires: now.plus(ROSTER_LIFE),
         members: Vec::new(),
         revoked: Vec::new(),
+        roles: Vec::new(),
     };
     add(&mut roster, MemberRole::Issuer, "issuer", issuer, None)?;
     Ok(roster)
@@ -137,6 +144,7 @@ impl Fleet {
             peels: secrets.peels.public().to_string(),
             system: secrets.system.public().to_string(),
             issuers: vec![secrets.issuer.public().to_string()],
+            revoker: Some(secrets.revoker.public().to_string()),
             issued: BTreeMap::new(),
             revoked: BTreeMap::new(),
         }
@@ -166,9 +174,17 @@ impl Fleet {
     /// The JWT of the operator, and those of the accounts by their keys: what a server is told.
     pub fn server_jwts(&self, operator: &KeyPair, now: UnixMillis) -> Result<ServerJwts, Error> {
         let (keys, seconds, revoked) = (self.account_keys()?, now.0 / 1000, self.revocations()?);
+        let revoker = self.revoker.iter().map(|text| PublicKey::of_kind(text, KeyKind::Operator));
+        let revoker: Vec<PublicKey> = revoker.collect::<Result<_, _>>()?;
         let signed = |claims: crate::jwt::Claims| claims.issued_by(operator);
         Ok(ServerJwts {
-            operator: signed(accounts::operator("zester", operator.public(), &keys.system, seconds)),
+            operator: signed(accounts::operator(
+                "zester",
+                operator.public(),
+                &keys.system,
+                &revoker,
+                seconds,
+            )),
             accounts: vec![
                 (keys.core.to_string(), signed(accounts::core(&keys, &revoked, seconds))),
                 (keys.peels.to_string(), signed(accounts::peels(&keys, &self.issuers()?, &revoked, seconds))),
@@ -190,6 +206,7 @@ impl Fleet {
         let member_role = match role {
             Role::Master => MemberRole::Master,
             Role::Admin => MemberRole::Admin,
+            Role::Operator => MemberRole::Operator,
             Role::Peel => return Err(Error("a peel stands in no roster".into())),
         };
         add(roster, member_role, name, pair.public(), Some(now.plus(overlap)))?;
@@ -220,19 +237,9 @@ impl Fleet {
         now: UnixMillis,
         life: Duration,
     ) -> Result<(String, Vec<u8>), Error> {
-        if key.kind() != KeyKind::User {
-            return Err(Error("the key of a peel is a user's: it begins with U".into()));
-        }
-        if life > CERTIFICATE_LIFE_MAX {
-            let days = CERTIFICATE_LIFE_MAX.as_secs() / 86_400;
-            return Err(Error(format!("credentials of a peel count for {days} days at most")));
-        }
-        let until = now.plus(life);
-        let account = self.account_keys()?.peels;
-        let claims = accounts::peel(peel.as_str(), key, &account, now.0 / 1000, until.0 / 1000);
-        let certificate = certificate::issue(peel, key, until, issuer)?;
+        let vouched = vouch(&self.account_keys()?.peels, peel, key, issuer, (now, life))?;
         self.note(peel.as_str(), Role::Peel, key);
-        Ok((claims.issued_by(issuer), certificate))
+        Ok(vouched)
     }
 
     fn note(&mut self, name: &str, role: Role, key: &PublicKey) {
@@ -266,22 +273,99 @@ impl Fleet {
         add(roster, MemberRole::Issuer, "issuer", key, None)
     }
 
+    /// Ends one key that others issued: of a peel that came in by a door. False: it was ended before.
+    pub fn revoke_key(&mut self, name: &str, key: &PublicKey, roster: &mut Roster, now: UnixMillis) -> bool {
+        let is_new = !roster.revoked.iter().any(|one| one.key == key.as_str());
+        if is_new {
+            roster.revoked.push(Revoked { key: key.to_string(), name: name.to_string(), at: now });
+        }
+        self.keep_out(key.as_str(), now) || is_new
+    }
+
+    /// Has the server let a key in no more. False: it does so already.
+    fn keep_out(&mut self, key: &str, now: UnixMillis) -> bool {
+        let until = kept_out_until(now);
+        let known = self.revoked.entry(key.to_string()).or_default();
+        let is_new = *known < now.0 / 1000;
+        *known = (*known).max(until);
+        is_new
+    }
+
+    /// Takes note of who the server keeps out already: masters revoke too.
+    pub fn join_revoked(&mut self, claims: &crate::jwt::Claims) {
+        for (key, at) in accounts::Revocations::of(claims).entries() {
+            let known = self.revoked.entry(key.to_string()).or_insert(at);
+            *known = (*known).max(at);
+        }
+    }
+
     /// Ends every key of a name: what it signs counts no more, and the server lets it in no more. How many keys.
     pub fn revoke(&mut self, name: &str, roster: &mut Roster, now: UnixMillis) -> Result<usize, Error> {
         let issued = self.issued.get(name).cloned().unwrap_or_default();
         let mut count = 0;
         for Issued { key, .. } in issued {
-            if self.revoked.insert(key.clone(), now.0 / 1000).is_none() {
-                roster.members.retain(|member| member.key != key);
-                roster.revoked.push(Revoked { key, name: name.to_string(), at: now });
-                count += 1;
+            let is_kept_out = !self.keep_out(&key, now);
+            if is_kept_out && roster.revoked.iter().any(|one| one.key == key) {
+                continue;
             }
+            roster.members.retain(|member| member.key != key);
+            roster.revoked.push(Revoked { key, name: name.to_string(), at: now });
+            count += 1;
         }
         match count {
             0 => Err(Error(format!("there is no key of `{name}` that is not revoked already"))),
             count => Ok(count),
         }
     }
+}
+
+/// The second up to which JWTs of a revoked key are void. Keys are never used again, and whoever issued them may have had a clock
+/// that was ahead: a server compares with the time that stands in the JWT.
+fn kept_out_until(now: UnixMillis) -> u64 {
+    now.plus(CERTIFICATE_LIFE_MAX).0 / 1000
+}
+
+/// What makes a key a peel's: the JWT of its user in the account of the peels, and its certificate. Takes the key of the issuer
+/// and nothing else that is secret, so that a master can do it.
+pub fn vouch(
+    account: &PublicKey,
+    peel: &PeelId,
+    key: &PublicKey,
+    issuer: &KeyPair,
+    (now, life): (UnixMillis, Duration),
+) -> Result<(String, Vec<u8>), Error> {
+    if key.kind() != KeyKind::User {
+        return Err(Error("the key of a peel is a user's: it begins with U".into()));
+    }
+    if life > CERTIFICATE_LIFE_MAX {
+        let days = CERTIFICATE_LIFE_MAX.as_secs() / 86_400;
+        return Err(Error(format!("credentials of a peel count for {days} days at most")));
+    }
+    let until = now.plus(life);
+    let claims = accounts::peel(peel.as_str(), key, account, now.0 / 1000, until.0 / 1000);
+    Ok((claims.issued_by(issuer), certificate::issue(peel, key, until, issuer)?))
+}
+
+/// An account as it is, with more users that it keeps out, signed anew. None: it keeps all of them out already.
+pub fn with_revoked(
+    claims: &crate::jwt::Claims,
+    keys: &[PublicKey],
+    signer: &KeyPair,
+    now: UnixMillis,
+) -> Option<(String, usize)> {
+    let mut revoked = accounts::Revocations::of(claims);
+    let new: Vec<&PublicKey> = keys.iter().filter(|key| !revoked.has(key.as_str())).collect();
+    if new.is_empty() {
+        return None;
+    }
+    let count = new.len();
+    new.into_iter().for_each(|key| revoked.add(key, kept_out_until(now)));
+    let mut nats = claims.nats.clone();
+    nats.insert("revocations".into(), serde_json::Value::Object(revoked.claims()));
+    // A server takes no account that is older than the one it has.
+    let issued = (now.0 / 1000).max(claims.issued + 1);
+    let claims = crate::jwt::Claims { issued, nats, ..claims.clone() };
+    Some((claims.issued_by(signer), count))
 }
 
 /// Credentials that lack only the roster, which is signed when it is complete.

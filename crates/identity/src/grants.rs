@@ -75,6 +75,14 @@ const fn admin_sends(subject: &'static str, purpose: &'static str) -> Grant {
     core(Role::Admin, Act::Publish, subject, purpose)
 }
 
+const fn operator_sends(subject: &'static str, purpose: &'static str) -> Grant {
+    core(Role::Operator, Act::Publish, subject, purpose)
+}
+
+const fn operator_hears(subject: &'static str, purpose: &'static str) -> Grant {
+    core(Role::Operator, Act::Subscribe, subject, purpose)
+}
+
 const fn admin_hears(subject: &'static str, purpose: &'static str) -> Grant {
     core(Role::Admin, Act::Subscribe, subject, purpose)
 }
@@ -117,6 +125,7 @@ pub const TABLE: &[Grant] = &[
     master_sends("zester.job.*.cancel", "the history of a job"),
     master_sends("zester.event._master.>", "events of masters"),
     master_sends("zester.ledger.*.*", "what the reactor decided"),
+    master_sends("zester.audit.*.*", "what it decided, and for whom"),
     master_sends("zester.holder.*.*", "what is for the holder of a lease"),
     master_sends("zester.notify.*", "that something was published"),
     master_sends("$KV.jobs.>", "records of jobs"),
@@ -127,6 +136,7 @@ pub const TABLE: &[Grant] = &[
     master_sends("$KV.state-files.>", "published states"),
     master_sends("$KV.settings-files.>", "published settings"),
     master_sends("$KV.reactor-files.>", "published rules"),
+    master_sends("$KV.enrollments.>", "enrollments and join tokens"),
     master_sends("$JS.API.>", "streams, buckets and their readers"),
     master_sends("$JS.ACK.>", "acknowledging what it read"),
     master_sends("$JS.FC.>", "saying that it keeps up"),
@@ -144,7 +154,7 @@ pub const TABLE: &[Grant] = &[
     master_hears("zester.heartbeat.*", "which peels live"),
     master_hears("_INBOX.{me}.>", "answers to its own questions"),
     admin_sends("zester.dispatch", "requests for jobs"),
-    admin_sends("zester.admin.*", "kill, retry, publish, forget"),
+    admin_sends("zester.admin.*", "kill, retry, publish, forget, enroll"),
     admin_sends("zester.cmd.*", "calls past the masters (`--direct`)"),
     admin_sends("zester.event._admin.send.>", "events of operators"),
     admin_sends("zester.target.resolve", "which peels an expression names"),
@@ -166,6 +176,24 @@ pub const TABLE: &[Grant] = &[
     admin_hears("zester.job.>", "following jobs"),
     admin_hears("zester.event.>", "watching events"),
     admin_hears("_INBOX.{me}.>", "answers to its own questions"),
+    operator_sends("zester.dispatch", "requests for jobs, within its roles"),
+    operator_sends("zester.admin.*", "kill, retry, publish, forget, within its roles"),
+    operator_sends("zester.cmd.*", "calls past the masters, within its roles"),
+    operator_sends("zester.event._admin.send.>", "events of operators, within its roles"),
+    operator_sends("zester.target.resolve", "which peels an expression names"),
+    operator_sends("zester.peel.list", "which peels there are"),
+    operator_sends("zester.reactor.test", "what rules would do"),
+    operator_sends("$JS.API.STREAM.INFO.*", "how full a store is"),
+    operator_sends("$JS.API.STREAM.MSG.GET.*", "reading records"),
+    operator_sends("$JS.API.DIRECT.GET.>", "reading records"),
+    operator_sends("$JS.API.CONSUMER.CREATE.>", "reading streams"),
+    operator_sends("$JS.API.CONSUMER.INFO.>", "reading streams"),
+    operator_sends("$JS.API.CONSUMER.MSG.NEXT.>", "reading streams"),
+    operator_sends("$JS.API.CONSUMER.DELETE.>", "reading streams"),
+    operator_sends("_INBOX.{me}.>", "proving that the server has what was sent before"),
+    operator_hears("zester.job.>", "following jobs"),
+    operator_hears("zester.event.>", "watching events"),
+    operator_hears("_INBOX.{me}.>", "answers to its own questions"),
 ];
 
 /// Where answers to a member come in. The name is a token of its own: templates of the server know no other.

@@ -9,14 +9,18 @@
 //! keys of masters and admins, and the issuers, who sign the certificates of peels.
 
 pub mod accounts;
+pub mod address_rate;
+pub mod audit;
 pub mod authority;
 pub mod certificate;
 pub mod credentials;
+pub mod enrollment;
 pub mod grants;
 pub mod join_token;
 pub mod jwt;
 mod key;
 pub mod limits;
+pub mod nonce;
 pub mod roster;
 pub mod speaker;
 mod trust;

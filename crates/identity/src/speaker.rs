@@ -10,6 +10,8 @@ pub enum Role {
     Peel,
     Master,
     Admin,
+    /// An operator who may do what its roles allow, and nothing else (I-14).
+    Operator,
 }
 
 impl fmt::Display for Role {
@@ -18,6 +20,7 @@ impl fmt::Display for Role {
             Role::Peel => "peel",
             Role::Master => "master",
             Role::Admin => "admin",
+            Role::Operator => "operator",
         })
     }
 }
@@ -43,6 +46,7 @@ pub enum Speaker {
     /// This one and no other.
     Peel(PeelId),
     Master,
+    /// Admins and operators: what these may do, whoever acts on it asks their roles.
     Admin,
     /// Masters, and admins for what they do past the masters.
     Command,
@@ -59,7 +63,8 @@ impl Speaker {
             | Subject::JobStatus { .. }
             | Subject::JobCancel { .. }
             | Subject::Holder { .. }
-            | Subject::Ledger { .. } => Speaker::Master,
+            | Subject::Ledger { .. }
+            | Subject::Audit { .. } => Speaker::Master,
             Subject::JobAck { peel, .. }
             | Subject::JobReturn { peel, .. }
             | Subject::JobProgress { peel, .. }
@@ -90,7 +95,9 @@ impl Speaker {
             | Key::Manifest(_)
             | Key::ManifestOf(..)
             | Key::Revision(_)
-            | Key::Roster => Speaker::Master,
+            | Key::Roster
+            | Key::Enrollment(_)
+            | Key::JoinToken(_) => Speaker::Master,
             Key::Peel(peel) | Key::Facts(peel) => Speaker::Peel(peel.clone()),
         }
     }
@@ -99,8 +106,8 @@ impl Speaker {
         match self {
             Speaker::Peel(peel) => who.role == Role::Peel && who.name == peel.as_str(),
             Speaker::Master => who.role == Role::Master,
-            Speaker::Admin => who.role == Role::Admin,
-            Speaker::Command => matches!(who.role, Role::Master | Role::Admin),
+            Speaker::Admin => matches!(who.role, Role::Admin | Role::Operator),
+            Speaker::Command => who.role != Role::Peel,
             Speaker::Anybody => true,
         }
     }
@@ -119,8 +126,14 @@ mod tests {
 
     const JID: &str = "2hPx2Kd8VnR7YmWqTz4PLsCfNjA";
 
-    fn everybody() -> [Principal; 4] {
-        [who(Role::Peel, "web-1"), who(Role::Peel, "web-2"), who(Role::Master, "m1"), who(Role::Admin, "ann")]
+    fn everybody() -> [Principal; 5] {
+        [
+            who(Role::Peel, "web-1"),
+            who(Role::Peel, "web-2"),
+            who(Role::Master, "m1"),
+            who(Role::Admin, "ann"),
+            who(Role::Operator, "bob"),
+        ]
     }
 
     /// One subject of every shape, about the peel web-1.
@@ -139,6 +152,7 @@ mod tests {
                 "zester.heartbeat.web-1",
                 "zester.reactor.test",
                 "zester.ledger.web-1.x",
+                "zester.audit.m1.boot",
                 "zester.event.web-1.send.x",
                 "zester.event.web-1.beacon.load",
                 "zester.event._master.x",
@@ -172,7 +186,9 @@ mod tests {
             Key::Active(jid.clone()),
             Key::Return(jid, peel.clone()),
             Key::Peel(peel.clone()),
-            Key::Facts(peel),
+            Key::Facts(peel.clone()),
+            Key::Enrollment(peel),
+            Key::JoinToken(zester_wire::Token::parse("x").unwrap()),
             Key::Revision(zester_wire::Published::States),
         ];
         for key in keys {

@@ -2,13 +2,13 @@
 
 use crate::certificate;
 use crate::key::{KeyKind, PublicKey};
-use crate::limits::{CERTIFICATE_LIFE_MAX, CERTIFICATES_KEPT_MAX, CLOCK_TOLERANCE};
+use crate::limits::{CERTIFICATE_LIFE_MAX, CERTIFICATES_KEPT_MAX, CLOCK_TOLERANCE, ENDED_KEYS_MAX};
 use crate::roster::{self, BadRoster};
 use crate::speaker::{Principal, Role, Speaker};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use zester_wire::{Certificate, Envelope, Member, MemberRole, Roster, UnixMillis, decode};
+use zester_wire::{Certificate, Envelope, Member, MemberRole, OperatorRole, Roster, UnixMillis, decode};
 
 /// Why a message is not believed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +84,8 @@ pub struct Trust {
     known: RwLock<Arc<Known>>,
     /// Certificates that hold. Which issuers count is asked again each time.
     verified: Mutex<BTreeSet<Vec<u8>>>,
+    /// Keys of peels that masters ended, beside those of the roster. None of them ever counts again.
+    ended: RwLock<BTreeSet<String>>,
 }
 
 struct Known {
@@ -112,7 +114,7 @@ impl Trust {
     pub fn new(anchor: PublicKey, signed_roster: &[u8]) -> Result<Trust, BadRoster> {
         let roster = roster::read(signed_roster, &anchor)?;
         let known = RwLock::new(Arc::new(Known::new(roster)));
-        Ok(Trust { anchor, known, verified: Mutex::default() })
+        Ok(Trust { anchor, known, verified: Mutex::default(), ended: RwLock::default() })
     }
 
     fn known(&self) -> Arc<Known> {
@@ -125,6 +127,16 @@ impl Trust {
 
     pub fn serial(&self) -> u64 {
         self.known().roster.serial
+    }
+
+    /// What operators may do (I-14).
+    pub fn roles(&self) -> Vec<OperatorRole> {
+        self.known().roster.roles.clone()
+    }
+
+    /// Whose keys count.
+    pub fn members(&self) -> Vec<Member> {
+        self.known().roster.members.clone()
     }
 
     /// When this roster ends.
@@ -146,6 +158,35 @@ impl Trust {
         }
         *known = Arc::new(Known::new(roster));
         Ok(true)
+    }
+
+    /// The key of a peel counts no more, although no roster says so: its enrollment was ended. False: there is no room for it.
+    pub fn end(&self, key: &str) -> bool {
+        let mut ended = self.ended.write().unwrap_or_else(PoisonError::into_inner);
+        if ended.len() < ENDED_KEYS_MAX {
+            ended.insert(key.to_string());
+        }
+        ended.contains(key)
+    }
+
+    /// Whether this key counts no more, whoever it is.
+    pub fn is_revoked(&self, key: &str) -> bool {
+        let ended = self.ended.read().unwrap_or_else(PoisonError::into_inner).contains(key);
+        ended || self.known().revoked.contains(key)
+    }
+
+    /// Whether what this key vouches for is believed.
+    pub fn is_issuer(&self, key: &str) -> bool {
+        let known = self.known();
+        known.member(key, |role| role == MemberRole::Issuer).is_some() && !known.revoked.contains(key)
+    }
+
+    /// Whether a master or an admin is called so.
+    pub fn has_member(&self, name: &str) -> bool {
+        let is = |member: &Member| {
+            matches!(member.role, MemberRole::Master | MemberRole::Admin) && member.name.as_str() == name
+        };
+        self.known().roster.members.iter().any(is)
     }
 
     /// Whose message this is that came by a subject, if that one may speak there.
@@ -183,14 +224,23 @@ impl Trust {
             return Err(Spoof::Revoked);
         }
         let named = |role, name: &str| Principal { role, name: name.to_string(), key: key.to_string() };
-        let in_roster =
-            known.member(key.as_str(), |role| matches!(role, MemberRole::Master | MemberRole::Admin));
+        let in_roster = known.member(key.as_str(), |role| {
+            matches!(role, MemberRole::Master | MemberRole::Admin | MemberRole::Operator)
+        });
         if let Some(member) = in_roster {
             if member.until.is_some_and(|until| !seen.is_within(envelope, until)) {
                 return Err(Spoof::Expired);
             }
-            let role = if member.role == MemberRole::Master { Role::Master } else { Role::Admin };
+            let role = match member.role {
+                MemberRole::Master => Role::Master,
+                MemberRole::Admin => Role::Admin,
+                _ => Role::Operator,
+            };
             return Ok(named(role, member.name.as_str()));
+        }
+        // Of peels alone: who is a master or an admin, the roster says and no record of a master's.
+        if self.ended.read().unwrap_or_else(PoisonError::into_inner).contains(key.as_str()) {
+            return Err(Spoof::Revoked);
         }
         if envelope.cert.is_empty() {
             return Err(Spoof::UnknownKey);

@@ -114,7 +114,40 @@ fn i5_a_revoked_name_loses_every_key_it_ever_had() {
     let told = fleet.server_jwts(&secrets.operator, NOW).unwrap();
     let (_, peels) = told.accounts.iter().find(|(key, _)| *key == fleet.peels).unwrap();
     let revoked = jwt::verify(peels).unwrap().claims.nats["revocations"].clone();
-    assert_eq!(revoked[user(41).public().as_str()], NOW.0 / 1000);
+    // Also what a clock signed that was ahead.
+    assert!(revoked[user(41).public().as_str()].as_u64().unwrap() > NOW.0 / 1000);
     let next = authority::renewed(&roster, NOW);
     assert!(next.serial > roster.serial && authority::renewed(&next, NOW).serial > next.serial);
+}
+
+/// The server may keep a key out that the roster says nothing of: a master that revokes tells the server alone.
+#[test]
+#[rule("I-5", "I-8")]
+fn i5_a_key_that_the_server_keeps_out_is_still_to_be_told_to_everybody() {
+    let (secrets, mut fleet, mut roster) = made();
+    let key = user(77);
+    let jwts = fleet.server_jwts(&secrets.operator, NOW).unwrap();
+    let claims = jwt::verify(&jwts.accounts[1].1).unwrap().claims;
+    let (told, count) =
+        authority::with_revoked(&claims, &[key.public().clone()], &secrets.operator, NOW).unwrap();
+    assert_eq!(count, 1);
+    let claims = jwt::verify(&told).unwrap().claims;
+    fleet.join_revoked(&claims);
+    assert!(fleet.revoke_key("web-1", key.public(), &mut roster, NOW), "nobody was told of it yet");
+    assert!(roster.revoked.iter().any(|one| one.key == key.public().as_str()));
+    assert!(!fleet.revoke_key("web-1", key.public(), &mut roster, NOW), "once is enough");
+}
+
+/// Whoever issued the JWT may have had a clock that was ahead.
+#[test]
+#[rule("I-5")]
+fn i5_a_revocation_covers_what_was_issued_by_a_clock_that_is_ahead() {
+    let (secrets, fleet, _) = made();
+    let key = user(78);
+    let jwts = fleet.server_jwts(&secrets.operator, NOW).unwrap();
+    let claims = jwt::verify(&jwts.accounts[1].1).unwrap().claims;
+    let told = authority::with_revoked(&claims, &[key.public().clone()], &secrets.operator, NOW).unwrap().0;
+    let claims = jwt::verify(&told).unwrap().claims;
+    let until = claims.nats["revocations"][key.public().as_str()].as_u64().unwrap();
+    assert!(until > NOW.0 / 1000 + 300, "{until}");
 }

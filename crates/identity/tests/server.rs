@@ -13,7 +13,7 @@ use zester_identity::accounts::{self, Revocations};
 use zester_identity::grants::{self, Act, TABLE};
 use zester_identity::{Credentials, Role};
 use zester_rule::rule;
-use zester_testkit::Server;
+use zester_testkit::{Server, wait_until};
 
 const JID: &str = "2hPx2Kd8VnR7YmWqTz4PLsCfNjA";
 /// What should come, comes within this.
@@ -380,4 +380,111 @@ async fn i1_the_signing_key_of_masters_makes_peels_and_nothing_else() {
             .is_err()
     );
     assert!(async_nats::connect(world.server.url()).await.is_err(), "without credentials");
+}
+
+/// A client that tells what the server says of it.
+async fn told_client(url: &str, who: &Credentials) -> (Client, tokio::sync::mpsc::UnboundedReceiver<String>) {
+    let (tell, told) = tokio::sync::mpsc::unbounded_channel();
+    let options = ConnectOptions::with_credentials(&who.to_text().unwrap()).unwrap();
+    let options = options.custom_inbox_prefix(grants::inbox_prefix(&who.name)).event_callback(move |event| {
+        let _gone = tell.send(event.to_string().to_lowercase());
+        std::future::ready(())
+    });
+    (options.connect(url).await.unwrap(), told)
+}
+
+async fn hears(told: &mut tokio::sync::mpsc::UnboundedReceiver<String>, words: &str) {
+    let heard = async {
+        while let Some(said) = told.recv().await {
+            if said.contains(words) {
+                return;
+            }
+        }
+        panic!("the server never said {words}");
+    };
+    tokio::time::timeout(SOON, heard).await.unwrap_or_else(|_| panic!("the server did not say {words}"));
+}
+
+#[tokio::test]
+#[rule("I-13")]
+async fn i13_a_peel_that_floods_meets_the_limits_of_its_user() {
+    let (keys, dir) = (Keys::new(), tempfile::tempdir().unwrap());
+    // The server itself would take four times as much.
+    let config = format!("max_payload: 4194304\n{}", keys.server_config(&dir.path().join("jwt")));
+    let server = Server::start_with(&config);
+    let large = vec![b'x'; 2 * 1024 * 1024];
+    let (peel, _told) = told_client(&server.url(), &keys.peel("web-1")).await;
+    peel.publish("zester.heartbeat.web-1", large.clone().into()).await.unwrap();
+    let _closed = peel.flush().await;
+    // The server closes while the peel still writes, so the peel does not always read why.
+    let refused = || async { server.said().contains("maximum payload exceeded").then_some(()) };
+    wait_until("a refusal in the server's log", SOON, refused).await;
+    let master = keys.member(Role::Master, "m1");
+    let (master, mut told_master) = told_client(&server.url(), &master).await;
+    master.publish("zester.notify.trust", large.into()).await.unwrap();
+    master.flush().await.unwrap();
+    while let Ok(said) = told_master.try_recv() {
+        assert!(!said.contains("payload"), "{said}");
+    }
+    // Subscriptions: as many as a peel needs and some more, and no more than that.
+    let (peel, mut told) = told_client(&server.url(), &keys.peel("web-2")).await;
+    let mut ears = Vec::new();
+    for number in 0..zester_identity::limits::PEEL_SUBSCRIPTIONS_MAX + 10 {
+        ears.push(peel.subscribe(format!("_INBOX.web-2.{number}")).await.unwrap());
+    }
+    let _refused = peel.flush().await;
+    hears(&mut told, "maximum subscriptions").await;
+}
+
+#[tokio::test]
+#[rule("I-7", "I-13")]
+async fn i7_a_peel_wipes_nothing_with_a_rollup_of_its_own_key() {
+    let world = World::start().await;
+    let keys = &world.keys;
+    let (one, two) = (world.join(&keys.peel("web-1")).await, world.join(&keys.peel("web-2")).await);
+    assert!(ask(&two, "$KV.facts.web-2", "mine").await.contains("\"seq\""));
+    for scope in ["all", "sub"] {
+        let mut headers = HeaderMap::new();
+        headers.insert("Nats-Rollup", scope);
+        let request = Request::new().headers(headers).payload("x".into()).timeout(Some(SOON));
+        let answer = one.send_request("$KV.facts.web-1", request).await.unwrap();
+        let said = String::from_utf8_lossy(&answer.payload).into_owned();
+        assert!(said.contains("error"), "{scope}: {said}");
+    }
+    assert_eq!(ask(&two, "$JS.API.DIRECT.GET.KV_facts.$KV.facts.web-2", "").await, "mine");
+}
+
+#[tokio::test]
+#[rule("I-14", "I-7")]
+async fn i14_an_operator_reaches_on_the_bus_what_it_needs_and_nothing_else() {
+    let world = World::start().await;
+    let keys = &world.keys;
+    let core = world.spy(&keys.core).await;
+    let mut in_core = listen(&core, ">").await;
+    let operator = world.join(&keys.member(Role::Operator, "bob")).await;
+    let rows =
+        TABLE.iter().flat_map(|grant| [grant.subject("web-2"), grant.subject("m1"), grant.subject("ann")]);
+    let more = ["$JS.API.STREAM.PURGE.KV_jobs", "$JS.API.STREAM.DELETE.audit", "$SYS.REQ.CLAIMS.UPDATE"];
+    let mut forbidden: Vec<String> =
+        rows.chain(more.map(String::from)).map(|pattern| concrete(&pattern)).collect();
+    forbidden.retain(|subject| !grants::allows(Role::Operator, Act::Publish, "bob", subject));
+    forbidden.sort_unstable();
+    forbidden.dedup();
+    for subject in
+        ["$KV.trust.roster", "$KV.jobs.", "zester.audit.", "zester.event._master.", "$KV.state-files."]
+    {
+        assert!(forbidden.iter().any(|one| one.starts_with(subject)), "{subject}");
+    }
+    for subject in &forbidden {
+        operator.publish(subject.clone(), "forged".into()).await.unwrap();
+    }
+    settle(&operator).await;
+    core.publish("spy.end", "".into()).await.unwrap();
+    loop {
+        let message = heard(&mut in_core).await;
+        if message.subject.as_str() == "spy.end" {
+            break;
+        }
+        assert_ne!(message.payload, "forged", "CORE heard {}", message.subject);
+    }
 }

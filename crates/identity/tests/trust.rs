@@ -150,6 +150,24 @@ fn i5_a_revoked_key_is_refused_whatever_it_signed_and_whenever() {
 }
 
 #[test]
+#[rule("I-5", "I-12")]
+fn i5_a_peel_whose_enrollment_was_ended_is_refused_and_nobody_else() {
+    let keys = Keys::new();
+    let trust = trust(&keys);
+    let (web, other, ann) = (keys.peel("web-1"), keys.peel("web-2"), keys.member(Role::Admin, "ann"));
+    for key in [&web, &ann] {
+        assert!(trust.end(key.pair.public().as_str()));
+    }
+    let judged = |subject: &str, by: &Credentials| judge(&trust, subject, &seal(subject, NOW, by));
+    assert_eq!(judged("zester.heartbeat.web-1", &web), Err(Spoof::Revoked));
+    assert!(judged("zester.heartbeat.web-2", &other).is_ok());
+    // A record of a master ends peels; members are the roster's.
+    assert!(judged("zester.dispatch", &ann).is_ok());
+    assert!(trust.is_revoked(web.pair.public().as_str()) && !trust.is_revoked(other.pair.public().as_str()));
+    assert!(trust.has_member("ann") && !trust.has_member("web-1"));
+}
+
+#[test]
 #[rule("I-8")]
 fn i8_a_roster_is_the_anchors_and_never_an_older_one() {
     let keys = Keys::new();

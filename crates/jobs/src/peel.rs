@@ -11,7 +11,7 @@
 
 mod message;
 
-pub use self::message::{Command, Event, Moment, Note};
+pub use self::message::{Command, Event, Moment, Note, Terms};
 
 use crate::command::{Failed, Illegal};
 use crate::dedup::{Decision, Dispatch, DispatchState, Entry, Ledger, Refused};
@@ -31,6 +31,7 @@ pub const UNWRITTEN: &str =
 pub const INTERRUPTED: &str = "interrupted: the peel restarted";
 pub const DEADLINE: &str = "canceled by the deadline";
 pub const CANCELED: &str = "canceled";
+pub const ONCE: &str = "refused: what its operator signed was asked for before, and counts once";
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Stage {
@@ -154,8 +155,8 @@ impl Peel {
         match (self.met_by(&event), event) {
             (State::Peel(Stage::Fresh), Event::Start { entries }) => self.start(entries, now, &mut out),
             (State::Peel(Stage::Recovering), Event::LeftoversGone) => self.recovered(now, &mut out),
-            (State::Peel(Stage::Recovering | Stage::Working), Event::Exec { request, signed }) => {
-                self.exec(request, signed, now, &mut out);
+            (State::Peel(Stage::Recovering | Stage::Working), Event::Exec { request, signed, terms }) => {
+                self.exec(request, signed, terms, now, &mut out);
             }
             (State::Peel(Stage::Recovering | Stage::Working), Event::Scheduled { request, schedule }) => {
                 self.scheduled(request, schedule, now, &mut out);
@@ -244,17 +245,32 @@ impl Peel {
         }
     }
 
-    fn exec(&mut self, request: Box<ExecRequest>, signed: UnixMillis, now: Moment, out: &mut Vec<Command>) {
+    fn exec(
+        &mut self,
+        request: Box<ExecRequest>,
+        signed: UnixMillis,
+        terms: Terms,
+        now: Moment,
+        out: &mut Vec<Command>,
+    ) {
         let dispatch = Dispatch { jid: request.jid.clone(), epoch: request.dispatch_epoch };
         if let Some(Refusal { cause, why }) = self.refusals.get(&dispatch).cloned() {
             return self.refuse(&request, cause, &why, now, out);
         }
         match self.ledger.decide(&request, signed, now.wall, &self.timing) {
             Decision::Accept => {
+                if let Some(why) = terms.refused {
+                    return self.refuse_for_good(&request, Cause::Refused, &why, now, out);
+                }
+                // Another dispatch of a job is a master's word, and the operator gave one for one.
+                if terms.once_until.is_some() && self.ledger.of_job(&request.jid).next().is_some() {
+                    return self.refuse_for_good(&request, Cause::Refused, ONCE, now, out);
+                }
                 if self.outbox.len() + self.works.len() + self.returning.len() >= OUTBOX_MAX {
                     return self.refuse_for_good(&request, Cause::Busy, BUSY_OUTBOX, now, out);
                 }
                 let keep_until = signed.max(now.wall).plus(request.budget).plus(self.timing.dedup_margin);
+                let keep_until = terms.once_until.map_or(keep_until, |until| until.max(keep_until));
                 self.accept(dispatch, request, None, keep_until, now, out);
             }
             Decision::AckAgain => {

@@ -7,7 +7,9 @@ mod fleet;
 use fleet::{T0, job, peel, ret};
 use std::time::Duration;
 use zester_jobs::dedup::{Decision, Dispatch, DispatchState, Entry, Ledger, Refused};
-use zester_jobs::peel::{BUSY, BUSY_OUTBOX, Command, DEADLINE, Event, INTERRUPTED, Moment, Note};
+use zester_jobs::peel::{
+    BUSY, BUSY_OUTBOX, Command, DEADLINE, Event, INTERRUPTED, Moment, Note, ONCE, Terms,
+};
 use zester_jobs::{Failed, Peel, Timing, messages};
 use zester_rule::rule;
 use zester_wire::*;
@@ -30,7 +32,11 @@ fn request(number: u8, function: &str) -> ExecRequest {
 }
 
 fn exec(number: u8) -> Event {
-    Event::Exec { request: Box::new(request(number, "state.apply")), signed: UnixMillis(T0) }
+    Event::Exec {
+        request: Box::new(request(number, "state.apply")),
+        signed: UnixMillis(T0),
+        terms: Terms::default(),
+    }
 }
 
 fn stored(number: u8) -> Event {
@@ -161,7 +167,11 @@ fn j11_a_peel_names_the_jobs_it_works_on() {
     let mut peel = running(1);
     peel.step(exec(2), now(0)).unwrap();
     let direct = ExecRequest { direct: true, ..request(3, "state.apply") };
-    peel.step(Event::Exec { request: Box::new(direct), signed: UnixMillis(T0) }, now(0)).unwrap();
+    peel.step(
+        Event::Exec { request: Box::new(direct), signed: UnixMillis(T0), terms: Terms::default() },
+        now(0),
+    )
+    .unwrap();
     assert_eq!(peel.executions().cloned().collect::<Vec<_>>(), [dispatch(1), dispatch(2)]);
     peel.step(finished(1, true), now(1)).unwrap();
     assert_eq!(peel.executions().cloned().collect::<Vec<_>>(), [dispatch(2)]);
@@ -172,7 +182,11 @@ fn j11_a_peel_names_the_jobs_it_works_on() {
 fn j7_a_lower_epoch_is_refused_and_noted() {
     let mut peel = working();
     let later = ExecRequest { dispatch_epoch: 4, ..request(1, "state.apply") };
-    peel.step(Event::Exec { request: Box::new(later), signed: UnixMillis(T0) }, now(0)).unwrap();
+    peel.step(
+        Event::Exec { request: Box::new(later), signed: UnixMillis(T0), terms: Terms::default() },
+        now(0),
+    )
+    .unwrap();
     let out = peel.step(exec(1), now(1)).unwrap();
     assert_eq!(out, [Command::Note(Note::LowerEpoch(dispatch(1)))]);
 }
@@ -299,7 +313,11 @@ fn j15_a_full_queue_is_said_at_once_and_remembered() {
 #[rule("J-15")]
 fn j15_a_ping_answers_during_a_long_highstate() {
     let mut peel = running(1);
-    let ping = Event::Exec { request: Box::new(request(2, "test.ping")), signed: UnixMillis(T0) };
+    let ping = Event::Exec {
+        request: Box::new(request(2, "test.ping")),
+        signed: UnixMillis(T0),
+        terms: Terms::default(),
+    };
     peel.step(ping, now(1)).unwrap();
     assert_eq!(names(&peel.step(stored(2), now(2)).unwrap()), ["ack", "execute"]);
     assert_eq!(names(&peel.step(finished(2, true), now(3)).unwrap()), ["store return"]);
@@ -320,14 +338,14 @@ fn j21_a_direct_request_is_answered_once_and_by_a_reply() {
     let mut peel = working();
     let direct = || {
         let request = ExecRequest { direct: true, ..request(1, "state.apply") };
-        Event::Exec { request: Box::new(request), signed: UnixMillis(T0) }
+        Event::Exec { request: Box::new(request), signed: UnixMillis(T0), terms: Terms::default() }
     };
     peel.step(direct(), now(0)).unwrap();
     assert_eq!(names(&peel.step(stored(1), now(0)).unwrap()), ["execute"]);
     assert_eq!(returns(&peel.step(direct(), now(1)).unwrap()[0]).cause, Cause::Refused);
     assert_eq!(names(&peel.step(finished(1, true), now(2)).unwrap()), ["reply", "store entry"]);
     let old = ExecRequest { direct: true, budget: Duration::from_secs(600), ..request(2, "state.apply") };
-    let old = Event::Exec { request: Box::new(old), signed: UnixMillis(T0) };
+    let old = Event::Exec { request: Box::new(old), signed: UnixMillis(T0), terms: Terms::default() };
     assert_eq!(returns(&peel.step(old, now(60_001)).unwrap()[0]).cause, Cause::Expired);
 }
 
@@ -562,4 +580,48 @@ fn d10_results_that_wait_for_a_server_give_way_the_oldest_first() {
         .collect();
     assert_eq!(dropped, [&Dispatch { jid: jid(30), epoch: 1 }], "the oldest, and no other: {told:?}");
     assert_eq!(peel.undelivered(), zester_jobs::limits::SCHEDULED_OUTBOX_MAX);
+}
+
+#[test]
+#[rule("I-8")]
+fn i8_what_a_policy_refuses_is_not_run_and_every_copy_hears_the_same() {
+    let refused = |why: &str| Event::Exec {
+        request: Box::new(request(1, "cmd.run")),
+        signed: UnixMillis(T0),
+        terms: Terms { refused: Some(why.into()), once_until: None },
+    };
+    let mut peel = working();
+    for why in ["refused by the policy", "for another reason"] {
+        let commands = peel.step(refused(why), now(0)).unwrap();
+        let [Command::SendUnstored { ret }] = commands.as_slice() else { panic!("{commands:?}") };
+        assert_eq!((ret.cause, ret.error.as_str()), (Cause::Refused, "refused by the policy"));
+    }
+    // What was taken on before goes on, and a copy of it is acked, whatever the policy says meanwhile.
+    let mut peel = running(1);
+    let copy = Event::Exec {
+        request: Box::new(request(1, "state.apply")),
+        signed: UnixMillis(T0),
+        terms: Terms { refused: Some("the window has closed".into()), once_until: None },
+    };
+    assert_eq!(names(&peel.step(copy, now(0)).unwrap()), ["ack"]);
+}
+
+#[test]
+#[rule("I-8", "J-7")]
+fn i8_what_an_operator_signed_counts_once_whatever_epoch_a_master_gives_it() {
+    let until = UnixMillis(T0 + 48 * 3_600_000);
+    let asked = |epoch: u64| Event::Exec {
+        request: Box::new(ExecRequest { dispatch_epoch: epoch, ..request(1, "cmd.run") }),
+        signed: UnixMillis(T0),
+        terms: Terms { refused: None, once_until: Some(until) },
+    };
+    let mut peel = working();
+    let commands = peel.step(asked(1), now(0)).unwrap();
+    let [Command::StoreEntry(entry)] = commands.as_slice() else { panic!("{commands:?}") };
+    assert_eq!(entry.keep_until, until, "for as long as the operator's word could be brought again");
+    peel.step(stored(1), now(0)).unwrap();
+    peel.step(finished(1, true), now(0)).unwrap();
+    let commands = peel.step(asked(2), now(1)).unwrap();
+    let [Command::SendUnstored { ret }] = commands.as_slice() else { panic!("{commands:?}") };
+    assert_eq!((ret.cause, ret.error.as_str()), (Cause::Refused, ONCE));
 }

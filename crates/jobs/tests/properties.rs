@@ -64,7 +64,11 @@ fn any_peel_event() -> impl Strategy<Value = end::Event> {
         match which {
             0 => end::Event::Start { entries: Vec::new() },
             1 => end::Event::LeftoversGone,
-            2..=4 => end::Event::Exec { request: Box::new(request), signed: UnixMillis(T0) },
+            2..=4 => end::Event::Exec {
+                request: Box::new(request),
+                signed: UnixMillis(T0),
+                terms: end::Terms::default(),
+            },
             5 => end::Event::Cancel { jid, dispatch_epoch: epoch },
             6 => end::Event::Stored { dispatch, result: if good { Ok(()) } else { Err(Failed) } },
             7 => end::Event::Finished { dispatch, ret },

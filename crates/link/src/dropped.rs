@@ -80,3 +80,21 @@ impl Dropped {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zester_rule::rule;
+
+    #[test]
+    #[rule("I-13")]
+    fn i13_a_flood_of_invented_sources_is_counted_and_fills_no_memory() {
+        let dropped = Dropped::default();
+        for number in 0..SOURCES_TOLD_MAX * 3 {
+            dropped.one(Reason::Spoof, &format!("zester.event.web-{number}.send.x"), &"it is not signed");
+        }
+        assert_eq!(dropped.of(Reason::Spoof), SOURCES_TOLD_MAX as u64 * 3);
+        let told = dropped.told.lock().unwrap_or_else(PoisonError::into_inner).len();
+        assert_eq!(told, SOURCES_TOLD_MAX);
+    }
+}

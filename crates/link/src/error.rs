@@ -44,6 +44,28 @@ impl Error {
         }
     }
 
+    /// Whether one record is at fault, and not the bus it was read from.
+    pub fn is_of_record(&self) -> bool {
+        matches!(self, Error::Decode(_) | Error::Mismatched { .. } | Error::Spoof { .. })
+    }
+
+    /// Whether what stands there counts for nobody and never will again, so that it may be written over. A key that only this
+    /// reader does not know, or a clock that is wrong, is no such case: another may rightly believe it.
+    pub fn is_void(&self) -> bool {
+        match self {
+            Error::Spoof { why, .. } => match why {
+                Spoof::Unsigned | Spoof::BadSignature | Spoof::Revoked | Spoof::NotTheirs(_) => true,
+                Spoof::UnknownKey
+                | Spoof::BadCertificate
+                | Spoof::Expired
+                | Spoof::RosterExpired
+                | Spoof::Ahead => false,
+            },
+            Error::Decode(_) | Error::Mismatched { .. } => true,
+            Error::Bus(_) | Error::Encode(_) => false,
+        }
+    }
+
     pub fn bus_kind(&self) -> Option<Kind> {
         match self {
             Error::Bus(error) => Some(error.kind()),

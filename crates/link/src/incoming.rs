@@ -9,7 +9,7 @@ use zester_identity::limits::REQUEST_AGE_MAX;
 use zester_identity::{Principal, Seen, Speaker, Spoof};
 use zester_wire::envelope::Addressed;
 use zester_wire::limits::MESSAGE_BYTES_MAX;
-use zester_wire::{Envelope, Message, MessageId, Subject, UnixMillis, decode, encode};
+use zester_wire::{Envelope, Message, MessageId, Return, Subject, UnixMillis, decode, encode};
 
 /// A message that was read, and what its envelope says.
 #[derive(Clone, Debug)]
@@ -62,6 +62,13 @@ impl<'a> From<&'a Record> for Came<'a> {
 impl<'a> From<&'a Entry> for Came<'a> {
     fn from(entry: &'a Entry) -> Came<'a> {
         Came { payload: &entry.value, kept: Some(UnixMillis(entry.at)) }
+    }
+}
+
+impl<'a> Came<'a> {
+    /// What was kept inside of something else.
+    pub(crate) fn kept(payload: &'a [u8], at: UnixMillis) -> Came<'a> {
+        Came { payload, kept: Some(at) }
     }
 }
 
@@ -121,6 +128,12 @@ impl Link {
             .inspect_err(|bad| self.dropped().one(Reason::Mismatched, &subject.to_string(), bad))
             .ok()?;
         Some(opened)
+    }
+
+    /// Opens a return, and keeps with it what its peel signed: that is what is stored (I-12).
+    pub fn open_return<'a>(&self, subject: &Subject, came: impl Into<Came<'a>>) -> Option<Return> {
+        let opened = self.open_addressed::<Return>(subject, came)?;
+        Some(Return { own: opened.envelope, ..opened.message })
     }
 
     /// Opens the answer to a request of ours: whoever asked wants to know what is wrong with it.

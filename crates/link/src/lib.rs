@@ -22,4 +22,4 @@ pub use dropped::{Dropped, Reason};
 pub use error::Error;
 pub use incoming::{Came, Opened};
 pub use link::Link;
-pub use records::Found;
+pub use records::{Found, Standing};

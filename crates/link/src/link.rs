@@ -4,7 +4,7 @@ use crate::clock::{Clock, Dice, OsDice, SystemClock};
 use crate::dropped::Dropped;
 use crate::error::Error;
 use std::fmt::Write;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use zester_bus::{Bus, Bytes, Stored};
 use zester_identity::roster::BadRoster;
@@ -24,7 +24,8 @@ pub struct Link {
     bus: Arc<dyn Bus>,
     clock: Arc<dyn Clock>,
     dice: Arc<dyn Dice>,
-    signer: Arc<dyn Signer + Send + Sync>,
+    /// Shared by all clones: credentials are renewed while we run.
+    signer: Arc<RwLock<Arc<dyn Signer + Send + Sync>>>,
     trust: Option<Arc<Trust>>,
     dropped: Arc<Dropped>,
 }
@@ -37,13 +38,20 @@ impl Link {
 
     /// For simulators, which bring time and chance along.
     pub fn with(bus: Arc<dyn Bus>, clock: Arc<dyn Clock>, dice: Arc<dyn Dice>) -> Link {
-        Link { bus, clock, dice, signer: Arc::new(Unsigned), trust: None, dropped: Arc::default() }
+        let signer = Arc::new(RwLock::new(Arc::new(Unsigned) as Arc<_>));
+        Link { bus, clock, dice, signer, trust: None, dropped: Arc::default() }
     }
 
     /// Signs what goes out from now on, and believes only what is signed by whom the roster names (I-8).
     pub fn signed(self, credentials: Credentials) -> Result<Link, BadRoster> {
         let trust = Trust::new(credentials.anchor.clone(), &credentials.roster)?;
-        Ok(Link { signer: Arc::new(credentials), trust: Some(Arc::new(trust)), ..self })
+        let signer = Arc::new(RwLock::new(Arc::new(credentials) as Arc<_>));
+        Ok(Link { signer, trust: Some(Arc::new(trust)), ..self })
+    }
+
+    /// Signs with renewed credentials from now on, in every clone (I-15). Whom it believes stays as it is.
+    pub fn renew(&self, credentials: Credentials) {
+        *self.signer.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(credentials);
     }
 
     /// Whom this link believes; none: everybody, because nobody signs.
@@ -61,6 +69,11 @@ impl Link {
 
     pub fn now(&self) -> UnixMillis {
         self.clock.wall()
+    }
+
+    /// Bytes that nobody can guess.
+    pub fn random(&self) -> [u8; 16] {
+        self.dice.roll()
     }
 
     pub fn new_jid(&self) -> Jid {
@@ -92,7 +105,8 @@ impl Link {
 
     /// The bytes of a message for one subject.
     pub fn seal<T: Message>(&self, subject: &str, id: MessageId, message: &T) -> Result<Bytes, Error> {
-        let envelope = Envelope::seal(subject, id, self.now(), message, self.signer.as_ref())?;
+        let signer = self.signer.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let envelope = Envelope::seal(subject, id, self.now(), message, signer.as_ref())?;
         Ok(encode(&envelope)?.into())
     }
 

@@ -1,9 +1,10 @@
 //! Records in buckets, sealed for their key (I-12).
 
 use crate::error::Error;
+use crate::incoming::Came;
 use crate::link::Link;
 use zester_bus::{Entry, Sequence};
-use zester_identity::Speaker;
+use zester_identity::{Speaker, Spoof};
 use zester_wire::{Bucket, Key, Message, UnixMillis};
 
 /// A record that was read.
@@ -13,6 +14,20 @@ pub struct Found<T> {
     pub revision: Sequence,
     /// When the server stored it.
     pub stored: UnixMillis,
+}
+
+/// What stands under a key, a record that counts or not (see [`Error::is_void`]).
+#[derive(Debug)]
+pub struct Standing<T> {
+    pub value: Result<T, Error>,
+    pub revision: Sequence,
+}
+
+impl<T> Standing<T> {
+    /// The record, if it counts.
+    pub fn record(&self) -> Option<&T> {
+        self.value.as_ref().ok()
+    }
 }
 
 impl Link {
@@ -27,6 +42,20 @@ impl Link {
         entry.map(|entry| self.record_of(key, &entry)).transpose()
     }
 
+    /// The same, for whoever has to go on where what stands there counts for nobody: a master whose key was revoked must leave
+    /// no key behind that nobody can ever write again. What others may rightly believe is an error.
+    pub async fn get_standing<T: Message>(&self, key: &Key) -> Result<Option<Standing<T>>, Error> {
+        let Some(entry) = self.bus().get_latest(key.bucket().as_str(), &key.to_string()).await? else {
+            return Ok(None);
+        };
+        let value = match self.record_of(key, &entry) {
+            Ok(found) => Ok(found.value),
+            Err(error) if error.is_void() => Err(error),
+            Err(error) => return Err(error),
+        };
+        Ok(Some(Standing { value, revision: entry.revision }))
+    }
+
     /// Reads a record from an entry of a scan or a watch of a bucket.
     pub fn record<T: Message>(&self, bucket: Bucket, entry: &Entry) -> Result<Found<T>, Error> {
         let mismatched = |_| Error::Mismatched { subject: format!("$KV.{}.{}", bucket.as_str(), entry.key) };
@@ -34,8 +63,25 @@ impl Link {
     }
 
     fn record_of<T: Message>(&self, key: &Key, entry: &Entry) -> Result<Found<T>, Error> {
-        let value = self.unseal(&key.subject(), &Speaker::of_key(key), entry.into())?.message;
+        let value: T = self.unseal(&key.subject(), &Speaker::of_key(key), entry.into())?.message;
+        let value = self.in_own_words(key, value, UnixMillis(entry.at))?;
         Ok(Found { value, revision: entry.revision, stored: UnixMillis(entry.at) })
+    }
+
+    /// What a record says of somebody in the words of that one, who signed them; a master that stores them adds nothing (I-12).
+    fn in_own_words<T: Message>(&self, key: &Key, value: T, at: UnixMillis) -> Result<T, Error> {
+        match value.own_words() {
+            Some((subject, own)) => {
+                let speaker = Speaker::of_subject(&subject);
+                let own = self.unseal::<T>(&subject.to_string(), &speaker, Came::kept(&own, at))?.message;
+                let mismatched = || Error::Mismatched { subject: key.subject() };
+                value.in_own_words(own).ok_or_else(mismatched)
+            }
+            None if T::OWN_WORDS && self.trust().is_some() => {
+                Err(Error::Spoof { subject: key.subject(), why: Spoof::Unsigned })
+            }
+            None => Ok(value),
+        }
     }
 
     pub async fn put<T: Message>(&self, key: &Key, value: &T) -> Result<Sequence, Error> {

@@ -300,3 +300,87 @@ async fn i12_every_kind_of_record_is_believed_from_its_writer_alone() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+#[rule("I-12")]
+async fn i12_a_return_is_proven_by_its_peel_and_not_by_the_master_that_stored_it() {
+    let world = World::start().await;
+    let (master, web, reader) = (world.link("m1"), world.link("web-1"), world.link("ann"));
+    let (jid, other) = (master.new_jid(), master.new_jid());
+    let said = |jid: &Jid, success| Return {
+        success,
+        answer: "what it did".into(),
+        ..Return::refusing(jid.clone(), peel("web-1"), 1, Cause::Finished, "")
+    };
+    let sent = |link: &Link, ret: &Return| {
+        link.seal(&ret.subject().to_string(), link.new_message_id().unwrap(), ret).unwrap()
+    };
+    let key = Key::Return(jid.clone(), peel("web-1"));
+    // A master opens what came, and stores that; it alone says that it came late.
+    let failed = said(&jid, false);
+    let subject = failed.subject();
+    let came = master.open_return(&subject, &sent(&web, &failed)).unwrap();
+    let late = Return { late: true, ..came.clone() };
+    master.put(&key, &late.kept()).await.unwrap();
+    let read = reader.get::<Return>(&key).await.unwrap().unwrap().value;
+    assert_eq!((read.success, read.late, &read.answer), (false, true, &failed.answer));
+    assert_eq!(reader.returns_of(&jid).await.unwrap().len(), 1);
+    // A master that says otherwise: in its own words, in words that it signed, in those of another peel, and of another job.
+    let lies = [
+        said(&jid, true),
+        Return { own: sent(&master, &said(&jid, true)).to_vec(), ..said(&jid, true) },
+        Return { own: sent(&world.link("web-2"), &said(&jid, true)).to_vec(), ..said(&jid, true) },
+        Return { own: sent(&web, &said(&other, true)).to_vec(), ..said(&jid, true) },
+    ];
+    for (number, lie) in lies.iter().enumerate() {
+        master.put(&key, lie).await.unwrap();
+        let read = reader.get::<Return>(&key).await;
+        assert!(read.is_err(), "{number}: {read:?}");
+        assert!(reader.returns_of(&jid).await.unwrap().is_empty(), "{number}");
+    }
+    // What is changed around the words of the peel changes nothing of them.
+    let dressed = Return { success: true, error: "all is well".into(), ..came };
+    master.put(&key, &dressed).await.unwrap();
+    let read = reader.get::<Return>(&key).await.unwrap().unwrap().value;
+    assert_eq!((read.success, read.error.as_str()), (false, ""));
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("I-12")]
+async fn i12_a_broker_that_edits_any_byte_of_a_record_is_noticed_in_every_bucket() {
+    let world = World::start().await;
+    let (jid, web, of) = (world.link("m1").new_jid(), peel("web-1"), Published::States);
+    let note = Notice { v: 1, bucket: Token::parse("x").unwrap(), revision: 1 };
+    let bus = world.net.connect("broker");
+    for (key, writer) in [
+        (Key::Job(jid.clone()), "m1"),
+        (Key::Active(jid.clone()), "m1"),
+        (Key::Return(jid, web.clone()), "m1"),
+        (Key::Master(MasterId::parse("m1.boot").unwrap()), "m1"),
+        (Key::Lease(Token::parse("publisher").unwrap()), "m1"),
+        (Key::Manifest(of), "m1"),
+        (Key::Revision(of), "m1"),
+        (Key::Peel(web.clone()), "web-1"),
+        (Key::Facts(web), "web-1"),
+    ] {
+        world.link(writer).put(&key, &note).await.unwrap();
+        let (bucket, name) = (key.bucket().as_str(), key.to_string());
+        let good = zester_bus::Bus::get(&bus, bucket, &name).await.unwrap().unwrap().value;
+        let envelope: Envelope = decode(&good).unwrap();
+        for edited in [
+            Envelope {
+                payload: encode(&Notice { revision: 2, ..note.clone() }).unwrap(),
+                ..envelope.clone()
+            },
+            Envelope { ts: UnixMillis(envelope.ts.0 - 1), ..envelope.clone() },
+            Envelope { id: MessageId::parse("other").unwrap(), ..envelope.clone() },
+            Envelope { key: String::new(), sig: Vec::new(), ..envelope.clone() },
+        ] {
+            let bytes = encode(&edited).unwrap();
+            zester_bus::Bus::put(&bus, bucket, &name, bytes.into()).await.unwrap();
+            assert!(world.link("ann").get::<Notice>(&key).await.is_err(), "{key}");
+        }
+        zester_bus::Bus::put(&bus, bucket, &name, good).await.unwrap();
+        assert!(world.link("ann").get::<Notice>(&key).await.is_ok(), "{key}: as it was");
+    }
+}

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use zester_bus::storage::{JOB_EVENTS, job_events};
 use zester_bus::{Kind, Record, Sequence};
-use zester_wire::{Ack, Job, JobEvent, JobEventKind, Key, Return, Subject};
+use zester_wire::{Ack, Job, JobEvent, JobEventKind, Key, Subject};
 
 /// Where everybody who noticed a loss says so.
 #[derive(Default)]
@@ -214,8 +214,8 @@ impl CatchUp {
                 JobMessage::Ack { peel: opened.message.peel, dispatch_epoch: opened.message.dispatch_epoch }
             }),
             Subject::JobReturn { .. } => {
-                if let Some(opened) = link.open_addressed::<Return>(&subject, record) {
-                    handle.hand_return(opened.message, record.payload.len()).await;
+                if let Some(ret) = link.open_return(&subject, record) {
+                    handle.hand_return(ret, record.payload.len()).await;
                 }
                 return;
             }

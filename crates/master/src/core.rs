@@ -1,10 +1,12 @@
 //! What all parts of one master share.
 
+use crate::audit::Audit;
 use crate::catch_up::Losses;
+use crate::enroll::Enrollments;
 use crate::events::Tells;
 use crate::heartbeat::Beats;
 use crate::index::Index;
-use crate::job::{RunningJobs, Start};
+use crate::job::{EndedJobs, RunningJobs, Start};
 use crate::limits::UNMARKED_MAX;
 use crate::metrics::Metrics;
 use crate::publisher::Orders;
@@ -27,6 +29,7 @@ pub struct Core {
     pub timing: Timing,
     pub index: Arc<Index>,
     pub running: RunningJobs,
+    pub ended: EndedJobs,
     pub metrics: Metrics,
     pub health: Arc<Health>,
     /// Where new jobs go to get a task. The tasks live with whoever runs the master, so that they end with it.
@@ -39,6 +42,10 @@ pub struct Core {
     pub losses: Arc<Losses>,
     /// What this master tells the fleet.
     pub events: Tells,
+    /// Who asked to be a peel, and what became of it.
+    pub enrollments: Arc<Enrollments>,
+    /// What it decided, and for whom (I-6).
+    pub audit: Audit,
     /// What operators want to have published.
     pub orders: Orders,
     /// None where this master does not react to events.

@@ -4,15 +4,16 @@
 //! The id of each follows from what happened, so that two masters that tell the same tell one event.
 
 use crate::core::Core;
-use crate::limits::{EVENTS_END_LIMIT, TELL_LIMIT, TELLS_IN_FLIGHT, TELLS_WAITING};
+use crate::limits::{EVENTS_END_LIMIT, IDS_TRIED, TELL_LIMIT, TELLS_IN_FLIGHT, TELLS_WAITING};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 use zester_bus::storage::EVENTS;
-use zester_bus::{Kind, Stored};
+use zester_bus::{Kind, Record, Sequence, Stored};
 use zester_link::{Error, Link};
+use zester_reactor::next_id;
 use zester_wire::{BadName, Event, MessageId, Subject};
 
 /// An event and where it goes.
@@ -99,18 +100,41 @@ async fn tell_until_stored(core: &Core, tell: Box<Tell>) {
 }
 
 /// Publishes an event under its own id. A peel may have published something under that id before: what is called a duplicate is
-/// believed only if what is stored has our subject, else the event gets another id on its way.
+/// believed only if what is stored has our subject, else the event gets another id on its way. That one follows from
+/// the first, so that a second try finds it again.
 pub async fn publish_event(link: &Link, subject: &Subject, event: &Event) -> Result<Stored, Error> {
     let bad = |bad: BadName| zester_bus::Error::new(Kind::Invalid, bad.to_string());
-    let id = MessageId::parse(&event.id).map_err(bad)?;
-    let stored = link.publish_stored(subject, &id, event).await?;
-    if !stored.duplicate {
-        return Ok(stored);
+    let mut id = event.id.clone();
+    for _ in 0..IDS_TRIED {
+        let stored = link.publish_stored(subject, &MessageId::parse(&id).map_err(bad)?, event).await?;
+        if !stored.duplicate {
+            return Ok(stored);
+        }
+        let found = link.bus().at(EVENTS, stored.sequence).await?;
+        if found.is_some_and(|found| found.subject == subject.to_string()) {
+            return Ok(stored);
+        }
+        tracing::warn!(%subject, "somebody else used the id {id} before");
+        id = next_id(&id);
     }
-    let found = link.bus().at(EVENTS, stored.sequence).await?;
-    if found.is_some_and(|found| found.subject == subject.to_string()) {
-        return Ok(stored);
+    Err(zester_bus::Error::new(Kind::Invalid, "somebody else uses all ids of this event").into())
+}
+
+/// Whether an event of this subject and id is in the stream, there or later: for whoever tries again when the server no longer
+/// remembers which ids it has had.
+pub async fn is_stored(link: &Link, subject: &Subject, id: &str, from: Sequence) -> Result<bool, Error> {
+    let pattern = subject.to_string();
+    let mut next = Some(from);
+    while let Some(start) = next {
+        let page = link.bus().replay(EVENTS, &pattern, start).await?;
+        let is_it = |record: &Record| {
+            let opened = link.try_open::<Event>(subject, record);
+            opened.is_ok_and(|opened| opened.message.id == id)
+        };
+        if page.items.iter().any(is_it) {
+            return Ok(true);
+        }
+        next = page.next;
     }
-    tracing::warn!(%subject, "somebody else used the id {} before", event.id);
-    link.publish_stored(subject, &link.new_message_id()?, event).await
+    Ok(false)
 }

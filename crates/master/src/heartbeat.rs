@@ -59,12 +59,14 @@ pub async fn run(core: Arc<Core>, end: CancellationToken) {
 
 /// One heartbeat, and the pause after it.
 async fn beat(core: &Core, key: &Key) {
+    core.audit.roster(core.link.trust().map(|trust| trust.serial()));
     let heartbeat = MasterHeartbeat {
         v: VERSION,
         master: core.id.clone(),
         ts: core.link.now(),
         version: core.version.clone(),
         active_jobs: core.running.len() as u64,
+        audit: core.audit.head(),
     };
     match core.link.put(key, &heartbeat).await {
         Ok(_) => {

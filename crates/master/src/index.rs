@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::time::Instant;
+use zester_identity::limits::CLOCK_TOLERANCE;
 use zester_model::target::{Subject, Target};
 use zester_wire::{
     FactsRecord, Offline, PeelHeartbeat, PeelId, PeelStatus, Refusal, RefusalKind, UnixMillis,
@@ -37,13 +38,20 @@ use zester_wire::{
 pub struct Known {
     pub facts: Arc<Value>,
     pub hash: Arc<str>,
+    /// When the peel wrote them, on its own clock.
+    pub written: UnixMillis,
     /// Which change of the index brought them.
     version: u64,
 }
 
 impl Known {
     fn nothing() -> Known {
-        Known { facts: Arc::new(Value::Object(Map::new())), hash: "".into(), version: 0 }
+        Known {
+            facts: Arc::new(Value::Object(Map::new())),
+            hash: "".into(),
+            written: UnixMillis(0),
+            version: 0,
+        }
     }
 }
 
@@ -134,8 +142,23 @@ impl Index {
     /// nothing here, because a store that was made anew counts from one again.
     pub fn put_facts(&self, record: FactsRecord) {
         let version = self.changes.fetch_add(1, Ordering::Relaxed) + 1;
-        let known = Known { facts: Arc::new(Value::Object(record.facts)), hash: record.hash.into(), version };
+        let (facts, hash) = (Arc::new(Value::Object(record.facts)), record.hash.into());
+        let known = Known { facts, hash, written: record.ts, version };
         self.change(|peels| peels.insert(record.peel, known));
+    }
+
+    /// Whether facts are older than those that are known: somebody brings back what a peel once said (I-12). Clocks are set now and
+    /// then, so a little older is not.
+    pub fn facts_are_older(&self, record: &FactsRecord) -> bool {
+        let known = self.snapshot();
+        known.get(&record.peel).is_some_and(|known| record.ts.plus(CLOCK_TOLERANCE) < known.written)
+    }
+
+    /// The same for a heartbeat.
+    pub fn heartbeat_is_older(&self, heartbeat: &PeelHeartbeat) -> bool {
+        self.presence
+            .last_written(&heartbeat.peel)
+            .is_some_and(|last| heartbeat.ts.plus(CLOCK_TOLERANCE) < last)
     }
 
     /// Takes a heartbeat that was heard now.
@@ -233,6 +256,14 @@ impl Index {
 
     fn matching(&self, target: &Target) -> Vec<PeelId> {
         let peels = self.snapshot();
+        // Who is named is looked up: rules mostly name one, and a fleet may be large.
+        if let Some(ids) = target.exact_ids() {
+            let named = ids.into_iter().filter_map(|id| PeelId::parse(id).ok());
+            let mut found: Vec<PeelId> =
+                named.filter(|peel| peels.contains_key(peel) || self.presence.is_online(peel)).collect();
+            found.sort_unstable();
+            return found;
+        }
         let none = Value::Null;
         let by_settings = target.needs_settings();
         let matches = |peel: &PeelId, known: &Known| {

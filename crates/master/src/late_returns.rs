@@ -7,7 +7,7 @@
 
 use crate::core::Core;
 use crate::limits::{
-    LATE_AGAIN_MAX, LATE_BATCH, LATE_BATCHES_IN_FLIGHT, LATE_JOB_FRESH, LATE_JOBS_KNOWN,
+    LATE_AGAIN_MAX, LATE_BATCH, LATE_BATCHES_IN_FLIGHT, LATE_GATHER, LATE_JOB_FRESH, LATE_JOBS_KNOWN,
     LATE_LOOKS_IN_FLIGHT, LATE_LOOKS_PER_SECOND, LATE_MISSING_LOOKS, LATE_REST, LATE_WAIT, LATE_WARN_AFTER,
 };
 use futures_util::future::BoxFuture;
@@ -127,14 +127,15 @@ impl LateReturns {
     pub async fn run(self) {
         let reader = storage::late_returns();
         let bus = self.core.link.bus().clone();
-        let mut ready = false;
+        let (mut ready, mut rest) = (false, Duration::ZERO);
         let mut batches: FuturesUnordered<BoxFuture<'_, ()>> = FuturesUnordered::new();
         loop {
-            let is_new = !ready;
+            let (is_new, pause) = (!ready, rest);
             let take = async {
                 if is_new {
                     bus.ensure_reader(&reader).await?;
                 }
+                sleep(pause).await;
                 bus.take(&reader, LATE_BATCH, LATE_WAIT).await
             };
             let mut take = std::pin::pin!(take);
@@ -149,6 +150,9 @@ impl LateReturns {
             match taken {
                 Ok(taken) => {
                     ready = true;
+                    // They are given as they come. Each batch waits, so each is to hold what came in a while.
+                    let partial = (1..LATE_BATCH).contains(&taken.len());
+                    rest = if partial { LATE_GATHER } else { Duration::ZERO };
                     if !taken.is_empty() {
                         batches.push(Box::pin(self.batch(taken)));
                     }
@@ -187,6 +191,13 @@ impl LateReturns {
             }
         }
         if left.is_empty() {
+            return;
+        }
+        if self.core.ended.has_all(&jid) {
+            for (_, taken) in &left {
+                self.core.metrics.stray_returns.inc();
+                self.acknowledge(taken, Acknowledge::Done).await;
+            }
             return;
         }
         // Before a return is let go because there is no such job, the leader is asked: a server may be behind.
@@ -252,7 +263,7 @@ impl LateReturns {
 
     fn open(&self, jid: &Jid, peel: &PeelId, taken: &Taken) -> Option<Return> {
         let subject = Subject::JobReturn { jid: jid.clone(), peel: peel.clone() };
-        Some(self.core.link.open_addressed::<Return>(&subject, &taken.record)?.message)
+        self.core.link.open_return(&subject, &taken.record)
     }
 
     /// What the record says; none where it could not be read now.

@@ -4,8 +4,10 @@
 //! keeps the index of peels, one that routes what peels send to the jobs, one that scans for orphans, one that answers
 //! operators.
 
+pub mod audit;
 mod catch_up;
 mod core;
+mod enroll;
 mod events;
 mod external;
 mod heartbeat;
@@ -26,6 +28,7 @@ mod services;
 mod start;
 mod stores;
 
+pub use enroll::{DoorSetup, NONCE_PATH, REQUEST_PATH, Revokes};
 pub use external::{ExternalSettings, Refreshing};
 pub use index::Index;
 pub use publisher::{

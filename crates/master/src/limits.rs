@@ -41,11 +41,20 @@ pub const EVENT_TRIES_MAX: u32 = 5;
 /// Tells of one job that may wait.
 pub const EVENTS_WAITING: usize = 64;
 
+/// Decisions that may wait to be written down.
+pub const AUDIT_WAITING: usize = 8_192;
+/// Bytes of a text of one of them.
+pub const AUDIT_TEXT_MAX: usize = 1_024;
 /// Events of a master that may wait to be told, and that are told at once.
 pub const TELLS_WAITING: usize = 65_536;
 pub const TELLS_IN_FLIGHT: usize = 64;
-/// How long an event of a master is tried to be told before it is lost.
-pub const TELL_LIMIT: Duration = Duration::from_secs(300);
+/// How long an event of a master is tried to be told before it is lost: no longer than the server remembers its id, or it
+/// would be told twice.
+pub const TELL_LIMIT: Duration = Duration::from_secs(100);
+/// Ids that an event is tried under where others have taken them.
+pub const IDS_TRIED: usize = 4;
+/// From this age of its cause on, what is sent is looked for before it is sent again: well within what the server remembers.
+pub const LOOK_BEFORE_SENDING: Duration = Duration::from_secs(60);
 /// How long a stop waits for the events that are not told yet, and for the ledger.
 pub const EVENTS_END_LIMIT: Duration = Duration::from_secs(3);
 /// How often a stop looks whether the ledger has been told.
@@ -145,6 +154,8 @@ pub const LATE_BATCH: usize = 512;
 pub const LATE_BATCHES_IN_FLIGHT: usize = 32;
 /// How long one question for late returns waits at the server.
 pub const LATE_WAIT: Duration = Duration::from_secs(5);
+/// How long after a batch that is not full the next one is taken.
+pub const LATE_GATHER: Duration = Duration::from_millis(50);
 /// How long a batch rests before it is looked at, so that the owners of its jobs have written what they heard.
 pub const LATE_REST: Duration = Duration::from_secs(1);
 /// Jobs and returns that are read at once for one batch.
@@ -155,6 +166,9 @@ pub const LATE_LOOKS_PER_SECOND: u32 = 1_000;
 pub const LATE_MISSING_LOOKS: u64 = 3;
 /// The longest until a return that needs more is met again.
 pub const LATE_AGAIN_MAX: Duration = zester_bus::limits::LATE_RETURNS_ACK_WAIT;
+/// Jobs that ended here with all their returns and are remembered as such: those of the time that a batch rests, at a thousand a
+/// second.
+pub const ENDED_JOBS_KNOWN: usize = 4_096;
 /// Jobs that are over and remembered as such.
 pub const LATE_JOBS_KNOWN: usize = 1_024;
 /// How long they are.
@@ -164,6 +178,18 @@ pub const LATE_WARN_AFTER: u64 = 10;
 
 /// The oldest servers without known holes in JetStream: `(minor, patch)` of version 2. Later minors have none.
 pub const SERVER_FLOOR: [(u64, u64); 2] = [(10, 27), (11, 1)];
+
+/// Join tokens that may be kept, and how long one is after it ended.
+pub const JOIN_TOKENS_MAX: usize = 10_000;
+pub const JOIN_TOKEN_KEPT: Duration = Duration::from_secs(7 * 86_400);
+/// The longest word of a join token that is looked for.
+pub const JOIN_WORD_BYTES_MAX: usize = 256;
+/// How often a request is tried while others write the same record.
+pub const ENROLL_TRIES_MAX: u32 = 5;
+/// First signs of life that may wait to be noted.
+pub const SIGHTINGS_WAITING: usize = 1_024;
+/// How soon the server is told again of keys that it could not be told of.
+pub const REVOKE_AGAIN: Duration = Duration::from_secs(10);
 
 /// How often a lease is looked at that is kept by a task of its own.
 pub const LEASE_LOOK: Duration = Duration::from_millis(500);

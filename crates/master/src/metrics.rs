@@ -6,7 +6,7 @@ use zester_health::Health;
 use zester_health::prometheus_client::encoding::EncodeLabelSet;
 use zester_health::prometheus_client::metrics::counter::Counter;
 use zester_health::prometheus_client::metrics::family::Family;
-use zester_wire::JobStatus;
+use zester_wire::{EnrollOutcome, JobStatus};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct Ended {
@@ -26,10 +26,32 @@ pub struct Metrics {
     pub catch_up_pages: Counter,
     /// Events that a job could not take: a mistake of ours.
     pub illegal: Counter,
+    /// What the roles of an operator did not allow.
+    pub denied: Counter,
     finalized: Family<Ended, Counter>,
+    /// Strangers that came to the door too often.
+    pub door_turned_away: Counter,
+    door_answers: Family<Answered, Counter>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answered {
+    outcome: &'static str,
 }
 
 impl Metrics {
+    pub fn answered_at_door(&self, outcome: EnrollOutcome) {
+        let outcome = match outcome {
+            EnrollOutcome::Pending => "pending",
+            EnrollOutcome::Granted => "granted",
+            EnrollOutcome::Rejected => "rejected",
+            EnrollOutcome::Revoked => "revoked",
+            EnrollOutcome::Refused => "refused",
+            EnrollOutcome::Later | EnrollOutcome::Unknown => "later",
+        };
+        self.door_answers.get_or_create(&Answered { outcome }).inc();
+    }
+
     pub fn finalized(&self, status: JobStatus) {
         self.finalized.get_or_create(&Ended { status: status.as_str() }).inc();
     }
@@ -49,6 +71,14 @@ pub fn register(core: &Arc<Core>, health: &Health) {
         add("zester_catch_ups", "Times that the stream was read again after a loss", &metrics.catch_ups);
         add("zester_catch_up_pages", "Pages that were read again from the stream", &metrics.catch_up_pages);
         add("zester_jobs_illegal", "Events that a job could not take; always 0", &metrics.illegal);
+        add(
+            "zester_door_turned_away",
+            "Connections of addresses that came too often",
+            &metrics.door_turned_away,
+        );
+        add("zester_requests_denied", "Requests that no role of their operator allows", &metrics.denied);
+        let answers = metrics.door_answers.clone();
+        registry.register("zester_door_answers", "What was said to who asked to be a peel", answers);
         let ended = metrics.finalized.clone();
         registry.register("zester_jobs_finalized", "Jobs that ended, by status", ended);
     });

@@ -223,8 +223,12 @@ impl PublisherTask {
 
     async fn look_at(&mut self, at: usize, ready: &Ready, holds: bool) -> Result<(), String> {
         let what = ready.published.as_str();
-        let found = self.publisher(ready.published).manifest().await;
-        let counts = found.map_err(|error| format!("{what} are not published: {error}"))?;
+        let counts = match self.publisher(ready.published).manifest().await {
+            Ok(counts) => counts,
+            // What is there is not whole, or of nobody who counts any more; what comes takes its place.
+            Err(Error::Torn(_)) => None,
+            Err(error) => return Err(format!("{what} are not published: {error}")),
+        };
         let by_hand = counts.filter(Manifest::is_by_hand);
         let mut stays = false;
         if let Some(tracked) = self.sources.get_mut(at) {

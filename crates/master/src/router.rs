@@ -12,7 +12,9 @@ use std::sync::Arc;
 use tokio::time::sleep;
 use zester_bus::{Delivery, Event, Events, Listen, Message, Subscription};
 use zester_health::State;
-use zester_wire::{Ack, JobEvent, JobEventKind, Return, Subject, subject};
+use zester_identity::audit::Decided;
+use zester_wire::returns::BY_POLICY;
+use zester_wire::{Ack, Cause, JobEvent, JobEventKind, Return, Subject, subject};
 
 pub struct Router {
     core: Arc<Core>,
@@ -117,9 +119,22 @@ impl Router {
 
     fn returned(&self, delivery: Delivery) {
         let Some((handle, subject, message)) = self.for_a_job(delivery) else { return };
-        let opened = self.core.link.open_addressed::<Return>(&subject, &message.payload);
-        let Some(opened) = opened else { return };
-        handle.leave_return(opened.message, message.payload.len());
+        let Some(ret) = self.core.link.open_return(&subject, &message.payload) else { return };
+        self.note_refusal(&ret);
+        handle.leave_return(ret, message.payload.len());
+    }
+
+    /// What the policy of a machine refused stands in the log of who asked for it (I-6).
+    fn note_refusal(&self, ret: &Return) {
+        if ret.cause == Cause::Refused && ret.error.starts_with(BY_POLICY) {
+            self.core.audit.note(Decided {
+                act: "policy",
+                who: format!("peel {}", ret.peel),
+                about: ret.jid.to_string(),
+                refused: ret.error.clone(),
+                ..Decided::default()
+            });
+        }
     }
 
     fn cancel(&self, delivery: Delivery) {

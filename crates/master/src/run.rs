@@ -1,12 +1,14 @@
 //! Start, life and stop of a master.
 
+use crate::audit::Audit;
 use crate::catch_up::CatchUp;
 use crate::core::{Core, Orphans};
+use crate::enroll::{self, Desk, DoorSetup, Enrollments, Revokes};
 use crate::events::Tells;
 use crate::external::{self, ExternalSettings};
 use crate::heartbeat::{self, Beats};
 use crate::index::{ForgetByAge, Heartbeats, Index, Keeper, PresenceEvents};
-use crate::job::{RunningJobs, Start};
+use crate::job::{EndedJobs, RunningJobs, Start};
 use crate::late_returns::LateReturns;
 use crate::limits::{
     DETACH_LIMIT, INDEX_POLL, INDEX_WAIT, PRESENCE_WAITING, REQUESTS_END_LIMIT, STARTS_WAITING,
@@ -72,6 +74,10 @@ pub struct Setup {
     pub publishing: Publishing,
     /// How it reacts to events.
     pub reacting: Reacting,
+    /// Where this master lets peels in; none: elsewhere.
+    pub door: Option<DoorSetup>,
+    /// How it has the server keep somebody out; none: it may not.
+    pub revoker: Option<Arc<dyn Revokes>>,
 }
 
 /// Why a master cannot go on.
@@ -107,6 +113,8 @@ pub async fn run(
     let (orders, ordered) = Orders::new(!setup.publishing.sources.is_empty());
     let external = setup.settings.external();
     let (events, told) = Tells::new();
+    let (enrollments, seen) = Enrollments::new(setup.revoker.is_some());
+    let (audit, writer) = Audit::new();
     let core = Arc::new(Core {
         stores: StoreHealth::new(&link),
         beats: Beats::default(),
@@ -116,6 +124,7 @@ pub async fn run(
         version: setup.version,
         timing: setup.timing,
         running: RunningJobs::default(),
+        ended: EndedJobs::default(),
         metrics: Metrics::default(),
         health: health.clone(),
         starts,
@@ -123,6 +132,8 @@ pub async fn run(
         orphans: Orphans::default(),
         losses: Arc::default(),
         events,
+        enrollments,
+        audit,
         orders,
         reactor,
         jobs_elsewhere: AtomicUsize::new(0),
@@ -132,6 +143,22 @@ pub async fn run(
     let mut master = Master { core, started, publishing, actors: JoinSet::new(), jobs: JoinSet::new() };
     master.actors.spawn(stores.keep(master.core.link.clone()));
     master.actors.spawn(told.run(master.core.clone()));
+    master.actors.spawn(enroll::Keeper::new(master.core.clone(), seen).run());
+    if let Some(revoker) = setup.revoker {
+        master.actors.spawn(enroll::run_revoker(master.core.clone(), revoker));
+    }
+    if let Some(setup) = setup.door {
+        let (desk, door) = Desk::new(master.core.clone(), setup)
+            .ok_or_else(|| Error("a door needs credentials: who signs nothing can let nobody in".into()))?;
+        tracing::info!(address = %door.address(), "peels enroll here");
+        let stop = stop.clone();
+        master.actors.spawn(async move {
+            door.open(desk, stop.clone()).await;
+            // It ends with the master, which lets go of its jobs first.
+            std::future::pending().await
+        });
+    }
+    master.actors.spawn(writer.run(master.core.clone()));
     if let Some(external) = external {
         master.actors.spawn(external::run(master.core.clone(), external));
     }
@@ -190,6 +217,7 @@ impl Master {
         core.detach.cancel();
         self.let_go().await;
         core.events.settle().await;
+        core.audit.settle().await;
         if let Some(reactor) = &core.reactor {
             reactor.settle(&core).await;
         }

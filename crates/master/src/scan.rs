@@ -12,7 +12,7 @@ use zester_bus::Entry;
 use zester_health::State;
 use zester_jobs::Owner;
 use zester_jobs::scan::Scan;
-use zester_link::{Error, Found};
+use zester_link::{Error, Found, Standing};
 use zester_wire::{Bucket, Jid, Job, JobStatus, Key, MasterId};
 
 const ALL_MASTERS: &str = ">";
@@ -24,6 +24,8 @@ pub struct Scanner {
     scan: Scan,
     /// Keys `active.<jid>` that had no record when they were last seen.
     bare: BTreeSet<Jid>,
+    /// Marked jobs whose record counted for nobody when it was last seen.
+    void: BTreeSet<Jid>,
     /// Masters that had a heartbeat at the last look.
     masters: BTreeSet<MasterId>,
     /// Whether all claims without a mark are known as such.
@@ -38,6 +40,8 @@ struct View {
     jobs: BTreeMap<Jid, Found<Job>>,
     marked: BTreeSet<Jid>,
     bare: BTreeSet<Jid>,
+    /// Marked jobs whose record counts for nobody any more.
+    void: BTreeSet<Jid>,
     heartbeats: BTreeSet<MasterId>,
 }
 
@@ -47,6 +51,7 @@ impl Scanner {
             core,
             scan: Scan::default(),
             bare: BTreeSet::new(),
+            void: BTreeSet::new(),
             masters: BTreeSet::new(),
             all_known: false,
             left_out: 0,
@@ -138,8 +143,13 @@ impl Scanner {
                     view.bare.insert(jid);
                 }
                 Ok(None) => core.orphans.forget(&jid),
-                // One record that nobody can read must not keep all others from being adopted.
-                Err(Error::Decode(error)) => tracing::warn!(%jid, "a job record cannot be read: {error}"),
+                // One record that nobody can read or believe must not keep all others from being adopted.
+                Err(error) if error.is_of_record() => {
+                    tracing::warn!(%jid, "a job record cannot be read: {error}");
+                    if error.is_void() && marked.contains(&jid) {
+                        view.void.insert(jid);
+                    }
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -191,6 +201,29 @@ impl Scanner {
             }
         }
         self.purge_bare(view.bare).await;
+        self.end_void(view.void).await;
+    }
+
+    /// A job whose record counts for nobody, as when the key of its master was revoked, is ended by whoever finds it so twice:
+    /// nobody can go on with it, and whoever waits for it must hear that.
+    async fn end_void(&mut self, void: BTreeSet<Jid>) {
+        for jid in void.intersection(&self.void) {
+            if let Err(error) = self.end_void_one(jid).await {
+                tracing::debug!(%jid, "a job that nobody can go on with was not ended: {error}");
+            }
+        }
+        self.void = void;
+    }
+
+    async fn end_void_one(&self, jid: &Jid) -> Result<(), Error> {
+        let (link, key) = (&self.core.link, Key::Job(jid.clone()));
+        let Some(Standing { value: Err(why), revision }) = link.get_standing::<Job>(&key).await? else {
+            return Ok(());
+        };
+        tracing::warn!(%jid, "ended a job that nobody can go on with: {why}");
+        let end = Job::untold(jid.clone(), self.core.id.clone(), why.to_string(), link.now());
+        link.update(&key, &end, revision).await?;
+        link.purge(&Key::Active(jid.clone())).await
     }
 
     /// A mark without a record for two scans belongs to nothing.

@@ -4,6 +4,7 @@ mod admin;
 pub mod dispatch;
 mod peels;
 mod publish;
+pub mod rights;
 
 use crate::core::Core;
 use crate::limits::{

@@ -13,6 +13,15 @@ pub const CLOSE: char = '\u{107f02}';
 /// Begins the JSON form of a value that is still sealed; no text of a user begins with it.
 pub const SEALED: char = '\u{107f03}';
 
+/// Around a message of gpg.
+pub const PGP_BEGIN: &str = "-----BEGIN PGP MESSAGE-----";
+pub const PGP_END: &str = "-----END PGP MESSAGE-----";
+
+/// Whether a text holds a message for gpg, or what is left of one.
+pub fn holds_pgp_message(text: &str) -> bool {
+    text.contains(PGP_BEGIN)
+}
+
 /// A shorter secret is not looked for in what commands print: every other word would be one.
 pub const HIDDEN_LETTERS_MIN: usize = 4;
 

@@ -6,12 +6,14 @@
 
 pub mod beacons;
 pub mod events;
+pub mod policy;
 pub mod published;
 mod run;
 pub mod schedule;
 pub mod store;
 pub mod work;
 
+pub use run::judge::kind_of;
 pub use run::{Error, OwnWork, Setup, run, run_with};
 pub use store::Store;
 pub use work::{Outcome, Work};

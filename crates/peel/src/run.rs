@@ -7,6 +7,7 @@ mod facts;
 mod gauges;
 mod heart;
 mod intake;
+pub(crate) mod judge;
 pub(crate) mod limits;
 mod outage;
 mod presence;
@@ -16,6 +17,7 @@ mod startup;
 mod tasks;
 
 use self::actor::Actor;
+use crate::policy::PolicyFile;
 use crate::store::Store;
 use crate::work::Work;
 use crate::{beacons as beacons_of_peel, schedule as schedule_of_peel};
@@ -59,13 +61,15 @@ pub async fn run(
     Actor::new(link, store, work, setup, health).live(stop).await
 }
 
-/// What a peel does beside its jobs.
-#[derive(Clone, Default)]
+/// What a peel does beside its jobs, and what it does not do.
+#[derive(Default)]
 pub struct OwnWork {
     /// What it does by itself and when (D-10).
     pub schedule: Option<schedule_of_peel::Options>,
     /// What it watches.
     pub beacons: Option<beacons_of_peel::Options>,
+    /// What it does for others; none: whatever masters and operators ask.
+    pub policy: Option<PolicyFile>,
 }
 
 /// The same for a peel that also does something by itself.
@@ -83,6 +87,9 @@ pub async fn run_with(
         let opened = tokio::task::spawn_blocking(move || schedule::Scheduler::open(options)).await;
         let opened = opened.map_err(|error| Error(error.to_string()))?;
         actor.schedule = Some(opened.map_err(|error| Error(error.to_string()))?);
+    }
+    if let Some(file) = own.policy {
+        actor.begin_policy(file);
     }
     if let Some(options) = own.beacons {
         actor.begin_beacons(options, health);

@@ -10,7 +10,7 @@ mod sources;
 mod zone;
 
 pub(crate) use kept::{Document, Kept};
-pub(crate) use looks::{Looker, SourceUpdate};
+pub(crate) use looks::{Looker, SETTINGS_SOURCE, SourceUpdate};
 pub(crate) use sources::{Joined, Sources};
 pub use zone::local_zone;
 

@@ -2,6 +2,7 @@
 
 mod life;
 mod local;
+mod progress;
 mod settings;
 mod startup;
 mod startup_failure;
@@ -30,8 +31,19 @@ pub struct Outcome {
     pub revision: Option<RunRevision>,
 }
 
-/// Told while an execution runs: each state's document as it ends, and how many states there are.
-pub type Tell = Arc<dyn Fn(u64, Value) + Send + Sync>;
+/// Told while an execution runs, as states end.
+pub type Tell = Arc<dyn Fn(StateEnded) + Send + Sync>;
+
+/// A state that ended. Not each of them is told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StateEnded {
+    /// How many have ended, this one included.
+    pub ended: u64,
+    /// How many there are, where that is known.
+    pub total: u64,
+    /// Its document of C-2.
+    pub state: Value,
+}
 
 pub trait Work: Send + Sync {
     /// Executes. When `cancel` fires it stops what it started (S-32) and still answers with what it has.

@@ -46,6 +46,7 @@ impl Place {
             settings_freshness: None,
             settings: None,
             settings_merge: Default::default(),
+            renderers: Default::default(),
             facts: None,
             data_dir: dir.path().join("data"),
             concurrency: 4,
@@ -57,7 +58,7 @@ impl Place {
     }
 
     async fn execute(&self, request: ExecRequest) -> Outcome {
-        self.local.execute(request, Arc::new(|_, _| {}), CancellationToken::new()).await
+        self.local.execute(request, Arc::new(|_| {}), CancellationToken::new()).await
     }
 
     async fn events(&self) -> Vec<(String, Event)> {

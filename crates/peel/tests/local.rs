@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-use zester_peel::work::{Local, Options, PUBLIC_KEY};
+use zester_peel::work::{Local, Options, PUBLIC_KEY, StateEnded};
 use zester_peel::{Outcome, Work};
 use zester_rule::rule;
 use zester_wire::ExecRequest;
@@ -44,6 +44,7 @@ impl Place {
             settings_freshness: None,
             settings: Some(dir.path().join("settings")),
             settings_merge: Default::default(),
+            renderers: Default::default(),
             facts: None,
             data_dir: dir.path().join("data"),
             concurrency: 4,
@@ -67,7 +68,7 @@ impl Place {
     }
 
     async fn execute(&self, request: ExecRequest) -> Outcome {
-        self.local.execute(request, Arc::new(|_, _| {}), CancellationToken::new()).await
+        self.local.execute(request, Arc::new(|_| {}), CancellationToken::new()).await
     }
 }
 
@@ -85,7 +86,7 @@ async fn c12_a_state_file_is_applied_and_its_return_is_the_run_document() {
     )]);
     let told: Arc<Mutex<Vec<(u64, Value)>>> = Arc::default();
     let teller = told.clone();
-    let tell = Arc::new(move |total, state| teller.lock().unwrap().push((total, state)));
+    let tell = Arc::new(move |told: StateEnded| teller.lock().unwrap().push((told.total, told.state)));
     let request = request("state.apply", "web", json!({}));
     let outcome = place.local.execute(request, tell, CancellationToken::new()).await;
     assert!(!outcome.success && !outcome.canceled);
@@ -169,7 +170,7 @@ async fn j15_a_ping_answers_while_a_run_holds_the_lock() {
     let cancel = CancellationToken::new();
     let started = place.text("started");
     let long = request("cmd.run", &format!("touch {started}; sleep 600"), json!({}));
-    let running = place.local.execute(long, Arc::new(|_, _| {}), cancel.clone());
+    let running = place.local.execute(long, Arc::new(|_| {}), cancel.clone());
     let ping = async {
         let begun = || async { place.path("started").exists().then_some(()) };
         zester_testkit::wait_until("the long run", Duration::from_secs(30), begun).await;

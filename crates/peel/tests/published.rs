@@ -90,6 +90,7 @@ fn options(
         data_dir: dir.join("data"),
         concurrency: 4,
         settings_merge: Merge::default(),
+        renderers: Default::default(),
         environment: None,
         startup: None,
         events: None,
@@ -98,7 +99,7 @@ fn options(
 
 async fn execute(local: &Local, function: &str, word: &str) -> Outcome {
     let request = ExecRequest { state_id: word.into(), ..fixture::request(fixture::some_jid(), function) };
-    local.execute(request, Arc::new(|_, _| {}), tokio_util::sync::CancellationToken::new()).await
+    local.execute(request, Arc::new(|_| {}), tokio_util::sync::CancellationToken::new()).await
 }
 
 /// Everything below a directory.
@@ -524,6 +525,7 @@ async fn d6_new_settings_are_rendered_when_they_come_and_the_last_good_ones_outl
             environment: None,
             startup: None,
             events: None,
+            renderers: Default::default(),
         };
         (Local::open(options).unwrap(), cache)
     };
@@ -540,7 +542,7 @@ async fn d6_new_settings_are_rendered_when_they_come_and_the_last_good_ones_outl
     std::fs::remove_file(&live).unwrap();
     std::fs::remove_dir_all(data_dir.join("settings.trees")).unwrap();
     let (local, _cache) = open();
-    let shown = local.execute(show(), Arc::new(|_, _| {}), CancellationToken::new()).await;
+    let shown = local.execute(show(), Arc::new(|_| {}), CancellationToken::new()).await;
     assert!(shown.success, "{}", shown.error);
     let row = json!({"key": "role", "value": "web-1", "from": "settings/web.zy", "line": 1});
     assert_eq!(shown.answer["values"], json!([row]));

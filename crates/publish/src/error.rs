@@ -55,7 +55,10 @@ impl std::error::Error for Error {}
 
 impl From<zester_link::Error> for Error {
     fn from(error: zester_link::Error) -> Error {
-        Error::Bus(error)
+        match error.is_of_record() {
+            true => Error::Torn(error.to_string()),
+            false => Error::Bus(error),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use zester_bus::{Bytes, Kind, Sequence};
-use zester_link::{Found, Link};
+use zester_link::{Link, Standing};
 use zester_wire::published::notice_token;
 use zester_wire::{
     Bucket, ContentHash, Key, Manifest, MasterId, Message, Notice, Published, Revision, Subject, UnixMillis,
@@ -73,8 +73,8 @@ pub struct Publisher<'a> {
 
 /// What stands in the bucket, as its leader has it.
 struct Head {
-    revision: Option<Found<Revision>>,
-    manifest: Option<Found<Manifest>>,
+    revision: Option<Standing<Revision>>,
+    manifest: Option<Standing<Manifest>>,
     /// Contents that are there.
     present: BTreeSet<ContentHash>,
     /// Revisions whose manifest is kept.
@@ -82,10 +82,19 @@ struct Head {
 }
 
 impl Head {
+    /// The revision that counts. What stands there in its place, and counts for nobody, is written over.
+    fn named(&self) -> Option<&Revision> {
+        self.revision.as_ref().and_then(Standing::record)
+    }
+
+    fn newest(&self) -> Option<&Manifest> {
+        self.manifest.as_ref().and_then(Standing::record)
+    }
+
     /// Numbers are never used twice, also where a publisher died with one that never came to count.
     fn next_revision(&self) -> u64 {
-        let named = self.revision.iter().map(|found| found.value.revision);
-        let newest = self.manifest.iter().map(|found| found.value.revision);
+        let named = self.named().map(|named| named.revision).into_iter();
+        let newest = self.newest().map(|manifest| manifest.revision).into_iter();
         named.chain(newest).chain(self.kept.iter().copied()).max().unwrap_or(0).saturating_add(1)
     }
 }
@@ -128,21 +137,28 @@ impl Publisher<'_> {
         let Some(named) = self.link.get_latest::<Revision>(&Key::Revision(self.published)).await? else {
             return Ok(None);
         };
-        match self.revision(named.value.revision).await {
-            Err(Error::NoSuchRevision(revision)) => {
-                Err(Error::Torn(format!("revision {revision} has no manifest")))
-            }
-            found => found.map(Some),
-        }
+        let manifest = self.counting(named.value.revision).await?;
+        let tree = self.tree_of(&manifest).await?;
+        Ok(Some((manifest, tree)))
     }
 
-    /// The list of the revision that counts, without its files.
+    /// The manifest of the revision that counts: the one that is kept, or the newest where that is the same.
+    async fn counting(&self, revision: u64) -> Result<Manifest, Error> {
+        for key in [Key::ManifestOf(self.published, revision), Key::Manifest(self.published)] {
+            let found = self.link.get_latest::<Manifest>(&key).await?;
+            if let Some(found) = found.filter(|found| found.value.revision == revision) {
+                return Ok(found.value);
+            }
+        }
+        Err(Error::Torn(format!("revision {revision} has no manifest")))
+    }
+
+    /// The list of the revision that counts, without its files. None where nothing was ever published.
     pub async fn manifest(&self) -> Result<Option<Manifest>, Error> {
         let Some(named) = self.link.get_latest::<Revision>(&Key::Revision(self.published)).await? else {
             return Ok(None);
         };
-        let key = Key::ManifestOf(self.published, named.value.revision);
-        Ok(self.link.get_latest::<Manifest>(&key).await?.map(|found| found.value))
+        self.counting(named.value.revision).await.map(Some)
     }
 
     /// A revision that is kept, with its files.
@@ -168,8 +184,8 @@ impl Publisher<'_> {
 
     async fn attempt(&self, wanted: &Wanted<'_>, about: &About) -> Result<Outcome, Error> {
         let head = self.head().await?;
-        let before = match &head.manifest {
-            Some(found) => self.tree_of(&found.value).await.ok(),
+        let before = match head.newest() {
+            Some(manifest) => self.tree_of(manifest).await.ok(),
             None => None,
         };
         if wanted.tree.is_empty() && !about.allow_empty {
@@ -177,8 +193,8 @@ impl Publisher<'_> {
             return if empty { Ok(Outcome::Nothing) } else { Err(Error::Empty) };
         }
         let (moved, bytes) = self.upload(wanted, &head, before.as_ref()).await?;
-        if let Some(found) = head.revision.as_ref().filter(|found| found.value.root == wanted.pages.root) {
-            return Ok(Outcome::Unchanged { revision: found.value.revision });
+        if let Some(named) = head.named().filter(|named| named.root == wanted.pages.root) {
+            return Ok(Outcome::Unchanged { revision: named.revision });
         }
         let revision = self.name(wanted, about, &head).await?;
         self.tell(revision).await;
@@ -197,8 +213,8 @@ impl Publisher<'_> {
     }
 
     async fn head(&self) -> Result<Head, Error> {
-        let revision = self.link.get_latest(&Key::Revision(self.published)).await?;
-        let manifest = self.link.get_latest(&Key::Manifest(self.published)).await?;
+        let revision = self.link.get_standing(&Key::Revision(self.published)).await?;
+        let manifest = self.link.get_standing(&Key::Manifest(self.published)).await?;
         let (mut present, mut kept) = (BTreeSet::new(), Vec::new());
         for key in self.link.bus().keys(self.bucket(), ALL).await? {
             match Key::parse(Bucket::of_published(self.published), &key) {
@@ -225,7 +241,7 @@ impl Publisher<'_> {
         before: Option<&Tree>,
     ) -> Result<(usize, u64), Error> {
         let mut listed: BTreeSet<&ContentHash> = before.iter().flat_map(|tree| tree.contents()).collect();
-        listed.extend(head.manifest.iter().flat_map(|found| &found.value.pages));
+        listed.extend(head.newest().iter().flat_map(|manifest| &manifest.pages));
         if wanted.rollback_of.is_some() {
             listed.extend(wanted.tree.contents().chain(&wanted.pages.order));
         }
@@ -345,7 +361,7 @@ impl Publisher<'_> {
     /// [`Publisher::sweep`] removes that once it is old. Where a kept revision cannot be read, nothing is removed.
     async fn clean(&self) -> Result<(), Error> {
         let head = self.head().await?;
-        let newest = head.revision.as_ref().map_or(0, |found| found.value.revision);
+        let newest = head.named().map_or(0, |named| named.revision);
         let old = expired(&head.kept, newest, MANIFESTS_KEPT);
         let kept: Vec<u64> = head.kept.iter().copied().filter(|number| !old.contains(number)).collect();
         let listed = self.listed(&kept).await?;
@@ -397,9 +413,11 @@ impl Publisher<'_> {
         let mut listed = BTreeSet::new();
         for number in revisions {
             let key = Key::ManifestOf(self.published, *number);
-            let Some(found) = self.link.get_latest::<Manifest>(&key).await? else { continue };
-            listed.extend(self.tree_of(&found.value).await?.contents().cloned());
-            listed.extend(found.value.pages);
+            let standing = self.link.get_standing::<Manifest>(&key).await?;
+            // One that counts for nobody comes back for nobody.
+            let Some(manifest) = standing.and_then(|standing| standing.value.ok()) else { continue };
+            listed.extend(self.tree_of(&manifest).await?.contents().cloned());
+            listed.extend(manifest.pages);
         }
         Ok(listed)
     }

@@ -143,7 +143,7 @@ mod tests {
     use zester_rule::rule;
 
     #[test]
-    #[rule("D-3")]
+    #[rule("D-3", "I-11")]
     fn d3_no_path_leads_out_of_its_tree() {
         let long = format!("a/{}", "x".repeat(255));
         for good in ["web/init.zy", ".hidden", "with blanks/ü.txt", "-rf", "a..b", long.as_str()] {

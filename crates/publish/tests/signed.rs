@@ -81,3 +81,61 @@ async fn i12_a_revision_older_than_what_was_seen_is_refused_also_where_it_is_wel
     assert!(look().await.is_ok());
     assert_eq!(cache.files()[&path], b"third");
 }
+
+#[tokio::test(start_paused = true)]
+#[rule("D-1", "D-2", "I-5")]
+async fn d2_what_a_revoked_master_published_is_published_over() {
+    let net = Net::new(Arc::new(TokioClock::new()));
+    let broker = Link::new(Arc::new(net.connect("broker")));
+    storage::ensure_all(broker.bus().as_ref(), &storage::table(), 1).await.unwrap();
+    let mut seed = 0;
+    let secrets = Secrets::new(|| {
+        seed += 1;
+        [seed; 32]
+    });
+    let (secrets, now) = (secrets.unwrap(), SystemClock.wall());
+    let mut roster = authority::first_roster(secrets.issuer.public(), now).unwrap();
+    let mut fleet = Fleet::new(&secrets);
+    let mut join = |name: &str, seed: u8, roster: &mut zester_wire::Roster| {
+        let pair = KeyPair::new(KeyKind::User, [seed; 32]).unwrap();
+        fleet.member((Role::Master, name), pair, &secrets.core, roster, (now, Duration::ZERO)).unwrap()
+    };
+    let (m1, m2) = (join("m1", 11, &mut roster), join("m2", 12, &mut roster));
+    let link = |name: &str, of: authority::Unsealed, roster: &zester_wire::Roster| {
+        let signed = authority::signed(&authority::renewed(roster, now), &secrets.core).unwrap();
+        let credentials = of.with_roster(secrets.core.public(), &signed);
+        Link::new(Arc::new(net.connect(name))).signed(credentials).unwrap()
+    };
+    let stolen = link("m1", m1, &roster);
+    publish(&stolen, "first").await;
+    publish(&stolen, "second").await;
+    fleet.revoke("m1", &mut roster, now).unwrap();
+    let m2 = link("m2", m2, &roster);
+    // What counts for nobody is not the same as nothing: a master that took it for that would publish an empty tree.
+    let publisher = Publisher { link: &m2, published: OF, fence: &Held };
+    assert!(matches!(publisher.manifest().await, Err(Error::Torn(_))));
+    let cache = MemoryCache::default();
+    let look = async || Reader { link: &m2, published: OF, cache: &cache }.look().await;
+    let refused = look().await.unwrap_err();
+    assert!(matches!(&refused, Error::Torn(why) if why.contains("revoked")), "{refused}");
+    publish(&m2, "third").await;
+    assert!(matches!(look().await.unwrap(), Change::Now { revision: 3, .. }), "numbers are never used twice");
+    assert_eq!(cache.files()[&TreePath::parse("a.zy").unwrap()], b"third");
+    assert!(matches!(publisher.revision(2).await, Err(Error::Torn(_))), "nor does it come back");
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-3", "R-13")]
+async fn d3_a_revision_whose_kept_manifest_was_lost_is_not_nothing() {
+    let net = Net::new(Arc::new(TokioClock::new()));
+    let link = Link::new(Arc::new(net.connect("m1")));
+    storage::ensure_all(link.bus().as_ref(), &storage::table(), 1).await.unwrap();
+    publish(&link, "first").await;
+    let publisher = Publisher { link: &link, published: OF, fence: &Held };
+    link.purge(&Key::ManifestOf(OF, 1)).await.unwrap();
+    assert_eq!(publisher.manifest().await.unwrap().map(|manifest| manifest.revision), Some(1));
+    assert!(publisher.current().await.unwrap().is_some());
+    link.purge(&Key::Manifest(OF)).await.unwrap();
+    assert!(matches!(publisher.manifest().await, Err(Error::Torn(_))));
+    assert!(matches!(publisher.current().await, Err(Error::Torn(_))));
+}

@@ -20,6 +20,8 @@ pub enum Decision {
     /// An event was sent.
     Sent,
     Logged,
+    /// Somebody was let in, sent away or ended.
+    Enrolled,
     /// The file rendered to nothing.
     Nothing,
     /// It failed for the moment, again and again, until it was given up.
@@ -27,7 +29,7 @@ pub enum Decision {
 }
 
 impl Decision {
-    pub const ALL: [Decision; 14] = [
+    pub const ALL: [Decision; 15] = [
         Decision::Dispatched,
         Decision::Duplicate,
         Decision::Throttled,
@@ -40,6 +42,7 @@ impl Decision {
         Decision::Error,
         Decision::Sent,
         Decision::Logged,
+        Decision::Enrolled,
         Decision::Nothing,
         Decision::Exhausted,
     ];
@@ -58,6 +61,7 @@ impl Decision {
             Decision::Error => "error",
             Decision::Sent => "sent",
             Decision::Logged => "logged",
+            Decision::Enrolled => "enrolled",
             Decision::Nothing => "nothing",
             Decision::Exhausted => "exhausted",
         }
@@ -66,7 +70,7 @@ impl Decision {
     /// The label of the metric. What a rule did by itself, a job or not, counts as dispatched; none for what is no reaction.
     pub fn label(self) -> Option<&'static str> {
         match self {
-            Decision::Sent | Decision::Logged => Some(Decision::Dispatched.as_str()),
+            Decision::Sent | Decision::Logged | Decision::Enrolled => Some(Decision::Dispatched.as_str()),
             Decision::Nothing => None,
             other => Some(other.as_str()),
         }

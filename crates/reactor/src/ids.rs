@@ -41,6 +41,12 @@ impl Cause<'_> {
     }
 }
 
+/// The id that an event travels under where somebody else has taken this one: it follows from it, so that a second try finds
+/// what the first has left.
+pub fn next_id(id: &str) -> String {
+    Sha256::digest(id).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

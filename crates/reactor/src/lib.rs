@@ -36,7 +36,7 @@ pub use decision::{Decided, Decision};
 pub use drops::DropSamples;
 pub use gates::{Delivered, DropReason, Dropped, Gates, Passed, Payload, subject_of_key};
 pub use guard_state::{Fire, GuardState, Hold};
-pub use ids::Cause;
+pub use ids::{Cause, next_id};
 pub use limiter::Limiter;
 pub use matcher::Matcher;
 pub use reaction::{Command, Executed, Input, Reaction, Settled, may_be_handed_back};

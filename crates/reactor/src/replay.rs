@@ -106,7 +106,7 @@ impl Replay {
                 Decided { event_sent: cause.event(), ..sent }
             }
             Action::Log { message, .. } => Decided::new(rule, &block.id, Decision::Logged, message.as_str()),
-            Action::Enroll(_) => Decided::new(rule, &block.id, Decision::Refused, word),
+            Action::Enroll(_) => Decided::new(rule, &block.id, Decision::Enrolled, word),
         }
     }
 }

@@ -93,11 +93,19 @@ fn in_options(text: &str) -> Vec<String> {
     found
 }
 
-/// The file of a user below its home. `%h` is the home and `%u` the name, as `sshd_config` writes them.
-pub(crate) fn file_of(user: &str, file: &str, cx: &Checking<'_>) -> Result<PathBuf, Fault> {
+/// A file of a user, below its home as the account database has it.
+pub(crate) struct UserFile {
+    pub(crate) path: PathBuf,
+    /// What is made there belongs to the user's own group.
+    pub(crate) group: String,
+}
+
+/// `%h` is the home and `%u` the name, as `sshd_config` writes them.
+pub(crate) fn file_of(user: &str, file: &str, cx: &Checking<'_>) -> Result<UserFile, Fault> {
     let account = cx.host.user(user)?.ok_or_else(|| accounts::nobody(user))?;
     let home = account.home.display().to_string();
-    Ok(account.home.join(file.replace("%u", user).replace("%h", &home)))
+    let path = account.home.join(file.replace("%u", user).replace("%h", &home));
+    Ok(UserFile { path, group: account.gid.to_string() })
 }
 
 #[cfg(test)]

@@ -64,6 +64,11 @@ fn is_hex(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
+/// The digest of a content, by the name of its algorithm (`sha256`); none for a name that is none.
+pub fn digest_of(algorithm: &str, content: &[u8]) -> Option<String> {
+    Algorithm::named(algorithm).map(|algorithm| algorithm.of(content))
+}
+
 /// A digest that a content is to have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Checksum {

@@ -2,6 +2,7 @@
 
 use crate::claims::{Claim, Claims, ManagedItem};
 use crate::context::Checking;
+use crate::crontab::field::FIELDS;
 use crate::crontab::{Crontab, Job, claims_of};
 use crate::params::{Invalid, params};
 use crate::resource::{Resource, Want};
@@ -114,12 +115,10 @@ impl Resource for Present {
 
     fn validate(&self) -> Vec<Invalid> {
         let mut invalid = invalid_job(&self.user, self.identifier.as_deref(), &self.name);
-        let names = ["minute", "hour", "daymonth", "month", "dayweek"];
-        for (parameter, field) in names.into_iter().zip(self.fields()) {
-            let plain = |letter: char| letter.is_ascii_alphanumeric() || "*,-/".contains(letter);
-            if field.is_empty() || !field.chars().all(plain) {
-                invalid.push(Invalid::new(parameter, format!("`{field}` is no field of a crontab")));
-            }
+        for (known, field) in FIELDS.iter().zip(self.fields()) {
+            let parameter = known.name;
+            let wrong = if field == "random" { None } else { known.wrong(field) };
+            invalid.extend(wrong.map(|why| Invalid::new(parameter, why)));
             if self.special.is_some() && field != "*" {
                 invalid.push(Invalid::new(parameter, "`special` says when it runs already; leave one out"));
             }

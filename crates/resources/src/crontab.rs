@@ -5,6 +5,7 @@
 
 #[cfg(test)]
 pub(crate) mod fake_crontab;
+pub(crate) mod field;
 
 use crate::claims::{Claims, ManagedItem};
 use crate::context::Explanation;

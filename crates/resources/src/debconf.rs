@@ -1,4 +1,8 @@
-//! `debconf.set`: answers to the questions that packages of Debian ask.
+//! `debconf.set`, `debconf.set_file`: answers to the questions that packages of Debian ask.
+
+mod set_file;
+
+pub use set_file::SetFile;
 
 use crate::claims::{Claim, Claims, ManagedItem};
 use crate::context::{Checking, Explanation};
@@ -15,6 +19,9 @@ use zester_model::limits::FILE_BYTES_MAX;
 /// Where debconf keeps answers; those to questions for a password apart.
 const ANSWERS: &str = "/var/cache/debconf/config.dat";
 const PASSWORDS: &str = "/var/cache/debconf/passwords.dat";
+/// The types of questions.
+const SORTS: [&str; 9] =
+    ["string", "boolean", "select", "multiselect", "note", "text", "password", "title", "error"];
 /// What stands for a password in a record, so that a revert tells it again.
 const HIDDEN: &str = "password with the hash ";
 
@@ -67,6 +74,24 @@ fn hidden(password: &str) -> String {
 #[derive(Clone, Debug)]
 pub struct Answers(BTreeMap<String, Answer>);
 
+impl Answers {
+    /// Only root can have answers written down.
+    fn wanted(&self, cx: &Checking<'_>) -> Result<Want<Answered>, Fault> {
+        if cx.host.me().uid != 0 {
+            let message = "only root can answer for packages";
+            return Err(Fault::new(FaultKind::Denied, message).hint("run it as root"));
+        }
+        let answers = self.0.iter().map(|(question, answer)| (question.clone(), Some(answer.recorded())));
+        Ok(Want::Be(Answered(answers.collect())))
+    }
+
+    fn to_write(&self) -> BTreeMap<String, (String, String)> {
+        let one =
+            |(question, answer): (&String, &Answer)| (question.clone(), (answer.sort.clone(), answer.text()));
+        self.0.iter().map(one).collect()
+    }
+}
+
 impl<'de> Deserialize<'de> for Answers {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Answers, D::Error> {
         BTreeMap::deserialize(deserializer).map(Answers)
@@ -90,6 +115,15 @@ impl schemars::JsonSchema for Answers {
 pub struct Questions {
     package: String,
     questions: Vec<String>,
+    /// Questions of other packages, and whose they are.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    owners: BTreeMap<String, String>,
+}
+
+impl Questions {
+    fn owner(&self, question: &str) -> &str {
+        self.owners.get(question).unwrap_or(&self.package)
+    }
 }
 
 /// The answers that are there.
@@ -128,29 +162,30 @@ impl State for Answered {
 
     async fn enforce(step: &Step<'_, Answered>, cx: &Write<'_, Answered>) -> Result<(), Fault> {
         let Step { key, from, to, how, .. } = step;
-        let (mut selections, mut orders) = (String::new(), String::new());
+        let mut selections = String::new();
+        let mut orders: BTreeMap<&str, String> = BTreeMap::new();
         for (question, answer) in
             to.0.iter().filter(|(question, answer)| from.0.get(*question) != Some(answer))
         {
+            let package = key.owner(question);
+            let mut order = |order: String| orders.entry(package).or_default().push_str(&order);
             match (how.get(question), answer) {
                 (Some((sort, value)), Some(_)) => {
-                    selections.push_str(&format!("{} {question} {sort} {value}\n", key.package));
+                    selections.push_str(&format!("{package} {question} {sort} {value}\n"));
                 }
                 (None, Some(former)) if former.starts_with(HIDDEN) => {
                     let message = format!("the former password for {question} is not kept anywhere");
                     return Err(Fault::new(FaultKind::Unsupported, message).hint("set it by a state"));
                 }
-                (None, Some(former)) => orders.push_str(&format!("SET {question} {former}\n")),
-                (_, None) => orders.push_str(&format!("UNREGISTER {question}\n")),
+                (None, Some(former)) => order(format!("SET {question} {former}\n")),
+                (_, None) => order(format!("UNREGISTER {question}\n")),
             }
         }
-        for (program, words) in [("debconf-set-selections", selections), ("debconf-communicate", orders)] {
-            if words.is_empty() {
-                continue;
-            }
-            let argv = [program, key.package.as_str()];
-            let takes_package = program == "debconf-communicate";
-            let mut launch = Launch::argv(argv.into_iter().take(1 + usize::from(takes_package)));
+        let selections = (!selections.is_empty()).then_some((vec!["debconf-set-selections"], selections));
+        let orders =
+            orders.into_iter().map(|(package, orders)| (vec!["debconf-communicate", package], orders));
+        for (argv, words) in selections.into_iter().chain(orders) {
+            let mut launch = Launch::argv(argv);
             launch.stdin = Some(words.into_bytes());
             cx.launch(launch).await?;
         }
@@ -194,28 +229,19 @@ impl Resource for Set {
     type State = Answered;
 
     fn key(&self) -> Questions {
-        Questions { package: self.name.clone(), questions: self.data.0.keys().cloned().collect() }
+        let questions = self.data.0.keys().cloned().collect();
+        Questions { package: self.name.clone(), questions, owners: BTreeMap::new() }
     }
 
     async fn desired(&self, _: &Answered, cx: &Checking<'_>) -> Result<Want<Answered>, Fault> {
-        if cx.host.me().uid != 0 {
-            let message = "only root can answer for packages";
-            return Err(Fault::new(FaultKind::Denied, message).hint("run it as root"));
-        }
-        let answers =
-            self.data.0.iter().map(|(question, answer)| (question.clone(), Some(answer.recorded())));
-        Ok(Want::Be(Answered(answers.collect())))
+        self.data.wanted(cx)
     }
 
     fn how(&self) -> BTreeMap<String, (String, String)> {
-        let one =
-            |(question, answer): (&String, &Answer)| (question.clone(), (answer.sort.clone(), answer.text()));
-        self.data.0.iter().map(one).collect()
+        self.data.to_write()
     }
 
     fn validate(&self) -> Vec<Invalid> {
-        let sorts =
-            ["string", "boolean", "select", "multiselect", "note", "text", "password", "title", "error"];
         let word = |text: &str| !text.is_empty() && text.chars().all(|letter| letter.is_ascii_graphic());
         let mut invalid = Vec::new();
         if !word(&self.name) {
@@ -225,8 +251,8 @@ impl Resource for Set {
             if !word(question) {
                 invalid.push(Invalid::new("data", format!("`{question}` cannot be a question of debconf")));
             }
-            if !sorts.contains(&answer.sort.as_str()) {
-                let hint = Some(format!("write one of {}", sorts.join(", ")));
+            if !SORTS.contains(&answer.sort.as_str()) {
+                let hint = Some(format!("write one of {}", SORTS.join(", ")));
                 let message = format!("`{}` is no type of debconf", answer.sort);
                 invalid.push(Invalid { hint, ..Invalid::new("data", message) });
             }

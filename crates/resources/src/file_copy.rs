@@ -56,10 +56,10 @@ impl Copy {
         let (body, mode) = match meta.kind {
             FileKind::File => {
                 let mode = self.mode.map_or(meta.mode, |mode| mode.0);
-                (Body::File(cx.host.read(from, FILE_BYTES_MAX)?.into()), Some(mode))
+                (Body::File(cx.host.without_links().read(from, FILE_BYTES_MAX)?.into()), Some(mode))
             }
             FileKind::Directory => (Body::Directory, Some(meta.mode)),
-            FileKind::Link => (Body::Link(cx.host.read_link(from)?), None),
+            FileKind::Link => (Body::Link(cx.host.without_links().read_link(from)?), None),
             FileKind::Special(what) => {
                 let message = format!("{} is {}, and cannot be copied", from.display(), what.article());
                 return Err(Fault::new(FaultKind::Unsupported, message));

@@ -10,7 +10,7 @@ use crate::ownership;
 use crate::params::{Absolute, FileMode, Invalid, Mode, Template, params};
 use crate::source::{self, SourceHash};
 use std::path::Path;
-use zester_host::Fault;
+use zester_host::{Fault, FaultKind};
 use zester_model::outcome::Details;
 
 /// A file with the given content, mode and owner.
@@ -73,6 +73,9 @@ pub struct Managed {
     /// `false` does nothing where there is no such file yet.
     #[param(default = true)]
     create: bool,
+    /// `true` fails where there is no such file yet.
+    #[param(default)]
+    must_exist: bool,
     /// `false` does not show what changes in the content: for secrets.
     #[param(alias = "show_diff", default = true)]
     show_changes: bool,
@@ -124,6 +127,10 @@ impl FileResource for Managed {
     const CHECK_CMD_FIRST: bool = true;
 
     fn find(&self, cx: &Checking<'_>) -> Result<Option<FileChange>, Fault> {
+        if self.must_exist && cx.host.stat_followed(&self.path)?.is_none() {
+            let message = format!("there is no file {}", self.path.display());
+            return Err(Fault::new(FaultKind::NotFound, message));
+        }
         let content = |old: Option<&[u8]>| self.wanted_content(cx, old);
         let wish = FileWish {
             edits: self.compares_first(),

@@ -101,10 +101,17 @@ impl Recurse {
         parts.into_iter().any(|part| self.exclude_pat.iter().any(|pattern| pattern.matches(part)))
     }
 
-    fn content(&self, cx: &Checking<'_>, path: &str) -> Result<Vec<u8>, Fault> {
+    fn content(&self, cx: &Checking<'_>, path: &str, is_link: bool) -> Result<Vec<u8>, Fault> {
         let name = format!("{}/{path}", self.source.trim_end_matches('/'));
         let content = match self.local() {
-            Some(directory) => cx.host.read(&directory.join(path), FILE_BYTES_MAX)?,
+            // What the source holds may be somebody else's: a link in it leads root nowhere but to what is theirs.
+            Some(directory) => {
+                let mut file = tree::behind_links(cx.host, &cx.host.real_path(directory)?)?.join(path);
+                if is_link {
+                    file = tree::behind_links(cx.host, &file)?;
+                }
+                cx.host.without_links().read(&file, FILE_BYTES_MAX)?
+            }
             None => cx.files.read(&name)?,
         };
         match self.template {
@@ -152,7 +159,8 @@ impl Recurse {
                         _ => None,
                     };
                     directories.extend(above(&at));
-                    files.push(wanted(at, Body::File(self.content(cx, path)?.into()), mode));
+                    let is_link = matches!(sort, SourceSort::Link { .. });
+                    files.push(wanted(at, Body::File(self.content(cx, path, is_link)?.into()), mode));
                 }
             }
         }
@@ -356,7 +364,7 @@ mod tests {
     use crate::file_managed::Bench;
     use crate::laws::bind_json;
     use serde_json::{Value as Json, json};
-    use zester_host::FileKind;
+    use zester_host::{FaultKind, FileKind, NewFile, Owner};
 
     fn there(bench: &Bench, path: &str) -> bool {
         bench.host.stat(path.as_ref()).unwrap().is_some()
@@ -393,6 +401,21 @@ mod tests {
         let bench = Bench::of("file.recurse", world);
         bench.apply(json!({ "path": "/t", "source": "/s", "keep_symlinks": true })).await;
         assert_eq!(bench.host.read_link("/t/ld".as_ref()).unwrap().to_str(), Some("d"));
+    }
+
+    #[tokio::test]
+    async fn root_reads_through_no_link_of_somebody_else_what_is_not_theirs() {
+        let bench =
+            Bench::of("file.recurse", "d /s 0755\nf /own 0600 mine\nl /s/own /own\nl /s/secret /etc-shadow");
+        let file = NewFile { content: b"root's", mode: 0o600, owner: Owner { uid: 0, gid: 0 } };
+        bench.host.put_file("/etc-shadow".as_ref(), &file).unwrap();
+        let all = json!({ "path": "/t", "source": "/s" });
+        let bound = bind_json("file.recurse", &all).ok().unwrap();
+        let fault = bench.check(&*bound).await.err().unwrap();
+        let told = "/s/secret is a link of user 7 that leads to /etc-shadow, which is not theirs";
+        assert_eq!((fault.kind, fault.message.as_str()), (FaultKind::InTheWay, told));
+        bench.apply(json!({ "path": "/t", "source": "/s", "exclude_pat": "secret" })).await;
+        assert!(there(&bench, "/t/own") && !there(&bench, "/t/secret"));
     }
 
     #[tokio::test]

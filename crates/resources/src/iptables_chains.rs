@@ -2,7 +2,7 @@
 
 use crate::claims::{Claim, Claims, ManagedItem};
 use crate::context::Checking;
-use crate::iptables_rules::odd_name;
+use crate::netfilter::rule_params::odd_name;
 use crate::netfilter::{Chain, ChainState, Family, Save};
 use crate::params::{Invalid, params};
 use crate::resource::{Resource, Want};

@@ -13,6 +13,10 @@
 
 #![allow(clippy::panic, clippy::expect_used, reason = "test support: a broken law has to stop the test")]
 
+mod agreement;
+
+pub use agreement::{hold_from_random_states, runs_on};
+
 use crate::bound::{Bound, Drift};
 use crate::context::{
     Applying, BlobStore, Change, Checking, Reverting, SourceEntry, SourceSort, StateFileSource,

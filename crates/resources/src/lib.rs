@@ -29,8 +29,10 @@ mod file_change;
 mod file_resource;
 mod git;
 mod ini;
+mod module_function;
 mod mounts;
 mod netfilter;
+mod nft;
 mod ownership;
 pub mod params;
 mod path_change;
@@ -48,12 +50,16 @@ mod tree_change;
 
 pub use bound::{Bound, Drift};
 pub use catalog::catalog;
+pub use checksum::digest_of;
 pub use context::{
     Applying, BlobStore, Change, Checking, Explanation, Forced, GuardSetting, Reverting, SourceEntry,
     SourceSort, StateFileSource,
 };
+pub use module_function::{FunctionCalls, function_state};
+pub use pkg::asked as packages;
 pub use pkg::{PackageMember, apply_together, check_together, is_about_packages, revert_together};
 pub use schema::{schema, schema_once};
+pub use text::lines_found;
 
 use bound::{KindEntry, Registered};
 use zester_host::{BoxFuture, Fault, FaultKind};
@@ -82,6 +88,12 @@ macro_rules! kinds {
                 fn laws_hold() {
                     crate::$file::cases().iter().for_each(crate::laws::hold);
                 }
+
+                #[test]
+                #[zester_rule::rule("S-30")]
+                fn s30_check_and_apply_agree_from_random_states() {
+                    crate::laws::hold_from_random_states(&crate::$file::cases());
+                }
             })+
         }
     };
@@ -107,9 +119,11 @@ kinds! {
     file_serialize: Serialize;
     archive_extracted: Extracted;
     git_latest: Latest, Cloned, Detached;
+    git_config: Set, Unset;
     ini_options: OptionsPresent, OptionsAbsent, SectionsPresent, SectionsAbsent;
     file_directory: Directory;
     file_symlink: Symlink;
+    file_hardlink: Hardlink;
     file_touch: Touched;
     file_absent: Absent;
     pkg_installed: Installed, Latest;
@@ -118,7 +132,8 @@ kinds! {
     pkg_uptodate: UpToDate;
     pkg_downloaded: Downloaded;
     pkgrepo: Managed, Absent;
-    debconf: Set;
+    debconf: Set, SetFile;
+    pip_packages: Installed, Removed;
     alternatives: Install, Remove, Set, Auto;
     service_running: Running;
     service_dead: Dead;
@@ -142,6 +157,9 @@ kinds! {
     kmod_states: Present, Absent;
     iptables_rules: Append, Insert, Delete;
     iptables_chains: Present, Absent, Policy, Flush;
+    nftables_rules: Append, Insert, Delete;
+    nftables_chains: Present, Absent, Policy, Flush, TablePresent, TableAbsent;
+    firewalld: Present, Bind, Service;
     acl_states: Present, Absent, ListPresent, ListAbsent;
     ssh_known_hosts: Present, Absent;
     event_send: Sent, Wait;

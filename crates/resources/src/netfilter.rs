@@ -5,6 +5,7 @@
 
 #[cfg(test)]
 pub(crate) mod fake_iptables;
+pub(crate) mod rule_params;
 mod rule_words;
 
 pub(crate) use rule_words::RuleWords;

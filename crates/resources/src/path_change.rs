@@ -153,6 +153,27 @@ impl PathChange {
         }))
     }
 
+    /// The same where a second name of another file was left: the name goes, and that file is not touched.
+    pub(crate) fn revert_name(&self, cx: &Reverting<'_>) -> Result<Option<String>, Fault> {
+        cx.host.sweep(&self.path)?;
+        let path = self.path.display();
+        let content;
+        let body = match &self.before {
+            PathState::Absent => {
+                cx.host.remove_file(&self.path)?;
+                return Ok(Some(format!("removed {path}")));
+            }
+            PathState::File { kept, .. } => {
+                content = cx.blobs.fetch(kept.as_ref().ok_or_else(|| lost(&self.path))?)?;
+                Body::File(&content)
+            }
+            PathState::Link { target, .. } => Body::Link(target),
+            _ => return self.revert_here(cx),
+        };
+        self.recreate(cx.host, body)?;
+        Ok(Some(format!("restored {path}")))
+    }
+
     /// The same for what was there before and only got another owner or mode. What is gone since has none to get back,
     /// and force gives it up.
     pub(crate) fn revert_attributes(&self, cx: &Reverting<'_>) -> Result<Option<String>, Fault> {

@@ -6,6 +6,7 @@
 mod apk;
 mod apply;
 mod apt;
+pub mod asked;
 mod check;
 mod dnf;
 mod due;

@@ -37,6 +37,11 @@ pub(crate) trait Resource: Params {
     /// Which thing it is about.
     fn key(&self) -> <Self::State as State>::Key;
 
+    /// The same where only what lies elsewhere can say it: a file of answers names the questions.
+    fn key_found(&self, _cx: &Checking<'_>) -> Result<<Self::State as State>::Key, Fault> {
+        Ok(self.key())
+    }
+
     /// How it is to be, given how it is. [`Checking::forced`] says whether it is to act whatever it finds (S-14).
     fn desired(
         &self,
@@ -47,6 +52,11 @@ pub(crate) trait Resource: Params {
     /// The manner of the change.
     fn how(&self) -> <Self::State as State>::How {
         Default::default()
+    }
+
+    /// The same where only what lies elsewhere can say it.
+    fn how_found(&self, _cx: &Checking<'_>) -> Result<<Self::State as State>::How, Fault> {
+        Ok(self.how())
     }
 
     /// Judges the values, without looking at the machine.
@@ -79,7 +89,7 @@ struct BoundResource<R>(R);
 
 impl<R: Resource> BoundResource<R> {
     async fn find(&self, cx: &Checking<'_>) -> Result<Option<Found<R::State>>, Fault> {
-        let key = self.0.key();
+        let key = self.0.key_found(cx)?;
         let from = match R::State::predicted(&key, cx.host) {
             Some(predicted) => predicted,
             None => R::State::current(&key, &Read::of_check(cx)).await?,
@@ -90,7 +100,7 @@ impl<R: Resource> BoundResource<R> {
             Want::Be(to) => (to, false),
             Want::Act(to) => (to, true),
         };
-        Ok(Some(Found { record: Record { key, from, to }, how: self.0.how(), acts }))
+        Ok(Some(Found { record: Record { key, from, to }, how: self.0.how_found(cx)?, acts }))
     }
 
     async fn act(found: &Found<R::State>, cx: &Applying<'_>) -> Result<Change, Fault> {

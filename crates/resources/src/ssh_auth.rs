@@ -1,6 +1,6 @@
 //! `ssh_auth.present`, `ssh_auth.absent`, `ssh_auth.manage`: keys that let somebody in.
 
-use crate::authorized_keys::{AuthorizedKey, file_of, is_key, is_sort};
+use crate::authorized_keys::{AuthorizedKey, UserFile, file_of, is_key, is_sort};
 use crate::claims::{Claim, Claims, ManagedItem};
 use crate::context::Checking;
 use crate::file_change::{FileChange, FileWish};
@@ -17,7 +17,7 @@ const DIRECTORY_MODE: Mode = Mode(0o700);
 type Edit<'a> = dyn Fn(Vec<String>) -> Vec<String> + 'a;
 
 fn find(user: &str, config: &str, edit: &Edit<'_>, cx: &Checking<'_>) -> Result<Option<FileChange>, Fault> {
-    let path = file_of(user, config, cx)?;
+    let UserFile { path, group } = file_of(user, config, cx)?;
     let content = |old: Option<&[u8]>| {
         let text = std::str::from_utf8(old.unwrap_or_default()).map_err(|_| {
             Fault::new(FaultKind::Unsupported, format!("{} is not UTF-8 text", path.display()))
@@ -36,6 +36,7 @@ fn find(user: &str, config: &str, edit: &Edit<'_>, cx: &Checking<'_>) -> Result<
         edits: true,
         makedirs: true,
         user: is_new.then_some(user),
+        group: is_new.then_some(&group),
         mode: is_new.then_some(FILE_MODE),
         dir_mode: Some(DIRECTORY_MODE),
         ..FileWish::new(&path, &content)

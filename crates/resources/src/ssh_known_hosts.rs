@@ -1,6 +1,6 @@
 //! `ssh_known_hosts.present`, `ssh_known_hosts.absent`: keys by which hosts are known.
 
-use crate::authorized_keys::{file_of, is_key, is_sort};
+use crate::authorized_keys::{UserFile, file_of, is_key, is_sort};
 use crate::claims::{Claim, Claims, ManagedItem};
 use crate::context::Checking;
 use crate::file_change::{FileChange, FileWish};
@@ -34,9 +34,12 @@ fn find(
     edit: &dyn Fn(&[String]) -> Vec<String>,
     cx: &Checking<'_>,
 ) -> Result<Option<FileChange>, Fault> {
-    let path: PathBuf = match (user, config) {
-        (Some(user), config) => file_of(user, config.unwrap_or(OF_USER), cx)?,
-        (None, config) => config.unwrap_or(OF_ALL).into(),
+    let (path, group): (PathBuf, Option<String>) = match (user, config) {
+        (Some(user), config) => {
+            let UserFile { path, group } = file_of(user, config.unwrap_or(OF_USER), cx)?;
+            (path, Some(group))
+        }
+        (None, config) => (config.unwrap_or(OF_ALL).into(), None),
     };
     let content = |old: Option<&[u8]>| {
         let text = std::str::from_utf8(old.unwrap_or_default()).map_err(|_| {
@@ -52,6 +55,7 @@ fn find(
         edits: true,
         makedirs: true,
         user: user.filter(|_| is_new),
+        group: group.as_deref().filter(|_| is_new),
         dir_mode: user.map(|_| Mode(0o700)),
         ..FileWish::new(&path, &content)
     };

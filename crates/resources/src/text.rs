@@ -4,6 +4,18 @@ pub(crate) mod pattern;
 
 use std::borrow::Cow;
 
+/// The lines in which a pattern is found, without what ends them.
+pub fn lines_found<'t>(pattern: &str, text: &'t str) -> Result<Vec<&'t str>, String> {
+    let pattern = pattern::Pattern::new(pattern, pattern::Flags::NONE)?;
+    let mut found = Vec::new();
+    for line in lines(text).into_iter().map(bare) {
+        if pattern.found_in(line)? {
+            found.push(line);
+        }
+    }
+    Ok(found)
+}
+
 /// The lines of a text with what ends each.
 pub(crate) fn lines(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()

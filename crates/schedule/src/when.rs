@@ -63,13 +63,13 @@ impl CronTimes {
     }
 
     /// The first occurrence after a moment.
-    fn after(&self, moment: UnixMillis) -> Option<UnixMillis> {
+    pub fn after(&self, moment: UnixMillis) -> Option<UnixMillis> {
         let next = self.cron.find_next_occurrence(&self.zoned(moment)?, false).ok()?;
         millis(next.timestamp())
     }
 
     /// The last occurrence up to a moment.
-    fn up_to(&self, moment: UnixMillis) -> Option<UnixMillis> {
+    pub fn up_to(&self, moment: UnixMillis) -> Option<UnixMillis> {
         let last = self.cron.find_previous_occurrence(&self.zoned(moment)?, true).ok()?;
         millis(last.timestamp())
     }

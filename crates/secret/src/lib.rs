@@ -16,7 +16,7 @@ mod sealed;
 
 pub use hide::{Redactor, free_name};
 pub use key::{KeyError, PrivateKey, PublicKey};
-pub use open::{Unopened, close_settings, open_settings, sealed_for_others, sealed_in, unsealed_in};
+pub use open::{Gpg, Unopened, close_settings, open_settings, sealed_for_others, sealed_in, unsealed_in};
 pub use registry::{Damaged, Revealed, SecretText, Secrets};
 pub use scan::{BlockLines, MarkedSecret, Unsealed, may_hold_secrets, secrets_in, unsealed_lines};
 pub use sealed::{Recipient, SealError, Sealed};

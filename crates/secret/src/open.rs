@@ -5,7 +5,11 @@ use crate::key::{PrivateKey, PublicKey};
 use crate::registry::{SecretText, Secrets};
 use crate::sealed::{SealError, Sealed};
 use serde_json::Value as Json;
-use zester_model::secret::SEALED;
+use zeroize::Zeroizing;
+use zester_model::secret::{PGP_BEGIN, PGP_END, SEALED, holds_pgp_message};
+
+/// Whoever has the key ring: a message for gpg in, its text or why there is none out.
+pub type Gpg<'a> = &'a mut dyn FnMut(&str) -> Result<Zeroizing<String>, String>;
 
 /// Begins the line of a sealed value that says where the user wrote it.
 const PLACE: &str = "# ";
@@ -58,12 +62,17 @@ fn walk(value: &Json, name: &mut String, see: &mut dyn FnMut(&str, &str)) {
 pub fn open_settings(
     settings: &mut Json,
     key: Option<&PrivateKey>,
+    gpg: Gpg<'_>,
     secrets: &mut Secrets,
     chance: Chance<'_>,
 ) -> Result<(), Vec<Unopened>> {
     let mut unopened = Vec::new();
     let mut placeholders = Vec::new();
-    walk(settings, &mut String::new(), &mut |name, text| match open(name, text, key) {
+    let mut open = |name: &str, text: &str| match holds_pgp_message(text) {
+        true => open_messages(name, text, gpg),
+        false => open(name, text, key),
+    };
+    walk(settings, &mut String::new(), &mut |name, text| match open(name, text) {
         Ok(value) => placeholders.push(secrets.add(value, chance)),
         Err(one) => unopened.push(one),
     });
@@ -85,7 +94,9 @@ pub fn close_settings(settings: &mut Json, secrets: &mut Secrets, chance: Chance
 pub fn unsealed_in(settings: &Json) -> Vec<Unopened> {
     let mut found = Vec::new();
     walk(settings, &mut String::new(), &mut |setting, text| {
-        if let Err(error) = Sealed::parse(text) {
+        if let Err(error) = Sealed::parse(text)
+            && !holds_pgp_message(text)
+        {
             found.push(Unopened {
                 setting: setting.to_string(),
                 place: place_of(text),
@@ -137,6 +148,36 @@ fn replace(value: &mut Json, placeholders: &mut dyn Iterator<Item = String>) {
     }
 }
 
+/// Every message of a text in its place, and the rest of the text as it is.
+fn open_messages(name: &str, text: &str, gpg: Gpg<'_>) -> Result<SecretText, Unopened> {
+    let mut opened = Zeroizing::new(String::with_capacity(text.len()));
+    let own = text.split_once('\n').filter(|(first, _)| first.starts_with(PLACE));
+    let mut rest = own.map_or(text, |(_, own)| own);
+    while let Some((before, behind)) = rest.split_once(PGP_BEGIN) {
+        let Some((body, after)) = behind.split_once(PGP_END) else {
+            return Err(Unopened {
+                setting: name.to_string(),
+                place: place_of(text),
+                message: format!("the message for gpg in `{name}` has no end"),
+                hint: format!("its last line is `{PGP_END}`"),
+            });
+        };
+        opened.push_str(before);
+        let message = format!("{PGP_BEGIN}{body}{PGP_END}\n");
+        let plain = gpg(&message).map_err(|why| Unopened {
+            setting: name.to_string(),
+            place: place_of(text),
+            message: format!("gpg cannot open `{name}`: {why}"),
+            hint: "its key must be in the key ring of whoever runs this; `gpg --list-secret-keys` shows it"
+                .to_string(),
+        })?;
+        opened.push_str(&plain);
+        rest = after;
+    }
+    opened.push_str(rest);
+    Ok(SecretText::from(std::mem::take(&mut *opened)))
+}
+
 fn open(name: &str, text: &str, key: Option<&PrivateKey>) -> Result<SecretText, Unopened> {
     let place = place_of(text);
     let fail = |error: &SealError, hint: String| Unopened {
@@ -172,6 +213,38 @@ mod tests {
     use zester_model::secret::is_placeholder;
     use zester_rule::rule;
 
+    fn no_gpg(_: &str) -> Result<Zeroizing<String>, String> {
+        Err("there is no gpg here".into())
+    }
+
+    #[test]
+    #[rule("S-54", "D-15")]
+    fn s54_messages_for_gpg_are_opened_where_they_stand_and_become_placeholders() {
+        let message = |body: &str| format!("{PGP_BEGIN}\n{body}\n{PGP_END}");
+        let text = format!("{SEALED}# s/a.sls:3:5\nuser: {} / {}\n", message("one"), message("two"));
+        let mut settings = json!({ "a": text, "b": "plain" });
+        let mut asked = Vec::new();
+        let mut gpg = |message: &str| {
+            asked.push(message.to_string());
+            Ok(Zeroizing::new(format!("opened {}", asked.len())))
+        };
+        let mut secrets = Secrets::default();
+        open_settings(&mut settings, None, &mut gpg, &mut secrets, &mut chance(3)).unwrap();
+        let placeholder = settings["a"].as_str().unwrap();
+        assert!(is_placeholder(placeholder));
+        let revealed = secrets.reveal(placeholder.as_bytes().to_vec()).ok().unwrap();
+        assert_eq!(revealed.bytes(), b"user: opened 1 / opened 2\n");
+        assert_eq!(asked, [message("one") + "\n", message("two") + "\n"]);
+        let mut closed = json!({ "a": text });
+        assert!(unsealed_in(&closed).is_empty());
+        let found = open_settings(&mut closed, None, &mut no_gpg, &mut secrets, &mut chance(3)).unwrap_err();
+        assert_eq!(found[0].message, "gpg cannot open `a`: there is no gpg here");
+        assert_eq!(found[0].place.as_deref(), Some("s/a.sls:3:5"));
+        let mut cut = json!({ "a": format!("{SEALED}# s/a.sls:3:5\n{PGP_BEGIN}\nhalf") });
+        let found = open_settings(&mut cut, None, &mut no_gpg, &mut secrets, &mut chance(3)).unwrap_err();
+        assert_eq!(found[0].message, "the message for gpg in `a` has no end");
+    }
+
     fn leaf(value: &str, seed: u8, setting: Option<&str>) -> String {
         let key = PrivateKey::make(&mut chance(seed)).public();
         let sealed = Sealed::seal(value, &[("web-1".into(), key)], setting, &mut chance(7)).unwrap();
@@ -185,7 +258,7 @@ mod tests {
         let names: Vec<String> = sealed_in(&settings).into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["a:b:1", "c"]);
         let (mut secrets, key) = (Secrets::default(), PrivateKey::make(&mut chance(1)));
-        open_settings(&mut settings, Some(&key), &mut secrets, &mut chance(3)).unwrap();
+        open_settings(&mut settings, Some(&key), &mut no_gpg, &mut secrets, &mut chance(3)).unwrap();
         let placeholder = settings["a"]["b"][1].as_str().unwrap();
         assert!(is_placeholder(placeholder));
         assert_eq!(secrets.reveal(placeholder.as_bytes().to_vec()).ok().unwrap().bytes(), b"hunter2");
@@ -213,7 +286,8 @@ mod tests {
         let key = PrivateKey::make(&mut chance(1));
         let failed = |mut settings: Json, key: Option<&PrivateKey>| {
             let found =
-                open_settings(&mut settings, key, &mut Secrets::default(), &mut chance(3)).unwrap_err();
+                open_settings(&mut settings, key, &mut no_gpg, &mut Secrets::default(), &mut chance(3))
+                    .unwrap_err();
             let Unopened { place, message, hint, .. } = found.into_iter().next().unwrap();
             assert_eq!(place.as_deref(), Some("settings/db.zy:3:13"));
             format!("{message}; {hint}")

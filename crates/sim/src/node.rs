@@ -165,6 +165,8 @@ impl Node {
             version: "sim".into(),
             settings: Arc::new(NoSettings),
             reacting: reactions::reacting(environment, boot),
+            door: None,
+            revoker: None,
             publishing: Publishing {
                 sources: match environment.publishes {
                     true => vec![Source {

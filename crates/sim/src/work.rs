@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use zester_jobs::dedup::Dispatch;
 use zester_peel::store::BoxFuture;
-use zester_peel::work::{Outcome, Tell, Work};
+use zester_peel::work::{Outcome, StateEnded, Tell, Work};
 use zester_wire::{ExecRequest, PeelId};
 
 #[derive(Clone)]
@@ -77,7 +77,7 @@ impl Work for SimulatedWork {
             };
             let long = self.takes.unwrap_or(by_dice);
             let success = dice.happens(800) || self.takes.is_some();
-            tell(1, json!({ "name": "work" }));
+            tell(StateEnded { ended: 1, total: 1, state: json!({ "name": "work" }) });
             let outcome = tokio::select! {
                 biased;
                 () = cancel.cancelled() => {

@@ -36,6 +36,8 @@ async fn master(server: &Server, tasks: &mut JoinSet<()>) {
         settings: Arc::new(NoSettings),
         publishing: zester_master::Publishing::default(),
         reacting: zester_master::Reacting::default(),
+        door: None,
+        revoker: None,
     };
     tasks.spawn(async move {
         let never = CancellationToken::new();

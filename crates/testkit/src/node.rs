@@ -134,6 +134,11 @@ impl Node {
         self.child = None;
     }
 
+    /// Its log so far.
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(self.log()).unwrap_or_default()
+    }
+
     fn log(&self) -> PathBuf {
         self.dir.path().join("log")
     }
@@ -143,8 +148,7 @@ impl Drop for Node {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let ended = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
-            let said = std::fs::read_to_string(self.log()).unwrap_or_default();
-            eprintln!("--- nats-server on port {} (ended: {ended:?})\n{said}", self.port.number);
+            eprintln!("--- nats-server on port {} (ended: {ended:?})\n{}", self.port.number, self.said());
         }
         self.kill();
     }

@@ -48,6 +48,11 @@ impl Server {
         self.node.url()
     }
 
+    /// The server's log so far.
+    pub fn said(&self) -> String {
+        self.node.said()
+    }
+
     /// Ends the server as a crash would.
     pub fn kill(&mut self) {
         self.node.kill();

@@ -1,6 +1,7 @@
 //! `zester.admin.<verb>`: what an operator asks of any master.
 
 use crate::codec::Message;
+use crate::enroll::EnrollOrder;
 use crate::envelope::Addressed;
 use crate::job::is_false;
 use crate::name::{Jid, PeelId, Token};
@@ -51,6 +52,12 @@ pub enum AdminRequest {
     /// a rule that was stopped may react again, at every master.
     BreakerClose {
         rule: String,
+        #[serde(default)]
+        user: String,
+    },
+    /// I-4: who may be a peel.
+    Enroll {
+        order: EnrollOrder,
         #[serde(default)]
         user: String,
     },
@@ -118,6 +125,7 @@ impl AdminRequest {
             | AdminRequest::Retry { user, .. }
             | AdminRequest::Publish(PublishRequest { user, .. })
             | AdminRequest::Forget { user, .. }
+            | AdminRequest::Enroll { user, .. }
             | AdminRequest::BreakerClose { user, .. } => *user = name.to_string(),
             AdminRequest::ReactorRules | AdminRequest::Unknown => {}
         }
@@ -133,6 +141,7 @@ impl AdminRequest {
             AdminRequest::Forget { .. } => Some("forget"),
             AdminRequest::ReactorRules => Some("reactor_rules"),
             AdminRequest::BreakerClose { .. } => Some("breaker_close"),
+            AdminRequest::Enroll { .. } => Some("enroll"),
             AdminRequest::Unknown => None,
         }
     }

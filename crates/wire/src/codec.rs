@@ -1,6 +1,7 @@
 //! MessagePack in and out. Maps by name only; every error names the message and the field, and nothing here panics.
 
 use crate::limits::{ERROR_WORDS_BYTES_MAX, MESSAGE_BYTES_MAX, NESTING_MAX};
+use crate::subject::Subject;
 use rmp_serde::decode::{Deserializer, ReadReader};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,6 +20,19 @@ pub trait Message: Serialize + DeserializeOwned {
     /// Puts together what was detached. Fails where it is not what was signed.
     fn attach(&mut self, _beside: &[u8]) -> Result<(), DecodeError> {
         Ok(())
+    }
+
+    /// Whether a record of it counts for nothing without the words of whom it is about (I-12).
+    const OWN_WORDS: bool = false;
+
+    /// What that one signed, and the subject that it was signed for, where the record keeps it.
+    fn own_words(&self) -> Option<(Subject, Vec<u8>)> {
+        None
+    }
+
+    /// The same in those words, with what the record adds to them. None: they speak of something else.
+    fn in_own_words(self, _own: Self) -> Option<Self> {
+        Some(self)
     }
 }
 

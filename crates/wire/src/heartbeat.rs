@@ -1,6 +1,7 @@
 //! Signs of life. A peel sends its heartbeat on `zester.heartbeat.<peel>`, which no stream keeps, and writes it now and then to
 //! the bucket `peel-seen`, which says when it was last there. A master writes its own to `master-heartbeat`, whose keys expire.
 
+use crate::audit::AuditHead;
 use crate::codec::Message;
 use crate::envelope::Addressed;
 use crate::job::is_false;
@@ -114,6 +115,9 @@ pub struct MasterHeartbeat {
     pub version: String,
     #[serde(default)]
     pub active_jobs: u64,
+    /// How far its chain of the audit log is (I-6).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit: Option<AuditHead>,
 }
 
 impl Message for MasterHeartbeat {

@@ -205,6 +205,42 @@ pub(crate) fn is_false(value: &bool) -> bool {
 }
 
 impl Job {
+    /// The end of a job of which nothing can be told any more but its name and why.
+    pub fn untold(jid: Jid, owner: MasterId, reason: String, now: UnixMillis) -> Job {
+        Job {
+            v: crate::VERSION,
+            jid,
+            function: "unknown".into(),
+            args: Map::new(),
+            state_id: String::new(),
+            targets: Vec::new(),
+            target_expr: String::new(),
+            timeout: Duration::ZERO,
+            deadline: now,
+            status: JobStatus::Failed,
+            created: now,
+            updated: now,
+            user: String::new(),
+            owner,
+            epoch: 0,
+            dispatch_epoch: 0,
+            reclaim_count: 0,
+            return_count: 0,
+            success_count: 0,
+            metadata: Map::new(),
+            positionals: Vec::new(),
+            test: false,
+            reason,
+            missing: BTreeMap::new(),
+            unknown_peels: Vec::new(),
+            request: Vec::new(),
+            target_digest: None,
+            target_list: None,
+            claim_until: UnixMillis(0),
+            rest: BTreeMap::new(),
+        }
+    }
+
     pub fn target_count(&self) -> u64 {
         self.target_list.as_ref().map_or(self.targets.len() as u64, |list| list.digest.count)
     }

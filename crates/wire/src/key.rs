@@ -23,10 +23,12 @@ pub enum Bucket {
     ReactorFiles,
     /// Who is who: the newest roster.
     Trust,
+    /// Who asked to be a peel and what became of it, and the join tokens.
+    Enrollments,
 }
 
 impl Bucket {
-    pub const ALL: [Bucket; 11] = [
+    pub const ALL: [Bucket; 12] = [
         Bucket::Jobs,
         Bucket::JobReturns,
         Bucket::JobTargets,
@@ -38,6 +40,7 @@ impl Bucket {
         Bucket::SettingsFiles,
         Bucket::ReactorFiles,
         Bucket::Trust,
+        Bucket::Enrollments,
     ];
 
     pub fn of_published(published: Published) -> Bucket {
@@ -66,6 +69,7 @@ impl Bucket {
             Bucket::SettingsFiles => "settings-files",
             Bucket::ReactorFiles => "reactor-files",
             Bucket::Trust => "trust",
+            Bucket::Enrollments => "enrollments",
         }
     }
 }
@@ -92,6 +96,10 @@ pub enum Key {
     Revision(Published),
     /// The newest roster, which its own signature proves (I-8).
     Roster,
+    /// Who has a name, or asks for it.
+    Enrollment(PeelId),
+    /// By its id.
+    JoinToken(Token),
 }
 
 impl Key {
@@ -105,6 +113,7 @@ impl Key {
             Key::Facts(_) => Bucket::Facts,
             Key::Lease(_) => Bucket::Leases,
             Key::Roster => Bucket::Trust,
+            Key::Enrollment(_) | Key::JoinToken(_) => Bucket::Enrollments,
             Key::Content(of, _) | Key::Manifest(of) | Key::ManifestOf(of, _) | Key::Revision(of) => {
                 Bucket::of_published(*of)
             }
@@ -128,6 +137,8 @@ impl Key {
                 Key::TargetPage(Jid::parse(jid)?, Token::parse(list)?, page)
             }
             (Bucket::MasterHeartbeat, Some(_)) => Key::Master(MasterId::parse(text)?),
+            (Bucket::Enrollments, Some(("peel", peel))) => Key::Enrollment(PeelId::parse(peel)?),
+            (Bucket::Enrollments, Some(("token", id))) => Key::JoinToken(Token::parse(id)?),
             (Bucket::PeelSeen, None) => Key::Peel(PeelId::parse(text)?),
             (Bucket::Facts, None) => Key::Facts(PeelId::parse(text)?),
             (Bucket::Leases, None) => Key::Lease(Token::parse(text)?),
@@ -152,6 +163,10 @@ impl Key {
 
     /// What a watch of all `active.*` keys is for.
     pub const ALL_ACTIVE: &'static str = "active.*";
+
+    /// Every enrollment, and every join token.
+    pub const ALL_ENROLLMENTS: &'static str = "peel.*";
+    pub const ALL_JOIN_TOKENS: &'static str = "token.*";
 
     /// The manifests that can be taken back.
     pub const ALL_MANIFESTS: &'static str = "_manifest.*";
@@ -182,6 +197,8 @@ impl fmt::Display for Key {
             Key::ManifestOf(_, revision) => write!(out, "_manifest.{revision}"),
             Key::Revision(_) => out.write_str("_revision"),
             Key::Roster => out.write_str(ROSTER),
+            Key::Enrollment(peel) => write!(out, "peel.{peel}"),
+            Key::JoinToken(id) => write!(out, "token.{id}"),
         }
     }
 }

@@ -12,8 +12,10 @@
 
 pub mod ack;
 pub mod admin;
+pub mod audit;
 pub mod codec;
 pub mod dispatch;
+pub mod enroll;
 pub mod envelope;
 pub mod event;
 pub mod exec;
@@ -43,8 +45,13 @@ pub mod time;
 
 pub use ack::Ack;
 pub use admin::{AdminReply, AdminRequest, PublishRequest, RetryPart, Rollback, UploadedTree};
+pub use audit::{AuditEntry, AuditHead};
 pub use codec::{DecodeError, DecodeKind, EncodeError, Message, decode, encode};
 pub use dispatch::{DispatchReply, DispatchRequest, Offline};
+pub use enroll::{
+    EnrollAnswer, EnrollDecision, EnrollGrant, EnrollNonce, EnrollOrder, EnrollOutcome, EnrollRequest,
+    Enrollment, EnrollmentStatus, FormerKey, JoinToken, NewToken, TokenName, TokenUse,
+};
 pub use envelope::{Envelope, MessageId, Signer, Unsigned};
 pub use event::Event;
 pub use exec::{Cancel, ExecRequest, Pace, PeelCommand, PublishFacts, SharedId};
@@ -65,7 +72,9 @@ pub use reactor::{ReactorTestReply, ReactorTestRequest, RuleList, RuleStatus, Te
 pub use refusal::{Refusal, RefusalKind};
 pub use resolve::{ExplainedPage, ExplainedPeel, PartSaidNo, ResolveReply, ResolveRequest};
 pub use returns::{Cause, Return, RunRevision, ScheduledRun};
-pub use roster::{Certificate, Member, MemberRole, Revoked, Roster, SignedRoster};
+pub use roster::{
+    Certificate, Member, MemberRole, OperatorRole, Revoked, RoleEffect, RoleRule, Roster, SignedRoster,
+};
 pub use subject::{BadSubject, EventSubject, Origin, Subject};
 pub use target_digest::{TargetDigest, TargetProof, TargetTree};
 pub use time::UnixMillis;

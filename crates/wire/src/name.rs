@@ -204,6 +204,7 @@ mod tests {
     use super::*;
     use crate::UnixMillis;
     use proptest::prelude::*;
+    use zester_rule::rule;
 
     const HOSTILE: &[&str] = &[
         "",
@@ -227,7 +228,8 @@ mod tests {
     ];
 
     #[test]
-    fn hostile_tokens_are_no_names() {
+    #[rule("I-11")]
+    fn i11_hostile_tokens_are_no_names() {
         for text in HOSTILE {
             assert!(PeelId::parse(text).is_err(), "{text:?}");
             assert!(Jid::parse(text).is_err(), "{text:?}");

@@ -15,7 +15,8 @@ pub struct Progress {
     pub peel: PeelId,
     #[serde(default)]
     pub dispatch_epoch: u64,
-    /// Counts from 1 within one execution: what comes out of order is known as such.
+    /// How many states have ended, this one included: what comes out of order is known as such. A state that changed nothing need
+    /// not be told.
     pub seq: u64,
     /// States of the run, where that is known.
     #[serde(default)]

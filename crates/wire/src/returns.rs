@@ -33,6 +33,9 @@ pub enum Cause {
     Unknown,
 }
 
+/// How the words of a return begin where the policy of the machine refused.
+pub const BY_POLICY: &str = "refused by the policy of this machine";
+
 /// Which entry of a peel's own schedule a run was of (D-10).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScheduledRun {
@@ -90,10 +93,26 @@ pub struct Return {
     /// Of a state run: what was published of it (D-13). None where it ran from this machine's own files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<RunRevision>,
+    /// The envelope in which its peel sent it. A record keeps it, so that what a peel said is proven by the peel and not by the
+    /// master that stored it (I-12).
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "serde_bytes")]
+    pub own: Vec<u8>,
 }
 
 impl Message for Return {
     const NAME: &'static str = "return";
+    const OWN_WORDS: bool = true;
+
+    fn own_words(&self) -> Option<(Subject, Vec<u8>)> {
+        let subject = Subject::JobReturn { jid: self.jid.clone(), peel: self.peel.clone() };
+        (!self.own.is_empty()).then(|| (subject, self.own.clone()))
+    }
+
+    /// Whether it came late, only the master that stored it knows.
+    fn in_own_words(self, own: Return) -> Option<Return> {
+        let same = self.jid == own.jid && self.peel == own.peel && self.dispatch_epoch == own.dispatch_epoch;
+        same.then(|| Return { late: self.late, own: self.own, ..own })
+    }
 }
 
 impl Addressed for Return {
@@ -138,6 +157,15 @@ impl Return {
             truncated: false,
             schedule: None,
             revision: None,
+            own: Vec::new(),
+        }
+    }
+
+    /// As a record keeps it: in the words of its peel, and those once.
+    pub fn kept(&self) -> Return {
+        match self.own.is_empty() {
+            true => self.clone(),
+            false => Return { answer: Value::Null, error: String::new(), ..self.clone() },
         }
     }
 

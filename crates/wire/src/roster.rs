@@ -2,6 +2,7 @@
 //! masters, the anchor, which every member was given together with its credentials. `zester-identity` signs and judges it.
 
 use crate::codec::Message;
+use crate::job::is_false;
 use crate::name::{PeelId, Token};
 use crate::time::UnixMillis;
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,9 @@ pub struct Roster {
     /// Keys that count no more, whatever they signed and whenever.
     #[serde(default)]
     pub revoked: Vec<Revoked>,
+    /// What operators may do who may not do everything (I-14).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roles: Vec<OperatorRole>,
 }
 
 impl Message for Roster {
@@ -41,9 +45,58 @@ pub struct Member {
 #[serde(rename_all = "snake_case")]
 pub enum MemberRole {
     Master,
+    /// Somebody who may do everything that masters are asked.
     Admin,
+    /// Somebody who may do what roles allow. A reader that knows no roles believes them nothing.
+    Operator,
     /// Vouches for peels: signs their certificates.
     Issuer,
+    #[serde(other)]
+    Unknown,
+}
+
+/// A role, and who has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperatorRole {
+    pub name: Token,
+    #[serde(default)]
+    pub members: Vec<Token>,
+    #[serde(default)]
+    pub rules: Vec<RoleRule>,
+}
+
+/// One line of a role. `zester-policy` reads and judges it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoleRule {
+    pub effect: RoleEffect,
+    /// Globs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<String>,
+    /// What is asked of masters besides jobs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub verbs: Vec<String>,
+    /// A target expression; empty: every peel.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub targets: String,
+    /// Empty: every environment.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub environments: Vec<String>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub test_only: bool,
+    /// Past the masters too.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub direct: bool,
+    /// Where it was written: `roles.yaml:7:5`.
+    #[serde(default)]
+    pub line: String,
+}
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RoleEffect {
+    Allow,
+    Deny,
+    /// Of a later release: it counts as if it denied everything.
     #[serde(other)]
     Unknown,
 }

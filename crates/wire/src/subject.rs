@@ -2,7 +2,7 @@
 //! a wildcard or a `$` to a subject.
 
 use crate::limits::SUBJECT_BYTES_MAX;
-use crate::name::{BadName, Jid, PeelId, Tag, Token};
+use crate::name::{BadName, Jid, MasterId, PeelId, Tag, Token};
 use std::fmt;
 
 /// The queue group of the masters.
@@ -23,6 +23,12 @@ pub const JOB_EVENTS: &[&str] = &[
 pub const EVENTS: &str = "zester.event.>";
 /// What the stream `reactor-ledger` keeps.
 pub const LEDGER: &str = "zester.ledger.>";
+pub const AUDIT: &str = "zester.audit.>";
+
+/// What all starts of one master wrote.
+pub fn audit_of(master: &str) -> String {
+    format!("zester.audit.{master}.*")
+}
 /// Every admin verb.
 pub const ALL_ADMIN: &str = "zester.admin.*";
 /// Every notice.
@@ -150,6 +156,10 @@ pub enum Subject {
         /// Of the event id.
         token: Token,
     },
+    /// What one start of a master decided (I-6).
+    Audit {
+        master: MasterId,
+    },
     Event(EventSubject),
 }
 
@@ -225,6 +235,7 @@ impl fmt::Display for Subject {
             Subject::Notify { what } => write!(out, "zester.notify.{what}"),
             Subject::ReactorTest => out.write_str("zester.reactor.test"),
             Subject::Ledger { origin, token } => write!(out, "zester.ledger.{origin}.{token}"),
+            Subject::Audit { master } => write!(out, "zester.audit.{master}"),
             Subject::Event(event) => write!(out, "zester.event.{event}"),
         }
     }
@@ -268,6 +279,7 @@ impl Subject {
             ["zester", "ledger", origin, token] => {
                 Subject::Ledger { origin: Token::parse(origin)?, token: Token::parse(token)? }
             }
+            ["zester", "audit", name, boot] => Subject::Audit { master: MasterId::new(name, boot)? },
             ["zester", "event", rest @ ..] => Subject::Event(parse_event(rest)?),
             _ => return Err(BadSubject { why: "it has none of our shapes" }),
         };

@@ -81,7 +81,7 @@ fn a_newer_writer_is_read() {
     assert_eq!(decode::<Ack>(&bytes).unwrap().v, 9);
     let bytes = pack(json!({"t": "freeze", "jid": 7, "for": [1, 2]}));
     assert_eq!(decode::<PeelCommand>(&bytes).unwrap(), PeelCommand::Unknown);
-    let bytes = pack(json!({"verb": "enroll", "id": "x"}));
+    let bytes = pack(json!({"verb": "bake", "id": "x"}));
     assert_eq!(decode::<AdminRequest>(&bytes).unwrap(), AdminRequest::Unknown);
     let bytes = pack(json!({"jid": examples::JID, "event": {"type": "paused", "by": "bob"}}));
     assert_eq!(decode::<JobEvent>(&bytes).unwrap().event, JobEventKind::Unknown);

@@ -125,6 +125,8 @@ fn every_key_is_built_and_parsed_by_one_table() {
         (Key::Peel(peel()), "peel-seen", "web-01".into()),
         (Key::Facts(peel()), "facts", "web-01".into()),
         (Key::Lease(token("publisher")), "leases", "publisher".into()),
+        (Key::Enrollment(peel()), "enrollments", "peel.web-01".into()),
+        (Key::JoinToken(token("0a1b")), "enrollments", "token.0a1b".into()),
     ] {
         assert_eq!((key.bucket().as_str(), key.to_string()), (bucket, text.clone()));
         assert_eq!(key.subject(), format!("$KV.{bucket}.{text}"));

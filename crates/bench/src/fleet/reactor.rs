@@ -12,6 +12,7 @@ use crate::report::Report;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use zester_bus::nats::{Options, connect};
 use zester_jobs::Timing;
@@ -23,6 +24,9 @@ const PEELS: usize = 50;
 /// How long anything may take that must come.
 const PATIENCE: Duration = Duration::from_secs(300);
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
+/// To say how much waits, the server goes through the whole stream and lets nobody write meanwhile: whoever asks again and
+/// again measures the questions. So many times as long as a question took, nobody asks.
+const LOOKS_APART: u32 = 25;
 
 const TOP: &str = "\
 reactor:
@@ -105,11 +109,12 @@ async fn until_done(link: &Link) -> Result<(), String> {
     let reader = zester_bus::storage::reactor();
     let done = async {
         loop {
+            let asked = Instant::now();
             let pending = link.bus().pending(&reader).await.map_err(|error| error.to_string())?;
             if pending.total() == 0 {
                 return Ok(());
             }
-            tokio::time::sleep(LOOK_PAUSE).await;
+            tokio::time::sleep(LOOK_PAUSE.max(asked.elapsed() * LOOKS_APART)).await;
         }
     };
     tokio::time::timeout(PATIENCE, done)

@@ -1,6 +1,7 @@
 //! Making the connection, telling what happens to it, and ending it.
 
 use super::Nats;
+use super::passport::Passport;
 use crate::error::{Error, Kind};
 use crate::event::{Event, EventSender};
 use crate::limits::{
@@ -29,6 +30,8 @@ pub enum Credentials {
     },
     /// A word that the server was given.
     Token(String),
+    /// Ones that are renewed while the connection lives.
+    Passport(Passport),
 }
 
 /// How to connect.
@@ -77,9 +80,18 @@ impl Options {
 pub async fn connect(options: Options) -> Result<Nats, Error> {
     crate::pattern::check_subject(&options.inbox_prefix)?;
     let event_sender = EventSender::new();
-    let pauses = Arc::new(Pauses::new(options.reconnect_spread));
+    let (urls, from_url) = addresses(&options.urls);
+    let credentials = match &options.credentials {
+        Credentials::None => from_url,
+        given => given.clone(),
+    };
+    let (unidentified, passport) = match &credentials {
+        Credentials::Passport(passport) => (with_passport(passport.clone()), Some(passport.clone())),
+        _ => (ConnectOptions::new(), None),
+    };
+    let pauses = Arc::new(Pauses { passport, ..Pauses::new(options.reconnect_spread) });
     let rounds = pauses.clone();
-    let mut settings = ConnectOptions::new()
+    let mut settings = unidentified
         .name(&options.name)
         .custom_inbox_prefix(&options.inbox_prefix)
         .ping_interval(options.probe_every)
@@ -103,13 +115,8 @@ pub async fn connect(options: Options) -> Result<Nats, Error> {
     for file in &options.root_certificates {
         settings = settings.add_root_certificates(file.clone());
     }
-    let (urls, from_url) = addresses(&options.urls);
-    let credentials = match &options.credentials {
-        Credentials::None => from_url,
-        given => given.clone(),
-    };
     settings = match &credentials {
-        Credentials::None => settings,
+        Credentials::None | Credentials::Passport(_) => settings,
         Credentials::Text(text) => settings
             .credentials(text)
             .map_err(|error| Error::because(Kind::Invalid, "the credentials cannot be read", error))?,
@@ -142,8 +149,18 @@ pub async fn connect(options: Options) -> Result<Nats, Error> {
         closed: CancellationToken::new(),
         queues: Arc::new(Mutex::new(BTreeMap::new())),
         next_queue: AtomicU64::new(0),
-        behind: Mutex::default(),
         inboxes: Mutex::default(),
+    })
+}
+
+/// Shows what the passport says at the moment of each connection.
+fn with_passport(passport: Passport) -> ConnectOptions {
+    ConnectOptions::with_auth_callback(move |nonce| {
+        let proof = passport.prove(&nonce);
+        let mut auth = async_nats::Auth::new();
+        auth.jwt = Some(proof.jwt);
+        auth.signature = Some(proof.signature);
+        std::future::ready(Ok(auth))
     })
 }
 
@@ -188,11 +205,12 @@ struct Pauses {
     /// The next try is the first of a round over all servers that the client knows: those it was given, and those that they
     /// told it of.
     begins_round: AtomicBool,
+    passport: Option<Passport>,
 }
 
 impl Pauses {
     fn new(spread: Duration) -> Pauses {
-        Pauses { spread, tried: AtomicBool::new(false), begins_round: AtomicBool::new(false) }
+        Pauses { spread, tried: AtomicBool::new(false), begins_round: AtomicBool::new(false), passport: None }
     }
 
     fn begin_round(&self) {
@@ -203,6 +221,10 @@ impl Pauses {
         let begins_round = self.begins_round.swap(false, Ordering::Relaxed);
         // Before the very first nothing has gone wrong yet, and whoever typed a command would wait for nothing.
         if !self.tried.swap(true, Ordering::Relaxed) {
+            return Duration::ZERO;
+        }
+        // Nothing went wrong, and nobody else does it at the same time: it shows its new credentials.
+        if self.passport.as_ref().is_some_and(Passport::was_renewed) {
             return Duration::ZERO;
         }
         // Every round, not only the first: one that was away for long finds its fleet spread as well. Once in a round: who

@@ -6,15 +6,16 @@ use crate::durable::{
     ACK_WAIT, Acknowledge, DELIVERIES, DurableReader, Pending, Start, Taken, UNACKED, adjustable,
 };
 use crate::error::{Error, Kind};
-use crate::limits::{PULL_GAP, PULL_SETTLE};
+use crate::limits::{PULL_GRACE, PULL_LOOK, PULL_QUESTION, PULL_SETTLE};
 use crate::storage::{Drift, Found, Settings, compare, in_words};
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::response::Response;
 use async_nats::{StatusCode, Subscriber};
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -50,8 +51,21 @@ pub(super) struct Inbox {
     answers: Subscriber,
     /// Messages of the last question that may still come.
     open: usize,
+    /// When that question ends at the server.
+    ends_at: Instant,
+    /// Of which connection it is: a server knows nothing of what was asked over an earlier one.
+    connection: u64,
     /// When somebody last looked into it.
     left_at: Instant,
+    /// Since when no answer came, whatever was asked meanwhile.
+    unanswered_since: Option<Instant>,
+}
+
+impl Inbox {
+    /// Whether nothing more comes unless somebody asks.
+    fn is_silent(&self, connection: u64) -> bool {
+        self.open == 0 || self.connection != connection
+    }
 }
 
 impl Nats {
@@ -108,16 +122,20 @@ impl Nats {
         Ok(Pending { waiting: info.num_pending, unacked: info.num_ack_pending })
     }
 
-    /// The first that comes in time, and what waits behind it. Every question ends at the server, by its count or by its
-    /// time. What one question did not bring at once comes into the same inbox, where the next look finds it: nothing that the
-    /// server gave is lost to a reader that goes on.
+    /// The first that comes in time, and all that came with it. A question stays at the server until it is filled or its time is
+    /// over; what it still brings comes into the same inbox, where the next look finds it. So whoever goes on waits for nothing
+    /// but the server, which gives as soon as it has something and room for it, and nothing that it gave is lost.
+    ///
+    /// A question that is not to wait (`no_wait`) is none that can be asked here: nats-server 2.9 never answers one that finds no
+    /// room.
     pub(super) async fn take_durable(
         &self,
         reader: &DurableReader,
         count: usize,
         wait: Duration,
     ) -> Result<Vec<Taken>, Error> {
-        let kept = self.inboxes.lock().unwrap_or_else(PoisonError::into_inner).remove(&reader.title());
+        let name = reader.title();
+        let kept = self.inboxes.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
         if count == 0 {
             return Ok(Vec::new());
         }
@@ -128,7 +146,7 @@ impl Nats {
         };
         let taken = self.take_into(&mut inbox, reader, count, wait).await?;
         inbox.left_at = Instant::now();
-        self.inboxes.lock().unwrap_or_else(PoisonError::into_inner).insert(reader.title(), inbox);
+        self.inboxes.lock().unwrap_or_else(PoisonError::into_inner).insert(name, inbox);
         Ok(taken)
     }
 
@@ -136,7 +154,21 @@ impl Nats {
         let subject = self.client.new_inbox();
         let gone = |error| Error::new(Kind::Disconnected, format!("{}: {error}", reader.title()));
         let answers = self.client.subscribe(subject.clone()).await.map_err(gone)?;
-        Ok(Inbox { subject, answers, open: 0, left_at: Instant::now() })
+        let (connection, now) = (self.connection(), Instant::now());
+        Ok(Inbox {
+            subject,
+            answers,
+            open: 0,
+            ends_at: now,
+            connection,
+            left_at: now,
+            unanswered_since: None,
+        })
+    }
+
+    /// Counts the connections of this client.
+    fn connection(&self) -> u64 {
+        self.client.statistics().connects.load(Ordering::Relaxed)
     }
 
     async fn take_into(
@@ -149,112 +181,103 @@ impl Nats {
         let end = Instant::now() + wait;
         let mut taken = Vec::new();
         loop {
-            let left = end.saturating_duration_since(Instant::now());
-            let behind = self.behind(reader);
-            // One that is in the middle of much to do goes on with what it has; one that begins looks at what there is.
-            let (patience, busy) = match inbox.open {
-                0 if left.is_zero() || behind > 0 => {
-                    let most = if left.is_zero() { count } else { count.min(behind) };
-                    self.ask_for(inbox, reader, most, None).await?;
-                    (PULL_SETTLE, behind > 0)
-                }
-                0 => {
-                    self.ask_for(inbox, reader, 1, Some(left)).await?;
-                    (left, false)
-                }
-                _ => (PULL_SETTLE, true),
-            };
-            let ended = self.collect(inbox, reader, count, patience, busy, &mut taken).await?;
-            if taken.is_empty() {
-                if ended && Instant::now() >= end {
-                    return Ok(taken);
-                }
-                continue;
+            if inbox.is_silent(self.connection()) {
+                let left = end.saturating_duration_since(Instant::now());
+                self.ask_for(inbox, reader, count, left.clamp(PULL_SETTLE, PULL_QUESTION)).await?;
             }
-            let more = (count - taken.len().min(count)).min(self.behind(reader));
-            // What was given must be used; the next one who asks hears what is wrong.
-            if !busy && more > 0 && inbox.open == 0 && self.ask_for(inbox, reader, more, None).await.is_ok() {
-                let _next_time = self.collect(inbox, reader, count, PULL_SETTLE, false, &mut taken).await;
+            let mut answer = self.next_answer(inbox, reader).await.transpose();
+            while let Some(came) = answer {
+                match came.and_then(|message| self.taken_of(inbox, reader, message)) {
+                    Ok(one) => taken.extend(one),
+                    // What was given must be used, whatever the server says behind it.
+                    Err(_) if !taken.is_empty() => break,
+                    Err(error) => return Err(error),
+                }
+                if taken.len() >= count {
+                    break;
+                }
+                answer = inbox.answers.next().now_or_never().flatten().map(Ok);
             }
-            return Ok(taken);
+            // That there is nothing is for the server to say: silence is asked about again, and is an error in the end.
+            if !taken.is_empty() || (Instant::now() >= end && inbox.unanswered_since.is_none()) {
+                return Ok(taken);
+            }
         }
     }
 
-    /// How many messages the last one that was taken had behind it.
-    fn behind(&self, reader: &DurableReader) -> usize {
-        let behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
-        behind.get(&reader.title()).copied().unwrap_or(0)
-    }
-
-    fn set_behind(&self, reader: &DurableReader, count: usize) {
-        self.behind.lock().unwrap_or_else(PoisonError::into_inner).insert(reader.title(), count);
-    }
-
-    /// Asks for so many: of what waits, or the first that come in this time.
+    /// Asks for so many, as they come within this time.
     async fn ask_for(
         &self,
         inbox: &mut Inbox,
         reader: &DurableReader,
         count: usize,
-        wait: Option<Duration>,
+        wait: Duration,
     ) -> Result<(), Error> {
         let asked = format!("$JS.API.CONSUMER.MSG.NEXT.{}.{}", reader.stream, reader.name);
-        let expires = nanos(wait.unwrap_or(PULL_SETTLE));
-        let body = json!({ "batch": count, "no_wait": wait.is_none(), "expires": expires }).to_string();
+        let body = json!({ "batch": count, "expires": nanos(wait) }).to_string();
         let sent = self.client.publish_with_reply(asked, inbox.subject.clone(), body.into()).await;
         sent.map_err(|error| fault::of_publish(&reader.title(), error))?;
         inbox.open = count;
+        inbox.ends_at = Instant::now() + wait;
+        inbox.unanswered_since.get_or_insert_with(Instant::now);
+        inbox.connection = self.connection();
         Ok(())
     }
 
-    /// Takes what comes until the question has ended (true). A busy reader does not wait for what is slow to come once it has
-    /// something in hand: a server that is behind with acknowledgements has no room for more until they are read.
-    async fn collect(
+    /// The next that comes in answer to a question; none where nobody will answer it any more. nats-server 2.9 does not always say
+    /// that the time of a question is over: then it is asked again, and what still comes for the first one is found as well.
+    async fn next_answer(
         &self,
         inbox: &mut Inbox,
         reader: &DurableReader,
-        count: usize,
-        patience: Duration,
-        busy: bool,
-        taken: &mut Vec<Taken>,
-    ) -> Result<bool, Error> {
-        let name = reader.title();
-        while inbox.open > 0 && taken.len() < count {
-            let until = if busy && !taken.is_empty() { PULL_GAP } else { self.answer_timeout + patience };
-            let message = match tokio::time::timeout(until, inbox.answers.next()).await {
-                Ok(Some(message)) => message,
-                // What was given must be used, whatever happened to the rest.
-                _ if !taken.is_empty() => return Ok(false),
+    ) -> Result<Option<async_nats::Message>, Error> {
+        let silent_at = inbox.ends_at + PULL_GRACE;
+        let given_up_after = PULL_QUESTION + PULL_GRACE + self.answer_timeout;
+        loop {
+            let look_at = silent_at.min(Instant::now() + PULL_LOOK);
+            match tokio::time::timeout_at(look_at, inbox.answers.next()).await {
+                Ok(Some(message)) => {
+                    inbox.unanswered_since = None;
+                    return Ok(Some(message));
+                }
                 Ok(None) => return Err(Error::disconnected()),
-                Err(_) => return Err(Error::timeout(&name)),
-            };
-            if message.status.is_none() {
-                inbox.open -= 1;
-                taken.push(self.taken_of(reader, message)?);
-                continue;
-            }
-            inbox.open = 0;
-            match message.status {
-                // There is nothing, or nothing more in time.
-                Some(StatusCode::NOT_FOUND | StatusCode::TIMEOUT) => self.set_behind(reader, 0),
-                _ if !taken.is_empty() => {}
-                Some(StatusCode::NO_RESPONDERS) => return Err(Error::unavailable(&name)),
-                status => {
-                    let status = status.map_or_else(String::new, |status| status.to_string());
-                    let words = message.description.unwrap_or_default();
-                    let what = format!("{name}: the server said {status} {words}");
-                    return Err(Error::new(Kind::Unavailable, what));
+                Err(_) if inbox.is_silent(self.connection()) => return Ok(None),
+                Err(_) if Instant::now() < silent_at => {}
+                Err(_) if inbox.unanswered_since.is_some_and(|since| since.elapsed() >= given_up_after) => {
+                    return Err(Error::timeout(&reader.title()));
+                }
+                Err(_) => {
+                    inbox.open = 0;
+                    return Ok(None);
                 }
             }
         }
-        Ok(inbox.open == 0)
     }
 
-    fn taken_of(&self, reader: &DurableReader, message: async_nats::Message) -> Result<Taken, Error> {
-        let token = message.reply.as_ref().map(ToString::to_string).unwrap_or_default();
-        let Read { record, deliveries, behind, .. } = self.read_of(&reader.stream, message)?;
-        self.set_behind(reader, behind);
-        Ok(Taken { record, deliveries, token })
+    /// Reads what came; none where it only says that the question has ended.
+    fn taken_of(
+        &self,
+        inbox: &mut Inbox,
+        reader: &DurableReader,
+        message: async_nats::Message,
+    ) -> Result<Option<Taken>, Error> {
+        let Some(status) = message.status else {
+            inbox.open = inbox.open.saturating_sub(1);
+            let token = message.reply.as_ref().map(ToString::to_string).unwrap_or_default();
+            let Read { record, deliveries, .. } = self.read_of(&reader.stream, message)?;
+            return Ok(Some(Taken { record, deliveries, token }));
+        };
+        inbox.open = 0;
+        match status {
+            // There is nothing, or nothing more in time.
+            StatusCode::NOT_FOUND | StatusCode::TIMEOUT => Ok(None),
+            StatusCode::NO_RESPONDERS => Err(Error::unavailable(&reader.title())),
+            status => {
+                let words = message.description.unwrap_or_default();
+                let what = format!("{}: the server said {status} {words}", reader.title());
+                Err(Error::new(Kind::Unavailable, what))
+            }
+        }
     }
 
     pub(super) async fn acknowledge(&self, taken: &Taken, what: Acknowledge) -> Result<(), Error> {

@@ -15,13 +15,26 @@ const ROSTER: &str = "roster";
 const SECRET_MODE: u32 = 0o600;
 
 /// The files of secrets, and what each is for.
-pub const SECRETS: [(&str, KeyKind, &str); 5] = [
+pub const SECRETS: [(&str, KeyKind, &str); 6] = [
     ("operator", KeyKind::Operator, "signs accounts: needed to revoke, and to change what roles may do"),
     ("core", KeyKind::Account, "the anchor: signs masters, admins and the roster"),
     ("peels", KeyKind::Account, "the account of the peels: signs nothing by itself"),
     ("system", KeyKind::Account, "signs who may tell the server of accounts"),
     ("issuer", KeyKind::Account, "signs peels, and only peels"),
+    ("revoker", KeyKind::Operator, "signs accounts for masters that revoke by themselves"),
 ];
+
+/// Every directory of it.
+const DIRECTORIES: [&str; 6] = ["", "keys", "creds", "tls", DOOR, REVOKER];
+/// What a master needs to let peels in: copied to it whole.
+pub const DOOR: &str = "door";
+/// What a master needs to have the server keep somebody out.
+pub const REVOKER: &str = "revoker";
+/// Files of both.
+pub const ISSUER_FILE: &str = "issuer.nk";
+pub const ACCOUNT_FILE: &str = "account";
+pub const SIGNER_FILE: &str = "signer.nk";
+pub const SYSTEM_FILE: &str = "sys.creds";
 
 pub struct Directory {
     root: PathBuf,
@@ -48,7 +61,7 @@ impl Directory {
             )));
         }
         let directory = Directory { root: root.to_path_buf() };
-        for path in ["", "keys", "creds", "tls"] {
+        for path in DIRECTORIES {
             let path = directory.path(path);
             let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
             made.map_err(|error| zester_converge::Error::io("make the directory", &path, error))?;
@@ -109,8 +122,37 @@ impl Directory {
     }
 
     pub fn keep_secret(&self, name: &str, pair: &KeyPair) -> Result<(), Failure> {
+        self.write_seed(&format!("keys/{name}.nk"), pair)
+    }
+
+    fn write_seed(&self, file: &str, pair: &KeyPair) -> Result<(), Failure> {
         let seed = pair.seed().map_err(|bad| Failure::usage(bad.to_string()))?;
-        self.write(&format!("keys/{name}.nk"), format!("{seed}\n").as_bytes()).map(|_| ())
+        self.write(file, format!("{seed}\n").as_bytes()).map(|_| ())
+    }
+
+    /// Writes what masters are given beside their credentials: the directory for a door, and with a revoker that for revoking.
+    pub fn keep_for_masters(
+        &self,
+        fleet: &Fleet,
+        issuer: &KeyPair,
+        revoker: Option<&KeyPair>,
+    ) -> Result<(), Failure> {
+        // Those of earlier releases have no such place.
+        for path in [DOOR, REVOKER] {
+            let path = self.path(path);
+            let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
+            made.map_err(|error| zester_converge::Error::io("make the directory", &path, error))?;
+        }
+        let account = format!("{}\n", fleet.peels);
+        self.write_seed(&format!("{DOOR}/{ISSUER_FILE}"), issuer)?;
+        self.write(&format!("{DOOR}/{ACCOUNT_FILE}"), account.as_bytes())?;
+        if let Some(revoker) = revoker {
+            self.write_seed(&format!("{REVOKER}/{SIGNER_FILE}"), revoker)?;
+            self.write(&format!("{REVOKER}/{ACCOUNT_FILE}"), account.as_bytes())?;
+            let system = self.read("creds/sys.creds")?;
+            self.write(&format!("{REVOKER}/{SYSTEM_FILE}"), &system)?;
+        }
+        Ok(())
     }
 
     pub fn has_secret(&self, name: &str) -> bool {
@@ -133,7 +175,7 @@ impl Directory {
     /// What others than their owner could read.
     pub fn readable_by_others(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
-        for below in ["", "keys", "creds", "tls"] {
+        for below in DIRECTORIES {
             let entries = std::fs::read_dir(self.path(below)).into_iter().flatten().flatten();
             let open = |entry: &std::fs::DirEntry| {
                 entry.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o077 != 0)
@@ -145,8 +187,23 @@ impl Directory {
     }
 }
 
+/// The text of a file that nobody but its owner may read.
+pub fn read_secret(path: &Path) -> Result<String, Failure> {
+    let failed = |error| zester_converge::Error::io("read", path, error);
+    let mode = std::fs::metadata(path).map_err(failed)?.permissions().mode();
+    if mode & 0o077 != 0 {
+        return Err(Failure::usage(format!("{} can be read by others: chmod 600 it", path.display())));
+    }
+    Ok(std::fs::read_to_string(path).map_err(failed)?)
+}
+
+/// A key of a file that nobody but its owner may read.
+pub fn read_key(path: &Path) -> Result<KeyPair, Failure> {
+    seed(path, &read_secret(path)?)
+}
+
 /// Whole or not at all, and readable by its owner only.
-fn write_secret(path: &Path, content: &[u8]) -> Result<(), Failure> {
+pub fn write_secret(path: &Path, content: &[u8]) -> Result<(), Failure> {
     let fresh = path.with_extension("new");
     let written = || {
         let _left_over = std::fs::remove_file(&fresh);

@@ -12,9 +12,18 @@ pub struct Signed {
     pub key: String,
 }
 
-/// A CA and a server certificate for these names and addresses.
-pub fn authority(hosts: &[String]) -> Result<(Signed, Signed), Failure> {
-    let made = || -> Result<(Signed, Signed), rcgen::Error> {
+/// What a fleet is made with.
+pub struct Made {
+    pub ca: Signed,
+    /// Of the bus.
+    pub server: Signed,
+    /// Of the masters, where peels enroll.
+    pub door: Signed,
+}
+
+/// A CA, and certificates for these names and addresses.
+pub fn authority(servers: &[String], doors: &[String]) -> Result<Made, Failure> {
+    let made = || -> Result<Made, rcgen::Error> {
         let mut params = CertificateParams::new(Vec::<String>::new())?;
         params.distinguished_name.push(DnType::CommonName, "Zester fleet CA");
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -23,15 +32,20 @@ pub fn authority(hosts: &[String]) -> Result<(Signed, Signed), Failure> {
         let certificate = params.self_signed(&key)?;
         let ca = Signed { certificate: certificate.pem(), key: key.serialize_pem() };
         let issuer = Issuer::new(params, key);
-        let mut params = CertificateParams::new(hosts.to_vec())?;
-        let name = hosts.first().map_or("nats", String::as_str);
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        let key = KeyPair::generate()?;
-        let certificate = params.signed_by(&key, &issuer)?;
-        Ok((ca, Signed { certificate: certificate.pem(), key: key.serialize_pem() }))
+        Ok(Made { ca, server: signed(servers, &issuer)?, door: signed(doors, &issuer)? })
     };
     made().map_err(|error| {
-        Failure::usage(format!("no certificate can be made for {}: {error}", hosts.join(", ")))
+        let hosts = [servers, doors].concat().join(", ");
+        Failure::usage(format!("no certificate can be made for {hosts}: {error}"))
     })
+}
+
+fn signed(hosts: &[String], issuer: &Issuer<'_, KeyPair>) -> Result<Signed, rcgen::Error> {
+    let mut params = CertificateParams::new(hosts.to_vec())?;
+    let name = hosts.first().map_or("zester", String::as_str);
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let key = KeyPair::generate()?;
+    let certificate = params.signed_by(&key, issuer)?;
+    Ok(Signed { certificate: certificate.pem(), key: key.serialize_pem() })
 }

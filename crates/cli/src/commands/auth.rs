@@ -3,12 +3,13 @@
 use crate::answer::{self, Answer, Failure};
 use crate::app::App;
 use crate::auth::directory::{self, Directory, SECRETS, failure, new_key, now, random};
-use crate::auth::{push, tls};
+use crate::auth::{push, roles, tls};
 use crate::connection::Connect;
 use crate::exit::Exit;
 use serde_json::{Value as Json, json};
 use std::path::PathBuf;
 use std::time::Duration;
+use zester_door::Pin;
 use zester_identity::authority::{self, Fleet, PEEL_LIFE, Secrets, ServerPlaces, Unsealed};
 use zester_identity::{KeyKind, PublicKey, Role, credentials};
 use zester_wire::{MemberRole, PeelId, Roster, UnixMillis};
@@ -30,7 +31,12 @@ pub enum Verb {
     Init(Init),
     Key(Key),
     Issue(Issue),
+    Admin(roles::Operator),
+    Roles(roles::Roles),
+    Can(roles::Can),
     Show(Where),
+    /// Print what tells a new machine the CA of this fleet: the pin for `zester peel run --pin`
+    Pin(Where),
     Lint(Where),
     Rotate(Rotate),
     Revoke(Revoke),
@@ -61,6 +67,9 @@ pub struct Init {
     /// A name or address of the server, for its certificate; the first is where it listens
     #[arg(long = "host", value_name = "HOST", default_values_t = ["localhost".to_string(), "127.0.0.1".to_string()])]
     pub hosts: Vec<String>,
+    /// A name or address of a master, for the certificate of the door where peels enroll [default: the same]
+    #[arg(long = "door", value_name = "HOST")]
+    pub doors: Vec<String>,
     /// The port of the server
     #[arg(long, value_name = "PORT", default_value_t = 4222)]
     pub port: u16,
@@ -152,6 +161,13 @@ pub fn run(args: Auth, app: &mut App) -> answer::Result {
         Verb::Init(args) => init(&args, app),
         Verb::Key(args) => key(&args),
         Verb::Issue(args) => issue(&args),
+        Verb::Pin(place) => {
+            let pin = pin(&Directory::open(&place.dir)?)?;
+            done(json!({ "pin": pin.to_string() }), format!("{pin}\n"))
+        }
+        Verb::Admin(args) => roles::operator(&args),
+        Verb::Roles(args) => roles::roles(&args, app),
+        Verb::Can(args) => roles::can(&args, app),
         Verb::Show(place) => show(&Directory::open(&place.dir)?),
         Verb::Lint(place) => lint(&Directory::open(&place.dir)?),
         Verb::Rotate(args) => rotate(&args),
@@ -179,7 +195,8 @@ pub fn make(args: &Init) -> Result<Directory, Failure> {
     let secrets =
         Secrets::new(|| dice.pop().unwrap_or_default()).map_err(|bad| Failure::usage(bad.to_string()))?;
     let mut fleet = Fleet::new(&secrets);
-    let pairs = [&secrets.operator, &secrets.core, &secrets.peels, &secrets.system, &secrets.issuer];
+    let Secrets { operator, core, peels, system, issuer, revoker } = &secrets;
+    let pairs = [operator, core, peels, system, issuer, revoker];
     for ((name, ..), pair) in SECRETS.iter().zip(pairs) {
         directory.keep_secret(name, pair)?;
     }
@@ -198,12 +215,17 @@ pub fn make(args: &Init) -> Result<Directory, Failure> {
         keep_credentials(&directory, &fleet, member, &signed)?;
     }
     directory.keep_fleet(&fleet)?;
-    let (ca, server) = tls::authority(&args.hosts)?;
+    directory.keep_for_masters(&fleet, issuer, Some(revoker))?;
+    let doors = if args.doors.is_empty() { &args.hosts } else { &args.doors };
+    let tls::Made { ca, server, door } = tls::authority(&args.hosts, doors)?;
     for (name, content) in [
+        ("door/ca.pem", ca.certificate.clone()),
         ("tls/ca.pem", ca.certificate),
         ("tls/ca.key", ca.key),
         ("tls/server.pem", server.certificate),
         ("tls/server.key", server.key),
+        ("door/door.pem", door.certificate),
+        ("door/door.key", door.key),
     ] {
         directory.write(name, content.as_bytes())?;
     }
@@ -239,20 +261,37 @@ fn init(args: &Init, app: &App) -> answer::Result {
         },
     )?;
     let path = directory.write("nats-server.conf", config.as_bytes())?;
-    app.output.notice("keys/operator.nk and keys/core.nk can do everything: keep them off the network");
+    let own = args.place.dir.join("keys");
+    app.output.notice(&format!(
+        "{} and core.nk beside it can do everything: keep them off the network",
+        own.join("operator.nk").display()
+    ));
     let (master, admin) =
         (args.masters.first().map_or("", String::as_str), args.admins.first().map_or("", String::as_str));
     let (dir, url) = (args.place.dir.display(), format!("tls://{host}:{}", args.port));
+    let pin = pin(&directory)?;
+    let door = args.doors.first().map_or(host, String::as_str);
+    let bus = format!("--nats {url} --ca {dir}/tls/ca.pem");
+    let port = zester_door::limits::DEFAULT_PORT;
     let text = format!(
-        "the keys of a fleet are in {dir}\n\nthe server:\n  nats-server -c {}\n\na master:\n  zester master run --nats {url} --ca {dir}/tls/ca.pem --creds {dir}/creds/{master}.creds\n\n\
-         a peel:\n  zester auth issue web-01 --dir {dir}\n  zester peel run --id web-01 --nats {url} --ca {dir}/tls/ca.pem --creds {dir}/creds/web-01.creds\n\n\
-         an operator:\n  export ZESTER_NATS_URL={url} ZESTER_CA={dir}/tls/ca.pem ZESTER_CREDS={dir}/creds/{admin}.creds\n  zester '*' test.ping\n",
+        "the keys of a fleet are in {dir}\n\nthe server:\n  nats-server -c {}\n\n\
+         a master, where peels enroll:\n  zester master run {bus} --creds {dir}/creds/{master}.creds --listen 0.0.0.0:{port} --door {dir}/door\n\n\
+         an operator, who makes a word for a machine:\n  export ZESTER_NATS_URL={url} ZESTER_CA={dir}/tls/ca.pem ZESTER_CREDS={dir}/creds/{admin}.creds\n  zester enroll token web-01\n\n\
+         that machine, which needs no file of this directory:\n  zester peel run --id web-01 --master https://{door}:{port} \\\n    --pin {pin} --token WORD\n",
         path.display()
     );
-    done(json!({ "directory": args.place.dir, "url": url, "config": path }), text)
+    done(json!({ "directory": args.place.dir, "url": url, "config": path, "pin": pin.to_string() }), text)
 }
 
-fn keep_credentials(
+/// What tells a machine the CA of this fleet.
+pub fn pin(directory: &Directory) -> Result<Pin, Failure> {
+    let path = directory.path("tls/ca.pem");
+    let text =
+        std::fs::read_to_string(&path).map_err(|error| zester_converge::Error::io("read", &path, error))?;
+    Pin::of_pem(&text).map_err(|bad| Failure::usage(format!("{}: {bad}", path.display())))
+}
+
+pub(crate) fn keep_credentials(
     directory: &Directory,
     fleet: &Fleet,
     member: Unsealed,
@@ -282,8 +321,8 @@ pub fn issue_peel(
     let (roster, signed) = directory.roster(&fleet)?;
     // Credentials of a master or an admin would be overwritten, and one name would be two.
     let taken = |role| roster.members.iter().any(|member| member.role == role && member.name.as_str() == id);
-    if taken(MemberRole::Master) || taken(MemberRole::Admin) {
-        return Err(Failure::usage(format!("`{id}` is the name of a master or an admin already")));
+    if [MemberRole::Master, MemberRole::Admin, MemberRole::Operator].into_iter().any(taken) {
+        return Err(Failure::usage(format!("`{id}` is the name of a master or an operator already")));
     }
     let issuer = directory.secret("issuer")?;
     let path = match key {
@@ -317,11 +356,16 @@ fn rotate(args: &Rotate) -> answer::Result {
     let (mut roster, _) = directory.roster(&fleet)?;
     let at = now();
     let until = if args.stolen { at } else { at.plus(args.overlap) };
-    let member = roster.members.iter().find(|member| {
-        matches!(member.role, MemberRole::Master | MemberRole::Admin) && member.name.as_str() == args.name
+    let member = roster
+        .members
+        .iter()
+        .find(|member| member.role != MemberRole::Issuer && member.name.as_str() == args.name);
+    let role = member.and_then(|member| match member.role {
+        MemberRole::Master => Some(Role::Master),
+        MemberRole::Admin => Some(Role::Admin),
+        MemberRole::Operator => Some(Role::Operator),
+        MemberRole::Issuer | MemberRole::Unknown => None,
     });
-    let role =
-        member.map(|member| if member.role == MemberRole::Master { Role::Master } else { Role::Admin });
     let what = match (args.name.as_str(), role) {
         ("issuer", None) => {
             let pair = new_key(KeyKind::Account)?;
@@ -332,6 +376,7 @@ fn rotate(args: &Rotate) -> answer::Result {
             .map_err(failure)?;
             directory.keep_roster(&authority::renewed(&roster, at))?;
             directory.keep_secret("issuer", &pair)?;
+            directory.keep_for_masters(&fleet, &pair, None)?;
             directory.path("keys/issuer.nk")
         }
         (name, Some(role)) => {
@@ -369,7 +414,10 @@ fn revoke(args: &Revoke, app: &App) -> answer::Result {
     let mut fleet = directory.fleet()?;
     let (mut roster, _) = directory.roster(&fleet)?;
     let at = now();
-    let count = fleet.revoke(&args.name, &mut roster, at).map_err(failure)?;
+    let count = fleet.revoke(&args.name, &mut roster, at).map_err(|error| {
+        let name = &args.name;
+        Failure::usage(format!("{error}; of a peel that enrolled: `zester enroll revoke {name} --dir`"))
+    })?;
     directory.keep_roster(&authority::renewed(&roster, at))?;
     directory.keep_fleet(&fleet)?;
     let (keys, counts) = if count == 1 { ("key", "counts") } else { ("keys", "count") };
@@ -394,10 +442,16 @@ fn show(directory: &Directory) -> answer::Result {
     let at = now();
     let mut text =
         format!("anchor   {}\nroster   {}, {}\n", fleet.core, roster.serial, ends(roster.expires, at));
+    // A directory that was taken apart has no CA to show.
+    let pin = pin(directory).map(|pin| pin.to_string()).unwrap_or_default();
+    if !pin.is_empty() {
+        text.push_str(&format!("pin      {pin}\n"));
+    }
     for member in &roster.members {
         let role = match member.role {
             MemberRole::Master => "master",
             MemberRole::Admin => "admin",
+            MemberRole::Operator => "operator",
             MemberRole::Issuer => "issuer",
             MemberRole::Unknown => "newer",
         };
@@ -409,8 +463,13 @@ fn show(directory: &Directory) -> answer::Result {
         let revoked = if fleet.revoked.contains_key(&one.key) { "  revoked" } else { "" };
         text.push_str(&format!("peel     {name}  {}{revoked}\n", one.key));
     }
+    // Whoever came in by a door is in no list here, until it was ended.
+    let is_issued = |key: &str| fleet.issued.values().flatten().any(|one| one.key == key);
+    for one in roster.revoked.iter().filter(|one| one.name != "issuer" && !is_issued(&one.key)) {
+        text.push_str(&format!("peel     {}  {}  revoked\n", one.name, one.key));
+    }
     let json = json!({
-        "anchor": fleet.core, "serial": roster.serial, "expires": roster.expires.0,
+        "anchor": fleet.core, "pin": pin, "serial": roster.serial, "expires": roster.expires.0,
         "members": serde_json::to_value(&roster.members).unwrap_or_default(), "issued": fleet.issued, "revoked": fleet.revoked,
     });
     done(json, text)

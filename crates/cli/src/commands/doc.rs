@@ -54,8 +54,10 @@ pub fn run(args: Doc, app: &mut App) -> answer::Result {
     } else {
         let module = |full: &str| name.is_empty() || full.split('.').next() == Some(&name);
         let kinds: Vec<&Kind> = catalog.iter().filter(|kind| module(kind.name)).collect();
-        let functions: Vec<_> = FUNCTIONS.iter().filter(|function| module(function.name)).collect();
-        let acting: Vec<_> = ACTING.iter().filter(|acting| module(acting.name)).collect();
+        let mut functions: Vec<_> = FUNCTIONS.iter().filter(|function| module(function.name)).collect();
+        functions.sort_by_key(|function| function.name);
+        let mut acting: Vec<_> = ACTING.iter().filter(|acting| module(acting.name)).collect();
+        acting.sort_by_key(|acting| acting.name);
         let trees: Vec<_> = OF_TREES.iter().filter(|function| module(function.name)).collect();
         if kinds.is_empty() && functions.is_empty() && acting.is_empty() && trees.is_empty() {
             let known = catalog.names().chain(FUNCTIONS.iter().map(|function| function.name));

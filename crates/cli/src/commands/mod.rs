@@ -1,12 +1,14 @@
 //! One file a command: its words, its help and what it does.
 
 pub mod apply;
+pub mod audit;
 pub mod auth;
 pub mod bench;
 pub mod call;
 pub mod check;
 pub mod completions;
 pub mod doc;
+pub mod enroll;
 pub mod event;
 pub mod graph;
 pub mod job;
@@ -16,6 +18,7 @@ pub mod master;
 pub mod migrate;
 pub mod on_fleet;
 pub mod peel;
+pub mod policy;
 pub mod publish;
 pub mod reactor;
 pub mod revert;

@@ -14,18 +14,21 @@ use crate::output::diagnostics;
 use crate::output::paint::Paint;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use zester_bus::{Bus, Event, Events, nats};
 use zester_converge::data_dir::DataDir;
 use zester_converge::inputs::default_id;
 use zester_converge::reactions::Reactions;
-use zester_master::{Publishing, SettingsOf, Setup, Source};
+use zester_master::{Publishing, Revokes, SettingsOf, Setup, Source};
 use zester_model::merge::Merge;
 use zester_peel::published::DiskCache;
 use zester_wire::{MasterId, Published};
 
+pub mod door;
 mod external;
 mod git;
 mod lint;
+mod revoker;
 mod settings;
 
 /// Dispatch jobs, watch them, and finish those of a master that died
@@ -55,9 +58,21 @@ pub struct MasterRun {
     /// Rules of the reactor, to publish to all masters
     #[arg(long, value_name = "DIR", env = "ZESTER_REACTOR", hide_env_values = true)]
     pub reactor: Option<PathBuf>,
-    /// Where peels enroll (not used yet)
-    #[arg(long, value_name = "ADDR", hide = true)]
+    /// Let peels enroll here, by HTTPS; a port alone is one of this machine
+    #[arg(long, value_name = "ADDR", help_heading = "Enrollment")]
     pub listen: Option<String>,
+    /// What the door needs: the directory `door` that `zester auth init` wrote, with the key that issues peels
+    #[arg(long, value_name = "DIR", help_heading = "Enrollment")]
+    pub door: Option<PathBuf>,
+    /// Address of the bus to give to peels, where it is not the one of --nats
+    #[arg(long, value_name = "URL", help_heading = "Enrollment")]
+    pub advertise: Option<String>,
+    /// How long credentials of enrolled peels count; they renew them by themselves [default: 30d]
+    #[arg(long, value_name = "TIME", value_parser = zester_model::duration::parse, help_heading = "Enrollment")]
+    pub peel_life: Option<Duration>,
+    /// Let this master have the server end connections of revoked peels: the directory `revoker` that `zester auth init` wrote
+    #[arg(long, value_name = "DIR", help_heading = "Enrollment")]
+    pub revoker: Option<PathBuf>,
     #[command(flatten)]
     pub connect: Connect,
     #[command(flatten)]
@@ -84,6 +99,17 @@ pub fn run(args: MasterRun, app: &App) -> answer::Result {
         let shown = args.connect.servers_of_daemon(app).shown();
         tracing::info!(master = %name, bus = %shown, "starting");
         let options = args.connect.daemon(app, format!("zester master {name}"), "_INBOX".into())?;
+        door::forget_address(&data_dir);
+        let wanted = door::Wanted {
+            listen: args.listen.as_deref().or(app.config.listen.as_deref()),
+            door: args.door.as_deref().or(app.config.door.as_deref()),
+            advertise: args.advertise.as_deref(),
+            life: args.peel_life,
+        };
+        let door = door::bind(&wanted, &args.connect, app, &data_dir).await?;
+        let revoker = args.revoker.as_deref().or(app.config.revoker.as_deref());
+        let revoker = revoker.map(|dir| revoker::Revoker::open(dir, &args.connect, app)).transpose()?;
+        let revoker = revoker.map(|revoker| Arc::new(revoker) as Arc<dyn Revokes>);
         let bus = nats::connect(options).await.map_err(|error| Failure::usage(error.to_string()))?;
         let bus: Arc<dyn Bus> = Arc::new(bus);
         let link = args.connect.link(app, bus.clone())?;
@@ -99,6 +125,8 @@ pub fn run(args: MasterRun, app: &App) -> answer::Result {
             settings,
             publishing,
             reacting,
+            door,
+            revoker,
         };
         let ended = tokio::select! {
             biased;

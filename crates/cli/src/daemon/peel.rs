@@ -1,5 +1,8 @@
 //! `zester peel run`
 
+mod enroll;
+mod kept;
+
 use super::{DaemonContext, Flags};
 use crate::answer::{self, Failure};
 use crate::app::App;
@@ -18,6 +21,7 @@ use zester_converge::inputs::default_id;
 use zester_model::limits;
 use zester_model::merge::Merge;
 use zester_peel::events::EventOutlet;
+use zester_peel::policy::PolicyFile;
 use zester_peel::published::{DiskCache, Freshness};
 use zester_peel::store::FileStore;
 use zester_peel::work::{Local, Options, StartupStates};
@@ -62,9 +66,30 @@ pub struct PeelRun {
     /// What the peel does by itself and when [default: /etc/zester/schedule.yaml, or ~/.config/zester/schedule.yaml]
     #[arg(long, value_name = "FILE", env = "ZESTER_SCHEDULE", hide_env_values = true)]
     pub schedule: Option<PathBuf>,
-    /// Where to enroll (not used yet)
-    #[arg(long, value_name = "URL", hide = true)]
+    /// What the peel does for others, and for whom [default: /etc/zester/policy.yaml, or ~/.config/zester/policy.yaml]
+    #[arg(long, value_name = "FILE", env = "ZESTER_POLICY", hide_env_values = true)]
+    pub policy: Option<PathBuf>,
+    /// Enroll at this master, and be let in by a token or an operator: https://HOST:PORT
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "ZESTER_MASTER",
+        hide_env_values = true,
+        help_heading = "Enrollment"
+    )]
     pub master: Option<String>,
+    /// The CA of the fleet, as `zester auth init` printed it: sha256:…
+    #[arg(long, value_name = "PIN", env = "ZESTER_PIN", hide_env_values = true, help_heading = "Enrollment")]
+    pub pin: Option<String>,
+    /// The word of a join token, which `zester enroll token` printed
+    #[arg(
+        long,
+        value_name = "WORD",
+        env = "ZESTER_JOIN_TOKEN",
+        hide_env_values = true,
+        help_heading = "Enrollment"
+    )]
+    pub token: Option<String>,
     #[command(flatten)]
     pub connect: Connect,
     #[command(flatten)]
@@ -81,14 +106,30 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
     let sls_list = args.sls_list.as_ref().or(app.config.sls_list.as_ref());
     let startup = StartupStates::read(startup.map(String::as_str), sls_list.map_or(&[], Vec::as_slice))
         .map_err(Failure::usage)?;
-    if let Some(identity) = args.connect.identity(app)?.filter(|identity| identity.name != id.as_str()) {
+    let named = (
+        args.master.as_deref().or(app.config.master.as_deref()),
+        args.pin.as_deref().or(app.config.pin.as_deref()),
+    );
+    let wanted = enroll::Wanted::read(&id, named, args.token.as_deref(), data_dir.clone())?;
+    // Whoever enrolls gets its credentials there, whatever others lie around on this machine.
+    let given = if wanted.is_some() { None } else { args.connect.identity(app)? };
+    if let Some(identity) = given.filter(|identity| identity.name != id.as_str()) {
         return Err(Failure::usage(format!(
             "the credentials are of `{}`, and this peel is `{id}`; name it with --id, or take its own",
             identity.name
         )));
     }
     app.block_on(daemon::run_daemon(app, &args.flags, |context: DaemonContext| async {
-        let shown = args.connect.servers_of_daemon(app).shown();
+        let enrolled = match wanted {
+            None => None,
+            Some(wanted) => match enroll::get_in(wanted, &context.health, &context.stop).await? {
+                Some(enrolled) => Some(enrolled),
+                None => return Ok(()),
+            },
+        };
+        let connect =
+            enrolled.as_ref().map_or_else(|| args.connect.clone(), |one| one.connect(&args.connect));
+        let shown = connect.servers_of_daemon(app).shown();
         tracing::info!(peel = %id, bus = %shown, data = %data_dir.display(), "starting");
         let store = FileStore::open(&data_dir).map_err(|error| Failure::usage(error.to_string()))?;
         let cache = |path: PathBuf| {
@@ -99,7 +140,10 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
         let settings_cache = cache(data_dir.join("settings"))?;
         // An inbox of its own, or peels could read each other's answers (I-9).
         let inbox = format!("_INBOX_{id}");
-        let mut options = args.connect.daemon(app, format!("zester peel {id}"), inbox)?;
+        let mut options = connect.daemon(app, format!("zester peel {id}"), inbox)?;
+        if let Some(enrolled) = &enrolled {
+            options.credentials = nats::Credentials::Passport(enrolled.passport());
+        }
         let timing = app.config.timing.over_defaults();
         options.reconnect_spread = timing.reconnect_spread;
         options.probe_every = PING_INTERVAL_OF_PEELS;
@@ -107,13 +151,14 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
         let bus: Arc<dyn Bus> = Arc::new(bus);
         let (states_freshness, settings_freshness) =
             (Freshness::new(bus.clone()), Freshness::new(bus.clone()));
-        let link = args.connect.link(app, bus.clone())?;
+        let link = connect.link(app, bus.clone())?;
         super::trust::begin(&link, &data_dir)?;
         let work = Local::open(Options {
             id: id.to_string(),
             states: args.states.clone().or(app.config.states.clone()),
             settings: args.settings.clone().or(app.config.settings.clone()),
             settings_merge: args.settings_merge.or(app.config.settings_merge).unwrap_or_default(),
+            renderers: app.config.renderers(),
             states_cache: Some(states_cache.clone()),
             settings_cache: Some(settings_cache.clone()),
             states_freshness: Some(states_freshness.clone()),
@@ -143,7 +188,11 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
             root: "/".into(),
         };
         let beacons = beacons::Options { eyes, settings_cache: Some(settings_cache.clone()) };
-        let own = OwnWork { schedule: Some(schedule), beacons: Some(beacons) };
+        let policy_named = args.policy.clone().or(app.config.policy.clone());
+        let (is_named, zone) = (policy_named.is_some(), schedule.local_zone.clone());
+        let policy = policy_named.or_else(|| config::default_policy(is_root));
+        let policy = policy.map(|path| PolicyFile::new(path, is_named, zone));
+        let own = OwnWork { schedule: Some(schedule), beacons: Some(beacons), policy };
         // They end with this one.
         let mut followers = JoinSet::new();
         for (published, cache, freshness) in [
@@ -159,6 +208,9 @@ pub fn run(args: PeelRun, app: &App) -> answer::Result {
             ));
         }
         followers.spawn(super::trust::follow(link.clone(), data_dir.clone()));
+        if let Some(enrolled) = enrolled {
+            followers.spawn(enrolled.stay_in(link.clone(), bus.clone(), context.health.clone()));
+        }
         followers.spawn(work.clone().follow_settings(context.health.clone()));
         let (store, work) = (Arc::new(store), Arc::new(work));
         let ended = zester_peel::run_with(link, store, work, setup, own, context.health, context.stop).await;

@@ -21,6 +21,11 @@ pub fn begin(link: &Link, data_dir: &Path) -> Result<(), Failure> {
         // Newer credentials may bring a newer one along.
         Ok(kept) => match trust.take(&kept) {
             Ok(_) | Err(zester_identity::roster::BadRoster::Older { .. }) => {}
+            // Credentials of another fleet: nobody takes a member over by changing them alone.
+            Err(bad @ zester_identity::roster::BadRoster::NotOfAnchor) => {
+                let why = format!("{}: {bad}; remove it where this is to join another fleet", path.display());
+                return Err(Failure::usage(why));
+            }
             Err(bad) => tracing::warn!("{} is left alone: {bad}", path.display()),
         },
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}

@@ -2,6 +2,7 @@
 
 pub mod control;
 pub mod diagnostics;
+pub mod enroll_text;
 pub mod event_text;
 pub mod fleet_live;
 pub mod fleet_text;

@@ -41,9 +41,17 @@ impl Child {
         }
         command.arg("--").arg(program).args(words);
         // What is meant for this command is not meant for its children.
-        for name in
-            ["ZESTER_ID", "ZESTER_CREDS", "ZESTER_CA", "ZESTER_DATA_DIR", "ZESTER_HEALTH", "ZESTER_FORMAT"]
-        {
+        for name in [
+            "ZESTER_ID",
+            "ZESTER_CREDS",
+            "ZESTER_CA",
+            "ZESTER_DATA_DIR",
+            "ZESTER_HEALTH",
+            "ZESTER_FORMAT",
+            "ZESTER_MASTER",
+            "ZESTER_PIN",
+            "ZESTER_JOIN_TOKEN",
+        ] {
             command.env_remove(name);
         }
         command.envs(environment.iter().copied());

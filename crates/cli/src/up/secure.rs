@@ -4,36 +4,69 @@ use super::server::{ANY_PORT, says_its_port};
 use crate::answer::Failure;
 use crate::auth::directory::Directory;
 use crate::commands::auth::{self, Init, Where};
+use crate::daemon::master::door;
+use crate::fleet::watching::client_failure;
 use std::path::Path;
+use std::time::Duration;
 use zester_bus::nats::{Credentials as BusCredentials, Options};
+use zester_client::{Client, TokenWish};
 use zester_identity::Credentials;
-use zester_identity::authority::{PEEL_LIFE, ServerPlaces};
+use zester_identity::authority::ServerPlaces;
 
 pub const ADMIN: &str = "admin";
 const MASTER: &str = "master";
 const KEYS_DIR: &str = "auth";
+/// A peel uses its token at once.
+const TOKEN_LIFE: Duration = Duration::from_secs(600);
 
-/// The keys of this fleet: those that a directory has already, or new ones, and credentials for so many peels.
-pub fn keys(place: &Path, peels: u16) -> Result<Directory, Failure> {
+/// The keys of this fleet: those that a directory has already, or new ones.
+pub fn keys(place: &Path) -> Result<Directory, Failure> {
     let dir = place.join(KEYS_DIR);
-    let directory = match Directory::open(&dir) {
-        Ok(directory) => directory,
+    match Directory::open(&dir) {
+        Ok(directory) => Ok(directory),
         Err(_) => auth::make(&Init {
             place: Where { dir },
             hosts: vec!["127.0.0.1".into()],
+            doors: Vec::new(),
             port: 0,
             masters: vec![MASTER.into()],
             admins: vec![ADMIN.into()],
             store: None,
-        })?,
-    };
-    for number in 1..=peels {
-        let name = format!("peel-{number}");
-        if !directory.path(&format!("creds/{name}.creds")).is_file() {
-            auth::issue_peel(&directory, &name, None, PEEL_LIFE)?;
-        }
+        }),
     }
-    Ok(directory)
+}
+
+/// Where peels get in, once the master has opened its door.
+pub struct Entrance {
+    url: String,
+    pin: String,
+}
+
+impl Entrance {
+    /// None while the door is closed.
+    pub fn find(keys: &Directory, master: &Path) -> Result<Option<Entrance>, Failure> {
+        let Some(address) = door::address_in(master) else { return Ok(None) };
+        Ok(Some(Entrance { url: format!("https://{address}"), pin: auth::pin(keys)?.to_string() }))
+    }
+
+    /// What a peel of this name is told, and nobody else sees: everybody can read the words of a process, only its owner the
+    /// environment.
+    pub async fn told(&self, client: &Client, name: &str) -> Result<[(&'static str, String); 3], Failure> {
+        let (names, label) = (name.to_string(), "up".to_string());
+        let wish = TokenWish { names, address: None, life: TOKEN_LIFE, label, hold: false };
+        let made = client.make_join_token(wish, ADMIN).await.map_err(client_failure)?;
+        Ok([
+            ("ZESTER_MASTER", self.url.clone()),
+            ("ZESTER_PIN", self.pin.clone()),
+            ("ZESTER_JOIN_TOKEN", made.word),
+        ])
+    }
+}
+
+/// The words of the master that open its door.
+pub fn door_words(keys: &Directory) -> Result<Vec<String>, Failure> {
+    let (door, revoker) = (keys.absolute("door")?, keys.absolute("revoker")?);
+    Ok(["--listen", "0", "--door", &door, "--revoker", &revoker].map(String::from).to_vec())
 }
 
 pub fn server_config(keys: &Directory, place: &Path) -> Result<String, Failure> {

@@ -24,12 +24,12 @@ const RULES: &str = "reactor:
   - '*/forged': [reactor.touch]
 ";
 
-fn credentials(shell: &Shell, name: &str) -> Credentials {
+pub fn credentials(shell: &Shell, name: &str) -> Credentials {
     let text = std::fs::read_to_string(shell.path(&format!("keys/creds/{name}.creds"))).unwrap();
     Credentials::parse(&text).unwrap().unwrap()
 }
 
-async fn join(shell: &Shell, who: &Credentials) -> Client {
+pub async fn join(shell: &Shell, who: &Credentials) -> Client {
     let options = ConnectOptions::with_credentials(&who.to_text().unwrap()).unwrap();
     let options = options.add_root_certificates(shell.path("keys/tls/ca.pem")).require_tls(true);
     let inbox = zester_identity::grants::inbox_prefix(&who.name);
@@ -37,7 +37,7 @@ async fn join(shell: &Shell, who: &Credentials) -> Client {
 }
 
 /// Who may do everything in CORE, as the server itself: what is signed is all that is left to tell it from a master.
-fn broker(shell: &Shell, like: &Credentials) -> Credentials {
+pub fn broker(shell: &Shell, like: &Credentials) -> Credentials {
     let seed = std::fs::read_to_string(shell.path("keys/keys/core.nk")).unwrap();
     let core = KeyPair::from_seed(seed.trim()).unwrap();
     let pair = KeyPair::new(KeyKind::User, [77; 32]).unwrap();
@@ -45,13 +45,13 @@ fn broker(shell: &Shell, like: &Credentials) -> Credentials {
     Credentials { jwt, pair, name: "broker".into(), ..like.clone() }
 }
 
-fn sealed<T: Message>(subject: &str, message: &T, signer: &dyn Signer) -> Vec<u8> {
+pub fn sealed<T: Message>(subject: &str, message: &T, signer: &dyn Signer) -> Vec<u8> {
     let id = MessageId::parse("forged").unwrap();
     encode(&Envelope::seal(subject, id, SystemClock.wall(), message, signer).unwrap()).unwrap()
 }
 
 /// Makes a file, on whoever believes it.
-fn touching(file: &Path, direct: bool) -> PeelCommand {
+pub fn touching(file: &Path, direct: bool) -> PeelCommand {
     PeelCommand::Exec(ExecRequest {
         v: VERSION,
         jid: Jid::parse(JID).unwrap(),

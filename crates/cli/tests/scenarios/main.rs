@@ -8,10 +8,12 @@
     reason = "a test fails by panicking"
 )]
 
+mod audit;
 mod away;
 mod beacons;
 mod cluster;
 mod daemon;
+mod enrollment;
 mod events;
 mod failover;
 mod fleet;
@@ -19,11 +21,13 @@ mod forgeries;
 mod garbage;
 mod no_store;
 mod peel_restart;
+mod policy;
 mod proxy;
 mod publishing;
 mod reactor_examples;
 mod reactor_kills;
 mod remade;
+mod roles;
 mod schedule;
 mod secrets;
 mod secure;

@@ -30,8 +30,8 @@ fn i1_from_nothing_to_a_fleet_with_keys_as_the_readme_says_it() {
     }
     // Every secret is its owner's alone, and one that is not is told.
     assert!(shell.succeeds("zester auth lint --dir keys").contains("nothing is wrong"));
-    for below in ["keys", "creds", "tls"] {
-        for entry in std::fs::read_dir(shell.path("keys").join(below)).unwrap().flatten() {
+    for below in ["keys/keys", "keys/creds", "keys/tls", "keys/door", "keys/revoker", "web-01/creds"] {
+        for entry in std::fs::read_dir(shell.path(below)).unwrap().flatten() {
             let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
             assert_eq!(mode, 0o600, "{}", entry.path().display());
         }
@@ -60,7 +60,7 @@ fn i1_from_nothing_to_a_fleet_with_keys_as_the_readme_says_it() {
         assert!(output.status.code() == Some(1) && said.contains(why), "{words}: {said}");
     }
     // Somebody else's name with these credentials.
-    let other = shell.run("zester peel run --id web-02 --creds keys/creds/web-01.creds --data-dir other");
+    let other = shell.run("zester peel run --id web-02 --creds web-01/creds/peel.creds --data-dir other");
     assert!(String::from_utf8_lossy(&other.stderr).contains("the credentials are of `web-01`"));
 }
 
@@ -82,7 +82,7 @@ fn i5_a_revoked_peel_is_out_at_once_and_a_master_gets_a_new_key_without_a_stop()
         "zester peel run --id web-02 --nats tls://localhost:4222 --ca keys/tls/ca.pem --creds web-02.creds --data-dir web-02",
     );
     shell.succeeds("zester web-02 test.ping");
-    shell.succeeds("zester auth revoke web-01 --dir keys");
+    shell.succeeds("zester enroll revoke web-01 --dir keys");
     wait_for("the end of the revoked connection", PATIENCE, || {
         let answer = shell.run("zester web-01 test.ping --direct --timeout 2s");
         (answer.status.code() == Some(3)).then_some(())
@@ -139,7 +139,7 @@ fn i8_a_whole_fleet_with_keys_on_one_machine() {
     });
     assert!(!ask(&["*", "test.ping"], None).status.success(), "without credentials");
     // A peel may not ask for a job, whatever it tries.
-    let peel = place.join("auth/creds/peel-1.creds");
+    let peel = place.join("peel-1/creds/peel.creds");
     assert!(!ask(&["peel-2", "test.ping", "--timeout", "2s"], Some(&peel)).status.success());
     assert!(!ask(&["peel-2", "test.ping", "--direct", "--timeout", "2s"], Some(&peel)).status.success());
     assert!(up.stop().success());

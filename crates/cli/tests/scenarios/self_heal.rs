@@ -98,7 +98,7 @@ fn r4_the_rules_of_the_examples_are_good_and_say_what_they_would_do() {
         ),
         ("peel-1/beacon/peel-1/certificate", &["expiring=true"], &["state.apply", "certificates"]),
         ("_admin/deploy/start", &["version=1.10"], &["event.send", "1.10"]),
-        ("_master/reaction/deploy/canary", &["version=1.10"], &["test.echo", "deploying 1.10"]),
+        ("peel-1/deploy/begun", &["version=1.10"], &["test.echo", "deploying 1.10"]),
     ];
     for (key, data, wanted) in table {
         let data = data.iter().flat_map(|word| ["--data", word]);

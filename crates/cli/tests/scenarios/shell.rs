@@ -12,6 +12,8 @@ pub struct Shell {
     exported: Vec<(String, String)>,
     /// What the server chose, once it runs.
     port: Option<u16>,
+    /// What the door of the first master chose.
+    door: Option<u16>,
     pub background: Vec<Child>,
 }
 
@@ -22,7 +24,7 @@ impl Shell {
         let hello = dir.path().join("hello");
         let state = format!("{}:\n  file.managed:\n    - content: hi\n", hello.display());
         std::fs::write(dir.path().join("states/hello.zy"), state).unwrap();
-        Shell { dir, exported: Vec::new(), port: None, background: Vec::new() }
+        Shell { dir, exported: Vec::new(), port: None, door: None, background: Vec::new() }
     }
 
     pub fn command(&self, line: &str) -> Command {
@@ -85,8 +87,14 @@ impl Shell {
             } else if let Some(line) = line.strip_suffix(" &") {
                 if line.starts_with("nats-server") {
                     self.serve(line);
+                } else if line.contains("--listen") {
+                    self.open_door(line);
                 } else {
                     self.begins(line);
+                    // A server of 2.9 that loads two accounts for two clients at once may join them badly for good.
+                    if line.starts_with("zester master run") {
+                        self.wait_for_master();
+                    }
                 }
             } else {
                 self.succeeds(line);
@@ -100,7 +108,36 @@ impl Shell {
 
     /// Documents say 4222; a test takes the port that its own server chose.
     fn with_port(&self, line: &str) -> String {
-        self.port.map_or_else(|| line.to_string(), |port| line.replace("4222", &port.to_string()))
+        let mut line = line.to_string();
+        for (said, chosen) in [("4222", self.port), ("4443", self.door)] {
+            line = chosen.map_or(line.clone(), |port| line.replace(said, &port.to_string()));
+        }
+        line
+    }
+
+    /// Starts a master whose door is at a port that it chooses itself. Its data directory is `master`.
+    pub fn open_door(&mut self, line: &str) {
+        let chosen = line.replace(":4443", ":0");
+        assert_ne!(chosen, line, "the door is at 4443");
+        self.begins(&chosen);
+        self.door = Some(wait_for("the door of the master", PATIENCE, || {
+            let address = std::fs::read_to_string(self.path("master/door.address")).ok()?;
+            address.trim().rsplit_once(':')?.1.parse().ok()
+        }));
+        self.wait_for_master();
+    }
+
+    /// Until the one that began last has its stores.
+    fn wait_for_master(&self) {
+        let number = self.background.len() - 1;
+        wait_for("the master", PATIENCE, || {
+            self.log(number).contains("the index of peels is complete").then_some(())
+        });
+    }
+
+    /// Where the door is.
+    pub fn door(&self) -> u16 {
+        self.door.unwrap()
     }
 
     /// Starts the server on a port that it chooses itself, so that two tests never want the same one.
@@ -118,6 +155,18 @@ impl Shell {
             let ports: serde_json::Value = serde_json::from_slice(&std::fs::read(ports.path()).ok()?).ok()?;
             ports["nats"][0].as_str()?.rsplit_once(':')?.1.parse().ok()
         }));
+    }
+
+    /// Starts the server again that ended, on the port that it had.
+    pub fn restart_server(&mut self) {
+        let file = self.path("keys/nats-server.conf");
+        let config = std::fs::read_to_string(&file).unwrap();
+        let port = self.port.unwrap();
+        std::fs::write(&file, config.replace(":-1\"", &format!(":{port}\""))).unwrap();
+        let mut command = self.command("nats-server -c keys/nats-server.conf");
+        let log = std::fs::OpenOptions::new().append(true).open(self.path("0.log")).unwrap();
+        command.stdout(log.try_clone().unwrap()).stderr(log);
+        self.background[0] = command.spawn().unwrap();
     }
 
     /// Where a daemon that was begun with `--health 0` tells how it is, and what it tells there.

@@ -24,6 +24,30 @@ async fn jobs_come_newest_first_and_only_so_many() {
     assert_eq!(found, [reaction, jids[3].clone(), jids[2].clone()]);
 }
 
+/// Ids within one second say nothing of their order, those of reactions nothing at all, and an old job may be written last.
+#[tokio::test(start_paused = true)]
+async fn the_newest_jobs_are_listed_whatever_their_ids_say() {
+    let world = world().await;
+    let at = world.other.now();
+    let mut made = Vec::new();
+    for number in 0..1_200_u64 {
+        let jid = match number % 3 {
+            0 => world.other.new_jid(),
+            _ => Jid::parse(&format!("rxn-{:032x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15))).unwrap(),
+        };
+        let created = UnixMillis(at.0 + number);
+        let job = Job { created, ..job(&world.other, &jid, &["web-1"], JobStatus::Complete) };
+        put_job(&world.other, &job).await;
+        made.push(job);
+    }
+    // The end of one that began long before comes last.
+    put_job(&world.other, &made[0]).await;
+    let found: Vec<Jid> = world.client.jobs(5).await.unwrap().into_iter().map(|job| job.jid).collect();
+    let newest: Vec<Jid> = made.iter().rev().take(5).map(|job| job.jid.clone()).collect();
+    assert_eq!(found, newest);
+    assert_eq!(world.client.jobs(5_000).await.unwrap().len(), made.len());
+}
+
 #[tokio::test(start_paused = true)]
 async fn only_jobs_that_are_not_over_are_active() {
     let world = world().await;

@@ -11,7 +11,7 @@ use super::mutable::Maker;
 use super::origin::{self, Spots};
 use super::rewrite::{NamedFile, Pass, Passed, Rewritten};
 use super::serve::{RenderRequest, Reply};
-use super::{filters, formula_filters, imports, methods, python, salt_filters, statements};
+use super::{data_filters, filters, formula_filters, imports, methods, python, salt_filters, statements};
 use minijinja::machinery::parse;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Object, Rest, Serde, Value, ValueKind, ValueOrKwargs};
@@ -336,6 +336,7 @@ pub fn build(shared: &Arc<Shared>, maker: &Maker, outside: Option<Outside>) -> E
     own_functions(&mut env, shared, maker);
     imports::install(&mut env, shared, maker);
     salt_filters::install(&mut env, &shared.budget, maker);
+    data_filters::install(&mut env);
     if let Some(outside) = outside {
         globals(&mut env, shared, outside);
     }

@@ -107,8 +107,8 @@ fn bounded(env: &mut Environment<'static>, shared: &Arc<Budget>) {
         }
     });
     let budget = shared.clone();
-    env.add_filter("indent", move |text: String, width: Option<Value>, rest: Rest<Value>| {
-        indent(&text, width, &rest, &budget)
+    env.add_filter("indent", move |text: String, given: Rest<Value>, named: Kwargs| {
+        indent(&text, &given, &named, &budget)
     });
     let budget = shared.clone();
     env.add_filter("format", move |format: &Value, args: Rest<Value>| {
@@ -149,18 +149,15 @@ fn bounded(env: &mut Environment<'static>, shared: &Arc<Budget>) {
     });
 }
 
-fn indent(text: &str, width: Option<Value>, rest: &[Value], budget: &Budget) -> Result<String, Error> {
-    let (options, rest) = match rest.split_last() {
-        Some((last, before)) if last.is_kwargs() => (Kwargs::try_from(last.clone())?, before),
-        _ => (Kwargs::from_iter(std::iter::empty::<(&str, Value)>()), rest),
-    };
-    let width = options.get::<Option<Value>>("width")?.or(width).unwrap_or_else(|| Value::from(4));
+fn indent(text: &str, given: &[Value], named: &Kwargs, budget: &Budget) -> Result<String, Error> {
+    let width = named.get::<Option<Value>>("width")?.or_else(|| given.first().cloned());
+    let width = width.unwrap_or_else(|| Value::from(4));
     let flag = |index: usize, name: &str| -> Result<bool, Error> {
-        let keyword = options.get::<Option<bool>>(name)?;
-        Ok(keyword.unwrap_or_else(|| rest.get(index).is_some_and(Value::is_true)))
+        let keyword = named.get::<Option<bool>>(name)?;
+        Ok(keyword.unwrap_or_else(|| given.get(index).is_some_and(Value::is_true)))
     };
-    let (first, blank) = (flag(0, "first")?, flag(1, "blank")?);
-    options.assert_all_used()?;
+    let (first, blank) = (flag(1, "first")?, flag(2, "blank")?);
+    named.assert_all_used()?;
     let filler = match (width.as_usize(), width.as_str()) {
         (Some(width), _) if width > WIDTH_MAX => {
             return Err(budget.pass(format!("indent asks for more than {WIDTH_MAX} blanks")));

@@ -10,12 +10,17 @@ fn hexadecimal(bytes: &[u8]) -> String {
 
 /// The digest of a text by the name of its algorithm.
 pub fn digest(algorithm: &str, text: &str) -> Option<String> {
+    digest_bytes(algorithm, text.as_bytes())
+}
+
+/// The same of bytes.
+pub fn digest_bytes(algorithm: &str, bytes: &[u8]) -> Option<String> {
     Some(match algorithm {
         // Formulas fingerprint configuration with it; nothing of ours trusts it.
-        "md5" => hexadecimal(&Md5::digest(text.as_bytes())),
-        "sha1" => hexadecimal(&Sha1::digest(text.as_bytes())),
-        "sha256" => hexadecimal(&Sha256::digest(text.as_bytes())),
-        "sha512" => hexadecimal(&Sha512::digest(text.as_bytes())),
+        "md5" => hexadecimal(&Md5::digest(bytes)),
+        "sha1" => hexadecimal(&Sha1::digest(bytes)),
+        "sha256" => hexadecimal(&Sha256::digest(bytes)),
+        "sha512" => hexadecimal(&Sha512::digest(bytes)),
         _ => return None,
     })
 }

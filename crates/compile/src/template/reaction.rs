@@ -168,7 +168,7 @@ impl ReactionTemplate {
         engine.maker.reset();
         self.shared.budget.reset();
         self.shared.take_unreadable();
-        let outcome = serve::on_thread(|| self.output(&engine.env, context));
+        let outcome = serve::on_own_stack(|| self.output(&engine.env, context));
         let fills = self.shared.fills.as_ref().map(|fills| fills.take()).unwrap_or_default();
         let marked = outcome.map_err(|failure| match self.shared.take_unreadable() {
             Some(data) => self.imported(data, &failure, &known),

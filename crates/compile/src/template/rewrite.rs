@@ -18,6 +18,9 @@ use super::origin::Spots;
 use minijinja::machinery::ast::{self, BinOpKind, CallArg, Expr, Stmt};
 use std::ops::Range;
 
+/// Calls of methods that change a list or a map.
+const CHANGES: [&str; 6] = [".append(", ".extend(", ".insert(", ".pop(", ".setdefault(", ".update("];
+
 /// A text with insertions, and the way back.
 #[derive(Clone, Debug, Default)]
 pub struct Rewritten {
@@ -227,7 +230,20 @@ impl<'s> Pass<'s> {
             Stmt::EmitExpr(node) => self.emit(node, top),
             Stmt::ForLoop(node) => {
                 self.target(&node.target);
-                self.expr(&node.iter);
+                let whole = node.span().start_offset as usize..node.span().end_offset as usize;
+                let text = self.source.get(whole).unwrap_or("");
+                // The span of a call begins with its last part: what is looped over begins behind the word `in`.
+                let before = node.target.span().end_offset as usize;
+                let end = node.iter.span().end_offset as usize;
+                let word = self.source.get(before..end).and_then(|part| part.find(" in "));
+                // What a loop changes in place must be a copy that can be.
+                match word.filter(|_| CHANGES.iter().any(|method| text.contains(method))) {
+                    Some(at) => {
+                        let iter = before + at + " in ".len()..end;
+                        self.wrapped(iter, "_mut(", ")", |pass| pass.expr(&node.iter));
+                    }
+                    None => self.expr(&node.iter),
+                }
                 node.filter_expr.iter().for_each(|expr| self.expr(expr));
                 // `loop(…)` hands the output of a recursive loop back as a value.
                 self.body(&node.body, top && !node.recursive);

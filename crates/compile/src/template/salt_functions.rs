@@ -94,6 +94,11 @@ pub const OWN: &[(&str, Call)] = &[
     ("slsutil.update", |_, _, args| merged(args, true)),
 ];
 
+/// The names of all of them.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    OWN.iter().map(|(name, _)| *name)
+}
+
 fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOperation, message.into())
 }

@@ -267,16 +267,12 @@ impl<'scope, 'env> Renderer<'scope, 'env> {
     }
 }
 
-/// Runs one render on a thread with the stack that renders need.
-pub fn on_thread<R: Send>(work: impl FnOnce() -> Result<R, Failure> + Send) -> Result<R, Failure> {
-    std::thread::scope(|scope| {
-        let thread = Builder::new().name("render".into()).stack_size(environment::STACK_BYTES);
-        match thread.spawn_scoped(scope, work).map(|thread| thread.join()) {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => Err(Failure::plain("the template engine failed on this template")),
-            Err(error) => Err(Failure::plain(&format!("cannot start a thread to render: {error}"))),
-        }
-    })
+/// Runs one render on a stack of the size that renders need, in the thread that asks: a thread for each would cost more than
+/// what most of them do.
+pub fn on_own_stack<R>(work: impl FnOnce() -> Result<R, Failure>) -> Result<R, Failure> {
+    let grown = || stacker::grow(environment::STACK_BYTES, work);
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(grown))
+        .unwrap_or_else(|_| Err(Failure::plain("the template engine failed on this template")))
 }
 
 /// The rendering thread: one job after the other until nobody sends any more.

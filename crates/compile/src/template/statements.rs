@@ -13,7 +13,7 @@ const FORMATS: [&str; 3] = ["yaml", "json", "text"];
 /// Rewrites Salt's statements. Text that cannot even be split into tokens is left for the engine to refuse.
 pub fn rewrite(source: &str, syntax: &SyntaxConfig) -> Rewritten {
     let mut edits = Edits::default();
-    if ["import_", "load_"].iter().any(|name| source.contains(name)) {
+    if ["import_", "load_", " do "].iter().any(|name| source.contains(name)) {
         for tag in tags(source, syntax) {
             salt_statement(source, &tag, &mut edits);
         }
@@ -55,6 +55,23 @@ fn salt_statement(source: &str, tag: &Tag<'_>, edits: &mut Edits) {
     let whole = first.start..last.end;
     if *word == "endload" {
         edits.replace(whole, "endset");
+        return;
+    }
+    if *word == "do" {
+        // `{% do x.pop() if y %}`: the engine's own tag takes a plain call only.
+        let mut depth = 0_i32;
+        for (token, _) in &tag.tokens {
+            match token {
+                Token::ParenOpen | Token::BracketOpen | Token::BraceOpen => depth += 1,
+                Token::ParenClose | Token::BracketClose | Token::BraceClose => depth -= 1,
+                Token::Ident("if") | Token::Pipe if depth == 0 => {
+                    let done = source.get(first.end..last.end).unwrap_or("");
+                    edits.replace(whole, format!("set _done = ({done}) is defined"));
+                    return;
+                }
+                _ => {}
+            }
+        }
         return;
     }
     let is = |token: Option<&(Token<'_>, Range<usize>)>, name: &str| matches!(token, Some((Token::Ident(ident), _)) if *ident == name);

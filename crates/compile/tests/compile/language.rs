@@ -467,13 +467,13 @@ fn s47_a_guard_may_ask_a_function() {
 #[test]
 #[rule("S-3")]
 fn s3_a_kind_of_salt_that_there_is_not_yet_says_what_does_the_same() {
-    for kind in ["nftables.append", "firewalld.present", "pip.installed"] {
+    for kind in ["mysql_user.present", "docker_container.running", "selinux.boolean"] {
         let found = diagnostic(&format!("x:\n  {kind}: []\n"));
         let expected = format!("unknown module `{kind}` [there is no {kind} yet: use a `");
         assert!(found.contains(&expected), "{found}");
     }
-    let found = diagnostic("x:\n  file.hardlink: []\n");
-    let expected = "unknown function `hardlink` of file [there is no file.hardlink yet: ";
+    let found = diagnostic("x:\n  file.tidied: []\n");
+    let expected = "unknown function `tidied` of file [there is no file.tidied yet: ";
     assert!(found.contains(expected), "{found}");
     // What there is needs no advice, and a slip of the pen in it gets a suggestion.
     assert!(diagnostic("x:\n  service.runing: []\n").contains("did you mean `service.running`?"));
@@ -574,7 +574,7 @@ fn s40_ordered_files_run_top_to_bottom_unless_a_requisite_says_otherwise() {
     assert_eq!(edges(&back, "test.nop:c"), ["order test.nop:a"]);
     let flag = run(&files(&[("c.zy", &text[10..])]), &Ask::References(vec!["c".into()]), true);
     assert_eq!(edges(&flag, "test.nop:b"), ["order test.nop:a"]);
-    assert!(diagnostic("#!py\n").contains("unknown renderer `py`"));
+    assert!(diagnostic("#!mako\n").contains("unknown renderer `mako`"));
 }
 
 #[test]

@@ -250,7 +250,70 @@ fn s53_keys_beside_context_go_to_the_template() {
     assert_eq!(codes(&compiled), ["context_keys", "context_keys"]);
     assert!(messages(&asked(&[("c.zy", text), ("a.j2", "")], "c"))[0].contains("unknown parameter `port`"));
     let plain = text.replace("    - template: jinja\n", "");
-    assert!(messages(&asked(&[("c.sls", &plain), ("a.j2", "")], "c"))[0].contains("unknown parameter"));
+    let stray = asked(&[("c.sls", &plain), ("a.j2", "")], "c");
+    assert_eq!(codes(&stray), ["stray_parameter", "stray_parameter"]);
+}
+
+#[test]
+#[rule("S-49")]
+fn s49_a_parameter_that_salt_does_not_know_either_is_passed_over_with_a_warning() {
+    let state = |word: &str| format!("a:\n  file.directory:\n    - name: /a\n    - {word}\n");
+    let told = |word: &str| {
+        let compiled = asked(&[("c.sls", &state(word))], "c");
+        (messages(&compiled), codes(&compiled).iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    assert_eq!(told("dirmode: 755"), (vec![], vec!["stray_parameter".to_string()]));
+    // What is off asks for nothing; what is on would be left undone.
+    assert_eq!(told("clean: False"), (vec![], vec!["needless_parameter".to_string()]));
+    assert_eq!(told("clean: True").0, ["unknown parameter `clean` of file.directory"]);
+    let strict = asked(&[("c.zy", &state("dirmode: 755"))], "c");
+    assert_eq!(messages(&strict), ["unknown parameter `dirmode` of file.directory"]);
+    let quiet = "a:\n  cmd.run:\n    - name: x\n    - output_loglevel: quiet\n";
+    let quiet = asked(&[("c.sls", quiet)], "c");
+    assert_eq!((messages(&quiet), codes(&quiet).len()), (vec![], 1));
+}
+
+#[test]
+#[rule("S-49")]
+fn s49_a_requisite_that_is_given_twice_counts_as_it_is_given_last() {
+    let text = "a:\n  test.nop: []\nb:\n  test.nop: []\nc:\n  test.nop:\n    - require: [{test: a}]\n    - require: [{test: b}]\n";
+    let compiled = asked(&[("c.sls", text)], "c");
+    let c = compiled.program.states.iter().find(|state| state.name.id() == "c").unwrap();
+    let targets: Vec<&str> =
+        c.edges.iter().map(|edge| compiled.program.states[edge.target].name.id()).collect();
+    assert_eq!(targets, ["b"]);
+    assert_eq!(codes(&compiled), ["parameter_twice"]);
+}
+
+#[test]
+#[rule("S-4", "S-49")]
+fn s49_of_a_file_and_a_directory_of_one_name_salt_takes_the_file() {
+    let tree = [("web.sls", "a:\n  test.nop: []\n"), ("web/init.sls", "b:\n  test.nop: []\n")];
+    assert_eq!(states(&asked(&tree, "web")), ["test.nop:a []"]);
+}
+
+#[test]
+#[rule("S-10", "S-49")]
+fn s49_what_formulas_do_to_data_works() {
+    gives("{% set d = {'a': 1} %}{% do d.pop('a') if d.a is defined %}{{ d }}", "{}");
+    gives("{% set d = {'a': 1} %}{% do d.pop('a') if d.b is defined %}{{ d }}", "{'a': 1}");
+    gives("{{ 'a\nb' | indent(width=2) }}", "a\n  b");
+    gives("{{ 'a\nb' | indent(2, true) }}", "  a\n  b");
+    gives("{% for k, v in {'x': {}}.items() %}{% do v.update({'y': 1}) %}{{ v }}{% endfor %}", "{'y': 1}");
+    gives("{% set d = {} %}{% do d | set_dict_key_value('a:b', 1) %}{{ d }}", "{'a': {'b': 1}}");
+    gives("{{ {} | append_dict_key_value('a', 1) }}", "{'a': [1]}");
+    gives("{{ {'a': [1]} | extend_dict_key_value('a', [2]) }}", "{'a': [1, 2]}");
+    gives("{{ {'a': {'b': 1}} | update_dict_key_value('a', {'c': 2}) }}", "{'a': {'b': 1, 'c': 2}}");
+    gives("{{ {'a': 1} | to_entries }}", "[{'key': 'a', 'value': 1}]");
+    gives("{{ [{'key': 'a', 'value': 1}] | from_entries }}", "{'a': 1}");
+    gives("{{ [1, 2] | compare_lists([2, 3]) }}", "{'new': [3], 'old': [1]}");
+    gives("{{ ['b', 'A'] | sorted_ignorecase }}", "['A', 'b']");
+    gives("{{ 'random' | uuid }}", "3652b285-26ad-588e-a5dc-c2ee65edc804");
+    gives("{{ ifelse(false, 1, true, 2, 3) }} {{ ifelse(false, 1, 3) }}", "2 3");
+    gives("{% set j = joiner(',') %}{% for x in [1, 2] %}{{ j() }}{{ x }}{% endfor %}", "1,2");
+    gives("{% set c = cycler('a', 'b') %}{{ c.next() }}{{ c.next() }}{{ c.next() }}", "aba");
+    gives("{{ 1500000 | filesizeformat }}", "1.5 MB");
+    gives("{{ 'one two three' | wordwrap(7) }}", "one two\nthree");
 }
 
 #[test]
@@ -262,7 +325,12 @@ fn s54_the_first_line_chooses_json_and_the_order_of_passes() {
     assert_eq!(states(&asked(&[("c.sls", both)], "c")), ["test.nop:b []"]);
     let turned = "#!yaml|jinja\n{{ 'c' }}:\n  test.nop: []\n";
     assert_eq!(states(&asked(&[("c.sls", turned)], "c")), ["test.nop:c []"]);
-    for (name, row) in [("py", "python_renderer"), ("mako", "renderer"), ("pyobjects", "renderer")] {
+    let py = asked(&[("c.sls", "#!py\ndef run():\n    return {}\n")], "c");
+    assert_eq!(messages(&py), ["`#!py` is not run here"]);
+    assert_eq!(py.diagnostics[0].code, Some("python_renderer"));
+    let gpg = asked(&[("c.sls", "#!yaml|gpg\na:\n  test.nop: []\n")], "c");
+    assert_eq!(messages(&gpg), ["the renderer `gpg` has no place here"]);
+    for (name, row) in [("nacl", "renderer"), ("mako", "renderer"), ("pyobjects", "renderer")] {
         let compiled = asked(&[("c.sls", &format!("#!{name}\nx\n"))], "c");
         assert_eq!(messages(&compiled), [format!("unknown renderer `{name}`")]);
         assert_eq!(compiled.diagnostics[0].code, Some(row));

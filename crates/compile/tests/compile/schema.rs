@@ -157,8 +157,8 @@ fn state_files(root: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut rest = vec![root.to_path_buf()];
     while let Some(path) = rest.pop() {
-        // Settings and rules declare no states.
-        if path.ends_with("settings") || path.ends_with("reactor/reactor") {
+        // Settings and rules declare no states, and a tree for Salt is templates.
+        if ["settings", "reactor/reactor", "examples/salt"].iter().any(|place| path.ends_with(place)) {
             continue;
         }
         if path.is_dir() {

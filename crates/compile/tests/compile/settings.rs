@@ -75,13 +75,11 @@ fn s48_include_is_followed_and_is_no_setting() {
 #[rule("S-48")]
 fn s48_ciphertext_is_never_a_value() {
     let tree = [("a.zy", "#!yaml|gpg\npassword: |\n  -----BEGIN PGP MESSAGE-----\n")];
-    assert_eq!(
-        these(&tree, &["a.zy"]),
-        Err(vec![
-            "settings/a.zy:1:1: unknown renderer `gpg` [seal the values with `zester secret encrypt` instead]"
-                .to_string()
-        ])
-    );
+    // It stays sealed, with its place, for whoever opens settings.
+    let read = these(&tree, &["a.zy"]).unwrap();
+    let sealed = read["password"].as_str().unwrap();
+    assert!(sealed.starts_with(zester_model::secret::SEALED), "{sealed}");
+    assert!(sealed.contains("# settings/a.zy:3:3\n-----BEGIN"), "{sealed}");
     assert_eq!(these(&[("a.zy", "#!yaml\na: '{{ b }}'\n")], &["a.zy"]), Ok(json!({"a": "{{ b }}"})));
 }
 

@@ -124,6 +124,7 @@ mod tests {
             environment: None,
             only: None,
             access: Access::Command,
+            renderers: Default::default(),
             data_dir: None,
         };
         let options = Options {

@@ -6,12 +6,10 @@ use serde_json::{Value as Json, json};
 use std::path::Path;
 use zester_model::limits;
 
-/// Where Debian keeps what is installed.
-const DPKG_STATUS: &str = "/var/lib/dpkg/status";
 /// Where the links of alternatives are.
 const ALTERNATIVES_DIR: &str = "/etc/alternatives";
 
-fn read(place: &CallContext<'_>, path: &str) -> Result<Option<String>, String> {
+pub(super) fn read(place: &CallContext<'_>, path: &str) -> Result<Option<String>, String> {
     let path = Path::new(path);
     if place.host.stat_followed(path).map_err(|fault| fault.to_string())?.is_none() {
         return Ok(None);
@@ -72,26 +70,6 @@ pub const GROUP_INFO: Function = read_only(
         Ok(json!({ "name": name, "gid": gid, "passwd": at(1), "members": members }))
     },
 );
-
-pub const PKG_VERSION: Function = read_only(
-    "pkg.version",
-    &[text("name")],
-    "pkg.version NAME: the version of a package that is installed, or an empty text",
-    |place, args| {
-        let name = args.text(0, "name")?;
-        Ok(json!(read(place, DPKG_STATUS)?.and_then(|status| installed(&status, &name)).unwrap_or_default()))
-    },
-);
-
-/// The version that a status file of dpkg says of an installed package.
-fn installed(status: &str, name: &str) -> Option<String> {
-    status.split("\n\n").find_map(|entry| {
-        let field = |key: &str| entry.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
-        let there =
-            field("Package") == Some(name) && field("Status").is_some_and(|it| it.ends_with(" installed"));
-        there.then(|| field("Version").map(str::to_string))?
-    })
-}
 
 pub const PKG_VERSION_CMP: Function = told(
     "pkg.version_cmp",
@@ -296,14 +274,5 @@ mod tests {
         ] {
             assert_eq!(debian_order(one, other), order, "{one} {other}");
         }
-    }
-
-    #[test]
-    #[rule("S-55")]
-    fn s55_the_version_of_a_package_is_that_of_one_that_is_installed() {
-        let status = "Package: a\nStatus: install ok installed\nVersion: 1.2-3\n\nPackage: b\nStatus: deinstall ok config-files\nVersion: 2\n";
-        assert_eq!(installed(status, "a").as_deref(), Some("1.2-3"));
-        assert_eq!(installed(status, "b"), None);
-        assert_eq!(installed(status, "c"), None);
     }
 }

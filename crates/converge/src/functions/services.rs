@@ -4,7 +4,8 @@ use super::{Access, Arguments, CallContext, Function, Takes, text};
 use serde_json::{Value as Json, json};
 use std::future::Future;
 use zester_host::services::{self, Asking, ServiceAct, Telling, check_name, no_such};
-use zester_host::{Fault, Query};
+use zester_host::{Fault, Launch, Query};
+use zester_model::limits;
 
 const NAME: &[Takes] = &[text("name")];
 
@@ -16,7 +17,23 @@ const fn order(
     Function { name, access: Access::Command, takes: NAME, doc, call }
 }
 
-pub(super) const AVAILABLE: Function = super::read_only(
+pub(super) const TABLE: &[Function] = &[
+    AVAILABLE,
+    DISABLE,
+    DISABLED,
+    ENABLE,
+    ENABLED,
+    GET_ALL,
+    MISSING,
+    RELOAD,
+    RESTART,
+    START,
+    STATUS,
+    STOP,
+    SYSTEMCTL_RELOAD,
+];
+
+const AVAILABLE: Function = super::read_only(
     "service.available",
     NAME,
     "service.available NAME: whether there is such a service",
@@ -29,12 +46,34 @@ pub(super) const AVAILABLE: Function = super::read_only(
     },
 );
 
-pub(super) const GET_ALL: Function =
+const DISABLED: Function = super::read_only(
+    "service.disabled",
+    NAME,
+    "service.disabled NAME: whether a service does not start with the machine",
+    |place, args| starts(place, args).map(|starts| json!(!starts)),
+);
+const ENABLED: Function = super::read_only(
+    "service.enabled",
+    NAME,
+    "service.enabled NAME: whether a service starts with the machine",
+    |place, args| starts(place, args).map(|starts| json!(starts)),
+);
+const MISSING: Function = super::read_only(
+    "service.missing",
+    NAME,
+    "service.missing NAME: whether there is no such service",
+    |place, args| {
+        let found = (AVAILABLE.call)(place, args)?;
+        Ok(json!(found == json!(false)))
+    },
+);
+
+const GET_ALL: Function =
     super::read_only("service.get_all", &[], "service.get_all: the names of all services", |place, _| {
         ask(place, async |asking| Ok(json!(services::manager(asking.host)?.all(asking).await?)))
     });
 
-pub(super) const STATUS: Function =
+const STATUS: Function =
     super::read_only("service.status", NAME, "service.status NAME: whether a service runs", |place, args| {
         let name = named(args)?;
         ask(place, async |asking| {
@@ -45,31 +84,57 @@ pub(super) const STATUS: Function =
         })
     });
 
-pub(super) const START: Function =
-    order("service.start", "service.start NAME: starts a service", |place, args| {
-        tell(place, args, ServiceAct::Start)
-    });
-pub(super) const STOP: Function =
-    order("service.stop", "service.stop NAME: stops a service", |place, args| {
-        tell(place, args, ServiceAct::Stop)
-    });
-pub(super) const RESTART: Function =
+const START: Function = order("service.start", "service.start NAME: starts a service", |place, args| {
+    tell(place, args, ServiceAct::Start)
+});
+const STOP: Function = order("service.stop", "service.stop NAME: stops a service", |place, args| {
+    tell(place, args, ServiceAct::Stop)
+});
+const RESTART: Function =
     order("service.restart", "service.restart NAME: stops a service and starts it", |place, args| {
         tell(place, args, ServiceAct::Restart)
     });
-pub(super) const RELOAD: Function =
+const RELOAD: Function =
     order("service.reload", "service.reload NAME: lets a service read its files again", |place, args| {
         tell(place, args, ServiceAct::Reload)
     });
-pub(super) const ENABLE: Function =
+const ENABLE: Function =
     order("service.enable", "service.enable NAME: lets a service start with the machine", |place, args| {
         tell(place, args, ServiceAct::Enable)
     });
-pub(super) const DISABLE: Function = order(
+const DISABLE: Function = order(
     "service.disable",
     "service.disable NAME: keeps a service from starting with the machine",
     |place, args| tell(place, args, ServiceAct::Disable),
 );
+
+const SYSTEMCTL_RELOAD: Function = Function {
+    name: "service.systemctl_reload",
+    access: Access::Command,
+    takes: &[],
+    doc: "service.systemctl_reload: lets systemd read its unit files again",
+    call: |place, _| {
+        let mut launch = Launch::argv(["systemctl", "daemon-reload"]);
+        launch.timeout = Some(limits::TEMPLATE_COMMAND_TIMEOUT);
+        let exit = place.handle.block_on(place.processes.run(&launch, None, place.cancel));
+        let exit = exit.map_err(|fault| fault.to_string())?;
+        match exit.code {
+            Some(0) => Ok(json!(true)),
+            _ => Err(exit.stderr.text.lines().next().unwrap_or("systemctl failed").to_string()),
+        }
+    },
+};
+
+fn starts(place: &CallContext<'_>, args: &Arguments) -> Result<bool, String> {
+    let name = named(args)?;
+    let told = ask(place, async |asking| {
+        let manager = services::manager(asking.host)?;
+        let status = manager.status(asking, &name).await?;
+        let status = status.ok_or_else(|| no_such(&name, manager.as_ref()))?;
+        Ok(json!(status.enabled))
+    })?;
+    Ok(told == json!(true))
+}
 
 fn named(args: &Arguments) -> Result<String, String> {
     let name = args.text(0, "name")?;

@@ -35,7 +35,7 @@ pub(super) const CPUINFO: Function =
 pub(super) const USAGE: Function =
     read_only("disk.usage", &[], "disk.usage: how full each file system is, in KiB", |place, _| usage(place));
 
-fn text(place: &CallContext<'_>, path: &str) -> Result<String, String> {
+pub(super) fn text(place: &CallContext<'_>, path: &str) -> Result<String, String> {
     let bytes = place.host.read(Path::new(path), PROC_BYTES_MAX).map_err(|fault| fault.to_string())?;
     String::from_utf8(bytes).map_err(|_| format!("{path} is not UTF-8 text"))
 }
@@ -96,7 +96,12 @@ fn cpuinfo(text: &str) -> Json {
 }
 
 fn usage(place: &CallContext<'_>) -> Result<Json, String> {
-    let mut launch = Launch::argv(["df", "-P", "-k"]);
+    df(place, &["-k"]).map(|text| table(&text))
+}
+
+/// What `df` prints.
+pub(super) fn df(place: &CallContext<'_>, words: &[&str]) -> Result<String, String> {
+    let mut launch = Launch::argv(["df", "-P"].iter().chain(words).copied());
     launch.environment = vec![("LC_ALL".into(), "C".into())];
     launch.timeout = Some(zester_model::limits::TEMPLATE_COMMAND_TIMEOUT);
     let ran = place.handle.block_on(place.processes.run(&launch, None, place.cancel));
@@ -105,10 +110,10 @@ fn usage(place: &CallContext<'_>) -> Result<Json, String> {
     if exit.stdout.text.is_empty() {
         return Err(exit.failure("`df`").to_string());
     }
-    Ok(table(&exit.stdout.text))
+    Ok(exit.stdout.text)
 }
 
-fn table(text: &str) -> Json {
+pub(super) fn table(text: &str) -> Json {
     let line = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [device, size, used, free, capacity, rest @ ..] = words.as_slice() else { return None };

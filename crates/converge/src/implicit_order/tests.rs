@@ -55,7 +55,12 @@ fn said(path: &str, text: &str) -> Vec<String> {
 fn auto(text: &str) -> Vec<String> {
     let mut compiled = compiled("c.zy", text);
     let diagnostics = compiled.diagnostics.clone();
-    let joined = crate::plan::bind_and_graph(&mut compiled.program, &compiled.sources, diagnostics);
+    let joined = crate::plan::bind_and_graph(
+        &mut compiled.program,
+        &compiled.sources,
+        diagnostics,
+        &Default::default(),
+    );
     let graph = joined.unwrap_or_else(|diagnostics| panic!("{diagnostics:?}")).graph;
     let edges =
         graph.ranked().iter().flat_map(|node| graph.needs(*node).iter().map(move |edge| (node, edge)));

@@ -7,7 +7,8 @@
 use super::{LintReport, all_files};
 use crate::error::Error;
 use crate::functions::{Access, CallContext, TemplateFunctions};
-use crate::inputs::Inputs;
+use crate::gpg;
+use crate::inputs::{Inputs, Renderers};
 use crate::local_host::LocalHost;
 use crate::plan::Plan;
 use crate::secrets;
@@ -175,7 +176,7 @@ impl<'a> Lint<'a> {
         let none = Json::Object(Map::new());
         let Some(path) = self.tree.settings.filter(|path| path.exists()) else { return Ok(none) };
         let place = CallContext::here(self.local_host, peel.facts, &none, self.cancel);
-        let functions = TemplateFunctions { place, allowed: Access::Told };
+        let functions = TemplateFunctions { place, allowed: Access::Told, renderers: Renderers::default() };
         let request =
             SettingsRequest { path: Some(path.into()), merge: self.tree.merge, ..SettingsRequest::default() };
         let external = peel.external.as_deref();
@@ -232,7 +233,7 @@ impl<'a> Lint<'a> {
     fn inputs(&self, prepared: &Prepared<'_>, ask: &Ask, environment: &str) -> Inputs {
         let mut settings = prepared.settings.clone();
         // Nobody here could open them.
-        let secrets = secrets::open(&mut settings, None).unwrap_or_default();
+        let secrets = secrets::open(&mut settings, None, &mut gpg::nobody).unwrap_or_default();
         Inputs {
             tree: DirTree::new(self.tree.root),
             tree_name: self.tree.name.to_string(),
@@ -248,6 +249,7 @@ impl<'a> Lint<'a> {
             ordered: false,
             environment: environment.to_string(),
             access: Access::Told,
+            renderers: Renderers::default(),
             warnings: Vec::new(),
         }
     }
@@ -443,7 +445,7 @@ mod tests {
             let one = |text| lint(&[("top.zy", "'db-*': [db]\n"), ("db.zy", text)], peels);
             assert_eq!(one("a:\n  test.nop:\n    - name: {{ grains.db.name }}\n").0, 0);
             assert_eq!(one("a:\n  test.nopp: []\n").0, 0);
-            for broken in ["a:\n  - b\n c: [\n", "{% if x %}\na: {}\n", "#!py\n"] {
+            for broken in ["a:\n  - b\n c: [\n", "{% if x %}\na: {}\n", "#!mako\n"] {
                 let (errors, peels, _, told) = one(broken);
                 assert_eq!((errors, peels.len()), (1, 0), "{broken}: {told}");
                 assert!(told.starts_with("states/db.zy:"), "{told}");

@@ -87,7 +87,21 @@ pub fn compare(reference: &str, low: &Json, compiled: &Compiled) -> Vec<Finding>
         found.push(finding(reference, format!("Salt has no {kind}:{name}"), true));
     }
     if found.is_empty() {
-        let (salt, own) = (salt_edges(chunks), own_edges(&compiled.program.states));
+        let (mut salt, mut own) = (salt_edges(chunks), own_edges(&compiled.program.states));
+        // Salt writes down the `watch` of a kind that has nothing to do about it as `require`.
+        let weaker = |(kind, waiter, target): &Edge| match kind.as_str() {
+            "watch" => Some(("require".to_string(), waiter.clone(), target.clone())),
+            _ => None,
+        };
+        let watches: Vec<Edge> = own.difference(&salt).cloned().collect();
+        for watch in watches {
+            if let Some(require) = weaker(&watch).filter(|require| salt.contains(require)) {
+                own.remove(&watch);
+                if !own.contains(&require) {
+                    salt.remove(&require);
+                }
+            }
+        }
         for (kind, waiter, target) in salt.difference(&own) {
             found.push(finding(reference, format!("only Salt has `{kind}` of {waiter} on {target}"), true));
         }
@@ -137,8 +151,12 @@ fn salt_edges(chunks: &[Json]) -> BTreeSet<Edge> {
     };
     let mut edges = BTreeSet::new();
     for chunk in chunks {
-        for word in REQUISITES {
-            for target in chunk.get(word).and_then(Json::as_array).into_iter().flatten() {
+        // `show_low_sls` leaves what stands on the other side as it is written.
+        let words = REQUISITES
+            .iter()
+            .flat_map(|word| [(*word, word.to_string(), false), (*word, format!("{word}_in"), true)]);
+        for (word, key, inverse) in words {
+            for target in chunk.get(&key).and_then(Json::as_array).into_iter().flatten() {
                 let (module, id) = match target {
                     Json::String(id) => (None, id.clone()),
                     Json::Object(map) => match map.iter().next() {
@@ -150,20 +168,38 @@ fn salt_edges(chunks: &[Json]) -> BTreeSet<Edge> {
                     _ => continue,
                 };
                 let fits = |other: &&Json| match module.as_deref() {
-                    Some("sls") => text(other, "__sls__") == id,
+                    Some("sls") if inverse => text(other, "__sls__") == id,
+                    // A file, and what it was the first to include.
+                    Some("sls") => {
+                        loaded_by(other).any(|sls| glob(&id, &sls)) && !std::ptr::eq(*other, chunk)
+                    }
                     module => {
+                        let names = [text(other, "__id__"), text(other, "name")];
                         module.is_none_or(|module| module == "id" || text(other, "state") == module)
-                            && [text(other, "__id__"), text(other, "name")].contains(&id)
+                            && names.iter().any(|name| glob(&id, name))
                     }
                 };
                 let kind = if word == "listen" { "watch" } else { word };
                 for other in chunks.iter().filter(fits) {
-                    edges.insert((kind.to_string(), shown(chunk), shown(other)));
+                    let (waiter, target) = if inverse { (other, chunk) } else { (chunk, other) };
+                    edges.insert((kind.to_string(), shown(waiter), shown(target)));
                 }
             }
         }
     }
     edges
+}
+
+/// The files that a chunk comes by.
+fn loaded_by(chunk: &Json) -> impl Iterator<Item = String> {
+    let from = chunk.get("__sls_included_from__").and_then(Json::as_array).into_iter().flatten();
+    let from: Vec<String> = from.filter_map(Json::as_str).map(str::to_string).collect();
+    std::iter::once(text(chunk, "__sls__")).chain(from)
+}
+
+/// As Salt looks for ids and names: some are patterns.
+fn glob(pattern: &str, name: &str) -> bool {
+    pattern == name || pattern.contains(['*', '?', '[']) && zester_compile::glob_matches(pattern, name)
 }
 
 fn own_edges(states: &[State]) -> BTreeSet<Edge> {

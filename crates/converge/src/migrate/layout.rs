@@ -23,16 +23,20 @@ const PYTHON: [&str; 10] = [
 pub struct Layout {
     pub states: PathBuf,
     pub settings: Option<PathBuf>,
+    /// The configuration of the master.
+    pub master: Option<PathBuf>,
+    /// Files below the states that it names as answers to events.
+    pub reactions: Vec<String>,
 }
 
 impl Layout {
     /// Looks where people keep them: what a master's configuration says, `salt` and `pillar` beside each other, or the
     /// directory itself.
     pub fn of(root: &Path) -> Layout {
-        let configured = ["etc/salt/master", "salt/master", "master"]
-            .iter()
-            .map(|path| root.join(path))
-            .find(|path| path.is_file())
+        let places = ["etc/salt/master", "salt/master", "master"];
+        let master = places.iter().map(|path| root.join(path)).find(|path| path.is_file());
+        let configured = master
+            .as_ref()
             .and_then(|path| std::fs::read_to_string(path).ok())
             .and_then(|text| crate::inputs::yaml(&text).ok());
         let named = |key: &str| {
@@ -50,7 +54,8 @@ impl Layout {
             .unwrap_or_else(|| root.to_path_buf());
         let settings = named("pillar_roots").or_else(|| first(&["srv/pillar", "pillar"]));
         let beside = states.parent().map(|parent| parent.join("pillar")).filter(|path| path.is_dir());
-        Layout { settings: settings.or(beside), states }
+        let reactions = configured.as_ref().map(super::apart::named_reactions).unwrap_or_default();
+        Layout { settings: settings.or(beside), states, master, reactions }
     }
 
     /// Every state file, by its path below the states.

@@ -94,6 +94,7 @@ impl Fixture {
             environment: None,
             only: None,
             access: Access::Command,
+            renderers: Default::default(),
             data_dir: None,
         };
         let cancel = CancellationToken::new();

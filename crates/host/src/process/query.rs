@@ -36,6 +36,8 @@ pub enum Question<'a> {
     Journal { words: &'a [String] },
     /// `git ls-remote`: what a repository offers, with the key of this file.
     GitRemote { url: &'a str, identity: Option<&'a str> },
+    /// `pip list`: the packages of the environment that this program is of, asked as this user.
+    Pip { program: &'a str, user: Option<&'a str>, words: &'a [String] },
     /// A program that can only tell, with these words behind its own.
     Read { tool: ReadTool, words: &'a [String] },
 }
@@ -50,7 +52,7 @@ pub fn git_ssh(identity: Option<&str>) -> String {
 const UNIT_PROPERTIES: &str = "--property=Id,LoadState,ActiveState,SubState,UnitFileState,NeedDaemonReload";
 
 impl Question<'_> {
-    fn program(self) -> &'static str {
+    fn program(&self) -> &str {
         match self {
             Question::Packages { .. } => "dpkg-query",
             Question::Plan { .. } => "apt-get",
@@ -59,13 +61,21 @@ impl Question<'_> {
             Question::InitScript { .. } => "env",
             Question::Journal { .. } => "journalctl",
             Question::GitRemote { .. } => "git",
+            Question::Pip { program, .. } => program,
             Question::Read { tool, .. } => tool.program,
         }
     }
 
-    fn words(self) -> Vec<String> {
+    fn user(&self) -> Option<String> {
+        match self {
+            Question::Pip { user, .. } => user.map(str::to_string),
+            _ => None,
+        }
+    }
+
+    fn words(&self) -> Vec<String> {
         let all = |words: &[&str]| words.iter().map(ToString::to_string).collect();
-        let (fixed, words): (Vec<String>, &[String]) = match self {
+        let (fixed, words): (Vec<String>, &[String]) = match *self {
             Question::Packages { format, names } => (vec!["-W".into(), format!("-f={format}")], names),
             Question::Plan { words } => (vec!["--simulate".into()], words),
             Question::Unit { name } => (all(&["show", "--no-pager", UNIT_PROPERTIES, name]), &[]),
@@ -81,6 +91,10 @@ impl Question<'_> {
             Question::GitRemote { url, identity } => {
                 let ssh = format!("core.sshCommand={}", git_ssh(identity));
                 (all(&["-c", &ssh, "-c", "credential.helper=", "ls-remote", "--", url]), &[])
+            }
+            Question::Pip { words, .. } => {
+                let fixed = ["list", "--format=json", "--disable-pip-version-check", "--no-cache-dir"];
+                (all(&fixed), words)
             }
             Question::Read { tool, words } => (all(tool.words), words),
         };
@@ -103,7 +117,9 @@ impl<'a> Query<'a> {
     pub async fn ask(self, question: Question<'_>, cancel: &CancellationToken) -> Result<Exit, Fault> {
         let mut launch = Launch::argv(question.words());
         // Nobody is there to be asked for a password.
-        launch.environment = vec![("LC_ALL".into(), "C".into()), ("GIT_TERMINAL_PROMPT".into(), "0".into())];
+        let quiet = [("LC_ALL", "C"), ("GIT_TERMINAL_PROMPT", "0"), ("PYTHONDONTWRITEBYTECODE", "1")];
+        launch.environment = quiet.map(|(name, value)| (name.to_string(), value.to_string())).to_vec();
+        launch.user = question.user();
         launch.timeout = Some(TIMEOUT);
         launch.output_kept = ANSWER_BYTES_MAX;
         let exit = self.0.run(&launch, None, cancel).await?;

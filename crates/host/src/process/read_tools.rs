@@ -21,8 +21,14 @@ pub const IPTABLES_CHECK: ReadTool = tool("iptables", &["--wait", "--check"]);
 pub const IP6TABLES_CHECK: ReadTool = tool("ip6tables", &["--wait", "--check"]);
 pub const IPTABLES_SAVE: ReadTool = tool("iptables-save", &[]);
 pub const IP6TABLES_SAVE: ReadTool = tool("ip6tables-save", &[]);
+/// Tables, chains and rules, by their handles and without what they counted.
+pub const NFT_LIST: ReadTool = tool("nft", &["--stateless", "--numeric-priority", "--handle", "list"]);
+pub const FIREWALLD_ZONE: ReadTool = tool("firewall-cmd", &["--permanent", "--list-all"]);
+pub const FIREWALLD_DEFAULT: ReadTool = tool("firewall-cmd", &["--get-default-zone"]);
+pub const FIREWALLD_SERVICE: ReadTool = tool("firewall-cmd", &["--permanent", "--info-service"]);
 pub const GETFACL: ReadTool = tool("getfacl", &["--absolute-names", "--omit-header", "--no-effective", "--"]);
 pub const ALTERNATIVES: ReadTool = tool("update-alternatives", &["--query"]);
+pub const GIT_CONFIG_GET: ReadTool = tool("git", &["config", "--null", "--get-all"]);
 /// Whether there is a process with these words in its command line.
 pub const PGREP: ReadTool = tool("pgrep", &["--full", "--"]);
 /// What a transaction would do.

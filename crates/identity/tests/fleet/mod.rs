@@ -65,6 +65,7 @@ impl Keys {
                 member(MemberRole::Issuer, "m1", &self.issuer),
             ],
             revoked: vec![Revoked { key: user("gone").public().to_string(), name: "gone".into(), at: NOW }],
+            roles: Vec::new(),
         }
     }
 
@@ -108,7 +109,7 @@ impl Keys {
     #[allow(dead_code, reason = "only those tests that have a server")]
     pub fn server_config(&self, resolver: &Path) -> String {
         let keys = self.accounts();
-        let operator = accounts::operator("test", self.operator.public(), &keys.system, ISSUED);
+        let operator = accounts::operator("test", self.operator.public(), &keys.system, &[], ISSUED);
         let operator = operator.issued_by(&self.operator);
         let none = Revocations::default();
         let core = accounts::core(&keys, &none, ISSUED).issued_by(&self.operator);

@@ -12,6 +12,15 @@ pub struct Moment {
     pub run: Duration,
 }
 
+/// What the policy of the machine says of a request. It is asked about what is new: a copy of what was taken on is a copy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// It is not done, and why.
+    pub refused: Option<String>,
+    /// An operator's own word stands behind it, which counts once whatever a master makes of it, and until then (I-8).
+    pub once_until: Option<UnixMillis>,
+}
+
 /// What happened outside.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
@@ -25,6 +34,7 @@ pub enum Event {
     Exec {
         request: Box<ExecRequest>,
         signed: UnixMillis,
+        terms: Terms,
     },
     /// The peel's own schedule wants a run of it (D-10). `direct`: the result stays on the peel.
     Scheduled {

@@ -383,7 +383,7 @@ impl World {
     pub fn deliver(&mut self, message: Message, deaf: bool) {
         match message {
             Message::Exec { to, request, signed } => {
-                self.tell_peel(&to, end::Event::Exec { request, signed });
+                self.tell_peel(&to, end::Event::Exec { request, signed, terms: end::Terms::default() });
             }
             Message::Cancel { to, cancel } => {
                 let (jid, dispatch_epoch) = (cancel.jid, cancel.dispatch_epoch);

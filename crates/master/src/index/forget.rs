@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use zester_bus::Entry;
 use zester_link::Error;
-use zester_wire::{Bucket, Key, Notice, PeelHeartbeat, PeelId, Subject, Token, UnixMillis, VERSION};
+use zester_wire::{Bucket, Key, Notice, PeelId, Subject, Token, UnixMillis, VERSION};
 
 const ALL: &str = "*";
 
@@ -81,8 +81,10 @@ impl ForgetByAge {
 
     /// Whether nothing was written of it since.
     async fn is_still(&self, peel: &PeelId, at: UnixMillis) -> Result<bool, Error> {
-        let found = self.core.link.get::<PeelHeartbeat>(&Key::Peel(peel.clone())).await?;
-        Ok(found.is_none_or(|found| found.stored <= at))
+        // Whatever it says and whoever signed it: when it was written is what counts.
+        let key = Key::Peel(peel.clone());
+        let found = self.core.link.bus().get(key.bucket().as_str(), &key.to_string()).await?;
+        Ok(found.is_none_or(|entry| UnixMillis(entry.at) <= at))
     }
 }
 

@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use zester_bus::{Delivery, Entry, Event, Listen};
 use zester_health::State;
 use zester_jobs::pace::{heartbeat_every, pace_for};
+use zester_link::Reason;
 use zester_wire::limits::HEARTBEAT_JOBS_MAX;
 use zester_wire::{
     Bucket, Key, PeelCommand, PeelHeartbeat, PeelId, SharedId, Subject, Token, VERSION, subject,
@@ -156,9 +157,16 @@ impl Heartbeats {
         };
         let Some(subject) = self.core.link.subject_of(&message) else { return };
         let opened = self.core.link.open_addressed::<PeelHeartbeat>(&subject, &message.payload);
-        if let Some(opened) = opened {
-            self.heartbeat(opened.message);
+        let Some(opened) = opened else { return };
+        // Where nobody signs, anybody says what they like.
+        if self.core.link.trust().is_some() && self.core.index.heartbeat_is_older(&opened.message) {
+            self.core.link.dropped().add(Reason::Spoof, 1);
+            return tracing::warn!(%subject, "a heartbeat was dropped: newer ones were heard");
         }
+        if let Some(who) = &opened.principal {
+            self.core.enrollments.seen(&opened.message.peel, &who.key);
+        }
+        self.heartbeat(opened.message);
     }
 
     fn heartbeat(&mut self, mut heartbeat: PeelHeartbeat) {

@@ -99,6 +99,11 @@ impl Keeper {
             Ok(found) => {
                 let key = Key::parse(Bucket::Facts, &entry.key);
                 if matches!(&key, Ok(Key::Facts(peel)) if *peel == found.value.peel) {
+                    // Where nobody signs, anybody writes what they like.
+                    if self.core.link.trust().is_some() && self.core.index.facts_are_older(&found.value) {
+                        self.core.link.dropped().add(zester_link::Reason::Spoof, 1);
+                        return tracing::warn!(peel = %found.value.peel, "facts were dropped: newer ones are known");
+                    }
                     self.core.index.put_facts(found.value);
                 } else {
                     self.core.link.dropped().add(zester_link::Reason::Mismatched, 1);

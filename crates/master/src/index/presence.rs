@@ -48,6 +48,11 @@ impl Presence {
         self.peels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// When a peel wrote the last heartbeat that was heard of it, on its own clock.
+    pub fn last_written(&self, peel: &PeelId) -> Option<UnixMillis> {
+        self.lock().get(peel).map(|seen| seen.heartbeat.ts)
+    }
+
     pub fn hear(&self, heartbeat: PeelHeartbeat, now: UnixMillis) -> Heard {
         let mut peels = self.lock();
         let before = peels.get(&heartbeat.peel);

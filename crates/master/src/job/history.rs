@@ -4,7 +4,7 @@ use zester_bus::Record;
 use zester_bus::storage::JOB_EVENTS;
 use zester_jobs::History;
 use zester_link::{Error, Link};
-use zester_wire::{Ack, Jid, JobEvent, JobEventKind, Return, Subject, subject};
+use zester_wire::{Ack, Jid, JobEvent, JobEventKind, Subject, subject};
 
 /// Reads the stream of a job: the acks and returns of one dispatch, and whether it was canceled.
 pub async fn replay(link: &Link, jid: &Jid, dispatch_epoch: u64) -> Result<History, Error> {
@@ -25,10 +25,10 @@ fn take(link: &Link, record: &Record, dispatch_epoch: u64, history: &mut History
             }
         }
         Subject::JobReturn { .. } => {
-            if let Some(ret) = link.open_addressed::<Return>(&subject, record)
-                && ret.message.dispatch_epoch == dispatch_epoch
+            if let Some(ret) = link.open_return(&subject, record)
+                && ret.dispatch_epoch == dispatch_epoch
             {
-                history.returns.push(ret.message);
+                history.returns.push(ret);
             }
         }
         Subject::JobCancel { .. } => {

@@ -6,6 +6,9 @@ use zester_jobs::Event;
 use zester_link::{Error, Link};
 use zester_wire::{Job, Key, Return, UnixMillis};
 
+/// What is kept of a return whose record is larger than its bucket takes: far below what any bucket takes.
+const SHORT_RETURN_BYTES: usize = 64 * 1024;
+
 /// Stores a return, once (J-9): the first stands, except that one in time takes the place of one that stands there as late. That
 /// one was stored by an owner that had decided the end of the job and lost it before that was written. Whether it was this one.
 pub async fn store_return(link: &Link, ret: &Return) -> Result<bool, Error> {
@@ -17,11 +20,15 @@ pub async fn store_return(link: &Link, ret: &Return) -> Result<bool, Error> {
     if ret.late {
         return Ok(false);
     }
-    let Some(found) = link.get_latest::<Return>(&key).await? else { return Ok(false) };
-    if !found.value.late || found.value.dispatch_epoch != ret.dispatch_epoch || is_over(link, ret).await? {
+    let Some(standing) = link.get_standing::<Return>(&key).await? else { return Ok(false) };
+    let Ok(found) = &standing.value else {
+        // Of a master whose key was revoked: its word for this return counts no more, and this one does.
+        return put_return(link, &key, ret, Some(standing.revision)).await.map(|()| true);
+    };
+    if !found.late || found.dispatch_epoch != ret.dispatch_epoch || is_over(link, ret).await? {
         return Ok(false);
     }
-    put_return(link, &key, ret, Some(found.revision)).await.map(|()| true)
+    put_return(link, &key, ret, Some(standing.revision)).await.map(|()| true)
 }
 
 /// Whether another owner has ended the job, which this one does not know yet.
@@ -46,23 +53,39 @@ pub async fn mark_late(link: &Link, ret: &Return, uncounted: bool, ended: UnixMi
 }
 
 async fn put_return(link: &Link, key: &Key, ret: &Return, replaced: Option<u64>) -> Result<(), Error> {
-    let result = write_return(link, key, ret, replaced).await;
-    if let Err(error) = &result
-        && is_too_large(error)
-        && !ret.answer.is_null()
-    {
-        // Its envelope as a record is larger than it was as a message. What it says matters less than that it is there.
-        tracing::warn!(%key, "a return does not fit into its bucket; only how it ended is kept: {error}");
-        let short = Return { answer: serde_json::Value::Null, truncated: true, ..ret.clone() };
-        return write_return(link, key, &short, replaced).await;
+    // Its envelope as a record is larger than it was as a message. What it says matters less than that it is there: a return
+    // that can never be stored would keep its job from ending.
+    let shorter = [|ret: &Return| Return { own: Vec::new(), ..ret.clone() }.fit(SHORT_RETURN_BYTES), bare];
+    let mut result = write_return(link, key, ret, replaced).await;
+    for shorten in shorter {
+        let Err(error) = &result else { break };
+        if !is_too_large(error) {
+            break;
+        }
+        tracing::warn!(%key, "a return does not fit into its bucket and is kept shorter: {error}");
+        result = write_return(link, key, &shorten(ret), replaced).await;
     }
     result
 }
 
+/// How it ended, and nothing that a peel could make any longer.
+fn bare(ret: &Return) -> Return {
+    const WORDS: &str = "[truncated: what the peel returned does not fit into its bucket]";
+    Return {
+        success: ret.success,
+        late: ret.late,
+        duration_ms: ret.duration_ms,
+        ts: ret.ts,
+        truncated: true,
+        ..Return::refusing(ret.jid.clone(), ret.peel.clone(), ret.dispatch_epoch, ret.cause, WORDS)
+    }
+}
+
 async fn write_return(link: &Link, key: &Key, ret: &Return, replaced: Option<u64>) -> Result<(), Error> {
+    let kept = ret.kept();
     let written = match replaced {
-        Some(revision) => link.update(key, ret, revision).await,
-        None => link.create(key, ret).await,
+        Some(revision) => link.update(key, &kept, revision).await,
+        None => link.create(key, &kept).await,
     };
     written.map(|_| ())
 }

@@ -412,6 +412,7 @@ impl Task {
     fn stopped(&mut self) {
         let job = self.owner.job();
         if self.owner.stage() == Stage::Done {
+            self.core.ended.note(job);
             self.core.metrics.finalized(job.status);
             tracing::info!(jid = %job.jid, status = job.status.as_str(), "the job is over");
         }

@@ -71,8 +71,10 @@ impl PublisherTask {
 
     /// The tree that counts, on disk. None where there is none that is whole.
     async fn published_tree(&self, published: Published, below: &Path) -> Result<Option<NamedTree>, Error> {
-        let Some(Manifest { pages, source, .. }) = self.publisher(published).manifest().await? else {
-            return Ok(None);
+        let Manifest { pages, source, .. } = match self.publisher(published).manifest().await {
+            Ok(Some(manifest)) => manifest,
+            Ok(None) | Err(Error::Torn(_)) => return Ok(None),
+            Err(error) => return Err(error),
         };
         let directory = below.join(published.as_str());
         std::fs::create_dir_all(&directory).map_err(|error| Error::Disk(error.to_string()))?;

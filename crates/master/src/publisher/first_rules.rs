@@ -51,6 +51,7 @@ impl PublisherTask {
             Ok(None) if holds => self.publish_no_rules().await,
             Ok(None) if self.core.reactor.is_some() => self.core.orders.want_lease(),
             Ok(None) => {}
+            // Rules were published, and are not whole: that is no reason to say that there are none.
             Err(error) => tracing::debug!("whether there are rules is not known now: {error}"),
         }
     }

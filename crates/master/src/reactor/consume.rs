@@ -5,6 +5,7 @@ use super::lanes::Lanes;
 use super::work::Work;
 use crate::core::Core;
 use crate::limits::{REACTOR_BACKPRESSURE, REACTOR_BATCH, REACTOR_WAIT};
+use crate::services::rights::must_be_allowed;
 use futures_util::FutureExt;
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -13,8 +14,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
 use zester_bus::{Acknowledge, Error, Kind, Taken};
+use zester_identity::Principal;
+use zester_policy::Wanted;
 use zester_reactor::{Delivered, DropReason, Dropped, Gates, Payload, Reaction, RuleSet, may_be_handed_back};
-use zester_wire::{Event, UnixMillis};
+use zester_wire::{Event, Refusal, UnixMillis};
 
 /// Events that are worked on, by their place in the stream: they are kept alive until they are done with.
 pub type InHand = Arc<Mutex<BTreeMap<u64, Arc<Taken>>>>;
@@ -119,7 +122,10 @@ impl Consumer {
             deliveries: taken.deliveries,
         };
         let open = |subject: &_| match link.try_open::<Event>(subject, &taken.record) {
-            Ok(opened) => Payload::Read { event: opened.message, signed: opened.signed },
+            Ok(opened) => match may_send(&self.core, opened.principal.as_ref()) {
+                Ok(()) => Payload::Read { event: opened.message, signed: opened.signed },
+                Err(refusal) => Payload::Forged(refusal.message),
+            },
             Err(zester_link::Error::Spoof { why, .. }) => Payload::Forged(why.to_string()),
             Err(error) => Payload::Unreadable(error.to_string()),
         };
@@ -180,6 +186,11 @@ impl Consumer {
         }
         self.reactor.note(dropped.entry(self.core.id.as_str(), now, unwritten));
     }
+}
+
+/// An operator sends events where a role allows it (I-14).
+fn may_send(core: &Core, who: Option<&Principal>) -> Result<(), Refusal> {
+    must_be_allowed(core, who, &Wanted::Verb("event"), &[])
 }
 
 /// A panic is that event's failure.

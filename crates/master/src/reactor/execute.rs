@@ -2,15 +2,18 @@
 
 use super::Reactor;
 use crate::core::Core;
-use crate::events::publish_event;
+use crate::enroll::{Declined, react};
+use crate::events::{is_stored, publish_event};
 use crate::job::{Begun, Requester};
-use crate::limits::TARGETS_MAX;
+use crate::limits::{LOOK_BEFORE_SENDING, TARGETS_MAX};
+use crate::services::dispatch::AskedBy;
 use crate::services::{dispatch, index_is_ready};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use zester_bus::Kind;
+use zester_identity::audit;
 use zester_link::Error;
-use zester_reactor::actions::{Dispatch, LogLevel};
+use zester_reactor::actions::{Dispatch, Enroll, LogLevel};
 use zester_reactor::{Action, Block, Decided, Decision, Executed, Passed, dispatch_request, sent_event};
 use zester_wire::{DispatchRequest, Job, JobStatus, Refusal, RefusalKind, Tag};
 
@@ -37,9 +40,22 @@ impl Executor<'_> {
                 }
                 self.done(block, Decision::Logged, message.as_str())
             }
-            Action::Enroll(enroll) => {
-                self.done(block, Decision::Refused, format!("{} can do nothing yet", enroll.verb.as_str()))
+            Action::Enroll(enroll) => self.enroll(block, enroll).await,
+        }
+    }
+
+    /// A decision that was taken before is a duplicate; who wrote the record at the same moment may have taken it.
+    async fn enroll(&self, block: &Block, enroll: &Enroll) -> Executed {
+        match react(self.core, self.rule, enroll).await {
+            Ok(record) => {
+                let words = format!("{} is {}", record.peel, record.status.as_str());
+                self.done(block, Decision::Enrolled, words)
             }
+            Err(Declined::Duplicate(words)) => self.done(block, Decision::Duplicate, words),
+            Err(Declined::NoSuch(words) | Declined::Refused(words)) => {
+                self.done(block, Decision::Refused, words)
+            }
+            Err(Declined::Transient(words)) => Executed::Transient(words),
         }
     }
 
@@ -105,7 +121,13 @@ impl Executor<'_> {
             return self.done(block, Decision::Aborted, why);
         }
         let (requester, answer) = Requester::reaction(request.clone());
-        dispatch::begin_on(self.core, requester, Vec::new(), Vec::new(), targets).await;
+        let asked = AskedBy {
+            act: "reaction",
+            who: None,
+            rule: Some(self.rule.to_string()),
+            request: self.passed.event.id.clone(),
+        };
+        dispatch::begin_on(self.core, requester, Vec::new(), Vec::new(), targets, asked).await;
         match answer.await {
             Ok(Begun::Now) => {
                 let peels = if count == 1 { "peel" } else { "peels" };
@@ -153,14 +175,36 @@ impl Executor<'_> {
             Ok(sent) => sent,
             Err(bad) => return self.done(block, Decision::Error, bad.to_string()),
         };
-        let (stored, id) = (publish_event(&self.core.link, &subject, &event).await, event.id);
-        let executed = match stored {
-            Ok(stored) if stored.duplicate => self.done(block, Decision::Duplicate, tag.as_str()),
-            Ok(_) => self.done(block, Decision::Sent, tag.as_str()),
-            Err(error) if is_hopeless(&error) => self.done(block, Decision::Error, error.to_string()),
+        let link = &self.core.link;
+        // The first try has nothing to look for, unless it was long in coming.
+        if self.passed.deliveries > 1 || now.since(self.passed.stored) > LOOK_BEFORE_SENDING {
+            match is_stored(link, &subject, &event.id, self.passed.sequence).await {
+                Ok(true) => return self.sent(block, Decision::Duplicate, tag.as_str(), event.id),
+                Ok(false) => {}
+                Err(error) => return Executed::Transient(error.to_string()),
+            }
+        }
+        match publish_event(link, &subject, &event).await {
+            Ok(stored) if stored.duplicate => self.sent(block, Decision::Duplicate, tag.as_str(), event.id),
+            Ok(_) => {
+                self.core.audit.note(audit::Decided {
+                    act: "reaction",
+                    who: format!("rule {}", self.rule),
+                    about: format!("event {tag}"),
+                    request: self.passed.event.id.clone(),
+                    ..audit::Decided::default()
+                });
+                self.sent(block, Decision::Sent, tag.as_str(), event.id)
+            }
+            Err(error) if is_hopeless(&error) => {
+                self.sent(block, Decision::Error, &error.to_string(), event.id)
+            }
             Err(error) => Executed::Transient(error.to_string()),
-        };
-        match executed {
+        }
+    }
+
+    fn sent(&self, block: &Block, decision: Decision, why: &str, id: String) -> Executed {
+        match self.done(block, decision, why) {
             Executed::Done(decided) => Executed::Done(Box::new(Decided { event_sent: id, ..*decided })),
             transient => transient,
         }

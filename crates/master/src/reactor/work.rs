@@ -40,9 +40,9 @@ impl Work {
         if let Some(turn) = &mut turn {
             turn.comes().await;
         }
-        let context = Arc::new(self.context());
+        let mut context = None;
         loop {
-            let settled = self.pass(&context).await;
+            let settled = self.pass(&mut context).await;
             // Whoever waits behind it waits for one try, not for all.
             drop(turn.take());
             match settled {
@@ -81,7 +81,7 @@ impl Work {
     }
 
     /// All rules once.
-    async fn pass(&mut self, context: &Arc<EventContext>) -> Settled {
+    async fn pass(&mut self, context: &mut Option<Arc<EventContext>>) -> Settled {
         let mut next = Some(Input::Begin);
         let mut settled = Settled::Done;
         while let Some(input) = next.take() {
@@ -90,7 +90,7 @@ impl Work {
             for command in commands {
                 match command {
                     Command::Render { rule } => {
-                        next = Some(Input::Rendered(self.render(rule, context.clone()).await));
+                        next = Some(Input::Rendered(self.render(rule, context).await));
                     }
                     Command::Execute { rule, block } => {
                         let rules = self.reaction.rules().clone();
@@ -122,11 +122,21 @@ impl Work {
     }
 
     /// On a thread of its own kind, a few at once, and not for ever. A panic is that rule's failure.
-    async fn render(&self, rule: usize, context: Arc<EventContext>) -> Result<Node, Vec<String>> {
+    async fn render(
+        &self,
+        rule: usize,
+        context: &mut Option<Arc<EventContext>>,
+    ) -> Result<Node, Vec<String>> {
         let Some(template) = self.reaction.rules().template(rule) else {
             return Err(vec!["its file is not loaded; this is a mistake of ours".into()]);
         };
-        if self.reactor.compiler.is_quick() || template.is_plain() {
+        if template.is_plain() {
+            // It shows nothing of the event.
+            return template.render(&EventContext::none());
+        }
+        // One for all tries: facts are those of the first.
+        let context = context.get_or_insert_with(|| Arc::new(self.context())).clone();
+        if self.reactor.compiler.is_quick() {
             return template.render(&context);
         }
         let _permit = self.reactor.renders.acquire().await;

@@ -1,6 +1,9 @@
 //! `zester.admin.<verb>`: cancel a job (J-11), repeat a part of one (J-18), forget peels (J-25).
 
+use super::dispatch::AskedBy;
+use super::rights::must_be_allowed;
 use super::{dispatch, must_be_fresh};
+use crate::audit;
 use crate::core::Core;
 use crate::job::{Handle, JobMessage, Requester};
 use crate::limits::{KILL_WAIT, RETRY_READS_IN_FLIGHT};
@@ -12,16 +15,19 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use zester_bus::Message;
 use zester_bus::storage::JOB_EVENTS;
+use zester_identity::audit::Decided;
+use zester_identity::{Principal, Role};
 use zester_jobs::intake::may_cancel;
 use zester_jobs::{CancelEffect, messages, retry};
 use zester_link::Error;
+use zester_policy::{VERBS, Wanted};
 use zester_wire::{
-    AdminReply, AdminRequest, DispatchRequest, Jid, Job, Key, PeelCommand, PeelId, Refusal, RefusalKind,
-    RetryPart, Return, Subject, UnixMillis, VERSION,
+    AdminReply, AdminRequest, DispatchRequest, Jid, Job, Key, PeelCommand, PeelId, PublishRequest, Refusal,
+    RefusalKind, RetryPart, Return, Subject, UnixMillis, UploadedTree, VERSION,
 };
 
 /// Verbs that are granted, for those who ask for another.
-const KNOWN: &str = "known are kill, retry, publish, forget, reactor_rules and breaker_close";
+const KNOWN: &str = "known are kill, retry, publish, forget, enroll, reactor_rules and breaker_close";
 
 pub async fn handle(core: Arc<Core>, message: Message, received: UnixMillis) {
     let Some(subject) = core.link.subject_of(&message) else { return };
@@ -40,12 +46,18 @@ pub async fn handle(core: Arc<Core>, message: Message, received: UnixMillis) {
         Some(who) => opened.message.by(&who.name),
         None => opened.message,
     };
+    let asked = Asked { who: opened.principal, request: opened.id.to_string() };
+    match asked.must_be_allowed(&core, &request).await {
+        Ok(()) => {}
+        Err(refusal) => return refuse(&core, reply.as_deref(), refusal).await,
+    }
     match request {
         AdminRequest::Kill { jid, user, .. } => {
-            let (message, error) = match kill(&core, &jid, user).await {
+            let (message, error) = match kill(&core, &jid, user.clone()).await {
                 Ok(sentence) => (sentence, None),
                 Err(refusal) => (String::new(), Some(refusal)),
             };
+            asked.note(&core, "kill", &user, jid.to_string(), error.as_ref());
             let message = AdminReply { jid: Some(jid), error, ..AdminReply::done(message) };
             core.answer(reply.as_deref(), &message).await;
         }
@@ -58,7 +70,9 @@ pub async fn handle(core: Arc<Core>, message: Message, received: UnixMillis) {
                     let peels = if count == 1 { "peel" } else { "peels" };
                     let sentence = format!("asked {count} {peels} again");
                     let requester = Requester::retry(request, reply, received, sentence);
-                    dispatch::begin(&core, requester, opened.envelope, unknown).await;
+                    let Asked { who, request } = asked;
+                    let asked = AskedBy { act: "retry", who, rule: None, request };
+                    dispatch::begin(&core, requester, opened.envelope, unknown, asked).await;
                 }
                 Err(refusal) => refuse(&core, reply.as_deref(), refusal).await,
             }
@@ -68,15 +82,73 @@ pub async fn handle(core: Arc<Core>, message: Message, received: UnixMillis) {
                 Ok(sentence) => (sentence, None),
                 Err(refusal) => (String::new(), Some(refusal)),
             };
+            let names: Vec<&str> = peels.iter().map(PeelId::as_str).collect();
+            asked.note(&core, "forget", &user, names.join(", "), error.as_ref());
             core.answer(reply.as_deref(), &AdminReply { error, ..AdminReply::done(message) }).await;
         }
         request @ (AdminRequest::ReactorRules | AdminRequest::BreakerClose { .. }) => {
+            if let AdminRequest::BreakerClose { rule, user } = &request {
+                asked.note(&core, "breaker_close", user, rule.clone(), None);
+            }
             crate::reactor::handle_admin(core, request, reply).await;
         }
-        AdminRequest::Publish(request) => super::publish::handle(core, request, reply).await,
+        AdminRequest::Enroll { order, user } => crate::enroll::handle(core, order, user, reply).await,
+        AdminRequest::Publish(request) => {
+            if !request.dry_run {
+                let (act, about) = published(&request);
+                asked.note(&core, act, &request.user, about, None);
+            }
+            super::publish::handle(core, request, reply).await;
+        }
         AdminRequest::Unknown => {
             refuse(&core, reply.as_deref(), not_built(&subject)).await;
         }
+    }
+}
+
+/// Who asked, for what they may and for the log.
+struct Asked {
+    who: Option<Principal>,
+    /// The id of the message that asked.
+    request: String,
+}
+
+impl Asked {
+    /// What the roles of who asks say. A verb is about peels where the request names them, or a job that does.
+    async fn must_be_allowed(&self, core: &Core, request: &AdminRequest) -> Result<(), Refusal> {
+        let Some(verb) = request.verb().filter(|verb| VERBS.contains(verb)) else { return Ok(()) };
+        if self.who.as_ref().is_none_or(|who| who.role != Role::Operator) {
+            return Ok(());
+        }
+        let peels = match request {
+            AdminRequest::Kill { jid, .. } | AdminRequest::Retry { jid, .. } => {
+                record(core, jid).await?.map(|job| job.targets).unwrap_or_default()
+            }
+            AdminRequest::Forget { peels, .. } => peels.clone(),
+            _ => Vec::new(),
+        };
+        let allowed = must_be_allowed(core, self.who.as_ref(), &Wanted::Verb(verb), &peels);
+        if let Err(refusal) = &allowed {
+            self.note(core, verb, "", String::new(), Some(refusal));
+        }
+        allowed
+    }
+
+    fn note(&self, core: &Core, act: &'static str, user: &str, about: String, refused: Option<&Refusal>) {
+        let (who, key) = audit::by(self.who.as_ref(), user);
+        let refused = refused.map(|refusal| refusal.message.clone()).unwrap_or_default();
+        core.audit.note(Decided { act, who, key, about, refused, request: self.request.clone() });
+    }
+}
+
+/// What is published, for the log.
+fn published(request: &PublishRequest) -> (&'static str, String) {
+    let one = |tree: &UploadedTree| format!("{} from {}", tree.published.as_str(), tree.source);
+    let trees: Vec<String> = request.trees.iter().map(one).collect();
+    match &request.rollback {
+        Some(rollback) => ("rollback", format!("{rollback:?}")),
+        None if trees.is_empty() => ("publish", "what the masters publish".into()),
+        None => ("publish", trees.join(", ")),
     }
 }
 

@@ -1,14 +1,19 @@
 //! `zester.dispatch`: from a request to a job that has an owner.
 
+use super::rights::must_be_allowed;
 use super::{index_is_ready, must_be_fresh};
+use crate::audit;
 use crate::core::Core;
 use crate::job::{self, JobMessage, Requester, Unstarted};
 use crate::limits::{JOBS_MAX, TARGETS_MAX, UNKNOWN_PEELS_MAX};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use zester_bus::Message;
+use zester_identity::Principal;
+use zester_identity::audit::Decided;
 use zester_jobs::Owner;
 use zester_model::target::Target;
+use zester_policy::{Call, Wanted};
 use zester_wire::{
     DispatchReply, DispatchRequest, Job, JobStatus, PeelId, Refusal, RefusalKind, TargetList, UnixMillis,
     VERSION,
@@ -23,12 +28,45 @@ pub async fn handle(core: Arc<Core>, message: Message, received: UnixMillis) {
     }
     let unknown = unknown_of(&core, &opened.message.target_expr);
     let mut request = opened.message;
-    if let Some(who) = opened.principal {
+    if let Some(who) = &opened.principal {
         // Whose request it is, the key says; the word inside is only a word.
-        request.user = who.name;
+        request.user.clone_from(&who.name);
     }
     let requester = Requester::dispatch(request, message.reply, received);
-    begin(&core, requester, opened.envelope, unknown).await;
+    let asked =
+        AskedBy { act: "dispatch", who: opened.principal, rule: None, request: opened.id.to_string() };
+    begin(&core, requester, opened.envelope, unknown, asked).await;
+}
+
+/// Who asked for a job, for what they may and for the log.
+pub struct AskedBy {
+    pub act: &'static str,
+    pub who: Option<Principal>,
+    /// The rule, where a reaction asked.
+    pub rule: Option<String>,
+    /// The id of the message that asked.
+    pub request: String,
+}
+
+impl AskedBy {
+    fn decided(&self, request: &DispatchRequest, count: usize, refused: &str) -> Decided {
+        let (who, key) = match &self.rule {
+            Some(rule) => (format!("rule {rule}"), String::new()),
+            None => audit::by(self.who.as_ref(), &request.user),
+        };
+        let test = if request.test { " --test" } else { "" };
+        let peels = if count == 1 { "peel" } else { "peels" };
+        let DispatchRequest { jid, function, target_expr, .. } = request;
+        let about = format!("{jid} {function}{test} on `{target_expr}` ({count} {peels})");
+        Decided {
+            act: self.act,
+            who,
+            key,
+            about,
+            refused: refused.to_string(),
+            request: self.request.clone(),
+        }
+    }
 }
 
 /// Names in the lists of an expression that no peel has. Where not all peels are known yet, nobody is called unknown.
@@ -49,13 +87,26 @@ pub fn unknown(core: &Core, names: impl Iterator<Item = PeelId>) -> Vec<PeelId> 
 }
 
 /// Starts what was asked for, or says why not. `unknown`: names that were listed and that no peel has, for the record.
-pub async fn begin(core: &Arc<Core>, requester: Requester, envelope: Vec<u8>, unknown: Vec<PeelId>) {
+pub async fn begin(
+    core: &Arc<Core>,
+    requester: Requester,
+    envelope: Vec<u8>,
+    unknown: Vec<PeelId>,
+    asked: AskedBy,
+) {
     // A job that is under way here answers for itself: its targets may match no more.
     if let Some(handle) = core.running.get(&requester.request.jid) {
         return hand_over(core, &handle, requester).await;
     }
     match targets(core, &requester.request).await {
-        Ok(targets) => begin_on(core, requester, envelope, unknown, targets).await,
+        Ok(targets) => {
+            let wanted = Wanted::Call { call: Call::from(&requester.request), direct: false };
+            if let Err(refusal) = must_be_allowed(core, asked.who.as_ref(), &wanted, &targets) {
+                core.audit.note(asked.decided(&requester.request, targets.len(), &refusal.message));
+                return refuse(core, requester, refusal).await;
+            }
+            begin_on(core, requester, envelope, unknown, targets, asked).await;
+        }
         Err(refusal) => refuse(core, requester, refusal).await,
     }
 }
@@ -67,6 +118,7 @@ pub async fn begin_on(
     envelope: Vec<u8>,
     unknown: Vec<PeelId>,
     targets: Vec<PeelId>,
+    asked: AskedBy,
 ) {
     if let Some(handle) = core.running.get(&requester.request.jid) {
         return hand_over(core, &handle, requester).await;
@@ -77,11 +129,12 @@ pub async fn begin_on(
     }
     // A target is asked, whoever knows it.
     let unknown_peels = unknown.into_iter().filter(|name| !targets.contains(name)).collect();
+    let decided = asked.decided(&requester.request, targets.len(), "");
     let job = job_of(core, &requester.request, targets, envelope);
     let job = Job { claim_until: requester.claim_until, unknown_peels, ..job };
     let owner = Owner::dispatch(job, core.id.clone(), core.timing.clone());
     match job::start(core, owner, false, Some(requester)).await {
-        Ok(()) => {}
+        Ok(()) => core.audit.note(decided),
         Err(Unstarted::UnderWay(requester)) => {
             let Some(requester) = requester else { return };
             match core.running.get(&requester.request.jid) {

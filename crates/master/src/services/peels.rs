@@ -60,9 +60,9 @@ pub async fn forget_all(core: &Core, peels: &[PeelId], by: &str) -> Result<Strin
 async fn is_known(core: &Core, peel: &PeelId) -> Result<bool, Error> {
     let facts = core.link.get::<FactsRecord>(&Key::Facts(peel.clone())).await;
     let seen = core.link.get::<PeelHeartbeat>(&Key::Peel(peel.clone())).await;
-    // A record that cannot be read is there, and can be removed.
+    // A record that cannot be read or believed is there, and can be removed.
     let is_there = |found: Result<bool, Error>| match found {
-        Err(Error::Decode(_)) => Ok(true),
+        Err(error) if error.is_of_record() => Ok(true),
         found => found,
     };
     Ok(is_there(facts.map(|found| found.is_some()))? || is_there(seen.map(|found| found.is_some()))?)

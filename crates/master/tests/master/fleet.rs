@@ -116,6 +116,8 @@ impl Fleet {
             settings: Arc::new(NoSettings),
             publishing,
             reacting: self.reacting.clone(),
+            door: None,
+            revoker: None,
         };
         let (health, stop) = (Arc::new(Health::new()), CancellationToken::new());
         let mut task = JoinSet::new();
@@ -208,7 +210,8 @@ impl Fleet {
 
     pub async fn stored(&self, jid: &Jid, name: &str) -> Option<Return> {
         let key = Key::Return(jid.clone(), peel(name));
-        self.link.get::<Return>(&key).await.unwrap().map(|found| found.value)
+        let found = self.link.get::<Return>(&key).await.unwrap();
+        found.map(|found| Return { own: Vec::new(), ..found.value })
     }
 
     pub async fn stored_eventually(&self, jid: &Jid, name: &str) -> Return {

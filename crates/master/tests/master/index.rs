@@ -74,6 +74,23 @@ fn at(seconds: u64) -> UnixMillis {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("I-12")]
+async fn i12_what_a_peel_once_said_is_told_from_what_it_says_now() {
+    let index = index();
+    let minute = 60_000;
+    let written = |at: u64| FactsRecord { ts: UnixMillis(at * minute), ..facts("web-1", json!({})) };
+    let beaten = |at: u64| PeelHeartbeat { ts: UnixMillis(at * minute), ..beat("web-1", 1) };
+    assert!(!index.facts_are_older(&written(1)) && !index.heartbeat_is_older(&beaten(1)), "nothing is known");
+    index.put_facts(written(100));
+    index.put_heartbeat(beaten(100), at(0));
+    // A clock that was set right is no forgery; an hour is.
+    for (minutes, older) in [(101, false), (100, false), (96, false), (94, true), (40, true)] {
+        assert_eq!(index.facts_are_older(&written(minutes)), older, "{minutes}");
+        assert_eq!(index.heartbeat_is_older(&beaten(minutes)), older, "{minutes}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 #[rule("J-8")]
 async fn j8_a_peel_is_online_as_long_as_its_heartbeat_lasts() {
     let index = index();

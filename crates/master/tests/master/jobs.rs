@@ -301,7 +301,7 @@ async fn j9_a_return_after_the_end_is_stored_as_late() {
 }
 
 #[tokio::test(start_paused = true)]
-#[rule("J-9")]
+#[rule("J-9", "I-13")]
 async fn j9_invented_jobs_cost_a_bounded_number_of_reads_a_second() {
     const INVENTED: u64 = 3_000;
     let fleet = Fleet::new().await;

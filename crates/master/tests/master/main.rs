@@ -5,6 +5,7 @@
 mod again;
 mod chaos;
 mod command_bytes;
+mod enroll;
 mod events;
 mod failover;
 mod fleet;

@@ -210,13 +210,13 @@ async fn j18_a_part_is_asked_again_as_a_new_job() {
 async fn verbs_that_are_not_built_are_refused_by_name() {
     let fleet = Fleet::new().await;
     let _master = fleet.master("m1").await;
-    let enroll = Subject::Admin { verb: Token::parse("enroll").unwrap() };
-    let reply: AdminReply = fleet.link.request(&enroll, &AdminRequest::Unknown, LONG).await.unwrap();
+    let bake = Subject::Admin { verb: Token::parse("bake").unwrap() };
+    let reply: AdminReply = fleet.link.request(&bake, &AdminRequest::Unknown, LONG).await.unwrap();
     let refusal = reply.error.unwrap();
     assert_eq!(refusal.kind, RefusalKind::Invalid);
     assert_eq!(
         refusal.message,
-        "this master cannot enroll yet; known are kill, retry, publish, forget, reactor_rules and breaker_close"
+        "this master cannot bake yet; known are kill, retry, publish, forget, enroll, reactor_rules and breaker_close"
     );
 }
 

@@ -429,6 +429,41 @@ async fn r9_an_id_that_a_peel_took_first_does_not_suppress_the_event() {
     assert_eq!(page.items.len(), 1);
 }
 
+/// The server forgets after two minutes which ids it has had; a rule may be tried for longer.
+#[tokio::test(start_paused = true)]
+#[rule("R-9", "R-10")]
+async fn r10_what_was_sent_is_not_sent_again_when_another_block_is_tried_for_minutes() {
+    for squatted in [false, true] {
+        let fleet = fleet_with(
+            json!({"tell": {"event.send": {"tag": "next"}}, "then": {"event.send": {"tag": "other"}}}),
+        )
+        .await;
+        let _master = ready(&fleet, "m1").await;
+        if squatted {
+            let origin = Origin::Peel(PeelId::parse("web-1").unwrap());
+            let id = Cause { origin: &origin, event_id: "e1", rule: "reactor.a", block: "tell" }.event();
+            let subject = EventSubject::Send {
+                peel: PeelId::parse("web-1").unwrap(),
+                tag: Tag::parse("squat").unwrap(),
+            };
+            let squatter = event(&id, "squat", json!({}));
+            let message_id = MessageId::parse(&id).unwrap();
+            fleet.link.publish_stored(&Subject::Event(subject), &message_id, &squatter).await.unwrap();
+        }
+        let (begun, other) = (Instant::now(), "zester.event._master.reaction.other");
+        let lost = move |leg: zester_bus::memory::Leg<'_>| {
+            leg.from == "m1" && leg.subject == other && begun.elapsed() < Duration::from_secs(200)
+        };
+        fleet.net.set_faults(Losing::new(usize::MAX, lost));
+        send(&fleet.link, "web-1", &event("e1", "x", json!({}))).await;
+        tokio::time::sleep(Duration::from_secs(200)).await;
+        all_done(&fleet).await;
+        assert_eq!(fleet.link.bus().replay("events", other, 0).await.unwrap().items.len(), 1);
+        let page = fleet.link.bus().replay("events", "zester.event._master.reaction.next", 0).await.unwrap();
+        assert_eq!(page.items.len(), 1, "squatted: {squatted}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 #[rule("R-3", "R-11")]
 async fn r3_what_finds_no_room_comes_again_and_a_panic_is_one_rules_failure() {

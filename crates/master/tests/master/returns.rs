@@ -160,6 +160,28 @@ async fn j9_of_a_return_that_does_not_fit_its_bucket_is_kept_how_it_ended() {
     fleet.net.set_faults(Perfect);
 }
 
+/// Whatever of it is long: a return that can never be stored would keep its job from ending.
+#[tokio::test(start_paused = true)]
+#[rule("J-5", "J-9", "J-16")]
+async fn j16_no_return_is_so_large_that_its_job_never_ends() {
+    let fleet = Fleet::new().await;
+    let _master = fleet.master("m1").await;
+    let mut web = fleet.peel("web-1").await;
+    fleet.known("*", 1).await;
+    let jid = fleet.dispatch("*").await;
+    let exec = web.exec().await;
+    web.ack(&exec).await;
+    fleet.net.set_faults(SlowReturns);
+    let error = "x".repeat(100 * 1024);
+    web.send(&Return { error, ..web.returning(&exec, false) }).await;
+    fleet.net.set_max_payload(SMALL_PAYLOAD);
+    let job = fleet.over(&jid).await;
+    assert_eq!((job.status, job.return_count), (JobStatus::Failed, 1));
+    let stored = fleet.stored(&jid, "web-1").await.unwrap();
+    assert!(!stored.success && stored.truncated && stored.error.contains("truncated"), "{stored:?}");
+    fleet.net.set_faults(Perfect);
+}
+
 #[tokio::test(start_paused = true)]
 #[rule("J-5", "J-17")]
 async fn j17_a_record_that_is_too_large_with_who_is_missing_ends_without() {

@@ -8,6 +8,7 @@ use super::presence::{BackgroundDone, Presence};
 use super::schedule::Scheduler;
 use super::tasks::{self, Done, Write};
 use super::{Error, Setup};
+use crate::policy::PolicyFile;
 use crate::store::Store;
 use crate::work::Work;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -72,6 +73,8 @@ pub(super) struct Actor {
     pub(super) schedule: Option<Scheduler>,
     /// What it watches; none where it has no beacons.
     pub(super) beacons: Option<Beacons>,
+    /// What this machine does for others; none: whatever they ask.
+    pub(super) policy: Option<PolicyFile>,
     /// The run of `startup_states` and its function, until it has ended.
     pub(super) startup: Option<(Jid, String)>,
 }
@@ -118,6 +121,7 @@ impl Actor {
             next_disk_check: None,
             schedule: None,
             beacons: None,
+            policy: None,
             startup: None,
             link,
             store,

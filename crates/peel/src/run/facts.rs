@@ -18,7 +18,7 @@ pub(super) async fn publish(
     known: Option<String>,
 ) -> BackgroundDone {
     let facts = work.facts().await;
-    let (os, hash) = (os_of(&facts), hash_of(&facts));
+    let (own, hash) = (Value::Object(facts.clone()), hash_of(&facts));
     let key = Key::Facts(peel.clone());
     let there = match known {
         Some(known) => Some(known),
@@ -28,7 +28,7 @@ pub(super) async fn publish(
         }
     };
     if there.as_ref() == Some(&hash) {
-        return BackgroundDone::Facts { os, published: Ok(hash) };
+        return BackgroundDone::Facts { facts: own, published: Ok(hash) };
     }
     let record = FactsRecord { v: VERSION, peel, ts: link.now(), hash: hash.clone(), facts };
     let published = match link.put(&key, &record).await {
@@ -38,10 +38,10 @@ pub(super) async fn publish(
             Err(error.to_string())
         }
     };
-    BackgroundDone::Facts { os, published }
+    BackgroundDone::Facts { facts: own, published }
 }
 
-fn os_of(facts: &Map<String, Value>) -> String {
+pub(super) fn os_of(facts: &Value) -> String {
     facts.get("os").and_then(Value::as_str).unwrap_or_default().to_string()
 }
 

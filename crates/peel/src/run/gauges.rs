@@ -14,6 +14,7 @@ pub(super) struct Gauges {
     executed: Counter,
     failed: Counter,
     refused: Counter,
+    denied: Counter,
     progress_dropped: Counter,
     busy: Arc<AtomicU64>,
     outbox: Arc<AtomicU64>,
@@ -33,6 +34,7 @@ impl Gauges {
             executed: Counter::default(),
             failed: Counter::default(),
             refused: Counter::default(),
+            denied: Counter::default(),
             progress_dropped: Counter::default(),
             busy: Arc::default(),
             outbox: Arc::default(),
@@ -47,6 +49,11 @@ impl Gauges {
                 "zester_peel_jobs_refused",
                 "Requests that were not executed",
                 gauges.refused.clone(),
+            );
+            registry.register(
+                "zester_peel_policy_refused",
+                "Requests that the policy of this machine or a role did not allow",
+                gauges.denied.clone(),
             );
             registry.register(
                 "zester_peel_progress_dropped",
@@ -99,6 +106,11 @@ impl Gauges {
         if matches!(cause, Cause::Busy | Cause::Expired | Cause::Refused) {
             self.refused.inc();
         }
+    }
+
+    /// Counts what the policy of the machine, or a role, does not allow.
+    pub(super) fn denied(&self) {
+        self.denied.inc();
     }
 
     pub(super) fn bus_up(&mut self) {

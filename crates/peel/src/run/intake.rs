@@ -15,6 +15,7 @@ pub(super) struct Request {
     request: Box<ExecRequest>,
     signed: UnixMillis,
     reply: Option<String>,
+    principal: Option<Principal>,
 }
 
 impl Actor {
@@ -39,11 +40,12 @@ impl Actor {
         match message {
             PeelCommand::Pace(pace) => return self.pace(&pace),
             PeelCommand::Exec(mut request) if self.requests.len() < REQUESTS_WAITING_MAX => {
-                if let Some(who) = principal.filter(|_| request.direct) {
+                if let Some(who) = principal.as_ref().filter(|_| request.direct) {
                     // Whose request it is, the key says.
-                    request.user = who.name;
+                    request.user.clone_from(&who.name);
                 }
-                self.requests.push_back(Request { request: Box::new(request), signed, reply: raw.reply });
+                let request = Box::new(request);
+                self.requests.push_back(Request { request, signed, reply: raw.reply, principal });
             }
             PeelCommand::Exec(request) => {
                 self.link.dropped().add(Reason::Missed, 1);
@@ -64,6 +66,8 @@ impl Actor {
     /// Takes the requests that there is room for.
     pub(super) fn take_requests(&mut self) {
         while self.has_room()
+            && let Some(next) = self.requests.front()
+            && !self.judging_needs_facts(next.principal.as_ref())
             && let Some(request) = self.requests.pop_front()
         {
             self.request(request);
@@ -71,14 +75,15 @@ impl Actor {
     }
 
     fn request(&mut self, request: Request) {
-        let Request { request, signed, reply } = request;
+        let Request { request, signed, reply, principal } = request;
+        let terms = self.terms(&request, principal.as_ref());
         if request.direct {
             let (jid, function) = (&request.jid, request.function.as_str());
             tracing::info!(%jid, function, user = request.user, "a direct request");
             let dispatch = Dispatch { jid: request.jid.clone(), epoch: request.dispatch_epoch };
             self.asking = Some((dispatch, reply));
         }
-        self.feed(Event::Exec { request, signed });
+        self.feed(Event::Exec { request, signed, terms });
         // Not answered yet: the answer comes with its return, to whoever asked first.
         if let Some((dispatch, Some(inbox))) = self.asking.take() {
             self.inboxes.entry(dispatch).or_insert(inbox);
@@ -90,7 +95,7 @@ impl Actor {
 fn may_command(who: &Principal, command: &PeelCommand) -> bool {
     let is_direct = matches!(command, PeelCommand::Exec(request) if request.direct);
     match who.role {
-        Role::Admin => is_direct,
+        Role::Admin | Role::Operator => is_direct,
         Role::Master => !is_direct,
         Role::Peel => false,
     }
@@ -134,6 +139,7 @@ mod tests {
         });
         for (role, direct, through, canceled) in [
             (Role::Admin, true, false, false),
+            (Role::Operator, true, false, false),
             (Role::Master, false, true, true),
             (Role::Peel, false, false, false),
         ] {

@@ -11,6 +11,7 @@ use super::seen::{self, Seen};
 use crate::schedule::{Looker, SourceUpdate};
 use crate::store::StoreError;
 use crate::work::FunctionAsked;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::time::Duration;
 use tokio::task::JoinError;
@@ -35,9 +36,9 @@ pub(super) enum BackgroundDone {
     },
     LineGivenUp,
     Seen(Seen),
-    /// The hash of what the bus has now, or why it has it not.
+    /// What the machine says of itself, and the hash of what the bus has now, or why it has it not.
     Facts {
-        os: String,
+        facts: Value,
         published: Result<String, String>,
     },
     /// Whether the disk takes what is written.
@@ -84,6 +85,8 @@ pub(super) struct Presence {
     /// The hash of the facts that the bus has; none while that is not known.
     published: Option<String>,
     os: String,
+    /// What the machine last said of itself; none before it did.
+    pub(super) facts: Option<Value>,
 }
 
 impl Presence {
@@ -107,6 +110,7 @@ impl Presence {
             gathering: false,
             published: None,
             os: String::new(),
+            facts: None,
         }
     }
 
@@ -450,7 +454,7 @@ impl Actor {
             BackgroundDone::Beaten { sent, answered } => self.beaten(sent, answered),
             BackgroundDone::LineGivenUp => {}
             BackgroundDone::Seen(seen) => self.recorded(seen),
-            BackgroundDone::Facts { os, published } => self.facts_gathered(os, published),
+            BackgroundDone::Facts { facts, published } => self.facts_gathered(facts, published),
             BackgroundDone::DiskChecked(result) => self.disk_checked(result),
             BackgroundDone::LeftoversGone => self.feed(Event::LeftoversGone),
             BackgroundDone::Startup(asked) => self.begin_startup(asked),
@@ -462,7 +466,9 @@ impl Actor {
         Ok(())
     }
 
-    fn facts_gathered(&mut self, os: String, published: Result<String, String>) {
+    fn facts_gathered(&mut self, facts: Value, published: Result<String, String>) {
+        let os = facts::os_of(&facts);
+        self.presence.facts = Some(facts);
         self.presence.gathering = false;
         self.gauges.kept(FACTS, published.as_ref().map(|_| ()).map_err(String::as_str));
         let every = if published.is_ok() { FACTS_EVERY } else { self.setup.timing.peel_heartbeat };

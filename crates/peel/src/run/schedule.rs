@@ -2,7 +2,7 @@
 
 use super::actor::{Actor, Running};
 use super::tasks::{self, Done};
-use crate::schedule::{Document, Joined, Kept, Looker, Options, SourceUpdate, Sources};
+use crate::schedule::{Document, Joined, Kept, Looker, Options, SETTINGS_SOURCE, SourceUpdate, Sources};
 use crate::store::StoreError;
 use crate::work::Outcome;
 use serde_json::{Map, Value, json};
@@ -298,9 +298,24 @@ impl Actor {
             let schedule =
                 ScheduledRun { name: run.name.clone(), function: run.function.clone(), due: run.due };
             tracing::info!(jid = %run.jid, function = run.function, "`{}` is due", run.name);
-            self.feed(Event::Scheduled { request: Box::new(request(*run)), schedule });
+            let is_published = self.is_published(&run.name);
+            let request = request(*run);
+            match is_published.then(|| self.schedule_refused(&request)).flatten() {
+                Some(why) => {
+                    let (peel, epoch) = (self.setup.id.clone(), request.dispatch_epoch);
+                    let ret = Return::refusing(request.jid, peel, epoch, Cause::Refused, &why);
+                    self.schedule_ended(Return { schedule: Some(schedule), ts: now, ..ret });
+                }
+                None => self.feed(Event::Scheduled { request: Box::new(request), schedule }),
+            }
         }
         self.carry_schedule(commands);
+    }
+
+    /// Whether an entry is of the settings, which masters publish: not of a file of this machine.
+    fn is_published(&self, name: &str) -> bool {
+        let entry = self.schedule.as_ref().and_then(|scheduler| scheduler.machine.entry(name));
+        entry.is_none_or(|entry| entry.source == SETTINGS_SOURCE)
     }
 
     /// A run has ended, whichever way.

@@ -7,7 +7,7 @@ use super::presence::BackgroundDone;
 use super::tasks::Done;
 use crate::work::{FunctionAsked, StartupFailure};
 use serde_json::{Map, Value};
-use zester_jobs::peel::Event;
+use zester_jobs::peel::{Event, Terms};
 use zester_wire::{ExecRequest, Return, VERSION};
 
 /// Who asks, in the log.
@@ -49,7 +49,7 @@ impl Actor {
         };
         self.startup = Some((request.jid.clone(), request.function.clone()));
         let signed = self.link.now();
-        self.feed(Event::Exec { request: Box::new(request), signed });
+        self.feed(Event::Exec { request: Box::new(request), signed, terms: Terms::default() });
     }
 
     /// Nobody waits for it: the log tells, and the machine itself to whoever asks there.

@@ -3,10 +3,9 @@
 use super::limits::{ACK_TRIES, ANSWER_NESTING_MAX, ENVELOPE_ROOM, PROGRESS_DRAIN, PROGRESS_WAITING_MAX};
 use super::schedule::Saved;
 use crate::store::{Store, StoreError};
-use crate::work::{Outcome, Tell, Work};
+use crate::work::{Outcome, StateEnded, Tell, Work};
 use serde_json::Value;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -211,9 +210,8 @@ impl Execution {
 /// The telling side never waits: what finds no room is dropped and counted.
 fn progress(peel: &PeelId, dispatch: &Dispatch, dropped: Counter) -> (Tell, mpsc::Receiver<Progress>) {
     let (sender, told) = mpsc::channel(PROGRESS_WAITING_MAX);
-    let (peel, dispatch, count) = (peel.clone(), dispatch.clone(), AtomicU64::new(0));
-    let tell = move |total, state| {
-        let seq = count.fetch_add(1, Ordering::Relaxed) + 1;
+    let (peel, dispatch) = (peel.clone(), dispatch.clone());
+    let tell = move |StateEnded { ended: seq, total, state }| {
         let (jid, dispatch_epoch) = (dispatch.jid.clone(), dispatch.epoch);
         let progress = Progress { v: VERSION, jid, peel: peel.clone(), dispatch_epoch, seq, total, state };
         if sender.try_send(progress).is_err() {
@@ -258,6 +256,7 @@ pub(super) fn returned(
         truncated: deep,
         schedule: None,
         revision,
+        own: Vec::new(),
     };
     // Not larger on disk than the stream takes: what nobody could ever read need not be kept.
     ret.fit(stream_room() - ENVELOPE_ROOM)

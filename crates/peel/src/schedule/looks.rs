@@ -36,6 +36,9 @@ pub(crate) struct Given {
     pub(crate) value: Value,
 }
 
+/// What entries of the settings name as their source.
+pub(crate) const SETTINGS_SOURCE: &str = "settings";
+
 /// Which of the two.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SourceName {
@@ -47,7 +50,7 @@ impl SourceName {
     pub(crate) fn word(self) -> &'static str {
         match self {
             SourceName::File => "file",
-            SourceName::Settings => "settings",
+            SourceName::Settings => SETTINGS_SOURCE,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Executing for real, on this machine: what `zester call` does there, asked for over the bus (C-12).
 
 use super::life::Lives;
+use super::progress::ProgressObserver;
 use super::{FunctionAsked, Outcome, StartupFailure, StartupStates, Tell, Work};
 use crate::events::EventOutlet;
 use crate::published::{Chosen, DiskCache, Freshness, Learned, NO_STATES, Pinned, StatesDirs};
@@ -16,11 +17,10 @@ use zester_converge::call::{self, Asked};
 use zester_converge::data_dir::DataDir;
 use zester_converge::deadline::Deadline;
 use zester_converge::functions::{Access, Arguments, Function};
-use zester_converge::inputs::{self, CompileRequest, Inputs};
+use zester_converge::inputs::{self, CompileRequest, Inputs, Renderers};
 use zester_converge::local_host::LocalHost;
 use zester_converge::plan::Plan;
 use zester_converge::raw_arguments::RawArguments;
-use zester_converge::run_loop::Observer;
 use zester_converge::settings::{Override, SNAPSHOT, SettingsRequest};
 use zester_converge::tree_functions::{FilesAsked, SINGLE};
 use zester_converge::{Error, document, run, secrets};
@@ -28,7 +28,7 @@ use zester_host::process::{Runner, kill_leftovers};
 use zester_jobs::queue::Lane;
 use zester_model::catalog::Kind;
 use zester_model::merge::Merge;
-use zester_model::outcome::{Mode, RunResult, StateResult};
+use zester_model::outcome::{Mode, RunResult};
 use zester_wire::{ExecRequest, RunRevision};
 
 /// The fact that holds the key to seal secrets with (D-15).
@@ -51,6 +51,8 @@ pub struct Options {
     pub settings: Option<PathBuf>,
     /// How settings of several files become one.
     pub settings_merge: Merge,
+    /// Those that run only where this machine allows them.
+    pub renderers: Renderers,
     /// Published states and settings; none where this peel follows no master.
     pub states_cache: Option<Arc<DiskCache>>,
     pub settings_cache: Option<Arc<DiskCache>>,
@@ -340,7 +342,7 @@ impl Local {
         cancel: &CancellationToken,
     ) -> Result<Answer, Error> {
         let total = plan.as_ref().map_or(0, |plan| plan.graph.len() as u64);
-        let observer = Arc::new(ProgressObserver { total, tell });
+        let observer = Arc::new(ProgressObserver::new(total, tell));
         let result = run::run(plan.map(Arc::new), &options, &self.local_host, observer, cancel).await?;
         Ok(Answer::Run(Box::new(result)))
     }
@@ -367,6 +369,7 @@ impl Local {
             environment: environment.or(usual),
             only,
             access,
+            renderers: self.options.renderers,
             data_dir: Some(self.options.data_dir.clone()),
         }
     }
@@ -525,24 +528,6 @@ fn outcome(answer: Result<Answer, Error>, canceled: bool) -> Outcome {
             canceled,
             revision: None,
         },
-    }
-}
-
-/// Passes on each state as it ends.
-struct ProgressObserver {
-    total: u64,
-    tell: Tell,
-}
-
-impl Observer for ProgressObserver {
-    fn ended(&self, result: &StateResult) {
-        if let Ok(state) = serde_json::to_value(result) {
-            (self.tell)(self.total, state);
-        }
-    }
-
-    fn notice(&self, text: &str) {
-        tracing::info!("{text}");
     }
 }
 

@@ -15,7 +15,7 @@ use zester_jobs::Timing;
 use zester_jobs::dedup::{Dispatch, Entry};
 use zester_link::{Clock, Link, OsDice};
 use zester_peel::store::{BoxFuture, MemoryStore, StoreError};
-use zester_peel::work::{FunctionAsked, StartupFailure, Tell};
+use zester_peel::work::{FunctionAsked, StartupFailure, StateEnded, Tell};
 use zester_peel::{Error, Outcome, OwnWork, Setup, Store, Work, run_with, schedule};
 use zester_wire::*;
 
@@ -82,7 +82,7 @@ impl Work for Fake {
         Box::pin(async move {
             self.asked.lock().unwrap().push(request.clone());
             self.note(Did::Began(request.jid.clone()));
-            tell(1, json!({"name": request.function}));
+            tell(StateEnded { ended: 1, total: 1, state: json!({"name": request.function}) });
             let canceled = match request.function.as_str() {
                 "test.crash" => panic!("a bug"),
                 "test.hold" | "cmd.run" => tokio::select! {

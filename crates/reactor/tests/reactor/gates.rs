@@ -96,7 +96,7 @@ fn r3_nothing_is_opened_that_came_by_no_subject_of_events() {
 }
 
 #[test]
-#[rule("R-3", "R-12")]
+#[rule("R-3", "R-12", "I-13")]
 fn r3_what_comes_again_and_what_masters_say_is_not_limited() {
     let guards = Guards { source_rate_limit: 60, source_burst: 1, ..Guards::default() };
     let mut gates = Gates::new(guards);

@@ -299,17 +299,23 @@ fn r9_without_chaining_no_event_is_sent() {
 
 #[test]
 #[rule("R-7")]
-fn r7_enrollment_answers_to_masters_alone_and_does_nothing_yet() {
+fn r7_enrollment_answers_to_masters_alone() {
     let mut world = World::new(Guards::default());
     let set = one(json!({"in": {"enroll.approve": {"id": "x", "require_peel": "web-*"}}}));
     let of_peel = passed(event("e1", "x", json!({})), 1);
     let of_master = Arc::new(Passed { origin: Origin::Master, ..(*of_peel).clone() });
-    for (of, words) in [(of_peel, "only to events of `_master`"), (of_master, "no identities")] {
+    let of_admin = Arc::new(Passed { origin: Origin::Admin, ..(*of_peel).clone() });
+    for of in [of_peel, of_admin] {
         let mut reaction = world.reaction(&set, &of);
         let (notes, _, _) = world.pass(&mut reaction, |_, _| panic!("nothing may be executed"));
         assert_eq!(notes[0].decision, Decision::Refused);
-        assert!(notes[0].reason.contains(words), "{}", notes[0].reason);
+        assert!(notes[0].reason.contains("only to events of `_master`"), "{}", notes[0].reason);
     }
+    let mut reaction = world.reaction(&set, &of_master);
+    reaction.step(Input::Begin, &mut world.state, NOW);
+    let rendered = set.template(0).unwrap().render(&EventContext::new(&of_master, Value::Null));
+    let commands = reaction.step(Input::Rendered(rendered), &mut world.state, NOW);
+    assert!(matches!(commands.as_slice(), [Command::Execute { .. }]), "{commands:?}");
 }
 
 #[test]

@@ -152,7 +152,7 @@ fn r23_a_replay_and_a_master_that_was_there_decide_alike() {
             json!([
                 {"*/x": ["reactor.a"]},
                 {"web-1/x": {"react": ["reactor.b"], "throttle": "3s"}},
-                {"_master/x": ["reactor.c"]},
+                {"_admin/x": ["reactor.c"]},
             ]),
         ),
         ("a.zy", json!({"b": {"dispatch.module": {"target": "*", "function": "test.ping"}}})),

@@ -39,10 +39,12 @@ fn told(host: &Overlay, launch: &Launch) -> Exit {
             ("debconf-set-selections", [_, question, _, value]) => {
                 now.insert(question.to_string(), value.to_string())
             }
-            ("debconf-communicate web", ["SET", question, ..]) => {
+            ("debconf-communicate web" | "debconf-communicate mail", ["SET", question, ..]) => {
                 now.insert(question.to_string(), line.splitn(3, ' ').nth(2).unwrap().to_string())
             }
-            ("debconf-communicate web", ["UNREGISTER", question]) => now.remove(*question),
+            ("debconf-communicate web" | "debconf-communicate mail", ["UNREGISTER", question]) => {
+                now.remove(*question)
+            }
             other => panic!("{other:?}"),
         };
     }
@@ -65,6 +67,13 @@ pub(crate) fn cases() -> Vec<Case> {
         Case::new("debconf.set", params, promise, move |host| world(host, known))
             .with_books(&["/var/cache/debconf"])
     };
+    let in_file = |promise, known: &'static [(&'static str, &'static str)]| {
+        Case::new("debconf.set_file", json!({ "name": "x", "source": "/selections" }), promise, move |host| {
+            crate::laws::put_text(host, "/selections", "web web/port string 80\nmail mail/on boolean true\n");
+            world(host, known)
+        })
+        .with_books(&["/var/cache/debconf"])
+    };
     let port = json!({ "web/port": { "type": "string", "value": 80 } });
     vec![
         case(port.clone(), Promise::Converges, &[]),
@@ -75,6 +84,12 @@ pub(crate) fn cases() -> Vec<Case> {
             Promise::Clean,
             &[("web/on", "true")],
         ),
+        in_file(Promise::Converges, &[("mail/on", "false")]),
+        in_file(Promise::Converges, &[]),
+        in_file(Promise::Clean, &[("mail/on", "true"), ("web/port", "80")]),
+        Case::new("debconf.set_file", json!({ "name": "x", "source": "/none" }), Promise::Fails, |host| {
+            world(host, &[])
+        }),
     ]
 }
 

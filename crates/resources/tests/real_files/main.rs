@@ -8,6 +8,7 @@
     reason = "tests, their helpers included"
 )]
 
+mod hardlinks;
 mod links;
 mod mounts;
 mod race;

@@ -106,3 +106,51 @@ fn a_user_and_a_group_are_made_changed_and_taken_back() {
     bench.revert(&group);
     assert_eq!(entry("/etc/group", GROUP), None);
 }
+
+/// The home is the one of the account database, and what is made there belongs to the user and to its own group.
+#[test]
+#[rule("S-58")]
+fn keys_of_a_user_are_where_the_account_database_says_and_belong_to_it() {
+    const NAME: &str = "zester-test-keys";
+    const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBk0Jr6kTrV0a7bYw9bTn0kq1Gq5mD0Wb6dYp4mCw3oD";
+    if !is_root() || !has_program("useradd") {
+        skip!("only root can make users, with useradd");
+    }
+    let bench = Bench::new();
+    let clean_up = || {
+        ran(&["userdel", "-f", NAME]);
+        ran(&["groupdel", NAME]);
+    };
+    clean_up();
+    let _clean = Finally(clean_up);
+    let temp = tempfile::tempdir().unwrap();
+    let home = temp.path().canonicalize().unwrap().join("elsewhere");
+    let path = home.display().to_string();
+    assert!(ran(&["useradd", "--user-group", "--create-home", "--home-dir", &path, NAME]));
+    let owner = std::fs::metadata(&home).map(|meta| (meta.uid(), meta.gid())).unwrap();
+    assert_ne!(owner.1, 0);
+    let key = bench.apply("ssh_auth.present", &json!({ "name": KEY, "user": NAME }));
+    let known = bench.apply(
+        "ssh_known_hosts.present",
+        &json!({ "name": "example.com", "user": NAME, "enc": "ssh-ed25519", "key": KEY.split(' ').nth(1) }),
+    );
+    for (name, mode) in [(".ssh", 0o700), (".ssh/authorized_keys", 0o600), (".ssh/known_hosts", 0o644)] {
+        let meta = std::fs::metadata(home.join(name)).unwrap();
+        assert_eq!((meta.uid(), meta.gid(), meta.mode() & 0o7777), (owner.0, owner.1, mode), "{name}");
+    }
+    for applied in [known, key] {
+        assert!(bench.revert(&applied).changed);
+    }
+    assert!(!home.join(".ssh").exists());
+
+    // A link that the user left there leads root nowhere.
+    let target = temp.path().join("authorized_keys");
+    std::fs::write(&target, "").unwrap();
+    std::fs::create_dir(home.join(".ssh")).unwrap();
+    let link = home.join(".ssh/authorized_keys");
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    std::os::unix::fs::lchown(&link, Some(owner.0), Some(owner.1)).unwrap();
+    let fault = bench.check("ssh_auth.present", &json!({ "name": KEY, "user": NAME })).err().unwrap();
+    assert!(fault.message.contains("which is not theirs"), "{fault}");
+    assert_eq!(std::fs::read_to_string(&target).unwrap(), "");
+}

@@ -89,7 +89,22 @@ fn a_setting_of_the_kernel_is_set_and_taken_back() {
 }
 
 /// Set where a test runs again in a network of its own.
-const OWN_NETWORK: &str = "ZESTER_TEST_OWN_NETWORK";
+pub(crate) const OWN_NETWORK: &str = "ZESTER_TEST_OWN_NETWORK";
+
+/// Runs this test once more in a network of its own; false there.
+fn again_in_own_network(test: &str) -> bool {
+    if std::env::var_os(OWN_NETWORK).is_some() {
+        return false;
+    }
+    again_in_own_network_with(test, &[]);
+    true
+}
+
+pub(crate) fn again_in_own_network_with(test: &str, environment: &[(&str, &str)]) {
+    let mut again = std::process::Command::new("unshare");
+    again.arg("-n").arg(std::env::current_exe().unwrap()).args(["--exact", test, "--nocapture"]);
+    passed_once(again.env(OWN_NETWORK, "1").envs(environment.iter().copied()));
+}
 
 #[test]
 fn rules_and_chains_of_the_packet_filter_come_and_go() {
@@ -99,11 +114,7 @@ fn rules_and_chains_of_the_packet_filter_come_and_go() {
     if !ran(&["unshare", "-n", "iptables", "-S"]) {
         skip!("there is no packet filter in a network of its own");
     }
-    if std::env::var_os(OWN_NETWORK).is_none() {
-        let test = ["--exact", "kernel::rules_and_chains_of_the_packet_filter_come_and_go", "--nocapture"];
-        let mut again = std::process::Command::new("unshare");
-        again.arg("-n").arg(std::env::current_exe().unwrap()).args(test).env(OWN_NETWORK, "1");
-        passed_once(&mut again);
+    if again_in_own_network("kernel::rules_and_chains_of_the_packet_filter_come_and_go") {
         return;
     }
     let bench = Bench::new();
@@ -129,4 +140,77 @@ fn rules_and_chains_of_the_packet_filter_come_and_go() {
         assert!(bench.revert(&applied).changed);
     }
     assert_eq!(saved(), before);
+}
+
+#[test]
+fn tables_chains_and_rules_of_nftables_come_and_go() {
+    if !is_root() || !has_program("nft") {
+        skip!("only root can filter packets, with nft");
+    }
+    if !ran(&["unshare", "-n", "nft", "list", "ruleset"]) {
+        skip!("there is no nftables in a network of its own");
+    }
+    if again_in_own_network("kernel::tables_chains_and_rules_of_nftables_come_and_go") {
+        return;
+    }
+    let bench = Bench::new();
+    let listed = || {
+        let output = std::process::Command::new("nft").args(["-s", "list", "ruleset"]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let before = listed();
+    let table = bench.apply("nftables.table_present", &json!({ "name": "zester", "family": "inet" }));
+    let about = |mut params: serde_json::Value| {
+        params["family"] = json!("inet");
+        params["table"] = json!("zester");
+        params
+    };
+    let input =
+        about(json!({ "name": "input", "table_type": "filter", "hook": "input", "priority": "filter" }));
+    let base = bench.apply("nftables.chain_present", &input);
+    let web = bench.apply("nftables.chain_present", &about(json!({ "name": "web" })));
+    let rules = [
+        json!({ "proto": "tcp", "dport": 22, "connstate": "NEW,ESTABLISHED", "jump": "ACCEPT", "comment": "let in" }),
+        json!({ "source": "! 10.0.0.1/32", "if": "eth+", "proto": "udp", "sports": ["53", "123:124"], "jump": "drop", "counter": true }),
+        json!({ "icmp-type": "echo-request", "proto": "icmp", "limit": "5/min", "jump": "accept" }),
+        json!({ "source": "10.0.0.0/8", "jump": "REJECT", "reject-with": "icmp-host-prohibited" }),
+        json!({ "proto": "tcp", "jump": "return" }),
+        json!({ "jump": "LOG", "log-prefix": "rest: " }),
+        json!({ "destination": "fe80::/10", "arguments": ["ip6 hoplimit 255"], "jump": "accept" }),
+    ];
+    let mut applied = Vec::new();
+    for mut rule in rules {
+        rule["chain"] = json!("input");
+        applied.push(bench.apply("nftables.append", &about(rule)));
+    }
+    let jump =
+        about(json!({ "chain": "input", "proto": "tcp", "dports": [443, 80], "jump": "web", "position": 2 }));
+    applied.push(bench.apply("nftables.insert", &jump));
+    let whole = listed();
+    assert!(whole.lines().nth(4).unwrap().contains("jump web"), "{whole}");
+
+    let deleted = bench.apply("nftables.delete", &jump);
+    bench.revert(&deleted);
+    assert_eq!(listed(), whole, "it is back where it was");
+    let policy = bench.apply("nftables.set_policy", &about(json!({ "chain": "input", "policy": "DROP" })));
+    assert!(listed().contains("policy drop"));
+    assert!(bench.revert(&policy).changed);
+    for (kind, params) in [
+        ("nftables.flush", about(json!({ "chain": "input" }))),
+        ("nftables.table_absent", json!({ "name": "zester", "family": "inet" })),
+    ] {
+        let gone = bench.apply(kind, &params);
+        assert!(bench.revert(&gone).changed);
+        assert_eq!(listed(), whole, "{kind}");
+    }
+    // Drift by hand.
+    assert!(ran(&["nft", "flush", "chain", "inet", "zester", "web"]));
+    assert!(ran(&["nft", "flush", "chain", "inet", "zester", "input"]));
+    assert!(bench.drift("nftables.insert", &jump).unwrap().contains("+tcp dport { 443, 80 } jump web"));
+    bench.apply("nftables.insert", &jump);
+    bench.apply("nftables.delete", &jump);
+    for applied in [web, base, table] {
+        assert!(bench.revert(&applied).changed);
+    }
+    assert_eq!(listed(), before);
 }

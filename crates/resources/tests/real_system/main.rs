@@ -6,8 +6,11 @@
 
 mod accounts;
 mod etc;
+mod firewall_daemon;
 mod kernel;
+mod python;
 mod tables;
+mod version_control;
 
 use serde_json::Value as Json;
 use std::fs::File;

@@ -101,6 +101,7 @@ pub fn returned() -> Return {
         truncated: true,
         schedule: None,
         revision: None,
+        own: Vec::new(),
     }
 }
 
@@ -163,6 +164,7 @@ pub fn roster() -> Roster {
             name: "web-1".into(),
             at: UnixMillis(1_700_000_000_001),
         }],
+        roles: Vec::new(),
     }
 }
 
@@ -171,6 +173,18 @@ pub fn each(visit: &mut impl Visit) {
     visit.one("envelope", envelope());
     visit.one("envelope_cert", Envelope { cert: vec![0x82], ..envelope() });
     visit.one("roster", roster());
+    let rule = RoleRule {
+        effect: RoleEffect::Allow,
+        functions: vec!["state.*".into()],
+        verbs: vec!["kill".into()],
+        targets: "web*".into(),
+        environments: vec!["staging".into()],
+        test_only: true,
+        direct: true,
+        line: "roles.yaml:2:5".into(),
+    };
+    let role = OperatorRole { name: token("deployers"), members: vec![token("bob")], rules: vec![rule] };
+    visit.one("roster_roles", Roster { roles: vec![role], ..roster() });
     visit.one("signed_roster", SignedRoster { v: 1, roster: vec![1, 2], sig: vec![3; 64] });
     let (key, issuer) = ("UABC".to_string(), "AABC".to_string());
     let until = UnixMillis(1_800_000_000_000);
@@ -201,6 +215,7 @@ pub fn each(visit: &mut impl Visit) {
     };
     visit.one("return_scheduled", Return { schedule: Some(schedule), ..returned() });
     let revision = RunRevision { states: Some(42), settings: Some(7), commit: "9fceb02".into() };
+    visit.one("return_own", Return { own: vec![1, 2, 255], ..returned() });
     visit.one("return_revision", Return { revision: Some(revision), ..returned() });
     let state = json!({"name": "file.managed:/etc/motd", "changed": true});
     let progress = Progress { v: 1, jid: jid(), peel: peel(), dispatch_epoch: 1, seq: 2, total: 5, state };
@@ -258,8 +273,27 @@ fn presence(visit: &mut impl Visit) {
     visit.one("peel_heartbeat_working", PeelHeartbeat { jobs, stopped: true, ..working.clone() });
     let next = Some(Duration::from_secs(40));
     visit.one("peel_heartbeat_paced", PeelHeartbeat { next, ..working });
-    let beat = MasterHeartbeat { v: 1, master: master(), ts, version: "0.1.0".into(), active_jobs: 7 };
+    let beat =
+        MasterHeartbeat { v: 1, master: master(), ts, version: "0.1.0".into(), active_jobs: 7, audit: None };
+    let head = AuditHead { chain: master(), seq: 7, hash: vec![9; 32] };
+    visit.one("master_heartbeat_audit", MasterHeartbeat { audit: Some(head.clone()), ..beat.clone() });
     visit.one("master_heartbeat", beat);
+    let entry = AuditEntry {
+        v: 1,
+        chain: master(),
+        seq: 1,
+        prev: vec![1; 32],
+        follows: Some(head),
+        ts,
+        act: "dispatch".into(),
+        who: "operator bob".into(),
+        key: "UABC".into(),
+        about: "test.ping on `*`".into(),
+        refused: "no line allows it".into(),
+        request: "m-1".into(),
+        missed: 3,
+    };
+    visit.one("audit_entry", entry);
     let facts = map(json!({"os": {"family": "debian"}, "cpus": 2}));
     visit.one("facts", FactsRecord { v: 1, peel: peel(), ts, hash: "ab12".into(), facts });
     visit.one("lease", Lease { v: 1, name: token("publisher"), holder: master(), since: ts });
@@ -321,6 +355,7 @@ fn requests(visit: &mut impl Visit) {
     let rule = "reactor.web.restart".to_string();
     visit.one("admin_breaker_close", AdminRequest::BreakerClose { rule: rule.clone(), user: user.clone() });
     reactor(visit, rule);
+    enrollment(visit);
     visit.one("peels_request", PeelsRequest { v: 1, target_expr: "*".into(), after: Some(peel()) });
     let status = PeelStatus {
         peel: peel(),
@@ -415,6 +450,73 @@ fn requests(visit: &mut impl Visit) {
     };
     let explained = Some(ExplainedPage { peels: vec![explained], more: true });
     visit.one("resolve_reply_explained", ResolveReply { too_many: false, explained, ..too_many });
+}
+
+fn enrollment(visit: &mut impl Visit) {
+    let (at, key) = (UnixMillis(1_700_000_000_000), "UABC".to_string());
+    let name = TokenName { id: token("0a1b2c3d"), label: "autoscale".into() };
+    let former = FormerKey { key: "UOLD".into(), at, until: Some(UnixMillis(1_700_000_300_000)) };
+    let record = Enrollment {
+        v: 1,
+        id: token("3f2a91c0d4e5b6a7-web-01"),
+        peel: peel(),
+        key: key.clone(),
+        status: EnrollmentStatus::Active,
+        address: "192.0.2.7".into(),
+        requested: at,
+        changed: at,
+        by: "alice".into(),
+        reason: "it is ours".into(),
+        token: Some(name),
+        until: Some(at),
+        former: vec![former],
+        rest: BTreeMap::new(),
+    };
+    visit.one("enrollment", record);
+    let digest = vec![7; 32];
+    let used = Some(TokenUse { key: key.clone(), peel: peel(), at });
+    let address = Some("192.0.2.7".to_string());
+    let label = "autoscale".to_string();
+    let kept = JoinToken {
+        v: 1,
+        digest: digest.clone(),
+        names: "web-*".into(),
+        address: address.clone(),
+        until: at,
+        label: label.clone(),
+        hold: true,
+        by: "alice".into(),
+        made: at,
+        used,
+    };
+    visit.one("join_token", kept);
+    visit.one("enroll_nonce", EnrollNonce { v: 1, nonce: vec![1, 2, 255] });
+    let (nonce, proof, word) = (vec![1, 2, 255], vec![3, 4], Some("word".to_string()));
+    visit.one("enroll_request", EnrollRequest { v: 1, peel: peel(), key, nonce, proof, token: word });
+    let grant = EnrollGrant {
+        credentials: "-----BEGIN".into(),
+        nats: "tls://bus:4222".into(),
+        ca: "-----BEGIN CERTIFICATE-----".into(),
+        until: at,
+        life: Duration::from_secs(3_600),
+    };
+    let answer = EnrollAnswer {
+        id: Some(token("3f2a91c0d4e5b6a7-web-01")),
+        grant: Some(Box::new(grant)),
+        ..EnrollAnswer::new(EnrollOutcome::Granted, "welcome")
+    };
+    visit.one("enroll_answer", answer);
+    let ordered = |order| AdminRequest::Enroll { order, user: "alice".into() };
+    let decide = EnrollOrder::Decide {
+        id: token("3f2a91c0d4e5b6a7-web-01"),
+        decision: EnrollDecision::Revoke,
+        reason: "lost".into(),
+    };
+    visit.one("admin_enroll_decide", ordered(decide));
+    let life = Duration::from_secs(3_600);
+    let new = NewToken { digest, names: "web-*".into(), address, life, label, hold: true };
+    visit.one("admin_enroll_token", ordered(EnrollOrder::Token(new)));
+    visit.one("admin_enroll_drop_token", ordered(EnrollOrder::DropToken { id: token("0a1b2c3d") }));
 }
 
 pub trait Visit {

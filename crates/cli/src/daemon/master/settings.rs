@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use zester_converge::functions::{Access, CallContext, TemplateFunctions};
+use zester_converge::inputs::Renderers;
 use zester_converge::local_host::LocalHost;
 use zester_converge::settings::{Reading, SettingsRequest, resolve};
 use zester_health::Health;
@@ -113,7 +114,7 @@ impl Rendered {
     fn render(&self, peel: &PeelId, facts: &Value) -> Result<Value, String> {
         let none = Value::Object(Map::new());
         let place = CallContext::here(&self.local_host, facts, &none, &self.never);
-        let functions = TemplateFunctions { place, allowed: Access::Told };
+        let functions = TemplateFunctions { place, allowed: Access::Told, renderers: Renderers::default() };
         let Some((path, pinned)) = self.tree()? else { return Ok(none) };
         // What is said from outside is published with the settings.
         let external = self.external.as_ref().filter(|_| pinned.is_none());
