@@ -21,6 +21,8 @@ const DOMAIN: &[u8] = b"zester.enrollment.1";
 const ID_BYTES: usize = 8;
 /// Who decided, where a join token did.
 pub const BY_TOKEN: &str = "token";
+/// Why a record waits again that did not before.
+const MASTER_REVOKED: &str = "the key of the master that decided was revoked";
 
 /// Who stands at the door.
 #[derive(Copy, Clone, Debug)]
@@ -345,6 +347,26 @@ pub fn step(
         }
     }
     Ok(next)
+}
+
+/// What a standing master signs in the place of a record whose master was revoked since. That one may have been in a thief's hands, so
+/// its word ends keys and lets nobody in: who was revoked stays so, and who was let in stays in where the issuer vouches for the
+/// key (`is_vouched`: what the peel itself signed says so) and waits for somebody's word where only that master did.
+pub fn signed_anew(record: &Enrollment, is_vouched: bool, now: UnixMillis) -> Enrollment {
+    match record.status {
+        Status::Revoked | Status::Rejected | Status::Unknown => record.clone(),
+        Status::Approved | Status::Issued | Status::Active if is_vouched => record.clone(),
+        Status::Pending | Status::Approved | Status::Issued | Status::Active => Enrollment {
+            status: Status::Pending,
+            requested: now,
+            changed: now,
+            by: String::new(),
+            reason: MASTER_REVOKED.into(),
+            // That it brought one is the same master's word, and rules let in by it.
+            token: None,
+            ..record.clone()
+        },
+    }
 }
 
 /// Whether an address is the one that is wanted, or in the network that is: `192.0.2.7`, `10.1.0.0/16`, `2001:db8::/32`.

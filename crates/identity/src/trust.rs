@@ -215,6 +215,14 @@ impl Trust {
         }
     }
 
+    /// Whether a key signed this that the roster has revoked since. It counts for nobody; a master may look at what it says all the
+    /// same, to put a word of its own in its place.
+    pub fn is_of_revoked(&self, envelope: &Envelope, subject: &str) -> bool {
+        self.known().revoked.contains(&envelope.key)
+            && PublicKey::of_kind(&envelope.key, KeyKind::User)
+                .is_ok_and(|key| key.verifies(&envelope.signed_bytes(subject), &envelope.sig))
+    }
+
     fn principal(&self, key: &PublicKey, envelope: &Envelope, seen: Seen) -> Result<Principal, Spoof> {
         let known = self.known();
         if seen.now > known.roster.expires {

@@ -66,6 +66,11 @@ impl Error {
         }
     }
 
+    /// Whether it is void because of who signed it, or did not. What a newer release wrote may be void for this one alone.
+    pub fn is_disowned(&self) -> bool {
+        self.is_void() && matches!(self, Error::Spoof { .. })
+    }
+
     pub fn bus_kind(&self) -> Option<Kind> {
         match self {
             Error::Bus(error) => Some(error.kind()),

@@ -4,8 +4,8 @@ use crate::error::Error;
 use crate::incoming::Came;
 use crate::link::Link;
 use zester_bus::{Entry, Sequence};
-use zester_identity::{Speaker, Spoof};
-use zester_wire::{Bucket, Key, Message, UnixMillis};
+use zester_identity::{Principal, Speaker, Spoof};
+use zester_wire::{Bucket, Envelope, Key, Message, UnixMillis, decode};
 
 /// A record that was read.
 #[derive(Clone, Debug)]
@@ -54,6 +54,28 @@ impl Link {
             Err(error) => return Err(error),
         };
         Ok(Some(Standing { value, revision: entry.revision }))
+    }
+
+    /// What a record says that counts for nobody because its signer was revoked since: for whoever signs something in its place. The
+    /// error is why it cannot be told, or that this is no such record.
+    pub async fn get_revoked<T: Message>(&self, key: &Key) -> Result<Option<Standing<T>>, Error> {
+        let Some(entry) = self.bus().get_latest(key.bucket().as_str(), &key.to_string()).await? else {
+            return Ok(None);
+        };
+        let subject = key.subject();
+        let envelope: Envelope = decode(&entry.value)?;
+        let value = match self.trust().is_some_and(|trust| trust.is_of_revoked(&envelope, &subject)) {
+            true => Ok(envelope.open()?),
+            false => Err(Error::Spoof { subject, why: Spoof::BadSignature }),
+        };
+        Ok(Some(Standing { value, revision: entry.revision }))
+    }
+
+    /// Who signed the record that stands under a key. None: nothing is there, or nobody signs.
+    pub async fn signer<T: Message>(&self, key: &Key) -> Result<Option<Principal>, Error> {
+        let entry = self.bus().get_latest(key.bucket().as_str(), &key.to_string()).await?;
+        let Some(entry) = entry else { return Ok(None) };
+        Ok(self.unseal::<T>(&key.subject(), &Speaker::of_key(key), (&entry).into())?.principal)
     }
 
     /// Reads a record from an entry of a scan or a watch of a bucket.

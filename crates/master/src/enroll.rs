@@ -10,6 +10,7 @@ mod order;
 mod react;
 mod registry;
 mod revoke;
+mod standing;
 
 pub use desk::{DoorSetup, NONCE_PATH, REQUEST_PATH};
 pub use revoke::Revokes;

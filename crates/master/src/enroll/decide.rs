@@ -1,6 +1,6 @@
 //! Decisions about one record: read, ask the machine, write by comparing.
 
-use super::audit;
+use super::{audit, standing};
 use crate::core::Core;
 use zester_bus::Kind;
 use zester_identity::enrollment::{self, Decider, NotDone, Transition};
@@ -38,9 +38,18 @@ pub fn transient(error: &Error) -> Declined {
     }
 }
 
-/// The record of a name, as the leader of the bucket has it.
+/// The record of a name, as the leader of the bucket has it. One that counts for nobody is put right first: else its peel could
+/// never be renewed, and nobody could decide about it.
 pub async fn read(core: &Core, peel: &PeelId) -> Result<Option<Found<Enrollment>>, Error> {
-    core.link.get_latest::<Enrollment>(&Key::Enrollment(peel.clone())).await
+    let key = Key::Enrollment(peel.clone());
+    let found = core.link.get_latest::<Enrollment>(&key).await;
+    match found {
+        Err(error) if error.is_disowned() => {
+            standing::put_right(core, peel).await?;
+            core.link.get_latest::<Enrollment>(&key).await
+        }
+        found => found,
+    }
 }
 
 /// The record of an id: of this key, and not of whoever has the name now.

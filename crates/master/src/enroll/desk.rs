@@ -228,7 +228,11 @@ impl Desk {
         }
         let id = join_token::id_of(&join_token::digest(word)).ok_or_else(unknown)?;
         let found = self.core.link.get_latest::<JoinToken>(&Key::JoinToken(id)).await;
-        let found = found.map_err(|error| self.unreadable(by.peel, &error))?.ok_or_else(unknown)?;
+        let found = match found {
+            // The word of a master that was revoked since lets nobody in, and asking again changes nothing.
+            Err(error) if error.is_disowned() => return Err(unknown()),
+            found => found.map_err(|error| self.unreadable(by.peel, &error))?.ok_or_else(unknown)?,
+        };
         let matches = |glob: &str, peel: &PeelId| {
             glob == peel.as_str() || Glob::parse(glob).is_ok_and(|glob| glob.matches(peel.as_str()))
         };

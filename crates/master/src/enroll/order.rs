@@ -86,7 +86,7 @@ async fn make(core: &Core, new: &NewToken, user: &str) -> Result<String, Decline
 async fn drop_token(core: &Core, id: &Token, user: &str) -> Result<String, Declined> {
     let key = Key::JoinToken(id.clone());
     let found =
-        core.link.get_latest::<zester_wire::JoinToken>(&key).await.map_err(|error| transient(&error))?;
+        core.link.get_standing::<zester_wire::JoinToken>(&key).await.map_err(|error| transient(&error))?;
     if found.is_none() {
         return Err(Declined::NoSuch(format!("there is no join token {id}")));
     }

@@ -2,6 +2,7 @@
 //! which keys were ended.
 
 use super::decide::read;
+use super::standing::put_right;
 use crate::core::Core;
 use crate::limits::{BUS_PAUSE, JOIN_TOKEN_KEPT, RELIST, SIGHTINGS_WAITING, WATCH_AHEAD};
 use std::collections::{BTreeMap, BTreeSet};
@@ -145,7 +146,7 @@ impl Keeper {
                 }
                 Some((peel, key)) = self.seen.recv() => self.note_seen(&peel, &key).await,
                 seen = watch.next() => match seen {
-                    Some(Ok(Seen::Entry(entry))) => self.entry(&entry),
+                    Some(Ok(Seen::Entry(entry))) => self.entry(&entry).await,
                     Some(Ok(Seen::Current)) => {}
                     Some(Err(error)) => {
                         tracing::debug!("the watch of enrollments begins anew: {error}");
@@ -158,10 +159,10 @@ impl Keeper {
     }
 
     /// The key decides whose it is; a record that says another is dropped.
-    fn entry(&self, entry: &Entry) {
+    async fn entry(&self, entry: &Entry) {
+        let key = Key::parse(Bucket::Enrollments, &entry.key);
         match self.core.link.record::<Enrollment>(Bucket::Enrollments, entry) {
             Ok(found) => {
-                let key = Key::parse(Bucket::Enrollments, &entry.key);
                 if matches!(&key, Ok(Key::Enrollment(peel)) if *peel == found.value.peel) {
                     self.core.enrollments.take(&self.core, &found.value);
                 } else {
@@ -171,7 +172,17 @@ impl Keeper {
             Err(error) => {
                 self.core.link.dropped().add(error.reason(), 1);
                 tracing::debug!(key = entry.key, "a record that cannot be read: {error}");
+                if let (true, Ok(Key::Enrollment(peel))) = (error.is_disowned(), key) {
+                    self.put_right(&peel).await;
+                }
             }
+        }
+    }
+
+    /// What it says afterwards comes by the watch, as everything else does.
+    async fn put_right(&self, peel: &PeelId) {
+        if let Err(error) = put_right(&self.core, peel).await {
+            tracing::debug!(%peel, "a record that counts for nobody stays for now: {error}");
         }
     }
 
@@ -197,20 +208,25 @@ impl Keeper {
     /// What nobody waits for any more goes: requests that waited too long, and tokens that ended a while ago.
     async fn tidy(&self) {
         let now = self.core.link.now();
-        let (mut listed, mut old) = (BTreeSet::new(), Vec::new());
+        let (mut listed, mut old, mut disowned) = (BTreeSet::new(), Vec::new(), Vec::new());
         let mut take = |entry: &Entry| match Key::parse(Bucket::Enrollments, &entry.key) {
-            Ok(key @ Key::Enrollment(_)) => {
-                let found = self.core.link.record::<Enrollment>(Bucket::Enrollments, entry);
-                let Ok(found) = found else { return };
-                match enrollment::is_forgotten(&found.value, now) {
-                    true => old.push((key, entry.revision)),
-                    false => drop(listed.insert(found.value.peel)),
+            Ok(Key::Enrollment(peel)) => {
+                match self.core.link.record::<Enrollment>(Bucket::Enrollments, entry) {
+                    Ok(found) if enrollment::is_forgotten(&found.value, now) => {
+                        old.push((Key::Enrollment(peel), entry.revision));
+                    }
+                    Ok(found) => drop(listed.insert(found.value.peel)),
+                    // Its master was revoked while we ran: no watch tells of that.
+                    Err(error) if error.is_disowned() => disowned.push(peel),
+                    Err(_) => {}
                 }
             }
             Ok(key @ Key::JoinToken(_)) => {
-                let found = self.core.link.record::<JoinToken>(Bucket::Enrollments, entry);
-                if found.is_ok_and(|found| now.since(found.value.until) > JOIN_TOKEN_KEPT) {
-                    old.push((key, entry.revision));
+                match self.core.link.record::<JoinToken>(Bucket::Enrollments, entry) {
+                    Ok(found) if now.since(found.value.until) <= JOIN_TOKEN_KEPT => {}
+                    Ok(_) => old.push((key, entry.revision)),
+                    Err(error) if error.is_disowned() => old.push((key, entry.revision)),
+                    Err(_) => {}
                 }
             }
             _ => {}
@@ -218,6 +234,10 @@ impl Keeper {
         if let Err(error) = self.core.link.each_entry(Bucket::Enrollments, ">", &mut take).await {
             tracing::debug!("cannot list the enrollments: {error}");
             return;
+        }
+        for peel in disowned {
+            self.put_right(&peel).await;
+            listed.insert(peel);
         }
         self.core.enrollments.keep_only(&listed);
         for (key, revision) in old {

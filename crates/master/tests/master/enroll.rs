@@ -12,7 +12,7 @@ use zester_rule::rule;
 use zester_wire::*;
 
 /// One that waits for somebody's word.
-fn pending(name: &str) -> Enrollment {
+pub fn pending(name: &str) -> Enrollment {
     let (peel, key) = (peel(name), format!("KEY-OF-{name}"));
     Enrollment {
         v: 1,

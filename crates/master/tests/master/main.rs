@@ -6,6 +6,7 @@ mod again;
 mod chaos;
 mod command_bytes;
 mod enroll;
+mod enroll_anew;
 mod events;
 mod failover;
 mod fleet;

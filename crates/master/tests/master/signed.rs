@@ -22,15 +22,15 @@ impl Clock for Behind {
 }
 
 /// Who is who, and who was.
-struct Members {
-    secrets: Secrets,
-    fleet: authority::Fleet,
-    roster: Roster,
-    now: UnixMillis,
+pub struct Members {
+    pub secrets: Secrets,
+    pub fleet: authority::Fleet,
+    pub roster: Roster,
+    pub now: UnixMillis,
 }
 
 impl Members {
-    fn new() -> Members {
+    pub fn new() -> Members {
         let mut seed = 0;
         let secrets = Secrets::new(|| {
             seed += 1;
@@ -41,14 +41,14 @@ impl Members {
         Members { fleet: authority::Fleet::new(&secrets), roster, secrets, now }
     }
 
-    fn join(&mut self, role: Role, name: &str, seed: u8) -> authority::Unsealed {
+    pub fn join(&mut self, role: Role, name: &str, seed: u8) -> authority::Unsealed {
         let pair = KeyPair::new(KeyKind::User, [seed; 32]).unwrap();
         let when = (self.now, Duration::ZERO);
         self.fleet.member((role, name), pair, &self.secrets.core, &mut self.roster, when).unwrap()
     }
 
     /// With the roster as it is now.
-    fn credentials(&self, of: authority::Unsealed) -> Credentials {
+    pub fn credentials(&self, of: authority::Unsealed) -> Credentials {
         let renewed = authority::renewed(&self.roster, self.now);
         let signed = authority::signed(&renewed, &self.secrets.core).unwrap();
         of.with_roster(self.secrets.core.public(), &signed)
@@ -56,7 +56,7 @@ impl Members {
 }
 
 /// Takes part with a key.
-fn joined(fleet: &Fleet, name: &str, credentials: Credentials) -> Link {
+pub fn joined(fleet: &Fleet, name: &str, credentials: Credentials) -> Link {
     Link::new(Arc::new(fleet.net.connect(name))).signed(credentials).unwrap()
 }
 
