@@ -31,7 +31,7 @@ mod targets;
 mod timing;
 
 pub use command::{CancelEffect, Command, Event, Failed, History, Illegal, Note, Written};
-pub use owner::{End, Owner, Stage, Unadoptable};
+pub use owner::{End, Owner, Stage, Unadoptable, never_ran};
 pub use peel::Peel;
 pub use refused::RefusedRequests;
 pub use timing::Timing;

@@ -20,6 +20,9 @@ pub const REFUSALS_MAX: usize = 4_096;
 /// Requests that one master refused for good and whose clients may still wait; one more is asked to come again.
 pub const REFUSED_MAX: usize = 16_384;
 
+/// So long after it was asked for a job of a reaction may still begin, however short its own time: as old as events may be, unless
+/// somebody configured it otherwise.
+pub const REACTION_BEGINS_WITHIN: Duration = Duration::from_secs(3_600);
 /// So long after it was claimed a job may be told as dispatched: less than the stream remembers the id of an event.
 pub const DISPATCHED_TOLD: Duration = Duration::from_secs(60);
 

@@ -29,6 +29,7 @@ mod record;
 mod stage;
 mod watching;
 
+pub use self::ending::never_ran;
 use self::stage::Path;
 pub use self::stage::{End, Stage};
 use crate::command::{Command, Event, Failed, Illegal};
@@ -292,6 +293,7 @@ impl Owner {
             Stage::Announcing => {
                 self.job.status = JobStatus::Running;
                 self.job.updated = now;
+                self.begin_time(now);
                 self.go_on(Stage::Starting, now, out);
             }
             Stage::Reporting => self.enter(Stage::Purging, out),

@@ -220,3 +220,84 @@ fn j28_a_request_that_came_too_late_does_not_say_that_the_job_never_ran() {
     let out = owner.step(Event::Begin { absent: Default::default() }, at(WAIT_MS)).unwrap();
     assert!(matches!(&out[0], Command::Refuse(refusal) if refusal.kind == RefusalKind::Unavailable));
 }
+
+fn reaction() -> Owner {
+    let jid = Jid::parse("rxn-0123456789abcdef0123456789abcdef").unwrap();
+    let mut owner = Owner::dispatch(Job { jid, ..job(2, 60) }, master("m1"), Timing::default());
+    let out = owner.step(Event::Begin { absent: Default::default() }, at(0)).unwrap();
+    assert_eq!(names(&out), ["create"]);
+    owner
+}
+
+/// Nobody can ask for it under another id: what is not sent yet is sent when it can be, with all its time before it.
+#[test]
+#[rule("R-10", "R-8")]
+fn r10_a_reaction_whose_claim_is_in_doubt_past_its_time_is_done_once_it_can_be() {
+    let mut owner = reaction();
+    owner.step(Event::Record(Written::Failed), at(5_000)).unwrap();
+    // Its minute has passed, and the claim may stand.
+    assert_eq!(names(&owner.step(Event::Tick, at(300_000)).unwrap()), ["create"]);
+    let found = Some((Box::new(owner.job().clone()), 7));
+    let out = owner.step(Event::Record(Written::Conflict { found }), at(300_001)).unwrap();
+    assert_eq!(names(&out), ["mark"]);
+    assert_eq!(names(&owner.step(Event::Marked(Ok(())), at(300_002)).unwrap()), ["announce"]);
+    assert_eq!(names(&owner.step(Event::Announced(Ok(())), at(300_003)).unwrap()), ["running"]);
+    assert_eq!(owner.job().deadline, at(360_003));
+    // The answer to that took longer than its time: once more, before anybody is asked.
+    let out = owner.step(Event::Record(Written::Done { revision: 8 }), at(400_000)).unwrap();
+    assert_eq!((names(&out), owner.job().deadline), (vec!["running"], at(460_000)));
+    let out = owner.step(Event::Record(Written::Done { revision: 9 }), at(400_001)).unwrap();
+    assert!(out.contains(&Command::Accept) && sends(&out), "{out:?}");
+}
+
+#[test]
+#[rule("R-10", "R-8")]
+fn r10_a_reaction_that_a_dead_master_left_claimed_is_done_past_its_time() {
+    let mut left = reaction();
+    left.step(Event::Record(Written::Done { revision: 3 }), at(1)).unwrap();
+    let mut owner = Owner::adopt(left.job().clone(), 3, master("m2"), Timing::default()).unwrap();
+    let out = owner.step(Event::Begin { absent: Default::default() }, at(200_000)).unwrap();
+    assert!(matches!(&out[..], [Command::WriteRecord { .. }]), "{out:?}");
+    let out = owner.step(Event::Record(Written::Done { revision: 4 }), at(200_001)).unwrap();
+    assert_eq!(names(&out), ["replay"]);
+    let out = owner.step(Event::Replayed(Ok(Default::default())), at(200_002)).unwrap();
+    assert_eq!(names(&out), ["mark"]);
+    owner.step(Event::Marked(Ok(())), at(200_003)).unwrap();
+    owner.step(Event::Announced(Ok(())), at(200_004)).unwrap();
+    let out = owner.step(Event::Record(Written::Done { revision: 5 }), at(200_005)).unwrap();
+    assert!(out.contains(&Command::Accept) && sends(&out), "{out:?}");
+}
+
+/// An event that is an hour old is not reacted to either.
+#[test]
+#[rule("R-10", "R-1")]
+fn r10_a_reaction_that_could_not_be_claimed_for_an_hour_is_told_as_never_run() {
+    let hour = 3_600_000;
+    let mut owner = reaction();
+    owner.step(Event::Record(Written::Failed), at(5_000)).unwrap();
+    assert_eq!(names(&owner.step(Event::Tick, at(hour)).unwrap()), ["mark"]);
+    owner.step(Event::Marked(Ok(())), at(hour)).unwrap();
+    let out = owner.step(Event::Record(Written::Done { revision: 1 }), at(hour)).unwrap();
+    assert!(matches!(&out[0], Command::Refuse(refusal) if refusal.kind == RefusalKind::NeverRan), "{out:?}");
+    assert!(zester_jobs::never_ran(owner.job()));
+    // One that was claimed and could not be sent is no other.
+    let mut owner = reaction();
+    owner.step(Event::Record(Written::Done { revision: 1 }), at(1)).unwrap();
+    owner.step(Event::Marked(Err(Failed)), at(2)).unwrap();
+    assert_eq!(names(&owner.step(Event::Tick, at(hour)).unwrap()), ["replay"]);
+    let out = owner.step(Event::Replayed(Ok(Default::default())), at(hour)).unwrap();
+    assert_eq!(names(&out), ["mark"]);
+    let out = owner.step(Event::Marked(Ok(())), at(hour)).unwrap();
+    ends_as_never_run(&out, 1);
+}
+
+#[test]
+#[rule("R-10", "J-13")]
+fn r10_a_reaction_that_is_given_up_before_it_went_out_says_that_it_never_ran() {
+    let left = Job { reclaim_count: 3, ..reaction().job().clone() };
+    let mut owner = Owner::adopt(left, 3, master("m2"), Timing::default()).unwrap();
+    let out = owner.step(Event::Begin { absent: Default::default() }, at(1)).unwrap();
+    ends_as_never_run(&out, 3);
+    let out = owner.step(Event::Record(Written::Done { revision: 4 }), at(2)).unwrap();
+    assert!(matches!(&out[0], Command::Refuse(refusal) if refusal.kind == RefusalKind::NeverRan), "{out:?}");
+}

@@ -168,6 +168,11 @@ impl Jid {
         let seconds = seconds.max(1 << 24);
         Jid(Ksuid::new_raw(seconds, Some(&random)).to_base62().into())
     }
+
+    /// Whether it follows from what caused it: then the same job is only ever asked for under this very id.
+    pub fn is_reaction(&self) -> bool {
+        self.0.starts_with(REACTION_PREFIX)
+    }
 }
 
 impl MasterId {

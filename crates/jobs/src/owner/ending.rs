@@ -4,10 +4,16 @@ use super::{End, Owner, Stage};
 use crate::command::{CancelEffect, Command};
 use crate::limits::CANCELED_BY_MAX;
 use crate::status;
-use zester_wire::{JobStatus, Refusal, RefusalKind, UnixMillis};
+use zester_wire::{Job, JobStatus, Refusal, RefusalKind, UnixMillis};
 
-/// Why a job that was never sent ended.
-const NEVER_RAN: &str = "it never ran: it could not be recorded in the time that its client waited";
+/// The reason of a job that nobody was asked to do begins so.
+const NEVER_RAN: &str = "it never ran";
+const UNRECORDED: &str = "it could not be recorded in the time that whoever asked for it waited";
+
+/// Whether the record says that the job is over and nobody was ever asked to do it.
+pub fn never_ran(job: &Job) -> bool {
+    job.status == JobStatus::Failed && job.reason.starts_with(NEVER_RAN)
+}
 
 impl Owner {
     /// Takes a cancel that the stream has, and says what is true then (J-11).
@@ -107,7 +113,9 @@ impl Owner {
         if !self.marked {
             return self.enter(Stage::Marking, out);
         }
-        let end = match self.canceled.is_none() && now < self.job.deadline() {
+        // A reaction must know that nothing came of it.
+        let never_ran = now < self.job.deadline() || self.job.jid.is_reaction();
+        let end = match self.canceled.is_none() && never_ran {
             true => End::NeverRan,
             false => End::NotSent { cut_short: self.canceled.is_some() },
         };
@@ -117,7 +125,7 @@ impl Owner {
     /// Takes the place of a claim that may have been written.
     pub(super) fn withdraw(&mut self, now: UnixMillis, out: &mut Vec<Command>) {
         self.job.status = JobStatus::Failed;
-        self.job.reason = NEVER_RAN.into();
+        self.job.reason = format!("{NEVER_RAN}: {UNRECORDED}");
         self.job.missing = self.targets.missing();
         self.job.updated = now;
         self.enter(Stage::Withdrawing { marked: false }, out);
@@ -143,7 +151,7 @@ impl Owner {
         }
         if end == End::NeverRan {
             self.job.status = JobStatus::Failed;
-            self.job.reason = NEVER_RAN.into();
+            self.job.reason = format!("{NEVER_RAN}: {UNRECORDED}");
         }
         self.enter(Stage::Finalizing(end), out);
     }
@@ -152,6 +160,10 @@ impl Owner {
     pub(super) fn has_ended(&mut self, end: End, out: &mut Vec<Command>) {
         match end {
             End::Ran { .. } => {}
+            // A client looks how its job ended; a rule would take it for done.
+            End::GivenUp if self.job.jid.is_reaction() && never_ran(&self.job) => {
+                out.push(Command::Refuse(Refusal::new(RefusalKind::NeverRan, self.job.reason.clone())));
+            }
             End::NotSent { .. } | End::GivenUp => out.push(Command::Accept),
             End::NeverRan => {
                 out.push(Command::Refuse(Refusal::new(RefusalKind::NeverRan, self.job.reason.clone())));
@@ -163,8 +175,11 @@ impl Owner {
 
     /// Ends a job that nobody can go on with.
     pub(super) fn give_up(&mut self, why: &str, now: UnixMillis, out: &mut Vec<Command>) {
+        self.job.reason = match self.job.jid.is_reaction() && self.job.status != JobStatus::Running {
+            true => format!("{NEVER_RAN} and is given up: {why}"),
+            false => format!("given up: {why}"),
+        };
         self.job.status = JobStatus::Failed;
-        self.job.reason = format!("given up: {why}");
         self.job.updated = now;
         self.enter(Stage::Finalizing(End::GivenUp), out);
     }

@@ -2,6 +2,7 @@
 
 use super::{End, Owner, Stage};
 use crate::command::{Command, Note, Written};
+use crate::limits::REACTION_BEGINS_WITHIN;
 use zester_wire::{Job, JobStatus, MasterId, UnixMillis};
 
 impl Owner {
@@ -18,7 +19,21 @@ impl Owner {
 
     /// Whether a job that is not recorded as running must not get there any more.
     pub(super) fn must_not_begin(&self, now: UnixMillis) -> bool {
-        self.canceled.is_some() || now >= self.job.deadline() || self.is_too_late(now)
+        self.canceled.is_some() || self.is_out_of_time(now) || self.is_too_late(now)
+    }
+
+    /// Whether its time is over before it went out. That of a reaction begins when it goes out: nobody else asks for it again, and
+    /// its id is used up when it ends. An event so old is not reacted to either.
+    fn is_out_of_time(&self, now: UnixMillis) -> bool {
+        let may_wait = self.job.jid.is_reaction() && now.since(self.job.created) < REACTION_BEGINS_WITHIN;
+        now >= self.job.deadline() && !may_wait
+    }
+
+    /// The time of a reaction begins.
+    pub(super) fn begin_time(&mut self, now: UnixMillis) {
+        if self.job.jid.is_reaction() && !self.must_not_begin(now) {
+            self.job.deadline = now.plus(self.job.timeout());
+        }
     }
 
     /// Whether the client no longer waits to hear that the job runs (J-28).
@@ -55,6 +70,11 @@ impl Owner {
             Stage::Adopting if self.job.status == JobStatus::Claimed => self.enter(Stage::Recalling, out),
             Stage::Adopting => self.enter(Stage::Loading, out),
             Stage::Starting if self.must_not_begin(now) => self.end_unsent(now, out),
+            // It took longer to say so than it may run. Nothing was sent.
+            Stage::Starting if now >= self.job.deadline() => {
+                self.begin_time(now);
+                self.ask(out);
+            }
             Stage::Starting => {
                 out.push(Command::Accept);
                 self.enter(Stage::Watching, out);

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 use zester_bus::Kind;
 use zester_identity::audit;
+use zester_jobs::never_ran;
 use zester_link::Error;
 use zester_reactor::actions::{Dispatch, Enroll, LogLevel};
 use zester_reactor::{Action, Block, Decided, Decision, Executed, Passed, dispatch_request, sent_event};
@@ -72,7 +73,8 @@ impl Executor<'_> {
         let executed = self.begin(block, dispatch, request).await;
         match executed {
             Executed::Done(mut decided) => {
-                if matches!(decided.decision, Decision::Dispatched | Decision::Duplicate) {
+                let named = [Decision::Dispatched, Decision::Duplicate, Decision::Exhausted];
+                if named.contains(&decided.decision) {
                     decided.jid = Some(jid);
                 }
                 Executed::Done(decided)
@@ -133,7 +135,7 @@ impl Executor<'_> {
                 let peels = if count == 1 { "peel" } else { "peels" };
                 self.done(block, Decision::Dispatched, format!("{} to {count} {peels}", dispatch.function))
             }
-            Ok(Begun::Before) => self.done(block, Decision::Duplicate, "its job was there already"),
+            Ok(Begun::Before) => self.look_up(block, &request).await,
             Ok(Begun::Refused(refusal)) => self.refused(block, &refusal, &request).await,
             Err(_) => Executed::Transient("this master let the job go before it ran".into()),
         }
@@ -147,12 +149,18 @@ impl Executor<'_> {
             | RefusalKind::CannotWrite => Executed::Transient(refusal.message.clone()),
             RefusalKind::NoTargets => self.done(block, Decision::NoTargets, refusal.message.as_str()),
             // The same reaction with other rules, or other facts, is the same reaction all the same.
-            RefusalKind::Conflict => match self.core.link.job_latest(&request.jid).await {
-                Ok(Some(found)) => self.known(block, &found.value, request),
-                Ok(None) => Executed::Transient("its job was just removed".into()),
-                Err(error) => Executed::Transient(error.to_string()),
-            },
+            RefusalKind::Conflict => self.look_up(block, request).await,
+            // Its id is used up: nobody may do it under another, and nobody must take it for done.
+            RefusalKind::NeverRan => self.done(block, Decision::Exhausted, refusal.message.as_str()),
             _ => self.done(block, Decision::Error, refusal.message.as_str()),
+        }
+    }
+
+    async fn look_up(&self, block: &Block, request: &DispatchRequest) -> Executed {
+        match self.core.link.job_latest(&request.jid).await {
+            Ok(Some(found)) => self.known(block, &found.value, request),
+            Ok(None) => Executed::Transient("its job was just removed".into()),
+            Err(error) => Executed::Transient(error.to_string()),
         }
     }
 
@@ -163,6 +171,9 @@ impl Executor<'_> {
             job.user == request.user && ["event_id", "event_origin", "rule", "block"].into_iter().all(same);
         match (ours, is_decided(job)) {
             (false, _) => self.done(block, Decision::Error, "its job id is taken by another job"),
+            (true, true) if never_ran(job) => {
+                self.done(block, Decision::Exhausted, format!("its job is over: {}", job.reason))
+            }
             (true, true) => self.done(block, Decision::Duplicate, "its job was there already"),
             (true, false) => Executed::Transient("another master is about to dispatch its job".into()),
         }

@@ -21,6 +21,7 @@ mod operators;
 mod prudence;
 mod publishing;
 mod reactor;
+mod reactor_claims;
 mod reactor_guards;
 mod reactor_rules;
 mod reactor_slow;
