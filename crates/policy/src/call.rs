@@ -1,5 +1,6 @@
 //! One function with its words, as much of it as policies speak of. Where a word can be read in two ways, the more dangerous one counts.
 
+use crate::other_names::other_names;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use zester_wire::{DispatchRequest, ExecRequest};
@@ -8,6 +9,10 @@ use zester_wire::{DispatchRequest, ExecRequest};
 const COMMAND_MODULES: [&str; 2] = ["cmd", "exec"];
 /// Kinds that keep a command for later, or call any function by name.
 const COMMAND_KINDS: [&str; 4] = ["cron.present", "cron.file", "module.run", "module.wait"];
+/// Functions that render a template of the caller's choice, which may run commands.
+const RENDERING: [&str; 1] = ["cp.get_template"];
+/// The word that gives parameters to each of several states.
+const NAMES: &str = "names";
 /// Words of a state that is called by itself: they hold commands, or a template that may run some.
 const COMMAND_WORDS: [&str; 6] = ["onlyif", "unless", "check_cmd", "template", "context", "defaults"];
 /// Settings that a caller gives along: the templates of published states may put them into a command.
@@ -62,6 +67,18 @@ impl Call<'_> {
         names
     }
 
+    /// The same, and whatever else those are called: nothing that is denied can be had by another name.
+    pub fn all_names(&self) -> BTreeSet<String> {
+        let mut names = self.names();
+        let others: Vec<String> = names.iter().flat_map(|name| other_names(name)).collect();
+        names.extend(others);
+        // Without words it is the highstate.
+        if names.contains("state.apply") && self.bare_words().next().is_none() {
+            names.insert("state.highstate".into());
+        }
+        names
+    }
+
     /// The environment that it names; none where it leaves that to the machine.
     pub fn environment(&self) -> Option<&str> {
         ["saltenv", "env"].iter().find_map(|word| self.args.get(*word)).and_then(Value::as_str)
@@ -89,17 +106,49 @@ impl Call<'_> {
 
     /// The word by which the caller hands over a command, if there is one.
     pub fn hands_over_command(&self) -> Option<String> {
-        for name in self.names() {
+        for name in self.all_names() {
             let module = name.split_once('.').map_or("", |(module, _)| module);
             let runs = COMMAND_MODULES.contains(&module) && !LOOKING.contains(&name.as_str());
             if runs || COMMAND_KINDS.contains(&name.as_str()) {
                 return Some(name);
             }
         }
-        let of_tree = self.function.starts_with("state.") && self.function != "state.single";
-        let words: &[&str] = if of_tree { &OVERRIDES } else { &COMMAND_WORDS };
-        words.iter().find(|word| self.args.contains_key(**word)).map(|word| format!("{word}="))
+        let overrides = OVERRIDES.iter().filter(|_| self.is_of_tree());
+        let given =
+            overrides.copied().find(|word| self.args.contains_key(*word)).map(|word| format!("{word}="));
+        given.or_else(|| self.runs_in_dry_run())
     }
+
+    fn is_of_tree(&self) -> bool {
+        self.function.starts_with("state.") && self.function != "state.single"
+    }
+
+    /// The word by which something of the caller's runs even where nothing is changed: guards run to tell what would be done, and
+    /// templates to tell what would be written.
+    pub fn runs_in_dry_run(&self) -> Option<String> {
+        if self.is_of_tree() {
+            return None;
+        }
+        if let Some(name) = self.names().into_iter().find(|name| RENDERING.contains(&name.as_str())) {
+            return Some(name);
+        }
+        let given = COMMAND_WORDS.iter().find(|word| self.args.contains_key(**word));
+        let given = given.map(|word| format!("{word}="));
+        given
+            .or_else(|| self.args.get(NAMES).and_then(word_in_names).map(|word| format!("{NAMES}= ({word})")))
+    }
+}
+
+/// What hands over a command among the parameters of single names. Letters are read by the machine, so a word counts that stands in
+/// them anywhere; so does a backslash, by which one could be written in another way.
+fn word_in_names(names: &Value) -> Option<&'static str> {
+    if let Value::String(letters) = names {
+        let found = COMMAND_WORDS.iter().copied().find(|word| letters.contains(word));
+        return found.or_else(|| letters.contains('\\').then_some("\\"));
+    }
+    let mut texts = Vec::new();
+    texts_in(names, &mut texts);
+    COMMAND_WORDS.iter().copied().find(|word| texts.contains(word))
 }
 
 fn texts_in<'v>(value: &'v Value, texts: &mut Vec<&'v str>) {
@@ -175,6 +224,13 @@ mod tests {
             ("file.managed", &["/x"], json!({"content": "{{ 1 }}", "template": "jinja"})),
             ("state.apply", &["web"], json!({"pillar": {"command": "id"}})),
             ("state.highstate", &[], json!({"setting": "a:b=c"})),
+            ("pkg.installed", &[], json!({"names": [{"vim": {"onlyif": "id"}}]})),
+            ("pkg.installed", &[], json!({"names": [{"vim": [{"unless": ["id"]}]}]})),
+            ("pkg.installed", &[], json!({"names": "[vim: {onlyif: id}]"})),
+            ("pkg.installed", &[], json!({"names": "[vim: {\"\\x6fnlyif\": id}]"})),
+            ("state.single", &["file.managed"], json!({"names": [{"/x": {"template": "jinja"}}]})),
+            ("cp.get_template", &["/tmp/x", "/y"], json!({})),
+            ("state.single", &["cp.get_template"], json!({})),
         ] {
             assert!(handed(function, bare, named.clone()), "{function} {bare:?} {named}");
         }
@@ -183,6 +239,9 @@ mod tests {
             ("pkg.installed", &["vim"], json!({})),
             ("test.ping", &[], json!({})),
             ("cmd.which", &["sh"], json!({})),
+            ("pkg.installed", &[], json!({"names": ["vim", {"git": {"version": "1"}}]})),
+            ("pkg.installed", &[], json!({"names": "[vim, libc6:amd64]"})),
+            ("cp.get_file", &["salt://x", "/y"], json!({})),
         ] {
             assert!(!handed(function, bare, named.clone()), "{function} {bare:?} {named}");
         }

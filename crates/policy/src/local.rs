@@ -201,7 +201,7 @@ impl LocalPolicy {
     fn function(&self, call: &Call<'_>, kind: Option<&str>) -> Result<Option<String>, Refused> {
         let mut names = call.names();
         names.extend(kind.map(str::to_string));
-        for name in &names {
+        for name in names.union(&call.all_names()) {
             if let Some(denied) = self.deny.iter().find(|pattern| pattern.matches(name)) {
                 return refused(&denied.at, format!("{name} is denied by `{}`", denied.text));
             }

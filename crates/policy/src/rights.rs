@@ -131,7 +131,7 @@ impl Rule {
         }
         let is_meant = match wanted {
             Wanted::Call { call, .. } => {
-                call.names().iter().any(|name| self.functions.iter().any(|pattern| pattern.matches(name)))
+                call.all_names().iter().any(|name| self.functions.iter().any(|pattern| pattern.matches(name)))
                     && self.environment(call, true)
             }
             Wanted::Verb(verb) => self.wire.verbs.iter().any(|one| one == verb),
@@ -144,7 +144,7 @@ impl Rule {
             Wanted::Call { call, direct } => {
                 let names = call.names();
                 let all = names.iter().all(|name| self.functions.iter().any(|pattern| pattern.matches(name)));
-                let dry = call.test && !call.args.contains_key("test");
+                let dry = call.test && !call.args.contains_key("test") && call.runs_in_dry_run().is_none();
                 all && self.environment(call, false)
                     && (!self.wire.test_only || dry || call.is_harmless())
                     && (!*direct || self.wire.direct)

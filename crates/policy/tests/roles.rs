@@ -100,6 +100,49 @@ fn i14_what_no_line_allows_is_refused_and_a_line_that_denies_wins() {
     assert_eq!(judged(&rights, "eve", &ask("test.ping", "web-02")), (false, String::new()));
 }
 
+fn rights_of(text: &str) -> Rights {
+    let mut roles = read(text).unwrap();
+    roles.iter_mut().for_each(|role| role.members = vec![Token::parse("bob").unwrap()]);
+    Rights::new(&roles)
+}
+
+#[test]
+#[rule("I-14")]
+fn i14_what_is_denied_cannot_be_had_by_another_name() {
+    let rights = rights_of(
+        "all:\n  - allow: ['*']\n  - deny: [user.present, state.sls, 'grains.*', state.highstate]\n",
+    );
+    let may = |function| judged(&rights, "bob", &ask(function, "web-1")).0;
+    for denied in
+        ["user.present", "user.add", "user.chshell", "state.apply", "facts.items", "state.highstate"]
+    {
+        assert!(!may(denied), "{denied}");
+    }
+    let carried = Asked { named: json!({"fun": "user.add"}), ..ask("state.single", "web-1") };
+    assert!(!judged(&rights, "bob", &carried).0, "carried by another");
+    assert!(may("user.absent") && may("user.delete") && may("state.show_sls"));
+    // An allowed function brings its other names no rights.
+    let few = rights_of("few:\n  - allow: [user.add]\n");
+    assert!(judged(&few, "bob", &ask("user.add", "web-1")).0);
+    assert!(!judged(&few, "bob", &ask("user.present", "web-1")).0);
+}
+
+#[test]
+#[rule("I-14")]
+fn i14_who_may_only_try_runs_no_command_by_a_guard() {
+    let rights = rights_of("tries:\n  - allow: ['*']\n    test_only: true\n");
+    let may =
+        |function, named| judged(&rights, "bob", &Asked { test: true, named, ..ask(function, "web-1") }).0;
+    assert!(may("pkg.installed", json!({"name": "vim"})));
+    for word in ["onlyif", "unless", "check_cmd", "template"] {
+        assert!(!may("pkg.installed", json!({"name": "vim", word: "id"})), "{word}");
+        assert!(!may("state.single", json!({"fun": "pkg.installed", word: "id"})), "{word}");
+        assert!(!may("pkg.installed", json!({"names": [{"vim": {word: "id"}}]})), "{word} of one name");
+    }
+    assert!(!may("cp.get_template", json!({})));
+    assert!(may("state.apply", json!({"mods": "web"})));
+}
+
 #[test]
 #[rule("I-14")]
 fn i14_verbs_are_rights_and_what_is_about_no_peel_is_about_all() {

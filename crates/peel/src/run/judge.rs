@@ -173,3 +173,17 @@ impl Actor {
 pub fn kind_of(function: &str) -> Option<&'static str> {
     ACTING.iter().find(|acting| acting.name == function).map(|acting| acting.kind)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zester_rule::rule;
+
+    #[test]
+    #[rule("I-14")]
+    fn i14_roles_know_every_other_name_of_a_kind() {
+        for acting in ACTING.iter().filter(|acting| acting.name != acting.kind) {
+            assert_eq!(zester_policy::kind_of(acting.name), Some(acting.kind), "{}", acting.name);
+        }
+    }
+}
