@@ -33,7 +33,7 @@ use tokio::time::{Instant, sleep, timeout};
 use zester_bus::{DurableReader, Kind, storage};
 use zester_health::{Health, State};
 use zester_link::SteadyClock;
-use zester_reactor::{DropSamples, GuardState, Guards, RuleCompiler, RuleSet};
+use zester_reactor::{DropSamples, GuardState, Guards, Place, RuleCompiler, RuleSet};
 use zester_wire::{LedgerEntry, UnixMillis};
 
 /// The name of the readiness check.
@@ -89,7 +89,7 @@ pub struct Reactor {
     lag: AtomicU64,
     renders: Semaphore,
     /// Blocks that logged, by event, rule and block.
-    logged: Mutex<LruCache<(u64, String, String), ()>>,
+    logged: Mutex<LruCache<(Place, String, String), ()>>,
     drops: Mutex<DropSamples>,
     ledger: mpsc::Sender<LedgerEntry>,
     unwritten: Mutex<Option<mpsc::Receiver<LedgerEntry>>>,
@@ -232,9 +232,9 @@ impl Reactor {
     }
 
     /// Whether this block of a rule has not logged for this event yet, as far as this master remembers.
-    fn logs_now(&self, sequence: u64, rule: &str, block: &str) -> bool {
+    fn logs_now(&self, place: Place, rule: &str, block: &str) -> bool {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
-        logged.put((sequence, rule.into(), block.into()), ()).is_none()
+        logged.put((place, rule.into(), block.into()), ()).is_none()
     }
 
     fn set_lag(&self, lag: u64) {
@@ -329,18 +329,28 @@ mod tests {
         }
     }
 
+    fn place(sequence: u64) -> Place {
+        Place { sequence, stored: UnixMillis(1) }
+    }
+
     #[test]
     #[rule("R-10")]
     fn r10_a_block_logs_once_however_often_its_rule_is_tried() {
         let reacting = Reacting { compiler: Some(Arc::new(NoCompiler)), ..Reacting::default() };
         let reactor = Reactor::new(reacting, &Arc::new(Health::new()), UnixMillis(1)).unwrap();
-        assert!(reactor.logs_now(1, "reactor.a", "say"));
-        assert!(!reactor.logs_now(1, "reactor.a", "say"));
+        assert!(reactor.logs_now(place(1), "reactor.a", "say"));
+        assert!(!reactor.logs_now(place(1), "reactor.a", "say"));
         let others = [(2, "reactor.a", "say"), (1, "reactor.b", "say"), (1, "reactor.a", "more")];
-        assert!(others.into_iter().all(|(event, rule, block)| reactor.logs_now(event, rule, block)));
+        assert!(others.into_iter().all(|(event, rule, block)| reactor.logs_now(place(event), rule, block)));
+        // A stream that was made anew gives its numbers to others.
+        assert!(reactor.logs_now(Place { stored: UnixMillis(2), ..place(1) }, "reactor.a", "say"));
         // What is long ago is forgotten: it is said once too often, and not kept for ever.
-        assert!((10..10 + LOGGED_REMEMBERED as u64).all(|event| reactor.logs_now(event, "reactor.a", "say")));
-        assert!(reactor.logs_now(1, "reactor.a", "say"));
+        assert!((10..10 + LOGGED_REMEMBERED as u64).all(|event| reactor.logs_now(
+            place(event),
+            "reactor.a",
+            "say"
+        )));
+        assert!(reactor.logs_now(place(1), "reactor.a", "say"));
     }
 
     #[test]
@@ -369,7 +379,7 @@ mod tests {
         reactor.set_rules(RuleSet::empty(2));
         let rule: Arc<str> = "reactor.a".into();
         for sequence in 0..61 {
-            let fire = Fire { rule: &rule, origin: &Origin::Admin, sequence, throttle: None };
+            let fire = Fire { rule: &rule, origin: &Origin::Admin, place: place(sequence), throttle: None };
             reactor.guards().fired(&fire, true, reactor.now());
         }
         reactor.tell();

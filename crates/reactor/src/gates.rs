@@ -64,6 +64,22 @@ pub enum Payload {
     Forged(String),
 }
 
+/// Where an event stands in its stream. One that is made anew counts from one again, and its times go on: together they name one
+/// event, whichever stream it came by.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    pub sequence: u64,
+    /// When the stream took it.
+    pub stored: UnixMillis,
+}
+
+impl Place {
+    /// Whether it came after the other, by either: a stream made anew has smaller numbers, a new leader may have an earlier clock.
+    pub fn is_after(self, other: Place) -> bool {
+        self.sequence > other.sequence || self.stored > other.stored
+    }
+}
+
 /// An event that may meet the rules.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Passed {
@@ -74,6 +90,12 @@ pub struct Passed {
     pub sequence: u64,
     pub deliveries: u64,
     pub stored: UnixMillis,
+}
+
+impl Passed {
+    pub fn place(&self) -> Place {
+        Place { sequence: self.sequence, stored: self.stored }
+    }
 }
 
 /// An event that was dropped.

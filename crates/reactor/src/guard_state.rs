@@ -2,6 +2,7 @@
 
 use crate::breaker::Breakers;
 use crate::config::Guards;
+use crate::gates::Place;
 use crate::throttle::Throttle;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +28,7 @@ pub enum Hold {
 pub struct Fire<'a> {
     pub rule: &'a Arc<str>,
     pub origin: &'a Origin,
-    pub sequence: u64,
+    pub place: Place,
     /// What the rule itself says.
     pub throttle: Option<Duration>,
 }
@@ -46,13 +47,13 @@ impl GuardState {
             return Some(Hold::BreakerOpen(until));
         }
         let period = fire.throttle.unwrap_or(self.default_throttle);
-        let rests = self.throttle.rests(fire.rule, fire.origin, fire.sequence, period, now);
+        let rests = self.throttle.rests(fire.rule, fire.origin, fire.place, period, now);
         rests.map(Hold::Throttled)
     }
 
     /// A fire completed or failed for good. `anew`: it was not only found to be done already. Whether its breaker opened.
     pub fn fired(&mut self, fire: &Fire<'_>, anew: bool, now: UnixMillis) -> bool {
-        self.throttle.fired(fire.rule, fire.origin, fire.sequence, now);
+        self.throttle.fired(fire.rule, fire.origin, fire.place, now);
         anew && self.breakers.fired(fire.rule, now)
     }
 }

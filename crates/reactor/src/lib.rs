@@ -34,7 +34,7 @@ pub use compiler::{EventContext, ReactionTemplate, RuleCompiler};
 pub use config::Guards;
 pub use decision::{Decided, Decision};
 pub use drops::DropSamples;
-pub use gates::{Delivered, DropReason, Dropped, Gates, Passed, Payload, subject_of_key};
+pub use gates::{Delivered, DropReason, Dropped, Gates, Passed, Payload, Place, subject_of_key};
 pub use guard_state::{Fire, GuardState, Hold};
 pub use ids::{Cause, next_id};
 pub use limiter::Limiter;

@@ -172,7 +172,7 @@ impl Reaction {
     }
 
     fn fire<'a>(&'a self, rule: &'a Arc<str>, throttle: Option<Duration>) -> Fire<'a> {
-        Fire { rule, origin: &self.passed.origin, sequence: self.passed.sequence, throttle }
+        Fire { rule, origin: &self.passed.origin, place: self.passed.place(), throttle }
     }
 
     fn rendered(

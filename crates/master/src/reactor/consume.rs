@@ -16,11 +16,13 @@ use tokio::time::{MissedTickBehavior, interval};
 use zester_bus::{Acknowledge, Error, Kind, Taken};
 use zester_identity::Principal;
 use zester_policy::Wanted;
-use zester_reactor::{Delivered, DropReason, Dropped, Gates, Payload, Reaction, RuleSet, may_be_handed_back};
+use zester_reactor::{
+    Delivered, DropReason, Dropped, Gates, Payload, Place, Reaction, RuleSet, may_be_handed_back,
+};
 use zester_wire::{Event, Refusal, UnixMillis};
 
 /// Events that are worked on, by their place in the stream: they are kept alive until they are done with.
-pub type InHand = Arc<Mutex<BTreeMap<u64, Arc<Taken>>>>;
+pub type InHand = Arc<Mutex<BTreeMap<Place, Arc<Taken>>>>;
 
 /// How often an event says that it is worked on, in parts of the time it has.
 const SIGNS_OF_LIFE: u32 = 3;
@@ -158,12 +160,10 @@ impl Consumer {
         }
         let references = matched.iter().filter_map(|place| Some(&rules.rule(*place)?.reference));
         let turn = self.lanes.join(references, &passed.origin);
+        let place = passed.place();
         let reaction = Reaction::new(Arc::new(passed), rules.clone(), matched, &self.reactor.reacting.guards);
         let taken = Arc::new(taken);
-        self.in_hand
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(taken.record.sequence, taken.clone());
+        self.in_hand.lock().unwrap_or_else(PoisonError::into_inner).insert(place, taken.clone());
         let (core, reactor, in_hand) = (self.core.clone(), self.reactor.clone(), self.in_hand.clone());
         let work = Work { core, reactor, reaction, taken, in_hand }.run(turn);
         let mut work = Box::pin(AssertUnwindSafe(work).catch_unwind());

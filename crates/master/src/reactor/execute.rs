@@ -36,7 +36,7 @@ impl Executor<'_> {
             Action::Send { tag, data } => self.send(block, tag, data).await,
             Action::Log { level, message } => {
                 // A rule that is tried again, because another of its blocks failed, has said it.
-                if self.reactor.logs_now(self.passed.sequence, self.rule, &block.id) {
+                if self.reactor.logs_now(self.passed.place(), self.rule, &block.id) {
                     self.log(*level, message);
                 }
                 self.done(block, Decision::Logged, message.as_str())

@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError};
 use tokio::time::{Instant, sleep, timeout};
 use zester_bus::{Acknowledge, Taken};
 use zester_model::node::Node;
-use zester_reactor::{Command, EventContext, Input, Reaction, Settled};
+use zester_reactor::{Command, EventContext, Input, Place, Reaction, Settled};
 use zester_wire::Origin;
 
 pub struct Work {
@@ -24,18 +24,18 @@ pub struct Work {
 /// The event is kept alive until this is dropped, however that comes about.
 struct Kept {
     in_hand: InHand,
-    sequence: u64,
+    place: Place,
 }
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        self.in_hand.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.sequence);
+        self.in_hand.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.place);
     }
 }
 
 impl Work {
     pub async fn run(mut self, turn: LanePlace) {
-        let _kept = Kept { in_hand: self.in_hand.clone(), sequence: self.taken.record.sequence };
+        let _kept = Kept { in_hand: self.in_hand.clone(), place: self.reaction.passed().place() };
         let mut turn = Some(turn);
         if let Some(turn) = &mut turn {
             turn.comes().await;
