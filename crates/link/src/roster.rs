@@ -17,15 +17,21 @@ impl Link {
     /// Takes the newest roster of the bus, if there is one. The bytes, where it is another than before; what is older, or not of
     /// our anchor, is refused, counted and told.
     pub async fn refresh_trust(&self) -> Result<Option<Vec<u8>>, Error> {
+        Ok(self.newest_roster().await?.and_then(|(bytes, is_new)| is_new.then_some(bytes)))
+    }
+
+    /// The roster of the bus that counts now, and whether it did not before.
+    async fn newest_roster(&self) -> Result<Option<(Vec<u8>, bool)>, Error> {
         let Some(trust) = self.trust() else { return Ok(None) };
         let entry = self.bus().get(Bucket::Trust.as_str(), &Key::Roster.to_string()).await?;
         let Some(entry) = entry else { return Ok(None) };
         match trust.take(&entry.value) {
-            Ok(true) => {
-                tracing::info!(serial = trust.serial(), "a new roster counts");
-                Ok(Some(entry.value.to_vec()))
+            Ok(is_new) => {
+                if is_new {
+                    tracing::info!(serial = trust.serial(), "a new roster counts");
+                }
+                Ok(Some((entry.value.to_vec(), is_new)))
             }
-            Ok(false) => Ok(None),
             Err(bad) => {
                 self.dropped().one(crate::Reason::Spoof, &Key::Roster.subject(), &bad);
                 Ok(None)
@@ -51,9 +57,16 @@ impl Link {
                 }
             }
         };
+        // The first that is read is kept in any case: somebody else of this daemon may have taken it up already.
+        let mut is_first = true;
         loop {
-            match self.refresh_trust().await {
-                Ok(Some(bytes)) => keep(&bytes),
+            match self.newest_roster().await {
+                Ok(Some((bytes, is_new))) => {
+                    if is_new || is_first {
+                        keep(&bytes);
+                    }
+                    is_first = false;
+                }
                 Ok(None) => {}
                 Err(error) => tracing::debug!("the roster cannot be read now: {error}"),
             }

@@ -4,6 +4,7 @@
 //! decisions. Those that have the key of the issuer, and a door, also take requests and give out credentials.
 
 mod audit;
+mod begin;
 mod decide;
 mod desk;
 mod order;
@@ -15,6 +16,7 @@ mod standing;
 pub use desk::{DoorSetup, NONCE_PATH, REQUEST_PATH};
 pub use revoke::Revokes;
 
+pub(crate) use begin::know_who_was_revoked;
 pub(crate) use decide::Declined;
 pub(crate) use desk::Desk;
 pub(crate) use order::handle;

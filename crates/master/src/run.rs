@@ -139,6 +139,10 @@ pub async fn run(
         jobs_elsewhere: AtomicUsize::new(0),
     });
     metrics::register(&core, &health);
+    // Before any part of it reads or hears anything that is signed.
+    if stop.run_until_cancelled(enroll::know_who_was_revoked(&core)).await.is_none() {
+        return Ok(());
+    }
     let publishing = Some((setup.publishing, ordered));
     let mut master = Master { core, started, publishing, actors: JoinSet::new(), jobs: JoinSet::new() };
     master.actors.spawn(stores.keep(master.core.link.clone()));

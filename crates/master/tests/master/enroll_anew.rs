@@ -1,7 +1,7 @@
 //! What is left of enrollments whose master was revoked, and what a master knows of them when it begins.
 
 use crate::enroll::pending;
-use crate::fleet::{Fleet, LONG, eventually, peel};
+use crate::fleet::{Fleet, LONG, Losing, eventually, peel};
 use crate::signed::{Members, joined};
 use std::time::Duration;
 use zester_identity::enrollment::id_of;
@@ -87,5 +87,55 @@ async fn i12_enrollments_of_a_revoked_master_are_signed_anew_and_let_nobody_in_b
     })
     .await;
     assert_eq!(status("web-2").await.unwrap().0, EnrollmentStatus::Revoked);
+    master.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("I-5", "I-8")]
+async fn i5_a_master_that_begins_believes_nobody_before_it_knows_who_was_revoked() {
+    let fleet = Fleet::new().await;
+    let mut members = Members::new();
+    let (first, second) = (members.join(Role::Master, "m1", 11), members.join(Role::Master, "m2", 12));
+    let ann = members.join(Role::Admin, "ann", 14);
+    let first = joined(&fleet, "m1", members.credentials(first));
+    let (key, revoked) = vouched(&fleet, &mut members, "web-1", 21);
+    let (_, good) = vouched(&fleet, &mut members, "web-2", 22);
+    let ann = joined(&fleet, "ann", members.credentials(ann));
+    for (link, name) in [(&revoked, "web-1"), (&good, "web-2")] {
+        let facts = FactsRecord {
+            v: 1,
+            peel: peel(name),
+            ts: link.now(),
+            hash: "x".into(),
+            facts: serde_json::Map::new(),
+        };
+        link.put(&Key::Facts(peel(name)), &facts).await.unwrap();
+    }
+    let record = enrolled("web-1", &key, EnrollmentStatus::Revoked);
+    first.put(&Key::Enrollment(record.peel.clone()), &record).await.unwrap();
+    // The bucket that says so is there, and cannot be read for a while.
+    let mut asked = 0;
+    fleet.net.set_faults(Losing::new(usize::MAX, move |leg| {
+        let is_of_bucket = leg.from == "m2" && leg.to.is_empty() && leg.subject.contains("enrollments");
+        asked += usize::from(is_of_bucket);
+        is_of_bucket && asked > 1
+    }));
+    let second = joined(&fleet, "m2", members.credentials(second));
+    let master = fleet.start_with("m2", second, Timing::default());
+    let known = async || {
+        let question = ResolveRequest::of("*");
+        let reply: Result<ResolveReply, _> =
+            ann.request(&Subject::TargetResolve, &question, Duration::from_secs(5)).await;
+        reply.ok().filter(|reply| reply.error.is_none()).map(|reply| reply.peels)
+    };
+    let too_soon = tokio::time::timeout(Duration::from_secs(120), async {
+        eventually("the master answers", known).await
+    });
+    assert!(too_soon.await.is_err(), "it works, and cannot know who was revoked");
+    fleet.net.set_faults(Losing::new(0, |_| false));
+    let peels =
+        eventually("the master knows its peels", async || known().await.filter(|peels| !peels.is_empty()))
+            .await;
+    assert_eq!(peels, [peel("web-2")]);
     master.stop().await;
 }
