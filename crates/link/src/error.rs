@@ -66,6 +66,13 @@ impl Error {
         }
     }
 
+    /// Whether a newer roster may know whoever signed it.
+    pub fn is_of_a_stranger(&self) -> bool {
+        let strange =
+            |why: &Spoof| matches!(why, Spoof::UnknownKey | Spoof::BadCertificate | Spoof::RosterExpired);
+        matches!(self, Error::Spoof { why, .. } if strange(why))
+    }
+
     /// Whether it is void because of who signed it, or did not. What a newer release wrote may be void for this one alone.
     pub fn is_disowned(&self) -> bool {
         self.is_void() && matches!(self, Error::Spoof { .. })

@@ -16,6 +16,7 @@ mod link;
 mod pages;
 mod records;
 mod roster;
+mod strangers;
 
 pub use clock::{Clock, Dice, OsDice, SteadyClock, SystemClock};
 pub use dropped::{Dropped, Reason};

@@ -17,7 +17,7 @@ use zester_bus::{Acknowledge, Error, Kind, Taken};
 use zester_identity::Principal;
 use zester_policy::Wanted;
 use zester_reactor::{
-    Delivered, DropReason, Dropped, Gates, Payload, Place, Reaction, RuleSet, may_be_handed_back,
+    Delivered, DropReason, Dropped, Gates, Passed, Payload, Place, Reaction, RuleSet, may_be_handed_back,
 };
 use zester_wire::{Event, Refusal, UnixMillis};
 
@@ -110,12 +110,14 @@ impl Consumer {
             tell_broken(ended);
         }
         let now = self.core.link.now();
+        let mut behind = None;
         for one in taken {
-            self.one(one, now).await;
+            self.one(one, &mut behind, now).await;
         }
     }
 
-    async fn one(&mut self, taken: Taken, now: UnixMillis) {
+    /// Lets an event through the gates, or says why not, and whether only because nobody knows who signed it.
+    fn judge(&mut self, taken: &Taken, now: UnixMillis) -> Result<Passed, (Box<Dropped>, bool)> {
         let link = &self.core.link;
         let delivered = Delivered {
             subject: &taken.record.subject,
@@ -123,19 +125,48 @@ impl Consumer {
             stored: UnixMillis(taken.record.at),
             deliveries: taken.deliveries,
         };
+        let mut is_strange = false;
         let open = |subject: &_| match link.try_open::<Event>(subject, &taken.record) {
             Ok(opened) => match may_send(&self.core, opened.principal.as_ref()) {
                 Ok(()) => Payload::Read { event: opened.message, signed: opened.signed },
                 Err(refusal) => Payload::Forged(refusal.message),
             },
-            Err(zester_link::Error::Spoof { why, .. }) => Payload::Forged(why.to_string()),
-            Err(error) => Payload::Unreadable(error.to_string()),
+            Err(error) => {
+                is_strange = error.is_of_a_stranger();
+                match error {
+                    zester_link::Error::Spoof { why, .. } => Payload::Forged(why.to_string()),
+                    _ => Payload::Unreadable(error.to_string()),
+                }
+            }
         };
-        let judged = self.gates.judge(&delivered, open, now);
+        self.gates.judge(&delivered, open, now).map_err(|dropped| (dropped, is_strange))
+    }
+
+    /// Whether a roster that we do not have yet may name a stranger. Asked once for all events that came together.
+    async fn may_be_named(&self, behind: &mut Option<bool>) -> bool {
+        if behind.is_none() {
+            *behind = match self.core.link.is_behind().await {
+                Ok(is_behind) => Some(is_behind),
+                Err(error) => {
+                    tracing::debug!("the roster cannot be read now, and events wait for it: {error}");
+                    Some(true)
+                }
+            };
+        }
+        *behind == Some(true)
+    }
+
+    async fn one(&mut self, taken: Taken, behind: &mut Option<bool>, now: UnixMillis) {
+        let judged = self.judge(&taken, now);
         let metrics = &self.reactor.metrics;
         let passed = match judged {
             Ok(passed) => passed,
-            Err(dropped) => {
+            // Nobody is a forger before the newest roster was asked, which is on its way.
+            Err((_, true)) if self.may_be_named(behind).await => {
+                metrics.backpressure();
+                return acknowledge(&self.core, &taken, Acknowledge::Later(REACTOR_BACKPRESSURE)).await;
+            }
+            Err((dropped, _)) => {
                 if taken.deliveries <= 1 {
                     metrics.event(dropped.origin.as_ref());
                 }

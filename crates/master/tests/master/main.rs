@@ -26,6 +26,7 @@ mod reactor_guards;
 mod reactor_rules;
 mod reactor_slow;
 mod reactor_start;
+mod reactor_strangers;
 mod returns;
 mod servers;
 mod signed;
