@@ -1,11 +1,14 @@
 //! A job that cannot be claimed for longer than it may take: the reaction is done all the same, or is told (R-10).
 
 use crate::fleet::Fleet;
-use crate::reactor::{all_done, decided, event, fleet_with, ping, reaction_jid, ready, send};
+use crate::reactor::{
+    all_done, decided, event, fleet_with, ping, publish, reacting, reaction_jid, ready, send,
+};
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
 use zester_bus::memory::{Fate, Faults, Leg, SERVER};
+use zester_reactor::Guards;
 use zester_rule::rule;
 use zester_wire::*;
 
@@ -81,4 +84,24 @@ async fn r10_a_reaction_whose_job_never_ran_is_exhausted_and_no_duplicate() {
     let entry = decided(&fleet, "e2", "exhausted").await;
     assert_eq!((entry.jid, entry.reason.contains("it never ran")), (Some(jid), true));
     all_done(&fleet).await;
+}
+
+/// What an orchestration will be made of: a job names its event, and its end is one that rules answer.
+#[tokio::test(start_paused = true)]
+#[rule("R-20")]
+async fn r20_the_job_of_a_reaction_names_its_event_and_its_end_is_an_event_for_rules() {
+    let mut fleet = fleet_with(ping()).await;
+    fleet.reacting = reacting(Guards::default());
+    let top = json!([{"*/x": ["reactor.a"]}, {"_master/job/*/finalized": ["reactor.b"]}]);
+    publish(&fleet, &[("top.zy", top), ("a.zy", ping()), ("b.zy", json!({"say": {"log": "over"}}))]).await;
+    let _master = ready(&fleet, "m1").await;
+    let mut web = fleet.peel("web-1").await;
+    fleet.known("web-1", 1).await;
+    send(&web.link, "web-1", &event("e1", "x", json!({}))).await;
+    let jid = web.serve(true).await.jid;
+    let job = fleet.over(&jid).await;
+    assert_eq!(job.metadata.get("event_id"), Some(&json!("e1")));
+    assert_eq!(job.metadata.get("event_origin"), Some(&json!("web-1")));
+    let entry = decided(&fleet, &format!("job-{jid}-finalized"), "logged").await;
+    assert_eq!((entry.rule.as_str(), entry.origin.as_str()), ("reactor.b", "_master"));
 }
