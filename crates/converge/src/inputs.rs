@@ -68,7 +68,7 @@ pub struct Inputs {
     pub origins: Vec<Origin>,
     /// Settings that were given for this run, as they were given.
     pub given: Vec<String>,
-    /// What is seldom meant in the settings, for `lint`.
+    /// What is seldom meant in the settings, and what is wrong with what a peel does by itself, for `lint`.
     pub settings_advice: Vec<Diagnostic>,
     pub settings_sources: Sources,
     pub secrets: Arc<Secrets>,
@@ -137,7 +137,7 @@ impl Inputs {
             settings,
             secrets: Arc::new(secrets),
             origins: found.origins,
-            settings_advice: found.advice,
+            settings_advice: [found.advice, found.own_work].concat(),
             settings_sources: found.sources,
             given: request.settings.overrides.iter().map(|one| one.given.clone()).collect(),
             id,

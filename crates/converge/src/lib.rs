@@ -26,6 +26,7 @@ pub mod local_host;
 pub mod lock;
 pub mod migrate;
 mod module_functions;
+pub mod own_work;
 pub mod plan;
 pub mod pool;
 mod python_program;

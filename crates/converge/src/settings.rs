@@ -10,6 +10,7 @@ pub use overrides::Override;
 pub use snapshot::SNAPSHOT;
 
 use crate::error::Error;
+use crate::own_work;
 use crate::tree::DirTree;
 use serde_json::{Map, Value as Json};
 use snapshot::Snapshot;
@@ -66,6 +67,8 @@ pub struct Settings {
     pub warnings: Vec<String>,
     pub advice: Vec<Diagnostic>,
     pub sources: Sources,
+    /// What is wrong with what a peel does by itself. It keeps no state from running.
+    pub own_work: Vec<Diagnostic>,
     /// For a day without files: not yet on disk, for nobody knows whether the secrets in them open.
     unkept: Option<(PathBuf, Snapshot)>,
 }
@@ -105,7 +108,8 @@ pub fn resolve(
         Merge::Recurse.lay(&mut root, &Node::from_json(span, &given.nested()));
     }
     let origins = Origin::all(&root, &sources);
-    Ok(Settings { values: root.to_json(), origins, warnings, advice, sources, unkept })
+    let own_work = own_work::problems(&root);
+    Ok(Settings { values: root.to_json(), origins, warnings, advice, sources, own_work, unkept })
 }
 
 impl Settings {

@@ -12,7 +12,7 @@ use crate::inputs::{Inputs, Renderers};
 use crate::local_host::LocalHost;
 use crate::plan::Plan;
 use crate::secrets;
-use crate::settings::{self, Reading, SettingsRequest};
+use crate::settings::{self, Reading, Settings, SettingsRequest};
 use crate::tree::DirTree;
 use serde_json::{Map, Value as Json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -98,8 +98,8 @@ pub fn states(
         if lint.is_over() {
             break;
         }
-        match lint.settings_of(peel) {
-            Ok(settings) => prepared.push(Prepared { peel, settings }),
+        match lint.resolved(peel) {
+            Ok(found) => prepared.push(Prepared { peel, settings: found.values }),
             Err(error) => lint.settings_failed(peel, error)?,
         }
     }
@@ -140,10 +140,11 @@ pub fn settings(
         if lint.is_over() {
             break;
         }
-        match lint.settings_of(peel) {
-            Ok(settings) => {
-                lint.look_for_unsealed(peel, &settings);
-                lint.look_who_opens(peel, &settings);
+        match lint.resolved(peel) {
+            Ok(found) => {
+                lint.look_for_unsealed(peel, &found.values);
+                lint.look_who_opens(peel, &found.values);
+                lint.look_at_own_work(peel, found);
             }
             Err(error) => lint.settings_failed(peel, error)?,
         }
@@ -172,16 +173,19 @@ impl<'a> Lint<'a> {
         Instant::now() >= self.end || self.cancel.is_cancelled()
     }
 
-    fn settings_of(&self, peel: &KnownPeel<'_>) -> Result<Json, Error> {
+    fn resolved(&self, peel: &KnownPeel<'_>) -> Result<Settings, Error> {
         let none = Json::Object(Map::new());
-        let Some(path) = self.tree.settings.filter(|path| path.exists()) else { return Ok(none) };
+        let path = self.tree.settings.filter(|path| path.exists());
         let place = CallContext::here(self.local_host, peel.facts, &none, self.cancel);
         let functions = TemplateFunctions { place, allowed: Access::Told, renderers: Renderers::default() };
-        let request =
-            SettingsRequest { path: Some(path.into()), merge: self.tree.merge, ..SettingsRequest::default() };
+        let request = SettingsRequest {
+            path: path.map(Path::to_path_buf),
+            merge: self.tree.merge,
+            ..SettingsRequest::default()
+        };
         let external = peel.external.as_deref();
         let reading = Reading { facts: peel.facts, functions: &functions, id: peel.id, external };
-        settings::resolve(&request, None, &reading).map(|settings| settings.values)
+        settings::resolve(&request, None, &reading)
     }
 
     /// A secret that nobody sealed, however the files made it: what looks for it in their text may overlook one.
@@ -196,6 +200,16 @@ impl<'a> Lint<'a> {
                 let told = Diagnostic::new(Kind::Template, message).hint(found.hint);
                 self.found.diagnostics.push(told);
             }
+        }
+    }
+
+    /// A schedule or beacons that the peel would refuse: it would go on with those before, and say so in its log alone.
+    fn look_at_own_work(&mut self, peel: &KnownPeel<'_>, settings: Settings) {
+        // What nobody sealed would stand in the sentence; it is told already.
+        let is_sealed = zester_secret::unsealed_in(&settings.values).is_empty();
+        if is_sealed && !settings.own_work.is_empty() {
+            self.broken.insert(peel.id.to_string());
+            self.found.adopt(settings.own_work, &settings.sources);
         }
     }
 
@@ -487,6 +501,35 @@ mod tests {
         assert!(found[0].contains("db.zy:2:"), "{found:?}");
         let words = "the secret `p` is sealed for web-1, not for web-2 (and 1 more)";
         assert!(found[0].ends_with(words), "{found:?}");
+    }
+
+    #[test]
+    #[rule("D-10", "D-12")]
+    fn d12_a_schedule_or_beacon_that_a_peel_would_refuse_is_told_at_its_place() {
+        let temp = tempfile::tempdir().unwrap();
+        std::fs::write(temp.path().join("top.zy"), "'web-*': [own]\n").unwrap();
+        let own = "schedule:\n  a: {function: test.pign, interval: 5m}\n  b: {function: test.ping, cron: x}\nbeacons:\n  disc: {}\n";
+        std::fs::write(temp.path().join("own.zy"), own).unwrap();
+        let tree =
+            TreeToLint { root: temp.path(), name: "settings", settings: None, merge: Merge::default() };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let local_host = LocalHost {
+            files: Arc::new(zester_host::real::Real::new()),
+            processes: Arc::new(zester_host::process::Runner::new()),
+            handle: runtime.handle().clone(),
+            events: None,
+        };
+        let facts = json!({});
+        let peels = ["web-1", "db-1"].map(|id| KnownPeel { id, facts: &facts, external: None });
+        let found = settings(&tree, &peels, &local_host, &CancellationToken::new()).unwrap();
+        assert_eq!(found.broken.into_iter().collect::<Vec<_>>(), ["web-1"]);
+        let place = |one: &Diagnostic| found.report.sources.place(one.span.unwrap());
+        let places: Vec<String> = found.report.diagnostics.iter().map(place).collect();
+        let ends = ["own.zy:2:17", "own.zy:3:34", "own.zy:5:3"];
+        assert_eq!(places.len(), ends.len(), "{places:?}");
+        for (place, end) in places.iter().zip(ends) {
+            assert!(place.ends_with(end), "{places:?}");
+        }
     }
 
     /// The scanner of the text cannot see what only a rendered file shows.

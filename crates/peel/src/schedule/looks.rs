@@ -2,14 +2,13 @@
 
 use super::Options;
 use crate::work::Work;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 use tokio::time::Instant;
-use zester_converge::call::{self, Asked};
-use zester_converge::raw_arguments::RawArguments;
+use zester_converge::own_work::check_scheduled;
 use zester_model::node::Node;
 use zester_model::secret::without_placeholders;
 use zester_model::source::{FileId, Sources, Span};
@@ -232,21 +231,14 @@ fn all(problems: &[ScheduleError], tell: impl Fn(&ScheduleError) -> String) -> S
 }
 
 fn reading<'a>(source: &'a str, zone: &'a str) -> Reading<'a> {
-    Reading { source, local_zone: zone, check: &check }
-}
-
-/// Whether the machine can do it at all.
-fn check(function: &str, args: &[Value], kwargs: &Map<String, Value>) -> Result<(), String> {
-    match Asked::read(function, RawArguments::of_values(None, args, kwargs), false)? {
-        Asked::Unknown => Err(call::unknown(function)),
-        _ => Ok(()),
-    }
+    Reading { source, local_zone: zone, check: &check_scheduled }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+    use zester_converge::call;
     use zester_rule::rule;
 
     fn told(text: &str) -> String {
