@@ -9,7 +9,7 @@ use crate::tree::{Tree, TreeFile, TreePath};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
-use zester_bus::{Bytes, Kind, Sequence};
+use zester_bus::{Bytes, Entry, Kind, Sequence};
 use zester_link::{Link, Standing};
 use zester_wire::published::notice_token;
 use zester_wire::{
@@ -361,7 +361,8 @@ impl Publisher<'_> {
     /// [`Publisher::sweep`] removes that once it is old. Where a kept revision cannot be read, nothing is removed.
     async fn clean(&self) -> Result<(), Error> {
         let head = self.head().await?;
-        let newest = head.named().map_or(0, |named| named.revision);
+        let (Some(standing), Some(named)) = (&head.revision, head.named()) else { return Ok(()) };
+        let (named_at, newest) = (standing.revision, named.revision);
         let old = expired(&head.kept, newest, MANIFESTS_KEPT);
         let kept: Vec<u64> = head.kept.iter().copied().filter(|number| !old.contains(number)).collect();
         let listed = self.listed(&kept).await?;
@@ -372,8 +373,9 @@ impl Publisher<'_> {
             self.held()?;
             self.link.purge(&Key::ManifestOf(self.published, number)).await?;
             for hash in garbage(&gone, &listed) {
-                self.held()?;
-                self.link.bus().purge(self.bucket(), hash.as_str(), None).await?;
+                // What came after the revision that counts is of somebody who publishes it once more and has not listed it yet.
+                // Whoever brought it before that finds another revision when it comes to count, and brings it again.
+                self.purge_if(hash, |entry| entry.revision < named_at).await?;
             }
         }
         Ok(())
@@ -387,17 +389,21 @@ impl Publisher<'_> {
         let listed = self.listed(&head.kept).await?;
         let mut sweeps: Vec<Work<'_, bool>> = Vec::new();
         for hash in garbage(&head.present, &listed).take(SWEEP_MAX) {
-            sweeps.push(Box::pin(self.sweep_one(hash, before)));
+            sweeps.push(Box::pin(self.purge_if(hash, move |entry| entry.at < before.0)));
         }
         let more = garbage(&head.present, &listed).nth(SWEEP_MAX).is_some();
         let either = |more: bool, stays: bool| async move { Ok(more || stays) };
         stream::iter(sweeps).buffer_unordered(IN_FLIGHT).try_fold(more, either).await
     }
 
-    /// Whether it stays.
-    async fn sweep_one(&self, hash: &ContentHash, before: UnixMillis) -> Result<bool, Error> {
+    /// Removes a content if it is old, and still is what was looked at. Whether it stays.
+    async fn purge_if(
+        &self,
+        hash: &ContentHash,
+        is_old: impl Fn(&Entry) -> bool + Send,
+    ) -> Result<bool, Error> {
         let Some(entry) = self.link.bus().get(self.bucket(), hash.as_str()).await? else { return Ok(false) };
-        if entry.at >= before.0 {
+        if !is_old(&entry) {
             return Ok(true);
         }
         self.held()?;

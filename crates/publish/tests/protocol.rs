@@ -392,6 +392,54 @@ async fn d2_who_lost_the_lease_brings_no_content_and_removes_nothing() {
     assert!(matches!(refused, Err(Error::Superseded)), "{refused:?}");
 }
 
+/// From its notice on, everything that one client sends takes this long.
+struct SlowAfterNotice {
+    who: &'static str,
+    told: Arc<AtomicBool>,
+}
+
+const SLOW: Duration = Duration::from_secs(1);
+
+impl Faults for SlowAfterNotice {
+    fn fate(&mut self, leg: Leg<'_>) -> Fate {
+        if leg.from == self.who && leg.subject.starts_with("zester.notify.") {
+            self.told.store(true, Ordering::SeqCst);
+        }
+        let slow = leg.from == self.who && self.told.load(Ordering::SeqCst);
+        vec![if slow { SLOW } else { Duration::ZERO }]
+    }
+}
+
+#[tokio::test(start_paused = true)]
+#[rule("D-1")]
+async fn d1_a_clean_up_that_overslept_takes_nothing_that_the_next_publisher_just_brought() {
+    let net = net().await;
+    let (slow, next, told) = (link(&net, "slow"), link(&net, "next"), Arc::new(AtomicBool::new(false)));
+    for number in 1..=MANIFESTS_KEPT {
+        publish(&slow, &files(&[("a", &number.to_string())])).await.unwrap();
+    }
+    let first = ContentHash::of(b"1");
+    let bucket = Bucket::of_published(OF).as_str();
+    net.set_faults(SlowAfterNotice { who: "slow", told: told.clone() });
+    let cleaning = tokio::spawn({
+        let slow = slow.clone();
+        async move { publish(&slow, &files(&[("a", "last")])).await }
+    });
+    while !told.load(Ordering::SeqCst) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    // Another has the lease by now and publishes what the oldest revision had: its content is there, its list not yet.
+    next.bus().put(bucket, first.as_str(), "1".into()).await.unwrap();
+    cleaning.await.unwrap().unwrap();
+    told.store(false, Ordering::SeqCst);
+    let gone = Key::ManifestOf(OF, 1);
+    assert!(slow.get::<Manifest>(&gone).await.unwrap().is_none(), "the oldest revision was cleaned up");
+    assert!(
+        next.bus().get(bucket, first.as_str()).await.unwrap().is_some(),
+        "its content is on its way again"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 #[rule("D-1")]
 async fn d1_a_revision_whose_answer_was_lost_is_published_all_the_same() {
