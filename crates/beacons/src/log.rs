@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use zester_host::{Query, Question};
@@ -165,32 +165,44 @@ impl Tail {
         Tail { path, file: None, offset: 0, begun: Vec::new(), started: false }
     }
 
-    /// The whole lines since the last look, and what went wrong beside.
+    /// The whole lines since the last look, and what went wrong beside. Lines that were read are given: nobody reads them again.
     fn read(&mut self) -> Result<(Vec<String>, Vec<String>), String> {
         let (mut lines, mut problems) = (Vec::new(), Vec::new());
-        let wrong =
-            |path: &Path, error: std::io::Error| format!("cannot read {}: {}", path.display(), plain(&error));
+        match self.read_all(&mut lines, &mut problems) {
+            Ok(()) => {}
+            Err(error) => {
+                let wrong = format!("cannot read {}: {}", self.path.display(), plain(&error));
+                if lines.is_empty() {
+                    return Err(wrong);
+                }
+                problems.push(wrong);
+            }
+        }
+        Ok((lines, problems))
+    }
+
+    fn read_all(&mut self, lines: &mut Vec<String>, problems: &mut Vec<String>) -> std::io::Result<()> {
         // What was written to the old one before it was rotated comes first.
-        self.read_on(&mut lines, &mut problems).map_err(|error| wrong(&self.path, error))?;
+        self.read_on(lines, problems)?;
         let inode = match std::fs::metadata(&self.path) {
             Ok(found) => Some(found.ino()),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => return Err(wrong(&self.path, error)),
+            Err(error) => return Err(error),
         };
         if inode.is_none() && self.file.is_none() {
             problems.push(format!("{} is not there", self.path.display()));
         }
         if let Some(inode) = inode.filter(|inode| self.file.as_ref().is_none_or(|(_, known)| known != inode))
         {
-            let mut file = File::open(&self.path).map_err(|error| wrong(&self.path, error))?;
+            let mut file = File::open(&self.path)?;
             let end = if self.started { SeekFrom::Start(0) } else { SeekFrom::End(0) };
-            self.offset = file.seek(end).map_err(|error| wrong(&self.path, error))?;
+            self.offset = file.seek(end)?;
             self.file = Some((file, inode));
             self.begun.clear();
-            self.read_on(&mut lines, &mut problems).map_err(|error| wrong(&self.path, error))?;
+            self.read_on(lines, problems)?;
         }
         self.started = true;
-        Ok((lines, problems))
+        Ok(())
     }
 
     fn read_on(&mut self, lines: &mut Vec<String>, problems: &mut Vec<String>) -> std::io::Result<()> {
@@ -270,6 +282,7 @@ impl Journal {
 mod tests {
     use super::*;
     use std::io::Write;
+    use std::path::Path;
     use std::sync::Arc;
     use zester_host::overlay::Overlay;
     use zester_host::process::fake::{Scripted, command_line, exit};
@@ -324,6 +337,27 @@ mod tests {
         append(&path, &format!("{}\nshort\n", "y".repeat(3 * LINE_BYTES_MAX)));
         let read = lines(&mut tail);
         assert_eq!((read[0].len(), read[1].as_str()), (LINE_BYTES_MAX, "short"));
+    }
+
+    #[test]
+    #[rule("R-21")]
+    fn r21_lines_that_were_read_are_told_though_the_new_file_cannot_be() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("log");
+        append(&path, "");
+        let mut tail = Tail::new(path.clone());
+        lines(&mut tail);
+        append(&path, "last of the old\n");
+        std::fs::rename(&path, temp.path().join("log.1")).unwrap();
+        // Nobody can look through a link to itself, root neither.
+        std::os::unix::fs::symlink(&path, &path).unwrap();
+        let (texts, problems) = tail.read().unwrap();
+        assert_eq!(texts, ["last of the old"]);
+        assert!(problems[0].starts_with("cannot read "), "{problems:?}");
+        assert!(tail.read().is_err(), "there is nothing to tell but that");
+        std::fs::remove_file(&path).unwrap();
+        append(&path, "first of the new\n");
+        assert_eq!(lines(&mut tail), ["first of the new"]);
     }
 
     #[test]

@@ -161,10 +161,30 @@ fn j18_who_did_not_return_in_time_is_missing_unless_it_succeeded_after_all() {
     assert_eq!(retry::targets(&job, &returns, RetryPart::Missing), names(&[2, 3, 5]));
     assert_eq!(retry::targets(&job, &returns, RetryPart::Failed), names(&[1]));
     let without = retry::targets(&job, &BTreeMap::new(), RetryPart::Missing);
-    assert_eq!(without, job.targets, "nothing is known of any");
+    assert_eq!(without, names(&[2, 3, 4, 5]), "the first has returned, though nobody knows what");
     let counted: BTreeMap<_, _> = returns.into_iter().filter(|(peel, _)| *peel == self::peel(1)).collect();
     let missing = retry::targets(&job, &counted, RetryPart::Missing).len() as u64;
     assert_eq!(job.return_count + missing, job.target_count());
+}
+
+/// The store of returns drops the oldest when it is full, and records live longer.
+#[test]
+#[rule("J-18")]
+fn j18_who_has_returned_is_not_asked_again_because_its_return_is_not_kept_any_more() {
+    let job = Job { status: JobStatus::Complete, return_count: 2, success_count: 2, ..job(2, 60) };
+    let none = BTreeMap::new();
+    assert!(retry::targets(&job, &none, RetryPart::Missing).is_empty());
+    assert!(retry::targets(&job, &none, RetryPart::Failed).is_empty());
+    assert_eq!(retry::targets(&job, &none, RetryPart::All), job.targets);
+    assert_eq!(retry::forgotten(&job, &none), 2);
+    // An interrupted one has returned and is named as missing.
+    let missing = BTreeMap::from([(peel(1), Missing::Interrupted), (peel(3), Missing::Unreachable)]);
+    let job = Job { status: JobStatus::Partial, return_count: 2, missing, ..self::job(3, 60) };
+    assert_eq!(retry::targets(&job, &none, RetryPart::Missing), [peel(1), peel(3)]);
+    assert_eq!(retry::forgotten(&job, &none), 1);
+    // A record that does not account for all is no proof of anything.
+    let job = Job { status: JobStatus::Complete, return_count: 1, ..self::job(2, 60) };
+    assert_eq!(retry::targets(&job, &none, RetryPart::Missing), job.targets);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use zester_health::State;
 use zester_jobs::Owner;
 use zester_jobs::scan::Scan;
 use zester_link::{Error, Found, Standing};
-use zester_wire::{Bucket, Jid, Job, JobStatus, Key, MasterId};
+use zester_wire::{Bucket, Jid, Job, JobEvent, JobEventKind, JobStatus, Key, MasterId};
 
 const ALL_MASTERS: &str = ">";
 /// Keys of one token: `<jid>`, not `active.<jid>`.
@@ -201,25 +201,36 @@ impl Scanner {
             }
         }
         self.purge_bare(view.bare).await;
-        self.end_void(view.void).await;
+        self.end_void(view.void, &view.heartbeats).await;
     }
 
     /// A job whose record counts for nobody, as when the key of its master was revoked, is ended by whoever finds it so twice:
     /// nobody can go on with it, and whoever waits for it must hear that.
-    async fn end_void(&mut self, void: BTreeSet<Jid>) {
+    async fn end_void(&mut self, void: BTreeSet<Jid>, alive: &BTreeSet<MasterId>) {
         for jid in void.intersection(&self.void) {
-            if let Err(error) = self.end_void_one(jid).await {
+            if let Err(error) = self.end_void_one(jid, alive).await {
                 tracing::debug!(%jid, "a job that nobody can go on with was not ended: {error}");
             }
         }
         self.void = void;
     }
 
-    async fn end_void_one(&self, jid: &Jid) -> Result<(), Error> {
+    async fn end_void_one(&self, jid: &Jid, alive: &BTreeSet<MasterId>) -> Result<(), Error> {
         let (link, key) = (&self.core.link, Key::Job(jid.clone()));
         let Some(Standing { value: Err(why), revision }) = link.get_standing::<Job>(&key).await? else {
             return Ok(());
         };
+        // What this release cannot read a newer one may be working on.
+        if !why.is_disowned() {
+            let mark = link.get_latest::<JobEvent>(&Key::Active(jid.clone())).await?;
+            let owner = mark.and_then(|mark| match mark.value.event {
+                JobEventKind::Dispatched { owner, .. } => Some(owner),
+                _ => None,
+            });
+            if owner.is_some_and(|owner| alive.contains(&owner)) {
+                return Ok(());
+            }
+        }
         tracing::warn!(%jid, "ended a job that nobody can go on with: {why}");
         let end = Job::untold(jid.clone(), self.core.id.clone(), why.to_string(), link.now());
         link.update(&key, &end, revision).await?;

@@ -108,3 +108,28 @@ async fn j7_a_ledger_that_is_written_anew_is_synced_before_it_takes_its_place() 
     drop(store);
     assert_eq!(FileStore::open(dir.path()).unwrap().load().await.unwrap(), [entry(1)]);
 }
+
+#[tokio::test]
+#[rule("J-7")]
+async fn j7_a_new_ledger_whose_name_may_be_lost_is_told_no_more() {
+    const MANY: usize = 5_000;
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Failing::default());
+    let store = FileStore::open_on(disk.clone(), dir.path(), OUTBOX_BYTES).unwrap();
+    disk.names.store(true, Ordering::SeqCst);
+    let mut refused = None;
+    for _ in 0..MANY {
+        refused = store.put_entry(entry(1)).await.err();
+        if refused.is_some() {
+            break;
+        }
+    }
+    let refused = refused.expect("whatever is added after it was written anew could be gone");
+    assert!(refused.0.contains("the disk is dying"), "{refused}");
+    store.put_entry(entry(2)).await.unwrap_err();
+    disk.names.store(false, Ordering::SeqCst);
+    store.put_entry(entry(3)).await.unwrap();
+    drop(store);
+    let again = FileStore::open(dir.path()).unwrap().load().await.unwrap();
+    assert_eq!(again, [entry(1), entry(3)]);
+}

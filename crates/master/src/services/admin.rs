@@ -261,6 +261,7 @@ async fn again(
     }
     let returns = returns(core, &job).await.map_err(|error| unavailable(&error))?;
     let mut targets = retry::targets(&job, &returns, part);
+    let forgotten = retry::forgotten(&job, &returns);
     // Names that no peel had are missing, and asked once one has.
     let names = match part {
         RetryPart::Missing | RetryPart::All => job.unknown_peels.clone(),
@@ -275,6 +276,7 @@ async fn again(
                 format!("nothing is missing but names that no peel has: {}", names.join(", "))
             }
             RetryPart::Missing => "every peel has returned; nothing is missing".into(),
+            RetryPart::Failed if forgotten > 0 => forgotten_words(forgotten),
             RetryPart::Failed => "no peel has failed".into(),
             RetryPart::All => "the job has no targets".into(),
             RetryPart::Unknown => {
@@ -302,6 +304,11 @@ async fn again(
         target_digest: None,
     };
     Ok((request, unknown))
+}
+
+fn forgotten_words(count: usize) -> String {
+    let peels = if count == 1 { "1 peel".to_string() } else { format!("{count} peels") };
+    format!("what {peels} returned is not kept any more, and of the others none has failed")
 }
 
 /// The stored returns of a job that is over. A server that lags may not have one yet, so that there is none is for the leader to

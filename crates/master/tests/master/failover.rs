@@ -215,3 +215,28 @@ async fn j28_a_job_that_is_let_go_before_it_was_accepted_is_in_doubt() {
     let _second = fleet.master("m2").await;
     assert_eq!(web.serve(true).await.jid, request.jid, "it runs all the same");
 }
+
+/// A newer release may write what this one cannot read, and works on it.
+#[tokio::test(start_paused = true)]
+#[rule("J-13")]
+async fn j13_a_record_that_cannot_be_read_is_ended_only_when_its_owner_is_gone() {
+    let fleet = Fleet::new().await;
+    let _newer = fleet.master("m2").await;
+    let mut web = fleet.peel("web-1").await;
+    fleet.known("*", 1).await;
+    let jid = long_job(&fleet).await;
+    let exec = web.exec().await;
+    web.ack(&exec).await;
+    // The newer release writes its record again; this one has never seen such a thing.
+    let key = Key::Job(jid.clone()).to_string();
+    let strange = fleet.link.bus().get("jobs", &key).await.unwrap().unwrap().value.slice(..20);
+    fleet.link.bus().put("jobs", &key, strange.clone()).await.unwrap();
+    let _older = fleet.master("m1").await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(fleet.is_active(&jid).await, "its owner lives");
+    assert_eq!(fleet.link.bus().get("jobs", &key).await.unwrap().unwrap().value, strange);
+    fleet.net.cut("m2");
+    let record = async || fleet.link.get::<Job>(&Key::Job(jid.clone())).await.ok()?;
+    let ended = eventually("the job that nobody can go on with ends", record).await.value;
+    assert_eq!(ended.status, JobStatus::Failed);
+}

@@ -98,12 +98,34 @@ impl GitLayers {
         self.place.join("repos").join(format!("{}.git", hash.as_str().get(..16).unwrap_or_default()))
     }
 
-    /// The commit that counts now.
+    /// The commit that counts now. Whoever was killed in the middle of a fetch leaves locks and halves behind: where the server
+    /// answers and the repository here cannot take it, a new one takes its place. It only saves what need not be sent again.
     async fn fetch(&self, layer: &GitLayer) -> Result<String, String> {
         let repo = self.repo(layer);
+        let why = match self.fetch_into(layer, &repo).await {
+            Ok(commit) => return Ok(commit),
+            Err(why) => why,
+        };
+        if self.git(layer, &["ls-remote", "--quiet", "--", &layer.url, "HEAD"], &[]).await.is_err() {
+            return Err(why);
+        }
+        let anew = repo.with_extension("anew");
+        let _not_there = std::fs::remove_dir_all(&anew);
+        let fetched = self.fetch_into(layer, &anew).await;
+        let Ok(commit) = fetched else {
+            let _goes_with_the_next = std::fs::remove_dir_all(&anew);
+            return Err(why);
+        };
+        let replaced = std::fs::remove_dir_all(&repo).and_then(|()| std::fs::rename(&anew, &repo));
+        replaced.map_err(|error| format!("{why}; and {} cannot be replaced: {error}", repo.display()))?;
+        tracing::warn!("{} was made anew: {why}", repo.display());
+        Ok(commit)
+    }
+
+    async fn fetch_into(&self, layer: &GitLayer, repo: &Path) -> Result<String, String> {
         let told = repo.display().to_string();
         if !repo.join("HEAD").exists() {
-            std::fs::create_dir_all(&repo).map_err(|error| format!("cannot make {told}: {error}"))?;
+            std::fs::create_dir_all(repo).map_err(|error| format!("cannot make {told}: {error}"))?;
             self.git(layer, &["init", "--quiet", "--bare", &told], &[]).await?;
         }
         let reference = layer.reference.as_deref().unwrap_or("HEAD");
@@ -370,6 +392,25 @@ mod tests {
         assert_eq!(read(&next, "web.zy").as_deref(), Some("2"), "the last tree stays");
         let link = GitLayers::current(&place.path().join("git"));
         assert_eq!(std::fs::read_to_string(link.join("web.zy")).unwrap(), "2");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    #[rule("D-2")]
+    async fn d2_what_a_killed_fetch_left_behind_stops_no_later_one() {
+        let (repo, place) = (Repo::new(), tempfile::tempdir().unwrap());
+        repo.commit("web.zy", "1");
+        let origin = layers(&[repo.layer(None)], place.path());
+        origin.checkout().await.unwrap();
+        let second = repo.commit("web.zy", "2");
+        let cache = origin.repo(&origin.layers[0]);
+        std::fs::write(cache.join("shallow.lock"), "").unwrap();
+        let next = again(&origin).await.unwrap();
+        assert_eq!((next.commit.as_str(), read(&next, "web.zy").as_deref()), (second.as_str(), Some("2")));
+        // A making of it that was torn.
+        std::fs::remove_dir_all(cache.join("objects")).unwrap();
+        std::fs::remove_file(cache.join("config")).unwrap();
+        let third = repo.commit("web.zy", "3");
+        assert_eq!(again(&origin).await.unwrap().commit, third);
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -91,6 +91,8 @@ pub(super) struct Ledger {
     /// Records in the file.
     records: usize,
     entries: BTreeMap<Dispatch, Entry>,
+    /// It was written anew under a name that may be the old ledger's again after a power cut: nothing is added to it.
+    is_loose: bool,
 }
 
 impl Ledger {
@@ -116,7 +118,15 @@ impl Ledger {
         if end < text.len() {
             tracing::warn!("{}: dropped an unfinished line of {} bytes", path.display(), text.len() - end);
         }
-        let mut ledger = Ledger { path: path.to_path_buf(), file, disk, end: end as u64, records, entries };
+        let mut ledger = Ledger {
+            path: path.to_path_buf(),
+            file,
+            disk,
+            end: end as u64,
+            records,
+            entries,
+            is_loose: false,
+        };
         ledger.cut().map_err(|error| io_error("repair", path, &error))?;
         sync_directory(&*ledger.disk, path.parent().unwrap_or(Path::new(".")))?;
         Ok(ledger)
@@ -132,6 +142,9 @@ impl Ledger {
             return Ok(());
         }
         let line = line_of(&records)?;
+        if self.is_loose {
+            self.rewrite()?;
+        }
         let written =
             self.cut().and_then(|()| self.file.write_all(&line)).and_then(|()| self.disk.content(&self.file));
         if let Err(error) = written {
@@ -172,7 +185,10 @@ impl Ledger {
         self.disk.content(temp.as_file()).map_err(fail)?;
         let file = temp.persist(&self.path).map_err(|error| fail(error.error))?;
         (self.file, self.end, self.records) = (file, end, records.len());
-        sync_directory(&*self.disk, directory)
+        self.is_loose = true;
+        sync_directory(&*self.disk, directory)?;
+        self.is_loose = false;
+        Ok(())
     }
 }
 
