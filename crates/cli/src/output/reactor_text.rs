@@ -211,18 +211,14 @@ pub fn replayed(report: &Report, paint: Paint) -> String {
             (rule, "") => rule.to_string(),
             (rule, block) => format!("{rule} {}", one_line(block)),
         };
-        let word = |word: &str| match word {
-            "" => "nothing".to_string(),
-            word => decision(word, paint),
+        // `nothing` is a decision of its own: a file that rendered to nothing.
+        let change = match (one.before.as_str(), one.now.as_str()) {
+            ("", now) => format!("would be {}, and was not decided", decision(now, paint)),
+            (before, "") => format!("was {}, and would not be decided", decision(before, paint)),
+            (before, now) => format!("was {}, would be {}", decision(before, paint), decision(now, paint)),
         };
-        let _infallible = writeln!(
-            out,
-            "{}  {}\n     {who}: was {}, would be {}",
-            paint.cyan(&one_line(&one.key)),
-            paint.dim(&one_line(&one.event)),
-            word(&one.before),
-            word(&one.now)
-        );
+        let (key, event) = (paint.cyan(&one_line(&one.key)), paint.dim(&one_line(&one.event)));
+        let _infallible = writeln!(out, "{key}  {event}\n     {who}: {change}");
     }
     let more = report.different.saturating_sub(DIFFERENCES_SHOWN);
     if more > 0 {

@@ -128,7 +128,7 @@ fn r23_rules_are_tried_on_what_happened_and_nothing_is_executed() {
     assert_eq!((&told["would"], &told["same"]), (&would, &json!(0)), "{told:#}");
     let text = fleet.zester(&["reactor", "replay", "--rules", "reactor"]);
     let text = String::from_utf8(text.stdout).unwrap();
-    assert!(text.contains("was nothing, would be render_error"), "{text}");
+    assert!(text.contains("would be render_error, and was not decided"), "{text}");
     assert!(text.ends_with("nothing was executed\n"), "{text}");
     assert_eq!(fleet.json(&["job", "list"])["jobs"], json!([]));
 }

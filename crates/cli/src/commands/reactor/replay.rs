@@ -14,14 +14,26 @@ use zester_client::{Client, LedgerQuery};
 use zester_converge::reactions::{self, Reactions};
 use zester_model::source::Sources;
 use zester_reactor::replay::{Replay, Replayed};
-use zester_reactor::{Decided, Delivered, Payload, RuleSet};
+use zester_reactor::{Decided, Delivered, Dropped, Payload, RuleSet};
 use zester_wire::{Event, LedgerEntry, Origin, UnixMillis};
 
 /// Differences that are kept to be shown; all are counted.
 const DIFFERENCES_KEPT: usize = 10_000;
 
+/// Events before those that are asked for, which throttles and breakers remember: longer than a breaker stays open.
+const WARM_UP: Duration = Duration::from_secs(600);
+
 /// What one block of one rule is known by.
 type Place = (String, String, String);
+
+/// What the ledger says.
+#[derive(Default)]
+struct Happened {
+    /// Each place once: a redelivery says `duplicate` of what was done before.
+    decisions: BTreeMap<Place, LedgerEntry>,
+    /// Drops that were counted and not written, by origin and reason.
+    unwritten: BTreeMap<(String, String), u64>,
+}
 
 /// What came of a replay.
 #[derive(Default)]
@@ -46,11 +58,12 @@ pub async fn run(app: &App, client: &Client, since: Duration, directory: &Path) 
     let guards = app.config.reactor.over_defaults(Arc::new(compiler)).guards;
     let ledger = client.ledger(since, &LedgerQuery::default()).await.map_err(client_failure)?;
     let facts = client.facts().await.map_err(client_failure)?;
-    let mut was = happened(ledger);
+    let mut was = Happened::of(ledger);
     let mut replay = Replay::new(rules, &guards);
     let mut report = Report::default();
     let link = client.link();
-    let each = client.each_stored_event(since, |record| {
+    let begin = UnixMillis(link.now().0.saturating_sub(zester_wire::time::as_millis(since)));
+    let each = client.each_stored_event(since.saturating_add(WARM_UP), |record| {
         let delivered = Delivered {
             subject: &record.subject,
             sequence: record.sequence,
@@ -65,10 +78,18 @@ pub async fn run(app: &App, client: &Client, since: Duration, directory: &Path) 
             Origin::Peel(peel) => facts.get(peel).cloned().map_or(Json::Null, Json::Object),
             Origin::Master | Origin::Admin => Json::Null,
         };
+        let replayed = replay.event(&delivered, open, known);
+        if record.at < begin.0 {
+            return;
+        }
         report.events += 1;
-        match replay.event(&delivered, open, known) {
+        match replayed {
             Replayed::Dropped(dropped) => {
                 report.dropped += 1;
+                if was.take_unwritten(&dropped) {
+                    report.same += 1;
+                    return;
+                }
                 let place = (dropped.id.clone(), String::new(), String::new());
                 let key = format!("{}/{}", dropped.source(), shown_tag(&dropped.tag));
                 report.compare(&key, place, dropped.reason.as_str(), &dropped.why, &mut was);
@@ -101,17 +122,60 @@ fn shown_tag(tag: &Option<zester_wire::Tag>) -> &str {
     tag.as_ref().map_or("", |tag| tag.as_str())
 }
 
-/// What the ledger says, each place once: a redelivery says `duplicate` of what was done before.
-fn happened(ledger: Vec<LedgerEntry>) -> BTreeMap<Place, LedgerEntry> {
-    let mut was: BTreeMap<Place, LedgerEntry> = BTreeMap::new();
-    for entry in ledger {
-        let place = (entry.event_id.clone(), entry.rule.clone(), entry.block.clone());
-        let again = entry.decision == "duplicate" && was.contains_key(&place);
-        if !again {
-            was.insert(place, entry);
+impl Happened {
+    fn of(ledger: Vec<LedgerEntry>) -> Happened {
+        let mut was = Happened::default();
+        for entry in ledger {
+            if entry.unwritten > 0 {
+                let of = (entry.origin.clone(), entry.decision.clone());
+                *was.unwritten.entry(of).or_default() += entry.unwritten;
+            }
+            let place = (entry.event_id.clone(), entry.rule.clone(), entry.block.clone());
+            let again = entry.decision == "duplicate" && was.decisions.contains_key(&place);
+            if !again {
+                was.decisions.insert(place, entry);
+            }
+        }
+        was
+    }
+
+    /// What was decided there. A rule that was held back has one line, whatever blocks it would have had: it stands for each, and
+    /// the other way round.
+    fn take(&mut self, place: &Place) -> Option<LedgerEntry> {
+        let (event, rule, block) = place;
+        if let Some(found) = self.decisions.remove(place) {
+            return Some(found);
+        }
+        if rule.is_empty() {
+            return None;
+        }
+        if !block.is_empty() {
+            return self.decisions.remove(&(event.clone(), rule.clone(), String::new()));
+        }
+        let of_rule = |place: &&Place| place.0 == *event && place.1 == *rule;
+        let from = (event.clone(), rule.clone(), String::new());
+        let places: Vec<Place> =
+            self.decisions.range(from..).map(|(place, _)| place).take_while(of_rule).cloned().collect();
+        let mut found = places.iter().filter_map(|place| self.decisions.remove(place));
+        let first = found.next();
+        found.for_each(drop);
+        first
+    }
+
+    /// Whether such a drop was counted and not written, beyond those that were.
+    fn take_unwritten(&mut self, dropped: &Dropped) -> bool {
+        if self.decisions.contains_key(&(dropped.id.clone(), String::new(), String::new())) {
+            return false;
+        }
+        let of = (dropped.source().to_string(), dropped.reason.as_str().to_string());
+        match self.unwritten.get_mut(&of) {
+            Some(left) if *left > 0 => {
+                *left -= 1;
+                true
+            }
+            _ => false,
         }
     }
-    was
 }
 
 /// How a decision is compared. A replay asks no peel: whatever a fleet made of an effect, it was one.
@@ -125,15 +189,8 @@ fn kind(decision: &str) -> &str {
 }
 
 impl Report {
-    fn compare(
-        &mut self,
-        key: &str,
-        place: Place,
-        decision: &str,
-        reason: &str,
-        was: &mut BTreeMap<Place, LedgerEntry>,
-    ) {
-        let before = was.remove(&place);
+    fn compare(&mut self, key: &str, place: Place, decision: &str, reason: &str, was: &mut Happened) {
+        let before = was.take(&place);
         let word = before.as_ref().map(|entry| entry.decision.as_str());
         if word.map(kind) == Some(kind(decision)) {
             self.same += 1;
@@ -146,8 +203,8 @@ impl Report {
     }
 
     /// What was decided then and would not be now.
-    fn only_before(&mut self, was: BTreeMap<Place, LedgerEntry>) {
-        for ((event, rule, block), entry) in was {
+    fn only_before(&mut self, was: Happened) {
+        for ((event, rule, block), entry) in was.decisions {
             let (key, reason) = (format!("{}/{}", entry.origin, entry.tag), String::new());
             self.add(Difference {
                 event,
@@ -194,7 +251,9 @@ fn document(report: &Report) -> Json {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use zester_reactor::DropReason;
     use zester_rule::rule;
+    use zester_wire::PeelId;
 
     #[test]
     #[rule("R-23")]
@@ -206,7 +265,7 @@ mod tests {
             decision: decision.into(),
             ..LedgerEntry::default()
         };
-        let mut was = happened(vec![
+        let mut was = Happened::of(vec![
             entry("e1", "reactor.a", "dispatched"),
             entry("e1", "reactor.a", "duplicate"),
             entry("e2", "reactor.a", "no_targets"),
@@ -233,5 +292,56 @@ mod tests {
             ("reactor.old", "sent", ""),
         ];
         assert_eq!(told, expected);
+    }
+
+    #[test]
+    #[rule("R-23")]
+    fn r23_a_rule_that_was_held_back_is_one_difference_whatever_it_would_have_done() {
+        let entry = |block: &str, decision: &str| LedgerEntry {
+            event_id: "e1".into(),
+            rule: "reactor.a".into(),
+            block: block.into(),
+            decision: decision.into(),
+            ..LedgerEntry::default()
+        };
+        let place = |block: &str| ("e1".to_string(), "reactor.a".to_string(), block.to_string());
+        let told = |ledger, block, decision| {
+            let (mut was, mut report) = (Happened::of(ledger), Report::default());
+            report.compare("web-1/x", place(block), decision, "", &mut was);
+            report.only_before(was);
+            let words = report.differences.into_iter().map(|one| (one.before, one.now));
+            (report.same, words.collect::<Vec<_>>())
+        };
+        let words = |before: &str, now: &str| vec![(before.to_string(), now.to_string())];
+        let held = vec![entry("", "throttled")];
+        assert_eq!(told(held.clone(), "b", "dispatched"), (0, words("throttled", "dispatched")));
+        assert_eq!(told(held, "", "throttled"), (1, Vec::new()));
+        let done = vec![entry("b", "dispatched"), entry("c", "logged")];
+        assert_eq!(told(done, "", "throttled"), (0, words("dispatched", "throttled")));
+    }
+
+    #[test]
+    #[rule("R-22", "R-23")]
+    fn r23_drops_that_the_ledger_only_counted_are_as_they_were() {
+        let entry = LedgerEntry {
+            event_id: "e1".into(),
+            origin: "web-1".into(),
+            decision: "ratelimit".into(),
+            unwritten: 1,
+            ..LedgerEntry::default()
+        };
+        let mut was = Happened::of(vec![entry]);
+        let dropped = |id: &str| Dropped {
+            reason: DropReason::Ratelimit,
+            why: String::new(),
+            origin: Some(Origin::Peel(PeelId::parse("web-1").unwrap())),
+            tag: None,
+            id: id.into(),
+            depth: 0,
+            sequence: 1,
+        };
+        assert!(!was.take_unwritten(&dropped("e1")), "that one is written");
+        assert!(was.take_unwritten(&dropped("e2")));
+        assert!(!was.take_unwritten(&dropped("e3")), "one was counted and no more");
     }
 }
