@@ -27,6 +27,11 @@ pub enum JobUpdate {
     },
     Progress(Box<Progress>),
     Return(Arc<Return>),
+    /// The connection to the bus is gone. The job goes on, and its end is awaited for so long.
+    BusAway {
+        patience: Duration,
+    },
+    BusBack,
     /// The last one.
     Ended(Box<Ended>),
 }
@@ -62,6 +67,7 @@ pub struct Follow {
     needs_catch_up: bool,
     /// An event said that the job is over; the record will say so too.
     end_announced: bool,
+    away: bool,
     ready: VecDeque<JobUpdate>,
     over: bool,
 }
@@ -98,6 +104,7 @@ impl Follow {
             give_up_at: None,
             needs_catch_up: false,
             end_announced: false,
+            away: false,
             ready: VecDeque::new(),
             over: false,
         })
@@ -143,12 +150,26 @@ impl Follow {
                     self.needs_catch_up = true;
                 }
                 Wakeup::Delivery(None) | Wakeup::Connection(None) => return Err(closed()),
-                Wakeup::Connection(Some(zester_bus::Event::Reconnected | zester_bus::Event::Missed(_))) => {
-                    self.needs_catch_up = true;
-                }
-                Wakeup::Connection(Some(_)) => {}
+                Wakeup::Connection(Some(event)) => self.on_connection(&event),
                 Wakeup::Poll => self.poll().await?,
             }
+        }
+    }
+
+    fn on_connection(&mut self, event: &zester_bus::Event) {
+        use zester_bus::Event;
+        match event {
+            Event::Reconnected | Event::Missed(_) => {
+                self.needs_catch_up = true;
+                if std::mem::take(&mut self.away) {
+                    self.ready.push_back(JobUpdate::BusBack);
+                }
+            }
+            Event::Disconnected if !std::mem::replace(&mut self.away, true) => {
+                let left = self.give_up_at.map(|at| at.saturating_duration_since(Instant::now()));
+                self.ready.push_back(JobUpdate::BusAway { patience: left.unwrap_or_default() });
+            }
+            _ => {}
         }
     }
 

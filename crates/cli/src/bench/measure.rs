@@ -118,7 +118,7 @@ async fn ping(client: &Client, peels: u32) -> Result<Round, Failure> {
                 round.missing = peels.saturating_sub(u32::try_from(good).unwrap_or(u32::MAX));
                 round.ended = began.elapsed();
             }
-            JobUpdate::Ack { .. } | JobUpdate::Progress(_) => {}
+            _ => {}
         }
     }
     Ok(round)

@@ -103,6 +103,17 @@ pub async fn watch(
                 view.returned(&ret);
                 returns.insert(ret.peel.clone(), ret);
             }
+            Some(JobUpdate::BusAway { patience }) => {
+                view.pause();
+                app.output.notice(&format!(
+                    "the bus is away: the job goes on, and its end is awaited for {} s more; Ctrl-C leaves",
+                    patience.as_secs()
+                ));
+            }
+            Some(JobUpdate::BusBack) => {
+                view.pause();
+                app.output.notice("the bus is back");
+            }
             Some(JobUpdate::Ended(ended)) => {
                 view.pause();
                 let outcome = outcome_of(client, &ended).await?;

@@ -20,6 +20,8 @@ fn words(updates: &[JobUpdate]) -> Vec<String> {
         JobUpdate::Ack { peel, ahead } => format!("ack {peel} {ahead}"),
         JobUpdate::Progress(progress) => format!("progress {} {}", progress.peel, progress.seq),
         JobUpdate::Return(ret) => format!("return {}", ret.peel),
+        JobUpdate::BusAway { .. } => "away".to_string(),
+        JobUpdate::BusBack => "back".to_string(),
         JobUpdate::Ended(ended) => format!("ended {}", ended.job.status.as_str()),
     };
     updates.iter().map(word).collect()
@@ -146,7 +148,7 @@ async fn a_watch_goes_on_across_a_lost_connection() {
     put_job(link, &record).await;
     world.net.heal("operator");
     let updates = telling.join_next().await.unwrap().unwrap();
-    assert_eq!(words(&updates), ["return web-1", "ended partial"]);
+    assert_eq!(words(&updates), ["away", "back", "return web-1", "ended partial"]);
 }
 
 /// A server that lags answers with less than the record counts.
@@ -204,6 +206,9 @@ async fn j28_a_bus_that_is_gone_to_the_end_is_no_word_about_the_job() {
         .await;
     let mut dispatched = world.client.dispatch(world.request("test.ping")).await.unwrap();
     world.net.cut("operator");
+    let away = dispatched.follow.next().await.unwrap().unwrap();
+    let JobUpdate::BusAway { patience } = away else { panic!("whoever waits is told at once: {away:?}") };
+    assert!(patience >= Duration::from_secs(60), "{patience:?}");
     let error = dispatched.follow.next().await.unwrap_err();
     let Error::OutOfSight { jid, .. } = &error else { panic!("{error}") };
     assert_eq!(*jid, dispatched.jid);
