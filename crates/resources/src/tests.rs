@@ -157,6 +157,15 @@ fn s3_all_wrong_parameters_are_reported_at_once_each_by_its_name() {
 }
 
 #[test]
+fn root_and_its_group_are_never_removed() {
+    for kind in ["user.absent", "group.absent"] {
+        let refused = bind_json(kind, &json!({ "name": "root" })).err().unwrap();
+        assert!(refused[0].message.ends_with(&format!("{kind}: root is never removed")), "{kind}");
+        assert!(bind_json(kind, &json!({ "name": "rooted" })).is_ok(), "{kind}");
+    }
+}
+
+#[test]
 #[rule("S-3")]
 fn s3_a_missing_and_an_unknown_parameter_are_named() {
     assert_eq!(diagnostics("file.symlink", json!({ "path": "/x" })), ["file.symlink: `target` is missing"]);

@@ -46,7 +46,10 @@ impl Resource for Absent {
     }
 
     fn validate(&self) -> Vec<Invalid> {
-        accounts::odd_names("name", [&self.name])
+        match self.name.as_str() {
+            "root" => vec![Invalid::new("name", "root is never removed")],
+            _ => accounts::odd_names("name", [&self.name]),
+        }
     }
 
     fn claims(&self) -> Claims {

@@ -40,6 +40,10 @@ pub fn run(args: Migrate, app: &mut App) -> answer::Result {
     let survey = app.blocking(move |local_host, cancel| {
         migrate::survey(&request, &layout, salt_call.as_deref(), local_host, cancel)
     })?;
+    if survey.files.is_empty() {
+        let message = format!("{} holds no state file, no pillar and no rule", args.tree.display());
+        return Err(Failure::usage(message));
+    }
     let exit = if survey.count(FileStatus::NeedsHand) > 0 { Exit::Usage } else { Exit::Good };
     let answer = match app.format() {
         Format::Html => Answer::Text(migrate_report::html(&survey)),

@@ -70,19 +70,23 @@ fn check(args: &Check, app: &App) -> answer::Result {
     let named = args.file.clone().or(app.config.policy.clone());
     let path = named.or_else(|| config::default_policy(is_root));
     let path = path.ok_or_else(|| Failure::usage("name the file of the policy"))?;
-    let policy = read_file(&path, &local_zone()).map_err(|unreadable| match unreadable {
-        Unreadable::Problems(diagnostics, sources) => {
-            Failure { error: Error::Diagnostics { diagnostics, sources }, exit: Exit::Usage }
+    let (policy, begin) = match read_file(&path, &local_zone()) {
+        Ok(policy) => (policy, format!("{} is good; this machine", path.display())),
+        // A machine without a policy is a machine like any other, unless somebody meant that very file.
+        Err(Unreadable::Missing) if args.file.is_none() && app.config.policy.is_none() => (
+            LocalPolicy::default(),
+            format!("{} is not there; without a policy this machine", path.display()),
+        ),
+        Err(Unreadable::Missing) => return Err(Failure::usage(format!("{} is not there", path.display()))),
+        Err(Unreadable::Problems(diagnostics, sources)) => {
+            return Err(Failure { error: Error::Diagnostics { diagnostics, sources }, exit: Exit::Usage });
         }
-        Unreadable::Missing => {
-            Failure::usage(format!("{} is not there: this machine does what masters ask", path.display()))
-        }
-        other => Failure::usage(other.sentence(&path)),
-    })?;
+        Err(other) => return Err(Failure::usage(other.sentence(&path))),
+    };
     let lines = policy.lines();
     let mut text = String::new();
     if args.functions.is_empty() {
-        text.push_str(&format!("{} is good; this machine\n", path.display()));
+        text.push_str(&format!("{begin}\n"));
         for (words, at) in &lines {
             text.push_str(&format!("  {words}\n      {at}\n"));
         }

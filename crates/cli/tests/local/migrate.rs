@@ -57,6 +57,10 @@ fn s56_a_tree_that_is_ready_ends_with_0_and_what_is_no_tree_is_said() {
     let none = scratch.zester(&["migrate", "nowhere"]);
     assert_eq!(none.code, Some(1));
     assert!(none.stderr.contains("nowhere is no directory"), "{}", none.stderr);
+    scratch.write("empty/notes.txt", "nothing of Salt's\n");
+    let empty = scratch.zester(&["migrate", "empty"]);
+    assert_eq!(empty.code, Some(1), "nobody takes a mistyped path for a tree that is ready");
+    assert!(empty.stderr.contains("empty holds no state file"), "{}", empty.stderr);
 }
 
 /// A file for each row that a file can be seen to meet, and the place.

@@ -190,3 +190,19 @@ fn x4_details_are_typed() {
         "{details}"
     );
 }
+
+/// Whoever starts a program there in a group from outside gives it a group without a number.
+#[test]
+#[rule("C-15")]
+fn c15_a_pid_namespace_of_its_own_is_a_place_like_any_other() {
+    if !nix::unistd::geteuid().is_root() {
+        zester_testkit::skip!("only root can make a pid namespace");
+    }
+    let scratch = Scratch::with("x:\n  cmd.run: [{command: \"echo out\"}]\n");
+    let mut command = std::process::Command::new("unshare");
+    command.args(["--pid", "--fork", env!("CARGO_BIN_EXE_zester"), "apply", "c"]);
+    command.current_dir(scratch.root()).env("ZESTER_DATA_DIR", scratch.path("data"));
+    let done = command.output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(0), "{said}");
+}

@@ -54,7 +54,8 @@ impl Shared {
         }
         Shared {
             own_pid: std::process::id(),
-            own_group: rustix::process::getpgrp().as_raw_nonzero().get() as u32,
+            // Zero where it is the group of a process outside our pid namespace, which no process in here has.
+            own_group: nix::unistd::getpgrp().as_raw().unsigned_abs(),
             born,
             commands: Commands::default(),
             table: Table::new(born),
