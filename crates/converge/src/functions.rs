@@ -6,6 +6,7 @@
 pub mod acting;
 mod asked;
 mod books;
+mod by_template;
 mod files;
 mod kernel;
 mod networks;
@@ -152,6 +153,26 @@ impl Function {
         (self.call)(place, arguments)
     }
 
+    /// Whether it changes the machine by itself: a call of it is a run, with the lock and the journal of one. What a command
+    /// does is for whoever wrote it to know.
+    pub fn acts(&self) -> bool {
+        let tries = ["network.connect", "network.ping"];
+        self.access == Access::Command && !self.name.starts_with("cmd.") && !tries.contains(&self.name)
+    }
+
+    /// The answer to a call by itself, beside the files of this machine's states.
+    pub fn answer_beside_files(
+        &self,
+        place: &CallContext<'_>,
+        arguments: &Arguments,
+        files: (&crate::inputs::Inputs, &LocalHost),
+    ) -> Result<Json, String> {
+        match by_template::is_of_templates(self) {
+            true => by_template::answer(self, arguments, files.0, files.1, place.cancel),
+            false => self.answer(place, arguments),
+        }
+    }
+
     /// The same for words of a command line, of which `A=b` may have been meant as a text.
     pub fn check_typed(&self, arguments: &Arguments) -> Result<(), String> {
         let strange = arguments.named.iter().find(|(name, _)| self.is_strange(name));
@@ -230,6 +251,7 @@ pub static FUNCTIONS: &[Function] = &joined::<COUNT>();
 const TABLES: &[&[Function]] = &[
     GENERAL,
     books::TABLE,
+    by_template::TABLE,
     files::TABLE,
     kernel::TABLE,
     networks::TABLE,
@@ -454,10 +476,12 @@ const OTHER_NAMES: &[(&str, &str)] = &[
     ("network.hwaddr", "network.hw_addr"),
     ("network.ipaddrs", "network.ip_addrs"),
     ("network.ipaddrs6", "network.ip_addrs6"),
+    ("pillar.fetch", "settings.get"),
     ("pillar.get", "settings.get"),
     ("pillar.item", "settings.item"),
     ("pillar.items", "settings.items"),
     ("pillar.keys", "settings.keys"),
+    ("pillar.ls", "settings.keys"),
     ("pkg.available_version", "pkg.latest_version"),
     ("saltutil.clear_cache", SYNC_ALL),
     ("saltutil.refresh_beacons", SYNC_ALL),
@@ -593,87 +617,4 @@ impl zester_compile::Functions for TemplateFunctions<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use zester_rule::rule;
-
-    fn checked(name: &str, positional: &[&str], named: &[(&str, &str)]) -> Result<(), String> {
-        let positional = positional.iter().map(|word| json!(word)).collect();
-        let named = named.iter().map(|(name, value)| (name.to_string(), json!(value))).collect();
-        find(name).unwrap().check_typed(&Arguments { positional, named })
-    }
-
-    #[test]
-    #[rule("C-12")]
-    fn c12_no_word_of_a_function_is_ignored() {
-        assert_eq!(checked("facts.get", &["os", "none"], &[]), Ok(()));
-        assert_eq!(checked("cmd.shell", &["ls"], &[("cwd", "/"), ("python_shell", "true")]), Ok(()));
-        assert_eq!(checked("cmd.run", &[], &[("cmd", "A=b; echo $A")]), Ok(()));
-        for (name, positional, named, wanted) in [
-            ("facts.items", &["os"][..], &[][..], "it takes no bare word; `os` is one"),
-            ("test.echo", &["hello", "world"], &[], "`world` is one word too many; it takes text"),
-            ("facts.get", &["a", "b", "c"], &[], "`c` is one word too many; it takes key, default"),
-            ("facts.keys", &[], &[("os", "x")], "it takes no parameters; `os=x` is one"),
-            ("cmd.shell", &["ls"], &[("cdw", "/")], "there is no parameter `cdw`; did you mean `cwd`?"),
-            (
-                "cmd.shell",
-                &[],
-                &[("LANG", "C date")],
-                "there is no parameter `LANG`; if `LANG=C date` is its cmd, write cmd='LANG=C date'",
-            ),
-            ("cmd.shell", &[], &[("cwd", "/")], "`cmd` is missing"),
-            ("cmd.shell", &["ls"], &[("cmd", "ls")], "`cmd` is given twice, as a bare word and by name"),
-        ] {
-            assert_eq!(checked(name, positional, named), Err(wanted.to_string()), "{name}");
-        }
-    }
-
-    #[test]
-    fn a_template_is_told_what_a_function_takes_and_not_how_to_type_it() {
-        let named = Map::from_iter([("bogus".to_string(), json!(1))]);
-        let arguments = Arguments { positional: vec![json!("ls")], named };
-        let told = find("facts.get").unwrap().check(&arguments);
-        assert_eq!(told, Err("there is no parameter `bogus`; it takes key, default".to_string()));
-    }
-
-    /// What a template gets of a command, and what somebody gets who calls it.
-    async fn answers(command: String) -> (Result<Json, String>, Result<Json, String>) {
-        let host = LocalHost {
-            files: std::sync::Arc::new(zester_host::real::Real::new()),
-            processes: std::sync::Arc::new(zester_host::process::Runner::new()),
-            handle: Handle::current(),
-            events: None,
-        };
-        let (none, never) = (Json::Null, CancellationToken::new());
-        let arguments = Arguments { positional: vec![json!(command)], named: Map::new() };
-        let function = find("cmd.run").unwrap();
-        tokio::task::block_in_place(|| {
-            let template = CallContext::here(&host, &none, &none, &never);
-            let told = function.answer(&template, &arguments);
-            (told, function.answer(&CallContext { cut_output: true, ..template }, &arguments))
-        })
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    #[rule("S-10")]
-    async fn s10_a_template_gets_the_whole_output_of_a_command_or_an_error() {
-        let (template, called) = answers("head -c 100000 /dev/zero | tr '\\0' x".to_string()).await;
-        assert_eq!(template.unwrap().as_str().map(str::len), Some(100_000));
-        assert!(called.unwrap().as_str().unwrap().contains("bytes left out"));
-        let most = limits::RENDER_VALUE_BYTES_MAX;
-        let (template, _) = answers(format!("head -c {} /dev/zero | tr '\\0' x", most + 1)).await;
-        assert!(template.unwrap_err().contains("printed more than 16 MiB"));
-    }
-
-    #[test]
-    fn every_function_says_on_its_line_what_it_takes() {
-        for function in FUNCTIONS {
-            let (call, _) = function.doc.split_once(": ").unwrap();
-            let words = call.split(' ').skip(1);
-            let required = words.clone().filter(|word| !word.starts_with('[')).count();
-            assert!(call.starts_with(function.name), "{call}");
-            assert_eq!(words.count(), function.takes.iter().filter(|takes| !takes.by_name).count(), "{call}");
-            assert_eq!(required, function.takes.iter().filter(|takes| takes.required).count(), "{call}");
-        }
-    }
-}
+mod tests;

@@ -42,7 +42,7 @@ pub fn run(args: Call, app: &mut App) -> answer::Result {
     let Call { function, words, test, running, mut inputs } = args;
     let mut words = RawArguments::parse(&words);
     inputs.setting.extend(Override::take(&function, &mut words).map_err(Failure::usage)?);
-    match Asked::read(&function, words, test).map_err(Failure::usage)? {
+    match Asked::read(&function, words, test).map_err(Failure::usage)?.as_run(false) {
         Asked::Apply { files, test } => apply::converge(files, test, &running, &inputs, app),
         Asked::Revert { files: FilesAsked { references, environment, .. }, run, force } => {
             let inputs = in_environment(&inputs, environment.as_ref())?;

@@ -1,8 +1,10 @@
 //! What formulas ask of a machine beside files, services and commands: accounts, packages, addresses, alternatives; and
 //! the log that they write to.
 
+use super::networks::{Network, is_private};
 use super::{Access, Arguments, CallContext, Function, Takes, by_name, read_only, text, told, value};
 use serde_json::{Value as Json, json};
+use std::net::IpAddr;
 use std::path::Path;
 use zester_model::limits;
 
@@ -131,8 +133,11 @@ pub const ALTERNATIVES: Function = read_only(
     "alternatives.show_current NAME: what an alternative points at, or false",
     |place, args| {
         let path = Path::new(ALTERNATIVES_DIR).join(args.text(0, "name")?);
-        let target = place.host.read_link(&path);
-        Ok(target.map_or(json!(false), |target| json!(target.display().to_string())))
+        if place.host.stat(&path).map_err(|fault| fault.to_string())?.is_none() {
+            return Ok(json!(false));
+        }
+        let target = place.host.read_link(&path).map_err(|fault| fault.to_string())?;
+        Ok(json!(target.display().to_string()))
     },
 );
 
@@ -168,40 +173,62 @@ pub const HOSTS: Function = read_only(
             let mut words = line.split_whitespace();
             let Some(address) = words.next() else { continue };
             let names: Vec<&str> = words.collect();
-            found.insert(address.to_string(), json!(names));
+            // An address may stand on several lines.
+            let all = found.entry(address).or_insert_with(|| json!([]));
+            all.as_array_mut().into_iter().for_each(|all| all.extend(names.iter().map(|name| json!(name))));
         }
         Ok(Json::Object(found))
     },
 );
 
-/// The addresses of this machine that are not those of the loop.
-fn addresses(place: &CallContext<'_>, args: &Arguments, fact: &str) -> Json {
-    let interface = args.get(0, "interface").and_then(Json::as_str);
-    let all = place.facts.get(fact).and_then(Json::as_object);
+/// What both lists of addresses take.
+const ADDRESSES: &[Takes] =
+    &[value("interface"), by_name("include_loopback", false), by_name("cidr", true), by_name("type", true)];
+
+/// The addresses of this machine that are not those of the loop; of one interface, of one network, of one sort.
+fn addresses(place: &CallContext<'_>, args: &Arguments, fact: &str) -> Result<Json, String> {
+    let named = |name: &str| args.named.get(name).filter(|given| !given.is_null());
+    let interface = args.optional(0, "interface")?;
+    let with_loop = args.flag(ADDRESSES.len(), "include_loopback", false)?;
+    let within = named("cidr").map(|_| Network::parse(&args.text(ADDRESSES.len(), "cidr")?)).transpose()?;
+    let private = match named("type").map(|_| args.text(ADDRESSES.len(), "type")).transpose()?.as_deref() {
+        None => None,
+        Some("private") => Some(true),
+        Some("public") => Some(false),
+        Some(other) => return Err(format!("`type`: `{other}` is neither public nor private")),
+    };
     let mut found: Vec<&str> = Vec::new();
-    for (name, addresses) in all.into_iter().flatten() {
-        if interface.is_none_or(|wanted| wanted == name) {
+    for (name, addresses) in place.facts.get(fact).and_then(Json::as_object).into_iter().flatten() {
+        if interface.as_deref().is_none_or(|wanted| wanted == name) {
             found.extend(addresses.as_array().into_iter().flatten().filter_map(Json::as_str));
         }
     }
-    found.retain(|address| !address.starts_with("127.") && *address != "::1");
+    found.retain(|text| match text.parse() {
+        Ok(address) => {
+            (with_loop || !IpAddr::is_loopback(&address))
+                && within.is_none_or(|network| network.contains(address))
+                && private.is_none_or(|private| is_private(address) == private)
+        }
+        // With a zone (`fe80::1%eth0`) it is in no network that can be named.
+        Err(_) => within.is_none() && private.is_none(),
+    });
     found.sort_unstable();
     found.dedup();
-    json!(found)
+    Ok(json!(found))
 }
 
 pub const NETWORK_ADDRS: Function = told(
     "network.ip_addrs",
-    &[value("interface"), by_name("include_loopback", false), by_name("cidr", true)],
-    "network.ip_addrs [INTERFACE]: the IPv4 addresses of this machine, but those of the loop",
-    |place, args| Ok(addresses(place, args, "ip4_interfaces")),
+    ADDRESSES,
+    "network.ip_addrs [INTERFACE]: the IPv4 addresses of this machine, but those of the loop; cidr=10.0.0.0/8 of one network, type= public or private ones",
+    |place, args| addresses(place, args, "ip4_interfaces"),
 );
 
 pub const NETWORK_ADDRS6: Function = told(
     "network.ip_addrs6",
-    &[value("interface"), by_name("include_loopback", false), by_name("cidr", true)],
-    "network.ip_addrs6 [INTERFACE]: the IPv6 addresses of this machine, but those of the loop",
-    |place, args| Ok(addresses(place, args, "ip6_interfaces")),
+    ADDRESSES,
+    "network.ip_addrs6 [INTERFACE]: the IPv6 addresses of this machine, but those of the loop; cidr=fe80::/10 of one network, type= public or private ones",
+    |place, args| addresses(place, args, "ip6_interfaces"),
 );
 
 pub const NETWORK_HOSTNAME: Function =
@@ -256,8 +283,52 @@ fn write_log(name: &str, args: &Arguments) -> Result<Json, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::functions::try_function::TestHost;
     use std::cmp::Ordering::{Equal, Greater, Less};
     use zester_rule::rule;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn addresses_are_those_of_the_interface_and_the_network_that_are_named() {
+        let mut machine = TestHost::with(&[]);
+        machine.facts = json!({
+            "ip4_interfaces": { "lo": ["127.0.0.1"], "eth0": ["10.0.0.5", "203.0.113.7"], "eth1": ["192.168.1.2"] },
+            "ip6_interfaces": { "lo": ["::1"], "eth0": ["fe80::1", "2001:db8::5"] },
+        });
+        for (function, words, wanted) in [
+            ("network.ip_addrs", &[][..], json!(["10.0.0.5", "192.168.1.2", "203.0.113.7"])),
+            ("network.ip_addrs", &["eth1"], json!(["192.168.1.2"])),
+            ("network.ip_addrs", &["cidr=10.0.0.0/8"], json!(["10.0.0.5"])),
+            ("network.ip_addrs", &["cidr=0.0.0.0/0", "interface=eth1"], json!(["192.168.1.2"])),
+            ("network.ip_addrs", &["lo", "include_loopback=true"], json!(["127.0.0.1"])),
+            ("network.ip_addrs", &["type=public"], json!(["203.0.113.7"])),
+            ("network.ip_addrs6", &["cidr=2001:db8::/32"], json!(["2001:db8::5"])),
+            ("network.ip_addrs6", &["cidr=10.0.0.0/8"], json!([])),
+        ] {
+            assert_eq!(machine.call(function, words), Ok(wanted), "{function} {words:?}");
+        }
+        assert!(machine.call("network.ip_addrs", &["cidr=10.0.0.0/99"]).is_err());
+        assert_eq!(
+            machine.call("network.ip_addrs", &["type=mine"]),
+            Err("`type`: `mine` is neither public nor private".into())
+        );
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_address_on_two_lines_has_the_names_of_both() {
+        let machine =
+            TestHost::with(&[("/etc/hosts", "10.0.0.2 db\n127.0.0.1 localhost\n10.0.0.2 web # x\n")]);
+        let wanted = json!({ "10.0.0.2": ["db", "web"], "127.0.0.1": ["localhost"] });
+        assert_eq!(machine.call("hosts.list_hosts", &[]), Ok(wanted));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn only_an_alternative_that_is_not_there_is_none() {
+        let machine = TestHost::with(&[("/etc/alternatives/odd", "no link")]);
+        machine.link("/etc/alternatives/editor", "/usr/bin/vim");
+        assert_eq!(machine.call("alternatives.show_current", &["editor"]), Ok(json!("/usr/bin/vim")));
+        assert_eq!(machine.call("alternatives.show_current", &["none"]), Ok(json!(false)));
+        assert!(machine.call("alternatives.show_current", &["odd"]).is_err());
+    }
 
     #[test]
     #[rule("S-55")]

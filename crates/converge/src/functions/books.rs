@@ -157,8 +157,6 @@ pub(super) const TABLE: &[Function] = &[
         names.sort_unstable();
         Ok(json!(names))
     }),
-    told("test.false", &[], "test.false: false", |_, _| Ok(json!(false))),
-    told("test.true", &[], "test.true: true", |_, _| Ok(json!(true))),
 ];
 
 /// The lines of a file like `/etc/passwd`, by their fields.

@@ -3,8 +3,8 @@
 use super::{Arguments, CallContext, Function, by_name, maybe, read_only, text, told, value};
 use serde_json::{Value as Json, json};
 use std::path::{Path, PathBuf};
-use zester_host::FileKind;
 use zester_host::files::{Meta, Special};
+use zester_host::{FaultKind, FileKind};
 use zester_model::limits;
 
 /// Paths that one search finds at most.
@@ -234,8 +234,11 @@ fn find(place: &CallContext<'_>, args: &Arguments) -> Result<Json, String> {
     let mut rest = vec![(top, 0u64)];
     while let Some((path, level)) = rest.pop() {
         let fault = |fault: zester_host::Fault| fault.to_string();
-        let Some(meta) = place.host.stat(&path).map_err(fault)? else {
-            return Err(format!("there is nothing at {}", path.display()));
+        let meta = match place.host.stat(&path).map_err(fault)? {
+            Some(meta) => meta,
+            None if level == 0 => return Err(format!("there is nothing at {}", path.display())),
+            // It was there when its directory was listed, and is gone since.
+            None => continue,
         };
         let own = path.file_name().unwrap_or(path.as_os_str());
         let fits = [&name, &iname].into_iter().flatten().all(|glob| glob.is_match(Path::new(own)));
@@ -249,7 +252,10 @@ fn find(place: &CallContext<'_>, args: &Arguments) -> Result<Json, String> {
             ));
         }
         if meta.kind == FileKind::Directory && level < most {
-            let names = place.host.list(&path).map_err(fault)?;
+            let names = match place.host.list(&path) {
+                Err(gone) if gone.kind == FaultKind::NotFound && level > 0 => continue,
+                listed => listed.map_err(fault)?,
+            };
             rest.extend(names.iter().map(|name| (path.join(name), level + 1)));
         }
     }

@@ -55,8 +55,7 @@ pub(super) const TABLE: &[Function] = &[
         &[text("cidr")],
         "network.convert_cidr NETWORK: network, netmask and broadcast of `10.0.0.0/24`",
         |_, args| {
-            let (address, length) = network(&args.text(0, "cidr")?)?;
-            let (first, mask, last) = bounds(address, length);
+            let Network { first, mask, last } = Network::parse(&args.text(0, "cidr")?)?;
             Ok(
                 json!({ "network": first.to_string(), "netmask": mask.to_string(), "broadcast": last.to_string() }),
             )
@@ -91,10 +90,8 @@ pub(super) const TABLE: &[Function] = &[
         &[text("cidr")],
         "network.in_subnet NETWORK: whether an address of this machine is in a network",
         |place, args| {
-            let (address, length) = network(&args.text(0, "cidr")?)?;
-            let (first, _, last) = bounds(address, length);
-            let own = addresses(place);
-            Ok(json!(own.iter().any(|own| own.is_ipv4() == first.is_ipv4() && (first..=last).contains(own))))
+            let network = Network::parse(&args.text(0, "cidr")?)?;
+            Ok(json!(addresses(place).into_iter().any(|own| network.contains(own))))
         },
     ),
     told(
@@ -130,14 +127,7 @@ pub(super) const TABLE: &[Function] = &[
         "network.is_private",
         &[text("ip_addr")],
         "network.is_private ADDRESS: whether an address is a private one",
-        |_, args| {
-            Ok(json!(match address(&args.text(0, "ip_addr")?)? {
-                IpAddr::V4(address) =>
-                    address.is_private() || address.is_loopback() || address.is_link_local(),
-                IpAddr::V6(address) =>
-                    address.is_unique_local() || address.is_loopback() || address.is_unicast_link_local(),
-            }))
-        },
+        |_, args| Ok(json!(is_private(address(&args.text(0, "ip_addr")?)?))),
     ),
     Function {
         name: "network.ping",
@@ -168,32 +158,54 @@ fn address(text: &str) -> Result<IpAddr, String> {
     text.trim().parse().map_err(|_| format!("`{text}` is no address"))
 }
 
-fn network(text: &str) -> Result<(IpAddr, u32), String> {
-    let (host, length) = text.split_once('/').unwrap_or((text, ""));
-    let address = address(host)?;
-    let most = if address.is_ipv4() { 32 } else { 128 };
-    let length =
-        if length.is_empty() { Some(most) } else { length.parse().ok().filter(|length| *length <= most) };
-    length
-        .map(|length| (address, length))
-        .ok_or_else(|| format!("`{text}` is no network; write it like `10.0.0.0/24`"))
+/// Private, of the loop, or of one link.
+pub(super) fn is_private(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_private() || address.is_loopback() || address.is_link_local(),
+        IpAddr::V6(address) => {
+            address.is_unique_local() || address.is_loopback() || address.is_unicast_link_local()
+        }
+    }
 }
 
 /// First address, mask and last address of a network.
-fn bounds(address: IpAddr, length: u32) -> (IpAddr, IpAddr, IpAddr) {
-    match address {
-        IpAddr::V4(address) => {
-            let mask = u32::MAX.checked_shl(32 - length).unwrap_or(0);
-            let first = address.to_bits() & mask;
-            let made = |bits| IpAddr::V4(Ipv4Addr::from_bits(bits));
-            (made(first), made(mask), made(first | !mask))
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Network {
+    first: IpAddr,
+    mask: IpAddr,
+    last: IpAddr,
+}
+
+impl Network {
+    pub(super) fn parse(text: &str) -> Result<Network, String> {
+        let (host, length) = text.split_once('/').unwrap_or((text, ""));
+        let address = address(host)?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let length =
+            if length.is_empty() { Some(most) } else { length.parse().ok().filter(|length| *length <= most) };
+        let length = length.ok_or_else(|| format!("`{text}` is no network; write it like `10.0.0.0/24`"))?;
+        Ok(Network::around(address, length))
+    }
+
+    fn around(address: IpAddr, length: u32) -> Network {
+        match address {
+            IpAddr::V4(address) => {
+                let mask = u32::MAX.checked_shl(32 - length).unwrap_or(0);
+                let first = address.to_bits() & mask;
+                let made = |bits| IpAddr::V4(Ipv4Addr::from_bits(bits));
+                Network { first: made(first), mask: made(mask), last: made(first | !mask) }
+            }
+            IpAddr::V6(address) => {
+                let mask = u128::MAX.checked_shl(128 - length).unwrap_or(0);
+                let first = address.to_bits() & mask;
+                let made = |bits| IpAddr::V6(Ipv6Addr::from_bits(bits));
+                Network { first: made(first), mask: made(mask), last: made(first | !mask) }
+            }
         }
-        IpAddr::V6(address) => {
-            let mask = u128::MAX.checked_shl(128 - length).unwrap_or(0);
-            let first = address.to_bits() & mask;
-            let made = |bits| IpAddr::V6(Ipv6Addr::from_bits(bits));
-            (made(first), made(mask), made(first | !mask))
-        }
+    }
+
+    pub(super) fn contains(self, address: IpAddr) -> bool {
+        address.is_ipv4() == self.first.is_ipv4() && (self.first..=self.last).contains(&address)
     }
 }
 

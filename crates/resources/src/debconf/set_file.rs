@@ -43,17 +43,23 @@ impl Selections {
         for line in
             joined.lines().map(str::trim_start).filter(|line| !line.is_empty() && !line.starts_with('#'))
         {
-            let mut words = line.splitn(4, [' ', '\t']);
-            let (Some(package), Some(question), Some(sort)) = (words.next(), words.next(), words.next())
-            else {
-                return Err(format!("the line `{line}` is not `PACKAGE QUESTION TYPE ANSWER`"));
+            // Words stand apart by any number of blanks; one more before the answer is part of it.
+            let word = |line: &'_ str| match line.split_once([' ', '\t']) {
+                Some((word, rest)) => (word.to_string(), rest.to_string()),
+                None => (line.to_string(), String::new()),
             };
-            if !SORTS.contains(&sort) {
-                return Err(format!("the line `{line}`: `{sort}` is no type of debconf"));
+            let (package, rest) = word(line);
+            let (question, rest) = word(rest.trim_start());
+            let (sort, value) = word(rest.trim_start());
+            // What is shown of it ends before the answer, which may be a password.
+            if sort.is_empty() {
+                return Err(format!("the line `{}` is not `PACKAGE QUESTION TYPE ANSWER`", line.trim_end()));
             }
-            let value = words.next().unwrap_or_default().to_string();
-            answers.insert(question.to_string(), Answer { sort: sort.to_string(), value: value.into() });
-            owners.insert(question.to_string(), package.to_string());
+            if !SORTS.contains(&sort.as_str()) {
+                return Err(format!("the line of `{package} {question}`: `{sort}` is no type of debconf"));
+            }
+            answers.insert(question.clone(), Answer { sort, value: value.into() });
+            owners.insert(question, package);
         }
         Ok(Selections { answers: Answers(answers), owners })
     }
@@ -109,20 +115,20 @@ mod tests {
 
     #[test]
     fn a_file_of_answers_says_whose_questions_they_are() {
-        let text = "# mail\npostfix postfix/mailname string mail.example.com\nshared\tshared/on\tboolean\ttrue\nweb web/list multiselect a, \\\nb\nweb web/empty string\n";
+        let text = "# mail\npostfix postfix/mailname string mail.example.com\nshared\tshared/on\tboolean\ttrue\nweb web/list multiselect a, \\\nb\nweb web/empty string\n\
+            web   web/wide\t string   two  words\n";
         let read = Selections::parse(text).unwrap();
         let texts: Vec<String> =
             read.answers.0.iter().map(|(name, answer)| format!("{name}={}", answer.text())).collect();
         assert_eq!(
             texts,
-            ["postfix/mailname=mail.example.com", "shared/on=true", "web/empty=", "web/list=a, b"]
+            ["postfix/mailname=mail.example.com", "shared/on=true", "web/empty=", "web/list=a, b", "web/wide=  two  words"]
         );
         assert_eq!(read.owners["shared/on"], "shared");
         assert!(
             Selections::parse("web web/x").is_err_and(|why| why.contains("PACKAGE QUESTION TYPE ANSWER"))
         );
-        assert!(
-            Selections::parse("web web/x number 1").is_err_and(|why| why.contains("`number` is no type"))
-        );
+        let why = Selections::parse("web web/pw passwd s3cret").err().unwrap();
+        assert_eq!(why, "the line of `web web/pw`: `passwd` is no type of debconf");
     }
 }
