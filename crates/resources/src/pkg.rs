@@ -6,6 +6,7 @@
 mod apk;
 mod apply;
 mod apt;
+mod apt_lists;
 pub mod asked;
 mod check;
 mod dnf;

@@ -92,9 +92,29 @@ pub struct Managed {
     /// Where the key is on this machine already.
     #[param(alias = "keyring")]
     signedby: Option<Absolute>,
+    /// The suite, in the place of the one in `name` (apt).
+    dist: Option<String>,
+    /// The components, in the place of those in `name`, with commas between (apt).
+    #[param(list)]
+    comps: Option<Vec<String>>,
+    /// The architectures that packages are taken for, with commas between (apt).
+    #[param(list)]
+    architectures: Option<Vec<String>>,
     /// `true` keeps it in the file and has nobody use it.
     #[param(default)]
     disabled: bool,
+    /// `false` keeps it in the file and has nobody use it.
+    #[param(default = true)]
+    enabled: bool,
+    /// Where the repository is not as the state says, everything else in its file goes.
+    #[param(default)]
+    clean_file: bool,
+    /// Taken as it comes: the next state that installs something fetches the lists of a repository that has none here yet.
+    #[param(alias = "refresh_db")]
+    #[allow(dead_code, reason = "it changes nothing here")]
+    refresh: Option<bool>,
+    /// Only `false`: `apt-key` is gone, and its keys sign every repository.
+    aptkey: Option<bool>,
     /// The address (dnf, zypper).
     baseurl: Option<String>,
     /// The address of a list of mirrors (dnf).
@@ -104,6 +124,19 @@ pub struct Managed {
     gpgcheck: bool,
     /// The address of the key (dnf, zypper).
     gpgkey: Option<String>,
+    /// Whether the lists are signed too (dnf, zypper).
+    repo_gpgcheck: Option<bool>,
+    /// Its rank among the repositories, the lower the better (dnf, zypper).
+    priority: Option<i64>,
+    /// Packages that are never taken from it (dnf).
+    #[param(list)]
+    exclude: Option<Vec<String>>,
+    /// `false` believes its server without a certificate (dnf).
+    sslverify: Option<bool>,
+    /// `true`: that it cannot be reached is no failure (dnf).
+    skip_if_unavailable: Option<bool>,
+    /// How long its lists are good, like `6h` (dnf).
+    metadata_expire: Option<String>,
     /// Refused: the archive of one developer is a repository like others.
     ppa: Option<String>,
     /// Refused: who holds the key of an id is for nobody to say.
@@ -121,8 +154,12 @@ pub struct Absent {
 }
 
 /// The file that a repository has of its own.
-fn own_file(name: &str, host: Option<&dyn HostRead>) -> Result<PathBuf, Fault> {
-    match OneLine::parse(name) {
+fn own_file(
+    name: &str,
+    line: Result<OneLine, String>,
+    host: Option<&dyn HostRead>,
+) -> Result<PathBuf, Fault> {
+    match line {
         Ok(line) => Ok(Path::new(APT_PARTS).join(format!("{}.list", line.stem()))),
         Err(_) => {
             let mut directory = RPM_REPOSITORIES[0];
@@ -140,14 +177,32 @@ fn own_file(name: &str, host: Option<&dyn HostRead>) -> Result<PathBuf, Fault> {
 }
 
 /// The file whose text is edited, as far as that can be told without a look at the machine.
-fn edited_file(name: &str, file: Option<&Absolute>) -> PathBuf {
+fn edited_file(name: &str, line: Result<OneLine, String>, file: Option<&Absolute>) -> PathBuf {
     match file {
         Some(file) => file.0.clone(),
-        None => own_file(name, None).unwrap_or_default(),
+        None => own_file(name, line, None).unwrap_or_default(),
     }
 }
 
 impl Managed {
+    /// The line of apt, with what is said beside it.
+    fn line(&self) -> Result<OneLine, String> {
+        let apart = |words: &[String]| -> Vec<String> {
+            let words = words.iter().flat_map(|word| word.split([',', ' ']));
+            words.filter(|word| !word.is_empty()).map(str::to_string).collect()
+        };
+        let line = OneLine::parse(&self.name)?;
+        line.with(
+            self.dist.as_deref(),
+            self.comps.as_deref().map(apart),
+            self.architectures.as_deref().map(apart),
+        )
+    }
+
+    fn is_off(&self) -> bool {
+        self.disabled || !self.enabled
+    }
+
     /// Its key, and where that is to be.
     fn key(&self, cx: &Checking<'_>) -> Result<Option<(PathBuf, Vec<u8>)>, Fault> {
         let content = match (&self.key_url, &self.key_text) {
@@ -156,7 +211,7 @@ impl Managed {
             (None, None) => return Ok(None),
         };
         let end = if content.starts_with(ARMOR) { "asc" } else { "gpg" };
-        let stem = OneLine::parse(&self.name).map_or_else(|_| self.name.clone(), |line| line.stem());
+        let stem = self.line().map_or_else(|_| self.name.clone(), |line| line.stem());
         Ok(Some((Path::new(APT_KEYS).join(format!("{stem}.{end}")), content)))
     }
 }
@@ -175,13 +230,18 @@ impl FileResource for Managed {
             key.map(|(path, _)| path).or_else(|| self.signedby.as_ref().map(|path| path.0.clone()));
         let file = match &self.file {
             Some(file) => file.0.clone(),
-            None => own_file(&self.name, Some(cx.host))?,
+            None => own_file(&self.name, self.line(), Some(cx.host))?,
+        };
+        let line = self.line().map(|line| line.signed_by(signed_by.as_deref()));
+        let with = |old: &str| match &line {
+            Ok(line) => edited(&file, old, line, self.is_off()),
+            Err(_) => rpm_section(old, &self.name, &self.entries()),
         };
         let wanted = |old: Option<&[u8]>| {
             let old = text_of(&file, old)?;
-            let new = match OneLine::parse(&self.name) {
-                Ok(line) => edited(&file, &old, &line.signed_by(signed_by.as_deref()), self.disabled),
-                Err(_) => rpm_section(&old, &self.name, &self.entries()),
+            let new = match with(&old) {
+                new if new != old && self.clean_file => with(""),
+                new => new,
             };
             Ok((new != old).then(|| new.into_bytes().into()))
         };
@@ -190,11 +250,16 @@ impl FileResource for Managed {
     }
 
     fn claims(&self) -> Claims {
-        let item = ManagedItem::Named("repository", listing::identity(&self.name));
+        let identity = self.line().map_or_else(|_| self.name.clone(), |line| line.stem());
+        let item = ManagedItem::Named("repository", identity);
         let needs =
             self.key_url.iter().map(Path::new).chain(self.signedby.iter().map(|path| path.0.as_path()));
-        let claims = Claims::of(Claim::new(item, "managed").with("disabled", Some(self.disabled)));
-        claims.needs(needs).edits(&edited_file(&self.name, self.file.as_ref()))
+        let mut claims = Claims::of(Claim::new(item, "managed").with("disabled", Some(self.is_off())));
+        let file = edited_file(&self.name, self.line(), self.file.as_ref());
+        if self.clean_file {
+            claims.owned.push(Claims::path(&file, "a file of one repository").with("line", Some(&self.name)));
+        }
+        claims.needs(needs).edits(&file)
     }
 
     fn validate(&self) -> Vec<Invalid> {
@@ -226,7 +291,13 @@ impl FileResource for Managed {
                 "write `https://…`, or fetch it with `file.managed` and its `source_hash`, and name that file in `signedby`",
             );
         }
-        match OneLine::parse(&self.name) {
+        if self.aptkey == Some(true) {
+            refuse("aptkey", "keys of `apt-key` sign every repository", "leave it out: the key signs this one alone");
+        }
+        if self.disabled && !self.enabled {
+            refuse("enabled", "`disabled: true` says so already", "");
+        }
+        match self.line() {
             Ok(_) if self.baseurl.is_some() => refuse("baseurl", "the line of apt has its own address", ""),
             Ok(_) => {}
             Err(message) if self.name.starts_with("deb") && self.name.contains(' ') => {
@@ -254,9 +325,15 @@ impl Managed {
         let mut entries = vec![("name", self.human_name.clone().unwrap_or_else(|| self.name.clone()))];
         entries.extend(self.baseurl.clone().map(|url| ("baseurl", url)));
         entries.extend(self.mirrorlist.clone().map(|url| ("mirrorlist", url)));
-        entries.push(("enabled", number(!self.disabled)));
+        entries.push(("enabled", number(!self.is_off())));
         entries.push(("gpgcheck", number(self.gpgcheck)));
         entries.extend(self.gpgkey.clone().map(|url| ("gpgkey", url)));
+        entries.extend(self.repo_gpgcheck.map(|on| ("repo_gpgcheck", number(on))));
+        entries.extend(self.priority.map(|rank| ("priority", rank.to_string())));
+        entries.extend(self.exclude.as_ref().map(|names| ("exclude", names.join(" "))));
+        entries.extend(self.sslverify.map(|on| ("sslverify", number(on))));
+        entries.extend(self.skip_if_unavailable.map(|on| ("skip_if_unavailable", number(on))));
+        entries.extend(self.metadata_expire.clone().map(|time| ("metadata_expire", time)));
         entries
     }
 }
@@ -267,7 +344,7 @@ impl FileResource for Absent {
     fn find(&self, cx: &Checking<'_>) -> Result<Option<RepositoryDrift>, Fault> {
         let file = match &self.file {
             Some(file) => file.0.clone(),
-            None => own_file(&self.name, Some(cx.host))?,
+            None => own_file(&self.name, OneLine::parse(&self.name), Some(cx.host))?,
         };
         let wanted = |old: Option<&[u8]>| {
             let old = text_of(&file, old)?;
@@ -280,7 +357,7 @@ impl FileResource for Absent {
 
     fn claims(&self) -> Claims {
         Claims::of(Claim::new(ManagedItem::Named("repository", listing::identity(&self.name)), "absent"))
-            .edits(&edited_file(&self.name, self.file.as_ref()))
+            .edits(&edited_file(&self.name, OneLine::parse(&self.name), self.file.as_ref()))
     }
 
     fn validate(&self) -> Vec<Invalid> {
@@ -322,6 +399,18 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
             apt,
         ),
         case("pkgrepo.managed", json!({ "name": line, "disabled": true }), Promise::Converges, there),
+        case("pkgrepo.managed", json!({ "name": line, "refresh": true, "aptkey": false }), Promise::Clean, there),
+        case(
+            "pkgrepo.managed",
+            json!({ "name": line, "dist": "testing", "comps": "main, contrib", "architectures": ["amd64"], "clean_file": true,
+                    "file": "/etc/apt/sources.list.d/deb.example.com-debian-stable.list" }),
+            Promise::Converges,
+            there,
+        )
+        .leaving(
+            "/etc/apt/sources.list.d/deb.example.com-debian-stable.list",
+            "deb [arch=amd64] https://deb.example.com/debian testing main contrib\n",
+        ),
         case(
             "pkgrepo.managed",
             json!({ "name": line, "key_url": "salt://no-such.asc" }),
@@ -330,7 +419,7 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
         ),
         case(
             "pkgrepo.managed",
-            json!({ "name": "extra", "baseurl": "https://r.example.com/" }),
+            json!({ "name": "extra", "baseurl": "https://r.example.com/", "priority": 10, "exclude": ["kernel*"], "enabled": false }),
             Promise::Converges,
             yum,
         ),

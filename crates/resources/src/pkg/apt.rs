@@ -1,5 +1,6 @@
 //! Packages of Debian and its children: dpkg's own book, `apt-get` and `apt-mark`.
 
+use super::apt_lists::{self, LISTS};
 use super::installed_packages::{self, Installed};
 use super::manager::{Call, Job, PackageManager, Planned, Refusal, Versions, read_text};
 use super::version::{Order, deb_order};
@@ -14,8 +15,6 @@ use zester_model::outcome::Details;
 const FORMAT: &str = "${db:Status-Abbrev}\\t${Package}\\t${Architecture}\\t${Version}\\n";
 /// How long to wait for another package manager to let go of the lock.
 const LOCK_WAIT: &str = "DPkg::Lock::Timeout=600";
-/// Where apt keeps what it knows of packages; without any it knows nothing, as in a fresh container.
-const LISTS: &str = "/var/lib/apt/lists";
 /// What dpkg knows to be installed.
 const DPKG_STATUS: &str = "/var/lib/dpkg/status";
 /// Where an interrupted dpkg leaves its unfinished work.
@@ -113,6 +112,10 @@ impl PackageManager for Apt {
         }
         let names = host.list(Path::new(LISTS))?;
         Ok(names.iter().any(|name| name.to_string_lossy().contains("_Packages")))
+    }
+
+    fn lacks_lists(&self, host: &dyn HostRead) -> Result<bool, Fault> {
+        apt_lists::lacks_one(host)
     }
 
     fn is_stale(&self, fault: &Fault) -> bool {

@@ -104,6 +104,9 @@ impl Level<'_> {
     }
 
     async fn plan_group(&mut self, mut group: Vec<usize>) {
+        if let Err(fault) = self.leave_to_new_lists(&mut group) {
+            return group.iter().for_each(|index| self.refuse(*index, fault.shared()));
+        }
         while !group.is_empty() {
             let refusal = match self.simulate(&group).await {
                 Ok(planned) => return self.share(&group, planned),
@@ -134,6 +137,30 @@ impl Level<'_> {
             }
             group.retain(|index| !culprits.contains(index));
         }
+    }
+
+    /// Where a repository was named whose packages nobody has fetched yet, apply fetches them before it installs anything; what
+    /// that brings is not known before.
+    fn leave_to_new_lists(&mut self, group: &mut Vec<usize>) -> Result<(), Fault> {
+        let cx = self.look.cx;
+        let fetches = |member: &Member<'_>| {
+            let removes = matches!(member.wish.goal, Goal::Removed | Goal::Purged);
+            // What comes from files is there whatever the lists say.
+            let files =
+                member.drift.asked.iter().all(|wanted| wanted.source.is_some()) && !whole(member.wish);
+            member.wish.refresh.is_none() && !removes && !files
+        };
+        let concerned = |index: &usize| self.members.get(*index).is_some_and(fetches);
+        if !group.iter().any(concerned) || !self.look.manager.lacks_lists(cx.host)? {
+            return Ok(());
+        }
+        let (later, now): (Vec<usize>, Vec<usize>) = group.iter().partition(|index| concerned(index));
+        for index in later {
+            let drift = &mut self.members[index].drift;
+            (drift.after_update, drift.unplanned) = (cx.dry_run, true);
+        }
+        *group = now;
+        Ok(())
     }
 
     async fn simulate(&self, group: &[usize]) -> Result<Vec<Planned>, Refusal> {

@@ -95,6 +95,11 @@ pub(crate) trait PackageManager: Send + Sync {
         Ok(true)
     }
 
+    /// Whether somebody named a repository here whose packages were never fetched: what there is, is not known in full.
+    fn lacks_lists(&self, _host: &dyn HostRead) -> Result<bool, Fault> {
+        Ok(false)
+    }
+
     /// Whether a failure may be gone once the lists were fetched anew.
     fn is_stale(&self, fault: &Fault) -> bool;
 

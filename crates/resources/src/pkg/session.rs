@@ -24,6 +24,8 @@ pub(crate) struct Session<'a> {
     pub(crate) canceled: bool,
     /// The lists were fetched in this turn.
     refreshed: bool,
+    /// Why some could not be, where nobody insisted on them.
+    lists_missing: Option<String>,
     /// What transactions of this turn were going to move, where only now a plan could be made.
     pub(crate) planned: BTreeSet<String>,
     /// Never cancelled. Once a transaction ran, whoever asks what came of it gets an answer (S-43).
@@ -47,6 +49,7 @@ impl<'a> Session<'a> {
             manager,
             canceled: false,
             refreshed: false,
+            lists_missing: None,
             planned: BTreeSet::new(),
             until_told: CancellationToken::new(),
             transacted: false,
@@ -92,7 +95,30 @@ impl<'a> Session<'a> {
     pub(crate) async fn run(&mut self, job: &Job, refresh: Option<bool>, plan: bool) -> Result<(), Refusal> {
         if refresh == Some(true) {
             self.refresh().await.map_err(Refusal::of)?;
+        } else if refresh.is_none() && self.wants_lists(job).map_err(Refusal::of)? {
+            match self.refresh().await {
+                Err(fault) if fault.kind == FaultKind::Canceled => return Err(Refusal::of(fault)),
+                // A repository that cannot be reached keeps nobody from the others.
+                ended => self.lists_missing = ended.err().map(|fault| fault.message),
+            }
         }
+        let ended = self.run_or_refresh(job, refresh, plan).await;
+        ended.map_err(|refusal| match &self.lists_missing {
+            Some(why) => {
+                Refusal { fault: refusal.fault.hint(format!("lists could not be fetched: {why}")), ..refusal }
+            }
+            None => refusal,
+        })
+    }
+
+    /// Whether something is to come from repositories of which not all were asked what they have.
+    fn wants_lists(&self, job: &Job) -> Result<bool, Fault> {
+        let from_lists = job.install.iter().any(|wanted| wanted.source.is_none());
+        let comes = from_lists || !job.latest.is_empty() || job.everything.is_some();
+        Ok(comes && !self.refreshed && self.manager.lacks_lists(self.cx.host)?)
+    }
+
+    async fn run_or_refresh(&mut self, job: &Job, refresh: Option<bool>, plan: bool) -> Result<(), Refusal> {
         match self.run_calls(job, plan).await {
             Err(refusal) if refresh.is_none() && !self.refreshed && self.manager.is_stale(&refusal.fault) => {
                 self.refresh().await.map_err(Refusal::of)?;

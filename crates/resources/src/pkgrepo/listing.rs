@@ -48,6 +48,23 @@ impl OneLine {
         Ok(OneLine { sort: sort.to_string(), options, address, suite, components })
     }
 
+    /// The same with another suite, other components, for some architectures.
+    pub(super) fn with(
+        mut self,
+        suite: Option<&str>,
+        components: Option<Vec<String>>,
+        architectures: Option<Vec<String>>,
+    ) -> Result<OneLine, String> {
+        if let Some(architectures) = architectures {
+            self.options.retain(|(name, _)| name != "arch");
+            self.options.insert(0, ("arch".into(), architectures.join(",")));
+        }
+        self.suite = suite.map_or(self.suite, str::to_string);
+        self.components = components.unwrap_or(self.components);
+        // What was put in may hold anything.
+        OneLine::parse(&self.line())
+    }
+
     /// The same, signed by this key.
     pub(super) fn signed_by(mut self, key: Option<&Path>) -> OneLine {
         if let Some(key) = key {

@@ -8,6 +8,7 @@ mod accounts;
 mod etc;
 mod firewall_daemon;
 mod kernel;
+mod packages;
 mod python;
 mod tables;
 mod version_control;
