@@ -16,28 +16,40 @@ pub const NEW_FILES: usize = 1000;
 /// A dry run of what is in place costs no more than this, beside the apply of the same.
 const CHECK_PER_APPLY: f64 = 1.2;
 
+/// What a run that makes new files may take, beside the version of before this.
+const NEW_FILES_PER_BEFORE: f64 = 0.3;
+
 struct Bench<'a> {
     zester: &'a Path,
+    /// Another version of it, for what is measured beside that.
+    before: Option<PathBuf>,
     me: PathBuf,
     scratch: PathBuf,
     report: Report,
 }
 
-/// `only`: `reactor` for the claims about events, `kinds` for the cost of each kind, `packages`; else all.
-pub fn run(zester: &Path, out: &Path, only: Option<&str>) -> Result<(), String> {
+/// `only`: `reactor` for the claims about events, `kinds` for the cost of each kind, `packages`, `new-files`; else all.
+/// `before`: the binary of another version, beside which new files are measured.
+pub fn run(zester: &Path, out: &Path, only: Option<&str>, before: Option<&str>) -> Result<(), String> {
     let zester = zester
         .canonicalize()
         .map_err(|error| format!("{}: {error}; run `make release`", zester.display()))?;
     let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let before =
+        before.map(|path| Path::new(path).canonicalize().map_err(|error| format!("{path}: {error}")));
+    let before = before.transpose()?;
     let me = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut bench =
-        Bench { zester: &zester, me, scratch: scratch.path().to_path_buf(), report: Report::new() };
+        Bench { zester: &zester, before, me, scratch: scratch.path().to_path_buf(), report: Report::new() };
     match only {
         None => bench.all()?,
+        Some("new-files") => bench.new_files()?,
         Some("reactor") => fleet::reactor(&zester, scratch.path(), &mut bench.report)?,
         Some("packages") => packages::claims(&zester, scratch.path(), &mut bench.report)?,
         Some("kinds") => kinds::claims(&zester, scratch.path(), &mut bench.report)?,
-        Some(other) => return Err(format!("--only {other}: there are `kinds`, `packages` and `reactor`")),
+        Some(other) => {
+            return Err(format!("--only {other}: there are `kinds`, `new-files`, `packages` and `reactor`"));
+        }
     }
     bench.report.write(out)?;
     if bench.report.all_hold() { Ok(()) } else { Err("a claim does not hold".into()) }
@@ -101,7 +113,7 @@ impl Bench<'_> {
     /// have left unwritten, such as the build of this very program, is written before.
     fn new_files(&mut self) -> Result<(), String> {
         nix::unistd::sync();
-        let (mut ours, mut bare) = (Vec::new(), Vec::new());
+        let (mut ours, mut bare, mut before) = (Vec::new(), Vec::new(), Vec::new());
         for run in 0..7 {
             let make = |name: &str| -> Result<PathBuf, String> {
                 let directory = self.scratch.join(format!("{name}-{run}"));
@@ -112,6 +124,28 @@ impl Bench<'_> {
             self.states("new", &file_states(&new, NEW_FILES)?)?;
             ours.push(self.zester(1, "apply", "new")?);
             bare.push(self.bare(1, &["bare-new-files", &by_hand.display().to_string()])?);
+            if let Some(other) = &self.before {
+                self.states("new-before", &file_states(&make("new-before")?, NEW_FILES)?)?;
+                let at = |part: &str| self.scratch.join(part).display().to_string();
+                let (states, data) = (at("states"), at("data-before"));
+                before.push(median(
+                    1,
+                    other,
+                    &["apply", "new-before", "--states", &states, "--data-dir", &data],
+                )?);
+            }
+        }
+        if !before.is_empty() {
+            let (ours, before) = (middle(&ours), middle(&before));
+            let notes = json!({ "zester_ms": ours.wall_ms, "before_ms": before.wall_ms });
+            let ratio = ours.wall_ms / before.wall_ms;
+            self.report.claim(
+                "1,000 new files / the version of before",
+                ratio,
+                "x",
+                NEW_FILES_PER_BEFORE,
+                notes,
+            );
         }
         let (ours, bare) = (middle(&ours), middle(&bare));
         let notes = json!({ "zester_ms": ours.wall_ms, "bare_ms": bare.wall_ms, "zester_cpu_ms": ours.cpu_ms, "bare_cpu_ms": bare.cpu_ms });

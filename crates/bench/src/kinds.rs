@@ -5,6 +5,7 @@ use crate::report::Report;
 use serde_json::json;
 use std::fmt::Write;
 use std::path::Path;
+use std::process::Command;
 
 /// States of one kind in a run.
 const OF_ONE_KIND: usize = 200;
@@ -17,7 +18,7 @@ const MIXED_PER_FILES: f64 = 2.0;
 const MIXED_MB_MAX: f64 = 96.0;
 
 /// A kind and the parameters of its n-th state; `{path}` is a path of its own, `{n}` the number.
-const KINDS: [(&str, &str); 16] = [
+const KINDS: [(&str, &str); 28] = [
     ("file.managed", "path: {path}\n    - content: 'file {n}'"),
     ("file.directory", "path: {path}"),
     ("file.symlink", "path: {path}\n    - target: /nowhere/{n}"),
@@ -35,6 +36,18 @@ const KINDS: [(&str, &str); 16] = [
     ("file.keyvalue", "path: {top}/text\n    - key: key\n    - value: '1'\n    - separator: '='"),
     ("file.serialize", "path: {path}\n    - dataset: {number: {n}}\n    - serializer: json"),
     ("ini.options_present", "name: {top}/settings.ini\n    - sections: {section: {key: value}}"),
+    ("file.prepend", "path: {top}/text\n    - text: alpha"),
+    ("file.comment", "path: {top}/commented\n    - regex: ^one$"),
+    ("file.uncomment", "path: {top}/commented\n    - regex: ^two$"),
+    ("file.recurse", "path: {path}\n    - source: {top}/tree"),
+    ("file.missing", "path: {path}"),
+    ("archive.extracted", "path: {path}\n    - source: {top}/tree.tar"),
+    ("ini.options_absent", "name: {top}/settings.ini\n    - sections: {section: [other]}"),
+    ("sysctl.present", "name: kernel.ostype\n    - value: Linux\n    - config: {path}"),
+    ("mount.unmounted", "name: {path}"),
+    ("user.absent", "name: zester-bench-{n}"),
+    ("group.absent", "name: zester-bench-{n}"),
+    ("host.absent", "name: bench-{n}.invalid"),
     ("cmd.run", "name: 'true'\n    - creates: {top}/text"),
     ("test.nop", "name: nop-{n}"),
 ];
@@ -66,6 +79,14 @@ pub fn claims(zester: &Path, scratch: &Path, report: &mut Report) -> Result<(), 
     std::fs::create_dir_all(&top).map_err(|error| error.to_string())?;
     for (name, text) in [("text", TEXT), ("settings.ini", "[section]\nkey = value\n")] {
         std::fs::write(top.join(name), text).map_err(|error| error.to_string())?;
+    }
+    let wrong = |error: std::io::Error| error.to_string();
+    std::fs::write(top.join("commented"), "#one\ntwo\n").map_err(wrong)?;
+    std::fs::create_dir_all(top.join("tree/sub")).map_err(wrong)?;
+    std::fs::write(top.join("tree/sub/file"), TEXT).map_err(wrong)?;
+    let packed = Command::new("tar").args(["-cf", "tree.tar", "tree"]).current_dir(&top).status();
+    if !packed.map_err(wrong)?.success() {
+        return Err("tar made no archive".into());
     }
     let start_up = measured(zester, scratch, "start-up", "one:\n  test.nop: []\n")?;
     for (kind, params) in KINDS {

@@ -31,7 +31,7 @@ fn main() -> ExitCode {
         _ => {
             let zester = PathBuf::from(named("--zester").unwrap_or("target/release/zester".into()));
             let out = PathBuf::from(named("--out").unwrap_or("target/bench.json".into()));
-            claims::run(&zester, &out, named("--only").as_deref())
+            claims::run(&zester, &out, named("--only").as_deref(), named("--before").as_deref())
         }
     };
     match done {
