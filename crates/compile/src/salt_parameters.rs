@@ -23,7 +23,7 @@ const NEEDLESS: [(&str, &str); 12] = [
 ];
 
 /// Kind or module, parameter, advice.
-const WORDS: [(&str, &str, &str); 27] = [
+const WORDS: [(&str, &str, &str); 25] = [
     ("cmd", "shell", "write the shell into the command: `bash -c '…'`, or use `cmd.script` with a `#!` line"),
     ("cmd", "python_shell", "remove it: `cmd.run` uses the shell, `exec.run` does not"),
     ("cmd", "stateful", "use `creates`, `onlyif` or `unless` to say when there is nothing to do"),
@@ -47,8 +47,6 @@ const WORDS: [(&str, &str, &str); 27] = [
     ("file.managed", "encoding", "remove it: content is UTF-8, written as it stands"),
     ("file.managed", "attrs", "run `chattr` in a `cmd.run` that has `onchanges` on this state"),
     ("file.managed", "selinux", "run `chcon` in a `cmd.run` that has `onchanges` on this state"),
-    ("file.directory", "clean", "name what is to go in `file.absent` states"),
-    ("file.directory", "exclude_pat", "name what is to stay by leaving it out of `recurse`"),
     ("pkg", "fromrepo", "give the version that the repository has in `version`"),
     ("pkg", "skip_verify", "install the key of the repository in a `file.managed` before this state"),
 ];

@@ -5,6 +5,7 @@ use crate::fact_programs;
 use crate::functions::{Access, CallContext, TemplateFunctions};
 use crate::gpg;
 use crate::local_host::LocalHost;
+use crate::managed_paths::ManagedPaths;
 use crate::secrets;
 use crate::settings::{self, Origin, SettingsRequest};
 use crate::tree::DirTree;
@@ -340,6 +341,7 @@ pub struct StateFiles {
     pub inputs: Arc<Inputs>,
     pub local_host: LocalHost,
     pub cancel: CancellationToken,
+    pub managed: Arc<ManagedPaths>,
 }
 
 impl StateFileSource for StateFiles {
@@ -388,6 +390,10 @@ impl StateFileSource for StateFiles {
 
     fn list(&self, uri: &str) -> Result<Vec<SourceEntry>, Fault> {
         self.inputs.tree.list(uri)
+    }
+
+    fn managed_below(&self, directory: &Path) -> Vec<PathBuf> {
+        self.managed.below(directory)
     }
 
     fn reveal(&self, content: Vec<u8>) -> Result<Revealed, Fault> {

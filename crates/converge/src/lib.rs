@@ -24,6 +24,7 @@ mod leftovers;
 pub mod lint;
 pub mod local_host;
 pub mod lock;
+pub mod managed_paths;
 pub mod migrate;
 mod module_functions;
 pub mod own_work;

@@ -7,6 +7,7 @@ use crate::implicit_order::add_implicit_order;
 use crate::inputs::{CompileRequest, Inputs};
 use crate::journal::{PendingRefresh, PendingRefreshes};
 use crate::local_host::LocalHost;
+use crate::managed_paths::ManagedPaths;
 use crate::module_functions::{self, Known, Meant};
 use crate::secrets;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +37,8 @@ pub struct Plan {
     pub program: Program,
     pub sources: Sources,
     pub bound: Vec<Arc<dyn Bound>>,
+    /// What all states decide about, also where only some of them run.
+    pub managed: Arc<ManagedPaths>,
     pub graph: Arc<Graph>,
     /// Of some of the states of another plan: its graph, and where each of them stands in it.
     part_of: Option<(Arc<Graph>, Vec<NodeId>)>,
@@ -81,6 +84,7 @@ impl Plan {
                     inputs,
                     program,
                     sources,
+                    managed: Arc::new(ManagedPaths::of(&bound)),
                     bound,
                     graph,
                     part_of: None,
@@ -177,6 +181,7 @@ impl Plan {
             inputs: self.inputs.clone(),
             program,
             sources: self.sources.clone(),
+            managed: self.managed.clone(),
             bound,
             graph: Arc::new(graph),
             part_of: Some((self.graph.clone(), kept.iter().map(|at| NodeId(*at as u32)).collect())),

@@ -338,6 +338,7 @@ impl RunContext<'_> {
                 inputs: plan.inputs.clone(),
                 local_host: local_host.clone(),
                 cancel: self.cancel.clone(),
+                managed: plan.managed.clone(),
             },
             plan,
             local_host,

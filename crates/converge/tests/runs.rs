@@ -242,3 +242,45 @@ second:
     let pending = JournalSnapshot::read(&scratch.data_dir()).unwrap().pending;
     assert_eq!(pending.into_keys().collect::<Vec<_>>(), ["cmd.run:first", "cmd.run:second"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[rule("S-57", "S-30")]
+async fn s57_what_another_state_decides_about_is_nobodys_to_clear_away() {
+    let scratch = Scratch::with(
+        "tree:\n  file.directory: [{path: @T@/tree}, {clean: true}]\n\
+         @T@/tree/own:\n  file.managed: [{content: own}]\n\
+         @T@/tree/a/b:\n  file.managed: [{content: b}, {makedirs: true}]\n\
+         @T@/tree/edited:\n  file.append: [{text: more}]\n\
+         copy:\n  file.recurse: [{path: @T@/copy}, {source: salt://from}, {clean: true}]\n\
+         @T@/copy/beside:\n  file.managed: [{content: beside}]\n",
+    );
+    fs::create_dir(scratch.path("states/from")).unwrap();
+    fs::write(scratch.path("states/from/file"), "file").unwrap();
+    fs::create_dir_all(scratch.path("tree/stray/deep")).unwrap();
+    for stray in ["tree/stray/deep/file", "tree/edited", "tree/old"] {
+        fs::write(scratch.path(stray), "").unwrap();
+    }
+    let names = |directory: &str| {
+        let entries = fs::read_dir(scratch.path(directory)).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    let checked = scratch.run(Mode::Check).await.unwrap();
+    let applied = scratch.run(Mode::Apply).await.unwrap();
+    assert_eq!((checked.changed, checked.failed), (applied.changed, applied.failed));
+    assert_eq!(applied.failed, 0, "{applied:?}");
+    assert_eq!(
+        (names("tree"), names("copy")),
+        (strings(&["a", "edited", "own"]), strings(&["beside", "file"]))
+    );
+    assert_eq!(scratch.run(Mode::Apply).await.unwrap().changed, 0);
+    scratch.run(Mode::Revert).await.unwrap();
+    assert_eq!(names("tree"), ["edited", "old", "stray"], "with all that was cleared away");
+    assert!(scratch.path("tree/stray/deep/file").exists());
+}
+
+fn strings(words: &[&str]) -> Vec<String> {
+    words.iter().map(ToString::to_string).collect()
+}

@@ -5,6 +5,7 @@ use crate::claims::Claims;
 use crate::context::Checking;
 use crate::created_dirs;
 use crate::file_resource::FileResource;
+use crate::kept_paths::KeptPaths;
 use crate::ownership;
 use crate::params::{Absolute, Invalid, params};
 use crate::source::{self, Remote, SourceHash};
@@ -174,7 +175,8 @@ impl Extracted {
             finder = self.found(cx, top, &directory, whole.iter().map(wanted))?;
         }
         if self.clean {
-            find_strays(cx.host, top, &listed, &mut finder)?;
+            let of_others = KeptPaths::below(cx, &self.path, top);
+            find_strays(cx.host, top, &listed, &of_others, &mut finder)?;
         }
         let owner = ownership::wanted(cx.host, self.user.as_deref(), self.group.as_deref(), None)?;
         let made = created_dirs::missing_parents(cx.host, top, true, DIRECTORY_MODE, owner)?;
@@ -225,6 +227,7 @@ fn find_strays(
     host: &dyn HostRead,
     top: &Path,
     entries: &[Entry],
+    of_others: &KeptPaths,
     finder: &mut Finder<'_>,
 ) -> Result<(), Fault> {
     let known: BTreeSet<PathBuf> = entries.iter().map(|entry| top.join(&entry.path)).collect();
@@ -238,7 +241,7 @@ fn find_strays(
         }
         let mut strays: Vec<(PathBuf, Meta)> = Vec::new();
         let mut visit = |_: &dyn HostRead, path: &Path, meta: &Meta| {
-            if !known.contains(path) {
+            if !known.contains(path) && !of_others.keeps(path) {
                 strays.push((path.to_path_buf(), meta.clone()));
             }
             Ok(())

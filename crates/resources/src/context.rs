@@ -5,7 +5,7 @@
 //! written to the journal, apply acts on exactly that drift, and one day a revert may get it back. Because check and apply
 //! share the drift, they cannot disagree.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use zester_host::{BoxFuture, Fault, FaultKind, HostRead, HostWrite, OutputSink, Processes, Query};
@@ -48,6 +48,10 @@ pub trait StateFileSource: Send + Sync {
     /// The same, written.
     fn to_yaml(&self, _value: &serde_json::Value) -> Result<String, Fault> {
         Err(Fault::new(FaultKind::Unsupported, "YAML cannot be written here"))
+    }
+    /// Paths below a directory that states of this run decide about or edit, each from the directory on.
+    fn managed_below(&self, _directory: &Path) -> Vec<PathBuf> {
+        Vec::new()
     }
     /// Content as it is to be written: with the secrets that its placeholders stand for (D-15).
     fn reveal(&self, content: Vec<u8>) -> Result<Revealed, Fault> {

@@ -1,11 +1,12 @@
 //! `file.directory`: a directory with the mode and owner that the state says.
 
 use crate::claims::Claims;
-use crate::context::{Applying, Checking, Explanation, Reverting};
+use crate::context::{Applying, BlobStore, Checking, Explanation, Reverting};
 use crate::created_dirs::{self, CreatedDirs};
 use crate::file_resource::{FileDrift, FileResource};
+use crate::kept_paths::KeptPaths;
 use crate::ownership;
-use crate::params::{Absolute, Invalid, Mode, params};
+use crate::params::{Absolute, Invalid, Mode, PathPattern, params};
 use crate::path_change::{PathChange, at_current_top, rights_of, set_attributes, unrestored};
 use crate::path_state::PathState;
 use crate::path_text;
@@ -13,6 +14,7 @@ use crate::tree;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use zester_host::overlay::Overlay;
 use zester_host::{Act, Fault, FaultKind, FileKind, HostRead, HostWrite, Meta, Owner};
@@ -45,9 +47,29 @@ pub struct Directory {
     /// Creates missing parent directories.
     #[param(default)]
     makedirs: bool,
-    /// What holds for everything inside as well: `user`, `group`, `mode`.
+    /// What holds for everything inside as well: `user`, `group`, `mode`; `ignore_files` and `ignore_dirs` leave those out.
     #[param(list, default)]
     recurse: Vec<Recurse>,
+    /// How many directories deep `recurse` goes; 0 for what lies in the directory itself. Unset: all.
+    max_depth: Option<usize>,
+    /// With `recurse`, leaves the directory itself as it is.
+    #[param(default)]
+    children_only: bool,
+    /// Removes what no state of the run decides about.
+    #[param(default)]
+    clean: bool,
+    /// What `clean` leaves alone: a glob, or `E@` and a regular expression, of the path below the directory.
+    #[param(list, default)]
+    exclude_pat: Vec<PathPattern>,
+    /// A file or a link in its place gives way.
+    #[param(default)]
+    force: bool,
+    /// Taken as it comes: a link to a directory is a directory for whoever uses it.
+    #[allow(dead_code, reason = "accepted as in Salt, and there is nothing to do")]
+    allow_symlink: Option<bool>,
+    /// Taken as it comes, like `allow_symlink`.
+    #[allow(dead_code, reason = "accepted as in Salt, and there is nothing to do")]
+    follow_symlinks: Option<bool>,
 }
 
 /// An attribute that is passed down.
@@ -57,9 +79,37 @@ enum Recurse {
     User,
     Group,
     Mode,
+    IgnoreFiles,
+    IgnoreDirs,
+    /// Salt tells less then; here a diff is cut where it becomes too long.
+    Silent,
 }
 
-/// What differs, path by path.
+/// What was found to differ so far.
+struct Found<'a> {
+    top: &'a Path,
+    steps: Vec<PathChange>,
+    record: usize,
+}
+
+impl Found<'_> {
+    fn push(&mut self, step: Option<PathChange>) -> Result<(), Fault> {
+        self.record += step.as_ref().map_or(0, PathChange::record_bytes);
+        self.steps.extend(step);
+        let too_much = if self.steps.len() > STEPS_MAX {
+            format!("more than {STEPS_MAX} paths differ")
+        } else if self.record > UNDO_BYTES_MAX {
+            format!("paths of more than {} MiB, names and attributes, differ", UNDO_BYTES_MAX >> 20)
+        } else {
+            return Ok(());
+        };
+        let message = format!("{too_much} inside {}", self.top.display());
+        let hint = "change them with `cmd.run` first: `chown -R …`, `rm -r …`";
+        Err(Fault::new(FaultKind::Unsupported, message).hint(hint))
+    }
+}
+
+/// What differs, path by path: what changes, parents before children, then what goes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Drift {
     steps: Vec<PathChange>,
@@ -78,54 +128,107 @@ pub(crate) struct Drift {
 }
 
 impl Directory {
-    fn inspect(&self, host: &dyn HostRead, path: &Path) -> Result<Option<Drift>, Fault> {
+    fn inspect(&self, cx: &Checking<'_>, path: &Path) -> Result<Option<Drift>, Fault> {
+        let host = cx.host;
         let Some(meta) = host.stat(path)? else {
-            return self.new_directory(host, path).map(Some);
+            return self.new_directory(host, path, PathState::Absent).map(Some);
         };
         if meta.kind != FileKind::Directory {
+            if self.force && matches!(meta.kind, FileKind::File | FileKind::Link) {
+                return self.new_directory(host, path, PathState::of(host, path, &meta)?).map(Some);
+            }
             let message = format!("{} is not a directory", path.display());
-            let hint = "remove it in a `file.absent` state first, if it may go";
+            let hint = match meta.kind {
+                FileKind::File | FileKind::Link => "`force: true` removes what is there",
+                _ => "remove it in a `file.absent` state first, if it may go",
+            };
             return Err(Fault::new(FaultKind::InTheWay, message).hint(hint));
         }
-        let mut steps: Vec<PathChange> = Vec::new();
+        let mut found = Found { top: path, steps: Vec::new(), record: 0 };
+        if !self.children_only {
+            found.push(self.step(host, path, &meta, [true; 3])?)?;
+        }
+        let strays = if self.clean { self.strays(cx, path)? } else { Vec::new() };
         let mut mounted = Vec::new();
-        let mut record = 0_usize;
-        steps.extend(self.step(host, path, &meta, [true; 3])?);
-        if !self.recurse.is_empty() {
+        if self.passes_down() {
             let passed =
                 [Recurse::User, Recurse::Group, Recurse::Mode].map(|what| self.recurse.contains(&what));
+            let goes: BTreeSet<&Path> = strays.iter().map(|(path, _)| path.as_path()).collect();
             let mut visit = |host: &dyn HostRead, inside: &Path, meta: &Meta| {
-                let step = self.step(host, inside, meta, passed)?;
-                record += step.as_ref().map_or(0, PathChange::record_bytes);
-                steps.extend(step);
-                let too_much = if steps.len() > STEPS_MAX {
-                    format!("more than {STEPS_MAX} paths differ")
-                } else if record > UNDO_BYTES_MAX {
-                    format!("paths of more than {} MiB, names and attributes, differ", UNDO_BYTES_MAX >> 20)
-                } else {
-                    return Ok(());
+                let left_out = match meta.kind {
+                    FileKind::Directory => self.recurse.contains(&Recurse::IgnoreDirs),
+                    _ => self.recurse.contains(&Recurse::IgnoreFiles),
                 };
-                let message = format!("{too_much} inside {}", self.path.display());
-                let hint = "change them with `cmd.run: chown -R …` first";
-                Err(Fault::new(FaultKind::Unsupported, message).hint(hint))
+                if left_out || goes.contains(inside) || self.is_too_deep(path, inside) {
+                    return Ok(());
+                }
+                found.push(self.step(host, inside, meta, passed)?)
             };
             tree::walk(host, path, &mut visit, &mut |path| {
                 mounted.push(path.to_path_buf());
                 Ok(())
             })?;
         }
-        let top = path.to_path_buf();
+        for (stray, meta) in &strays {
+            host.may(stray, Act::Put)?;
+            let before = PathState::of(host, stray, meta)?;
+            let change = PathChange::new(stray.clone(), before, PathState::Absent).with_xattrs(host)?;
+            found.push(Some(change))?;
+        }
+        let (steps, top) = (found.steps, path.to_path_buf());
         Ok((!steps.is_empty()).then_some(Drift { steps, top, made: Vec::new(), joined: false, mounted }))
     }
 
-    fn new_directory(&self, host: &dyn HostRead, path: &Path) -> Result<Drift, Fault> {
+    /// Whether anything holds for what is inside.
+    fn passes_down(&self) -> bool {
+        self.recurse.iter().any(|what| matches!(what, Recurse::User | Recurse::Group | Recurse::Mode))
+    }
+
+    fn is_too_deep(&self, top: &Path, inside: &Path) -> bool {
+        let deep = inside.strip_prefix(top).map_or(0, |below| below.components().count());
+        self.max_depth.is_some_and(|most| deep > most + 1)
+    }
+
+    /// What is inside and nobody's, parents before children. What is mounted inside stays, with all above it.
+    fn strays(&self, cx: &Checking<'_>, top: &Path) -> Result<Vec<(PathBuf, Meta)>, Fault> {
+        let of_others = KeptPaths::below(cx, &self.path, top);
+        let mut strays: Vec<(PathBuf, Meta)> = Vec::new();
+        let mut spared: Vec<PathBuf> = Vec::new();
+        let mut visit = |_: &dyn HostRead, path: &Path, meta: &Meta| {
+            // What lies in something that is left alone is left alone. A name that is no text fits no pattern.
+            let excluded = match path.strip_prefix(top).ok().and_then(Path::to_str) {
+                Some(name) => {
+                    let parts = name.match_indices('/').map(|(at, _)| &name[..at]).chain([name]);
+                    parts.into_iter().any(|part| self.exclude_pat.iter().any(|pattern| pattern.matches(part)))
+                }
+                None => false,
+            };
+            match excluded || of_others.keeps(path) {
+                true => spared.push(path.to_path_buf()),
+                false => strays.push((path.to_path_buf(), meta.clone())),
+            }
+            Ok(())
+        };
+        let mut mounted = Vec::new();
+        tree::walk(cx.host, top, &mut visit, &mut |path| {
+            mounted.push(path.to_path_buf());
+            Ok(())
+        })?;
+        spared.append(&mut mounted);
+        let above: BTreeSet<&Path> = spared.iter().flat_map(|path| path.ancestors()).collect();
+        strays.retain(|(path, _)| !above.contains(path.as_path()));
+        Ok(strays)
+    }
+
+    /// In the place of nothing, or of what gives way.
+    fn new_directory(&self, host: &dyn HostRead, path: &Path, before: PathState) -> Result<Drift, Fault> {
         let path = path.to_path_buf();
         let owner = ownership::wanted(host, self.user.as_deref(), self.group.as_deref(), None)?;
         let mode = self.mode.map_or(DIRECTORY_MODE, |mode| mode.0);
         let made = created_dirs::missing_parents(host, &path, self.makedirs, DIRECTORY_MODE, owner)?;
         ownership::may_put(host, &path, owner)?;
         let top = path.clone();
-        let step = PathChange::new(path, PathState::Absent, PathState::directory(mode, owner));
+        let step = PathChange::new(path, before, PathState::directory(mode, owner)).with_xattrs(host)?;
         Ok(Drift { steps: vec![step], top, made, joined: false, mounted: Vec::new() })
     }
 
@@ -191,10 +294,20 @@ impl Drift {
 
     /// Returns the step of a directory that somebody else has made meanwhile.
     fn take_steps(&self, host: &dyn HostWrite) -> Result<Option<PathChange>, Fault> {
+        for PathChange { path, before, .. } in self.steps.iter().rev().filter(|step| goes(step)) {
+            match before {
+                PathState::Directory { .. } => host.remove_directory(path)?,
+                _ => host.remove_file(path)?,
+            }
+        }
         let mut joined = None;
-        for PathChange { path, before, after, .. } in &self.steps {
+        for PathChange { path, before, after, .. } in self.steps.iter().filter(|step| !goes(step)) {
             let owner = after.owner().unwrap_or_else(|| host.me());
             match (before, after) {
+                (PathState::File { .. } | PathState::Link { .. }, PathState::Directory { mode, .. }) => {
+                    host.remove_file(path)?;
+                    host.make_directory(path, *mode, owner)?;
+                }
                 (PathState::Absent, PathState::Directory { mode, .. }) => {
                     if let Some(meta) = created_dirs::make_or_join(host, path, *mode, owner)? {
                         let before = PathState::of(host, path, &meta)?;
@@ -211,12 +324,19 @@ impl Drift {
     fn revert_step(&self, step: &PathChange, cx: &Reverting<'_>) -> Result<Option<String>, Fault> {
         match cx.host.stat(&step.path)? {
             None if self.joined => Ok(None),
+            _ if goes(step) => step.revert_here(cx),
+            // It stopped between the two: what stood there was gone, and the directory not made yet.
+            None if replaces(step) => {
+                let mut gone = step.clone();
+                gone.after = PathState::Absent;
+                gone.revert_here(cx)
+            }
+            _ if replaces(step) && !is_empty_directory(cx.host, &step.path)? => Err(not_empty(cx.host, &step.path)?),
+            _ if replaces(step) => step.revert_here(cx),
             _ if step.before != PathState::Absent => step.revert_attributes(cx),
             // Made by us, used by others since: what they put inside is not ours to remove.
             Some(meta) if meta.kind == FileKind::Directory && !cx.host.list(&step.path)?.is_empty() => {
-                let inside = some_of(&cx.host.list(&step.path)?);
-                let message = format!("{} is not empty: {inside}", step.path.display());
-                Err(Fault::new(FaultKind::ChangedSince, message).hint("empty it first"))
+                Err(not_empty(cx.host, &step.path)?)
             }
             _ => step.revert_here(cx),
         }
@@ -227,13 +347,22 @@ impl FileResource for Directory {
     type Drift = Drift;
 
     fn find(&self, cx: &Checking<'_>) -> Result<Option<Drift>, Fault> {
-        // A link to a directory is a directory for whoever uses it.
-        let path = tree::behind_links(cx.host, &self.path)?;
-        if path != *self.path.0 && cx.host.stat(&path)?.is_none() {
-            let message = format!("{} is a link that leads nowhere", self.path.display());
-            return Err(Fault::new(FaultKind::InTheWay, message));
-        }
-        tree::real_path_now(cx.host, &path, |path| self.inspect(cx.host, path))
+        // A link to a directory is a directory for whoever uses it. One that leads nowhere, or where root does not follow,
+        // is a link, and gives way as such.
+        let path = match tree::behind_links(cx.host, &self.path) {
+            Err(fault) if self.force && fault.kind == FaultKind::InTheWay => self.path.0.clone(),
+            led => led?,
+        };
+        let leads_nowhere = path != *self.path.0 && cx.host.stat(&path)?.is_none();
+        let path = match leads_nowhere {
+            true if self.force => self.path.0.clone(),
+            true => {
+                let message = format!("{} is a link that leads nowhere", self.path.display());
+                return Err(Fault::new(FaultKind::InTheWay, message).hint("`force: true` removes it"));
+            }
+            false => path,
+        };
+        tree::real_path_now(cx.host, &path, |path| self.inspect(cx, path))
     }
 
     fn claims(&self) -> Claims {
@@ -242,7 +371,8 @@ impl FileResource for Directory {
             .with("mode", self.mode)
             .with("user", self.user.as_ref())
             .with("group", self.group.as_ref())
-            .with("recurse", recurse);
+            .with("recurse", recurse)
+            .with("clean", Some(self.clean));
         let how: (Option<Mode>, _, _) = (None, &self.user, &self.group);
         Claims::of(owned)
             .accounts(self.user.as_deref(), self.group.as_deref())
@@ -255,6 +385,12 @@ impl FileResource for Directory {
             let message = "it means nothing without `recurse: [mode]`".to_string();
             invalid.push(Invalid { parameter: "file_mode", message, hint: None });
         }
+        if self.clean && self.path.parent().is_none() {
+            invalid.push(Invalid::new("clean", "`/` is never emptied"));
+        }
+        if !self.clean && !self.exclude_pat.is_empty() {
+            invalid.push(Invalid::new("exclude_pat", "it means nothing without `clean: true`"));
+        }
         invalid
     }
 }
@@ -264,7 +400,10 @@ impl FileDrift for Drift {
     fn explain(&self, _done: bool) -> Explanation {
         let mut diff = String::new();
         for step in self.steps.iter().take(SHOWN_MAX) {
-            diff.push_str(&step.words());
+            match goes(step) {
+                true => diff.push_str(&format!("removed: {}\n", step.path.display())),
+                false => diff.push_str(&step.words()),
+            }
         }
         if self.steps.len() > SHOWN_MAX {
             diff.push_str(&format!("[... {} more ...]\n", self.steps.len() - SHOWN_MAX));
@@ -276,7 +415,18 @@ impl FileDrift for Drift {
         let created = self.steps.first().is_some_and(|step| step.before == PathState::Absent);
         details.insert("created".into(), created.into());
         details.insert("paths_changed".into(), self.steps.len().into());
+        let removed = self.steps.iter().filter(|step| goes(step)).count();
+        if removed > 0 {
+            details.insert("removed".into(), removed.into());
+        }
+        let lost: Vec<&PathChange> = self.steps.iter().filter(|step| step.unrestorable().is_some()).collect();
+        diff.extend(lost.iter().take(SHOWN_MAX).filter_map(|step| step.unrestorable()));
         Explanation { diff, details }
+    }
+
+    fn save_before_image(&mut self, look: &dyn HostRead, blobs: &dyn BlobStore) -> Result<(), Fault> {
+        let lost = self.steps.iter_mut().filter(|step| goes(step) || replaces(step));
+        lost.into_iter().try_for_each(|PathChange { path, before, .. }| before.keep(path, look, blobs))
     }
 
     async fn apply(&self, cx: &Applying<'_>) -> Result<Option<Drift>, Fault> {
@@ -294,7 +444,8 @@ impl FileDrift for Drift {
         };
         let mut lines = Vec::new();
         let mut lost: Vec<(&Path, Fault)> = Vec::new();
-        for step in steps.iter().rev() {
+        let (went, stayed): (Vec<&PathChange>, Vec<&PathChange>) = steps.iter().partition(|step| goes(step));
+        for step in stayed.into_iter().rev().chain(went) {
             match self.revert_step(step, cx) {
                 Ok(line) => lines.extend(line),
                 Err(fault) => lost.push((&step.path, fault)),
@@ -308,6 +459,29 @@ impl FileDrift for Drift {
             Some(fault) => Err(fault),
         }
     }
+}
+
+/// Whether what stood there goes.
+fn goes(step: &PathChange) -> bool {
+    step.after == PathState::Absent
+}
+
+/// Whether something of another sort made room for a directory.
+fn replaces(step: &PathChange) -> bool {
+    matches!(step.before, PathState::File { .. } | PathState::Link { .. })
+        && matches!(step.after, PathState::Directory { .. })
+}
+
+fn is_empty_directory(host: &dyn HostRead, path: &Path) -> Result<bool, Fault> {
+    match host.stat(path)? {
+        Some(meta) if meta.kind == FileKind::Directory => Ok(host.list(path)?.is_empty()),
+        _ => Ok(true),
+    }
+}
+
+fn not_empty(host: &dyn HostRead, path: &Path) -> Result<Fault, Fault> {
+    let message = format!("{} is not empty: {}", path.display(), some_of(&host.list(path)?));
+    Ok(Fault::new(FaultKind::ChangedSince, message).hint("empty it first"))
 }
 
 fn is_empty(path: &Path) -> bool {
@@ -330,6 +504,8 @@ mod tests;
 pub(crate) fn cases() -> Vec<crate::laws::Case> {
     use crate::laws::{Case, Promise, furnish};
     use serde_json::json;
+    const TREE: &str =
+        "d /t 0755\nd /t/sub 0700\nf /t/sub/file 0600 text\nf /t/file 0640 text\nl /t/link /nowhere\np /t/pipe 0600";
     let case = |params, promise, world: &'static str| {
         Case::new("file.directory", params, promise, move |host| furnish(host, world))
     };
@@ -365,5 +541,25 @@ pub(crate) fn cases() -> Vec<crate::laws::Case> {
             Promise::Converges,
             "d /t 0755\nf /t/program 0755 text\nx /t/program security.capability rights",
         ),
+        case(json!({ "path": "/t", "clean": true }), Promise::Clean, "d /t 0755"),
+        case(json!({ "path": "/t", "clean": true, "mode": "0750" }), Promise::Converges, TREE),
+        case(
+            json!({ "path": "/t", "clean": true, "exclude_pat": ["*.conf", "E@^keep/"] }),
+            Promise::Converges,
+            "d /t 0755\nf /t/a.conf 0644 a\nd /t/keep 0755\nf /t/keep/x 0644 x\nf /t/y 0600 y",
+        ),
+        case(
+            json!({ "path": "/t", "clean": true, "user": "web", "recurse": ["user"], "exclude_pat": "sub" }),
+            Promise::Converges,
+            TREE,
+        ),
+        case(
+            json!({ "path": "/t", "user": "web", "recurse": ["user", "ignore_dirs"], "max_depth": 0, "children_only": true }),
+            Promise::Converges,
+            TREE,
+        ),
+        case(json!({ "path": "/t", "force": true, "mode": "0700" }), Promise::Converges, "f /t 0640 text"),
+        case(json!({ "path": "/t", "force": true }), Promise::Converges, "l /t nowhere"),
+        case(json!({ "path": "/t", "force": true }), Promise::Fails, "p /t 0644"),
     ]
 }

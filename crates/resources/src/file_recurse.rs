@@ -4,6 +4,7 @@ use crate::claims::Claims;
 use crate::context::{Checking, SourceEntry, SourceSort};
 use crate::created_dirs;
 use crate::file_resource::FileResource;
+use crate::kept_paths::KeptPaths;
 use crate::ownership;
 use crate::params::{Absolute, FileMode, Invalid, Mode, PathPattern, Template, params};
 use crate::source::{self, Remote};
@@ -24,7 +25,7 @@ pub struct Recurse {
     path: Absolute,
     /// The directory to take it from: `salt://…`, a path below the states directory, or an absolute path on this machine.
     source: String,
-    /// Removes what the source does not hold.
+    /// Removes what the source does not hold, and no other state of the run decides about.
     #[param(default)]
     clean: bool,
     /// Whom everything belongs to: a name or a number. Unset: as it is.
@@ -193,26 +194,29 @@ impl Recurse {
         }
         if self.clean && cx.host.stat(top)?.is_some_and(|meta| meta.kind == FileKind::Directory) {
             let kept: BTreeSet<&Path> = wanted.iter().flat_map(|wanted| wanted.path.ancestors()).collect();
-            self.find_strays(cx.host, top, &kept, &mut finder)?;
+            self.find_strays(cx, top, &kept, &mut finder)?;
         }
         Ok(finder.finish(made, Details::new()))
     }
 
     fn find_strays(
         &self,
-        host: &dyn HostRead,
+        cx: &Checking<'_>,
         top: &Path,
         kept: &BTreeSet<&Path>,
         finder: &mut Finder<'_>,
     ) -> Result<(), Fault> {
+        let of_others = KeptPaths::below(cx, &self.path, top);
         let below = |path: &Path| path.strip_prefix(top).ok().and_then(Path::to_str).map(str::to_string);
         let mut found: Vec<(PathBuf, Meta)> = Vec::new();
         let mut spared: Vec<PathBuf> = Vec::new();
         let mut visit = |_: &dyn HostRead, path: &Path, meta: &Meta| {
             let name = below(path);
-            let excluded = name.as_ref().is_none_or(|name| {
-                self.is_excluded(name) || self.maxdepth.is_some_and(|most| name.matches('/').count() > most)
-            });
+            let excluded = of_others.keeps(path)
+                || name.as_ref().is_none_or(|name| {
+                    self.is_excluded(name)
+                        || self.maxdepth.is_some_and(|most| name.matches('/').count() > most)
+                });
             match excluded {
                 true => spared.push(path.to_path_buf()),
                 false if !kept.contains(path) => found.push((path.to_path_buf(), meta.clone())),
@@ -221,7 +225,7 @@ impl Recurse {
             Ok(())
         };
         let mut mounted = Vec::new();
-        tree::walk(host, top, &mut visit, &mut |path| {
+        tree::walk(cx.host, top, &mut visit, &mut |path| {
             mounted.push(path.to_path_buf());
             Ok(())
         })?;

@@ -29,6 +29,7 @@ mod file_change;
 mod file_resource;
 mod git;
 mod ini;
+mod kept_paths;
 mod module_function;
 mod mounts;
 mod netfilter;

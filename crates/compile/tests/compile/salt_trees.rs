@@ -264,8 +264,8 @@ fn s49_a_parameter_that_salt_does_not_know_either_is_passed_over_with_a_warning(
     };
     assert_eq!(told("dirmode: 755"), (vec![], vec!["stray_parameter".to_string()]));
     // What is off asks for nothing; what is on would be left undone.
-    assert_eq!(told("clean: False"), (vec![], vec!["needless_parameter".to_string()]));
-    assert_eq!(told("clean: True").0, ["unknown parameter `clean` of file.directory"]);
+    assert_eq!(told("backupname: False"), (vec![], vec!["needless_parameter".to_string()]));
+    assert_eq!(told("backupname: /b").0, ["unknown parameter `backupname` of file.directory"]);
     let strict = asked(&[("c.zy", &state("dirmode: 755"))], "c");
     assert_eq!(messages(&strict), ["unknown parameter `dirmode` of file.directory"]);
     let quiet = "a:\n  cmd.run:\n    - name: x\n    - output_loglevel: quiet\n";
