@@ -126,7 +126,7 @@ fn called(function: &Function, arguments: &Arguments) -> RawArguments {
     let mut named = vec![("name".to_string(), RawValue::Letters(function.name.to_string()))];
     named.extend(given.into_iter().map(|(name, value)| {
         let name = if name == "name" { "m_name".to_string() } else { name };
-        (name, RawValue::Value(value))
+        (name, if value.is_string() { RawValue::Letters(word(&value)) } else { RawValue::Value(value) })
     }));
     RawArguments { positional: vec![RawValue::Letters(id)], named }
 }
@@ -282,8 +282,12 @@ pub fn plan(
 fn typed(kind: &Kind, words: &RawArguments) -> String {
     let quoted = |value: &RawValue| shell_words::quoted(&value.shown());
     let named = words.named.iter().map(|(key, value)| format!("{key}={}", quoted(value)));
-    let words = words.positional.iter().map(quoted).chain(named);
-    let text = std::iter::once(kind.name.to_string()).chain(words).collect::<Vec<_>>().join(" ");
+    let all = words.positional.iter().map(quoted).chain(named);
+    let text = match words.positional.as_slice() {
+        // Its id is the call of the function, as it was typed.
+        [RawValue::Letters(id)] if kind.name == CALLS => id.clone(),
+        _ => std::iter::once(kind.name.to_string()).chain(all).collect::<Vec<_>>().join(" "),
+    };
     let text = without_placeholders(&text);
     let line = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter });
     let mut shown: String = line.take(TYPED_MAX).collect();

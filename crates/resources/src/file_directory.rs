@@ -331,7 +331,9 @@ impl Drift {
                 gone.after = PathState::Absent;
                 gone.revert_here(cx)
             }
-            _ if replaces(step) && !is_empty_directory(cx.host, &step.path)? => Err(not_empty(cx.host, &step.path)?),
+            _ if replaces(step) && !is_empty_directory(cx.host, &step.path)? => {
+                Err(not_empty(cx.host, &step.path)?)
+            }
             _ if replaces(step) => step.revert_here(cx),
             _ if step.before != PathState::Absent => step.revert_attributes(cx),
             // Made by us, used by others since: what they put inside is not ours to remove.
@@ -504,8 +506,7 @@ mod tests;
 pub(crate) fn cases() -> Vec<crate::laws::Case> {
     use crate::laws::{Case, Promise, furnish};
     use serde_json::json;
-    const TREE: &str =
-        "d /t 0755\nd /t/sub 0700\nf /t/sub/file 0600 text\nf /t/file 0640 text\nl /t/link /nowhere\np /t/pipe 0600";
+    const TREE: &str = "d /t 0755\nd /t/sub 0700\nf /t/sub/file 0600 text\nf /t/file 0640 text\nl /t/link /nowhere\np /t/pipe 0600";
     let case = |params, promise, world: &'static str| {
         Case::new("file.directory", params, promise, move |host| furnish(host, world))
     };

@@ -292,7 +292,11 @@ impl FileResource for Managed {
             );
         }
         if self.aptkey == Some(true) {
-            refuse("aptkey", "keys of `apt-key` sign every repository", "leave it out: the key signs this one alone");
+            refuse(
+                "aptkey",
+                "keys of `apt-key` sign every repository",
+                "leave it out: the key signs this one alone",
+            );
         }
         if self.disabled && !self.enabled {
             refuse("enabled", "`disabled: true` says so already", "");

@@ -122,7 +122,13 @@ mod tests {
             read.answers.0.iter().map(|(name, answer)| format!("{name}={}", answer.text())).collect();
         assert_eq!(
             texts,
-            ["postfix/mailname=mail.example.com", "shared/on=true", "web/empty=", "web/list=a, b", "web/wide=  two  words"]
+            [
+                "postfix/mailname=mail.example.com",
+                "shared/on=true",
+                "web/empty=",
+                "web/list=a, b",
+                "web/wide=  two  words"
+            ]
         );
         assert_eq!(read.owners["shared/on"], "shared");
         assert!(
