@@ -180,6 +180,12 @@ impl StateFileSource for FewFiles {
         match uri.rsplit('/').next() {
             Some("run.sh") => Ok(b"#!/bin/sh\ntrue\n".to_vec()),
             Some("leaf") => Ok(b"leaf\n".to_vec()),
+            // What the manual pages speak of.
+            Some("setup.sh") => Ok(b"#!/bin/sh\ntrue\n".to_vec()),
+            Some("app.conf.jinja") => Ok(b"port = {{ port }}\n".to_vec()),
+            Some("example.asc") => Ok(b"-----BEGIN PGP PUBLIC KEY BLOCK-----\n".to_vec()),
+            Some("answers.txt") => Ok(b"postfix postfix/mailname string {{ mailname }}\n".to_vec()),
+            Some("root.tab") => Ok(b"5 4 * * * /usr/local/bin/backup\n".to_vec()),
             _ => Err(Fault::new(FaultKind::NotFound, format!("there is no state file {uri}"))),
         }
     }
@@ -193,7 +199,12 @@ impl StateFileSource for FewFiles {
     }
 
     fn setting(&self, key: &str) -> Option<Json> {
-        (key == "app:motd").then(|| "hello\n".into())
+        match key {
+            "app:motd" => Some("hello\n".into()),
+            "app:name" => Some("shop".into()),
+            "app:port" => Some(8080.into()),
+            _ => None,
+        }
     }
 
     fn fact(&self, key: &str) -> Option<Json> {
@@ -216,6 +227,7 @@ impl StateFileSource for FewFiles {
     fn list(&self, uri: &str) -> Result<Vec<SourceEntry>, Fault> {
         let entry = |path: &str, sort| SourceEntry { path: path.to_string(), sort };
         match uri {
+            "salt://app/conf.d" => Ok(vec![entry("leaf", SourceSort::File { mode: 0o644 })]),
             "salt://tree" => Ok(vec![
                 entry("branch", SourceSort::Directory { mode: 0o700 }),
                 entry("branch/leaf", SourceSort::File { mode: 0o640 }),
