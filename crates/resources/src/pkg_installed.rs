@@ -47,6 +47,9 @@ pub struct Installed {
     /// `true` (dnf): a name may be a capability that some package provides.
     #[param(default)]
     resolve_capabilities: bool,
+    /// Taken as it comes: lists are fetched only where something is to be installed.
+    #[allow(dead_code, reason = "it changes nothing here")]
+    cache_valid_time: Option<u64>,
     /// Taken as it comes: names that are not known are never searched for anything alike.
     #[allow(dead_code, reason = "it changes nothing here")]
     skip_suggestions: Option<bool>,
@@ -149,6 +152,9 @@ pub struct Latest {
     /// `true` installs packages that nobody has signed.
     #[param(default)]
     skip_verify: bool,
+    /// Taken as it comes: lists are fetched only where something is to be installed.
+    #[allow(dead_code, reason = "it changes nothing here")]
+    cache_valid_time: Option<u64>,
     /// Taken as it comes: names that are not known are never searched for anything alike.
     #[allow(dead_code, reason = "it changes nothing here")]
     skip_suggestions: Option<bool>,
