@@ -28,6 +28,8 @@ mod zypper;
 #[cfg(test)]
 pub(crate) mod real_apt;
 #[cfg(test)]
+mod real_pacman;
+#[cfg(test)]
 mod real_rpm;
 #[cfg(test)]
 mod tests;

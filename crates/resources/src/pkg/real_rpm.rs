@@ -16,7 +16,7 @@ use zester_host::{
 };
 
 /// Every call of a tool gets the words that keep it to the root of the test.
-struct Aside {
+pub(super) struct Aside {
     directory: tempfile::TempDir,
     runner: Runner,
 }
@@ -39,6 +39,7 @@ impl Processes for Aside {
                     format!("--repofrompath=zester-test,file://{pool}"),
                     "--setopt=zester-test.gpgcheck=0".into(),
                 ],
+                Some("pacman") => vec!["--config".into(), self.at("pacman.conf").display().to_string()],
                 Some("zypper") => vec!["--root".into(), root, "--no-gpg-checks".into()],
                 _ => vec!["--root".into(), root],
             };
@@ -49,7 +50,7 @@ impl Processes for Aside {
 }
 
 impl Aside {
-    fn new() -> Aside {
+    pub(super) fn new() -> Aside {
         let made = Aside { directory: tempfile::tempdir().unwrap(), runner: Runner::new() };
         for name in ["root/etc/yum.repos.d", "pool"] {
             fs::create_dir_all(made.at(name)).unwrap();
@@ -57,7 +58,7 @@ impl Aside {
         made
     }
 
-    fn at(&self, name: &str) -> PathBuf {
+    pub(super) fn at(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
@@ -84,7 +85,11 @@ impl Aside {
     }
 
     /// What the tool would do, and what it then does.
-    async fn carry_out(&self, manager: &dyn PackageManager, job: &Job) -> Result<Vec<Planned>, Fault> {
+    pub(super) async fn carry_out(
+        &self,
+        manager: &dyn PackageManager,
+        job: &Job,
+    ) -> Result<Vec<Planned>, Fault> {
         let (host, cancel) = (Real::new(), CancellationToken::new());
         let now = manager.installed(self.read(&host, &cancel)).await?;
         let mut plan = Vec::new();
@@ -100,18 +105,18 @@ impl Aside {
         Ok(plan)
     }
 
-    async fn has(&self, manager: &dyn PackageManager, name: &str) -> Option<String> {
+    pub(super) async fn has(&self, manager: &dyn PackageManager, name: &str) -> Option<String> {
         let (host, cancel) = (Real::new(), CancellationToken::new());
         manager.installed(self.read(&host, &cancel)).await.unwrap().get(name).cloned()
     }
 }
 
-fn succeed(command: &mut Command) {
+pub(super) fn succeed(command: &mut Command) {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-fn planned(name: &str, old: Option<&str>, new: Option<&str>) -> Planned {
+pub(super) fn planned(name: &str, old: Option<&str>, new: Option<&str>) -> Planned {
     Planned { name: name.into(), old: old.map(Into::into), new: new.map(Into::into) }
 }
 

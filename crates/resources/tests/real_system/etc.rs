@@ -72,6 +72,36 @@ fn names_zones_and_hosts_are_set_and_taken_back() {
     assert!(hosts.contains("192.0.2.7\tzester-test.example\n2001:db8::7\tzester-test.example\n"), "{hosts}");
     assert_eq!(std::fs::read_link("/etc/localtime").unwrap(), Path::new("/usr/share/zoneinfo/Europe/Berlin"));
     assert_eq!(std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap(), "zester-test\n");
+    let left = ["/etc/hosts", "/etc/default/locale", "/etc/ssh/ssh_known_hosts"]
+        .map(|path| (path, std::fs::read_to_string(path).unwrap()));
+    // Drift by hand, of each: the check shows it, apply mends it, and its revert leads back to it.
+    std::fs::write("/etc/hosts", hosts.replace("192.0.2.7\t", "192.0.2.8\t")).unwrap();
+    std::fs::write("/proc/sys/kernel/hostname", "other\n").unwrap();
+    std::fs::remove_file("/etc/localtime").unwrap();
+    std::os::unix::fs::symlink("/usr/share/zoneinfo/UTC", "/etc/localtime").unwrap();
+    std::fs::write("/etc/default/locale", "LANG=C\n").unwrap();
+    std::fs::write("/etc/ssh/ssh_known_hosts", "").unwrap();
+    let drifted = files();
+    for (at, shown) in [
+        (0, "+192.0.2.7"),
+        (3, "Europe/Berlin"),
+        (4, "de_DE.UTF-8"),
+        (5, "zester-test"),
+        (6, "+zester-test.example"),
+    ] {
+        let (kind, params) = &states[at];
+        let drift = bench.drift(kind, params).unwrap_or_else(|| panic!("{kind} sees nothing"));
+        assert!(drift.contains(shown), "{kind}: {drift}");
+        let mended = bench.apply(kind, params);
+        assert!(bench.revert(&mended).changed, "{kind}");
+        assert_eq!(files(), drifted, "{kind}");
+    }
+    assert_eq!(std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap(), "other\n");
+    for (path, text) in &left {
+        std::fs::write(path, text).unwrap();
+    }
+    std::fs::write("/proc/sys/kernel/hostname", "zester-test\n").unwrap();
+    bench.apply(states[3].0, &states[3].1);
     for one in applied.iter().rev() {
         assert!(bench.revert(one).changed);
     }

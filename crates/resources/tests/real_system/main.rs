@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "tests, their helpers included")]
 
+mod access;
 mod accounts;
 mod etc;
 mod firewall_daemon;

@@ -34,6 +34,18 @@ fn a_job_comes_changes_and_goes() {
     let made = bench.apply("cron.present", &job);
     let tag = "# Lines below here are managed by Salt, do not edit";
     assert_eq!(crontab(), format!("{tag}\n# hello SALT_CRON_IDENTIFIER:job\n5 * * * * /bin/true\n"));
+    // Drift by hand: the check shows it, and it alone.
+    let by_hand = crontab().replace("5 * * * *", "6 * * * *");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), by_hand).unwrap();
+    assert!(ran(&["crontab", "-u", USER, &file.path().display().to_string()]));
+    let drift = bench.drift("cron.present", &job).unwrap();
+    assert!(drift.contains("-6 * * * * /bin/true\n") && drift.contains("+5 * * * * /bin/true\n"), "{drift}");
+    let mended = bench.apply("cron.present", &job);
+    assert!(crontab().contains("\n5 * * * * /bin/true\n"));
+    bench.revert(&mended);
+    assert!(crontab().contains("\n6 * * * * /bin/true\n"));
+    bench.apply("cron.present", &job);
     let variable =
         bench.apply("cron.env_present", &json!({ "name": "MAILTO", "value": "root", "user": USER }));
     let gone = bench.apply("cron.absent", &json!({ "name": "/bin/true", "user": USER, "identifier": "job" }));
