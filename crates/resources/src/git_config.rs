@@ -7,6 +7,7 @@ use crate::params::{Absolute, Invalid, params};
 use crate::resource::{Resource, Want};
 use crate::state::{Read, State, Step, Write};
 use crate::text::pattern::{Flags, Pattern};
+use crate::tree;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zester_host::process::read_tools::GIT_CONFIG_GET;
@@ -46,7 +47,13 @@ impl Place {
         }
     }
 
-    /// The file itself; that there is no repository, or nobody of that name, is a fault.
+    /// The file itself, behind links that may be followed: git follows any, and whoever owns a repository must not lead root
+    /// to the file of another.
+    fn real_file(&self, host: &dyn HostRead) -> Result<PathBuf, Fault> {
+        tree::behind_links(host, &tree::resolve_again(host, &self.file(host)?)?)
+    }
+
+    /// That there is no repository, or nobody of that name, is a fault.
     fn file(&self, host: &dyn HostRead) -> Result<PathBuf, Fault> {
         match self {
             Place::System => Ok(SYSTEM.into()),
@@ -94,7 +101,7 @@ impl State for Values {
     }
 
     async fn current(key: &Entry, cx: &Read<'_>) -> Result<Values, Fault> {
-        let file = key.place.file(cx.host)?;
+        let file = key.place.real_file(cx.host)?;
         if cx.host.stat_followed(&file)?.is_none() {
             return Ok(Values::default());
         }
@@ -113,7 +120,7 @@ impl State for Values {
 
     async fn enforce(step: &Step<'_, Values>, cx: &Write<'_, Values>) -> Result<(), Fault> {
         let Step { key, from, to, .. } = step;
-        let path = key.place.file(cx.host)?.display().to_string();
+        let path = key.place.real_file(cx.host)?.display().to_string();
         let tell = async |words: &[&str]| {
             let head = ["git", "config", "--file", path.as_str()];
             let mut launch = Launch::argv(head.iter().chain(words).map(ToString::to_string));
@@ -200,6 +207,7 @@ fn invalid_name(name: &str) -> Option<Invalid> {
         (name.split('.').next().unwrap_or_default(), name.rsplit('.').next().unwrap_or_default());
     let well = name.contains('.')
         && !section.is_empty()
+        && !section.starts_with('-')
         && plain(section)
         && last.starts_with(|first: char| first.is_ascii_alphabetic())
         && plain(last)

@@ -1,6 +1,6 @@
 //! The configuration of git.
 
-use crate::{Bench, has_program, ran};
+use crate::{Bench, has_program, is_root, ran};
 use serde_json::json;
 use zester_testkit::skip;
 
@@ -35,4 +35,26 @@ fn the_configuration_of_a_repository_is_set_and_taken_back() {
         text.lines().filter(|line| !line.starts_with('[')).map(str::to_string).collect::<Vec<_>>()
     };
     assert_eq!(lines(config()), lines(before));
+}
+
+#[test]
+fn a_repository_of_somebody_leads_root_to_no_file_of_another() {
+    const STRANGER: u32 = 54_321;
+    if !has_program("git") || !is_root() {
+        skip!("only root can be led elsewhere, with git");
+    }
+    let bench = Bench::new();
+    let temp = tempfile::tempdir().unwrap();
+    let top = temp.path().canonicalize().unwrap();
+    let (repo, victim) = (top.join("repo"), top.join("victim"));
+    assert!(ran(&["git", "init", "--quiet", &repo.display().to_string()]));
+    std::fs::write(&victim, "[core]\n").unwrap();
+    let config = repo.join(".git/config");
+    std::fs::remove_file(&config).unwrap();
+    std::os::unix::fs::symlink(&victim, &config).unwrap();
+    assert!(ran(&["chown", "-R", "-h", &STRANGER.to_string(), &repo.display().to_string()]));
+    let params = json!({ "name": "core.pager", "value": "sh -c id", "repo": repo });
+    let fault = bench.check("git.config_set", &params).err().unwrap();
+    assert!(fault.message.contains("which is not theirs"), "{fault}");
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "[core]\n");
 }
