@@ -35,7 +35,9 @@ pub(super) fn lacks_one(host: &dyn HostRead) -> Result<bool, Fault> {
         true => host.list(Path::new(LISTS))?.iter().map(|name| name.to_string_lossy().into_owned()).collect(),
         false => Vec::new(),
     };
-    Ok(wanted.iter().any(|start| !there.iter().any(|name| name.starts_with(start.as_str()))))
+    // Where there is none at all no package is known, and what is not known is fetched anyway.
+    let knows = there.iter().any(|name| name.contains("_Packages"));
+    Ok(knows && wanted.iter().any(|start| !there.iter().any(|name| name.starts_with(start.as_str()))))
 }
 
 fn is_directory(host: &dyn HostRead, path: &str) -> Result<bool, Fault> {
@@ -129,6 +131,31 @@ fn start_of(address: &str, suite: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_repository_without_lists_is_seen_among_others_that_have_some() {
+        use crate::laws::{furnish, put_text};
+        let host = std::sync::Arc::new(zester_host::overlay::Overlay::empty());
+        let _none = furnish(
+            &host,
+            "d /etc 0755\nd /etc/apt 0755\nd /etc/apt/sources.list.d 0755\nd /var 0755\nd /var/lib 0755\nd /var/lib/apt 0755\nd /var/lib/apt/lists 0755",
+        );
+        assert!(!lacks_one(&*host).unwrap(), "none is named");
+        put_text(&host, "/etc/apt/sources.list", "deb http://a/debian stable main\n");
+        assert!(!lacks_one(&*host).unwrap(), "nothing was ever fetched");
+        put_text(&host, "/var/lib/apt/lists/a_debian_dists_stable_main_binary-amd64_Packages", "");
+        assert!(!lacks_one(&*host).unwrap());
+        put_text(&host, "/etc/apt/sources.list.d/b.list.bak", "deb http://b x main\n");
+        assert!(!lacks_one(&*host).unwrap(), "apt reads no such file");
+        put_text(
+            &host,
+            "/etc/apt/sources.list.d/b.sources",
+            "Types: deb\nURIs: http://b\nSuites: x\nComponents: main\n",
+        );
+        assert!(lacks_one(&*host).unwrap());
+        put_text(&host, "/var/lib/apt/lists/b_dists_x_InRelease", "");
+        assert!(!lacks_one(&*host).unwrap());
+    }
 
     /// As apt 2.6 of Debian 12 names them.
     #[test]
