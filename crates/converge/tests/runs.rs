@@ -251,6 +251,7 @@ async fn s57_what_another_state_decides_about_is_nobodys_to_clear_away() {
          @T@/tree/own:\n  file.managed: [{content: own}]\n\
          @T@/tree/a/b:\n  file.managed: [{content: b}, {makedirs: true}]\n\
          @T@/tree/edited:\n  file.append: [{text: more}]\n\
+         same:\n  file.directory: [{path: @T@/copy}, {mode: \"0755\"}]\n\
          copy:\n  file.recurse: [{path: @T@/copy}, {source: salt://from}, {clean: true}]\n\
          @T@/copy/beside:\n  file.managed: [{content: beside}]\n",
     );

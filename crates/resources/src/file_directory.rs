@@ -374,7 +374,8 @@ impl FileResource for Directory {
             .with("user", self.user.as_ref())
             .with("group", self.group.as_ref())
             .with("recurse", recurse)
-            .with("clean", Some(self.clean));
+            // Who does not clear it away leaves that to others.
+            .with("clean", self.clean.then_some(true));
         let how: (Option<Mode>, _, _) = (None, &self.user, &self.group);
         Claims::of(owned)
             .accounts(self.user.as_deref(), self.group.as_deref())
@@ -389,9 +390,6 @@ impl FileResource for Directory {
         }
         if self.clean && self.path.parent().is_none() {
             invalid.push(Invalid::new("clean", "`/` is never emptied"));
-        }
-        if !self.clean && !self.exclude_pat.is_empty() {
-            invalid.push(Invalid::new("exclude_pat", "it means nothing without `clean: true`"));
         }
         invalid
     }
