@@ -40,7 +40,7 @@ soak:
 fuzz:
 	scripts/fuzz
 
-# Prints ratios to bare loops measured in the same run, and writes target/bench.json.
+# Prints ratios to bare loops measured in the same run, and writes target/bench.json. Beside another version: zester-bench --before BINARY.
 bench: release
 	$(CARGO) run --locked --release -p zester-bench -- --zester target/release/zester --out target/bench.json
 
