@@ -81,7 +81,7 @@ enum Recurse {
     Mode,
     IgnoreFiles,
     IgnoreDirs,
-    /// Salt tells less then; here a diff is cut where it becomes too long.
+    // Salt tells less then; here a diff is cut where it becomes too long.
     Silent,
 }
 
