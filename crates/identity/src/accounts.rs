@@ -73,8 +73,11 @@ pub fn peels(keys: &AccountKeys, issuers: &[PublicKey], revoked: &Revocations, i
 }
 
 /// The account of the server itself.
-pub fn system(keys: &AccountKeys, issued: u64) -> Claims {
-    account("SYS", &keys.system, issued, json!({ "limits": limits(false), "default_permissions": {} }))
+pub fn system(keys: &AccountKeys, revoked: &Revocations, issued: u64) -> Claims {
+    let more = json!({
+        "limits": limits(false), "revocations": revoked.claims(), "default_permissions": {},
+    });
+    account("SYS", &keys.system, issued, more)
 }
 
 fn account(name: &str, key: &PublicKey, issued: u64, more: Json) -> Claims {

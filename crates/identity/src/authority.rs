@@ -188,7 +188,7 @@ impl Fleet {
             accounts: vec![
                 (keys.core.to_string(), signed(accounts::core(&keys, &revoked, seconds))),
                 (keys.peels.to_string(), signed(accounts::peels(&keys, &self.issuers()?, &revoked, seconds))),
-                (keys.system.to_string(), signed(accounts::system(&keys, seconds))),
+                (keys.system.to_string(), signed(accounts::system(&keys, &revoked, seconds))),
             ],
         })
     }
@@ -280,6 +280,11 @@ impl Fleet {
             roster.revoked.push(Revoked { key: key.to_string(), name: name.to_string(), at: now });
         }
         self.keep_out(key.as_str(), now) || is_new
+    }
+
+    /// Ends the user that tells the server of accounts: the server is told with its successor, and lets it in no more after that.
+    pub fn replace_system_user(&mut self, before: &PublicKey, now: UnixMillis) {
+        self.keep_out(before.as_str(), now);
     }
 
     /// Has the server let a key in no more. False: it does so already.

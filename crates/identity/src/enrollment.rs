@@ -8,7 +8,7 @@ use crate::join_token::Voucher;
 use crate::key::PublicKey;
 use crate::limits::{
     ENROLL_NAME_BYTES_MAX, FORMER_KEYS_MAX, NEWS_AGAIN, PENDING_LIFE, PENDING_MAX, PENDING_OF_ADDRESS_MAX,
-    REASON_BYTES_MAX,
+    REASON_BYTES_MAX, REKEY_OVERLAP,
 };
 use sha2::{Digest, Sha256};
 use std::fmt::{self, Write};
@@ -122,8 +122,59 @@ pub fn peel_of_id(id: &str) -> Option<PeelId> {
     PeelId::parse(peel.strip_prefix('-').filter(|_| is_hex)?).ok()
 }
 
+/// The serial of the record that takes the place of another: higher than that, and than any that was removed before.
+fn next_serial(before: Option<&Enrollment>, now: UnixMillis) -> u64 {
+    before.map_or(0, |before| before.serial.saturating_add(1)).max(now.0)
+}
+
 /// What becomes of the record of a name when somebody who has shown to have the key asks for it.
 pub fn asked(
+    record: Option<&Enrollment>,
+    by: &Newcomer<'_>,
+    voucher: Option<&Voucher>,
+    waiting: Waiting,
+    now: UnixMillis,
+) -> Result<Asked, Refused> {
+    let mut asked = judged(record, by, voucher, waiting, now)?;
+    if asked.is_changed {
+        asked.record.serial = next_serial(record, now);
+    }
+    Ok(asked)
+}
+
+/// The record of a name whose machine gives itself a new key (I-15): it has shown to have both. None: the old one is not the key of this
+/// name, or has nothing that could go on. What the old key signed counts for a while more, because some of it is still under way.
+pub fn rekeyed(
+    record: &Enrollment,
+    before: &PublicKey,
+    by: &Newcomer<'_>,
+    now: UnixMillis,
+) -> Result<Option<Enrollment>, Refused> {
+    let is_in = matches!(record.status, Status::Issued | Status::Active);
+    if !is_in || record.key != before.as_str() || before == by.key {
+        return Ok(None);
+    }
+    if record.former.iter().any(|former| former.key == by.key.as_str()) {
+        return Err(Refused::KeyEnded);
+    }
+    let mut former = former_keys(record, Some(now), now)?;
+    if let Some(last) = former.last_mut().filter(|last| last.key == record.key) {
+        last.counts_until = Some(now.plus(REKEY_OVERLAP));
+    }
+    Ok(Some(Enrollment {
+        id: id_of(by.peel, by.key.as_str())?,
+        key: by.key.to_string(),
+        status: Status::Approved,
+        address: by.address.to_canonical().to_string(),
+        changed: now,
+        until: None,
+        former,
+        serial: next_serial(Some(record), now),
+        ..record.clone()
+    }))
+}
+
+fn judged(
     record: Option<&Enrollment>,
     by: &Newcomer<'_>,
     voucher: Option<&Voucher>,
@@ -180,6 +231,8 @@ fn begin(
     waiting: Waiting,
     now: UnixMillis,
 ) -> Result<Asked, Refused> {
+    // Somebody else has the name now: nothing goes on of the keys before.
+    let former = former.into_iter().map(|former| FormerKey { counts_until: None, ..former }).collect();
     let is_full = waiting.all >= PENDING_MAX || waiting.of_address >= PENDING_OF_ADDRESS_MAX;
     if is_full && !voucher.is_some_and(|voucher| voucher.approves) {
         return Err(Refused::Full);
@@ -198,6 +251,7 @@ fn begin(
         token: None,
         until: None,
         former,
+        serial: 0,
         rest: Default::default(),
     };
     let record = vouched(&record, voucher, now);
@@ -234,7 +288,8 @@ fn former_keys(
     ended: Option<UnixMillis>,
     now: UnixMillis,
 ) -> Result<Vec<FormerKey>, Refused> {
-    let last = ended.map(|at| FormerKey { key: record.key.clone(), at, until: record.until });
+    let (key, until) = (record.key.clone(), record.until);
+    let last = ended.map(|at| FormerKey { key, at, until, counts_until: None });
     let counts = |former: &FormerKey| {
         former.until.is_none_or(|until| until.plus(crate::limits::CLOCK_TOLERANCE) > now)
     };
@@ -332,7 +387,7 @@ pub fn step(
         | (Active, Transition::Seen) => return Err(NotDone::Duplicate(record.status)),
         (status, what) => return Err(NotDone::Unfit { status, to: what.word() }),
     };
-    let mut next = Enrollment { status, ..record.clone() };
+    let mut next = Enrollment { status, serial: next_serial(Some(record), now), ..record.clone() };
     if status != record.status {
         next.changed = now;
     }
@@ -353,6 +408,7 @@ pub fn step(
 /// its word ends keys and lets nobody in: who was revoked stays so, and who was let in stays in where the issuer vouches for the
 /// key (`is_vouched`: what the peel itself signed says so) and waits for somebody's word where only that master did.
 pub fn signed_anew(record: &Enrollment, is_vouched: bool, now: UnixMillis) -> Enrollment {
+    let record = &Enrollment { serial: next_serial(Some(record), now), ..record.clone() };
     match record.status {
         Status::Revoked | Status::Rejected | Status::Unknown => record.clone(),
         Status::Approved | Status::Issued | Status::Active if is_vouched => record.clone(),
@@ -390,8 +446,12 @@ pub fn address_is(wanted: &str, found: &str) -> bool {
     }
 }
 
-/// Keys of a record that nobody should believe any more.
-pub fn ended_keys(record: &Enrollment) -> impl Iterator<Item = &str> {
-    let own = (record.status == Status::Revoked).then_some(record.key.as_str());
-    own.into_iter().chain(record.former.iter().map(|former| former.key.as_str()))
+/// Keys of a record that nobody should believe any more, each with the time until which what it signed counts: none at all, but where
+/// its machine replaced it by itself.
+pub fn ended_keys(record: &Enrollment) -> impl Iterator<Item = (&str, UnixMillis)> {
+    let is_revoked = record.status == Status::Revoked;
+    let own = is_revoked.then_some((record.key.as_str(), UnixMillis(0)));
+    // Who ends a name ends every key that it had.
+    let until = move |former: &FormerKey| former.counts_until.filter(|_| !is_revoked).unwrap_or_default();
+    own.into_iter().chain(record.former.iter().map(move |former| (former.key.as_str(), until(former))))
 }

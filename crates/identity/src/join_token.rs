@@ -14,6 +14,8 @@ use zester_wire::{JoinToken, NewToken, PeelId, Token, TokenName, TokenUse, UnixM
 const DOMAIN: &[u8] = b"zester.enroll.1";
 /// Bytes of a digest that an id shows, in hex.
 const ID_BYTES: usize = 8;
+/// The same for the word of a key for the one that takes its place.
+const REPLACES: &[u8] = b"zester.rekey.1";
 /// What sets a word apart from anything else that people paste.
 const WORD_PREFIX: &str = "zj-";
 
@@ -178,4 +180,21 @@ pub fn prove(pair: &KeyPair, peel: &PeelId, nonce: &[u8]) -> Vec<u8> {
 pub fn is_proven(key: &PublicKey, peel: &PeelId, nonce: &[u8], proof: &[u8]) -> bool {
     let signed = joined(&[DOMAIN, peel.as_str().as_bytes(), nonce]);
     key.kind() == KeyKind::User && key.verifies(&signed, proof)
+}
+
+/// What a machine signs with the key that it gives up: the nonce of the master, for this name and the key that takes its place.
+pub fn hand_over(before: &KeyPair, peel: &PeelId, nonce: &[u8], to: &PublicKey) -> Vec<u8> {
+    before.sign(&joined(&[REPLACES, peel.as_str().as_bytes(), nonce, to.as_str().as_bytes()]))
+}
+
+/// Whether it did.
+pub fn is_handed_over(
+    before: &PublicKey,
+    peel: &PeelId,
+    nonce: &[u8],
+    to: &PublicKey,
+    proof: &[u8],
+) -> bool {
+    let signed = joined(&[REPLACES, peel.as_str().as_bytes(), nonce, to.as_str().as_bytes()]);
+    before.kind() == KeyKind::User && before.verifies(&signed, proof)
 }

@@ -22,6 +22,7 @@ mod key;
 pub mod limits;
 pub mod nonce;
 pub mod roster;
+pub mod source_rate;
 pub mod speaker;
 mod trust;
 

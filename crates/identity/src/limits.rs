@@ -1,5 +1,6 @@
 //! Every limit of this crate.
 
+use crate::source_rate::Share;
 use std::time::Duration;
 
 /// A JWT that is longer is none of ours: those of accounts list every grant, and every key that was revoked.
@@ -55,9 +56,24 @@ pub const NEWS_AGAIN: Duration = Duration::from_secs(60);
 pub const FORMER_KEYS_MAX: usize = 32;
 /// Bytes of the reason that somebody gives for a decision.
 pub const REASON_BYTES_MAX: usize = 512;
+/// How long what a key signed still counts after its machine replaced it: until everything that was under way has come.
+pub const REKEY_OVERLAP: Duration = Duration::from_secs(300);
 /// How long the credentials of a peel count that came in by the door: it renews them by itself after two thirds.
 pub const ENROLLED_LIFE: Duration = Duration::from_secs(30 * 86_400);
 /// The shortest that anybody may set.
 pub const ENROLLED_LIFE_MIN: Duration = Duration::from_secs(6);
 /// Keys that a master knows to be ended by enrollments.
 pub const ENDED_KEYS_MAX: usize = 100_000;
+/// What one peel may say to a reader: acks, returns and signs of life together. Ten thousand jobs for one peel are within it; a flood
+/// costs its reader no more time than that, and what a stream keeps of it is read later.
+pub const PEEL_SHARE: Share = Share { burst: 10_000, per_second: 1_000 };
+/// What one member may ask of the masters.
+pub const ASKER_SHARE: Share = Share { burst: 5_000, per_second: 500 };
+/// What one peel may ask of them: which peels an expression names costs a look at all of them.
+pub const PEEL_QUESTIONS: Share = Share { burst: 100, per_second: 10 };
+/// How often the facts of one peel are taken up; in between, the newest wait.
+pub const FACTS_SHARE: Share = Share { burst: 20, per_second: 1 };
+/// Returns of one peel, of jobs that nobody watches, whose jobs are looked up: half of all such looks at most.
+pub const LATE_SHARE: Share = Share { burst: 5_000, per_second: 500 };
+/// Sources that a reader knows, in each of two tables: more than peels in a fleet.
+pub const SOURCES_MAX: usize = 65_536;

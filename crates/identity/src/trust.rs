@@ -84,8 +84,8 @@ pub struct Trust {
     known: RwLock<Arc<Known>>,
     /// Certificates that hold. Which issuers count is asked again each time.
     verified: Mutex<BTreeSet<Vec<u8>>>,
-    /// Keys of peels that masters ended, beside those of the roster. None of them ever counts again.
-    ended: RwLock<BTreeSet<String>>,
+    /// Keys of peels that masters ended, beside those of the roster, and until when what each signed counts.
+    ended: RwLock<BTreeMap<String, UnixMillis>>,
 }
 
 struct Known {
@@ -160,18 +160,24 @@ impl Trust {
         Ok(true)
     }
 
-    /// The key of a peel counts no more, although no roster says so: its enrollment was ended. False: there is no room for it.
-    pub fn end(&self, key: &str) -> bool {
+    /// The key of a peel counts no more, although no roster says so: its enrollment was ended, or its machine replaced it, and then what
+    /// it signed before `until` counts. The earliest that was ever said stands. False: there is no room for it.
+    pub fn end(&self, key: &str, until: UnixMillis) -> bool {
         let mut ended = self.ended.write().unwrap_or_else(PoisonError::into_inner);
-        if ended.len() < ENDED_KEYS_MAX {
-            ended.insert(key.to_string());
+        if let Some(known) = ended.get_mut(key) {
+            *known = (*known).min(until);
+            return true;
         }
-        ended.contains(key)
+        let has_room = ended.len() < ENDED_KEYS_MAX;
+        if has_room {
+            ended.insert(key.to_string(), until);
+        }
+        has_room
     }
 
     /// Whether this key counts no more, whoever it is.
     pub fn is_revoked(&self, key: &str) -> bool {
-        let ended = self.ended.read().unwrap_or_else(PoisonError::into_inner).contains(key);
+        let ended = self.ended.read().unwrap_or_else(PoisonError::into_inner).contains_key(key);
         ended || self.known().revoked.contains(key)
     }
 
@@ -247,7 +253,8 @@ impl Trust {
             return Ok(named(role, member.name.as_str()));
         }
         // Of peels alone: who is a master or an admin, the roster says and no record of a master's.
-        if self.ended.read().unwrap_or_else(PoisonError::into_inner).contains(key.as_str()) {
+        let ended = self.ended.read().unwrap_or_else(PoisonError::into_inner).get(key.as_str()).copied();
+        if ended.is_some_and(|until| !seen.is_within(envelope, until)) {
             return Err(Spoof::Revoked);
         }
         if envelope.cert.is_empty() {

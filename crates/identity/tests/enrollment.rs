@@ -7,8 +7,8 @@ use zester_identity::enrollment::{
     self, Asked, Decider, Newcomer, NotDone, Refused, Transition, Waiting, address_is, asked, ended_keys,
     id_of, peel_of_id, step,
 };
-use zester_identity::join_token::Voucher;
-use zester_identity::limits::{NEWS_AGAIN, PENDING_LIFE, PENDING_MAX, PENDING_OF_ADDRESS_MAX};
+use zester_identity::join_token::{self, Voucher};
+use zester_identity::limits::{NEWS_AGAIN, PENDING_LIFE, PENDING_MAX, PENDING_OF_ADDRESS_MAX, REKEY_OVERLAP};
 use zester_identity::{KeyKind, KeyPair};
 use zester_rule::rule;
 use zester_wire::{Enrollment, EnrollmentStatus as Status, PeelId, Token, TokenName, UnixMillis};
@@ -142,7 +142,7 @@ fn i4_a_machine_that_was_installed_anew_gets_its_name_with_a_token_or_an_operato
     let taken = after.asks(Some(&active), Some(&voucher(true, true))).unwrap();
     assert_eq!((taken.record.status, taken.record.key.as_str()), (Status::Approved, after.key()));
     assert_eq!(taken.record.by, enrollment::BY_TOKEN);
-    assert_eq!(ended_keys(&taken.record).collect::<Vec<_>>(), [before.key()]);
+    assert_eq!(ended_keys(&taken.record).collect::<Vec<_>>(), [(before.key(), UnixMillis(0))]);
     assert_eq!(taken.record.until, None, "a re-used name inherits nothing");
     assert_eq!(before.asks(Some(&taken.record), Some(&voucher(true, true))), Err(Refused::KeyEnded));
     // An operator ends the one before: then the new one asks like anybody.
@@ -150,7 +150,7 @@ fn i4_a_machine_that_was_installed_anew_gets_its_name_with_a_token_or_an_operato
     assert_eq!(before.asks(Some(&revoked), None), Err(Refused::KeyEnded));
     let asked = after.asks(Some(&revoked), None).unwrap();
     assert!(asked.is_news && asked.record.status == Status::Pending);
-    assert_eq!(ended_keys(&asked.record).collect::<Vec<_>>(), [before.key()]);
+    assert_eq!(ended_keys(&asked.record).collect::<Vec<_>>(), [(before.key(), UnixMillis(0))]);
     // Once its credentials have ended by themselves it needs no place any more.
     let later = UnixMillis(NOW.0 + 1_000_000_000);
     let asked = after.asks_at(Some(&revoked), None, later).unwrap();
@@ -292,4 +292,70 @@ fn i13_who_brings_nothing_keeps_nobody_out_who_brings_a_token_for_many_names() {
     assert!(machine.asks(Some(&squatted), Some(&voucher(false, false))).is_err());
     let held = squatter.asks(None, Some(&voucher(false, true))).unwrap().record;
     assert!(machine.asks(Some(&held), Some(&voucher(true, false))).is_err());
+}
+
+#[test]
+#[rule("I-15", "I-4")]
+fn i15_a_machine_gives_its_name_a_new_key_and_nobody_else_does() {
+    let (before, after, thief) = (Machine::new(1), Machine::new(2), Machine::new(3));
+    let steps = [Transition::Approve, ISSUE, Transition::Seen];
+    let active = through(&before.pending(), &steps);
+    let rekeyed = |record: &Enrollment, old: &Machine, new: &Machine| {
+        let by = Newcomer { peel: &new.peel, key: new.pair.public(), address: new.address };
+        enrollment::rekeyed(record, old.pair.public(), &by, NOW)
+    };
+    let next = rekeyed(&active, &before, &after).unwrap().unwrap();
+    assert_eq!((next.key.as_str(), next.status, &next.by), (after.key(), Status::Approved, &active.by));
+    assert!(next.serial > active.serial && next.id != active.id && next.until.is_none());
+    // What the old one signed counts for a while, and it gets nothing any more.
+    let until = NOW.plus(REKEY_OVERLAP);
+    assert_eq!(ended_keys(&next).collect::<Vec<_>>(), [(before.key(), until)]);
+    assert_eq!(before.asks(Some(&next), None), Err(Refused::KeyEnded));
+    assert_eq!(rekeyed(&next, &before, &thief), Ok(None), "whoever has the old key is too late");
+    assert_eq!(rekeyed(&next, &after, &before), Ok(None), "it has none yet");
+    let issued = through(&next, &[ISSUE]);
+    assert_eq!(rekeyed(&issued, &after, &before), Err(Refused::KeyEnded), "no key comes back");
+    // Whoever is not in has nothing to hand over, and the key of another name is nobody's here.
+    for record in [before.pending(), through(&before.pending(), &[Transition::Approve]), through(&active, &[Transition::Revoke])] {
+        assert_eq!(rekeyed(&record, &before, &after), Ok(None), "{:?}", record.status);
+    }
+    assert_eq!(rekeyed(&active, &thief, &after), Ok(None));
+    // An operator who ends the name ends every key of it, and a machine that takes the name over inherits nothing.
+    let revoked = through(&issued, &[Transition::Revoke]);
+    let never = UnixMillis(0);
+    assert_eq!(ended_keys(&revoked).collect::<Vec<_>>(), [(after.key(), never), (before.key(), never)]);
+    let taken = thief.asks(Some(&through(&issued, &[Transition::Seen])), Some(&voucher(true, true))).unwrap().record;
+    assert!(ended_keys(&taken).all(|(_, until)| until == never), "{:?}", taken.former);
+}
+
+#[test]
+#[rule("I-15")]
+fn i15_a_key_hands_over_to_one_key_for_one_name_and_one_nonce() {
+    let (before, after) = (Machine::new(1), Machine::new(2));
+    let proof = join_token::hand_over(&before.pair, &before.peel, b"nonce", after.pair.public());
+    let holds = |key: &Machine, peel: &str, nonce: &[u8], to: &Machine| {
+        let peel = PeelId::parse(peel).unwrap();
+        join_token::is_handed_over(key.pair.public(), &peel, nonce, to.pair.public(), &proof)
+    };
+    assert!(holds(&before, "web-1", b"nonce", &after));
+    assert!(!holds(&after, "web-1", b"nonce", &after) && !holds(&before, "web-2", b"nonce", &after));
+    assert!(!holds(&before, "web-1", b"other", &after) && !holds(&before, "web-1", b"nonce", &Machine::new(3)));
+    // What shows that a machine has its key hands over nothing.
+    let shown = join_token::prove(&before.pair, &before.peel, b"nonce");
+    assert!(!join_token::is_handed_over(before.pair.public(), &before.peel, b"nonce", after.pair.public(), &shown));
+}
+
+#[test]
+#[rule("I-12")]
+fn i12_every_change_of_an_enrollment_has_a_higher_serial() {
+    let machine = Machine::new(1);
+    let mut record = machine.pending();
+    assert!(record.serial >= NOW.0, "higher than that of any record that was removed before");
+    for what in [Transition::Approve, ISSUE, Transition::Seen, ISSUE, Transition::Revoke] {
+        let next = step(&record, what, ANN, UnixMillis(NOW.0 - 1_000)).unwrap();
+        assert!(next.serial > record.serial, "{what:?}");
+        record = next;
+    }
+    assert!(enrollment::signed_anew(&record, true, NOW).serial > record.serial);
+    assert!(Machine::new(2).asks(Some(&record), None).unwrap().record.serial > record.serial);
 }

@@ -156,7 +156,7 @@ fn i5_a_peel_whose_enrollment_was_ended_is_refused_and_nobody_else() {
     let trust = trust(&keys);
     let (web, other, ann) = (keys.peel("web-1"), keys.peel("web-2"), keys.member(Role::Admin, "ann"));
     for key in [&web, &ann] {
-        assert!(trust.end(key.pair.public().as_str()));
+        assert!(trust.end(key.pair.public().as_str(), UnixMillis(0)));
     }
     let judged = |subject: &str, by: &Credentials| judge(&trust, subject, &seal(subject, NOW, by));
     assert_eq!(judged("zester.heartbeat.web-1", &web), Err(Spoof::Revoked));
@@ -165,6 +165,28 @@ fn i5_a_peel_whose_enrollment_was_ended_is_refused_and_nobody_else() {
     assert!(judged("zester.dispatch", &ann).is_ok());
     assert!(trust.is_revoked(web.pair.public().as_str()) && !trust.is_revoked(other.pair.public().as_str()));
     assert!(trust.has_member("ann") && !trust.has_member("web-1"));
+}
+
+#[test]
+#[rule("I-15", "I-5")]
+fn i15_what_a_replaced_key_of_a_peel_signed_counts_until_its_end_however_it_is_dated() {
+    let keys = Keys::new();
+    let trust = trust(&keys);
+    let web = keys.peel("web-1");
+    let subject = "zester.heartbeat.web-1";
+    let until = NOW.plus(Duration::from_secs(300));
+    assert!(trust.end(web.pair.public().as_str(), until));
+    let judged = |at: UnixMillis, seen: Seen| judge_at(&trust, subject, &seal(subject, at, &web), seen).map(drop);
+    let (soon, late) = (until.plus(CLOCK_TOLERANCE), until.plus(CLOCK_TOLERANCE * 2));
+    assert_eq!(judged(NOW, Seen::live(NOW)), Ok(()));
+    assert_eq!(judged(until, Seen::live(soon)), Ok(()));
+    assert_eq!(judged(until.plus(Duration::from_secs(1)), Seen::live(soon)), Err(Spoof::Revoked));
+    assert_eq!(judged(NOW, Seen::live(late)), Err(Spoof::Revoked), "dated back");
+    assert_eq!(judged(NOW, Seen::stored(late, NOW)), Ok(()), "the stream has had it since before");
+    // An operator ends it: nothing counts, and no later word brings it back.
+    assert!(trust.end(web.pair.public().as_str(), UnixMillis(0)));
+    assert!(trust.end(web.pair.public().as_str(), until));
+    assert_eq!(judged(NOW, Seen::live(NOW)), Err(Spoof::Revoked));
 }
 
 #[test]

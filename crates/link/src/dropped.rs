@@ -20,17 +20,23 @@ pub enum Reason {
     Subject,
     /// Nobody whom we believe signed it for this subject (I-8).
     Spoof,
+    /// Its source says more than its share (I-13).
+    Flood,
+    /// A record that is older than what was seen under its key (I-12).
+    Older,
     /// The queue was full: it was never seen.
     Missed,
 }
 
 impl Reason {
-    pub const ALL: [Reason; 6] = [
+    pub const ALL: [Reason; 8] = [
         Reason::Malformed,
         Reason::TooLarge,
         Reason::Mismatched,
         Reason::Subject,
         Reason::Spoof,
+        Reason::Flood,
+        Reason::Older,
         Reason::Missed,
     ];
 
@@ -41,6 +47,8 @@ impl Reason {
             Reason::Mismatched => "mismatched",
             Reason::Subject => "subject",
             Reason::Spoof => "spoof",
+            Reason::Flood => "flood",
+            Reason::Older => "older",
             Reason::Missed => "missed",
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::dropped::Reason;
 use std::fmt;
-use zester_bus::Kind;
+use zester_bus::{Kind, Sequence};
 use zester_identity::Spoof;
 use zester_wire::{DecodeError, EncodeError};
 
@@ -16,6 +16,12 @@ pub enum Error {
     /// A record of somebody else under this key.
     Mismatched {
         subject: String,
+    },
+    /// A record that is older than what was seen under its key: somebody put it back (I-12).
+    Older {
+        subject: String,
+        /// Of what was put back.
+        revision: Sequence,
     },
     /// Nobody whom we believe signed it (I-8, I-12).
     Spoof {
@@ -40,13 +46,17 @@ impl Error {
         match self {
             Error::Spoof { .. } => Reason::Spoof,
             Error::Mismatched { .. } => Reason::Mismatched,
+            Error::Older { .. } => Reason::Older,
             _ => Reason::Malformed,
         }
     }
 
     /// Whether one record is at fault, and not the bus it was read from.
     pub fn is_of_record(&self) -> bool {
-        matches!(self, Error::Decode(_) | Error::Mismatched { .. } | Error::Spoof { .. })
+        matches!(
+            self,
+            Error::Decode(_) | Error::Mismatched { .. } | Error::Spoof { .. } | Error::Older { .. }
+        )
     }
 
     /// Whether what stands there counts for nobody and never will again, so that it may be written over. A key that only this
@@ -61,7 +71,7 @@ impl Error {
                 | Spoof::RosterExpired
                 | Spoof::Ahead => false,
             },
-            Error::Decode(_) | Error::Mismatched { .. } => true,
+            Error::Decode(_) | Error::Mismatched { .. } | Error::Older { .. } => true,
             Error::Bus(_) | Error::Encode(_) => false,
         }
     }
@@ -93,6 +103,9 @@ impl fmt::Display for Error {
             Error::Encode(error) => error.fmt(out),
             Error::Decode(error) => error.fmt(out),
             Error::Mismatched { subject } => write!(out, "the record at {subject} speaks of another"),
+            Error::Older { subject, .. } => {
+                write!(out, "what stands at {subject} is older than what stood there before")
+            }
             Error::Spoof { subject, why } => write!(out, "what stands at {subject} is not believed: {why}"),
         }
     }

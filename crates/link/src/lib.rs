@@ -13,9 +13,11 @@ mod error;
 mod incoming;
 mod jobs;
 mod link;
+mod newest;
 mod pages;
 mod records;
 mod roster;
+mod sources;
 mod strangers;
 
 pub use clock::{Clock, Dice, OsDice, SteadyClock, SystemClock};

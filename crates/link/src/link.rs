@@ -3,13 +3,17 @@
 use crate::clock::{Clock, Dice, OsDice, SystemClock};
 use crate::dropped::Dropped;
 use crate::error::Error;
+use crate::newest::Newest;
 use std::fmt::Write;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
+use tokio::time::Instant;
 use zester_bus::{Bus, Bytes, Stored};
+use zester_identity::limits::{PEEL_SHARE, SOURCES_MAX};
 use zester_identity::roster::BadRoster;
+use zester_identity::source_rate::SourceRate;
 use zester_identity::{Credentials, Trust};
-use zester_wire::{Envelope, Jid, Message, MessageId, Signer, Subject, Token, UnixMillis, Unsigned, encode};
+use zester_wire::{Envelope, Jid, Message, MessageId, PeelId, Signer, Subject, Token, UnixMillis, Unsigned, encode};
 
 /// The first token of a subject that answers come in by. Services answer nowhere else (I-9): a sender chooses the reply
 /// subject freely, and would have us write where only we may.
@@ -28,6 +32,10 @@ pub struct Link {
     signer: Arc<RwLock<Arc<dyn Signer + Send + Sync>>>,
     trust: Option<Arc<Trust>>,
     dropped: Arc<Dropped>,
+    /// What each peel has had of its share, since this link began.
+    sources: Arc<Mutex<SourceRate<PeelId>>>,
+    begun: Instant,
+    newest: Arc<Mutex<Newest>>,
 }
 
 impl Link {
@@ -39,7 +47,17 @@ impl Link {
     /// For simulators, which bring time and chance along.
     pub fn with(bus: Arc<dyn Bus>, clock: Arc<dyn Clock>, dice: Arc<dyn Dice>) -> Link {
         let signer = Arc::new(RwLock::new(Arc::new(Unsigned) as Arc<_>));
-        Link { bus, clock, dice, signer, trust: None, dropped: Arc::default() }
+        Link {
+            bus,
+            clock,
+            dice,
+            signer,
+            trust: None,
+            dropped: Arc::default(),
+            sources: Arc::new(Mutex::new(SourceRate::new(PEEL_SHARE, SOURCES_MAX))),
+            begun: Instant::now(),
+            newest: Arc::default(),
+        }
     }
 
     /// Signs what goes out from now on, and believes only what is signed by whom the roster names (I-8).
@@ -65,6 +83,18 @@ impl Link {
 
     pub fn dropped(&self) -> &Arc<Dropped> {
         &self.dropped
+    }
+
+    pub(crate) fn sources(&self) -> &Mutex<SourceRate<PeelId>> {
+        &self.sources
+    }
+
+    pub(crate) fn begun(&self) -> Instant {
+        self.begun
+    }
+
+    pub(crate) fn newest(&self) -> &Mutex<Newest> {
+        &self.newest
     }
 
     pub fn now(&self) -> UnixMillis {

@@ -1,8 +1,11 @@
 //! Records in buckets, sealed for their key (I-12).
 
+use crate::dropped::Reason;
 use crate::error::Error;
 use crate::incoming::Came;
 use crate::link::Link;
+use crate::newest::Age;
+use std::sync::PoisonError;
 use zester_bus::{Entry, Sequence};
 use zester_identity::{Principal, Speaker, Spoof};
 use zester_wire::{Bucket, Envelope, Key, Message, UnixMillis, decode};
@@ -33,13 +36,61 @@ impl<T> Standing<T> {
 impl Link {
     pub async fn get<T: Message>(&self, key: &Key) -> Result<Option<Found<T>>, Error> {
         let entry = self.bus().get(key.bucket().as_str(), &key.to_string()).await?;
-        entry.map(|entry| self.record_of(key, &entry)).transpose()
+        let Some(found) = entry.map(|entry| self.record_of::<T>(key, &entry)).transpose()? else { return Ok(None) };
+        match self.age_of(key, &found) {
+            Age::Newest => Ok(Some(found)),
+            // Is the server behind, or did somebody put it back? The leader knows.
+            Age::Behind | Age::PutBack => self.get_latest(key).await,
+        }
     }
 
     /// As the leader of the bucket has it: for what decides who owns something (J-13).
     pub async fn get_latest<T: Message>(&self, key: &Key) -> Result<Option<Found<T>>, Error> {
-        let entry = self.bus().get_latest(key.bucket().as_str(), &key.to_string()).await?;
-        entry.map(|entry| self.record_of(key, &entry)).transpose()
+        // Whoever writes it at the same moment may be noted before what was read here: then the second look finds that.
+        for is_last in [false, true] {
+            let entry = self.bus().get_latest(key.bucket().as_str(), &key.to_string()).await?;
+            let found = entry.map(|entry| self.record_of::<T>(key, &entry)).transpose()?;
+            let Some(found) = found else { return Ok(None) };
+            match self.age_of(key, &found) {
+                Age::Newest => return Ok(Some(found)),
+                Age::Behind | Age::PutBack if is_last => return Err(self.older(key, found.revision)),
+                Age::Behind | Age::PutBack => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// What is told and counted of a record that was put back.
+    fn older(&self, key: &Key, revision: Sequence) -> Error {
+        let error = Error::Older { subject: key.subject(), revision };
+        self.dropped().one(Reason::Older, &key.subject(), &error);
+        error
+    }
+
+    /// What a record is to what was seen under its key. Where nobody signs, anybody writes what they like.
+    fn age_of<T: Message>(&self, key: &Key, found: &Found<T>) -> Age {
+        let serial = self.trust().and_then(|_| found.value.serial());
+        serial.map_or(Age::Newest, |serial| {
+            let mut newest = self.newest().lock().unwrap_or_else(PoisonError::into_inner);
+            newest.take(&key.subject(), serial, found.revision)
+        })
+    }
+
+    /// Whether nothing newer than this was seen under its key: whoever holds it may write it over what was put back.
+    pub fn is_newest<T: Message>(&self, key: &Key, value: &T) -> bool {
+        let newest = self.newest().lock().unwrap_or_else(PoisonError::into_inner);
+        value.serial().is_none_or(|serial| newest.is_newest(&key.subject(), &serial))
+    }
+
+    /// Takes note of what was written here.
+    fn wrote<T: Message>(&self, key: &Key, value: &T, revision: Sequence) -> Sequence {
+        if self.trust().is_some()
+            && let Some(serial) = value.serial()
+        {
+            let mut newest = self.newest().lock().unwrap_or_else(PoisonError::into_inner);
+            newest.take(&key.subject(), serial, revision);
+        }
+        revision
     }
 
     /// The same, for whoever has to go on where what stands there counts for nobody: a master whose key was revoked must leave
@@ -48,7 +99,8 @@ impl Link {
         let Some(entry) = self.bus().get_latest(key.bucket().as_str(), &key.to_string()).await? else {
             return Ok(None);
         };
-        let value = match self.record_of(key, &entry) {
+        let value = match self.record_of::<T>(key, &entry) {
+            Ok(found) if self.age_of(key, &found) == Age::PutBack => Err(self.older(key, found.revision)),
             Ok(found) => Ok(found.value),
             Err(error) if error.is_void() => Err(error),
             Err(error) => return Err(error),
@@ -81,7 +133,13 @@ impl Link {
     /// Reads a record from an entry of a scan or a watch of a bucket.
     pub fn record<T: Message>(&self, bucket: Bucket, entry: &Entry) -> Result<Found<T>, Error> {
         let mismatched = |_| Error::Mismatched { subject: format!("$KV.{}.{}", bucket.as_str(), entry.key) };
-        self.record_of(&Key::parse(bucket, &entry.key).map_err(mismatched)?, entry)
+        let key = Key::parse(bucket, &entry.key).map_err(mismatched)?;
+        let found = self.record_of(&key, entry)?;
+        match self.age_of(&key, &found) {
+            // Whoever scans or watches sees each as it was when its turn came.
+            Age::Newest | Age::Behind => Ok(found),
+            Age::PutBack => Err(self.older(&key, found.revision)),
+        }
     }
 
     fn record_of<T: Message>(&self, key: &Key, entry: &Entry) -> Result<Found<T>, Error> {
@@ -108,13 +166,15 @@ impl Link {
 
     pub async fn put<T: Message>(&self, key: &Key, value: &T) -> Result<Sequence, Error> {
         let sealed = self.sealed(key, value)?;
-        Ok(self.bus().put(key.bucket().as_str(), &key.to_string(), sealed).await?)
+        let revision = self.bus().put(key.bucket().as_str(), &key.to_string(), sealed).await?;
+        Ok(self.wrote(key, value, revision))
     }
 
     /// Fails with a conflict where the key exists.
     pub async fn create<T: Message>(&self, key: &Key, value: &T) -> Result<Sequence, Error> {
         let sealed = self.sealed(key, value)?;
-        Ok(self.bus().create(key.bucket().as_str(), &key.to_string(), sealed).await?)
+        let revision = self.bus().create(key.bucket().as_str(), &key.to_string(), sealed).await?;
+        Ok(self.wrote(key, value, revision))
     }
 
     /// Fails with a conflict where the key has another revision.
@@ -125,7 +185,9 @@ impl Link {
         expected: Sequence,
     ) -> Result<Sequence, Error> {
         let sealed = self.sealed(key, value)?;
-        Ok(self.bus().update(key.bucket().as_str(), &key.to_string(), sealed, expected).await?)
+        let revision =
+            self.bus().update(key.bucket().as_str(), &key.to_string(), sealed, expected).await?;
+        Ok(self.wrote(key, value, revision))
     }
 
     pub async fn purge(&self, key: &Key) -> Result<(), Error> {

@@ -8,6 +8,11 @@ use zester_wire::{Bucket, Key, Subject, Token};
 
 /// How often to look where no notice came: notices may be lost.
 const LOOK_PAUSE: Duration = Duration::from_secs(60);
+/// How long one look may take, and when to look again where it failed: a server that is told of changed accounts loses what it was asked
+/// at that moment, and who was revoked must not count for a minute more.
+const LOOK_LIMIT: Duration = Duration::from_secs(1);
+const AGAIN_PAUSE: Duration = Duration::from_millis(500);
+const AGAIN_PAUSE_MAX: Duration = Duration::from_secs(10);
 /// How long to wait where the bus does not let us listen yet.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
 /// Notices that may wait: one is as good as many.
@@ -58,27 +63,42 @@ impl Link {
             }
         };
         // The first that is read is kept in any case: somebody else of this daemon may have taken it up already.
-        let mut is_first = true;
+        let (mut is_first, mut again) = (true, AGAIN_PAUSE);
         loop {
-            match self.newest_roster().await {
-                Ok(Some((bytes, is_new))) => {
-                    if is_new || is_first {
-                        keep(&bytes);
+            let looked = tokio::time::timeout(LOOK_LIMIT, self.newest_roster()).await;
+            let pause = match looked {
+                Ok(Ok(found)) => {
+                    if let Some((bytes, is_new)) = found {
+                        if is_new || is_first {
+                            keep(&bytes);
+                        }
+                        is_first = false;
                     }
-                    is_first = false;
+                    again = AGAIN_PAUSE;
+                    LOOK_PAUSE
                 }
-                Ok(None) => {}
-                Err(error) => tracing::debug!("the roster cannot be read now: {error}"),
-            }
+                Ok(Err(error)) => {
+                    tracing::debug!("the roster cannot be read now: {error}");
+                    next_pause(&mut again)
+                }
+                Err(_) => {
+                    tracing::debug!("the roster cannot be read now: there is no answer");
+                    next_pause(&mut again)
+                }
+            };
             tokio::select! {
                 notice = notices.next() => if notice.is_none() {
                     return std::future::pending().await;
                 },
                 () = reconnected(&mut events) => {}
-                () = tokio::time::sleep(LOOK_PAUSE) => {}
+                () = tokio::time::sleep(pause) => {}
             }
         }
     }
+}
+
+fn next_pause(again: &mut Duration) -> Duration {
+    std::mem::replace(again, (*again * 2).min(AGAIN_PAUSE_MAX))
 }
 
 /// Waits until the connection is there again: what was told meanwhile was not heard.

@@ -1,5 +1,6 @@
 //! What all parts of one master share.
 
+use crate::askers::Askers;
 use crate::audit::Audit;
 use crate::catch_up::Losses;
 use crate::enroll::Enrollments;
@@ -44,6 +45,8 @@ pub struct Core {
     pub events: Tells,
     /// Who asked to be a peel, and what became of it.
     pub enrollments: Arc<Enrollments>,
+    /// What each member has asked lately.
+    pub askers: Askers,
     /// What it decided, and for whom (I-6).
     pub audit: Audit,
     /// What operators want to have published.

@@ -15,6 +15,8 @@ pub struct LeaseKeeper {
     key: Key,
     name: Token,
     start: Instant,
+    /// How often this process has written it.
+    serial: u64,
     held: HeldLease,
 }
 
@@ -39,7 +41,7 @@ impl LeaseKeeper {
         let timing = LeaseTiming { ttl: core.timing.lease_ttl, renew: core.timing.lease_ttl / 3 };
         let lease = LeaseClient::new(core.id.clone(), timing);
         let (key, start) = (Key::Lease(name.clone()), Instant::now());
-        Ok(LeaseKeeper { core, lease, key, name, start, held: HeldLease::default() })
+        Ok(LeaseKeeper { core, lease, key, name, start, serial: 0, held: HeldLease::default() })
     }
 
     /// Tells somebody who was there before it.
@@ -78,9 +80,10 @@ impl LeaseKeeper {
         self.start.elapsed()
     }
 
-    async fn carry_out(&self, command: Command) -> Answer {
+    async fn carry_out(&mut self, command: Command) -> Answer {
+        self.serial += 1;
         let (name, holder, since) = (self.name.clone(), self.core.id.clone(), self.core.link.now());
-        let record = LeaseRecord { v: VERSION, name, holder, since };
+        let record = LeaseRecord { v: VERSION, name, holder, since, serial: self.serial };
         let written = match command {
             Command::Create => self.core.link.create(&self.key, &record).await,
             Command::Renew { revision } => self.core.link.update(&self.key, &record, revision).await,

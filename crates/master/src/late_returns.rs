@@ -18,6 +18,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use zester_bus::storage;
 use zester_bus::{Acknowledge, Kind, Taken};
+use zester_identity::limits::{LATE_SHARE, SOURCES_MAX};
+use zester_identity::source_rate::SourceRate;
 use zester_link::Found;
 use zester_wire::{Jid, Job, Key, Missing, PeelId, Return, Subject, UnixMillis};
 
@@ -97,6 +99,9 @@ pub struct LateReturns {
     core: Arc<Core>,
     known: Mutex<BTreeMap<Jid, (Instant, Looked)>>,
     pace: Mutex<Pace>,
+    /// Who had records read: one that invents jobs takes half of the looks at most (I-13).
+    sources: Mutex<SourceRate<PeelId>>,
+    begun: Instant,
 }
 
 /// Records that were read in the current second.
@@ -120,7 +125,8 @@ impl Pace {
 impl LateReturns {
     pub fn new(core: Arc<Core>) -> LateReturns {
         let pace = Pace { second: Instant::now(), reads: 0 };
-        LateReturns { core, known: Mutex::new(BTreeMap::new()), pace: Mutex::new(pace) }
+        let sources = Mutex::new(SourceRate::new(LATE_SHARE, SOURCES_MAX));
+        LateReturns { core, known: Mutex::default(), pace: Mutex::new(pace), sources, begun: Instant::now() }
     }
 
     /// Ends when the bus is closed.
@@ -200,6 +206,10 @@ impl LateReturns {
             }
             return;
         }
+        let left = self.within_share(&jid, left).await;
+        if left.is_empty() {
+            return;
+        }
         // Before a return is let go because there is no such job, the leader is asked: a server may be behind.
         let is_last = left.iter().any(|(_, taken)| taken.deliveries >= LATE_MISSING_LOOKS);
         let looked = self.look(&jid, is_last).await;
@@ -214,6 +224,29 @@ impl LateReturns {
             }
         });
         each.buffer_unordered(LATE_LOOKS_IN_FLIGHT).collect::<()>().await;
+    }
+
+    /// Those whose job may be looked up. What a peel sends beyond its share, of jobs that nobody watches and nobody has looked up, is
+    /// let go: whoever runs such a job has heard it.
+    async fn within_share(&self, jid: &Jid, left: Vec<(PeelId, Taken)>) -> Vec<(PeelId, Taken)> {
+        if self.known().get(jid).is_some_and(|(until, _)| *until > Instant::now()) {
+            return left;
+        }
+        let mut within = Vec::with_capacity(left.len());
+        for (peel, taken) in left {
+            if self.has_room_for(&peel) {
+                within.push((peel, taken));
+            } else {
+                self.core.link.dropped().add(zester_link::Reason::Flood, 1);
+                self.acknowledge(&taken, Acknowledge::Done).await;
+            }
+        }
+        within
+    }
+
+    fn has_room_for(&self, peel: &PeelId) -> bool {
+        let since_start = self.begun.elapsed();
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner).takes(peel, since_start)
     }
 
     /// A return of a job that has its task here. None if it has none.

@@ -4,7 +4,8 @@
 //! keeps the index of peels, one that routes what peels send to the jobs, one that scans for orphans, one that answers
 //! operators.
 
-pub mod audit;
+pub mod askers;
+mod audit;
 mod catch_up;
 mod core;
 mod enroll;

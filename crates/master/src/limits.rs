@@ -122,6 +122,8 @@ pub const RELIST: Duration = Duration::from_secs(600);
 pub const FACTS_ASKED: usize = 10_000;
 /// How long after that the index looks who has done so.
 pub const FACTS_AWAITED: Duration = Duration::from_secs(15);
+/// How often facts are taken up that had to wait, because their peel writes them more often than its share.
+pub const FACTS_LATER: Duration = Duration::from_secs(1);
 /// How often a master looks whether all stores are there. One that somebody removed is made again.
 pub const STORES_ENSURE: Duration = Duration::from_secs(30);
 /// How long rendered settings of a peel are good for targeting.

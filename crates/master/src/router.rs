@@ -103,11 +103,15 @@ impl Router {
             return None;
         };
         let subject = self.core.link.subject_of(&message)?;
-        let jid = match &subject {
-            Subject::JobAck { jid, .. } | Subject::JobReturn { jid, .. } | Subject::JobCancel { jid } => jid,
+        let (jid, peel) = match &subject {
+            Subject::JobAck { jid, peel } | Subject::JobReturn { jid, peel } => (jid, Some(peel)),
+            Subject::JobCancel { jid } => (jid, None),
             _ => return None,
         };
-        Some((self.core.running.get(jid)?, subject, message))
+        let handle = self.core.running.get(jid)?;
+        // What a peel says beyond its share the stream keeps, and it is read there.
+        let has_room = peel.is_none_or(|peel| self.core.link.has_room_for(peel));
+        has_room.then_some((handle, subject, message))
     }
 
     fn ack(&self, delivery: Delivery) {

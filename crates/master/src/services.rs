@@ -142,10 +142,11 @@ pub(crate) fn must_be_fresh<T>(opened: &Opened<T>, received: UnixMillis) -> Resu
 
 async fn resolve(core: Arc<Core>, message: Message) {
     let Some(opened) = core.link.open::<ResolveRequest>(&message.subject, &message.payload) else { return };
+    let room = core.askers.take(opened.principal.as_ref(), core.link.dropped());
     if opened.message.explain {
-        return explain(core, opened.message, message.reply).await;
+        return explain(core, opened.message, message.reply, room).await;
     }
-    let resolved = match index_is_ready(&core) {
+    let resolved = match room.and_then(|()| index_is_ready(&core)) {
         Ok(()) => core.index.resolve_aside(&opened.message.target_expr).await,
         Err(refusal) => Err(refusal),
     };
@@ -159,8 +160,13 @@ async fn resolve(core: Arc<Core>, message: Message) {
     core.answer(message.reply.as_deref(), &reply).await;
 }
 
-async fn explain(core: Arc<Core>, asked: ResolveRequest, reply: Option<String>) {
-    let page = match index_is_ready(&core) {
+async fn explain(
+    core: Arc<Core>,
+    asked: ResolveRequest,
+    reply: Option<String>,
+    room: Result<(), Refusal>,
+) {
+    let page = match room.and_then(|()| index_is_ready(&core)) {
         Ok(()) => core.index.explain(&asked.target_expr, asked.after, EXPLAINED_PAGE_MAX).await,
         Err(refusal) => Err(refusal),
     };

@@ -1,5 +1,6 @@
 //! Published trees on this machine: kept on disk, brought up to date, and chosen for each execution.
 
+mod beneath;
 mod cache;
 mod choose;
 mod disk;

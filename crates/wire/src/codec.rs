@@ -30,9 +30,32 @@ pub trait Message: Serialize + DeserializeOwned {
         None
     }
 
+    /// Where a record stands in the life of its key. None: what stands under one key never changes, or its reader tells by itself.
+    fn serial(&self) -> Option<Serial> {
+        None
+    }
+
     /// The same in those words, with what the record adds to them. None: they speak of something else.
     fn in_own_words(self, _own: Self) -> Option<Self> {
         Some(self)
+    }
+}
+
+/// Tells an older record of a key from a newer one, whoever stored it last (I-12): it is signed with the record, while the revision of a
+/// bucket is its server's word. Numbers are compared within one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Serial {
+    /// Whose count it is, where several count by themselves.
+    pub line: String,
+    pub number: [u64; 4],
+    /// Every write has a number of its own: the same one, stored anew, was brought back.
+    pub is_unique: bool,
+}
+
+impl Serial {
+    /// One count for all who write.
+    pub fn of(number: [u64; 4]) -> Serial {
+        Serial { line: String::new(), number, is_unique: false }
     }
 }
 

@@ -1,7 +1,7 @@
 //! How a new machine becomes a peel (I-4): what it asks at the door, what it is told there, and what masters keep of it.
 
-use crate::codec::Message;
-use crate::job::is_false;
+use crate::codec::{Message, Serial};
+use crate::job::{is_false, is_zero};
 use crate::name::{PeelId, Token};
 use crate::time::UnixMillis;
 use serde::{Deserialize, Serialize};
@@ -41,6 +41,9 @@ pub struct Enrollment {
     /// Keys that had this name before: nothing that they say counts any more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub former: Vec<FormerKey>,
+    /// Grows with every write: one that is brought back is told from the newest (I-12). Zero: an older release.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub serial: u64,
     /// Keys of newer releases, as in a job: masters of two releases write one record by turns.
     #[serde(flatten)]
     pub rest: BTreeMap<String, rmpv::Value>,
@@ -48,6 +51,10 @@ pub struct Enrollment {
 
 impl Message for Enrollment {
     const NAME: &'static str = "enrollment";
+
+    fn serial(&self) -> Option<Serial> {
+        Some(Serial::of([self.serial, 0, 0, 0]))
+    }
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -89,6 +96,9 @@ pub struct FormerKey {
     /// When its credentials end by themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<UnixMillis>,
+    /// The machine that had it replaced it by itself: what it signed counts until then. None: nothing that it said counts any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counts_until: Option<UnixMillis>,
 }
 
 /// A join token without what is secret of it.
@@ -131,6 +141,11 @@ pub struct JoinToken {
 
 impl Message for JoinToken {
     const NAME: &'static str = "join token";
+
+    /// It is used once, and never not used again.
+    fn serial(&self) -> Option<Serial> {
+        Some(Serial::of([self.made.0, u64::from(self.used.is_some()), 0, 0]))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,6 +184,18 @@ pub struct EnrollRequest {
     /// The word of a join token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
+    /// The key that this one is to replace, which this machine has too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<ReplacedKey>,
+}
+
+/// A key that its machine gives up for another, and its word for that (I-15).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplacedKey {
+    pub key: String,
+    /// Its signature of the nonce, for this name and the new key.
+    #[serde(with = "serde_bytes")]
+    pub proof: Vec<u8>,
 }
 
 impl Message for EnrollRequest {

@@ -1,6 +1,6 @@
 //! The record of a job: bucket `jobs`, key `<jid>`.
 
-use crate::codec::Message;
+use crate::codec::{Message, Serial};
 use crate::key::Key;
 use crate::limits::{TARGETS_INLINE_MAX, TARGETS_PAGE};
 use crate::name::{BadName, Jid, MasterId, PeelId, Token};
@@ -198,10 +198,26 @@ impl Message for TargetPage {
 
 impl Message for Job {
     const NAME: &'static str = "job record";
+
+    /// A job goes from owner to owner and from status to status, and never back.
+    fn serial(&self) -> Option<Serial> {
+        let rank = match self.status {
+            JobStatus::Pending => 0,
+            JobStatus::Claimed => 1,
+            JobStatus::Running | JobStatus::Unknown => 2,
+            over if over.is_terminal() => 3,
+            _ => 2,
+        };
+        Some(Serial::of([self.created.0, u64::from(self.status.is_terminal()), self.epoch, rank]))
+    }
 }
 
 pub(crate) fn is_false(value: &bool) -> bool {
     !*value
+}
+
+pub(crate) fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 impl Job {

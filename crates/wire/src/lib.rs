@@ -46,11 +46,11 @@ pub mod time;
 pub use ack::Ack;
 pub use admin::{AdminReply, AdminRequest, PublishRequest, RetryPart, Rollback, UploadedTree};
 pub use audit::{AuditEntry, AuditHead};
-pub use codec::{DecodeError, DecodeKind, EncodeError, Message, decode, encode};
+pub use codec::{DecodeError, DecodeKind, EncodeError, Message, Serial, decode, encode};
 pub use dispatch::{DispatchReply, DispatchRequest, Offline};
 pub use enroll::{
     EnrollAnswer, EnrollDecision, EnrollGrant, EnrollNonce, EnrollOrder, EnrollOutcome, EnrollRequest,
-    Enrollment, EnrollmentStatus, FormerKey, JoinToken, NewToken, TokenName, TokenUse,
+    Enrollment, EnrollmentStatus, FormerKey, JoinToken, NewToken, ReplacedKey, TokenName, TokenUse,
 };
 pub use envelope::{Envelope, MessageId, Signer, Unsigned};
 pub use event::Event;

@@ -24,10 +24,7 @@ pub struct Made {
 /// A CA, and certificates for these names and addresses.
 pub fn authority(servers: &[String], doors: &[String]) -> Result<Made, Failure> {
     let made = || -> Result<Made, rcgen::Error> {
-        let mut params = CertificateParams::new(Vec::<String>::new())?;
-        params.distinguished_name.push(DnType::CommonName, "Zester fleet CA");
-        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let params = ca_params()?;
         let key = KeyPair::generate()?;
         let certificate = params.self_signed(&key)?;
         let ca = Signed { certificate: certificate.pem(), key: key.serialize_pem() };
@@ -38,6 +35,26 @@ pub fn authority(servers: &[String], doors: &[String]) -> Result<Made, Failure> 
         let hosts = [servers, doors].concat().join(", ");
         Failure::usage(format!("no certificate can be made for {hosts}: {error}"))
     })
+}
+
+/// Another certificate of the CA that [`authority`] made, for these names and addresses.
+pub fn another(ca_key: &str, hosts: &[String]) -> Result<Signed, Failure> {
+    let made = || -> Result<Signed, rcgen::Error> {
+        let issuer = Issuer::new(ca_params()?, KeyPair::from_pem(ca_key)?);
+        signed(hosts, &issuer)
+    };
+    made().map_err(|error| {
+        Failure::usage(format!("no certificate can be made for {}: {error}", hosts.join(", ")))
+    })
+}
+
+/// How the CA of a fleet calls itself, and what it may do.
+fn ca_params() -> Result<CertificateParams, rcgen::Error> {
+    let mut params = CertificateParams::new(Vec::<String>::new())?;
+    params.distinguished_name.push(DnType::CommonName, "Zester fleet CA");
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    Ok(params)
 }
 
 fn signed(hosts: &[String], issuer: &Issuer<'_, KeyPair>) -> Result<Signed, rcgen::Error> {

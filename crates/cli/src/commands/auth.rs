@@ -113,15 +113,20 @@ pub struct Issue {
     pub place: Where,
 }
 
-/// Give a master, an admin or the issuer of peels a new key
+/// Give a master, an admin, an operator, the issuer of peels or the server a new key
 ///
-/// The key before counts for a while (--overlap), so that nothing stops: give out the new credentials, `zester auth push`, and
-/// restart what uses them. A key that was stolen must not count any longer, nor what it signed: --stolen.
+/// The key before counts for a while (--overlap), so that nothing stops: `zester auth push`, then give out the new credentials and
+/// restart what uses them. A key that was stolen must not count any longer, nor what it signed: --stolen. A peel that enrolled gives
+/// itself a new key with `zester peel rekey`.
 #[derive(clap::Args, Debug)]
 pub struct Rotate {
-    /// The name of a master or an admin, or `issuer`
+    /// The name of a master, an admin or an operator; or `issuer`, `sys` (who tells the server of accounts), `server` or `door` (their
+    /// certificates)
     #[arg(value_name = "NAME")]
     pub name: String,
+    /// Of `server` and `door`: a name or address that the certificate is for
+    #[arg(long = "host", value_name = "HOST")]
+    pub hosts: Vec<String>,
     /// How long the key before still counts
     #[arg(long, value_name = "TIME", default_value = OVERLAP, value_parser = zester_model::duration::parse)]
     pub overlap: Duration,
@@ -350,6 +355,25 @@ fn issue(args: &Issue) -> answer::Result {
     done(json!({ "peel": args.id, "creds": path }), format!("{}\n", path.display()))
 }
 
+/// Another certificate of the server or the door, by the CA. Whoever believes the CA believes the one before too, until it ends.
+fn another_certificate(directory: &Directory, args: &Rotate) -> answer::Result {
+    let (certificate, key, then) = match args.name.as_str() {
+        "server" => ("tls/server.pem", "tls/server.key", "have it taken up: nats-server --signal reload"),
+        _ => ("door/door.pem", "door/door.key", "copy both to each master with a door, and restart it"),
+    };
+    if args.hosts.is_empty() {
+        let why = format!("say what the certificate is for: zester auth rotate {} --host HOST", args.name);
+        return Err(Failure::usage(why));
+    }
+    let path = directory.path("tls/ca.key");
+    let ca = directory::read_secret(&path)?;
+    let made = tls::another(&ca, &args.hosts)?;
+    directory.write(key, made.key.as_bytes())?;
+    let certificate = directory.write(certificate, made.certificate.as_bytes())?;
+    let text = format!("{} is new; {then}\n", certificate.display());
+    done(json!({ "name": args.name, "file": certificate, "hosts": args.hosts }), text)
+}
+
 fn rotate(args: &Rotate) -> answer::Result {
     let directory = Directory::open(&args.place.dir)?;
     let mut fleet = directory.fleet()?;
@@ -366,7 +390,34 @@ fn rotate(args: &Rotate) -> answer::Result {
         MemberRole::Operator => Some(Role::Operator),
         MemberRole::Issuer | MemberRole::Unknown => None,
     });
+    if role.is_none() && matches!(args.name.as_str(), "server" | "door") {
+        return another_certificate(&directory, args);
+    }
+    if !args.hosts.is_empty() {
+        return Err(Failure::usage("--host is for the certificates of `server` and `door`"));
+    }
     let what = match (args.name.as_str(), role) {
+        ("sys", None) => {
+            let path = directory.path("creds/sys.creds");
+            let before = directory::read_secret(&path)?;
+            let before = zester_identity::Credentials::parse(&before);
+            let before = before.map_err(|bad| Failure::usage(format!("{}: {bad}", path.display())))?;
+            if let Some(before) = before {
+                fleet.replace_system_user(before.pair.public(), at);
+            }
+            let made = authority::system_user(new_key(KeyKind::User)?, &directory.secret("system")?, at);
+            let (_, signed) = directory.roster(&fleet)?;
+            let path = keep_credentials(&directory, &fleet, made, &signed)?;
+            directory.keep_fleet(&fleet)?;
+            let issuer = directory.secret("issuer")?;
+            let revoker = directory.has_secret("revoker").then(|| directory.secret("revoker")).transpose()?;
+            directory.keep_for_masters(&fleet, &issuer, revoker.as_ref())?;
+            let text = format!(
+                "{} is new; the one before is let in until `zester auth push`\ngive revoker/ to the masters that revoke\n",
+                path.display()
+            );
+            return done(json!({ "name": args.name, "file": path }), text);
+        }
         ("issuer", None) => {
             let pair = new_key(KeyKind::Account)?;
             match args.stolen {
@@ -392,7 +443,7 @@ fn rotate(args: &Rotate) -> answer::Result {
         }
         (name, None) => {
             return Err(Failure::usage(format!(
-                "no master or admin is called `{name}`; a peel gets new credentials with `zester auth issue`"
+                "no master, admin or operator is called `{name}`; a peel that enrolled gets a new key with `zester peel rekey`, another with `zester auth issue`"
             )));
         }
     };

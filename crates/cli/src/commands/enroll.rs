@@ -214,7 +214,8 @@ async fn end_keys(
 ) -> Result<u64, Failure> {
     let mut fleet = directory.fleet()?;
     let (mut roster, _) = directory.roster(&fleet)?;
-    let former: Vec<&str> = ended_keys(record).filter(|key| *key != record.key).collect();
+    let keys = ended_keys(record).map(|(key, _)| key);
+    let former: Vec<&str> = keys.filter(|key| *key != record.key).collect();
     let mut is_new = false;
     for key in former.into_iter().chain([record.key.as_str()]) {
         let key = PublicKey::of_kind(key, KeyKind::User).map_err(|bad| Failure::usage(bad.to_string()))?;

@@ -2,6 +2,7 @@
 
 use crate::answer::{self, Answer, Failure};
 use crate::app::App;
+use crate::arguments::Inputs;
 use crate::connection::Connect;
 use crate::daemon::peel::PeelRun;
 use crate::exit::Exit;
@@ -9,6 +10,7 @@ use crate::fleet::ask;
 use crate::fleet::watching::{client_failure, patiently};
 use crate::output::{fleet_text, job_text, plain};
 use serde_json::{Value as Json, json};
+use std::path::PathBuf;
 use zester_client::{Peel as Known, Peels};
 use zester_wire::PeelId;
 
@@ -38,6 +40,15 @@ pub enum Verb {
         #[command(flatten)]
         connect: Connect,
     },
+    /// Give this machine a new key: its peel shows it at the door of a master, and goes on with it
+    ///
+    /// Nothing stops: the peel that runs takes it up by itself, else the next one does. What the key before signed counts for five minutes
+    /// more, and then nothing that it signs; nobody can get in with it any more.
+    Rekey {
+        /// Where the peel keeps what it must remember [default: /var/lib/zester, or the user's state directory]
+        #[arg(long, value_name = "DIR", env = "ZESTER_DATA_DIR", hide_env_values = true)]
+        data_dir: Option<PathBuf>,
+    },
     /// Forget machines that are gone for good: their facts, and when they were last seen
     Forget {
         /// Their names
@@ -62,6 +73,13 @@ pub fn run(args: Peel, app: &mut App) -> answer::Result {
             let text = job_text::peels(&peels, client.link().now(), app.output.paint());
             Ok((Answer::Document { json: json!({ "peels": documents }), text }, Exit::Good))
         }),
+        Verb::Rekey { data_dir } => {
+            let data_dir = app.data_dir(&Inputs { data_dir, ..Inputs::default() })?;
+            let key = crate::daemon::peel::next_key(&data_dir)?;
+            let json = json!({ "public_key": key.as_str() });
+            let text = format!("{key}\nthe peel takes it up by itself; its log and `zester enroll show` say when\n");
+            Ok((Answer::Document { json, text }, Exit::Good))
+        }
         Verb::Forget { ids, connect } => app.block_on(async {
             let parse =
                 |id: &String| PeelId::parse(id).map_err(|bad| Failure::usage(format!("`{id}` is {bad}")));

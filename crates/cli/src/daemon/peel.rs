@@ -96,6 +96,11 @@ pub struct PeelRun {
     pub flags: Flags,
 }
 
+/// Makes the key that is to take the place of the one that a peel has.
+pub fn next_key(data_dir: &std::path::Path) -> Result<zester_identity::PublicKey, Failure> {
+    Ok(kept::Kept::make_next_key(data_dir)?.public().clone())
+}
+
 pub fn run(args: PeelRun, app: &App) -> answer::Result {
     let name = args.id.clone().or(app.config.id.clone()).unwrap_or_else(default_id);
     let id = PeelId::parse(&name)

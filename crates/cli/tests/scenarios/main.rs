@@ -8,6 +8,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod adversary;
 mod audit;
 mod away;
 mod beacons;
@@ -28,6 +29,7 @@ mod reactor_examples;
 mod reactor_kills;
 mod remade;
 mod roles;
+mod rotation;
 mod schedule;
 mod secrets;
 mod secure;

@@ -114,7 +114,7 @@ impl Keys {
         let none = Revocations::default();
         let core = accounts::core(&keys, &none, ISSUED).issued_by(&self.operator);
         let peels = self.peels_account(&none, ISSUED);
-        let system = accounts::system(&keys, ISSUED).issued_by(&self.operator);
+        let system = accounts::system(&keys, &none, ISSUED).issued_by(&self.operator);
         format!(
             "operator: {operator}\nsystem_account: {}\nresolver: {{ type: full, dir: {:?}, allow_delete: false, interval: \"2m\" }}\n\
              resolver_preload: {{\n  {}: {core}\n  {}: {peels}\n  {}: {system}\n}}\n",

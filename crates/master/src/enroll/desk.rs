@@ -100,14 +100,14 @@ impl Desk {
 
     /// The whole way of one request.
     async fn request(&self, request: EnrollRequest, address: IpAddr) -> EnrollAnswer {
-        let key = match self.proven(&request) {
-            Ok(key) => key,
+        let (key, before) = match self.proven(&request) {
+            Ok(proven) => proven,
             Err(answer) => return answer,
         };
         let by = Newcomer { peel: &request.peel, key: &key, address };
         let mut answer = later("others ask for the same name at the same moment");
         for _ in 0..ENROLL_TRIES_MAX {
-            match self.once(&by, request.token.as_deref()).await {
+            match self.once(&by, request.token.as_deref(), before.as_ref()).await {
                 Ok(Some(answer)) | Err(answer) => return self.with_id(&by, answer),
                 // Somebody else wrote at the same moment: what does it say now?
                 Ok(None) => {}
@@ -121,8 +121,8 @@ impl Desk {
         EnrollAnswer { id: enrollment::id_of(by.peel, by.key.as_str()).ok(), ..answer }
     }
 
-    /// The key, once its holder has shown to have it. The nonce is used up then.
-    fn proven(&self, request: &EnrollRequest) -> Result<PublicKey, EnrollAnswer> {
+    /// The key, once its holder has shown to have it, and the one that it replaces. The nonce is used up then.
+    fn proven(&self, request: &EnrollRequest) -> Result<(PublicKey, Option<PublicKey>), EnrollAnswer> {
         let key = PublicKey::of_kind(&request.key, KeyKind::User).map_err(refused)?;
         let now = self.core.link.now();
         let nonces = || self.nonces.lock().unwrap_or_else(PoisonError::into_inner);
@@ -130,8 +130,19 @@ impl Desk {
         if !join_token::is_proven(&key, &request.peel, &request.nonce, &request.proof) {
             return Err(refused("the proof does not hold: another key signed, or for another name"));
         }
+        let before = match &request.replaces {
+            None => None,
+            Some(replaced) => {
+                let before = PublicKey::of_kind(&replaced.key, KeyKind::User).map_err(refused)?;
+                let (peel, nonce) = (&request.peel, &request.nonce);
+                if !join_token::is_handed_over(&before, peel, nonce, &key, &replaced.proof) {
+                    return Err(refused("the key that is to be replaced did not sign for this one"));
+                }
+                Some(before)
+            }
+        };
         nonces().redeem(&request.nonce, now).map_err(later)?;
-        Ok(key)
+        Ok((key, before))
     }
 
     /// None: somebody wrote at the same moment.
@@ -139,6 +150,7 @@ impl Desk {
         &self,
         by: &Newcomer<'_>,
         word: Option<&str>,
+        before: Option<&PublicKey>,
     ) -> Result<Option<EnrollAnswer>, EnrollAnswer> {
         if self.trust.has_member(by.peel.as_str()) {
             return Err(refused(format!("{} is the name of a master or an admin", by.peel)));
@@ -148,6 +160,11 @@ impl Desk {
         }
         let found = read(&self.core, by.peel).await.map_err(|error| self.unreadable(by.peel, &error))?;
         let record = found.as_ref().map(|found| &found.value);
+        if let (Some(found), Some(before)) = (&found, before)
+            && found.value.key == before.as_str()
+        {
+            return self.rekey(found, before, by).await;
+        }
         let brought = match word.filter(|_| !is_in(record, by)) {
             Some(word) => Some(self.voucher(by, word, record).await?),
             None => None,
@@ -204,6 +221,26 @@ impl Desk {
                 Ok(Some(EnrollAnswer::new(EnrollOutcome::Pending, words)))
             }
         }
+    }
+
+    /// Gives the name a new key, on the word of the one that has it (I-15).
+    async fn rekey(
+        &self,
+        found: &Found<Enrollment>,
+        before: &PublicKey,
+        by: &Newcomer<'_>,
+    ) -> Result<Option<EnrollAnswer>, EnrollAnswer> {
+        if self.trust.is_revoked(before.as_str()) {
+            return Err(EnrollAnswer::new(EnrollOutcome::Revoked, enrollment::Refused::KeyEnded.to_string()));
+        }
+        let next = enrollment::rekeyed(&found.value, before, by, self.core.link.now()).map_err(refused)?;
+        let next = next.ok_or_else(|| refused("only a peel that is in can replace its key"))?;
+        let key = Key::Enrollment(next.peel.clone());
+        let Some(written) = self.write(&key, &next, Some(found.revision)).await? else { return Ok(None) };
+        self.core.enrollments.take(&self.core, &next);
+        let (reason, what) = (format!("in the place of {before}"), "enroll.rekey");
+        audit::record(&self.core, &audit::Decided { who: "door", what, id: &next.id, reason: &reason });
+        self.grant(by, &next, written).await
     }
 
     fn unreadable(&self, peel: &PeelId, error: &zester_link::Error) -> EnrollAnswer {

@@ -67,6 +67,7 @@ mod tests {
             token: Some(TokenName { id: Token::parse("0a").unwrap(), label }),
             until: None,
             former: Vec::new(),
+            serial: 0,
             rest: Default::default(),
         };
         let rule = |peel: &str, token: Option<&str>, ip: Option<&str>| Enroll {

@@ -25,7 +25,8 @@ struct Known {
     pending: BTreeMap<PeelId, (String, UnixMillis)>,
     /// Keys that were given out and not seen on the bus yet.
     issued: BTreeMap<PeelId, String>,
-    ended: BTreeSet<String>,
+    /// Until when what each signed counts.
+    ended: BTreeMap<String, UnixMillis>,
 }
 
 /// Shared by the door, the heartbeats and who answers operators.
@@ -68,10 +69,11 @@ impl Enrollments {
             _ => known.issued.remove(&record.peel),
         };
         let before = known.ended.len();
-        for key in ended_keys(record) {
+        for (key, until) in ended_keys(record) {
             // What is not remembered here counts until the roster says otherwise, or its credentials end.
-            if core.link.trust().is_none_or(|trust| trust.end(key)) {
-                known.ended.insert(key.to_string());
+            if core.link.trust().is_none_or(|trust| trust.end(key, until)) {
+                let known = known.ended.entry(key.to_string()).or_insert(until);
+                *known = (*known).min(until);
             } else {
                 tracing::error!(peel = %record.peel, "too many keys were ended: make them part of the roster with `zester enroll revoke --dir`");
             }
@@ -81,8 +83,10 @@ impl Enrollments {
         }
     }
 
-    pub fn ended_keys(&self) -> Vec<String> {
-        self.lock().ended.iter().cloned().collect()
+    /// Those that nothing counts of any more: a server may hang up on them.
+    pub fn ended_keys(&self, now: UnixMillis) -> Vec<String> {
+        let known = self.lock();
+        known.ended.iter().filter(|(_, until)| **until < now).map(|(key, _)| key.clone()).collect()
     }
 
     /// How many wait, also of one address. Those who waited too long hold no place.

@@ -16,7 +16,7 @@ pub trait Revokes: Send + Sync {
 pub async fn run(core: Arc<Core>, revoker: Arc<dyn Revokes>) {
     let (mut known, mut complaint) = (0, String::new());
     loop {
-        let keys = core.enrollments.ended_keys();
+        let keys = core.enrollments.ended_keys(core.link.now());
         if keys.len() != known {
             match revoker.revoke(&keys).await {
                 Ok(count) => {

@@ -156,6 +156,11 @@ impl Heartbeats {
             return;
         };
         let Some(subject) = self.core.link.subject_of(&message) else { return };
+        if let Subject::Heartbeat { peel } = &subject
+            && !self.core.link.has_room_for(peel)
+        {
+            return;
+        }
         let opened = self.core.link.open_addressed::<PeelHeartbeat>(&subject, &message.payload);
         let Some(opened) = opened else { return };
         // Where nobody signs, anybody says what they like.

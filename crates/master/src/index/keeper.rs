@@ -4,28 +4,35 @@
 //! it removed some. So do the facts of peels that are there and whose bucket lost them: they are asked to publish them again.
 
 use crate::core::Core;
-use crate::limits::{BUS_PAUSE, FACTS_ASKED, FACTS_AWAITED, NOTICES_WAITING, RELIST, WATCH_AHEAD};
+use crate::limits::{BUS_PAUSE, FACTS_ASKED, FACTS_AWAITED, FACTS_LATER, NOTICES_WAITING, RELIST, WATCH_AHEAD};
 use crate::router::subscribe;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 use zester_bus::{Entry, Listen, Seen, Subscription, Watch};
 use zester_health::State;
+use zester_identity::limits::{FACTS_SHARE, SOURCES_MAX};
+use zester_identity::source_rate::SourceRate;
 use zester_wire::{Bucket, FactsRecord, Key, PeelCommand, PeelId, PublishFacts, Subject, Token, VERSION};
 
 const ALL: &str = "*";
 
 pub(crate) struct Keeper {
     core: Arc<Core>,
+    /// How often the facts of each were taken up, and the newest of those that wait (I-13): each costs a look at all peels.
+    rate: SourceRate<PeelId>,
+    begun: Instant,
+    later: BTreeMap<PeelId, Entry>,
 }
 
 impl Keeper {
     pub fn new(core: Arc<Core>) -> Keeper {
-        Keeper { core }
+        let rate = SourceRate::new(FACTS_SHARE, SOURCES_MAX);
+        Keeper { core, rate, begun: Instant::now(), later: BTreeMap::new() }
     }
 
     /// Ends only with its task.
-    pub async fn run(self) {
+    pub async fn run(mut self) {
         let mut relist_at = Instant::now() + RELIST;
         let Ok(what) = Token::parse(Bucket::Facts.as_str()) else { return };
         let notices = Subject::Notify { what }.to_string();
@@ -59,10 +66,17 @@ impl Keeper {
     }
 
     /// Until the watch ends. Says why it did.
-    async fn follow(&self, mut facts: Watch, notices: &mut Subscription, relist_at: &mut Instant) -> String {
+    async fn follow(&mut self, mut facts: Watch, notices: &mut Subscription, relist_at: &mut Instant) -> String {
+        let mut later = interval(FACTS_LATER);
+        later.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 biased;
+                _ = later.tick(), if !self.later.is_empty() => {
+                    for (peel, entry) in std::mem::take(&mut self.later) {
+                        self.facts_of(peel, entry);
+                    }
+                }
                 () = sleep_until(*relist_at) => {
                     let all_have_facts = self.relist().await;
                     *relist_at = Instant::now() + if all_have_facts { RELIST } else { FACTS_AWAITED };
@@ -73,7 +87,13 @@ impl Keeper {
                 }
                 Some(_) = notices.next() => *relist_at = Instant::now(),
                 seen = facts.next() => match seen {
-                    Some(Ok(Seen::Entry(entry))) => self.facts(&entry),
+                    Some(Ok(Seen::Entry(entry))) => {
+                        self.core.index.feed().told(entry.revision);
+                        match Key::parse(Bucket::Facts, &entry.key) {
+                            Ok(Key::Facts(peel)) => self.facts_of(peel, entry),
+                            _ => self.core.link.dropped().add(zester_link::Reason::Mismatched, 1),
+                        }
+                    }
                     Some(Ok(Seen::Current)) => self.complete(),
                     Some(Err(error)) => {
                         tracing::warn!("the index begins anew: {error}");
@@ -92,9 +112,21 @@ impl Keeper {
         tracing::info!(peels = self.core.index.len(), "the index of peels is complete");
     }
 
+    /// Takes up the facts of a peel now, or keeps the newest of them for later.
+    fn facts_of(&mut self, peel: PeelId, entry: Entry) {
+        if self.rate.takes(&peel, self.begun.elapsed()) {
+            self.later.remove(&peel);
+            return self.facts(&entry);
+        }
+        self.core.link.dropped().add(zester_link::Reason::Flood, 1);
+        // More peels than a fleet has: the flood is of names that nobody has.
+        if self.later.len() < SOURCES_MAX || self.later.contains_key(&peel) {
+            self.later.insert(peel, entry);
+        }
+    }
+
     /// The key decides whose they are; a record that says another is dropped.
     fn facts(&self, entry: &Entry) {
-        self.core.index.feed().told(entry.revision);
         match self.core.link.record::<FactsRecord>(Bucket::Facts, entry) {
             Ok(found) => {
                 let key = Key::parse(Bucket::Facts, &entry.key);

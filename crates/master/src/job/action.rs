@@ -117,6 +117,13 @@ async fn write(core: &Core, job: Job, revision: u64) -> Written {
     let key = Key::Job(job.jid.clone());
     let job = job.recorded();
     let mut result = core.link.update(&key, &job, revision).await;
+    if result.as_ref().is_err_and(Error::is_conflict)
+        && let Err(Error::Older { revision, .. }) = core.link.get_latest::<Job>(&key).await
+        && core.link.is_newest(&key, &job)
+    {
+        tracing::warn!(%key, "an older record of a job was put back; it is written over");
+        result = core.link.update(&key, &job, revision).await;
+    }
     if result.as_ref().is_err_and(is_too_large) {
         // Who is missing can be told from the returns; that the job ended cannot be told otherwise.
         let shorter = Job { missing: Default::default(), ..job };

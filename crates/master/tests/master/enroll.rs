@@ -28,6 +28,7 @@ pub fn pending(name: &str) -> Enrollment {
         token: None,
         until: None,
         former: Vec::new(),
+        serial: 0,
         rest: Default::default(),
     }
 }

@@ -10,7 +10,8 @@
 //! A run reads the real path behind the link once and holds a pin on it, so that no swap under it changes anything for it
 //! (D-13). Trees that nobody counts on any more and nobody holds are removed at the next swap.
 
-use super::disk::{DiskEntry, RealDisk, TreeDisk};
+use super::beneath::Beneath;
+use super::disk::{DiskEntry, TreeDisk};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -68,7 +69,9 @@ impl Drop for Pinned {
 impl DiskCache {
     /// Opens what an earlier life left. Blocks.
     pub fn open(live: &Path) -> Result<DiskCache, Error> {
-        DiskCache::open_on(Arc::new(RealDisk), live)
+        let base = live.parent().unwrap_or(Path::new(""));
+        let disk = Beneath::open(base).map_err(|error| failed("hold", base, &error))?;
+        DiskCache::open_on(Arc::new(disk), live)
     }
 
     /// The same on another disk.

@@ -296,7 +296,9 @@ fn presence(visit: &mut impl Visit) {
     visit.one("audit_entry", entry);
     let facts = map(json!({"os": {"family": "debian"}, "cpus": 2}));
     visit.one("facts", FactsRecord { v: 1, peel: peel(), ts, hash: "ab12".into(), facts });
-    visit.one("lease", Lease { v: 1, name: token("publisher"), holder: master(), since: ts });
+    let lease = Lease { v: 1, name: token("publisher"), holder: master(), since: ts, serial: 0 };
+    visit.one("lease", lease.clone());
+    visit.one("lease_serial", Lease { serial: 7, ..lease });
     let hash = ContentHash::of(b"hello");
     let file = PublishedFile {
         path: "web/init.zy".into(),
@@ -455,7 +457,7 @@ fn requests(visit: &mut impl Visit) {
 fn enrollment(visit: &mut impl Visit) {
     let (at, key) = (UnixMillis(1_700_000_000_000), "UABC".to_string());
     let name = TokenName { id: token("0a1b2c3d"), label: "autoscale".into() };
-    let former = FormerKey { key: "UOLD".into(), at, until: Some(UnixMillis(1_700_000_300_000)) };
+    let former = FormerKey { key: "UOLD".into(), at, until: Some(UnixMillis(1_700_000_300_000)), counts_until: None };
     let record = Enrollment {
         v: 1,
         id: token("3f2a91c0d4e5b6a7-web-01"),
@@ -469,10 +471,13 @@ fn enrollment(visit: &mut impl Visit) {
         reason: "it is ours".into(),
         token: Some(name),
         until: Some(at),
-        former: vec![former],
+        former: vec![former.clone()],
+        serial: 0,
         rest: BTreeMap::new(),
     };
-    visit.one("enrollment", record);
+    visit.one("enrollment", record.clone());
+    let former = vec![FormerKey { counts_until: Some(at), ..former }];
+    visit.one("enrollment_serial", Enrollment { former, serial: 1_700_000_000_001, ..record });
     let digest = vec![7; 32];
     let used = Some(TokenUse { key: key.clone(), peel: peel(), at });
     let address = Some("192.0.2.7".to_string());
@@ -492,7 +497,10 @@ fn enrollment(visit: &mut impl Visit) {
     visit.one("join_token", kept);
     visit.one("enroll_nonce", EnrollNonce { v: 1, nonce: vec![1, 2, 255] });
     let (nonce, proof, word) = (vec![1, 2, 255], vec![3, 4], Some("word".to_string()));
-    visit.one("enroll_request", EnrollRequest { v: 1, peel: peel(), key, nonce, proof, token: word });
+    let replaces = Some(ReplacedKey { key: "UOLD".into(), proof: vec![5, 6] });
+    let asked = EnrollRequest { v: 1, peel: peel(), key, nonce, proof, token: word, replaces: None };
+    visit.one("enroll_request", asked.clone());
+    visit.one("enroll_request_replaces", EnrollRequest { token: None, replaces, ..asked });
     let grant = EnrollGrant {
         credentials: "-----BEGIN".into(),
         nats: "tls://bus:4222".into(),

@@ -16,7 +16,9 @@ use zester_health::{Health, State};
 use zester_identity::{Credentials, KeyPair, join_token};
 use zester_link::Link;
 use zester_master::{NONCE_PATH, REQUEST_PATH};
-use zester_wire::{EnrollAnswer, EnrollNonce, EnrollOutcome, EnrollRequest, PeelId, VERSION, decode, encode};
+use zester_wire::{
+    EnrollAnswer, EnrollGrant, EnrollNonce, EnrollOutcome, EnrollRequest, PeelId, ReplacedKey, VERSION, decode, encode,
+};
 
 /// How long to wait before asking again, at first and at most: somebody may be about to decide, or asleep.
 const ASK_PAUSE: Duration = Duration::from_secs(2);
@@ -25,6 +27,8 @@ const ASK_PAUSE_MAX: Duration = Duration::from_secs(30);
 const RENEW_AT_START: Duration = Duration::from_secs(10);
 /// The longest between two looks whether the time has come: a machine may sleep meanwhile.
 const LOOK_MAX: Duration = Duration::from_secs(3_600);
+/// How often to look whether somebody wants a new key.
+const NEXT_KEY_LOOK: Duration = Duration::from_secs(2);
 const PART: &str = "enrollment";
 
 /// What the words of a peel say about getting in.
@@ -83,6 +87,14 @@ pub async fn get_in(
 ) -> Result<Option<Enrolled>, Failure> {
     let pair = Kept::own_key(&wanted.data_dir)?;
     let mut kept = Kept::open(&wanted.data_dir, &pair, &wanted.id, wanted.pin)?;
+    // The door may have taken the next key just before the end of an earlier life.
+    if let (Some(before), Some(next)) = (&kept, Kept::next_key(&wanted.data_dir)?) {
+        match tokio::time::timeout(RENEW_AT_START, visit_with_next(&wanted, &next, before)).await {
+            Ok(Visit::In(rekeyed)) => return Ok(Some(Enrolled::new(wanted, *rekeyed))),
+            Ok(Visit::Never(why) | Visit::Again(why)) => tracing::warn!("the key is not replaced yet: {why}"),
+            Err(_) => tracing::warn!("the key is not replaced yet: {} does not answer", wanted.url),
+        }
+    }
     if kept.as_ref().is_some_and(Kept::is_due) {
         // Those it has may still count: a door that is closed just now must not keep it out.
         let visit = tokio::time::timeout(RENEW_AT_START, visit(&wanted, &pair)).await;
@@ -143,7 +155,26 @@ fn share() -> f64 {
 
 /// Goes to the door once: a nonce, the proof, the answer.
 async fn visit(wanted: &Wanted, pair: &KeyPair) -> Visit {
-    let answer = match ask(wanted, pair).await {
+    let keep = |grant: &EnrollGrant| Kept::keep(&wanted.data_dir, pair, &wanted.id, wanted.pin, grant);
+    visit_with(wanted, pair, None, keep).await
+}
+
+/// The same with the key that is to take the place of ours.
+async fn visit_with_next(wanted: &Wanted, next: &KeyPair, before: &Kept) -> Visit {
+    let Credentials { pair, anchor, .. } = &before.credentials;
+    let keep = |grant: &EnrollGrant| {
+        Kept::keep_next(&wanted.data_dir, next, &wanted.id, wanted.pin, grant, anchor)
+    };
+    visit_with(wanted, next, Some(pair), keep).await
+}
+
+async fn visit_with(
+    wanted: &Wanted,
+    pair: &KeyPair,
+    replaces: Option<&KeyPair>,
+    keep: impl FnOnce(&EnrollGrant) -> Result<Kept, Failure>,
+) -> Visit {
+    let answer = match ask(wanted, pair, replaces).await {
         Ok(answer) => answer,
         // A pin that does not fit now will not fit later; somebody has to look.
         Err((Kind::NotTheDoor, why)) => return Visit::Never(why),
@@ -151,7 +182,7 @@ async fn visit(wanted: &Wanted, pair: &KeyPair) -> Visit {
     };
     match (answer.outcome, answer.grant) {
         (EnrollOutcome::Granted, Some(grant)) => {
-            match Kept::keep(&wanted.data_dir, pair, &wanted.id, wanted.pin, &grant) {
+            match keep(&grant) {
                 Ok(kept) => Visit::In(Box::new(kept)),
                 Err(failure) => Visit::Again(failure.error.to_string()),
             }
@@ -163,15 +194,23 @@ async fn visit(wanted: &Wanted, pair: &KeyPair) -> Visit {
     }
 }
 
-async fn ask(wanted: &Wanted, pair: &KeyPair) -> Result<EnrollAnswer, (Kind, String)> {
+async fn ask(
+    wanted: &Wanted,
+    pair: &KeyPair,
+    replaces: Option<&KeyPair>,
+) -> Result<EnrollAnswer, (Kind, String)> {
     let failed = |error: zester_door::Error| (error.kind, error.to_string());
     let unreadable = |error: zester_wire::DecodeError| (Kind::Refused, format!("the door says {error}"));
     let mut caller = Caller::connect(&wanted.url, wanted.pin).await.map_err(failed)?;
     let nonce = caller.post(NONCE_PATH, Vec::new()).await.map_err(failed)?;
     let nonce = decode::<EnrollNonce>(&nonce).map_err(unreadable)?.nonce;
     let proof = join_token::prove(pair, &wanted.id, &nonce);
+    let replaces = replaces.map(|before| ReplacedKey {
+        key: before.public().to_string(),
+        proof: join_token::hand_over(before, &wanted.id, &nonce, pair.public()),
+    });
     let (key, token) = (pair.public().to_string(), wanted.token.clone());
-    let request = EnrollRequest { v: VERSION, peel: wanted.id.clone(), key, nonce, proof, token };
+    let request = EnrollRequest { v: VERSION, peel: wanted.id.clone(), key, nonce, proof, token, replaces };
     let request = encode(&request).map_err(|error| (Kind::Refused, error.to_string()))?;
     let answer = caller.post(REQUEST_PATH, request).await.map_err(failed)?;
     decode::<EnrollAnswer>(&answer).map_err(unreadable)
@@ -207,20 +246,43 @@ impl Enrolled {
         let Enrolled { wanted, mut kept, passport } = self;
         let mut pause = ASK_PAUSE;
         loop {
-            sleep(kept.due_in().min(LOOK_MAX)).await;
-            if !kept.is_due() {
-                continue;
-            }
-            match visit(&wanted, &kept.credentials.pair).await {
+            sleep(kept.due_in().min(LOOK_MAX).min(NEXT_KEY_LOOK)).await;
+            // What cannot be read is no key; whoever wants a new one is told by the words of the command.
+            let next = Kept::next_key(&wanted.data_dir).ok().flatten();
+            let visited = match &next {
+                // Where that fails for long, what it has is renewed all the same.
+                Some(next) => match visit_with_next(&wanted, next, &kept).await {
+                    Visit::Again(why) | Visit::Never(why) if kept.is_due() => {
+                        tracing::warn!("the key is not replaced yet: {why}");
+                        visit(&wanted, &kept.credentials.pair).await
+                    }
+                    visited => visited,
+                },
+                None if kept.is_due() => visit(&wanted, &kept.credentials.pair).await,
+                None => continue,
+            };
+            match visited {
                 Visit::In(renewed) => {
                     kept = *renewed;
                     link.renew(kept.credentials.clone());
                     passport.renew(prover(&kept.credentials));
                     // The server counts the life of a connection by what it was shown.
                     let shown = reconnected(bus.as_ref()).await;
-                    tracing::info!(until = kept.until.0, shown, "the credentials are renewed");
+                    let key = kept.credentials.pair.public();
+                    match next.as_ref().filter(|next| next.public() == key) {
+                        Some(_) => {
+                            tracing::info!(%key, until = kept.until.0, shown, "the key is replaced");
+                        }
+                        None => tracing::info!(until = kept.until.0, shown, "the credentials are renewed"),
+                    }
                     health.set(PART, State::Up);
                     pause = ASK_PAUSE;
+                }
+                Visit::Again(why) | Visit::Never(why) if next.is_some() => {
+                    tracing::warn!("the key is not replaced yet: {why}");
+                    health.set(PART, State::Degraded(format!("the key cannot be replaced: {why}")));
+                    sleep(pause.mul_f64(share())).await;
+                    pause = pause.mul_f64(1.5).min(ASK_PAUSE_MAX);
                 }
                 Visit::Again(why) | Visit::Never(why) => {
                     let left = kept.ends_in().as_secs();

@@ -2,17 +2,19 @@
 //! the bus. Every file is its owner's alone.
 
 use crate::answer::Failure;
-use crate::auth::directory::{now, own_key, write_secret};
+use crate::auth::directory::{now, own_key, read_key, write_secret};
 use serde::{Deserialize, Serialize};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use zester_door::Pin;
-use zester_identity::{Credentials, KeyPair, Trust, credentials};
+use zester_identity::{Credentials, KeyPair, PublicKey, Trust, credentials};
 use zester_wire::{EnrollGrant, PeelId, UnixMillis};
 
 const PLACE: &str = "creds";
 const KEY: &str = "peel.nk";
+/// The key that is to take its place, until the door has taken it.
+const NEXT_KEY: &str = "next.nk";
 /// Beside the key, under the same name: as every reader of credentials looks for it.
 const CREDENTIALS: &str = "peel.creds";
 const CA: &str = "ca.pem";
@@ -46,6 +48,53 @@ impl Kept {
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&place);
         made.map_err(|error| zester_converge::Error::io("make the directory", &place, error))?;
         own_key(&place.join(KEY))
+    }
+
+    /// The key that somebody wants in the place of that one.
+    pub fn next_key(data_dir: &Path) -> Result<Option<KeyPair>, Failure> {
+        let path = data_dir.join(PLACE).join(NEXT_KEY);
+        match path.try_exists() {
+            Ok(true) => read_key(&path).map(Some),
+            Ok(false) => Ok(None),
+            Err(error) => Err(zester_converge::Error::io("look for", &path, error).into()),
+        }
+    }
+
+    /// Makes it, for a peel that has a key; one that is there already is shown. It counts once the peel has shown it at the door.
+    pub fn make_next_key(data_dir: &Path) -> Result<KeyPair, Failure> {
+        let place = data_dir.join(PLACE);
+        if !place.join(ABOUT).is_file() {
+            let why = format!(
+                "{} holds no credentials of a peel that enrolled; one whose credentials were issued by hand gets others with `zester auth issue`",
+                place.display()
+            );
+            return Err(Failure::usage(why));
+        }
+        own_key(&place.join(NEXT_KEY))
+    }
+
+    /// The next key is the key from now on. Before what was given for it is written: whoever has a key and no credentials asks for some.
+    fn take_next_key(data_dir: &Path) -> Result<(), Failure> {
+        let (from, to) = (data_dir.join(PLACE).join(NEXT_KEY), data_dir.join(PLACE).join(KEY));
+        Ok(std::fs::rename(&from, &to).map_err(|error| zester_converge::Error::io("put in place", &to, error))?)
+    }
+
+    /// Keeps what the door gave to the next key.
+    pub fn keep_next(
+        data_dir: &Path,
+        pair: &KeyPair,
+        id: &PeelId,
+        pin: Pin,
+        grant: &EnrollGrant,
+        anchor: &PublicKey,
+    ) -> Result<Kept, Failure> {
+        let credentials = own(&grant.credentials, pair, id)
+            .map_err(|why| Failure::usage(format!("what the door gave is of no use: {why}")))?;
+        if credentials.anchor != *anchor {
+            return Err(Failure::usage("the door gave credentials of another fleet".to_string()));
+        }
+        Kept::take_next_key(data_dir)?;
+        Kept::keep(data_dir, pair, id, pin, grant)
     }
 
     /// What an earlier enrollment left. None where there is none, or where it is of another name or fleet.

@@ -1,0 +1,180 @@
+//! Every key of a fleet gets a successor while work goes on, and no job fails (I-15).
+
+use crate::daemon::PATIENCE;
+use crate::secure::block;
+use crate::shell::Shell;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::process::Child;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use zester_rule::rule;
+use zester_testkit::wait_for;
+
+const SERVER: usize = 0;
+const MASTER: usize = 1;
+const PEEL: usize = 2;
+
+/// Calls to all peels, one after the other, until it is told to end. What failed is kept in words.
+struct Load {
+    stop: Arc<AtomicBool>,
+    done: Arc<AtomicUsize>,
+    calls: JoinHandle<Vec<String>>,
+}
+
+impl Load {
+    fn begin(shell: &Shell, line: &str) -> Load {
+        let (stop, done) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
+        let (ends, counts, mut command) = (stop.clone(), done.clone(), shell.command(line));
+        let calls = std::thread::spawn(move || {
+            let mut failed = Vec::new();
+            while !ends.load(Ordering::SeqCst) {
+                let output = command.output().unwrap();
+                if !output.status.success() {
+                    let [out, err] = [&output.stdout, &output.stderr].map(|said| String::from_utf8_lossy(said).into_owned());
+                    failed.push(format!("{out}{err}"));
+                }
+                counts.fetch_add(1, Ordering::SeqCst);
+            }
+            failed
+        });
+        Load { stop, done, calls }
+    }
+
+    /// Until some more calls have begun and ended.
+    fn goes_on(&self) {
+        let wanted = self.done.load(Ordering::SeqCst) + 4;
+        wait_for("more calls", PATIENCE, || (self.done.load(Ordering::SeqCst) >= wanted).then_some(()));
+    }
+
+    /// Ends it: no job may have failed.
+    fn ends(self) -> usize {
+        self.stop.store(true, Ordering::SeqCst);
+        let failed = self.calls.join().unwrap();
+        assert!(failed.is_empty(), "{} of {} calls failed: {}", failed.len(), self.done.load(Ordering::SeqCst), failed.join("\n"));
+        self.done.load(Ordering::SeqCst)
+    }
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
+}
+
+fn stop(shell: &mut Shell, number: usize) {
+    signal(&shell.background[number], Signal::SIGTERM);
+    wait_for("the end of a daemon", PATIENCE, || shell.background[number].try_wait().unwrap());
+}
+
+fn ready(shell: &Shell, number: usize) {
+    wait_for("the next master", PATIENCE, || {
+        shell.log(number).contains("the index of peels is complete").then_some(())
+    });
+}
+
+fn key_of(shell: &Shell, name: &str) -> String {
+    let shown = shell.succeeds(&format!("zester enroll show {name} --format json"));
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    shown["key"].as_str().unwrap().to_string()
+}
+
+#[test]
+#[rule("I-15", "I-4")]
+fn i15_every_key_gets_a_successor_under_load_and_no_job_fails() {
+    let mut shell = Shell::new();
+    shell.follow(block("## In production"));
+    // A second peel, whose credentials are issued by hand.
+    shell.succeeds("zester auth issue web-02 --dir keys");
+    let bus = "--nats tls://localhost:4222 --ca keys/tls/ca.pem";
+    let by_hand = format!("zester peel run --id web-02 {bus} --creds keys/creds/web-02.creds --data-dir web-02");
+    shell.begins(&by_hand);
+    shell.succeeds("zester web-02 test.ping");
+    // Whoever works with a key of the directory has a copy: a new one is of use once everybody was told of it.
+    let given_out = |shell: &Shell| std::fs::copy(shell.path("keys/creds/admin.creds"), shell.path("ops.creds")).unwrap();
+    given_out(&shell);
+    let load = Load::begin(&shell, "zester 'L@web-01,web-02' test.ping --timeout 40s --creds ops.creds");
+
+    // The key of a peel that enrolled: it makes a new one by itself, and goes on with it.
+    let before = key_of(&shell, "web-01");
+    let old_key = std::fs::read_to_string(shell.path("web-01/creds/peel.nk")).unwrap();
+    let next = shell.succeeds("zester peel rekey --data-dir web-01");
+    let next = next.lines().next().unwrap().to_string();
+    wait_for("the new key", PATIENCE, || shell.log(PEEL).contains("the key is replaced").then_some(()));
+    assert_eq!(key_of(&shell, "web-01"), next);
+    assert!(!shell.path("web-01/creds/next.nk").exists());
+    assert_ne!(std::fs::read_to_string(shell.path("web-01/creds/peel.nk")).unwrap(), old_key);
+    load.goes_on();
+
+    // The key of a peel by hand: both count, and the peel is restarted with the new one.
+    shell.succeeds("zester auth issue web-02 --dir keys");
+    let number = shell.background.len() - 1;
+    stop(&mut shell, number);
+    shell.begins(&by_hand);
+    load.goes_on();
+
+    // The issuer: what the one before vouched for goes on.
+    shell.succeeds("zester auth rotate issuer --dir keys");
+    shell.succeeds("zester auth push --dir keys");
+    load.goes_on();
+
+    // The certificate of the server, which takes it up while connections stand.
+    shell.succeeds("zester auth rotate server --host localhost --host 127.0.0.1 --dir keys");
+    signal(&shell.background[SERVER], Signal::SIGHUP);
+    wait_for("the server's new certificate", PATIENCE, || shell.log(SERVER).contains("Reloaded: tls").then_some(()));
+    load.goes_on();
+
+    // Who tells the server of accounts: the one before is out once its successor has said so.
+    let sys = std::fs::read_to_string(shell.path("keys/creds/sys.creds")).unwrap();
+    shell.succeeds("zester auth rotate sys --dir keys");
+    assert_ne!(std::fs::read_to_string(shell.path("keys/creds/sys.creds")).unwrap(), sys);
+    shell.succeeds("zester auth push --dir keys");
+    std::fs::write(shell.path("old-sys.creds"), &sys).unwrap();
+    load.goes_on();
+
+    // The keys of an admin, of a master and of the door: a second master begins with them before the first one ends.
+    shell.succeeds("zester auth rotate door --host localhost --host 127.0.0.1 --dir keys");
+    for name in ["admin", "master"] {
+        shell.succeeds(&format!("zester auth rotate {name} --dir keys"));
+    }
+    shell.succeeds("zester auth push --dir keys --creds ops.creds");
+    given_out(&shell);
+    let line = format!(
+        "zester master run --id second {bus} --creds keys/creds/master.creds --data-dir second --states states --listen 127.0.0.1:0 --door keys/door"
+    );
+    shell.begins(&line);
+    let second = shell.background.len() - 1;
+    ready(&shell, second);
+    load.goes_on();
+    stop(&mut shell, MASTER);
+    load.goes_on();
+    let calls = load.ends();
+    assert!(calls >= 24, "{calls}");
+
+    // What came of it: everybody is who they were, and nobody was taken for a forger.
+    let log = shell.log(second);
+    assert!(!log.contains("dropped a message"), "{log}");
+    let words = shell.succeeds("zester audit list --act enroll.rekey");
+    assert!(words.contains("web-01"), "{words}");
+    // The new door vouches with the new key: a new machine gets in, and believes the same CA.
+    let address = std::fs::read_to_string(shell.path("second/door.address")).unwrap();
+    let port = address.trim().rsplit_once(':').unwrap().1.to_string();
+    let word = shell.succeeds("zester enroll token web-03").trim().to_string();
+    shell.begins(&format!(
+        "zester peel run --id web-03 --master https://localhost:{port} --pin $(zester auth pin --dir keys) --token {word} --data-dir web-03"
+    ));
+    shell.succeeds("zester web-03 test.ping");
+    // With the key that was given up nobody gets anything: neither at the door nor, once its time is over, on the bus.
+    std::fs::create_dir_all(shell.path("thief/creds")).unwrap();
+    std::fs::write(shell.path("thief/creds/peel.nk"), &old_key).unwrap();
+    let output = shell.run(&format!(
+        "zester peel run --id web-01 --master https://localhost:{port} --pin $(zester auth pin --dir keys) --data-dir thief"
+    ));
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && told.contains("another took its place"), "{told}");
+    assert_ne!(before, next);
+    // The user of the system account that was replaced is not let in.
+    std::fs::copy(shell.path("old-sys.creds"), shell.path("keys/creds/sys.creds")).unwrap();
+    let refused = shell.run("zester auth push --dir keys");
+    assert!(!refused.status.success(), "{}", String::from_utf8_lossy(&refused.stdout));
+}
