@@ -188,13 +188,7 @@ pub fn hand_over(before: &KeyPair, peel: &PeelId, nonce: &[u8], to: &PublicKey) 
 }
 
 /// Whether it did.
-pub fn is_handed_over(
-    before: &PublicKey,
-    peel: &PeelId,
-    nonce: &[u8],
-    to: &PublicKey,
-    proof: &[u8],
-) -> bool {
+pub fn is_handed_over(before: &PublicKey, peel: &PeelId, nonce: &[u8], to: &PublicKey, proof: &[u8]) -> bool {
     let signed = joined(&[REPLACES, peel.as_str().as_bytes(), nonce, to.as_str().as_bytes()]);
     before.kind() == KeyKind::User && before.verifies(&signed, proof)
 }

@@ -316,7 +316,11 @@ fn i15_a_machine_gives_its_name_a_new_key_and_nobody_else_does() {
     let issued = through(&next, &[ISSUE]);
     assert_eq!(rekeyed(&issued, &after, &before), Err(Refused::KeyEnded), "no key comes back");
     // Whoever is not in has nothing to hand over, and the key of another name is nobody's here.
-    for record in [before.pending(), through(&before.pending(), &[Transition::Approve]), through(&active, &[Transition::Revoke])] {
+    for record in [
+        before.pending(),
+        through(&before.pending(), &[Transition::Approve]),
+        through(&active, &[Transition::Revoke]),
+    ] {
         assert_eq!(rekeyed(&record, &before, &after), Ok(None), "{:?}", record.status);
     }
     assert_eq!(rekeyed(&active, &thief, &after), Ok(None));
@@ -324,7 +328,8 @@ fn i15_a_machine_gives_its_name_a_new_key_and_nobody_else_does() {
     let revoked = through(&issued, &[Transition::Revoke]);
     let never = UnixMillis(0);
     assert_eq!(ended_keys(&revoked).collect::<Vec<_>>(), [(after.key(), never), (before.key(), never)]);
-    let taken = thief.asks(Some(&through(&issued, &[Transition::Seen])), Some(&voucher(true, true))).unwrap().record;
+    let taken =
+        thief.asks(Some(&through(&issued, &[Transition::Seen])), Some(&voucher(true, true))).unwrap().record;
     assert!(ended_keys(&taken).all(|(_, until)| until == never), "{:?}", taken.former);
 }
 
@@ -339,10 +344,18 @@ fn i15_a_key_hands_over_to_one_key_for_one_name_and_one_nonce() {
     };
     assert!(holds(&before, "web-1", b"nonce", &after));
     assert!(!holds(&after, "web-1", b"nonce", &after) && !holds(&before, "web-2", b"nonce", &after));
-    assert!(!holds(&before, "web-1", b"other", &after) && !holds(&before, "web-1", b"nonce", &Machine::new(3)));
+    assert!(
+        !holds(&before, "web-1", b"other", &after) && !holds(&before, "web-1", b"nonce", &Machine::new(3))
+    );
     // What shows that a machine has its key hands over nothing.
     let shown = join_token::prove(&before.pair, &before.peel, b"nonce");
-    assert!(!join_token::is_handed_over(before.pair.public(), &before.peel, b"nonce", after.pair.public(), &shown));
+    assert!(!join_token::is_handed_over(
+        before.pair.public(),
+        &before.peel,
+        b"nonce",
+        after.pair.public(),
+        &shown
+    ));
 }
 
 #[test]

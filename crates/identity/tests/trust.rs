@@ -176,7 +176,8 @@ fn i15_what_a_replaced_key_of_a_peel_signed_counts_until_its_end_however_it_is_d
     let subject = "zester.heartbeat.web-1";
     let until = NOW.plus(Duration::from_secs(300));
     assert!(trust.end(web.pair.public().as_str(), until));
-    let judged = |at: UnixMillis, seen: Seen| judge_at(&trust, subject, &seal(subject, at, &web), seen).map(drop);
+    let judged =
+        |at: UnixMillis, seen: Seen| judge_at(&trust, subject, &seal(subject, at, &web), seen).map(drop);
     let (soon, late) = (until.plus(CLOCK_TOLERANCE), until.plus(CLOCK_TOLERANCE * 2));
     assert_eq!(judged(NOW, Seen::live(NOW)), Ok(()));
     assert_eq!(judged(until, Seen::live(soon)), Ok(()));

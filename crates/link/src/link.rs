@@ -13,7 +13,9 @@ use zester_identity::limits::{PEEL_SHARE, SOURCES_MAX};
 use zester_identity::roster::BadRoster;
 use zester_identity::source_rate::SourceRate;
 use zester_identity::{Credentials, Trust};
-use zester_wire::{Envelope, Jid, Message, MessageId, PeelId, Signer, Subject, Token, UnixMillis, Unsigned, encode};
+use zester_wire::{
+    Envelope, Jid, Message, MessageId, PeelId, Signer, Subject, Token, UnixMillis, Unsigned, encode,
+};
 
 /// The first token of a subject that answers come in by. Services answer nowhere else (I-9): a sender chooses the reply
 /// subject freely, and would have us write where only we may.

@@ -53,7 +53,8 @@ impl Newest {
             return Age::Newest;
         }
         if lines.len() >= LINES_MAX
-            && let Some(oldest) = lines.iter().min_by_key(|(_, seen)| seen.revision).map(|(line, _)| line.clone())
+            && let Some(oldest) =
+                lines.iter().min_by_key(|(_, seen)| seen.revision).map(|(line, _)| line.clone())
         {
             lines.remove(&oldest);
         }
@@ -106,7 +107,8 @@ mod tests {
     #[rule("I-12")]
     fn i12_each_holder_counts_by_itself_and_no_count_comes_twice() {
         let mut newest = Newest::default();
-        let of = |line: &str, number| Serial { line: line.into(), number: [number, 0, 0, 0], is_unique: true };
+        let of =
+            |line: &str, number| Serial { line: line.into(), number: [number, 0, 0, 0], is_unique: true };
         assert_eq!(newest.take("k", of("m1", 9), 1), Age::Newest);
         assert_eq!(newest.take("k", of("m2", 1), 2), Age::Newest, "another holder, who began later");
         assert_eq!(newest.take("k", of("m1", 9), 3), Age::PutBack);

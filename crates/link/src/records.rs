@@ -36,7 +36,9 @@ impl<T> Standing<T> {
 impl Link {
     pub async fn get<T: Message>(&self, key: &Key) -> Result<Option<Found<T>>, Error> {
         let entry = self.bus().get(key.bucket().as_str(), &key.to_string()).await?;
-        let Some(found) = entry.map(|entry| self.record_of::<T>(key, &entry)).transpose()? else { return Ok(None) };
+        let Some(found) = entry.map(|entry| self.record_of::<T>(key, &entry)).transpose()? else {
+            return Ok(None);
+        };
         match self.age_of(key, &found) {
             Age::Newest => Ok(Some(found)),
             // Is the server behind, or did somebody put it back? The leader knows.
@@ -185,8 +187,7 @@ impl Link {
         expected: Sequence,
     ) -> Result<Sequence, Error> {
         let sealed = self.sealed(key, value)?;
-        let revision =
-            self.bus().update(key.bucket().as_str(), &key.to_string(), sealed, expected).await?;
+        let revision = self.bus().update(key.bucket().as_str(), &key.to_string(), sealed, expected).await?;
         Ok(self.wrote(key, value, revision))
     }
 

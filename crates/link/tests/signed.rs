@@ -493,7 +493,9 @@ async fn i12_a_broker_that_puts_an_older_record_back_is_noticed_in_every_store_t
     probe.goes_back(&key, &adopted, &over).await;
     probe.goes_back(&Key::Lease(name.clone()), &lease(1), &lease(2)).await;
     let key = Key::Enrollment(web.clone());
-    probe.goes_back(&key, &enrolled(EnrollmentStatus::Active, 1), &enrolled(EnrollmentStatus::Revoked, 2)).await;
+    probe
+        .goes_back(&key, &enrolled(EnrollmentStatus::Active, 1), &enrolled(EnrollmentStatus::Revoked, 2))
+        .await;
     probe.goes_back(&Key::JoinToken(Token::parse("0707").unwrap()), &token(None), &token(Some(used))).await;
     // Who never saw the newer one cannot tell.
     assert_eq!(world.link("web-2").dropped().of(Reason::Older), 0);

@@ -238,6 +238,7 @@ impl LateReturns {
                 within.push((peel, taken));
             } else {
                 self.core.link.dropped().add(zester_link::Reason::Flood, 1);
+                self.core.metrics.stray_returns.inc();
                 self.acknowledge(&taken, Acknowledge::Done).await;
             }
         }

@@ -160,12 +160,7 @@ async fn resolve(core: Arc<Core>, message: Message) {
     core.answer(message.reply.as_deref(), &reply).await;
 }
 
-async fn explain(
-    core: Arc<Core>,
-    asked: ResolveRequest,
-    reply: Option<String>,
-    room: Result<(), Refusal>,
-) {
+async fn explain(core: Arc<Core>, asked: ResolveRequest, reply: Option<String>, room: Result<(), Refusal>) {
     let page = match room.and_then(|()| index_is_ready(&core)) {
         Ok(()) => core.index.explain(&asked.target_expr, asked.after, EXPLAINED_PAGE_MAX).await,
         Err(refusal) => Err(refusal),

@@ -77,7 +77,8 @@ pub fn run(args: Peel, app: &mut App) -> answer::Result {
             let data_dir = app.data_dir(&Inputs { data_dir, ..Inputs::default() })?;
             let key = crate::daemon::peel::next_key(&data_dir)?;
             let json = json!({ "public_key": key.as_str() });
-            let text = format!("{key}\nthe peel takes it up by itself; its log and `zester enroll show` say when\n");
+            let text =
+                format!("{key}\nthe peel takes it up by itself; its log and `zester enroll show` say when\n");
             Ok((Answer::Document { json, text }, Exit::Good))
         }
         Verb::Forget { ids, connect } => app.block_on(async {

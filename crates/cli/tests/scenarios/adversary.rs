@@ -15,8 +15,9 @@ use zester_link::{Clock, SystemClock};
 use zester_rule::rule;
 use zester_testkit::wait_for;
 use zester_wire::{
-    Ack, AdminRequest, Cause, DispatchRequest, Event, Jid, JobEvent, JobEventKind, Notice, Origin, PeelCommand,
-    PeelHeartbeat, PeelId, PublishRequest, ResolveRequest, Return, Signer, Subject, Tag, Token, Unsigned, VERSION,
+    Ack, AdminRequest, Cause, DispatchRequest, Event, Jid, JobEvent, JobEventKind, Notice, Origin,
+    PeelCommand, PeelHeartbeat, PeelId, PublishRequest, ResolveRequest, Return, Signer, Subject, Tag, Token,
+    Unsigned, VERSION,
 };
 
 const MASTER: usize = 1;
@@ -114,7 +115,8 @@ fn forged(subject: &Subject, made: &Path, by: &dyn Signer) -> (Vec<u8>, Believes
             (sealed(&to, &event, by), Believes::Another)
         }
         Subject::JobAck { jid, peel } => {
-            let ack = Ack { v: VERSION, jid: jid.clone(), peel: peel.clone(), dispatch_epoch: 1, ts, ahead: 0 };
+            let ack =
+                Ack { v: VERSION, jid: jid.clone(), peel: peel.clone(), dispatch_epoch: 1, ts, ahead: 0 };
             (sealed(&to, &ack, by), Believes::Another)
         }
         Subject::JobReturn { jid, peel } => {
@@ -165,7 +167,15 @@ fn dispatch(made: &Path) -> DispatchRequest {
 
 fn event(id: &str, tag: &str) -> Event {
     let tag = Tag::parse(tag).unwrap();
-    Event { id: id.into(), tag, data: Map::new(), ts: SystemClock.wall(), v: VERSION, origin: String::new(), depth: 0 }
+    Event {
+        id: id.into(),
+        tag,
+        data: Map::new(),
+        ts: SystemClock.wall(),
+        v: VERSION,
+        origin: String::new(),
+        depth: 0,
+    }
 }
 
 async fn listen(client: &Client, subject: &str) -> Subscriber {
@@ -203,7 +213,8 @@ async fn i7_nothing_that_a_master_or_a_peel_hears_is_believed_from_another_peel(
     let jid = running(&shell);
     let rows = TABLE.iter().filter(|grant| grant.act == Act::Subscribe);
     let rows = rows.filter(|grant| matches!(grant.role, Role::Master | Role::Peel));
-    let (mut tried, mut at_master, mut at_victim) = (0, count(&shell, MASTER, SPOOFS), count(&shell, VICTIM, SPOOFS));
+    let (mut tried, mut at_master, mut at_victim) =
+        (0, count(&shell, MASTER, SPOOFS), count(&shell, VICTIM, SPOOFS));
     for (role, pattern) in rows.map(|grant| (grant.role, grant.subject(VICTIM_NAME))) {
         if pattern.starts_with("_INBOX") {
             continue;
@@ -246,7 +257,9 @@ async fn i7_nothing_that_a_master_or_a_peel_hears_is_believed_from_another_peel(
     let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
     assert_eq!((&shown["status"], &shown["return_count"]), (&"running".into(), &0.into()), "{shown:#}");
     std::fs::write(&gate, "").unwrap();
-    wait_for("the end of the job that was followed", PATIENCE, || shell.background.last_mut().unwrap().try_wait().unwrap());
+    wait_for("the end of the job that was followed", PATIENCE, || {
+        shell.background.last_mut().unwrap().try_wait().unwrap()
+    });
     let followed = shell.log(shell.background.len() - 1);
     assert!(followed.contains("done") && !followed.contains("forged"), "{followed}");
     assert!(!made.exists());
@@ -261,8 +274,12 @@ async fn i7_a_real_peel_cannot_mistag_squat_or_move_what_it_says_itself() {
     let adversary = credentials(&shell, "web-01");
     let client = join(&shell, &adversary).await;
     let publish = async |subject: &str, event: &Event| {
-        let said = client.request(subject.to_string(), sealed(subject, event, &adversary).into()).await.unwrap();
-        assert!(String::from_utf8_lossy(&said.payload).contains("\"seq\""), "the stream keeps what is its own");
+        let said =
+            client.request(subject.to_string(), sealed(subject, event, &adversary).into()).await.unwrap();
+        assert!(
+            String::from_utf8_lossy(&said.payload).contains("\"seq\""),
+            "the stream keeps what is its own"
+        );
     };
     // A tag that is not its subject's: the rule means the one, the subject says the other, and the other way round.
     publish("zester.event.web-01.send.harmless", &event("e-tag", "forged")).await;
@@ -275,7 +292,8 @@ async fn i7_a_real_peel_cannot_mistag_squat_or_move_what_it_says_itself() {
     wait_for("the moved event to be dropped", PATIENCE, || (forged_events(&shell) >= 4).then_some(()));
     // It knows the id that the master will use, and takes it first. The master tells all the same.
     let origin = Origin::Peel(PeelId::parse("web-01").unwrap());
-    let cause = zester_reactor::Cause { origin: &origin, event_id: "e-go", rule: "reactor.tell", block: "tell" };
+    let cause =
+        zester_reactor::Cause { origin: &origin, event_id: "e-go", rule: "reactor.tell", block: "tell" };
     let mut headers = HeaderMap::new();
     headers.insert("Nats-Msg-Id", cause.event().as_str());
     let squat = "zester.event.web-01.send.squat";
@@ -350,7 +368,8 @@ async fn i7_stolen_credentials_and_an_old_roster_are_of_no_use_once_they_were_re
     let shell = fleet();
     let adversary = credentials(&shell, "web-01");
     let core = join(&shell, &broker(&shell, &adversary)).await;
-    let before = core.request("$JS.API.DIRECT.GET.KV_trust.$KV.trust.roster", "".into()).await.unwrap().payload;
+    let before =
+        core.request("$JS.API.DIRECT.GET.KV_trust.$KV.trust.roster", "".into()).await.unwrap().payload;
     let live = join(&shell, &adversary).await;
     live.publish("zester.event.web-01.send.forged", "".into()).await.unwrap();
     shell.succeeds("zester auth revoke web-01 --dir keys");
@@ -401,5 +420,9 @@ async fn is_refused(shell: &Shell, who: Option<&Credentials>) -> bool {
     };
     let options = options.add_root_certificates(shell.path("keys/tls/ca.pem")).require_tls(true);
     let refused = options.connect(shell.url()).await.map_err(|error| error.kind());
-    matches!(refused, Err(async_nats::ConnectErrorKind::AuthorizationViolation | async_nats::ConnectErrorKind::Authentication))
+    matches!(
+        refused,
+        Err(async_nats::ConnectErrorKind::AuthorizationViolation
+            | async_nats::ConnectErrorKind::Authentication)
+    )
 }

@@ -33,7 +33,8 @@ impl Load {
             while !ends.load(Ordering::SeqCst) {
                 let output = command.output().unwrap();
                 if !output.status.success() {
-                    let [out, err] = [&output.stdout, &output.stderr].map(|said| String::from_utf8_lossy(said).into_owned());
+                    let [out, err] = [&output.stdout, &output.stderr]
+                        .map(|said| String::from_utf8_lossy(said).into_owned());
                     failed.push(format!("{out}{err}"));
                 }
                 counts.fetch_add(1, Ordering::SeqCst);
@@ -53,7 +54,13 @@ impl Load {
     fn ends(self) -> usize {
         self.stop.store(true, Ordering::SeqCst);
         let failed = self.calls.join().unwrap();
-        assert!(failed.is_empty(), "{} of {} calls failed: {}", failed.len(), self.done.load(Ordering::SeqCst), failed.join("\n"));
+        assert!(
+            failed.is_empty(),
+            "{} of {} calls failed: {}",
+            failed.len(),
+            self.done.load(Ordering::SeqCst),
+            failed.join("\n")
+        );
         self.done.load(Ordering::SeqCst)
     }
 }
@@ -87,11 +94,13 @@ fn i15_every_key_gets_a_successor_under_load_and_no_job_fails() {
     // A second peel, whose credentials are issued by hand.
     shell.succeeds("zester auth issue web-02 --dir keys");
     let bus = "--nats tls://localhost:4222 --ca keys/tls/ca.pem";
-    let by_hand = format!("zester peel run --id web-02 {bus} --creds keys/creds/web-02.creds --data-dir web-02");
+    let by_hand =
+        format!("zester peel run --id web-02 {bus} --creds keys/creds/web-02.creds --data-dir web-02");
     shell.begins(&by_hand);
     shell.succeeds("zester web-02 test.ping");
     // Whoever works with a key of the directory has a copy: a new one is of use once everybody was told of it.
-    let given_out = |shell: &Shell| std::fs::copy(shell.path("keys/creds/admin.creds"), shell.path("ops.creds")).unwrap();
+    let given_out =
+        |shell: &Shell| std::fs::copy(shell.path("keys/creds/admin.creds"), shell.path("ops.creds")).unwrap();
     given_out(&shell);
     let load = Load::begin(&shell, "zester 'L@web-01,web-02' test.ping --timeout 40s --creds ops.creds");
 
@@ -121,7 +130,9 @@ fn i15_every_key_gets_a_successor_under_load_and_no_job_fails() {
     // The certificate of the server, which takes it up while connections stand.
     shell.succeeds("zester auth rotate server --host localhost --host 127.0.0.1 --dir keys");
     signal(&shell.background[SERVER], Signal::SIGHUP);
-    wait_for("the server's new certificate", PATIENCE, || shell.log(SERVER).contains("Reloaded: tls").then_some(()));
+    wait_for("the server's new certificate", PATIENCE, || {
+        shell.log(SERVER).contains("Reloaded: tls").then_some(())
+    });
     load.goes_on();
 
     // Who tells the server of accounts: the one before is out once its successor has said so.

@@ -4,7 +4,9 @@
 //! it removed some. So do the facts of peels that are there and whose bucket lost them: they are asked to publish them again.
 
 use crate::core::Core;
-use crate::limits::{BUS_PAUSE, FACTS_ASKED, FACTS_AWAITED, FACTS_LATER, NOTICES_WAITING, RELIST, WATCH_AHEAD};
+use crate::limits::{
+    BUS_PAUSE, FACTS_ASKED, FACTS_AWAITED, FACTS_LATER, NOTICES_WAITING, RELIST, WATCH_AHEAD,
+};
 use crate::router::subscribe;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -66,7 +68,12 @@ impl Keeper {
     }
 
     /// Until the watch ends. Says why it did.
-    async fn follow(&mut self, mut facts: Watch, notices: &mut Subscription, relist_at: &mut Instant) -> String {
+    async fn follow(
+        &mut self,
+        mut facts: Watch,
+        notices: &mut Subscription,
+        relist_at: &mut Instant,
+    ) -> String {
         let mut later = interval(FACTS_LATER);
         later.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {

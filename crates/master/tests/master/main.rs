@@ -29,5 +29,6 @@ mod reactor_start;
 mod reactor_strangers;
 mod returns;
 mod servers;
+mod shares;
 mod signed;
 mod stores;

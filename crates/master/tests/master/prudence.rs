@@ -112,7 +112,13 @@ impl Faults for SlowPurges {
 }
 
 fn lease_of(fleet: &Fleet, holder: &MasterId) -> Lease {
-    Lease { v: 1, name: Token::parse("pruner").unwrap(), holder: holder.clone(), since: fleet.link.now(), serial: 0 }
+    Lease {
+        v: 1,
+        name: Token::parse("pruner").unwrap(),
+        holder: holder.clone(),
+        since: fleet.link.now(),
+        serial: 0,
+    }
 }
 
 /// Holds the lease in the name of another for so long.

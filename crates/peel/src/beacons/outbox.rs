@@ -91,6 +91,10 @@ impl Outbox {
 fn never_fits(error: &Error) -> bool {
     match error {
         Error::Bus(error) => matches!(error.kind(), Kind::TooLarge | Kind::Invalid),
-        Error::Encode(_) | Error::Decode(_) | Error::Mismatched { .. } | Error::Spoof { .. } | Error::Older { .. } => true,
+        Error::Encode(_)
+        | Error::Decode(_)
+        | Error::Mismatched { .. }
+        | Error::Spoof { .. }
+        | Error::Older { .. } => true,
     }
 }

@@ -228,7 +228,10 @@ mod tests {
         }
         assert!(disk.make_dirs(&base.join("trees/parts")).is_err());
         assert!(disk.make_dirs(&base.join("trees/parts/deep")).is_err());
-        assert!(disk.list(&base.join("trees/parts")).is_err() && disk.sync_dir(&base.join("trees/parts")).is_err());
+        assert!(
+            disk.list(&base.join("trees/parts")).is_err()
+                && disk.sync_dir(&base.join("trees/parts")).is_err()
+        );
         // A link at the end is not followed either: it is replaced, or removed.
         assert!(disk.read(&base.join("trees/a/file")).is_err());
         disk.write(&base.join("trees/a/file"), b"ours", 0o640).unwrap();
@@ -236,7 +239,9 @@ mod tests {
         symlink(outside.join("kept"), base.join("trees/a/other.new")).unwrap();
         disk.write(&base.join("trees/a/other"), b"ours", 0o600).unwrap();
         // What leads up, or begins elsewhere, is no path beneath.
-        for path in [base.join("../outside/kept"), outside.join("kept"), base.join("trees/../../outside/kept")] {
+        for path in
+            [base.join("../outside/kept"), outside.join("kept"), base.join("trees/../../outside/kept")]
+        {
             assert_eq!(disk.read(&path).unwrap_err().kind(), ErrorKind::InvalidInput, "{}", path.display());
             assert!(disk.write(&path, b"ours", 0o600).is_err() && disk.remove(&path).is_err());
         }
@@ -277,7 +282,8 @@ mod tests {
             ("d/e/f/g", OFlags::RDONLY),
         ] {
             let whole = disk.open_at(&base.join(path), flags).is_ok();
-            let steps = disk.open_by_steps(Path::new(path), flags | OFlags::NOFOLLOW | OFlags::CLOEXEC).is_ok();
+            let steps =
+                disk.open_by_steps(Path::new(path), flags | OFlags::NOFOLLOW | OFlags::CLOEXEC).is_ok();
             assert_eq!(whole, steps, "{path}");
         }
         assert_eq!(disk.read(&base.join("d/e/f")).unwrap(), b"x");

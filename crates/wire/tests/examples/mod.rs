@@ -457,7 +457,8 @@ fn requests(visit: &mut impl Visit) {
 fn enrollment(visit: &mut impl Visit) {
     let (at, key) = (UnixMillis(1_700_000_000_000), "UABC".to_string());
     let name = TokenName { id: token("0a1b2c3d"), label: "autoscale".into() };
-    let former = FormerKey { key: "UOLD".into(), at, until: Some(UnixMillis(1_700_000_300_000)), counts_until: None };
+    let former =
+        FormerKey { key: "UOLD".into(), at, until: Some(UnixMillis(1_700_000_300_000)), counts_until: None };
     let record = Enrollment {
         v: 1,
         id: token("3f2a91c0d4e5b6a7-web-01"),

@@ -17,7 +17,8 @@ use zester_identity::{Credentials, KeyPair, join_token};
 use zester_link::Link;
 use zester_master::{NONCE_PATH, REQUEST_PATH};
 use zester_wire::{
-    EnrollAnswer, EnrollGrant, EnrollNonce, EnrollOutcome, EnrollRequest, PeelId, ReplacedKey, VERSION, decode, encode,
+    EnrollAnswer, EnrollGrant, EnrollNonce, EnrollOutcome, EnrollRequest, PeelId, ReplacedKey, VERSION,
+    decode, encode,
 };
 
 /// How long to wait before asking again, at first and at most: somebody may be about to decide, or asleep.
@@ -162,9 +163,8 @@ async fn visit(wanted: &Wanted, pair: &KeyPair) -> Visit {
 /// The same with the key that is to take the place of ours.
 async fn visit_with_next(wanted: &Wanted, next: &KeyPair, before: &Kept) -> Visit {
     let Credentials { pair, anchor, .. } = &before.credentials;
-    let keep = |grant: &EnrollGrant| {
-        Kept::keep_next(&wanted.data_dir, next, &wanted.id, wanted.pin, grant, anchor)
-    };
+    let keep =
+        |grant: &EnrollGrant| Kept::keep_next(&wanted.data_dir, next, &wanted.id, wanted.pin, grant, anchor);
     visit_with(wanted, next, Some(pair), keep).await
 }
 
@@ -181,12 +181,10 @@ async fn visit_with(
         Err((_, why)) => return Visit::Again(why),
     };
     match (answer.outcome, answer.grant) {
-        (EnrollOutcome::Granted, Some(grant)) => {
-            match keep(&grant) {
-                Ok(kept) => Visit::In(Box::new(kept)),
-                Err(failure) => Visit::Again(failure.error.to_string()),
-            }
-        }
+        (EnrollOutcome::Granted, Some(grant)) => match keep(&grant) {
+            Ok(kept) => Visit::In(Box::new(kept)),
+            Err(failure) => Visit::Again(failure.error.to_string()),
+        },
         (EnrollOutcome::Rejected | EnrollOutcome::Revoked | EnrollOutcome::Refused, _) => {
             Visit::Never(format!("{} does not let this peel in: {}", wanted.url, answer.message))
         }

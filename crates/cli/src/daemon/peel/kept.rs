@@ -76,7 +76,8 @@ impl Kept {
     /// The next key is the key from now on. Before what was given for it is written: whoever has a key and no credentials asks for some.
     fn take_next_key(data_dir: &Path) -> Result<(), Failure> {
         let (from, to) = (data_dir.join(PLACE).join(NEXT_KEY), data_dir.join(PLACE).join(KEY));
-        Ok(std::fs::rename(&from, &to).map_err(|error| zester_converge::Error::io("put in place", &to, error))?)
+        Ok(std::fs::rename(&from, &to)
+            .map_err(|error| zester_converge::Error::io("put in place", &to, error))?)
     }
 
     /// Keeps what the door gave to the next key.
