@@ -68,7 +68,7 @@ pub const ENDED_KEYS_MAX: usize = 100_000;
 /// costs its reader no more time than that, and what a stream keeps of it is read later.
 pub const PEEL_SHARE: Share = Share { burst: 10_000, per_second: 1_000 };
 /// What one member may ask of the masters.
-pub const ASKER_SHARE: Share = Share { burst: 5_000, per_second: 500 };
+pub const MEMBER_SHARE: Share = Share { burst: 5_000, per_second: 500 };
 /// What one peel may ask of them: which peels an expression names costs a look at all of them.
 pub const PEEL_QUESTIONS: Share = Share { burst: 100, per_second: 10 };
 /// How often the facts of one peel are taken up; in between, the newest wait.

@@ -1,6 +1,5 @@
 //! What all parts of one master share.
 
-use crate::askers::Askers;
 use crate::audit::Audit;
 use crate::catch_up::Losses;
 use crate::enroll::Enrollments;
@@ -12,6 +11,7 @@ use crate::limits::UNMARKED_MAX;
 use crate::metrics::Metrics;
 use crate::publisher::Orders;
 use crate::reactor::Reactor;
+use crate::shares::Shares;
 use crate::stores::StoreHealth;
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicUsize;
@@ -46,7 +46,7 @@ pub struct Core {
     /// Who asked to be a peel, and what became of it.
     pub enrollments: Arc<Enrollments>,
     /// What each member has asked lately.
-    pub askers: Askers,
+    pub shares: Shares,
     /// What it decided, and for whom (I-6).
     pub audit: Audit,
     /// What operators want to have published.

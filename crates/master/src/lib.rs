@@ -4,8 +4,7 @@
 //! keeps the index of peels, one that routes what peels send to the jobs, one that scans for orphans, one that answers
 //! operators.
 
-pub mod askers;
-mod audit;
+pub mod audit;
 mod catch_up;
 mod core;
 mod enroll;
@@ -26,6 +25,7 @@ mod router;
 mod run;
 mod scan;
 mod services;
+mod shares;
 mod start;
 mod stores;
 

@@ -131,7 +131,7 @@ pub async fn run(
         detach: CancellationToken::new(),
         orphans: Orphans::default(),
         losses: Arc::default(),
-        askers: crate::askers::Askers::new(),
+        shares: crate::shares::Shares::new(),
         events,
         enrollments,
         audit,

@@ -142,7 +142,7 @@ pub(crate) fn must_be_fresh<T>(opened: &Opened<T>, received: UnixMillis) -> Resu
 
 async fn resolve(core: Arc<Core>, message: Message) {
     let Some(opened) = core.link.open::<ResolveRequest>(&message.subject, &message.payload) else { return };
-    let room = core.askers.take(opened.principal.as_ref(), core.link.dropped());
+    let room = core.shares.take(opened.principal.as_ref(), core.link.dropped());
     if opened.message.explain {
         return explain(core, opened.message, message.reply, room).await;
     }

@@ -34,7 +34,7 @@ pub async fn handle(core: Arc<Core>, message: Message, received: UnixMillis) {
     let opened = core.link.open::<AdminRequest>(&message.subject, &message.payload);
     let Some(opened) = opened else { return };
     let reply = message.reply;
-    let room = || core.askers.take(opened.principal.as_ref(), core.link.dropped());
+    let room = || core.shares.take(opened.principal.as_ref(), core.link.dropped());
     if let Err(refusal) = must_be_fresh(&opened, received).and_then(|()| room()) {
         return refuse(&core, reply.as_deref(), refusal).await;
     }

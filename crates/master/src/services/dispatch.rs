@@ -21,7 +21,7 @@ use zester_wire::{
 
 pub async fn handle(core: Arc<Core>, message: Message, received: UnixMillis) {
     let Some(opened) = core.link.open::<DispatchRequest>(&message.subject, &message.payload) else { return };
-    let room = || core.askers.take(opened.principal.as_ref(), core.link.dropped());
+    let room = || core.shares.take(opened.principal.as_ref(), core.link.dropped());
     if let Err(refusal) = must_be_fresh(&opened, received).and_then(|()| room()) {
         let error = Some(refusal);
         let reply = DispatchReply { v: VERSION, jid: None, targets: Vec::new(), error, offline: None };

@@ -14,7 +14,7 @@ use zester_wire::{
 pub async fn list(core: Arc<Core>, message: Message) {
     let Some(opened) = core.link.open::<PeelsRequest>(&message.subject, &message.payload) else { return };
     let PeelsRequest { target_expr, after, .. } = opened.message;
-    let room = || core.askers.take(opened.principal.as_ref(), core.link.dropped());
+    let room = || core.shares.take(opened.principal.as_ref(), core.link.dropped());
     let page = match index_is_ready(&core).and_then(|()| room()) {
         Ok(()) => core.index.page(&target_expr, after.as_ref(), PEELS_PAGE_MAX).await,
         Err(refusal) => Err(refusal),

@@ -5,7 +5,7 @@ use crate::signed::{Members, joined};
 use serde_json::json;
 use std::time::Duration;
 use zester_identity::Role;
-use zester_identity::limits::{ASKER_SHARE, FACTS_SHARE, PEEL_SHARE};
+use zester_identity::limits::{FACTS_SHARE, MEMBER_SHARE, PEEL_SHARE};
 use zester_jobs::Timing;
 use zester_rule::rule;
 use zester_wire::*;
@@ -21,6 +21,7 @@ async fn i13_facts_that_are_written_without_end_are_taken_up_now_and_then_and_th
     fleet.known("*", 2).await;
     for number in 0..500 {
         web.publish_facts(json!({"n": number})).await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
     db.publish_facts(json!({"n": 7})).await;
     fleet.known("G@n:7", 1).await;
@@ -71,7 +72,7 @@ async fn i13_an_operator_that_floods_the_masters_is_refused_and_others_are_not()
     };
     eventually("a master", async || ask(&bob).await.ok().filter(|reply| reply.error.is_none())).await;
     let mut refused = None;
-    for _ in 0..=ASKER_SHARE.burst {
+    for _ in 0..=MEMBER_SHARE.burst {
         let reply = ask(&ann).await.unwrap();
         refused = refused.or(reply.error);
     }
