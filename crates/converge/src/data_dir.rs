@@ -17,6 +17,7 @@ use std::path::{Component, Path, PathBuf};
 const LINKS_MAX: usize = 40;
 const STICKY: u32 = 0o1000;
 const OTHERS_WRITE: u32 = 0o002;
+const GROUP_WRITES: u32 = 0o020;
 const ANYBODY_ELSE_WRITES: u32 = 0o022;
 
 /// Opened or made, private to its owner: before-images may hold secrets.
@@ -134,16 +135,35 @@ impl<'a> PathWalk<'a> {
         let last = self.rest.is_empty();
         let too_open = match last {
             true => meta.mode() & ANYBODY_ELSE_WRITES != 0,
-            false => meta.mode() & OTHERS_WRITE != 0 && meta.mode() & STICKY == 0,
+            false => meta.mode() & STICKY == 0 && self.can_be_changed_on_the_way(meta),
         };
         match too_open {
             false => Ok(()),
             true => {
-                let who = if last { "go-w" } else { "o-w" };
+                let others = meta.mode() & OTHERS_WRITE != 0;
+                let who = if last {
+                    "go-w"
+                } else if others {
+                    "o-w"
+                } else {
+                    "g-w"
+                };
+                if !last && !others {
+                    let hint = format!("`chmod {who} {shown}`, or name one elsewhere with --data-dir");
+                    let gid = meta.gid();
+                    return Err(self.refused(format!("the group {gid} can write to {shown}"), Some(hint)));
+                }
                 let hint = format!("`chmod {who} {shown}` if nobody else has used it");
                 Err(self.refused(format!("others can write to {shown}"), Some(hint)))
             }
         }
+    }
+
+    /// Whether somebody else could put another directory in the place of the next one. A group that holds the caller alone, as
+    /// many systems give one to each user, and that of root are nobody else.
+    fn can_be_changed_on_the_way(&self, meta: &Metadata) -> bool {
+        let by_group = meta.mode() & GROUP_WRITES != 0 && meta.gid() != 0;
+        meta.mode() & OTHERS_WRITE != 0 || by_group && !is_private_group(meta.gid(), self.me)
     }
 
     /// Of the caller or of root.
@@ -173,6 +193,33 @@ impl<'a> PathWalk<'a> {
         let hint = hint.unwrap_or("name one of your own with --data-dir".into());
         Error::other(format!("the data directory {root} cannot be trusted: {why}; {hint}"))
     }
+}
+
+/// Whether a group is the one that a user has alone. What the books do not say is not so.
+fn is_private_group(gid: u32, uid: u32) -> bool {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    is_alone_in(gid, uid, &read("/etc/passwd"), &read("/etc/group"))
+}
+
+/// By the lines of `/etc/passwd` and `/etc/group`: it is called like its user, lists nobody else, and is nobody else's own.
+fn is_alone_in(gid: u32, uid: u32, users: &str, groups: &str) -> bool {
+    let fields = |line: &str| line.split(':').map(str::to_string).collect::<Vec<_>>();
+    let number = |fields: &[String], at: usize| fields.get(at).and_then(|field| field.parse::<u32>().ok());
+    let users: Vec<Vec<String>> = users.lines().map(fields).collect();
+    let names: Vec<&String> =
+        users.iter().filter(|user| number(user, 2) == Some(uid)).filter_map(|user| user.first()).collect();
+    let groups: Vec<Vec<String>> =
+        groups.lines().map(fields).filter(|group| number(group, 2) == Some(gid)).collect();
+    let is_mine = |group: &Vec<String>| {
+        let members = group.get(3).map(String::as_str).unwrap_or_default();
+        let alone = members
+            .split(',')
+            .filter(|name| !name.is_empty())
+            .all(|name| names.iter().any(|own| *own == name));
+        alone && group.first().is_some_and(|name| names.contains(&name))
+    };
+    let others = users.iter().any(|user| number(user, 3) == Some(gid) && number(user, 2) != Some(uid));
+    !groups.is_empty() && groups.iter().all(is_mine) && !others
 }
 
 /// What stands there, without following it; what does not is made, for its owner alone.
@@ -253,6 +300,42 @@ mod tests {
         assert!(!open.join("data").exists(), "nothing is made there");
         chmod(&open, 0o1777);
         assert!(DataDir::open(&open.join("data")).is_ok(), "a shared directory with the sticky bit is fine");
+    }
+
+    #[test]
+    #[rule("C-14")]
+    fn c14_a_way_that_a_group_can_change_is_refused_with_a_hint() {
+        let temp = tempfile::tempdir().unwrap();
+        let shared = temp.path().join("shared");
+        fs::create_dir(&shared).unwrap();
+        if rustix::process::geteuid().as_raw() != 0 {
+            zester_testkit::skip!("only root can give a directory to a group");
+        }
+        chown(&shared, None, Some(12_345)).unwrap();
+        chmod(&shared, 0o775);
+        let why = refusal(&shared.join("data"));
+        assert!(why.contains("the group 12345 can write") && why.contains("chmod g-w"), "{why}");
+        assert!(!shared.join("data").exists(), "nothing is made there");
+        chmod(&shared, 0o1775);
+        DataDir::open(&shared.join("data")).unwrap();
+        chown(&shared, None, Some(0)).unwrap();
+        chmod(&shared, 0o775);
+        DataDir::open(&shared.join("data")).unwrap();
+    }
+
+    #[test]
+    #[rule("C-14")]
+    fn c14_a_group_that_holds_its_user_alone_is_nobody_else() {
+        let users =
+            "root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\nbob:x:1001:1001::/:/bin/sh\n";
+        let alone = |groups: &str| is_alone_in(1000, 1000, users, groups);
+        assert!(alone("ann:x:1000:\n") && alone("bob:x:1001:\nann:x:1000:ann\n"));
+        for groups in ["", "staff:x:1000:\n", "ann:x:1000:bob\n", "ann:x:1000:ann,bob\n", "ann:x:7:\n"] {
+            assert!(!alone(groups), "{groups:?}");
+        }
+        assert!(!is_alone_in(1000, 1001, users, "ann:x:1000:\n"), "not the caller's");
+        let fellow = format!("{users}eve:x:1002:1000::/:/bin/sh\n");
+        assert!(!is_alone_in(1000, 1000, &fellow, "ann:x:1000:\n"), "somebody else's own");
     }
 
     #[test]
