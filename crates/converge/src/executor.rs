@@ -108,6 +108,10 @@ impl Executor for StateExecutor {
         }
     }
 
+    fn given_up(&self, node: NodeId) {
+        self.packages.give_up(node);
+    }
+
     fn settled(&self) {
         self.packages.settled();
     }

@@ -31,12 +31,10 @@ pub async fn forget(
     let asked = "status --forget".to_string();
     // No run of its own: it has no id.
     let (run_id, pid, life) = (String::new(), std::process::id(), Runner::new().life());
-    let note = Note { run_id, mode: Mode::Apply, asked, call: false, pid, life, started_at };
+    let note =
+        Note { run_id, mode: Mode::Apply, asked, call: false, before: Vec::new(), pid, life, started_at };
     // A run under way may be about to run it, or to add it.
     let lock = RunLock::take(data_dir, &note, true, cancel, |_| {}).await?;
-    if let Some(killed) = lock.killed.clone() {
-        crate::history::add_killed(data_dir, killed)?;
-    }
     let dropped = drop_all(data_dir, states);
     lock.release();
     dropped

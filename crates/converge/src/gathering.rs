@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use zester_engine::NodeId;
+use zester_host::Fault;
 
 /// What is asked for comes in stages: whoever is behind catches up before others go on.
 pub trait Staged {
@@ -26,6 +27,40 @@ struct Kept<Q, A> {
     /// Who is no longer, as soon as all commands are given out.
     leaving: Vec<NodeId>,
     waiting: BTreeMap<NodeId, Guest<Q, A>>,
+    /// Who serves, and those who wait for its answers.
+    serving: BTreeMap<NodeId, Turns<Q, A>>,
+}
+
+type Turns<Q, A> = BTreeMap<NodeId, oneshot::Sender<Gathered<Q, A>>>;
+
+/// Why nobody answered.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Unserved {
+    /// Canceled before anybody began.
+    Canceled,
+    /// Whoever served fell over or was given up, and where it had got to nobody knows.
+    Lost,
+}
+
+impl Unserved {
+    pub fn fault(self) -> Fault {
+        match self {
+            Unserved::Canceled => Fault::canceled(),
+            Unserved::Lost => Fault::canceled().touched(),
+        }
+    }
+}
+
+/// Lets the guests go, whatever becomes of who serves.
+struct Serving<'a, Q, A> {
+    kept: &'a Mutex<Kept<Q, A>>,
+    node: NodeId,
+}
+
+impl<Q, A> Drop for Serving<'_, Q, A> {
+    fn drop(&mut self) {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).serving.remove(&self.node);
+    }
 }
 
 struct Guest<Q, A> {
@@ -47,6 +82,7 @@ impl<Q, A> Default for Gathering<Q, A> {
             expected: BTreeSet::new(),
             leaving: Vec::new(),
             waiting: BTreeMap::new(),
+            serving: BTreeMap::new(),
         }))
     }
 }
@@ -67,6 +103,11 @@ impl<Q: Staged, A> Gathering<Q, A> {
         kept.leaving.push(node);
     }
 
+    /// Somebody hangs: those whom it serves are not to wait for it.
+    pub fn give_up(&self, node: NodeId) {
+        self.lock().serving.remove(&node);
+    }
+
     /// All commands of a step have been given out.
     pub fn settled(&self) {
         let mut kept = self.lock();
@@ -77,14 +118,14 @@ impl<Q: Staged, A> Gathering<Q, A> {
         kept.open();
     }
 
-    /// Waits for the others, and for whoever serves all. None: canceled before anybody began, or whoever served fell over.
+    /// Waits for the others, and for whoever serves all.
     pub async fn meet<F: Future<Output = Vec<A>>>(
         &self,
         node: NodeId,
         request: Q,
         cancel: &CancellationToken,
         serve: impl FnOnce(Vec<Q>) -> F,
-    ) -> Option<A> {
+    ) -> Result<A, Unserved> {
         let (turn, mut coming) = oneshot::channel();
         {
             let mut kept = self.lock();
@@ -93,30 +134,37 @@ impl<Q: Staged, A> Gathering<Q, A> {
         }
         let turn = tokio::select! {
             biased;
-            turn = &mut coming => turn.ok()?,
+            turn = &mut coming => turn,
             () = cancel.cancelled() => {
                 if self.lock().waiting.remove(&node).is_some() {
-                    return None;
+                    return Err(Unserved::Canceled);
                 }
                 // Somebody serves it already, and what came of that counts.
-                coming.await.ok()?
+                coming.await
             }
         };
-        let guests = match turn {
-            Gathered::Served(answer) => return Some(answer),
+        let guests = match turn.map_err(|_| Unserved::Lost)? {
+            Gathered::Served(answer) => return Ok(answer),
             Gathered::Serve(guests) => guests,
         };
-        let mut turns = Vec::new();
-        let mut requests = Vec::new();
+        let mut turns = Turns::new();
+        let (mut order, mut requests) = (Vec::new(), Vec::new());
         for (guest, Guest { request, turn }) in guests {
-            turns.push((guest, turn));
+            turns.insert(guest, turn);
+            order.push(guest);
             requests.push(request);
         }
-        let mut own = None;
-        for ((guest, turn), answer) in turns.into_iter().zip(serve(requests).await) {
+        self.lock().serving.insert(node, turns);
+        let serving = Serving { kept: &self.0, node };
+        let answers = serve(requests).await;
+        // Gone where it was given up meanwhile.
+        let mut turns = self.lock().serving.remove(&node).unwrap_or_default();
+        drop(serving);
+        let mut own = Err(Unserved::Lost);
+        for (guest, answer) in order.into_iter().zip(answers) {
             if guest == node {
-                own = Some(answer);
-            } else {
+                own = Ok(answer);
+            } else if let Some(turn) = turns.remove(&guest) {
                 // Whoever no longer listens was given up.
                 let _unheard = turn.send(Gathered::Served(answer));
             }
@@ -164,6 +212,7 @@ impl<Q: Staged, A> Kept<Q, A> {
 mod tests {
     use super::*;
     use std::sync::Arc;
+    use zester_rule::rule;
 
     struct Ask(usize, u32);
 
@@ -181,7 +230,7 @@ mod tests {
         cancel: &CancellationToken,
         node: u32,
         stage: usize,
-    ) -> tokio::task::JoinHandle<Option<u32>> {
+    ) -> tokio::task::JoinHandle<Result<u32, Unserved>> {
         let (gathering, seen, cancel) = (gathering.clone(), seen.clone(), cancel.clone());
         tokio::spawn(async move {
             let serve = |requests: Vec<Ask>| async move {
@@ -209,7 +258,7 @@ mod tests {
         let last = arrive(&gathering, &seen, &cancel, 3, 0);
         assert_eq!(
             (first.await.unwrap(), second.await.unwrap(), last.await.unwrap()),
-            (Some(20), Some(0), Some(30))
+            (Ok(20), Ok(0), Ok(30))
         );
         assert_eq!(*seen.lock().unwrap(), [[0, 2, 3]]);
     }
@@ -224,7 +273,7 @@ mod tests {
         gathering.begin(NodeId(1));
         gathering.settled();
         let second = arrive(&gathering, &seen, &cancel, 1, 0);
-        assert_eq!((first.await.unwrap(), second.await.unwrap()), (Some(0), Some(10)));
+        assert_eq!((first.await.unwrap(), second.await.unwrap()), (Ok(0), Ok(10)));
         assert_eq!(*seen.lock().unwrap(), [[0, 1]]);
     }
 
@@ -236,9 +285,9 @@ mod tests {
         gathering.settled();
         let ahead = arrive(&gathering, &seen, &cancel, 0, 1);
         let behind = arrive(&gathering, &seen, &cancel, 1, 0);
-        assert_eq!(behind.await.unwrap(), Some(10));
+        assert_eq!(behind.await.unwrap(), Ok(10));
         let caught_up = arrive(&gathering, &seen, &cancel, 1, 1);
-        assert_eq!((ahead.await.unwrap(), caught_up.await.unwrap()), (Some(0), Some(10)));
+        assert_eq!((ahead.await.unwrap(), caught_up.await.unwrap()), (Ok(0), Ok(10)));
         assert_eq!(*seen.lock().unwrap(), [vec![1], vec![0, 1]]);
     }
 
@@ -251,7 +300,33 @@ mod tests {
         let waiting = arrive(&gathering, &seen, &cancel, 0, 0);
         tokio::task::yield_now().await;
         cancel.cancel();
-        assert_eq!(waiting.await.unwrap(), None);
+        assert_eq!(waiting.await.unwrap(), Err(Unserved::Canceled));
         assert!(seen.lock().unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    #[rule("S-32")]
+    async fn s32_whoever_is_given_up_while_it_serves_keeps_nobody_waiting() {
+        let (gathering, cancel) = (Arc::new(Gathering::default()), CancellationToken::new());
+        (0..2).for_each(|node| gathering.begin(NodeId(node)));
+        gathering.settled();
+        let began = Arc::new(tokio::sync::Notify::new());
+        let arrive = |node: u32| {
+            let (gathering, cancel, began) = (gathering.clone(), cancel.clone(), began.clone());
+            tokio::spawn(async move {
+                let serve = |_: Vec<Ask>| async move {
+                    began.notify_one();
+                    std::future::pending::<Vec<u32>>().await
+                };
+                gathering.meet(NodeId(node), Ask(0, node), &cancel, serve).await
+            })
+        };
+        let (first, second) = (arrive(0), arrive(1));
+        began.notified().await;
+        cancel.cancel();
+        gathering.give_up(NodeId(0));
+        let guest = tokio::time::timeout(std::time::Duration::from_secs(30), second).await;
+        assert_eq!(guest.unwrap().unwrap(), Err(Unserved::Lost), "what was done for it nobody knows");
+        first.abort();
     }
 }

@@ -107,7 +107,8 @@ impl Summary {
 
 /// Adds a run that was killed, unless it got as far as to add itself.
 pub fn add_killed(data_dir: &DataDir, note: Note) -> Result<(), Error> {
-    let known = last(data_dir, 1)?.iter().any(|run| run.run_id == note.run_id);
+    // Not always the last: one that could not be added at once is added after the run that found it.
+    let known = last(data_dir, RUNS_KEPT)?.iter().any(|run| run.run_id == note.run_id);
     if known { Ok(()) } else { add(data_dir, &Summary::of_note(note, Stage::Killed)) }
 }
 
@@ -116,11 +117,15 @@ pub fn with_current(data_dir: &DataDir, count: usize) -> Result<Vec<Summary>, Er
     // In this order: a run that ends in between is then in one of the two.
     let holder = lock::last_holder(data_dir)?;
     let mut runs = last(data_dir, count)?;
-    if let Some((note, under_way)) =
-        holder.filter(|(note, _)| runs.iter().all(|run| run.run_id != note.run_id))
-    {
+    if let Some((mut note, under_way)) = holder {
         let state = if under_way { Stage::Running } else { Stage::Killed };
-        runs.insert(0, Summary::of_note(note, state));
+        let before = std::mem::take(&mut note.before);
+        let noted = before.into_iter().map(|note| (note, Stage::Killed)).chain([(note, state)]);
+        for (note, state) in noted {
+            if runs.iter().all(|run| run.run_id != note.run_id) {
+                runs.insert(0, Summary::of_note(note, state));
+            }
+        }
         runs.truncate(count);
     }
     Ok(runs)
@@ -183,6 +188,7 @@ mod tests {
             mode: Mode::Apply,
             asked: "web".into(),
             call: false,
+            before: Vec::new(),
             pid: 1,
             life: String::new(),
             started_at: 1,

@@ -6,6 +6,7 @@
 //! journal/objects/<sha256>    before-images, and the graphs of runs
 //! journal/pending             pending refreshes (S-39)
 //! journal/unconfirmed         states whose last `check_cmd` did not pass (S-43)
+//! journal/pending.damaged-1   a list that could not be read; it was made again from the logs
 //! ```
 //!
 //! One rule carries both promises of the spec. An *intent* (the undo value, and who watches the state) is on disk,
@@ -18,13 +19,17 @@
 //! A run that changes nothing writes nothing here.
 
 mod blob_store;
+mod damage;
+mod lists;
 mod log;
 mod pending_refresh;
 mod record;
+mod recovery;
 mod run_graph;
 mod unconfirmed;
 
 pub use blob_store::FileBlobStore;
+pub use damage::Damage;
 pub use log::Undo;
 pub use pending_refresh::{Origin, PendingRefresh};
 pub use record::{Ended, Intent, Record, Started};
@@ -34,8 +39,10 @@ use crate::data_dir::{DataDir, is_readable};
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::lock::RunLock;
+use crate::scope;
 use log::{LogFile, Writer};
 use pending_refresh::Pending;
+use recovery::Recovered;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -66,6 +73,8 @@ pub struct Journal {
     disk: Arc<Disk>,
     blobs: Arc<FileBlobStore>,
     state: Mutex<Inner>,
+    /// What recovering brought to light.
+    notices: Vec<String>,
     /// Whoever still works for the run keeps the next one away.
     _lock: Option<Arc<RunLock>>,
 }
@@ -95,23 +104,23 @@ impl Journal {
         let directory = data_dir.path("journal");
         make_private(&directory)?;
         make_private(&directory.join("objects"))?;
-        let mut pending = Pending::read(&directory)?;
-        let mut unconfirmed = Unconfirmed::read(&directory)?;
         let logs = log::list(&directory)?;
+        let recovered = Recovered::read(&directory, &logs)?;
+        let notices = recovered.keep(&disk)?;
         for cut in logs.iter().filter(|file| file.open) {
-            if unconfirmed.learn(cut.unconfirmed()?) {
-                unconfirmed.save(&disk)?;
-            }
-            if pending.recover(cut)? {
-                pending.save(&disk)?;
-            }
             cut.close(&disk)?;
         }
+        let Recovered { pending, unconfirmed, .. } = recovered;
         let blobs = Arc::new(FileBlobStore::new(directory.join("objects"), disk.clone()));
         let (run_id, command, scope) = (run_id.to_string(), String::new(), String::new());
         let (graph, graph_name, writer) = (None, None, None);
         let inner = Inner { run_id, command, scope, graph, graph_name, writer, pending, unconfirmed };
-        Ok(Journal { directory, disk, blobs, state: Mutex::new(inner), _lock: None })
+        Ok(Journal { directory, disk, blobs, state: Mutex::new(inner), notices, _lock: None })
+    }
+
+    /// What recovering brought to light, and somebody should know.
+    pub fn notices(&self) -> &[String] {
+        &self.notices
     }
 
     /// Keeps the lock as long as anybody has this journal: a task that was given up may come back and go on.
@@ -192,7 +201,8 @@ impl Journal {
     /// The watcher got to run, or need not: nothing is pending for it any more. Whether something was.
     pub fn refreshed(&self, watcher: &str) -> Result<bool, Error> {
         let mut inner = self.lock();
-        let pending = inner.pending.clear(watcher);
+        let scope = inner.scope.clone();
+        let pending = inner.pending.clear(watcher, |other| scope::is_of_another_tree(other, &scope));
         if pending {
             inner.pending.save(&self.disk)?;
         }
@@ -203,15 +213,17 @@ impl Journal {
     /// [`Journal::withdraw`].
     pub fn add_pending(&self, causes: Vec<RefreshCause>) -> Result<Vec<RefreshCause>, Error> {
         let mut inner = self.lock();
-        let mut new = Vec::new();
+        let (mut new, mut dirty) = (Vec::new(), false);
         for cause in causes {
             let known = inner.pending.all().get(&cause.watcher);
-            if !known.is_some_and(|refresh| refresh.changed.contains(&cause.changed)) {
-                inner.pending.add_pending(&cause.watcher, [cause.changed.clone()], &cause.origin);
+            let is_known = known.is_some_and(|refresh| refresh.changed.contains(&cause.changed));
+            // One that is known may be of another tree, and is one of ours from now on.
+            dirty |= inner.pending.add_pending(&cause.watcher, [cause.changed.clone()], &cause.origin);
+            if !is_known {
                 new.push(cause);
             }
         }
-        if !new.is_empty() {
+        if dirty {
             inner.pending.save(&self.disk)?;
         }
         Ok(new)
@@ -261,7 +273,7 @@ impl Journal {
         let inner = &mut *inner;
         let mut dirty = false;
         for watcher in cleared {
-            dirty |= inner.pending.clear(&watcher);
+            dirty |= inner.pending.clear(&watcher, |other| scope::is_of_another_tree(other, &inner.scope));
         }
         let scope = Some(inner.scope.clone()).filter(|scope| !scope.is_empty());
         let origin = Origin { scope, graph: inner.graph_name.clone() };
@@ -283,6 +295,11 @@ impl Journal {
     /// Undo records that were not used yet, newest first.
     pub fn undos(&self) -> Result<Vec<Undo>, Error> {
         undos_in(&self.directory)
+    }
+
+    /// Logs that cannot be read in full; with `run`, only that run's. What they say is not in [`Journal::undos`].
+    pub fn damage(&self, run: Option<&str>) -> Result<Vec<Damage>, Error> {
+        damage_in(&self.directory, run)
     }
 
     fn writer(&self) -> Result<Arc<Writer>, Error> {
@@ -321,6 +338,9 @@ pub struct JournalSnapshot {
     pub undos: Vec<Undo>,
     /// The runs that have a log, oldest first.
     pub runs: Vec<String>,
+    /// Logs that cannot be read in full: revert could undo less than was done.
+    pub damage: Vec<Damage>,
+    pub notices: Vec<String>,
 }
 
 impl JournalSnapshot {
@@ -329,9 +349,10 @@ impl JournalSnapshot {
         if !is_readable(&directory)? {
             return Ok(JournalSnapshot::default());
         }
-        let PendingWork { pending, unconfirmed, .. } = PendingWork::read(data_dir)?;
+        let PendingWork { pending, unconfirmed, notices, .. } = PendingWork::read(data_dir)?;
         let runs = log::list(&directory)?.into_iter().map(|log| log.run_id).collect();
-        Ok(JournalSnapshot { pending, unconfirmed, undos: undos_in(&directory)?, runs })
+        let (undos, damage) = (undos_in(&directory)?, damage_in(&directory, None)?);
+        Ok(JournalSnapshot { pending, unconfirmed, undos, runs, damage, notices })
     }
 }
 
@@ -365,6 +386,7 @@ pub struct PendingWork {
     /// States whose last `check_cmd` did not pass.
     pub unconfirmed: BTreeSet<String>,
     pub blobs: Option<Arc<FileBlobStore>>,
+    pub notices: Vec<String>,
 }
 
 impl PendingWork {
@@ -373,15 +395,10 @@ impl PendingWork {
         if !is_readable(&directory)? {
             return Ok(PendingWork::default());
         }
-        let mut pending = Pending::read(&directory)?;
-        let mut unconfirmed = Unconfirmed::read(&directory)?;
-        for file in log::list(&directory)?.iter().filter(|file| file.open) {
-            unconfirmed.learn(file.unconfirmed()?);
-            pending.recover(file)?;
-        }
+        let recovered = Recovered::read(&directory, &log::list(&directory)?)?;
         let blobs = FileBlobStore::new(directory.join("objects"), Arc::new(Disk::real()));
-        let (pending, unconfirmed) = (pending.all().clone(), unconfirmed.all().clone());
-        Ok(PendingWork { pending, unconfirmed, blobs: Some(Arc::new(blobs)) })
+        let (pending, unconfirmed) = (recovered.pending.all().clone(), recovered.unconfirmed.all().clone());
+        Ok(PendingWork { pending, unconfirmed, blobs: Some(Arc::new(blobs)), notices: recovered.notices() })
     }
 }
 
@@ -409,6 +426,14 @@ fn undos_in(directory: &std::path::Path) -> Result<Vec<Undo>, Error> {
     let mut all = Vec::new();
     for file in log::list(directory)?.iter().rev() {
         all.extend(file.undos()?);
+    }
+    Ok(all)
+}
+
+fn damage_in(directory: &std::path::Path, run: Option<&str>) -> Result<Vec<Damage>, Error> {
+    let mut all = Vec::new();
+    for file in log::list(directory)?.iter().rev().filter(|log| run.is_none_or(|id| log.run_id == id)) {
+        all.extend(file.damage()?);
     }
     Ok(all)
 }
@@ -475,8 +500,11 @@ struct Candidate<'a> {
 impl Candidate<'_> {
     fn of(log: &LogFile) -> Result<Candidate<'_>, Error> {
         let undos = log.undos()?;
-        let undoable = !undos.is_empty();
-        Ok(Candidate { log, bytes: log.bytes()?, undoable, objects: log::objects(undos) })
+        // What cannot be read may be undone by somebody who mends it.
+        let undoable = !undos.is_empty() || log.damage()?.is_some();
+        let mut objects = log::objects(undos);
+        objects.extend(log.objects_salvaged()?);
+        Ok(Candidate { log, bytes: log.bytes()?, undoable, objects })
     }
 }
 

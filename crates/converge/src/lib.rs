@@ -37,6 +37,7 @@ mod refresh;
 pub mod revert;
 pub mod run;
 pub mod run_loop;
+mod scope;
 pub mod secrets;
 pub mod settings;
 pub mod tree;

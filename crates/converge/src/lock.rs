@@ -7,6 +7,7 @@
 
 use crate::data_dir::DataDir;
 use crate::error::Error;
+use crate::history;
 use crate::leftovers;
 use crate::run_loop::mode_word;
 use rustix::fs::{FlockOperation, flock};
@@ -16,6 +17,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use zester_model::outcome::Mode;
@@ -24,6 +26,10 @@ use zester_model::outcome::Mode;
 const POLL: Duration = Duration::from_millis(50);
 /// Bytes of a note that are read.
 const NOTE_BYTES_MAX: u64 = 64 * 1024;
+/// Runs that were killed and wait for a place in the history.
+const UNLISTED_MAX: usize = 16;
+/// The variable that marks the commands of a run (`zester_host::process`).
+const COMMAND_MARK: &str = "ZESTER_EXEC";
 
 /// What a run says of itself while it lasts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,6 +41,9 @@ pub struct Note {
     /// It is a call of one function.
     #[serde(default)]
     pub call: bool,
+    /// Runs that were killed before it and could not be added to the history yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<Note>,
     pub pid: u32,
     /// The name that the commands of its process carry, for whoever finds that it was killed.
     #[serde(default)]
@@ -76,6 +85,11 @@ pub struct RunLock {
     pub killed: Option<Note>,
     /// Processes of that one that could not be ended.
     pub survivors: Vec<u32>,
+    /// What could not be written: no reason not to run, for the lock is not the note.
+    pub notices: Vec<String>,
+    data_dir: DataDir,
+    /// Runs that were killed and that the history does not know of yet: they stand in our note until it does.
+    unlisted: Mutex<Vec<Note>>,
 }
 
 impl RunLock {
@@ -95,6 +109,13 @@ impl RunLock {
                 Ok(()) => break,
                 Err(Errno::WOULDBLOCK) => {}
                 Err(error) => return Err(Error::io("take the run lock", &path, error.into())),
+            }
+            if asked > 1
+                && let Some(holder) = our_parent(&mut file)
+            {
+                return Err(Error::Locked {
+                    holder: format!("{holder}, whose own command this is: it would wait for itself"),
+                });
             }
             // Asked twice: `zester status` holds it for a moment to see whether anybody does.
             if no_wait && asked > 1 {
@@ -116,15 +137,46 @@ impl RunLock {
             Some(killed) => leftovers::end(&killed.life, &note.life).await,
             None => Vec::new(),
         };
-        let lock = RunLock { file, path, killed, survivors };
-        lock.note(note)?;
+        let (unlisted, data_dir) = (Mutex::default(), data_dir.clone());
+        let mut lock = RunLock { file, path, killed, survivors, notices: Vec::new(), data_dir, unlisted };
+        if let Some(killed) = &lock.killed {
+            let mut all = killed.before.clone();
+            all.push(Note { before: Vec::new(), ..killed.clone() });
+            *lock.unlisted() = all;
+            let listed = lock.list_killed();
+            lock.notices.extend(listed.err().map(|error| {
+                format!("`zester {}` could not be added to the history: {error}", killed.command())
+            }));
+        }
+        let noted = lock.note(note);
+        lock.notices.extend(noted.err().map(|error| error.to_string()));
         Ok(lock)
     }
 
     /// Says who holds it.
     pub fn note(&self, note: &Note) -> Result<(), Error> {
-        let text = serde_json::to_string(note).map_err(|error| Error::other(error.to_string()))?;
-        self.write(&text).map_err(|error| Error::io("write the run lock", &self.path, error))
+        let note = Note { before: self.unlisted().clone(), ..note.clone() };
+        let text = serde_json::to_string(&note).map_err(|error| Error::other(error.to_string()))?;
+        let why = |error| Error::io("write who holds the run lock to", &self.path, error);
+        self.write(&text).map_err(why)
+    }
+
+    fn unlisted(&self) -> MutexGuard<'_, Vec<Note>> {
+        self.unlisted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds the runs that were killed to the history, as far as it can be written.
+    fn list_killed(&self) -> Result<(), Error> {
+        let mut unlisted = self.unlisted();
+        while let Some(first) = unlisted.first() {
+            if let Err(error) = history::add_killed(&self.data_dir, first.clone()) {
+                let surplus = unlisted.len().saturating_sub(UNLISTED_MAX);
+                unlisted.drain(..surplus);
+                return Err(error);
+            }
+            unlisted.remove(0);
+        }
+        Ok(())
     }
 
     /// Ends a run that came to its end. A note that could not be taken out makes it look killed, no more.
@@ -132,9 +184,13 @@ impl RunLock {
         self.end();
     }
 
-    /// Takes the note out; the lock is free once nobody holds it any more.
+    /// Takes the note out; the lock is free once nobody holds it any more. What the history still cannot be told of stays as a
+    /// note of a run that was killed.
     pub fn end(&self) {
-        let _stays = self.write("");
+        let _later = self.list_killed();
+        let mut left = self.unlisted().clone();
+        let text = left.pop().and_then(|last| serde_json::to_string(&Note { before: left, ..last }).ok());
+        let _stays = self.write(&text.unwrap_or_default());
     }
 
     /// Ends a run of which somebody still hangs and holds the lock: whoever waits learns for whom, and the run, which is
@@ -146,9 +202,15 @@ impl RunLock {
 
     fn write(&self, text: &str) -> std::io::Result<()> {
         let mut file = &self.file;
-        file.set_len(0)?;
+        // Over what stands there, and only then cut to its length: where the disk is full this takes no more of it, and what
+        // cannot be written leaves the note of before. Blanks mean nothing behind a note.
+        let before = usize::try_from(file.metadata()?.len()).unwrap_or(0);
+        let blanks = before.saturating_sub(text.len()).min(NOTE_BYTES_MAX as usize);
         file.seek(SeekFrom::Start(0))?;
-        file.write_all(text.as_bytes())
+        if !text.is_empty() {
+            file.write_all(format!("{text}{}", " ".repeat(blanks)).as_bytes())?;
+        }
+        file.set_len(text.len() as u64)
     }
 }
 
@@ -181,6 +243,18 @@ fn read(file: &mut File) -> Option<String> {
     Some(text).filter(|text| !text.trim().is_empty())
 }
 
+/// The holder, if this process is one of its commands: whoever waits for it would wait for ever.
+fn our_parent(file: &mut File) -> Option<String> {
+    let note: Note = serde_json::from_str(&read(file)?).ok()?;
+    is_command_of(&std::env::var(COMMAND_MARK).unwrap_or_default(), &note.life).then(|| note.words())
+}
+
+/// Marks are `<life>-<number>`, those of nested runs after a colon.
+fn is_command_of(marks: &str, life: &str) -> bool {
+    let of = |mark: &str| mark.strip_prefix(life).is_some_and(|rest| rest.starts_with('-'));
+    !life.is_empty() && marks.split(':').any(of)
+}
+
 fn holder_of(file: &mut File) -> String {
     match read(file) {
         Some(text) => serde_json::from_str(&text).map_or(text, |note: Note| note.words()),
@@ -199,6 +273,7 @@ mod tests {
             mode: Mode::Apply,
             asked: asked.into(),
             call: false,
+            before: Vec::new(),
             pid: 7,
             life: String::new(),
             started_at: 1,
@@ -254,6 +329,62 @@ mod tests {
             let second = RunLock::take(&dir, &note("second"), false, &cancel, |_| {}).await;
             assert!(matches!(second, Err(Error::Canceled)));
         });
+    }
+
+    #[test]
+    #[rule("C-14", "S-42")]
+    fn c14_a_killed_run_is_in_the_history_or_in_the_note_until_it_is() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(temp.path()).unwrap();
+        runtime().block_on(async {
+            let never = CancellationToken::new();
+            let take = |asked| {
+                let (dir, note, never) = (dir.clone(), note(asked), never.clone());
+                async move { RunLock::take(&dir, &note, true, &never, |_| {}).await.unwrap() }
+            };
+            let known = || -> Vec<String> {
+                history::with_current(&dir, 9).unwrap().into_iter().map(|run| run.run_id).collect()
+            };
+            drop(take("killed").await);
+            // Nothing can be appended to a directory, as to a disk that is full.
+            std::fs::create_dir(dir.path("history")).unwrap();
+            let second = take("second").await;
+            assert!(second.notices[0].contains("killed"), "{:?}", second.notices);
+            drop(second);
+            take("third").await.release();
+            std::fs::remove_dir(dir.path("history")).unwrap();
+            assert_eq!(known(), ["second", "killed"], "the third ended by itself");
+            take("fourth").await.release();
+            assert_eq!(known(), ["second", "killed"]);
+            assert_eq!(last_holder(&dir).unwrap(), None);
+        });
+    }
+
+    #[test]
+    #[rule("S-42")]
+    fn s42_a_note_that_cannot_be_written_is_no_reason_not_to_run() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(temp.path()).unwrap();
+        let path = dir.path("lock");
+        // Where it may be read and locked, and not written: as on a disk that is full.
+        std::os::unix::fs::symlink("/dev/full", &path).unwrap();
+        runtime().block_on(async {
+            let never = CancellationToken::new();
+            let taken = RunLock::take(&dir, &note("web"), true, &never, |_| {}).await.unwrap();
+            assert!(taken.notices[0].contains("who holds the run lock"), "{:?}", taken.notices);
+        });
+    }
+
+    #[test]
+    #[rule("S-42")]
+    fn s42_a_run_knows_the_run_whose_command_it_is() {
+        assert!(is_command_of("17-4242-3", "17-4242"));
+        assert!(is_command_of("9-1-1:17-4242-3!", "17-4242"));
+        for (marks, life) in
+            [("", "17-4242"), ("17-4242-3", ""), ("17-4242-3", "17-424"), ("117-4242-3", "17-4242")]
+        {
+            assert!(!is_command_of(marks, life), "{marks} {life}");
+        }
     }
 
     #[test]

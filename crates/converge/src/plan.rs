@@ -9,6 +9,7 @@ use crate::journal::{PendingRefresh, PendingRefreshes};
 use crate::local_host::LocalHost;
 use crate::managed_paths::ManagedPaths;
 use crate::module_functions::{self, Known, Meant};
+use crate::scope;
 use crate::secrets;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -122,9 +123,7 @@ impl Plan {
 
     /// What a later run must be asked for to be a run of the same.
     pub fn scope(&self) -> String {
-        let root = self.inputs.tree.root();
-        let root = std::path::absolute(root).unwrap_or_else(|_| root.to_path_buf());
-        format!("{} of {}", self.asked, root.display())
+        scope::words(&self.asked, self.inputs.tree.root())
     }
 
     /// The states of one id, or the one of that full name, and what they require, directly or not (`state.sls_id`).

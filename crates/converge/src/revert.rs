@@ -6,6 +6,7 @@ use crate::journal::{Intent, Journal, Origin, RefreshCause, Undo};
 use crate::local_host::LocalHost;
 use crate::plan::Plan;
 use crate::run_loop::{Executor, Report};
+use crate::scope;
 use crate::secrets::SealedImages;
 use indexmap::IndexMap;
 use std::collections::HashMap;
@@ -16,6 +17,7 @@ use zester_host::process::BoxFuture;
 use zester_host::{ChangeTracker, Fault, FaultKind, HostWrite};
 use zester_model::name::StateName;
 use zester_model::requisite::EdgeKind;
+use zester_resources::Bound;
 use zester_resources::context::{Change, LeftDirs, Reverting};
 use zester_secret::PrivateKey;
 
@@ -27,13 +29,23 @@ pub struct Selection {
     pub graph: Arc<Graph>,
     /// The records of one run for each state, newest first: more than one where it was retried.
     pub undos: HashMap<NodeId, Vec<Undo>>,
+    /// Of what the journal says and this revert does not use.
+    pub notices: Vec<String>,
 }
 
 impl Selection {
     /// The newest unused record of each state of a plan, one step back; with `run`, only that run's.
     pub fn of_plan(plan: &Plan, journal: &Journal, run: Option<&str>) -> Result<Selection, Error> {
         let mut newest: HashMap<String, Vec<Undo>> = HashMap::new();
+        let (mut notices, scope) = (Vec::new(), plan.scope());
+        let bound: HashMap<&str, &Arc<dyn Bound>> =
+            plan.program.states.iter().map(|state| state.name.as_str()).zip(&plan.bound).collect();
         for undo in journal.undos()?.into_iter().filter(|undo| run.is_none_or(|id| undo.run_id == id)) {
+            let state = bound.get(undo.intent.state.as_str());
+            if state.is_some_and(|bound| !scope::is_own(&undo, bound.as_ref(), &scope)) {
+                notices.push(not_own(&undo));
+                continue;
+            }
             let records = newest.entry(undo.intent.state.clone()).or_default();
             if records.first().is_none_or(|first| first.run_id == undo.run_id) {
                 records.push(undo);
@@ -43,7 +55,8 @@ impl Selection {
         let undos = nodes
             .filter_map(|(index, state)| Some((NodeId(index as u32), newest.remove(state.name.as_str())?)))
             .collect();
-        Ok(Selection { graph: plan.graph.clone(), undos })
+        notices.dedup();
+        Ok(Selection { graph: plan.graph.clone(), undos, notices })
     }
 
     /// Everything one run did, from its records alone: the state files may have changed or gone since. The order is that
@@ -54,7 +67,9 @@ impl Selection {
             by_state.entry(undo.intent.state.clone()).or_default().push(undo);
         }
         let Some(any) = by_state.values().flatten().next() else {
-            return Err(Error::other(format!("run {run} has left nothing to revert")));
+            let unread = journal.damage(Some(run))?.into_iter().map(|damage| format!("; {damage}"));
+            let unread: String = unread.collect();
+            return Err(Error::other(format!("run {run} has left nothing to revert{unread}")));
         };
         let names: Vec<&str> = by_state.keys().map(String::as_str).collect();
         let edges = match journal.graph_of(any) {
@@ -70,7 +85,7 @@ impl Selection {
         let graph = Graph::build(specs.collect()).map_err(|error| Error::other(error.to_string()))?;
         let undos =
             by_state.into_values().enumerate().map(|(at, undos)| (NodeId(at as u32), undos)).collect();
-        Ok(Selection { graph: Arc::new(graph), undos })
+        Ok(Selection { graph: Arc::new(graph), undos, notices: Vec::new() })
     }
 
     /// Who is to be refreshed if these reverts change something.
@@ -88,6 +103,16 @@ impl Selection {
         causes.dedup();
         causes
     }
+}
+
+/// Said of a record that a state of the same name left in another tree.
+fn not_own(undo: &Undo) -> String {
+    let (state, run) = (&undo.intent.state, &undo.run_id);
+    let tree = undo.scope.as_deref().and_then(scope::tree_of).unwrap_or_default();
+    format!(
+        "{state}: what run {run} did was for a state of that name in {}, and stays; `zester revert --run {run}` undoes it",
+        tree.display()
+    )
 }
 
 /// What the records themselves name: all that journals of earlier versions hold.
@@ -157,6 +182,10 @@ impl Executor for RevertExecutor {
         }
     }
 
+    fn given_up(&self, node: NodeId) {
+        self.packages.give_up(node);
+    }
+
     fn settled(&self) {
         self.packages.settled();
     }
@@ -192,7 +221,7 @@ impl RevertExecutor {
             let own = undos.iter().map(|undo| (undo.intent.kind.clone(), undo.value.clone())).collect();
             let met =
                 self.packages.meet(node, PackageRecords(own), &self.cancel, |all| self.serve(all)).await;
-            return met.unwrap_or_else(|| vec![Err(Fault::canceled())]);
+            return met.unwrap_or_else(|unserved| vec![Err(unserved.fault())]);
         }
         let mut reverted = Vec::new();
         for undo in undos {

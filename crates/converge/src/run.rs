@@ -92,7 +92,8 @@ async fn run_here(
     let (mode, pid) = (options.mode, std::process::id());
     let (run_id, life) = (new_run_id(), Runner::new().life());
     let call = plan.as_ref().is_some_and(|plan| plan.call);
-    let mut note = Note { run_id, mode, asked, call, pid, life, started_at: now() };
+    let before = Vec::new();
+    let mut note = Note { run_id, mode, asked, call, before, pid, life, started_at: now() };
     let held = match mutates(mode) {
         true => Some(LockedJournal::take(&options, &note, observer.as_ref(), cancel).await?),
         false => None,
@@ -100,7 +101,7 @@ async fn run_here(
     let journal = held.as_ref().map(|held| held.journal.clone());
     let chosen = match &held {
         Some(held) if mode == Mode::Revert && plan.is_none() && options.run.is_none() => {
-            held.last_run(&mut note).map(Some)
+            held.last_run(&mut note, observer.as_ref()).map(Some)
         }
         _ => Ok(options.run.take()),
     };
@@ -215,7 +216,10 @@ impl LockedJournal {
             }
             (error, _) => error,
         })?;
-        if let Some(killed) = lock.killed.clone() {
+        for notice in &lock.notices {
+            observer.notice(notice);
+        }
+        if let Some(killed) = &lock.killed {
             observer.notice(&format!(
                 "`zester {}` (pid {}) was killed; what was left of it has been ended",
                 killed.command(),
@@ -225,12 +229,10 @@ impl LockedJournal {
                 let left: Vec<String> = lock.survivors.iter().map(u32::to_string).collect();
                 observer.notice(&format!("these processes of it could not be ended: {}", left.join(", ")));
             }
-            if let Err(error) = history::add_killed(&data_dir, killed) {
-                observer.notice(&format!("it could not be added to the history: {error}"));
-            }
         }
         match Journal::open(&data_dir, &note.run_id) {
             Ok(journal) => {
+                journal.notices().iter().for_each(|notice| observer.notice(notice));
                 let lock = Arc::new(lock);
                 let journal = Arc::new(journal.under(lock.clone()).asked_as(&note.command()));
                 Ok(LockedJournal { data_dir, lock, journal })
@@ -244,10 +246,12 @@ impl LockedJournal {
 
     /// The last run that can be undone, for a revert that names nothing. Only now is it known: the run that this one waited
     /// for may have been it.
-    fn last_run(&self, note: &mut Note) -> Result<String, Error> {
+    fn last_run(&self, note: &mut Note, observer: &dyn Observer) -> Result<String, Error> {
         let run = which_run::newest(&self.data_dir)?;
         note.asked = of_run(&run);
-        self.lock.note(note)?;
+        if let Err(error) = self.lock.note(note) {
+            observer.notice(&error.to_string());
+        }
         Ok(run)
     }
 }
@@ -284,9 +288,13 @@ impl RunContext<'_> {
             None => {
                 let data_dir = DataDir::existing(&self.options.data_dir)?;
                 let pending_work = data_dir.as_ref().map(PendingWork::read).transpose()?.unwrap_or_default();
+                pending_work.notices.iter().for_each(|notice| self.observer.notice(notice));
                 (pending_work.pending, pending_work.unconfirmed, pending_work.blobs)
             }
         };
+        for notice in refresh::leave_others(&plan, &mut pending) {
+            self.observer.notice(&notice);
+        }
         let beside = |refresh: &PendingRefresh| {
             blobs.as_ref().and_then(|blobs| journal::states_beside(blobs, refresh))
         };
@@ -362,6 +370,11 @@ impl RunContext<'_> {
             (None, Some(run)) => Selection::of_run(&journal, run, options.force)?,
             (None, None) => return Err(Error::other("there is nothing to revert")),
         };
+        for notice in &selection.notices {
+            observer.notice(notice);
+        }
+        // A line that cannot be read may be of any of these states.
+        let unread = journal.damage(options.run.as_deref())?;
         // Noted as pending before it is done, as everywhere: a revert that is killed has told nobody.
         let causes = selection.causes();
         let taken_on = journal.add_pending(causes.clone())?;
@@ -384,6 +397,14 @@ impl RunContext<'_> {
         // From here on something may have been done: whatever goes wrong is told beside it.
         let mut troubles =
             std::mem::take(&mut *executor.unnoted.lock().unwrap_or_else(PoisonError::into_inner));
+        for damage in unread {
+            match options.force {
+                true => observer.notice(&damage.to_string()),
+                false => {
+                    troubles.push(format!("{damage}, and may be left to revert (--force does without it)"))
+                }
+            }
+        }
         let refreshes = Refreshes::after(&causes, &ended_loop.states);
         if let Err(error) = journal.withdraw(taken_on.iter().filter(|cause| !refreshes.hold(cause))) {
             troubles.push(unwritten(&error));

@@ -43,6 +43,8 @@ pub trait Executor: Send + Sync + 'static {
     fn ended(&self, run: &Run, node: NodeId, outcome: Outcome);
     /// A node gets no more commands, however it ended.
     fn left(&self, _node: NodeId) {}
+    /// A node hangs, and nobody waits for it any more: the place to let go those who wait for it.
+    fn given_up(&self, _node: NodeId) {}
     /// All commands that could be given out have been.
     fn settled(&self) {}
 }
@@ -225,6 +227,7 @@ impl RunLoop<'_> {
         let (command, poll_timer) = self.under_way.remove(&id)?;
         self.left += 1;
         let node = node_of(&command)?;
+        self.executor.given_up(node);
         let mut fault = Fault::canceled().touched();
         if poll_timer.hangs() {
             self.given_up += 1;

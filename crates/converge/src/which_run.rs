@@ -37,8 +37,12 @@ pub fn named(data_dir: &DataDir, given: &str) -> Result<String, Error> {
 
 /// The last run that can be undone.
 pub fn newest(data_dir: &DataDir) -> Result<String, Error> {
-    let newest = JournalSnapshot::read(data_dir)?.undos.into_iter().next().map(|undo| undo.run_id);
-    newest.ok_or_else(|| Error::other("nothing was applied here that could be reverted"))
+    let JournalSnapshot { undos, damage, .. } = JournalSnapshot::read(data_dir)?;
+    let newest = undos.into_iter().next().map(|undo| undo.run_id);
+    newest.ok_or_else(|| match damage.first() {
+        Some(damage) => Error::other(format!("nothing that could be reverted can be read: {damage}")),
+        None => Error::other("nothing was applied here that could be reverted"),
+    })
 }
 
 fn unknown(given: &str, undos: &[crate::journal::Undo], known: &[String]) -> String {

@@ -147,6 +147,7 @@ async fn s32_who_was_given_up_keeps_the_next_run_waiting_until_it_is_gone() {
         mode: Mode::Apply,
         asked: "c".into(),
         call: false,
+        before: Vec::new(),
         pid: 1,
         life: String::new(),
         started_at: 1,

@@ -44,7 +44,7 @@ pub fn run(args: Status, app: &mut App) -> answer::Result {
         return forgotten(&args.forget, &DataDir::open(&directory)?, app);
     }
     let Some(data_dir) = DataDir::existing(&directory)? else {
-        let json = json!({ "runs": [], "unlisted_runs": [], "pending_refreshes": {}, "unconfirmed": [], "revertible": [], "startup_failure": null });
+        let json = json!({ "runs": [], "unlisted_runs": [], "pending_refreshes": {}, "unconfirmed": [], "revertible": [], "damaged": [], "startup_failure": null });
         let text = format!("nothing has run here yet (no data directory {})\n", directory.display());
         return Ok((Answer::Document { json, text }, Exit::Good));
     };
@@ -60,9 +60,10 @@ pub fn run(args: Status, app: &mut App) -> answer::Result {
         snapshot.pending.iter().map(|(watcher, refresh)| (watcher, &refresh.changed)).collect();
     let unconfirmed = &snapshot.unconfirmed;
     let failure = StartupFailure::read(&directory)?;
+    let damaged: Vec<String> = damaged(&snapshot).collect();
     let json = json!({
         "runs": runs, "unlisted_runs": unlisted, "pending_refreshes": pending, "unconfirmed": unconfirmed, "revertible": revertible,
-        "startup_failure": failure,
+        "damaged": damaged, "startup_failure": failure,
     });
     let text = startup_text(failure.as_ref()) + &text(&runs, &unlisted, &snapshot)?;
     Ok((Answer::Document { json, text }, Exit::Good))
@@ -96,6 +97,11 @@ fn forgotten(states: &[String], data_dir: &DataDir, app: &App) -> answer::Result
     let unconfirmed: Vec<_> = dropped.iter().filter(|one| one.unconfirmed).map(|one| &one.state).collect();
     let json = json!({ "forgotten": { "pending_refreshes": pending_work, "unconfirmed": unconfirmed } });
     Ok((Answer::Document { json, text }, Exit::Good))
+}
+
+/// What of the journal cannot be read, in words.
+fn damaged(snapshot: &JournalSnapshot) -> impl Iterator<Item = String> {
+    snapshot.notices.iter().cloned().chain(snapshot.damage.iter().map(ToString::to_string))
 }
 
 /// Run and state of each thing that can be undone, newest first; a state that was retried once.
@@ -154,9 +160,17 @@ fn text(runs: &[Summary], unlisted: &[LoggedRun], snapshot: &JournalSnapshot) ->
             writeln!(out, "  The next run that holds one of these asks again. If none ever will:")?;
             writeln!(out, "  zester status --forget STATE")?;
         }
+        if damaged(snapshot).next().is_some() {
+            writeln!(out, "\ncannot be read")?;
+        }
+        for words in damaged(snapshot) {
+            writeln!(out, "  {}", one_line(&words))?;
+        }
         writeln!(out, "\nrevert could undo")?;
-        if snapshot.undos.is_empty() {
-            writeln!(out, "  nothing")?;
+        match (snapshot.undos.is_empty(), snapshot.damage.is_empty()) {
+            (true, true) => writeln!(out, "  nothing")?,
+            (true, false) => writeln!(out, "  nothing that can be read")?,
+            (false, _) => {}
         }
         let revertible = revertible(snapshot);
         for of_run in revertible.chunk_by(|one, next| one.0 == next.0) {

@@ -1,7 +1,7 @@
 //! Package states of one level are checked and applied together: one look, one plan, one transaction.
 
 use super::StateExecutor;
-use crate::gathering::Staged;
+use crate::gathering::{Staged, Unserved};
 use crate::run_loop::node_of;
 use std::sync::Arc;
 use zester_engine::{Command, NodeId};
@@ -48,8 +48,9 @@ impl StateExecutor {
         bound: &Arc<dyn Bound>,
     ) -> Result<Option<Drift>, Fault> {
         match self.meet(node, Asked::Check(bound.clone())).await {
-            Some(Answered::Checked(found)) => found,
-            _ => Err(self.unanswered()),
+            Ok(Answered::Checked(found)) => found,
+            Ok(Answered::Applied(_)) => Err(Unserved::Lost.fault()),
+            Err(unserved) => Err(unserved.fault()),
         }
     }
 
@@ -60,12 +61,13 @@ impl StateExecutor {
         drift: Arc<Drift>,
     ) -> Result<Change, Fault> {
         match self.meet(node, Asked::Apply(bound.clone(), drift)).await {
-            Some(Answered::Applied(applied)) => applied,
-            _ => Err(self.unanswered()),
+            Ok(Answered::Applied(applied)) => applied,
+            Ok(Answered::Checked(_)) => Err(Unserved::Lost.fault()),
+            Err(unserved) => Err(unserved.fault()),
         }
     }
 
-    async fn meet(&self, node: NodeId, asked: Asked) -> Option<Answered> {
+    async fn meet(&self, node: NodeId, asked: Asked) -> Result<Answered, Unserved> {
         self.packages.meet(node, asked, &self.cancel, |all| self.serve(node, all)).await
     }
 
@@ -93,10 +95,5 @@ impl StateExecutor {
             ..Applying::new(files, self.local_host.processes.as_ref(), &self.cancel)
         };
         apply_together(&acts, &applying).await.into_iter().map(Answered::Applied).collect()
-    }
-
-    /// Canceled while it waited; or else whoever served it fell over, and where that had got to nobody knows.
-    fn unanswered(&self) -> Fault {
-        if self.cancel.is_cancelled() { Fault::canceled() } else { Fault::canceled().touched() }
     }
 }

@@ -1,5 +1,7 @@
-//! The log of one run: append-only, a checksum a line. A line that is not whole is passed over, those after it are read.
+//! The log of one run: append-only, a checksum a line. A line that is not whole is told (see [`super::damage`]), those after
+//! it are read.
 
+use super::damage::{self, Damage, Line};
 use super::pending_refresh::Origin;
 use super::record::{Ended, Intent, Record, Started};
 use crate::disk::{Disk, cut_torn_end, open_append};
@@ -33,6 +35,17 @@ pub struct Undo {
     /// What its run was asked for.
     pub scope: Option<String>,
     log: PathBuf,
+}
+
+/// What a log says, as far as it can be read.
+#[derive(Default)]
+struct Read {
+    records: Vec<Record>,
+    /// Of intents that cannot be read: the state, and who watches it.
+    salvaged: Vec<(String, Vec<String>)>,
+    /// Objects that such lines name.
+    objects: Vec<String>,
+    damage: Option<Damage>,
 }
 
 /// All logs of a journal, oldest first.
@@ -69,7 +82,14 @@ impl LogFile {
         let mut watchers: BTreeMap<String, Vec<String>> = BTreeMap::new();
         // A later try that finds nothing left to do takes nothing back of what an earlier one altered (S-43).
         let mut altered: BTreeSet<String> = BTreeSet::new();
-        for record in self.records()? {
+        let Read { records, salvaged, .. } = self.read()?;
+        for (state, names) in salvaged {
+            for watcher in &names {
+                pending.entry(watcher.clone()).or_default().push(state.clone());
+            }
+            watchers.insert(state, names);
+        }
+        for record in records {
             match record {
                 Record::Intent(intent) => {
                     for watcher in &intent.watchers {
@@ -203,24 +223,64 @@ impl LogFile {
         if self.path.exists() { self.path.clone() } else { self.path.with_extension("log") }
     }
 
+    /// What of it cannot be read.
+    pub fn damage(&self) -> Result<Option<Damage>, Error> {
+        Ok(self.read()?.damage)
+    }
+
+    /// The objects that lines name which cannot be read.
+    pub fn objects_salvaged(&self) -> Result<Vec<String>, Error> {
+        Ok(self.read()?.objects)
+    }
+
+    /// The watchers that came to an end here, and so need no refresh of an earlier run.
+    pub fn ended(&self) -> Result<BTreeSet<String>, Error> {
+        let ended = self.records()?.into_iter().filter_map(|record| match record {
+            Record::Ended(ended) if !ended.failed => Some(ended.state),
+            _ => None,
+        });
+        Ok(ended.collect())
+    }
+
     fn records(&self) -> Result<Vec<Record>, Error> {
+        Ok(self.read()?.records)
+    }
+
+    fn read(&self) -> Result<Read, Error> {
         let path = self.current_path();
         let bytes = fs::read(&path).map_err(|error| Error::io("read", &path, error))?;
-        Ok(bytes.split_inclusive(|byte| *byte == b'\n').filter_map(decode).collect())
+        let is_open = path.extension().is_some_and(|extension| extension == "open");
+        let mut read = Read::default();
+        let mut unread = None;
+        for (at, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
+            let newer = match damage::decode(line) {
+                Line::Record(record) => {
+                    read.records.push(*record);
+                    continue;
+                }
+                Line::Torn if is_open || damage::is_torn_note(line) => continue,
+                Line::Torn | Line::Rotten => false,
+                Line::Newer => true,
+            };
+            read.salvaged.extend(damage::watchers_in(line));
+            read.objects.extend(damage::objects_in(line));
+            let known = unread.get_or_insert(Damage {
+                run_id: self.run_id.clone(),
+                path: path.clone(),
+                line: at + 1,
+                lines: 0,
+                newer: true,
+            });
+            known.lines += 1;
+            known.newer &= newer;
+        }
+        Ok(Read { damage: unread, ..read })
     }
 }
 
 /// The before-images and graphs that these still need.
 pub fn objects(undos: Vec<Undo>) -> BTreeSet<String> {
     undos.into_iter().flat_map(|undo| undo.intent.objects.into_iter().chain(undo.graph)).collect()
-}
-
-/// `<crc32 in hex> <json>\n`; anything else was torn, has rotted, or is newer than this version.
-fn decode(line: &[u8]) -> Option<Record> {
-    let body = line.strip_suffix(b"\n")?;
-    let (checksum, json) = (body.get(..8)?, body.get(9..)?);
-    let checksum = u32::from_str_radix(std::str::from_utf8(checksum).ok()?, 16).ok()?;
-    (crc32fast::hash(json) == checksum).then(|| serde_json::from_slice(json).ok()).flatten()
 }
 
 fn encode(record: &Record) -> Result<Vec<u8>, Error> {

@@ -1,11 +1,11 @@
 //! Pending refreshes: a small file, replaced whole.
 
+use super::lists::{self, DamagedList};
 use super::log::LogFile;
 use crate::disk::Disk;
 use crate::error::Error;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Why a refresh of a watcher is pending.
@@ -67,20 +67,11 @@ pub struct Pending {
 }
 
 impl Pending {
-    pub fn read(journal: &Path) -> Result<Pending, Error> {
-        let path = journal.join("pending");
-        let written: BTreeMap<String, Written> = match std::fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
-                Error::other(format!(
-                    "the list of pending refreshes, {}, is damaged: {error}",
-                    path.display()
-                ))
-            })?,
-            Err(error) if error.kind() == ErrorKind::NotFound => BTreeMap::new(),
-            Err(error) => return Err(Error::io("read", &path, error)),
-        };
+    /// What the list says, and why it cannot be read if that is so: nothing is known of it then.
+    pub fn read(journal: &Path) -> Result<(Pending, Option<DamagedList>), Error> {
+        let (written, damaged) = lists::read::<BTreeMap<String, Written>>(journal, "pending")?;
         let pending = written.into_iter().map(|(watcher, written)| (watcher, written.into())).collect();
-        Ok(Pending { path, pending })
+        Ok((Pending { path: journal.join("pending"), pending }, damaged))
     }
 
     pub fn all(&self) -> &BTreeMap<String, PendingRefresh> {
@@ -130,9 +121,16 @@ impl Pending {
         was
     }
 
-    /// Whether something was pending.
-    pub fn clear(&mut self, watcher: &str) -> bool {
-        self.pending.remove(watcher).is_some()
+    /// Whether something was pending that is cleared now. What runs of other trees left stays (`is_foreign` knows their scopes).
+    pub fn clear(&mut self, watcher: &str, is_foreign: impl Fn(&str) -> bool) -> bool {
+        let Some(refresh) = self.pending.get_mut(watcher) else { return false };
+        let before = refresh.scopes.len();
+        refresh.scopes.retain(|scope| is_foreign(scope));
+        let (left, was) = (refresh.scopes.len(), before == 0 || refresh.scopes.len() < before);
+        if left == 0 {
+            self.pending.remove(watcher);
+        }
+        was
     }
 
     pub fn save(&self, disk: &Disk) -> Result<(), Error> {

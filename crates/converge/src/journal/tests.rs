@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use zester_resources::context::BlobStore;
 use zester_rule::rule;
 
+mod damaged;
+
 struct Fixture {
     _temp: tempfile::TempDir,
     dir: DataDir,
@@ -509,6 +511,8 @@ fn s31_a_line_that_has_rotted_hides_no_later_one() {
     let text = fs::read_to_string(&path).unwrap().replacen("\"of\":\"a\"", "\"of\":\"X\"", 1);
     fs::write(&path, text).unwrap();
     assert_eq!(undone(&journal), [("r1".into(), "b".into())]);
+    let told = journal.damage(None).unwrap();
+    assert!(told.len() == 1 && told[0].to_string().contains("line 2"), "{told:?}");
 }
 
 #[test]

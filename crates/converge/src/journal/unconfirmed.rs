@@ -1,9 +1,9 @@
 //! States whose last `check_cmd` did not pass (S-43): a small file, replaced whole.
 
+use super::lists::{self, DamagedList};
 use crate::disk::Disk;
 use crate::error::Error;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 pub struct Unconfirmed {
@@ -12,19 +12,10 @@ pub struct Unconfirmed {
 }
 
 impl Unconfirmed {
-    pub fn read(journal: &Path) -> Result<Unconfirmed, Error> {
-        let path = journal.join("unconfirmed");
-        let states = match std::fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
-                Error::other(format!(
-                    "the list of unconfirmed states, {}, is damaged: {error}",
-                    path.display()
-                ))
-            })?,
-            Err(error) if error.kind() == ErrorKind::NotFound => BTreeSet::new(),
-            Err(error) => return Err(Error::io("read", &path, error)),
-        };
-        Ok(Unconfirmed { path, states })
+    /// What the list says, and why it cannot be read if that is so: nothing is known of it then.
+    pub fn read(journal: &Path) -> Result<(Unconfirmed, Option<DamagedList>), Error> {
+        let (states, damaged) = lists::read(journal, "unconfirmed")?;
+        Ok((Unconfirmed { path: journal.join("unconfirmed"), states }, damaged))
     }
 
     pub fn all(&self) -> &BTreeSet<String> {

@@ -15,6 +15,7 @@ use zester_host::{HostWrite, NewFile, Owner};
 use zester_rule::rule;
 
 mod packages;
+mod two_trees;
 
 /// How long a test waits for something that must come.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -84,9 +85,13 @@ impl Fixture {
     }
 
     fn plan(&self, reference: &str) -> Arc<Plan> {
+        self.plan_in("states", reference)
+    }
+
+    fn plan_in(&self, tree: &str, reference: &str) -> Arc<Plan> {
         let request = CompileRequest {
             references: vec![reference.into()],
-            states: Some(self.path("states")),
+            states: Some(self.path(tree)),
             settings: Default::default(),
             facts: None,
             id: Some("here".into()),
