@@ -201,8 +201,8 @@ pub const PUBLISH_LOOK: Duration = Duration::from_millis(500);
 pub const PUBLISH_QUIET: Duration = Duration::from_millis(200);
 /// How often a directory is read through although nobody told that it changed.
 pub const PUBLISH_EVERY: Duration = Duration::from_secs(300);
-/// A directory that never rests is published all the same after so long.
-pub const PUBLISH_QUIET_MAX: Duration = Duration::from_secs(5);
+/// A directory that changes for so long is told, and goes on being waited for.
+pub const PUBLISH_RESTLESS: Duration = Duration::from_secs(5);
 /// How long a request to publish waits for its end before it is told to ask again.
 pub const PUBLISH_ANSWER_WAIT: Duration = Duration::from_secs(2);
 /// How long a master waits for the one that publishes: less than a client waits for it.
@@ -241,6 +241,10 @@ pub const REACTOR_WORKERS_MAX: usize = 256;
 pub const REACTOR_RENDER_TIMEOUT: Duration = Duration::from_secs(30);
 /// After so long an event comes again that found no room.
 pub const REACTOR_BACKPRESSURE: Duration = Duration::from_secs(5);
+/// One that comes again and again comes at most so many times later.
+pub const REACTOR_PATIENCE: u32 = 12;
+/// Events of which this master remembers that it handed them back untried.
+pub const REACTOR_WAITED: usize = 4_096;
 /// After so long a reactor that could not start tries again.
 pub const REACTOR_START_PAUSE: Duration = Duration::from_secs(60);
 /// How often the lag is looked at and breakers are swept.
@@ -259,6 +263,9 @@ pub const LOGGED_REMEMBERED: usize = 4_096;
 pub const LEDGER_QUEUE: usize = 16_384;
 /// Entries that are written before other work gets its turn.
 pub const LEDGER_BATCH: usize = 256;
+/// How often an entry is tried, so long apart: longer than a stream takes to find a leader. Then it is lost and counted.
+pub const LEDGER_TRIES: u32 = 6;
+pub const LEDGER_AGAIN: Duration = Duration::from_secs(2);
 /// Pairs of rule and source whose order is kept at once.
 pub const LANES_MAX: usize = 1_024;
 /// Tests of rules that may wait, and that run at once.

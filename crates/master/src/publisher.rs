@@ -7,8 +7,10 @@ mod first_rules;
 mod lint;
 mod orders;
 mod report;
+mod rest;
 mod source;
 mod sweep;
+mod usable;
 
 pub use lint::{LintRequest, Linter, NamedTree, NoLint};
 pub use orders::{Order, Orders};
@@ -16,12 +18,14 @@ pub use source::{Checkout, OriginTree, Source, TreeOrigin};
 
 use crate::core::Core;
 use crate::held_lease::{HeldLease, LeaseKeeper};
-use crate::limits::{CHANGES_NAMED, INDEX_POLL, INDEX_WAIT, PUBLISH_LOOK, PUBLISH_QUIET, PUBLISH_QUIET_MAX};
+use crate::limits::{CHANGES_NAMED, INDEX_POLL, INDEX_WAIT, PUBLISH_LOOK, PUBLISH_QUIET, PUBLISH_RESTLESS};
 use first_rules::FirstRules;
 use report::{bare, changes, first_words, published_event, report};
+use rest::{Calm, Changes, Rest, watch};
 use source::Ready;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use sweep::Sweeping;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep, timeout};
@@ -85,9 +89,45 @@ struct Tracked {
     next: Instant,
     /// It did not compile for the peels as the index knew them then: with others, or other facts, it may.
     refused_at: Option<u64>,
+    changes: Changes,
+    rest: Rest,
+    calm: Calm,
 }
 
 impl Tracked {
+    fn new(source: Source) -> Tracked {
+        Tracked {
+            source,
+            last: None,
+            beside: None,
+            next: Instant::now(),
+            refused_at: None,
+            changes: Changes::default(),
+            rest: Rest::default(),
+            calm: Calm::Rests,
+        }
+    }
+
+    /// Looks whether its directories rest. Once they do after a change, the tree is due.
+    fn look_for_rest(&mut self) {
+        self.calm = self.rest.look(self.changes.load(Ordering::Relaxed), Instant::now());
+        if self.calm == Calm::Settled {
+            self.next = Instant::now();
+        }
+    }
+
+    fn rests(&self) -> bool {
+        matches!(self.calm, Calm::Rests | Calm::Settled)
+    }
+
+    /// Why it waits, where it changes for longer than anything takes.
+    fn restless(&self) -> Option<String> {
+        (self.calm == Calm::NeverRests).then(|| {
+            let (what, seconds) = (self.source.published.as_str(), PUBLISH_RESTLESS.as_secs());
+            format!("{what} are not published: files changed all the time for more than {seconds} s")
+        })
+    }
+
     /// What an operator chose stays until this tree is another than it was then, whoever held the lease meanwhile.
     fn leaves_alone(&mut self, chosen: &Manifest, ready: &Ready, holds: bool) -> bool {
         let was = match self.beside.take() {
@@ -136,9 +176,7 @@ impl PublisherTask {
         let lease = core.orders.lease().clone();
         let keeper = LeaseKeeper::new(core.clone(), LEASE)?.telling(lease.clone());
         let Publishing { sources, linter, staging } = publishing;
-        let track =
-            |source| Tracked { source, last: None, beside: None, next: Instant::now(), refused_at: None };
-        let sources = sources.into_iter().map(track).collect();
+        let sources = sources.into_iter().map(Tracked::new).collect();
         let sweeping = Sweeping::default();
         let rules = FirstRules::default();
         Ok((PublisherTask { core, sources, linter, staging, orders, lease, sweeping, rules }, keeper))
@@ -147,8 +185,11 @@ impl PublisherTask {
     /// Ends only with its task.
     pub async fn run(mut self) {
         let changed = Arc::new(Notify::new());
-        let watched = self.sources.iter().flat_map(|tracked| tracked.source.watched());
-        let _watching: Vec<_> = watched.filter_map(|directory| watch(directory, &changed)).collect();
+        let watched = |tracked: &Tracked| {
+            let watch = |directory| watch(directory, &tracked.changes, &changed);
+            tracked.source.watched().filter_map(watch).collect::<Vec<_>>()
+        };
+        let _watching: Vec<_> = self.sources.iter().flat_map(watched).collect();
         self.peels_known().await;
         let mut held = false;
         loop {
@@ -158,20 +199,27 @@ impl PublisherTask {
             }
             for at in 0..self.sources.len() {
                 let facts = self.core.index.facts_version();
-                let due = self.sources.get(at).is_some_and(|tracked| {
-                    let others = holds && tracked.refused_at.is_some_and(|known| known != facts);
-                    others || Instant::now() >= tracked.next
-                });
-                if due || holds != held {
+                let Some(tracked) = self.sources.get_mut(at) else { continue };
+                tracked.look_for_rest();
+                if !tracked.rests() {
+                    // The lease that came meanwhile is no reason to take half a tree either.
+                    tracked.next = Instant::now();
+                    let (source, restless) = (tracked.source.clone(), tracked.restless());
+                    restless.inspect(|why| self.complain(&source, why));
+                    continue;
+                }
+                let others = holds && tracked.refused_at.is_some_and(|known| known != facts);
+                if others || Instant::now() >= tracked.next || holds != held {
                     self.look(at, holds).await;
                 }
             }
             held = holds;
             self.name_rules(holds).await;
             self.sweep_if_due(holds).await;
-            let pause = match self.sources.is_empty() {
-                true => self.sweeping.pause().min(self.rules.pause()),
-                false => PUBLISH_LOOK,
+            let pause = match self.sources.iter().all(Tracked::rests) {
+                _ if self.sources.is_empty() => self.sweeping.pause().min(self.rules.pause()),
+                true => PUBLISH_LOOK,
+                false => PUBLISH_QUIET,
             };
             tokio::select! {
                 biased;
@@ -179,10 +227,8 @@ impl PublisherTask {
                     Some(order) => self.carry_out(order).await,
                     None => sleep(pause).await,
                 },
-                () = changed.notified() => {
-                    settled(&changed).await;
-                    self.sources.iter_mut().for_each(|tracked| tracked.next = Instant::now());
-                }
+                // One that changes all the time is not looked at for each change.
+                () = changed.notified() => sleep(PUBLISH_QUIET / 2).await,
                 () = sleep(pause) => {}
             }
         }
@@ -208,17 +254,18 @@ impl PublisherTask {
         if let Some(tracked) = self.sources.get_mut(at) {
             tracked.next = Instant::now() + source.origin.every();
         }
-        let check = check_of(source.published);
         match state {
-            Ok(()) => self.core.health.set(check, State::Up),
-            Err(why) => {
-                let why = format!("{why} ({})", source.origin.words());
-                if self.core.health.state(check) != Some(State::Degraded(why.clone())) {
-                    tracing::warn!("{why}");
-                }
-                self.core.health.set(check, State::Degraded(why));
-            }
+            Ok(()) => self.core.health.set(check_of(source.published), State::Up),
+            Err(why) => self.complain(&source, &why),
         }
+    }
+
+    fn complain(&self, source: &Source, why: &str) {
+        let (check, why) = (check_of(source.published), format!("{why} ({})", source.origin.words()));
+        if self.core.health.state(check) != Some(State::Degraded(why.clone())) {
+            tracing::warn!("{why}");
+        }
+        self.core.health.set(check, State::Degraded(why));
     }
 
     async fn look_at(&mut self, at: usize, ready: &Ready, holds: bool) -> Result<(), String> {
@@ -329,7 +376,7 @@ impl PublisherTask {
             changes: diff.clone(),
             ..report(ready, PublishStatus::Refused, revision)
         };
-        if ready.holds_nothing() && !how.allow_empty {
+        if ready.holds_nothing(before.as_ref().map(|(_, tree)| tree)) && !how.allow_empty {
             let populated = before.as_ref().is_some_and(|(_, tree)| !tree.is_empty());
             return Ok(match populated {
                 true => refused(Error::Empty.to_string()),
@@ -351,13 +398,21 @@ impl PublisherTask {
                 return Ok(refused(format!("a secret is not sealed: {}", unsealed.join(", "))));
             }
         }
+        let unassigned = usable::unassigned(ready.published, ready.tree());
         let (mut problems, mut forced) = (None, String::new());
+        if let Some(reason) = unassigned {
+            if !how.force {
+                return Ok(refused(reason));
+            }
+            forced = reason;
+        }
         if is_new {
             let verdict = self.compile(ready, how).await?;
             problems = Some(verdict.problems);
             match verdict.reason {
                 Some(reason) if !how.force => return Ok(PublishReport { problems, ..refused(reason) }),
-                reason => forced = reason.unwrap_or_default(),
+                Some(reason) => forced = reason,
+                None => {}
             }
         }
         if how.dry_run {
@@ -431,6 +486,11 @@ impl PublisherTask {
             let why = format!("the master {} publishes and has no directory of its own", self.core.id.name());
             let hint = "upload one: `zester publish --states DIR`".to_string();
             return Err(Refusal { hint, ..Refusal::new(RefusalKind::Invalid, why) });
+        }
+        self.sources.iter_mut().for_each(Tracked::look_for_rest);
+        if let Some(changes) = self.sources.iter().find(|tracked| !tracked.rests()) {
+            let why = format!("files of {} change just now; ask again", changes.source.origin.words());
+            return Err(Refusal::new(RefusalKind::Unavailable, why));
         }
         self.sources.iter().for_each(|tracked| tracked.source.origin.look_anew());
         let mut reports = Vec::new();
@@ -623,30 +683,4 @@ fn refusal(error: Error) -> Refusal {
         _ => String::new(),
     };
     Refusal { hint, ..Refusal::new(kind, error.to_string()) }
-}
-
-/// An editor writes more than once, and a checkout writes many files.
-async fn settled(changed: &Notify) {
-    let end = Instant::now() + PUBLISH_QUIET_MAX;
-    while Instant::now() < end && timeout(PUBLISH_QUIET, changed.notified()).await.is_ok() {}
-}
-
-/// Tells of changes below a directory, for as long as what it gives back lives. A directory that cannot be watched is looked
-/// at all the same, only later.
-fn watch(directory: &Path, changed: &Arc<Notify>) -> Option<notify::RecommendedWatcher> {
-    use notify::{EventKind, RecursiveMode, Watcher};
-    let changed = changed.clone();
-    let told = move |event: Result<notify::Event, notify::Error>| {
-        // Reading is no change; who reads to publish would wake himself for ever.
-        if !event.is_ok_and(|event| matches!(event.kind, EventKind::Access(_))) {
-            changed.notify_one();
-        }
-    };
-    let watching = notify::recommended_watcher(told).and_then(|mut watcher| {
-        watcher.watch(directory, RecursiveMode::Recursive)?;
-        Ok(watcher)
-    });
-    watching
-        .inspect_err(|error| tracing::warn!("{} is not watched for changes: {error}", directory.display()))
-        .ok()
 }

@@ -1,7 +1,7 @@
 //! A reactor takes no event before it knows its rules. Where nobody ever published any, the holder of the lease says so:
 //! it publishes a tree without files.
 
-use super::PublisherTask;
+use super::{PublisherTask, usable};
 use crate::limits::{FIRST_RULES_LOOK, PUBLISH_EVERY};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -60,7 +60,7 @@ impl PublisherTask {
         let of_rules = self.sources.iter().find(|tracked| tracked.source.published == Published::Reactor);
         match of_rules {
             Some(tracked) => match tracked.source.origin.read().await {
-                Ok(origin) => !origin.tree.is_empty(),
+                Ok(origin) => usable::holds_anything(Published::Reactor, &origin.tree),
                 // What cannot be read now may hold rules: a mount that is not there yet.
                 Err(_) => true,
             },

@@ -1,11 +1,12 @@
 //! Where the trees come from that a master publishes.
 
+use super::usable;
 use crate::limits::PUBLISH_EVERY;
 use futures_util::future::BoxFuture;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use zester_publish::{Content, Directory, Error, Pages, Tree, TreePath};
+use zester_publish::{Content, Directory, Error, Pages, Tree};
 use zester_wire::{ContentHash, Published};
 
 /// A tree that this master publishes while it holds the lease.
@@ -159,13 +160,12 @@ impl Ready {
         })
     }
 
-    /// Whether there is nothing in it that peels could use: it must not pass for a tree that replaces one (D-2).
-    pub fn holds_nothing(&self) -> bool {
-        let is_states = |path: &TreePath| [".zy", ".sls"].iter().any(|end| path.as_str().ends_with(end));
-        match self.published {
-            Published::States => !self.tree().files.keys().any(is_states),
-            _ => self.tree().is_empty(),
-        }
+    /// Whether there is nothing in it that a reader could use: it must not pass for a tree that replaces one (D-2). What lies over
+    /// settings does not stand for those that it lies over.
+    pub fn holds_nothing(&self, before: Option<&Tree>) -> bool {
+        let holds = |tree: &Tree| usable::holds_anything(self.published, tree);
+        let lies_over = self.tree().files.keys().any(usable::lies_over);
+        !holds(self.tree()) && (!lies_over || before.is_some_and(holds))
     }
 
     /// A directory that lies over it and holds nothing, where something of it is published: who was never asked, or lost
