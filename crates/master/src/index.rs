@@ -57,6 +57,35 @@ impl Known {
 
 type Peels = BTreeMap<PeelId, Known>;
 
+/// Whom an expression names, sorted by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resolved {
+    pub peels: Vec<PeelId>,
+    /// Those of whom nobody can say: the expression asks for settings, and theirs do not render.
+    pub undecided: Vec<PeelId>,
+}
+
+impl Resolved {
+    fn add(&mut self, peel: &PeelId, is_meant: Option<bool>) {
+        match is_meant {
+            Some(true) => self.peels.push(peel.clone()),
+            Some(false) => {}
+            None => self.undecided.push(peel.clone()),
+        }
+    }
+
+    /// In words, where there are such.
+    pub fn undecided_words(&self) -> Option<String> {
+        let first = self.undecided.first()?;
+        Some(match self.undecided.len() - 1 {
+            0 => format!("the settings of {first} do not render, so nobody knows whether it is meant"),
+            more => format!(
+                "the settings of {first} and {more} more do not render, so nobody knows whether they are meant"
+            ),
+        })
+    }
+}
+
 struct Rendered {
     version: u64,
     at: Instant,
@@ -221,7 +250,7 @@ impl Index {
         after: Option<&PeelId>,
         most: usize,
     ) -> Result<(Vec<PeelStatus>, bool), Refusal> {
-        let named = self.resolve_aside(expression).await?;
+        let named = self.resolve_aside(expression).await?.peels;
         let begin = after.map_or(0, |after| named.partition_point(|peel| peel <= after));
         let page: Vec<PeelStatus> =
             named.iter().skip(begin).take(most).map(|peel| self.presence.status(peel)).collect();
@@ -229,8 +258,8 @@ impl Index {
         Ok((page, more))
     }
 
-    /// The peels that an expression names, sorted. A mistake is shown where it is.
-    pub fn resolve(&self, expression: &str) -> Result<Vec<PeelId>, Refusal> {
+    /// The peels that an expression names. A mistake is shown where it is.
+    pub fn resolve(&self, expression: &str) -> Result<Resolved, Refusal> {
         let target = Target::parse(expression).map_err(|error| bad_target(expression, &error))?;
         Ok(self.matching(&target))
     }
@@ -242,7 +271,7 @@ impl Index {
     }
 
     /// The same for callers that must not be held up: settings are rendered on a thread of their own.
-    pub async fn resolve_aside(self: &Arc<Index>, expression: &str) -> Result<Vec<PeelId>, Refusal> {
+    pub async fn resolve_aside(self: &Arc<Index>, expression: &str) -> Result<Resolved, Refusal> {
         let target = Target::parse(expression).map_err(|error| bad_target(expression, &error))?;
         if !target.needs_settings() {
             return Ok(self.matching(&target));
@@ -254,33 +283,36 @@ impl Index {
         })
     }
 
-    fn matching(&self, target: &Target) -> Vec<PeelId> {
+    fn matching(&self, target: &Target) -> Resolved {
         let peels = self.snapshot();
+        let mut found = Resolved::default();
         // Who is named is looked up: rules mostly name one, and a fleet may be large.
         if let Some(ids) = target.exact_ids() {
             let named = ids.into_iter().filter_map(|id| PeelId::parse(id).ok());
-            let mut found: Vec<PeelId> =
+            found.peels =
                 named.filter(|peel| peels.contains_key(peel) || self.presence.is_online(peel)).collect();
-            found.sort_unstable();
+            found.peels.sort_unstable();
             return found;
         }
-        let none = Value::Null;
-        let by_settings = target.needs_settings();
-        let matches = |peel: &PeelId, known: &Known| {
-            let rendered = by_settings.then(|| self.settings_of(peel, known)).transpose();
-            // Whether `I@` holds is not known, nor whether `not I@` does: what asks for settings does not mean this peel.
-            let Ok(rendered) = rendered else { return false };
-            let settings = rendered.as_deref().unwrap_or(&none);
-            target.matches(&Subject { id: peel.as_str(), facts: &known.facts, settings })
-        };
-        let mut found: Vec<PeelId> =
-            peels.iter().filter(|(peel, known)| matches(peel, known)).map(|(peel, _)| peel.clone()).collect();
+        peels.iter().for_each(|(peel, known)| found.add(peel, self.is_meant(target, peel, known)));
         // Whoever has no facts yet is a target as long as it is there.
         let nothing = Known::nothing();
         let bare = self.presence.online().into_iter().filter(|peel| !peels.contains_key(peel));
-        found.extend(bare.filter(|peel| matches(peel, &nothing)));
-        found.sort_unstable();
+        bare.for_each(|peel| found.add(&peel, self.is_meant(target, &peel, &nothing)));
+        found.peels.sort_unstable();
+        found.undecided.sort_unstable();
         found
+    }
+
+    /// None where that hangs on settings that do not render: neither whether `I@` holds is known, nor whether `not I@` does.
+    fn is_meant(&self, target: &Target, peel: &PeelId, known: &Known) -> Option<bool> {
+        let none = Value::Null;
+        let rendered = target.needs_settings().then(|| self.settings_of(peel, known)).transpose();
+        let Ok(rendered) = rendered else {
+            return target.matches_without_settings(peel.as_str(), &known.facts);
+        };
+        let settings = rendered.as_deref().unwrap_or(&none);
+        Some(target.matches(&Subject { id: peel.as_str(), facts: &known.facts, settings }))
     }
 
     fn lock_rendered(&self) -> std::sync::MutexGuard<'_, HashMap<PeelId, Rendered>> {

@@ -31,7 +31,7 @@ mod stores;
 
 pub use enroll::{DoorSetup, NONCE_PATH, REQUEST_PATH, Revokes};
 pub use external::{ExternalSettings, Refreshing};
-pub use index::Index;
+pub use index::{Index, Resolved};
 pub use publisher::{
     Checkout, LintRequest, Linter, NamedTree, NoLint, OriginTree, Publishing, Source, TreeOrigin,
 };

@@ -147,7 +147,7 @@ async fn resolve(core: Arc<Core>, message: Message) {
         return explain(core, opened.message, message.reply, room).await;
     }
     let resolved = match room.and_then(|()| index_is_ready(&core)) {
-        Ok(()) => core.index.resolve_aside(&opened.message.target_expr).await,
+        Ok(()) => core.index.resolve_aside(&opened.message.target_expr).await.map(|found| found.peels),
         Err(refusal) => Err(refusal),
     };
     let (fits, is_resolved) = (|peels| fitting(peels, core.link.bus().info().max_payload), resolved.is_ok());

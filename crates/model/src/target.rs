@@ -102,6 +102,11 @@ impl Target {
         self.expression.matches(subject)
     }
 
+    /// The same for a peel whose settings nobody can read: yes or no where they do not matter, and none where they do.
+    pub fn matches_without_settings(&self, id: &str, facts: &Value) -> Option<bool> {
+        self.expression.decided(&Subject { id, facts, settings: &Value::Null })
+    }
+
     /// Whether the id alone decides: only such a target may assign secrets (D-6), and it needs no facts to resolve.
     pub fn by_id_only(&self) -> bool {
         self.by_id_only
@@ -142,6 +147,28 @@ impl Expression {
             Expression::Id { test, .. } => test.matches(subject.id),
             Expression::Data { of: Data::Facts, test, .. } => test.matches(subject.facts),
             Expression::Data { of: Data::Settings, test, .. } => test.matches(subject.settings),
+        }
+    }
+
+    /// With settings that are not known: one part that says no decides an `and`, one that says yes an `or`.
+    fn decided(&self, subject: &Subject<'_>) -> Option<bool> {
+        let all_say = |parts: &[Expression], what: bool| {
+            let mut said = Some(what);
+            for part in parts {
+                match part.decided(subject) {
+                    Some(one) if one == what => {}
+                    Some(one) => return Some(one),
+                    None => said = None,
+                }
+            }
+            said
+        };
+        match self {
+            Expression::Not { inner, .. } => inner.decided(subject).map(|said| !said),
+            Expression::All(parts) => all_say(parts, true),
+            Expression::Any(parts) => all_say(parts, false),
+            Expression::Data { of: Data::Settings, .. } => None,
+            Expression::Id { .. } | Expression::Data { of: Data::Facts, .. } => Some(self.matches(subject)),
         }
     }
 
@@ -213,6 +240,29 @@ mod tests {
         let target = Target::parse("L@b,a and (web* or L@a,c) and not L@d").unwrap();
         assert_eq!(target.listed(), ["a", "b", "c"]);
         assert!(Target::parse("a or b*").unwrap().listed().is_empty());
+    }
+
+    #[test]
+    #[rule("D-8")]
+    fn d8_what_does_not_hang_on_settings_is_known_without_them() {
+        let facts = serde_json::json!({"os": "Debian"});
+        for (text, said) in [
+            ("I@role:db", None),
+            ("not I@role:db", None),
+            ("web-1 or I@role:db", Some(true)),
+            ("I@role:db or web-1", Some(true)),
+            ("web-2 or I@role:db", None),
+            ("web-1 and I@role:db", None),
+            ("I@role:db and web-2", Some(false)),
+            ("not (web-1 or I@role:db)", Some(false)),
+            ("not (web-2 and I@role:db)", Some(true)),
+            ("G@os:Debian or I@role:db", Some(true)),
+            ("I@a:b and I@c:d", None),
+            ("web*", Some(true)),
+        ] {
+            let target = Target::parse(text).unwrap();
+            assert_eq!(target.matches_without_settings("web-1", &facts), said, "{text}");
+        }
     }
 
     #[test]

@@ -62,6 +62,9 @@ impl Index {
                 let settings = settings.as_deref().unwrap_or(&none);
                 target.refusals(&Subject { id: peel.as_str(), facts: &known.facts, settings })
             }
+            Err(_) if target.matches_without_settings(peel.as_str(), &known.facts) == Some(true) => {
+                Vec::new()
+            }
             Err(why) => {
                 let why: String =
                     why.chars().filter(|letter| !letter.is_control()).take(WHY_LETTERS).collect();

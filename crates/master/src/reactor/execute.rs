@@ -4,8 +4,9 @@ use super::Reactor;
 use crate::core::Core;
 use crate::enroll::{Declined, react};
 use crate::events::{is_stored, publish_event};
+use crate::index::Resolved;
 use crate::job::{Begun, Requester};
-use crate::limits::{LOOK_BEFORE_SENDING, TARGETS_MAX};
+use crate::limits::{LOOK_BEFORE_SENDING, TARGETS_MAX, UNKNOWN_PEELS_MAX};
 use crate::services::dispatch::AskedBy;
 use crate::services::{dispatch, index_is_ready};
 use serde_json::{Map, Value};
@@ -15,7 +16,9 @@ use zester_identity::audit;
 use zester_jobs::never_ran;
 use zester_link::Error;
 use zester_reactor::actions::{Dispatch, Enroll, LogLevel};
-use zester_reactor::{Action, Block, Decided, Decision, Executed, Passed, dispatch_request, sent_event};
+use zester_reactor::{
+    Action, Block, Decided, Decision, Executed, Passed, dispatch_request, may_be_handed_back, sent_event,
+};
 use zester_wire::{DispatchRequest, Job, JobStatus, Refusal, RefusalKind, Tag};
 
 /// One rule of one event.
@@ -105,10 +108,19 @@ impl Executor<'_> {
             Ok(()) => self.core.index.resolve_aside(&dispatch.target).await,
             Err(refusal) => Err(refusal),
         };
-        let targets = match resolved {
-            Ok(targets) => targets,
+        let resolved = match resolved {
+            Ok(resolved) => resolved,
             Err(refusal) => return self.refused(block, &refusal, &request).await,
         };
+        let undecided = resolved.undecided_words();
+        let Resolved { peels: targets, undecided: unknown } = resolved;
+        // Settings that do not render now may do so in a moment. Those who are meant for certain do not wait for ever for one whose
+        // settings are broken: then the job goes to them, and its record names the others.
+        if let Some(why) = &undecided
+            && (targets.is_empty() || may_be_handed_back(self.passed.deliveries))
+        {
+            return Executed::Transient(why.clone());
+        }
         let count = targets.len();
         if count == 0 && !self.has_listened {
             let why = format!("no peel matches `{}`, and this master has just begun", dispatch.target);
@@ -129,11 +141,14 @@ impl Executor<'_> {
             rule: Some(self.rule.to_string()),
             request: self.passed.event.id.clone(),
         };
-        dispatch::begin_on(self.core, requester, Vec::new(), Vec::new(), targets, asked).await;
+        let unknown = unknown.into_iter().take(UNKNOWN_PEELS_MAX).collect();
+        dispatch::begin_on(self.core, requester, Vec::new(), unknown, targets, asked).await;
         match answer.await {
             Ok(Begun::Now) => {
                 let peels = if count == 1 { "peel" } else { "peels" };
-                self.done(block, Decision::Dispatched, format!("{} to {count} {peels}", dispatch.function))
+                let words = format!("{} to {count} {peels}", dispatch.function);
+                let words = undecided.map_or_else(|| words.clone(), |more| format!("{words}; {more}"));
+                self.done(block, Decision::Dispatched, words)
             }
             Ok(Begun::Before) => self.look_up(block, &request).await,
             Ok(Begun::Refused(refusal)) => self.refused(block, &refusal, &request).await,

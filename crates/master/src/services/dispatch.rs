@@ -4,6 +4,7 @@ use super::rights::must_be_allowed;
 use super::{index_is_ready, must_be_fresh};
 use crate::audit;
 use crate::core::Core;
+use crate::index::Resolved;
 use crate::job::{self, JobMessage, Requester, Unstarted};
 use crate::limits::{JOBS_MAX, TARGETS_MAX, UNKNOWN_PEELS_MAX};
 use std::collections::{BTreeMap, BTreeSet};
@@ -87,7 +88,8 @@ pub fn unknown(core: &Core, names: impl Iterator<Item = PeelId>) -> Vec<PeelId> 
     names.filter(|name| !is_known(name)).take(UNKNOWN_PEELS_MAX).collect()
 }
 
-/// Starts what was asked for, or says why not. `unknown`: names that were listed and that no peel has, for the record.
+/// Starts what was asked for, or says why not. `unknown`: names that were listed and that no peel has, for the record; so are peels
+/// of whom nobody can say whether they are meant.
 pub async fn begin(
     core: &Arc<Core>,
     requester: Requester,
@@ -100,13 +102,14 @@ pub async fn begin(
         return hand_over(core, &handle, requester).await;
     }
     match targets(core, &requester.request).await {
-        Ok(targets) => {
+        Ok(Resolved { peels: targets, undecided }) => {
             let wanted = Wanted::Call { call: Call::from(&requester.request), direct: false };
             if let Err(refusal) = must_be_allowed(core, asked.who.as_ref(), &wanted, &targets) {
                 core.audit.note(asked.decided(&requester.request, targets.len(), &refusal.message));
                 return refuse(core, requester, refusal).await;
             }
-            begin_on(core, requester, envelope, unknown, targets, asked).await;
+            let untold = unknown.into_iter().chain(undecided).take(UNKNOWN_PEELS_MAX).collect();
+            begin_on(core, requester, envelope, untold, targets, asked).await;
         }
         Err(refusal) => refuse(core, requester, refusal).await,
     }
@@ -184,8 +187,8 @@ async fn ask_again(core: &Core, requester: Requester, why: &str) {
 }
 
 /// Whom a request means. Peels that are named one by one need not be known: they may come, and else are unreachable.
-async fn targets(core: &Core, request: &DispatchRequest) -> Result<Vec<PeelId>, Refusal> {
-    let targets = if request.targets.is_empty() {
+async fn targets(core: &Core, request: &DispatchRequest) -> Result<Resolved, Refusal> {
+    let resolved = if request.targets.is_empty() {
         index_is_ready(core)?;
         core.index.resolve_aside(&request.target_expr).await?
     } else {
@@ -193,12 +196,14 @@ async fn targets(core: &Core, request: &DispatchRequest) -> Result<Vec<PeelId>, 
         if distinct.len() < request.targets.len() {
             return Err(Refusal::new(RefusalKind::Invalid, "a peel is named twice among the targets"));
         }
-        request.targets.clone()
+        Resolved { peels: request.targets.clone(), undecided: Vec::new() }
     };
+    let targets = &resolved.peels;
     if targets.is_empty() {
         let known = core.index.len();
         let peels = if known == 1 { "peel is" } else { "peels are" };
-        let message = format!("no peel matches `{}`", request.target_expr);
+        let undecided = resolved.undecided_words().map_or_else(String::new, |words| format!("; {words}"));
+        let message = format!("no peel matches `{}`{undecided}", request.target_expr);
         let hint = format!("{known} {peels} known, `zester peel list` shows them");
         return Err(Refusal { hint, ..Refusal::new(RefusalKind::NoTargets, message) });
     }
@@ -206,7 +211,7 @@ async fn targets(core: &Core, request: &DispatchRequest) -> Result<Vec<PeelId>, 
         let message = format!("{} peels match; one job has at most {TARGETS_MAX}", targets.len());
         return Err(Refusal::new(RefusalKind::Invalid, message));
     }
-    Ok(targets)
+    Ok(resolved)
 }
 
 fn job_of(core: &Core, request: &DispatchRequest, targets: Vec<PeelId>, envelope: Vec<u8>) -> Job {

@@ -65,7 +65,7 @@ proptest! {
             index.put_facts(facts(name, data));
         }
         by_hand.sort();
-        prop_assert_eq!(index.resolve(expression).unwrap(), by_hand);
+        prop_assert_eq!(index.resolve(expression).unwrap().peels, by_hand);
     }
 }
 
@@ -156,15 +156,15 @@ async fn j6_only_a_new_connection_is_an_announcement() {
 async fn j25_a_peel_that_stopped_before_its_facts_is_no_target_any_more() {
     let index = index();
     index.put_heartbeat(beat("web-1", 1), at(0));
-    assert_eq!(index.resolve("*").unwrap(), [peel("web-1")]);
+    assert_eq!(index.resolve("*").unwrap().peels, [peel("web-1")]);
     let stopped = PeelHeartbeat { stopped: true, ..beat("web-1", 1) };
     assert!(index.put_heartbeat(stopped.clone(), at(1)).went);
-    assert_eq!((index.resolve("*").unwrap().len(), index.len()), (0, 0));
+    assert_eq!((index.resolve("*").unwrap().peels.len(), index.len()), (0, 0));
     assert!(!index.put_heartbeat(stopped.clone(), at(2)).went);
     // The same for one that just vanished, as soon as that is known.
     index.put_heartbeat(beat("web-2", 1), at(3));
     advance(TTL).await;
-    assert!(index.resolve("*").unwrap().is_empty());
+    assert!(index.resolve("*").unwrap().peels.is_empty());
     // Last words of an earlier boot that come late end nothing.
     let boot = Token::parse("boot2").unwrap();
     index.put_heartbeat(PeelHeartbeat { boot, ..beat("web-1", 1) }, at(40));
@@ -238,10 +238,10 @@ async fn d7_peels_that_were_removed_are_forgotten() {
     let listed = BTreeSet::from([peel("web-1")]);
     index.keep_only(&listed);
     // One is listed, one lives, one is gone. What is known of the one that lives stays until it publishes it again.
-    assert_eq!(index.resolve("G@os:x").unwrap(), [peel("web-1"), peel("web-2")]);
+    assert_eq!(index.resolve("G@os:x").unwrap().peels, [peel("web-1"), peel("web-2")]);
     assert_eq!(index.online_besides(&listed), [peel("web-2")]);
     index.forget(&peel("web-1"));
-    assert_eq!(index.resolve("*").unwrap(), [peel("web-2")]);
+    assert_eq!(index.resolve("*").unwrap().peels, [peel("web-2")]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -319,12 +319,22 @@ async fn d8_a_peel_whose_settings_do_not_render_is_meant_by_nothing_that_asks_fo
     let index = Arc::new(Index::new(TTL, Arc::new(Broken)));
     index.put_facts(facts("web-1", json!({})));
     index.put_facts(facts("web-2", json!({})));
-    assert_eq!(index.resolve("I@role:db").unwrap(), [peel("web-1")]);
-    assert_eq!(index.resolve("I@role:x").unwrap(), []);
-    for expression in ["not I@role:x", "web* and not I@role:x", "web-2 or not I@role:x"] {
-        assert_eq!(index.resolve(expression).unwrap(), [peel("web-1")], "{expression}");
+    assert_eq!(index.resolve("I@role:db").unwrap().peels, [peel("web-1")]);
+    assert_eq!(index.resolve("I@role:x").unwrap().peels, []);
+    for expression in ["not I@role:x", "web* and not I@role:x"] {
+        assert_eq!(index.resolve(expression).unwrap().peels, [peel("web-1")], "{expression}");
     }
-    assert_eq!(index.resolve("web*").unwrap(), [peel("web-1"), peel("web-2")]);
+    // What does not hang on the settings is known all the same.
+    for expression in ["web-2 or not I@role:x", "E@web-2 or I@role:db", "web-2 or (web-1 and I@role:db)"] {
+        assert_eq!(index.resolve(expression).unwrap().peels, [peel("web-1"), peel("web-2")], "{expression}");
+    }
+    assert_eq!(index.resolve("web*").unwrap().peels, [peel("web-1"), peel("web-2")]);
+    // Of whom nobody can say is told.
+    let found = index.resolve("not I@role:x").unwrap();
+    assert_eq!(found.undecided, [peel("web-2")]);
+    let told = "the settings of web-2 do not render, so nobody knows whether it is meant";
+    assert_eq!(found.undecided_words().as_deref(), Some(told));
+    assert_eq!(index.resolve("web-1 and I@role:db").unwrap().undecided, []);
     let page = index.explain("not I@role:x", None, 10).await.unwrap();
     let said: Vec<bool> = page.peels.iter().map(|one| one.matches).collect();
     assert_eq!(said, [true, false]);
@@ -343,7 +353,7 @@ async fn d8_rendering_settings_holds_up_no_task() {
         tokio::task::yield_now().await;
         allow.send(()).unwrap();
     });
-    assert_eq!(resolved.unwrap(), [peel("web-1")]);
+    assert_eq!(resolved.unwrap().peels, [peel("web-1")]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -356,7 +366,7 @@ async fn d8_settings_are_rendered_only_where_they_are_asked_for_and_not_too_ofte
     let asked = || roles.0.load(Ordering::Relaxed);
     index.resolve("G@os:x or web*").unwrap();
     assert_eq!(asked(), 0);
-    assert_eq!(index.resolve("I@role:db").unwrap(), [peel("db-1")]);
+    assert_eq!(index.resolve("I@role:db").unwrap().peels, [peel("db-1")]);
     index.resolve("I@role:db").unwrap();
     assert_eq!(asked(), 2);
     index.put_facts(facts("web-1", json!({"a": 1})));
