@@ -9,6 +9,7 @@ mod publish;
 mod requester;
 mod returns;
 mod running_jobs;
+mod signs;
 mod targets;
 mod task;
 

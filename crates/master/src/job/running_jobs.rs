@@ -1,10 +1,12 @@
 //! Which jobs have a task here, and how messages reach them.
 //!
-//! Sending never waits. What finds a full inbox is read again from the stream. A heartbeat that begins or ends costs what its
+//! Sending never waits. What finds a full inbox is read again from the stream; who came and went stands in none, and is kept beside
+//! it. A heartbeat that begins or ends costs what its
 //! peel has to do, however many jobs run (J-26).
 
 use super::held::{Held, HeldBytes};
 use super::requester::Requester;
+use super::signs::{Sign, Signs};
 use super::targets::JobTargets;
 use super::task::Task;
 use crate::catch_up::Losses;
@@ -57,6 +59,7 @@ pub struct Handle {
     losses: Arc<Losses>,
     targets: Arc<JobTargets>,
     held: HeldBytes,
+    signs: Signs,
 }
 
 impl Handle {
@@ -94,6 +97,33 @@ impl Handle {
     /// Hands over a message that stands in no stream. Gives it back when the job is gone.
     pub async fn hand(&self, message: JobMessage) -> Result<(), JobMessage> {
         self.inbox.send(message).await.map_err(|unsent| unsent.0)
+    }
+}
+
+/// What a job reads.
+pub struct Inbox {
+    messages: mpsc::Receiver<JobMessage>,
+    signs: Signs,
+}
+
+impl Inbox {
+    /// The next, once there is one. Nothing is lost where nobody waits for it to the end.
+    pub async fn next(&mut self) -> Vec<JobMessage> {
+        tokio::select! {
+            biased;
+            Some(message) = self.messages.recv() => vec![message],
+            signs = self.signs.take() => signs,
+        }
+    }
+
+    /// Takes nothing more.
+    pub fn close(&mut self) {
+        self.messages.close();
+    }
+
+    /// What came before it was closed.
+    pub fn left(&mut self) -> Option<JobMessage> {
+        self.messages.try_recv().ok()
     }
 }
 
@@ -169,20 +199,20 @@ impl RunningJobs {
     /// Tells every job that asked this peel that it came (back).
     pub fn connected(&self, peel: &PeelId) {
         for handle in self.that_asked(peel) {
-            handle.leave(JobMessage::Connected(peel.clone()));
+            handle.signs.leave(&handle.inbox, peel, Sign::Connected);
         }
     }
 
     /// Tells every job that asked this peel that its heartbeat ended, and whether it said so.
     pub fn gone(&self, peel: &PeelId, stopped: bool) {
         for handle in self.that_asked(peel) {
-            handle.leave(JobMessage::Gone { peel: peel.clone(), stopped });
+            handle.signs.leave(&handle.inbox, peel, Sign::Gone { stopped });
         }
     }
 
     /// Tells every job whether this master hears anybody.
     pub fn hearing(&self, hears: bool) {
-        self.read().values().for_each(|handle| handle.leave(JobMessage::Hearing(hears)));
+        self.read().values().for_each(|handle| handle.signs.leave_hearing(&handle.inbox, hears));
     }
 
     fn that_asked(&self, peel: &PeelId) -> Vec<Handle> {
@@ -258,7 +288,7 @@ pub async fn start(
         return Err(Unstarted::Stopping(requester));
     }
     let jid = owner.job().jid.clone();
-    let (inbox, message) = mpsc::channel(JOB_INBOX);
+    let ((inbox, messages), signs) = (mpsc::channel(JOB_INBOX), Signs::default());
     let targets = Arc::new(JobTargets::new(&owner.job().targets));
     {
         let mut jobs = core.running.write();
@@ -277,10 +307,12 @@ pub async fn start(
             return Err(Unstarted::TooMany(requester));
         }
         let (losses, held) = (core.losses.clone(), core.running.held.clone());
-        jobs.insert(jid.clone(), Handle { inbox, losses, targets: targets.clone(), held });
+        let handle = Handle { inbox, losses, targets: targets.clone(), held, signs: signs.clone() };
+        jobs.insert(jid.clone(), handle);
     }
     core.running.note_targets(&jid, &targets);
-    let task = Task::new(core.clone(), owner, adopted, message, targets, requester);
+    let inbox = Inbox { messages, signs };
+    let task = Task::new(core.clone(), owner, adopted, inbox, targets, requester);
     match core.starts.send(Start { task }).await {
         Ok(()) => Ok(()),
         Err(unsent) => {
@@ -310,7 +342,8 @@ mod tests {
         let names: Vec<PeelId> = peels.iter().map(|name| peel(name)).collect();
         let targets = Arc::new(JobTargets::new(&names));
         running.note_targets(&jid(number), &targets);
-        let handle = Handle { inbox, losses: Arc::default(), targets, held: running.held.clone() };
+        let (losses, signs) = (Arc::default(), Signs::default());
+        let handle = Handle { inbox, losses, targets, held: running.held.clone(), signs };
         running.write().insert(jid(number), handle);
         messages
     }
@@ -337,6 +370,39 @@ mod tests {
         running.remove(&jid(2));
         let left = running.by_peel.read().unwrap();
         assert!(left.is_empty(), "nothing is kept of jobs that are over: {left:?}");
+    }
+
+    #[tokio::test]
+    #[rule("J-8", "J-26")]
+    async fn j26_who_came_and_went_while_the_inbox_was_full_is_told_as_it_is_now() {
+        let running = RunningJobs::default();
+        let messages = job(&running, 1, &["web-1", "db-1"]);
+        let handle = running.get(&jid(1)).unwrap();
+        let mut inbox = Inbox { messages, signs: handle.signs.clone() };
+        (0..8).for_each(|_| handle.leave(JobMessage::AskAgain));
+        running.connected(&peel("web-1"));
+        running.gone(&peel("web-1"), true);
+        running.hearing(false);
+        // There is room again, and what is older still waits.
+        assert!(matches!(inbox.left(), Some(JobMessage::AskAgain)));
+        running.connected(&peel("web-1"));
+        running.gone(&peel("db-1"), false);
+        running.hearing(true);
+        assert!(!handle.losses.are_noticed(), "no stream has it");
+        for _ in 0..7 {
+            assert!(matches!(inbox.left(), Some(JobMessage::AskAgain)));
+        }
+        let told = inbox.next().await;
+        assert!(
+            matches!(&told[..], [JobMessage::Gone { peel: db, stopped: false }] if db == &peel("db-1")),
+            "{told:?}"
+        );
+        let told = inbox.next().await;
+        let is_now = matches!(&told[..], [JobMessage::Connected(web), JobMessage::Hearing(true)] if web == &peel("web-1"));
+        assert!(is_now, "{told:?}");
+        // From now on they come by the inbox again.
+        running.gone(&peel("web-1"), false);
+        assert!(matches!(inbox.left(), Some(JobMessage::Gone { .. })));
     }
 
     #[test]

@@ -8,14 +8,14 @@ use super::held::Held;
 use super::persist::Persists;
 use super::publish::Events;
 use super::requester::Requester;
-use super::running_jobs::JobMessage;
+use super::running_jobs::{Inbox, JobMessage};
 use super::targets::JobTargets;
 use crate::core::Core;
 use crate::limits::{FINISH_LIMIT, REQUESTERS_MAX};
 use futures_util::future::BoxFuture;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 use zester_jobs::intake::{Verdict, judge};
 use zester_jobs::{CancelEffect, Command, Event, Note, Owner, Stage, messages};
@@ -26,7 +26,7 @@ pub struct Task {
     core: Arc<Core>,
     owner: Owner,
     clock: SteadyClock,
-    inbox: mpsc::Receiver<JobMessage>,
+    inbox: Inbox,
     targets: Arc<JobTargets>,
     /// Clients that wait to hear that the job was accepted.
     requesters: Vec<Requester>,
@@ -53,7 +53,7 @@ impl Task {
         core: Arc<Core>,
         owner: Owner,
         adopted: bool,
-        inbox: mpsc::Receiver<JobMessage>,
+        inbox: Inbox,
         targets: Arc<JobTargets>,
         requester: Option<Box<Requester>>,
     ) -> Task {
@@ -94,7 +94,7 @@ impl Task {
         // From here on returns find their way as late ones; what came before is still taken.
         drop(registered);
         self.inbox.close();
-        while let Ok(message) = self.inbox.try_recv() {
+        while let Some(message) = self.inbox.left() {
             self.take(message).await;
         }
         let _out_of_time = tokio::time::timeout(FINISH_LIMIT, self.finish()).await;
@@ -127,7 +127,11 @@ impl Task {
                 self.step(Event::AskAgain).await;
             }
             () = self.events.next() => {}
-            Some(message) = self.inbox.recv() => self.take(message).await,
+            messages = self.inbox.next() => {
+                for message in messages {
+                    self.take(message).await;
+                }
+            }
         }
     }
 
