@@ -6,6 +6,7 @@
 
 mod consume;
 mod execute;
+mod in_hand;
 mod lanes;
 mod ledger;
 mod look;
@@ -92,6 +93,8 @@ pub struct Reactor {
     logged: Mutex<LruCache<(Place, String, String), ()>>,
     drops: Mutex<DropSamples>,
     ledger: mpsc::Sender<LedgerEntry>,
+    /// Entries that the ledger was left and that are neither written nor given up.
+    in_ledger: AtomicU64,
     unwritten: Mutex<Option<mpsc::Receiver<LedgerEntry>>>,
 }
 
@@ -100,7 +103,9 @@ pub struct Reactor {
 struct Condition {
     /// Why it does not run.
     down: Option<String>,
-    /// Why the newest rules are not in use.
+    /// Why the last look at what is published found nothing whole.
+    torn: Option<String>,
+    /// Why the newest rules that were whole are not in use.
     problems: Vec<String>,
 }
 
@@ -109,7 +114,7 @@ impl Reactor {
     pub fn new(reacting: Reacting, health: &Arc<Health>, wall: UnixMillis) -> Option<Arc<Reactor>> {
         let compiler = reacting.compiler.clone()?;
         let (ledger, unwritten) = mpsc::channel(LEDGER_QUEUE);
-        let condition = Condition { down: Some("it has just begun".into()), problems: Vec::new() };
+        let condition = Condition { down: Some("it has just begun".into()), ..Condition::default() };
         let remembered = NonZeroUsize::new(LOGGED_REMEMBERED).unwrap_or(NonZeroUsize::MIN);
         let workers = reacting.workers.clamp(1, REACTOR_WORKERS_MAX);
         let reactor = Arc::new(Reactor {
@@ -127,6 +132,7 @@ impl Reactor {
             logged: Mutex::new(LruCache::new(remembered)),
             drops: Mutex::default(),
             ledger,
+            in_ledger: AtomicU64::new(0),
             unwritten: Mutex::new(Some(unwritten)),
             reacting,
         });
@@ -156,6 +162,15 @@ impl Reactor {
             self.metrics.rule_errors.inc();
         }
         self.condition().problems = problems;
+        self.tell();
+    }
+
+    /// What the last look found to be wrong with what is published, if anything. Whether the rules load is another matter.
+    fn set_torn(&self, why: Option<String>) {
+        if why.is_some() {
+            self.metrics.rule_errors.inc();
+        }
+        self.condition().torn = why;
         self.tell();
     }
 
@@ -191,7 +206,7 @@ impl Reactor {
         let condition = self.condition();
         let state = if let Some(why) = &condition.down {
             State::Down(format!("events are not reacted to: {why}"))
-        } else if let Some(first) = condition.problems.first() {
+        } else if let Some(first) = condition.torn.as_ref().or(condition.problems.first()) {
             let line = first.lines().next().unwrap_or_default();
             let kept = if has_rules { "the rules before stay" } else { "there are no others" };
             State::Degraded(format!("the newest rules do not load, {kept}: {line}"))
@@ -207,9 +222,16 @@ impl Reactor {
 
     /// Leaves an entry for the ledger. Reactions never wait for it.
     fn note(&self, entry: LedgerEntry) {
+        self.in_ledger.fetch_add(1, Ordering::Relaxed);
         if self.ledger.try_send(entry).is_err() {
             self.metrics.ledger_lost.inc();
+            self.written();
         }
+    }
+
+    /// An entry of the ledger is done with.
+    fn written(&self) {
+        self.in_ledger.fetch_sub(1, Ordering::Relaxed);
     }
 
     fn drops(&self) -> MutexGuard<'_, DropSamples> {
@@ -224,7 +246,7 @@ impl Reactor {
             self.note(dropped.entry(core.id.as_str(), now, unwritten));
         }
         let written = async {
-            while self.ledger.capacity() < self.ledger.max_capacity() {
+            while self.in_ledger.load(Ordering::Relaxed) > 0 {
                 sleep(LEDGER_END_PAUSE).await;
             }
         };
@@ -256,7 +278,7 @@ pub async fn run(core: Arc<Core>, reactor: Arc<Reactor>) {
     let unwritten = reactor.unwritten.lock().unwrap_or_else(PoisonError::into_inner).take();
     // They end with this task, and whichever ends first ends it.
     let mut parts = JoinSet::new();
-    parts.spawn(ledger::run(core.clone(), unwritten));
+    parts.spawn(ledger::run(core.clone(), reactor.clone(), unwritten));
     parts.spawn(look::run(core.clone(), reactor.clone()));
     parts.spawn(reload::run(core.clone(), reactor.clone()));
     parts.spawn(service::run(core.clone(), reactor.clone()));

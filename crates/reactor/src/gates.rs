@@ -2,7 +2,7 @@
 
 use crate::config::Guards;
 use crate::limiter::Limiter;
-use crate::limits::{EVENT_ID_BYTES_MAX, SIGNED_AHEAD_MAX};
+use crate::limits::{DELIVERIES_MAX, EVENT_ID_BYTES_MAX, SIGNED_AHEAD_MAX};
 use zester_wire::ledger::NO_ORIGIN;
 use zester_wire::{Event, EventSubject, Origin, Subject, Tag, UnixMillis};
 
@@ -95,6 +95,12 @@ pub struct Passed {
 impl Passed {
     pub fn place(&self) -> Place {
         Place { sequence: self.sequence, stored: self.stored }
+    }
+
+    /// It was given many times only because it was handed back before anything was tried: that is no reason to give it up untried
+    ///
+    pub fn having_waited(self) -> Passed {
+        Passed { deliveries: self.deliveries.min(DELIVERIES_MAX), ..self }
     }
 }
 

@@ -1,16 +1,18 @@
 //! Takes events, passes them through the gates, and gives those that match to their tasks.
 
 use super::Reactor;
+use super::in_hand::InHand;
 use super::lanes::Lanes;
 use super::work::Work;
 use crate::core::Core;
-use crate::limits::{REACTOR_BACKPRESSURE, REACTOR_BATCH, REACTOR_WAIT};
+use crate::limits::{REACTOR_BACKPRESSURE, REACTOR_BATCH, REACTOR_PATIENCE, REACTOR_WAIT, REACTOR_WAITED};
 use crate::services::rights::must_be_allowed;
 use futures_util::FutureExt;
+use lru::LruCache;
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
 use zester_bus::{Acknowledge, Error, Kind, Taken};
@@ -20,9 +22,6 @@ use zester_reactor::{
     Delivered, DropReason, Dropped, Gates, Passed, Payload, Place, Reaction, RuleSet, may_be_handed_back,
 };
 use zester_wire::{Event, Refusal, UnixMillis};
-
-/// Events that are worked on, by their place in the stream: they are kept alive until they are done with.
-pub type InHand = Arc<Mutex<BTreeMap<Place, Arc<Taken>>>>;
 
 /// How often an event says that it is worked on, in parts of the time it has.
 const SIGNS_OF_LIFE: u32 = 3;
@@ -36,6 +35,7 @@ pub async fn run(core: &Arc<Core>, reactor: &Arc<Reactor>) -> Option<String> {
         lanes: Lanes::default(),
         in_hand: InHand::default(),
         works: JoinSet::new(),
+        waited: LruCache::new(NonZeroUsize::new(REACTOR_WAITED).unwrap_or(NonZeroUsize::MIN)),
     };
     consumer.run().await
 }
@@ -47,6 +47,8 @@ struct Consumer {
     lanes: Lanes,
     in_hand: InHand,
     works: JoinSet<()>,
+    /// Events that were handed back before anything was tried.
+    waited: LruCache<Place, ()>,
 }
 
 impl Consumer {
@@ -98,9 +100,7 @@ impl Consumer {
 
     /// Says of all that are worked on that they are.
     async fn keep_alive(&self) {
-        let in_hand: Vec<Arc<Taken>> =
-            self.in_hand.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
-        for taken in in_hand {
+        for taken in self.in_hand.all() {
             acknowledge(&self.core, &taken, Acknowledge::Progress).await;
         }
     }
@@ -162,10 +162,7 @@ impl Consumer {
         let passed = match judged {
             Ok(passed) => passed,
             // Nobody is a forger before the newest roster was asked, which is on its way.
-            Err((_, true)) if self.may_be_named(behind).await => {
-                metrics.backpressure();
-                return acknowledge(&self.core, &taken, Acknowledge::Later(REACTOR_BACKPRESSURE)).await;
-            }
+            Err((_, true)) if self.may_be_named(behind).await => return self.hand_back(&taken).await,
             Err((dropped, _)) => {
                 if taken.deliveries <= 1 {
                     metrics.event(dropped.origin.as_ref());
@@ -186,23 +183,37 @@ impl Consumer {
         // One that was handed back often enough is taken on all the same. There are never more of them than the server gives
         // out unacknowledged.
         if may_be_handed_back(taken.deliveries) && self.works.len() >= self.reactor.reacting.queue {
-            metrics.backpressure();
-            return acknowledge(&self.core, &taken, Acknowledge::Later(REACTOR_BACKPRESSURE)).await;
+            return self.hand_back(&taken).await;
         }
+        // Whoever waited took nobody with it, however often it was given.
+        let passed = match self.waited.pop(&place_of(&taken)) {
+            Some(()) => passed.having_waited(),
+            None => passed,
+        };
         let references = matched.iter().filter_map(|place| Some(&rules.rule(*place)?.reference));
         let turn = self.lanes.join(references, &passed.origin);
         let place = passed.place();
         let reaction = Reaction::new(Arc::new(passed), rules.clone(), matched, &self.reactor.reacting.guards);
         let taken = Arc::new(taken);
-        self.in_hand.lock().unwrap_or_else(PoisonError::into_inner).insert(place, taken.clone());
-        let (core, reactor, in_hand) = (self.core.clone(), self.reactor.clone(), self.in_hand.clone());
-        let work = Work { core, reactor, reaction, taken, in_hand }.run(turn);
+        let kept = self.in_hand.hold(place, taken.deliveries, taken.clone());
+        let (core, reactor) = (self.core.clone(), self.reactor.clone());
+        let work = Work { core, reactor, reaction, taken, _kept: kept }.run(turn);
         let mut work = Box::pin(AssertUnwindSafe(work).catch_unwind());
         // What has nothing to wait for is done before a task for it would begin; the others go on as tasks.
         match work.as_mut().now_or_never() {
             Some(ended) => tell_ended(ended),
             None => drop(self.works.spawn(async move { tell_ended(work.await) })),
         }
+    }
+
+    /// For a while, before anything was tried. The longer an event waits already, the longer the while: those who wait for long are
+    /// not given a hundred times before they are too old.
+    async fn hand_back(&mut self, taken: &Taken) {
+        self.reactor.metrics.backpressure();
+        self.waited.put(place_of(taken), ());
+        let after = REACTOR_BACKPRESSURE
+            * u32::try_from(taken.deliveries).unwrap_or(u32::MAX).clamp(1, REACTOR_PATIENCE);
+        acknowledge(&self.core, taken, Acknowledge::Later(after)).await;
     }
 
     fn drop_event(&self, dropped: Dropped, now: UnixMillis) {
@@ -217,6 +228,10 @@ impl Consumer {
         }
         self.reactor.note(dropped.entry(self.core.id.as_str(), now, unwritten));
     }
+}
+
+fn place_of(taken: &Taken) -> Place {
+    Place { sequence: taken.record.sequence, stored: UnixMillis(taken.record.at) }
 }
 
 /// An operator sends events where a role allows it (I-14).

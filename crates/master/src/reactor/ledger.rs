@@ -1,30 +1,45 @@
-//! Writes what was decided, off the path of reactions. Best effort: jobs and events alone tell what was done.
+//! Writes what was decided, off the path of reactions. Best effort in a crash: jobs and events alone tell what was done. What
+//! cannot be written for longer than an election takes is given up, and counted.
 
+use super::Reactor;
 use crate::core::Core;
-use crate::limits::LEDGER_BATCH;
+use crate::limits::{LEDGER_AGAIN, LEDGER_BATCH, LEDGER_TRIES};
+use futures_util::future::join_all;
 use std::sync::Arc;
 use tokio::sync::mpsc;
+use tokio::time::sleep;
 use zester_wire::LedgerEntry;
 
 /// Never ends by itself.
-pub async fn run(core: Arc<Core>, entries: Option<mpsc::Receiver<LedgerEntry>>) {
+pub async fn run(core: Arc<Core>, reactor: Arc<Reactor>, entries: Option<mpsc::Receiver<LedgerEntry>>) {
     let Some(mut entries) = entries else { return std::future::pending().await };
     let mut batch = Vec::with_capacity(LEDGER_BATCH);
     while entries.recv_many(&mut batch, LEDGER_BATCH).await > 0 {
-        for entry in batch.drain(..) {
-            let subject = match entry.subject() {
-                Ok(subject) => subject,
-                Err(bad) => {
-                    tracing::debug!("a decision cannot be written: {bad}");
-                    continue;
-                }
-            };
-            // The stream keeps what it hears; nobody waits to be told so.
-            if let Err(error) = core.link.publish(&subject, &entry).await {
-                tracing::debug!("a decision was not written: {error}");
-            }
-        }
+        join_all(batch.drain(..).map(|entry| write(&core, &reactor, entry))).await;
         tokio::task::yield_now().await;
     }
     std::future::pending().await
+}
+
+async fn write(core: &Core, reactor: &Reactor, entry: LedgerEntry) {
+    if let Err(why) = stored(core, &entry).await {
+        tracing::debug!("a decision was not written: {why}");
+        reactor.metrics.ledger_lost.inc();
+    }
+    reactor.written();
+}
+
+/// Under one id, however often it is tried.
+async fn stored(core: &Core, entry: &LedgerEntry) -> Result<(), String> {
+    let subject = entry.subject().map_err(|bad| bad.to_string())?;
+    let id = core.link.new_message_id().map_err(|error| error.to_string())?;
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match core.link.publish_stored(&subject, &id, entry).await {
+            Ok(_) => return Ok(()),
+            Err(error) if error.retryable() && tries < LEDGER_TRIES => sleep(LEDGER_AGAIN).await,
+            Err(error) => return Err(error.to_string()),
+        }
+    }
 }

@@ -41,7 +41,12 @@ async fn settled(core: &Core, reactor: &Reactor, notices: &mut Subscription) {
 
 async fn look(core: &Arc<Core>, reactor: &Arc<Reactor>, cache: &MemoryCache) {
     let reader = Reader { link: &core.link, published: Published::Reactor, cache };
-    match reader.look().await {
+    let looked = reader.look().await;
+    // What an earlier look found is over with the first that finds something whole.
+    if looked.is_ok() && reactor.condition().torn.is_some() {
+        reactor.set_torn(None);
+    }
+    match looked {
         Ok(Change::Nothing | Change::Unchanged) => {}
         Ok(Change::Now { revision, .. }) => load(reactor, cache, revision).await,
         // Without the bus nothing is known to be wrong with the rules.
@@ -51,10 +56,10 @@ async fn look(core: &Arc<Core>, reactor: &Arc<Reactor>, cache: &MemoryCache) {
         }
         Err(error) => {
             let why = format!("the published rules are not whole: {error}");
-            if reactor.condition().problems.first() != Some(&why) {
+            if reactor.condition().torn.as_ref() != Some(&why) {
                 tracing::warn!("{why}");
             }
-            reactor.set_problems(vec![why]);
+            reactor.set_torn(Some(why));
             sleep(BUS_PAUSE).await;
         }
     }

@@ -110,7 +110,9 @@ async fn test_rule(
         Ok(blocks) => {
             for block in blocks {
                 let targets = match &block.action {
-                    Action::Dispatch(dispatch) => core.index.resolve_aside(&dispatch.target).await.ok(),
+                    Action::Dispatch(dispatch) => {
+                        core.index.resolve_aside(&dispatch.target).await.ok().map(|found| found.peels)
+                    }
                     _ => None,
                 };
                 tested.blocks.push(TestedBlock {
@@ -200,7 +202,10 @@ fn list(core: &Core, reactor: &Reactor) -> RuleList {
         open_until: guards.breakers.open_until(&rule.reference, now).unwrap_or_default(),
     };
     let listed = all.iter().take(RULES_LISTED).map(status).collect();
-    let problems = reactor.condition().problems.iter().take(RULE_PROBLEMS_NAMED).cloned().collect();
+    let condition = reactor.condition();
+    let problems =
+        condition.torn.iter().chain(&condition.problems).take(RULE_PROBLEMS_NAMED).cloned().collect();
+    drop(condition);
     RuleList {
         revision: rules.as_ref().map_or(0, |rules| rules.revision),
         master: core.id.to_string(),

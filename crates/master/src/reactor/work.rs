@@ -1,16 +1,17 @@
 //! One event: the reaction decides, this carries out.
 
 use super::Reactor;
-use super::consume::{InHand, acknowledge};
+use super::consume::acknowledge;
 use super::execute::Executor;
+use super::in_hand::Kept;
 use super::lanes::LanePlace;
 use crate::core::Core;
 use serde_json::Value;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use tokio::time::{Instant, sleep, timeout};
 use zester_bus::{Acknowledge, Taken};
 use zester_model::node::Node;
-use zester_reactor::{Command, EventContext, Input, Place, Reaction, Settled};
+use zester_reactor::{Command, EventContext, Input, Reaction, Settled};
 use zester_wire::Origin;
 
 pub struct Work {
@@ -18,24 +19,11 @@ pub struct Work {
     pub reactor: Arc<Reactor>,
     pub reaction: Reaction,
     pub taken: Arc<Taken>,
-    pub in_hand: InHand,
-}
-
-/// The event is kept alive until this is dropped, however that comes about.
-struct Kept {
-    in_hand: InHand,
-    place: Place,
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        self.in_hand.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.place);
-    }
+    pub _kept: Kept,
 }
 
 impl Work {
     pub async fn run(mut self, turn: LanePlace) {
-        let _kept = Kept { in_hand: self.in_hand.clone(), place: self.reaction.passed().place() };
         let mut turn = Some(turn);
         if let Some(turn) = &mut turn {
             turn.comes().await;

@@ -85,6 +85,37 @@ async fn r13_a_torn_set_leaves_the_last_good_in_use() {
 }
 
 #[tokio::test(start_paused = true)]
+#[rule("R-13", "R-16")]
+async fn r13_a_look_that_failed_for_a_while_is_forgotten_and_rules_that_do_not_load_are_not() {
+    let fleet = fleet_with(log()).await;
+    let master = ready(&fleet, "m1").await;
+    let degraded = async |words: &str| {
+        eventually(words, async || match master.health.state("reactor") {
+            Some(State::Degraded(why)) if why.contains(words) => Some(()),
+            _ => None,
+        })
+        .await;
+    };
+    let key = Key::Revision(Published::Reactor);
+    let torn = async || {
+        let good = fleet.link.get_latest::<Revision>(&key).await.unwrap().unwrap().value;
+        let root = ContentHash::of(b"nothing");
+        fleet.link.put(&key, &Revision { v: 1, revision: 99, root }).await.unwrap();
+        degraded("not whole").await;
+        fleet.link.put(&key, &good).await.unwrap();
+    };
+    torn().await;
+    eventually("all is well again", async || {
+        (master.health.state("reactor") == Some(State::Up)).then_some(())
+    })
+    .await;
+    publish(&fleet, &[("top.zy", json!([{"*/x": ["reactor.gone"]}])), ("a.zy", log())]).await;
+    degraded("there is no file gone.zy").await;
+    torn().await;
+    degraded("there is no file gone.zy").await;
+}
+
+#[tokio::test(start_paused = true)]
 #[rule("R-13")]
 async fn r13_an_event_keeps_the_rules_that_it_matched() {
     let mut fleet = Fleet::new().await;

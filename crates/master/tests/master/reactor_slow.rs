@@ -143,3 +143,30 @@ async fn r25_events_of_one_source_reach_the_peel_in_the_order_of_the_stream() {
         assert_eq!(request.jid, reaction_jid(id, "reactor.slow", "ping"), "{id}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+#[rule("R-16", "R-22")]
+async fn r22_what_was_decided_while_the_ledger_had_no_leader_is_written_later() {
+    let mut fleet = Fleet::new().await;
+    fleet.reacting = crate::reactor::reacting(Guards { source_rate_limit: 0, ..Guards::default() });
+    publish(&fleet, &[("top.zy", json!([{"*/x": ["reactor.a"]}])), ("a.zy", log())]).await;
+    let master = ready(&fleet, "m1").await;
+    let lose =
+        |leg: zester_bus::memory::Leg<'_>| leg.from == "m1" && leg.subject.starts_with("zester.ledger.");
+    fleet.net.set_faults(crate::fleet::Losing::new(4, lose));
+    for name in ["e1", "e2", "e3"] {
+        send(&fleet.link, "web-1", &event(name, "x", json!({}))).await;
+    }
+    for name in ["e1", "e2", "e3"] {
+        decided(&fleet, name, "logged").await;
+        assert_eq!(decisions(&fleet, name).await, ["logged"]);
+    }
+    assert_eq!(master.metric("zester_reactor_ledger_lost_total"), 0);
+    // What cannot be written for long is given up, and counted.
+    fleet.net.set_faults(crate::fleet::Losing::new(usize::MAX, lose));
+    send(&fleet.link, "web-1", &event("e4", "x", json!({}))).await;
+    eventually("it is counted", async || {
+        (master.metric("zester_reactor_ledger_lost_total") == 1).then_some(())
+    })
+    .await;
+}

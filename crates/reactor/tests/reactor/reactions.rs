@@ -198,6 +198,23 @@ fn r1_no_number_of_dead_masters_loses_an_event_but_one_that_kills_them_all_is_to
     }
 }
 
+/// It was handed back again and again before anything was tried: that kills nobody.
+#[test]
+#[rule("R-1", "R-10")]
+fn r1_an_event_that_only_waited_is_tried_however_often_it_was_given() {
+    let set = two();
+    let mut world = World::new(Guards::default());
+    let many =
+        Passed { deliveries: 10 * DELIVERIES_MAX, ..(*passed(event("e1", "x", json!({})), 1)).clone() };
+    let mut reaction = world.reaction(&set, &Arc::new(many.clone()));
+    let (notes, ..) = world.pass(&mut reaction, done);
+    assert!(notes.iter().all(|note| note.decision.as_str() == "exhausted"));
+    let mut reaction = world.reaction(&set, &Arc::new(many.having_waited()));
+    let (notes, settled, _) = world.pass(&mut reaction, done);
+    assert_eq!(settled, Settled::Done);
+    assert!(notes.iter().all(|note| note.decision.as_str() == "dispatched"), "{:?}", words(&notes));
+}
+
 #[test]
 #[rule("R-5", "R-16")]
 fn r5_a_file_that_does_not_render_or_validate_does_nothing() {
