@@ -6,9 +6,12 @@ use crate::exclude::{self, Excluded};
 use crate::load::{File, Loaded};
 use crate::requisite::{self, Relation, RequisiteTarget};
 use crate::salt_kinds::FOREIGN;
+use crate::salt_values::Reading;
 use crate::target::{Asking, Index, ResolvedTarget};
 use crate::template::glob;
-use crate::{Inputs, attributes, extend, meanings, names, ordered, salt_context, salt_parameters};
+use crate::{
+    Inputs, attributes, extend, meanings, names, ordered, salt_context, salt_parameters, salt_values,
+};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use zester_model::catalog::{Catalog, Kind};
@@ -205,6 +208,9 @@ fn check_all(drafts: &[Draft], view: &View<'_>, diagnostics: &mut Diagnostics) -
                     continue;
                 }
                 diagnostics_of_words(item, draft, kind, diagnostics);
+                if lenient && kind.parameter(&item.key).is_none() {
+                    attributes::guards_of_nothing(item, diagnostics);
+                }
                 if let Err(diagnostic) =
                     sort((item, lenient), index, kind, &mut state, &mut wanted, diagnostics)
                 {
@@ -212,6 +218,14 @@ fn check_all(drafts: &[Draft], view: &View<'_>, diagnostics: &mut Diagnostics) -
                 }
             }
             salt_context::hand_over(&extra, kind, &mut state, diagnostics);
+            match salt_values::needless_together(kind.name, &state) {
+                Some(needless) if draft.lenient => {
+                    diagnostics
+                        .advise(Diagnostic { kind: DiagnosticKind::Lint, ..needless }.hint("remove it"));
+                }
+                Some(needless) => diagnostics.push(needless),
+                None => {}
+            }
             // What is missing may be what was misspelt.
             let misspelt = diagnostics.count() > before;
             state.broken =
@@ -265,7 +279,7 @@ fn sort(
     }
     let parameter = kind.parameter(&item.key);
     if parameter.is_none()
-        && let Some(read) = attributes::read(item, &mut state.attributes)
+        && let Some(read) = attributes::read(item, lenient, &mut state.attributes)
     {
         return read;
     }
@@ -292,7 +306,20 @@ fn sort(
         let diagnostic = Diagnostic::new(DiagnosticKind::State, message).at(item.at);
         return Err(diagnostic.label(first.key, "first given here"));
     }
-    let (word, value) = (item.key.clone(), item.value.clone());
+    let (word, mut value) = (item.key.clone(), item.value.clone());
+    match parameter.filter(|_| lenient).map(|parameter| salt_values::read(kind.name, parameter, item)) {
+        Some(Reading::Unset(advice)) => {
+            diagnostics.advise(advice);
+            return Ok(());
+        }
+        Some(Reading::Instead(other)) => value = other,
+        Some(Reading::AsIs) | None => {}
+    }
+    if !lenient && kind.instead_of_primary.contains(&name) && value.as_list().is_some_and(<[Node]>::is_empty)
+    {
+        let message = format!("`{}` of {} names nothing", item.key, kind.name);
+        return Err(Diagnostic::new(DiagnosticKind::State, message).at(value.span));
+    }
     state.params.push(Param { name: name.to_string(), word, key: item.at, value });
     Ok(())
 }

@@ -2,6 +2,7 @@
 //! there that means something else here (S-41).
 
 use crate::declare::Item;
+use crate::diagnostics::Diagnostics;
 use std::time::Duration;
 use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::duration;
@@ -20,7 +21,11 @@ pub const ORDER_FIRST: i64 = -1_000_000;
 pub const ORDER_LAST: i64 = 1_000_000;
 
 /// Salt's other global arguments, and what to do instead.
-const UNSUPPORTED: [(&str, &str); 2] = [
+const UNSUPPORTED: [(&str, &str); 3] = [
+    (
+        "force_mod_watch",
+        "write what is to happen once more as a `cmd.wait` or a `module.wait` that watches the same states",
+    ),
     ("fire_event", "an `event.wait` that watches this state sends an event when it changed"),
     ("runas_password", "commands change to a user without a password: remove it"),
 ];
@@ -54,11 +59,11 @@ fn wrong(node: &Node, message: String) -> Diagnostic {
 }
 
 /// Reads an item if it is an attribute; `None` hands it back.
-pub fn read(item: &Item, attributes: &mut Attributes) -> Option<Result<(), Diagnostic>> {
+pub fn read(item: &Item, lenient: bool, attributes: &mut Attributes) -> Option<Result<(), Diagnostic>> {
     let value = &item.value;
     Some(match &*item.key {
-        "onlyif" => guards(item, true, attributes),
-        "unless" => guards(item, false, attributes),
+        "onlyif" => guards(item, lenient, true, attributes),
+        "unless" => guards(item, lenient, false, attributes),
         "check_cmd" => commands(item).map(|list| attributes.check_cmd.extend(list)),
         "order" => order(value).map(|order| attributes.order = order),
         "auto_order" => boolean(item).map(|auto| attributes.auto_order = auto),
@@ -70,7 +75,11 @@ pub fn read(item: &Item, attributes: &mut Attributes) -> Option<Result<(), Diagn
             Err(Diagnostic::new(Kind::State, format!("`{key}` is not supported"))
                 .at(item.at)
                 .hint(*instead)
-                .code(if key == "fire_event" { "fire_event" } else { "unknown_parameter" }))
+                .code(match key {
+                    "fire_event" => "fire_event",
+                    "force_mod_watch" => "force_mod_watch",
+                    _ => "unknown_parameter",
+                }))
         }
     })
 }
@@ -90,11 +99,30 @@ fn commands(item: &Item) -> Result<Vec<String>, Diagnostic> {
     entries(item).iter().map(|node| command(&item.key, node)).collect()
 }
 
+/// Whether a map in the place of a command names a function.
+fn names_function(map: &[(Node, Node)]) -> bool {
+    map.iter().any(|(key, _)| key.as_text() == Some("fun"))
+}
+
+/// Advises about maps in guards of `.sls` files that name no function: Salt says so in its log, and runs the state.
+pub fn guards_of_nothing(item: &Item, diagnostics: &mut Diagnostics) {
+    if !["onlyif", "unless"].contains(&&*item.key) {
+        return;
+    }
+    for node in entries(item).iter().filter(|node| node.as_map().is_some_and(|map| !names_function(map))) {
+        let message = format!("a map of `{}` names no function: it is passed over", item.key);
+        let advice = Diagnostic::new(Kind::Lint, message).at(node.span).code("stray_parameter");
+        diagnostics.advise(advice.hint("write the command, or `fun: mod.fn` and `args: […]`"));
+    }
+}
+
 /// Shell commands, and functions with their arguments (S-47).
-fn guards(item: &Item, wanted: bool, attributes: &mut Attributes) -> Result<(), Diagnostic> {
+fn guards(item: &Item, lenient: bool, wanted: bool, attributes: &mut Attributes) -> Result<(), Diagnostic> {
     for node in entries(item) {
         match node.as_map() {
-            Some(map) if map.iter().any(|(key, _)| key.as_text() == Some("fun")) => {
+            // Salt looks for `fun`, says in its log that there is none, and runs the state.
+            Some(map) if lenient && !names_function(map) => {}
+            Some(map) if names_function(map) => {
                 attributes.asks.push(function(&item.key, node, map, wanted)?);
             }
             _ => {

@@ -4,13 +4,13 @@ use crate::diagnostics::Diagnostics;
 use crate::exclude::{self, Exclusion};
 use crate::load::File;
 use crate::manifest;
-use crate::requisite::relation;
+use crate::requisite::{Relation, relation};
 use crate::salt_kinds;
 use std::collections::HashSet;
 use std::sync::Arc;
 use zester_model::catalog::{Catalog, Kind as CatalogKind};
 use zester_model::diagnostic::{Diagnostic, Kind};
-use zester_model::node::{Node, Value};
+use zester_model::node::{Node, ScalarType, Value};
 use zester_model::source::Span;
 use zester_model::suggest::did_you_mean;
 
@@ -163,7 +163,8 @@ fn states(place: &Place<'_>, id: &str, at: Span, value: &Node, diagnostics: &mut
                 if name.starts_with("__") {
                     continue;
                 }
-                let (name, mut items) = function(name, items, place, diagnostics);
+                let (name, mut items) =
+                    function(name, &without_noise(items, place, diagnostics), place, diagnostics);
                 if place.file.is_salt() {
                     keep_last_requisites(&mut items, diagnostics);
                 }
@@ -188,12 +189,31 @@ fn states(place: &Place<'_>, id: &str, at: Span, value: &Node, diagnostics: &mut
     }
 }
 
-/// A requisite that one declaration of Salt's gives twice counts as it is given last.
+/// The list of a state without numbers and truth values that stand in it by themselves: in a file for Salt nobody looks at
+/// them.
+fn without_noise(value: &Node, place: &Place<'_>, diagnostics: &mut Diagnostics) -> Node {
+    let is_noise = |node: &Node| {
+        let Value::Scalar(scalar) = &node.value else { return false };
+        !matches!(scalar.scalar_type, ScalarType::Text | ScalarType::Null)
+    };
+    let list = value.as_list().filter(|list| place.file.is_salt() && list.iter().any(is_noise));
+    let Some(list) = list else { return value.clone() };
+    for node in list.iter().filter(|node| is_noise(node)) {
+        let message = format!("{} stands where `name: value` does: it is passed over", node.describe());
+        let advice = Diagnostic::new(Kind::Lint, message).at(node.span);
+        diagnostics.advise(advice.hint("name the parameter that is meant").code("stray_parameter"));
+    }
+    Node::list(value.span, list.iter().filter(|node| !is_noise(node)).cloned().collect())
+}
+
+/// A requisite that one declaration of Salt's gives twice counts as it is given last; what it gives others (`require_in`, and
+/// `use`) is handed out one by one, and all of it counts.
 fn keep_last_requisites(items: &mut Vec<Item>, diagnostics: &mut Diagnostics) {
     let mut at = 0;
     while let Some(item) = items.get(at) {
         let later = items.iter().skip(at + 1).find(|other| other.key == item.key);
-        let Some(later) = later.filter(|_| relation(&item.key).is_some()) else {
+        let counts_once = matches!(relation(&item.key), Some((relation, false)) if relation != Relation::Use);
+        let Some(later) = later.filter(|_| counts_once) else {
             at += 1;
             continue;
         };

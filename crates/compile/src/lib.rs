@@ -36,6 +36,7 @@ mod salt_context;
 mod salt_kinds;
 mod salt_parameters;
 mod salt_signatures;
+mod salt_values;
 mod secrets;
 mod settings;
 mod target;

@@ -7,18 +7,22 @@ use zester_model::diagnostic::{Diagnostic, Kind as DiagnosticKind};
 use zester_model::node::{Node, ScalarType, Value};
 
 /// What is so here anyway, or concerns something that is not here.
-const NEEDLESS: [(&str, &str); 12] = [
+const NEEDLESS: [(&str, &str); 15] = [
     ("cmd", "hide_output"),
     ("cmd", "ignore_timeout"),
     ("cmd", "output_loglevel"),
     ("cmd", "python_shell"),
     ("cmd", "quiet"),
     ("cmd", "use_vt"),
+    // A link to a directory is a directory for whoever uses it.
+    ("file", "allow_symlink"),
     ("file", "keep_source"),
     ("file", "show_changes"),
     ("file", "tmp_dir"),
     ("file", "tmp_ext"),
     ("archive", "trim_output"),
+    ("service", "unmask_runtime"),
+    ("ssh_known_hosts", "timeout"),
     ("pkg", "skip_suggestions"),
 ];
 

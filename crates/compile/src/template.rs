@@ -35,6 +35,7 @@ mod salt_filters;
 mod salt_functions;
 mod serve;
 mod statements;
+mod varargs;
 
 pub use environment::syntax_error;
 pub use hashes::digest_bytes;

@@ -39,6 +39,9 @@ fn asked(name: &str, pkgs: Option<&WantedList>) -> Vec<Wanted> {
 fn judge(wish: &Wish, listed: bool) -> Vec<Invalid> {
     let parameter = if listed { "pkgs" } else { "name" };
     let mut invalid = refuse_odd_names(&wish.packages, parameter);
+    if wish.packages.is_empty() {
+        invalid.push(Invalid::new(parameter, "it names no package"));
+    }
     if wish.packages.iter().any(|wanted| wanted.version.is_some()) {
         let hint = Some("pkg.installed takes a version together with `hold: true`".to_string());
         invalid.push(Invalid {

@@ -17,8 +17,8 @@ pub struct Installed {
     /// Packages from files: `name: /path/of/it.deb`, or `name: salt://it.deb`.
     #[param(instead_of_primary)]
     sources: Option<SourceList>,
-    /// The version: `1.2-3` exactly, `1.2*` for all that begin like that, `>=1.2` or `>=1.2,<2` by comparison. Unset: any
-    /// will do.
+    /// The version: `1.2-3` exactly, `1.2*` for all that begin like that, `>=1.2` or `>=1.2,<2` by comparison,
+    /// `latest` for the newest that can be had. Unset: any will do.
     version: Option<String>,
     /// `true`: a newer version than the one named will do.
     #[param(default)]
@@ -60,6 +60,15 @@ pub struct Installed {
     reinstall: Option<bool>,
 }
 
+/// `version: latest`, as Salt has it: the state is one of `pkg.latest`.
+fn is_newest(wanted: &Wanted) -> bool {
+    wanted.version.as_deref() == Some("latest")
+}
+
+fn all_newest(asked: &[Wanted]) -> bool {
+    !asked.is_empty() && asked.iter().all(is_newest)
+}
+
 impl Installed {
     fn asked(&self) -> Vec<Wanted> {
         match (&self.pkgs, &self.sources) {
@@ -74,6 +83,11 @@ impl Installed {
 
 impl PackageKind for Installed {
     fn wish(&self) -> Wish {
+        let mut asked = self.asked();
+        let goal = if all_newest(&asked) { Goal::Latest } else { Goal::Installed };
+        if goal == Goal::Latest {
+            asked.iter_mut().for_each(|wanted| wanted.version = None);
+        }
         Wish {
             options: Options {
                 recommends: self.install_recommends,
@@ -88,7 +102,7 @@ impl PackageKind for Installed {
             hold: self.hold,
             ignore_epoch: self.ignore_epoch,
             or_newer: self.allow_updates,
-            ..Wish::new(Goal::Installed, self.asked())
+            ..Wish::new(goal, asked)
         }
     }
 
@@ -107,10 +121,10 @@ impl PackageKind for Installed {
             let message = "with `pkgs`, each package has its own version, `name: version`";
             invalid.push(Invalid::new("version", message));
         }
-        if asked.iter().any(|wanted| wanted.version.as_deref() == Some("latest")) {
-            let parameter = if listed { "pkgs" } else { "version" };
-            let hint = Some("pkg.latest keeps packages in the newest one".to_string());
-            invalid.push(Invalid { hint, ..Invalid::new(parameter, "`latest` is not a version") });
+        if asked.iter().any(is_newest) && !all_newest(&asked) {
+            let hint = Some("keep those in a `pkg.latest` of their own".to_string());
+            let message = "some in the newest version and others not is more than one state can have";
+            invalid.push(Invalid { hint, ..Invalid::new("pkgs", message) });
         }
         for source in asked.iter().filter_map(|wanted| wanted.source.as_deref()) {
             invalid.extend(invalid_source("sources", source, Remote::Refused));

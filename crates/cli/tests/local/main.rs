@@ -27,6 +27,7 @@ mod refresh;
 mod renderers;
 mod revert;
 mod run;
+mod salt_requisites;
 mod scratch;
 mod secrets;
 mod settings;

@@ -445,6 +445,7 @@ fn own_filters(env: &mut Environment<'static>, shared: &Arc<Shared>, maker: &Mak
 
 /// The functions that the source pass inserts, and those of the engine that we replace.
 fn own_functions(env: &mut Environment<'static>, shared: &Arc<Shared>, maker: &Maker) {
+    super::varargs::add(env);
     let own = maker.clone();
     env.add_function("_mut", move |value: Value| own.mutable(value));
     let own = maker.clone();

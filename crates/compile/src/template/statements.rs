@@ -2,8 +2,11 @@
 //!
 //! `{% import_yaml 'f' as x %}` becomes `{% set x = _import_yaml('f') %}`; `{% load_yaml as x %}…{% endload %}`
 //! becomes `{% set x | _load_yaml %}…{% endset %}`. `import_json`, `import_text`, `load_json`, `load_text` likewise.
+//! `{% macro m(a) %}` that asks for `varargs` or `kwargs` becomes `{% macro _all_of_m(a, varargs=[], kwargs={}) %}`, and behind
+//! its end stands `{% set m = _varargs(_all_of_m, 'a') %}`.
 
 use super::rewrite::{Edits, Rewritten};
+use super::varargs;
 use minijinja::machinery::{Span, Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
 use std::ops::Range;
@@ -18,13 +21,76 @@ pub fn rewrite(source: &str, syntax: &SyntaxConfig) -> Rewritten {
             salt_statement(source, &tag, &mut edits);
         }
     }
+    if varargs::WORDS.iter().any(|word| source.contains(word)) {
+        open_macros(source, &tags(source, syntax), &mut edits);
+    }
     edits.apply(source)
+}
+
+/// Macros that ask for what a call gives beyond their parameters.
+fn open_macros(source: &str, tags: &[Tag<'_>], edits: &mut Edits) {
+    let mut within: Vec<&Tag<'_>> = Vec::new();
+    for tag in tags {
+        match tag.tokens.first() {
+            Some((Token::Ident("macro"), _)) => within.push(tag),
+            Some((Token::Ident("endmacro"), _)) => {
+                if let Some(begin) = within.pop() {
+                    open_macro(source, begin, tag, edits);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn open_macro(source: &str, begin: &Tag<'_>, end: &Tag<'_>, edits: &mut Edits) {
+    let (Some((Token::Ident(name), place)), Some((Token::ParenClose, close))) =
+        (begin.tokens.get(1), begin.tokens.last())
+    else {
+        return;
+    };
+    // A parameter is what follows the bracket or a comma outside of any default.
+    let mut declared: Vec<&str> = Vec::new();
+    let mut depth = 0_i32;
+    for pair in begin.tokens.windows(2) {
+        match &pair[0].0 {
+            Token::ParenOpen | Token::BracketOpen | Token::BraceOpen => depth += 1,
+            Token::ParenClose | Token::BracketClose | Token::BraceClose => depth -= 1,
+            _ => {}
+        }
+        if let (Token::ParenOpen | Token::Comma, Token::Ident(parameter), 1) = (&pair[0].0, &pair[1].0, depth)
+        {
+            declared.push(parameter);
+        }
+    }
+    let body = source.get(begin.end.end..end.start).unwrap_or("");
+    if !varargs::WORDS.iter().any(|word| asks_for(body, word) && !declared.contains(word)) {
+        return;
+    }
+    edits.replace(place.clone(), format!("{}{name}", varargs::PREFIX));
+    let comma = if declared.is_empty() { "" } else { ", " };
+    let more = varargs::WORDS.iter().zip(["[]", "{}"]).filter(|(word, _)| !declared.contains(word));
+    let more: Vec<String> = more.map(|(word, none)| format!("{word}={none}")).collect();
+    edits.insert(close.start, format!("{comma}{}", more.join(", ")));
+    let names: String = declared.iter().map(|parameter| format!(", '{parameter}'")).collect();
+    let closing = source.get(end.end.clone()).unwrap_or("%}");
+    let call = format!("{}({}{name}{names})", varargs::FUNCTION, varargs::PREFIX);
+    edits.insert(end.end.end, format!("{{% set {name} = {call} {closing}"));
+}
+
+/// Whether a word stands in a text by itself.
+fn asks_for(text: &str, word: &str) -> bool {
+    let is_letter = |letter: char| letter.is_alphanumeric() || letter == '_';
+    text.match_indices(word)
+        .any(|(at, _)| !text[..at].ends_with(is_letter) && !text[at + word.len()..].starts_with(is_letter))
 }
 
 /// One `{% … %}`: its words and where they stand.
 struct Tag<'s> {
     tokens: Vec<(Token<'s>, Range<usize>)>,
     start: usize,
+    /// The `%}`.
+    end: Range<usize>,
 }
 
 fn range(span: Span) -> Range<usize> {
@@ -37,8 +103,10 @@ fn tags<'s>(source: &'s str, syntax: &SyntaxConfig) -> Vec<Tag<'s>> {
     for token in tokenize(source, false, syntax.clone()) {
         let Ok((token, span)) = token else { break };
         match token {
-            Token::BlockStart => open = Some(Tag { tokens: Vec::new(), start: range(span).start }),
-            Token::BlockEnd => tags.extend(open.take()),
+            Token::BlockStart => {
+                open = Some(Tag { tokens: Vec::new(), start: range(span).start, end: 0..0 });
+            }
+            Token::BlockEnd => tags.extend(open.take().map(|tag| Tag { end: range(span), ..tag })),
             token => {
                 if let Some(tag) = &mut open {
                     tag.tokens.push((token, range(span)));

@@ -511,3 +511,60 @@ fn s49_a_managed_template_knows_its_source_and_is_named_by_its_path() {
         assert_eq!(sources.place(found[0].span.unwrap()), "states/web/a.j2:2:4");
     });
 }
+
+#[test]
+#[rule("S-49")]
+fn s49_values_that_python_finds_untrue_are_as_good_as_not_given() {
+    let text = "a:\n  file.managed:\n    - name: /a\n    - user: ''\n    - template: ''\n    - contents: ''\n    - makedirs: 1\n    - False\n";
+    let compiled = asked(&[("c.sls", text)], "c");
+    assert_eq!(messages(&compiled), Vec::<String>::new());
+    let given: Vec<(&str, String)> = compiled.program.states[0]
+        .params
+        .iter()
+        .map(|param| (param.name.as_str(), param.value.to_json().to_string()))
+        .collect();
+    assert_eq!(given, [("path", "\"/a\"".into()), ("content", "\"\"".into()), ("makedirs", "true".into())]);
+    assert_eq!(codes(&compiled), ["stray_parameter", "needless_parameter", "needless_parameter"]);
+    assert!(!messages(&asked(&[("c.zy", text)], "c")).is_empty());
+    let none = "a:\n  pkg.installed:\n    - pkgs: []\n";
+    assert_eq!(messages(&asked(&[("c.sls", none)], "c")), Vec::<String>::new());
+    assert_eq!(messages(&asked(&[("c.zy", none)], "c")), ["`pkgs` of pkg.installed names nothing"]);
+}
+
+#[test]
+#[rule("S-49")]
+fn s49_a_guard_without_a_function_asks_nothing_as_in_salt() {
+    let text = "a:\n  test.nop:\n    - onlyif:\n      - {}\n      - host: x\n      - 'true'\n";
+    let compiled = asked(&[("c.sls", text)], "c");
+    assert_eq!(messages(&compiled), Vec::<String>::new());
+    assert_eq!(compiled.program.states[0].attributes.onlyif, ["true"]);
+    assert_eq!(codes(&compiled), ["stray_parameter", "stray_parameter"]);
+    assert!(messages(&asked(&[("c.zy", text)], "c"))[0].contains("takes shell commands, not a map"));
+}
+
+#[test]
+#[rule("S-49")]
+fn s49_macros_see_what_a_call_gives_beyond_their_parameters() {
+    gives("{% macro m(a) -%} {{ a }}{{ varargs | join('-') }} {%- endmacro -%}\n {{ m(1, 2, 3) }}", "12-3");
+    gives(
+        "{% macro m(a, b=[1, 2]) %}{{ a }}{{ b }}{{ kwargs }}{% endmacro %}{{ m(1, b=2, c=3) }}",
+        "12{'c': 3}",
+    );
+    gives(
+        "{% macro m() %}{{ varargs | length }}{{ kwargs.x }}{% endmacro %}{{ m(x='y') }}{{ m(0, x='z') }}",
+        "0y1z",
+    );
+    gives("{% macro m(kwargs={}) %}{{ kwargs }}{% endmacro %}{{ m({'a': 1}) }}", "{'a': 1}");
+    gives(
+        "{% macro m(a) %}{{ caller() }}{{ varargs | length }}{% endmacro %}{% call m(1, 2) %}x{% endcall %}",
+        "x1",
+    );
+}
+
+#[test]
+#[rule("S-49")]
+fn s49_what_a_state_hands_to_others_counts_however_often_it_is_written() {
+    let text = "a:\n  test.nop:\n    - require_in:\n      - b\n    - require_in:\n      - c\nb:\n  test.nop: []\nc:\n  test.nop: []\n";
+    let found = states(&asked(&[("c.sls", text)], "c"));
+    assert_eq!(found[1..], ["test.nop:b [require test.nop:a]", "test.nop:c [require test.nop:a]"]);
+}

@@ -17,6 +17,9 @@ use zester_resources::shell_words::quoted;
 /// How long Salt may take for one file.
 const SALT_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// Letters of a value that a message shows.
+const VALUE_SHOWN_MAX: usize = 120;
+
 /// The requisites that both sides know by the same words.
 const REQUISITES: [&str; 11] = [
     "onchanges",
@@ -86,7 +89,8 @@ pub fn compare(reference: &str, low: &Json, compiled: &Compiled) -> Vec<Finding>
     for (kind, name) in ours.difference(&theirs) {
         found.push(finding(reference, format!("Salt has no {kind}:{name}"), true));
     }
-    if found.is_empty() {
+    found.extend(parameters(reference, chunks, &compiled.program.states));
+    if theirs == ours {
         let (mut salt, mut own) = (salt_edges(chunks), own_edges(&compiled.program.states));
         // Salt writes down the `watch` of a kind that has nothing to do about it as `require`.
         let weaker = |(kind, waiter, target): &Edge| match kind.as_str() {
@@ -110,6 +114,92 @@ pub fn compare(reference: &str, low: &Json, compiled: &Compiled) -> Vec<Finding>
         }
     }
     found
+}
+
+/// What the parameters of states differ in that both have. A parameter that has its own finding, because nobody knows it or
+/// it does nothing here, is none of these.
+fn parameters(reference: &str, chunks: &[Json], states: &[State]) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for chunk in chunks {
+        let name = chunk_name(chunk);
+        let same_name = || states.iter().filter(|state| state_name(state) == name);
+        let same_id = same_name().find(|state| state.name.id() == text(chunk, "__id__"));
+        let Some(state) = same_id.or_else(|| same_name().next()) else { continue };
+        let Some(kind) = zester_resources::catalog().get(state.name.kind()) else { continue };
+        for (word, value) in chunk.as_object().into_iter().flatten() {
+            let Some(parameter) = kind.parameter(word).filter(|it| it.name != kind.primary) else { continue };
+            let own = state.params.iter().find(|param| param.name == parameter.name);
+            let own = own.map_or(Json::Null, |param| param.value.to_json());
+            // A key beside `context` is in ours, and nowhere in Salt's.
+            let more = parameter.name == "context" && holds_all(value, &own);
+            if !more && plain(value) != plain(&own) {
+                let (kind, name) = &name;
+                let message = format!(
+                    "`{word}` of {kind}:{name} is {} in Salt, and {} here",
+                    shown(value),
+                    shown(&own)
+                );
+                found.push(finding(reference, message, true));
+            }
+        }
+    }
+    found
+}
+
+/// Whether a map has all that another one has.
+fn holds_all(of: &Json, map: &Json) -> bool {
+    let (Some(of), Some(map)) = (of.as_object(), map.as_object()) else { return false };
+    of.iter().all(|(key, value)| map.get(key).is_some_and(|own| plain(own) == plain(value)))
+}
+
+/// A value without what only the way of writing makes different: a number and its digits, yes and true, one and a list of
+/// one, a list of maps with one key each and a map, lines and a text of lines, nothing in all its forms.
+fn plain(value: &Json) -> Json {
+    match value {
+        Json::Null | Json::Bool(false) => Json::Null,
+        Json::Bool(true) => "true".into(),
+        Json::Number(number) => plain(&Json::from(number.to_string())),
+        Json::String(text) => {
+            let text = text.trim_end_matches('\n');
+            let octal = text.len() > 3 && text.bytes().all(|digit| (b'0'..b'8').contains(&digit));
+            match text.to_ascii_lowercase().as_str() {
+                "" | "false" | "no" | "off" => Json::Null,
+                "true" | "yes" | "on" => "true".into(),
+                _ if octal => text.trim_start_matches('0').into(),
+                _ => text.strip_suffix(".0").unwrap_or(text).into(),
+            }
+        }
+        Json::Array(items) => {
+            let single = |item: &Json| item.as_object().is_some_and(|map| map.len() == 1);
+            match items.as_slice() {
+                [] => Json::Null,
+                [one] => plain(one),
+                all if all.iter().all(single) => {
+                    let maps = all.iter().filter_map(Json::as_object).flatten();
+                    Json::Object(maps.map(|(key, value)| (key.clone(), plain(value))).collect())
+                }
+                all if all.iter().all(|item| !item.is_object() && !item.is_array()) => {
+                    let lines: Vec<String> = all
+                        .iter()
+                        .map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_string))
+                        .collect();
+                    lines.join("\n").into()
+                }
+                all => all.iter().map(plain).collect(),
+            }
+        }
+        Json::Object(map) if map.is_empty() => Json::Null,
+        Json::Object(map) => map.iter().map(|(key, value)| (key.clone(), plain(value))).collect(),
+    }
+}
+
+/// A value in a message.
+fn shown(value: &Json) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(VALUE_SHOWN_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
 }
 
 fn finding(reference: &str, message: String, refused: bool) -> Finding {
@@ -223,4 +313,33 @@ fn own_edges(states: &[State]) -> BTreeSet<Edge> {
         }
     }
     edges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use zester_rule::rule;
+
+    #[test]
+    #[rule("S-56")]
+    fn s56_values_that_are_only_written_in_another_way_are_the_same() {
+        for (one, other) in [
+            (json!(644), json!("0644")),
+            (json!(true), json!("yes")),
+            (json!(["a"]), json!("a")),
+            (json!([{ "a": 1 }, { "b": [] }]), json!({ "a": "1", "b": null })),
+            (json!(["x", "y"]), json!("x\ny\n")),
+            (json!(false), Json::Null),
+        ] {
+            assert_eq!(plain(&one), plain(&other), "{one} {other}");
+        }
+        for (one, other) in
+            [(json!(644), json!(600)), (json!(["a", "b"]), json!(["b", "a"])), (json!("a"), json!("A"))]
+        {
+            assert_ne!(plain(&one), plain(&other), "{one} {other}");
+        }
+        assert!(holds_all(&json!({ "a": 1 }), &json!({ "a": "1", "b": 2 })));
+        assert!(!holds_all(&json!({ "a": 1, "c": 2 }), &json!({ "a": "1", "b": 2 })));
+    }
 }

@@ -31,6 +31,15 @@ struct BoundPackages {
     wish: Wish,
 }
 
+impl BoundPackages {
+    /// A list of packages that turned out empty, as templates make them: there is nothing to look at.
+    fn is_idle(&self) -> bool {
+        let listed =
+            !matches!(self.wish.goal, Goal::UpToDate { .. } | Goal::Held { .. } | Goal::Unheld { .. });
+        listed && self.wish.packages.is_empty()
+    }
+}
+
 impl Bound for BoundPackages {
     fn kind(&self) -> &'static str {
         self.kind
@@ -45,11 +54,16 @@ impl Bound for BoundPackages {
     }
 
     fn packages(&self) -> Option<PackageMember<'_>> {
-        Some(PackageMember(&self.wish))
+        (!self.is_idle()).then_some(PackageMember(&self.wish))
     }
 
     fn check<'a>(&'a self, cx: &'a Checking<'a>) -> BoxFuture<'a, Result<Option<Drift>, Fault>> {
-        Box::pin(async move { only(check_together(&[PackageMember(&self.wish)], cx).await) })
+        Box::pin(async move {
+            match self.is_idle() {
+                true => Ok(None),
+                false => only(check_together(&[PackageMember(&self.wish)], cx).await),
+            }
+        })
     }
 
     fn explain(&self, drift: &Drift, _done: bool) -> Explanation {

@@ -112,9 +112,6 @@ pub(crate) fn refuse_odd_names(asked: &[Wanted], parameter: &'static str) -> Vec
         let odd = version.as_deref().map(VersionSpec::parse).and_then(Result::err);
         invalid.extend(odd.map(|message| Invalid::new(parameter, message)));
     }
-    if asked.is_empty() {
-        invalid.push(Invalid::new(parameter, "it names no package"));
-    }
     invalid
 }
 

@@ -211,15 +211,26 @@ async fn s32_an_interrupted_dpkg_is_repaired_first() {
     assert!(host.list("/var/lib/dpkg/updates".as_ref()).unwrap().is_empty());
 }
 
+#[tokio::test]
+#[rule("S-49")]
+async fn s49_a_list_of_no_packages_is_nothing_to_do_and_latest_is_the_newest() {
+    let host = Arc::new(Overlay::empty());
+    let processes = fake_apt(&host, "hello 2.9 libhello 1");
+    let bench = Bench { host: &*host, processes: &*processes, cancel: CancellationToken::new() };
+    assert!(bench.apply(json!({ "name": "x", "pkgs": [] })).await.unwrap().is_none());
+    assert!(bench.apply(json!({ "name": "hello" })).await.unwrap().is_none());
+    let newest = bench.apply(json!({ "name": "hello", "version": "latest" })).await.unwrap().unwrap();
+    assert!(newest.0.diff.contains("2.10"), "{}", newest.0.diff);
+}
+
 #[test]
 #[rule("S-3")]
 fn s3_names_that_could_be_options_are_refused() {
-    for params in [json!({ "name": "--purge" }), json!({ "name": "a b" }), json!({ "name": "x", "pkgs": [] })]
-    {
+    for params in [json!({ "name": "--purge" }), json!({ "name": "a b" })] {
         assert!(bind_json("pkg.installed", &params).is_err(), "{params}");
     }
-    let latest = bind_json("pkg.installed", &json!({ "name": "x", "version": "latest" })).err().unwrap();
-    assert!(latest[0].message.contains("`latest`"));
+    let some = json!({ "name": "x", "pkgs": [{ "a": "latest" }, { "b": "1" }] });
+    assert!(bind_json("pkg.installed", &some).err().unwrap()[0].message.contains("newest"));
 }
 
 fn looked<'a>(
