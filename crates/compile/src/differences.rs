@@ -158,8 +158,8 @@ pub const DIFFERENCES: &[Difference] = &[
         "use `onlyif` or `unless`, which hold even then", "a refresh is never lost", Differs),
     row("watch_test", "`watch` of `test.*`", "reports a change when a watched state changed", "waits, and reports nothing",
         "nothing", "what only tries something out has nothing to refresh", Differs),
-    row("yaml_lists", "`|yaml(False)` of a list below a key", "puts the list at the column of its key", "indents the list below its key",
-        "nothing: it reads the same", "one way to write YAML, also in `--format yaml`", Nothing),
+    row("yaml_text", "`yaml` of one text of several lines, or a long one", "folds it over several lines", "writes it on one line, in double quotes where it needs them",
+        "nothing: it reads the same", "what an event yields is never folded into the text around it", Nothing),
 ];
 
 /// The row of an id.

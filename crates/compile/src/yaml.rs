@@ -3,6 +3,7 @@
 mod compose;
 pub mod emit;
 mod fill;
+pub mod python_emit;
 mod scalar;
 
 pub use compose::{Composed, compose, compose_all, compose_filled};

@@ -5,7 +5,7 @@ use super::budget::Budget;
 use super::filters::{dump_json, no_secret, plain, replaced_bytes, sorted};
 use super::mutable::Maker;
 use super::python;
-use crate::yaml::emit;
+use crate::yaml::python_emit;
 use minijinja::value::{Kwargs, Rest, Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State};
 use std::net::IpAddr;
@@ -151,7 +151,8 @@ fn writers(env: &mut Environment<'static>, shared: &Arc<Budget>) {
         let flow = flow.unwrap_or_else(|| positional.first().is_none_or(Value::is_true));
         named.assert_all_used()?;
         let json = sorted(super::filters::to_json(value)?);
-        Ok::<_, Error>(if flow { emit::flow(&json) } else { emit::block(&json).trim_end().to_string() })
+        let text = if flow { python_emit::flow(&json) } else { python_emit::block(&json) };
+        Ok::<_, Error>(text.trim().to_string())
     });
     env.add_filter("python", |value: &Value| {
         let value = Value::from(minijinja::value::Serde(sorted(super::filters::to_json(value)?)));
@@ -164,7 +165,7 @@ fn writers(env: &mut Environment<'static>, shared: &Arc<Budget>) {
         let json = super::filters::to_json(value)?;
         let Some(map) = json.as_object() else { return Err(invalid("dict_to_sls_yaml_params takes a map")) };
         let list = map.iter().map(|(key, item)| serde_json::json!({ (key.as_str()): item })).collect();
-        Ok(emit::block(&serde_json::Value::Array(list)).trim_end().to_string())
+        Ok(python_emit::block(&serde_json::Value::Array(list)))
     });
 }
 

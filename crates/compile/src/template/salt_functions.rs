@@ -5,7 +5,7 @@
 use super::filters::{dump_json, sorted, to_json};
 use super::functions::{World, merge, merge_with, walk};
 use super::{glob, imports, python};
-use crate::yaml::emit;
+use crate::yaml::python_emit;
 use minijinja::value::{Kwargs, Rest, Serde, Value, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State};
 
@@ -388,15 +388,16 @@ fn known_format(format: &str) -> Result<&'static str, Error> {
 fn serialize(_: &World, _: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     let (format, value, named): (String, Value, Kwargs) = from_args(args)?;
     let json = sorted(to_json(&value)?);
-    let flow = named.get::<Option<bool>>("default_flow_style")?.unwrap_or(true);
+    let flow = named.get::<Option<bool>>("default_flow_style")?;
     let indent = named.get::<Option<usize>>("indent")?.unwrap_or(0);
     let _others: Vec<&str> = named.args().collect();
     Ok(Value::from(match format.as_str() {
         "json" => dump_json(&json, indent.min(16)),
         "python" => python::repr(&Value::from(Serde(json))),
         other => match (known_format(other)?, flow) {
-            (_, true) => emit::flow(&json) + "\n",
-            (_, false) => emit::block(&json),
+            (_, Some(true)) => python_emit::flow(&json),
+            (_, Some(false)) => python_emit::block(&json),
+            (_, None) => python_emit::mixed(&json),
         },
     }))
 }

@@ -141,7 +141,7 @@ fn write_flow(value: &Json, out: &mut String) {
 }
 
 /// YAML 1.1 wants a dot and a sign: `1e30` would be text.
-fn digits(number: &str) -> String {
+pub(super) fn digits(number: &str) -> String {
     let Some((mantissa, exponent)) = number.split_once('e') else { return number.to_string() };
     let dot = if mantissa.contains('.') { "" } else { ".0" };
     let sign = if exponent.starts_with(['-', '+']) { "" } else { "+" };

@@ -376,7 +376,7 @@ fn s49_filters_take_the_keywords_that_salt_gives_them() {
     gives("{{ {'b': 1, 'a': 2} | json(sort_keys=False) }}", "{\"b\": 1, \"a\": 2}");
     gives("{{ {'b': 1, 'a': 2} | json(indent=2) }}", "{\n  \"a\": 2,\n  \"b\": 1\n}");
     gives("{{ {'b': 1, 'a': [true, none]} | yaml }}", "{a: [true, null], b: 1}");
-    gives("{{ {'b': 1, 'a': [1]} | yaml(False) }}", "a:\n  - 1\nb: 1");
+    gives("{{ {'b': 1, 'a': [1]} | yaml(False) }}", "a:\n- 1\nb: 1");
     gives(
         "{{ '' | default('z', boolean=True) }} {{ nope | default('d') }} {{ none | default('f') }}",
         "z d None",
@@ -386,7 +386,7 @@ fn s49_filters_take_the_keywords_that_salt_gives_them() {
     gives("{{ 'abc' | regex_search('(B)', ignorecase=True) }} {{ 'abc' | regex_match('b') }}", "('b',) None");
     gives("{{ ['B', 'a', 'b', 'a'] | unique }}", "['B', 'a', 'b']");
     gives("{{ 'abc' | sha1 }}", "a9993e364706816aba3e25717850c26c9cd0d89d");
-    gives("{{ {'a': 1, 'b': [1]} | dict_to_sls_yaml_params }}", "- a: 1\n- b:\n    - 1");
+    gives("{{ {'a': 1, 'b': [1]} | dict_to_sls_yaml_params }}", "- a: 1\n- b:\n  - 1");
     gives("{{ '192.168.0.0/30' | network_hosts }}", "['192.168.0.1', '192.168.0.2']");
     gives("{{ ['10.0.0.1', '::1', 'x'] | ipaddr }} {{ '10.0.0.1' | ipv6 }}", "['10.0.0.1', '::1'] None");
     gives("{{ 'foo bar' | method_call('replace', 'o', '0') }}", "f00 bar");
@@ -421,7 +421,7 @@ fn s49_filter_by_knows_patterns_bases_and_empty_merges() {
 fn s49_functions_of_formulas_are_answered() {
     gives(
         "{{ salt['slsutil.serialize']('yaml', {'b': 1, 'a': 2}, default_flow_style=False) }}",
-        "a: 2\nb: 1\n",
+        "a: 2\nb: 1",
     );
     gives("{{ salt['slsutil.merge']({'a': {'x': 1}}, {'a': {'y': 2}}) }}", "{'a': {'x': 1, 'y': 2}}");
     gives("{{ salt['defaults.merge']({'a': [1]}, {'a': [2]}, merge_lists=True) }}", "{'a': [1, 2]}");

@@ -146,8 +146,8 @@ fn s10_python_text_methods_and_salt_filters() {
         "{{ 'x'.ljust(3) }}| {{ '7'.zfill(3) }} {{ 'a-b-c'.rsplit('-', 1) }} {{ ','.join(['a', 'b']) }}",
         "x  | 007 ['a-b', 'c'] a,b",
     );
-    gives("{{ {'a': [1, 'x: y'], 'b': none, 'c': true}|yaml }}", "{a: [1, \"x: y\"], b: null, c: true}");
-    gives("{{ {'a': [1, {'b': 2}], 'c': {}}|yaml(False) }}", "a:\n  - 1\n  - b: 2\nc: {}");
+    gives("{{ {'a': [1, 'x: y'], 'b': none, 'c': true}|yaml }}", "{a: [1, 'x: y'], b: null, c: true}");
+    gives("{{ {'a': [1, {'b': 2}], 'c': {}}|yaml(False) }}", "a:\n- 1\n- b: 2\nc: {}");
     gives("{{ 'it''s'|yaml_squote }} {{ 'a\"b'|yaml_dquote }} {{ 5|yaml_encode }}", "'its' \"a\\\"b\" 5");
     gives(
         "{{ 'a b'|quote }} {{ 'ab'|quote }} {{ 'yes'|to_bool }} {{ 'foobar'|regex_replace('o+(b)', '0\\\\1') }}",
