@@ -189,3 +189,35 @@ fn i15_every_key_gets_a_successor_under_load_and_no_job_fails() {
     let refused = shell.run("zester auth push --dir keys");
     assert!(!refused.status.success(), "{}", String::from_utf8_lossy(&refused.stdout));
 }
+
+#[test]
+#[rule("I-15", "I-4")]
+fn i15_a_peel_that_was_down_or_died_while_its_key_changed_comes_back_with_the_new_one() {
+    let mut shell = Shell::new();
+    shell.follow(block("## In production"));
+    let line = block("## In production").lines().find(|line| line.starts_with("zester peel run")).unwrap();
+    let line = line.trim_end_matches(" &").to_string();
+    stop(&mut shell, PEEL);
+    let next = shell.succeeds("zester peel rekey --data-dir web-01").lines().next().unwrap().to_string();
+    assert!(shell.succeeds("zester peel rekey --data-dir web-01").starts_with(&next), "made once");
+    let copied = shell.command("cp -a web-01/creds before").status().unwrap();
+    assert!(copied.success());
+    // It takes the key at its start, and goes on with it.
+    for _ in 0..2 {
+        shell.begins(&line);
+        shell.succeeds("zester web-01 test.ping");
+        assert_eq!(key_of(&shell, "web-01"), next);
+        let kept = std::fs::read_to_string(shell.path("web-01/creds/peel.nk")).unwrap();
+        let kept = zester_identity::KeyPair::from_seed(kept.trim()).unwrap();
+        assert_eq!(kept.public().as_str(), next);
+        let last = shell.background.len() - 1;
+        stop(&mut shell, last);
+        // As if it had died once the door had the new key, and before it knew that.
+        std::fs::remove_dir_all(shell.path("web-01/creds")).unwrap();
+        assert!(shell.command("cp -a before web-01/creds").status().unwrap().success());
+    }
+    // A machine that never enrolled has no key to replace.
+    let refused = shell.run("zester peel rekey --data-dir nobody");
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && told.contains("zester auth issue"), "{told}");
+}
