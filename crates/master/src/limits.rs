@@ -259,6 +259,8 @@ pub const REACTOR_RULES_AWAITED: Duration = Duration::from_secs(2);
 pub const FIRST_RULES_LOOK: Duration = Duration::from_secs(2);
 /// Blocks that logged and are remembered, so that a rule that is tried again does not say it again.
 pub const LOGGED_REMEMBERED: usize = 4_096;
+/// An event that waits for another try, of which nothing is heard for so long, is no more this master's.
+pub const STUCK_TOLD: Duration = Duration::from_secs(30);
 /// Entries that wait to be written to the ledger; more are lost and counted.
 pub const LEDGER_QUEUE: usize = 16_384;
 /// Entries that are written before other work gets its turn.

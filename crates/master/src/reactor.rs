@@ -19,7 +19,7 @@ use crate::core::Core;
 use crate::limits::{
     EVENTS_END_LIMIT, LEDGER_END_PAUSE, LEDGER_QUEUE, LOGGED_REMEMBERED, REACTOR_QUEUE,
     REACTOR_RELOAD_DEBOUNCE, REACTOR_RELOAD_JITTER, REACTOR_RENDER_TIMEOUT, REACTOR_START_PAUSE,
-    REACTOR_WORKERS, REACTOR_WORKERS_MAX, RULE_PROBLEMS_NAMED,
+    REACTOR_WORKERS, REACTOR_WORKERS_MAX, RULE_PROBLEMS_NAMED, STUCK_TOLD,
 };
 use lru::LruCache;
 use metrics::Metrics;
@@ -34,7 +34,7 @@ use tokio::time::{Instant, sleep, timeout};
 use zester_bus::{DurableReader, Kind, storage};
 use zester_health::{Health, State};
 use zester_link::SteadyClock;
-use zester_reactor::{DropSamples, GuardState, Guards, Place, RuleCompiler, RuleSet};
+use zester_reactor::{DropSamples, GuardState, Guards, Place, RuleCompiler, RuleSet, Stuck};
 use zester_wire::{LedgerEntry, UnixMillis};
 
 /// The name of the readiness check.
@@ -80,6 +80,7 @@ pub struct Reactor {
     /// Told when rules came.
     rules_came: Notify,
     guards: Mutex<GuardState>,
+    stuck: Mutex<Stuck>,
     /// Fires are counted by time that really passed, whatever somebody does to the clock.
     clock: SteadyClock,
     /// When this master began to listen.
@@ -119,6 +120,7 @@ impl Reactor {
         let workers = reacting.workers.clamp(1, REACTOR_WORKERS_MAX);
         let reactor = Arc::new(Reactor {
             guards: Mutex::new(GuardState::new(&reacting.guards)),
+            stuck: Mutex::default(),
             compiler,
             rules: RwLock::default(),
             rules_came: Notify::new(),
@@ -183,6 +185,22 @@ impl Reactor {
         self.guards.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Rules of this event failed for the moment, and it is tried again after this time, here or by another.
+    fn is_stuck(&self, event: Place, rules: impl Iterator<Item = Arc<str>>, after: Duration) {
+        self.stuck().waits(event, rules, self.now().plus(after + STUCK_TOLD));
+        self.tell();
+    }
+
+    fn is_unstuck(&self, event: Place) {
+        if self.stuck().is_done(event) {
+            self.tell();
+        }
+    }
+
+    fn stuck(&self) -> MutexGuard<'_, Stuck> {
+        self.stuck.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn condition(&self) -> MutexGuard<'_, Condition> {
         self.condition.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -202,6 +220,10 @@ impl Reactor {
     fn tell(&self) {
         let mut open: Vec<String> = self.guards().breakers.open().map(ToString::to_string).collect();
         open.sort_unstable();
+        // Half of the places that all rules have.
+        let stuck = self.stuck().told(self.reader().unacked_max / 2, self.now());
+        let stuck: Vec<String> =
+            stuck.into_iter().map(|(rule, count)| format!("{rule} ({count} events)")).collect();
         let has_rules = self.rules().is_some();
         let condition = self.condition();
         let state = if let Some(why) = &condition.down {
@@ -212,6 +234,9 @@ impl Reactor {
             State::Degraded(format!("the newest rules do not load, {kept}: {line}"))
         } else if !open.is_empty() {
             State::Degraded(format!("stopped, because they fired too often: {}", named(&open)))
+        } else if !stuck.is_empty() {
+            let why = "they fail for the moment, and their events hold up those of others";
+            State::Degraded(format!("{why}: {}", named(&stuck)))
         } else if !has_rules {
             State::Degraded("no rules were published yet; events wait".into())
         } else {
@@ -373,6 +398,26 @@ mod tests {
             "say"
         )));
         assert!(reactor.logs_now(place(1), "reactor.a", "say"));
+    }
+
+    #[test]
+    #[rule("R-1", "R-15")]
+    fn r1_readiness_names_a_rule_whose_events_hold_up_others() {
+        let health = Arc::new(Health::new());
+        let reacting = Reacting { compiler: Some(Arc::new(NoCompiler)), ..Reacting::default() };
+        let reactor = Reactor::new(reacting, &health, UnixMillis(1)).unwrap();
+        reactor.set_down(None);
+        reactor.set_rules(RuleSet::empty(1));
+        for sequence in 0..31 {
+            reactor.is_stuck(place(sequence), ["reactor.a".into()].into_iter(), Duration::from_secs(10));
+        }
+        assert_eq!(health.state(CHECK), Some(State::Up));
+        reactor.is_stuck(place(31), ["reactor.a".into()].into_iter(), Duration::from_secs(10));
+        let told = health.state(CHECK);
+        let words = "reactor.a (32 events)";
+        assert!(matches!(&told, Some(State::Degraded(why)) if why.contains(words)), "{told:?}");
+        reactor.is_unstuck(place(3));
+        assert_eq!(health.state(CHECK), Some(State::Up));
     }
 
     #[test]

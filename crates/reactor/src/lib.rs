@@ -26,6 +26,7 @@ pub mod replay;
 mod request;
 mod rule_set;
 pub mod rules;
+mod stuck;
 mod throttle;
 
 pub use actions::{Action, Block};
@@ -43,4 +44,5 @@ pub use reaction::{Command, Executed, Input, Reaction, Settled, may_be_handed_ba
 pub use request::{dispatch_request, sent_event};
 pub use rule_set::RuleSet;
 pub use rules::Rule;
+pub use stuck::Stuck;
 pub use throttle::Throttle;

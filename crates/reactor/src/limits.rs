@@ -46,3 +46,5 @@ pub const TRIES_IN_PLACE: u32 = 60;
 pub const DROPS_WRITTEN_PER_SECOND: u32 = 10;
 /// Pairs of source and reason whose drops are counted apart.
 pub const DROP_SAMPLES_MAX: usize = 4_096;
+/// Events that wait for another try and are remembered with the rules that failed.
+pub const STUCK_MAX: usize = 1_024;

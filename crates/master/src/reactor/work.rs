@@ -8,6 +8,7 @@ use super::lanes::LanePlace;
 use crate::core::Core;
 use serde_json::Value;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use zester_bus::{Acknowledge, Taken};
 use zester_model::node::Node;
@@ -34,20 +35,25 @@ impl Work {
             // Whoever waits behind it waits for one try, not for all.
             drop(turn.take());
             match settled {
-                Settled::Done => return acknowledge(&self.core, &self.taken, Acknowledge::Done).await,
+                Settled::Done => {
+                    self.reactor.is_unstuck(self.reaction.passed().place());
+                    return acknowledge(&self.core, &self.taken, Acknowledge::Done).await;
+                }
                 Settled::Again(after) => {
-                    self.tell_failures();
+                    self.tell_failures(after);
                     return acknowledge(&self.core, &self.taken, Acknowledge::Later(after)).await;
                 }
                 Settled::InPlace(after) => {
-                    self.tell_failures();
+                    self.tell_failures(after);
                     sleep(after).await;
                 }
             }
         }
     }
 
-    fn tell_failures(&self) {
+    fn tell_failures(&self, after: Duration) {
+        let failed = self.reaction.failures().map(|(rule, _)| rule);
+        self.reactor.is_stuck(self.reaction.passed().place(), failed, after);
         for (rule, why) in self.reaction.failures() {
             let id = &self.reaction.passed().event.id;
             tracing::debug!(%rule, %id, "a reaction failed for the moment: {why}");

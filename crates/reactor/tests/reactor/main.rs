@@ -12,3 +12,4 @@ mod loading;
 mod reactions;
 mod replays;
 mod requests;
+mod stuck;
