@@ -1,7 +1,8 @@
-//! How a secret looks in base64, which programs print as if it hid something.
+//! How a secret looks in base64, which programs print as if it hid something, and as they print it between quotes or in a
+//! query: with the escapes of JSON, with percent signs.
 //!
 //! Of a text that is encoded with others around it only the letters in the middle are its own, and there are three ways they
-//! can fall. Other encodings (hexadecimal, percent signs, a digest) are not looked for; docs/secrets.md says so.
+//! can fall. Other encodings (hexadecimal, a digest) are not looked for; docs/secrets.md says so.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
@@ -40,6 +41,63 @@ pub fn in_base64(value: &str) -> Vec<Zeroizing<String>> {
     long.collect()
 }
 
+/// Every text that shows the whole secret in the escapes of JSON or of a URL, where that differs from the secret itself.
+pub fn escaped(value: &str) -> Vec<Zeroizing<String>> {
+    if value.chars().count() < HIDDEN_LETTERS_MIN || value.len() > ENCODED_BYTES_MAX {
+        return Vec::new();
+    }
+    let mut found: BTreeSet<String> = BTreeSet::new();
+    for text in [value, value.trim()] {
+        for (ascii, slashes) in [(false, false), (false, true), (true, false), (true, true)] {
+            found.insert(in_json(text, ascii, slashes));
+        }
+        // As RFC 3986 has it, as `encodeURIComponent` does, with slashes left, and as forms are sent.
+        for kept in ["-._~", "-._~!*'()", "-._~/", "-._*+"] {
+            found.extend([in_percent(text, kept, false), in_percent(text, kept, true)]);
+        }
+    }
+    found.retain(|text| text != value && text != value.trim() && text.chars().count() >= HIDDEN_LETTERS_MIN);
+    found.into_iter().map(Zeroizing::new).collect()
+}
+
+/// `ascii`: other letters by their number. `slashes`: escaped too.
+fn in_json(text: &str, ascii: bool, slashes: bool) -> String {
+    let quoted = Zeroizing::new(serde_json::Value::from(text).to_string());
+    let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or_default();
+    let mut shown = String::with_capacity(inner.len());
+    for letter in inner.chars() {
+        match letter {
+            '/' if slashes => shown.push_str("\\/"),
+            letter if ascii && !letter.is_ascii() => {
+                let units = letter
+                    .encode_utf16(&mut [0; 2])
+                    .iter()
+                    .map(|unit| format!("\\u{unit:04x}"))
+                    .collect::<String>();
+                shown.push_str(&units);
+            }
+            letter => shown.push(letter),
+        }
+    }
+    shown
+}
+
+/// `kept` stand as they are, beside letters and digits; with a `+` among them a blank is one.
+fn in_percent(text: &str, kept: &str, lower: bool) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match char::from(byte) {
+            ' ' if kept.contains('+') => shown.push('+'),
+            letter if letter.is_ascii_alphanumeric() || letter != '+' && kept.contains(letter) => {
+                shown.push(letter)
+            }
+            _ if lower => shown.push_str(&format!("%{byte:02x}")),
+            _ => shown.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    shown
+}
+
 /// The letters that hold nothing but bits of the value, with so many bytes before it.
 fn middle(engine: &impl Engine, value: &str, before: usize) -> String {
     let mut bytes = Zeroizing::new(vec![0; before]);
@@ -64,6 +122,25 @@ mod tests {
             }
         }
         assert!(in_base64("abc").is_empty());
+    }
+
+    #[test]
+    fn a_secret_in_the_escapes_of_json_or_of_a_url_is_found() {
+        let forms = escaped("p\"q\\r/ü &+\n");
+        for shown in [
+            r#"p\"q\\r/ü &+\n"#,
+            r#"p\"q\\r\/\u00fc &+"#,
+            "p%22q%5Cr%2F%C3%BC%20%26%2B",
+            "p%22q%5cr%2f%c3%bc+%26%2b%0a",
+            "p%22q%5Cr/%C3%BC%20%26%2B",
+        ] {
+            assert!(
+                forms.iter().any(|form| form.as_str() == shown),
+                "{shown}: {:?}",
+                forms.iter().map(|form| form.as_str()).collect::<Vec<_>>()
+            );
+        }
+        assert!(escaped("hunter2").is_empty(), "it looks the same");
     }
 
     #[test]

@@ -227,6 +227,17 @@ mod tests {
     }
 
     #[test]
+    #[rule("D-15", "I-10")]
+    fn d15_a_secret_is_hidden_with_the_escapes_of_json_and_of_a_url() {
+        let (secrets, _) = of(&["p\"ss/w ü"]);
+        for shown in
+            ["p\"ss/w ü", r#"p\"ss/w ü"#, r#"p\"ss\/w \u00fc"#, "p%22ss%2Fw%20%C3%BC", "p%22ss%2fw+%c3%bc"]
+        {
+            assert_eq!(secrets.hide(&format!("a={shown}&b")), "a=<secret>&b");
+        }
+    }
+
+    #[test]
     fn the_lines_of_a_long_secret_are_hidden_one_by_one() {
         let (secrets, _) = of(&["-----BEGIN KEY-----\nMIIEowIBAAKC\nabc\n-----END KEY-----\n"]);
         assert_eq!(secrets.hide("  MIIEowIBAAKC\n  abc"), "  <secret>\n  abc");

@@ -1,7 +1,7 @@
 //! The secrets of one run: what each placeholder stands for. In memory, for as long as the run lasts.
 
 use crate::Chance;
-use crate::encoded::in_base64;
+use crate::encoded::{escaped, in_base64};
 use crate::hide::Known;
 use std::fmt;
 use zeroize::Zeroizing;
@@ -95,7 +95,7 @@ impl Secrets {
     /// Takes a secret in and gives the text that stands for it from now on.
     pub fn add(&mut self, value: SecretText, chance: Chance<'_>) -> String {
         self.known.add(value.text());
-        for encoded in in_base64(value.text()) {
+        for encoded in in_base64(value.text()).into_iter().chain(escaped(value.text())) {
             self.known.add_one(&encoded);
             self.encoded.push(Entry::new(Some(SecretText(encoded)), chance));
         }
