@@ -1,5 +1,5 @@
 //! Ctrl-C, SIGTERM and a closed terminal, heard from the first instruction to the last (S-46): once to cancel cleanly,
-//! twice to leave at once (C-6).
+//! twice to leave at once (C-6). Ctrl-\ (SIGQUIT) leaves at once, and takes the commands along as a second Ctrl-C does.
 //!
 //! One thread hears them, on a runtime of its own, so that it answers whatever the rest of the process waits for. What a
 //! signal means depends on what is under way: while somebody *attends* to the token, the first one cancels it; a command
@@ -25,6 +25,8 @@ type Notice = Arc<dyn Fn(&str) + Send + Sync>;
 struct SignalAction {
     exit: Exit,
     insists: bool,
+    /// It asks to leave at once, and for nothing else.
+    at_once: bool,
 }
 
 /// The signals of this process.
@@ -110,8 +112,12 @@ impl Signals {
     }
 
     fn action(&self, action: SignalAction) {
-        let SignalAction { exit, insists } = action;
+        let SignalAction { exit, insists, at_once } = action;
         let shared = &self.shared;
+        if at_once {
+            Runner::new().kill_at_once();
+            leave(exit);
+        }
         let first = shared.code.swap(exit.code(), Ordering::SeqCst) == 0;
         if !first && !insists {
             return;
@@ -174,34 +180,42 @@ impl Drop for Listener {
 struct Streams {
     interrupt: Signal,
     terminate: Signal,
+    /// `None` for a process that was started to ignore it (behind `&` in a script).
+    quit: Option<Signal>,
     /// `None` for a process that was started to outlive its terminal (`nohup`).
     hangup: Option<Signal>,
 }
 
 impl Streams {
     fn open() -> io::Result<Streams> {
-        let outlives = is_ignored(SignalKind::hangup(), &std::fs::read_to_string("/proc/self/status")?);
+        let status = std::fs::read_to_string("/proc/self/status")?;
+        let unless_ignored = |kind| if is_ignored(kind, &status) { Ok(None) } else { signal(kind).map(Some) };
         Ok(Streams {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
-            hangup: if outlives { None } else { Some(signal(SignalKind::hangup())?) },
+            quit: unless_ignored(SignalKind::quit())?,
+            hangup: unless_ignored(SignalKind::hangup())?,
         })
     }
 
     async fn next(&mut self) -> SignalAction {
-        let hangup = async {
-            match &mut self.hangup {
-                Some(hangup) => hangup.recv().await,
-                None => std::future::pending().await,
-            }
-        };
+        let (quit, hangup) = (heard(&mut self.quit), heard(&mut self.hangup));
         tokio::select! {
             biased;
-            Some(()) = self.terminate.recv() => SignalAction { exit: Exit::Terminated, insists: true },
-            Some(()) = self.interrupt.recv() => SignalAction { exit: Exit::Interrupted, insists: true },
-            Some(()) = hangup => SignalAction { exit: Exit::Terminated, insists: false },
+            Some(()) = quit => SignalAction { exit: Exit::Interrupted, insists: true, at_once: true },
+            Some(()) = self.terminate.recv() => SignalAction { exit: Exit::Terminated, insists: true, at_once: false },
+            Some(()) = self.interrupt.recv() => SignalAction { exit: Exit::Interrupted, insists: true, at_once: false },
+            Some(()) = hangup => SignalAction { exit: Exit::Terminated, insists: false, at_once: false },
             else => std::future::pending().await,
         }
+    }
+}
+
+/// The next of a signal, unless it is ignored.
+async fn heard(signal: &mut Option<Signal>) -> Option<()> {
+    match signal {
+        Some(signal) => signal.recv().await,
+        None => std::future::pending().await,
     }
 }
 

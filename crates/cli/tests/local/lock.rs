@@ -39,6 +39,28 @@ fn s42_a_second_run_waits_and_says_for_whom_and_no_wait_gives_up() {
 
 #[test]
 #[rule("S-42")]
+fn s42_a_run_does_not_wait_for_the_run_whose_command_it_is() {
+    let scratch = Scratch::new();
+    for (function, code, words) in [
+        ("test.nop x", 1, "whose own command this is"),
+        ("test.ping", 0, "true"),
+        ("file.file_exists /", 0, "false"),
+    ] {
+        scratch.write(
+            "states/c.zy",
+            &format!("c:\n  cmd.run: [{{command: \"$ZESTER call {function} > @T@/inner 2>&1\"}}]\n"),
+        );
+        let mut outer = scratch.command(&["apply", "c", "--timeout", "60"]);
+        let done: crate::scratch::Done =
+            outer.env("ZESTER", env!("CARGO_BIN_EXE_zester")).output().unwrap().into();
+        let inner = scratch.read("inner").unwrap_or_default();
+        assert!(inner.contains(words), "{function}: {inner} {}", done.stderr);
+        assert_eq!(done.code, Some(code), "{function}: {} {}", done.stdout, done.stderr);
+    }
+}
+
+#[test]
+#[rule("S-42")]
 fn s42_the_lock_dies_with_its_holder() {
     let scratch = Scratch::with(STATES);
     let mut first = scratch.spawn(&["apply", "c"]);

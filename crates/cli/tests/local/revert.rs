@@ -278,3 +278,33 @@ second:
     });
     assert_eq!(pending, wanted, "{result}");
 }
+
+#[test]
+#[rule("S-31")]
+fn s31_status_and_revert_tell_of_a_record_that_cannot_be_read() {
+    let scratch = Scratch::with("a:\n  file.managed: [{path: @T@/a}, {content: x}]\n");
+    assert_eq!(scratch.zester(&["apply", "c"]).code, Some(0));
+    let journal = std::fs::read_dir(scratch.path("data/journal")).unwrap().map(|entry| entry.unwrap().path());
+    let log = journal.into_iter().find(|path| path.extension().is_some_and(|end| end == "log")).unwrap();
+    let mut bytes = std::fs::read(&log).unwrap();
+    let at = bytes.windows(6).position(|six| six == b"intent").unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(&log, bytes).unwrap();
+    let status = scratch.zester(&["status"]);
+    assert!(
+        status.stdout.contains("cannot be read") && !status.stdout.contains("  nothing\n"),
+        "{}",
+        status.stdout
+    );
+    let told = scratch.json(&["status"])["damaged"][0].as_str().unwrap_or_default().to_string();
+    assert!(told.contains("is damaged"), "{told}");
+    for words in [&["revert", "c"][..], &["revert"]] {
+        let done = scratch.zester(words);
+        assert_eq!(done.code, Some(1), "{words:?}: {} {}", done.stdout, done.stderr);
+        assert!(
+            format!("{}{}", done.stdout, done.stderr).contains("is damaged"),
+            "{words:?}: {}",
+            done.stderr
+        );
+    }
+}

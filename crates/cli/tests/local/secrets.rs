@@ -79,6 +79,8 @@ fn d15_a_secret_where_all_could_read_it_is_a_compile_error() {
         ),
         ("a:\n  test.nop: []\n# {{ settings.password | sha256 }}\n", "`sha256` of a secret"),
         ("a:\n  test.nop: []\n# {{ settings.password | b64encode }}\n", "`b64encode` of a secret"),
+        ("a:\n  test.nop: []\n# {{ settings.password | urlencode }}\n", "`urlencode` of a secret"),
+        ("{% if settings.password == 'x' %}{% endif %}\na:\n  test.nop: []\n", "a comparison of a secret"),
         ("a: !secret x\n", "`!secret` stands in settings only"),
     ] {
         let scratch = with_secret(states);

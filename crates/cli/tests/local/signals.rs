@@ -152,6 +152,16 @@ fn c6_the_second_signal_leaves_at_once_also_while_a_template_runs() {
 }
 
 #[test]
+#[rule("C-6", "S-46")]
+fn c6_a_quit_leaves_at_once_and_takes_the_commands_along() {
+    let scene = Scene::new();
+    scene.write("states/c.zy", "slow:\n  cmd.run: [{command: \"@C@\"}]\n");
+    let done = scene.signalled(&["apply", "c"], "-QUIT");
+    assert_eq!(done.code, Some(130), "{}", done.stderr);
+    wait_for("the end of its commands", || !scene.anybody_left());
+}
+
+#[test]
 #[rule("C-14")]
 fn c14_two_hangups_are_one_cancel_and_the_result_is_recorded() {
     let scene = Scene::new();
