@@ -1,5 +1,5 @@
-//! The bounds of one render. Steps are the engine's fuel; here are time, the size of any one value, the text that goes
-//! into captures, and the work hidden in values that hold the same thing many times.
+//! The bounds of one render. Steps are the engine's fuel; here are time, the size of any one value and of all together, the text
+//! that goes into captures, and the work hidden in values that hold the same thing many times.
 //!
 //! A bound that is passed is remembered, so that even code that cannot fail (formatting, iterating) stops the render
 //! at the next step that can.
@@ -12,9 +12,13 @@ use std::time::{Duration, Instant};
 use zester_model::limits;
 
 /// A list holds at most as many items as fit into the bound of a value at the size of one item.
-pub const ITEMS_MAX: usize = limits::RENDER_VALUE_BYTES_MAX / 16;
+pub const ITEMS_MAX: usize = limits::RENDER_VALUE_BYTES_MAX / ITEM_BYTES;
 /// Items handed out by lists and maps in one render: ten passes over the largest list.
 const VISITS_MAX: usize = 10 * ITEMS_MAX;
+/// What an item of a list counts for.
+pub const ITEM_BYTES: usize = 16;
+/// All that one render may build: texts, and lists by their items, whether it keeps them or not.
+const MADE_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// The clock is looked at once in so many ticks.
 const TICKS_A_LOOK: u32 = 256;
 
@@ -24,6 +28,7 @@ pub struct Budget {
     ticks: AtomicU32,
     emitted: AtomicUsize,
     visits: AtomicUsize,
+    made: AtomicUsize,
     passed: Mutex<Option<String>>,
 }
 
@@ -34,6 +39,7 @@ impl Budget {
             ticks: AtomicU32::new(0),
             emitted: AtomicUsize::new(0),
             visits: AtomicUsize::new(0),
+            made: AtomicUsize::new(0),
             passed: Mutex::new(None),
         }
     }
@@ -42,7 +48,7 @@ impl Budget {
     pub fn reset(&self) {
         set(&self.deadline, Some(Instant::now() + limits::RENDER_TIME_MAX));
         set(&self.passed, None);
-        for counter in [&self.emitted, &self.visits] {
+        for counter in [&self.emitted, &self.visits, &self.made] {
             counter.store(0, Ordering::Relaxed);
         }
     }
@@ -99,6 +105,16 @@ impl Budget {
         Ok(())
     }
 
+    /// A value that the template made. None may outgrow its bound, and all of them together not theirs: a list may keep them.
+    pub fn made(&self, bytes: usize) -> Result<(), Error> {
+        let before = self.made.fetch_add(bytes, Ordering::Relaxed);
+        if before.saturating_add(bytes) > MADE_BYTES_MAX {
+            let mib = MADE_BYTES_MAX / 1024 / 1024;
+            return Err(self.pass(format!("the template builds values of more than {mib} MiB in all")));
+        }
+        Ok(())
+    }
+
     /// Refuses to build a list of that many items.
     pub fn items(&self, items: usize) -> Result<(), Error> {
         self.tick()?;
@@ -137,8 +153,13 @@ impl Budget {
             ValueKind::String | ValueKind::Bytes => {
                 let len = value.as_str().map(str::len).or_else(|| value.as_bytes().map(<[u8]>::len));
                 self.bytes(len.unwrap_or(0))?;
+                self.made(len.unwrap_or(0))?;
             }
-            ValueKind::Seq | ValueKind::Iterable | ValueKind::Map => self.items(value.len().unwrap_or(0))?,
+            ValueKind::Seq | ValueKind::Iterable | ValueKind::Map => {
+                let items = value.len().unwrap_or(0);
+                self.items(items)?;
+                self.made(items.saturating_mul(ITEM_BYTES))?;
+            }
             _ => {}
         }
         Ok(value)

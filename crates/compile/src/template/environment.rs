@@ -87,6 +87,8 @@ pub struct Shared {
     keys: Mutex<BTreeSet<String>>,
     /// What the directory of the templates is called.
     called: &'static str,
+    /// Settings hold secrets: templates must not compute with one.
+    guarding: AtomicBool,
     /// A value held characters of the kind that marks are made of.
     pub foreign: AtomicBool,
     /// Imports that are under way, one inside another.
@@ -119,6 +121,7 @@ impl Shared {
             unreadable: Mutex::default(),
             keys: Mutex::default(),
             called,
+            guarding: AtomicBool::new(false),
             foreign: AtomicBool::new(false),
             importing: AtomicUsize::new(0),
         }
@@ -245,7 +248,9 @@ impl Shared {
             match parse(&statements.text, wanted, syntax.clone()) {
                 Ok(tree) => {
                     let spots = marked.then_some((&self.spots, index));
-                    let mut pass = Pass::new(&statements.text, spots, self.fills.is_some());
+                    let guarding = self.guarding.load(Ordering::Relaxed);
+                    let mut pass =
+                        Pass::new(&statements.text, spots, self.fills.is_some()).guarding(guarding);
                     pass.stmt(&tree, true);
                     pass.finish()
                 }
@@ -435,9 +440,14 @@ fn own_filters(env: &mut Environment<'static>, shared: &Arc<Shared>, maker: &Mak
     });
     let budget = shared.budget.clone();
     env.add_filter("_cap", move |value: Value| budget.cap(value));
+    env.add_filter("_open", |value: Value, what: &str| match value.as_str() {
+        Some(text) => filters::no_secret(what, text).map(|()| value.clone()),
+        None => Ok(value),
+    });
     for format in ["yaml", "json", "text"] {
-        let maker = maker.clone();
+        let (maker, budget) = (maker.clone(), shared.budget.clone());
         env.add_filter(format!("_load_{format}"), move |text: String| {
+            budget.made(text.len())?;
             maker.mutable(imports::load(format, &text)?)
         });
     }
@@ -452,6 +462,8 @@ fn own_functions(env: &mut Environment<'static>, shared: &Arc<Shared>, maker: &M
     env.add_function("_tuple", move |value: Value| own.tuple(value));
     let budget = shared.budget.clone();
     env.add_function("_count", move |bytes: usize| budget.emit(bytes).map(|()| ""));
+    let budget = shared.budget.clone();
+    env.add_function("_capped", move |value: Value| budget.cap(value));
     let budget = shared.budget.clone();
     env.add_function("_tick", move || budget.tick().map(|()| true));
     env.add_function("_plain", |name: Value| match name.kind() {
@@ -482,6 +494,7 @@ fn own_functions(env: &mut Environment<'static>, shared: &Arc<Shared>, maker: &M
 }
 
 fn globals(env: &mut Environment<'static>, shared: &Arc<Shared>, outside: Outside) {
+    shared.guarding.store(filters::holds_secret(&outside.settings), Ordering::Relaxed);
     let asked = shared.clone();
     let world = Arc::new(World {
         facts: Value::from(Serde(outside.facts)),

@@ -19,11 +19,12 @@ fn invalid(message: impl Into<String>) -> Error {
 }
 
 /// A text that holds no secret: of one that is sealed from the template's eyes nothing can be computed (D-15).
-pub(super) fn no_secret(filter: &str, text: &str) -> Result<(), Error> {
+pub(super) fn no_secret(what: &str, text: &str) -> Result<(), Error> {
     match zester_model::secret::holds_placeholder(text) {
         true => {
-            let message =
-                format!("`{filter}` of a secret: it can only be inserted as a whole, without a filter");
+            let message = format!(
+                "{what} of a secret: a template can only insert it as a whole, without a filter or a test"
+            );
             Err(invalid(message))
         }
         false => Ok(()),
@@ -31,7 +32,21 @@ pub(super) fn no_secret(filter: &str, text: &str) -> Result<(), Error> {
 }
 
 pub(super) fn plain(filter: &str, text: String) -> Result<String, Error> {
-    no_secret(filter, &text).map(|()| text)
+    no_secret(&format!("`{filter}`"), &text).map(|()| text)
+}
+
+/// Whether any text in it stands for a secret.
+pub(super) fn holds_secret(value: &Json) -> bool {
+    let mut rest = vec![value];
+    while let Some(value) = rest.pop() {
+        match value {
+            Json::String(text) if zester_model::secret::holds_placeholder(text) => return true,
+            Json::Array(items) => rest.extend(items),
+            Json::Object(map) => rest.extend(map.values()),
+            _ => {}
+        }
+    }
+    false
 }
 
 /// Puts every filter into the environment.

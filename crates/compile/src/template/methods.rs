@@ -22,7 +22,11 @@ pub fn call(
         (ValueKind::String, _) => {
             let text = value.as_str().unwrap_or_default();
             if !AROUND.contains(&method) {
-                no_secret(method, text)?;
+                no_secret(&format!("`{method}`"), text)?;
+                if method != "replace" {
+                    let texts = args.iter().filter_map(Value::as_str);
+                    texts.map(|text| no_secret(&format!("`{method}`"), text)).collect::<Result<(), _>>()?;
+                }
             }
             if let Some(answer) = on_text(text, method, args, budget)? {
                 return Ok(answer);

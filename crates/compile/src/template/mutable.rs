@@ -4,7 +4,7 @@
 //! the source pass. They never hold themselves, and how deep they can nest is bounded, so that nothing that walks
 //! them can run out of stack.
 
-use super::budget::Budget;
+use super::budget::{Budget, ITEM_BYTES};
 use indexmap::IndexMap;
 use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Rest, Value, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State};
@@ -90,6 +90,7 @@ impl Maker {
                     items.push(item);
                     self.budget.items(items.len())?;
                 }
+                self.budget.made(open(&list.items).len() * ITEM_BYTES)?;
                 Ok(Value::from_object(list))
             }
             ValueKind::Map if plain_map => {

@@ -115,6 +115,48 @@ const COUNT_FROM_BYTES: usize = 16;
 /// Filters whose output is a value written down.
 const ENCODERS: [&str; 6] = ["tojson", "json", "yaml", "yaml_encode", "yaml_dquote", "yaml_squote"];
 
+/// Filters that leave a text whole, so that it may be a secret.
+const LEAVES_WHOLE: &[&str] = &[
+    "d",
+    "default",
+    "format",
+    "join",
+    "json",
+    "safe",
+    "string",
+    "strip",
+    "tojson",
+    "trim",
+    "yaml",
+    "yaml_dquote",
+    "yaml_encode",
+    "yaml_squote",
+    "is_list",
+    "is_iter",
+];
+/// Tests that ask what sort of value it is, and not what it says.
+const ASKS_SORT: &[&str] = &[
+    "boolean",
+    "callable",
+    "defined",
+    "false",
+    "float",
+    "integer",
+    "iterable",
+    "list",
+    "mapping",
+    "none",
+    "number",
+    "safe",
+    "sequence",
+    "string",
+    "true",
+    "undefined",
+];
+/// How a comparison begins, and what it is called.
+const OPERATORS: &[&str] = &["==", "!=", "<", ">", "in", "not"];
+const COMPARISON: &str = "a comparison";
+
 /// A file that a template names.
 #[derive(Clone, Debug)]
 pub struct NamedFile {
@@ -146,6 +188,8 @@ pub struct Pass<'s> {
     spots: Option<(&'s Spots, usize)>,
     /// Values stay out of the text.
     filling: bool,
+    /// Values may be secrets, with which nothing can be computed (D-15).
+    guarding: bool,
     edits: Edits,
     /// Names that the template sets itself, to suggest from.
     names: Vec<String>,
@@ -204,7 +248,12 @@ impl<'s> Pass<'s> {
     /// `spots` names the table of places and the template's index in it.
     pub fn new(source: &'s str, spots: Option<(&'s Spots, usize)>, filling: bool) -> Pass<'s> {
         let (edits, names, keys, files) = (Edits::default(), Vec::new(), Vec::new(), Vec::new());
-        Pass { source, spots, filling, edits, names, keys, files }
+        Pass { source, spots, filling, guarding: false, edits, names, keys, files }
+    }
+
+    /// Has whatever would compute with a secret say so.
+    pub fn guarding(self, guarding: bool) -> Pass<'s> {
+        Pass { guarding, ..self }
     }
 
     pub fn finish(self) -> Passed {
@@ -459,6 +508,37 @@ impl<'s> Pass<'s> {
         self.edits.replace(tail.start + closing..tail.start + closing + 1, ")");
     }
 
+    /// One value compared with others, each with the one before it.
+    fn compared<'e>(&mut self, first: &'e Expr<'e>, others: impl Iterator<Item = &'e Expr<'e>>) {
+        self.expr(first);
+        let mut before = first.span().end_offset as usize;
+        for other in others {
+            let begin = leftmost(other).unwrap_or(other.span().start_offset as usize);
+            self.guard_before(before..begin, OPERATORS, COMPARISON);
+            self.expr(other);
+            before = other.span().end_offset as usize;
+            self.guard(before, COMPARISON, before..before);
+        }
+    }
+
+    /// Guards the value that stands before the first of these words in a gap between two expressions.
+    fn guard_before(&mut self, gap: Range<usize>, words: &[&str], what: &str) {
+        let text = self.source.get(gap.clone()).unwrap_or("");
+        // Parentheses that close the value stand in the gap as well.
+        let tail = text.trim_start_matches(|letter: char| letter.is_ascii_whitespace() || letter == ')');
+        if words.iter().any(|word| tail.starts_with(word)) {
+            let at = gap.start + text.len() - tail.len();
+            self.guard(at, what, at..at);
+        }
+    }
+
+    /// Guards the value that ends here.
+    fn guard(&mut self, at: usize, what: &str, stands_for: Range<usize>) {
+        if self.guarding {
+            self.edits.insert_for(at, format!("|_open(\"{what}\")"), stands_for);
+        }
+    }
+
     fn args(&mut self, args: &[CallArg<'_>]) {
         for arg in args {
             match arg {
@@ -503,9 +583,16 @@ impl<'s> Pass<'s> {
         match expr {
             Expr::Var(_) | Expr::Const(_) => {}
             Expr::Slice(node) => {
-                self.expr(&node.expr);
-                for part in [&node.start, &node.stop, &node.step].into_iter().flatten() {
-                    self.expr(part);
+                let inner = |pass: &mut Self| {
+                    pass.expr(&node.expr);
+                    for part in [&node.start, &node.stop, &node.step].into_iter().flatten() {
+                        pass.expr(part);
+                    }
+                };
+                match leftmost(&node.expr) {
+                    Some(start) => self.wrapped(start..range.end, "_capped(", ")", inner),
+                    // What stands there was made here, and counted.
+                    None => inner(self),
                 }
             }
             Expr::UnaryOp(node) => self.expr(&node.expr),
@@ -518,15 +605,19 @@ impl<'s> Pass<'s> {
                     });
                 }
                 BinOpKind::Rem => self.operator(node, range, '%', "_rem("),
+                BinOpKind::Eq
+                | BinOpKind::Ne
+                | BinOpKind::Lt
+                | BinOpKind::Lte
+                | BinOpKind::Gt
+                | BinOpKind::Gte
+                | BinOpKind::In => self.compared(&node.left, std::iter::once(&node.right)),
                 _ => {
                     self.expr(&node.left);
                     self.expr(&node.right);
                 }
             },
-            Expr::Compare(node) => {
-                self.expr(&node.expr);
-                node.ops.iter().for_each(|op| self.expr(&op.expr));
-            }
+            Expr::Compare(node) => self.compared(&node.expr, node.ops.iter().map(|op| &op.expr)),
             Expr::IfExpr(node) => {
                 self.expr(&node.true_expr);
                 self.expr(&node.test_expr);
@@ -534,11 +625,19 @@ impl<'s> Pass<'s> {
             }
             Expr::Filter(node) => {
                 node.expr.iter().for_each(|expr| self.expr(expr));
+                if let Some(inner) = node.expr.as_ref().filter(|_| !LEAVES_WHOLE.contains(&node.name)) {
+                    let gap = inner.span().end_offset as usize..range.end;
+                    self.guard_before(gap, &["|"], &format!("`{}`", node.name));
+                }
                 self.args(&node.args);
                 self.edits.insert_for(range.end, "|_cap", range);
             }
             Expr::Test(node) => {
                 self.expr(&node.expr);
+                if !ASKS_SORT.contains(&node.name) {
+                    let gap = node.expr.span().end_offset as usize..range.end;
+                    self.guard_before(gap, &["is"], &format!("the test `{}`", node.name));
+                }
                 self.args(&node.args);
             }
             Expr::GetAttr(node) => self.expr(&node.expr),

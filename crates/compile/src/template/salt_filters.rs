@@ -204,7 +204,7 @@ fn texts(env: &mut Environment<'static>, shared: &Arc<Budget>) {
         move |text: String, wanted: String, new: String, positional: Rest<Value>, named: Kwargs| {
             let expression = pattern(&wanted, &named, &positional)?;
             named.assert_all_used()?;
-            no_secret("regex_replace", &text)?;
+            no_secret("`regex_replace`", &text)?;
             let new = super::filters::python_replacement(&new);
             budget.bytes(expression.find_iter(&text).count().saturating_mul(new.len()))?;
             Ok::<_, Error>(expression.replace_all(&text, new.as_str()).into_owned())

@@ -44,6 +44,26 @@ fn s10_no_value_outgrows_its_bound() {
 
 #[test]
 #[rule("S-10")]
+fn s10_all_values_together_are_bounded() {
+    for keeps in [
+        r#"l.append(("a"*16000000) ~ i)"#,
+        r#"l.append(s[1:])"#,
+        r#"l.append((s)[1:])"#,
+        r#"l.append(s|upper)"#,
+        r#"l.append(s.lower())"#,
+        r#"l.append(w.split(" "))"#,
+    ] {
+        let sets = r#"{% set l = [] %}{% set s = "a" * 16000000 %}{% set w = "a " * 500000 %}"#;
+        let found = refused(&format!("{sets}{{% for i in range(150) %}}{{% do {keeps} %}}{{% endfor %}}"));
+        assert!(
+            found.contains("builds values of more than 512 MiB") || found.contains(TOO_LONG),
+            "{keeps}: {found}"
+        );
+    }
+}
+
+#[test]
+#[rule("S-10")]
 fn s10_captures_and_output_are_bounded_too() {
     for template in [
         "{% set ns = namespace(s='aaaaaaaa') %}{% for i in range(60) %}{% set t %}{{ ns.s }}{{ ns.s }}{% endset %}{% set ns.s = t %}{% endfor %}",

@@ -13,6 +13,7 @@ mod reactions;
 mod requisites;
 mod salt_trees;
 mod schema;
+mod secrets;
 mod seeds;
 mod settings;
 mod templates;

@@ -1,0 +1,86 @@
+//! D-15: a template sees a placeholder for a secret, and what it computed with that would be rubbish.
+
+use crate::fixture::*;
+use serde_json::json;
+use zester_compile::{Ask, Inputs, compile};
+use zester_model::secret::{CLOSE, OPEN};
+use zester_rule::rule;
+
+fn placeholder() -> String {
+    format!("{OPEN}zQ12{CLOSE}")
+}
+
+fn compiled(template: &str) -> zester_compile::Compiled {
+    let tree = files(&[("c.zy", template)]);
+    let settings = json!({"pw": placeholder(), "plain": "x", "list": ["x"], "db": {"pw": placeholder()}});
+    with_inputs(&tree, |inputs| {
+        compile(&Inputs { settings: &settings, ..*inputs }, &Ask::References(vec!["c".into()]))
+    })
+}
+
+#[test]
+#[rule("D-15")]
+fn d15_whatever_computes_with_a_secret_is_an_error_that_says_what_to_do() {
+    let operations = [
+        "settings.pw|urlencode",
+        "settings.pw|length",
+        "(settings.pw)|count",
+        "('u:' ~ settings.pw)|upper",
+        "settings.pw | lower",
+        "settings.db.pw|default('x')|title",
+        "settings['pw']|first",
+        "pillar.get('pw')|quote",
+        "settings.pw|to_num",
+        "settings.pw == 'x'",
+        "'x' == settings.pw",
+        "'x' in settings.pw",
+        "settings.pw in ['x']",
+        "settings.pw not in settings.list",
+        "(settings.pw ~ '') != 'x'",
+        "1 < 2 and settings.pw != 'x'",
+        "settings.pw is eq 'x'",
+        "(settings.pw) is startingwith 'x'",
+        "settings.pw is not eq('x')",
+        "settings.pw.upper()",
+        "settings.pw.startswith('x')",
+        "'x'.startswith(settings.pw)",
+    ];
+    for operation in operations {
+        let templates = [
+            format!("a:\n  test.nop:\n    - x: {{{{ {operation} }}}}\n"),
+            format!("{{% if {operation} %}}\na: {{test.nop: []}}\n{{% endif %}}\n"),
+            format!("{{% set x = {operation} %}}\na: {{test.nop: []}}\n"),
+        ];
+        for template in templates {
+            let found = texts(&compiled(&template));
+            assert_eq!(found.len(), 1, "{template}: {found:?}");
+            assert!(
+                found[0].contains("of a secret: a template can only insert it as a whole"),
+                "{template}: {found:?}"
+            );
+        }
+    }
+}
+
+#[test]
+#[rule("D-15")]
+fn d15_a_secret_is_inserted_as_a_whole_and_other_values_are_what_they_were() {
+    for tag in [
+        "{{ settings.pw }}",
+        "{{ 'u:' ~ settings.pw }}",
+        "{{ settings.pw|default('x') }}",
+        "{{ settings.pw|tojson }}",
+        "{{ settings.pw|yaml_dquote }}",
+        "{{ ['u', settings.pw]|join(':') }}",
+        "{{ '%s'|format(settings.pw) }}",
+        "{{ settings.pw|string|trim }}",
+        "{% if settings.pw is defined and settings.pw is string and settings.pw %}{{ settings.pw }}{% endif %}",
+        "{% if settings.plain == 'x' and 'x' in settings.list and settings.plain|upper == 'X' %}{{ settings.pw }}{% endif %}",
+        "{% if settings.plain is eq 'x' and (settings.plain|length) >= 1 and not settings.plain in ['y'] %}{{ settings.pw }}{% endif %}",
+    ] {
+        let compiled = compiled(&format!("a:\n  file.managed:\n    - path: /a\n    - content: {tag}\n"));
+        assert_eq!(texts(&compiled), Vec::<String>::new(), "{tag}");
+        let params = format!("{:?}", compiled.program.states[0].params);
+        assert!(params.contains("zQ12"), "{tag}: {params}");
+    }
+}
