@@ -115,6 +115,9 @@ impl Signals {
         let SignalAction { exit, insists, at_once } = action;
         let shared = &self.shared;
         if at_once {
+            // A run that sees its commands end may be faster, and is to end as canceled.
+            shared.code.store(exit.code(), Ordering::SeqCst);
+            shared.cancel.cancel();
             Runner::new().kill_at_once();
             leave(exit);
         }

@@ -42,7 +42,7 @@ fn s42_a_second_run_waits_and_says_for_whom_and_no_wait_gives_up() {
 fn s42_a_run_does_not_wait_for_the_run_whose_command_it_is() {
     let scratch = Scratch::new();
     for (function, code, words) in [
-        ("test.nop x", 1, "whose own command this is"),
+        ("test.nop x", 2, "whose own command this is"),
         ("test.ping", 0, "true"),
         ("file.file_exists /", 0, "false"),
     ] {
