@@ -110,9 +110,7 @@ impl RunLock {
                 Err(Errno::WOULDBLOCK) => {}
                 Err(error) => return Err(Error::io("take the run lock", &path, error.into())),
             }
-            if asked > 1
-                && let Some(holder) = our_parent(&mut file)
-            {
+            if let Some(holder) = our_parent(&mut file) {
                 return Err(Error::Locked {
                     holder: format!("{holder}, whose own command this is: it would wait for itself"),
                 });
