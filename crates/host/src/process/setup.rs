@@ -42,6 +42,7 @@ impl Setup {
             check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) })?;
         }
         if let Some(identity) = &self.identity {
+            leave_terminal()?;
             // Groups first: once the user is changed, we may not change them any more.
             // SAFETY: pointer and length are those of one vector.
             check(unsafe { libc::setgroups(identity.groups.len(), identity.groups.as_ptr()) })?;
@@ -58,6 +59,33 @@ impl Setup {
     }
 }
 
+/// Gives up the terminal of whoever started us: through it, another user could type into their shell. The session stays, and
+/// with it what tells a command from a service that it left behind; who does not lead it gets no terminal again.
+fn leave_terminal() -> Result<()> {
+    // SAFETY: the path ends with NUL and is static.
+    let terminal =
+        unsafe { libc::open(c"/dev/tty".as_ptr(), libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC) };
+    if terminal >= 0 {
+        // SAFETY: the descriptor is open and ours.
+        let left = check(unsafe { libc::ioctl(terminal, libc::TIOCNOTTY) });
+        // SAFETY: the same, and nobody uses it afterwards.
+        unsafe { libc::close(terminal) };
+        return left;
+    }
+    match Error::last_os_error().raw_os_error() {
+        // There is none.
+        Some(libc::ENXIO) => Ok(()),
+        // A root directory without devices cannot tell: then a session of its own, which has none either. Nobody who leads
+        // a group can begin one.
+        _ => {
+            // SAFETY: takes and returns plain numbers.
+            check(unsafe { libc::setpgid(0, libc::getpgid(libc::getppid())) })?;
+            // SAFETY: the same.
+            check(unsafe { libc::setsid() })
+        }
+    }
+}
+
 fn check(answer: libc::c_int) -> Result<()> {
-    if answer == 0 { Ok(()) } else { Err(Error::last_os_error()) }
+    if answer >= 0 { Ok(()) } else { Err(Error::last_os_error()) }
 }
