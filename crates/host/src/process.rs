@@ -19,7 +19,7 @@ mod spawn;
 mod table;
 pub mod tree;
 
-pub use leftovers::kill_leftovers;
+pub use leftovers::{kill_leftovers, scratch_name};
 pub use query::{Query, Question};
 pub use runner::Runner;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
-use zester_host::process::{Runner, kill_leftovers};
+use zester_host::process::{Runner, kill_leftovers, scratch_name};
 use zester_host::{Launch, Processes};
 use zester_rule::rule;
 
@@ -36,6 +36,7 @@ async fn a_life_that_is_killed(dir: &str, number: &str) {
     let (runner, never) = (Runner::new(), CancellationToken::new());
     let service = format!("sleep {number}1 > /dev/null 2>&1 &");
     runner.run(&Launch::shell(service), None, &never).await.unwrap();
+    std::fs::write(std::env::temp_dir().join(scratch_name("script")), "secret").unwrap();
     std::fs::write(Path::new(dir).join("life"), runner.life()).unwrap();
     let text = format!(
         "sleep {number}2 & setsid sleep {number}2 & (setsid sh -c 'sleep {number}2; true' &) ; sleep {number}2"
@@ -70,8 +71,11 @@ async fn j22_what_a_killed_process_left_running_is_ended_and_services_are_not() 
     let life = std::fs::read_to_string(dir.path().join("life")).unwrap();
     assert!(kill_leftovers("1-1").await.is_empty());
     assert_eq!(sleepers(), 4);
+    let scratch = std::env::temp_dir().join(format!("zester-{life}-script"));
+    assert_eq!(std::fs::read(&scratch).unwrap(), b"secret");
     assert!(kill_leftovers(&life).await.is_empty());
     assert!(alive(&format!("{number}2")).is_empty());
+    assert!(!scratch.exists(), "and so is what they read");
 
     let services = alive(&service.replace("sleep ", ""));
     assert_eq!(services.len(), 1, "what a command left behind on purpose stays");

@@ -3,11 +3,16 @@
 //! A process that ends by SIGKILL cannot end its commands. Whoever takes its place knows its [`life`](super::Runner::life) and
 //! ends what is left: the tree of every command whose first process still runs. A command that had ended by itself is over,
 //! and what it left in the background on purpose (`server &`, X-6) is left alone here too.
+//!
+//! Files that were there for a command to read, scripts above all, bear the name of that life and are removed.
 
+use super::Runner;
 use super::table::{Key, Process, Snapshot, UNINTERRUPTIBLE};
 use super::tree::signal;
 use rustix::process::Signal;
 use std::collections::{BTreeSet, HashSet};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -18,11 +23,35 @@ const TRANSACTION_WAIT_MAX: Duration = Duration::from_secs(30 * 60);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Ends the commands of an earlier life and waits until they are gone; returns what could not be ended.
+/// How a file is called in the temp directory that is there only for as long as a command of ours reads it.
+pub fn scratch_name(name: &str) -> String {
+    format!("{}{name}", scratch_prefix(&Runner::new().life()))
+}
+
+fn scratch_prefix(life: &str) -> String {
+    format!("zester-{life}-")
+}
+
+/// Ends the commands of an earlier life and waits until they are gone; returns what could not be ended. Removes the files
+/// that they read.
 pub async fn kill_leftovers(life: &str) -> Vec<u32> {
-    let Some(born) = life.split_once('-').and_then(|(_, born)| born.parse().ok()) else {
-        return Vec::new();
-    };
+    let mut parts = life.splitn(2, '-').map(str::parse);
+    let (Some(Ok(_pid)), Some(Ok(born))) = (parts.next(), parts.next()) else { return Vec::new() };
+    let survivors = end_commands(life, born).await;
+    let prefix = scratch_prefix(life);
+    // If it cannot be looked at or removed, it is where all temp files end.
+    let _ = tokio::task::spawn_blocking(move || remove_scratch(&std::env::temp_dir(), &prefix)).await;
+    survivors
+}
+
+fn remove_scratch(directory: &Path, prefix: &str) {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| entry.file_name().as_bytes().starts_with(prefix.as_bytes())) {
+        let _ = std::fs::remove_file(entry.path());
+    }
+}
+
+async fn end_commands(life: &str, born: u64) -> Vec<u32> {
     let prefix = format!("{life}-");
     let begun = Instant::now();
     let mut until = begun + WAIT_MAX;

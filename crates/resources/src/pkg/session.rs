@@ -192,7 +192,7 @@ impl<'a> Session<'a> {
     }
 
     pub(crate) fn drop_scratch(&self, path: &Path) {
-        // It lies in the temp directory; whoever clears that takes it along.
+        // If it stays, it goes with what is left of this process.
         let _left = self.cx.scratch.remove_file(path);
     }
 }
