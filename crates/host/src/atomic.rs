@@ -12,8 +12,9 @@
 
 use crate::durable::Durable;
 use crate::fault::{Fault, FaultKind};
-use crate::files::{NewFile, Owner, Special};
+use crate::files::{NewFile, Owner, Seen, Special};
 use crate::no_follow::{self, Parent};
+use crate::seen;
 use crate::temp_name::{self, Reserved, Temp};
 use crate::xattrs::{self, Lost, Xattrs};
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
@@ -25,13 +26,25 @@ use std::io::{Read, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// What is put back has the extended attributes of its `image`.
+/// What a file is put in the place of.
+#[derive(Copy, Clone)]
+pub(crate) enum Over<'a> {
+    Anything,
+    Seen(Seen<'a>),
+    /// It comes back, with these extended attributes.
+    Back(&'a Xattrs),
+}
+
 pub(crate) fn put_file(
     path: &Path,
     new: &NewFile<'_>,
-    image: Option<&Xattrs>,
+    over: Over<'_>,
     durable: &Durable,
 ) -> Result<Lost, Fault> {
+    let image = match over {
+        Over::Back(image) => Some(image),
+        Over::Anything | Over::Seen(_) => None,
+    };
     let failed = |doing: &str, error: Errno| no_follow::failed(doing, path, error);
     let place = beside_to_sync(path)?;
     let temp = Temp::hold(&place).map_err(|error| failed("create a temp file beside", error))?;
@@ -42,13 +55,19 @@ pub(crate) fn put_file(
         let stripped = xattrs::strip_inherited(|name| rustix::fs::fremovexattr(file, name));
         stripped.map_err(|error| failed("set owner and mode of", error))?;
     }
-    copy_attributes(&place, file).map_err(|error| failed("carry over the access list of", error))?;
+    copy_attributes(&place, file, new.owner)
+        .map_err(|error| failed("carry over the access list of", error))?;
     let lost = furnish(file, new.owner, new.mode, image);
     let lost = lost.map_err(|error| failed("set owner and mode of", error))?;
     let _putting = content.sync(file).map_err(|error| Fault::io("write", path, error.into()))?;
     let name = durable.name(&place.directory);
-    match temp.replace() {
-        Ok(()) => synced(path, name.sync(&place.directory)).map(|()| lost),
+    let moved = match over {
+        Over::Seen(seen) => seen::replace(&temp, &place, seen),
+        Over::Anything | Over::Back(_) => temp.replace().map(|()| true),
+    };
+    match moved {
+        Ok(false) => Err(Fault::changed_meanwhile(path)),
+        Ok(true) => synced(path, name.sync(&place.directory)).map(|()| lost),
         // A bind-mounted file, as containers have for /etc/hosts: it cannot be replaced, only rewritten.
         Err(Errno::BUSY) => write_in_place(path, &place, new, image),
         Err(error) => Err(failed("put in place", error)),
@@ -235,17 +254,20 @@ pub(crate) fn chown(directory: &OwnedFd, name: &OsStr, owner: Owner) -> rustix::
 /// Best effort: many file systems have none, and a label that may not be copied (another namespace) must not
 /// stop the write. An access list must: without it the mode means something else. A file that has none gets none either,
 /// whatever its directory gives to what is new in it.
-fn copy_attributes(from: &Parent<'_>, to: &File) -> rustix::io::Result<()> {
+///
+/// What somebody let others do with a file of theirs, or noted there, says nothing about a file of somebody else.
+fn copy_attributes(from: &Parent<'_>, to: &File, owner: Owner) -> rustix::io::Result<()> {
     let Ok(held) = held(&from.directory, from.name) else { return Ok(()) };
     let replaced = rustix::fs::fstat(&held)?;
     if kind_of(&replaced) != crate::files::FileKind::File {
         return Ok(());
     }
+    let same_owner = replaced.st_uid == owner.uid;
     let held = no_follow::proc_fd_path(&held);
     let mut names = [0_u8; 65_536];
     let Ok(length) = rustix::fs::listxattr(&*held, &mut names[..]) else { return Ok(()) };
     let mut has_list = false;
-    for name in names[..length].split(|byte| *byte == 0).filter(|name| xattrs::carried(name)) {
+    for name in names[..length].split(|byte| *byte == 0).filter(|name| xattrs::carried(name, same_owner)) {
         let is_list = name == xattrs::ACCESS_LIST.as_bytes();
         has_list |= is_list;
         let mut value = [0_u8; 65_536];

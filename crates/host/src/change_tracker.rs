@@ -6,7 +6,7 @@ use crate::download::Download;
 use crate::fault::Fault;
 use crate::files::{
     Act, BeforeImage, Group, HostRead, HostWrite, Meta, NewFile, Owner, PredictedPackage, PredictedState,
-    Slot, Special, User,
+    Seen, Slot, Special, User,
 };
 use crate::temp_name::Reserved;
 use crate::xattrs::{Lost, Xattrs};
@@ -101,6 +101,9 @@ impl HostWrite for ChangeTracker<'_> {
     }
     fn put_file(&self, path: &Path, file: &NewFile<'_>) -> Result<(), Fault> {
         self.note(self.files.put_file(path, file))
+    }
+    fn put_file_over(&self, path: &Path, file: &NewFile<'_>, seen: Seen<'_>) -> Result<(), Fault> {
+        self.note(self.files.put_file_over(path, file, seen))
     }
     fn make_directory(&self, path: &Path, mode: u32, owner: Owner) -> Result<(), Fault> {
         self.note(self.files.make_directory(path, mode, owner))

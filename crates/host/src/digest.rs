@@ -1,15 +1,31 @@
 //! The name of a content: its SHA-256 in hexadecimal.
 
-use sha2::{Digest, Sha256};
+use sha2::Digest;
 use std::fmt::Write;
 
 pub fn sha256_hex(content: &[u8]) -> String {
-    let mut text = String::with_capacity(64);
-    for byte in Sha256::digest(content) {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
+    let mut digest = Sha256::default();
+    digest.add(content);
+    digest.hex()
+}
+
+/// The same of a content that comes piece by piece.
+#[derive(Default)]
+pub(crate) struct Sha256(sha2::Sha256);
+
+impl Sha256 {
+    pub(crate) fn add(&mut self, piece: &[u8]) {
+        self.0.update(piece);
     }
-    text
+
+    pub(crate) fn hex(self) -> String {
+        let mut text = String::with_capacity(64);
+        for byte in self.0.finalize() {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{byte:02x}");
+        }
+        text
+    }
 }
 
 #[cfg(test)]

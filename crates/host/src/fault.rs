@@ -73,6 +73,12 @@ impl Fault {
         self.touched()
     }
 
+    /// What was looked at is not what is there now.
+    pub fn changed_meanwhile(path: &Path) -> Fault {
+        let message = format!("{} changed while it was looked at", path.display());
+        Fault::new(FaultKind::ChangedSince, message).hint("run it again")
+    }
+
     /// Wraps an IO error: what we were doing ("write", "read the link") and to which path.
     pub fn io(doing: &str, path: &Path, error: std::io::Error) -> Fault {
         let kind = match error.kind() {

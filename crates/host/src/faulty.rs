@@ -7,7 +7,7 @@ use crate::download::Download;
 use crate::fault::{Fault, FaultKind};
 use crate::files::{
     Act, BeforeImage, Group, HostRead, HostWrite, Meta, NewFile, Owner, PredictedPackage, PredictedState,
-    Slot, Special, User,
+    Seen, Slot, Special, User,
 };
 use crate::process::{BoxFuture, Exit, Launch, OutputSink, Processes};
 use crate::temp_name::Reserved;
@@ -144,6 +144,10 @@ impl HostWrite for Faulty<'_> {
     fn put_file(&self, path: &Path, file: &NewFile<'_>) -> Result<(), Fault> {
         self.call("put_file")?;
         self.files.put_file(path, file)
+    }
+    fn put_file_over(&self, path: &Path, file: &NewFile<'_>, seen: Seen<'_>) -> Result<(), Fault> {
+        self.call("put_file_over")?;
+        self.files.put_file_over(path, file, seen)
     }
     fn make_directory(&self, path: &Path, mode: u32, owner: Owner) -> Result<(), Fault> {
         self.call("make_directory")?;

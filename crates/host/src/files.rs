@@ -57,6 +57,8 @@ pub struct Meta {
     pub uid: u32,
     pub gid: u32,
     pub size: u64,
+    /// How many names it has.
+    pub links: u64,
     /// Modification and access time, nanoseconds since the epoch.
     pub mtime_ns: i128,
     pub atime_ns: i128,
@@ -125,6 +127,16 @@ pub struct NewFile<'a> {
     pub content: &'a [u8],
     pub mode: u32,
     pub owner: Owner,
+}
+
+/// What was at a path when it was looked at, and is to be there still when something takes its place.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Seen<'a> {
+    Nothing,
+    /// A file with this content, by its SHA-256.
+    File(&'a str),
+    /// A link to there.
+    Link(&'a Path),
 }
 
 /// Something that stood at a path and comes back, complete with its extended attributes.
@@ -218,6 +230,8 @@ pub trait HostWrite: HostRead {
     fn acting(&self) -> &dyn HostWrite;
     /// Temp file beside it, owner, mode, fsync, rename, fsync of the directory.
     fn put_file(&self, path: &Path, file: &NewFile<'_>) -> Result<(), Fault>;
+    /// The same in the place of what was seen there. Where something else is by now, nothing is done, and the fault says so.
+    fn put_file_over(&self, path: &Path, file: &NewFile<'_>, seen: Seen<'_>) -> Result<(), Fault>;
     /// Complete with mode and owner; fails where something is already.
     fn make_directory(&self, path: &Path, mode: u32, owner: Owner) -> Result<(), Fault>;
     /// A pipe or a device, alike. A socket cannot be made for somebody else.

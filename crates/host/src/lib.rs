@@ -26,6 +26,7 @@ pub mod overlay;
 pub mod process;
 pub mod program_text;
 pub mod real;
+mod seen;
 pub mod services;
 mod temp_name;
 mod xattrs;
@@ -34,7 +35,7 @@ pub use change_tracker::ChangeTracker;
 pub use download::Download;
 pub use fault::{Fault, FaultKind};
 pub use files::{
-    Act, BeforeImage, Body, FileKind, Group, HostRead, HostWrite, Meta, NewFile, Owner, Special, User,
+    Act, BeforeImage, Body, FileKind, Group, HostRead, HostWrite, Meta, NewFile, Owner, Seen, Special, User,
 };
 pub use group_sync::{GroupSync, Visit};
 pub use miss_tracker::MissTracker;

@@ -13,12 +13,14 @@ mod resolve;
 mod snapshot;
 
 pub use empty_host::EmptyHost;
+pub use snapshot::UNKNOWN_FILE;
 
+use crate::digest::sha256_hex;
 use crate::download::Download;
 use crate::fault::{Fault, FaultKind};
 use crate::files::{
     Act, BeforeImage, Body, FileKind, Group, HostRead, HostWrite, Meta, NewFile, Owner, PredictedPackage,
-    PredictedState, Slot, Special, User,
+    PredictedState, Seen, Slot, Special, User,
 };
 use crate::xattrs::{Lost, Xattrs};
 use resolve::{Layer, Place};
@@ -26,6 +28,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use zester_model::limits::FILE_BYTES_MAX;
 
 /// What the overlay holds in place of what lies below it.
 #[derive(Clone, Debug)]
@@ -76,6 +79,8 @@ enum Content {
     Own(Arc<[u8]>),
     /// Still the file of the host below, under its path there: a changed mode copies no content.
     Lower(PathBuf, u64),
+    /// A command would write it: nobody knows what.
+    Unknown,
 }
 
 #[derive(Default)]
@@ -143,6 +148,14 @@ impl Overlay {
     /// Notes what would become of a thing that is no file.
     pub fn predict_state(&self, slot: Slot, state: PredictedState) {
         self.written().states.insert(slot, state);
+    }
+
+    /// Notes that a command would make a file of which nobody knows what it holds. Whoever reads it finds it missing.
+    pub fn predict_file(&self, path: &Path, mode: u32) -> Result<(), Fault> {
+        let place = self.place("write", path)?;
+        let attributes = Attributes::new(mode, self.me());
+        self.put(&place, UpperEntry::File { attributes, content: Content::Unknown });
+        Ok(())
     }
 
     fn written(&self) -> MutexGuard<'_, Written> {
@@ -263,6 +276,7 @@ impl Attributes {
             uid: self.owner.uid,
             gid: self.owner.gid,
             size,
+            links: 1,
             mtime_ns: self.mtime_ns,
             atime_ns: self.atime_ns,
         }
@@ -317,6 +331,11 @@ impl HostRead for Overlay {
             }
             Layer::Upper(UpperEntry::File { content: Content::Lower(lower, _), .. }) => {
                 self.lower.read(&lower, limit)
+            }
+            Layer::Upper(UpperEntry::File { content: Content::Unknown, .. }) => {
+                let message =
+                    format!("what {} holds is not known before the command has run", path.display());
+                Err(Fault::new(FaultKind::NotFound, message))
             }
             Layer::Lower(meta) if meta.kind == FileKind::File => self.lower.read(&place.path, limit),
             _ => Err(in_the_way("read", path, "it is not a file")),
@@ -445,10 +464,24 @@ impl HostWrite for Overlay {
         if place.kind() == Some(FileKind::Directory) {
             return Err(in_the_way("write", path, "a directory is in the way"));
         }
-        let xattrs = self.xattrs_of(&place, place.found.as_ref())?.carried();
+        let same_owner = place.found.as_ref().is_some_and(|found| found.meta().uid == file.owner.uid);
+        let xattrs = self.xattrs_of(&place, place.found.as_ref())?.carried(same_owner);
         let attributes = Attributes { xattrs, ..Attributes::new(file.mode, file.owner) };
         self.put(&place, UpperEntry::File { attributes, content: Content::Own(file.content.into()) });
         Ok(())
+    }
+
+    fn put_file_over(&self, path: &Path, file: &NewFile<'_>, seen: Seen<'_>) -> Result<(), Fault> {
+        let kind = self.stat(path)?.map(|meta| meta.kind);
+        let unchanged = match (seen, kind) {
+            (Seen::Nothing, kind) => kind.is_none(),
+            (Seen::File(sha256), Some(FileKind::File)) => {
+                sha256_hex(&self.read(path, FILE_BYTES_MAX)?) == sha256
+            }
+            (Seen::Link(target), Some(FileKind::Link)) => self.read_link(path)? == target,
+            (Seen::File(_) | Seen::Link(_), _) => false,
+        };
+        if unchanged { self.put_file(path, file) } else { Err(Fault::changed_meanwhile(path)) }
     }
 
     fn make_directory(&self, path: &Path, mode: u32, owner: Owner) -> Result<(), Fault> {

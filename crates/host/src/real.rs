@@ -1,13 +1,13 @@
 //! This machine's files.
 
 use crate::accounts::Accounts;
-use crate::atomic;
+use crate::atomic::{self, Over};
 use crate::blocking;
 use crate::download::{self, Download};
 use crate::durable::Durable;
 use crate::fault::{Fault, FaultKind};
 use crate::files::{
-    Act, BeforeImage, Body, FileKind, Group, HostRead, HostWrite, Meta, NewFile, Owner, Special, User,
+    Act, BeforeImage, Body, FileKind, Group, HostRead, HostWrite, Meta, NewFile, Owner, Seen, Special, User,
 };
 use crate::no_follow;
 use crate::temp_name::Reserved;
@@ -80,6 +80,8 @@ fn meta_of(stat: &rustix::fs::Stat) -> Meta {
         uid: stat.st_uid,
         gid: stat.st_gid,
         size: u64::try_from(stat.st_size).unwrap_or(0),
+        #[allow(clippy::useless_conversion, reason = "it is narrower on other architectures")]
+        links: stat.st_nlink.into(),
         mtime_ns: nanos(stat.st_mtime, stat.st_mtime_nsec),
         atime_ns: nanos(stat.st_atime, stat.st_atime_nsec),
     }
@@ -383,7 +385,11 @@ impl HostWrite for Real {
     }
 
     fn put_file(&self, path: &Path, file: &NewFile<'_>) -> Result<(), Fault> {
-        blocking::in_place(|| atomic::put_file(path, file, None, &self.durable)).map(drop)
+        blocking::in_place(|| atomic::put_file(path, file, Over::Anything, &self.durable)).map(drop)
+    }
+
+    fn put_file_over(&self, path: &Path, file: &NewFile<'_>, seen: Seen<'_>) -> Result<(), Fault> {
+        blocking::in_place(|| atomic::put_file(path, file, Over::Seen(seen), &self.durable)).map(drop)
     }
 
     fn make_directory(&self, path: &Path, mode: u32, owner: Owner) -> Result<(), Fault> {
@@ -408,7 +414,7 @@ impl HostWrite for Real {
         blocking::in_place(|| match body {
             Body::File(content) => {
                 let file = NewFile { content, mode, owner };
-                atomic::put_file(path, &file, Some(xattrs), &self.durable)
+                atomic::put_file(path, &file, Over::Back(xattrs), &self.durable)
             }
             Body::Directory => atomic::make_directory(path, mode, owner, Some(xattrs)),
             Body::Link(target) => atomic::put_link(path, target, owner, xattrs, &self.durable),

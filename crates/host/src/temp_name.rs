@@ -7,13 +7,16 @@
 //!
 //! A link, a device or a directory cannot be locked before others see it: it stands beside a locked file, under the same
 //! name and a `+`.
+//!
+//! Whoever may write in a directory can take all these names. What cannot be cleared away counts as held by another; when
+//! all are, there is a name that nobody can know beforehand.
 
 use crate::digest::sha256_hex;
 use crate::files::FileKind;
 use crate::no_follow::Parent;
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -55,8 +58,8 @@ pub(crate) struct Temp<'a> {
     file: File,
     /// The file is where it belongs.
     moved: Cell<bool>,
-    /// Something stands beside the file.
-    begun: Cell<bool>,
+    /// What stands beside the file.
+    begun: RefCell<Option<OsString>>,
     _alone: MutexGuard<'static, ()>,
 }
 
@@ -80,7 +83,7 @@ impl<'a> Temp<'a> {
                 (name, file)
             }
         };
-        Ok(Temp { place, name, file, moved: Cell::new(false), begun: Cell::new(false), _alone: alone })
+        Ok(Temp { place, name, file, moved: Cell::new(false), begun: RefCell::default(), _alone: alone })
     }
 
     pub(crate) fn file(&self) -> &File {
@@ -94,10 +97,79 @@ impl<'a> Temp<'a> {
             return Err(Errno::STALE);
         }
         rustix::fs::renameat(directory, &*self.name, directory, self.place.name)?;
-        self.moved.set(true);
-        // Whoever locks the file in its place need not wait for us.
-        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+        self.has_moved();
         Ok(())
+    }
+
+    /// Moves the file to where nothing is.
+    pub(crate) fn place(&self) -> rustix::io::Result<()> {
+        let directory = &self.place.directory;
+        if !is_under(directory, &self.name, &self.file)? {
+            return Err(Errno::STALE);
+        }
+        match rustix::fs::renameat_with(
+            directory,
+            &*self.name,
+            directory,
+            self.place.name,
+            RenameFlags::NOREPLACE,
+        ) {
+            Ok(()) => self.has_moved(),
+            // A file system that cannot promise to replace nothing: a look has to do.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                return match rustix::fs::statat(directory, self.place.name, AtFlags::SYMLINK_NOFOLLOW) {
+                    Err(Errno::NOENT) => self.replace(),
+                    Err(error) => Err(error),
+                    Ok(_) => Err(Errno::EXIST),
+                };
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Moves the file to its place if what comes out of there `is` right; else that goes back, and it says `false`.
+    pub(crate) fn exchange(&self, is: impl Fn(&Stat) -> bool) -> rustix::io::Result<bool> {
+        let directory = &self.place.directory;
+        if !is_under(directory, &self.name, &self.file)? {
+            return Err(Errno::STALE);
+        }
+        let look = |name: &OsStr| rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
+        let exchange = || {
+            rustix::fs::renameat_with(
+                directory,
+                &*self.name,
+                directory,
+                self.place.name,
+                RenameFlags::EXCHANGE,
+            )
+        };
+        match exchange() {
+            Ok(()) => {}
+            Err(Errno::NOENT) => return Ok(false),
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                return match look(self.place.name) {
+                    Ok(there) if is(&there) => self.replace().map(|()| true),
+                    Ok(_) | Err(Errno::NOENT) => Ok(false),
+                    Err(error) => Err(error),
+                };
+            }
+            Err(error) => return Err(error),
+        }
+        if !is(&look(&self.name)?) {
+            exchange()?;
+            return Ok(false);
+        }
+        self.has_moved();
+        // What cannot be removed now is swept by whoever comes next.
+        let _ = remove(directory, &self.name);
+        Ok(true)
+    }
+
+    /// Whoever locks the file in its place need not wait for us.
+    fn has_moved(&self) {
+        self.moved.set(true);
+        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
     }
 
     /// Makes something beside the file, and returns its name.
@@ -105,23 +177,26 @@ impl<'a> Temp<'a> {
         &self,
         make: impl Fn(&OsStr) -> rustix::io::Result<T>,
     ) -> rustix::io::Result<OsString> {
-        let name = beside(&self.name);
-        self.begun.set(true);
-        match make(&name) {
-            Err(Errno::EXIST) => {
-                remove(&self.place.directory, &name)?;
-                make(&name)?;
-            }
-            made => drop(made?),
+        let begin = |name: OsString| {
+            *self.begun.borrow_mut() = Some(name.clone());
+            make(&name).map(|_| name)
+        };
+        let usual = beside(&self.name);
+        match begin(usual.clone()) {
+            Err(Errno::EXIST) => match remove(&self.place.directory, &usual) {
+                Ok(()) => begin(usual),
+                // Another's, and in use.
+                Err(_) => begin(beside(&by_chance(&base(self.place.name)))),
+            },
+            begun => begun,
         }
-        Ok(name)
     }
 
     /// Moves what was made beside the file over whatever file or link is there.
     pub(crate) fn replace_with(&self, name: &OsStr) -> rustix::io::Result<()> {
         let directory = &self.place.directory;
         rustix::fs::renameat(directory, name, directory, self.place.name)?;
-        self.begun.set(false);
+        self.begun.take();
         Ok(())
     }
 
@@ -136,7 +211,7 @@ impl<'a> Temp<'a> {
         match rustix::fs::renameat_with(directory, &*name, directory, self.place.name, RenameFlags::NOREPLACE)
         {
             Ok(()) => {
-                self.begun.set(false);
+                self.begun.take();
                 Ok(())
             }
             // A file system that cannot promise to replace nothing: then it is made under its own name.
@@ -153,8 +228,8 @@ impl<'a> Temp<'a> {
 impl Drop for Temp<'_> {
     fn drop(&mut self) {
         // The error that matters is the first one.
-        if self.begun.get() {
-            let _ = remove(&self.place.directory, &beside(&self.name));
+        if let Some(begun) = self.begun.take() {
+            let _ = remove(&self.place.directory, &begun);
         }
         if !self.moved.get() {
             let _ = remove_own(&self.place.directory, &self.name, &self.file);
@@ -208,7 +283,7 @@ fn take(directory: &OwnedFd, name: &OsStr) -> rustix::io::Result<Option<File>> {
     Ok(None)
 }
 
-/// Removes what is left under a name, with what stands beside it. `false`: its process lives.
+/// Removes what is left under a name, with what stands beside it. `false`: its process lives, or it cannot be removed.
 fn clear(directory: &OwnedFd, name: &OsStr) -> rustix::io::Result<bool> {
     let there = match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => return Ok(true),
@@ -229,9 +304,7 @@ fn clear(directory: &OwnedFd, name: &OsStr) -> rustix::io::Result<bool> {
             },
         }
     }
-    remove(directory, &beside(name))?;
-    remove(directory, name)?;
-    Ok(true)
+    Ok(remove(directory, &beside(name)).and_then(|()| remove(directory, name)).is_ok())
 }
 
 /// Opened in whichever way its mode allows.
@@ -374,6 +447,35 @@ mod tests {
         drop(ours);
         assert_eq!(std::fs::read(top.join(name)).unwrap(), b"theirs");
         assert!(!path.exists());
+    }
+
+    #[test]
+    #[rule("S-31")]
+    fn s31_what_others_put_under_our_names_keeps_nobody_from_putting_files() {
+        let temp = tempfile::tempdir().unwrap();
+        let top = temp.path().canonicalize().unwrap();
+        let path = top.join("f");
+        let place = open_parent(&path, OFlags::PATH).unwrap();
+        let block = |name: &OsStr| std::fs::create_dir_all(top.join(name).join("inside")).unwrap();
+        let all: Vec<OsString> = names(&base(place.name)).collect();
+        all.iter().for_each(|name| block(name));
+        let ours = Temp::hold(&place).unwrap();
+        ours.file().write_all(b"ours").unwrap();
+        ours.replace().unwrap();
+        drop(ours);
+        assert_eq!(std::fs::read(&path).unwrap(), b"ours");
+        sweep(&place).unwrap();
+        // What stands beside a file can be blocked too.
+        all.iter().for_each(|name| std::fs::remove_dir_all(top.join(name)).unwrap());
+        all.iter().for_each(|name| block(&beside(name)));
+        let ours = Temp::hold(&place).unwrap();
+        block(&beside(&ours.name));
+        let name = ours.make(|name| rustix::fs::symlinkat("x", &place.directory, name)).unwrap();
+        ours.replace_with(&name).unwrap();
+        drop(ours);
+        assert_eq!(std::fs::read_link(&path).unwrap(), Path::new("x"));
+        let left = listed(&top).into_iter().filter(|name| !top.join(name).is_dir());
+        assert_eq!(left.collect::<Vec<_>>(), ["f"]);
     }
 
     #[test]

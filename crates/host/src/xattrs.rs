@@ -29,15 +29,16 @@ const CAPABILITY: &str = "security.capability";
 /// computed by whoever needs it.
 const KEPT: [&str; 5] = [ACCESS_LIST, DEFAULT_LIST, CAPABILITY, "security.selinux", "security.SMACK64"];
 const KEPT_PREFIXES: [&str; 2] = ["user.", "trusted."];
-/// Attributes that belong to the place and go on to the next file there: its label, its access list, what
-/// users noted. Not those that speak of the content, above all not `security.capability`: rights were given to
+/// Attributes that belong to the place and go on to the next file there: its label, and what its owner allows and noted
+/// there while it is theirs. Not those that speak of the content, above all not `security.capability`: rights were given to
 /// the program that was there, not to whatever comes next.
-const CARRIED: [&str; 3] = ["security.selinux", "security.SMACK64", ACCESS_LIST];
-const CARRIED_PREFIX: &str = "user.";
+const LABELS: [&str; 2] = ["security.selinux", "security.SMACK64"];
+const NOTES_PREFIX: &str = "user.";
 
 /// Whether the next file at the place of this one gets it too.
-pub(crate) fn carried(name: &[u8]) -> bool {
-    CARRIED.iter().any(|carried| carried.as_bytes() == name) || name.starts_with(CARRIED_PREFIX.as_bytes())
+pub(crate) fn carried(name: &[u8], same_owner: bool) -> bool {
+    let of_owner = name == ACCESS_LIST.as_bytes() || name.starts_with(NOTES_PREFIX.as_bytes());
+    LABELS.iter().any(|label| label.as_bytes() == name) || (of_owner && same_owner)
 }
 
 /// What could not be put back, by name, and why.
@@ -117,15 +118,21 @@ impl Xattrs {
         self.has_access_list() && !lost.contains_key(ACCESS_LIST)
     }
 
-    /// What a copy with other content gets.
-    pub fn carried(&self) -> Xattrs {
-        let carried = |name: &String| carried(name.as_bytes());
+    /// What a copy with other content gets, of the same owner or of another.
+    pub fn carried(&self, same_owner: bool) -> Xattrs {
+        let carried = |name: &String| carried(name.as_bytes(), same_owner);
         let kept = self.kept.iter().filter(|(name, _)| carried(name));
         let unkept = self.unkept.iter().filter(|name| carried(name));
         Xattrs {
             kept: kept.map(|(name, value)| (name.clone(), value.clone())).collect(),
             unkept: unkept.cloned().collect(),
         }
+    }
+
+    /// What the next file at this place gets only from a file of the same owner.
+    pub fn of_owner(&self) -> impl Iterator<Item = &str> {
+        let of_owner = |name: &&str| carried(name.as_bytes(), true) && !carried(name.as_bytes(), false);
+        self.kept.keys().chain(&self.unkept).map(String::as_str).filter(of_owner)
     }
 
     /// What a file loses with its owner.

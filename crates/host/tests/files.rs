@@ -221,6 +221,38 @@ fn file_capabilities_are_not_carried_to_new_content_and_notes_of_users_are() {
 }
 
 #[test]
+#[rule("S-31")]
+fn s31_what_an_owner_allowed_and_noted_does_not_go_to_the_file_of_another() {
+    use rustix::fs::XattrFlags;
+    let host = Real::new();
+    if host.me().uid != 0 {
+        zester_testkit::skip!("only root can prepare a file of somebody else");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().canonicalize().unwrap().join("f");
+    std::fs::write(&path, "theirs").unwrap();
+    // Version 2: the owner, user 65534 may read, the group nothing, the mask, others nothing.
+    let mut list = vec![2_u8, 0, 0, 0];
+    for (tag, right, id) in
+        [(1_u16, 6_u16, u32::MAX), (2, 4, 65534), (4, 0, u32::MAX), (16, 4, u32::MAX), (32, 0, u32::MAX)]
+    {
+        list.extend(tag.to_le_bytes().into_iter().chain(right.to_le_bytes()).chain(id.to_le_bytes()));
+    }
+    let set = rustix::fs::setxattr(&path, "system.posix_acl_access", &list, XattrFlags::empty())
+        .and_then(|()| rustix::fs::setxattr(&path, "user.note", b"theirs", XattrFlags::empty()));
+    if let Err(error) = set {
+        zester_testkit::skip!("access lists cannot be set here: {error}");
+    }
+    std::os::unix::fs::chown(&path, Some(12345), Some(12345)).unwrap();
+    let holds = |name: &str| rustix::fs::getxattr(&path, name, &mut [0_u8; 256][..]).is_ok();
+    let theirs = zester_host::Owner { uid: 12345, gid: 12345 };
+    host.put_file(&path, &NewFile { content: b"still theirs", mode: 0o640, owner: theirs }).unwrap();
+    assert!(holds("system.posix_acl_access") && holds("user.note"));
+    host.put_file(&path, &file(&host, "ours", 0o640)).unwrap();
+    assert!(!holds("system.posix_acl_access") && !holds("user.note"));
+}
+
+#[test]
 fn a_directory_that_a_killed_process_was_making_gives_way_and_is_swept() {
     let dir = tempfile::tempdir().unwrap();
     let top = dir.path().canonicalize().unwrap();

@@ -6,7 +6,6 @@
 
 use crate::context::Explanation;
 use crate::diff;
-use crate::path_state::changed_meanwhile;
 use crate::state::Write;
 use crate::tree;
 use std::path::Path;
@@ -42,7 +41,7 @@ pub(crate) fn write<S>(
         return Ok(());
     }
     if read(cx.host, path)? != *from {
-        return Err(changed_meanwhile(path));
+        return Err(Fault::changed_meanwhile(path));
     }
     put(cx.host, path, to)
 }

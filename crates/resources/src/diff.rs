@@ -8,6 +8,9 @@ use zester_model::limits::{DIFF_BYTES_MAX, DIFF_LINES_MAX};
 /// Past this the diff is coarser, not slower.
 const TIME_MAX: Duration = Duration::from_millis(500);
 
+/// In the place of a line that not everybody may read.
+const NOT_SHOWN: &str = "(not shown: not everybody may read it)\n";
+
 fn is_text(content: &[u8]) -> bool {
     !content.contains(&0) && std::str::from_utf8(content).is_ok()
 }
@@ -32,6 +35,24 @@ pub(crate) fn of_content(path: &Path, before: Option<&[u8]>, after: &[u8]) -> St
     let name = path.display().to_string();
     let from = if before.is_some() { name.as_str() } else { "/dev/null" };
     capped(diff.unified_diff().context_radius(3).header(from, &name).to_string())
+}
+
+/// The same for a file that not everybody may read: what goes is not shown, it may be the secret of yesterday. Of an edit,
+/// which knows what it adds and not what is around it, only lines are shown that replace no other.
+pub(crate) fn of_private(path: &Path, before: &[u8], after: &[u8], edits: bool) -> String {
+    let text = of_content(path, Some(before), after);
+    let mut shown = String::with_capacity(text.len());
+    let mut replaces = false;
+    for (at, line) in text.split_inclusive('\n').enumerate() {
+        let sort = line.chars().next().unwrap_or(' ');
+        replaces = sort == '-' || (sort == '+' && replaces);
+        let hidden = at > 1 && (sort == '-' || (edits && (sort == ' ' || (sort == '+' && replaces))));
+        match hidden {
+            true => shown.extend([sort].into_iter().chain(NOT_SHOWN.chars())),
+            false => shown.push_str(line),
+        }
+    }
+    shown
 }
 
 fn capped(text: String) -> String {

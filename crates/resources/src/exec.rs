@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::PathBuf;
 use zester_host::overlay::Overlay;
-use zester_host::{Fault, HostRead, HostWrite, Launch, NewFile, Processes, Program};
+use zester_host::{Fault, FaultKind, HostRead, Launch, Processes, Program};
 use zester_model::limits::ARGUMENT_BYTES_MAX;
 use zester_model::outcome::Details;
 use zester_secret::Revealed;
@@ -67,6 +67,9 @@ pub struct Exec {
     #[param(secret, default)]
     context: Details,
 }
+
+/// What a file would have that a command creates, as far as anybody can tell.
+const CREATED_MODE: u32 = 0o644;
 
 fn too_long(what: &str) -> String {
     format!("{what} has {ARGUMENT_BYTES_MAX} bytes at most; a `cmd.script` or `stdin` may be longer")
@@ -158,17 +161,24 @@ impl Exec {
         variant: &variant::VariantSpec,
     ) -> Result<Explanation, Fault> {
         let provider = self.provider.unwrap_or(variant.provider);
-        let exit = match &due.script {
+        let (exit, left) = match &due.script {
             Some(script) => self.run_script(script.bytes(), cx).await?,
             None => {
                 let program = self.program(provider).map_err(judge::malformed)?;
-                self.run(&self.launch(program), cx.processes, cx).await?
+                (self.run(&self.launch(program), cx.processes, cx).await?, None)
             }
         };
-        let details = judge::details(self.shown(), &exit);
+        let mut details = judge::details(self.shown(), &exit);
+        details.extend(left.clone().map(|left| ("warning".to_string(), left.into())));
         let created = self.created(cx.host)?;
         match judge::judge(&exit, &self.returns, created, self.timeout.map(|time| time.0)) {
-            Ok(()) => Ok(Explanation { diff: self.describe(due, true).diff, details }),
+            Ok(()) => match left {
+                None => Ok(Explanation { diff: self.describe(due, true).diff, details }),
+                Some(left) => {
+                    let message = format!("it ran, but its script is left: {left}");
+                    Err(Fault::new(FaultKind::Io, message).details(details).touched())
+                }
+            },
             // It ran: what it did until then only its author knows.
             Err(fault) => Err(fault.details(details).touched()),
         }
@@ -183,9 +193,8 @@ impl Exec {
         processes.run(launch, cx.output(self.logoutput), cx.cancel).await
     }
 
-    /// What the command promises to create counts as there for later states of a dry run.
+    /// What the command promises to create counts as there for later states of a dry run; what it holds is not known.
     fn predict(&self, overlay: &Overlay) -> Result<(), Fault> {
-        let mode = 0o644;
         for path in self.creates() {
             let parent = path.parent().unwrap_or(&path);
             let there = overlay.stat(&path)?.is_some();
@@ -194,7 +203,7 @@ impl Exec {
                     .stat_followed(parent)?
                     .is_some_and(|meta| meta.kind == zester_host::FileKind::Directory)
             {
-                overlay.put_file(&path, &NewFile { content: &[], mode, owner: overlay.me() })?;
+                overlay.predict_file(&path, CREATED_MODE)?;
             }
         }
         Ok(())

@@ -4,10 +4,10 @@ mod candidate_check;
 
 use crate::context::{Applying, BlobStore, Checking, Explanation, Reverting};
 use crate::created_dirs::{self, CreatedDirs};
-use crate::file_resource::FileDrift;
+use crate::file_resource::{FileDrift, only_done};
 use crate::params::Mode;
 use crate::path_change::{PathChange, set_attributes};
-use crate::path_state::{PathState, changed_meanwhile};
+use crate::path_state::PathState;
 use crate::{diff, ownership, tree};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -25,6 +25,10 @@ const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
 /// What a new file gets that holds a secret.
 const SECRET_MODE: u32 = 0o600;
+/// What nobody but its owner may do with a file that holds a secret, unless the state says so.
+const OF_OTHERS: u32 = 0o077;
+/// What everybody may do with a file that is no secret.
+const READ_BY_ALL: u32 = 0o004;
 
 /// The suffix of a backup; empty for none.
 #[derive(Clone, Debug)]
@@ -163,39 +167,77 @@ impl FileWish<'_> {
         meta: &Meta,
         owner: Owner,
     ) -> Result<Option<FileChange>, Fault> {
-        let mode = self.mode.map_or(meta.mode, |mode| mode.0);
         let owner_now = Owner { uid: meta.uid, gid: meta.gid };
-        let attributes_differ = mode != meta.mode || owner != owner_now;
-        if wanted.is_none() && !attributes_differ {
-            return Ok(None);
-        }
-        let present = old.map_or_else(|| cx.host.read(&path, FILE_BYTES_MAX), Ok)?;
-        let content = wanted.filter(|wanted| wanted.bytes() != present);
-        if content.is_none() && !attributes_differ {
+        // Without a word about the content, nobody reads it: it may be of any size.
+        let present = match (&wanted, old) {
+            (None, _) => None,
+            (Some(_), Some(old)) => Some(old),
+            (Some(_), None) => Some(cx.host.read(&path, FILE_BYTES_MAX)?),
+        };
+        let held = wanted.as_ref().is_some_and(Revealed::holds_secret);
+        let replaced = wanted.zip(present).filter(|(wanted, present)| wanted.bytes() != present);
+        let (mode, because) = self.mode_of_existing(cx.host, &path, meta, held, replaced.is_some(), owner)?;
+        if replaced.is_none() && mode == meta.mode && owner == owner_now {
             return Ok(None);
         }
         let mut diff = String::new();
-        if let Some(content) = &content {
-            diff = self.content_diff(&path, Some(&present), content);
+        if let Some((content, present)) = &replaced {
+            diff = self.content_diff(&path, Some((present, meta.mode)), content);
         }
         if mode != meta.mode {
-            diff.push_str(&format!("mode: {:04o} → {mode:04o}\n", meta.mode));
+            diff.push_str(&format!("mode: {:04o} → {mode:04o}{because}\n", meta.mode));
         }
         if owner != owner_now {
             diff.push_str(&format!("owner: {}:{} → {}:{}\n", meta.uid, meta.gid, owner.uid, owner.gid));
         }
-        match &content {
+        match &replaced {
             Some(_) => ownership::may_put(cx.host, &path, owner)?,
             None if owner == owner_now => cx.host.may(&path, Act::Attributes)?,
             None => cx.host.may(&path, Act::Owner(owner))?,
         }
+        let Some((content, present)) = replaced else {
+            let attributes = PathState::attributes;
+            let step = PathChange::new(path, attributes(meta.mode, owner_now), attributes(mode, owner));
+            let step = step.with_xattrs(cx.host)?;
+            diff.extend(step.unrestorable());
+            return Ok(Some(FileChange { diff, ..FileChange::of(step) }));
+        };
         let before = PathState::file(&present, meta.mode, owner_now);
-        let after =
-            PathState::file(content.as_ref().map_or(present.as_slice(), Revealed::bytes), mode, owner);
-        let backup = content.as_ref().map_or(Ok(None), |_| self.backup_of(cx.host, &path, &before))?;
-        let step = PathChange::new(path, before, after).with_xattrs(cx.host)?;
+        let after = PathState::file(content.bytes(), mode, owner);
+        let backup = self.backup_of(cx.host, &path, &before)?;
+        let step = PathChange::new(path, before, after).with_names(meta).with_xattrs(cx.host)?;
+        if owner.uid != owner_now.uid {
+            let names: Vec<&str> = step.xattrs.of_owner().collect();
+            if !names.is_empty() {
+                diff.push_str(&format!("not carried over to the new owner: {}\n", names.join(", ")));
+            }
+        }
         diff.extend(step.unrestorable());
-        Ok(Some(FileChange { backup, content, diff, ..FileChange::of(step) }))
+        Ok(Some(FileChange { backup, content: Some(content), diff, ..FileChange::of(step) }))
+    }
+
+    /// The permissions that an existing file gets, and why where nobody asked for them: a secret is for its owner alone, and
+    /// what an access list kept from the group stays kept from it when the list goes with the former owner.
+    fn mode_of_existing(
+        &self,
+        host: &dyn HostRead,
+        path: &Path,
+        meta: &Meta,
+        holds_secret: bool,
+        is_replaced: bool,
+        owner: Owner,
+    ) -> Result<(u32, &'static str), Fault> {
+        if let Some(mode) = self.mode {
+            return Ok((mode.0, ""));
+        }
+        if holds_secret {
+            return Ok((meta.mode & !OF_OTHERS, " (it holds a secret, and no `mode` is set)"));
+        }
+        if is_replaced && owner.uid != meta.uid {
+            let closed = host.xattrs(path)?.mode_without_list(meta.mode);
+            return Ok((closed, " (its access list goes, and no `mode` is set)"));
+        }
+        Ok((meta.mode, ""))
     }
 
     /// The copy that is to stand beside a file that is replaced, and what it takes the place of.
@@ -225,7 +267,8 @@ impl FileWish<'_> {
         PathChange::new(path, before, replaced.clone()).with_xattrs(host).map(Some)
     }
 
-    fn content_diff(&self, path: &Path, before: Option<&[u8]>, after: &Revealed) -> String {
+    /// `before`: what is there, and its mode.
+    fn content_diff(&self, path: &Path, before: Option<(&[u8], u32)>, after: &Revealed) -> String {
         if !self.show_changes {
             return "content differs (not shown)\n".to_string();
         }
@@ -237,7 +280,12 @@ impl FileWish<'_> {
         if before.is_none() && after.is_empty() {
             return "new empty file\n".to_string();
         }
-        diff::of_content(path, before, after)
+        match before {
+            Some((before, mode)) if mode & READ_BY_ALL == 0 => {
+                diff::of_private(path, before, after, self.edits)
+            }
+            before => diff::of_content(path, before.map(|(before, _)| before), after),
+        }
     }
 }
 
@@ -289,13 +337,13 @@ impl FileChange {
     /// candidate needed.
     fn act(&self, host: &dyn HostWrite, made: &mut CreatedDirs) -> Result<(), Fault> {
         let PathChange { path, before, after, .. } = &self.step;
-        let PathState::File { mode, uid, gid, .. } = after else { return Ok(()) };
-        let owner = Owner { uid: *uid, gid: *gid };
+        let (Some(mode), Some(owner)) = (after.mode(), after.owner()) else { return Ok(()) };
         created_dirs::make_then(host, &self.made, made, || match &self.content {
-            None => set_attributes(host, path, before, owner, Some(*mode)),
+            None => set_attributes(host, path, before, owner, Some(mode)),
             Some(content) => {
                 self.back_up(host)?;
-                host.put_file(path, &NewFile { content: content.bytes(), mode: *mode, owner })
+                let seen = before.seen().ok_or_else(|| Fault::changed_meanwhile(path))?;
+                host.put_file_over(path, &NewFile { content: content.bytes(), mode, owner }, seen)
             }
         })
     }
@@ -311,6 +359,9 @@ impl FileChange {
         if let Some(warning) = &self.warning {
             details.insert("warning".into(), warning.clone().into());
         }
+        if let Some(links) = self.step.hard_links() {
+            details.insert("hard_links".into(), links.into());
+        }
         if self.step.unrestorable().is_some() {
             details.insert("unrestorable".into(), vec![self.step.path.display().to_string()].into());
         }
@@ -318,23 +369,25 @@ impl FileChange {
     }
 
     fn back_up(&self, host: &dyn HostWrite) -> Result<(), Fault> {
-        let Some(PathChange { path, after: PathState::File { sha256, mode, uid, gid, .. }, .. }) =
+        let Some(PathChange { path, before, after: PathState::File { sha256, mode, uid, gid, .. }, .. }) =
             &self.backup
         else {
             return Ok(());
         };
         let content = host.read(&self.step.path, FILE_BYTES_MAX)?;
         if sha256_hex(&content) != *sha256 {
-            return Err(changed_meanwhile(&self.step.path));
+            return Err(Fault::changed_meanwhile(&self.step.path));
         }
+        before.still_at(host, path)?;
         let new = NewFile { content: &content, mode: *mode, owner: Owner { uid: *uid, gid: *gid } };
         self.put_beside(host, path, &new)
     }
 
     /// Beside the file, what belongs to its place holds as well: whom its access list keeps out is not to read a copy.
     fn put_beside(&self, host: &dyn HostWrite, path: &Path, new: &NewFile<'_>) -> Result<(), Fault> {
+        let same_owner = self.step.before.owner().is_some_and(|owner| owner.uid == new.owner.uid);
         let xattrs = match self.step.before {
-            PathState::File { .. } => self.step.xattrs.carried(),
+            PathState::File { .. } | PathState::Attributes { .. } => self.step.xattrs.carried(same_owner),
             _ => Xattrs::default(),
         };
         if xattrs.is_empty() {
@@ -398,8 +451,15 @@ impl FileDrift for FileChange {
     async fn apply(&self, cx: &Applying<'_>) -> Result<Option<FileChange>, Fault> {
         let mut made = self.prove(cx).await?;
         let acted = self.act(cx.host, &mut made);
-        acted.map_err(|fault| Fault { touched: fault.touched || !made.is_empty(), ..fault })?;
-        Ok((made.len() != self.made.len()).then(|| FileChange { made, ..self.clone() }))
+        let touched = !made.is_empty();
+        let done = (made.len() != self.made.len()).then(|| FileChange { made, ..self.clone() });
+        match acted {
+            Ok(()) => Ok(done),
+            Err(fault) => {
+                let fault = Fault { touched: fault.touched || touched, ..fault };
+                Err(done.iter().fold(fault, only_done))
+            }
+        }
     }
 
     fn predict(&self, overlay: &Overlay) -> Result<(), Fault> {
@@ -407,8 +467,13 @@ impl FileDrift for FileChange {
     }
 
     fn revert(&self, cx: &Reverting<'_>) -> Result<Vec<String>, Fault> {
-        candidate_check::sweep(cx.host, &self.candidate_place(&self.step.at_current_path(cx)?.path))?;
-        let mut lines: Vec<String> = self.step.revert(cx)?.into_iter().collect();
+        let step = self.step.at_current_path(cx)?;
+        candidate_check::sweep(cx.host, &self.candidate_place(&step.path))?;
+        let line = match step.before {
+            PathState::Attributes { .. } => step.revert_attributes(cx)?,
+            _ => step.revert_here(cx)?,
+        };
+        let mut lines: Vec<String> = line.into_iter().collect();
         if let Some(backup) = &self.backup {
             lines.extend(backup.revert(cx)?);
         }
@@ -419,3 +484,6 @@ impl FileDrift for FileChange {
 
 #[cfg(test)]
 mod candidate_check_tests;
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 use crate::claims::Claims;
 use crate::context::{Applying, BlobStore, Checking, Explanation, Reverting};
 use crate::created_dirs::{self, CreatedDirs};
-use crate::file_resource::{FileDrift, FileResource};
+use crate::file_resource::{FileDrift, FileResource, only_done};
 use crate::kept_paths::KeptPaths;
 use crate::ownership;
 use crate::params::{Absolute, Invalid, Mode, PathPattern, params};
@@ -279,28 +279,35 @@ impl Drift {
     /// Acts. Where another state made a directory of ours meanwhile, the record of what was really done comes
     /// back: what it made is its own to remove.
     fn act(&self, host: &dyn HostWrite) -> Result<Option<Drift>, Fault> {
-        let mut made = CreatedDirs::new();
-        let joined = created_dirs::make_then(host, &self.made, &mut made, || self.take_steps(host))?;
-        if joined.is_none() && made.len() == self.made.len() {
-            return Ok(None);
+        let (mut made, mut met) = (CreatedDirs::new(), None);
+        let ended = created_dirs::make_then(host, &self.made, &mut made, || self.take_steps(host, &mut met));
+        let joined = met.flatten();
+        let done = (joined.is_some() || made.len() != self.made.len()).then(|| {
+            // Only a new directory can be joined, and it is the only step then.
+            let (steps, joined) = match joined {
+                Some(step) => (vec![step], true),
+                None => (self.steps.clone(), false),
+            };
+            Drift { steps, top: self.top.clone(), made, joined, mounted: Vec::new() }
+        });
+        match ended {
+            Ok(()) => Ok(done),
+            Err(fault) => Err(done.iter().fold(fault, only_done)),
         }
-        // Only a new directory can be joined, and it is the only step then.
-        let (steps, joined) = match joined {
-            Some(step) => (vec![step], true),
-            None => (self.steps.clone(), false),
-        };
-        Ok(Some(Drift { steps, top: self.top.clone(), made, joined, mounted: Vec::new() }))
     }
 
-    /// Returns the step of a directory that somebody else has made meanwhile.
-    fn take_steps(&self, host: &dyn HostWrite) -> Result<Option<PathChange>, Fault> {
+    /// Notes the step of a directory that somebody else has made meanwhile; nothing in the place of one that it made.
+    fn take_steps(
+        &self,
+        host: &dyn HostWrite,
+        met: &mut Option<Option<PathChange>>,
+    ) -> Result<(), Fault> {
         for PathChange { path, before, .. } in self.steps.iter().rev().filter(|step| goes(step)) {
             match before {
                 PathState::Directory { .. } => host.remove_directory(path)?,
                 _ => host.remove_file(path)?,
             }
         }
-        let mut joined = None;
         for PathChange { path, before, after, .. } in self.steps.iter().filter(|step| !goes(step)) {
             let owner = after.owner().unwrap_or_else(|| host.me());
             match (before, after) {
@@ -309,16 +316,17 @@ impl Drift {
                     host.make_directory(path, *mode, owner)?;
                 }
                 (PathState::Absent, PathState::Directory { mode, .. }) => {
-                    if let Some(meta) = created_dirs::make_or_join(host, path, *mode, owner)? {
-                        let before = PathState::of(host, path, &meta)?;
-                        set_attributes(host, path, &before, owner, Some(*mode))?;
-                        joined = Some(PathChange::new(path.clone(), before, after.clone()));
+                    let there = created_dirs::make_or_join(host, path, *mode, owner)?;
+                    let now = there.map(|meta| PathState::of(host, path, &meta)).transpose()?;
+                    let joined = now.map(|before| PathChange::new(path.clone(), before, after.clone()));
+                    if let Some(joined) = met.get_or_insert(joined) {
+                        set_attributes(host, path, &joined.before, owner, Some(*mode))?;
                     }
                 }
                 _ => set_attributes(host, path, before, owner, after.mode())?,
             }
         }
-        Ok(joined)
+        Ok(())
     }
 
     fn revert_step(&self, step: &PathChange, cx: &Reverting<'_>) -> Result<Option<String>, Fault> {

@@ -35,6 +35,15 @@ pub(crate) trait FileDrift: Serialize + DeserializeOwned + Send + Sync + 'static
     fn revert(&self, cx: &Reverting<'_>) -> Result<Vec<String>, Fault>;
 }
 
+/// The failure of a change that did not do all that was announced, with what it did as its record. Whether that is anything,
+/// the fault says, and the files themselves.
+pub(crate) fn only_done(fault: Fault, done: &impl FileDrift) -> Fault {
+    match serde_json::to_value(done) {
+        Ok(undo) => Fault { undo: Some(Box::new(undo)), ..fault },
+        Err(_) => fault,
+    }
+}
+
 /// A kind of state that manages files.
 pub(crate) trait FileResource: Params {
     type Drift: FileDrift;

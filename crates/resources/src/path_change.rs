@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use zester_host::{
-    Act, BeforeImage, Body, Fault, FaultKind, HostRead, HostWrite, Lost, Owner, Special, Xattrs,
+    Act, BeforeImage, Body, Fault, FaultKind, HostRead, HostWrite, Lost, Meta, Owner, Special, Xattrs,
 };
 use zester_model::outcome::Details;
 
@@ -38,11 +38,25 @@ pub(crate) struct PathChange {
     /// Whom it belonged to is nobody to whom we may give anything.
     #[serde(skip)]
     strange: bool,
+    /// Other names of the file that goes.
+    #[serde(skip)]
+    other_names: u64,
 }
 
 impl PathChange {
     pub(crate) fn new(path: PathBuf, before: PathState, after: PathState) -> PathChange {
-        PathChange { path, before, after, xattrs: Xattrs::default(), strange: false }
+        PathChange { path, before, after, xattrs: Xattrs::default(), strange: false, other_names: 0 }
+    }
+
+    /// A file that gets other content is another file: its other names do not come along.
+    pub(crate) fn with_names(mut self, replaced: &Meta) -> PathChange {
+        self.other_names = replaced.links.saturating_sub(1);
+        self
+    }
+
+    /// How many names the file has that goes.
+    pub(crate) fn hard_links(&self) -> Option<u64> {
+        (self.other_names > 0).then_some(self.other_names + 1)
     }
 
     /// Looks for extended attributes too, and whether its owner could be given back.
@@ -73,6 +87,12 @@ impl PathChange {
         if let Some(owner) = self.before.owner().filter(|_| self.strange) {
             let Owner { uid, gid } = owner;
             return Some(format!("no revert of ours can bring back the owner {uid}:{gid} of {path}\n"));
+        }
+        if let Some(links) = self.hard_links() {
+            let go_on = if links == 2 { "the other goes on" } else { "the others go on" };
+            return Some(format!(
+                "{path} has {links} names: {go_on} with the old content, and no revert joins them again\n"
+            ));
         }
         let names: Vec<&str> = self.xattrs.unkept().collect();
         (!names.is_empty())

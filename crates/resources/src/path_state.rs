@@ -5,7 +5,7 @@ use crate::path_text;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use zester_host::digest::sha256_hex;
-use zester_host::{Fault, FaultKind, FileKind, HostRead, Meta, Owner, Special, Xattrs};
+use zester_host::{Fault, FileKind, HostRead, Meta, Owner, Seen, Special, Xattrs};
 use zester_model::limits::FILE_BYTES_MAX;
 
 /// One thing in the file system, without its children.
@@ -180,10 +180,32 @@ impl PathState {
         let PathState::File { sha256, kept, .. } = self else { return Ok(()) };
         let content = host.read(path, FILE_BYTES_MAX)?;
         if sha256_hex(&content) != *sha256 {
-            return Err(changed_meanwhile(path));
+            return Err(Fault::changed_meanwhile(path));
         }
         *kept = Some(blobs.keep(&content)?);
         Ok(())
+    }
+
+    /// What a file that is put there expects; `None` where no file can be put.
+    pub(crate) fn seen(&self) -> Option<Seen<'_>> {
+        match self {
+            PathState::Absent => Some(Seen::Nothing),
+            PathState::File { sha256, .. } => Some(Seen::File(sha256)),
+            PathState::Link { target, .. } => Some(Seen::Link(target)),
+            PathState::Directory { .. } | PathState::Attributes { .. } | PathState::Special { .. } => None,
+        }
+    }
+
+    /// A fault where something else stands there by now, or another content.
+    pub(crate) fn still_at(&self, host: &dyn HostRead, path: &Path) -> Result<(), Fault> {
+        let now = match self {
+            PathState::Attributes { .. } => PathState::at_attributes(host, path)?,
+            _ => PathState::at(host, path)?,
+        };
+        match now.same_core(self) || (now == PathState::Absent && *self == PathState::Absent) {
+            true => Ok(()),
+            false => Err(Fault::changed_meanwhile(path)),
+        }
     }
 
     pub(crate) fn words(&self) -> String {
@@ -209,9 +231,4 @@ impl PathState {
     pub(crate) fn restorable(&self) -> bool {
         !matches!(self, PathState::Special { what: Special::Socket, .. })
     }
-}
-
-pub(crate) fn changed_meanwhile(path: &Path) -> Fault {
-    let message = format!("{} changed while it was looked at", path.display());
-    Fault::new(FaultKind::ChangedSince, message).hint("run it again")
 }

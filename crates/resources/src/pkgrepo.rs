@@ -9,7 +9,7 @@ mod listing;
 use crate::claims::{Claim, Claims, ManagedItem};
 use crate::context::{Applying, BlobStore, Checking, Explanation, Reverting};
 use crate::file_change::{FileChange, FileWish};
-use crate::file_resource::{FileDrift, FileResource};
+use crate::file_resource::{FileDrift, FileResource, only_done};
 use crate::params::{Absolute, Invalid, params};
 use crate::source::{Remote, invalid as invalid_source};
 use listing::{OneLine, edited, removed, rpm_section};
@@ -28,6 +28,17 @@ const ARMOR: &[u8] = b"-----BEGIN PGP";
 #[derive(Serialize, Deserialize)]
 pub struct RepositoryDrift(Vec<FileChange>);
 
+/// Notes what was really done, where that is not what was announced.
+fn put_in(done: &mut [FileChange], at: usize, really: Option<FileChange>) -> bool {
+    match (done.get_mut(at), really) {
+        (Some(place), Some(really)) => {
+            *place = really;
+            true
+        }
+        _ => false,
+    }
+}
+
 impl FileDrift for RepositoryDrift {
     fn explain(&self, done: bool) -> Explanation {
         let mut told = Explanation::default();
@@ -43,19 +54,21 @@ impl FileDrift for RepositoryDrift {
     }
 
     async fn apply(&self, cx: &Applying<'_>) -> Result<Option<Self>, Fault> {
-        let mut done = Vec::new();
-        for change in &self.0 {
-            done.push(change.apply(cx).await?);
+        let (mut done, mut differs) = (self.0.clone(), false);
+        for (change, done_here) in self.0.iter().zip(0..) {
+            let really = match change.apply(cx).await {
+                Ok(really) => really,
+                Err(mut fault) => {
+                    // What it did is a record of this one file.
+                    let really = fault.undo.take().and_then(|undo| serde_json::from_value(*undo).ok());
+                    differs |= put_in(&mut done, done_here, really);
+                    let done = differs.then_some(RepositoryDrift(done));
+                    return Err(done.iter().fold(fault, only_done));
+                }
+            };
+            differs |= put_in(&mut done, done_here, really);
         }
-        if done.iter().all(Option::is_none) {
-            return Ok(None);
-        }
-        let announced: Result<Vec<FileChange>, _> =
-            serde_json::to_value(&self.0).and_then(serde_json::from_value);
-        let Ok(announced) = announced else { return Ok(None) };
-        Ok(Some(RepositoryDrift(
-            done.into_iter().zip(announced).map(|(done, was)| done.unwrap_or(was)).collect(),
-        )))
+        Ok(differs.then_some(RepositoryDrift(done)))
     }
 
     fn predict(&self, overlay: &Overlay) -> Result<(), Fault> {

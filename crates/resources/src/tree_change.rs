@@ -3,11 +3,12 @@
 use crate::context::{Applying, BlobStore, Explanation, Reverting};
 use crate::created_dirs::{self, CreatedDirs};
 use crate::diff;
-use crate::file_resource::FileDrift;
+use crate::file_resource::{FileDrift, only_done};
 use crate::path_change::{PathChange, at_current_top, rights_of, set_attributes, unrestored};
 use crate::path_state::PathState;
 use crate::path_text;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zester_host::overlay::Overlay;
@@ -22,6 +23,8 @@ const SHOWN_MAX: usize = 100;
 /// What new things get where nothing is said.
 const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
+/// What everybody may do with a file that is no secret.
+const READ_BY_ALL: u32 = 0o004;
 
 /// What is to be at a path.
 #[derive(Clone, Debug)]
@@ -146,10 +149,14 @@ impl<'a> Finder<'a> {
                     let before = PathState::file(&present, meta.mode, now);
                     let after = PathState::file(content, mode, owner);
                     let diff = match self.manner.show_changes {
+                        true if meta.mode & READ_BY_ALL == 0 => {
+                            diff::of_private(path, &present, content, false)
+                        }
                         true => diff::of_content(path, Some(&present), content),
                         false => format!("{}: content differs (not shown)\n", path.display()),
                     };
-                    let change = PathChange::new(path.to_path_buf(), before, after).with_xattrs(host)?;
+                    let change = PathChange::new(path.to_path_buf(), before, after);
+                    let change = change.with_names(meta).with_xattrs(host)?;
                     return self.push(change, Some(Arc::clone(content)), diff);
                 }
             }
@@ -248,51 +255,66 @@ fn in_the_way(path: &Path, meta: &Meta, wanted: &Body) -> Fault {
 impl TreeChange {
     /// Acts; what another state made meanwhile is its own to remove, and the record then says so.
     fn act(&self, host: &dyn HostWrite) -> Result<Option<TreeChange>, Fault> {
-        let mut made = CreatedDirs::new();
-        let joined = created_dirs::make_then(host, &self.made, &mut made, || self.take_steps(host))?;
-        if joined.is_empty() && made.len() == self.made.len() {
-            return Ok(None);
-        }
-        let mut steps = self.steps.clone();
-        for (at, before) in joined {
-            if let Some(step) = steps.get_mut(at) {
-                step.change.before = before;
+        let (mut made, mut met) = (CreatedDirs::new(), BTreeMap::new());
+        let ended = created_dirs::make_then(host, &self.made, &mut made, || self.take_steps(host, &mut met));
+        let joined: Vec<(usize, PathState)> =
+            met.into_iter().filter_map(|(at, before)| Some((at, before?))).collect();
+        let done = (!joined.is_empty() || made.len() != self.made.len()).then(|| {
+            let mut steps = self.steps.clone();
+            for (at, before) in joined {
+                if let Some(step) = steps.get_mut(at) {
+                    step.change.before = before;
+                }
             }
+            TreeChange { steps, made, top: self.top.clone(), details: Details::new() }
+        });
+        match ended {
+            Ok(()) => Ok(done),
+            Err(fault) => Err(done.iter().fold(fault, only_done)),
         }
-        Ok(Some(TreeChange { steps, made, top: self.top.clone(), details: Details::new() }))
     }
 
-    /// Returns the steps whose directory was there by then, and how it was.
-    fn take_steps(&self, host: &dyn HostWrite) -> Result<Vec<(usize, PathState)>, Fault> {
+    /// Notes the steps whose directory was there by then, and how it was; nothing for those that it made.
+    fn take_steps(
+        &self,
+        host: &dyn HostWrite,
+        met: &mut BTreeMap<usize, Option<PathState>>,
+    ) -> Result<(), Fault> {
         let goes = |step: &&Step| step.change.after == PathState::Absent;
         for Step { change: PathChange { path, before, .. }, .. } in self.steps.iter().rev().filter(goes) {
+            before.still_at(host, path)?;
             match before {
                 PathState::Directory { .. } => host.remove_directory(path)?,
                 _ => host.remove_file(path)?,
             }
         }
-        let mut joined = Vec::new();
         for (at, step) in self.steps.iter().enumerate() {
             let PathChange { path, before, after, .. } = &step.change;
             let owner = after.owner().unwrap_or_else(|| host.me());
             match (before, after) {
                 (_, PathState::Absent) => {}
                 (PathState::Absent, PathState::Directory { mode, .. }) => {
-                    if let Some(meta) = created_dirs::make_or_join(host, path, *mode, owner)? {
-                        let now = PathState::of(host, path, &meta)?;
-                        set_attributes(host, path, &now, owner, Some(*mode))?;
-                        joined.push((at, now));
+                    let there = created_dirs::make_or_join(host, path, *mode, owner)?;
+                    let now = there.map(|meta| PathState::of(host, path, &meta)).transpose()?;
+                    // At a second try, the directory that the first one made is ours.
+                    let now = met.entry(at).or_insert(now);
+                    if let Some(now) = now {
+                        set_attributes(host, path, now, owner, Some(*mode))?;
                     }
                 }
                 (_, PathState::File { mode, .. }) => {
                     let content = step.content.as_deref().unwrap_or_default();
-                    host.put_file(path, &NewFile { content, mode: *mode, owner })?;
+                    let seen = before.seen().ok_or_else(|| Fault::changed_meanwhile(path))?;
+                    host.put_file_over(path, &NewFile { content, mode: *mode, owner }, seen)?;
                 }
-                (_, PathState::Link { target, .. }) => host.put_link(path, target, owner)?,
+                (_, PathState::Link { target, .. }) => {
+                    before.still_at(host, path)?;
+                    host.put_link(path, target, owner)?;
+                }
                 _ => set_attributes(host, path, before, owner, after.mode())?,
             }
         }
-        Ok(joined)
+        Ok(())
     }
 
     fn revert_step(step: &PathChange, cx: &Reverting<'_>) -> Result<Option<String>, Fault> {

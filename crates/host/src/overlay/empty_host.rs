@@ -29,6 +29,7 @@ impl HostRead for EmptyHost {
             uid: 0,
             gid: 0,
             size: 0,
+            links: 1,
             mtime_ns: 0,
             atime_ns: 0,
         };

@@ -42,6 +42,7 @@ impl Layer {
                 let size = match content {
                     Content::Own(bytes) => bytes.len() as u64,
                     Content::Lower(_, size) => *size,
+                    Content::Unknown => 0,
                 };
                 attributes.meta(FileKind::File, size)
             }

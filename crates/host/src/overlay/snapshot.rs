@@ -2,10 +2,13 @@
 
 use super::{FileKind, Overlay};
 use crate::digest::sha256_hex;
-use crate::fault::Fault;
+use crate::fault::{Fault, FaultKind};
 use crate::files::HostRead;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+
+/// Begins the line of a file of which only a command could tell what it holds.
+pub const UNKNOWN_FILE: &str = "file of unknown content";
 
 impl Overlay {
     /// Everything below `/`, one line a path: sort, mode, owner, extended attributes, and content or target. Times are left out,
@@ -19,7 +22,11 @@ impl Overlay {
     fn describe(&self, path: &Path, lines: &mut BTreeMap<PathBuf, String>) -> Result<(), Fault> {
         let Some(meta) = self.stat(path)? else { return Ok(()) };
         let what = match meta.kind {
-            FileKind::File => format!("file {}", sha256_hex(&self.read(path, u64::MAX - 1)?)),
+            FileKind::File => match self.read(path, u64::MAX - 1) {
+                Ok(content) => format!("file {}", sha256_hex(&content)),
+                Err(fault) if fault.kind == FaultKind::NotFound => UNKNOWN_FILE.to_string(),
+                Err(fault) => return Err(fault),
+            },
             FileKind::Link => format!("link {}", self.read_link(path)?.display()),
             FileKind::Directory => "directory".to_string(),
             FileKind::Special(special) => special.article().to_string(),

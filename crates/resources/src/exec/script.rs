@@ -42,8 +42,13 @@ impl Exec {
         cx.files.reveal(cx.files.render(&source, &text, &self.context)?.into_bytes())
     }
 
-    /// The script is put beside other temp files for as long as it runs, readable only for whom it runs as.
-    pub(super) async fn run_script(&self, script: &[u8], cx: &Applying<'_>) -> Result<Exit, Fault> {
+    /// The script is put beside other temp files for as long as it runs, readable only for whom it runs as. What keeps it
+    /// from being removed is told beside how it ended; that it removed itself is no failure.
+    pub(super) async fn run_script(
+        &self,
+        script: &[u8],
+        cx: &Applying<'_>,
+    ) -> Result<(Exit, Option<String>), Fault> {
         let owner = match &self.runas {
             None => cx.host.me(),
             Some(name) => {
@@ -64,8 +69,8 @@ impl Exec {
         let launch = self.launch(Program::Argv(argv));
         let ended = self.run(&launch, cx.processes, cx).await;
         let removed = cx.host.remove_file(&path);
-        let exit = ended?;
-        removed.map(|()| exit)
+        let left = removed.err().filter(|fault| fault.kind != FaultKind::NotFound);
+        Ok((ended?, left.map(|fault| fault.message)))
     }
 
     fn script_arguments(&self) -> Vec<String> {

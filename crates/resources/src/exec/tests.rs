@@ -249,3 +249,61 @@ fn s3_a_command_that_the_kernel_starts_for_nobody_is_refused() {
         assert!(message.contains(&format!("{what} has 131071 bytes at most")), "{message}");
     }
 }
+
+#[tokio::test]
+#[rule("X-2")]
+async fn x2_a_script_may_remove_itself_and_what_cannot_be_removed_hides_no_exit() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        json!({ "command": path, "source": path })
+    };
+    let change = run("cmd.script", script("self", "rm -- \"$0\"; echo done")).await.unwrap().unwrap();
+    assert_eq!(change.details["stdout"], "done\n");
+    // Something that no removal of a file takes away.
+    let stays = script("stays", "rm -- \"$0\"; mkdir -- \"$0\"; echo \"$0\"; exit 3");
+    let fault = run("cmd.script", stays).await.unwrap_err();
+    assert!(fault.message.starts_with("desired state failed: exit code 3"), "{fault}");
+    assert_eq!(fault.details["exit_code"], 3);
+    let left = fault.details["stdout"].as_str().unwrap().trim();
+    assert!(fault.details["warning"].as_str().unwrap().contains(left), "{fault:?}");
+    std::fs::remove_dir(left).unwrap();
+}
+
+#[tokio::test]
+#[rule("S-44")]
+async fn s44_what_a_command_would_create_is_there_and_nobody_knows_what_it_holds() {
+    let host = Arc::new(Overlay::empty());
+    furnish(&host, "");
+    let (processes, cancel) = (Scripted::new(), CancellationToken::new());
+    let bound = |kind: &str, params: Json| bind_json(kind, &params).unwrap_or_else(|diagnostics| panic!("{diagnostics:?}"));
+    let cx = Checking {
+        host: &*host,
+        query: Query::through(&processes),
+        files: &FewFiles,
+        forced: None,
+        dry_run: true,
+        cancel: &cancel,
+    };
+    let command = bound("cmd.run", json!({ "command": "tool > /made", "creates": "/made" }));
+    let drift = command.check(&cx).await.unwrap().unwrap();
+    command.predict(&drift, &host).unwrap();
+    assert!(command.check(&cx).await.unwrap().is_none());
+    assert!(bound("file.exists", json!({ "path": "/made" })).check(&cx).await.unwrap().is_none());
+    for (kind, params) in [
+        ("file.append", json!({ "path": "/made", "text": "more" })),
+        ("file.comment", json!({ "path": "/made", "regex": "^x" })),
+        ("file.managed", json!({ "path": "/made", "content": "whole" })),
+    ] {
+        let fault = bound(kind, params).check(&cx).await.err().expect(kind);
+        assert_eq!(fault.kind, FaultKind::NotFound, "{kind}: {fault}");
+        assert!(fault.message.contains("what /made holds is not known before"), "{fault}");
+    }
+    // Its mode can be said all the same, and then it is known no better.
+    let mode = bound("file.managed", json!({ "path": "/made", "mode": "0600" }));
+    let drift = mode.check(&cx).await.unwrap().unwrap();
+    mode.predict(&drift, &host).unwrap();
+    assert_eq!(host.stat("/made".as_ref()).unwrap().unwrap().mode, 0o600);
+    assert!(host.read("/made".as_ref(), 10).is_err());
+}

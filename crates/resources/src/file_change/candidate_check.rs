@@ -4,11 +4,10 @@ use super::FileChange;
 use crate::context::Applying;
 use crate::created_dirs::{self, CreatedDirs};
 use crate::path_change::PathChange;
-use crate::path_state::PathState;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use zester_host::digest::sha256_hex;
-use zester_host::{Fault, FaultKind, HostWrite, NewFile, Owner, Reserved};
+use zester_host::{Fault, FaultKind, HostWrite, NewFile, Reserved};
 use zester_model::limits::FILE_BYTES_MAX;
 
 /// Processes that try new content of one path at once.
@@ -21,12 +20,12 @@ impl FileChange {
     pub(super) async fn prove(&self, cx: &Applying<'_>) -> Result<CreatedDirs, Fault> {
         let Some(candidate_check) = cx.candidate_check else { return Ok(CreatedDirs::new()) };
         let PathChange { path, after, .. } = &self.step;
-        let PathState::File { mode, uid, gid, .. } = after else { return Ok(CreatedDirs::new()) };
+        let (Some(mode), Some(owner)) = (after.mode(), after.owner()) else { return Ok(CreatedDirs::new()) };
         let content = match &self.content {
             Some(content) => Cow::Borrowed(content.bytes()),
             None => Cow::Owned(cx.scratch.read(path, FILE_BYTES_MAX)?),
         };
-        let new = NewFile { content: &content, mode: *mode, owner: Owner { uid: *uid, gid: *gid } };
+        let new = NewFile { content: &content, mode, owner };
         let mut made = CreatedDirs::new();
         let put = created_dirs::make_then(cx.scratch, &self.made, &mut made, || {
             let (candidate, reserved) = reserve(cx.scratch, &self.candidate_place(path))?;
