@@ -29,6 +29,9 @@ const NAMING: [&str; 17] = [
     "version",
 ];
 
+/// Lists of packages, in which templates leave entries that name none.
+const PACKAGES: [&str; 2] = ["pkgs", "sources"];
+
 /// What a value of a file for Salt means.
 pub enum Reading {
     AsIs,
@@ -39,6 +42,13 @@ pub enum Reading {
 
 /// Reads the value of a parameter as Salt would.
 pub fn read(kind: &str, parameter: &Parameter, item: &Item) -> Reading {
+    if let Value::List(items) = &item.value.value
+        && PACKAGES.contains(&parameter.name)
+        && items.iter().any(Node::is_null)
+    {
+        let named = items.iter().filter(|item| !item.is_null()).cloned().collect();
+        return Reading::Instead(Node::list(item.value.span, named));
+    }
     let Value::Scalar(Scalar { text, scalar_type }) = &item.value.value else { return Reading::AsIs };
     match scalar_type {
         ScalarType::Int(number) if parameter.takes == "true or false" => {

@@ -284,6 +284,8 @@ fn text(env: &mut Environment<'static>) {
     env.add_filter("is_iter", |value: &Value| {
         matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable | ValueKind::Map)
     });
+    // The engine loops over nothing as over an empty list; Python does not.
+    env.add_test("iterable", |value: &Value| !value.is_none() && value.try_iter().is_ok());
     env.add_test("list", |value: &Value| value.kind() == ValueKind::Seq && !value.is_tuple());
 }
 

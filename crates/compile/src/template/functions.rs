@@ -142,9 +142,13 @@ impl World {
 
     /// `get('a:b', default, merge=False)` in the first of the data that has it.
     pub fn lookup(&self, data: &[&Value], args: &[Value]) -> Result<Value, Error> {
-        let (key, default, rest, named): (Value, Option<Value>, Rest<Value>, Kwargs) = from_args(args)?;
-        let default = named.get::<Option<Value>>("default")?.or(default);
-        let merging = named.get::<Option<Value>>("merge")?.or_else(|| rest.first().cloned());
+        let (key, rest, named): (Value, Rest<Value>, Kwargs) = from_args(args)?;
+        // `None` for a default is one that was given.
+        let default = match named.has("default") {
+            true => Some(named.get::<Value>("default")?),
+            false => rest.first().cloned(),
+        };
+        let merging = named.get::<Option<Value>>("merge")?.or_else(|| rest.get(1).cloned());
         let merging = merging.filter(Value::is_true);
         let delimiter = named.get::<Option<String>>("delimiter")?.unwrap_or_else(|| ":".into());
         let lists = named.get::<Option<bool>>("merge_nested_lists")?.unwrap_or(true);

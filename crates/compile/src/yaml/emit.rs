@@ -8,6 +8,7 @@ use serde_json::Value as Json;
 use zester_model::node::ScalarType;
 
 /// On one line: `{a: [1, "x: y"]}`.
+#[cfg(test)]
 pub fn flow(value: &Json) -> String {
     let mut out = String::new();
     write_flow(value, &mut out);

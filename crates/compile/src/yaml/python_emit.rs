@@ -1,4 +1,4 @@
-//! Data as YAML in the letters that PyYAML would choose: what `yaml` and `slsutil.serialize` yield stands in managed files,
+//! Data as YAML in the letters that PyYAML with libyaml would choose: what `yaml` and `slsutil.serialize` yield stands in managed files,
 //! and those are to be the same bytes that Salt writes.
 //!
 //! [`super::emit`] is for everything else: it never folds a line and quotes more.
@@ -260,35 +260,22 @@ impl Writer {
 
     fn double(&mut self, text: &str, split: bool, indent: usize) {
         self.sign("\"", true);
-        let letters: Vec<char> = text.chars().collect();
-        // What stands from here on is not written yet.
-        let mut start = 0;
-        let of =
-            |from: usize, to: usize| letters.get(from..to).unwrap_or_default().iter().collect::<String>();
-        for end in 0..=letters.len() {
-            let letter = letters.get(end).copied();
-            if letter.is_none_or(needs_escape) {
-                if start < end {
-                    self.letters(&of(start, end));
-                    start = end;
+        let mut letters = text.chars().enumerate().peekable();
+        let last = text.chars().count().saturating_sub(1);
+        let mut behind_blank = false;
+        while let Some((at, letter)) = letters.next() {
+            match letter {
+                ' ' if split && !behind_blank && self.column > WIDTH && at > 0 && at < last => {
+                    self.begin_line(indent);
+                    // A blank that begins a line would be taken for its indentation.
+                    if letters.peek().is_some_and(|(_, next)| *next == ' ') {
+                        self.letters("\\");
+                    }
                 }
-                if let Some(letter) = letter {
-                    self.letters(&escaped(letter));
-                    start = end + 1;
-                }
+                letter if needs_escape(letter) => self.letters(&escaped(letter)),
+                letter => self.letters(letter.encode_utf8(&mut [0; 4])),
             }
-            let at_seam = letter == Some(' ') || start >= end;
-            let inside = end > 0 && end + 1 < letters.len();
-            // An escape that was just written counts as one letter less.
-            if inside && at_seam && split && self.column + end > WIDTH + start {
-                self.letters(&format!("{}\\", of(start, end)));
-                start = start.max(end);
-                self.begin_line(indent);
-                (self.blank, self.fresh) = (false, false);
-                if letters.get(start) == Some(&' ') {
-                    self.letters("\\");
-                }
-            }
+            behind_blank = letter == ' ';
         }
         self.sign("\"", false);
     }

@@ -529,6 +529,8 @@ fn s49_values_that_python_finds_untrue_are_as_good_as_not_given() {
     let none = "a:\n  pkg.installed:\n    - pkgs: []\n";
     assert_eq!(messages(&asked(&[("c.sls", none)], "c")), Vec::<String>::new());
     assert_eq!(messages(&asked(&[("c.zy", none)], "c")), ["`pkgs` of pkg.installed names nothing"]);
+    let nobody = asked(&[("c.sls", "a:\n  pkg.installed:\n    - pkgs: [null, x]\n")], "c");
+    assert_eq!(nobody.program.states[0].params[0].value.to_json(), serde_json::json!(["x"]));
 }
 
 #[test]
@@ -567,4 +569,17 @@ fn s49_what_a_state_hands_to_others_counts_however_often_it_is_written() {
     let text = "a:\n  test.nop:\n    - require_in:\n      - b\n    - require_in:\n      - c\nb:\n  test.nop: []\nc:\n  test.nop: []\n";
     let found = states(&asked(&[("c.sls", text)], "c"));
     assert_eq!(found[1..], ["test.nop:b [require test.nop:a]", "test.nop:c [require test.nop:a]"]);
+}
+
+#[test]
+#[rule("S-10")]
+fn s10_nothing_for_a_default_is_one_that_was_given_and_nothing_is_not_iterable() {
+    gives(
+        "{{ salt['pillar.get']('no:x', None) }} {{ salt['grains.get']('no', default=None) }} {{ salt['pillar.get']('no:x') }}.",
+        "None None .",
+    );
+    gives(
+        "{{ none is iterable }} {{ [] is iterable }} {{ 'a' is iterable }} {{ 1 is iterable }}",
+        "False True True False",
+    );
 }
