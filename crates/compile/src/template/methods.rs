@@ -24,8 +24,8 @@ pub fn call(
             if !AROUND.contains(&method) {
                 no_secret(&format!("`{method}`"), text)?;
                 if method != "replace" {
-                    let texts = args.iter().filter_map(Value::as_str);
-                    texts.map(|text| no_secret(&format!("`{method}`"), text)).collect::<Result<(), _>>()?;
+                    let mut texts = args.iter().filter_map(Value::as_str);
+                    texts.try_for_each(|text| no_secret(&format!("`{method}`"), text))?;
                 }
             }
             if let Some(answer) = on_text(text, method, args, budget)? {
