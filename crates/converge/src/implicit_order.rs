@@ -7,7 +7,7 @@
 
 use crate::plan::Resources;
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::program::{Edge, Program, State};
 use zester_model::requisite::EdgeKind;
@@ -27,7 +27,15 @@ pub struct ImplicitOrder {
 
 /// Adds the `auto` edges to the program, and says which states contradict each other. `bound` runs in step with the
 /// states; those that could not be bound claim nothing.
-pub fn add_implicit_order(program: &mut Program, bound: &Resources, sources: &Sources) -> ImplicitOrder {
+///
+/// `meant` tells what a path means on the machine that the states are for, if there is one: where a link leads, two names
+/// are one thing as well. What lies behind a link that the run itself would make nobody knows yet.
+pub fn add_implicit_order(
+    program: &mut Program,
+    bound: &Resources,
+    sources: &Sources,
+    meant: Option<&dyn Fn(&Path) -> PathBuf>,
+) -> ImplicitOrder {
     let claims: Vec<Claims> =
         bound.iter().map(|state| state.as_ref().map(|state| state.claims()).unwrap_or_default()).collect();
     let owners = Owners::of(&claims);
@@ -39,6 +47,22 @@ pub fn add_implicit_order(program: &mut Program, bound: &Resources, sources: &So
     }
     let editors = Editors::of(&claims);
     editors.one_after_the_other(&owners, &mut added);
+    let by_meaning: Vec<Claims> = match meant {
+        Some(meant) => claims.iter().map(|claims| claims.with_paths(meant)).collect(),
+        None => Vec::new(),
+    };
+    if meant.is_some() && by_meaning != claims {
+        let really = Owners::of(&by_meaning);
+        let states = |holders: &[Holder<'_>]| holders.iter().map(|(state, _)| *state).collect::<Vec<_>>();
+        for item in &really.shared {
+            let holders = really.holders(item);
+            // What is shared by its name was told above.
+            if states(holders) != states(owners.holders(item)) {
+                one_owner(program, sources, item, holders, &mut added, &mut implicit);
+            }
+        }
+        Editors::of(&by_meaning).one_after_the_other(&really, &mut added);
+    }
     let makers = DirMakers::of(&claims, &owners);
     for (state, claims) in claims.iter().enumerate() {
         if program.states.get(state).is_some_and(|state| state.attributes.auto_order) {

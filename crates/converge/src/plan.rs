@@ -12,11 +12,14 @@ use crate::module_functions::{self, Known, Meant};
 use crate::scope;
 use crate::secrets;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use zester_compile::{Compiled, differences};
 use zester_engine::Cycle;
 use zester_engine::{BuildError, Graph, NodeId, NodeSpec};
+use zester_host::HostRead;
+use zester_host::real::Real;
 use zester_model::diagnostic::{Diagnostic, Kind};
 use zester_model::limits;
 use zester_model::program::{Edge, Program, State};
@@ -75,7 +78,9 @@ impl Plan {
         secrets::hide_in_names(&mut program, &inputs.secrets);
         let known =
             Known { facts: Arc::new(inputs.facts.clone()), settings: Arc::new(inputs.settings.clone()) };
-        match bind_and_graph(&mut program, &sources, diagnostics, &known) {
+        let host = Real::new();
+        let meant = |path: &Path| host.real_path(path).unwrap_or_else(|_| path.to_path_buf());
+        match bind_and_graph(&mut program, &sources, diagnostics, &known, Some(&meant)) {
             Ok(Joined { bound, graph, mut warnings, .. }) => {
                 // What a file for Salt was forgiven (S-49).
                 warnings
@@ -101,7 +106,7 @@ impl Plan {
     /// Every problem of a compile, those of types and of the graph included; where there is none, what is seldom meant.
     pub fn diagnostics(mut compiled: Compiled) -> Vec<Diagnostic> {
         let Compiled { program, sources, diagnostics, .. } = &mut compiled;
-        let joined = bind_and_graph(program, sources, std::mem::take(diagnostics), &Known::default());
+        let joined = bind_and_graph(program, sources, std::mem::take(diagnostics), &Known::default(), None);
         joined.map_or_else(|found| found, |joined| [joined.warnings, joined.advice].concat())
     }
 
@@ -249,10 +254,11 @@ pub(crate) fn bind_and_graph(
     sources: &Sources,
     mut diagnostics: Vec<Diagnostic>,
     known: &Known,
+    meant: Option<&dyn Fn(&Path) -> PathBuf>,
 ) -> Result<Joined, Vec<Diagnostic>> {
     diagnostics.extend(program.states.iter().filter_map(secret_name));
     let bound: Resources = program.states.iter().map(|state| bind(state, known, &mut diagnostics)).collect();
-    let implicit = add_implicit_order(program, &bound, sources);
+    let implicit = add_implicit_order(program, &bound, sources, meant);
     diagnostics.extend(implicit.diagnostics);
     match Graph::build(specs(program, &PendingRefreshes::new())) {
         Ok(graph) if diagnostics.is_empty() => {

@@ -110,6 +110,22 @@ impl Claims {
         self
     }
 
+    /// The same by what its paths mean on a machine, where that is known.
+    pub fn with_paths(&self, meant: &dyn Fn(&Path) -> PathBuf) -> Claims {
+        let owned = |claim: &Claim| {
+            let item = match &claim.item {
+                ManagedItem::Path(path) => ManagedItem::Path(meant(path)),
+                other => other.clone(),
+            };
+            Claim { item, intent: claim.intent.clone() }
+        };
+        Claims {
+            owned: self.owned.iter().map(owned).collect(),
+            edits: self.edits.iter().map(|path| meant(path)).collect(),
+            ..self.clone()
+        }
+    }
+
     /// Whether it decides about anything, or edits it.
     pub fn touches(&self) -> bool {
         !self.owned.is_empty() || !self.edits.is_empty()

@@ -2,6 +2,7 @@
 
 use crate::plan::Plan;
 use serde_json::{Value as Json, json};
+use std::path::{Path, PathBuf};
 use zester_compile::{Ask, CallError, Compiled, Functions, Inputs, Tree, compile};
 use zester_model::requisite::EdgeKind;
 use zester_rule::rule;
@@ -53,6 +54,11 @@ fn said(path: &str, text: &str) -> Vec<String> {
 
 /// `a<b` for each auto edge: b waits for a. Ids only.
 fn auto(text: &str) -> Vec<String> {
+    auto_on(text, None).unwrap_or_else(|said| panic!("{said:?}"))
+}
+
+/// The same on a machine, or what is wrong.
+fn auto_on(text: &str, meant: Option<&dyn Fn(&Path) -> PathBuf>) -> Result<Vec<String>, Vec<String>> {
     let mut compiled = compiled("c.zy", text);
     let diagnostics = compiled.diagnostics.clone();
     let joined = crate::plan::bind_and_graph(
@@ -60,8 +66,12 @@ fn auto(text: &str) -> Vec<String> {
         &compiled.sources,
         diagnostics,
         &Default::default(),
+        meant,
     );
-    let graph = joined.unwrap_or_else(|diagnostics| panic!("{diagnostics:?}")).graph;
+    let said = |found: Vec<zester_model::diagnostic::Diagnostic>| {
+        found.into_iter().map(|it| it.message).collect::<Vec<String>>()
+    };
+    let graph = joined.map_err(said)?.graph;
     let edges =
         graph.ranked().iter().flat_map(|node| graph.needs(*node).iter().map(move |edge| (node, edge)));
     let mut found: Vec<String> = edges
@@ -69,7 +79,31 @@ fn auto(text: &str) -> Vec<String> {
         .map(|(node, edge)| format!("{}<{}", graph.name(edge.node).id(), graph.name(*node).id()))
         .collect();
     found.sort();
-    found
+    Ok(found)
+}
+
+#[test]
+#[rule("S-57")]
+fn s57_two_names_of_one_file_are_one_thing_where_a_link_makes_them_one() {
+    let on_it = |path: &Path| match path.strip_prefix("/alias") {
+        // The link itself is not followed.
+        Ok(below) if below.as_os_str().is_empty() => path.to_path_buf(),
+        Ok(below) => Path::new("/real").join(below),
+        Err(_) => path.to_path_buf(),
+    };
+    let differ = "a:\n  file.managed: {path: /real/z, content: one}\nb:\n  file.managed: {path: /alias/z, content: two}\n";
+    assert_eq!(auto(differ), [""; 0]);
+    let said = auto_on(differ, Some(&on_it)).unwrap_err();
+    assert_eq!(said.len(), 1);
+    assert!(said[0].contains("want different things of /real/z (content)"), "{said:?}");
+    let edits =
+        "a:\n  file.append: {path: /real/z, text: one}\nb:\n  file.append: {path: /alias/z, text: two}\n";
+    assert_eq!(auto(edits), [""; 0]);
+    assert_eq!(auto_on(edits, Some(&on_it)).unwrap(), ["a<b"]);
+    // The link itself comes first all the same.
+    let behind = "a:\n  file.symlink: {path: /alias, target: /real}\nb:\n  file.managed: {path: /alias/z, content: two}\n";
+    assert_eq!(auto_on(behind, Some(&on_it)).unwrap(), auto(behind));
+    assert_eq!(auto(behind), ["a<b"]);
 }
 
 #[test]
