@@ -28,7 +28,8 @@ impl Object for Open {
 
     fn call(self: &Arc<Self>, state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
         let (bare, named): (Rest<Value>, Kwargs) = from_args(args)?;
-        let (mut own, mut rest): (Vec<(String, Value)>, Vec<(String, Value)>) = (Vec::new(), Vec::new());
+        let mut own: Vec<(String, Value)> = Vec::new();
+        let mut rest: Vec<(String, Value)> = Vec::new();
         for name in named.args() {
             let is_own = name == "caller" || self.declared.iter().any(|declared| declared == name);
             if is_own { &mut own } else { &mut rest }.push((name.to_string(), named.get(name)?));
