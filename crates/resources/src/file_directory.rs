@@ -297,11 +297,7 @@ impl Drift {
     }
 
     /// Notes the step of a directory that somebody else has made meanwhile; nothing in the place of one that it made.
-    fn take_steps(
-        &self,
-        host: &dyn HostWrite,
-        met: &mut Option<Option<PathChange>>,
-    ) -> Result<(), Fault> {
+    fn take_steps(&self, host: &dyn HostWrite, met: &mut Option<Option<PathChange>>) -> Result<(), Fault> {
         for PathChange { path, before, .. } in self.steps.iter().rev().filter(|step| goes(step)) {
             match before {
                 PathState::Directory { .. } => host.remove_directory(path)?,

@@ -277,7 +277,9 @@ async fn s44_what_a_command_would_create_is_there_and_nobody_knows_what_it_holds
     let host = Arc::new(Overlay::empty());
     furnish(&host, "");
     let (processes, cancel) = (Scripted::new(), CancellationToken::new());
-    let bound = |kind: &str, params: Json| bind_json(kind, &params).unwrap_or_else(|diagnostics| panic!("{diagnostics:?}"));
+    let bound = |kind: &str, params: Json| {
+        bind_json(kind, &params).unwrap_or_else(|diagnostics| panic!("{diagnostics:?}"))
+    };
     let cx = Checking {
         host: &*host,
         query: Query::through(&processes),
