@@ -11,6 +11,7 @@ use crate::no_follow::Parent;
 use crate::temp_name::Temp;
 use rustix::fs::{FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -30,18 +31,22 @@ pub(crate) fn replace(temp: &Temp<'_>, place: &Parent<'_>, seen: Seen<'_>) -> ru
             Ok(_) | Err(Errno::INVAL | Errno::NOENT) => Ok(false),
             Err(error) => Err(error),
         },
-        Seen::File(sha256) => match with_content(place, sha256)? {
-            Some((there, _locked)) => temp.exchange(|out| is_same(&there, out)),
+        Seen::File(sha256) => match with_content(place, place.name, sha256)? {
+            // A layered file system copies a file up when it moves, and may give it another number then.
+            Some((there, _locked)) => temp.exchange(|out, name| {
+                Ok(is_same(&there, out)
+                    || (looks_the_same(&there, out) && with_content(place, name, sha256)?.is_some()))
+            }),
             None => Ok(false),
         },
     }
 }
 
-/// The file at the place, if it holds this. For a moment it will stand under a temp name, where only what is locked is let
+/// The file of that name in the directory of the place, if it holds this. For a moment it will stand under a temp name, where only what is locked is let
 /// alone; whoever holds a lock of their own serves as well.
-fn with_content(place: &Parent<'_>, sha256: &str) -> rustix::io::Result<Option<(Stat, File)>> {
+fn with_content(place: &Parent<'_>, name: &OsStr, sha256: &str) -> rustix::io::Result<Option<(Stat, File)>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let mut file = match rustix::fs::openat(&place.directory, place.name, flags, Mode::empty()) {
+    let mut file = match rustix::fs::openat(&place.directory, name, flags, Mode::empty()) {
         Ok(opened) => File::from(opened),
         Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => return Ok(None),
         Err(error) => return Err(error),
@@ -66,6 +71,10 @@ fn with_content(place: &Parent<'_>, sha256: &str) -> rustix::io::Result<Option<(
 
 /// The same file, and nobody wrote to it since.
 fn is_same(there: &Stat, now: &Stat) -> bool {
-    let of = |stat: &Stat| (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
+    (there.st_dev, there.st_ino) == (now.st_dev, now.st_ino) && looks_the_same(there, now)
+}
+
+fn looks_the_same(there: &Stat, now: &Stat) -> bool {
+    let of = |stat: &Stat| (stat.st_mode, stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
     of(there) == of(now)
 }

@@ -129,7 +129,10 @@ impl<'a> Temp<'a> {
     }
 
     /// Moves the file to its place if what comes out of there `is` right; else that goes back, and it says `false`.
-    pub(crate) fn exchange(&self, is: impl Fn(&Stat) -> bool) -> rustix::io::Result<bool> {
+    pub(crate) fn exchange(
+        &self,
+        is: impl Fn(&Stat, &OsStr) -> rustix::io::Result<bool>,
+    ) -> rustix::io::Result<bool> {
         let directory = &self.place.directory;
         if !is_under(directory, &self.name, &self.file)? {
             return Err(Errno::STALE);
@@ -149,16 +152,17 @@ impl<'a> Temp<'a> {
             Err(Errno::NOENT) => return Ok(false),
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
                 return match look(self.place.name) {
-                    Ok(there) if is(&there) => self.replace().map(|()| true),
+                    Ok(there) if is(&there, self.place.name)? => self.replace().map(|()| true),
                     Ok(_) | Err(Errno::NOENT) => Ok(false),
                     Err(error) => Err(error),
                 };
             }
             Err(error) => return Err(error),
         }
-        if !is(&look(&self.name)?) {
+        let right = look(&self.name).and_then(|out| is(&out, &self.name));
+        if !matches!(right, Ok(true)) {
             exchange()?;
-            return Ok(false);
+            return right;
         }
         self.has_moved();
         // What cannot be removed now is swept by whoever comes next.

@@ -25,8 +25,9 @@ const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
 /// What a new file gets that holds a secret.
 const SECRET_MODE: u32 = 0o600;
-/// What nobody but its owner may do with a file that holds a secret, unless the state says so.
-const OF_OTHERS: u32 = 0o077;
+/// What not everybody may do with an existing file that is to hold a secret, unless the state says so. Its group stays: a service
+/// may read it through that.
+const OF_OTHERS: u32 = 0o007;
 /// What everybody may do with a file that is no secret.
 const READ_BY_ALL: u32 = 0o004;
 

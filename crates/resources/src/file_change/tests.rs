@@ -160,16 +160,16 @@ async fn d15_a_file_that_begins_to_hold_a_secret_is_closed_unless_a_mode_is_said
     let bench = Bench::of("file.managed", "f /f 0644 old\nf /g 0644 hunter2\nf /h 0644 old\nf /i 0700 old");
     let mode = |path: &str| bench.host.stat(path.as_ref()).unwrap().unwrap().mode;
     let change = apply_secret(&bench, json!({ "path": "/f", "content": "SECRET" })).await.unwrap();
-    assert_eq!(mode("/f"), 0o600);
+    assert_eq!(mode("/f"), 0o640, "a service may read it through its group");
     assert!(
-        change.diff.contains("mode: 0644 → 0600 (it holds a secret, and no `mode` is set)"),
+        change.diff.contains("mode: 0644 → 0640 (it holds a secret, and no `mode` is set)"),
         "{}",
         change.diff
     );
     assert!(apply_secret(&bench, json!({ "path": "/f", "content": "SECRET" })).await.is_none());
     // What held it openly is closed as well.
     assert!(apply_secret(&bench, json!({ "path": "/g", "content": "SECRET" })).await.is_some());
-    assert_eq!(mode("/g"), 0o600);
+    assert_eq!(mode("/g"), 0o640);
     apply_secret(&bench, json!({ "path": "/h", "content": "SECRET", "mode": "0644" })).await.unwrap();
     assert_eq!(mode("/h"), 0o644);
     apply_secret(&bench, json!({ "path": "/i", "content": "SECRET" })).await.unwrap();
